@@ -1,0 +1,66 @@
+# The commands a person types. CONFIG=, RESULTS= and JOBS= may be given to any of them.
+
+CONFIG ?= config.yaml
+PYTHON ?= python3
+OPTIONS = --config "$(CONFIG)" $(if $(RESULTS),--results "$(RESULTS)")
+RUN_OPTIONS = $(OPTIONS) $(if $(JOBS),--jobs $(JOBS))
+PY = .venv/bin/python
+SUITE = $(PY) -m experiments
+READY = .venv/ready
+
+.DEFAULT_GOAL = help
+.PHONY: all quick results figures check plan test test-coverage lint readme lock clean help
+
+all: $(READY) ## environment, every sweep, every figure, check
+	@$(SUITE) run $(RUN_OPTIONS)
+	@$(SUITE) draw $(OPTIONS)
+	@$(SUITE) check $(OPTIONS)
+
+quick: ## the same on a small config, for a first look in seconds
+	@$(MAKE) all CONFIG=quick.yaml
+
+results: $(READY) ## measure every sweep and write its table
+	@$(SUITE) run $(RUN_OPTIONS)
+
+figures: $(READY) ## draw every figure from the tables that are there
+	@$(SUITE) draw $(OPTIONS)
+
+check: $(READY) ## hold the tables against the config and their checksums
+	@$(SUITE) check $(OPTIONS)
+
+plan: $(READY) ## what would run, what is there, how long and how much memory it takes
+	@$(SUITE) plan $(RUN_OPTIONS)
+
+test: $(READY) ## the tests (without the slow ones)
+	@$(PY) -m pytest
+
+test-coverage: $(READY) ## slow: do the 95% intervals hold the truth in 95% of 200 seeds?
+	@$(PY) -m pytest -m slow
+
+lint: $(READY) ## ruff (style and format) and mypy (types)
+	@$(PY) -m ruff check
+	@$(PY) -m ruff format --check
+	@$(PY) -m mypy
+
+readme: $(READY) ## rewrite the measured numbers of the README from results/
+	@$(SUITE) readme $(OPTIONS)
+
+lock: ## resolve requirements.lock anew from pyproject.toml (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-emit-find-links --no-header --no-annotate --all-extras --upgrade pyproject.toml --output-file requirements.lock
+
+clean: ## remove what can be rebuilt and is not committed
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis results/quick
+	find sdpa experiments tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find results -name '*.svg' -delete
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+	@echo "  CONFIG=FILE RESULTS=DIR JOBS=N may be given to any; now CONFIG=$(CONFIG)"
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) or sys.exit("expected Python 3.11 or later, got %d.%d: give another one with PYTHON=" % v)'
+	$(PYTHON) -m venv --clear .venv
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@

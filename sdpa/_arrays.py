@@ -1,0 +1,26 @@
+"""What the public functions share: the array type, and reading what a caller passed."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.floating[Any]]
+BoolArray = npt.NDArray[np.bool_]
+
+
+def as_float(name: str, values: npt.ArrayLike, min_ndim: int = 1) -> FloatArray:
+    """The values as an array of floats (integers become float64), or a ValueError that names what came."""
+    array = np.asarray(values)
+    if array.dtype.kind in "iu":
+        array = array.astype(np.float64)
+    if array.dtype.kind != "f":
+        raise ValueError(f"{name}: expected real numbers, got an array of {array.dtype}")
+    if array.ndim < min_ndim:
+        raise ValueError(f"{name}: expected at least {min_ndim} axes, got shape {array.shape}")
+    return array
+
+
+def row_label(index: tuple[Any, ...]) -> str:
+    """An index as it is named in an error: `row (0, 2)`."""
+    return f"row ({', '.join(str(int(i)) for i in index)})" if index else "the only row"

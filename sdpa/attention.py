@@ -1,0 +1,171 @@
+"""Softmax, attention weights and scaled dot-product attention (Vaswani et al. 2017, equation 1)."""
+
+from typing import Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from sdpa._arrays import BoolArray, FloatArray, as_float, row_label
+from sdpa.scaling import Scaling, resolve_divisor
+
+
+def softmax(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
+    """softmax(x)_i = exp(x_i - max x) / sum_j exp(x_j - max x), along one axis.
+
+    Args:
+        x: scaled scores, any shape, no unit; -inf stands for an entry that gets weight 0.
+        axis: the axis that sums to 1 afterwards.
+
+    Returns:
+        Weights of the shape of x. Subtracting the maximum first changes no weight and lets no exp overflow.
+
+    Raises:
+        ValueError: the axis is not there or is empty, or a row has a NaN, a +inf or nothing but -inf
+            (the message names the row).
+
+    >>> softmax([1000.0, 1000.0])
+    array([0.5, 0.5])
+    """
+    array = as_float("x", x)
+    if not -array.ndim <= axis < array.ndim:
+        raise ValueError(f"softmax: expected an axis of an array with {array.ndim} axes, got axis {axis}")
+    if array.shape[axis] == 0:
+        raise ValueError(f"softmax: expected at least one entry along axis {axis}, got shape {array.shape}")
+    largest = array.max(axis=axis, keepdims=True)
+    if not np.isfinite(largest).all():
+        index = np.argwhere(~np.isfinite(largest.squeeze(axis)))[0]
+        raise ValueError(
+            f"softmax: expected every row to have a finite largest score, got {largest.squeeze(axis)[tuple(index)]}"
+            f" in {row_label(tuple(index))}"
+        )
+    exponentials = np.exp(array - largest)
+    return np.asarray(exponentials / exponentials.sum(axis=axis, keepdims=True))
+
+
+def attention_weights(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    *,
+    scaling: Scaling | str | float = "d_k^1/2",
+    mask: npt.ArrayLike | None = None,
+) -> FloatArray:
+    """W = softmax(q k^T / divisor), each row over the keys.
+
+    Args:
+        q: queries, (..., n_queries, d_k).
+        k: keys, (..., n_keys, d_k); leading axes broadcast against those of q.
+        scaling: a rule, its name (`unscaled`, `d_k^1/2`, ...), or the divisor itself as a number.
+        mask: boolean, broadcast to (..., n_queries, n_keys); True where the query may attend to the key.
+
+    Returns:
+        Weights, (..., n_queries, n_keys); rows sum to 1.
+
+    Raises:
+        ValueError: a wrong shape, different d_k in q and k, a mask that is not boolean, or a row whose keys are
+            all masked (the message names the row).
+
+    Source: Vaswani et al. (2017), section 3.2.1.
+
+    >>> attention_weights([[1.0, 0.0]], [[1.0, 0.0], [1.0, 5.0]])
+    array([[0.5, 0.5]])
+    """
+    queries, keys = _queries_and_keys(q, k)
+    divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2])
+    scores = queries @ keys.swapaxes(-1, -2) / divisor
+    return softmax(scores if mask is None else np.where(_allowed(mask, scores.shape), scores, -np.inf))
+
+
+@overload
+def scaled_dot_product_attention(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    v: npt.ArrayLike,
+    *,
+    scaling: Scaling | str | float = ...,
+    mask: npt.ArrayLike | None = ...,
+    return_weights: Literal[False] = ...,
+) -> FloatArray: ...
+@overload
+def scaled_dot_product_attention(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    v: npt.ArrayLike,
+    *,
+    scaling: Scaling | str | float = ...,
+    mask: npt.ArrayLike | None = ...,
+    return_weights: Literal[True],
+) -> tuple[FloatArray, FloatArray]: ...
+def scaled_dot_product_attention(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    v: npt.ArrayLike,
+    *,
+    scaling: Scaling | str | float = "d_k^1/2",
+    mask: npt.ArrayLike | None = None,
+    return_weights: bool = False,
+) -> FloatArray | tuple[FloatArray, FloatArray]:
+    """output = softmax(q k^T / divisor) v.
+
+    Args:
+        q: queries, (..., n_queries, d_k).
+        k: keys, (..., n_keys, d_k).
+        v: values, (..., n_keys, d_v); leading axes of q, k and v broadcast.
+        scaling: a rule, its name, or the divisor itself as a number (PyTorch's `scale` is its reciprocal).
+        mask: boolean, broadcast to (..., n_queries, n_keys); True where the query may attend to the key.
+        return_weights: return (output, weights) instead of the output alone.
+
+    Returns:
+        Output, (..., n_queries, d_v), in the units of v; with return_weights also the weights.
+
+    Raises:
+        ValueError: as `attention_weights`, or v has not one row per key.
+
+    Source: Vaswani et al. (2017), equation 1.
+
+    >>> scaled_dot_product_attention([[0.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[2.0], [4.0]])
+    array([[3.]])
+    """
+    queries, keys = _queries_and_keys(q, k)
+    values = as_float("v", v, min_ndim=2)
+    if values.shape[-2] != keys.shape[-2]:
+        raise ValueError(f"v: expected {keys.shape[-2]} rows, one per key, got shape {values.shape}")
+    _broadcast_leading("q, k and v", queries, keys, values)
+    weights = attention_weights(queries, keys, scaling=scaling, mask=mask)
+    output = weights @ values
+    return (output, weights) if return_weights else output
+
+
+def _queries_and_keys(q: npt.ArrayLike, k: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    queries, keys = as_float("q", q, min_ndim=2), as_float("k", k, min_ndim=2)
+    if queries.shape[-1] != keys.shape[-1]:
+        raise ValueError(
+            f"expected q and k with the same d_k (last axis), got {queries.shape[-1]} in q {queries.shape}"
+            f" and {keys.shape[-1]} in k {keys.shape}"
+        )
+    if queries.shape[-1] == 0 or keys.shape[-2] == 0:
+        raise ValueError(f"expected at least one key and d_k of at least 1, got k of shape {keys.shape}")
+    _broadcast_leading("q and k", queries, keys)
+    return queries, keys
+
+
+def _broadcast_leading(names: str, *arrays: FloatArray) -> tuple[int, ...]:
+    leading = [array.shape[:-2] for array in arrays]
+    try:
+        return np.broadcast_shapes(*leading)
+    except ValueError:
+        got = ", ".join(map(str, leading))
+        raise ValueError(f"expected leading axes of {names} that broadcast, got {got}") from None
+
+
+def _allowed(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
+    allowed = np.asarray(mask)
+    if allowed.dtype != np.bool_:
+        raise ValueError(f"mask: expected booleans (True: may attend), got an array of {allowed.dtype}")
+    try:
+        allowed = np.broadcast_to(allowed, shape)
+    except ValueError:
+        raise ValueError(f"mask: expected a shape that broadcasts to {shape}, got {allowed.shape}") from None
+    empty = np.argwhere(~allowed.any(axis=-1))
+    if len(empty):
+        raise ValueError(f"mask: expected every query to see a key, got none in {row_label(tuple(empty[0]))}")
+    return allowed

@@ -1,0 +1,204 @@
+"""The softmax Jacobian, its norms, and the gradients of a loss through attention, in closed form.
+
+With w a softmax row, J = diag(w) - w w^T is the derivative of the weights to the scaled scores. Its norms cancel
+catastrophically where one weight is near 1, so they are computed from r = 1 - max(w), summed from the other
+weights, and from the shares u = (other weights) / r, whose powers sum to U2 = sum u^2 and U3 = sum u^3:
+
+    1 - sum w^2 = r (2 - r (1 + U2))
+    |J|_F^2     = r^2 (a^2 + U2 (1 + 2 a^2) - 2 r U3 + r^2 U2^2),   a = 1 - r
+
+from S2 = a^2 + r^2 U2, S3 = a^3 + r^3 U3 in |J|_F^2 = S2 - 2 S3 + S2^2. In the second line 2 r U3 is at most U2
+(no other weight exceeds 1/2), so nothing cancels, and both keep their relative precision down to r = 1e-308.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sdpa._arrays import FloatArray, as_float, row_label
+from sdpa.attention import scaled_dot_product_attention
+from sdpa.scaling import Scaling, resolve_divisor
+
+_SUM_TOLERANCE = 1e-5
+
+
+def softmax_jacobian(weights: npt.ArrayLike) -> FloatArray:
+    """J_ij = dw_i / ds_j = w_i (delta_ij - w_j), of softmax rows w at scaled scores s.
+
+    Args:
+        weights: (..., n_keys); rows sum to 1.
+
+    Returns:
+        (..., n_keys, n_keys), symmetric, rows summing to 0.
+
+    Raises:
+        ValueError: a row that is no softmax row.
+
+    >>> softmax_jacobian([0.5, 0.5])
+    array([[ 0.25, -0.25],
+           [-0.25,  0.25]])
+    """
+    w = _softmax_rows(weights)
+    return np.asarray(w[..., :, None] * (np.eye(w.shape[-1], dtype=w.dtype) - w[..., None, :]))
+
+
+def softmax_vjp(weights: npt.ArrayLike, weights_gradient: npt.ArrayLike) -> FloatArray:
+    """J g = w (g - w.g): the gradient to the scaled scores, given the gradient g to the weights.
+
+    The entry of the largest weight is minus the sum of the others (rows of J sum to 0), which keeps its relative
+    precision where the row is saturated.
+
+    Args:
+        weights: (..., n_keys); rows sum to 1.
+        weights_gradient: dL/dw, (..., n_keys), of a shape that broadcasts with weights.
+
+    Returns:
+        dL/d(scaled scores), (..., n_keys).
+
+    Raises:
+        ValueError: a row that is no softmax row, or shapes that do not broadcast.
+
+    >>> softmax_vjp([0.5, 0.5], [1.0, 0.0])
+    array([ 0.25, -0.25])
+    """
+    w, g = _softmax_rows(weights), as_float("weights_gradient", weights_gradient)
+    try:
+        w, g = np.broadcast_arrays(w, g)
+    except ValueError:
+        raise ValueError(f"weights_gradient: expected shape {w.shape}, as the weights, got {g.shape}") from None
+    top = w.argmax(axis=-1, keepdims=True)
+    relative = g - np.take_along_axis(g, top, axis=-1)
+    gradient = w * (relative - (w * relative).sum(axis=-1, keepdims=True))
+    np.put_along_axis(gradient, top, 0.0, axis=-1)
+    np.put_along_axis(gradient, top, -gradient.sum(axis=-1, keepdims=True), axis=-1)
+    return np.asarray(gradient)
+
+
+def jacobian_trace(weights: npt.ArrayLike) -> FloatArray:
+    """tr J = 1 - sum_i w_i^2, per row.
+
+    Args:
+        weights: (..., n_keys); rows sum to 1.
+
+    Returns:
+        (...), from 0 (one-hot) to 1 - 1/n_keys (uniform).
+
+    Raises:
+        ValueError: a row that is no softmax row.
+
+    >>> float(jacobian_trace([0.5, 0.25, 0.25]))
+    0.625
+    """
+    return trace_from_shares(*_remainder_and_shares(_softmax_rows(weights))[:2])
+
+
+def jacobian_norm(weights: npt.ArrayLike) -> FloatArray:
+    """|J|_F = sqrt(S2 - 2 S3 + S2^2) with S_m = sum_i w_i^m, per row, in the stable form of this module.
+
+    Args:
+        weights: (..., n_keys); rows sum to 1.
+
+    Returns:
+        (...), from 0 (one-hot) to 1/2 (two equal weights).
+
+    Raises:
+        ValueError: a row that is no softmax row.
+
+    >>> float(jacobian_norm([0.5, 0.5]))
+    0.5
+    """
+    return norm_from_shares(*_remainder_and_shares(_softmax_rows(weights)))
+
+
+def trace_from_shares(r: FloatArray, u2: FloatArray) -> FloatArray:
+    """tr J = r (2 - r (1 + U2)), with r and U2 as this module defines them."""
+    return np.asarray(r * (2 - r * (1 + u2)))[()]
+
+
+def norm_from_shares(r: FloatArray, u2: FloatArray, u3: FloatArray) -> FloatArray:
+    """|J|_F = r sqrt(a^2 + U2 (1 + 2 a^2) - 2 r U3 + r^2 U2^2), with r, a, U2 and U3 as this module defines them."""
+    a2 = (1 - r) * (1 - r)
+    return np.asarray(r * np.sqrt(a2 + u2 * (1 + 2 * a2) - 2 * r * u3 + r * r * u2 * u2))[()]
+
+
+class AttentionGradients(NamedTuple):
+    """Gradients of a loss: to the scores q.k (before the divisor), to q, to k and to v, each of its array's shape."""
+
+    scores: FloatArray
+    q: FloatArray
+    k: FloatArray
+    v: FloatArray
+
+
+def attention_gradients(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    v: npt.ArrayLike,
+    output_gradient: npt.ArrayLike,
+    *,
+    scaling: Scaling | str | float = "d_k^1/2",
+    mask: npt.ArrayLike | None = None,
+) -> AttentionGradients:
+    """dL/dS = J (dL/dO v^T) / divisor, dL/dq = dL/dS k, dL/dk = dL/dS^T q, dL/dv = w^T dL/dO.
+
+    With S = q k^T, w = softmax(S / divisor), O = w v, and J the Jacobian of each softmax row. By the chain rule:
+    dL/dw = dL/dO v^T, then `softmax_vjp`, then the divisor, then the bilinear S.
+
+    Args:
+        q, k, v, scaling, mask: as in `scaled_dot_product_attention`.
+        output_gradient: dL/dO, of the output's shape (..., n_queries, d_v).
+
+    Returns:
+        `AttentionGradients`; where q, k or v was broadcast over leading axes its gradient is summed over them.
+
+    Raises:
+        ValueError: as `scaled_dot_product_attention`, or output_gradient is not of the output's shape.
+
+    >>> gradients = attention_gradients([[1.0]], [[0.0], [0.0]], [[1.0], [0.0]], [[1.0]])
+    >>> gradients.scores
+    array([[ 0.25, -0.25]])
+    """
+    output, weights = scaled_dot_product_attention(q, k, v, scaling=scaling, mask=mask, return_weights=True)
+    queries, keys, values = as_float("q", q), as_float("k", k), as_float("v", v)
+    upstream = as_float("output_gradient", output_gradient)
+    if upstream.shape != output.shape:
+        raise ValueError(f"output_gradient: expected the output's shape {output.shape}, got {upstream.shape}")
+    divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2])
+    to_scaled_scores = softmax_vjp(weights, upstream @ values.swapaxes(-1, -2))
+    to_scores = _sum_to(to_scaled_scores / divisor, weights.shape)
+    return AttentionGradients(
+        scores=to_scores,
+        q=_sum_to(to_scores @ keys, queries.shape),
+        k=_sum_to(to_scores.swapaxes(-1, -2) @ queries, keys.shape),
+        v=_sum_to(weights.swapaxes(-1, -2) @ upstream, values.shape),
+    )
+
+
+def _sum_to(gradient: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """Undo broadcasting: sum over the axes that were added or stretched from length 1."""
+    added = gradient.ndim - len(shape)
+    stretched = tuple(added + i for i, size in enumerate(shape) if size == 1 and gradient.shape[added + i] != 1)
+    return np.asarray(gradient.sum(axis=(*range(added), *stretched)).reshape(shape))
+
+
+def _softmax_rows(weights: npt.ArrayLike) -> FloatArray:
+    w = as_float("weights", weights)
+    sums = w.sum(axis=-1)
+    wrong = np.argwhere(~((np.abs(sums - 1) <= _SUM_TOLERANCE) & (w >= 0).all(axis=-1)))
+    if len(wrong):
+        index = tuple(wrong[0])
+        raise ValueError(
+            f"weights: expected rows of numbers from 0 that sum to 1, got sum {sums[index]} in {row_label(index)}"
+        )
+    return w
+
+
+def _remainder_and_shares(w: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """r, U2 and U3 of softmax rows; a row without remainder (r = 0) has U2 = U3 = 0."""
+    others = w.copy()
+    np.put_along_axis(others, w.argmax(axis=-1, keepdims=True), 0.0, axis=-1)
+    r = others.sum(axis=-1, keepdims=True)
+    u = np.divide(others, r, out=others, where=r > 0)
+    u_squared = u * u
+    return r[..., 0], u_squared.sum(axis=-1), (u_squared * u).sum(axis=-1)

@@ -1,0 +1,130 @@
+"""Softmax and attention against loops, hand-solved cases and PyTorch; sizes are distinct primes."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdpa import attention_weights, scaled_dot_product_attention, softmax
+
+N_QUERIES, N_KEYS, D_K, D_V = 3, 5, 7, 11
+
+
+@pytest.fixture
+def qkv() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    shapes = (2, N_QUERIES, D_K), (2, N_KEYS, D_K), (2, N_KEYS, D_V)
+    return tuple(rng.standard_normal(shape) for shape in shapes)
+
+
+@given(st.lists(st.floats(-50, 50), min_size=1, max_size=9), st.floats(-1e3, 1e3))
+def test_softmax_is_the_quotient_of_exponentials_and_ignores_a_shift(scores, shift):
+    exponentials = [math.exp(s) for s in scores]
+    expected = [e / math.fsum(exponentials) for e in exponentials]
+    np.testing.assert_allclose(softmax(scores), expected, rtol=1e-12)
+    np.testing.assert_allclose(softmax(np.array(scores) + shift), expected, rtol=1e-9, atol=1e-30)
+
+
+def test_softmax_of_hand_solved_rows():
+    np.testing.assert_allclose(softmax([math.log(1), math.log(2), math.log(5)]), [1 / 8, 2 / 8, 5 / 8])
+    np.testing.assert_array_equal(softmax([0.0, -np.inf]), [1.0, 0.0])
+    np.testing.assert_array_equal(softmax([1e300, -1e300]), [1.0, 0.0])
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_softmax_sums_to_one_along_its_axis_alone(axis):
+    x = np.random.default_rng(2).standard_normal((2, 3, 5))
+    weights = softmax(x, axis=axis)
+    np.testing.assert_allclose(weights.sum(axis=axis), 1)
+    moved = np.moveaxis(x, axis, -1).reshape(-1, x.shape[axis])
+    rows = np.array([np.exp(row) / np.exp(row).sum() for row in moved])
+    np.testing.assert_allclose(np.moveaxis(weights, axis, -1).reshape(rows.shape), rows)
+
+
+@pytest.mark.parametrize(
+    ("x", "axis", "message"),
+    [
+        ([[0.0, 1.0], [0.0, np.nan]], -1, r"got nan in row \(1\)"),
+        ([[-np.inf, -np.inf]], -1, r"got -inf in row \(0\)"),
+        ([0.0, np.inf], -1, "got inf in the only row"),
+        ([0.0], 1, "axis 1"),
+        (np.zeros((2, 0)), 1, r"at least one entry along axis 1, got shape \(2, 0\)"),
+        (["a"], -1, "expected real numbers"),
+        (1.0, -1, "at least 1 axes"),
+    ],
+)
+def test_softmax_refuses(x, axis, message):
+    with pytest.raises(ValueError, match=message):
+        softmax(x, axis=axis)
+
+
+def test_attention_equals_a_loop_over_batch_queries_and_keys(qkv):
+    q, k, v = qkv
+    output, weights = scaled_dot_product_attention(q, k, v, return_weights=True)
+    assert output.shape == (2, N_QUERIES, D_V)
+    assert weights.shape == (2, N_QUERIES, N_KEYS)
+    for b in range(2):
+        for i in range(N_QUERIES):
+            exponentials = [math.exp(sum(q[b, i] * k[b, j]) / math.sqrt(D_K)) for j in range(N_KEYS)]
+            row = [e / sum(exponentials) for e in exponentials]
+            np.testing.assert_allclose(weights[b, i], row)
+            np.testing.assert_allclose(output[b, i], sum(row[j] * v[b, j] for j in range(N_KEYS)))
+
+
+def test_leading_axes_broadcast(qkv):
+    q, k, v = qkv
+    shared = scaled_dot_product_attention(q, k[0], v[:, None])
+    assert shared.shape == (2, 2, N_QUERIES, D_V)
+    np.testing.assert_allclose(shared[1, 0], scaled_dot_product_attention(q[0], k[0], v[1]))
+
+
+def test_scaling_is_a_rule_its_name_or_the_divisor(qkv):
+    q, k, _ = qkv
+    by_name = attention_weights(q, k, scaling="d_k^1/3")
+    np.testing.assert_allclose(attention_weights(q, k, scaling=D_K ** (1 / 3)), by_name)
+    np.testing.assert_allclose(attention_weights(q / D_K ** (1 / 3), k, scaling="unscaled"), by_name)
+
+
+def test_a_masked_key_gets_no_weight_and_the_rest_are_renormalised(qkv):
+    q, k, v = qkv
+    mask = np.ones((N_QUERIES, N_KEYS), dtype=bool)
+    mask[1, [0, 3]] = False
+    output, weights = scaled_dot_product_attention(q, k, v, mask=mask, return_weights=True)
+    kept = [1, 2, 4]
+    np.testing.assert_array_equal(weights[:, 1, [0, 3]], 0)
+    np.testing.assert_allclose(output[:, 1], scaled_dot_product_attention(q, k[:, kept], v[:, kept])[:, 1])
+    np.testing.assert_allclose(output[:, 2], scaled_dot_product_attention(q, k, v)[:, 2])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"k": np.zeros((N_KEYS, 6))}, r"same d_k \(last axis\), got 7 in q .* and 6 in k"),
+        ({"v": np.zeros((4, D_V))}, r"v: expected 5 rows, one per key, got shape \(4, 11\)"),
+        ({"q": np.zeros(D_K)}, "q: expected at least 2 axes"),
+        ({"k": np.zeros((4, N_KEYS, D_K))}, r"leading axes of q and k that broadcast, got \(2,\), \(4,\)"),
+        ({"k": np.zeros((2, 0, D_K)), "v": np.zeros((2, 0, D_V))}, "at least one key"),
+        ({"mask": np.ones((N_QUERIES, N_KEYS))}, "expected booleans .* got an array of float64"),
+        ({"mask": np.ones((2, 2), dtype=bool)}, r"broadcasts to \(2, 3, 5\), got \(2, 2\)"),
+        ({"mask": np.arange(N_QUERIES)[:, None] != [1] * N_KEYS}, r"a key, got none in row \(0, 1\)"),
+        ({"scaling": 0.0}, "finite and above 0, got 0.0"),
+        ({"scaling": "sqrt"}, "expected 'unscaled' or a power"),
+    ],
+)
+def test_attention_refuses(qkv, change, message):
+    arguments = dict(zip("qkv", qkv, strict=True)) | change
+    with pytest.raises(ValueError, match=message):
+        scaled_dot_product_attention(**arguments)
+
+
+def test_agrees_with_pytorch(qkv):
+    torch = pytest.importorskip("torch", reason="PyTorch is not in the lock; install it to run this comparison")
+    q, k, v = qkv
+    mask = np.random.default_rng(3).random((N_QUERIES, N_KEYS)) < 0.6
+    mask[:, 0] = True
+    tensors = [torch.tensor(array) for array in qkv]
+    theirs = torch.nn.functional.scaled_dot_product_attention(*tensors, attn_mask=torch.tensor(mask), scale=0.3)
+    ours = scaled_dot_product_attention(q, k, v, mask=mask, scaling=1 / 0.3)
+    np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-12)

@@ -1,0 +1,91 @@
+"""The measuring kernel against the plain definition, row by row, and against hand-solved saturated rows."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sdpa import row_diagnostics, softmax, softmax_jacobian
+
+METRICS = ("max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
+
+
+def plain(scores, keys, g, divisor):
+    """The definitions of the design, with no thought for speed or saturation."""
+    w = softmax(scores / divisor)
+    jacobian = softmax_jacobian(w)
+    return {
+        "max_weight": w.max(),
+        "entropy": -sum(x * math.log(x) for x in w if x > 0),
+        "jacobian_trace": 1 - sum(w**2),
+        "jacobian_norm": np.linalg.norm(jacobian),
+        "query_gradient_norm": np.linalg.norm(keys.T @ jacobian @ g) / divisor,
+    }
+
+
+@pytest.mark.parametrize("d_k", [3, 11])  # fewer and more than the keys: the two routes of |K^T v|
+@pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
+def test_equals_the_plain_definition(d_k, spread):
+    rng = np.random.default_rng(10)
+    n_draws, n_queries, n_keys = 2, 5, 7
+    scores = spread * rng.standard_normal((n_draws, n_queries, n_keys))
+    keys, g = rng.standard_normal((n_draws, n_keys, d_k)), rng.standard_normal(scores.shape)
+    divisors = [1.0, 2.5, 0.7]
+    before = scores.copy(), g.copy()
+    for divisor, rows in zip(divisors, row_diagnostics(scores, keys, g, divisors), strict=True):
+        for draw, query in np.ndindex(n_draws, n_queries):
+            expected = plain(scores[draw, query], keys[draw], g[draw, query], divisor)
+            got = {name: getattr(rows, name)[draw, query] for name in METRICS}
+            assert got == pytest.approx(expected, rel=1e-10)
+    np.testing.assert_array_equal(scores, before[0])
+    np.testing.assert_array_equal(g, before[1])
+
+
+@pytest.mark.parametrize("gap", [1.0, 50.0, 300.0, 700.0])
+def test_two_keys_are_solved_by_hand_however_saturated(gap):
+    rows = row_diagnostics(np.array([[[0.0, gap]]]), np.array([[[1.0], [0.0]]]), np.array([[[3.0, 1.0]]]), [1.0])[0]
+    r = 1 / (1 + math.exp(gap))
+    assert rows.max_weight.item() == pytest.approx(1 - r, rel=1e-14)
+    assert rows.entropy.item() == pytest.approx(r * (gap + 1) if gap > 40 else r * gap + math.log1p(math.exp(-gap)))
+    assert rows.jacobian_trace.item() == pytest.approx(2 * r * (1 - r), rel=1e-13)
+    assert rows.jacobian_norm.item() == pytest.approx(2 * r * (1 - r), rel=1e-13)
+    assert rows.query_gradient_norm.item() == pytest.approx(2 * r * (1 - r), rel=1e-13)
+
+
+def test_a_row_saturated_beyond_double_precision_is_zero_and_finite():
+    scores = np.array([[[0.0, 5000.0, -3.0]]])
+    rows = row_diagnostics(scores, np.ones((1, 3, 2)), np.ones((1, 1, 3)), [1.0])[0]
+    assert [getattr(rows, name).item() for name in METRICS] == [1.0, 0.0, 0.0, 0.0, 0.0]
+
+
+def test_equal_scores_give_uniform_weights():
+    n = 13
+    rows = row_diagnostics(np.full((1, 1, n), 7.0), np.ones((1, n, 2)), np.arange(n * 1.0)[None, None], [2.0])[0]
+    assert rows.max_weight.item() == pytest.approx(1 / n)
+    assert rows.entropy.item() == pytest.approx(math.log(n))
+    assert rows.jacobian_trace.item() == pytest.approx(1 - 1 / n)
+    assert rows.jacobian_norm.item() == pytest.approx(math.sqrt(1 / n - 1 / n**2))
+
+
+def test_a_divisor_is_measured_alike_whatever_the_others_are():
+    rng = np.random.default_rng(11)
+    scores, keys = 4 * rng.standard_normal((3, 5, 16)), rng.standard_normal((3, 16, 4))
+    g = rng.standard_normal(scores.shape)
+    alone = row_diagnostics(scores, keys, g, [2.0])[0]
+    among = row_diagnostics(scores, keys, g, [8.0, 2.0, 1.0])[1]
+    for name in METRICS:
+        np.testing.assert_array_equal(getattr(alone, name), getattr(among, name))
+
+
+@pytest.mark.parametrize(
+    ("scores", "keys", "g", "message"),
+    [
+        ((2, 3), (2, 3, 4), (2, 3), r"\(n_draws, n_queries, n_keys\) with 2 keys or more, got \(2, 3\)"),
+        ((2, 3, 1), (2, 1, 4), (2, 3, 1), "2 keys or more"),
+        ((2, 3, 5), (2, 3, 5), (2, 3, 5), r"keys: expected \(2, 5, d_k\), got \(2, 3, 5\)"),
+        ((2, 3, 5), (2, 5, 7), (2, 5, 3), r"scores' shape \(2, 3, 5\), got \(2, 5, 3\)"),
+    ],
+)
+def test_shapes_are_checked(scores, keys, g, message):
+    with pytest.raises(ValueError, match=message):
+        row_diagnostics(np.zeros(scores), np.zeros(keys), np.zeros(g), [1.0])

@@ -1,0 +1,129 @@
+"""Gradients and Jacobian norms against central differences, explicit Jacobians and exact rational arithmetic."""
+
+from fractions import Fraction
+from math import sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdpa import (
+    attention_gradients,
+    jacobian_norm,
+    jacobian_trace,
+    scaled_dot_product_attention,
+    softmax,
+    softmax_jacobian,
+    softmax_vjp,
+)
+
+N_QUERIES, N_KEYS, D_K, D_V = 3, 5, 7, 2
+
+
+@pytest.fixture
+def arrays() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(4)
+    shapes = {"q": (N_QUERIES, D_K), "k": (N_KEYS, D_K), "v": (N_KEYS, D_V)}
+    return {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+
+
+def central_difference(loss, x, step=1e-5):
+    gradient = np.empty_like(x)
+    for index in np.ndindex(x.shape):
+        shift = np.zeros_like(x)
+        shift[index] = step
+        gradient[index] = (loss(x + shift) - loss(x - shift)) / (2 * step)
+    return gradient
+
+
+@pytest.mark.parametrize("scaling", ["unscaled", "d_k^1/3", "d_k^1/2"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_gradients_equal_central_differences(arrays, scaling, masked):
+    mask = np.tri(N_QUERIES, N_KEYS, k=1, dtype=bool) if masked else None
+    upstream = np.random.default_rng(5).standard_normal((N_QUERIES, D_V))
+    gradients = attention_gradients(**arrays, output_gradient=upstream, scaling=scaling, mask=mask)
+    for name, array in arrays.items():
+
+        def loss(x, name=name):
+            return (scaled_dot_product_attention(**arrays | {name: x}, scaling=scaling, mask=mask) * upstream).sum()
+
+        np.testing.assert_allclose(getattr(gradients, name), central_difference(loss, array), rtol=1e-6, atol=1e-8)
+
+
+def test_gradients_equal_the_chain_of_explicit_jacobians(arrays):
+    q, k, v = arrays.values()
+    divisor = sqrt(D_K)
+    upstream = np.random.default_rng(6).standard_normal((N_QUERIES, D_V))
+    gradients = attention_gradients(q, k, v, upstream)
+    for i in range(N_QUERIES):
+        w = softmax(q[i] @ k.T / divisor)
+        jacobian = np.diag(w) - np.outer(w, w)
+        output_by_scores = v.T @ jacobian / divisor
+        np.testing.assert_allclose(gradients.scores[i], upstream[i] @ output_by_scores)
+        np.testing.assert_allclose(gradients.q[i], upstream[i] @ output_by_scores @ k)
+
+
+def test_a_broadcast_array_gets_the_sum_of_its_gradients(arrays):
+    q, k, v = arrays.values()
+    batch = np.stack([v, 2 * v, -v + 1])
+    upstream = np.random.default_rng(7).standard_normal((3, N_QUERIES, D_V))
+    together = attention_gradients(q[None], k, batch, upstream)
+    apart = [attention_gradients(q, k, batch[b], upstream[b]) for b in range(3)]
+    np.testing.assert_allclose(together.q[0], sum(g.q for g in apart))
+    np.testing.assert_allclose(together.k, sum(g.k for g in apart))
+    np.testing.assert_allclose(together.scores[0], sum(g.scores for g in apart))
+    np.testing.assert_allclose(together.v, np.stack([g.v for g in apart]))
+    assert together.q.shape == (1, N_QUERIES, D_K)
+
+
+def exact_trace_and_squared_norm(others):
+    """From the definition, in rational arithmetic; the largest weight is 1 minus the others."""
+    w = [1 - sum(map(Fraction, others)), *map(Fraction, others)]
+    trace = 1 - sum(x * x for x in w)
+    squared = sum((x * (i == j) - x * y) ** 2 for i, x in enumerate(w) for j, y in enumerate(w))
+    return trace, squared
+
+
+@given(st.lists(st.floats(1e-100, 0.2), min_size=1, max_size=4))
+def test_trace_and_norm_equal_rational_arithmetic(others):
+    trace, squared = exact_trace_and_squared_norm(others)
+    w = [float(1 - sum(map(Fraction, others))), *others]
+    assert jacobian_trace(w) == pytest.approx(float(trace), rel=1e-13)
+    assert jacobian_norm(w) == pytest.approx(sqrt(squared), rel=1e-13)
+
+
+def test_trace_and_norm_keep_their_precision_in_a_saturated_row():
+    trace, squared = exact_trace_and_squared_norm([3e-30, 1e-30])
+    assert jacobian_trace([1.0, 3e-30, 1e-30]) == pytest.approx(float(trace), rel=1e-14)
+    assert jacobian_norm([1.0, 3e-30, 1e-30]) == pytest.approx(sqrt(squared), rel=1e-14)
+    assert jacobian_trace([0.0, 1.0]) == jacobian_norm([0.0, 1.0]) == 0.0
+
+
+def test_norm_and_trace_are_those_of_the_jacobian_matrix():
+    w = softmax(np.random.default_rng(8).standard_normal((2, 3, N_KEYS)))
+    jacobian = softmax_jacobian(w)
+    assert jacobian.shape == (2, 3, N_KEYS, N_KEYS)
+    np.testing.assert_allclose(jacobian_norm(w), np.linalg.norm(jacobian, axis=(-2, -1)))
+    np.testing.assert_allclose(jacobian_trace(w), np.trace(jacobian, axis1=-2, axis2=-1))
+    g = np.random.default_rng(9).standard_normal(N_KEYS)
+    np.testing.assert_allclose(softmax_vjp(w, g), jacobian @ g, atol=1e-16)
+
+
+def test_vjp_of_a_saturated_row_keeps_its_precision():
+    tiny = 1e-25
+    np.testing.assert_allclose(softmax_vjp([tiny, 1.0], [1.0, 3.0]), [-2 * tiny, 2 * tiny], rtol=1e-14)
+
+
+@pytest.mark.parametrize("function", [softmax_jacobian, jacobian_trace, jacobian_norm])
+@pytest.mark.parametrize("rows", [[[0.5, 0.5], [0.5, 0.6]], [[0.5, 0.5], [1.5, -0.5]], [[0.5, 0.5], [np.nan, 1]]])
+def test_rows_that_are_no_weights_are_refused(function, rows):
+    with pytest.raises(ValueError, match=r"that sum to 1, got sum .* in row \(1\)"):
+        function(rows)
+
+
+def test_gradient_shapes_are_checked(arrays):
+    with pytest.raises(ValueError, match=r"output's shape \(3, 2\), got \(2, 3\)"):
+        attention_gradients(**arrays, output_gradient=np.zeros((D_V, N_QUERIES)))
+    with pytest.raises(ValueError, match=r"expected shape \(2,\), as the weights, got \(3,\)"):
+        softmax_vjp([0.5, 0.5], [1.0, 2.0, 3.0])
