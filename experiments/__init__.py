@@ -1,0 +1,4 @@
+"""Config-driven sweeps of scaled dot-product attention: measured in tables, analysed, drawn.
+
+Each module here is an experiment; `harness` runs them, `analysis` turns tables into tables, `figures` draws tables.
+"""

@@ -1,0 +1,22 @@
+"""One drawing module per figure: tables in, a drawing and its caption out; `style` and `lines` are what they share.
+
+An experiment says by name which figures draw its tables. A figure module offers
+
+    draw(tables) -> matplotlib Figure
+    caption(tables) -> one sentence with the measured numbers
+
+where `tables["rows"]` is the sweep's own table, and the others are what `experiments.analysis` derived from it.
+"""
+
+import importlib
+from collections.abc import Mapping
+from types import ModuleType
+
+import pandas as pd
+
+Tables = Mapping[str, pd.DataFrame]
+
+
+def load_figure(name: str) -> ModuleType:
+    """The module that draws the figure of that name."""
+    return importlib.import_module(f"experiments.figures.{name}")

@@ -1,0 +1,37 @@
+"""Norms of the softmax Jacobian and of dL/dq against d_k: root mean square and median side by side."""
+
+from matplotlib.figure import Figure
+
+from experiments.figures import Tables
+from experiments.figures.lines import BARS, label_lines, plot_metric, scale_x, scale_y, series
+from experiments.figures.style import note, panels
+from experiments.figures.words import by_scaling, course, first_combination, span, under
+
+NORMS = ("jacobian_norm", "query_gradient_norm")
+
+
+def draw(tables: Tables) -> Figure:
+    """One row per norm, with one scale for its root mean square (left) and its median (right)."""
+    table = tables["rows"]
+    figure, grid = panels(2, 2, (9, 6.2), sharey="row")
+    lines = series(table, "d_k")
+    for axes, norm in zip(grid, NORMS, strict=True):
+        metrics = (norm, f"{norm}_median")
+        for ax, metric in zip(axes, metrics, strict=True):
+            plot_metric(ax, lines, "d_k", metric)
+            scale_x(ax, table, "d_k")
+            scale_y(ax, table, *metrics)
+        label_lines(axes[1], lines, "d_k", metrics[1])
+    note(figure, f"{BARS} Left and right share a scale.")
+    return figure
+
+
+def caption(tables: Tables) -> str:
+    """What root mean square and median of |dL/dq| do under the first scaling, and under the others if they differ."""
+    table, where = first_combination(tables["rows"], "d_k")
+    clauses: list[str] = []
+    for name, rows in by_scaling(table, "d_k").items():
+        mean, median = course(rows, "d_k", "query_gradient_norm"), course(rows, "d_k", "query_gradient_norm_median")
+        if not clauses or mean.split()[0] != median.split()[0]:
+            clauses.append(f"{under(name)} the median of |dL/dq| {median} while its root mean square {mean}")
+    return f"{span(table, 'd_k')}{where}, {'; '.join(clauses)}."

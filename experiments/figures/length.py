@@ -1,0 +1,40 @@
+"""Entropy and largest weight against the number of keys."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from experiments.figures import Tables
+from experiments.figures.lines import BARS, label_lines, plot_metric, scale_x, scale_y, series
+from experiments.figures.style import INK, note, panels
+from experiments.figures.words import by_scaling, course, first_combination, listed, span, under
+
+
+def draw(tables: Tables) -> Figure:
+    """Entropy under its bound ln n, and the largest weight over its bound 1/n."""
+    table = tables["rows"]
+    figure, [[left, right]] = panels(1, 2, (9, 4))
+    lines = series(table, "n_keys")
+    n_keys = np.sort(table["n_keys"].unique())
+    middle = len(n_keys) // 2
+    for ax, metric, bound, name, offset in (
+        (left, "entropy", np.log(n_keys), "ln n", (-8, 8)),
+        (right, "max_weight", 1 / n_keys, "1/n", (-8, -14)),
+    ):
+        plot_metric(ax, lines, "n_keys", metric)
+        ax.margins(y=0.12)
+        ax.plot(n_keys, bound, color=INK, linestyle=":", linewidth=1, marker="_" if len(n_keys) == 1 else "")
+        ax.annotate(name, (n_keys[middle], bound[middle]), xytext=offset, textcoords="offset points", ha="right")
+        scale_x(ax, table, "n_keys")
+        scale_y(ax, table, metric)
+    label_lines(right, lines, "n_keys", "max_weight")
+    note(figure, BARS)
+    return figure
+
+
+def caption(tables: Tables) -> str:
+    """What the largest weight does under each scaling."""
+    table, where = first_combination(tables["rows"], "n_keys")
+    clauses = [
+        f"{course(rows, 'n_keys', 'max_weight')} {under(name)}" for name, rows in by_scaling(table, "n_keys").items()
+    ]
+    return f"{span(table, 'n_keys')} the largest weight{where} {listed(clauses)}."

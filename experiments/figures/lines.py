@@ -1,0 +1,149 @@
+"""Metrics of a saturation table as lines with error bars: series, axes and labels."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, ScalarFormatter, StrMethodFormatter
+from matplotlib.transforms import Bbox
+
+from experiments.figures.style import scaling_colour
+from experiments.figures.words import is_number, other_axes, plain
+
+TITLES = {
+    "score_mean": "mean of scaled scores",
+    "score_variance": "variance of scaled scores",
+    "score_kurtosis": "excess kurtosis of scores",
+    "max_weight": "largest weight of a row",
+    "entropy": "entropy of a row (nats)",
+    "jacobian_trace": "Jacobian trace $1-\\sum w^2$",
+    "jacobian_norm": "Jacobian norm $|J|_F$, r.m.s.",
+    "jacobian_norm_median": "Jacobian norm $|J|_F$, median",
+    "query_gradient_norm": "$|dL/dq|$, r.m.s.",
+    "query_gradient_norm_median": "$|dL/dq|$, median",
+    "saturated_rows": "share of rows with weight > 0.99",
+}
+NORMAL_95 = 1.96
+BARS = "Bars: 95% intervals, where they are wider than the points."
+BANDS = "Pale bands: exact values."
+_LINEAR = {"score_mean", "score_kurtosis", "entropy", "jacobian_trace", "saturated_rows"}
+_MARKERS = "osD^vP*X"
+_LOG_FROM = 8  # a positive quantity that spans more than this factor gets a logarithmic axis
+_FEW_DECADES = 300
+_TICKS_PER_INCH = 2.4
+_LABEL_INCHES = 0.18
+_LONGEST_LABEL = 12
+_LEGEND_CHARACTERS_PER_INCH = 13
+
+
+@dataclass(frozen=True)
+class Series:
+    """The rows of one line in order of x, and how the line is told from the others."""
+
+    scaling: str
+    label: str
+    colour: Any
+    marker: str
+    rows: pd.DataFrame
+
+
+def series(table: pd.DataFrame, x: str) -> list[Series]:
+    """One line per scaling, which gives the colour, and combination of the other axes, which gives the marker."""
+    others = other_axes(table, x)
+    combinations = list(dict.fromkeys(table[others].itertuples(index=False, name=None))) if others else [()]
+    lines = []
+    for (scaling, *combination), rows in table.groupby(["scaling", *others], sort=False):
+        named = "".join(f", {name} = {plain(value)}" for name, value in zip(others, combination, strict=True))
+        lines.append(
+            Series(
+                scaling=scaling,
+                label=scaling + named,
+                colour=scaling_colour(rows["exponent"].iloc[0]),
+                marker=_MARKERS[combinations.index(tuple(combination)) % len(_MARKERS)],
+                rows=rows.sort_values(x) if is_number(table, x) else rows,
+            )
+        )
+    return lines
+
+
+def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
+    """Measured points with 95% intervals, joined; the exact value as a pale band under them where it is known."""
+    for line in lines:
+        at, values = line.rows[x].to_numpy(), line.rows[metric].to_numpy()
+        if f"{metric}_exact" in line.rows:
+            ax.plot(at, line.rows[f"{metric}_exact"], color=line.colour, alpha=0.3, linewidth=5, zorder=1)
+        errors = NORMAL_95 * line.rows[f"{metric}_se"].to_numpy()
+        look = {"color": line.colour, "marker": line.marker, "label": line.label}
+        ax.errorbar(at, values, errors, capsize=2, elinewidth=1, **look)
+    ax.set_xlabel(x)
+    ax.set_title(TITLES[metric])
+
+
+def scale_x(ax: Axes, table: pd.DataFrame, x: str) -> None:
+    """A logarithmic x axis if its values span a wide range, with ticks at the values."""
+    if not is_number(table, x):
+        return
+    values = np.sort(table[x].unique())
+    if spans_widely(values):
+        ax.set_xscale("log", base=2)
+    most = max(3, int(_inches(ax).width * _TICKS_PER_INCH))
+    ax.set_xticks(values[:: math.ceil(len(values) / most)])
+    ax.xaxis.set_major_formatter(ScalarFormatter())
+    ax.xaxis.set_minor_locator(NullLocator())
+
+
+def scale_y(ax: Axes, table: pd.DataFrame, *metrics: str) -> None:
+    """A logarithmic y axis for variances, norms and weights that are positive and span a wide range."""
+    if not set(metrics) & _LINEAR and spans_widely(table[list(metrics)].to_numpy()):
+        ax.set_yscale("log")
+        low, high = ax.get_ylim()
+        if high / low < _FEW_DECADES:
+            ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def spans_widely(values: Any) -> bool:
+    """Whether the values are positive and span more than a factor of 8."""
+    return bool(values.min() > 0 and values.max() / values.min() > _LOG_FROM)
+
+
+def label_lines(ax: Axes, lines: Sequence[Series], x: str, metric: str, texts: Sequence[str] | None = None) -> None:
+    """Write each line's label behind its last point, moved apart where labels would touch; scales must be set.
+
+    Where there are more lines than labels fit, or labels are long, a legend under the figure names the lines.
+    """
+    gap = _LABEL_INCHES / _inches(ax).height
+    texts = texts or [line.label for line in lines]
+    if gap * len(lines) > 1 or max(len(line.label) for line in lines) > _LONGEST_LABEL:
+        legend(ax, texts)
+        return
+    to_axes = ax.transData - ax.transAxes
+    ends = [(line.rows[x].iloc[-1], line.rows[metric].iloc[-1]) for line in lines]
+    heights = [float(to_axes.transform(end)[1]) for end in ends]
+    order = sorted(range(len(lines)), key=heights.__getitem__)
+    for lower, upper in itertools.pairwise(order):
+        heights[upper] = max(heights[upper], heights[lower] + gap)
+    excess = max(heights[order[-1]] - 1.0, 0.0)
+    for line, height, text in zip(lines, heights, texts, strict=True):
+        ax.text(1.02, height - excess, text, transform=ax.transAxes, color=line.colour, va="center", fontsize=9.5)
+
+
+def legend(ax: Axes, texts: Sequence[str]) -> None:
+    """The lines of one axes, named once under the figure, which grows by as much."""
+    figure = ax.figure
+    if figure.legends:
+        return
+    handles, _ = ax.get_legend_handles_labels()
+    columns = max(1, int(figure.get_figwidth() * _LEGEND_CHARACTERS_PER_INCH / (max(map(len, texts)) + 8)))
+    figure.set_figheight(figure.get_figheight() + _LABEL_INCHES * math.ceil(len(texts) / columns))
+    figure.legend(handles, texts, loc="outside lower left", ncols=columns, fontsize=8.5, borderpad=0)
+
+
+def _inches(ax: Axes) -> Bbox:
+    return ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())

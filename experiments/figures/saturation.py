@@ -1,0 +1,43 @@
+"""How peaked the softmax rows are: largest weight, entropy and share of saturated rows against d_k."""
+
+import math
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.figures import Tables
+from experiments.figures.lines import BARS, label_lines, plot_metric, scale_x, series
+from experiments.figures.style import INK, note, panels
+from experiments.figures.words import by_scaling, course, first_combination, listed, span, under
+
+METRICS = ("saturated_rows", "max_weight", "entropy")
+
+
+def draw(tables: Tables) -> Figure:
+    """One panel per metric; ln n, the entropy of equal weights, is marked."""
+    table = tables["rows"]
+    figure, [axes] = panels(1, len(METRICS), (9, 3.6))
+    lines = series(table, "d_k")
+    for ax, metric in zip(axes, METRICS, strict=True):
+        plot_metric(ax, lines, "d_k", metric)
+        scale_x(ax, table, "d_k")
+        ax.set_ylim(bottom=0)
+    for n_keys in sorted(table["n_keys"].unique()):
+        _mark(axes[-1], math.log(n_keys), f"ln {n_keys}")
+    label_lines(axes[-1], lines, "d_k", METRICS[-1])
+    note(figure, BARS)
+    return figure
+
+
+def _mark(ax: Axes, value: float, text: str) -> None:
+    ax.axhline(value, color=INK, linestyle=":", linewidth=1, zorder=0)
+    ax.set_ylim(top=1.08 * value)
+    ax.annotate(text, (0.02, value), xycoords=("axes fraction", "data"), va="bottom", fontsize=9)
+
+
+def caption(tables: Tables) -> str:
+    """What the largest weight does under each scaling."""
+    table, where = first_combination(tables["rows"], "d_k")
+    clauses = [f"{course(rows, 'd_k', 'max_weight')} {under(name)}" for name, rows in by_scaling(table, "d_k").items()]
+    n_keys = table["n_keys"].iloc[0]
+    return f"{span(table, 'd_k')} the largest of {n_keys} weights{where} {listed(clauses)}."

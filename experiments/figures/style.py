@@ -1,0 +1,90 @@
+"""The one style of all figures, and the one way in which they are drawn and saved."""
+
+import io
+import textwrap
+from fractions import Fraction
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import matplotlib as mpl
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.figures import Tables
+from experiments.harness.paths import figure_path
+from experiments.harness.tables import write_whole
+
+INK = "#333333"
+_DPI = 150
+_CHARACTERS_PER_INCH = 12
+_PALETTE = sns.color_palette("colorblind")
+_COLOURS = {
+    Fraction(0): _PALETTE[3],
+    Fraction(1, 3): _PALETTE[1],
+    Fraction(1, 2): _PALETTE[0],
+    Fraction(2, 3): _PALETTE[2],
+}
+_STYLE = {
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.5,
+    "axes.labelsize": 10,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.dpi": _DPI,
+    "font.size": 10,
+    "legend.frameon": False,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "svg.hashsalt": "sdpa",  # ids inside an SVG follow from its content alone
+}
+
+
+def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Figure, list[list[Axes]]]:
+    """A figure of that size in inches and its grid of axes."""
+    figure = Figure(figsize=size, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **options).tolist()
+
+
+def note(figure: Figure, text: str) -> None:
+    """A remark at the foot of a figure, over its legend if it has one: how to read it."""
+    if figure.legends:
+        figure.legends[0].set_title(text, prop={"size": 8.5})
+        figure.legends[0].set_alignment("left")
+    else:
+        figure.supxlabel(text, x=0.01, ha="left", fontsize=8.5)
+
+
+def render(figure: ModuleType, tables: Tables, results: Path, sweep: str, name: str) -> str:
+    """Draw a figure, write it as PNG and SVG with its caption over it, and the caption as text; the caption.
+
+    Nothing that varies between equal runs (dates, random ids) goes into the files.
+    """
+    caption: str = figure.caption(tables)
+    with mpl.rc_context({**sns.axes_style("ticks"), **_STYLE}):
+        drawing = figure.draw(tables)
+        width = int(drawing.get_figwidth() * _CHARACTERS_PER_INCH)
+        drawing.suptitle(textwrap.fill(caption, width), x=0.01, ha="left", fontsize=11)
+        for suffix, metadata in ((".png", {"Description": caption}), (".svg", {"Date": None, "Description": caption})):
+            content = io.BytesIO()
+            drawing.savefig(content, format=suffix[1:], dpi=_DPI, metadata=metadata)
+            write_whole(figure_path(results, sweep, name, suffix), content.getvalue())
+    write_whole(figure_path(results, sweep, name, ".txt"), f"{caption}\n".encode())
+    return caption
+
+
+def scaling_colour(exponent: float) -> Any:
+    """The colour of a scaling: fixed for the four of the common story, along a colour map for other powers."""
+    nearest = Fraction(exponent).limit_denominator(1000)
+    return _COLOURS.get(nearest, mpl.colormaps["cividis"](min(max(exponent, 0.0), 1.0)))
+
+
+def ordered_colours(count: int) -> list[Any]:
+    """Colours for that many values of an ordered quantity, light to dark."""
+    return list(sns.color_palette("flare", count))

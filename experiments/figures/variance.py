@@ -1,0 +1,83 @@
+"""Score variance against d_k, over the predicted powers and with the fitted slopes."""
+
+import math
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.analysis.slopes import GROUP, LEVEL
+from experiments.figures import Tables
+from experiments.figures.lines import BANDS, NORMAL_95, label_lines, plot_metric, scale_x, scale_y, series
+from experiments.figures.style import INK, note, panels
+from experiments.figures.words import by_scaling, first_combination, listed, measured, number, span, under
+
+METRIC = "score_variance"
+
+
+def draw(tables: Tables) -> Figure:
+    """Left: measured variances over the exact d_k^(1 - 2p); right: how far apart they are."""
+    table = tables["rows"]
+    figure, [[left, right]] = panels(1, 2, (9, 4), width_ratios=[2, 1])
+    lines = series(table, "d_k")
+    plot_metric(left, lines, "d_k", METRIC)
+    scale_x(left, table, "d_k")
+    scale_y(left, table, METRIC)
+    slopes = [_slope_of(line.rows.iloc[0], tables.get("slopes")) for line in lines]
+    texts = [
+        line.label + (f": slope {_interval(slope)}" if slope is not None else "")
+        for line, slope in zip(lines, slopes, strict=True)
+    ]
+    label_lines(left, lines, "d_k", METRIC, texts)
+    _draw_deviation(right, table)
+    remark = f" Slopes: ± half the {LEVEL:.1%} interval." if "slopes" in tables else ""
+    note(figure, f"{BANDS} Bars: 95% intervals, the same for every scaling: all divide the same scores.{remark}")
+    return figure
+
+
+def _draw_deviation(ax: Axes, table: pd.DataFrame) -> None:
+    # Every scaling divides the same scores, so all share one relative deviation; the first scaling shows it.
+    shared = table[table["scaling"] == table["scaling"].iloc[0]]
+    percent = 100 / shared[f"{METRIC}_exact"]
+    shared = shared.assign(deviation=shared[METRIC] * percent - 100, error=shared[f"{METRIC}_se"] * percent)
+    ax.axhline(0, color=INK, linewidth=5, alpha=0.3)
+    for line in series(shared, "d_k"):
+        look = {"color": INK, "marker": line.marker, "capsize": 2, "linestyle": ""}
+        ax.errorbar(line.rows["d_k"], line.rows["deviation"], NORMAL_95 * line.rows["error"], **look)
+    ax.set_title("measured / exact − 1 (%)")
+    ax.set_xlabel("d_k")
+    scale_x(ax, shared, "d_k")
+
+
+def caption(tables: Tables) -> str:
+    """How the variance grows under each scaling: by its slope, or by its value where there is a single d_k."""
+    table, where = first_combination(tables["rows"], "d_k")
+    first_rows = [rows.iloc[0] for rows in by_scaling(table, "d_k").values()]
+    slopes = [_slope_of(row, tables.get("slopes")) for row in first_rows]
+    clauses = [_growth(slope) for slope in slopes if slope is not None]
+    if not clauses:
+        clauses = [f"is {measured(row, METRIC)} {under(row['scaling'])}" for row in first_rows]
+    return f"{span(table, 'd_k')} the variance of the scaled scores{where} {listed(clauses)}."
+
+
+def _growth(slope: pd.Series) -> str:
+    power = f"d_k^{number(slope['slope'], slope['slope_se'])}"
+    if slope["slope_low"] > 0:
+        return f"grows as {power} {under(slope['scaling'])}"
+    if slope["slope_high"] < 0:
+        return f"shrinks as {power} {under(slope['scaling'])}"
+    return f"stays level {under(slope['scaling'])}"
+
+
+def _slope_of(row: pd.Series, slopes: pd.DataFrame | None) -> pd.Series | None:
+    """The fitted slope of the line that a row of the table belongs to."""
+    if slopes is None:
+        return None
+    mine = slopes[(slopes[GROUP] == row[GROUP]).all(axis=1)]
+    return mine.iloc[0] if len(mine) else None
+
+
+def _interval(slope: pd.Series) -> str:
+    half = (slope["slope_high"] - slope["slope_low"]) / 2
+    places = max(0, -math.floor(math.log10(half)))
+    return f"{slope['slope']:z.{places}f} ± {half:.{places}f}".replace("-", "−")

@@ -1,0 +1,86 @@
+"""From a sweep to its cells and their chunks of trials; pure."""
+
+import dataclasses
+import itertools
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.harness.experiment import Cell, load_experiment
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One block of the config, resolved: every key has a value, every value its type."""
+
+    name: str
+    experiment: str
+    values: Mapping[str, tuple[Any, ...]]  # of every field of the cell, in the cell's order
+    trials: int
+    figures: tuple[str, ...]
+
+    def cells(self) -> list[Cell]:
+        """One cell per point of the grid of axes, the last axis varying fastest."""
+        cell = load_experiment(self.experiment).cell
+        axes, treatments = axis_names(cell), treatment_names(cell)
+        fixed = {name: self.values[name] for name in treatments}
+        points = itertools.product(*(self.values[name] for name in axes))
+        return [cell(**dict(zip(axes, point, strict=True)), **fixed) for point in points]
+
+    def parameters(self) -> dict[str, Any]:
+        """What decides the table, as plain JSON values."""
+        values = {name: [plain(v) for v in values] for name, values in self.values.items()}
+        return {"experiment": self.experiment, **values, "trials": self.trials}
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Trials of one cell that one worker measures with one generator."""
+
+    experiment: str
+    cell: Cell
+    index: int
+    trials: int
+
+
+def cell_fields(cell: type[Cell]) -> dict[str, Any]:
+    """The fields of a cell with their types, annotations included."""
+    return typing.get_type_hints(cell, include_extras=True)
+
+
+def treatment_names(cell: type[Cell]) -> list[str]:
+    """The fields whose whole list is applied to one draw."""
+    return [name for name, kind in cell_fields(cell).items() if typing.get_origin(kind) is tuple]
+
+
+def axis_names(cell: type[Cell]) -> list[str]:
+    """The fields of which each value makes a cell of its own; they alone decide what is drawn."""
+    return [name for name in cell_fields(cell) if name not in treatment_names(cell)]
+
+
+def plain(value: Any) -> Any:
+    """A parameter as it stands in tables and JSON: numbers stay, everything else goes by its name."""
+    return value if isinstance(value, int | float) else str(value)
+
+
+def axis_values(cell: Cell) -> dict[str, Any]:
+    """The axes of a cell and their values, as they stand in a table."""
+    return {name: plain(getattr(cell, name)) for name in axis_names(type(cell))}
+
+
+def describe(cell: Cell) -> str:
+    """A cell as it is named in messages: `d_k=8, n_keys=64, ...`."""
+    return ", ".join(f"{name}={value}" for name, value in axis_values(cell).items())
+
+
+def defaults(cell: type[Cell]) -> dict[str, Any]:
+    """The fields of a cell that a config may leave out, with what they are then."""
+    return {f.name: f.default for f in dataclasses.fields(cell) if f.default is not dataclasses.MISSING}
+
+
+def chunks(experiment: str, cell: Cell, trials: int) -> Iterator[Chunk]:
+    """The chunks of a cell, in the order in which they are merged."""
+    size = load_experiment(experiment).chunk_trials(cell)
+    for index, first in enumerate(range(0, trials, size)):
+        yield Chunk(experiment, cell, index, min(size, trials - first))

@@ -1,0 +1,23 @@
+"""Where results go: in one place, so that nobody's sweep overwrites the shipped tables."""
+
+from pathlib import Path
+
+SHIPPED_CONFIG = Path("config.yaml")
+
+
+def default_results(config: Path) -> Path:
+    """`results` for the config.yaml of this folder, `results/NAME` for a config called NAME.yaml.
+
+    Raises:
+        ValueError: the name belongs to something else in `results`.
+    """
+    if config.resolve() == SHIPPED_CONFIG.resolve():
+        return Path("results")
+    if config.stem == "figures" or config.stem.startswith("."):
+        raise ValueError(f"{config}: expected another file name, or --results: results/{config.stem} is taken")
+    return Path("results") / config.stem
+
+
+def figure_path(results: Path, sweep: str, figure: str, suffix: str) -> Path:
+    """The file of a sweep's figure: .png and .svg, and .txt for its caption."""
+    return results / "figures" / sweep / f"{figure}{suffix}"

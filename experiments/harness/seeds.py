@@ -1,0 +1,24 @@
+"""Random generators keyed by content: a chunk's stream depends on its cell's axes and its number, on nothing else."""
+
+import hashlib
+import json
+
+import numpy as np
+
+from experiments.harness.grid import Chunk, axis_values
+
+
+def chunk_key(chunk: Chunk) -> tuple[int, ...]:
+    """Eight 32-bit words of SHA-256 over the experiment's name and the cell's axes, then the chunk's number.
+
+    Treatments (scalings) are left out: they share the draw, and adding one changes no other row.
+    """
+    content = json.dumps([chunk.experiment, axis_values(chunk.cell)], sort_keys=True)
+    digest = hashlib.sha256(content.encode()).digest()
+    return (*np.frombuffer(digest, dtype="<u4").tolist(), chunk.index)
+
+
+def generator(seed: int, chunk: Chunk) -> np.random.Generator:
+    """The chunk's own generator, independent of every other chunk's under the same root seed."""
+    sequence = np.random.SeedSequence(entropy=seed, spawn_key=chunk_key(chunk))
+    return np.random.Generator(np.random.SFC64(sequence))

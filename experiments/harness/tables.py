@@ -1,0 +1,118 @@
+"""Tables on disk: SWEEP.csv beside SWEEP.json, which says what it is a table of and vouches for its bytes."""
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy
+
+from experiments.harness.compare import how_alike
+from experiments.harness.config import Config
+from experiments.harness.grid import Sweep
+
+DIGITS = "%.10g"
+
+
+class TableError(Exception):
+    """A table that is missing, incomplete, altered, or not of this config."""
+
+
+def write_sweep(
+    results: Path, config: Config, sweep: Sweep, table: pd.DataFrame, derived: Mapping[str, pd.DataFrame]
+) -> dict[Path, str]:
+    """Write the table of a sweep, the tables derived from it, and last the JSON that vouches for them.
+
+    Returns:
+        For each table's file, how it compares with the one that was there before.
+    """
+    contents = {csv_name(sweep.name, kind): csv_bytes(frame) for kind, frame in {"rows": table, **derived}.items()}
+    alike = {results / name: how_alike(_old(results / name), content) for name, content in contents.items()}
+    for name, content in contents.items():
+        write_whole(results / name, content)
+    record = {
+        "sweep": sweep.name,
+        **_produced_by(config, sweep),
+        "versions": {"numpy": np.__version__, "scipy": scipy.__version__},
+        "rows": len(table),
+        "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
+    }
+    write_whole(results / f"{sweep.name}.json", (json.dumps(record, indent=1) + "\n").encode())
+    return alike
+
+
+def read_sweep(results: Path, config: Config, sweep: Sweep) -> dict[str, pd.DataFrame]:
+    """The table of a sweep as `rows`, and the tables derived from it; `TableError` if one cannot be trusted."""
+    record = _read_record(results / f"{sweep.name}.json")
+    for key, expected in _produced_by(config, sweep).items():
+        if record.get(key) != expected:
+            was = f"{key} {json.dumps(record.get(key))}, expected {json.dumps(expected)}"
+            raise TableError(f"{results / sweep.name}.csv was not measured with this config: got {was}")
+    tables = {}
+    for name, checksum in record["sha256"].items():
+        try:
+            content = (results / name).read_bytes()
+        except OSError as error:
+            raise TableError(f"{results / name}: {error.strerror}") from None
+        got = hashlib.sha256(content).hexdigest()
+        if got != checksum:
+            raise TableError(f"{results / name} was altered: got SHA-256 {got[:12]}..., expected {checksum[:12]}...")
+        tables[_kind(sweep.name, name)] = pd.read_csv(io.BytesIO(content))
+    return tables
+
+
+def csv_name(sweep: str, kind: str) -> str:
+    """The file of a table: SWEEP.csv of a sweep's rows, SWEEP-KIND.csv of what is derived from them."""
+    return f"{sweep}.csv" if kind == "rows" else f"{sweep}-{kind}.csv"
+
+
+def csv_bytes(table: pd.DataFrame) -> bytes:
+    """A table as CSV, floats with ten significant digits, missing values empty."""
+    text: str = table.to_csv(index=False, float_format=DIGITS, lineterminator="\n")
+    return text.encode()
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that a reader sees the old one or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            os.fchmod(file.fileno(), 0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _old(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
+
+
+def _produced_by(config: Config, sweep: Sweep) -> dict[str, Any]:
+    return {"seed": config.seed, "parameters": sweep.parameters()}
+
+
+def _kind(sweep: str, name: str) -> str:
+    return "rows" if name == csv_name(sweep, "rows") else name.removeprefix(f"{sweep}-").removesuffix(".csv")
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise TableError(f"{path.with_suffix('.csv')} is missing or incomplete: {path.name} is not there") from None
+    except (OSError, ValueError) as error:
+        raise TableError(f"{path} cannot be read: {error}") from None
+    if not isinstance(record, dict) or not isinstance(record.get("sha256"), dict):
+        raise TableError(f"{path}: expected the record of a sweep, with its checksums")
+    return record

@@ -1,0 +1,1 @@
+"""Tables and captions to pages: the measured numbers of the README."""

@@ -1,0 +1,89 @@
+"""The measured parts of README.md: each stands between markers and is made anew from results/."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.analysis.slopes import LEVEL
+from experiments.figures.words import number
+from experiments.harness.grid import Sweep
+from experiments.harness.paths import figure_path
+
+_BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
+
+SweepTables = Mapping[str, Mapping[str, pd.DataFrame]]
+
+
+class ReadmeError(ValueError):
+    """A marker that no block answers, or a block without its marker."""
+
+
+def rewrite(text: str, sweeps: Sequence[Sweep], tables: SweepTables, results: Path) -> str:
+    """The README with every marked block as the tables, captions and columns in results/ have it."""
+    blocks = {
+        "findings": lambda: _findings(sweeps, results),
+        "measured": lambda: _measured(tables["scaling"]["rows"]),
+        "slopes": lambda: _slopes(tables["scaling"]["slopes"]),
+        "columns": lambda: _columns(results),
+    }
+    names = [match["name"] for match in _BLOCK.finditer(text)]
+    if sorted(names) != sorted(blocks):
+        raise ReadmeError(f"README.md: expected one block each of {', '.join(blocks)}, got {', '.join(names)}")
+    return _BLOCK.sub(lambda m: f"{m[1]}{blocks[m['name']]()}\n{m[3]}", text)
+
+
+def _findings(sweeps: Sequence[Sweep], results: Path) -> str:
+    """Every figure with the caption that was computed for it."""
+    lines = []
+    for sweep in sweeps:
+        for figure in sweep.figures:
+            caption = figure_path(results, sweep.name, figure, ".txt").read_text(encoding="utf-8").strip()
+            lines.append(f"- [{figure}]({figure_path(results, sweep.name, figure, '.png').as_posix()}): {caption}")
+    return "\n".join(lines)
+
+
+def _measured(table: pd.DataFrame) -> str:
+    """Measured values of the smallest, the middle and the largest d_k, with the exact variance."""
+    shown = table[table["d_k"].isin(table["d_k"].quantile([0, 0.5, 1], interpolation="higher"))]
+    lines = [
+        "| d_k | scaling | variance | exact | largest weight | entropy | median \\|J\\|_F | r.m.s. \\|J\\|_F |",
+        "|---:|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    metrics = ("max_weight", "entropy", "jacobian_norm_median", "jacobian_norm")
+    for _, row in shown.iterrows():
+        values = " | ".join(_with_error(row, metric) for metric in metrics)
+        variance, exact = _with_error(row, "score_variance"), number(row["score_variance_exact"])
+        lines.append(f"| {row['d_k']} | `{row['scaling']}` | {variance} | {exact} | {values} |")
+    return "\n".join(lines)
+
+
+def _slopes(slopes: pd.DataFrame) -> str:
+    """Fitted slopes with their intervals."""
+    lines = [f"| scaling | slope of ln variance | {LEVEL:.1%} interval | exact |", "|---|---:|---:|---:|"]
+    for _, row in slopes.iterrows():
+        interval = f"{row['slope_low']:z.4f} to {row['slope_high']:z.4f}"
+        lines.append(f"| `{row['scaling']}` | {row['slope']:z.4f} | {interval} | {row['slope_exact']:z.4f} |")
+    return "\n".join(lines)
+
+
+def _columns(results: Path) -> str:
+    """What each column means, from columns.csv; standard errors and exact values once for all."""
+    columns = pd.read_csv(results / "columns.csv", keep_default_na=False)
+    shown = columns[~columns["column"].str.contains("_se$|_exact$") | columns["table"].str.contains("-")]
+    lines = ["| table of | column | unit | meaning | formula |", "|---|---|---|---|---|"]
+    for (column, meaning), same in shown.groupby(["column", "meaning"], sort=False):
+        first = same.iloc[0]
+        formula = f"`{first['formula']}`".replace("|", "\\|") if first["formula"] else ""
+        lines.append(f"| {', '.join(same['table'])} | `{column}` | {first['unit']} | {meaning} | {formula} |")
+    return "\n".join(lines)
+
+
+def _with_error(row: pd.Series, metric: str) -> str:
+    value, error = row[metric], row[f"{metric}_se"]
+    if error == 0:
+        return number(value)
+    places = max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:.{places}f} ± {error:.{places}f}"

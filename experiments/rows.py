@@ -1,0 +1,73 @@
+"""The weights of a few rows, for looking at: what a tutorial shows, from our own draw."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from experiments.harness.experiment import Column, Experiment, Row
+from experiments.harness.moments import Floats
+from experiments.saturation import AXES, TREATMENT, Cell, draw
+from sdpa import softmax
+
+
+@dataclass(frozen=True)
+class RowsMeasurement:
+    """The scores q.k of every draw, (draws, n_queries, n_keys)."""
+
+    scores: Floats
+
+    def merge(self, later: Self) -> Self:
+        """Both chunks together."""
+        return type(self)(np.concatenate([self.scores, later.scores]))
+
+
+def measure(cell: Cell, trials: int, rng: np.random.Generator) -> RowsMeasurement:
+    """The scores of that many independent draws of (Q, K)."""
+    keys, query_blocks = draw(cell, trials, rng)
+    blocks = [queries @ keys.swapaxes(-1, -2) for _, queries in query_blocks]
+    return RowsMeasurement(np.concatenate(blocks, axis=1))
+
+
+def tabulate(cell: Cell, measurement: RowsMeasurement) -> Iterator[Row]:
+    """One row per scaling, draw, query and key."""
+    for scaling, divisor in zip(cell.scaling, cell.divisors(), strict=True):
+        scaled = measurement.scores / divisor
+        weights = softmax(scaled)
+        for draw_number, query, key in np.ndindex(scaled.shape):
+            yield {
+                "scaling": scaling.name,
+                "exponent": float(scaling.exponent),
+                "divisor": divisor,
+                "trial": draw_number,
+                "query": query,
+                "key": key,
+                "scaled_score": float(scaled[draw_number, query, key]),
+                "weight": float(weights[draw_number, query, key]),
+            }
+
+
+def _scores(cell: Cell) -> int:
+    return cell.n_queries * cell.n_keys
+
+
+EXPERIMENT = Experiment(
+    cell=Cell,
+    columns=(
+        *AXES,
+        *TREATMENT,
+        Column("trial", "int", "", "number of the draw of (Q, K), from 0"),
+        Column("query", "int", "", "number of the query, from 0"),
+        Column("key", "int", "", "number of the key, from 0"),
+        Column("scaled_score", "float", "", "score of the query and the key over the divisor", "q.k / divisor"),
+        Column("weight", "float", "", "softmax weight of the key in the query's row", "softmax(q.k / divisor)"),
+    ),
+    chunk_trials=lambda _: 1,
+    measure=measure,
+    tabulate=tabulate,
+    seconds_per_trial=lambda cell: 1e-8 * (cell.n_queries + cell.n_keys) * cell.d_k,
+    # A table's row takes about a kilobyte while it is made.
+    memory=lambda cell: 16 * (cell.n_queries + cell.n_keys) * cell.d_k + 1000 * len(cell.scaling) * _scores(cell),
+    figures=("rows",),
+)

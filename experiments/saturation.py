@@ -1,0 +1,288 @@
+"""The core experiment: draw Q and K, and measure every scaling on the same draw.
+
+Per trial one Q (n_queries x d_k), one K (n_keys x d_k) and one standard normal gradient to the weights are drawn.
+Each trial is reduced to a vector of row means, so that standard errors come from whole independent draws.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Self
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Ge, Gt, Le
+
+from experiments.harness.experiment import Column, Experiment, Row
+from experiments.harness.moments import Moments
+from experiments.harness.quantiles import N_BINS, LogHistogram
+from sdpa import LAWS, InputLaw, RowDiagnostics, Scaling, row_diagnostics
+
+Floats = npt.NDArray[np.floating]
+
+SATURATED = 0.99
+_LARGEST_SIZE = 2**31
+
+# The scores of a block fit in the second-level cache, its inputs in a few megabytes.
+_BLOCK_SCORES = 2**16
+_BLOCK_INPUTS = 2**20
+_CHUNK_SECONDS = 0.25
+_CHUNK_ROWS = 2**16
+_NANOSECONDS_PER_NORMAL = 7.0
+_NANOSECONDS_PER_PRODUCT = 0.05
+_NANOSECONDS_PER_SCORE = 4.0
+_ASSUMED_SCALINGS = 4
+_PASSES = 16  # arrays of a block's size that are alive at once, at most
+
+_SCORE_MOMENTS = 4  # E s, E s^2, E s^3, E s^4
+_ROW_MEANS = ("max_weight", "entropy", "jacobian_trace", "jacobian_square", "query_gradient_square", "saturated_rows")
+_MEDIANS = ("jacobian_norm", "query_gradient_norm")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid, and the scalings that are measured on its draws."""
+
+    d_k: Annotated[int, Ge(1), Le(_LARGEST_SIZE)]
+    n_keys: Annotated[int, Ge(2), Le(_LARGEST_SIZE)]
+    scaling: tuple[Scaling, ...]
+    n_queries: Annotated[int, Ge(1), Le(_LARGEST_SIZE)] = 64
+    inputs: InputLaw = LAWS["gaussian"]
+    input_std: Annotated[float, Gt(0), Le(1e6)] = 1.0
+
+    def divisors(self) -> list[float]:
+        """The divisor of each scaling, in order."""
+        return [scaling.divisor(self.d_k, self.n_keys) for scaling in self.scaling]
+
+
+@dataclass(frozen=True)
+class SaturationMeasurement:
+    """Moments over trials of the score moments and row means, and the histograms of the norms of rows."""
+
+    moments: Moments
+    norms: LogHistogram
+
+    def merge(self, later: Self) -> Self:
+        """Both chunks together."""
+        return type(self)(self.moments.merge(later.moments), self.norms.merge(later.norms))
+
+
+def draw(cell: Cell, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
+    """Keys (trials, n_keys, d_k), and the queries in blocks (which rows, (trials, block, d_k)), drawn as they come."""
+    keys = cell.inputs.sample(rng, (trials, cell.n_keys, cell.d_k)) * cell.input_std
+
+    def queries() -> Iterator[tuple[slice, Floats]]:
+        size = _block_queries(cell)
+        for first in range(0, cell.n_queries, size):
+            rows = slice(first, min(first + size, cell.n_queries))
+            yield rows, cell.inputs.sample(rng, (trials, rows.stop - first, cell.d_k)) * cell.input_std
+
+    return keys, queries()
+
+
+def measure(cell: Cell, trials: int, rng: np.random.Generator) -> SaturationMeasurement:
+    """Measure that many independent draws of (Q, K), a block of draws at a time."""
+    size = _block_trials(cell)
+    blocks = [_measure_block(cell, min(size, trials - first), rng) for first in range(0, trials, size)]
+    return SaturationMeasurement(
+        Moments.of(np.concatenate([means for means, _ in blocks], axis=-1)),
+        LogHistogram.of(np.concatenate([norms for _, norms in blocks], axis=1)),
+    )
+
+
+def _measure_block(cell: Cell, trials: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Per draw the means of score powers and row metrics, (4 + 6 scalings, trials); and the norms of every row."""
+    n_scalings = len(cell.scaling)
+    score_sums = np.zeros((_SCORE_MOMENTS, trials))
+    row_sums = np.zeros((n_scalings, len(_ROW_MEANS), trials))
+    norms = np.empty((n_scalings, len(_MEDIANS), trials, cell.n_queries))
+    keys, query_blocks = draw(cell, trials, rng)
+    for rows, queries in query_blocks:
+        scores = queries @ keys.swapaxes(-1, -2)
+        score_sums += _power_sums(scores)
+        weights_gradient = rng.standard_normal(scores.shape)
+        for i, diagnostics in enumerate(row_diagnostics(scores, keys, weights_gradient, cell.divisors())):
+            row_sums[i] += _row_sums(diagnostics)
+            norms[i, 0, :, rows] = diagnostics.jacobian_norm
+            norms[i, 1, :, rows] = diagnostics.query_gradient_norm
+    means = [score_sums / (cell.n_queries * cell.n_keys), row_sums.reshape(-1, trials) / cell.n_queries]
+    return np.concatenate(means), norms.reshape(-1, trials, cell.n_queries)
+
+
+def _power_sums(scores: Floats) -> Floats:
+    """Sums over queries and keys of s, s^2, s^3 and s^4, (4, trials)."""
+    flat = scores.reshape(len(scores), -1)
+    squared = flat * flat
+    return np.stack([flat.sum(-1), np.vecdot(flat, flat), np.vecdot(squared, flat), np.vecdot(squared, squared)])
+
+
+def _row_sums(rows: RowDiagnostics) -> Floats:
+    """Sums over queries in the order of _ROW_MEANS, (6, trials)."""
+    return np.stack(
+        [
+            rows.max_weight.sum(-1),
+            rows.entropy.sum(-1),
+            rows.jacobian_trace.sum(-1),
+            np.vecdot(rows.jacobian_norm, rows.jacobian_norm),
+            np.vecdot(rows.query_gradient_norm, rows.query_gradient_norm),
+            (rows.max_weight > SATURATED).sum(-1),
+        ]
+    )
+
+
+def tabulate(cell: Cell, measurement: SaturationMeasurement) -> Iterator[Row]:
+    """One row per scaling: each metric and its standard error."""
+    moments = measurement.moments
+    for i, (scaling, divisor) in enumerate(zip(cell.scaling, cell.divisors(), strict=True)):
+        row: Row = {
+            "scaling": scaling.name,
+            "exponent": float(scaling.exponent),
+            "divisor": divisor,
+            "trials": moments.trials,
+        }
+        estimates = _score_estimates(moments, divisor) | _row_estimates(moments, i)
+        for j, name in enumerate(_MEDIANS):
+            estimates[f"{name}_median"] = measurement.norms.median(len(_MEDIANS) * i + j)
+        for name in METRICS:
+            row[name], row[f"{name}_se"] = estimates[name]
+        yield row
+
+
+def _score_estimates(moments: Moments, divisor: float) -> dict[str, tuple[float, float]]:
+    """Mean, variance about the mean and excess kurtosis of the scaled scores, each with its standard error."""
+    m1, m2, m3, m4 = (float(m) for m in moments.mean[:_SCORE_MOMENTS])
+    # m1^2 exceeds the squared true mean by Var(m1) on average; adding that back makes the variance unbiased.
+    variance = m2 - m1**2 + float(moments.covariance[0, 0]) / moments.trials
+    spread = m2 - m1**2
+    fourth = m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4
+    kurtosis_gradient = [
+        (-4 * m3 + 12 * m1 * m2 - 12 * m1**3) / spread**2 + 4 * m1 * fourth / spread**3,
+        6 * m1**2 / spread**2 - 2 * fourth / spread**3,
+        -4 * m1 / spread**2,
+        1 / spread**2,
+    ]
+
+    def error(gradient: list[float]) -> float:
+        padding = [0.0] * (len(moments.mean) - len(gradient))
+        return moments.standard_error(np.array(gradient + padding))
+
+    return {
+        "score_mean": (m1 / divisor, error([1.0]) / divisor),
+        "score_variance": (variance / divisor**2, error([-2 * m1, 1.0]) / divisor**2),
+        "score_kurtosis": (fourth / spread**2 - 3, error(kurtosis_gradient)),
+    }
+
+
+def _row_estimates(moments: Moments, scaling: int) -> dict[str, tuple[float, float]]:
+    """The means over rows, and the root mean squares, of the scaling of that number."""
+    first = _SCORE_MOMENTS + scaling * len(_ROW_MEANS)
+    errors = np.sqrt(moments.covariance.diagonal() / moments.trials)
+    estimates = {name: (float(moments.mean[first + i]), float(errors[first + i])) for i, name in enumerate(_ROW_MEANS)}
+    for name in ("jacobian", "query_gradient"):
+        square, error = estimates.pop(f"{name}_square")
+        root = math.sqrt(square)
+        estimates[f"{name}_norm"] = (root, error / (2 * root) if root else 0.0)
+    return estimates
+
+
+def _block_trials(cell: Cell) -> int:
+    """Trials that are drawn and scored at once."""
+    inputs = (cell.n_keys + cell.n_queries) * cell.d_k
+    return max(1, min(_BLOCK_SCORES // (cell.n_queries * cell.n_keys), _BLOCK_INPUTS // inputs))
+
+
+def _block_queries(cell: Cell) -> int:
+    """Queries that are scored at once; fewer than all only where a trial is a block of its own."""
+    return min(cell.n_queries, max(1, _BLOCK_SCORES // cell.n_keys))
+
+
+def _seconds_per_trial(cell: Cell, scalings: int) -> float:
+    """Normals, products and passes over the scores, at the speed of a current server core."""
+    scores = cell.n_queries * cell.n_keys
+    normals = (cell.n_queries + cell.n_keys) * cell.d_k + scores
+    narrow = min(cell.n_keys, cell.d_k)
+    products = scores * (cell.d_k + scalings * narrow) + cell.n_keys * narrow * cell.d_k
+    nanoseconds = _NANOSECONDS_PER_NORMAL * normals + _NANOSECONDS_PER_PRODUCT * products
+    return 1e-9 * (nanoseconds + _NANOSECONDS_PER_SCORE * (scalings + 1) * scores)
+
+
+def chunk_trials(cell: Cell) -> int:
+    """Trials of a chunk: about a quarter of a second of work, in whole blocks, whatever scalings are measured."""
+    trials = min(_CHUNK_SECONDS / _seconds_per_trial(cell, _ASSUMED_SCALINGS), _CHUNK_ROWS / cell.n_queries)
+    blocks = max(1, int(trials) // _block_trials(cell))
+    return blocks * _block_trials(cell)
+
+
+def memory(cell: Cell) -> int:
+    """Bytes at the peak of a chunk: keys and their Gram matrix, queries, passes over a block, norms and their bins."""
+    trials = _block_trials(cell)
+    series = len(cell.scaling) * len(_MEDIANS)
+    keys = trials * cell.n_keys * (cell.d_k + (cell.n_keys if cell.n_keys < cell.d_k else 0))
+    queries = trials * _block_queries(cell) * 2 * cell.d_k
+    scores = _PASSES * trials * _block_queries(cell) * cell.n_keys
+    norms = series * (_PASSES / 2 * chunk_trials(cell) * cell.n_queries + 2 * N_BINS)
+    return 8 * (keys + queries + scores + int(norms))
+
+
+def _metric(name: str, unit: str, meaning: str, formula: str) -> tuple[Column, Column]:
+    return (
+        Column(name, "float", unit, meaning, formula),
+        Column(f"{name}_se", "float", unit, f"standard error of {name}, from the spread between independent draws"),
+    )
+
+
+AXES = (
+    Column("d_k", "int", "", "width of queries and keys"),
+    Column("n_keys", "int", "", "keys per draw: the length of a softmax row"),
+    Column("n_queries", "int", "", "queries per draw: rows that share one K"),
+    Column("inputs", "str", "", "law of the entries of q and k: mean 0, variance 1 before input_std"),
+    Column("input_std", "float", "", "standard deviation of the entries of q and k"),
+)
+TREATMENT = (
+    Column("scaling", "str", "", "scaling rule"),
+    Column("exponent", "float", "", "p, where the divisor is d_k^p"),
+    Column("divisor", "float", "", "what the scores are divided by", "d_k^p"),
+)
+_METRIC_COLUMNS = (
+    _metric("score_mean", "", "mean of the scaled scores", "E[q.k] / divisor"),
+    _metric("score_variance", "", "variance of the scaled scores, pooled over draws", "Var[q.k] / divisor^2"),
+    _metric("score_kurtosis", "", "excess kurtosis of the scores", "E[(s - E s)^4] / Var[s]^2 - 3"),
+    _metric("max_weight", "", "largest weight of a row, mean over rows", "E max_j w_j"),
+    _metric("entropy", "nats", "entropy of a row, mean over rows", "E[-sum_j w_j ln w_j]"),
+    _metric("jacobian_trace", "", "trace of the softmax Jacobian, mean over rows", "E[1 - sum_j w_j^2]"),
+    _metric(
+        "jacobian_norm",
+        "",
+        "Frobenius norm of the softmax Jacobian J = diag(w) - w w^T, root mean square over rows",
+        "sqrt(E |J|_F^2)",
+    ),
+    _metric("jacobian_norm_median", "", "the same norm, median over rows", "median |J|_F"),
+    _metric(
+        "query_gradient_norm",
+        "",
+        "norm of dL/dq for a standard normal gradient g to the weights, root mean square over rows",
+        "sqrt(E |K^T J g|^2) / divisor",
+    ),
+    _metric("query_gradient_norm_median", "", "the same norm, median over rows", "median |K^T J g| / divisor"),
+    _metric(
+        "saturated_rows", "", f"share of rows whose largest weight exceeds {SATURATED}", f"P(max_j w_j > {SATURATED})"
+    ),
+)
+METRICS = tuple(value.name for value, _ in _METRIC_COLUMNS)
+
+EXPERIMENT = Experiment(
+    cell=Cell,
+    columns=(
+        *AXES,
+        *TREATMENT,
+        Column("trials", "int", "", "independent draws of (Q, K)"),
+        *(column for pair in _METRIC_COLUMNS for column in pair),
+    ),
+    chunk_trials=chunk_trials,
+    measure=measure,
+    tabulate=tabulate,
+    seconds_per_trial=lambda cell: _seconds_per_trial(cell, len(cell.scaling)),
+    memory=memory,
+    figures=("metrics", "variance", "saturation", "gradients", "powers", "length"),
+    min_trials=2,
+)

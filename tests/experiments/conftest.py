@@ -1,0 +1,64 @@
+"""A tiny config of every experiment, measured once for all tests that only read it."""
+
+from pathlib import Path
+
+import pytest
+
+from experiments.analysis import analyse
+from experiments.harness.config import Config, load_config
+from experiments.harness.run import measure_sweeps
+from experiments.harness.tables import write_sweep
+
+TINY = """\
+seed: 0
+sweeps:
+  scaling:
+    experiment: saturation
+    d_k: [4, 64]
+    n_keys: 8
+    n_queries: 5
+    scaling: [unscaled, d_k^1/3, d_k^1/2]
+    trials: 60
+    figures: [metrics, variance, saturation, gradients, powers, length]
+  single:
+    experiment: saturation
+    d_k: 16
+    n_keys: 8
+    scaling: d_k^1/2
+    trials: 20
+    figures: [metrics, variance, saturation, gradients, powers, length]
+  many:
+    experiment: saturation
+    d_k: [4, 16]
+    n_keys: [8, 16]
+    inputs: [gaussian, uniform]
+    scaling: [unscaled, d_k^1/2]
+    trials: 20
+    figures: [metrics, variance, saturation, gradients, powers, length]
+  laws:
+    experiment: saturation
+    d_k: 4
+    n_keys: 8
+    inputs: [gaussian, uniform]
+    scaling: [unscaled, d_k^1/2]
+    trials: 20
+  rows:
+    experiment: rows
+    d_k: [4, 64]
+    n_keys: 8
+    n_queries: 3
+    scaling: [unscaled, d_k^1/2]
+    trials: 2
+"""
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory) -> tuple[Config, Path]:
+    """The tiny config and the folder of its tables."""
+    folder = tmp_path_factory.mktemp("tiny")
+    path = folder / "tiny.yaml"
+    path.write_text(TINY)
+    config = load_config(path)
+    for sweep, measured in measure_sweeps(config.sweeps, config.seed, jobs=2, on_progress=lambda *_: None):
+        write_sweep(folder, config, sweep, *analyse(sweep.experiment, measured))
+    return config, folder

@@ -1,0 +1,132 @@
+"""Captions say what their table shows, whatever it shows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.analysis.slopes import fit_slopes
+from experiments.figures import gradients, length, metrics, powers, rows, saturation, variance
+from experiments.figures.words import course, listed, number
+from experiments.harness.tables import read_sweep
+from experiments.saturation import METRICS
+
+
+@pytest.fixture
+def tables(tiny) -> dict[str, pd.DataFrame]:
+    config, folder = tiny
+    return read_sweep(folder, config, config.sweeps[0])
+
+
+def reversed_in_d_k(tables) -> dict[str, pd.DataFrame]:
+    """The opposite finding: each scaling's values in the opposite order of d_k."""
+    table = tables["rows"].copy()
+    values = [name for name in table if name.removesuffix("_se") in METRICS]
+    for _, group in table.groupby("scaling"):
+        table.loc[group.index, values] = group[values].to_numpy()[::-1]
+    return {"rows": table, "slopes": fit_slopes(table)}
+
+
+def test_variance_grows_stays_or_shrinks(tables):
+    fitted = {row.scaling: number(row.slope, row.slope_se) for row in tables["slopes"].itertuples()}
+    caption = variance.caption(tables)
+    assert f"grows as d_k^{fitted['unscaled']} unscaled, grows as d_k^{fitted['d_k^1/3']} under d_k^1/3" in caption
+    assert "and stays level under d_k^1/2." in caption
+    opposite = variance.caption(reversed_in_d_k(tables))
+    assert f"shrinks as d_k^−{fitted['unscaled']} unscaled" in opposite
+    assert "grows" not in opposite
+
+
+def test_weights_rise_or_fall(tables):
+    for figure in (saturation, metrics):
+        assert "rises from 0." in figure.caption(tables).split("unscaled")[0]
+        assert "falls from 0." in figure.caption(reversed_in_d_k(tables)).split("unscaled")[0]
+
+
+def test_gradients_say_where_median_and_mean_part(tables):
+    table = tables["rows"]
+    median, mean = "query_gradient_norm_median", "query_gradient_norm"
+    parted = table.assign(
+        **{median: 1 / table["d_k"], mean: table["d_k"] * 1.0, f"{median}_se": 1e-3, f"{mean}_se": 0.1}
+    )
+    caption = gradients.caption({"rows": parted})
+    assert (
+        "unscaled the median of |dL/dq| falls from 0.250 to 0.016 while its root mean square rises from 4.0 to 64.0"
+        in caption
+    )
+    together = parted.assign(**{median: parted[mean]})
+    assert "falls" not in gradients.caption({"rows": together})
+
+
+def test_powers_name_the_power_where_the_weights_agree(tables):
+    table = tables["rows"]
+    assert "d_k^1/2" in powers.caption(tables)
+    exponent = table["exponent"]
+    elsewhere = table.assign(max_weight=0.1 + 0.1 * (table["d_k"] > 4) * (exponent - 1 / 3).abs(), max_weight_se=1e-4)
+    assert "are closest for the divisor d_k^1/3: 0.1000 and 0.1000" in powers.caption({"rows": elsewhere})
+
+
+def test_a_single_d_k_has_values_and_no_course(tiny):
+    config, folder = tiny
+    single = read_sweep(folder, config, config.sweeps[1])
+    assert set(single) == {"rows"}
+    for figure in (variance, saturation, gradients, powers, length, metrics):
+        caption = figure.caption(single)
+        assert caption.startswith(("At d_k = 16", "At n_keys = 8"))
+        assert not {"rises", "falls", "grows", "From"} & set(caption.split())
+
+
+def test_other_axes_are_named_where_there_are_some(tiny):
+    config, folder = tiny
+    many = read_sweep(folder, config, config.sweeps[2])
+    for figure in (variance, saturation, gradients, powers, metrics):
+        assert "(at n_keys = 8, inputs = gaussian)" in figure.caption(many)
+    assert "(at d_k = 4, inputs = gaussian)" in length.caption(many)
+
+
+def test_an_axis_without_order_is_read_as_it_stands(tiny):
+    config, folder = tiny
+    laws = read_sweep(folder, config, config.sweeps[3])
+    assert metrics.caption(laws).startswith("From inputs = gaussian to uniform the largest weight")
+
+
+def test_rows_give_the_means_of_their_largest_weights(tiny):
+    config, folder = tiny
+    tables = read_sweep(folder, config, config.sweeps[4])
+    table = tables["rows"]
+    first = table[(table["trial"] == 0) & (table["d_k"] == 64) & (table["scaling"] == "unscaled")]
+    expected = np.mean([row["weight"].max() for _, row in first.groupby("query")])
+    assert f"{expected:.2f} unscaled" in rows.caption(tables).split("at d_k = 4")[1]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1.0, 2.0, 3.0], "rises from 1.00 to 3.00"),
+        ([3.0, 2.0, 1.0], "falls from 3.00 to 1.00"),
+        ([1.0, 1.01, 1.02], "stays at 1.00"),
+        ([1.0, 5.0, 2.0], "rises from 1.00 to 5.00 at x = 2 and falls to 2.00"),
+        ([5.0, 1.0, 2.0], "falls from 5.00 to 1.00 at x = 2 and rises to 2.00"),
+        ([1.0], "is 1.00"),
+    ],
+)
+def test_a_course_is_told_by_its_ends_its_turn_and_its_errors(values, expected):
+    table = pd.DataFrame({"x": range(1, len(values) + 1), "m": values, "m_se": 0.01})
+    assert course(table, "x", "m") == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "expected"),
+    [
+        (0.27411, 0.0007, "0.2741"),
+        (12345.678, 3, "12350"),
+        (-0.5, 0.1, "−0.5"),
+        (0, 0.01, "0.00"),
+        (3.14159, 0, "3.142"),
+    ],
+)
+def test_numbers_have_the_digits_that_their_errors_leave(value, error, expected):
+    assert number(value, error) == expected
+
+
+def test_lists_read_as_a_sentence():
+    assert [listed(list("abc")[:n]) for n in (1, 2, 3)] == ["a", "a and b", "a, b and c"]

@@ -1,0 +1,170 @@
+"""The command line as a user meets it: what it writes, says and exits with."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SMALL = """\
+seed: 0
+sweeps:
+  mine:
+    experiment: saturation
+    d_k: [1000, 2000]
+    n_keys: 30
+    n_queries: 4
+    scaling: d_k^1
+    trials: 3
+"""
+
+
+@pytest.fixture
+def suite(tmp_path):
+    """Run the command line on a config in a folder of its own, with its results beside it."""
+    config = tmp_path / "small.yaml"
+    config.write_text(SMALL)
+
+    def run(*words, text: str | None = None) -> subprocess.CompletedProcess[str]:
+        if text is not None:
+            config.write_text(text)
+        options = ["--config", str(config), "--results", str(tmp_path / "out")]
+        command = [sys.executable, "-m", "experiments", *words, *options]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    run.folder = tmp_path / "out"
+    return run
+
+
+def test_a_new_block_gets_its_table_and_its_default_figure(suite):
+    ran = suite("run", "--jobs", "1")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.splitlines() == [f"wrote {suite.folder}/{name}: new" for name in ("mine.csv", "mine-slopes.csv")]
+    drew = suite("draw")
+    assert (drew.returncode, drew.stderr) == (0, "")
+    checked = suite("check")
+    assert (checked.returncode, checked.stderr) == (0, "")
+    made = {path.relative_to(suite.folder).as_posix() for path in suite.folder.rglob("*") if path.is_file()}
+    figures = {f"figures/mine/metrics.{suffix}" for suffix in ("png", "svg", "txt")}
+    assert made == {"columns.csv", "mine.csv", "mine-slopes.csv", "mine.json"} | figures
+
+
+def test_a_second_run_writes_the_same_bytes(suite):
+    suite("run", "--jobs", "1")
+    before = {path.name: path.read_bytes() for path in suite.folder.glob("*.*")}
+    again = suite("run", "--jobs", "2")
+    assert again.stdout.count(": byte-identical to the one before") == 2
+    assert {path.name: path.read_bytes() for path in suite.folder.glob("*.*")} == before
+    assert len(before) == 4
+
+
+def test_a_bad_config_is_refused_without_a_traceback_or_a_file(suite):
+    refused = suite("run", text=SMALL.replace("trials: 3", "trials: 0").replace("d_k^1", "sqrt"))
+    assert refused.returncode == 2
+    assert re.search(r"small\.yaml:8:14: .*got sqrt", refused.stderr)
+    assert re.search(r"small\.yaml:9:13: .*got 0", refused.stderr)
+    assert "Traceback" not in refused.stderr
+    assert refused.stdout == ""
+    assert not suite.folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("run", "yours"), "expected one of the sweeps mine, got 'yours'"),
+        (("run", "--jobs", "0"), "greater than or equal to 1"),
+        (("run", "--nonsense"), "No such option"),
+        (("runn",), "No such command"),
+    ],
+)
+def test_bad_usage_exits_2(suite, words, message):
+    refused = suite(*words)
+    assert refused.returncode == 2
+    assert message in refused.stderr
+    assert not suite.folder.exists()
+
+
+@pytest.mark.parametrize("command", ["draw", "check"])
+def test_missing_tables_exit_1_and_name_the_command_that_makes_them(suite, command):
+    refused = suite(command)
+    assert refused.returncode == 1
+    assert "mine.csv is missing" in refused.stderr
+    assert "make results CONFIG=" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_table_of_another_config_is_not_drawn(suite):
+    suite("run")
+    refused = suite("draw", text=SMALL.replace("2000", "3000"))
+    assert refused.returncode == 1
+    assert "was not measured with this config" in refused.stderr
+
+
+def test_plan_says_what_is_missing_and_what_is_there(suite):
+    assert re.search(r"mine +saturation +2 +3 .* missing\n", suite("plan").stdout)
+    suite("run")
+    assert re.search(r"mine +saturation +2 +3 .* complete\n", suite("plan").stdout)
+    assert "to be measured again" in suite("plan", text=SMALL.replace("trials: 3", "trials: 4")).stdout
+
+
+def test_a_folder_that_cannot_be_written_is_named(suite):
+    suite.folder.write_text("a file, not a folder")
+    refused = suite("run")
+    assert refused.returncode == 1
+    assert str(suite.folder) in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+@pytest.fixture
+def endless(suite, tmp_path):
+    """A run in a process group of its own that would take days, under way."""
+    config = tmp_path / "endless.yaml"
+    config.write_text(SMALL.replace("trials: 3", "trials: 1e9"))
+    command = [sys.executable, "-m", "experiments", "run", "--config", str(config), "--results", str(suite.folder)]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while not (suite.folder / "columns.csv").exists():
+        time.sleep(0.05)
+    time.sleep(2)
+    yield process
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def ends_within(seconds: float, group: int) -> bool:
+    """Whether no process of a group is left after that time at most."""
+    for _ in range(int(seconds / 0.1)):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_ctrl_c_exits_130_with_one_line_and_leaves_no_process(endless):
+    os.killpg(endless.pid, signal.SIGINT)
+    said = endless.stderr.read()
+    assert endless.wait(timeout=60) == 130
+    assert re.fullmatch(r"interrupted: sweeps written so far are kept; to go on: make all CONFIG=.*\n", said)
+    assert ends_within(10, endless.pid)
+
+
+def test_workers_whose_parent_is_killed_end(endless):
+    endless.kill()
+    endless.wait()
+    assert ends_within(10, endless.pid)
+
+
+def test_help_names_every_command(suite):
+    shown = subprocess.run(
+        [sys.executable, "-m", "experiments", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert all(command in shown.stdout for command in ("run", "draw", "plan", "check", "readme"))
+    assert suite.folder.exists() is False

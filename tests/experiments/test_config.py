@@ -1,0 +1,218 @@
+"""Configs: what is read, and what is refused, with its line and column."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from experiments.harness.config import ConfigError, load_config
+from experiments.harness.experiment import experiment_names
+from experiments.harness.yaml_text import Document
+from sdpa import Scaling
+
+GOOD = """\
+seed: 0
+sweeps:
+  one:
+    experiment: saturation
+    d_k: [4, 8]
+    n_keys: 16
+    scaling: [unscaled, d_k^1/2]
+    trials: 10
+"""
+
+
+@pytest.fixture
+def load(tmp_path):
+    def loaded(text: str | bytes):
+        path = tmp_path / "config.yaml"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return load_config(path)
+
+    return loaded
+
+
+def faults(load, text) -> list[str]:
+    """The messages of a refused config, each as LINE:COLUMN: message."""
+    with pytest.raises(ConfigError) as refused:
+        load(text)
+    lines = str(refused.value).splitlines()
+    assert all(re.match(r".*config\.yaml:\d+:\d+: ", line) for line in lines), lines
+    return [re.sub(r"^.*?config\.yaml:", "", line) for line in lines]
+
+
+def test_a_sweep_is_read_with_its_defaults(load):
+    config = load(GOOD)
+    (sweep,) = config.sweeps
+    assert config.seed == 0
+    assert (sweep.name, sweep.experiment, sweep.trials, sweep.figures) == ("one", "saturation", 10, ("metrics",))
+    assert [(cell.d_k, cell.n_keys, cell.n_queries, str(cell.inputs), cell.input_std) for cell in sweep.cells()] == [
+        (4, 16, 64, "gaussian", 1.0),
+        (8, 16, 64, "gaussian", 1.0),
+    ]
+    assert sweep.cells()[0].scaling == (Scaling.parse("unscaled"), Scaling.parse("d_k^1/2"))
+
+
+def test_a_single_value_stands_for_a_list_of_one(load):
+    text = GOOD.replace("[4, 8]", "4").replace("[unscaled, d_k^1/2]", "d_k^1/2")
+    assert load(text).sweeps == load(text.replace("d_k: 4", "d_k: [4]").replace("d_k^1/2", "[d_k^1/2]")).sweeps
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("1e3", 1000), ("1E+2", 100), ("64", 64), ("4.0", 4), ("+8", 8)],
+)
+def test_whole_numbers_may_be_written_so(load, written, value):
+    assert load(GOOD.replace("[4, 8]", written)).sweeps[0].cells()[0].d_k == value
+
+
+@pytest.mark.parametrize(
+    ("written", "value"), [("1e-3", 1e-3), ("1/3", 1 / 3), (".5", 0.5), ("2", 2.0), ("1.5e2", 150.0), ("5.", None)]
+)
+def test_fractions_may_be_written_so(load, written, value):
+    text = f"{GOOD}    input_std: {written}\n"
+    if value is None:
+        assert faults(load, text) == [f"9:16: sweeps.one.input_std[0]: got {written}, expected a valid number"]
+    else:
+        assert load(text).sweeps[0].cells()[0].input_std == value
+
+
+@pytest.mark.parametrize(
+    "written", ["010", "0x10", "1_000", "no", "1:30", "2026-01-01", "'8'", ".inf", "~", "1e999", "8 9"]
+)
+def test_yaml_traps_do_not_change_meaning_silently(load, written):
+    expected = f"5:10: sweeps.one.d_k[0]: got {written}, expected a valid whole number"
+    assert faults(load, GOOD.replace("[4, 8]", written)) == [expected.replace("valid whole", "whole")]
+
+
+# One edit of the good config each, with the place and the words of the fault that it must give.
+PLANTED = {
+    "unknown key at the top": ("seed: 0", "seed: 0\nsede: 1", "2:1: got the unknown key 'sede'"),
+    "missing seed": ("seed: 0\n", "", "1:1: seed: missing key"),
+    "seed below 0": ("seed: 0", "seed: -1", "1:7: seed: got -1, expected greater than or equal to 0"),
+    "seed that is text": ("seed: 0", "seed: zero", "1:7: seed: got zero, expected a whole number"),
+    "no sweeps": (GOOD.split("sweeps:")[1], "\n", "2:8: sweeps: got nothing, expected a block for each sweep"),
+    "sweep that is a list": ("experiment: saturation\n", "- 1\n", "not YAML"),
+    "missing experiment": ("    experiment: saturation\n", "", "3:3: sweeps.one.experiment: missing key"),
+    "unknown experiment": (
+        "saturation",
+        "saturate",
+        "4:17: sweeps.one.experiment: got 'saturate', expected one of rows",
+    ),
+    "missing d_k": ("    d_k: [4, 8]\n", "", "3:3: sweeps.one.d_k: missing key"),
+    "missing trials": ("    trials: 10\n", "", "3:3: sweeps.one.trials: missing key"),
+    "misspelt key": ("n_keys", "n_key", "6:5: sweeps.one: got the unknown key 'n_key', .*did you mean n_keys"),
+    "zero d_k": ("[4, 8]", "[4, 0]", r"5:14: sweeps.one.d_k\[1\]: got 0, expected greater than or equal to 1"),
+    "negative n_keys": ("16", "-16", r"6:13: sweeps.one.n_keys\[0\]: got -16, expected greater than or equal to 2"),
+    "a single key": ("16", "1", r"6:13: sweeps.one.n_keys\[0\]: got 1, expected greater than or equal to 2"),
+    "d_k with a fraction": ("[4, 8]", "[4, 2.5]", r"5:14: sweeps.one.d_k\[1\]: got 2.5, expected a whole number"),
+    "d_k that is text": ("[4, 8]", "[4, many]", r"5:14: sweeps.one.d_k\[1\]: got many, expected a whole number"),
+    "quoted number": ("[4, 8]", '[4, "8"]', r"5:14: sweeps.one.d_k\[1\]: got '8', expected a whole number"),
+    "empty axis": ("[4, 8]", "[]", "5:10: sweeps.one.d_k: got an empty list, expected at least one value"),
+    "empty value": ("[4, 8]", "", r"5:9: sweeps.one.d_k\[0\]: got nothing, expected a whole number"),
+    "duplicate value": ("[4, 8]", "[4, 8, 4.0]", r"5:17: sweeps.one.d_k\[2\]: got 4.0, expected it once"),
+    "duplicate key": ("d_k: [4, 8]", "d_k: 4\n    d_k: 8", "6:5: sweeps.one.d_k: got this key again, .*line 5"),
+    "duplicate sweep": ("sweeps:\n", "sweeps:\n  one: 1\n", "4:3: sweeps.one: got this key again"),
+    "nested list": ("[4, 8]", "[[4], 8]", r"5:11: sweeps.one.d_k\[0\]: got a list, expected a whole number"),
+    "mapping for a list": ("[4, 8]", "{from: 4}", r"5:10: sweeps.one.d_k\[0\]: got a mapping, expected a whole number"),
+    "unknown scaling": ("unscaled", "none", r"7:15: sweeps.one.scaling\[0\]: got none, expected 'unscaled' or a power"),
+    "scaling that is a number": ("unscaled", "1/2", r"7:15: sweeps.one.scaling\[0\]: got 1/2, expected 'unscaled'"),
+    "scaling twice in other words": (
+        "unscaled",
+        "d_k^2/4",
+        r"7:24: sweeps.one.scaling\[1\]: got d_k\^1/2, expected it once",
+    ),
+    "one trial": ("trials: 10", "trials: 1", "8:13: sweeps.one.trials: got 1, expected greater than or equal to 2"),
+    "trials as a list": ("trials: 10", "trials: [10]", "8:13: sweeps.one.trials: got a list, expected a whole number"),
+    "unknown law": (
+        "trials: 10",
+        "trials: 10\n    inputs: normal",
+        r"9:13: sweeps.one.inputs\[0\]: got normal, expected one",
+    ),
+    "zero spread": (
+        "trials: 10",
+        "trials: 10\n    input_std: 0",
+        r"9:16: .*input_std\[0\]: got 0, expected greater than 0",
+    ),
+    "unknown figure": (
+        "trials: 10",
+        "trials: 10\n    figures: rows",
+        r"9:14: .*figures\[0\]: got rows, expected one of metrics",
+    ),
+    "name with a slash": ("one:", "../one:", "3:3: sweeps.../one: got the sweep name '../one', expected a letter"),
+    "reserved name": ("one:", "columns:", "3:3: sweeps.columns: got the sweep name 'columns', expected none"),
+    "anchor": ("[4, 8]", "&a [4, 8]", "5:10: got an anchor or alias"),
+    "alias": ("[4, 8]", "*a", "5:10: got an anchor or alias"),
+    "tag": ("16", "!!python/object:os.system 16", "6:13: got the tag tag:yaml.org,2002:python/object:os.system"),
+    "merge key": ("n_keys", "<<", "6:5: sweeps.one: got the unknown key '<<'"),
+    "second document": ("seed: 0", "seed: 0\n---\nseed: 1", "2:1: got a second document"),
+    "tab": ("    d_k", "\td_k", "not YAML"),
+    "unclosed list": ("[4, 8]", "[4, 8", "not YAML"),
+    "control character": ("one:", "o\x00ne:", "3:4: got the character U\\+0000"),
+    "a list as a key": ("n_keys: 16", "? [a]\n    : 16", "6:7: got a list or mapping as a key"),
+    "deep nesting": ("[4, 8]", "[" * 50 + "]" * 50, "got more than 10 levels"),
+    "absurd size": ("[4, 8]", "1e9", "3:3: sweeps.one: got the cell d_k=1000000000, .*which needs .* GiB per worker"),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_is_refused_at_its_place(load, name):
+    old, new, expected = PLANTED[name]
+    assert GOOD.count(old) >= 1
+    found = faults(load, GOOD.replace(old, new, 1))
+    assert any(re.search(expected if expected[0].isdigit() is False else f"^{expected}", fault) for fault in found), (
+        found
+    )
+
+
+def test_every_fault_is_said_at_once(load):
+    text = """\
+sede: 0
+sweeps:
+  one:
+    experiment: saturation
+    d_k: [4, 0, x]
+    n_keys: 16
+    scaling: [d_k^2/4, d_k^1/2]
+    trials: 1
+    trails: 10
+  Two:
+    experiment: saturation
+    scaling: nothing
+  two:
+    experiment: rows
+    d_k: 4
+    n_keys: 4
+    scaling: unscaled
+    trials: 1
+    figures: [variance, variance]
+"""
+    places = [fault.split(" ")[0] for fault in faults(load, text)]
+    assert places == [
+        "1:1:", "1:1:", "5:14:", "5:17:", "7:24:", "8:13:", "9:5:",
+        "10:3:", "10:3:", "10:3:", "10:3:", "12:14:", "13:3:", "19:15:", "19:25:",
+    ]  # fmt: skip
+
+
+def test_a_fault_in_two_keys_of_the_same_name_is_placed_at_its_own():
+    document = Document("a:\n  b: 1\nc:\n  b: 2\n")
+    assert document.place(("c", "b")) == (4, 6)
+    assert document.place(("c", "b"), of_key=True) == (4, 3)
+    assert document.place(("c", "missing")) == (3, 1)
+
+
+@pytest.mark.parametrize("content", [b"", b"# nothing\n", b"[1, 2]", b"seed", b"\xff\xfe\x00", b"- seed: 0"])
+def test_what_is_no_config_at_all_is_refused(load, content):
+    assert faults(load, content)
+
+
+def test_a_config_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"none\.yaml:1:1: cannot be read: No such file"):
+        load_config(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "quick.yaml"])
+def test_the_shipped_configs_are_good(name):
+    config = load_config(Path(name))
+    assert config.seed == 0
+    assert {sweep.experiment for sweep in config.sweeps} <= set(experiment_names())

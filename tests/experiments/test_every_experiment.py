@@ -1,0 +1,58 @@
+"""Every experiment there is, run tiny: its table reads back as declared, checks, and every figure draws twice alike."""
+
+import pytest
+
+from experiments.analysis import table_columns
+from experiments.analysis.check import check_table
+from experiments.figures import load_figure
+from experiments.figures.style import render
+from experiments.harness.experiment import experiment_names, load_experiment
+from experiments.harness.paths import figure_path
+from experiments.harness.tables import read_sweep
+
+TYPES = {"int": "i", "float": "f", "str": "O"}
+
+
+def test_the_tiny_config_runs_every_experiment_and_draws_every_figure(tiny):
+    config, _ = tiny
+    assert {sweep.experiment for sweep in config.sweeps} == set(experiment_names())
+    for name in experiment_names():
+        drawn = {figure for sweep in config.sweeps if sweep.experiment == name for figure in sweep.figures}
+        assert drawn == set(load_experiment(name).figures)
+
+
+def test_tables_read_back_with_the_declared_columns_and_types(tiny):
+    config, folder = tiny
+    for sweep in config.sweeps:
+        table = read_sweep(folder, config, sweep)["rows"]
+        declared = {column.name: column.type for column in table_columns(sweep.experiment)}
+        assert list(table.columns) == list(declared)
+        for name, kind in declared.items():
+            # A float column that holds whole numbers alone reads back as whole numbers.
+            assert table[name].dtype.kind in {"float": "fi", "int": "i", "str": "OUT"}[kind], name
+        assert len(check_table(sweep, {"rows": table}))
+
+
+def test_columns_say_what_they_mean():
+    for name in experiment_names():
+        columns = table_columns(name)
+        assert len({column.name for column in columns}) == len(columns)
+        assert all(column.meaning and column.type in TYPES for column in columns)
+
+
+@pytest.mark.parametrize("sweep_name", ["scaling", "single", "many", "laws", "rows"])
+def test_figures_come_out_byte_identical(tiny, tmp_path, sweep_name):
+    config, folder = tiny
+    sweep = next(sweep for sweep in config.sweeps if sweep.name == sweep_name)
+    tables = read_sweep(folder, config, sweep)
+    for figure in sweep.figures:
+        module = load_figure(figure)
+        captions = [render(module, tables, tmp_path / run, sweep.name, figure) for run in "ab"]
+        assert captions[0] == captions[1]
+        assert captions[0].endswith(".")
+        assert "\n" not in captions[0]
+        assert "nan" not in captions[0]
+        for suffix in (".png", ".svg", ".txt"):
+            one, other = (figure_path(tmp_path / run, sweep.name, figure, suffix).read_bytes() for run in "ab")
+            assert one == other
+            assert len(one) > 10

@@ -1,0 +1,151 @@
+"""The core experiment against a plain recomputation of the same draws."""
+
+import dataclasses
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from experiments import saturation
+from experiments.harness.grid import Chunk
+from experiments.harness.run import measure_chunk
+from experiments.harness.seeds import generator
+from experiments.saturation import METRICS, Cell, measure, tabulate
+from sdpa import LAWS, Scaling, softmax, softmax_jacobian
+
+SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
+CELL = Cell(d_k=5, n_keys=7, n_queries=3, scaling=SCALINGS)
+
+
+def plain_metrics(draws, divisor: float):
+    """Every metric from its definition, one row at a time, and all scores; draws are (keys, queries, gradients)."""
+    scores, rows = [], {name: [] for name in ("max", "entropy", "trace", "norm", "gradient")}
+    for keys, queries, gradients in draws:
+        for q, g in zip(queries, gradients, strict=True):
+            scaled = keys @ q / divisor
+            w = softmax(scaled)
+            jacobian = softmax_jacobian(w)
+            scores += scaled.tolist()
+            rows["max"].append(w.max())
+            rows["entropy"].append(stats.entropy(w))
+            rows["trace"].append(np.trace(jacobian))
+            rows["norm"].append(np.linalg.norm(jacobian))
+            rows["gradient"].append(np.linalg.norm(keys.T @ (jacobian @ g)) / divisor)
+    return {
+        "score_mean": np.mean(scores),
+        "score_kurtosis": stats.kurtosis(scores),
+        "max_weight": np.mean(rows["max"]),
+        "entropy": np.mean(rows["entropy"]),
+        "jacobian_trace": np.mean(rows["trace"]),
+        "jacobian_norm": np.sqrt(np.mean(np.square(rows["norm"]))),
+        "query_gradient_norm": np.sqrt(np.mean(np.square(rows["gradient"]))),
+        "saturated_rows": np.mean(np.array(rows["max"]) > 0.99),
+    }, scores
+
+
+def replay(cell: Cell, trials: int, seed: int):
+    """The draws that `measure` makes of one block, in its order."""
+    rng = np.random.default_rng(seed)
+    keys = cell.inputs.sample(rng, (trials, cell.n_keys, cell.d_k)) * cell.input_std
+    queries = cell.inputs.sample(rng, (trials, cell.n_queries, cell.d_k)) * cell.input_std
+    gradients = rng.standard_normal((trials, cell.n_queries, cell.n_keys))
+    return list(zip(keys, queries, gradients, strict=True))
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_metrics_are_those_of_the_definitions(law):
+    cell = dataclasses.replace(CELL, inputs=LAWS[law], input_std=1.3)
+    trials = 20
+    rows = list(tabulate(cell, measure(cell, trials, np.random.default_rng(6))))
+    for row, divisor in zip(rows, cell.divisors(), strict=True):
+        expected, scores = plain_metrics(replay(cell, trials, 6), divisor)
+        assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9)
+        assert row["trials"] == trials
+        # About the mean and unbiased: between the two divisions of a pooled sample that takes rows as independent.
+        assert np.var(scores) < row["score_variance"] < np.var(scores) * (1 + 1.5 / trials)
+
+
+def test_the_variance_is_unbiased_where_every_draw_is_one_score():
+    """One query and one relevant key per draw: then it is the textbook estimate with n - 1."""
+    cell = Cell(d_k=3, n_keys=2, n_queries=1, scaling=SCALINGS[:1])
+    draws = replay(cell, 9, 7)
+    means = [float(np.mean(keys @ queries[0])) for keys, queries, _ in draws]
+    squares = [float(np.mean((keys @ queries[0]) ** 2)) for keys, queries, _ in draws]
+    expected = np.mean(squares) - np.mean(means) ** 2 + np.var(means, ddof=1) / 9
+    row = next(iter(tabulate(cell, measure(cell, 9, np.random.default_rng(7)))))
+    assert row["score_variance"] == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypatch):
+    monkeypatch.setattr(saturation, "_BLOCK_SCORES", 14)  # two queries at a time
+    cell = dataclasses.replace(CELL, n_queries=5)
+    measurement = measure(cell, 4, np.random.default_rng(8))
+    rng = np.random.default_rng(8)
+    draws = []
+    for _ in range(4):
+        keys = rng.standard_normal((7, 5))
+        for count in (2, 2, 1):
+            queries = rng.standard_normal((count, 5))
+            draws.append((keys, queries, rng.standard_normal((count, 7))))
+    for row, divisor in zip(tabulate(cell, measurement), cell.divisors(), strict=True):
+        expected, _ = plain_metrics(draws, divisor)
+        assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"d_k": 6},
+        {"n_keys": 8},
+        {"n_queries": 4},
+        {"inputs": LAWS["uniform"]},
+        {"input_std": 1.1},
+        {"scaling": (Scaling.parse("d_k^1/4"), *SCALINGS[1:])},
+    ],
+)
+def test_every_parameter_of_a_cell_changes_its_row(change):
+    changed = dataclasses.replace(CELL, **change)
+    assert set(change) <= {field.name for field in dataclasses.fields(Cell)}
+    one, other = (
+        next(iter(tabulate(cell, measure_chunk(Chunk("saturation", cell, 0, 31), seed=0)))) for cell in (CELL, changed)
+    )
+    free_of_scale = {"score_kurtosis", "saturated_rows"} if "scaling" in change else {"saturated_rows"}
+    for name in set(METRICS) - free_of_scale:
+        assert one[name] != other[name], name
+
+
+def test_every_parameter_is_varied_above():
+    marker = next(m for m in test_every_parameter_of_a_cell_changes_its_row.pytestmark if m.name == "parametrize")
+    assert {name for change in marker.args[1] for name in change} == {f.name for f in dataclasses.fields(Cell)}
+
+
+def test_a_scaling_is_measured_alike_whatever_the_others_are():
+    alone = dataclasses.replace(CELL, scaling=(SCALINGS[2],))
+    among = dataclasses.replace(CELL, scaling=SCALINGS[::-1])
+    rows = [
+        {row["scaling"]: row for row in tabulate(cell, measure_chunk(Chunk("saturation", cell, 0, 50), seed=0))}
+        for cell in (alone, among)
+    ]
+    assert rows[0]["d_k^1/2"] == rows[1]["d_k^1/2"]
+
+
+def test_the_seed_and_the_chunk_change_the_draw():
+    streams = {
+        generator(seed, Chunk("saturation", CELL, index, 1)).standard_normal() for seed in (0, 1) for index in (0, 1)
+    }
+    assert len(streams) == 4
+
+
+@pytest.mark.parametrize(
+    ("d_k", "n_keys", "n_queries"), [(512, 4096, 64), (4096, 300, 64), (4, 16384, 64), (64, 64, 64), (8, 16, 20000)]
+)
+def test_memory_stays_under_what_the_plan_says(d_k, n_keys, n_queries):
+    cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=SCALINGS)
+    tracemalloc.start()
+    try:
+        measure(cell, min(3, saturation.chunk_trials(cell)), np.random.default_rng(9))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < saturation.memory(cell)

@@ -1,0 +1,138 @@
+"""Tables on disk: written whole, and refused when they are not what their record vouches for."""
+
+import dataclasses
+import json
+
+import pytest
+
+from experiments.analysis.check import check_table
+from experiments.harness.compare import how_alike
+from experiments.harness.paths import default_results
+from experiments.harness.tables import TableError, csv_bytes, read_sweep, write_sweep, write_whole
+
+
+@pytest.fixture
+def copied(tiny, tmp_path):
+    """A folder with the table of one sweep, to spoil."""
+    config, folder = tiny
+    sweep = config.sweeps[0]
+    tables = read_sweep(folder, config, sweep)
+    write_sweep(tmp_path, config, sweep, tables["rows"], {"slopes": tables["slopes"]})
+    return config, sweep, tmp_path
+
+
+def test_what_is_written_reads_back_to_ten_digits(copied, tiny):
+    config, sweep, folder = copied
+    for kind, table in read_sweep(folder, config, sweep).items():
+        assert csv_bytes(table) == csv_bytes(read_sweep(tiny[1], config, sweep)[kind])
+    assert sorted(path.name for path in folder.iterdir()) == ["scaling-slopes.csv", "scaling.csv", "scaling.json"]
+
+
+def test_a_record_holds_nothing_that_varies_between_equal_runs(copied):
+    _, sweep, folder = copied
+    record = json.loads((folder / "scaling.json").read_text())
+    assert set(record) == {"sweep", "seed", "parameters", "versions", "rows", "sha256"}
+    assert record["parameters"] == sweep.parameters()
+
+
+def test_a_flipped_byte_is_noticed_and_named(copied):
+    config, sweep, folder = copied
+    for name in ("scaling.csv", "scaling-slopes.csv"):
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
+        with pytest.raises(TableError, match=rf"{name} was altered: got SHA-256 \w+"):
+            read_sweep(folder, config, sweep)
+        (folder / name).write_bytes(content)
+
+
+@pytest.mark.parametrize("change", [{"trials": 61}, {"values": None}])
+def test_a_table_of_other_parameters_is_refused(copied, change):
+    config, sweep, folder = copied
+    if "values" in change:
+        change = {"values": {**sweep.values, "d_k": (4, 64, 128)}}
+    with pytest.raises(TableError, match=r"scaling\.csv was not measured with this config: got parameters"):
+        read_sweep(folder, config, dataclasses.replace(sweep, **change))
+
+
+def test_a_table_of_another_seed_is_refused(copied):
+    config, sweep, folder = copied
+    with pytest.raises(TableError, match="got seed 0, expected 1"):
+        read_sweep(folder, dataclasses.replace(config, seed=1), sweep)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff"])
+def test_a_spoilt_record_is_refused(copied, content):
+    config, sweep, folder = copied
+    (folder / "scaling.json").write_bytes(content)
+    with pytest.raises(TableError, match="scaling"):
+        read_sweep(folder, config, sweep)
+
+
+@pytest.mark.parametrize("name", ["scaling.json", "scaling.csv", "scaling-slopes.csv"])
+def test_a_missing_file_is_named(copied, name):
+    config, sweep, folder = copied
+    (folder / name).unlink()
+    with pytest.raises(TableError, match=name):
+        read_sweep(folder, config, sweep)
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "table.csv"
+    write_whole(path, b"old")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("experiments.harness.tables.os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_check_refuses_missing_rows_columns_and_numbers(copied):
+    config, sweep, folder = copied
+    table = read_sweep(folder, config, sweep)["rows"]
+    with pytest.raises(TableError, match="expected rows for 6 cells and scalings, got 5"):
+        check_table(sweep, {"rows": table.iloc[1:]})
+    with pytest.raises(TableError, match="expected the columns"):
+        check_table(sweep, {"rows": table.drop(columns="entropy")})
+    spoilt = table.copy()
+    spoilt.loc[2, "entropy"] = float("nan")
+    with pytest.raises(TableError, match="expected finite numbers, got others in entropy"):
+        check_table(sweep, {"rows": spoilt})
+
+
+def test_a_config_of_another_name_or_folder_never_writes_over_the_shipped_tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    here, elsewhere = tmp_path / "config.yaml", tmp_path / "other" / "config.yaml"
+    assert default_results(here).as_posix() == "results"
+    assert default_results(elsewhere).as_posix() == "results/config"
+    assert default_results(tmp_path / "mine.yaml").as_posix() == "results/mine"
+    with pytest.raises(ValueError, match="results/figures is taken"):
+        default_results(tmp_path / "figures.yaml")
+
+
+TABLE = b"name,value\na,1.000000001\nb,-3.5\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "words"),
+    [
+        (None, "new"),
+        (TABLE, "byte-identical to the one before"),
+        (TABLE.replace(b"1.000000001", b"1.000000002"), "equal to the one before to 1e-9 relative"),
+        (TABLE.replace(b"-3.5", b"-3.50"), "equal to the one before to 1e-9 relative"),
+        (
+            TABLE.replace(b"-3.5", b"-3.50000001"),
+            "different from the one before, most in value (relative difference 2.9e-09)",
+        ),
+        (TABLE.replace(b"b,", b"c,"), "different from the one before, most in name (relative difference inf)"),
+        (TABLE.replace(b"-3.5", b""), "different from the one before, most in value (relative difference inf)"),
+        (TABLE + b"c,1\n", "different from the one before: other rows or columns"),
+        (b"", "different from the one before, which is no table"),
+        (b"\xff\xfe\x00", "different from the one before, which is no table"),
+    ],
+)
+def test_a_table_is_compared_with_the_one_before(old, words):
+    assert how_alike(old, TABLE) == words

@@ -1,0 +1,78 @@
+"""Imports run one way: sdpa <- experiments <- command line; no figure imports a runner, no runner a figure."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# What the modules under a folder (or the module itself) may import of this repository.
+ALLOWED = {
+    "sdpa": {"sdpa"},
+    "experiments/saturation.py": {"sdpa", "experiments.harness"},
+    "experiments/rows.py": {"sdpa", "experiments.harness", "experiments.saturation"},
+    "experiments/harness": {"experiments.harness", "experiments"},
+    "experiments/analysis": {"sdpa", "experiments.analysis", "experiments.harness", "experiments.saturation"},
+    "experiments/figures": {"experiments.figures", "experiments.harness", "experiments.analysis.slopes"},
+    "experiments/page": {"experiments.figures", "experiments.harness", "experiments.analysis.slopes"},
+}
+# Within what is allowed above: what a drawing or page must not reach.
+FORBIDDEN = {"experiments/figures": "experiments.harness.run", "experiments/page": "experiments.harness.run"}
+# The library computes; it reads no file, table or figure.
+LIBRARY = {"numpy", "scipy"}
+
+
+def imported(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names.add(node.module)
+    return names
+
+
+def modules(place: str) -> list[Path]:
+    path = ROOT / place
+    return [path] if path.suffix == ".py" else sorted(path.rglob("*.py"))
+
+
+@pytest.mark.parametrize("place", ALLOWED)
+def test_imports_stay_within_what_is_allowed(place):
+    for path in modules(place):
+        for name in imported(path):
+            if name.split(".")[0] in ("sdpa", "experiments"):
+                own = name if name in ALLOWED[place] else ".".join(name.split(".")[:2])
+                assert own in ALLOWED[place] or name.split(".")[0] == "sdpa" in ALLOWED[place], f"{path}: {name}"
+            assert name != FORBIDDEN.get(place), f"{path}: {name}"
+
+
+def test_every_module_is_under_a_rule():
+    ruled = {path for place in ALLOWED for path in modules(place)}
+    every = {path for folder in ("sdpa", "experiments") for path in modules(folder)}
+    assert {path.name for path in every - ruled} == {"__init__.py", "__main__.py"}
+
+
+def test_the_library_needs_numpy_and_scipy_alone():
+    import sys
+
+    for path in modules("sdpa"):
+        for name in imported(path):
+            top = name.split(".")[0]
+            assert top in LIBRARY | {"sdpa"} | set(sys.stdlib_module_names), f"{path}: {name}"
+            assert top not in {"io", "pathlib", "os", "csv", "json"}, f"{path}: {name}"
+
+
+def test_theory_draws_no_random_number():
+    assert "random" not in (ROOT / "sdpa" / "theory.py").read_text().replace("no random number", "")
+
+
+def test_the_lock_names_no_index_and_every_requirement_has_a_hash():
+    text = (ROOT / "requirements.lock").read_text()
+    assert "://" not in text
+    for requirement in re.split(r"\n(?=\S)", text.strip()):
+        assert "==" in requirement
+        assert "--hash=sha256:" in requirement

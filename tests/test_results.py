@@ -1,0 +1,34 @@
+"""The shipped tables: whole, precise enough, and with the slopes that theory gives."""
+
+from pathlib import Path
+
+import pytest
+
+from experiments.analysis.check import check_table
+from experiments.harness.config import load_config
+from experiments.harness.tables import read_sweep
+
+ROOT = Path(__file__).parents[1]
+CONFIG = load_config(ROOT / "config.yaml")
+PRECISE = ("score_variance", "max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
+
+
+@pytest.mark.parametrize("sweep", CONFIG.sweeps, ids=lambda sweep: sweep.name)
+def test_tables_are_whole_and_of_this_config(sweep):
+    assert "whole" in check_table(sweep, read_sweep(ROOT / "results", CONFIG, sweep))
+
+
+@pytest.mark.parametrize("sweep", [s for s in CONFIG.sweeps if s.experiment == "saturation"], ids=lambda s: s.name)
+def test_relative_errors_are_below_half_a_percent(sweep):
+    table = read_sweep(ROOT / "results", CONFIG, sweep)["rows"]
+    for metric in PRECISE:
+        assert (table[f"{metric}_se"] < 0.005 * table[metric]).all(), metric
+
+
+def test_slopes_hold_the_exact_ones_in_narrow_intervals():
+    slopes = read_sweep(ROOT / "results", CONFIG, CONFIG.sweeps[0])["slopes"]
+    assert slopes["scaling"].tolist() == ["unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3"]
+    assert slopes["slope_exact"].tolist() == pytest.approx([1, 1 / 3, 0, -1 / 3])
+    assert (slopes["slope_low"] < slopes["slope_exact"]).all()
+    assert (slopes["slope_exact"] < slopes["slope_high"]).all()
+    assert (slopes["slope_high"] - slopes["slope_low"] < 0.02).all()
