@@ -11,11 +11,11 @@ from typing import Annotated, Self
 
 import numpy as np
 import numpy.typing as npt
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Le
 
 from experiments.harness.experiment import Column, Experiment, Row
 from experiments.harness.moments import Moments
-from experiments.harness.quantiles import N_BINS, LogHistogram
+from experiments.harness.quantiles import MOST_BINS, Histograms
 from sdpa import LAWS, InputLaw, RowDiagnostics, Scaling, row_diagnostics
 
 Floats = npt.NDArray[np.floating]
@@ -48,7 +48,7 @@ class Cell:
     scaling: tuple[Scaling, ...]
     n_queries: Annotated[int, Ge(1), Le(_LARGEST_SIZE)] = 64
     inputs: InputLaw = LAWS["gaussian"]
-    input_std: Annotated[float, Gt(0), Le(1e6)] = 1.0
+    input_std: Annotated[float, Ge(1e-6), Le(1e6)] = 1.0
 
     def divisors(self) -> list[float]:
         """The divisor of each scaling, in order."""
@@ -60,7 +60,7 @@ class SaturationMeasurement:
     """Moments over trials of the score moments and row means, and the histograms of the norms of rows."""
 
     moments: Moments
-    norms: LogHistogram
+    norms: Histograms
 
     def merge(self, later: Self) -> Self:
         """Both chunks together."""
@@ -86,7 +86,7 @@ def measure(cell: Cell, trials: int, rng: np.random.Generator) -> SaturationMeas
     blocks = [_measure_block(cell, min(size, trials - first), rng) for first in range(0, trials, size)]
     return SaturationMeasurement(
         Moments.of(np.concatenate([means for means, _ in blocks], axis=-1)),
-        LogHistogram.of(np.concatenate([norms for _, norms in blocks], axis=1)),
+        Histograms.of(np.concatenate([norms for _, norms in blocks], axis=1)),
     )
 
 
@@ -155,9 +155,10 @@ def _score_estimates(moments: Moments, divisor: float) -> dict[str, tuple[float,
     variance = m2 - m1**2 + float(moments.covariance[0, 0]) / moments.trials
     spread = m2 - m1**2
     fourth = m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4
+    ratio = fourth / spread**2
     kurtosis_gradient = [
-        (-4 * m3 + 12 * m1 * m2 - 12 * m1**3) / spread**2 + 4 * m1 * fourth / spread**3,
-        6 * m1**2 / spread**2 - 2 * fourth / spread**3,
+        (-4 * m3 + 12 * m1 * m2 - 12 * m1**3) / spread**2 + 4 * m1 * ratio / spread,
+        6 * m1**2 / spread**2 - 2 * ratio / spread,
         -4 * m1 / spread**2,
         1 / spread**2,
     ]
@@ -169,7 +170,7 @@ def _score_estimates(moments: Moments, divisor: float) -> dict[str, tuple[float,
     return {
         "score_mean": (m1 / divisor, error([1.0]) / divisor),
         "score_variance": (variance / divisor**2, error([-2 * m1, 1.0]) / divisor**2),
-        "score_kurtosis": (fourth / spread**2 - 3, error(kurtosis_gradient)),
+        "score_kurtosis": (ratio - 3, error(kurtosis_gradient)),
     }
 
 
@@ -217,10 +218,11 @@ def memory(cell: Cell) -> int:
     """Bytes at the peak of a chunk: keys and their Gram matrix, queries, passes over a block, norms and their bins."""
     trials = _block_trials(cell)
     series = len(cell.scaling) * len(_MEDIANS)
-    keys = trials * cell.n_keys * (cell.d_k + (cell.n_keys if cell.n_keys < cell.d_k else 0))
+    # The Gram matrix and the centred keys that it is made from are there only if there are fewer keys than d_k.
+    keys = trials * cell.n_keys * (cell.d_k + (cell.n_keys + cell.d_k if cell.n_keys < cell.d_k else 0))
     queries = trials * _block_queries(cell) * 2 * cell.d_k
     scores = _PASSES * trials * _block_queries(cell) * cell.n_keys
-    norms = series * (_PASSES / 2 * chunk_trials(cell) * cell.n_queries + 2 * N_BINS)
+    norms = series * (_PASSES / 2 * chunk_trials(cell) * cell.n_queries + 8 * MOST_BINS)
     return 8 * (keys + queries + scores + int(norms))
 
 
@@ -265,7 +267,10 @@ _METRIC_COLUMNS = (
     ),
     _metric("query_gradient_norm_median", "", "the same norm, median over rows", "median |K^T J g| / divisor"),
     _metric(
-        "saturated_rows", "", f"share of rows whose largest weight exceeds {SATURATED}", f"P(max_j w_j > {SATURATED})"
+        "saturated_rows",
+        "",
+        f"share of rows whose largest weight exceeds {SATURATED}; 0 with error 0 says that no row did",
+        f"P(max_j w_j > {SATURATED})",
     ),
 )
 METRICS = tuple(value.name for value, _ in _METRIC_COLUMNS)

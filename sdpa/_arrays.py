@@ -10,10 +10,15 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 def as_float(name: str, values: npt.ArrayLike, min_ndim: int = 1) -> FloatArray:
-    """The values as an array of floats (integers become float64), or a ValueError that names what came."""
+    """The values as an array of floats, or a ValueError that names what came.
+
+    Integers become float64; float16 becomes float32, since its sums overflow at 65504.
+    """
     array = np.asarray(values)
     if array.dtype.kind in "iu":
         array = array.astype(np.float64)
+    if array.dtype == np.float16:
+        array = array.astype(np.float32)
     if array.dtype.kind != "f":
         raise ValueError(f"{name}: expected real numbers, got an array of {array.dtype}")
     if array.ndim < min_ndim:

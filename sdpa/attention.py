@@ -38,7 +38,8 @@ def softmax(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
             f"softmax: expected every row to have a finite largest score, got {largest.squeeze(axis)[tuple(index)]}"
             f" in {row_label(tuple(index))}"
         )
-    exponentials = np.exp(array - largest)
+    with np.errstate(over="ignore"):  # scores further apart than the largest float: their difference may be -inf
+        exponentials = np.exp(array - largest)
     return np.asarray(exponentials / exponentials.sum(axis=axis, keepdims=True))
 
 

@@ -15,6 +15,7 @@ The gradient to the query is dL/dq = K^T J g / c with g the gradient to the weig
 weight), m = w.h = r sum e h / E1: J g has the entries r e_j (h_j - m) / E1, and minus their sum at the largest weight.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
 from sdpa.gradients import norm_from_shares, trace_from_shares
+
+_SMALLEST_DIVISOR = 1e-300
 
 
 @dataclass(frozen=True)
@@ -45,19 +48,19 @@ def row_diagnostics(
         scores: q.k before any divisor, (n_draws, n_queries, n_keys), n_keys at least 2.
         keys: (n_draws, n_keys, d_k).
         weights_gradient: g = dL/dw, of the shape of scores.
-        divisors: one or more numbers above 0.
+        divisors: one or more numbers above 0 (from 1e-300).
 
     Returns:
         One `RowDiagnostics` per divisor, in order; each is the same whatever the other divisors are.
 
     Raises:
-        ValueError: shapes that do not fit each other.
+        ValueError: shapes that do not fit each other, or scores or divisors that are not finite.
 
     >>> rows = row_diagnostics(np.zeros((1, 1, 4)), np.eye(4)[None], np.zeros((1, 1, 4)), [1.0])
     >>> rows[0].max_weight, rows[0].entropy.round(4)
     (array([[0.25]]), array([[1.3863]]))
     """
-    _check_shapes(scores, keys, weights_gradient)
+    _check(scores, keys, weights_gradient, divisors)
     block = _prepare(scores, keys, weights_gradient)
     return [_under(block, divisor) for divisor in divisors]
 
@@ -88,9 +91,19 @@ def _prepare(scores: FloatArray, keys: FloatArray, weights_gradient: FloatArray)
         gap=(np.take_along_axis(scores, top, axis=-1) - second)[..., 0],
         below=below,
         h=weights_gradient - np.take_along_axis(weights_gradient, top, axis=-1),
-        metric=keys @ keys.swapaxes(-1, -2) if n_keys < d_k else keys,
+        metric=_gram(keys) if n_keys < d_k else keys,
         metric_is_gram=n_keys < d_k,
     )
+
+
+def _gram(keys: FloatArray) -> FloatArray:
+    """K K^T of the centred keys.
+
+    The entries of v = J g sum to 0, so that what all keys have in common has no part in K^T v; v.(K K^T v) would lose
+    digits to it.
+    """
+    centred = keys - keys.mean(axis=-2, keepdims=True)
+    return np.asarray(centred @ centred.swapaxes(-1, -2))
 
 
 def _under(block: _Block, divisor: float) -> RowDiagnostics:
@@ -108,7 +121,8 @@ def _under(block: _Block, divisor: float) -> RowDiagnostics:
     v *= e
     np.put_along_axis(v, block.top, -(v @ ones)[..., None], axis=-1)
     through = v @ block.metric
-    squared = np.vecdot(v if block.metric_is_gram else through, through)
+    # Never below 0, but for rounding where keys lie in fewer dimensions than they are.
+    squared = np.maximum(np.vecdot(v if block.metric_is_gram else through, through), 0.0)
     return RowDiagnostics(
         max_weight=1 / (1 + t),
         entropy=np.log1p(t) + r * (block.gap - np.vecdot(e, block.below) / e1) / divisor,
@@ -118,7 +132,12 @@ def _under(block: _Block, divisor: float) -> RowDiagnostics:
     )
 
 
-def _check_shapes(scores: FloatArray, keys: FloatArray, weights_gradient: FloatArray) -> None:
+def _check(scores: FloatArray, keys: FloatArray, weights_gradient: FloatArray, divisors: Sequence[float]) -> None:
+    for divisor in divisors:
+        if not _SMALLEST_DIVISOR <= divisor < math.inf:
+            raise ValueError(f"divisors: expected finite numbers from {_SMALLEST_DIVISOR}, got {divisor}")
+    if not all(array.dtype.kind == "f" for array in (scores, keys, weights_gradient)):
+        raise ValueError(f"expected arrays of floats, got {scores.dtype}, {keys.dtype} and {weights_gradient.dtype}")
     if scores.ndim != 3 or scores.shape[-1] < 2:
         raise ValueError(f"scores: expected (n_draws, n_queries, n_keys) with 2 keys or more, got {scores.shape}")
     n_draws, _, n_keys = scores.shape
@@ -126,3 +145,5 @@ def _check_shapes(scores: FloatArray, keys: FloatArray, weights_gradient: FloatA
         raise ValueError(f"keys: expected ({n_draws}, {n_keys}, d_k), got {keys.shape}")
     if weights_gradient.shape != scores.shape:
         raise ValueError(f"weights_gradient: expected the scores' shape {scores.shape}, got {weights_gradient.shape}")
+    if not np.isfinite(np.vecdot(scores, np.ones(n_keys))).all():
+        raise ValueError("scores: expected finite numbers")

@@ -57,16 +57,19 @@ def softmax_vjp(weights: npt.ArrayLike, weights_gradient: npt.ArrayLike) -> Floa
         dL/d(scaled scores), (..., n_keys).
 
     Raises:
-        ValueError: a row that is no softmax row, or shapes that do not broadcast.
+        ValueError: a row that is no softmax row, or shapes that do not broadcast along the axes before the last.
 
     >>> softmax_vjp([0.5, 0.5], [1.0, 0.0])
     array([ 0.25, -0.25])
     """
     w, g = _softmax_rows(weights), as_float("weights_gradient", weights_gradient)
     try:
-        w, g = np.broadcast_arrays(w, g)
+        shape = np.broadcast_shapes(w.shape, g.shape)
     except ValueError:
-        raise ValueError(f"weights_gradient: expected shape {w.shape}, as the weights, got {g.shape}") from None
+        shape = ()
+    if not shape or not w.shape[-1] == g.shape[-1] == shape[-1]:
+        raise ValueError(f"weights_gradient: expected shape {w.shape}, as the weights, got {g.shape}")
+    w, g = np.broadcast_to(w, shape), np.broadcast_to(g, shape)
     top = w.argmax(axis=-1, keepdims=True)
     relative = g - np.take_along_axis(g, top, axis=-1)
     gradient = w * (relative - (w * relative).sum(axis=-1, keepdims=True))

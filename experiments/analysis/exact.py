@@ -1,6 +1,6 @@
 """Exact values beside the measured ones, where `sdpa.theory` knows them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ def _exact(metric: str, formula: str, value: Callable[[Any], float]) -> Exact:
     return Exact(Column(f"{metric}_exact", "float", "", f"exact value of {metric}", formula), value)
 
 
-EXACT = {
+SATURATION_EXACT = {
     "score_mean": _exact("score_mean", "0", lambda _: theory.score_mean()),
     "score_variance": _exact(
         "score_variance",
@@ -37,10 +37,10 @@ EXACT = {
 }
 
 
-def add_exact(measured: pd.DataFrame) -> pd.DataFrame:
+def add_exact(measured: pd.DataFrame, known: Mapping[str, Exact]) -> pd.DataFrame:
     """The table with NAME_exact behind NAME_se for every metric whose exact value is known."""
     table = measured.copy()
-    for metric, exact in EXACT.items():
+    for metric, exact in known.items():
         values = [exact.value(row) for row in measured.itertuples()]
         place = list(table.columns).index(f"{metric}_se") + 1
         table.insert(place, exact.column.name, values)

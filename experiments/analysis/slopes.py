@@ -1,11 +1,14 @@
 """How fast the score variance grows with d_k: slopes of log variance against log d_k, with their errors."""
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
 from experiments.harness.experiment import Column
 from experiments.saturation import AXES, TREATMENT
+
+Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.999
 GROUP = ["n_keys", "n_queries", "inputs", "input_std", "scaling", "exponent"]
@@ -25,9 +28,9 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
     """One row per scaling (and combination of the other axes) with at least two values of d_k; empty if none has.
 
     ln(variance) has standard error se / variance; cells of different d_k are independent draws, so the weighted
-    least-squares slope b = sum w (x - mean x) y / sum w (x - mean x)^2 has variance 1 / sum w (x - mean x)^2.
+    least-squares slope b = sum w (x - mean x) y / sum w (x - mean x)^2 has variance 1 / sum w (x - mean x)^2. The
+    errors are themselves estimated from a number of trials: hence Student's t (Welch and Satterthwaite).
     """
-    quantile = stats.norm.isf((1 - LEVEL) / 2)
     rows = []
     for key, cells in table.groupby(GROUP, sort=False):
         if len(cells) < 2:
@@ -37,6 +40,7 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
         errors = (cells["score_variance_se"] / cells["score_variance"]).to_numpy()
         (slope, _), covariance = np.polyfit(x, y, 1, w=1 / errors, cov="unscaled")
         error = np.sqrt(covariance[0, 0])
+        quantile = stats.t.isf((1 - LEVEL) / 2, _degrees_of_freedom(x, errors, cells["trials"].to_numpy()))
         group = dict(zip(GROUP, key, strict=True))
         rows.append(
             {
@@ -50,3 +54,10 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows, columns=[column.name for column in SLOPE_COLUMNS])
+
+
+def _degrees_of_freedom(x: Floats, errors: Floats, trials: Floats) -> float:
+    """(sum v)^2 / sum v^2 / (trials - 1), v being what each point's error adds to the slope's variance."""
+    w = errors**-2.0
+    added = (w * (x - np.average(x, weights=w)) * errors) ** 2
+    return float(added.sum() ** 2 / (added**2 / (trials - 1)).sum())

@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, ScalarFormatter, StrMethodFormatter
 from matplotlib.transforms import Bbox
+from scipy import stats
 
 from experiments.figures.style import scaling_colour
 from experiments.figures.words import is_number, other_axes, plain
@@ -28,7 +29,6 @@ TITLES = {
     "query_gradient_norm_median": "$|dL/dq|$, median",
     "saturated_rows": "share of rows with weight > 0.99",
 }
-NORMAL_95 = 1.96
 BARS = "Bars: 95% intervals, where they are wider than the points."
 BANDS = "Pale bands: exact values."
 _LINEAR = {"score_mean", "score_kurtosis", "entropy", "jacobian_trace", "saturated_rows"}
@@ -77,11 +77,16 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
         at, values = line.rows[x].to_numpy(), line.rows[metric].to_numpy()
         if f"{metric}_exact" in line.rows:
             ax.plot(at, line.rows[f"{metric}_exact"], color=line.colour, alpha=0.3, linewidth=5, zorder=1)
-        errors = NORMAL_95 * line.rows[f"{metric}_se"].to_numpy()
+        errors = half_width(line.rows, metric).to_numpy()
         look = {"color": line.colour, "marker": line.marker, "label": line.label}
         ax.errorbar(at, values, errors, capsize=2, elinewidth=1, **look)
     ax.set_xlabel(x)
     ax.set_title(TITLES[metric])
+
+
+def half_width(rows: pd.DataFrame, metric: str) -> pd.Series:
+    """Half the 95% interval of a metric: Student's t, as the error is estimated from the trials, times the error."""
+    return stats.t.isf(0.025, rows["trials"] - 1) * rows[f"{metric}_se"]
 
 
 def scale_x(ax: Axes, table: pd.DataFrame, x: str) -> None:

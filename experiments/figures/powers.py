@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.lines import BANDS, BARS, NORMAL_95, TITLES, scale_y
+from experiments.figures.lines import BANDS, BARS, TITLES, half_width, scale_y
 from experiments.figures.style import INK, note, ordered_colours, panels
 from experiments.figures.words import first_combination, listed, measured
 
@@ -32,7 +32,7 @@ def draw(tables: Tables) -> Figure:
 def _draw_metric(ax: Axes, table: pd.DataFrame, metric: str) -> None:
     groups = [(d_k, rows.sort_values("exponent")) for d_k, rows in table.groupby("d_k")]
     for (d_k, rows), colour in zip(groups, ordered_colours(len(groups)), strict=True):
-        p, errors = rows["exponent"], NORMAL_95 * rows[f"{metric}_se"]
+        p, errors = rows["exponent"], half_width(rows, metric)
         if f"{metric}_exact" in rows:
             ax.plot(p, rows[f"{metric}_exact"], color=colour, alpha=0.3, linewidth=5)
         ax.errorbar(p, rows[metric], errors, color=colour, marker="o", capsize=2, elinewidth=1, label=f"d_k = {d_k}")

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from experiments.analysis.slopes import GROUP, LEVEL
 from experiments.figures import Tables
-from experiments.figures.lines import BANDS, NORMAL_95, label_lines, plot_metric, scale_x, scale_y, series
+from experiments.figures.lines import BANDS, half_width, label_lines, plot_metric, scale_x, scale_y, series
 from experiments.figures.style import INK, note, panels
 from experiments.figures.words import by_scaling, first_combination, listed, measured, number, span, under
 
@@ -39,11 +39,11 @@ def _draw_deviation(ax: Axes, table: pd.DataFrame) -> None:
     # Every scaling divides the same scores, so all share one relative deviation; the first scaling shows it.
     shared = table[table["scaling"] == table["scaling"].iloc[0]]
     percent = 100 / shared[f"{METRIC}_exact"]
-    shared = shared.assign(deviation=shared[METRIC] * percent - 100, error=shared[f"{METRIC}_se"] * percent)
+    shared = shared.assign(deviation=shared[METRIC] * percent - 100, half=half_width(shared, METRIC) * percent)
     ax.axhline(0, color=INK, linewidth=5, alpha=0.3)
     for line in series(shared, "d_k"):
         look = {"color": INK, "marker": line.marker, "capsize": 2, "linestyle": ""}
-        ax.errorbar(line.rows["d_k"], line.rows["deviation"], NORMAL_95 * line.rows["error"], **look)
+        ax.errorbar(line.rows["d_k"], line.rows["deviation"], line.rows["half"], **look)
     ax.set_title("measured / exact − 1 (%)")
     ax.set_xlabel("d_k")
     scale_x(ax, shared, "d_k")

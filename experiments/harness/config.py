@@ -9,9 +9,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from annotated_types import Ge, Le
 from pydantic import (
-    AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     PlainValidator,
@@ -98,6 +96,8 @@ class _Reader:
         if experiment not in experiment_names():
             got = f"got {_shown(experiment)}, " if "experiment" in body else "missing key experiment, "
             self.fault((*path, "experiment"), f"{got}expected one of {', '.join(experiment_names())}")
+            for meant in get_close_matches(str(experiment), experiment_names(), n=1):
+                self.resolved(name, meant, body)  # for the faults in its other keys
             return None
         return self.resolved(name, experiment, body)
 
@@ -143,14 +143,11 @@ class _Reader:
 
     def message(self, path: KeyPath, detail: ErrorDetails) -> str:
         got = self.document.written(path) or _shown(detail["input"])
-        if detail["type"] == "refused":
-            return f"got {got}, {detail['msg']}"
-        expected = detail["msg"].replace("Input should be ", "expected ").replace("valid integer", "whole number")
-        return f"got {got[:80]}, {expected}"
+        return f"got {got[:80]}, {_expected(detail)}"
 
     def fault(self, path: KeyPath, message: str, *, of_key: bool = False, named: bool = True) -> None:
         place = self.document.place(path, of_key=of_key)
-        self.faults.append(Fault(*place, f"{dotted(path)}: {message}" if named and path else message))
+        self.faults.append(Fault(*place, f"{self.document.name(path)}: {message}" if named and path else message))
 
 
 def _name_problem(name: str, names: tuple[str, ...]) -> str | None:
@@ -189,24 +186,37 @@ def _sweep_model(experiment: Experiment) -> type[BaseModel]:
 
 def _list_of(item: Any) -> Any:
     """A list of one or more different items; a single item stands for a list of one."""
-    return Annotated[tuple[item, ...], AfterValidator(_all_different), BeforeValidator(_as_list)]
+    adapter = TypeAdapter(item)
+
+    def validate(value: Any) -> tuple[Any, ...]:
+        if value == []:
+            raise _refused("expected at least one value")
+        items: dict[Any, None] = {}
+        faults: list[InitErrorDetails] = []
+        for i, given in enumerate(value if isinstance(value, list) else [value]):
+            try:
+                parsed = adapter.validate_python(given)
+            except ValidationError as error:
+                expected = [_expected(detail) for detail in error.errors(include_url=False)]
+            else:
+                expected = ["expected it once in the list"] if parsed in items else []
+                items[parsed] = None
+            faults += [InitErrorDetails(type=_refused(text), loc=(i,), input=given) for text in expected]
+        if faults:
+            # Raised in one piece, so that one faulty value hides no other.
+            raise ValidationError.from_exception_data("list", faults)
+        return tuple(items)
+
+    return Annotated[Any, PlainValidator(validate)]
 
 
-def _as_list(value: Any) -> list[Any]:
-    if value == []:
-        raise PydanticCustomError("refused", "expected at least one value")
-    return value if isinstance(value, list) else [value]
+def _refused(expected: str) -> PydanticCustomError:
+    return PydanticCustomError("refused", "{expected}", {"expected": expected})
 
 
-def _all_different(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    faults: list[InitErrorDetails] = []
-    for i, item in enumerate(items):
-        if item in items[:i]:
-            error = PydanticCustomError("refused", "expected it once in the list")
-            faults.append(InitErrorDetails(type=error, loc=(i,), input=item))
-    if faults:
-        raise ValidationError.from_exception_data("list", faults)
-    return items
+def _expected(detail: ErrorDetails) -> str:
+    """What was expected, of pydantic's own faults and of ours."""
+    return detail["msg"].replace("Input should be ", "expected ").replace("valid integer", "whole number")
 
 
 def _strict(kind: Any) -> Any:
@@ -221,7 +231,7 @@ def _parsed(parse: Callable[[str], Any]) -> Callable[[Any], Any]:
         try:
             return parse(value if isinstance(value, str) else str(value))
         except ValueError as error:
-            raise PydanticCustomError("refused", "{expected}", {"expected": str(error).split(", got ")[0]}) from None
+            raise _refused(str(error).split(", got ")[0]) from None
 
     return validate
 
@@ -229,7 +239,7 @@ def _parsed(parse: Callable[[str], Any]) -> Callable[[Any], Any]:
 def _one_of(names: Sequence[str]) -> Any:
     def validate(value: Any) -> str:
         if value not in names:
-            raise PydanticCustomError("refused", "expected one of {names}", {"names": ", ".join(names)})
+            raise _refused(f"expected one of {', '.join(names)}")
         return str(value)
 
     return Annotated[str, PlainValidator(validate)]

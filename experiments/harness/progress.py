@@ -1,11 +1,14 @@
 """How far a run is: a bar that names the sweep and the time left on a terminal, a line per sweep elsewhere."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+_SECONDS_BETWEEN_LINES = 15
 
 
 class Reporter(Protocol):
@@ -33,8 +36,19 @@ class _Bar:
 
 
 class _Lines:
+    """Without a terminal: a line now and then, so that a log shows that a long run is alive."""
+
+    def __init__(self, total: float) -> None:
+        self._total, self._done = total, 0.0
+        self._started = self._said = time.monotonic()
+
     def advance(self, sweep: str, seconds: float) -> None:
-        pass
+        self._done += seconds
+        now = time.monotonic()
+        if now - self._said >= _SECONDS_BETWEEN_LINES:
+            self._said = now
+            left = (now - self._started) * (self._total / self._done - 1)
+            self.line(f"{sweep}: {self._done / self._total:.0%} of the run done, about {left:.0f} s left")
 
     def line(self, text: str) -> None:
         print(text, flush=True)  # noqa: T201
@@ -45,7 +59,7 @@ def reporting(total_seconds: float) -> Iterator[Reporter]:
     """A reporter for a run of about that much work."""
     console = Console()
     if not console.is_terminal:
-        yield _Lines()
+        yield _Lines(total_seconds)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True) as progress:

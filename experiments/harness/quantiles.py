@@ -1,10 +1,14 @@
-"""Medians of positive values over many trials, with errors that know that rows of a trial hang together.
+"""Medians of values over many trials, in bounded memory, with errors that know that rows of a trial hang together.
 
-Values are counted in logarithmic bins, 32 to the octave, zero in a bin of its own. Besides the plain count c, each
-bin sums 2 k - 1 over its values, k being the rank within the trial. Summed over the bins up to an edge that gives
-sum_t c_t^2, because 1 + 3 + ... + (2 c - 1) = c^2: the second moment between trials of the share of rows below the
-edge, without a histogram per trial. From it the error of the share at the median, and from that, read back through
-the histogram, the error of the median (Woodruff 1952, JASA 47:635).
+Values from 0 are counted in bins of their leading bits: the bit pattern of a double, read as an integer, grows with
+the double, so that a pattern without its last bits is a bin, and bins are nearly logarithmic. As many last bits are
+dropped as it takes to have at most MOST_BINS bins that hold a value, so that bins are fine where values crowd, and
+exact where there are few. Bins nest: merging chunks gives the bins of all values, whatever the order.
+
+Besides the plain count c, each bin sums 2 k - 1 over its values, k being the rank within the trial. Summed over the
+bins up to an edge that gives sum_t c_t^2, because 1 + 3 + ... + (2 c - 1) = c^2: the second moment between trials of
+the share of rows below the edge, without a histogram per trial. From it comes the error of the share at the median,
+and from that, read back through the histogram, the error of the median (Woodruff 1952, JASA 47:635).
 """
 
 from dataclasses import dataclass
@@ -14,61 +18,90 @@ import numpy as np
 import numpy.typing as npt
 
 Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.floating]
+Floats = npt.NDArray[np.float64]
 
-BINS_PER_OCTAVE = 32
-_OFFSET = 1100 * BINS_PER_OCTAVE  # the least double is 2^-1074: bin 0 is left for zero
-N_BINS = 2 * _OFFSET + BINS_PER_OCTAVE
+MOST_BINS = 4096
+# Below a float's 53 significant bits, so that frexp of a difference of patterns without them is exact.
+_SPLIT = 11
 
 
 @dataclass(frozen=True)
-class LogHistogram:
-    """Counts of several series of values; only the bins that hold a value are kept, in order of `keys`."""
+class Bins:
+    """The bins of one series that hold a value, in order: patterns without their last `dropped` bits."""
 
-    trials: int
-    rows: int  # per trial
-    keys: Integers  # series * N_BINS + bin
+    dropped: int
+    keys: Integers
     counts: Integers
     rank_sums: Integers
+
+    @classmethod
+    def collect(cls, dropped: int, keys: Integers, counts: Integers, rank_sums: Integers) -> Self:
+        """Sum what falls into equal bins, and drop more bits while there are too many bins."""
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        differing = _bit_length(keys[1:] ^ keys[:-1])
+        # Two neighbours share a bin once all the bits in which they differ are dropped.
+        bins_left = len(keys) - np.bincount(differing, minlength=64).cumsum()
+        more = int(np.argmax(bins_left <= MOST_BINS))
+        first = np.concatenate([[0], np.flatnonzero(differing > more) + 1])
+        sums = (np.add.reduceat(values[order], first) for values in (counts, rank_sums))
+        return cls(dropped + more, keys[first] >> more, *sums)
+
+    def merge(self, later: Self) -> Self:
+        """The bins of both."""
+        dropped = max(self.dropped, later.dropped)
+        keys = [bins.keys >> (dropped - bins.dropped) for bins in (self, later)]
+        counts, rank_sums = [self.counts, later.counts], [self.rank_sums, later.rank_sums]
+        return self.collect(dropped, np.concatenate(keys), np.concatenate(counts), np.concatenate(rank_sums))
+
+    def quantile(self, rank: float) -> float:
+        """The value below which that many values lie, linear within a bin; halfway over a gap between bins."""
+        below = np.concatenate([[0], self.counts.cumsum()])
+        ends = [min(int(np.searchsorted(below[1:], rank, side)), len(self.keys) - 1) for side in ("left", "right")]
+        values = []
+        for place in ends:
+            within = min((rank - below[place]) / self.counts[place], 1.0)
+            low, high = (np.array([self.keys[place], self.keys[place] + 1]) << self.dropped).view(np.float64)
+            values.append(low + within * (high - low))
+        return float(values[0] / 2 + values[1] / 2)
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """Bins of several series of values, of the same trials with the same number of rows each."""
+
+    trials: int
+    rows: int
+    series: tuple[Bins, ...]
 
     @classmethod
     def of(cls, values: Floats) -> Self:
         """From values of shape (series, trials, rows), none negative."""
         n_series, trials, rows = values.shape
-        with np.errstate(divide="ignore"):
-            octaves = np.log2(np.sort(values, axis=-1))
-        bins = np.where(np.isneginf(octaves), 0, np.floor(octaves * BINS_PER_OCTAVE) + _OFFSET).astype(np.int64)
-        keys = bins + N_BINS * np.arange(n_series)[:, None, None]
-        ranks = np.broadcast_to(2.0 * np.arange(rows) + 1, keys.shape)
-        counts = np.bincount(keys.ravel())
-        rank_sums = np.bincount(keys.ravel(), weights=ranks.ravel())  # whole numbers below 2^53: exact
-        held = counts.nonzero()[0]
-        return cls(trials, rows, held, counts[held], rank_sums[held].astype(np.int64))
+        patterns = np.sort(values, axis=-1).view(np.int64).reshape(n_series, -1)
+        ranks = np.tile(2 * np.arange(rows) + 1, trials)
+        ones = np.ones_like(ranks)
+        return cls(trials, rows, tuple(Bins.collect(0, keys, ones, ranks) for keys in patterns))
 
     def merge(self, later: Self) -> Self:
-        """Both together; series keep their places."""
-        keys, place = np.unique(np.concatenate([self.keys, later.keys]), return_inverse=True)
-        sums = np.zeros((2, len(keys)), dtype=np.int64)
-        np.add.at(sums[0], place, np.concatenate([self.counts, later.counts]))
-        np.add.at(sums[1], place, np.concatenate([self.rank_sums, later.rank_sums]))
-        return type(self)(self.trials + later.trials, self.rows, keys, sums[0], sums[1])
+        """Both chunks together."""
+        series = tuple(one.merge(other) for one, other in zip(self.series, later.series, strict=True))
+        return type(self)(self.trials + later.trials, self.rows, series)
 
     def median(self, series: int) -> tuple[float, float]:
         """The median of a series, over the rows of all trials, and its standard error."""
-        mine = slice(*np.searchsorted(self.keys, [series * N_BINS, (series + 1) * N_BINS]))
-        bins = self.keys[mine] - series * N_BINS
-        total = self.trials * self.rows
-        share = np.concatenate([[0.0], self.counts[mine].cumsum() / total])
-        second_moment = np.concatenate([[0.0], self.rank_sums[mine].cumsum() / (total * self.rows)])
-        variance = (second_moment - share**2) * self.trials / (self.trials - 1)
+        bins, total = self.series[series], self.trials * self.rows
+        share = np.concatenate([[0.0], bins.counts.cumsum() / total])
+        second_moment = np.concatenate([[0.0], bins.rank_sums.cumsum() / (total * self.rows)])
+        # Where all trials have the same count the difference is 0, and may be rounded to less.
+        variance = np.maximum(second_moment - share**2, 0.0) * self.trials / (self.trials - 1)
+        error = float(np.sqrt(np.interp(0.5, share, variance) / self.trials))
+        low, middle, high = (bins.quantile(total * p) for p in (max(0.5 - error, 0.0), 0.5, min(0.5 + error, 1.0)))
+        return middle, (high - low) / 2
 
-        def quantile(p: float) -> float:
-            place = min(int(np.searchsorted(share[1:], p)), len(bins) - 1)
-            if bins[place] == 0:
-                return 0.0
-            within = (p - share[place]) / (share[place + 1] - share[place])
-            return float(2.0 ** ((bins[place] + within - _OFFSET) / BINS_PER_OCTAVE))
 
-        share_error = np.sqrt(np.interp(0.5, share, variance) / self.trials)
-        low, high = quantile(max(0.5 - share_error, 0.0)), quantile(min(0.5 + share_error, 1.0))
-        return quantile(0.5), (high - low) / 2
+def _bit_length(numbers: Integers) -> Integers:
+    """The number of bits of each number, 0 for 0."""
+    high = numbers >> _SPLIT
+    length = np.where(high > 0, np.frexp(high.astype(np.float64))[1] + _SPLIT, np.frexp(numbers.astype(np.float64))[1])
+    return length.astype(np.int64)

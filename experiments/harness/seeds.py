@@ -13,7 +13,8 @@ def chunk_key(chunk: Chunk) -> tuple[int, ...]:
 
     Treatments (scalings) are left out: they share the draw, and adding one changes no other row.
     """
-    content = json.dumps([chunk.experiment, axis_values(chunk.cell)], sort_keys=True)
+    axes = {name: value if isinstance(value, str) else float(value) for name, value in axis_values(chunk.cell).items()}
+    content = json.dumps([chunk.experiment, axes], sort_keys=True)
     digest = hashlib.sha256(content.encode()).digest()
     return (*np.frombuffer(digest, dtype="<u4").tolist(), chunk.index)
 

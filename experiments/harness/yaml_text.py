@@ -57,6 +57,17 @@ class Document:
             key, node = below
         return _place(key if of_key else node)
 
+    def name(self, path: KeyPath) -> str:
+        """A path as it is named in messages, without the 0 of a value that stands for a list of one."""
+        node: yaml.Node | None = self._root
+        kept: list[str | int] = []
+        for part in path:
+            if part != 0 or not isinstance(node, yaml.ScalarNode | yaml.MappingNode):
+                kept.append(part)
+            below = self._below(node, part) if node else None
+            node = below[1] if below else None
+        return dotted(tuple(kept))
+
     def written(self, path: KeyPath) -> str | None:
         """The scalar at a path as it is written, quotes and all; None where something else stands there."""
         node = self._root

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import optimize
 
-from experiments.analysis.exact import add_exact
+from experiments.analysis.exact import SATURATION_EXACT, add_exact
 from experiments.analysis.slopes import LEVEL, fit_slopes
 from experiments.harness.tables import read_sweep
 
@@ -30,7 +30,8 @@ def test_intervals_are_of_the_stated_level(table):
     slopes = fit_slopes(table)
     half = (slopes["slope_high"] - slopes["slope_low"]) / 2
     assert LEVEL == 0.999
-    np.testing.assert_allclose(half / slopes["slope_se"], 3.2905267, rtol=1e-6)
+    # Two points of 60 trials each: Student's t with between 59 and 118 degrees of freedom, not the normal 3.29.
+    assert ((half / slopes["slope_se"]).between(3.37, 3.47)).all()
     np.testing.assert_allclose(slopes["slope_exact"], 1 - 2 * slopes["exponent"])
 
 
@@ -42,9 +43,16 @@ def test_a_single_d_k_has_no_slope_and_other_axes_have_one_each(table):
 
 def test_exact_columns_stand_behind_the_errors(table):
     measured = table.drop(columns=[name for name in table if name.endswith("_exact")])
-    again = add_exact(measured)
+    again = add_exact(measured, SATURATION_EXACT)
     assert list(again.columns) == list(table.columns)
     unscaled = again[(again["scaling"] == "unscaled") & (again["d_k"] == 64)].iloc[0]
     assert unscaled["score_variance_exact"] == 64
     assert unscaled["score_kurtosis_exact"] == 6 / 64
     assert unscaled["score_mean_exact"] == 0
+
+
+def test_few_trials_widen_the_interval_as_students_t(table):
+    """Equal errors at two points of T trials have 2 (T - 1) degrees of freedom; t of 4 at 99.9% is 8.610."""
+    two = table[table["scaling"] == "unscaled"].assign(score_variance_se=table["score_variance"] * 0.01, trials=3)
+    (_, fitted), *_ = fit_slopes(two).iterrows()
+    assert (fitted["slope_high"] - fitted["slope"]) / fitted["slope_se"] == pytest.approx(8.610302, rel=1e-6)

@@ -74,6 +74,49 @@ def test_a_bad_config_is_refused_without_a_traceback_or_a_file(suite):
     assert not suite.folder.exists()
 
 
+FAULTY = """\
+sead: 1
+sweeps:
+  a:
+    experiment: saturation
+    d_k: [4, 0, -3, 2.5, many, 010, "8", 4, [1]]
+    n_keys: 1
+    n_queries: 0
+    scaling: [none, d_k^1/2, d_k^2/4, d_k^1/0, 2]
+    inputs: normal
+    input_std: [0, -1, .inf, 1e9]
+    trials: 1e-3
+    figures: [rows, metrics, metrics]
+    trails: 5
+  columns:
+    experiment: saturatoin
+    d_k:
+    scaling: []
+    trials: [3]
+  b-c:
+    experiment: rows
+    d_k: 4
+    d_k: 8
+    n_keys: no
+    scaling: unscaled
+    trials: 0
+  A: 1
+"""
+FAULTS_AT = (
+    "1:1 1:1 3:3 5:14 5:17 5:21 5:26 5:32 5:37 5:42 5:45 6:13 7:16 8:15 8:30 8:39 8:48 9:13 10:17 10:20 10:24 10:30 "
+    "11:13 12:15 12:30 13:5 14:3 14:3 15:17 16:9 17:14 18:13 19:3 22:5 23:13 25:13 26:3 26:6"
+)
+
+
+def test_every_one_of_many_faults_is_named_at_once(suite):
+    """38 faults: each key's kind of fault in one config."""
+    refused = suite("run", text=FAULTY)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert re.findall(r"small\.yaml:(\d+:\d+): ", refused.stderr) == FAULTS_AT.split()
+    assert len(refused.stderr.splitlines()) == len(FAULTS_AT.split())
+    assert not suite.folder.exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -60,7 +60,7 @@ def test_metrics_are_those_of_the_definitions(law):
     rows = list(tabulate(cell, measure(cell, trials, np.random.default_rng(6))))
     for row, divisor in zip(rows, cell.divisors(), strict=True):
         expected, scores = plain_metrics(replay(cell, trials, 6), divisor)
-        assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9)
+        assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=0)
         assert row["trials"] == trials
         # About the mean and unbiased: between the two divisions of a pooled sample that takes rows as independent.
         assert np.var(scores) < row["score_variance"] < np.var(scores) * (1 + 1.5 / trials)
@@ -74,7 +74,7 @@ def test_the_variance_is_unbiased_where_every_draw_is_one_score():
     squares = [float(np.mean((keys @ queries[0]) ** 2)) for keys, queries, _ in draws]
     expected = np.mean(squares) - np.mean(means) ** 2 + np.var(means, ddof=1) / 9
     row = next(iter(tabulate(cell, measure(cell, 9, np.random.default_rng(7)))))
-    assert row["score_variance"] == pytest.approx(expected, rel=1e-12)
+    assert row["score_variance"] == pytest.approx(expected, rel=1e-12, abs=0)
 
 
 def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypatch):
@@ -90,7 +90,7 @@ def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypa
             draws.append((keys, queries, rng.standard_normal((count, 7))))
     for row, divisor in zip(tabulate(cell, measurement), cell.divisors(), strict=True):
         expected, _ = plain_metrics(draws, divisor)
-        assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9)
+        assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=0)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from experiments.harness.moments import Moments
-from experiments.harness.quantiles import BINS_PER_OCTAVE, LogHistogram
+from experiments.harness.quantiles import MOST_BINS, Histograms
 from experiments.saturation import METRICS, Cell, SaturationMeasurement, measure, tabulate
 from sdpa import Scaling
 
@@ -39,39 +39,73 @@ def test_the_error_of_a_sum_is_that_of_its_samples(samples):
     assert error == pytest.approx(np.std([2.0, -1.0, 3.0] @ samples, ddof=1) / np.sqrt(41))
 
 
-@pytest.mark.parametrize(("trials", "rows"), [(300, 1), (200, 7), (50, 64)])
-def test_the_median_is_found_to_a_bin_and_interpolated(trials, rows):
+@pytest.mark.parametrize(("trials", "rows"), [(301, 1), (200, 7), (51, 64)])
+def test_the_median_of_few_values_is_exact(trials, rows):
     values = np.exp(np.random.default_rng(2).normal(size=(2, trials, rows)) * [[[0.3]], [[9.0]]])
-    histogram = LogHistogram.of(values[:, :20]).merge(LogHistogram.of(values[:, 20:]))
+    histograms = Histograms.of(values[:, :20]).merge(Histograms.of(values[:, 20:]))
     for series in (0, 1):
-        got, _ = histogram.median(series)
-        assert abs(np.log2(got / np.median(values[series]))) < 1 / BINS_PER_OCTAVE
+        assert histograms.median(series)[0] == pytest.approx(np.median(values[series]), rel=1e-14)
+
+
+@pytest.mark.parametrize("spread", [1e-7, 1e-3, 0.1, 1.0, 30.0])
+def test_the_median_of_many_values_is_found_well_within_its_error(spread):
+    """However narrow or wide the values spread; the plain error of a median is sqrt(pi / 2) spread / sqrt(values)."""
+    values = 0.3 * np.exp(spread * np.random.default_rng(3).normal(size=(1, 4000, 32)))
+    chunks = [Histograms.of(values[:, first : first + 1000]) for first in range(0, 4000, 1000)]
+    merged = chunks[0].merge(chunks[1]).merge(chunks[2]).merge(chunks[3])
+    median, error = merged.median(0)
+    expected = np.sqrt(np.pi / 2) * spread / np.sqrt(4000 * 32)
+    assert error / median == pytest.approx(expected, rel=0.1)
+    assert abs(np.log(median / np.median(values))) < 0.05 * expected
+    assert len(merged.series[0].keys) <= MOST_BINS
+
+
+def test_chunks_merge_to_the_same_bins_in_any_order():
+    values = np.random.default_rng(4).lognormal(sigma=[[[0.001]], [[5.0]]], size=(2, 900, 16))
+    chunks = [Histograms.of(values[:, first : first + 300]) for first in (0, 300, 600)]
+    whole = Histograms.of(values)
+    for a, b, c in ((0, 1, 2), (2, 0, 1)):
+        merged = chunks[a].merge(chunks[b].merge(chunks[c]))
+        for one, other in zip(merged.series, whole.series, strict=True):
+            assert one.dropped == other.dropped
+            for name in ("keys", "counts", "rank_sums"):
+                np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
 def test_rank_sums_are_second_moments_between_trials():
     """Summed up to an edge they give sum_t c_t^2, counted here trial by trial."""
-    values = np.random.default_rng(3).lognormal(size=(1, 30, 11))
-    histogram = LogHistogram.of(values)
-    first_key = int(histogram.keys[0])
-    edges = 2.0 ** ((histogram.keys + 1 - first_key) / BINS_PER_OCTAVE) * 2.0 ** (
-        np.floor(np.log2(values.min()) * BINS_PER_OCTAVE) / BINS_PER_OCTAVE
-    )
-    for edge, running in zip(edges, histogram.rank_sums.cumsum(), strict=True):
-        assert running == ((values[0] < edge).sum(axis=1) ** 2).sum()
+    values = np.random.default_rng(5).lognormal(size=(1, 700, 11))
+    (bins,) = Histograms.of(values).series
+    assert bins.dropped > 0
+    edges = ((bins.keys + 1) << bins.dropped).view(np.float64)
+    for edge, count, squares in zip(edges, bins.counts.cumsum(), bins.rank_sums.cumsum(), strict=True):
+        below = (values[0] < edge).sum(axis=1)
+        assert (count, squares) == (below.sum(), (below**2).sum())
 
 
 def test_the_error_of_a_median_sees_that_rows_of_a_trial_hang_together():
     """Rows that repeat their trial's value bring nothing: the error must be that of the trials alone."""
-    one = np.random.default_rng(4).lognormal(sigma=0.2, size=(1, 400, 1))
-    alone = LogHistogram.of(one).median(0)
-    repeated = LogHistogram.of(np.repeat(one, 16, axis=2)).median(0)
-    assert repeated == pytest.approx(alone, rel=1e-9)
-    # The normal law's median error at this density, sqrt(pi / 2) sigma / sqrt(trials), to the noise of one sample.
+    one = np.random.default_rng(6).lognormal(sigma=0.2, size=(1, 401, 1))
+    alone = Histograms.of(one).median(0)
+    assert Histograms.of(np.repeat(one, 16, axis=2)).median(0) == pytest.approx(alone, rel=0.02)
     assert alone[1] == pytest.approx(np.sqrt(np.pi / 2) * 0.2 / 20, rel=0.25)
 
 
-def test_zero_has_its_own_bin_and_can_be_the_median():
-    assert LogHistogram.of(np.array([[[0.0, 0.0, 0.0], [0.0, 1.0, 2.0]]])).median(0)[0] == 0.0
+@pytest.mark.parametrize(
+    ("values", "median"),
+    [
+        ([[[0.0, 0.0, 0.0], [0.0, 1.0, 2.0]]], 0.0),
+        ([[[1.0, 1.0, 2.0, 3.0, 3.0]] * 50], 2.0),
+        ([[[0.25, 0.25]] * 3], 0.25),
+        ([[[1e-300, 5e-324], [1e300, 1e307]]], None),
+    ],
+)
+def test_ties_zeros_and_extremes_give_numbers(values, median):
+    got, error = Histograms.of(np.array(values)).median(0)
+    assert np.isfinite(got)
+    assert 0 <= error < np.inf
+    if median is not None:
+        assert got == pytest.approx(median, rel=1e-14, abs=1e-300)
 
 
 def jackknife(cell: Cell, draws: list[SaturationMeasurement]):

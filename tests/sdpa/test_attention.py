@@ -30,7 +30,13 @@ def test_softmax_is_the_quotient_of_exponentials_and_ignores_a_shift(scores, shi
 def test_softmax_of_hand_solved_rows():
     np.testing.assert_allclose(softmax([math.log(1), math.log(2), math.log(5)]), [1 / 8, 2 / 8, 5 / 8])
     np.testing.assert_array_equal(softmax([0.0, -np.inf]), [1.0, 0.0])
-    np.testing.assert_array_equal(softmax([1e300, -1e300]), [1.0, 0.0])
+    np.testing.assert_array_equal(softmax([1.7e308, -1.7e308]), [1.0, 0.0])
+
+
+def test_half_precision_is_summed_in_single():
+    weights = softmax(np.zeros(70_000, dtype=np.float16))
+    assert weights.dtype == np.float32
+    np.testing.assert_allclose(weights.sum(), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])

@@ -45,11 +45,12 @@ def test_equals_the_plain_definition(d_k, spread):
 def test_two_keys_are_solved_by_hand_however_saturated(gap):
     rows = row_diagnostics(np.array([[[0.0, gap]]]), np.array([[[1.0], [0.0]]]), np.array([[[3.0, 1.0]]]), [1.0])[0]
     r = 1 / (1 + math.exp(gap))
-    assert rows.max_weight.item() == pytest.approx(1 - r, rel=1e-14)
-    assert rows.entropy.item() == pytest.approx(r * (gap + 1) if gap > 40 else r * gap + math.log1p(math.exp(-gap)))
-    assert rows.jacobian_trace.item() == pytest.approx(2 * r * (1 - r), rel=1e-13)
-    assert rows.jacobian_norm.item() == pytest.approx(2 * r * (1 - r), rel=1e-13)
-    assert rows.query_gradient_norm.item() == pytest.approx(2 * r * (1 - r), rel=1e-13)
+    assert rows.max_weight.item() == pytest.approx(1 - r, rel=1e-14, abs=0)
+    # H = -ln(1 - r) + r gap, since ln r = ln(1 - r) - gap
+    assert rows.entropy.item() == pytest.approx(r * gap - math.log1p(-r), rel=1e-13, abs=0)
+    assert rows.jacobian_trace.item() == pytest.approx(2 * r * (1 - r), rel=1e-13, abs=0)
+    assert rows.jacobian_norm.item() == pytest.approx(2 * r * (1 - r), rel=1e-13, abs=0)
+    assert rows.query_gradient_norm.item() == pytest.approx(2 * r * (1 - r), rel=1e-13, abs=0)
 
 
 def test_a_row_saturated_beyond_double_precision_is_zero_and_finite():
@@ -89,3 +90,29 @@ def test_a_divisor_is_measured_alike_whatever_the_others_are():
 def test_shapes_are_checked(scores, keys, g, message):
     with pytest.raises(ValueError, match=message):
         row_diagnostics(np.zeros(scores), np.zeros(keys), np.zeros(g), [1.0])
+
+
+def test_what_all_keys_have_in_common_has_no_part_in_the_gradient():
+    """Keys of rank 1 give 0 and a common offset changes nothing, through K K^T too."""
+    rng = np.random.default_rng(12)
+    scores, g = rng.standard_normal((1, 4, 4)), rng.standard_normal((1, 4, 4))
+    same = np.repeat(rng.standard_normal((1, 1, 9)), 4, axis=1)
+    np.testing.assert_allclose(row_diagnostics(scores, same, g, [1.0])[0].query_gradient_norm, 0, atol=1e-15)
+    keys = rng.standard_normal((1, 4, 9))
+    plain_norm, shifted_norm = (row_diagnostics(scores, k, g, [1.0])[0].query_gradient_norm for k in (keys, keys + 1e6))
+    np.testing.assert_allclose(shifted_norm, plain_norm, rtol=1e-9)
+
+
+@pytest.mark.parametrize("divisor", [0.0, -1.0, 1e-310, math.inf, math.nan])
+def test_divisors_are_checked(divisor):
+    with pytest.raises(ValueError, match="divisors: expected finite numbers from 1e-300"):
+        row_diagnostics(np.zeros((1, 1, 2)), np.zeros((1, 2, 1)), np.zeros((1, 1, 2)), [divisor])
+
+
+def test_scores_must_be_finite_floats():
+    keys, g = np.zeros((1, 2, 1)), np.zeros((1, 1, 2))
+    for wrong in (-np.inf, np.nan):
+        with pytest.raises(ValueError, match="scores: expected finite numbers"):
+            row_diagnostics(np.array([[[0.0, wrong]]]), keys, g, [1.0])
+    with pytest.raises(ValueError, match="expected arrays of floats, got int64"):
+        row_diagnostics(np.zeros((1, 1, 2), dtype=int), keys, g, [1.0])

@@ -89,14 +89,14 @@ def exact_trace_and_squared_norm(others):
 def test_trace_and_norm_equal_rational_arithmetic(others):
     trace, squared = exact_trace_and_squared_norm(others)
     w = [float(1 - sum(map(Fraction, others))), *others]
-    assert jacobian_trace(w) == pytest.approx(float(trace), rel=1e-13)
-    assert jacobian_norm(w) == pytest.approx(sqrt(squared), rel=1e-13)
+    assert jacobian_trace(w) == pytest.approx(float(trace), rel=1e-13, abs=0)
+    assert jacobian_norm(w) == pytest.approx(sqrt(squared), rel=1e-13, abs=0)
 
 
 def test_trace_and_norm_keep_their_precision_in_a_saturated_row():
     trace, squared = exact_trace_and_squared_norm([3e-30, 1e-30])
-    assert jacobian_trace([1.0, 3e-30, 1e-30]) == pytest.approx(float(trace), rel=1e-14)
-    assert jacobian_norm([1.0, 3e-30, 1e-30]) == pytest.approx(sqrt(squared), rel=1e-14)
+    assert jacobian_trace([1.0, 3e-30, 1e-30]) == pytest.approx(float(trace), rel=1e-14, abs=0)
+    assert jacobian_norm([1.0, 3e-30, 1e-30]) == pytest.approx(sqrt(squared), rel=1e-14, abs=0)
     assert jacobian_trace([0.0, 1.0]) == jacobian_norm([0.0, 1.0]) == 0.0
 
 
@@ -127,3 +127,5 @@ def test_gradient_shapes_are_checked(arrays):
         attention_gradients(**arrays, output_gradient=np.zeros((D_V, N_QUERIES)))
     with pytest.raises(ValueError, match=r"expected shape \(2,\), as the weights, got \(3,\)"):
         softmax_vjp([0.5, 0.5], [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match=r"expected shape \(1,\), as the weights, got \(3,\)"):
+        softmax_vjp([1.0], [1.0, 2.0, 3.0])
