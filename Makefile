@@ -17,7 +17,7 @@ all: $(READY) ## environment, every sweep, every figure, check
 	@$(SUITE) check $(OPTIONS)
 
 quick: ## the same on a small config, for a first look in seconds
-	@$(MAKE) all CONFIG=quick.yaml
+	@$(MAKE) --no-print-directory all CONFIG=quick.yaml
 
 results: $(READY) ## measure every sweep and write its table
 	@$(SUITE) run $(RUN_OPTIONS)
@@ -43,7 +43,7 @@ lint: $(READY) ## ruff (style and format) and mypy (types)
 	@$(PY) -m mypy
 
 readme: $(READY) ## rewrite the measured numbers of the README from results/
-	@$(SUITE) readme $(OPTIONS)
+	@$(SUITE) readme
 
 lock: ## resolve requirements.lock anew from pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -4,8 +4,9 @@ Exit status: 0 done, 1 something measured or checked failed, 2 bad config or usa
 needs is imported when it runs, so that the others start without it; workers import this module too.
 """
 
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,7 +32,7 @@ DEFAULT_CONFIG = Path("config.yaml")
 @app.command()
 def run(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None, jobs: Jobs = None) -> None:
     """Measure sweeps and write their tables."""
-    with _outcome(config):
+    with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.analysis import all_columns, analyse
         from experiments.harness.progress import reporting
@@ -50,36 +51,37 @@ def run(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Resul
 @app.command()
 def draw(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None) -> None:
     """Draw the figures of sweeps from their tables."""
-    with _outcome(config):
+    with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.figures import load_figure
         from experiments.figures.style import render
         from experiments.harness.paths import figure_path
         from experiments.harness.tables import read_sweep
 
-        tables = {sweep.name: read_sweep(folder, loaded, sweep) for sweep in sweeps}
-        for sweep in sweeps:
+        def draw_sweep(sweep: "Sweep") -> None:
+            tables = read_sweep(folder, loaded, sweep)
             for figure in sweep.figures:
-                caption = render(load_figure(figure), tables[sweep.name], folder, sweep.name, figure)
+                caption = render(load_figure(figure), tables, folder, sweep.name, figure)
                 print(f"drew {figure_path(folder, sweep.name, figure, '.png')}: {caption}")
+
+        _for_each(sweeps, draw_sweep)
 
 
 @app.command()
 def check(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None) -> None:
     """Hold the tables against the config and their checksums."""
-    with _outcome(config):
+    with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.analysis.check import check_table
         from experiments.harness.tables import read_sweep
 
-        for sweep in sweeps:
-            print(check_table(sweep, read_sweep(folder, loaded, sweep)))
+        _for_each(sweeps, lambda sweep: print(check_table(sweep, read_sweep(folder, loaded, sweep))))
 
 
 @app.command()
 def plan(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None, jobs: Jobs = None) -> None:
-    """Say what would run, what is there, and about how long and how much memory it takes."""
-    with _outcome(config):
+    """Say what a run would measure, what is there already, and about how long and how much memory it takes."""
+    with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.plan import plan_lines
         from experiments.harness.run import default_jobs
@@ -88,10 +90,10 @@ def plan(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Resu
 
 
 @app.command()
-def readme(config: ConfigFile = DEFAULT_CONFIG, results: Results = None) -> None:
-    """Rewrite the measured numbers of README.md from the tables."""
-    with _outcome(config):
-        loaded, sweeps, folder = _load(config, None, results)
+def readme() -> None:
+    """Rewrite the measured numbers of README.md from the shipped tables."""
+    with _outcome(DEFAULT_CONFIG, None):
+        loaded, sweeps, folder = _load(DEFAULT_CONFIG, None, None)
         from experiments.harness.tables import read_sweep, write_whole
         from experiments.page.readme import rewrite
 
@@ -117,28 +119,46 @@ def _load(config: Path, names: list[str] | None, results: Path | None) -> tuple[
         raise _UsageError(str(error)) from None
 
 
+def _for_each(sweeps: tuple["Sweep", ...], act: Callable[["Sweep"], None]) -> None:
+    """Act on every sweep whose table is sound; name all others at the end."""
+    from experiments.harness.tables import TableError
+
+    problems = []
+    for sweep in sweeps:
+        try:
+            act(sweep)
+        except TableError as error:
+            problems.append(str(error))
+    if problems:
+        raise TableError("\n".join(problems))
+
+
 class _UsageError(Exception):
     """Something that was asked for does not exist or cannot be."""
 
 
 @contextmanager
-def _outcome(config: Path) -> Iterator[None]:
+def _outcome(config: Path, results: Path | None) -> Iterator[None]:
     """Turn what went wrong into a message and an exit status; a fault of this code keeps its traceback."""
     from experiments.harness.config import ConfigError
 
+    given = f"CONFIG={shlex.quote(str(config))}" + (f" RESULTS={shlex.quote(str(results))}" if results else "")
     try:
         yield
     except (ConfigError, _UsageError) as error:
         _stop(str(error), 2)
     except KeyboardInterrupt:
-        _stop(f"interrupted: sweeps written so far are kept; to go on: make all CONFIG={config}", 130)
+        _stop(f"interrupted: what was written stays; to measure and draw anew: make all {given}", 130)
     except Exception as error:
         from experiments.harness.run import MeasurementError
         from experiments.harness.tables import TableError
+        from experiments.page.readme import ReadmeError
 
         if isinstance(error, TableError):
-            _stop(f"{error}\nto measure it: make results CONFIG={config}", 1)
-        if isinstance(error, MeasurementError | OSError):
+            _stop(f"{error}\nto measure anew: make results {given}", 1)
+        if isinstance(error, OSError):
+            _stop(f"{error.filename}: {error.strerror}", 1)
+        if isinstance(error, MeasurementError | ReadmeError):
             _stop(str(error), 1)
         raise
 

@@ -6,9 +6,8 @@ from typing import Self
 
 import numpy as np
 
+from experiments.draws import AXES, TREATMENT, Cell, Floats, block_trials, draw
 from experiments.harness.experiment import Column, Experiment, Row
-from experiments.harness.moments import Floats
-from experiments.saturation import AXES, TREATMENT, Cell, draw
 from sdpa import softmax
 
 
@@ -48,10 +47,6 @@ def tabulate(cell: Cell, measurement: RowsMeasurement) -> Iterator[Row]:
             }
 
 
-def _scores(cell: Cell) -> int:
-    return cell.n_queries * cell.n_keys
-
-
 EXPERIMENT = Experiment(
     cell=Cell,
     columns=(
@@ -63,11 +58,11 @@ EXPERIMENT = Experiment(
         Column("scaled_score", "float", "", "score of the query and the key over the divisor", "q.k / divisor"),
         Column("weight", "float", "", "softmax weight of the key in the query's row", "softmax(q.k / divisor)"),
     ),
-    chunk_trials=lambda _: 1,
+    chunk_trials=block_trials,
     measure=measure,
     tabulate=tabulate,
-    seconds_per_trial=lambda cell: 1e-8 * (cell.n_queries + cell.n_keys) * cell.d_k,
-    # A table's row takes about a kilobyte while it is made.
-    memory=lambda cell: 16 * (cell.n_queries + cell.n_keys) * cell.d_k + 1000 * len(cell.scaling) * _scores(cell),
+    seconds_per_trial=lambda cell: 1e-8 * cell.numbers + 1e-5 * len(cell.scaling) * cell.scores,
+    memory=lambda cell: 16 * block_trials(cell) * cell.numbers,
+    table_rows=lambda cell, trials: len(cell.scaling) * trials * cell.scores,
     figures=("rows",),
 )

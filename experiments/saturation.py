@@ -7,52 +7,27 @@ Each trial is reduced to a vector of row means, so that standard errors come fro
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
-from annotated_types import Ge, Le
 
+from experiments.draws import AXES, TREATMENT, Cell, Floats, block_queries, block_trials, chunk_trials, draw
 from experiments.harness.experiment import Column, Experiment, Row
-from experiments.harness.moments import Moments
+from experiments.harness.moments import Moments, standard_error
 from experiments.harness.quantiles import MOST_BINS, Histograms
-from sdpa import LAWS, InputLaw, RowDiagnostics, Scaling, row_diagnostics
-
-Floats = npt.NDArray[np.floating]
+from sdpa import RowDiagnostics, row_diagnostics
 
 SATURATED = 0.99
-_LARGEST_SIZE = 2**31
 
-# The scores of a block fit in the second-level cache, its inputs in a few megabytes.
-_BLOCK_SCORES = 2**16
-_BLOCK_INPUTS = 2**20
-_CHUNK_SECONDS = 0.25
-_CHUNK_ROWS = 2**16
-_NANOSECONDS_PER_NORMAL = 7.0
-_NANOSECONDS_PER_PRODUCT = 0.05
-_NANOSECONDS_PER_SCORE = 4.0
-_ASSUMED_SCALINGS = 4
-_PASSES = 16  # arrays of a block's size that are alive at once, at most
+# What `plan` reckons with, measured on a server core of 2025: nanoseconds per normal, per multiplication of a matrix
+# product, per score and scaling for the exponential and the sums, and per row and scaling for the rest.
+_PER_NORMAL, _PER_PRODUCT, _PER_SCORE, _PER_ROW = 7.0, 0.05, 4.0, 300.0
+# Arrays of a block's scores that are alive at once, and of a chunk's row norms, at most (held by a test).
+_SCORE_ARRAYS, _NORM_ARRAYS = 16, 8
 
 _SCORE_MOMENTS = 4  # E s, E s^2, E s^3, E s^4
 _ROW_MEANS = ("max_weight", "entropy", "jacobian_trace", "jacobian_square", "query_gradient_square", "saturated_rows")
 _MEDIANS = ("jacobian_norm", "query_gradient_norm")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One point of the grid, and the scalings that are measured on its draws."""
-
-    d_k: Annotated[int, Ge(1), Le(_LARGEST_SIZE)]
-    n_keys: Annotated[int, Ge(2), Le(_LARGEST_SIZE)]
-    scaling: tuple[Scaling, ...]
-    n_queries: Annotated[int, Ge(1), Le(_LARGEST_SIZE)] = 64
-    inputs: InputLaw = LAWS["gaussian"]
-    input_std: Annotated[float, Ge(1e-6), Le(1e6)] = 1.0
-
-    def divisors(self) -> list[float]:
-        """The divisor of each scaling, in order."""
-        return [scaling.divisor(self.d_k, self.n_keys) for scaling in self.scaling]
 
 
 @dataclass(frozen=True)
@@ -67,22 +42,9 @@ class SaturationMeasurement:
         return type(self)(self.moments.merge(later.moments), self.norms.merge(later.norms))
 
 
-def draw(cell: Cell, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
-    """Keys (trials, n_keys, d_k), and the queries in blocks (which rows, (trials, block, d_k)), drawn as they come."""
-    keys = cell.inputs.sample(rng, (trials, cell.n_keys, cell.d_k)) * cell.input_std
-
-    def queries() -> Iterator[tuple[slice, Floats]]:
-        size = _block_queries(cell)
-        for first in range(0, cell.n_queries, size):
-            rows = slice(first, min(first + size, cell.n_queries))
-            yield rows, cell.inputs.sample(rng, (trials, rows.stop - first, cell.d_k)) * cell.input_std
-
-    return keys, queries()
-
-
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> SaturationMeasurement:
     """Measure that many independent draws of (Q, K), a block of draws at a time."""
-    size = _block_trials(cell)
+    size = block_trials(cell)
     blocks = [_measure_block(cell, min(size, trials - first), rng) for first in range(0, trials, size)]
     return SaturationMeasurement(
         Moments.of(np.concatenate([means for means, _ in blocks], axis=-1)),
@@ -163,14 +125,15 @@ def _score_estimates(moments: Moments, divisor: float) -> dict[str, tuple[float,
         1 / spread**2,
     ]
 
-    def error(gradient: list[float]) -> float:
-        padding = [0.0] * (len(moments.mean) - len(gradient))
-        return moments.standard_error(np.array(gradient + padding))
+    covariance = moments.covariance[:_SCORE_MOMENTS, :_SCORE_MOMENTS]
+
+    def error(*gradient: float) -> float:
+        return standard_error(np.array(gradient), covariance[: len(gradient), : len(gradient)], moments.trials)
 
     return {
-        "score_mean": (m1 / divisor, error([1.0]) / divisor),
-        "score_variance": (variance / divisor**2, error([-2 * m1, 1.0]) / divisor**2),
-        "score_kurtosis": (ratio - 3, error(kurtosis_gradient)),
+        "score_mean": (m1 / divisor, error(1.0) / divisor),
+        "score_variance": (variance / divisor**2, error(-2 * m1, 1.0) / divisor**2),
+        "score_kurtosis": (ratio - 3, error(*kurtosis_gradient)),
     }
 
 
@@ -186,44 +149,22 @@ def _row_estimates(moments: Moments, scaling: int) -> dict[str, tuple[float, flo
     return estimates
 
 
-def _block_trials(cell: Cell) -> int:
-    """Trials that are drawn and scored at once."""
-    inputs = (cell.n_keys + cell.n_queries) * cell.d_k
-    return max(1, min(_BLOCK_SCORES // (cell.n_queries * cell.n_keys), _BLOCK_INPUTS // inputs))
-
-
-def _block_queries(cell: Cell) -> int:
-    """Queries that are scored at once; fewer than all only where a trial is a block of its own."""
-    return min(cell.n_queries, max(1, _BLOCK_SCORES // cell.n_keys))
-
-
-def _seconds_per_trial(cell: Cell, scalings: int) -> float:
-    """Normals, products and passes over the scores, at the speed of a current server core."""
-    scores = cell.n_queries * cell.n_keys
-    normals = (cell.n_queries + cell.n_keys) * cell.d_k + scores
+def seconds_per_trial(cell: Cell) -> float:
+    """Rough time of a draw and all its scalings on one worker."""
     narrow = min(cell.n_keys, cell.d_k)
-    products = scores * (cell.d_k + scalings * narrow) + cell.n_keys * narrow * cell.d_k
-    nanoseconds = _NANOSECONDS_PER_NORMAL * normals + _NANOSECONDS_PER_PRODUCT * products
-    return 1e-9 * (nanoseconds + _NANOSECONDS_PER_SCORE * (scalings + 1) * scores)
-
-
-def chunk_trials(cell: Cell) -> int:
-    """Trials of a chunk: about a quarter of a second of work, in whole blocks, whatever scalings are measured."""
-    trials = min(_CHUNK_SECONDS / _seconds_per_trial(cell, _ASSUMED_SCALINGS), _CHUNK_ROWS / cell.n_queries)
-    blocks = max(1, int(trials) // _block_trials(cell))
-    return blocks * _block_trials(cell)
+    products = cell.scores * (cell.d_k + len(cell.scaling) * narrow) + cell.n_keys * narrow * cell.d_k
+    passes = (len(cell.scaling) + 1) * _PER_SCORE * cell.scores + len(cell.scaling) * _PER_ROW * cell.n_queries
+    return 1e-9 * (_PER_NORMAL * cell.numbers + _PER_PRODUCT * products + passes)
 
 
 def memory(cell: Cell) -> int:
-    """Bytes at the peak of a chunk: keys and their Gram matrix, queries, passes over a block, norms and their bins."""
-    trials = _block_trials(cell)
-    series = len(cell.scaling) * len(_MEDIANS)
+    """Bytes at the peak of a chunk: keys, their Gram matrix, queries, passes over a block, norms of rows, bins."""
+    trials, queries = block_trials(cell), block_queries(cell)
     # The Gram matrix and the centred keys that it is made from are there only if there are fewer keys than d_k.
-    keys = trials * cell.n_keys * (cell.d_k + (cell.n_keys + cell.d_k if cell.n_keys < cell.d_k else 0))
-    queries = trials * _block_queries(cell) * 2 * cell.d_k
-    scores = _PASSES * trials * _block_queries(cell) * cell.n_keys
-    norms = series * (_PASSES / 2 * chunk_trials(cell) * cell.n_queries + 8 * MOST_BINS)
-    return 8 * (keys + queries + scores + int(norms))
+    gram = cell.n_keys + cell.d_k if cell.n_keys < cell.d_k else 0
+    block = trials * (cell.n_keys * (cell.d_k + gram) + queries * (2 * cell.d_k + _SCORE_ARRAYS * cell.n_keys))
+    norms = len(cell.scaling) * len(_MEDIANS) * (_NORM_ARRAYS * chunk_trials(cell) * cell.n_queries + 8 * MOST_BINS)
+    return 8 * (block + norms)
 
 
 def _metric(name: str, unit: str, meaning: str, formula: str) -> tuple[Column, Column]:
@@ -233,18 +174,6 @@ def _metric(name: str, unit: str, meaning: str, formula: str) -> tuple[Column, C
     )
 
 
-AXES = (
-    Column("d_k", "int", "", "width of queries and keys"),
-    Column("n_keys", "int", "", "keys per draw: the length of a softmax row"),
-    Column("n_queries", "int", "", "queries per draw: rows that share one K"),
-    Column("inputs", "str", "", "law of the entries of q and k: mean 0, variance 1 before input_std"),
-    Column("input_std", "float", "", "standard deviation of the entries of q and k"),
-)
-TREATMENT = (
-    Column("scaling", "str", "", "scaling rule"),
-    Column("exponent", "float", "", "p, where the divisor is d_k^p"),
-    Column("divisor", "float", "", "what the scores are divided by", "d_k^p"),
-)
 _METRIC_COLUMNS = (
     _metric("score_mean", "", "mean of the scaled scores", "E[q.k] / divisor"),
     _metric("score_variance", "", "variance of the scaled scores, pooled over draws", "Var[q.k] / divisor^2"),
@@ -286,8 +215,9 @@ EXPERIMENT = Experiment(
     chunk_trials=chunk_trials,
     measure=measure,
     tabulate=tabulate,
-    seconds_per_trial=lambda cell: _seconds_per_trial(cell, len(cell.scaling)),
+    seconds_per_trial=seconds_per_trial,
     memory=memory,
+    table_rows=lambda cell, _: len(cell.scaling),
     figures=("metrics", "variance", "saturation", "gradients", "powers", "length"),
     min_trials=2,
 )

@@ -3,6 +3,7 @@
 The library knows no file, table, config or figure; what sweeps it and draws it is in `experiments/`.
 """
 
+from sdpa import theory
 from sdpa.attention import attention_weights, scaled_dot_product_attention, softmax
 from sdpa.diagnostics import RowDiagnostics, row_diagnostics
 from sdpa.gradients import (
@@ -31,4 +32,5 @@ __all__ = [
     "softmax",
     "softmax_jacobian",
     "softmax_vjp",
+    "theory",
 ]

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sdpa._arrays import FloatArray
+from sdpa._arrays import FloatArray, as_float
 from sdpa.gradients import norm_from_shares, trace_from_shares
 
 _SMALLEST_DIVISOR = 1e-300
@@ -40,7 +40,7 @@ class RowDiagnostics:
 
 
 def row_diagnostics(
-    scores: FloatArray, keys: FloatArray, weights_gradient: FloatArray, divisors: Sequence[float]
+    scores: npt.ArrayLike, keys: npt.ArrayLike, weights_gradient: npt.ArrayLike, divisors: Sequence[float]
 ) -> list[RowDiagnostics]:
     """Max weight, entropy H (nats), tr J, |J|_F and |dL/dq| = |K^T J g| / divisor of every row, for every divisor.
 
@@ -60,6 +60,8 @@ def row_diagnostics(
     >>> rows[0].max_weight, rows[0].entropy.round(4)
     (array([[0.25]]), array([[1.3863]]))
     """
+    scores, keys = as_float("scores", scores), as_float("keys", keys)
+    weights_gradient = as_float("weights_gradient", weights_gradient)
     _check(scores, keys, weights_gradient, divisors)
     block = _prepare(scores, keys, weights_gradient)
     return [_under(block, divisor) for divisor in divisors]
@@ -136,8 +138,6 @@ def _check(scores: FloatArray, keys: FloatArray, weights_gradient: FloatArray, d
     for divisor in divisors:
         if not _SMALLEST_DIVISOR <= divisor < math.inf:
             raise ValueError(f"divisors: expected finite numbers from {_SMALLEST_DIVISOR}, got {divisor}")
-    if not all(array.dtype.kind == "f" for array in (scores, keys, weights_gradient)):
-        raise ValueError(f"expected arrays of floats, got {scores.dtype}, {keys.dtype} and {weights_gradient.dtype}")
     if scores.ndim != 3 or scores.shape[-1] < 2:
         raise ValueError(f"scores: expected (n_draws, n_queries, n_keys) with 2 keys or more, got {scores.shape}")
     n_draws, _, n_keys = scores.shape

@@ -16,7 +16,7 @@ class Scaling:
     Vaswani et al. (2017), section 3.2.1, take p = 1/2.
 
     >>> Scaling.parse("d_k^2/4")
-    Scaling('d_k^1/2')
+    Scaling.parse('d_k^1/2')
     >>> Scaling.parse("d_k^1/2").divisor(d_k=64, n_keys=10)
     8.0
     >>> Scaling.parse("d_k^0").name
@@ -24,6 +24,9 @@ class Scaling:
     """
 
     exponent: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "exponent", Fraction(self.exponent))
 
     @classmethod
     def parse(cls, text: str) -> "Scaling":
@@ -56,7 +59,7 @@ class Scaling:
         return self.name
 
     def __repr__(self) -> str:
-        return f"Scaling({self.name!r})"
+        return f"Scaling.parse({self.name!r})"
 
 
 def resolve_divisor(scaling: Scaling | str | float, d_k: int, n_keys: int) -> float:

@@ -7,9 +7,10 @@ outside 0.90-0.985 in 0.1% (binomial law); seeds are fixed, so the tests give th
 import numpy as np
 import pytest
 
+from experiments.draws import Cell
 from experiments.harness.grid import chunks
 from experiments.harness.run import measure_chunk
-from experiments.saturation import METRICS, Cell, tabulate
+from experiments.saturation import METRICS, tabulate
 from sdpa import Scaling, row_diagnostics
 
 SEEDS = range(200)

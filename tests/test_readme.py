@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from experiments.harness.config import load_config
+from experiments.harness.experiment import experiment_names, load_experiment
+from experiments.harness.grid import cell_fields, defaults
 from experiments.harness.tables import read_sweep
 from experiments.page.readme import ReadmeError, rewrite
 
@@ -58,8 +60,13 @@ def test_its_commands_are_targets_and_its_links_lead_somewhere():
 
 def test_every_config_key_is_in_its_table():
     table = README.split("| key | meaning")[1].split("\n\n")[0]
-    keys = {"experiment", "d_k", "n_keys", "scaling", "trials", "n_queries", "inputs", "input_std", "figures"}
-    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == keys
+    described = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", table, re.MULTILINE))
+    cells = [load_experiment(name).cell for name in experiment_names()]
+    assert set(described) == {"experiment", "trials", "figures"}.union(*map(cell_fields, cells))
+    for name, value in {name: value for cell in cells for name, value in defaults(cell).items()}.items():
+        assert described[name].strip("`") == (f"{value:g}" if isinstance(value, float) else str(value))
+    figures = {figure for name in experiment_names() for figure in load_experiment(name).figures}
+    assert all(f"`{figure}`" in table for figure in figures)
 
 
 def test_make_help_lists_every_target():

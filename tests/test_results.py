@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from experiments.analysis import all_columns
 from experiments.analysis.check import check_table
 from experiments.harness.config import load_config
-from experiments.harness.tables import read_sweep
+from experiments.harness.tables import csv_bytes, read_sweep
 
 ROOT = Path(__file__).parents[1]
 CONFIG = load_config(ROOT / "config.yaml")
@@ -16,6 +17,11 @@ PRECISE = ("score_variance", "max_weight", "entropy", "jacobian_trace", "jacobia
 @pytest.mark.parametrize("sweep", CONFIG.sweeps, ids=lambda sweep: sweep.name)
 def test_tables_are_whole_and_of_this_config(sweep):
     assert "whole" in check_table(sweep, read_sweep(ROOT / "results", CONFIG, sweep))
+
+
+def test_columns_are_described_as_the_code_declares_them():
+    columns = all_columns(sorted({sweep.experiment for sweep in CONFIG.sweeps}))
+    assert (ROOT / "results" / "columns.csv").read_bytes() == csv_bytes(columns)
 
 
 @pytest.mark.parametrize("sweep", [s for s in CONFIG.sweeps if s.experiment == "saturation"], ids=lambda s: s.name)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from experiments.analysis.exact import SATURATION_EXACT, Exact, add_exact
+from experiments.analysis.exact import SATURATION_EXACT, Exact, add_exact, exact_column
 from experiments.analysis.slopes import SLOPE_COLUMNS, fit_slopes
 from experiments.harness.experiment import Column, load_experiment
 
@@ -41,12 +41,13 @@ def analyse(experiment: str, measured: pd.DataFrame) -> tuple[pd.DataFrame, dict
 
 def table_columns(experiment: str) -> list[Column]:
     """The columns of an experiment's finished table, the exact ones behind their standard errors."""
+    declared = {column.name: column for column in load_experiment(experiment).columns}
     columns = []
-    for column in load_experiment(experiment).columns:
+    for name, column in declared.items():
         columns.append(column)
-        metric = column.name.removesuffix("_se")
-        if metric != column.name and metric in _analysis(experiment).exact:
-            columns.append(_analysis(experiment).exact[metric].column)
+        metric = name.removesuffix("_se")
+        if metric != name and metric in _analysis(experiment).exact:
+            columns.append(exact_column(declared[metric], _analysis(experiment).exact[metric]))
     return columns
 
 

@@ -1,13 +1,15 @@
 """Is a table whole: every column, every row of the grid, every number there and finite."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
 
 from experiments.analysis import table_columns
+from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import Sweep, axis_values
-from experiments.harness.tables import TableError
+from experiments.harness.tables import DIGITS, TableError
 
 
 def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
@@ -15,16 +17,23 @@ def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
     table = tables["rows"]
     expected = [column.name for column in table_columns(sweep.experiment)]
     if list(table.columns) != expected:
-        raise TableError(
-            f"{sweep.name}: expected the columns {', '.join(expected)}, got {', '.join(map(str, table.columns))}"
-        )
-    points = {(*axis_values(cell).values(), str(scaling)) for cell in sweep.cells() for scaling in cell.scaling}
-    found = set(table[[*axis_values(sweep.cells()[0]), "scaling"]].itertuples(index=False, name=None))
-    if found != points:
-        raise TableError(f"{sweep.name}: expected rows for {len(points)} cells and scalings, got {len(found & points)}")
+        got = ", ".join(map(str, table.columns))
+        raise TableError(f"{sweep.name}: expected the columns {', '.join(expected)}, got {got}")
+    experiment = load_experiment(sweep.experiment)
+    cells = sweep.cells()
+    wanted = {_as_written(axis_values(cell).values()): experiment.table_rows(cell, sweep.trials) for cell in cells}
+    found = Counter(_as_written(point) for point in table[list(axis_values(cells[0]))].itertuples(index=False))
+    if found != wanted:
+        rows = sum(wanted.values())
+        raise TableError(f"{sweep.name}: expected {rows} rows for {len(wanted)} cells, got {len(table)}")
     for kind, frame in tables.items():
         numbers = frame.select_dtypes("number")
         wrong = [name for name in numbers if not np.isfinite(numbers[name]).all()]
         if wrong:
             raise TableError(f"{sweep.name}, {kind}: expected finite numbers, got others in {', '.join(wrong)}")
-    return f"checked {sweep.name}: {len(table)} rows for {len(points)} cells and scalings, whole and as measured"
+    return f"checked {sweep.name}: {len(table)} rows for {len(wanted)} cells, whole and as measured"
+
+
+def _as_written(point: Iterable[object]) -> tuple[str, ...]:
+    """The values of axes with the digits that a table has."""
+    return tuple(value if isinstance(value, str) else DIGITS % value for value in point)

@@ -14,27 +14,25 @@ from sdpa import LAWS, theory
 class Exact:
     """The exact value of a metric, from a row's axes and divisor."""
 
-    column: Column
+    formula: str
     value: Callable[[Any], float]
 
 
-def _exact(metric: str, formula: str, value: Callable[[Any], float]) -> Exact:
-    return Exact(Column(f"{metric}_exact", "float", "", f"exact value of {metric}", formula), value)
-
-
 SATURATION_EXACT = {
-    "score_mean": _exact("score_mean", "0", lambda _: theory.score_mean()),
-    "score_variance": _exact(
-        "score_variance",
-        "d_k input_std^4 / divisor^2",
-        lambda row: theory.score_variance(row.d_k, row.divisor, row.input_std),
+    "score_mean": Exact("0", lambda _: theory.score_mean()),
+    "score_variance": Exact(
+        "d_k input_std^4 / divisor^2", lambda row: theory.score_variance(row.d_k, row.divisor, row.input_std)
     ),
-    "score_kurtosis": _exact(
-        "score_kurtosis",
+    "score_kurtosis": Exact(
         "(E[x^4]^2 - 3) / d_k, x an entry of variance 1",
         lambda row: theory.score_kurtosis(row.d_k, LAWS[row.inputs].fourth_moment),
     ),
 }
+
+
+def exact_column(metric: Column, exact: Exact) -> Column:
+    """The column of a metric's exact values, in its unit."""
+    return Column(f"{metric.name}_exact", "float", metric.unit, f"exact value of {metric.name}", exact.formula)
 
 
 def add_exact(measured: pd.DataFrame, known: Mapping[str, Exact]) -> pd.DataFrame:
@@ -43,5 +41,5 @@ def add_exact(measured: pd.DataFrame, known: Mapping[str, Exact]) -> pd.DataFram
     for metric, exact in known.items():
         values = [exact.value(row) for row in measured.itertuples()]
         place = list(table.columns).index(f"{metric}_se") + 1
-        table.insert(place, exact.column.name, values)
+        table.insert(place, f"{metric}_exact", values)
     return table

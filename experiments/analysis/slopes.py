@@ -5,13 +5,13 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from experiments.draws import AXES, TREATMENT
 from experiments.harness.experiment import Column
-from experiments.saturation import AXES, TREATMENT
 
 Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.999
-GROUP = ["n_keys", "n_queries", "inputs", "input_std", "scaling", "exponent"]
+GROUP = [*(column.name for column in AXES if column.name != "d_k"), "scaling", "exponent"]
 
 SLOPE_COLUMNS = (
     *(column for column in (*AXES, *TREATMENT) if column.name in GROUP),

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from experiments.figures import Tables
 from experiments.figures.lines import BARS, label_lines, plot_metric, scale_x, scale_y, series
 from experiments.figures.style import note, panels
-from experiments.figures.words import by_scaling, course, first_combination, span, under
+from experiments.figures.words import by_scaling, course, first_combination, fixed, span, turns, under
 
 NORMS = ("jacobian_norm", "query_gradient_norm")
 
@@ -22,7 +22,7 @@ def draw(tables: Tables) -> Figure:
             scale_x(ax, table, "d_k")
             scale_y(ax, table, *metrics)
         label_lines(axes[1], lines, "d_k", metrics[1])
-    note(figure, f"{BARS} Left and right share a scale.")
+    note(figure, f"{fixed(table, 'd_k')} {BARS} Left and right share a scale.")
     return figure
 
 
@@ -32,6 +32,6 @@ def caption(tables: Tables) -> str:
     clauses: list[str] = []
     for name, rows in by_scaling(table, "d_k").items():
         mean, median = course(rows, "d_k", "query_gradient_norm"), course(rows, "d_k", "query_gradient_norm_median")
-        if not clauses or mean.split()[0] != median.split()[0]:
+        if not clauses or turns(rows, "query_gradient_norm") != turns(rows, "query_gradient_norm_median"):
             clauses.append(f"{under(name)} the median of |dL/dq| {median} while its root mean square {mean}")
     return f"{span(table, 'd_k')}{where}, {'; '.join(clauses)}."

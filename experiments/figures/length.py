@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from experiments.figures import Tables
 from experiments.figures.lines import BARS, label_lines, plot_metric, scale_x, scale_y, series
 from experiments.figures.style import INK, note, panels
-from experiments.figures.words import by_scaling, course, first_combination, listed, span, under
+from experiments.figures.words import by_scaling, course, first_combination, fixed, listed, span, under
 
 
 def draw(tables: Tables) -> Figure:
@@ -27,7 +27,7 @@ def draw(tables: Tables) -> Figure:
         scale_x(ax, table, "n_keys")
         scale_y(ax, table, metric)
     label_lines(right, lines, "n_keys", "max_weight")
-    note(figure, BARS)
+    note(figure, f"{fixed(table, 'n_keys')} {BARS}")
     return figure
 
 

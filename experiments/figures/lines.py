@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, ScalarFormatter, StrMethodFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodFormatter
 from matplotlib.transforms import Bbox
 from scipy import stats
 
-from experiments.figures.style import scaling_colour
-from experiments.figures.words import is_number, other_axes, plain
+from experiments.figures.style import scaling_colours
+from experiments.figures.words import is_number, other_axes, values_of
 
 TITLES = {
     "score_mean": "mean of scaled scores",
@@ -27,7 +27,7 @@ TITLES = {
     "jacobian_norm_median": "Jacobian norm $|J|_F$, median",
     "query_gradient_norm": "$|dL/dq|$, r.m.s.",
     "query_gradient_norm_median": "$|dL/dq|$, median",
-    "saturated_rows": "share of rows with weight > 0.99",
+    "saturated_rows": "rows with a weight > 0.99",
 }
 BARS = "Bars: 95% intervals, where they are wider than the points."
 BANDS = "Pale bands: exact values."
@@ -56,14 +56,15 @@ def series(table: pd.DataFrame, x: str) -> list[Series]:
     """One line per scaling, which gives the colour, and combination of the other axes, which gives the marker."""
     others = other_axes(table, x)
     combinations = list(dict.fromkeys(table[others].itertuples(index=False, name=None))) if others else [()]
+    colours = scaling_colours(dict(zip(table["scaling"], table["exponent"], strict=True)))
     lines = []
     for (scaling, *combination), rows in table.groupby(["scaling", *others], sort=False):
-        named = "".join(f", {name} = {plain(value)}" for name, value in zip(others, combination, strict=True))
+        named = f", {values_of(rows.iloc[0], others)}" if others else ""
         lines.append(
             Series(
                 scaling=scaling,
                 label=scaling + named,
-                colour=scaling_colour(rows["exponent"].iloc[0]),
+                colour=colours[scaling],
                 marker=_MARKERS[combinations.index(tuple(combination)) % len(_MARKERS)],
                 rows=rows.sort_values(x) if is_number(table, x) else rows,
             )
@@ -76,12 +77,20 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
     for line in lines:
         at, values = line.rows[x].to_numpy(), line.rows[metric].to_numpy()
         if f"{metric}_exact" in line.rows:
-            ax.plot(at, line.rows[f"{metric}_exact"], color=line.colour, alpha=0.3, linewidth=5, zorder=1)
+            draw_exact(ax, at, line.rows[f"{metric}_exact"], line.colour)
         errors = half_width(line.rows, metric).to_numpy()
-        look = {"color": line.colour, "marker": line.marker, "label": line.label}
+        joined = "-" if is_number(line.rows, x) else ""
+        look = {"color": line.colour, "marker": line.marker, "label": line.label, "linestyle": joined}
         ax.errorbar(at, values, errors, capsize=2, elinewidth=1, **look)
     ax.set_xlabel(x)
     ax.set_title(TITLES[metric])
+
+
+def draw_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:
+    """Exact values: a pale band, or pale dashes where there is a single one or x is no number."""
+    joined = len(values) > 1 and np.asarray(at).dtype.kind in "iuf"
+    look = {"linewidth": 5} if joined else {"linestyle": "", "marker": "_", "markersize": 22, "markeredgewidth": 5}
+    ax.plot(at, values, color=colour, alpha=0.3, zorder=1, **look)
 
 
 def half_width(rows: pd.DataFrame, metric: str) -> pd.Series:
@@ -96,9 +105,13 @@ def scale_x(ax: Axes, table: pd.DataFrame, x: str) -> None:
     values = np.sort(table[x].unique())
     if spans_widely(values):
         ax.set_xscale("log", base=2)
-    most = max(3, int(_inches(ax).width * _TICKS_PER_INCH))
-    ax.set_xticks(values[:: math.ceil(len(values) / most)])
-    ax.xaxis.set_major_formatter(ScalarFormatter())
+    places = ax.transScale.transform(np.column_stack([values, np.ones(len(values))]))[:, 0]
+    nearest = (places[-1] - places[0]) / max(3, _inches(ax).width * _TICKS_PER_INCH)
+    shown = [0]
+    for i, place in enumerate(places):
+        if place - places[shown[-1]] > nearest:
+            shown.append(i)
+    ax.set_xticks(values[shown], [f"{value:g}" for value in values[shown]])
     ax.xaxis.set_minor_locator(NullLocator())
 
 
@@ -111,6 +124,8 @@ def scale_y(ax: Axes, table: pd.DataFrame, *metrics: str) -> None:
             ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
             ax.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        ax.ticklabel_format(axis="y", useOffset=False)
 
 
 def spans_widely(values: Any) -> bool:

@@ -1,19 +1,20 @@
 """The metrics against the exponent p of the divisor d_k^p: why 1/2, and what 1/3 and 2/3 do."""
 
 import math
-from fractions import Fraction
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.lines import BANDS, BARS, TITLES, half_width, scale_y
+from experiments.figures.lines import BANDS, BARS, TITLES, draw_exact, half_width, legend, scale_y
 from experiments.figures.style import INK, note, ordered_colours, panels
-from experiments.figures.words import first_combination, listed, measured
+from experiments.figures.words import differ, first_combination, fixed, listed, measured, under
 
 METRICS = ("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm_median", "saturated_rows")
 MARKED = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
+
+_MOST_IN_PANEL = 3
 
 
 def draw(tables: Tables) -> Figure:
@@ -24,8 +25,12 @@ def draw(tables: Tables) -> Figure:
         _draw_metric(ax, table, metric)
     for ax in grid[1]:
         ax.set_xlabel("exponent p of the divisor d_k^p")
-    grid[0][0].legend(fontsize=9, handlelength=1.2)
-    note(figure, f"{BARS} {BANDS}")
+    d_ks = [f"d_k = {d_k}" for d_k in sorted(table["d_k"].unique())]
+    if len(d_ks) > _MOST_IN_PANEL:
+        legend(grid[0][0], d_ks)
+    else:
+        grid[0][0].legend(fontsize=9, handlelength=1.2)
+    note(figure, f"{fixed(table, 'd_k')} {BARS} {BANDS}")
     return figure
 
 
@@ -34,12 +39,13 @@ def _draw_metric(ax: Axes, table: pd.DataFrame, metric: str) -> None:
     for (d_k, rows), colour in zip(groups, ordered_colours(len(groups)), strict=True):
         p, errors = rows["exponent"], half_width(rows, metric)
         if f"{metric}_exact" in rows:
-            ax.plot(p, rows[f"{metric}_exact"], color=colour, alpha=0.3, linewidth=5)
+            draw_exact(ax, p, rows[f"{metric}_exact"], colour)
         ax.errorbar(p, rows[metric], errors, color=colour, marker="o", capsize=2, elinewidth=1, label=f"d_k = {d_k}")
     ax.set_title(TITLES[metric])
-    for exponent in MARKED:
+    if table["exponent"].min() >= 0 and table["exponent"].max() <= 1:
+        ax.set_xticks([*MARKED], MARKED.values())
+    for exponent in (1 / 3, 1 / 2, 2 / 3):
         ax.axvline(exponent, color=INK, linestyle=":", linewidth=0.8, zorder=0)
-    ax.set_xticks([*MARKED], MARKED.values())
     scale_y(ax, table, metric)
 
 
@@ -50,19 +56,16 @@ def caption(tables: Tables) -> str:
     exponents = sorted(small.index)
     ends = dict.fromkeys((exponents[0], exponents[-1]))
     if small["d_k"].iloc[0] == large["d_k"].iloc[0]:
-        values = [f"{measured(small.loc[p], 'max_weight')} at p = {_name(p)}" for p in ends]
+        values = [f"{measured(small.loc[p], 'max_weight')} {under(small.loc[p, 'scaling'])}" for p in ends]
         n_keys = table["n_keys"].iloc[0]
         return f"At d_k = {table['d_k'].iloc[0]} the largest of {n_keys} weights{where} is {listed(values)}."
+    pairs = {p: f"{measured(small.loc[p], 'max_weight')} and {measured(large.loc[p], 'max_weight')}" for p in exponents}
+    opening = f"The largest weights at d_k = {small['d_k'].iloc[0]} and {large['d_k'].iloc[0]}{where}"
+    named = {p: f"{pairs[p]} {under(small.loc[p, 'scaling'])}" for p in exponents}
+    if not any(differ(small.loc[p], large.loc[p], "max_weight") for p in exponents):
+        return f"{opening} do not differ beyond their errors: {listed([named[p] for p in ends])}."
     apart = {p: abs(math.log(small.loc[p, "max_weight"] / large.loc[p, "max_weight"])) for p in exponents}
     best = min(exponents, key=apart.__getitem__)
-    pairs = {p: f"{measured(small.loc[p], 'max_weight')} and {measured(large.loc[p], 'max_weight')}" for p in exponents}
-    others = [f"{pairs[p]} at p = {_name(p)}" for p in ends if p != best]
-    against = f", against {', and '.join(others)}" if others else ""
-    return (
-        f"The largest weights at d_k = {small['d_k'].iloc[0]} and {large['d_k'].iloc[0]}{where} are closest"
-        f" for the divisor d_k^{_name(best)}: {pairs[best]}{against}."
-    )
-
-
-def _name(exponent: float) -> str:
-    return str(Fraction(exponent).limit_denominator(1000))
+    others = [named[p] for p in ends if p != best]
+    against = f", against {listed(others)}" if others else ""
+    return f"{opening} are closest {under(small.loc[best, 'scaling'])}: {pairs[best]}{against}."

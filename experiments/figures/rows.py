@@ -1,34 +1,46 @@
 """Attention weights of a few queries, with and without scaling, at small and large d_k."""
 
+import math
+
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
 from experiments.figures.style import panels
-from experiments.figures.words import listed, under
+from experiments.figures.words import first_combination, listed, under
+
+_MOST_COLUMNS = 4
+_MOST_KEYS_WITH_GRID = 40
+_LEAST_SHARE_LABELLED = 24
 
 
 def draw(tables: Tables) -> Figure:
-    """One heat map per d_k (down) and scaling (across), of the first draw; darker is a larger weight."""
-    table = _shown(tables["rows"])
-    d_ks, scalings = table["d_k"].unique(), table["scaling"].unique()
-    figure, grid = panels(len(d_ks), len(scalings), (9, 1.1 + 1.9 * len(d_ks)), sharex=True, sharey=True)
-    for axes, d_k in zip(grid, d_ks, strict=True):
-        for ax, scaling in zip(axes, scalings, strict=True):
-            weights = _weights(table, d_k, scaling)
-            sns.heatmap(weights, ax=ax, vmin=0, vmax=1, cmap="Blues", cbar=False, linewidths=0.5)
-            ax.set_title(f"d_k = {d_k}, {scaling}: largest weights average {weights.max(axis=1).mean():.2f}")
-            ax.set_xlabel("key" if d_k == d_ks[-1] else "")
-            ax.set_ylabel("query" if scaling == scalings[0] else "")
-    every = [ax for axes in grid for ax in axes]
-    figure.colorbar(every[0].collections[0], ax=every, label="weight", shrink=0.8, pad=0.01)
+    """One heat map per d_k and scaling, of the first draw; darker is a larger weight."""
+    table, _ = _shown(tables)
+    shown = table[["d_k", "scaling"]].drop_duplicates()
+    columns = min(table["scaling"].nunique(), _MOST_COLUMNS)
+    n_rows = math.ceil(len(shown) / columns)
+    figure, grid = panels(n_rows, columns, (9, 1.1 + 2.1 * n_rows), sharex=True, sharey=True)
+    every = [ax for row in grid for ax in row]
+    ticks = max(1, table["key"].nunique() * columns // _LEAST_SHARE_LABELLED)
+    for ax, (d_k, scaling) in zip(every, shown.itertuples(index=False), strict=False):
+        rows = table[(table["d_k"] == d_k) & (table["scaling"] == scaling)]
+        weights = rows.pivot_table(index="query", columns="key", values="weight")
+        lines = 0.5 if weights.shape[1] * columns <= 2 * _MOST_KEYS_WITH_GRID else 0
+        sns.heatmap(weights, ax=ax, vmin=0, vmax=1, cmap="Blues", cbar=False, linewidths=lines, xticklabels=ticks)
+        ax.set_title(f"d_k = {d_k}, {scaling}\nmean of largest: {weights.max(axis=1).mean():.2f}")
+        ax.set_xlabel("key")
+        ax.set_ylabel("query" if ax.get_subplotspec().is_first_col() else "")
+    for ax in every[len(shown) :]:
+        ax.axis("off")
+    figure.colorbar(every[0].collections[0], ax=every, label="weight", shrink=0.8, pad=0.01, aspect=30)
     return figure
 
 
 def caption(tables: Tables) -> str:
     """The mean of the rows' largest weights, per d_k and scaling."""
-    table = _shown(tables["rows"])
+    table, where = _shown(tables)
     largest = table.groupby(["d_k", "scaling", "query"], sort=False)["weight"].max()
     means = largest.groupby(["d_k", "scaling"], sort=False).mean()
     clauses = [
@@ -36,15 +48,11 @@ def caption(tables: Tables) -> str:
         for d_k in table["d_k"].unique()
     ]
     n_queries, n_keys = table["query"].nunique(), table["key"].nunique()
-    return f"The largest weights of {n_queries} rows over {n_keys} keys average {'; '.join(clauses)}."
+    count = "1 row" if n_queries == 1 else f"{n_queries} rows"
+    return f"In {count} over {n_keys} keys{where} the largest weights average {'; '.join(clauses)}."
 
 
-def _shown(table: pd.DataFrame) -> pd.DataFrame:
-    """The first draw of the first combination of the axes besides d_k."""
-    others = ["n_keys", "n_queries", "inputs", "input_std", "trial"]
-    return table[(table[others] == table.iloc[0][others]).all(axis=1)]
-
-
-def _weights(table: pd.DataFrame, d_k: int, scaling: str) -> pd.DataFrame:
-    rows = table[(table["d_k"] == d_k) & (table["scaling"] == scaling)]
-    return rows.pivot_table(index="query", columns="key", values="weight")
+def _shown(tables: Tables) -> tuple[pd.DataFrame, str]:
+    """The first draw of the first combination of the axes besides d_k, and the words that name it."""
+    table, where = first_combination(tables["rows"], "d_k")
+    return table[table["trial"] == 0], where

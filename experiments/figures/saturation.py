@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from experiments.figures import Tables
 from experiments.figures.lines import BARS, label_lines, plot_metric, scale_x, series
 from experiments.figures.style import INK, note, panels
-from experiments.figures.words import by_scaling, course, first_combination, listed, span, under
+from experiments.figures.words import by_scaling, course, first_combination, fixed, listed, span, under
 
 METRICS = ("saturated_rows", "max_weight", "entropy")
 
@@ -21,17 +21,17 @@ def draw(tables: Tables) -> Figure:
     for ax, metric in zip(axes, METRICS, strict=True):
         plot_metric(ax, lines, "d_k", metric)
         scale_x(ax, table, "d_k")
-        ax.set_ylim(bottom=0)
-    for n_keys in sorted(table["n_keys"].unique()):
+        ax.set_ylim(bottom=0, top=None if table[metric].any() else 1)
+    for n_keys in {min(table["n_keys"]), max(table["n_keys"])}:
         _mark(axes[-1], math.log(n_keys), f"ln {n_keys}")
+    axes[-1].set_ylim(top=1.08 * math.log(max(table["n_keys"])))
     label_lines(axes[-1], lines, "d_k", METRICS[-1])
-    note(figure, BARS)
+    note(figure, f"{fixed(table, 'd_k')} {BARS}")
     return figure
 
 
 def _mark(ax: Axes, value: float, text: str) -> None:
     ax.axhline(value, color=INK, linestyle=":", linewidth=1, zorder=0)
-    ax.set_ylim(top=1.08 * value)
     ax.annotate(text, (0.02, value), xycoords=("axes fraction", "data"), va="bottom", fontsize=9)
 
 

@@ -2,7 +2,7 @@
 
 import io
 import textwrap
-from fractions import Fraction
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,13 +19,9 @@ from experiments.harness.tables import write_whole
 INK = "#333333"
 _DPI = 150
 _CHARACTERS_PER_INCH = 12
+_JOINED = "\u00a0=\u00a0"  # holds a name and its value on one line
 _PALETTE = sns.color_palette("colorblind")
-_COLOURS = {
-    Fraction(0): _PALETTE[3],
-    Fraction(1, 3): _PALETTE[1],
-    Fraction(1, 2): _PALETTE[0],
-    Fraction(2, 3): _PALETTE[2],
-}
+_COLOURS = {"unscaled": _PALETTE[3], "d_k^1/3": _PALETTE[1], "d_k^1/2": _PALETTE[0], "d_k^2/3": _PALETTE[2]}
 _STYLE = {
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
@@ -70,7 +66,12 @@ def render(figure: ModuleType, tables: Tables, results: Path, sweep: str, name: 
     with mpl.rc_context({**sns.axes_style("ticks"), **_STYLE}):
         drawing = figure.draw(tables)
         width = int(drawing.get_figwidth() * _CHARACTERS_PER_INCH)
-        drawing.suptitle(textwrap.fill(caption, width), x=0.01, ha="left", fontsize=11)
+        drawing.suptitle(
+            textwrap.fill(caption.replace(" = ", _JOINED), width).replace(_JOINED, " = "),
+            x=0.01,
+            ha="left",
+            fontsize=11,
+        )
         for suffix, metadata in ((".png", {"Description": caption}), (".svg", {"Date": None, "Description": caption})):
             content = io.BytesIO()
             drawing.savefig(content, format=suffix[1:], dpi=_DPI, metadata=metadata)
@@ -79,10 +80,10 @@ def render(figure: ModuleType, tables: Tables, results: Path, sweep: str, name: 
     return caption
 
 
-def scaling_colour(exponent: float) -> Any:
-    """The colour of a scaling: fixed for the four of the common story, along a colour map for other powers."""
-    nearest = Fraction(exponent).limit_denominator(1000)
-    return _COLOURS.get(nearest, mpl.colormaps["cividis"](min(max(exponent, 0.0), 1.0)))
+def scaling_colours(exponents: Mapping[str, float]) -> dict[str, Any]:
+    """The colour of each scaling: fixed for the four of the common story, dark to bright by exponent for others."""
+    others = sorted((name for name in exponents if name not in _COLOURS), key=exponents.__getitem__)
+    return {**_COLOURS, **dict(zip(others, sns.color_palette("viridis", len(others) + 1), strict=False))}
 
 
 def ordered_colours(count: int) -> list[Any]:

@@ -10,9 +10,10 @@ from experiments.analysis.slopes import GROUP, LEVEL
 from experiments.figures import Tables
 from experiments.figures.lines import BANDS, half_width, label_lines, plot_metric, scale_x, scale_y, series
 from experiments.figures.style import INK, note, panels
-from experiments.figures.words import by_scaling, first_combination, listed, measured, number, span, under
+from experiments.figures.words import by_scaling, first_combination, fixed, listed, measured, number, span, under
 
 METRIC = "score_variance"
+_LEVEL_WITHIN = 0.2  # the width of a slope's interval within which a slope of 0 is called level
 
 
 def draw(tables: Tables) -> Figure:
@@ -31,7 +32,7 @@ def draw(tables: Tables) -> Figure:
     label_lines(left, lines, "d_k", METRIC, texts)
     _draw_deviation(right, table)
     remark = f" Slopes: ± half the {LEVEL:.1%} interval." if "slopes" in tables else ""
-    note(figure, f"{BANDS} Bars: 95% intervals, the same for every scaling: all divide the same scores.{remark}")
+    note(figure, f"{fixed(table, 'd_k')} {BANDS} Bars: 95% intervals, alike for all scalings of the scores.{remark}")
     return figure
 
 
@@ -66,7 +67,8 @@ def _growth(slope: pd.Series) -> str:
         return f"grows as {power} {under(slope['scaling'])}"
     if slope["slope_high"] < 0:
         return f"shrinks as {power} {under(slope['scaling'])}"
-    return f"stays level {under(slope['scaling'])}"
+    level = slope["slope_high"] - slope["slope_low"] < _LEVEL_WITHIN
+    return f"{'stays level' if level else 'has no clear slope'} {under(slope['scaling'])}"
 
 
 def _slope_of(row: pd.Series, slopes: pd.DataFrame | None) -> pd.Series | None:

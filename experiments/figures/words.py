@@ -4,20 +4,32 @@ import math
 from collections.abc import Sequence
 
 import pandas as pd
+from scipy import stats
 
-AXES = ("d_k", "n_keys", "n_queries", "inputs", "input_std")
-_SIGNIFICANT = 3  # standard errors between two values that a caption calls different
 _MOST_DIGITS = 4
+_DOUBT = stats.norm.sf(3)  # two values differ if chance alone would part them so far this rarely
+_SMALL_CHANGE = 0.1
+_USUAL = {"inputs": "gaussian", "input_std": 1}
+
+
+def axes(table: pd.DataFrame) -> list[str]:
+    """The axes of a table: its columns before the scaling."""
+    return list(table.columns[: list(table.columns).index("scaling")])
+
+
+def varied_axes(table: pd.DataFrame) -> list[str]:
+    """The axes of which a table has more than one value."""
+    return [name for name in axes(table) if len(table[name].unique()) > 1]
 
 
 def first_axis(table: pd.DataFrame) -> str:
-    """The first axis of which the table has more than one value; d_k if none has."""
-    return next((name for name in AXES if len(table[name].unique()) > 1), "d_k")
+    """The first axis of which the table has more than one value; the first of all if none has."""
+    return [*varied_axes(table), *axes(table)][0]
 
 
 def other_axes(table: pd.DataFrame, x: str) -> list[str]:
     """The axes besides x of which the table has more than one value."""
-    return [name for name in AXES if name != x and len(table[name].unique()) > 1]
+    return [name for name in varied_axes(table) if name != x]
 
 
 def first_combination(table: pd.DataFrame, x: str) -> tuple[pd.DataFrame, str]:
@@ -27,7 +39,19 @@ def first_combination(table: pd.DataFrame, x: str) -> tuple[pd.DataFrame, str]:
         return table, ""
     first = table.iloc[0]
     rows = table[(table[others] == first[others]).all(axis=1)]
-    return rows, " (at " + ", ".join(f"{name} = {plain(first[name])}" for name in others) + ")"
+    return rows, f" (at {values_of(first, others)})"
+
+
+def fixed(table: pd.DataFrame, x: str) -> str:
+    """The axes that a table holds fixed, but for usual inputs, as a remark: `n_keys = 64, n_queries = 64.`"""
+    first, varied = table.iloc[0], varied_axes(table)
+    constant = [name for name in axes(table) if name not in (x, *varied) and first[name] != _USUAL.get(name)]
+    return f"{values_of(first, constant)}." if constant else ""
+
+
+def values_of(row: pd.Series, names: Sequence[str]) -> str:
+    """Axes of a row with their values: `d_k = 4, n_keys = 64`."""
+    return ", ".join(f"{name} = {plain(row[name])}" for name in names)
 
 
 def by_scaling(table: pd.DataFrame, x: str) -> dict[str, pd.DataFrame]:
@@ -47,10 +71,11 @@ def plain(value: object) -> str:
 
 
 def span(table: pd.DataFrame, x: str) -> str:
-    """The range of x: `From d_k = 4 to 512`, or `At d_k = 64`."""
-    values = table[x].sort_values() if is_number(table, x) else table[x]
-    first, last = values.iloc[0], values.iloc[-1]
-    return f"At {x} = {plain(first)}" if first == last else f"From {x} = {plain(first)} to {plain(last)}"
+    """The range of x: `From d_k = 4 to 512`, `At d_k = 64`, `Over inputs = gaussian, uniform`."""
+    values = [plain(value) for value in (table[x].sort_values() if is_number(table, x) else table[x]).unique()]
+    if len(values) == 1:
+        return f"At {x} = {values[0]}"
+    return f"From {x} = {values[0]} to {values[-1]}" if is_number(table, x) else f"Over {x} = {', '.join(values)}"
 
 
 def under(scaling: str) -> str:
@@ -61,15 +86,17 @@ def under(scaling: str) -> str:
 def number(value: float, error: float = 0.0) -> str:
     """A value to the place of its standard error's first digit, but to no more than four digits.
 
-    >>> number(0.27411, 0.003), number(3.9671234, 0.00001), number(0.0)
-    ('0.274', '3.967', '0')
+    >>> number(0.27411, 0.003), number(3.9671234, 0.00001), number(0.0), number(1.3e30)
+    ('0.274', '3.967', '0', '1.3e+30')
     """
     if value == 0 and error == 0:
         return "0"
+    if value and not 1e-4 <= abs(value) < 1e6:
+        return f"{value:.3g}".replace("-", "−")
     least = abs(value) * 10.0 ** (1 - _MOST_DIGITS)
     scale = max(error, least) if value else error
     places = -math.floor(math.log10(scale))
-    return f"{round(value, places):.{max(places, 0)}f}".replace("-", "−")
+    return f"{round(value, places):z.{max(places, 0)}f}".replace("-", "−")
 
 
 def measured(row: pd.Series, metric: str) -> str:
@@ -77,25 +104,44 @@ def measured(row: pd.Series, metric: str) -> str:
     return number(float(row[metric]), float(row[f"{metric}_se"]))
 
 
-def course(rows: pd.DataFrame, x: str, metric: str) -> str:
-    """What a metric does along x: it rises, falls, stays within its errors, or turns at its extreme value."""
+def turns(rows: pd.DataFrame, metric: str) -> tuple[str, ...]:
+    """What a metric does from row to row, by its ends and its extreme value: rises, falls, both in turn, or nothing."""
     first, last = rows.iloc[0], rows.iloc[-1]
-    if len(rows) == 1:
-        return f"is {measured(first, metric)}"
     for turn, verbs in ((rows[metric].idxmax(), ("rises", "falls")), (rows[metric].idxmin(), ("falls", "rises"))):
-        extreme = rows.loc[turn]
-        if _differ(extreme, first, metric) and _differ(extreme, last, metric):
-            there = f"{measured(extreme, metric)} at {x} = {plain(extreme[x])}"
-            return f"{verbs[0]} from {measured(first, metric)} to {there} and {verbs[1]} to {measured(last, metric)}"
-    if not _differ(first, last, metric):
-        return f"stays at {measured(first, metric)}"
-    verb = "rises" if last[metric] > first[metric] else "falls"
-    return f"{verb} from {measured(first, metric)} to {measured(last, metric)}"
+        if differ(rows.loc[turn], first, metric) and differ(rows.loc[turn], last, metric):
+            return verbs
+    if not differ(first, last, metric):
+        return ()
+    return ("rises",) if last[metric] > first[metric] else ("falls",)
 
 
-def _differ(one: pd.Series, other: pd.Series, metric: str) -> bool:
+def course(rows: pd.DataFrame, x: str, metric: str) -> str:
+    """What a metric does along x, in words, with its values."""
+    first, last = measured(rows.iloc[0], metric), measured(rows.iloc[-1], metric)
+    if len(rows) == 1:
+        return f"is {first}"
+    if not is_number(rows, x):
+        return f"is {', '.join(measured(row, metric) for _, row in rows.iterrows())}"
+    verbs = turns(rows, metric)
+    if len(verbs) == 2:
+        extreme = rows.loc[rows[metric].idxmax() if verbs[0] == "rises" else rows[metric].idxmin()]
+        there = f"{measured(extreme, metric)} at {x} = {plain(extreme[x])}"
+        return f"{verbs[0]} from {first} to {there} and {verbs[1]} to {last}"
+    if len(verbs) == 1 and first != last:
+        return f"{verbs[0]} from {first} to {last}"
+    if _error_of_difference(rows.iloc[0], rows.iloc[-1], metric) > _SMALL_CHANGE * abs(rows.iloc[0][metric]):
+        return f"goes from {first} to {last} within its errors"
+    return f"stays at {first}"
+
+
+def differ(one: pd.Series, other: pd.Series, metric: str) -> bool:
+    """Whether two values are further apart than chance would part them, by Student's t."""
+    return bool(abs(one[metric] - other[metric]) > _error_of_difference(one, other, metric))
+
+
+def _error_of_difference(one: pd.Series, other: pd.Series, metric: str) -> float:
     error = math.hypot(one[f"{metric}_se"], other[f"{metric}_se"])
-    return bool(abs(one[metric] - other[metric]) > _SIGNIFICANT * error)
+    return float(stats.t.isf(_DOUBT, min(one["trials"], other["trials"]) - 1) * error)
 
 
 def listed(clauses: Sequence[str]) -> str:

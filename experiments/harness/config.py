@@ -26,6 +26,7 @@ from experiments.harness.yaml_text import Document, Fault, KeyPath, YamlError, d
 RESERVED = ("columns", "verdicts", "record", "manifest", "benchmarks", "figures", "index")
 _SWEEP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _MOST_CELLS = 100_000
+_MOST_ROWS = 200_000
 _MOST_MEMORY = 4 * 2**30
 _SEED = TypeAdapter(Annotated[int, Field(strict=True), Ge(0), Le(2**128 - 1)])
 
@@ -43,7 +44,8 @@ class ConfigError(Exception):
 
     def __init__(self, path: Path, faults: list[Fault]) -> None:
         ordered = sorted(faults, key=lambda fault: (fault.line, fault.column))
-        super().__init__("\n".join(f"{path}:{fault.line}:{fault.column}: {fault.message}" for fault in ordered))
+        lines = (f"{path}:{fault.line}:{fault.column}: {fault.message}" for fault in ordered)
+        super().__init__("\n".join("".join(c if c.isprintable() else repr(c)[1:-1] for c in line) for line in lines))
 
 
 def load_config(path: Path) -> Config:
@@ -53,7 +55,9 @@ def load_config(path: Path) -> Config:
     except OSError as error:
         raise ConfigError(path, [Fault(1, 1, f"cannot be read: {error.strerror}")]) from None
     except UnicodeDecodeError as error:
-        raise ConfigError(path, [Fault(1, 1, f"got bytes that are not UTF-8 at {error.start}")]) from None
+        before = error.object[: error.start].split(b"\n")
+        fault = Fault(len(before), len(before[-1]) + 1, "got bytes that are not UTF-8, expected text")
+        raise ConfigError(path, [fault]) from None
     except YamlError as error:
         raise ConfigError(path, error.faults) from None
     reader = _Reader(document)
@@ -169,6 +173,9 @@ def _size_problem(sweep: Sweep, experiment: Experiment) -> str | None:
     if experiment.memory(largest) > _MOST_MEMORY:
         needed = experiment.memory(largest) / 2**30
         return f"got the cell {describe(largest)}, which needs {needed:.3g} GiB per worker, expected at most 4 GiB"
+    rows = sum(experiment.table_rows(cell, sweep.trials) for cell in sweep.cells())
+    if rows > _MOST_ROWS:
+        return f"got a table of {rows} rows, expected at most {_MOST_ROWS}"
     return None
 
 

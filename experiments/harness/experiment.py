@@ -8,9 +8,10 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-import experiments
+from experiments import __path__ as _folders
 
-_NO_EXPERIMENTS = {"__main__", "harness", "analysis", "figures", "page"}
+# What else is in the package.
+_NO_EXPERIMENTS = {"__main__", "harness", "analysis", "figures", "page", "draws"}
 
 # A cell is a frozen dataclass of the experiment's own; a row is one line of its table.
 Cell = Any
@@ -51,13 +52,14 @@ class Experiment:
     tabulate: Callable[[Cell, Any], Iterable[Row]]
     seconds_per_trial: Callable[[Cell], float]  # rough, for `plan` and the order of work
     memory: Callable[[Cell], int]  # bytes that measuring one chunk takes in a worker
+    table_rows: Callable[[Cell, int], int]  # rows of a cell of that many trials
     figures: tuple[str, ...]  # the names of the modules that draw its tables, the default first
     min_trials: int = 1
 
 
 def experiment_names() -> list[str]:
     """The experiments there are: the modules of the package, without its supporting parts."""
-    return sorted(m.name for m in pkgutil.iter_modules(experiments.__path__) if m.name not in _NO_EXPERIMENTS)
+    return sorted(m.name for m in pkgutil.iter_modules(_folders) if m.name not in _NO_EXPERIMENTS)
 
 
 def load_experiment(name: str) -> Experiment:

@@ -45,7 +45,8 @@ class Moments:
         """Unbiased estimate of Cov(x) between trials."""
         return self.comoment / (self.trials - 1)
 
-    def standard_error(self, gradient: Floats) -> float:
-        """sqrt(g^T Cov(x) g / trials): of a function of the mean whose gradient there is g (delta method)."""
-        variance = float(gradient @ self.covariance @ gradient)
-        return math.sqrt(max(variance, 0.0) / self.trials)
+
+def standard_error(gradient: Floats, covariance: Floats, trials: int) -> float:
+    """sqrt(g^T Cov(x) g / trials): of a function of the mean of x whose gradient there is g (delta method)."""
+    variance = float(gradient @ covariance @ gradient)
+    return math.sqrt(max(variance, 0.0) / trials)

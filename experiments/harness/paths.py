@@ -13,8 +13,8 @@ def default_results(config: Path) -> Path:
     """
     if config.resolve() == SHIPPED_CONFIG.resolve():
         return Path("results")
-    if config.stem == "figures" or config.stem.startswith("."):
-        raise ValueError(f"{config}: expected another file name, or --results: results/{config.stem} is taken")
+    if config.stem.lower() == "figures" or config.stem.startswith("."):
+        raise ValueError(f"{config}: expected --results, or a name other than figures and without a leading dot")
     return Path("results") / config.stem
 
 

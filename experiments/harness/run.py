@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context, parent_process
 
@@ -65,7 +66,7 @@ def measure_sweeps(
     """
     runs = {sweep.name: [_cell_run(sweep, cell) for cell in sweep.cells()] for sweep in sweeps}
     # Largest cells first, so that the last chunks to finish are small ones.
-    order = [sorted(cell_runs, key=_estimated_seconds, reverse=True) for cell_runs in runs.values()]
+    order = [sorted(cell_runs, key=_seconds_per_trial, reverse=True) for cell_runs in runs.values()]
     todo = ((run, chunk) for run in itertools.chain(*order) for chunk in _chunks(run))
     waiting = deque(sweeps)
     # Spawned, not forked: the same on every system, and no thread's lock is copied into a worker.
@@ -109,6 +110,16 @@ def _start_worker() -> None:
     threadpool_limits(limits=1)
 
 
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold SIGINT back: a worker that is started here inherits that, and is not interrupted while it imports."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _end_with_parent() -> None:
     """A worker whose parent is gone, whatever ended it, has nobody to answer to."""
     parent = parent_process()
@@ -122,7 +133,7 @@ def _cell_run(sweep: Sweep, cell: Cell) -> _CellRun:
     return _CellRun(sweep, cell, chunks=math.ceil(sweep.trials / size))
 
 
-def _estimated_seconds(run: _CellRun) -> float:
+def _seconds_per_trial(run: _CellRun) -> float:
     return load_experiment(run.sweep.experiment).seconds_per_trial(run.cell)
 
 
@@ -137,7 +148,8 @@ def _measured(
     pending: dict[Future[Measurement], tuple[_CellRun, Chunk]] = {}
     while True:
         for run, chunk in itertools.islice(todo, _QUEUED_PER_WORKER * jobs - len(pending)):
-            pending[pool.submit(measure_chunk, chunk, seed)] = run, chunk
+            with _interrupts_held():
+                pending[pool.submit(measure_chunk, chunk, seed)] = run, chunk
         if not pending:
             return
         finished, _ = wait(pending, return_when=FIRST_COMPLETED)
@@ -166,6 +178,6 @@ def _rows(run: _CellRun) -> Iterator[Row]:
     for row in load_experiment(run.sweep.experiment).tabulate(run.cell, run.merged):
         for name, value in row.items():
             if isinstance(value, float) and not math.isfinite(value):
-                where = f"sweep {run.sweep.name}, cell {describe(run.cell)}, scaling {row.get('scaling')}"
-                raise MeasurementError(f"{where}: expected a finite {name}, got {value}")
+                where = f"sweep {run.sweep.name}, cell {describe(run.cell)}"
+                raise MeasurementError(f"{where}: expected a finite {name}, got {value} in {row}")
         yield {**axis_values(run.cell), **row}

@@ -5,15 +5,21 @@ import json
 
 import numpy as np
 
-from experiments.harness.grid import Chunk, axis_values
+from experiments.harness.grid import Chunk, axis_values, defaults, plain
 
 
 def chunk_key(chunk: Chunk) -> tuple[int, ...]:
     """Eight 32-bit words of SHA-256 over the experiment's name and the cell's axes, then the chunk's number.
 
-    Treatments (scalings) are left out: they share the draw, and adding one changes no other row.
+    Treatments (scalings) are left out: they share the draw, and adding one changes no other row. So are axes at their
+    default, so that a new axis leaves the draws of all cells that do not use it.
     """
-    axes = {name: value if isinstance(value, str) else float(value) for name, value in axis_values(chunk.cell).items()}
+    usual = {name: plain(value) for name, value in defaults(type(chunk.cell)).items()}
+    axes = {
+        name: value if isinstance(value, str) else float(value)
+        for name, value in axis_values(chunk.cell).items()
+        if value != usual.get(name)
+    }
     content = json.dumps([chunk.experiment, axes], sort_keys=True)
     digest = hashlib.sha256(content.encode()).digest()
     return (*np.frombuffer(digest, dtype="<u4").tolist(), chunk.index)

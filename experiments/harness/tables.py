@@ -34,11 +34,14 @@ def write_sweep(
     """
     contents = {csv_name(sweep.name, kind): csv_bytes(frame) for kind, frame in {"rows": table, **derived}.items()}
     alike = {results / name: how_alike(_old(results / name), content) for name, content in contents.items()}
+    for name in _named_before(results / f"{sweep.name}.json") - set(contents):
+        (results / name).unlink(missing_ok=True)  # derived of an earlier table of this sweep, and not of this one
     for name, content in contents.items():
         write_whole(results / name, content)
     record = {
         "sweep": sweep.name,
-        **_produced_by(config, sweep),
+        "seed": config.seed,
+        "parameters": sweep.parameters(),
         "versions": {"numpy": np.__version__, "scipy": scipy.__version__},
         "rows": len(table),
         "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
@@ -50,10 +53,14 @@ def write_sweep(
 def read_sweep(results: Path, config: Config, sweep: Sweep) -> dict[str, pd.DataFrame]:
     """The table of a sweep as `rows`, and the tables derived from it; `TableError` if one cannot be trusted."""
     record = _read_record(results / f"{sweep.name}.json")
-    for key, expected in _produced_by(config, sweep).items():
-        if record.get(key) != expected:
-            was = f"{key} {json.dumps(record.get(key))}, expected {json.dumps(expected)}"
-            raise TableError(f"{results / sweep.name}.csv was not measured with this config: got {was}")
+    got, expected = record.get("parameters", {}), sweep.parameters()
+    differing = [key for key in {**expected, **got} if got.get(key) != expected.get(key)]
+    if record.get("seed") != config.seed:
+        differing, got, expected = ["seed"], record, {"seed": config.seed}
+    if differing:
+        key = differing[0]
+        was = f"got {key} {json.dumps(got.get(key))}, expected {json.dumps(expected.get(key))}"
+        raise TableError(f"{results / sweep.name}.csv was not measured with this config: {was}")
     tables = {}
     for name, checksum in record["sha256"].items():
         try:
@@ -80,30 +87,36 @@ def csv_bytes(table: pd.DataFrame) -> bytes:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that a reader sees the old one or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            os.fchmod(file.fileno(), 0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+                os.fchmod(file.fileno(), 0o644)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from None
 
 
 def _old(path: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 
 
-def _produced_by(config: Config, sweep: Sweep) -> dict[str, Any]:
-    return {"seed": config.seed, "parameters": sweep.parameters()}
-
-
 def _kind(sweep: str, name: str) -> str:
     return "rows" if name == csv_name(sweep, "rows") else name.removeprefix(f"{sweep}-").removesuffix(".csv")
+
+
+def _named_before(path: Path) -> set[str]:
+    try:
+        return {Path(name).name for name in _read_record(path)["sha256"]}
+    except TableError:
+        return set()
 
 
 def _read_record(path: Path) -> dict[str, Any]:
@@ -113,6 +126,7 @@ def _read_record(path: Path) -> dict[str, Any]:
         raise TableError(f"{path.with_suffix('.csv')} is missing or incomplete: {path.name} is not there") from None
     except (OSError, ValueError) as error:
         raise TableError(f"{path} cannot be read: {error}") from None
-    if not isinstance(record, dict) or not isinstance(record.get("sha256"), dict):
+    checksums = record.get("sha256") if isinstance(record, dict) else None
+    if not isinstance(record, dict) or not isinstance(checksums, dict) or f"{path.stem}.csv" not in checksums:
         raise TableError(f"{path}: expected the record of a sweep, with its checksums")
     return record

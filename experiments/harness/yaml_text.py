@@ -13,7 +13,8 @@ from typing import Any
 
 import yaml
 
-_NUMBER = re.compile(r"[-+]?(?:0|[1-9]\d*)?(?:\.\d+)?(?:(?<=\d)[eE][-+]?\d{1,2}|(?<=\d)/[1-9]\d*)?")
+_WHOLE = r"(?:0|[1-9]\d*)"
+_NUMBER = re.compile(rf"[-+]?(?:{_WHOLE}/[1-9]\d*|(?:{_WHOLE}(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{{1,2}})?)")
 _LONGEST_NUMBER = 40
 _DEEPEST = 10
 _LONGEST_TEXT = 10**6
@@ -125,7 +126,7 @@ def _place(part: yaml.Node | yaml.Event) -> tuple[int, int]:
 def _plain_scalar(text: str) -> int | float | str | None:
     if text == "":
         return None
-    if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text) or not any(c.isdigit() for c in text):
+    if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
         return text
     number = Fraction(text)
     return int(number) if number.denominator == 1 else float(number)
@@ -170,5 +171,5 @@ def _refused(events: list[yaml.Event]) -> Iterator[Fault]:
         else:
             continue
         yield Fault(*_place(event), f"got {what}, expected plain keys, lists, numbers and text")
-        if depth > _DEEPEST:
+        if depth > _DEEPEST or documents > 1:
             return

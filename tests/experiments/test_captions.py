@@ -62,7 +62,7 @@ def test_powers_name_the_power_where_the_weights_agree(tables):
     assert "d_k^1/2" in powers.caption(tables)
     exponent = table["exponent"]
     elsewhere = table.assign(max_weight=0.1 + 0.1 * (table["d_k"] > 4) * (exponent - 1 / 3).abs(), max_weight_se=1e-4)
-    assert "are closest for the divisor d_k^1/3: 0.1000 and 0.1000" in powers.caption({"rows": elsewhere})
+    assert "are closest under d_k^1/3: 0.1000 and 0.1000, against" in powers.caption({"rows": elsewhere})
 
 
 def test_a_single_d_k_has_values_and_no_course(tiny):
@@ -86,7 +86,7 @@ def test_other_axes_are_named_where_there_are_some(tiny):
 def test_an_axis_without_order_is_read_as_it_stands(tiny):
     config, folder = tiny
     laws = read_sweep(folder, config, config.sweeps[3])
-    assert metrics.caption(laws).startswith("From inputs = gaussian to uniform the largest weight")
+    assert metrics.caption(laws).startswith("Over inputs = gaussian, uniform the largest weight of a row is 0.")
 
 
 def test_rows_give_the_means_of_their_largest_weights(tiny):
@@ -107,10 +107,11 @@ def test_rows_give_the_means_of_their_largest_weights(tiny):
         ([1.0, 5.0, 2.0], "rises from 1.00 to 5.00 at x = 2 and falls to 2.00"),
         ([5.0, 1.0, 2.0], "falls from 5.00 to 1.00 at x = 2 and rises to 2.00"),
         ([1.0], "is 1.00"),
+        ([0.1, 0.105, 0.11], "goes from 0.10 to 0.11 within its errors"),
     ],
 )
 def test_a_course_is_told_by_its_ends_its_turn_and_its_errors(values, expected):
-    table = pd.DataFrame({"x": range(1, len(values) + 1), "m": values, "m_se": 0.01})
+    table = pd.DataFrame({"x": range(1, len(values) + 1), "m": values, "m_se": 0.01, "trials": 1000})
     assert course(table, "x", "m") == expected
 
 
@@ -126,6 +127,28 @@ def test_a_course_is_told_by_its_ends_its_turn_and_its_errors(values, expected):
 )
 def test_numbers_have_the_digits_that_their_errors_leave(value, error, expected):
     assert number(value, error) == expected
+
+
+def test_few_trials_claim_no_course():
+    """Three errors apart with two trials is nothing: Student's t of 1 degree of freedom at that level is 236."""
+    table = pd.DataFrame({"x": [1, 2], "m": [1.0, 2.0], "m_se": 0.1, "trials": 2})
+    assert course(table, "x", "m") == "goes from 1.0 to 2.0 within its errors"
+    assert course(table.assign(trials=1000), "x", "m") == "rises from 1.0 to 2.0"
+
+
+def test_gradients_part_for_a_scaling_wherever_it_stands(tables):
+    """Unscaled, the median turns and the mean does not; that it is not the first scaling must not hide it."""
+    table = tables["rows"].sort_values("exponent", ascending=False, kind="stable")
+    median = np.where(table["exponent"] == 0, 1 / table["d_k"], table["d_k"])
+    parted = table.assign(query_gradient_norm=table["d_k"] * 1.0, query_gradient_norm_median=median)
+    parted = parted.assign(query_gradient_norm_se=1e-3, query_gradient_norm_median_se=1e-3)
+    assert "; unscaled the median of |dL/dq| falls from 0.250 to" in gradients.caption({"rows": parted})
+
+
+def test_no_power_is_named_from_noise(tables):
+    table = tables["rows"]
+    noise = table.assign(max_weight=0.5 + 1e-4 * (table["d_k"] > 4), max_weight_se=0.1)
+    assert "do not differ beyond their errors" in powers.caption({"rows": noise})
 
 
 def test_lists_read_as_a_sentence():

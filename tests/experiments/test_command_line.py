@@ -195,7 +195,7 @@ def test_ctrl_c_exits_130_with_one_line_and_leaves_no_process(endless):
     os.killpg(endless.pid, signal.SIGINT)
     said = endless.stderr.read()
     assert endless.wait(timeout=60) == 130
-    assert re.fullmatch(r"interrupted: sweeps written so far are kept; to go on: make all CONFIG=.*\n", said)
+    assert re.fullmatch(r"interrupted: what was written stays; .* CONFIG=.*/endless.yaml RESULTS=.*/out\n", said)
     assert ends_within(10, endless.pid)
 
 

@@ -67,7 +67,18 @@ def test_whole_numbers_may_be_written_so(load, written, value):
 
 
 @pytest.mark.parametrize(
-    ("written", "value"), [("1e-3", 1e-3), ("1/3", 1 / 3), (".5", 0.5), ("2", 2.0), ("1.5e2", 150.0), ("5.", None)]
+    ("written", "value"),
+    [
+        ("1e-3", 1e-3),
+        ("1/3", 1 / 3),
+        (".5", 0.5),
+        ("2", 2.0),
+        ("1.5e2", 150.0),
+        ("5.", None),
+        ("1.5/2", None),
+        ("1/2e1", None),
+        ("1/0", None),
+    ],
 )
 def test_fractions_may_be_written_so(load, written, value):
     text = f"{GOOD}    input_std: {written}\n"
@@ -151,6 +162,7 @@ PLANTED = {
     "control character": ("one:", "o\x00ne:", "3:4: got the character U\\+0000"),
     "a list as a key": ("n_keys: 16", "? [a]\n    : 16", "6:7: got a list or mapping as a key"),
     "deep nesting": ("[4, 8]", "[" * 50 + "]" * 50, "got more than 10 levels"),
+    "too long a table": ("saturation", "rows", "3:3: sweeps.one: got a table of .* rows, expected at most 200000"),
     "absurd size": ("[4, 8]", "1e9", "3:3: sweeps.one: got the cell d_k=1000000000, .*which needs .* GiB per worker"),
 }
 
@@ -159,7 +171,8 @@ PLANTED = {
 def test_a_planted_fault_is_refused_at_its_place(load, name):
     old, new, expected = PLANTED[name]
     assert GOOD.count(old) >= 1
-    found = faults(load, GOOD.replace(old, new, 1))
+    text = GOOD.replace("trials: 10", "trials: 1000") if "long a table" in name else GOOD
+    found = faults(load, text.replace(old, new, 1))
     assert any(re.search(expected if expected[0].isdigit() is False else f"^{expected}", fault) for fault in found), (
         found
     )

@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments import saturation
+from experiments import draws, saturation
+from experiments.draws import Cell, chunk_trials
 from experiments.harness.grid import Chunk
 from experiments.harness.run import measure_chunk
 from experiments.harness.seeds import generator
-from experiments.saturation import METRICS, Cell, measure, tabulate
+from experiments.saturation import METRICS, measure, tabulate
 from sdpa import LAWS, Scaling, softmax, softmax_jacobian
 
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
+FIRST_NORMALS = [-0.8852897518185662, -0.6054444485597826, -0.2589453625725119]
 CELL = Cell(d_k=5, n_keys=7, n_queries=3, scaling=SCALINGS)
 
 
@@ -78,18 +80,18 @@ def test_the_variance_is_unbiased_where_every_draw_is_one_score():
 
 
 def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypatch):
-    monkeypatch.setattr(saturation, "_BLOCK_SCORES", 14)  # two queries at a time
+    monkeypatch.setattr(draws, "_BLOCK_SCORES", 14)  # two queries at a time
     cell = dataclasses.replace(CELL, n_queries=5)
     measurement = measure(cell, 4, np.random.default_rng(8))
     rng = np.random.default_rng(8)
-    draws = []
+    drawn = []
     for _ in range(4):
         keys = rng.standard_normal((7, 5))
         for count in (2, 2, 1):
             queries = rng.standard_normal((count, 5))
-            draws.append((keys, queries, rng.standard_normal((count, 7))))
+            drawn.append((keys, queries, rng.standard_normal((count, 7))))
     for row, divisor in zip(tabulate(cell, measurement), cell.divisors(), strict=True):
-        expected, _ = plain_metrics(draws, divisor)
+        expected, _ = plain_metrics(drawn, divisor)
         assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=0)
 
 
@@ -120,14 +122,25 @@ def test_every_parameter_is_varied_above():
     assert {name for change in marker.args[1] for name in change} == {f.name for f in dataclasses.fields(Cell)}
 
 
-def test_a_scaling_is_measured_alike_whatever_the_others_are():
+@pytest.mark.parametrize("seed", range(20))
+def test_a_scaling_is_measured_alike_whatever_the_others_are(seed):
     alone = dataclasses.replace(CELL, scaling=(SCALINGS[2],))
     among = dataclasses.replace(CELL, scaling=SCALINGS[::-1])
     rows = [
-        {row["scaling"]: row for row in tabulate(cell, measure_chunk(Chunk("saturation", cell, 0, 50), seed=0))}
+        {row["scaling"]: row for row in tabulate(cell, measure_chunk(Chunk("saturation", cell, 0, 50), seed))}
         for cell in (alone, among)
     ]
     assert rows[0]["d_k^1/2"] == rows[1]["d_k^1/2"]
+
+
+def test_a_chunk_is_the_one_it_has_always_been():
+    """The key, the generator and the sizes of blocks and chunks: a change of any of them changes every table."""
+    cell = Cell(d_k=64, n_keys=64, scaling=SCALINGS)
+    assert (chunk_trials(cell), draws.block_trials(cell), draws.block_queries(cell)) == (1024, 16, 64)
+    first = Chunk("saturation", cell, 0, 1024)
+    assert generator(0, first).standard_normal(3).tolist() == FIRST_NORMALS
+    used = dataclasses.replace(cell, input_std=2.0)
+    assert generator(0, Chunk("saturation", used, 0, 1024)).standard_normal() != FIRST_NORMALS[0]
 
 
 def test_the_seed_and_the_chunk_change_the_draw():
@@ -144,7 +157,7 @@ def test_memory_stays_under_what_the_plan_says(d_k, n_keys, n_queries):
     cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=SCALINGS)
     tracemalloc.start()
     try:
-        measure(cell, min(3, saturation.chunk_trials(cell)), np.random.default_rng(9))
+        measure(cell, chunk_trials(cell), np.random.default_rng(9))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from experiments.harness.moments import Moments
+from experiments.draws import Cell
+from experiments.harness.moments import Moments, standard_error
 from experiments.harness.quantiles import MOST_BINS, Histograms
-from experiments.saturation import METRICS, Cell, SaturationMeasurement, measure, tabulate
+from experiments.saturation import METRICS, SaturationMeasurement, measure, tabulate
 from sdpa import Scaling
 
 SCALINGS = (Scaling.parse("unscaled"), Scaling.parse("d_k^1/2"))
@@ -35,7 +36,7 @@ def test_an_entry_does_not_depend_on_the_other_quantities(samples):
 
 
 def test_the_error_of_a_sum_is_that_of_its_samples(samples):
-    error = Moments.of(samples).standard_error(np.array([2.0, -1.0, 3.0]))
+    error = standard_error(np.array([2.0, -1.0, 3.0]), Moments.of(samples).covariance, trials=41)
     assert error == pytest.approx(np.std([2.0, -1.0, 3.0] @ samples, ddof=1) / np.sqrt(41))
 
 

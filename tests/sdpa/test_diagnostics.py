@@ -114,5 +114,5 @@ def test_scores_must_be_finite_floats():
     for wrong in (-np.inf, np.nan):
         with pytest.raises(ValueError, match="scores: expected finite numbers"):
             row_diagnostics(np.array([[[0.0, wrong]]]), keys, g, [1.0])
-    with pytest.raises(ValueError, match="expected arrays of floats, got int64"):
-        row_diagnostics(np.zeros((1, 1, 2), dtype=int), keys, g, [1.0])
+    whole = row_diagnostics([[[0, 3]]], [[[1], [2]]], [[[1, 2]]], [1.0])[0]
+    assert whole.max_weight.item() == pytest.approx(1 / (1 + math.exp(-3)))

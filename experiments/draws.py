@@ -1,0 +1,94 @@
+"""What the experiments that draw Q and K share: the cell, its axes as columns, and the draw itself, in blocks.
+
+The sizes of blocks and chunks decide which numbers are drawn for which trial: a change here changes every table.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Ge, Le
+
+from experiments.harness.experiment import Column
+from sdpa import LAWS, InputLaw, Scaling
+
+Floats = npt.NDArray[np.floating]
+
+_LARGEST_SIZE = 2**31
+# A block's scores take 512 KiB, which fits into the second-level cache of current cores; its inputs at most 8 MiB.
+_BLOCK_SCORES = 2**16
+_BLOCK_INPUTS = 2**20
+# Numbers drawn in a chunk: a few tenths of a second of work, much less than a sweep and much more than handing it out.
+_CHUNK_NUMBERS = 2**24
+_MOST_CHUNK_TRIALS = 1024
+
+AXES = (
+    Column("d_k", "int", "", "width of queries and keys"),
+    Column("n_keys", "int", "", "keys per draw: the length of a softmax row"),
+    Column("n_queries", "int", "", "queries per draw: rows that share one K"),
+    Column("inputs", "str", "", "law of the entries of q and k: mean 0, variance 1 before input_std"),
+    Column("input_std", "float", "", "standard deviation of the entries of q and k"),
+)
+TREATMENT = (
+    Column("scaling", "str", "", "scaling rule"),
+    Column("exponent", "float", "", "p, where the divisor is d_k^p"),
+    Column("divisor", "float", "", "what the scores are divided by", "d_k^p"),
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid, and the scalings that are applied to its draws."""
+
+    d_k: Annotated[int, Ge(1), Le(_LARGEST_SIZE)]
+    n_keys: Annotated[int, Ge(2), Le(_LARGEST_SIZE)]
+    scaling: tuple[Scaling, ...]
+    n_queries: Annotated[int, Ge(1), Le(_LARGEST_SIZE)] = 64
+    inputs: InputLaw = LAWS["gaussian"]
+    input_std: Annotated[float, Ge(1e-6), Le(1e6)] = 1.0
+
+    def divisors(self) -> list[float]:
+        """The divisor of each scaling, in order."""
+        return [scaling.divisor(self.d_k, self.n_keys) for scaling in self.scaling]
+
+    @property
+    def scores(self) -> int:
+        """Scores of one draw."""
+        return self.n_queries * self.n_keys
+
+    @property
+    def numbers(self) -> int:
+        """Entries of Q and K of one draw, and a gradient for each score."""
+        return (self.n_queries + self.n_keys) * self.d_k + self.scores
+
+
+def draw(cell: Cell, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
+    """Keys (trials, n_keys, d_k), and the queries in blocks (which rows, (trials, block, d_k)), drawn as they come."""
+    keys = cell.inputs.sample(rng, (trials, cell.n_keys, cell.d_k)) * cell.input_std
+
+    def queries() -> Iterator[tuple[slice, Floats]]:
+        size = block_queries(cell)
+        for first in range(0, cell.n_queries, size):
+            rows = slice(first, min(first + size, cell.n_queries))
+            yield rows, cell.inputs.sample(rng, (trials, rows.stop - first, cell.d_k)) * cell.input_std
+
+    return keys, queries()
+
+
+def block_trials(cell: Cell) -> int:
+    """Trials that are drawn and scored at once."""
+    inputs = (cell.n_keys + cell.n_queries) * cell.d_k
+    return max(1, min(_BLOCK_SCORES // cell.scores, _BLOCK_INPUTS // inputs))
+
+
+def block_queries(cell: Cell) -> int:
+    """Queries that are scored at once; fewer than all only where a trial is a block of its own."""
+    return min(cell.n_queries, max(1, _BLOCK_SCORES // cell.n_keys))
+
+
+def chunk_trials(cell: Cell) -> int:
+    """Trials of a chunk: whole blocks, whatever scalings are measured and however many trials are asked for."""
+    blocks = min(_CHUNK_NUMBERS // cell.numbers, _MOST_CHUNK_TRIALS) // block_trials(cell)
+    return max(1, blocks) * block_trials(cell)

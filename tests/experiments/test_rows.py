@@ -1,0 +1,32 @@
+"""The weights of a few rows against the draws that they come from."""
+
+import math
+
+import numpy as np
+import pytest
+
+from experiments.draws import Cell
+from experiments.harness.experiment import load_experiment
+from experiments.rows import measure, tabulate
+from sdpa import Scaling
+
+CELL = Cell(d_k=5, n_keys=3, n_queries=2, input_std=1.5, scaling=(Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")))
+
+
+def test_scores_and_weights_are_those_of_the_draws():
+    rng = np.random.default_rng(1)
+    keys, queries = (1.5 * rng.standard_normal((4, count, 5)) for count in (3, 2))
+    rows = list(tabulate(CELL, measure(CELL, 4, np.random.default_rng(1))))
+    assert len(rows) == load_experiment("rows").table_rows(CELL, 4) == 2 * 4 * 2 * 3
+    for row in rows:
+        trial, query, key = row["trial"], row["query"], row["key"]
+        divisor = {"unscaled": 1.0, "d_k^1/2": math.sqrt(5)}[row["scaling"]]
+        scaled = [sum(queries[trial, query] * keys[trial, j]) / divisor for j in range(3)]
+        assert row["scaled_score"] == pytest.approx(scaled[key], rel=1e-12)
+        assert row["weight"] == pytest.approx(math.exp(scaled[key]) / sum(map(math.exp, scaled)), rel=1e-12)
+
+
+def test_chunks_follow_each_other():
+    one, two = (measure(CELL, trials, np.random.default_rng(2)) for trials in (1, 2))
+    merged = one.merge(two)
+    np.testing.assert_array_equal(merged.scores, np.concatenate([one.scores, two.scores]))
