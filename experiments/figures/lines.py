@@ -84,6 +84,8 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
         ax.errorbar(at, values, errors, capsize=2, elinewidth=1, **look)
     ax.set_xlabel(x)
     ax.set_title(TITLES[metric])
+    if metric == "saturated_rows":
+        ax.set_ylim(bottom=0, top=None if any(line.rows[metric].any() for line in lines) else 1)
 
 
 def draw_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:

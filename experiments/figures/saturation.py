@@ -21,7 +21,7 @@ def draw(tables: Tables) -> Figure:
     for ax, metric in zip(axes, METRICS, strict=True):
         plot_metric(ax, lines, "d_k", metric)
         scale_x(ax, table, "d_k")
-        ax.set_ylim(bottom=0, top=None if table[metric].any() else 1)
+        ax.set_ylim(bottom=0)
     for n_keys in {min(table["n_keys"]), max(table["n_keys"])}:
         _mark(axes[-1], math.log(n_keys), f"ln {n_keys}")
     axes[-1].set_ylim(top=1.08 * math.log(max(table["n_keys"])))

@@ -22,6 +22,7 @@ _CHARACTERS_PER_INCH = 12
 _JOINED = "\u00a0=\u00a0"  # holds a name and its value on one line
 _PALETTE = sns.color_palette("colorblind")
 _COLOURS = {"unscaled": _PALETTE[3], "d_k^1/3": _PALETTE[1], "d_k^1/2": _PALETTE[0], "d_k^2/3": _PALETTE[2]}
+_OTHER_COLOURS = [_PALETTE[i] for i in (4, 5, 7, 9)]
 _STYLE = {
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
@@ -81,9 +82,10 @@ def render(figure: ModuleType, tables: Tables, results: Path, sweep: str, name: 
 
 
 def scaling_colours(exponents: Mapping[str, float]) -> dict[str, Any]:
-    """The colour of each scaling: fixed for the four of the common story, dark to bright by exponent for others."""
+    """The colour of each scaling: fixed for the four of the common story, by order of exponent for others."""
     others = sorted((name for name in exponents if name not in _COLOURS), key=exponents.__getitem__)
-    return {**_COLOURS, **dict(zip(others, sns.color_palette("viridis", len(others) + 1), strict=False))}
+    colours = _OTHER_COLOURS if len(others) <= len(_OTHER_COLOURS) else sns.color_palette("viridis", len(others) + 1)
+    return {**_COLOURS, **dict(zip(others, colours, strict=False))}
 
 
 def ordered_colours(count: int) -> list[Any]:
