@@ -1,4 +1,4 @@
-"""Exact laws of scaled scores: one function per equation; draws no random number and holds no tabulated result.
+"""Moments of scaled scores.
 
 Everywhere the entries of q and k are independent with mean 0 and variance input_std^2.
 """
