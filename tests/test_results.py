@@ -38,3 +38,14 @@ def test_slopes_hold_the_exact_ones_in_narrow_intervals():
     assert (slopes["slope_low"] < slopes["slope_exact"]).all()
     assert (slopes["slope_exact"] < slopes["slope_high"]).all()
     assert (slopes["slope_high"] - slopes["slope_low"] < 0.02).all()
+
+
+@pytest.mark.parametrize("sweep", [s for s in CONFIG.sweeps if s.experiment == "saturation"], ids=lambda s: s.name)
+def test_measured_values_lie_about_the_exact_ones(sweep):
+    """No z-score beyond 5: chance alone would bring one of these 750 there once in 2,000 seeds."""
+    table = read_sweep(ROOT / "results", CONFIG, sweep)["rows"]
+    known = [name.removesuffix("_exact") for name in table if name.endswith("_exact")]
+    assert len(known) == 8
+    for metric in known:
+        z = (table[metric] - table[f"{metric}_exact"]) / table[f"{metric}_se"]
+        assert z.abs().max() < 5, metric

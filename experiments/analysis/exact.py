@@ -1,5 +1,6 @@
 """Exact values beside the measured ones, where `sdpa.theory` knows them."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,15 +9,30 @@ import pandas as pd
 
 from experiments.harness.experiment import Column
 from sdpa import LAWS, theory
+from sdpa.theory import attention_expectations
 
 
 @dataclass(frozen=True)
 class Exact:
-    """The exact value of a metric, from a row's axes and divisor."""
+    """The exact value of a metric, from a row's axes and divisor; NaN, an empty field, where it is not known."""
 
     formula: str
     value: Callable[[Any], float]
 
+
+def _expectation(metric: str) -> Callable[[Any], float]:
+    """The exact expectation of a metric, which is known for Gaussian inputs."""
+
+    def value(row: Any) -> float:
+        if row.inputs != "gaussian":
+            return math.nan
+        expectations = attention_expectations(row.d_k, row.n_keys, row.divisor, row.input_std)
+        return float(getattr(expectations, metric))
+
+    return value
+
+
+_INTEGRALS = "integrals over a Gaussian row, then over |q| (sdpa.theory); empty where inputs is not gaussian"
 
 SATURATION_EXACT = {
     "score_mean": Exact("0", lambda _: theory.score_mean()),
@@ -27,6 +43,10 @@ SATURATION_EXACT = {
         "(E[x^4]^2 - 3) / d_k, x an entry of variance 1",
         lambda row: theory.score_kurtosis(row.d_k, LAWS[row.inputs].fourth_moment),
     ),
+    **{
+        metric: Exact(_INTEGRALS, _expectation(metric))
+        for metric in ("max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
+    },
 }
 
 

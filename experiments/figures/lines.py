@@ -29,8 +29,7 @@ TITLES = {
     "query_gradient_norm_median": "$|dL/dq|$, median",
     "saturated_rows": "rows with a weight > 0.99",
 }
-BARS = "Bars: 95% intervals, where they are wider than the points."
-BANDS = "Pale bands: exact values."
+READING = "Points: measured, with 95% intervals where these are wider. Pale bands: exact values, where known."
 _LINEAR = {"score_mean", "score_kurtosis", "entropy", "jacobian_trace", "saturated_rows"}
 _MARKERS = "osD^vP*X"
 _LOG_FROM = 8  # a positive quantity that spans more than this factor gets a logarithmic axis

@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.lines import BANDS, BARS, TITLES, legend, plot_metric, scale_x, scale_y, series
+from experiments.figures.lines import READING, TITLES, legend, plot_metric, scale_x, scale_y, series
 from experiments.figures.style import note, panels
 from experiments.figures.words import by_scaling, course, first_axis, first_combination, fixed, listed, span, under
 
@@ -24,7 +24,7 @@ def draw(tables: Tables) -> Figure:
     for ax in axes[len(TITLES) :]:
         ax.axis("off")
     legend(axes[0], [line.label for line in lines])
-    note(figure, f"{fixed(table, x)} {BARS} {BANDS}")
+    note(figure, f"{fixed(table, x)} {READING}")
     return figure
 
 

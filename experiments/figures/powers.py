@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.lines import BANDS, BARS, TITLES, draw_exact, half_width, legend, scale_y
+from experiments.figures.lines import READING, TITLES, draw_exact, half_width, legend, scale_y
 from experiments.figures.style import INK, note, ordered_colours, panels
 from experiments.figures.words import differ, first_combination, fixed, listed, measured, under
 
@@ -30,7 +30,7 @@ def draw(tables: Tables) -> Figure:
         legend(grid[0][0], d_ks)
     else:
         grid[0][0].legend(fontsize=9, handlelength=1.2)
-    note(figure, f"{fixed(table, 'd_k')} {BARS} {BANDS}")
+    note(figure, f"{fixed(table, 'd_k')} {READING}")
     return figure
 
 

@@ -18,7 +18,7 @@ from experiments.harness.tables import write_whole
 
 INK = "#333333"
 _DPI = 150
-_CHARACTERS_PER_INCH = 12
+_CHARACTERS_PER_INCH, _NOTE_CHARACTERS_PER_INCH = 12, 15
 _JOINED = "\u00a0=\u00a0"  # holds a name and its value on one line
 _PALETTE = sns.color_palette("colorblind")
 _COLOURS = {"unscaled": _PALETTE[3], "d_k^1/3": _PALETTE[1], "d_k^1/2": _PALETTE[0], "d_k^2/3": _PALETTE[2]}
@@ -51,11 +51,12 @@ def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -
 
 def note(figure: Figure, text: str) -> None:
     """A remark at the foot of a figure, over its legend if it has one: how to read it."""
+    lines = textwrap.fill(text, int(figure.get_figwidth() * _NOTE_CHARACTERS_PER_INCH))
     if figure.legends:
-        figure.legends[0].set_title(text, prop={"size": 8.5})
+        figure.legends[0].set_title(lines, prop={"size": 8.5})
         figure.legends[0].set_alignment("left")
     else:
-        figure.supxlabel(text, x=0.01, ha="left", fontsize=8.5)
+        figure.supxlabel(lines, x=0.01, ha="left", fontsize=8.5)
 
 
 def render(figure: ModuleType, tables: Tables, results: Path, sweep: str, name: str) -> str:

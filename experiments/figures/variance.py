@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from experiments.analysis.slopes import GROUP, LEVEL
 from experiments.figures import Tables
-from experiments.figures.lines import BANDS, half_width, label_lines, plot_metric, scale_x, scale_y, series
+from experiments.figures.lines import READING, half_width, label_lines, plot_metric, scale_x, scale_y, series
 from experiments.figures.style import INK, note, panels
 from experiments.figures.words import by_scaling, first_combination, fixed, listed, measured, number, span, under
 
@@ -32,7 +32,7 @@ def draw(tables: Tables) -> Figure:
     label_lines(left, lines, "d_k", METRIC, texts)
     _draw_deviation(right, table)
     remark = f" Slopes: ± half the {LEVEL:.1%} interval." if "slopes" in tables else ""
-    note(figure, f"{fixed(table, 'd_k')} {BANDS} Bars: 95% intervals, alike for all scalings of the scores.{remark}")
+    note(figure, f"{fixed(table, 'd_k')} {READING}{remark}")
     return figure
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.analysis.slopes import LEVEL
-from experiments.figures.words import number
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import figure_path
 
@@ -46,17 +45,24 @@ def _findings(sweeps: Sequence[Sweep], results: Path) -> str:
 
 
 def _measured(table: pd.DataFrame) -> str:
-    """Measured values of the smallest, the middle and the largest d_k, with the exact variance."""
+    """Measured and exact values of the smallest, a middle and the largest d_k."""
     shown = table[table["d_k"].isin(table["d_k"].quantile([0, 0.5, 1], interpolation="higher"))]
+    metrics = {
+        "score_variance": "variance",
+        "max_weight": "largest weight",
+        "entropy": "entropy",
+        "jacobian_norm": "r.m.s. \\|J\\|_F",
+        "query_gradient_norm": "r.m.s. \\|dL/dq\\|",
+    }
     lines = [
-        "| d_k | scaling | variance | exact | largest weight | entropy | median \\|J\\|_F | r.m.s. \\|J\\|_F |",
-        "|---:|---|---:|---:|---:|---:|---:|---:|",
+        f"| d_k | scaling | | {' | '.join(metrics.values())} |",
+        f"|---:|---|---|{'---:|' * len(metrics)}",
     ]
-    metrics = ("max_weight", "entropy", "jacobian_norm_median", "jacobian_norm")
     for _, row in shown.iterrows():
-        values = " | ".join(_with_error(row, metric) for metric in metrics)
-        variance, exact = _with_error(row, "score_variance"), number(row["score_variance_exact"])
-        lines.append(f"| {row['d_k']} | `{row['scaling']}` | {variance} | {exact} | {values} |")
+        measured = " | ".join(_with_error(row, metric) for metric in metrics)
+        exact = " | ".join(_like_measured(row, metric) for metric in metrics)
+        lines.append(f"| {row['d_k']} | `{row['scaling']}` | measured | {measured} |")
+        lines.append(f"| | | exact | {exact} |")
     return "\n".join(lines)
 
 
@@ -82,8 +88,14 @@ def _columns(results: Path) -> str:
 
 
 def _with_error(row: pd.Series, metric: str) -> str:
-    value, error = row[metric], row[f"{metric}_se"]
-    if error == 0:
-        return number(value)
-    places = max(0, 1 - math.floor(math.log10(error)))
-    return f"{value:.{places}f} ± {error:.{places}f}"
+    places = _places(row[f"{metric}_se"])
+    return f"{row[metric]:.{places}f} ± {row[f'{metric}_se']:.{places}f}"
+
+
+def _like_measured(row: pd.Series, metric: str) -> str:
+    return f"{row[f'{metric}_exact']:.{_places(row[f'{metric}_se'])}f}"
+
+
+def _places(error: float) -> int:
+    """Decimal places that show two digits of an error."""
+    return max(0, 1 - math.floor(math.log10(error)))

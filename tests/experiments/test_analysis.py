@@ -8,6 +8,7 @@ from scipy import optimize
 from experiments.analysis.exact import SATURATION_EXACT, add_exact
 from experiments.analysis.slopes import LEVEL, fit_slopes
 from experiments.harness.tables import read_sweep
+from sdpa.theory import attention_expectations
 
 
 @pytest.fixture
@@ -49,6 +50,14 @@ def test_exact_columns_stand_behind_the_errors(table):
     assert unscaled["score_variance_exact"] == 64
     assert unscaled["score_kurtosis_exact"] == 6 / 64
     assert unscaled["score_mean_exact"] == 0
+    assert unscaled["entropy_exact"] == attention_expectations(64, 8, 1.0).entropy
+
+
+def test_an_exact_value_that_is_not_known_is_empty(table):
+    measured = table.drop(columns=[name for name in table if name.endswith("_exact")])
+    other = add_exact(measured.assign(inputs="uniform"), SATURATION_EXACT)
+    assert other["entropy_exact"].isna().all()
+    np.testing.assert_allclose(other["score_kurtosis_exact"], 0.24 / other["d_k"])
 
 
 def test_few_trials_widen_the_interval_as_students_t(table):

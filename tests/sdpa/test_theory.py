@@ -1,0 +1,139 @@
+"""The exact expectations against routes that share no integrand and no nodes with them.
+
+Two keys: everything is a function of one normal difference, integrated adaptively. Three keys: a tensor grid over
+the scores. Any n: the derivative of E ln Z, plain Monte Carlo, limits solved by hand, and the shipped measurements.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+
+from sdpa import softmax
+from sdpa.theory import GaussianRow, attention_expectations
+
+METRICS = ("max_weight", "entropy", "jacobian_trace", "jacobian_square", "score_gradient_square")
+
+
+def of_weights(w, z):
+    """The metrics of rows of weights at standard scores z, from their definitions."""
+    s2, s3 = (w**2).sum(-1), (w**3).sum(-1)
+    mean = (w * z).sum(-1, keepdims=True)
+    return {
+        "max_weight": w.max(-1),
+        "entropy": special.entr(w).sum(-1),
+        "jacobian_trace": 1 - s2,
+        "jacobian_square": s2 - 2 * s3 + s2**2,
+        "score_gradient_square": ((w * (z - mean)) ** 2).sum(-1),
+    }
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.7, 1.0, 3.0, 20.0])
+def test_two_keys_by_adaptive_quadrature(sigma):
+    row = GaussianRow(sigma, 2)
+    for metric in METRICS:
+
+        def integrand(y, metric=metric):
+            z = np.array([y / math.sqrt(2), -y / math.sqrt(2)])  # the difference of two normals has variance 2
+            return float(of_weights(softmax(sigma * z), z)[metric]) * stats.norm.pdf(y)
+
+        points = [-9.0, *sorted({-min(4 / sigma, 8.0), 0.0, min(4 / sigma, 8.0)}), 9.0]
+        expected = sum(
+            integrate.quad(integrand, a, b, epsabs=1e-14, epsrel=1e-11, limit=200)[0]
+            for a, b in itertools.pairwise(points)
+        )
+        assert getattr(row, metric)() == pytest.approx(expected, rel=1e-7, abs=1e-12), metric
+
+
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 2.0])
+def test_three_keys_on_a_tensor_grid(sigma):
+    nodes, weights = np.polynomial.hermite_e.hermegauss(110)
+    weights = weights / weights.sum()
+    z = np.stack(np.meshgrid(nodes, nodes, nodes, indexing="ij"), axis=-1).reshape(-1, 3)
+    probability = np.einsum("i,j,k->ijk", weights, weights, weights).ravel()
+    row, values = GaussianRow(sigma, 3), of_weights(softmax(sigma * z), z)
+    for metric in set(METRICS) - {"max_weight"}:  # which has a kink where scores tie, and no polynomial follows
+        assert getattr(row, metric)() == pytest.approx(float(probability @ values[metric]), rel=1e-7), metric
+
+
+@pytest.mark.parametrize("n_keys", [2, 2.5, 17, 64, 4096, 16384])
+@pytest.mark.parametrize("sigma", [0.2, 0.999, 1.001, 4.0, 30.0])
+def test_the_slope_of_the_log_partition_is_sigma_times_the_trace(sigma, n_keys):
+    """d E ln Z / d sigma = E sum w z = sigma (1 - E sum w^2): the same integration by parts, by finite differences."""
+    step = 1e-4 * sigma
+    slope = (GaussianRow(sigma + step, n_keys).log_partition() - GaussianRow(sigma - step, n_keys).log_partition()) / (
+        2 * step
+    )
+    assert slope == pytest.approx(sigma * GaussianRow(sigma, n_keys).jacobian_trace(), rel=2e-7)
+
+
+@pytest.mark.parametrize(("sigma", "n_keys"), [(0.5, 5), (1.0, 64), (2.5, 200), (8.0, 16), (25.0, 64)])
+def test_rows_drawn_at_random_agree(sigma, n_keys):
+    """20,000 rows at a fixed seed: within 5 standard errors (false alarm 1e-5 in all if it were reseeded)."""
+    z = np.random.default_rng(1).standard_normal((20_000, n_keys))
+    row = GaussianRow(sigma, n_keys)
+    for metric, values in of_weights(softmax(sigma * z), z).items():
+        assert abs(values.mean() - getattr(row, metric)()) < 5 * values.std() / math.sqrt(len(z)), metric
+
+
+@pytest.mark.parametrize("n_keys", [2, 7, 300])
+def test_equal_scores_give_uniform_weights(n_keys):
+    row = GaussianRow(0.0, n_keys)
+    expected = (1 / n_keys, math.log(n_keys), 1 - 1 / n_keys, 1 / n_keys - 1 / n_keys**2, 1 / n_keys - 1 / n_keys**2)
+    assert [getattr(row, metric)() for metric in METRICS] == pytest.approx(expected, rel=1e-8)
+
+
+def test_it_is_smooth_where_it_changes_its_nodes():
+    for metric in METRICS:
+        below, at = (getattr(GaussianRow(sigma, 64), metric)() for sigma in (1 - 1e-12, 1.0))
+        assert below == pytest.approx(at, rel=1e-9)
+
+
+def test_finite_and_in_bounds_everywhere_without_a_warning():
+    for n_keys in (2, 3.7, 64, 16384):
+        for sigma in (0, 1e-12, 1e-3, 0.3, 1, 10, 64, 300):
+            row = GaussianRow(sigma, n_keys)
+            assert 1 / n_keys * (1 - 1e-7) <= row.max_weight() <= 1
+            assert 0 <= row.entropy() <= math.log(n_keys) * (1 + 1e-12)
+            assert 0 <= row.jacobian_square() <= 0.25 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("sigma", "n_keys"), [(-1, 4), (math.nan, 4), (math.inf, 4), (1, 1), (1, math.inf)])
+def test_arguments_out_of_range_are_refused(sigma, n_keys):
+    with pytest.raises(ValueError, match="expected sigma from 0 and n_keys from 2"):
+        GaussianRow(sigma, n_keys)
+
+
+@pytest.mark.parametrize(("d_k", "n_keys", "divisor"), [(1, 3, 1.0), (4, 64, 1.0), (64, 16, 8.0), (512, 4096, 1.0)])
+def test_the_average_over_queries_by_adaptive_quadrature(d_k, n_keys, divisor):
+    """Over the chi law of |q|, with the row's own functions in the place of the interpolated ones."""
+    law = stats.chi(d_k)
+    low, high = law.ppf(1e-12), law.isf(1e-13)
+
+    def average(function):
+        def integrand(length):
+            return function(GaussianRow(length / divisor, n_keys)) * law.pdf(length)
+
+        middle = law.mean()
+        return sum(integrate.quad(integrand, *ends, epsrel=1e-9)[0] for ends in ((low, middle), (middle, high)))
+
+    exact = attention_expectations(d_k, n_keys, divisor)
+    assert exact.max_weight == pytest.approx(average(GaussianRow.max_weight), rel=1e-6)
+    assert exact.entropy == pytest.approx(average(GaussianRow.entropy), rel=1e-6)
+    assert exact.jacobian_trace == pytest.approx(average(GaussianRow.jacobian_trace), rel=1e-6)
+    assert exact.jacobian_norm**2 == pytest.approx(average(GaussianRow.jacobian_square), rel=1e-6)
+
+
+def test_inputs_of_another_spread_act_through_the_scores_and_the_keys():
+    """Entries of spread s: scores as with the divisor / s^2, and K^T J g as many times longer as K."""
+    one, other = attention_expectations(8, 16, 2.0, input_std=1.5), attention_expectations(8, 16, 2.0 / 1.5**2)
+    assert one.entropy == pytest.approx(other.entropy, rel=1e-12)
+    assert one.query_gradient_norm == pytest.approx(other.query_gradient_norm * 1.5 / 1.5**2, rel=1e-12)
+
+
+@pytest.mark.parametrize("arguments", [(0.5, 4, 1.0), (4, 4, 0.0), (4, 4, math.inf), (4, 4, 1.0, 0.0), (4, 1, 1.0)])
+def test_an_average_of_impossible_arguments_is_refused(arguments):
+    with pytest.raises(ValueError, match="expected"):
+        attention_expectations(*arguments)
