@@ -2,13 +2,23 @@
 
 from sdpa.theory.attention import AttentionExpectations, attention_expectations
 from sdpa.theory.rows import GaussianRow
-from sdpa.theory.scores import score_kurtosis, score_mean, score_variance
+from sdpa.theory.scores import (
+    correlated_score_moments,
+    score_kurtosis,
+    score_log_density,
+    score_mean,
+    score_survival,
+    score_variance,
+)
 
 __all__ = [
     "AttentionExpectations",
     "GaussianRow",
     "attention_expectations",
+    "correlated_score_moments",
     "score_kurtosis",
+    "score_log_density",
     "score_mean",
+    "score_survival",
     "score_variance",
 ]

@@ -12,7 +12,13 @@ import pytest
 from scipy import integrate, special, stats
 
 from sdpa import softmax
-from sdpa.theory import GaussianRow, attention_expectations
+from sdpa.theory import (
+    GaussianRow,
+    attention_expectations,
+    correlated_score_moments,
+    score_log_density,
+    score_survival,
+)
 
 METRICS = ("max_weight", "entropy", "jacobian_trace", "jacobian_square", "score_gradient_square")
 
@@ -137,3 +143,47 @@ def test_inputs_of_another_spread_act_through_the_scores_and_the_keys():
 def test_an_average_of_impossible_arguments_is_refused(arguments):
     with pytest.raises(ValueError, match="expected"):
         attention_expectations(*arguments)
+
+
+@pytest.mark.parametrize("d_k", [2, 4, 6])
+def test_the_density_is_elementary_for_even_d_k(d_k):
+    """(1 + t^2)^-m is that of the difference of two Gamma(m) laws: for m = 1, 2, 3 the density is written out."""
+    s = np.array([-3.0, 0.0, 1e-8, 0.5, 20.0])
+    a = np.abs(s)
+    polynomial = {2: 1 / 2, 4: (1 + a) / 4, 6: (3 + 3 * a + a * a) / 16}[d_k]
+    np.testing.assert_allclose(np.exp(score_log_density(s, d_k)), polynomial * np.exp(-a), rtol=1e-12)
+
+
+def test_the_density_of_a_product_of_normals_is_that_of_bessel():
+    s = np.array([1e-300, 1e-5, 1.0, 30.0])
+    np.testing.assert_allclose(np.exp(score_log_density(s, 1)), special.k0(s) / math.pi, rtol=1e-12)
+    assert score_log_density(0.0, 1) == math.inf
+
+
+@pytest.mark.parametrize("d_k", [1, 3, 16, 300, 4096])
+def test_density_and_survival_are_of_one_law(d_k):
+    """Two routes, a Bessel function and a mixture of normal laws: the one integrated over an interval is the other."""
+    for low, high in ((0.1, 0.7), (1.0, 2.0), (5.0, 5.5)):
+        a, b = low * math.sqrt(d_k), high * math.sqrt(d_k)
+        mass = integrate.quad(lambda s: float(np.exp(score_log_density(s, d_k))), a, b, epsrel=1e-11, epsabs=0)[0]
+        assert float(score_survival(a, d_k) - score_survival(b, d_k)) == pytest.approx(mass, rel=1e-9, abs=0)
+
+
+@pytest.mark.parametrize("d_k", [1, 2, 64, 4096])
+def test_the_survival_is_symmetric_and_tends_to_the_normal(d_k):
+    s = np.array([0.0, 0.3, 2.0, 8.0]) * math.sqrt(d_k)
+    np.testing.assert_allclose(score_survival(s, d_k) + score_survival(-s, d_k), 1, rtol=1e-12)
+    if d_k == 4096:  # excess kurtosis 6 / d_k: the central limit is near, but for the tail
+        np.testing.assert_allclose(score_survival(s[:3], d_k), stats.norm.sf(s[:3] / 64), rtol=1e-2)
+
+
+def test_moments_of_correlated_scores_on_a_tensor_grid():
+    nodes, weights = np.polynomial.hermite_e.hermegauss(8)
+    a, b = np.meshgrid(nodes, nodes)
+    probability = np.outer(weights, weights) / weights.sum() ** 2
+    for q_mean, k_mean, q_std, k_std, rho in ((0, 0, 1, 1, 0), (0, 0, 1, 1, 0.6), (0.5, -2, 1.5, 0.7, -0.3)):
+        products = (q_mean + q_std * a) * (k_mean + k_std * (rho * a + math.sqrt(1 - rho**2) * b))
+        mean = (probability * products).sum()
+        variance = (probability * products**2).sum() - mean**2
+        got = correlated_score_moments(7, q_mean, k_mean, q_std, k_std, rho)
+        assert got == pytest.approx((7 * mean, 7 * variance), rel=1e-12)
