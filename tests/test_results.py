@@ -26,7 +26,7 @@ def test_columns_are_described_as_the_code_declares_them():
 
 @pytest.mark.parametrize("sweep", [s for s in CONFIG.sweeps if s.experiment == "saturation"], ids=lambda s: s.name)
 def test_relative_errors_are_below_half_a_percent(sweep):
-    table = read_sweep(ROOT / "results", CONFIG, sweep)["rows"]
+    table = read_sweep(ROOT / "results", CONFIG, sweep)["measured"]
     for metric in PRECISE:
         assert (table[f"{metric}_se"] < 0.005 * table[metric]).all(), metric
 
@@ -43,7 +43,7 @@ def test_slopes_hold_the_exact_ones_in_narrow_intervals():
 @pytest.mark.parametrize("sweep", [s for s in CONFIG.sweeps if s.experiment == "saturation"], ids=lambda s: s.name)
 def test_measured_values_lie_about_the_exact_ones(sweep):
     """No z-score beyond 5: chance alone would bring one of these 750 there once in 2,000 seeds."""
-    table = read_sweep(ROOT / "results", CONFIG, sweep)["rows"]
+    table = read_sweep(ROOT / "results", CONFIG, sweep)["measured"]
     known = [name.removesuffix("_exact") for name in table if name.endswith("_exact")]
     assert len(known) == 8
     for metric in known:

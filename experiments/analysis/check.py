@@ -14,7 +14,7 @@ from experiments.harness.tables import DIGITS, TableError
 
 def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
     """A line that says what was found whole; `TableError` that says what is not."""
-    table = tables["rows"]
+    table = tables["measured"]
     expected = [column.name for column in table_columns(sweep.experiment)]
     if list(table.columns) != expected:
         got = ", ".join(map(str, table.columns))

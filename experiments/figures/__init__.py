@@ -5,7 +5,7 @@ An experiment says by name which figures draw its tables. A figure module offers
     draw(tables) -> matplotlib Figure
     caption(tables) -> one sentence with the measured numbers
 
-where `tables["rows"]` is the sweep's own table, and the others are what `experiments.analysis` derived from it.
+where `tables["measured"]` is the sweep's own table, and the others are what `experiments.analysis` derived from it.
 """
 
 import importlib

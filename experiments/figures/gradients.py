@@ -12,7 +12,7 @@ NORMS = ("jacobian_norm", "query_gradient_norm")
 
 def draw(tables: Tables) -> Figure:
     """One row per norm, with one scale for its root mean square (left) and its median (right)."""
-    table = tables["rows"]
+    table = tables["measured"]
     figure, grid = panels(2, 2, (9, 6.2), sharey="row")
     lines = series(table, "d_k")
     for axes, norm in zip(grid, NORMS, strict=True):
@@ -28,7 +28,7 @@ def draw(tables: Tables) -> Figure:
 
 def caption(tables: Tables) -> str:
     """What root mean square and median of |dL/dq| do under the first scaling, and under the others if they differ."""
-    table, where = first_combination(tables["rows"], "d_k")
+    table, where = first_combination(tables["measured"], "d_k")
     clauses: list[str] = []
     for name, rows in by_scaling(table, "d_k").items():
         mean, median = course(rows, "d_k", "query_gradient_norm"), course(rows, "d_k", "query_gradient_norm_median")

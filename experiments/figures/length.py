@@ -11,7 +11,7 @@ from experiments.figures.words import by_scaling, course, first_combination, fix
 
 def draw(tables: Tables) -> Figure:
     """Entropy under its bound ln n, and the largest weight over its bound 1/n."""
-    table = tables["rows"]
+    table = tables["measured"]
     figure, [[left, right]] = panels(1, 2, (9, 4))
     lines = series(table, "n_keys")
     n_keys = np.sort(table["n_keys"].unique())
@@ -33,7 +33,7 @@ def draw(tables: Tables) -> Figure:
 
 def caption(tables: Tables) -> str:
     """What the largest weight does under each scaling."""
-    table, where = first_combination(tables["rows"], "n_keys")
+    table, where = first_combination(tables["measured"], "n_keys")
     clauses = [
         f"{course(rows, 'n_keys', 'max_weight')} {under(name)}" for name, rows in by_scaling(table, "n_keys").items()
     ]

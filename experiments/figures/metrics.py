@@ -12,7 +12,7 @@ _COLUMNS = 3
 
 def draw(tables: Tables) -> Figure:
     """One panel per metric."""
-    table = tables["rows"]
+    table = tables["measured"]
     x = first_axis(table)
     figure, grid = panels(-(-len(TITLES) // _COLUMNS), _COLUMNS, (9, 11))
     lines = series(table, x)
@@ -30,7 +30,7 @@ def draw(tables: Tables) -> Figure:
 
 def caption(tables: Tables) -> str:
     """What the largest weight does along the first axis."""
-    x = first_axis(tables["rows"])
-    table, where = first_combination(tables["rows"], x)
+    x = first_axis(tables["measured"])
+    table, where = first_combination(tables["measured"], x)
     clauses = [f"{course(rows, x, 'max_weight')} {under(name)}" for name, rows in by_scaling(table, x).items()]
     return f"{span(table, x)} the largest weight of a row{where} {listed(clauses)}."

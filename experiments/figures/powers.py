@@ -19,7 +19,7 @@ _MOST_IN_PANEL = 3
 
 def draw(tables: Tables) -> Figure:
     """One panel per metric, one line per d_k."""
-    table, _ = first_combination(tables["rows"], "d_k")
+    table, _ = first_combination(tables["measured"], "d_k")
     figure, grid = panels(2, 3, (9, 5.4), sharex=True)
     for ax, metric in zip((ax for axes in grid for ax in axes), METRICS, strict=True):
         _draw_metric(ax, table, metric)
@@ -51,7 +51,7 @@ def _draw_metric(ax: Axes, table: pd.DataFrame, metric: str) -> None:
 
 def caption(tables: Tables) -> str:
     """At which power the largest weights of the smallest and the largest d_k are closest, and what they are."""
-    table, where = first_combination(tables["rows"], "d_k")
+    table, where = first_combination(tables["measured"], "d_k")
     small, large = (table[table["d_k"] == d_k].set_index("exponent") for d_k in (min(table["d_k"]), max(table["d_k"])))
     exponents = sorted(small.index)
     ends = dict.fromkeys((exponents[0], exponents[-1]))

@@ -54,5 +54,5 @@ def caption(tables: Tables) -> str:
 
 def _shown(tables: Tables) -> tuple[pd.DataFrame, str]:
     """The first draw of the first combination of the axes besides d_k, and the words that name it."""
-    table, where = first_combination(tables["rows"], "d_k")
+    table, where = first_combination(tables["measured"], "d_k")
     return table[table["trial"] == 0], where

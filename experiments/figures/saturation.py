@@ -15,7 +15,7 @@ METRICS = ("saturated_rows", "max_weight", "entropy")
 
 def draw(tables: Tables) -> Figure:
     """One panel per metric; ln n, the entropy of equal weights, is marked."""
-    table = tables["rows"]
+    table = tables["measured"]
     figure, [axes] = panels(1, len(METRICS), (9, 3.6))
     lines = series(table, "d_k")
     for ax, metric in zip(axes, METRICS, strict=True):
@@ -37,7 +37,7 @@ def _mark(ax: Axes, value: float, text: str) -> None:
 
 def caption(tables: Tables) -> str:
     """What the largest weight does under each scaling."""
-    table, where = first_combination(tables["rows"], "d_k")
+    table, where = first_combination(tables["measured"], "d_k")
     clauses = [f"{course(rows, 'd_k', 'max_weight')} {under(name)}" for name, rows in by_scaling(table, "d_k").items()]
     n_keys = table["n_keys"].iloc[0]
     return f"{span(table, 'd_k')} the largest of {n_keys} weights{where} {listed(clauses)}."

@@ -18,7 +18,7 @@ _LEVEL_WITHIN = 0.2  # the width of a slope's interval within which a slope of 0
 
 def draw(tables: Tables) -> Figure:
     """Left: measured variances over the exact d_k^(1 - 2p); right: how far apart they are."""
-    table = tables["rows"]
+    table = tables["measured"]
     figure, [[left, right]] = panels(1, 2, (9, 4), width_ratios=[2, 1])
     lines = series(table, "d_k")
     plot_metric(left, lines, "d_k", METRIC)
@@ -52,7 +52,7 @@ def _draw_deviation(ax: Axes, table: pd.DataFrame) -> None:
 
 def caption(tables: Tables) -> str:
     """How the variance grows under each scaling: by its slope, or by its value where there is a single d_k."""
-    table, where = first_combination(tables["rows"], "d_k")
+    table, where = first_combination(tables["measured"], "d_k")
     first_rows = [rows.iloc[0] for rows in by_scaling(table, "d_k").values()]
     slopes = [_slope_of(row, tables.get("slopes")) for row in first_rows]
     clauses = [_growth(slope) for slope in slopes if slope is not None]

@@ -28,7 +28,7 @@ def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int
 
 
 def _state(config: Config, sweep: Sweep, results: Path) -> str:
-    path = results / csv_name(sweep.name, "rows")
+    path = results / csv_name(sweep.name, "measured")
     if not path.exists():
         return "missing"
     try:

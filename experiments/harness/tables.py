@@ -32,28 +32,29 @@ def write_sweep(
     Returns:
         For each table's file, how it compares with the one that was there before.
     """
-    contents = {csv_name(sweep.name, kind): csv_bytes(frame) for kind, frame in {"rows": table, **derived}.items()}
-    alike = {results / name: how_alike(_old(results / name), content) for name, content in contents.items()}
-    for name in _named_before(results / f"{sweep.name}.json") - set(contents):
-        (results / name).unlink(missing_ok=True)  # derived of an earlier table of this sweep, and not of this one
-    for name, content in contents.items():
-        write_whole(results / name, content)
+    frames = {"measured": table, **derived}
+    contents = {kind: csv_bytes(frame) for kind, frame in frames.items()}
+    paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
+    alike = {path: how_alike(_old(path), contents[kind]) for kind, path in paths.items()}
+    for kind in _kinds_before(results, sweep.name) - set(contents):
+        (results / csv_name(sweep.name, kind)).unlink(missing_ok=True)  # derived from an earlier table, not from this
+    for kind, path in paths.items():
+        write_whole(path, contents[kind])
     record = {
         "sweep": sweep.name,
         "seed": config.seed,
         "parameters": sweep.parameters(),
         "versions": {"numpy": np.__version__, "scipy": scipy.__version__},
-        "rows": len(table),
-        "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
+        "sha256": {kind: hashlib.sha256(content).hexdigest() for kind, content in contents.items()},
     }
     write_whole(results / f"{sweep.name}.json", (json.dumps(record, indent=1) + "\n").encode())
     return alike
 
 
 def read_sweep(results: Path, config: Config, sweep: Sweep) -> dict[str, pd.DataFrame]:
-    """The table of a sweep as `rows`, and the tables derived from it; `TableError` if one cannot be trusted."""
+    """The table of a sweep as `measured`, and the tables derived from it; `TableError` if one cannot be trusted."""
     record = _read_record(results / f"{sweep.name}.json")
-    got, expected = record.get("parameters", {}), sweep.parameters()
+    got, expected = record["parameters"], sweep.parameters()
     differing = [key for key in {**expected, **got} if got.get(key) != expected.get(key)]
     if record.get("seed") != config.seed:
         differing, got, expected = ["seed"], record, {"seed": config.seed}
@@ -62,21 +63,22 @@ def read_sweep(results: Path, config: Config, sweep: Sweep) -> dict[str, pd.Data
         was = f"got {key} {json.dumps(got.get(key))}, expected {json.dumps(expected.get(key))}"
         raise TableError(f"{results / sweep.name}.csv was not measured with this config: {was}")
     tables = {}
-    for name, checksum in record["sha256"].items():
+    for kind, checksum in record["sha256"].items():
+        path = results / csv_name(sweep.name, kind)
         try:
-            content = (results / name).read_bytes()
+            content = path.read_bytes()
         except OSError as error:
-            raise TableError(f"{results / name}: {error.strerror}") from None
+            raise TableError(f"{path}: {error.strerror}") from None
         got = hashlib.sha256(content).hexdigest()
         if got != checksum:
-            raise TableError(f"{results / name} was altered: got SHA-256 {got[:12]}..., expected {checksum[:12]}...")
-        tables[_kind(sweep.name, name)] = pd.read_csv(io.BytesIO(content))
+            raise TableError(f"{path} was altered: got SHA-256 {got[:12]}..., expected {checksum[:12]}...")
+        tables[kind] = pd.read_csv(io.BytesIO(content))
     return tables
 
 
 def csv_name(sweep: str, kind: str) -> str:
-    """The file of a table: SWEEP.csv of a sweep's rows, SWEEP-KIND.csv of what is derived from them."""
-    return f"{sweep}.csv" if kind == "rows" else f"{sweep}-{kind}.csv"
+    """The file of a table: SWEEP.csv of what was measured, SWEEP-KIND.csv of what is derived from it."""
+    return f"{sweep}.csv" if kind == "measured" else f"{sweep}-{kind}.csv"
 
 
 def csv_bytes(table: pd.DataFrame) -> bytes:
@@ -108,25 +110,23 @@ def _old(path: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 
 
-def _kind(sweep: str, name: str) -> str:
-    return "rows" if name == csv_name(sweep, "rows") else name.removeprefix(f"{sweep}-").removesuffix(".csv")
-
-
-def _named_before(path: Path) -> set[str]:
+def _kinds_before(results: Path, sweep: str) -> set[str]:
+    """What an earlier run of a sweep derived, by name."""
     try:
-        return {Path(name).name for name in _read_record(path)["sha256"]}
+        return {kind for kind in _read_record(results / f"{sweep}.json")["sha256"] if kind.isidentifier()}
     except TableError:
         return set()
 
 
 def _read_record(path: Path) -> dict[str, Any]:
     try:
-        record = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise TableError(f"{path.with_suffix('.csv')} is missing or incomplete: {path.name} is not there") from None
     except (OSError, ValueError) as error:
         raise TableError(f"{path} cannot be read: {error}") from None
-    checksums = record.get("sha256") if isinstance(record, dict) else None
-    if not isinstance(record, dict) or not isinstance(checksums, dict) or f"{path.stem}.csv" not in checksums:
-        raise TableError(f"{path}: expected the record of a sweep, with its checksums")
+    record: dict[str, Any] = content if isinstance(content, dict) else {}
+    checksums = record.get("sha256")
+    if not isinstance(record.get("parameters"), dict) or not isinstance(checksums, dict) or "measured" not in checksums:
+        raise TableError(f"{path}: expected the record of a sweep, with its parameters and checksums")
     return record

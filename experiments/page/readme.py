@@ -24,7 +24,7 @@ def rewrite(text: str, sweeps: Sequence[Sweep], tables: SweepTables, results: Pa
     """The README with every marked block as the tables, captions and columns in results/ have it."""
     blocks = {
         "findings": lambda: _findings(sweeps, results),
-        "measured": lambda: _measured(tables["scaling"]["rows"]),
+        "measured": lambda: _measured(tables["scaling"]["measured"]),
         "slopes": lambda: _slopes(tables["scaling"]["slopes"]),
         "columns": lambda: _columns(results),
     }

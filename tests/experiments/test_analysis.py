@@ -14,7 +14,7 @@ from sdpa.theory import attention_expectations
 @pytest.fixture
 def table(tiny) -> pd.DataFrame:
     config, folder = tiny
-    return read_sweep(folder, config, config.sweeps[0])["rows"]
+    return read_sweep(folder, config, config.sweeps[0])["measured"]
 
 
 def test_slopes_are_those_of_an_iterative_fit(table):

@@ -19,11 +19,11 @@ def tables(tiny) -> dict[str, pd.DataFrame]:
 
 def reversed_in_d_k(tables) -> dict[str, pd.DataFrame]:
     """The opposite finding: each scaling's values in the opposite order of d_k."""
-    table = tables["rows"].copy()
+    table = tables["measured"].copy()
     values = [name for name in table if name.removesuffix("_se") in METRICS]
     for _, group in table.groupby("scaling"):
         table.loc[group.index, values] = group[values].to_numpy()[::-1]
-    return {"rows": table, "slopes": fit_slopes(table)}
+    return {"measured": table, "slopes": fit_slopes(table)}
 
 
 def test_variance_grows_stays_or_shrinks(tables):
@@ -43,32 +43,32 @@ def test_weights_rise_or_fall(tables):
 
 
 def test_gradients_say_where_median_and_mean_part(tables):
-    table = tables["rows"]
+    table = tables["measured"]
     median, mean = "query_gradient_norm_median", "query_gradient_norm"
     parted = table.assign(
         **{median: 1 / table["d_k"], mean: table["d_k"] * 1.0, f"{median}_se": 1e-3, f"{mean}_se": 0.1}
     )
-    caption = gradients.caption({"rows": parted})
+    caption = gradients.caption({"measured": parted})
     assert (
         "unscaled the median of |dL/dq| falls from 0.250 to 0.016 while its root mean square rises from 4.0 to 64.0"
         in caption
     )
     together = parted.assign(**{median: parted[mean]})
-    assert "falls" not in gradients.caption({"rows": together})
+    assert "falls" not in gradients.caption({"measured": together})
 
 
 def test_powers_name_the_power_where_the_weights_agree(tables):
-    table = tables["rows"]
+    table = tables["measured"]
     assert "d_k^1/2" in powers.caption(tables)
     exponent = table["exponent"]
     elsewhere = table.assign(max_weight=0.1 + 0.1 * (table["d_k"] > 4) * (exponent - 1 / 3).abs(), max_weight_se=1e-4)
-    assert "are closest under d_k^1/3: 0.1000 and 0.1000, against" in powers.caption({"rows": elsewhere})
+    assert "are closest under d_k^1/3: 0.1000 and 0.1000, against" in powers.caption({"measured": elsewhere})
 
 
 def test_a_single_d_k_has_values_and_no_course(tiny):
     config, folder = tiny
     single = read_sweep(folder, config, config.sweeps[1])
-    assert set(single) == {"rows"}
+    assert set(single) == {"measured"}
     for figure in (variance, saturation, gradients, powers, length, metrics):
         caption = figure.caption(single)
         assert caption.startswith(("At d_k = 16", "At n_keys = 8"))
@@ -92,7 +92,7 @@ def test_an_axis_without_order_is_read_as_it_stands(tiny):
 def test_rows_give_the_means_of_their_largest_weights(tiny):
     config, folder = tiny
     tables = read_sweep(folder, config, config.sweeps[4])
-    table = tables["rows"]
+    table = tables["measured"]
     first = table[(table["trial"] == 0) & (table["d_k"] == 64) & (table["scaling"] == "unscaled")]
     expected = np.mean([row["weight"].max() for _, row in first.groupby("query")])
     assert f"{expected:.2f} unscaled" in rows.caption(tables).split("at d_k = 4")[1]
@@ -138,17 +138,17 @@ def test_few_trials_claim_no_course():
 
 def test_gradients_part_for_a_scaling_wherever_it_stands(tables):
     """Unscaled, the median turns and the mean does not; that it is not the first scaling must not hide it."""
-    table = tables["rows"].sort_values("exponent", ascending=False, kind="stable")
+    table = tables["measured"].sort_values("exponent", ascending=False, kind="stable")
     median = np.where(table["exponent"] == 0, 1 / table["d_k"], table["d_k"])
     parted = table.assign(query_gradient_norm=table["d_k"] * 1.0, query_gradient_norm_median=median)
     parted = parted.assign(query_gradient_norm_se=1e-3, query_gradient_norm_median_se=1e-3)
-    assert "; unscaled the median of |dL/dq| falls from 0.250 to" in gradients.caption({"rows": parted})
+    assert "; unscaled the median of |dL/dq| falls from 0.250 to" in gradients.caption({"measured": parted})
 
 
 def test_no_power_is_named_from_noise(tables):
-    table = tables["rows"]
+    table = tables["measured"]
     noise = table.assign(max_weight=0.5 + 1e-4 * (table["d_k"] > 4), max_weight_se=0.1)
-    assert "do not differ beyond their errors" in powers.caption({"rows": noise})
+    assert "do not differ beyond their errors" in powers.caption({"measured": noise})
 
 
 def test_lists_read_as_a_sentence():

@@ -24,13 +24,13 @@ def test_the_tiny_config_runs_every_experiment_and_draws_every_figure(tiny):
 def test_tables_read_back_with_the_declared_columns_and_types(tiny):
     config, folder = tiny
     for sweep in config.sweeps:
-        table = read_sweep(folder, config, sweep)["rows"]
+        table = read_sweep(folder, config, sweep)["measured"]
         declared = {column.name: column.type for column in table_columns(sweep.experiment)}
         assert list(table.columns) == list(declared)
         for name, kind in declared.items():
             # A float column that holds whole numbers alone reads back as whole numbers.
             assert table[name].dtype.kind in {"float": "fi", "int": "i", "str": "OUT"}[kind], name
-        assert len(check_table(sweep, {"rows": table}))
+        assert len(check_table(sweep, {"measured": table}))
 
 
 def test_columns_say_what_they_mean():

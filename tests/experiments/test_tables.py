@@ -17,7 +17,7 @@ def copied(tiny, tmp_path):
     config, folder = tiny
     sweep = config.sweeps[0]
     tables = read_sweep(folder, config, sweep)
-    write_sweep(tmp_path, config, sweep, tables["rows"], {"slopes": tables["slopes"]})
+    write_sweep(tmp_path, config, sweep, tables["measured"], {"slopes": tables["slopes"]})
     return config, sweep, tmp_path
 
 
@@ -31,7 +31,7 @@ def test_what_is_written_reads_back_to_ten_digits(copied, tiny):
 def test_a_record_holds_nothing_that_varies_between_equal_runs(copied):
     _, sweep, folder = copied
     record = json.loads((folder / "scaling.json").read_text())
-    assert set(record) == {"sweep", "seed", "parameters", "versions", "rows", "sha256"}
+    assert set(record) == {"sweep", "seed", "parameters", "versions", "sha256"}
     assert record["parameters"] == sweep.parameters()
 
 
@@ -60,7 +60,9 @@ def test_a_table_of_another_seed_is_refused(copied):
         read_sweep(folder, dataclasses.replace(config, seed=1), sweep)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff"])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"{}", b"\xff", b'{"sha256": {"measured": ""}, "parameters": []}']
+)
 def test_a_spoilt_record_is_refused(copied, content):
     config, sweep, folder = copied
     (folder / "scaling.json").write_bytes(content)
@@ -92,15 +94,15 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
 
 def test_check_refuses_missing_rows_columns_and_numbers(copied):
     config, sweep, folder = copied
-    table = read_sweep(folder, config, sweep)["rows"]
+    table = read_sweep(folder, config, sweep)["measured"]
     with pytest.raises(TableError, match="expected 6 rows for 2 cells, got 5"):
-        check_table(sweep, {"rows": table.iloc[1:]})
+        check_table(sweep, {"measured": table.iloc[1:]})
     with pytest.raises(TableError, match="expected the columns"):
-        check_table(sweep, {"rows": table.drop(columns="entropy")})
+        check_table(sweep, {"measured": table.drop(columns="entropy")})
     spoilt = table.copy()
     spoilt.loc[2, "entropy"] = float("nan")
     with pytest.raises(TableError, match="expected finite numbers, got others in entropy"):
-        check_table(sweep, {"rows": spoilt})
+        check_table(sweep, {"measured": spoilt})
 
 
 def test_a_config_of_another_name_or_folder_never_writes_over_the_shipped_tables(tmp_path, monkeypatch):
@@ -136,3 +138,11 @@ TABLE = b"name,value\na,1.000000001\nb,-3.5\n"
 )
 def test_a_table_is_compared_with_the_one_before(old, words):
     assert how_alike(old, TABLE) == words
+
+
+def test_what_an_earlier_run_derived_and_this_one_does_not_is_gone(copied):
+    config, sweep, folder = copied
+    tables = read_sweep(folder, config, sweep)
+    write_sweep(folder, config, sweep, tables["measured"], {})
+    assert set(read_sweep(folder, config, sweep)) == {"measured"}
+    assert not (folder / "scaling-slopes.csv").exists()
