@@ -1,5 +1,6 @@
 """Exact laws and expectations: one function per equation; draws no random number and holds no tabulated result."""
 
+from sdpa.theory import limits
 from sdpa.theory.attention import AttentionExpectations, attention_expectations
 from sdpa.theory.rows import GaussianRow
 from sdpa.theory.scores import (
@@ -16,6 +17,7 @@ __all__ = [
     "GaussianRow",
     "attention_expectations",
     "correlated_score_moments",
+    "limits",
     "score_kurtosis",
     "score_log_density",
     "score_mean",

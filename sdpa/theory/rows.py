@@ -28,6 +28,7 @@ _RANGE = 38.0
 # In u and v; in y, where e^(4 y - e^y) has the slowest Fourier tail, |Gamma(4 + i omega)|, the step is finer.
 _STEP, _FINE_STEP = 0.28, 0.22
 _HIGHEST = 4.2  # exp(-e^4.2) is below 1e-28
+_MOST_KEYS = 1e9  # e^-_RANGE of them is still nothing
 _LEAST_SIGMA = 1e-9  # below it a row is uniform to the precision of a double
 
 
@@ -40,8 +41,8 @@ class GaussianRow:
     """
 
     def __init__(self, sigma: float, n_keys: float) -> None:
-        if not (0 <= sigma < math.inf and 2 <= n_keys < math.inf):
-            raise ValueError(f"expected sigma from 0 and n_keys from 2, both finite, got {sigma} and {n_keys}")
+        if not (0 <= sigma < math.inf and 2 <= n_keys <= _MOST_KEYS):
+            raise ValueError(f"expected sigma from 0 and n_keys from 2 to {_MOST_KEYS:g}, got {sigma} and {n_keys}")
         self.sigma, self.n_keys = float(sigma), float(n_keys)
 
     def log_partition(self) -> float:

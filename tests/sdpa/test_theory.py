@@ -16,6 +16,7 @@ from sdpa.theory import (
     GaussianRow,
     attention_expectations,
     correlated_score_moments,
+    limits,
     score_log_density,
     score_survival,
 )
@@ -187,3 +188,67 @@ def test_moments_of_correlated_scores_on_a_tensor_grid():
         variance = (probability * products**2).sum() - mean**2
         got = correlated_score_moments(7, q_mean, k_mean, q_std, k_std, rho)
         assert got == pytest.approx((7 * mean, 7 * variance), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("limit", "exact", "stated"),
+    [
+        (limits.small_sigma_entropy(0.3, 64), GaussianRow(0.3, 64).entropy(), -0.0002),
+        (limits.small_sigma_entropy(1.0, 64), GaussianRow(1.0, 64).entropy(), -0.007),
+        (limits.small_sigma_entropy(2.0, 64), GaussianRow(2.0, 64).entropy(), -0.18),
+        (limits.small_sigma_collision(0.3, 64), GaussianRow(0.3, 64).power_sum(2), 0.002),
+        (limits.small_sigma_collision(1.0, 64), GaussianRow(1.0, 64).power_sum(2), 0.09),
+        (limits.small_sigma_collision(1.0, 4096), GaussianRow(1.0, 4096).power_sum(2), 0.002),
+        (limits.small_sigma_collision(2.0, 4096), GaussianRow(2.0, 4096).power_sum(2), 0.38),
+        (limits.saturated_trace(8.0, 64), GaussianRow(8.0, 64).jacobian_trace(), 0.016),
+        (limits.saturated_trace(64.0, 64), GaussianRow(64.0, 64).jacobian_trace(), 0.0002),
+        (limits.saturated_attention_trace(64, 64, 1.0), attention_expectations(64, 64, 1.0).jacobian_trace, 0.017),
+        (limits.saturated_attention_trace(4096, 64, 1.0), attention_expectations(4096, 64, 1.0).jacobian_trace, 0.0002),
+    ],
+)
+def test_limits_are_as_far_from_the_exact_values_as_they_say(limit, exact, stated):
+    assert limit / exact - 1 == pytest.approx(stated, rel=0.2)
+
+
+@pytest.mark.parametrize(("n_keys", "entropy_share", "collision"), [(64, 0.45, 0.31), (16384, 0.33, 0.20)])
+def test_at_the_freezing_point_the_limits_are_far(n_keys, entropy_share, collision):
+    row = GaussianRow(limits.freezing_sigma(n_keys), n_keys)
+    assert row.entropy() / math.log(n_keys) == pytest.approx(entropy_share, abs=0.005)
+    assert row.power_sum(2) == pytest.approx(collision, abs=0.005)
+    assert limits.frozen_entropy_share(1.0) == limits.frozen_collision(1.0) == 0
+
+
+@pytest.mark.parametrize("ratio", [0.3, 0.6, 1.5, 3.0])
+def test_large_n_approaches_the_frozen_limits(ratio):
+    """Nearer with a billion keys, which no simulation could see, than with a hundred."""
+    few, many = (GaussianRow(ratio * limits.freezing_sigma(n_keys), n_keys) for n_keys in (1e2, 1e9))
+    entropy, collision = limits.frozen_entropy_share(ratio), limits.frozen_collision(ratio)
+    near, far = (abs(row.entropy() / math.log(row.n_keys) - entropy) for row in (many, few))
+    assert near < far / 1.5
+    near, far = (abs(row.power_sum(2) - collision) for row in (many, few))
+    assert near < far / 1.5
+
+
+def test_the_tie_density_is_that_of_gaps_drawn_at_random():
+    z = np.sort(np.random.default_rng(2).standard_normal((200_000, 20)), axis=1)
+    share = ((z[:, -1] - z[:, -2]) < 0.01).mean()
+    assert limits.tie_density(20) == pytest.approx(share / 0.01, rel=0.1)  # 3 standard errors and the slope
+    assert limits.tie_density(2) == pytest.approx(1 / math.sqrt(math.pi))
+
+
+def test_no_row_is_below_the_entropy_floor_and_one_shape_reaches_it():
+    rng = np.random.default_rng(3)
+    for n_keys in (2, 7, 50):
+        peaked = np.full(n_keys, -1 / math.sqrt(n_keys * (n_keys - 1)))
+        peaked[0] = math.sqrt((n_keys - 1) / n_keys)
+        for norm in (0.1, 2.0, 9.0):
+            floor = limits.entropy_floor(norm, n_keys)
+            assert special.entr(softmax(norm * peaked)).sum() == pytest.approx(floor, rel=1e-10)
+            scores = rng.standard_normal((500, n_keys))
+            scores *= norm / np.linalg.norm(scores, axis=1, keepdims=True)
+            assert (special.entr(softmax(scores)).sum(axis=1) >= floor * (1 - 1e-12)).all()
+
+
+def test_the_saturated_average_needs_more_than_one_dimension():
+    with pytest.raises(ValueError, match="expected d_k above 1, got 1"):
+        limits.saturated_attention_trace(1, 64, 1.0)
