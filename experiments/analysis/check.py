@@ -32,7 +32,25 @@ def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
         wrong = [name for name in numbers if not np.isfinite(numbers[name]).all() and not name.endswith("_exact")]
         if wrong:
             raise TableError(f"{sweep.name}, {kind}: expected finite numbers, got others in {', '.join(wrong)}")
-    return f"checked {sweep.name}: {len(table)} rows for {len(wanted)} cells, whole and as measured"
+    return (
+        f"checked {sweep.name}: {len(table)} rows for {len(wanted)} cells, whole and as measured{_against_exact(table)}"
+    )
+
+
+def _against_exact(table: pd.DataFrame) -> str:
+    """How far the measured values are from the exact ones, in standard errors; nothing where none is known."""
+    metrics = [name.removesuffix("_exact") for name in table if name.endswith("_exact")]
+    errors = table[[f"{metric}_se" for metric in metrics]].to_numpy()
+    away = table[metrics].to_numpy() - table[[f"{metric}_exact" for metric in metrics]].to_numpy()
+    z = np.divide(away, errors, out=np.full(away.shape, np.nan), where=errors > 0)
+    if not np.isfinite(z).any():
+        return ""
+    row, column = np.unravel_index(np.nanargmax(np.abs(z)), z.shape)
+    axes = list(table.columns[: list(table.columns).index("scaling")])
+    cell = ", ".join(f"{name}={table[name].iloc[row]}" for name in axes if len(table[name].unique()) > 1)
+    where = f"{metrics[column]} at {cell}{', ' if cell else ''}{table['scaling'].iloc[row]}"
+    count = np.isfinite(z).sum()
+    return f"; of {count} values with an exact one the furthest off is {where}: {z[row, column]:+.1f} standard errors"
 
 
 def _as_written(point: Iterable[object]) -> tuple[str, ...]:

@@ -146,3 +146,13 @@ def test_what_an_earlier_run_derived_and_this_one_does_not_is_gone(copied):
     write_sweep(folder, config, sweep, tables["measured"], {})
     assert set(read_sweep(folder, config, sweep)) == {"measured"}
     assert not (folder / "scaling-slopes.csv").exists()
+
+
+def test_check_names_the_value_that_is_furthest_from_its_exact_one(copied):
+    config, sweep, folder = copied
+    table = read_sweep(folder, config, sweep)["measured"]
+    table.loc[4, "entropy"] = table.loc[4, "entropy_exact"] - 7.04 * table.loc[4, "entropy_se"]
+    line = check_table(sweep, {"measured": table})
+    assert line.endswith(
+        "of 48 values with an exact one the furthest off is entropy at d_k=64, d_k^1/3: -7.0 standard errors"
+    )
