@@ -135,3 +135,15 @@ def test_standard_errors_are_the_jackknife_over_draws():
                 continue
             spread = np.std([estimates[i][name] for estimates in left_out]) * np.sqrt(len(draws) - 1)
             assert row[f"{name}_se"] == pytest.approx(spread, rel=0.08, abs=1e-12), name
+
+
+def test_the_error_of_a_median_is_that_of_the_trials_shares_below_it():
+    """From the counts of each trial, of which there are few, so that n - 1 is not n."""
+    values = np.random.default_rng(7).lognormal(size=(1, 5, 9))
+    histograms = Histograms.of(values)
+    ordered = np.sort(values.ravel())
+    # Half of 45 values lies midway through the 23rd: between the shares below the 23rd value and up to it.
+    shares = [(values[0] < edge).mean(axis=1) for edge in (ordered[22], np.nextafter(ordered[22], np.inf))]
+    error = np.sqrt(np.mean([share.var(ddof=1) for share in shares]) / 5)
+    low, high = (histograms.series[0].quantile(45 * p) for p in (0.5 - error, 0.5 + error))
+    assert histograms.median(0)[1] == pytest.approx((high - low) / 2, rel=1e-12)
