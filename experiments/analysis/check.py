@@ -22,7 +22,8 @@ def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
     experiment = load_experiment(sweep.experiment)
     cells = sweep.cells()
     wanted = {_as_written(axis_values(cell).values()): experiment.table_rows(cell, sweep.trials) for cell in cells}
-    found = Counter(_as_written(point) for point in table[list(axis_values(cells[0]))].itertuples(index=False))
+    axes = list(axis_values(cells[0]))
+    found = Counter(_as_written(point) for point in table[axes].itertuples(index=False))
     if found != wanted:
         rows = sum(wanted.values())
         raise TableError(f"{sweep.name}: expected {rows} rows for {len(wanted)} cells, got {len(table)}")
@@ -32,12 +33,11 @@ def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
         wrong = [name for name in numbers if not np.isfinite(numbers[name]).all() and not name.endswith("_exact")]
         if wrong:
             raise TableError(f"{sweep.name}, {kind}: expected finite numbers, got others in {', '.join(wrong)}")
-    return (
-        f"checked {sweep.name}: {len(table)} rows for {len(wanted)} cells, whole and as measured{_against_exact(table)}"
-    )
+    whole = f"checked {sweep.name}: {len(table)} rows for {len(wanted)} cells, whole and as measured"
+    return whole + _against_exact(table, axes)
 
 
-def _against_exact(table: pd.DataFrame) -> str:
+def _against_exact(table: pd.DataFrame, axes: list[str]) -> str:
     """How far the measured values are from the exact ones, in standard errors; nothing where none is known."""
     metrics = [name.removesuffix("_exact") for name in table if name.endswith("_exact")]
     errors = table[[f"{metric}_se" for metric in metrics]].to_numpy()
@@ -46,7 +46,6 @@ def _against_exact(table: pd.DataFrame) -> str:
     if not np.isfinite(z).any():
         return ""
     row, column = np.unravel_index(np.nanargmax(np.abs(z)), z.shape)
-    axes = list(table.columns[: list(table.columns).index("scaling")])
     cell = ", ".join(f"{name}={table[name].iloc[row]}" for name in axes if len(table[name].unique()) > 1)
     where = f"{metrics[column]} at {cell}{', ' if cell else ''}{table['scaling'].iloc[row]}"
     count = np.isfinite(z).sum()
