@@ -5,7 +5,7 @@ Each trial is reduced to a vector of row means, so that standard errors come fro
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments.draws import AXES, TREATMENT, Cell, Floats, block_queries, block_trials, chunk_trials, draw
 from experiments.harness.experiment import Column, Experiment, Row
-from experiments.harness.moments import Moments, standard_error
+from experiments.harness.moments import Estimates, Moments
 from experiments.harness.quantiles import MOST_BINS, Histograms
 from sdpa import RowDiagnostics, row_diagnostics
 
@@ -94,24 +94,33 @@ def _row_sums(rows: RowDiagnostics) -> Floats:
 
 def tabulate(cell: Cell, measurement: SaturationMeasurement) -> Iterator[Row]:
     """One row per scaling: each metric and its standard error."""
-    moments = measurement.moments
+    means = estimates(cell, measurement)
     for i, (scaling, divisor) in enumerate(zip(cell.scaling, cell.divisors(), strict=True)):
         row: Row = {
             "scaling": scaling.name,
             "exponent": float(scaling.exponent),
             "divisor": divisor,
-            "trials": moments.trials,
+            "trials": measurement.moments.trials,
         }
-        estimates = _score_estimates(moments, divisor) | _row_estimates(moments, i)
+        values = dict(zip(means.names, zip(means.values.tolist(), means.errors.tolist(), strict=True), strict=True))
         for j, name in enumerate(_MEDIANS):
-            estimates[f"{name}_median"] = measurement.norms.median(len(_MEDIANS) * i + j)
+            values[scaling.name, f"{name}_median"] = measurement.norms.median(len(_MEDIANS) * i + j)
         for name in METRICS:
-            row[name], row[f"{name}_se"] = estimates[name]
+            row[name], row[f"{name}_se"] = values[scaling.name, name]
         yield row
 
 
-def _score_estimates(moments: Moments, divisor: float) -> dict[str, tuple[float, float]]:
-    """Mean, variance about the mean and excess kurtosis of the scaled scores, each with its standard error."""
+def estimates(cell: Cell, measurement: SaturationMeasurement) -> Estimates:
+    """Every metric of every scaling but the medians, named (scaling, metric), with their covariance."""
+    functions: dict[Hashable, tuple[float, Floats]] = {}
+    for i, (scaling, divisor) in enumerate(zip(cell.scaling, cell.divisors(), strict=True)):
+        of_scaling = _score_estimates(measurement.moments, divisor) | _row_estimates(measurement.moments, i)
+        functions |= {(scaling.name, metric): function for metric, function in of_scaling.items()}
+    return Estimates.of(measurement.moments, functions)
+
+
+def _score_estimates(moments: Moments, divisor: float) -> dict[str, tuple[float, Floats]]:
+    """Mean, variance about the mean and excess kurtosis of the scaled scores, each with its gradient."""
     m1, m2, m3, m4 = (float(m) for m in moments.mean[:_SCORE_MOMENTS])
     # m1^2 exceeds the squared true mean by Var(m1) on average; adding that back makes the variance unbiased.
     variance = m2 - m1**2 + float(moments.covariance[0, 0]) / moments.trials
@@ -125,28 +134,27 @@ def _score_estimates(moments: Moments, divisor: float) -> dict[str, tuple[float,
         1 / spread**2,
     ]
 
-    covariance = moments.covariance[:_SCORE_MOMENTS, :_SCORE_MOMENTS]
-
-    def error(*gradient: float) -> float:
-        return standard_error(np.array(gradient), covariance[: len(gradient), : len(gradient)], moments.trials)
+    def gradient(*of_scores: float) -> Floats:
+        return np.array([*of_scores, *np.zeros(len(moments.mean) - len(of_scores))])
 
     return {
-        "score_mean": (m1 / divisor, error(1.0) / divisor),
-        "score_variance": (variance / divisor**2, error(-2 * m1, 1.0) / divisor**2),
-        "score_kurtosis": (ratio - 3, error(*kurtosis_gradient)),
+        "score_mean": (m1 / divisor, gradient(1.0) / divisor),
+        "score_variance": (variance / divisor**2, gradient(-2 * m1, 1.0) / divisor**2),
+        "score_kurtosis": (ratio - 3, gradient(*kurtosis_gradient)),
     }
 
 
-def _row_estimates(moments: Moments, scaling: int) -> dict[str, tuple[float, float]]:
-    """The means over rows, and the root mean squares, of the scaling of that number."""
+def _row_estimates(moments: Moments, scaling: int) -> dict[str, tuple[float, Floats]]:
+    """The means over rows, and the root mean squares, of the scaling of that number, each with its gradient."""
     first = _SCORE_MOMENTS + scaling * len(_ROW_MEANS)
-    errors = np.sqrt(moments.covariance.diagonal() / moments.trials)
-    estimates = {name: (float(moments.mean[first + i]), float(errors[first + i])) for i, name in enumerate(_ROW_MEANS)}
+    unit = np.eye(len(moments.mean))[first : first + len(_ROW_MEANS)]
+    means = moments.mean[first : first + len(_ROW_MEANS)].tolist()
+    functions = dict(zip(_ROW_MEANS, zip(means, unit, strict=True), strict=True))
     for name in ("jacobian", "query_gradient"):
-        square, error = estimates.pop(f"{name}_square")
+        square, gradient = functions.pop(f"{name}_square")
         root = math.sqrt(square)
-        estimates[f"{name}_norm"] = (root, error / (2 * root) if root else 0.0)
-    return estimates
+        functions[f"{name}_norm"] = (root, gradient / (2 * root) if root else 0 * gradient)
+    return functions
 
 
 def seconds_per_trial(cell: Cell) -> float:

@@ -1,17 +1,18 @@
-"""Means of whole trials and the standard errors of functions of them.
+"""Means of whole trials, and estimates that are functions of them with their covariance.
 
 Scores that share a query or a key are not independent; whole draws of (Q, K) are. So everything is averaged within
 a trial first, and errors come from the spread between trials.
 """
 
 import math
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.floating]
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,28 @@ class Moments:
         return self.comoment / (self.trials - 1)
 
 
-def standard_error(gradient: Floats, covariance: Floats, trials: int) -> float:
-    """sqrt(g^T Cov(x) g / trials): of a function of the mean of x whose gradient there is g (delta method)."""
-    variance = float(gradient @ covariance @ gradient)
-    return math.sqrt(max(variance, 0.0) / trials)
+@dataclass(frozen=True)
+class Estimates:
+    """Named functions of the mean of x: values, standard errors, and correlations (0 with what does not vary)."""
+
+    names: tuple[Hashable, ...]
+    values: Floats
+    errors: Floats
+    correlation: Floats
+
+    @classmethod
+    def of(cls, moments: Moments, functions: Mapping[Hashable, tuple[float, Floats]]) -> Self:
+        """From each value and its gradient g in the mean of x: Cov = g_i^T Cov(x) g_j / trials (delta method)."""
+        gradients = np.array([gradient for _, gradient in functions.values()])
+        errors = np.array([_standard_error(gradient, moments) for gradient in gradients])
+        covariance = gradients @ moments.covariance @ gradients.T / moments.trials
+        scale = np.outer(errors, errors)
+        correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
+        return cls(tuple(functions), np.array([value for value, _ in functions.values()]), errors, correlation)
+
+
+def _standard_error(gradient: Floats, moments: Moments) -> float:
+    """sqrt(g^T Cov(x) g / trials), from the entries that count: whatever else x holds, it is the same number."""
+    (used,) = gradient.nonzero()
+    variance = float(gradient[used] @ moments.covariance[np.ix_(used, used)] @ gradient[used])
+    return math.sqrt(max(variance, 0.0) / moments.trials)

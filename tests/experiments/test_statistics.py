@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from experiments.draws import Cell
-from experiments.harness.moments import Moments, standard_error
+from experiments.harness.moments import Estimates, Moments
 from experiments.harness.quantiles import MOST_BINS, Histograms
 from experiments.saturation import METRICS, SaturationMeasurement, measure, tabulate
 from sdpa import Scaling
@@ -35,9 +35,13 @@ def test_an_entry_does_not_depend_on_the_other_quantities(samples):
     np.testing.assert_array_equal(Moments.of(samples[1:]).comoment, Moments.of(samples).comoment[1:, 1:])
 
 
-def test_the_error_of_a_sum_is_that_of_its_samples(samples):
-    error = standard_error(np.array([2.0, -1.0, 3.0]), Moments.of(samples).covariance, trials=41)
-    assert error == pytest.approx(np.std([2.0, -1.0, 3.0] @ samples, ddof=1) / np.sqrt(41))
+def test_errors_and_correlations_of_sums_are_those_of_their_samples(samples):
+    gradients = np.array([[2.0, -1.0, 3.0], [0.0, 1.0, 0.5], [0.0, 0.0, 0.0]])
+    estimates = Estimates.of(Moments.of(samples), {i: (1.0, gradient) for i, gradient in enumerate(gradients)})
+    sums = gradients @ samples
+    np.testing.assert_allclose(estimates.errors, sums.std(axis=1, ddof=1) / np.sqrt(41), rtol=1e-12)
+    assert estimates.correlation[:2, :2] == pytest.approx(np.corrcoef(sums[:2]), rel=1e-12)
+    assert not estimates.correlation[2].any()
 
 
 @pytest.mark.parametrize(("trials", "rows"), [(301, 1), (200, 7), (51, 64)])
