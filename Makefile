@@ -9,7 +9,7 @@ SUITE = $(PY) -m experiments
 READY = .venv/ready
 
 .DEFAULT_GOAL = help
-.PHONY: all quick results figures check plan test test-coverage lint readme lock clean help
+.PHONY: all quick results figures check plan test test-coverage calibration lint readme lock clean help
 
 all: $(READY) ## environment, every sweep, every figure, check
 	@$(SUITE) run $(RUN_OPTIONS)
@@ -25,7 +25,7 @@ results: $(READY) ## measure every sweep and write its table
 figures: $(READY) ## draw every figure from the tables that are there
 	@$(SUITE) draw $(OPTIONS)
 
-check: $(READY) ## hold the tables against the config and their checksums
+check: $(READY) ## hold the tables against config and checksums, the measured values against exact ones
 	@$(SUITE) check $(OPTIONS)
 
 plan: $(READY) ## what would run, what is there, how long and how much memory it takes
@@ -36,6 +36,9 @@ test: $(READY) ## the tests (without the slow ones)
 
 test-coverage: $(READY) ## slow: do the 95% intervals hold the truth in 95% of 200 seeds?
 	@$(PY) -m pytest -m slow
+
+calibration: $(READY) ## slow: how often does check raise its alarm, over 200 seeds and with planted faults?
+	@$(PY) -m tests.calibration
 
 lint: $(READY) ## ruff (style and format) and mypy (types)
 	@$(PY) -m ruff check

@@ -43,8 +43,7 @@ def run(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Resul
         write_whole(folder / "columns.csv", csv_bytes(columns))
         with reporting(sum(map(estimated_seconds, sweeps))) as report:
             for sweep, measured in measure_sweeps(sweeps, loaded.seed, jobs or default_jobs(), report.advance):
-                table, derived = analyse(sweep.experiment, measured)
-                for path, alike in write_sweep(folder, loaded, sweep, table, derived).items():
+                for path, alike in write_sweep(folder, loaded, sweep, analyse(sweep, measured)).items():
                     report.line(f"wrote {path}: {alike}")
 
 
@@ -69,13 +68,27 @@ def draw(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Resu
 
 @app.command()
 def check(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None) -> None:
-    """Hold the tables against the config and their checksums."""
+    """Hold the tables against the config and their checksums, and the measured values against the exact ones."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.analysis.check import check_table
+        from experiments.analysis.suite import agreement
         from experiments.harness.tables import read_sweep
 
-        _for_each(sweeps, lambda sweep: print(check_table(sweep, read_sweep(folder, loaded, sweep))))
+        tables = {}
+
+        def check_sweep(sweep: "Sweep") -> None:
+            read = read_sweep(folder, loaded, sweep)
+            print(check_table(sweep, read))
+            tables[sweep.name] = read
+            if summary := agreement([sweep], tables).summary():
+                print(f"  {summary}")
+
+        _for_each(sweeps, check_sweep)
+        suite = agreement(sweeps, tables)
+        if summary := suite.summary():
+            print(f"theory, sampler and errors: {summary}")
+        suite.raise_alarm()
 
 
 @app.command()
@@ -150,6 +163,7 @@ def _outcome(config: Path, results: Path | None) -> Iterator[None]:
     except KeyboardInterrupt:
         _stop(f"interrupted: what was written stays; to measure and draw anew: make all {given}", 130)
     except Exception as error:
+        from experiments.analysis.suite import DisagreementError
         from experiments.harness.run import MeasurementError
         from experiments.harness.tables import TableError
         from experiments.page.readme import ReadmeError
@@ -158,7 +172,7 @@ def _outcome(config: Path, results: Path | None) -> Iterator[None]:
             _stop(f"{error}\nto measure anew: make results {given}", 1)
         if isinstance(error, OSError):
             _stop(f"{error.filename}: {error.strerror}", 1)
-        if isinstance(error, MeasurementError | ReadmeError):
+        if isinstance(error, MeasurementError | ReadmeError | DisagreementError):
             _stop(str(error), 1)
         raise
 

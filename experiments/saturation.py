@@ -228,4 +228,5 @@ EXPERIMENT = Experiment(
     table_rows=lambda cell, _: len(cell.scaling),
     figures=("metrics", "variance", "saturation", "gradients", "powers", "length"),
     min_trials=2,
+    detail=estimates,
 )

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from experiments.analysis import all_columns
 from experiments.analysis.check import check_table
 from experiments.harness.config import load_config
 from experiments.harness.tables import csv_bytes, read_sweep
+from tests.calibration import FAULTS
 
 ROOT = Path(__file__).parents[1]
 CONFIG = load_config(ROOT / "config.yaml")
@@ -29,6 +31,16 @@ def test_relative_errors_are_below_half_a_percent(sweep):
     table = read_sweep(ROOT / "results", CONFIG, sweep)["measured"]
     for metric in PRECISE:
         assert (table[f"{metric}_se"] < 0.005 * table[metric]).all(), metric
+
+
+def test_the_check_is_calibrated_and_finds_planted_faults():
+    """The shipped table of `make calibration`: uniform p-values, hardly an alarm without a fault, one with each."""
+    table = pd.read_csv(ROOT / "results" / "calibration.csv").set_index("fault")
+    assert table.index.tolist() == ["none", *FAULTS]
+    assert (table["runs"] == 200).all()
+    assert table.loc["none", "uniform_p"] > 0.01
+    assert table.loc["none", "alarms"] <= 2  # more than 2 in 200 at a level of 0.001: once in 900 times
+    assert (table["alarms"].iloc[1:] >= 0.95 * table["runs"].iloc[1:]).all()
 
 
 def test_slopes_hold_the_exact_ones_in_narrow_intervals():

@@ -1,21 +1,25 @@
-"""Tables to tables: exact columns and what is fitted to a sweep. A drawing never fits or derives."""
+"""Tables to tables: exact columns, fits, and the verdict on every value. A drawing never fits or derives."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
 
 from experiments.analysis.exact import SATURATION_EXACT, Exact, add_exact, exact_column
 from experiments.analysis.slopes import SLOPE_COLUMNS, fit_slopes
-from experiments.harness.experiment import Column, load_experiment
+from experiments.analysis.verdicts import TEST_COLUMNS, VERDICT_COLUMNS, cell_tests, verdicts
+from experiments.harness.experiment import Column, Measured, load_experiment
+from experiments.harness.grid import Sweep
+from experiments.harness.tables import VERDICTS
 
 
 @dataclass(frozen=True)
 class Derived:
-    """A table made from a sweep's own, SWEEP-NAME.csv; empty where it does not apply."""
+    """A table made from a sweep's own and what else was measured, SWEEP-NAME.csv; empty where it does not apply."""
 
     columns: tuple[Column, ...]
-    derive: Callable[[pd.DataFrame], pd.DataFrame]
+    derive: Callable[[pd.DataFrame, list[Any]], pd.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -27,16 +31,23 @@ class Analysis:
 
 
 _ANALYSES = {
-    "saturation": Analysis(SATURATION_EXACT, {"slopes": Derived(SLOPE_COLUMNS, fit_slopes)}),
+    "saturation": Analysis(
+        SATURATION_EXACT,
+        {
+            "slopes": Derived(SLOPE_COLUMNS, lambda table, _: fit_slopes(table)),
+            "tests": Derived(TEST_COLUMNS, cell_tests),
+        },
+    ),
 }
 
 
-def analyse(experiment: str, measured: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
-    """The measured table with its exact columns, and the tables derived from it, by name."""
-    analysis = _analysis(experiment)
-    table = add_exact(measured, analysis.exact)
-    derived = {name: kind.derive(table) for name, kind in analysis.derived.items()}
-    return table, {name: frame for name, frame in derived.items() if len(frame)}
+def analyse(sweep: Sweep, measured: Measured) -> dict[str, pd.DataFrame]:
+    """The tables of a sweep: `measured` with its exact columns, what is derived from it, and its verdicts."""
+    analysis = _analysis(sweep.experiment)
+    table = add_exact(measured.table, analysis.exact)
+    derived = {name: kind.derive(table, measured.details) for name, kind in analysis.derived.items()}
+    tables = {"measured": table, **derived, VERDICTS: verdicts(sweep.name, table)}
+    return {name: frame for name, frame in tables.items() if len(frame)}
 
 
 def table_columns(experiment: str) -> list[Column]:
@@ -57,6 +68,7 @@ def all_columns(experiments: list[str]) -> pd.DataFrame:
     for name in experiments:
         tables[name] = table_columns(name)
         tables |= {f"{name}-{kind}": list(derived.columns) for kind, derived in _analysis(name).derived.items()}
+    tables[VERDICTS] = list(VERDICT_COLUMNS)
     rows = [
         {"table": table, "column": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning, "formula": c.formula}
         for table, columns in tables.items()

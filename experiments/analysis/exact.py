@@ -14,7 +14,7 @@ from sdpa.theory import attention_expectations
 
 @dataclass(frozen=True)
 class Exact:
-    """The exact value of a metric, from a row's axes and divisor; NaN, an empty field, where it is not known."""
+    """The exact value of a metric, from a row's axes and exponent; NaN, an empty field, where it is not known."""
 
     formula: str
     value: Callable[[Any], float]
@@ -26,10 +26,15 @@ def _expectation(metric: str) -> Callable[[Any], float]:
     def value(row: Any) -> float:
         if row.inputs != "gaussian":
             return math.nan
-        expectations = attention_expectations(row.d_k, row.n_keys, row.divisor, row.input_std)
+        expectations = attention_expectations(row.d_k, row.n_keys, _divisor(row), row.input_std)
         return float(getattr(expectations, metric))
 
     return value
+
+
+def _divisor(row: Any) -> float:
+    """What the scaling means, not what was divided by: a wrong divisor then parts measured from exact values."""
+    return float(row.d_k**row.exponent)
 
 
 _INTEGRALS = "integrals over a Gaussian row, then over |q| (sdpa.theory); empty where inputs is not gaussian"
@@ -37,7 +42,7 @@ _INTEGRALS = "integrals over a Gaussian row, then over |q| (sdpa.theory); empty 
 SATURATION_EXACT = {
     "score_mean": Exact("0", lambda _: theory.score_mean()),
     "score_variance": Exact(
-        "d_k input_std^4 / divisor^2", lambda row: theory.score_variance(row.d_k, row.divisor, row.input_std)
+        "d_k input_std^4 / divisor^2", lambda row: theory.score_variance(row.d_k, _divisor(row), row.input_std)
     ),
     "score_kurtosis": Exact(
         "(E[x^4]^2 - 3) / d_k, x an entry of variance 1",

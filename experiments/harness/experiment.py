@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
+import pandas as pd
 
 from experiments import __path__ as _folders
 
@@ -38,6 +39,14 @@ class Measurement(Protocol):
 
 
 @dataclass(frozen=True)
+class Measured:
+    """A measured sweep: its table, and for each cell, in order, what analysis needs beyond the rows."""
+
+    table: pd.DataFrame
+    details: list[Any]
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A kind of measurement, swept over cells.
 
@@ -55,6 +64,7 @@ class Experiment:
     table_rows: Callable[[Cell, int], int]  # rows of a cell of that many trials
     figures: tuple[str, ...]  # the names of the modules that draw its tables, the default first
     min_trials: int = 1
+    detail: Callable[[Cell, Any], Any] = lambda _cell, _measurement: None  # what analysis needs beyond the rows
 
 
 def experiment_names() -> list[str]:

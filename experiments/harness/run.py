@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from experiments.harness.experiment import Cell, Measurement, Row, load_experiment
+from experiments.harness.experiment import Cell, Measured, Measurement, Row, load_experiment
 from experiments.harness.grid import Chunk, Sweep, axis_values, chunks, describe
 from experiments.harness.seeds import generator
 
@@ -52,8 +52,8 @@ class _CellRun:
 
 def measure_sweeps(
     sweeps: Sequence[Sweep], seed: int, jobs: int, on_progress: Callable[[str, float], None]
-) -> Iterator[tuple[Sweep, pd.DataFrame]]:
-    """Each sweep with its table, in order, as soon as it is complete.
+) -> Iterator[tuple[Sweep, Measured]]:
+    """Each sweep with what was measured, in order, as soon as it is complete.
 
     Args:
         sweeps: what to measure.
@@ -78,7 +78,7 @@ def measure_sweeps(
                 on_progress(run.sweep.name, seconds)
                 while waiting and all(cell_run.done for cell_run in runs[waiting[0].name]):
                     sweep = waiting.popleft()
-                    yield sweep, _table(sweep, runs.pop(sweep.name))
+                    yield sweep, _finished(sweep, runs.pop(sweep.name))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -168,10 +168,11 @@ def _result(future: Future[Measurement], run: _CellRun, chunk: Chunk) -> Measure
     raise MeasurementError(f"sweep {run.sweep.name}, cell {describe(chunk.cell)}, chunk {chunk.index}: {problem}")
 
 
-def _table(sweep: Sweep, cell_runs: list[_CellRun]) -> pd.DataFrame:
+def _finished(sweep: Sweep, cell_runs: list[_CellRun]) -> Measured:
     experiment = load_experiment(sweep.experiment)
     rows = [row for run in cell_runs for row in _rows(run)]
-    return pd.DataFrame(rows, columns=[column.name for column in experiment.columns])
+    table = pd.DataFrame(rows, columns=[column.name for column in experiment.columns])
+    return Measured(table, [experiment.detail(run.cell, run.merged) for run in cell_runs])
 
 
 def _rows(run: _CellRun) -> Iterator[Row]:

@@ -1,4 +1,7 @@
-"""Tables on disk: SWEEP.csv beside SWEEP.json, which says what it is a table of and vouches for its bytes."""
+"""Tables on disk: SWEEP.csv beside SWEEP.json, which says what it is a table of and vouches for its bytes.
+
+What is derived from a sweep's table is SWEEP-KIND.csv; its verdicts are rows of the one verdicts.csv of all sweeps.
+"""
 
 import hashlib
 import io
@@ -18,28 +21,26 @@ from experiments.harness.config import Config
 from experiments.harness.grid import Sweep
 
 DIGITS = "%.10g"
+VERDICTS = "verdicts"
 
 
 class TableError(Exception):
     """A table that is missing, incomplete, altered, or not of this config."""
 
 
-def write_sweep(
-    results: Path, config: Config, sweep: Sweep, table: pd.DataFrame, derived: Mapping[str, pd.DataFrame]
-) -> dict[Path, str]:
-    """Write the table of a sweep, the tables derived from it, and last the JSON that vouches for them.
+def write_sweep(results: Path, config: Config, sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> dict[Path, str]:
+    """Write the table of a sweep (`measured`), what is derived from it, and last the JSON that vouches for them.
 
     Returns:
         For each table's file, how it compares with the one that was there before.
     """
-    frames = {"measured": table, **derived}
-    contents = {kind: csv_bytes(frame) for kind, frame in frames.items()}
+    contents = {kind: csv_bytes(frame) for kind, frame in tables.items()}
     paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
-    alike = {path: how_alike(_old(path), contents[kind]) for kind, path in paths.items()}
-    for kind in _kinds_before(results, sweep.name) - set(contents):
+    alike = {path: how_alike(_old(path, sweep.name), contents[kind]) for kind, path in paths.items()}
+    for kind in _kinds_before(results, sweep.name) - {*contents, VERDICTS}:
         (results / csv_name(sweep.name, kind)).unlink(missing_ok=True)  # derived from an earlier table, not from this
     for kind, path in paths.items():
-        write_whole(path, contents[kind])
+        write_whole(path, _among_others(path, config, sweep, contents[kind]) if kind == VERDICTS else contents[kind])
     record = {
         "sweep": sweep.name,
         "seed": config.seed,
@@ -66,7 +67,7 @@ def read_sweep(results: Path, config: Config, sweep: Sweep) -> dict[str, pd.Data
     for kind, checksum in record["sha256"].items():
         path = results / csv_name(sweep.name, kind)
         try:
-            content = path.read_bytes()
+            content = _own_rows(path, sweep.name)
         except OSError as error:
             raise TableError(f"{path}: {error.strerror}") from None
         got = hashlib.sha256(content).hexdigest()
@@ -77,8 +78,8 @@ def read_sweep(results: Path, config: Config, sweep: Sweep) -> dict[str, pd.Data
 
 
 def csv_name(sweep: str, kind: str) -> str:
-    """The file of a table: SWEEP.csv of what was measured, SWEEP-KIND.csv of what is derived from it."""
-    return f"{sweep}.csv" if kind == "measured" else f"{sweep}-{kind}.csv"
+    """The file of a table: SWEEP.csv of what was measured, verdicts.csv for all sweeps, else SWEEP-KIND.csv."""
+    return {"measured": f"{sweep}.csv", VERDICTS: f"{VERDICTS}.csv"}.get(kind, f"{sweep}-{kind}.csv")
 
 
 def csv_bytes(table: pd.DataFrame) -> bytes:
@@ -106,8 +107,29 @@ def write_whole(path: Path, content: bytes) -> None:
         raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from None
 
 
-def _old(path: Path) -> bytes | None:
-    return path.read_bytes() if path.exists() else None
+def _own_rows(path: Path, sweep: str) -> bytes:
+    """What a file holds of a sweep: all of it, but of the file that sweeps share the header and the sweep's rows."""
+    content = path.read_bytes()
+    if path.name != csv_name(sweep, VERDICTS):
+        return content
+    header, *rows = content.splitlines(keepends=True) or [b""]
+    return header + b"".join(row for row in rows if row.startswith(f"{sweep},".encode()))
+
+
+def _among_others(path: Path, config: Config, sweep: Sweep, content: bytes) -> bytes:
+    """The shared file with the rows of one sweep anew, those of the config's others as they are, in its order."""
+    header, *_ = content.splitlines(keepends=True)
+    rows = {other.name: _own_rows(path, other.name) for other in config.sweeps} if path.exists() else {}
+    rows = {name: old.removeprefix(header) for name, old in rows.items() if old.startswith(header)}
+    rows[sweep.name] = content.removeprefix(header)
+    return header + b"".join(rows.get(other.name, b"") for other in config.sweeps)
+
+
+def _old(path: Path, sweep: str) -> bytes | None:
+    """What was there of a sweep before; nothing, if the file that sweeps share has no row of it."""
+    content = _own_rows(path, sweep) if path.exists() else None
+    shared = path.name == csv_name(sweep, VERDICTS)
+    return None if shared and content and content.count(b"\n") == 1 else content
 
 
 def _kinds_before(results: Path, sweep: str) -> set[str]:

@@ -26,6 +26,7 @@ def rewrite(text: str, sweeps: Sequence[Sweep], tables: SweepTables, results: Pa
         "findings": lambda: _findings(sweeps, results),
         "measured": lambda: _measured(tables["scaling"]["measured"]),
         "slopes": lambda: _slopes(tables["scaling"]["slopes"]),
+        "calibration": lambda: _calibration(results),
         "columns": lambda: _columns(results),
     }
     names = [match["name"] for match in _BLOCK.finditer(text)]
@@ -72,6 +73,16 @@ def _slopes(slopes: pd.DataFrame) -> str:
     for _, row in slopes.iterrows():
         interval = f"{row['slope_low']:z.4f} to {row['slope_high']:z.4f}"
         lines.append(f"| `{row['scaling']}` | {row['slope']:z.4f} | {interval} | {row['slope_exact']:z.4f} |")
+    return "\n".join(lines)
+
+
+def _calibration(results: Path) -> str:
+    """How often the check raised its alarm, and whether its p-values are uniform, from calibration.csv."""
+    table = pd.read_csv(results / "calibration.csv")
+    lines = ["| planted | runs | with an alarm |", "|---|---:|---:|"]
+    lines += [f"| {row['fault']} | {row['runs']} | {row['alarms']} |" for _, row in table.iterrows()]
+    uniform = table["uniform_p"].iloc[0]
+    lines += ["", f"Kolmogorov and Smirnov's test of the first line's p-values against uniform: p = {uniform:.2f}."]
     return "\n".join(lines)
 
 

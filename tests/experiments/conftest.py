@@ -60,5 +60,5 @@ def tiny(tmp_path_factory) -> tuple[Config, Path]:
     path.write_text(TINY)
     config = load_config(path)
     for sweep, measured in measure_sweeps(config.sweeps, config.seed, jobs=2, on_progress=lambda *_: None):
-        write_sweep(folder, config, sweep, *analyse(sweep.experiment, measured))
+        write_sweep(folder, config, sweep, analyse(sweep, measured))
     return config, folder

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from experiments.harness.config import load_config
+from experiments.harness.tables import read_sweep, write_sweep
+
 ROOT = Path(__file__).parents[2]
 SMALL = """\
 seed: 0
@@ -23,6 +26,7 @@ sweeps:
     scaling: d_k^1
     trials: 3
 """
+TABLES = ("mine.csv", "mine-slopes.csv", "verdicts.csv")
 
 
 @pytest.fixture
@@ -45,23 +49,23 @@ def suite(tmp_path):
 def test_a_new_block_gets_its_table_and_its_default_figure(suite):
     ran = suite("run", "--jobs", "1")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.splitlines() == [f"wrote {suite.folder}/{name}: new" for name in ("mine.csv", "mine-slopes.csv")]
+    assert ran.stdout.splitlines() == [f"wrote {suite.folder}/{name}: new" for name in TABLES]
     drew = suite("draw")
     assert (drew.returncode, drew.stderr) == (0, "")
     checked = suite("check")
     assert (checked.returncode, checked.stderr) == (0, "")
     made = {path.relative_to(suite.folder).as_posix() for path in suite.folder.rglob("*") if path.is_file()}
     figures = {f"figures/mine/metrics.{suffix}" for suffix in ("png", "svg", "txt")}
-    assert made == {"columns.csv", "mine.csv", "mine-slopes.csv", "mine.json"} | figures
+    assert made == {"columns.csv", "mine.json", *TABLES} | figures
 
 
 def test_a_second_run_writes_the_same_bytes(suite):
     suite("run", "--jobs", "1")
     before = {path.name: path.read_bytes() for path in suite.folder.glob("*.*")}
     again = suite("run", "--jobs", "2")
-    assert again.stdout.count(": byte-identical to the one before") == 2
+    assert again.stdout.count(": byte-identical to the one before") == 3
     assert {path.name: path.read_bytes() for path in suite.folder.glob("*.*")} == before
-    assert len(before) == 4
+    assert len(before) == 5
 
 
 def test_a_bad_config_is_refused_without_a_traceback_or_a_file(suite):
@@ -211,3 +215,21 @@ def test_help_names_every_command(suite):
     )
     assert all(command in shown.stdout for command in ("run", "draw", "plan", "check", "readme"))
     assert suite.folder.exists() is False
+
+
+def test_check_names_the_values_that_disagree(suite, tmp_path):
+    """Tables that are vouched for, of a measurement at odds with theory."""
+    enough = SMALL.replace("trials: 3", "trials: 1000").replace("[1000, 2000]", "4")
+    suite("run", text=enough)
+    config = load_config(tmp_path / "small.yaml")
+    tables = read_sweep(suite.folder, config, config.sweeps[0])
+    agreed = suite("check")
+    assert (agreed.returncode, agreed.stderr) == (0, "")
+    assert re.search(r"1 cell against theory p = 0\.\d+, furthest of 8 values \w+ of mine, d_k\^1: z = ", agreed.stdout)
+    tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", "z"] = -7.5
+    write_sweep(suite.folder, config, config.sweeps[0], tables)
+    checked = suite("check")
+    assert checked.returncode == 1
+    assert "checked mine: 1 rows for 1 cells" in checked.stdout
+    assert "Traceback" not in checked.stderr
+    assert re.search(r"disagree: .*\n  verdicts\.csv: entropy of mine, d_k\^1: z = -7\.50\n", checked.stderr)

@@ -32,8 +32,8 @@ SWEEP = Sweep("wide", "saturation", VALUES, trials=40, figures=())
 
 
 def measured(sweep: Sweep, jobs: int, on_progress=lambda *_: None) -> pd.DataFrame:
-    ((_, table),) = measure_sweeps([sweep], seed=0, jobs=jobs, on_progress=on_progress)
-    return table
+    ((_, result),) = measure_sweeps([sweep], seed=0, jobs=jobs, on_progress=on_progress)
+    return result.table
 
 
 def in_shuffled_order(sweep: Sweep) -> pd.DataFrame:
@@ -44,7 +44,7 @@ def in_shuffled_order(sweep: Sweep) -> pd.DataFrame:
     with run.threadpool_limits(limits=1):
         for cell_run, chunk in work:
             cell_run.add(chunk.index, measure_chunk(chunk, 0))
-    return run._table(sweep, cell_runs)
+    return run._finished(sweep, cell_runs).table
 
 
 def test_tables_do_not_depend_on_workers_or_order():

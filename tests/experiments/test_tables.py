@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import pandas as pd
 import pytest
 
 from experiments.analysis.check import check_table
@@ -17,7 +18,7 @@ def copied(tiny, tmp_path):
     config, folder = tiny
     sweep = config.sweeps[0]
     tables = read_sweep(folder, config, sweep)
-    write_sweep(tmp_path, config, sweep, tables["measured"], {"slopes": tables["slopes"]})
+    write_sweep(tmp_path, config, sweep, tables)
     return config, sweep, tmp_path
 
 
@@ -25,7 +26,8 @@ def test_what_is_written_reads_back_to_ten_digits(copied, tiny):
     config, sweep, folder = copied
     for kind, table in read_sweep(folder, config, sweep).items():
         assert csv_bytes(table) == csv_bytes(read_sweep(tiny[1], config, sweep)[kind])
-    assert sorted(path.name for path in folder.iterdir()) == ["scaling-slopes.csv", "scaling.csv", "scaling.json"]
+    names = ["scaling-slopes.csv", "scaling-tests.csv", "scaling.csv", "scaling.json", "verdicts.csv"]
+    assert sorted(path.name for path in folder.iterdir()) == names
 
 
 def test_a_record_holds_nothing_that_varies_between_equal_runs(copied):
@@ -49,7 +51,7 @@ def test_a_flipped_byte_is_noticed_and_named(copied):
 def test_a_table_of_other_parameters_is_refused(copied, change):
     config, sweep, folder = copied
     if "values" in change:
-        change = {"values": {**sweep.values, "d_k": (4, 64, 128)}}
+        change = {"values": {**sweep.values, "d_k": (4, 64, 128)}}  # noqa: PD011 - no pandas object
     with pytest.raises(TableError, match=r"scaling\.csv was not measured with this config: got (trials|d_k)"):
         read_sweep(folder, config, dataclasses.replace(sweep, **change))
 
@@ -143,16 +145,24 @@ def test_a_table_is_compared_with_the_one_before(old, words):
 def test_what_an_earlier_run_derived_and_this_one_does_not_is_gone(copied):
     config, sweep, folder = copied
     tables = read_sweep(folder, config, sweep)
-    write_sweep(folder, config, sweep, tables["measured"], {})
+    write_sweep(folder, config, sweep, {"measured": tables["measured"]})
     assert set(read_sweep(folder, config, sweep)) == {"measured"}
     assert not (folder / "scaling-slopes.csv").exists()
 
 
-def test_check_names_the_value_that_is_furthest_from_its_exact_one(copied):
+def test_sweeps_share_the_file_of_verdicts_and_keep_each_others_rows(copied, tiny):
     config, sweep, folder = copied
-    table = read_sweep(folder, config, sweep)["measured"]
-    table.loc[4, "entropy"] = table.loc[4, "entropy_exact"] - 7.04 * table.loc[4, "entropy_se"]
-    line = check_table(sweep, {"measured": table})
-    assert line.endswith(
-        "of 48 values with an exact one the furthest off is entropy at d_k=64, d_k^1/3: -7.0 standard errors"
+    other = config.sweeps[1]
+    write_sweep(folder, config, other, read_sweep(tiny[1], config, other))
+    before = (folder / "verdicts.csv").read_bytes()
+    assert write_sweep(folder, config, sweep, read_sweep(folder, config, sweep))[folder / "verdicts.csv"].startswith(
+        "byte-identical"
     )
+    assert (folder / "verdicts.csv").read_bytes() == before
+    rows = pd.read_csv(folder / "verdicts.csv")
+    assert rows["sweep"].unique().tolist() == ["scaling", "single"]
+    alone = dataclasses.replace(config, sweeps=(other,))
+    write_sweep(folder, alone, other, read_sweep(folder, config, other))
+    assert pd.read_csv(folder / "verdicts.csv")["sweep"].unique().tolist() == ["single"]
+    with pytest.raises(TableError, match=r"verdicts\.csv was altered"):
+        read_sweep(folder, config, sweep)
