@@ -7,13 +7,14 @@ needs is imported when it runs, so that the others start without it; workers imp
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from experiments.figures import Tables
     from experiments.harness.config import Config
     from experiments.harness.grid import Sweep
 
@@ -52,18 +53,31 @@ def draw(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Resu
     """Draw the figures of sweeps from their tables."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
-        from experiments.figures import load_figure
+        from experiments.analysis.suite import all_verdicts, suite_tables
+        from experiments.figures import SUITE_FIGURES, load_figure
         from experiments.figures.style import render
-        from experiments.harness.paths import figure_path
-        from experiments.harness.tables import read_sweep
+        from experiments.harness.paths import SUITE, figure_path
+        from experiments.harness.tables import TableError, read_sweep
+
+        tables = {}
+        for sweep in loaded.sweeps:
+            with suppress(TableError):  # of a sweep that is to be drawn, said below
+                tables[sweep.name] = read_sweep(folder, loaded, sweep)
+        verdicts = all_verdicts(tables)
+
+        def draw_figure(sweep: str, figure: str, tables: "Tables") -> None:
+            caption = render(load_figure(figure), tables, folder, sweep, figure)
+            print(f"drew {figure_path(folder, sweep, figure, '.png')}: {caption}")
 
         def draw_sweep(sweep: "Sweep") -> None:
-            tables = read_sweep(folder, loaded, sweep)
+            own = read_sweep(folder, loaded, sweep)
             for figure in sweep.figures:
-                caption = render(load_figure(figure), tables, folder, sweep.name, figure)
-                print(f"drew {figure_path(folder, sweep.name, figure, '.png')}: {caption}")
+                draw_figure(sweep.name, figure, {**own, "suite": verdicts})
 
         _for_each(sweeps, draw_sweep)
+        whole = suite_tables([sweep for sweep in loaded.sweeps if sweep.name in tables], tables)
+        for figure in SUITE_FIGURES if whole else ():
+            draw_figure(SUITE, figure, whole)
 
 
 @app.command()
@@ -86,9 +100,9 @@ def check(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Res
 
         _for_each(sweeps, check_sweep)
         suite = agreement(sweeps, tables)
-        if summary := suite.summary():
-            print(f"theory, sampler and errors: {summary}")
         suite.raise_alarm()
+        if summary := suite.summary():
+            print(f"theory, sampler and error bars agree: {summary}")
 
 
 @app.command()

@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments.draws import AXES, TREATMENT, Cell, Floats, block_queries, block_trials, chunk_trials, draw
 from experiments.harness.experiment import Column, Experiment, Row
-from experiments.harness.moments import Estimates, Moments
+from experiments.harness.moments import POWERS, Estimates, Moments, power_sums, shape
 from experiments.harness.quantiles import MOST_BINS, Histograms
 from sdpa import RowDiagnostics, row_diagnostics
 
@@ -25,7 +25,6 @@ _PER_NORMAL, _PER_PRODUCT, _PER_SCORE, _PER_ROW = 7.0, 0.05, 4.0, 300.0
 # Arrays of a block's scores that are alive at once, and of a chunk's row norms, at most (held by a test).
 _SCORE_ARRAYS, _NORM_ARRAYS = 16, 8
 
-_SCORE_MOMENTS = 4  # E s, E s^2, E s^3, E s^4
 _ROW_MEANS = ("max_weight", "entropy", "jacobian_trace", "jacobian_square", "query_gradient_square", "saturated_rows")
 _MEDIANS = ("jacobian_norm", "query_gradient_norm")
 
@@ -55,13 +54,13 @@ def measure(cell: Cell, trials: int, rng: np.random.Generator) -> SaturationMeas
 def _measure_block(cell: Cell, trials: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Per draw the means of score powers and row metrics, (4 + 6 scalings, trials); and the norms of every row."""
     n_scalings = len(cell.scaling)
-    score_sums = np.zeros((_SCORE_MOMENTS, trials))
+    score_sums = np.zeros((POWERS, trials))
     row_sums = np.zeros((n_scalings, len(_ROW_MEANS), trials))
     norms = np.empty((n_scalings, len(_MEDIANS), trials, cell.n_queries))
     keys, query_blocks = draw(cell, trials, rng)
     for rows, queries in query_blocks:
         scores = queries @ keys.swapaxes(-1, -2)
-        score_sums += _power_sums(scores)
+        score_sums += power_sums(scores.reshape(trials, -1))
         weights_gradient = rng.standard_normal(scores.shape)
         for i, diagnostics in enumerate(row_diagnostics(scores, keys, weights_gradient, cell.divisors())):
             row_sums[i] += _row_sums(diagnostics)
@@ -69,13 +68,6 @@ def _measure_block(cell: Cell, trials: int, rng: np.random.Generator) -> tuple[F
             norms[i, 1, :, rows] = diagnostics.query_gradient_norm
     means = [score_sums / (cell.n_queries * cell.n_keys), row_sums.reshape(-1, trials) / cell.n_queries]
     return np.concatenate(means), norms.reshape(-1, trials, cell.n_queries)
-
-
-def _power_sums(scores: Floats) -> Floats:
-    """Sums over queries and keys of s, s^2, s^3 and s^4, (4, trials)."""
-    flat = scores.reshape(len(scores), -1)
-    squared = flat * flat
-    return np.stack([flat.sum(-1), np.vecdot(flat, flat), np.vecdot(squared, flat), np.vecdot(squared, squared)])
 
 
 def _row_sums(rows: RowDiagnostics) -> Floats:
@@ -121,32 +113,17 @@ def estimates(cell: Cell, measurement: SaturationMeasurement) -> Estimates:
 
 def _score_estimates(moments: Moments, divisor: float) -> dict[str, tuple[float, Floats]]:
     """Mean, variance about the mean and excess kurtosis of the scaled scores, each with its gradient."""
-    m1, m2, m3, m4 = (float(m) for m in moments.mean[:_SCORE_MOMENTS])
-    # m1^2 exceeds the squared true mean by Var(m1) on average; adding that back makes the variance unbiased.
-    variance = m2 - m1**2 + float(moments.covariance[0, 0]) / moments.trials
-    spread = m2 - m1**2
-    fourth = m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4
-    ratio = fourth / spread**2
-    kurtosis_gradient = [
-        (-4 * m3 + 12 * m1 * m2 - 12 * m1**3) / spread**2 + 4 * m1 * ratio / spread,
-        6 * m1**2 / spread**2 - 2 * ratio / spread,
-        -4 * m1 / spread**2,
-        1 / spread**2,
-    ]
-
-    def gradient(*of_scores: float) -> Floats:
-        return np.array([*of_scores, *np.zeros(len(moments.mean) - len(of_scores))])
-
+    mean, variance, kurtosis = shape(moments)
     return {
-        "score_mean": (m1 / divisor, gradient(1.0) / divisor),
-        "score_variance": (variance / divisor**2, gradient(-2 * m1, 1.0) / divisor**2),
-        "score_kurtosis": (ratio - 3, gradient(*kurtosis_gradient)),
+        "score_mean": (mean[0] / divisor, mean[1] / divisor),
+        "score_variance": (variance[0] / divisor**2, variance[1] / divisor**2),
+        "score_kurtosis": kurtosis,
     }
 
 
 def _row_estimates(moments: Moments, scaling: int) -> dict[str, tuple[float, Floats]]:
     """The means over rows, and the root mean squares, of the scaling of that number, each with its gradient."""
-    first = _SCORE_MOMENTS + scaling * len(_ROW_MEANS)
+    first = POWERS + scaling * len(_ROW_MEANS)
     unit = np.eye(len(moments.mean))[first : first + len(_ROW_MEANS)]
     means = moments.mean[first : first + len(_ROW_MEANS)].tolist()
     functions = dict(zip(_ROW_MEANS, zip(means, unit, strict=True), strict=True))
@@ -226,7 +203,7 @@ EXPERIMENT = Experiment(
     seconds_per_trial=seconds_per_trial,
     memory=memory,
     table_rows=lambda cell, _: len(cell.scaling),
-    figures=("metrics", "variance", "saturation", "gradients", "powers", "length"),
+    figures=("metrics", "variance", "saturation", "gradients", "powers", "length", "phase"),
     min_trials=2,
     detail=estimates,
 )

@@ -14,8 +14,15 @@ ALLOWED = {
     "experiments/draws.py": {"sdpa", "experiments.harness"},
     "experiments/saturation.py": {"sdpa", "experiments.harness", "experiments.draws"},
     "experiments/rows.py": {"sdpa", "experiments.harness", "experiments.draws"},
+    "experiments/distribution.py": {"experiments.harness"},
     "experiments/harness": {"experiments.harness", "experiments.__path__"},
-    "experiments/analysis": {"sdpa", "experiments.analysis", "experiments.harness", "experiments.draws"},
+    "experiments/analysis": {
+        "sdpa",
+        "experiments.analysis",
+        "experiments.harness",
+        "experiments.draws",
+        "experiments.distribution",
+    },
     "experiments/figures": {"experiments.figures", "experiments.harness", "experiments.analysis.slopes"},
     "experiments/page": {"experiments.figures", "experiments.harness", "experiments.analysis.slopes"},
 }

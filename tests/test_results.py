@@ -7,18 +7,20 @@ import pytest
 
 from experiments.analysis import all_columns
 from experiments.analysis.check import check_table
+from experiments.analysis.suite import ALARM, agreement
 from experiments.harness.config import load_config
 from experiments.harness.tables import csv_bytes, read_sweep
 from tests.calibration import FAULTS
 
 ROOT = Path(__file__).parents[1]
 CONFIG = load_config(ROOT / "config.yaml")
+TABLES = {sweep.name: read_sweep(ROOT / "results", CONFIG, sweep) for sweep in CONFIG.sweeps}
 PRECISE = ("score_variance", "max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
 
 
 @pytest.mark.parametrize("sweep", CONFIG.sweeps, ids=lambda sweep: sweep.name)
 def test_tables_are_whole_and_of_this_config(sweep):
-    assert "whole" in check_table(sweep, read_sweep(ROOT / "results", CONFIG, sweep))
+    assert "whole" in check_table(sweep, TABLES[sweep.name])
 
 
 def test_columns_are_described_as_the_code_declares_them():
@@ -26,9 +28,9 @@ def test_columns_are_described_as_the_code_declares_them():
     assert (ROOT / "results" / "columns.csv").read_bytes() == csv_bytes(columns)
 
 
-@pytest.mark.parametrize("sweep", [s for s in CONFIG.sweeps if s.experiment == "saturation"], ids=lambda s: s.name)
-def test_relative_errors_are_below_half_a_percent(sweep):
-    table = read_sweep(ROOT / "results", CONFIG, sweep)["measured"]
+@pytest.mark.parametrize("name", ["scaling", "powers", "length"])
+def test_relative_errors_are_below_half_a_percent(name):
+    table = TABLES[name]["measured"]
     for metric in PRECISE:
         assert (table[f"{metric}_se"] < 0.005 * table[metric]).all(), metric
 
@@ -44,7 +46,7 @@ def test_the_check_is_calibrated_and_finds_planted_faults():
 
 
 def test_slopes_hold_the_exact_ones_in_narrow_intervals():
-    slopes = read_sweep(ROOT / "results", CONFIG, CONFIG.sweeps[0])["slopes"]
+    slopes = TABLES["scaling"]["slopes"]
     assert slopes["scaling"].tolist() == ["unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3"]
     assert slopes["slope_exact"].tolist() == pytest.approx([1, 1 / 3, 0, -1 / 3])
     assert (slopes["slope_low"] < slopes["slope_exact"]).all()
@@ -52,12 +54,10 @@ def test_slopes_hold_the_exact_ones_in_narrow_intervals():
     assert (slopes["slope_high"] - slopes["slope_low"] < 0.02).all()
 
 
-@pytest.mark.parametrize("sweep", [s for s in CONFIG.sweeps if s.experiment == "saturation"], ids=lambda s: s.name)
-def test_measured_values_lie_about_the_exact_ones(sweep):
-    """No z-score beyond 5: chance alone would bring one of these 750 there once in 2,000 seeds."""
-    table = read_sweep(ROOT / "results", CONFIG, sweep)["measured"]
-    known = [name.removesuffix("_exact") for name in table if name.endswith("_exact")]
-    assert len(known) == 8
-    for metric in known:
-        z = (table[metric] - table[f"{metric}_exact"]) / table[f"{metric}_se"]
-        assert z.abs().max() < 5, metric
+def test_measured_values_agree_with_the_exact_ones():
+    """Every sweep by itself and all together: p below 0.001 is the alarm of `make check`."""
+    for sweeps in (*([sweep] for sweep in CONFIG.sweeps), CONFIG.sweeps):
+        assert agreement(sweeps, TABLES).p_value > ALARM
+    whole = agreement(CONFIG.sweeps, TABLES)
+    assert len(whole.cells) == 81
+    assert len(whole.tail) > 400

@@ -6,7 +6,15 @@ from typing import Any
 
 import pandas as pd
 
+from experiments.analysis.distribution import (
+    DISTANCE_COLUMNS,
+    DISTRIBUTION_EXACT,
+    HISTOGRAM_COLUMNS,
+    distances,
+    histograms,
+)
 from experiments.analysis.exact import SATURATION_EXACT, Exact, add_exact, exact_column
+from experiments.analysis.freezing import CURVE_COLUMNS, freezing_curves
 from experiments.analysis.slopes import SLOPE_COLUMNS, fit_slopes
 from experiments.analysis.verdicts import TEST_COLUMNS, VERDICT_COLUMNS, cell_tests, verdicts
 from experiments.harness.experiment import Column, Measured, load_experiment
@@ -35,8 +43,13 @@ _ANALYSES = {
         SATURATION_EXACT,
         {
             "slopes": Derived(SLOPE_COLUMNS, lambda table, _: fit_slopes(table)),
+            "curves": Derived(CURVE_COLUMNS, lambda table, _: freezing_curves(table)),
             "tests": Derived(TEST_COLUMNS, cell_tests),
         },
+    ),
+    "distribution": Analysis(
+        DISTRIBUTION_EXACT,
+        {"histogram": Derived(HISTOGRAM_COLUMNS, histograms), "tests": Derived(DISTANCE_COLUMNS, distances)},
     ),
 }
 

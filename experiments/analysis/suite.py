@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from experiments.analysis.verdicts import MANY_TRIALS
+from experiments.analysis.verdicts import FEWEST_TRIALS, MANY_TRIALS, VERDICT_COLUMNS
 from experiments.harness.grid import Sweep
 from experiments.harness.tables import DIGITS, VERDICTS
 
@@ -25,11 +25,16 @@ class DisagreementError(Exception):
 
 @dataclass(frozen=True)
 class Agreement:
-    """The tests of one or more sweeps: `cells` and `values` hold what was tested, each with its p_value."""
+    """The tests of one or more sweeps: `cells` and `z_scores` hold what was tested, each with its p_value."""
 
     cells: pd.DataFrame
-    values: pd.DataFrame
+    z_scores: pd.DataFrame
     apart: int  # values without a z-score
+
+    @property
+    def tail(self) -> pd.DataFrame:
+        """The values of trials enough for the far tail of their z-scores."""
+        return self.z_scores[self.z_scores["trials"] >= MANY_TRIALS] if len(self.z_scores) else self.z_scores
 
     @property
     def p_cells(self) -> float:
@@ -41,9 +46,9 @@ class Agreement:
     @property
     def p_furthest(self) -> float:
         """The smallest p-value of one value at the level of all (Sidak): an upper bound, as they depend."""
-        if self.values.empty:
+        if self.tail.empty:
             return 1.0
-        return float(-np.expm1(len(self.values) * np.log1p(-self.values["p_value"].min())))
+        return float(-np.expm1(len(self.tail) * np.log1p(-self.tail["p_value"].min())))
 
     @property
     def p_value(self) -> float:
@@ -55,17 +60,15 @@ class Agreement:
         parts = []
         if len(self.cells):
             parts.append(f"{_count(self.cells, 'cell')} against theory p = {self.p_cells:.2g}")
-        if len(self.values):
-            parts.append(
-                f"furthest of {_count(self.values, 'value')} {self.furthest(1)[0]} (p = {self.p_furthest:.2g})"
-            )
+        if len(self.tail):
+            parts.append(f"furthest of {_count(self.tail, 'value')} {self.furthest(1)[0]} (p = {self.p_furthest:.2g})")
         if self.apart:
             parts.append(f"{self.apart} listed apart, without z")
         return ", ".join(parts)
 
     def furthest(self, count: int = _SHOWN) -> list[str]:
         """The values furthest from their exact ones, by name and with z."""
-        rows = self.values.nsmallest(count, "p_value")
+        rows = self.tail.nsmallest(count, "p_value")
         return [f"{row['metric']} of {row['where']}: z = {row['z']:+.2f}" for _, row in rows.iterrows()]
 
     def unlikeliest(self) -> list[str]:
@@ -88,7 +91,24 @@ def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreemen
     apart = sum(
         int(tables[sweep.name][VERDICTS]["z"].isna().sum()) for sweep in sweeps if VERDICTS in tables[sweep.name]
     )
-    return Agreement(_once(cells, ["key"]), _once(values, ["key", "scaling", "metric"]), apart)
+    # A score metric has one z-score whatever its scores are divided by.
+    distinct = _once([_once(values, ["key", "scaling", "metric"])], ["key", "metric", "z"])
+    return Agreement(_once(cells, ["key"]), distinct, apart)
+
+
+def suite_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> dict[str, pd.DataFrame]:
+    """What the figures of the whole suite are drawn from; empty if there is nothing to hold against theory."""
+    whole = agreement(sweeps, tables)
+    if whole.cells.empty or whole.z_scores.empty:
+        return {}
+    p_values = {"p_cells": whole.p_cells, "p_furthest": whole.p_furthest, "p_value": whole.p_value}
+    return {"cells": whole.cells, "z_scores": whole.z_scores, "agreement": pd.DataFrame([p_values])}
+
+
+def all_verdicts(tables: Mapping[str, Tables]) -> pd.DataFrame:
+    """The verdicts of all sweeps."""
+    frames = [of_sweep[VERDICTS] for of_sweep in tables.values() if VERDICTS in of_sweep]
+    return pd.concat(frames) if frames else pd.DataFrame(columns=[column.name for column in VERDICT_COLUMNS])
 
 
 def _cells(sweep: Sweep, tests: pd.DataFrame) -> pd.DataFrame:
@@ -99,13 +119,15 @@ def _cells(sweep: Sweep, tests: pd.DataFrame) -> pd.DataFrame:
 
 
 def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
-    """The values of a sweep that have a z-score and trials enough for its far tail, with their p-values."""
-    judged = rows[rows["z"].notna() & (rows["trials"] >= MANY_TRIALS)]
+    """The values of a sweep that have a z-score of more than a few trials, with their p-values."""
+    judged = rows[rows["z"].notna() & (rows["trials"] >= FEWEST_TRIALS)]
     axes = list(rows.columns[1 : list(rows.columns).index("scaling")])
     where = _where(sweep, judged, axes)
     p_values = 2 * stats.t.sf(judged["z"].abs(), judged["trials"] - 1)
-    columns = judged[["scaling", "metric", "trials", "z"]]
-    return columns.assign(where=where, key=_key(sweep, judged, axes), p_value=p_values).reset_index(drop=True)
+    # What a z-score of few trials, which follows Student's t, is worth as a normal one.
+    normal = np.sign(judged["z"]) * stats.norm.isf(p_values / 2)
+    columns = judged[["scaling", "metric", "trials", "z"]].assign(where=where, normal=normal, p_value=p_values)
+    return columns.assign(key=_key(sweep, judged, axes)).reset_index(drop=True)
 
 
 def _where(sweep: Sweep, rows: pd.DataFrame, axes: list[str]) -> pd.Series:
@@ -130,7 +152,7 @@ def _plain(value: object) -> str:
 
 def _once(frames: list[pd.DataFrame], same: list[str]) -> pd.DataFrame:
     """All rows, but of those that are the same only the one of most trials."""
-    if not frames:
+    if not any(len(frame) for frame in frames):
         return pd.DataFrame()
     rows = pd.concat(frames).sort_values("trials", ascending=False, kind="stable")
     return rows.drop_duplicates(same).reset_index(drop=True)

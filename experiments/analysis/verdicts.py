@@ -13,9 +13,8 @@ from experiments.harness.moments import Estimates
 
 Floats = npt.NDArray[np.floating]
 
-# From here on a mean of trials is normal enough for its far tail, and for metrics of the fourth power of scores.
+# From here on a mean of trials is normal enough for its far tail.
 MANY_TRIALS = 1000
-HEAVY_TAILED = ("score_kurtosis",)
 # Fewer trials say too little about their own spread.
 FEWEST_TRIALS = 20
 # Directions of a cell's values are tested up to one for that many trials, and those of a share of variance above this:
@@ -24,20 +23,25 @@ _TRIALS_PER_DIRECTION = 50
 _LEAST_SHARE = 1e-3
 # The exact values are good to 1e-9 where that was measured; an error bar below this says nothing about the draws.
 _ACCURACY = 1e-8
+# A mean of fourth powers of scores is as skew as 3 (d_k large) to 8 (d_k = 1) times its relative error.
+_ROUGH = 0.02
 
-NO_SPREAD, TOO_FINE = "no spread between draws", "error below the accuracy of the exact value"
+NO_SPREAD = "no spread between draws"
+TOO_FINE = "error below the accuracy of the exact value"
+TOO_ROUGH = "fourth power of too few scores to be normal"
 
 VERDICT_COLUMNS = (
     Column("sweep", "str", "", "name of the sweep"),
     *AXES,
     Column("scaling", "str", "", "scaling rule"),
+    Column("divisor", "float", "", "what the scores are divided by"),
     Column("trials", "int", "", "independent draws"),
     Column("metric", "str", "", "what was measured: a column of the sweep's table"),
     Column("measured", "float", "", "its value"),
     Column("se", "float", "", "its standard error"),
     Column("exact", "float", "", "its exact value"),
     Column("z", "float", "", "how far apart they are, in standard errors", "(measured - exact) / se"),
-    Column("remark", "str", "", f"why there is no z: {NO_SPREAD}, or {TOO_FINE}; such rows come last"),
+    Column("remark", "str", "", f"why there is no z: {NO_SPREAD}, {TOO_FINE}, or {TOO_ROUGH}; such rows come last"),
 )
 
 TEST_COLUMNS = (
@@ -67,9 +71,9 @@ def verdicts(sweep: str, table: pd.DataFrame) -> pd.DataFrame:
     if not frames:
         return pd.DataFrame()
     rows = pd.concat(frames).sort_index(kind="stable").reset_index(drop=True)
-    rows["remark"] = np.select(
-        [rows["se"] == 0, rows["se"] < _ACCURACY * rows["exact"].abs()], [NO_SPREAD, TOO_FINE], ""
-    )
+    rough = (rows["metric"] == "score_kurtosis") & (rows["se"] > _ROUGH * (3 + rows["measured"]))
+    remarks = {NO_SPREAD: rows["se"] == 0, TOO_FINE: rows["se"] < _ACCURACY * rows["exact"].abs(), TOO_ROUGH: rough}
+    rows["remark"] = np.select(list(remarks.values()), list(remarks), "")
     judged = rows["remark"] == ""
     # Four decimals: more are not the same on every machine.
     rows["z"] = ((rows["measured"] - rows["exact"]) / rows["se"].where(judged)).round(4)
@@ -89,7 +93,7 @@ def cell_tests(table: pd.DataFrame, details: list[Estimates]) -> pd.DataFrame:
     cells = table.groupby(axes, sort=False)
     for (point, cell), estimates in zip(cells, details, strict=True):
         trials = int(cell["trials"].iloc[0])
-        z = _z_scores(cell, trials)
+        z = _z_scores(cell)
         if trials < FEWEST_TRIALS or not z:
             continue
         chosen = [estimates.names.index(name) for name in z]
@@ -110,13 +114,12 @@ def cell_tests(table: pd.DataFrame, details: list[Estimates]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[column.name for column in TEST_COLUMNS])
 
 
-def _z_scores(cell: pd.DataFrame, trials: int) -> dict[tuple[str, str], float]:
+def _z_scores(cell: pd.DataFrame) -> dict[tuple[str, str], float]:
     """The z-scores of a cell's values by scaling and metric, from unrounded numbers."""
     tested = verdicts("", cell)
     if tested.empty:
         return {}
-    used = (tested["remark"] == "") & ((trials >= MANY_TRIALS) | ~tested["metric"].isin(HEAVY_TAILED))
-    rows = tested[used]
+    rows = tested[tested["remark"] == ""]
     z = (rows["measured"] - rows["exact"]) / rows["se"]
     return dict(zip(zip(rows["scaling"], rows["metric"], strict=True), z, strict=True))
 

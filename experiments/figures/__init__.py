@@ -5,7 +5,8 @@ An experiment says by name which figures draw its tables. A figure module offers
     draw(tables) -> matplotlib Figure
     caption(tables) -> one sentence with the measured numbers
 
-where `tables["measured"]` is the sweep's own table, and the others are what `experiments.analysis` derived from it.
+where `tables["measured"]` is the sweep's own table, the others are what `experiments.analysis` derived from it, and
+`tables["suite"]` has the verdicts of all sweeps. Figures of the suite get the tables of `suite_tables` instead.
 """
 
 import importlib
@@ -15,6 +16,8 @@ from types import ModuleType
 import pandas as pd
 
 Tables = Mapping[str, pd.DataFrame]
+
+SUITE_FIGURES = ("calibration",)
 
 
 def load_figure(name: str) -> ModuleType:

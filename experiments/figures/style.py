@@ -10,6 +10,7 @@ from typing import Any
 import matplotlib as mpl
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
@@ -51,7 +52,7 @@ def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -
 
 def note(figure: Figure, text: str) -> None:
     """A remark at the foot of a figure, over its legend if it has one: how to read it."""
-    lines = textwrap.fill(text, int(figure.get_figwidth() * _NOTE_CHARACTERS_PER_INCH))
+    lines = _wrapped(text, figure.get_figwidth() * _NOTE_CHARACTERS_PER_INCH)
     if figure.legends:
         figure.legends[0].set_title(lines, prop={"size": 8.5})
         figure.legends[0].set_alignment("left")
@@ -67,13 +68,8 @@ def render(figure: ModuleType, tables: Tables, results: Path, sweep: str, name: 
     caption: str = figure.caption(tables)
     with mpl.rc_context({**sns.axes_style("ticks"), **_STYLE}):
         drawing = figure.draw(tables)
-        width = int(drawing.get_figwidth() * _CHARACTERS_PER_INCH)
-        drawing.suptitle(
-            textwrap.fill(caption.replace(" = ", _JOINED), width).replace(_JOINED, " = "),
-            x=0.01,
-            ha="left",
-            fontsize=11,
-        )
+        title = _wrapped(caption, drawing.get_figwidth() * _CHARACTERS_PER_INCH)
+        drawing.suptitle(title, x=0.01, ha="left", fontsize=11)
         for suffix, metadata in ((".png", {"Description": caption}), (".svg", {"Date": None, "Description": caption})):
             content = io.BytesIO()
             drawing.savefig(content, format=suffix[1:], dpi=_DPI, metadata=metadata)
@@ -82,11 +78,21 @@ def render(figure: ModuleType, tables: Tables, results: Path, sweep: str, name: 
     return caption
 
 
+def _wrapped(text: str, width: float) -> str:
+    """A text in lines of so many characters, which part no name from its value."""
+    return textwrap.fill(text.replace(" = ", _JOINED), int(width)).replace(_JOINED, " = ")
+
+
 def scaling_colours(exponents: Mapping[str, float]) -> dict[str, Any]:
     """The colour of each scaling: fixed for the four of the common story, by order of exponent for others."""
     others = sorted((name for name in exponents if name not in _COLOURS), key=exponents.__getitem__)
     colours = _OTHER_COLOURS if len(others) <= len(_OTHER_COLOURS) else sns.color_palette("viridis", len(others) + 1)
     return {**_COLOURS, **dict(zip(others, colours, strict=False))}
+
+
+def shares_map() -> Colormap:
+    """Colours for shares from 0 to 1, dark to light."""
+    return sns.color_palette("mako", as_cmap=True)
 
 
 def ordered_colours(count: int) -> list[Any]:

@@ -27,14 +27,14 @@ def first_axis(table: pd.DataFrame) -> str:
     return [*varied_axes(table), *axes(table)][0]
 
 
-def other_axes(table: pd.DataFrame, x: str) -> list[str]:
-    """The axes besides x of which the table has more than one value."""
-    return [name for name in varied_axes(table) if name != x]
+def other_axes(table: pd.DataFrame, *shown: str) -> list[str]:
+    """The axes besides these of which the table has more than one value."""
+    return [name for name in varied_axes(table) if name not in shown]
 
 
-def first_combination(table: pd.DataFrame, x: str) -> tuple[pd.DataFrame, str]:
+def first_combination(table: pd.DataFrame, *shown: str) -> tuple[pd.DataFrame, str]:
     """The rows of the first combination of the other axes, and the words that name it if there are more."""
-    others = other_axes(table, x)
+    others = other_axes(table, *shown)
     if not others:
         return table, ""
     first = table.iloc[0]
@@ -42,10 +42,10 @@ def first_combination(table: pd.DataFrame, x: str) -> tuple[pd.DataFrame, str]:
     return rows, f" (at {values_of(first, others)})"
 
 
-def fixed(table: pd.DataFrame, x: str) -> str:
+def fixed(table: pd.DataFrame, *shown: str) -> str:
     """The axes that a table holds fixed, but for usual inputs, as a remark: `n_keys = 64, n_queries = 64.`"""
     first, varied = table.iloc[0], varied_axes(table)
-    constant = [name for name in axes(table) if name not in (x, *varied) and first[name] != _USUAL.get(name)]
+    constant = [name for name in axes(table) if name not in (*shown, *varied) and first[name] != _USUAL.get(name)]
     return f"{values_of(first, constant)}." if constant else ""
 
 

@@ -47,6 +47,38 @@ class Moments:
         return self.comoment / (self.trials - 1)
 
 
+POWERS = 4
+
+
+def power_sums(values: Floats) -> Floats:
+    """Sums over the last axis of x, x^2, x^3 and x^4, (4, ...)."""
+    squared = values * values
+    sums = [values.sum(-1), np.vecdot(values, values), np.vecdot(squared, values), np.vecdot(squared, squared)]
+    return np.stack(sums)
+
+
+def shape(moments: Moments) -> tuple[tuple[float, Floats], tuple[float, Floats], tuple[float, Floats]]:
+    """Mean, variance about the mean and excess kurtosis, each with its gradient, where the mean of x begins with the
+    means of a quantity's first four powers."""
+    m1, m2, m3, m4 = (float(m) for m in moments.mean[:POWERS])
+    # m1^2 exceeds the squared true mean by Var(m1) on average; adding that back makes the variance unbiased.
+    variance = m2 - m1**2 + float(moments.covariance[0, 0]) / moments.trials
+    spread = m2 - m1**2
+    fourth = m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4
+    ratio = fourth / spread**2
+    of_kurtosis = [
+        (-4 * m3 + 12 * m1 * m2 - 12 * m1**3) / spread**2 + 4 * m1 * ratio / spread,
+        6 * m1**2 / spread**2 - 2 * ratio / spread,
+        -4 * m1 / spread**2,
+        1 / spread**2,
+    ]
+
+    def gradient(*of_powers: float) -> Floats:
+        return np.array([*of_powers, *np.zeros(len(moments.mean) - len(of_powers))])
+
+    return (m1, gradient(1.0)), (variance, gradient(-2 * m1, 1.0)), (ratio - 3, gradient(*of_kurtosis))
+
+
 @dataclass(frozen=True)
 class Estimates:
     """Named functions of the mean of x: values, standard errors, and correlations (0 with what does not vary)."""

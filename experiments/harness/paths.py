@@ -3,6 +3,7 @@
 from pathlib import Path
 
 SHIPPED_CONFIG = Path("config.yaml")
+SUITE = "suite"  # in the place of a sweep's name: figures of all sweeps together
 
 
 def default_results(config: Path) -> Path:

@@ -19,14 +19,14 @@ sweeps:
     n_queries: 5
     scaling: [unscaled, d_k^1/3, d_k^1/2]
     trials: 60
-    figures: [metrics, variance, saturation, gradients, powers, length]
+    figures: [metrics, variance, saturation, gradients, powers, length, phase]
   single:
     experiment: saturation
     d_k: 16
     n_keys: 8
     scaling: d_k^1/2
     trials: 20
-    figures: [metrics, variance, saturation, gradients, powers, length]
+    figures: [metrics, variance, saturation, gradients, powers, length, phase]
   many:
     experiment: saturation
     d_k: [4, 16]
@@ -34,7 +34,7 @@ sweeps:
     inputs: [gaussian, uniform]
     scaling: [unscaled, d_k^1/2]
     trials: 20
-    figures: [metrics, variance, saturation, gradients, powers, length]
+    figures: [metrics, variance, saturation, gradients, powers, length, phase]
   laws:
     experiment: saturation
     d_k: 4
@@ -49,6 +49,17 @@ sweeps:
     n_queries: 3
     scaling: [unscaled, d_k^1/2]
     trials: 2
+  distribution:
+    experiment: distribution
+    d_k: [1, 16]
+    trials: 3000
+  map:
+    experiment: saturation
+    d_k: [2, 8, 64]
+    n_keys: [3, 8, 20]
+    scaling: [unscaled, d_k^1/3, d_k^1/2]
+    trials: 20
+    figures: phase
 """
 
 

@@ -226,6 +226,8 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     agreed = suite("check")
     assert (agreed.returncode, agreed.stderr) == (0, "")
     assert re.search(r"1 cell against theory p = 0\.\d+, furthest of 8 values \w+ of mine, d_k\^1: z = ", agreed.stdout)
+    assert "drew" in suite("draw").stdout
+    assert (suite.folder / "figures" / "suite" / "calibration.png").exists()
     tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", "z"] = -7.5
     write_sweep(suite.folder, config, config.sweeps[0], tables)
     checked = suite("check")

@@ -108,7 +108,7 @@ PLANTED = {
     "unknown experiment": (
         "saturation",
         "saturate",
-        "4:17: sweeps.one.experiment: got 'saturate', expected one of rows",
+        "4:17: sweeps.one.experiment: got 'saturate', expected one of distribution, rows",
     ),
     "missing d_k": ("    d_k: [4, 8]\n", "", "3:3: sweeps.one.d_k: missing key"),
     "missing trials": ("    trials: 10\n", "", "3:3: sweeps.one.trials: missing key"),

@@ -1,13 +1,16 @@
 """Every experiment there is, run tiny: its table reads back as declared, checks, and every figure draws twice alike."""
 
+from pathlib import Path
+
 import pytest
 
 from experiments.analysis import table_columns
 from experiments.analysis.check import check_table
-from experiments.figures import load_figure
+from experiments.analysis.suite import all_verdicts, suite_tables
+from experiments.figures import SUITE_FIGURES, Tables, load_figure
 from experiments.figures.style import render
 from experiments.harness.experiment import experiment_names, load_experiment
-from experiments.harness.paths import figure_path
+from experiments.harness.paths import SUITE, figure_path
 from experiments.harness.tables import read_sweep
 
 TYPES = {"int": "i", "float": "f", "str": "O"}
@@ -40,19 +43,30 @@ def test_columns_say_what_they_mean():
         assert all(column.meaning and column.type in TYPES for column in columns)
 
 
-@pytest.mark.parametrize("sweep_name", ["scaling", "single", "many", "laws", "rows"])
+@pytest.mark.parametrize("sweep_name", ["scaling", "single", "many", "laws", "distribution", "map", "rows"])
 def test_figures_come_out_byte_identical(tiny, tmp_path, sweep_name):
     config, folder = tiny
     sweep = next(sweep for sweep in config.sweeps if sweep.name == sweep_name)
-    tables = read_sweep(folder, config, sweep)
+    all_tables = {other.name: read_sweep(folder, config, other) for other in config.sweeps}
+    tables = {**all_tables[sweep_name], "suite": all_verdicts(all_tables)}
     for figure in sweep.figures:
-        module = load_figure(figure)
-        captions = [render(module, tables, tmp_path / run, sweep.name, figure) for run in "ab"]
-        assert captions[0] == captions[1]
-        assert captions[0].endswith(".")
-        assert "\n" not in captions[0]
-        assert "nan" not in captions[0]
-        for suffix in (".png", ".svg", ".txt"):
-            one, other = (figure_path(tmp_path / run, sweep.name, figure, suffix).read_bytes() for run in "ab")
-            assert one == other
-            assert len(one) > 10
+        drawn_twice_alike(figure, tables, tmp_path, sweep.name)
+
+
+@pytest.mark.parametrize("figure", SUITE_FIGURES)
+def test_figures_of_the_suite_come_out_byte_identical(tiny, tmp_path, figure):
+    config, folder = tiny
+    tables = {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps}
+    drawn_twice_alike(figure, suite_tables(config.sweeps, tables), tmp_path, SUITE)
+
+
+def drawn_twice_alike(figure: str, tables: Tables, folder: Path, name: str) -> None:
+    captions = [render(load_figure(figure), tables, folder / run, name, figure) for run in "ab"]
+    assert captions[0] == captions[1]
+    assert captions[0].endswith(".")
+    assert "\n" not in captions[0]
+    assert "nan" not in captions[0]
+    for suffix in (".png", ".svg", ".txt"):
+        one, other = (figure_path(folder / run, name, figure, suffix).read_bytes() for run in "ab")
+        assert one == other
+        assert len(one) > 10

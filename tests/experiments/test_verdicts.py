@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from experiments.analysis.suite import ALARM, Agreement, DisagreementError, agreement
-from experiments.analysis.verdicts import NO_SPREAD, TOO_FINE, cell_tests, verdicts
+from experiments.analysis.verdicts import NO_SPREAD, TOO_FINE, TOO_ROUGH, cell_tests, verdicts
 from experiments.harness.grid import Sweep
 from experiments.harness.moments import Estimates
 from tests.calibration import FAULTS, p_values
@@ -63,14 +63,21 @@ def test_a_cell_s_statistic_is_that_of_the_inverse_correlation():
     assert row["p_value"] == pytest.approx(stats.chi2.sf(3 * ratio * drawn, 3).mean(), rel=1e-3)
 
 
-def test_few_trials_test_few_directions_and_no_fourth_power():
-    metrics = {"score_kurtosis": (9.0, 1.0, 0.0), "entropy": (2.5, 0.1, 2.25), "max_weight": (0.3, 0.01, 0.34)}
-    for trials, values, directions in ((2000, 3, 3), (999, 2, 2), (99, 2, 1), (20, 2, 1)):
+def test_few_trials_test_few_directions():
+    metrics = {"score_kurtosis": (1.0, 0.01, 0.0), "entropy": (2.5, 0.1, 2.25), "max_weight": (0.3, 0.01, 0.34)}
+    for trials, directions in ((2000, 3), (149, 2), (99, 1), (20, 1)):
         table = table_of(metrics, trials)
         (row,) = cell_tests(table, [estimates_of(table, np.eye(3))]).to_dict("records")
-        assert (row["values"], row["directions"]) == (values, directions)
+        assert (row["values"], row["directions"]) == (3, directions)
     table = table_of(metrics, 19)
     assert cell_tests(table, [estimates_of(table, np.eye(3))]).empty
+
+
+def test_a_kurtosis_of_few_scores_is_not_judged():
+    rows = verdicts("mine", table_of({"score_kurtosis": (6.0, 0.19, 6.0), "entropy": (2.5, 0.1, 2.25)}))
+    assert rows["metric"].tolist() == ["entropy", "score_kurtosis"]
+    assert rows["remark"].tolist() == ["", TOO_ROUGH]
+    assert verdicts("mine", table_of({"score_kurtosis": (6.0, 0.17, 6.0)}))["remark"].tolist() == [""]
 
 
 @pytest.mark.parametrize("trials", [40, 150, 1200])
@@ -99,8 +106,8 @@ def tables_of(table: pd.DataFrame, name: str = "mine") -> dict[str, pd.DataFrame
 
 def test_cells_are_combined_by_fisher_and_values_by_their_number():
     cells = pd.DataFrame({"p_value": [0.5, 0.01, 0.2]})
-    values = pd.DataFrame({"p_value": [0.5, 0.01, 0.2]})
-    both = Agreement(cells, values, 0)
+    z_scores = pd.DataFrame({"p_value": [0.5, 1e-9, 0.01, 0.2], "trials": [1000, 999, 1000, 1000]})
+    both = Agreement(cells, z_scores, 0)
     # The survival function of chi-squared with six degrees of freedom at -2 ln 0.001, by hand.
     x = -np.log(0.001)
     assert both.p_cells == pytest.approx(np.exp(-x) * (1 + x + x**2 / 2), rel=1e-9)

@@ -1,0 +1,85 @@
+"""The measured law of q.k against the exact one: a histogram, and Kolmogorov and Smirnov's test."""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats
+
+from experiments.analysis.exact import Exact
+from experiments.distribution import BINS, bin_edges
+from experiments.harness.experiment import Column
+from sdpa import theory
+
+Floats = npt.NDArray[np.floating]
+
+_COARSE = 64  # bins of a measurement to one of the histogram
+
+DISTRIBUTION_EXACT = {
+    "score_mean": Exact("0", lambda _: theory.score_mean()),
+    "score_variance": Exact("d_k", lambda row: theory.score_variance(row.d_k, 1.0)),
+    "score_kurtosis": Exact("6 / d_k", lambda row: theory.score_kurtosis(row.d_k)),
+}
+
+HISTOGRAM_COLUMNS = (
+    Column("d_k", "int", "", "width of queries and keys"),
+    Column("low", "float", "", "lower end of the bin", "q.k / sqrt(d_k)"),
+    Column("high", "float", "", "upper end of the bin"),
+    Column("count", "int", "", "scores in the bin"),
+    Column("density", "float", "", "share of the scores over the width of the bin"),
+    Column("density_se", "float", "", "its standard error (binomial)"),
+    Column("density_exact", "float", "", "its exact value: the mean density over the bin"),
+)
+DISTANCE_COLUMNS = (
+    Column("d_k", "int", "", "width of queries and keys"),
+    Column("trials", "int", "", "independent pairs of a query and a key"),
+    Column(
+        "statistic", "float", "", f"largest distance at {2 * BINS + 1} points (Kolmogorov-Smirnov)", "max |F_n - F|"
+    ),
+    Column("p_value", "float", "", "probability of so large a distance if the scores follow the exact law"),
+)
+
+
+def histograms(table: pd.DataFrame, counts: list[Floats]) -> pd.DataFrame:
+    """Density of q.k / sqrt(d_k) in bins, measured and exact; bins beyond the furthest score are left out."""
+    frames = []
+    edges = bin_edges()[::_COARSE]
+    for d_k, trials, fine in zip(table["d_k"], table["trials"], counts, strict=True):
+        count = fine.reshape(-1, _COARSE).sum(axis=1)
+        first, last = count.nonzero()[0][[0, -1]]
+        share, width = count / trials, np.diff(edges)
+        exact = -np.diff(_survival(edges, d_k)) / width
+        frame = pd.DataFrame(
+            {
+                "d_k": d_k,
+                "low": edges[:-1],
+                "high": edges[1:],
+                "count": count,
+                "density": share / width,
+                "density_se": np.sqrt(share * (1 - share) / trials) / width,
+                "density_exact": exact,
+            }
+        )
+        frames.append(frame.iloc[first : last + 1])
+    return pd.concat(frames, ignore_index=True)
+
+
+def distances(table: pd.DataFrame, counts: list[Floats]) -> pd.DataFrame:
+    """Kolmogorov and Smirnov's statistic of each d_k, over the bins' edges, and its p-value.
+
+    Between edges the distance can be larger by what the scores of one bin do: at most about sqrt(mass / trials), 3%
+    of the statistic. So the p-value is a little too large, never too small.
+    """
+    rows = []
+    for d_k, trials, fine in zip(table["d_k"], table["trials"], counts, strict=True):
+        below = np.concatenate([[0], np.cumsum(fine)[:-1]]) / trials
+        statistic = float(np.abs(below + _survival(bin_edges()[:-1], d_k) - 1).max())
+        p_value = float(stats.kstwo.sf(statistic, trials))
+        rows.append({"d_k": d_k, "trials": trials, "statistic": statistic, "p_value": float(f"{p_value:.6g}")})
+    return pd.DataFrame(rows, columns=[column.name for column in DISTANCE_COLUMNS])
+
+
+def _survival(edges: Floats, d_k: int) -> Any:
+    return theory.score_survival(edges * math.sqrt(d_k), d_k)

@@ -1,0 +1,63 @@
+"""Are the error bars honest: z-scores of every value against the normal law, p-values of every cell against uniform."""
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy import stats
+
+from experiments.figures import Tables
+from experiments.figures.style import INK, note, panels
+from experiments.figures.words import number
+
+Floats = npt.NDArray[np.floating]
+
+_POINTS = 200
+
+
+def draw(tables: Tables) -> Figure:
+    """The z-scores as a histogram and in order, and the p-values of cells in order."""
+    figure, [[left, middle, right]] = panels(1, 3, (11, 4.2))
+    z = np.sort(tables["z_scores"]["normal"].to_numpy())
+    x = np.linspace(-4, 4, _POINTS)
+    left.hist(z, bins=np.arange(-5, 5.01, 0.25), density=True, color=INK, alpha=0.3)
+    left.plot(x, stats.norm.pdf(x), color=INK)
+    left.set_xlim(-4.5, 4.5)
+    left.set_title(f"density of {len(z)} z-scores, line: N(0, 1)")
+    left.set_xlabel("z = (measured − exact) / standard error")
+    _in_order(middle, stats.norm.ppf(_places(len(z))), z)
+    middle.set_title("z-scores in order")
+    middle.set_xlabel("expected of N(0, 1)")
+    p = np.sort(tables["cells"]["p_value"].to_numpy())
+    _in_order(right, _places(len(p)), p)
+    ranks = np.arange(1, len(p) + 1)
+    low, high = (stats.beta.ppf(end, ranks, len(p) + 1 - ranks) for end in (0.025, 0.975))
+    right.fill_between(_places(len(p)), low, high, color=INK, alpha=0.15, linewidth=0)
+    right.set_title(f"p-values of {len(p)} cells in order")
+    right.set_xlabel("expected if uniform; shaded: 95% of each")
+    note(
+        figure,
+        "Each value that has an exact one, once, of cells of 20 trials or more; the z of few trials, which follows "
+        "Student's t, as the normal score of the same probability. z-scores of one cell depend on each other, so that "
+        "they wander further from the line than independent ones; cells are independent.",
+    )
+    return figure
+
+
+def _places(count: int) -> Floats:
+    return (np.arange(count) + 0.5) / count
+
+
+def _in_order(ax: Axes, expected: Floats, found: Floats) -> None:
+    ax.plot(expected, found, color=INK, marker=".", linestyle="")
+    ax.axline((0, 0), slope=1, color=INK, linewidth=0.8)
+
+
+def caption(tables: Tables) -> str:
+    """How many z-scores lie how far out, and how likely the cells are together."""
+    size = tables["z_scores"]["normal"].abs()
+    shares = [f"{(size > limit).mean():.1%} lie beyond {limit}" for limit in (1.96, 2.58)]
+    return (
+        f"Of {len(size)} z-scores {shares[0]} and {shares[1]} (5.0% and 1.0% of N(0, 1)); together "
+        f"{len(tables['cells'])} cells agree with theory at p = {number(tables['agreement']['p_cells'].iloc[0], 0.01)}."
+    )

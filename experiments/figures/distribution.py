@@ -1,0 +1,86 @@
+"""The law of one score against the exact one, and its excess kurtosis against 6/d_k."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.figures import Tables
+from experiments.figures.lines import draw_exact, half_width, scale_x, scale_y
+from experiments.figures.style import INK, note, ordered_colours, panels
+from experiments.figures.words import measured, number, span
+
+_FEW = 10
+_SHOWN = 4  # standard deviations to either side that the linear panel shows
+
+
+def draw(tables: Tables) -> Figure:
+    """Density on a linear and on a logarithmic ordinate, so that tails show; and the kurtosis."""
+    table = tables["measured"]
+    figure, [[linear, logarithmic, right]] = panels(1, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
+    _densities(linear, tables, label=True)
+    linear.set_xlim(-_SHOWN, _SHOWN)
+    linear.set_title("density of q·k / sqrt(d_k)")
+    _densities(logarithmic, tables, label=False)
+    logarithmic.set_yscale("log")
+    seen = tables["histogram"]["density"]
+    logarithmic.set_ylim(bottom=seen[seen > 0].min() / 2)
+    logarithmic.set_title("the same on a logarithmic axis")
+    at = table["d_k"].to_numpy()
+    draw_exact(right, at, table["score_kurtosis_exact"].to_numpy(), INK)
+    errors = half_width(table, "score_kurtosis")
+    right.errorbar(at, table["score_kurtosis"], errors, color=INK, marker="o", linestyle="", capsize=2)
+    right.set_xlabel("d_k")
+    right.set_title("excess kurtosis of q·k (band: 6/d_k)")
+    scale_x(right, table, "d_k")
+    scale_y(right, table, "score_kurtosis_exact")
+    figure.legend(loc="outside lower left", ncols=3, fontsize=8.5, borderpad=0)
+    note(
+        figure,
+        f"Points: measured, with 95% intervals where a bin has {_FEW} scores or more; pale bands: exact. D: largest "
+        "distance of the measured from the exact distribution function (Kolmogorov-Smirnov), p: how likely "
+        "chance makes it so large.",
+    )
+    return figure
+
+
+def _densities(ax: Axes, tables: Tables, *, label: bool) -> None:
+    distances = tables["tests"].set_index("d_k")
+    groups = tables["histogram"].groupby("d_k", sort=False)
+    for (d_k, bins), colour in zip(groups, ordered_colours(len(groups)), strict=True):
+        middle = ((bins["low"] + bins["high"]) / 2).to_numpy()
+        draw_exact(ax, middle, bins["density_exact"].to_numpy(), colour)
+        seen = bins["count"] > 0
+        ax.errorbar(
+            middle[seen],
+            bins["density"][seen],
+            (1.96 * bins["density_se"]).where(bins["count"] >= _FEW, 0)[seen],
+            color=colour,
+            marker="o",
+            markersize=2.5,
+            elinewidth=0.8,
+            linestyle="",
+            label=_label(distances.loc[d_k]) if label else None,
+        )
+    ax.set_xlabel("q·k / sqrt(d_k)")
+
+
+def _label(distance: pd.Series) -> str:
+    size = number(float(distance["statistic"]), 1e-5)
+    return f"d_k = {distance.name}: D = {size}, p = {number(float(distance['p_value']), 0.01)}"
+
+
+def caption(tables: Tables) -> str:
+    """How far the scores are from their exact law, and what their kurtosis does."""
+    table, distances = tables["measured"], tables["tests"]
+    first, last = table.sort_values("d_k").iloc[0], table.sort_values("d_k").iloc[-1]
+    p_value = number(float(distances["p_value"].min()), 0.01)
+    distance = number(float(distances["statistic"].max()), 1e-5)
+    kurtosis = f"the excess kurtosis is {measured(first, 'score_kurtosis')}"
+    if first["d_k"] != last["d_k"]:
+        kurtosis += f" at d_k = {first['d_k']:g} and {measured(last, 'score_kurtosis')} at {last['d_k']:g}"
+    ends = dict.fromkeys((first["d_k"], last["d_k"]))
+    exact = " and ".join(number(6 / d_k, 0.0) for d_k in ends)
+    return (
+        f"{span(table, 'd_k')} the distribution of {first['trials']:,.0f} scores is nowhere further than {distance} "
+        f"from the exact one (p = {p_value} or more); {kurtosis} (exact: {exact})."
+    )

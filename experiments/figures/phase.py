@@ -1,0 +1,122 @@
+"""Where the softmax freezes: a map of its entropy over d_k and n_keys, and every sweep's rows on one axis."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.figures import Tables
+from experiments.figures.style import INK, note, ordered_colours, panels, shares_map
+from experiments.figures.words import by_scaling, course, first_combination, fixed, listed, plain, span, under
+
+_MAPS = 2
+_DARK = 0.6  # colours of shares below this need light letters
+_LARGEST_MAP = 14  # rows or columns of a map whose cells have room for a number
+
+
+def draw(tables: Tables) -> Figure:
+    """Above, maps of the first two scalings; below, entropy and collision against the spread of the scaled scores."""
+    table, _ = _shares(tables)
+    figure, [maps, curves] = panels(2, _MAPS, (10, 8.6))
+    groups = list(by_scaling(table, "d_k").items())
+    for ax, (scaling, rows) in zip(maps, groups, strict=False):
+        _draw_map(ax, rows)
+        ax.set_title(f"entropy / ln n_keys, {under(scaling)}")
+    for ax in maps[len(groups) :]:
+        ax.set_visible(False)
+    for ax, metric, title in zip(
+        curves, ("entropy_share", "collision"), ("entropy / ln n_keys", "$\\sum w^2$"), strict=True
+    ):
+        _draw_collapse(ax, tables, metric)
+        ax.set_title(f"{title}, every sweep's measured rows")
+    if "curves" in tables:
+        curves[0].legend(fontsize=8.5, loc="lower left")
+    note(
+        figure,
+        f"{fixed(table, 'd_k', 'n_keys')} Maps: exact values, where known, in colour and number; the dot in each cell "
+        "has the colour of the measured value. Dashed on a map: d_k = 2 ln n_keys, where an unscaled row freezes. "
+        "Below: points measured, lines exact for rows of that spread, dashed the limit of many keys. The spread of the "
+        "scaled scores of a row is sigma = |q| / divisor, here with the root mean square of |q|; its freezing point is "
+        "sigma_c = sqrt(2 ln n_keys). Points of small d_k, where |q| varies much, lie off the lines.",
+    )
+    return figure
+
+
+def _shares(tables: Tables) -> tuple[pd.DataFrame, str]:
+    """The first combination of the axes that a map does not show, with the entropy as a share of ln n_keys."""
+    table, where = first_combination(tables["measured"], "d_k", "n_keys")
+    largest = np.log(table["n_keys"])
+    known = table["entropy_exact"].fillna(table["entropy"])
+    shares = {"entropy_share": table["entropy"] / largest, "entropy_share_se": table["entropy_se"] / largest}
+    return table.assign(**shares, share_shown=known / largest), where
+
+
+def _draw_map(ax: Axes, rows: pd.DataFrame) -> None:
+    shown = rows.pivot_table(index="n_keys", columns="d_k", values="share_shown")
+    measured = rows.pivot_table(index="n_keys", columns="d_k", values="entropy_share").to_numpy()
+    colours: dict[str, Any] = {"cmap": shares_map(), "vmin": 0, "vmax": 1}
+    ax.imshow(shown, origin="lower", aspect="auto", **colours)
+    for (row, column), share in np.ndenumerate(shown.to_numpy()):
+        ink = "white" if share < _DARK else INK
+        if max(shown.shape) <= _LARGEST_MAP:
+            ax.annotate(f"{share:.2f}", (column, row + 0.14), ha="center", va="center", fontsize=7, color=ink)
+        ax.scatter(column, row - 0.25, c=[measured[row, column]], s=12, edgecolors=ink, linewidths=0.3, **colours)
+    d_k, n_keys = shown.columns.to_numpy(), shown.index.to_numpy()
+    ax.set_xticks(range(len(d_k)), map(plain, d_k), fontsize=8.5)
+    ax.set_yticks(range(len(n_keys)), map(plain, n_keys))
+    ax.set_xlabel("d_k")
+    ax.set_ylabel("n_keys")
+    _draw_freezing(ax, rows, d_k, n_keys)
+
+
+def _draw_freezing(ax: Axes, rows: pd.DataFrame, d_k: Any, n_keys: Any) -> None:
+    """The line input_std^2 d_k^(1/2 - p) = sqrt(2 ln n_keys), which is d_k = 2 ln n_keys for p = 0."""
+    exponent, input_std = rows["exponent"].iloc[0], rows["input_std"].iloc[0]
+    if exponent >= 1 / 2 or min(len(d_k), len(n_keys)) < 2:
+        return
+    at = np.geomspace(n_keys[0], n_keys[-1], 50)
+    freezing = (2 * np.log(at) / input_std**4) ** (1 / (1 - 2 * exponent))
+    inside = (freezing >= d_k[0]) & (freezing <= d_k[-1])
+    x = np.interp(np.log(freezing), np.log(d_k), range(len(d_k)))
+    y = np.interp(np.log(at), np.log(n_keys), range(len(n_keys)))
+    ax.plot(x[inside], y[inside], color="white", linestyle="--", linewidth=1.5, zorder=1.5)
+
+
+def _draw_collapse(ax: Axes, tables: Tables, metric: str) -> None:
+    """Exact curves, one for each n_keys, and the measured rows of every sweep that have one of these."""
+    ax.set_xscale("log")
+    ax.set_xlabel("sigma / sigma_c")
+    ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
+    if "curves" not in tables:
+        return
+    curves = tables["curves"]
+    groups = curves.groupby("n_keys")
+    for (n_keys, curve), colour in zip(groups, ordered_colours(len(groups)), strict=True):
+        ax.plot(curve["ratio"], curve[metric], color=colour, linewidth=1.2, label=f"n_keys = {n_keys}")
+        ratio, values = _points(tables["suite"], n_keys, metric)
+        ratio = ratio / curve["freezing_sigma"].iloc[0]
+        ax.scatter(ratio, values, color=colour, s=9, linewidths=0)
+    ax.set_xlim(curves["ratio"].min(), curves["ratio"].max())
+    limit = curves.drop_duplicates("ratio")
+    ax.plot(limit["ratio"], limit[f"{metric}_limit"], color=INK, linestyle="--", label="many keys")
+
+
+def _points(suite: pd.DataFrame, n_keys: int, metric: str) -> tuple[pd.Series, pd.Series]:
+    """The spread sigma of the measured rows of that many keys, and their entropy share or collision."""
+    source = "entropy" if metric == "entropy_share" else "jacobian_trace"
+    rows = suite[(suite["n_keys"] == n_keys) & (suite["metric"] == source)]
+    sigma = rows["input_std"] ** 2 * np.sqrt(rows["d_k"]) / rows["divisor"]
+    return sigma, rows["measured"] / np.log(n_keys) if metric == "entropy_share" else 1 - rows["measured"]
+
+
+def caption(tables: Tables) -> str:
+    """What the entropy of the longest rows does along d_k, under each scaling."""
+    table, where = _shares(tables)
+    n_keys = table["n_keys"].max()
+    longest = table[table["n_keys"] == n_keys]
+    clauses = [
+        f"{course(rows, 'd_k', 'entropy_share')} {under(name)}" for name, rows in by_scaling(longest, "d_k").items()
+    ]
+    return f"{span(longest, 'd_k')} the entropy of rows of {n_keys} keys{where}, over ln {n_keys}, {listed(clauses)}."
