@@ -174,7 +174,15 @@ def endless(suite, tmp_path):
     config = tmp_path / "endless.yaml"
     config.write_text(SMALL.replace("trials: 3", "trials: 1e9"))
     command = [sys.executable, "-m", "experiments", "run", "--config", str(config), "--results", str(suite.folder)]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # Tests that run in the background are started with Ctrl-C ignored, and so would be what they start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     while not (suite.folder / "columns.csv").exists():
         time.sleep(0.05)
     time.sleep(2)
