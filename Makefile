@@ -9,12 +9,10 @@ SUITE = $(PY) -m experiments
 READY = .venv/ready
 
 .DEFAULT_GOAL = help
-.PHONY: all quick results figures check plan test test-coverage calibration lint readme lock clean help
+.PHONY: all quick results figures check plan test test-coverage test-faults calibration lint readme lock clean help
 
 all: $(READY) ## environment, every sweep, every figure, check
-	@$(SUITE) run $(RUN_OPTIONS)
-	@$(SUITE) draw $(OPTIONS)
-	@$(SUITE) check $(OPTIONS)
+	@$(SUITE) all $(RUN_OPTIONS)
 
 quick: ## the same on a small config, for a first look in seconds
 	@$(MAKE) --no-print-directory all CONFIG=quick.yaml
@@ -37,6 +35,9 @@ test: $(READY) ## the tests (without the slow ones)
 test-coverage: $(READY) ## slow: do the 95% intervals hold the truth in 95% of 200 seeds?
 	@$(PY) -m pytest -m slow
 
+test-faults: $(READY) ## slow: kills, damage and hostile configs, on real processes
+	@$(PY) -m pytest -m "faults or not faults" tests/experiments/test_faults.py
+
 calibration: $(READY) ## slow: how often does check raise its alarm, over 200 seeds and with planted faults?
 	@$(PY) -m tests.calibration
 
@@ -53,7 +54,7 @@ lock: ## resolve requirements.lock anew from pyproject.toml (needs uv)
 	  --no-emit-find-links --no-header --no-annotate --all-extras --upgrade pyproject.toml --output-file requirements.lock
 
 clean: ## remove what can be rebuilt and is not committed
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis results/quick
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis results/quick results/.cells results/.lock results/.drawn.json
 	find sdpa experiments tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	find results -name '*.svg' -delete
 

@@ -1,20 +1,20 @@
-"""The command line: python -m experiments run | draw | plan | check | readme.
+"""The command line: python -m experiments all | run | draw | check | plan | readme.
 
-Exit status: 0 done, 1 something measured or checked failed, 2 bad config or usage, 130 interrupted. What a command
-needs is imported when it runs, so that the others start without it; workers import this module too.
+Exit status: 0 done, 1 something measured or checked failed, 2 bad config or usage, 130 interrupted, 143 terminated.
+What a command needs is imported when it runs, so that the others start without it; workers import this module too.
 """
 
 import shlex
+import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from experiments.figures import Tables
     from experiments.harness.config import Config
     from experiments.harness.grid import Sweep
 
@@ -30,22 +30,30 @@ Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Worker proce
 DEFAULT_CONFIG = Path("config.yaml")
 
 
-@app.command()
-def run(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None, jobs: Jobs = None) -> None:
-    """Measure sweeps and write their tables."""
+@app.command(name="all")
+def all_steps(
+    names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None, jobs: Jobs = None
+) -> None:
+    """Run, draw and check."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
-        from experiments.analysis import all_columns, analyse
-        from experiments.harness.progress import reporting
-        from experiments.harness.run import default_jobs, estimated_seconds, measure_sweeps
-        from experiments.harness.tables import csv_bytes, write_sweep, write_whole
+        from experiments import steps
+        from experiments.harness.run import default_jobs
 
-        columns = all_columns(sorted({sweep.experiment for sweep in loaded.sweeps}))
-        write_whole(folder / "columns.csv", csv_bytes(columns))
-        with reporting(sum(map(estimated_seconds, sweeps))) as report:
-            for sweep, measured in measure_sweeps(sweeps, loaded.seed, jobs or default_jobs(), report.advance):
-                for path, alike in write_sweep(folder, loaded, sweep, analyse(sweep, measured)).items():
-                    report.line(f"wrote {path}: {alike}")
+        steps.measure(loaded, sweeps, folder, jobs or default_jobs())
+        steps.draw(loaded, sweeps, folder)
+        steps.check(loaded, sweeps, folder)
+
+
+@app.command()
+def run(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None, jobs: Jobs = None) -> None:
+    """Measure what is missing of sweeps and write their tables."""
+    with _outcome(config, results):
+        loaded, sweeps, folder = _load(config, names, results)
+        from experiments import steps
+        from experiments.harness.run import default_jobs
+
+        steps.measure(loaded, sweeps, folder, jobs or default_jobs())
 
 
 @app.command()
@@ -53,31 +61,9 @@ def draw(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Resu
     """Draw the figures of sweeps from their tables."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
-        from experiments.analysis.suite import all_verdicts, suite_tables
-        from experiments.figures import SUITE_FIGURES, load_figure
-        from experiments.figures.style import render
-        from experiments.harness.paths import SUITE, figure_path
-        from experiments.harness.tables import TableError, read_sweep
+        from experiments import steps
 
-        tables = {}
-        for sweep in loaded.sweeps:
-            with suppress(TableError):  # of a sweep that is to be drawn, said below
-                tables[sweep.name] = read_sweep(folder, loaded, sweep)
-        verdicts = all_verdicts(tables)
-
-        def draw_figure(sweep: str, figure: str, tables: "Tables") -> None:
-            caption = render(load_figure(figure), tables, folder, sweep, figure)
-            print(f"drew {figure_path(folder, sweep, figure, '.png')}: {caption}")
-
-        def draw_sweep(sweep: "Sweep") -> None:
-            own = read_sweep(folder, loaded, sweep)
-            for figure in sweep.figures:
-                draw_figure(sweep.name, figure, {**own, "suite": verdicts})
-
-        _for_each(sweeps, draw_sweep)
-        whole = suite_tables([sweep for sweep in loaded.sweeps if sweep.name in tables], tables)
-        for figure in SUITE_FIGURES if whole else ():
-            draw_figure(SUITE, figure, whole)
+        steps.draw(loaded, sweeps, folder)
 
 
 @app.command()
@@ -85,24 +71,9 @@ def check(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Res
     """Hold the tables against the config and their checksums, and the measured values against the exact ones."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
-        from experiments.analysis.check import check_table
-        from experiments.analysis.suite import agreement
-        from experiments.harness.tables import read_sweep
+        from experiments import steps
 
-        tables = {}
-
-        def check_sweep(sweep: "Sweep") -> None:
-            read = read_sweep(folder, loaded, sweep)
-            print(check_table(sweep, read))
-            tables[sweep.name] = read
-            if summary := agreement([sweep], tables).summary():
-                print(f"  {summary}")
-
-        _for_each(sweeps, check_sweep)
-        suite = agreement(sweeps, tables)
-        suite.raise_alarm()
-        if summary := suite.summary():
-            print(f"theory, sampler and error bars agree: {summary}")
+        steps.check(loaded, sweeps, folder)
 
 
 @app.command()
@@ -120,13 +91,10 @@ def plan(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Resu
 def readme() -> None:
     """Rewrite the measured numbers of README.md from the shipped tables."""
     with _outcome(DEFAULT_CONFIG, None):
-        loaded, sweeps, folder = _load(DEFAULT_CONFIG, None, None)
-        from experiments.harness.tables import read_sweep, write_whole
-        from experiments.page.readme import rewrite
+        loaded, _, folder = _load(DEFAULT_CONFIG, None, None)
+        from experiments import steps
 
-        path = Path("README.md")
-        tables = {sweep.name: read_sweep(folder, loaded, sweep) for sweep in sweeps}
-        write_whole(path, rewrite(path.read_text(encoding="utf-8"), sweeps, tables, folder).encode())
+        steps.rewrite_readme(loaded, folder)
 
 
 def _load(config: Path, names: list[str] | None, results: Path | None) -> tuple["Config", tuple["Sweep", ...], Path]:
@@ -146,22 +114,12 @@ def _load(config: Path, names: list[str] | None, results: Path | None) -> tuple[
         raise _UsageError(str(error)) from None
 
 
-def _for_each(sweeps: tuple["Sweep", ...], act: Callable[["Sweep"], None]) -> None:
-    """Act on every sweep whose table is sound; name all others at the end."""
-    from experiments.harness.tables import TableError
-
-    problems = []
-    for sweep in sweeps:
-        try:
-            act(sweep)
-        except TableError as error:
-            problems.append(str(error))
-    if problems:
-        raise TableError("\n".join(problems))
-
-
 class _UsageError(Exception):
     """Something that was asked for does not exist or cannot be."""
+
+
+class _TerminatedError(BaseException):
+    """SIGTERM: like Ctrl-C, but with an exit status of its own."""
 
 
 @contextmanager
@@ -171,24 +129,32 @@ def _outcome(config: Path, results: Path | None) -> Iterator[None]:
 
     given = f"CONFIG={shlex.quote(str(config))}" + (f" RESULTS={shlex.quote(str(results))}" if results else "")
     try:
+        signal.signal(signal.SIGTERM, _terminate)
         yield
     except (ConfigError, _UsageError) as error:
         _stop(str(error), 2)
-    except KeyboardInterrupt:
-        _stop(f"interrupted: what was written stays; to measure and draw anew: make all {given}", 130)
+    except (KeyboardInterrupt, _TerminatedError) as error:
+        status = 130 if isinstance(error, KeyboardInterrupt) else 143
+        _stop(f"interrupted: what was finished is kept; to go on: make all {given}", status)
     except Exception as error:
         from experiments.analysis.suite import DisagreementError
+        from experiments.harness.files import BusyError
         from experiments.harness.run import MeasurementError
+        from experiments.harness.store import RecordError
         from experiments.harness.tables import TableError
         from experiments.page.readme import ReadmeError
 
         if isinstance(error, TableError):
-            _stop(f"{error}\nto measure anew: make results {given}", 1)
+            _stop(f"{error}\nto complete it: make results {given}", 1)
         if isinstance(error, OSError):
             _stop(f"{error.filename}: {error.strerror}", 1)
-        if isinstance(error, MeasurementError | ReadmeError | DisagreementError):
+        if isinstance(error, BusyError | MeasurementError | RecordError | ReadmeError | DisagreementError):
             _stop(str(error), 1)
         raise
+
+
+def _terminate(*_: object) -> None:
+    raise _TerminatedError
 
 
 def _stop(message: str, status: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.draws import Cell
 from experiments.harness.grid import chunks
-from experiments.harness.run import measure_chunk
+from experiments.harness.measuring import measure_chunk
 from experiments.saturation import METRICS, tabulate
 from sdpa import Scaling, row_diagnostics
 

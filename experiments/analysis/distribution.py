@@ -9,6 +9,7 @@ import pandas as pd
 from scipy import stats
 
 from experiments.analysis.exact import Exact
+from experiments.analysis.verdicts import FEWEST_TRIALS
 from experiments.distribution import BINS, bin_edges
 from experiments.harness.experiment import Column
 from sdpa import theory
@@ -74,6 +75,8 @@ def distances(table: pd.DataFrame, counts: list[Floats]) -> pd.DataFrame:
     """
     rows = []
     for d_k, trials, fine in zip(table["d_k"], table["trials"], counts, strict=True):
+        if trials < FEWEST_TRIALS:
+            continue
         below = np.concatenate([[0], np.cumsum(fine)[:-1]]) / trials
         statistic = float(np.abs(below + _survival(bin_edges()[:-1], d_k) - 1).max())
         p_value = float(stats.kstwo.sf(statistic, trials))

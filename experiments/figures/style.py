@@ -14,8 +14,8 @@ from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
+from experiments.harness.files import write_whole
 from experiments.harness.paths import figure_path
-from experiments.harness.tables import write_whole
 
 INK = "#333333"
 _DPI = 150

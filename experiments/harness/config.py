@@ -1,5 +1,6 @@
 """The config file, read and checked: every fault at once, each with its line and column."""
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ RESERVED = ("columns", "verdicts", "calibration", "suite", "record", "manifest",
 _SWEEP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _MOST_CELLS = 100_000
 _MOST_ROWS = 200_000
+_MOST_CHUNKS = 500_000  # days of work, and a record each
 _MOST_MEMORY = 4 * 2**30
 _SEED = TypeAdapter(Annotated[int, Field(strict=True), Ge(0), Le(2**128 - 1)])
 
@@ -173,6 +175,9 @@ def _size_problem(sweep: Sweep, experiment: Experiment) -> str | None:
     if experiment.memory(largest) > _MOST_MEMORY:
         needed = experiment.memory(largest) / 2**30
         return f"got the cell {describe(largest)}, which needs {needed:.3g} GiB per worker, expected at most 4 GiB"
+    chunks = sum(math.ceil(sweep.trials / experiment.chunk_trials(cell)) for cell in sweep.cells())
+    if chunks > _MOST_CHUNKS:
+        return f"got {sweep.trials} trials in {chunks} chunks of work, expected at most {_MOST_CHUNKS}"
     rows = sum(experiment.table_rows(cell, sweep.trials) for cell in sweep.cells())
     if rows > _MOST_ROWS:
         return f"got a table of {rows} rows, expected at most {_MOST_ROWS}"

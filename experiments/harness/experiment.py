@@ -12,7 +12,7 @@ import pandas as pd
 from experiments import __path__ as _folders
 
 # What else is in the package.
-_NO_EXPERIMENTS = {"__main__", "harness", "analysis", "figures", "page", "draws"}
+_NO_EXPERIMENTS = {"__main__", "harness", "analysis", "figures", "page", "draws", "steps"}
 
 # A cell is a frozen dataclass of the experiment's own; a row is one line of its table.
 Cell = Any

@@ -3,8 +3,9 @@
 import dataclasses
 import itertools
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from experiments.harness.experiment import Cell, load_experiment
@@ -46,6 +47,11 @@ class Chunk:
 
 def cell_fields(cell: type[Cell]) -> dict[str, Any]:
     """The fields of a cell with their types, annotations included."""
+    return _type_hints(typing.cast(Hashable, cell))
+
+
+@cache
+def _type_hints(cell: Hashable) -> dict[str, Any]:
     return typing.get_type_hints(cell, include_extras=True)
 
 

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 SHIPPED_CONFIG = Path("config.yaml")
+STORE = ".cells"  # in a results folder: the records of finished chunks
+FIGURE_SUFFIXES = (".png", ".svg", ".txt")  # two drawings and the caption
 SUITE = "suite"  # in the place of a sweep's name: figures of all sweeps together
 
 

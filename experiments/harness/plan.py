@@ -1,41 +1,62 @@
-"""What a run would do: its cells, its time and memory, and what of it is there already."""
+"""What a run would do: what is there already, what is missing, and what that costs."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.harness.config import Config
+from experiments.harness.config import RESERVED, Config
 from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import Sweep
-from experiments.harness.run import estimated_seconds
-from experiments.harness.tables import TableError, csv_name, read_sweep
+from experiments.harness.paths import STORE
+from experiments.harness.run import Work, survey
+from experiments.harness.store import Store
+from experiments.harness.tables import TableError, csv_name, is_current, read_sweep
 
 _WORKER_BASE = 90 * 2**20  # interpreter, NumPy and the library
 
 
 def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int) -> list[str]:
     """A line per sweep and a line in all; times are rough, from the counts of draws, products and exponentials."""
-    lines = [f"{'sweep':<16} {'experiment':<12} {'cells':>6} {'trials':>9} {'about':>9} {'per worker':>11}  table"]
+    work = survey(Store(results / STORE, config.seed), sweeps)
+    lines = [
+        f"{'sweep':<16} {'experiment':<12} {'cells':>6} {'trials':>9} {'to measure':>16} {'per worker':>11}  table"
+    ]
     for sweep in sweeps:
         cells = sweep.cells()
         memory = max(load_experiment(sweep.experiment).memory(cell) for cell in cells) + _WORKER_BASE
-        duration = _duration(estimated_seconds(sweep) / jobs)
+        left = work.left()[sweep.name]
+        chunks = f"{left}/{work.chunks[sweep.name]} chunks"
         lines.append(
             f"{sweep.name:<16} {sweep.experiment:<12} {len(cells):>6} {sweep.trials:>9}"
-            f" {duration:>9} {memory / 2**20:>7.0f} MiB  {_state(config, sweep, results)}"
+            f" {chunks:>16} {memory / 2**20:>7.0f} MiB  {_state(config, sweep, results, work)}"
         )
-    total = _duration(sum(map(estimated_seconds, sweeps)) / jobs)
-    return [*lines, f"in all about {total} with {jobs} worker{'s' if jobs > 1 else ''}; tables go to {results}"]
+    total = f"{_duration(work.seconds / jobs)} with {jobs} worker{'s' if jobs > 1 else ''}"
+    lines.append(f"to measure in all: about {total}; tables go to {results}")
+    if strangers := _strangers(config, results):
+        lines.append(f"of no sweep in this config: {', '.join(strangers)}")
+    return lines
 
 
-def _state(config: Config, sweep: Sweep, results: Path) -> str:
-    path = results / csv_name(sweep.name, "measured")
-    if not path.exists():
-        return "missing"
+def _state(config: Config, sweep: Sweep, results: Path, work: Work) -> str:
+    """Complete, stale and why, partial or missing: the table that is there, and the store behind it."""
+    left, chunks, states = work.left()[sweep.name], work.chunks[sweep.name], work.states[sweep.name]
+    if is_current(results, config, sweep):
+        return "complete" if not left else f"complete, measured elsewhere ({chunks - left} of {chunks} chunks here)"
+    begun = f"partial ({chunks - left} of {chunks} chunks are there)" if left < chunks else "missing"
+    if not (results / csv_name(sweep.name, "measured")).exists():
+        return begun
     try:
         read_sweep(results, config, sweep)
     except TableError as error:
-        return f"to be measured again: {error}"
-    return "complete"
+        return f"stale: {error}"
+    others = f", {states['stale']} chunks too" if states["stale"] else ""
+    return f"stale: made by another version of the source or of the libraries{others}"
+
+
+def _strangers(config: Config, results: Path) -> list[str]:
+    """Tables in the results folder that no sweep of the config owns."""
+    owners = {sweep.name for sweep in config.sweeps} | set(RESERVED)
+    files = [path for suffix in ("csv", "json") for path in results.glob(f"*.{suffix}")]
+    return sorted(path.name for path in files if path.stem.split("-")[0] not in owners)
 
 
 def _duration(seconds: float) -> str:

@@ -1,25 +1,24 @@
-"""Measure sweeps over worker processes; the result does not depend on how many there are or who finishes first."""
+"""Fill the store over worker processes; the result does not depend on how many there are or who finishes first."""
 
 import itertools
 import math
+import multiprocessing
 import os
 import signal
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import get_context, parent_process
 
-import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from experiments.harness.experiment import Cell, Measured, Measurement, Row, load_experiment
 from experiments.harness.grid import Chunk, Sweep, axis_values, chunks, describe
-from experiments.harness.seeds import generator
+from experiments.harness.store import Store, measure_record
 
 _QUEUED_PER_WORKER = 3
 
@@ -29,72 +28,101 @@ class MeasurementError(Exception):
 
 
 @dataclass
-class _CellRun:
-    """A cell while its chunks come in, in any order; they are merged in theirs."""
+class Work:
+    """The chunks of sweeps: how many there are, which are to be measured, and what is wrong with records of them."""
 
-    sweep: Sweep
-    cell: Cell
-    chunks: int
-    merged: Measurement | None = None
-    merged_chunks: int = 0
-    early: dict[int, Measurement] = field(default_factory=dict)
+    chunks: Counter[str] = field(default_factory=Counter)
+    todo: list[tuple[Chunk, list[str]]] = field(default_factory=list)  # each once, with the sweeps that ask for it
+    states: dict[str, Counter[str]] = field(default_factory=dict)
+    damaged: list[Chunk] = field(default_factory=list)
 
     @property
-    def done(self) -> bool:
-        return self.merged_chunks == self.chunks
+    def seconds(self) -> float:
+        """Rough time that the chunks to be measured take on one worker."""
+        return sum(_seconds(chunk) for chunk, _ in self.todo)
 
-    def add(self, index: int, measurement: Measurement) -> None:
-        self.early[index] = measurement
-        while (following := self.early.pop(self.merged_chunks, None)) is not None:
-            self.merged = following if self.merged is None else self.merged.merge(following)
-            self.merged_chunks += 1
+    def left(self) -> Counter[str]:
+        """Chunks that are to be measured, by sweep."""
+        return Counter(name for _, names in self.todo for name in names)
 
 
-def measure_sweeps(
-    sweeps: Sequence[Sweep], seed: int, jobs: int, on_progress: Callable[[str, float], None]
-) -> Iterator[tuple[Sweep, Measured]]:
-    """Each sweep with what was measured, in order, as soon as it is complete.
+def survey(store: Store, sweeps: Sequence[Sweep]) -> Work:
+    """What of the sweeps is in the store and what is to be measured, in order: largest cells of a sweep first."""
+    work = Work()
+    asked: dict[str, list[str]] = {}
+    for sweep in sweeps:
+        work.states[sweep.name] = Counter()
+        for cell in sorted(sweep.cells(), key=load_experiment(sweep.experiment).seconds_per_trial, reverse=True):
+            for chunk in chunks(sweep.experiment, cell, sweep.trials):
+                work.chunks[sweep.name] += 1
+                state = store.state(chunk)
+                work.states[sweep.name][state] += 1
+                if state == "sound":
+                    continue
+                name = str(store.path(chunk))
+                if name in asked:
+                    asked[name].append(sweep.name)
+                    continue
+                asked[name] = [sweep.name]
+                work.todo.append((chunk, asked[name]))
+                work.damaged += [chunk] * (state == "damaged")
+    return work
+
+
+def fill(
+    store: Store, sweeps: Sequence[Sweep], work: Work, jobs: int, on_progress: Callable[[str, float], None]
+) -> Iterator[Sweep]:
+    """Measure what is missing, and give each sweep, in order, as soon as all its records are there.
 
     Args:
-        sweeps: what to measure.
-        seed: the root seed.
+        store: where records go, each as soon as it is measured.
+        sweeps: those that were surveyed.
+        work: what `survey` found.
         jobs: worker processes.
         on_progress: called with the sweep's name and the estimated seconds of work of each finished chunk.
 
     Raises:
-        MeasurementError: a worker failed or died, or a metric is not finite; the message names the cell.
+        MeasurementError: a worker failed or died, or a number is not finite; the message names the cell.
+        OSError: a record cannot be written.
     """
-    runs = {sweep.name: [_cell_run(sweep, cell) for cell in sweep.cells()] for sweep in sweeps}
-    # Largest cells first, so that the last chunks to finish are small ones.
-    order = [sorted(cell_runs, key=_seconds_per_trial, reverse=True) for cell_runs in runs.values()]
-    todo = ((run, chunk) for run in itertools.chain(*order) for chunk in _chunks(run))
+    left = work.left()
     waiting = deque(sweeps)
     # Spawned, not forked: the same on every system, and no thread's lock is copied into a worker.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_start_worker) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker) as pool:
         try:
-            for run, chunk, measurement in _measured(pool, todo, seed, jobs):
-                run.add(chunk.index, measurement)
-                seconds = load_experiment(chunk.experiment).seconds_per_trial(chunk.cell) * chunk.trials
-                on_progress(run.sweep.name, seconds)
-                while waiting and all(cell_run.done for cell_run in runs[waiting[0].name]):
-                    sweep = waiting.popleft()
-                    yield sweep, _finished(sweep, runs.pop(sweep.name))
+            while waiting and not left[waiting[0].name]:
+                yield waiting.popleft()
+            for chunk, names, record in _measured(pool, store, work, jobs):
+                store.write(chunk, record)
+                left.subtract(names)
+                on_progress(names[0], _seconds(chunk))
+                while waiting and not left[waiting[0].name]:
+                    yield waiting.popleft()
         except BaseException:
-            pool.shutdown(cancel_futures=True)
+            _stop(pool)
             raise
+
+
+def gather(store: Store, sweep: Sweep) -> Measured:
+    """The measured sweep from its records: a table, and what analysis needs beyond the rows.
+
+    Raises:
+        MeasurementError: a value of the table is not finite.
+    """
+    experiment = load_experiment(sweep.experiment)
+    rows: list[Row] = []
+    details = []
+    for cell in sweep.cells():
+        merged = store.merged(chunks(sweep.experiment, cell, sweep.trials))
+        rows += _rows(sweep, cell, merged)
+        details.append(experiment.detail(cell, merged))
+    return Measured(pd.DataFrame(rows, columns=[column.name for column in experiment.columns]), details)
 
 
 def estimated_seconds(sweep: Sweep) -> float:
     """Rough time that a sweep takes on one worker."""
     seconds_per_trial = load_experiment(sweep.experiment).seconds_per_trial
     return sum(seconds_per_trial(cell) for cell in sweep.cells()) * sweep.trials
-
-
-def measure_chunk(chunk: Chunk, seed: int) -> Measurement:
-    """Measure a chunk with its own generator; an overflow or an invalid operation is an error, not a value."""
-    experiment = load_experiment(chunk.experiment)
-    with np.errstate(over="raise", invalid="raise", divide="raise"):
-        return experiment.measure(chunk.cell, chunk.trials, generator(seed, chunk))
 
 
 def default_jobs() -> int:
@@ -111,9 +139,8 @@ def _start_worker() -> None:
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Hold SIGINT back: a worker that is started here inherits that, and is not interrupted while it imports."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _held_back(*signals: signal.Signals) -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
     finally:
@@ -122,63 +149,57 @@ def _interrupts_held() -> Iterator[None]:
 
 def _end_with_parent() -> None:
     """A worker whose parent is gone, whatever ended it, has nobody to answer to."""
-    parent = parent_process()
+    parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
         os._exit(1)
 
 
-def _cell_run(sweep: Sweep, cell: Cell) -> _CellRun:
-    size = load_experiment(sweep.experiment).chunk_trials(cell)
-    return _CellRun(sweep, cell, chunks=math.ceil(sweep.trials / size))
+def _stop(pool: ProcessPoolExecutor) -> None:
+    """End the workers at once: what they are at is measured again, so there is nothing to wait for."""
+    with _held_back(signal.SIGINT, signal.SIGTERM):
+        for worker in multiprocessing.active_children():
+            worker.kill()
+        pool.shutdown(cancel_futures=True)
 
 
-def _seconds_per_trial(run: _CellRun) -> float:
-    return load_experiment(run.sweep.experiment).seconds_per_trial(run.cell)
-
-
-def _chunks(run: _CellRun) -> Iterator[Chunk]:
-    return chunks(run.sweep.experiment, run.cell, run.sweep.trials)
+def _seconds(chunk: Chunk) -> float:
+    return load_experiment(chunk.experiment).seconds_per_trial(chunk.cell) * chunk.trials
 
 
 def _measured(
-    pool: ProcessPoolExecutor, todo: Iterator[tuple[_CellRun, Chunk]], seed: int, jobs: int
-) -> Iterator[tuple[_CellRun, Chunk, Measurement]]:
-    """Chunks as they finish, with only a few handed out at a time, so that memory stays bounded."""
-    pending: dict[Future[Measurement], tuple[_CellRun, Chunk]] = {}
+    pool: ProcessPoolExecutor, store: Store, work: Work, jobs: int
+) -> Iterator[tuple[Chunk, list[str], bytes]]:
+    """Records as they are made, with only a few chunks handed out at a time, so that memory stays bounded."""
+    todo = iter(work.todo)
+    pending: dict[Future[bytes], tuple[Chunk, list[str]]] = {}
     while True:
-        for run, chunk in itertools.islice(todo, _QUEUED_PER_WORKER * jobs - len(pending)):
-            with _interrupts_held():
-                pending[pool.submit(measure_chunk, chunk, seed)] = run, chunk
+        for chunk, names in itertools.islice(todo, _QUEUED_PER_WORKER * jobs - len(pending)):
+            # A worker that is started here inherits that, and is not interrupted while it imports.
+            with _held_back(signal.SIGINT):
+                pending[pool.submit(measure_record, chunk, store.seed, store.stamp(chunk))] = chunk, names
         if not pending:
             return
         finished, _ = wait(pending, return_when=FIRST_COMPLETED)
         for future in finished:
-            run, chunk = pending.pop(future)
-            yield run, chunk, _result(future, run, chunk)
+            chunk, names = pending.pop(future)
+            yield chunk, names, _result(future, chunk, names[0])
 
 
-def _result(future: Future[Measurement], run: _CellRun, chunk: Chunk) -> Measurement:
+def _result(future: Future[bytes], chunk: Chunk, sweep: str) -> bytes:
     try:
         return future.result()
     except BrokenProcessPool:
         problem = "a worker process died (killed, or out of memory) at or near this cell"
     except (ArithmeticError, ValueError, MemoryError) as error:
         problem = f"{type(error).__name__}: {error}"
-    raise MeasurementError(f"sweep {run.sweep.name}, cell {describe(chunk.cell)}, chunk {chunk.index}: {problem}")
+    raise MeasurementError(f"sweep {sweep}, cell {describe(chunk.cell)}, chunk {chunk.index}: {problem}")
 
 
-def _finished(sweep: Sweep, cell_runs: list[_CellRun]) -> Measured:
-    experiment = load_experiment(sweep.experiment)
-    rows = [row for run in cell_runs for row in _rows(run)]
-    table = pd.DataFrame(rows, columns=[column.name for column in experiment.columns])
-    return Measured(table, [experiment.detail(run.cell, run.merged) for run in cell_runs])
-
-
-def _rows(run: _CellRun) -> Iterator[Row]:
-    for row in load_experiment(run.sweep.experiment).tabulate(run.cell, run.merged):
+def _rows(sweep: Sweep, cell: Cell, merged: Measurement) -> Iterator[Row]:
+    for row in load_experiment(sweep.experiment).tabulate(cell, merged):
         for name, value in row.items():
             if isinstance(value, float) and not math.isfinite(value):
-                where = f"sweep {run.sweep.name}, cell {describe(run.cell)}"
+                where = f"sweep {sweep.name}, cell {describe(cell)}"
                 raise MeasurementError(f"{where}: expected a finite {name}, got {value} in {row}")
-        yield {**axis_values(run.cell), **row}
+        yield {**axis_values(cell), **row}

@@ -6,18 +6,16 @@ What is derived from a sweep's table is SWEEP-KIND.csv; its verdicts are rows of
 import hashlib
 import io
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import scipy
 
 from experiments.harness.compare import how_alike
 from experiments.harness.config import Config
+from experiments.harness.files import write_whole
+from experiments.harness.fingerprint import analysis_fingerprint, measuring_fingerprint, versions
 from experiments.harness.grid import Sweep
 
 DIGITS = "%.10g"
@@ -42,14 +40,33 @@ def write_sweep(results: Path, config: Config, sweep: Sweep, tables: Mapping[str
     for kind, path in paths.items():
         write_whole(path, _among_others(path, config, sweep, contents[kind]) if kind == VERDICTS else contents[kind])
     record = {
-        "sweep": sweep.name,
-        "seed": config.seed,
-        "parameters": sweep.parameters(),
-        "versions": {"numpy": np.__version__, "scipy": scipy.__version__},
+        **_provenance(config, sweep),
         "sha256": {kind: hashlib.sha256(content).hexdigest() for kind, content in contents.items()},
     }
     write_whole(results / f"{sweep.name}.json", (json.dumps(record, indent=1) + "\n").encode())
     return alike
+
+
+def is_current(results: Path, config: Config, sweep: Sweep) -> bool:
+    """Whether the tables of a sweep are sound, of this config, and made by this source and these libraries."""
+    try:
+        read_sweep(results, config, sweep)
+        record = _read_record(results / f"{sweep.name}.json")
+    except TableError:
+        return False
+    return record | _provenance(config, sweep) == record
+
+
+def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
+    """What decides the tables of a sweep."""
+    fingerprint = {"measuring": measuring_fingerprint(sweep.experiment), "analysis": analysis_fingerprint()}
+    return {
+        "sweep": sweep.name,
+        "seed": config.seed,
+        "parameters": sweep.parameters(),
+        "fingerprint": fingerprint,
+        "versions": versions(),
+    }
 
 
 def read_sweep(results: Path, config: Config, sweep: Sweep) -> dict[str, pd.DataFrame]:
@@ -86,25 +103,6 @@ def csv_bytes(table: pd.DataFrame) -> bytes:
     """A table as CSV, floats with ten significant digits, missing values empty."""
     text: str = table.to_csv(index=False, float_format=DIGITS, lineterminator="\n")
     return text.encode()
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a reader sees the old one or the new one, never a part."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-                os.fchmod(file.fileno(), 0o644)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from None
 
 
 def _own_rows(path: Path, sweep: str) -> bytes:

@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.analysis import analyse
+from experiments import steps
 from experiments.harness.config import Config, load_config
-from experiments.harness.run import measure_sweeps
-from experiments.harness.tables import write_sweep
 
 TINY = """\
 seed: 0
@@ -70,6 +68,5 @@ def tiny(tmp_path_factory) -> tuple[Config, Path]:
     path = folder / "tiny.yaml"
     path.write_text(TINY)
     config = load_config(path)
-    for sweep, measured in measure_sweeps(config.sweeps, config.seed, jobs=2, on_progress=lambda *_: None):
-        write_sweep(folder, config, sweep, analyse(sweep, measured))
+    steps.measure(config, config.sweeps, folder, jobs=2)
     return config, folder

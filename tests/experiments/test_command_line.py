@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -56,16 +57,20 @@ def test_a_new_block_gets_its_table_and_its_default_figure(suite):
     assert (checked.returncode, checked.stderr) == (0, "")
     made = {path.relative_to(suite.folder).as_posix() for path in suite.folder.rglob("*") if path.is_file()}
     figures = {f"figures/mine/metrics.{suffix}" for suffix in ("png", "svg", "txt")}
-    assert made == {"columns.csv", "mine.json", *TABLES} | figures
+    assert {name for name in made if not name.startswith(".cells/")} == (
+        {"columns.csv", "manifest.json", ".lock", ".drawn.json", "mine.json", *TABLES} | figures
+    )
 
 
 def test_a_second_run_writes_the_same_bytes(suite):
     suite("run", "--jobs", "1")
-    before = {path.name: path.read_bytes() for path in suite.folder.glob("*.*")}
+    before = {path.name: path.read_bytes() for path in suite.folder.glob("*.csv")}
+    shutil.rmtree(suite.folder / ".cells")
     again = suite("run", "--jobs", "2")
     assert again.stdout.count(": byte-identical to the one before") == 3
-    assert {path.name: path.read_bytes() for path in suite.folder.glob("*.*")} == before
-    assert len(before) == 5
+    assert {path.name: path.read_bytes() for path in suite.folder.glob("*.csv")} == before
+    assert len(before) == 4
+    assert suite("run").stdout == f"{suite.folder}/mine.csv: measured before, nothing to do\n"
 
 
 def test_a_bad_config_is_refused_without_a_traceback_or_a_file(suite):
@@ -154,10 +159,21 @@ def test_a_table_of_another_config_is_not_drawn(suite):
 
 
 def test_plan_says_what_is_missing_and_what_is_there(suite):
-    assert re.search(r"mine +saturation +2 +3 .* missing\n", suite("plan").stdout)
+    assert re.search(r"mine +saturation +2 +3 +2/2 chunks .* missing\n", suite("plan").stdout)
     suite("run")
-    assert re.search(r"mine +saturation +2 +3 .* complete\n", suite("plan").stdout)
-    assert "to be measured again" in suite("plan", text=SMALL.replace("trials: 3", "trials: 4")).stdout
+    assert re.search(r"mine +saturation +2 +3 +0/2 chunks .* complete\n", suite("plan").stdout)
+    other = suite("plan", text=SMALL.replace("2000]", "2000, 3000]")).stdout
+    assert re.search(r"mine +saturation +3 +3 +1/3 chunks .* stale: .* got d_k \[1000, 2000\], expected", other)
+    (suite.folder / "mine.csv").unlink()
+    partial = suite("plan", text=SMALL.replace("2000]", "2000, 3000]").replace("mine", "yours")).stdout
+    assert re.search(r"yours +.* 1/3 chunks .* partial \(2 of 3 chunks are there\)\n", partial)
+    assert "of no sweep in this config: mine-slopes.csv, mine.json\n" in partial
+    suite("run", text=SMALL)
+    shutil.rmtree(suite.folder / ".cells")
+    assert "complete, measured elsewhere (0 of 2 chunks here)" in suite("plan").stdout
+    record = (suite.folder / "mine.json").read_text()
+    (suite.folder / "mine.json").write_text(record.replace('"measuring": "', '"measuring": "0'))
+    assert "stale: made by another version of the source" in suite("plan").stdout
 
 
 def test_a_folder_that_cannot_be_written_is_named(suite):
@@ -172,7 +188,7 @@ def test_a_folder_that_cannot_be_written_is_named(suite):
 def endless(suite, tmp_path):
     """A run in a process group of its own that would take days, under way."""
     config = tmp_path / "endless.yaml"
-    config.write_text(SMALL.replace("trials: 3", "trials: 1e9"))
+    config.write_text(SMALL.replace("trials: 3", "trials: 1e6"))
     command = [sys.executable, "-m", "experiments", "run", "--config", str(config), "--results", str(suite.folder)]
     process = subprocess.Popen(
         command,
@@ -207,7 +223,7 @@ def test_ctrl_c_exits_130_with_one_line_and_leaves_no_process(endless):
     os.killpg(endless.pid, signal.SIGINT)
     said = endless.stderr.read()
     assert endless.wait(timeout=60) == 130
-    assert re.fullmatch(r"interrupted: what was written stays; .* CONFIG=.*/endless.yaml RESULTS=.*/out\n", said)
+    assert re.fullmatch(r"interrupted: what was finished is kept; .* CONFIG=.*/endless.yaml RESULTS=.*/out\n", said)
     assert ends_within(10, endless.pid)
 
 

@@ -10,12 +10,13 @@ from types import MappingProxyType
 
 import pandas as pd
 import pytest
+from threadpoolctl import threadpool_limits
 
 from experiments import saturation
-from experiments.harness import run
 from experiments.harness.grid import Chunk, Sweep, chunks
-from experiments.harness.run import MeasurementError, measure_chunk, measure_sweeps
+from experiments.harness.run import MeasurementError, fill, gather, survey
 from experiments.harness.seeds import chunk_key
+from experiments.harness.store import Store, measure_record
 from sdpa import LAWS, Scaling
 
 VALUES = MappingProxyType(
@@ -31,33 +32,39 @@ VALUES = MappingProxyType(
 SWEEP = Sweep("wide", "saturation", VALUES, trials=40, figures=())
 
 
-def measured(sweep: Sweep, jobs: int, on_progress=lambda *_: None) -> pd.DataFrame:
-    ((_, result),) = measure_sweeps([sweep], seed=0, jobs=jobs, on_progress=on_progress)
-    return result.table
+@pytest.fixture
+def store(tmp_path) -> Store:
+    return Store(tmp_path, seed=0)
 
 
-def in_shuffled_order(sweep: Sweep) -> pd.DataFrame:
-    """Every chunk measured here, in an order of its own, and handed in as it comes."""
-    cell_runs = [run._cell_run(sweep, cell) for cell in sweep.cells()]
-    work = [(cell_run, chunk) for cell_run in cell_runs for chunk in chunks("saturation", cell_run.cell, sweep.trials)]
+def measured(store: Store, sweep: Sweep, jobs: int, on_progress=lambda *_: None) -> pd.DataFrame:
+    assert list(fill(store, [sweep], survey(store, [sweep]), jobs, on_progress)) == [sweep]
+    return gather(store, sweep).table
+
+
+def in_shuffled_order(store: Store, sweep: Sweep) -> pd.DataFrame:
+    """Every chunk measured here, in an order of its own."""
+    work = survey(store, [sweep]).todo
     random.Random(1).shuffle(work)
-    with run.threadpool_limits(limits=1):
-        for cell_run, chunk in work:
-            cell_run.add(chunk.index, measure_chunk(chunk, 0))
-    return run._finished(sweep, cell_runs).table
+    with threadpool_limits(limits=1):
+        for chunk, _ in work:
+            store.write(chunk, measure_record(chunk, store.seed, store.stamp(chunk)))
+    return gather(store, sweep).table
 
 
-def test_tables_do_not_depend_on_workers_or_order():
+def test_tables_do_not_depend_on_workers_or_order(tmp_path):
     assert len(list(chunks("saturation", SWEEP.cells()[-1], SWEEP.trials))) >= 3
-    one = measured(SWEEP, jobs=1)
-    pd.testing.assert_frame_equal(measured(SWEEP, jobs=2), one, check_exact=True)
-    pd.testing.assert_frame_equal(in_shuffled_order(SWEEP), one, check_exact=True)
+    one = measured(Store(tmp_path / "1", 0), SWEEP, jobs=1)
+    for jobs in (2, 4):
+        pd.testing.assert_frame_equal(measured(Store(tmp_path / str(jobs), 0), SWEEP, jobs), one, check_exact=True)
+    pd.testing.assert_frame_equal(in_shuffled_order(Store(tmp_path / "shuffled", 0), SWEEP), one, check_exact=True)
 
 
-def test_grid_points_and_trials_do_not_touch_each_other():
+def test_grid_points_and_trials_do_not_touch_each_other(tmp_path):
     """Another d_k, another order, and the chunks of a smaller number of trials: the shared rows are the same."""
     fewer = dataclasses.replace(SWEEP, values={**VALUES, "d_k": (1024, 4, 8), "n_keys": (300,)})
-    both = pd.concat([measured(SWEEP, jobs=2), measured(fewer, jobs=2)])
+    stores = Store(tmp_path / "one", 0), Store(tmp_path / "other", 0)
+    both = pd.concat([measured(stores[0], SWEEP, jobs=2), measured(stores[1], fewer, jobs=2)])
     shared = both[(both["n_keys"] == 300) & (both["d_k"] != 8)]
     assert len(shared) == 8
     assert len(shared.drop_duplicates()) == 4
@@ -70,10 +77,10 @@ def test_chunk_keys_are_of_content_alone():
     keys = {
         chunk_key(Chunk(experiment, dataclasses.replace(cell, d_k=d_k), index, 1))
         for experiment in ("saturation", "rows")
-        for d_k in range(1, 101)
+        for d_k in range(1, 1001)
         for index in range(50)
     }
-    assert len(keys) == 2 * 100 * 50
+    assert len(keys) == 2 * 1000 * 50 == 10**5
 
 
 def test_more_trials_keep_the_earlier_chunks():
@@ -82,24 +89,24 @@ def test_more_trials_keep_the_earlier_chunks():
     assert sum(chunk.trials for chunk in many) == 5000
 
 
-def test_a_number_that_overflows_stops_the_run_and_names_its_cell():
+def test_a_number_that_overflows_stops_the_run_and_names_its_cell(store):
     broken = dataclasses.replace(SWEEP, values={**VALUES, "d_k": (1024,), "n_keys": (300,), "input_std": (1e200,)})
     with pytest.raises(
         MeasurementError, match=r"sweep wide, cell d_k=1024, n_keys=300, .*input_std=1e\+200, chunk \d+: .*overflow"
     ):
-        measured(broken, jobs=2)
+        measured(store, broken, jobs=2)
 
 
-def test_a_metric_that_is_not_finite_stops_the_run_and_names_its_cell(monkeypatch):
+def test_a_metric_that_is_not_finite_stops_the_run_and_names_its_cell(store, monkeypatch):
     monkeypatch.setattr(saturation.Histograms, "median", lambda *_: (float("nan"), 0.0))
     with pytest.raises(
         MeasurementError, match=r"sweep wide, cell d_k=.*: expected a finite jacobian_norm_median, got nan"
     ):
-        in_shuffled_order(SWEEP)
+        in_shuffled_order(store, SWEEP)
 
 
-def test_a_killed_worker_ends_the_run_at_once_and_names_a_cell():
-    endless = dataclasses.replace(SWEEP, trials=10**9)
+def test_a_killed_worker_ends_the_run_at_once_and_names_a_cell(store):
+    long = dataclasses.replace(SWEEP, trials=10**5)
 
     def kill_one(*_):
         victim = multiprocessing.active_children()[0]
@@ -107,6 +114,40 @@ def test_a_killed_worker_ends_the_run_at_once_and_names_a_cell():
 
     started = time.monotonic()
     with pytest.raises(MeasurementError, match=r"sweep wide, cell d_k=.*: a worker process died"):
-        measured(endless, jobs=2, on_progress=kill_one)
+        measured(store, long, jobs=2, on_progress=kill_one)
     assert time.monotonic() - started < 60
     assert not multiprocessing.active_children()
+    kept = survey(store, [long])
+    assert kept.states["wide"]["sound"] >= 1  # the chunk after which it was killed
+
+
+def count(store: Store, *sweeps: Sweep) -> int:
+    """Chunks that are to be measured."""
+    return len(survey(store, sweeps).todo)
+
+
+def test_a_rerun_measures_what_is_missing_alone(store):
+    small = dataclasses.replace(SWEEP, values={**VALUES, "n_keys": (300,)})
+    measured(store, small, jobs=2)
+    assert count(store, small) == 0
+    more_d_k = dataclasses.replace(small, values={**small.values, "d_k": (4, 16, 1024)})
+    one_d_k = dataclasses.replace(small, values={**small.values, "d_k": (16,)})
+    assert count(store, more_d_k) == count(store, one_d_k) == 1
+    size = [len(list(chunks("saturation", cell, 40))) for cell in small.cells()]
+    more_trials = dataclasses.replace(small, trials=10 * 40)
+    whole = sum(1 for cell in small.cells() for chunk in chunks("saturation", cell, 400))
+    # Kept are all chunks but the last of each cell, which was cut short.
+    assert count(store, more_trials) == whole - sum(size) + len(size)
+    other_scaling = dataclasses.replace(small, values={**small.values, "scaling": (Scaling.parse("d_k^1/3"),)})
+    assert count(store, other_scaling) == sum(size)
+    assert count(Store(store.folder, seed=1), small) == sum(size)
+
+
+def test_sweeps_that_share_a_cell_measure_it_once(store):
+    other = dataclasses.replace(SWEEP, name="other", values={**VALUES, "d_k": (4,)})
+    work = survey(store, [SWEEP, other])
+    assert len(work.todo) == count(store, SWEEP)
+    assert work.left()["other"] == count(store, other) > 0
+    done = [sweep.name for sweep in fill(store, [SWEEP, other], work, 2, lambda *_: None)]
+    assert done == ["wide", "other"]
+    assert count(store, SWEEP, other) == 0

@@ -10,7 +10,7 @@ from scipy import stats
 from experiments import draws, saturation
 from experiments.draws import Cell, chunk_trials
 from experiments.harness.grid import Chunk
-from experiments.harness.run import measure_chunk
+from experiments.harness.measuring import measure_chunk
 from experiments.harness.seeds import generator
 from experiments.saturation import METRICS, measure, tabulate
 from sdpa import LAWS, Scaling, softmax, softmax_jacobian

@@ -8,8 +8,9 @@ import pytest
 
 from experiments.analysis.check import check_table
 from experiments.harness.compare import how_alike
+from experiments.harness.files import write_whole
 from experiments.harness.paths import default_results
-from experiments.harness.tables import TableError, csv_bytes, read_sweep, write_sweep, write_whole
+from experiments.harness.tables import TableError, csv_bytes, read_sweep, write_sweep
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def test_what_is_written_reads_back_to_ten_digits(copied, tiny):
 def test_a_record_holds_nothing_that_varies_between_equal_runs(copied):
     _, sweep, folder = copied
     record = json.loads((folder / "scaling.json").read_text())
-    assert set(record) == {"sweep", "seed", "parameters", "versions", "sha256"}
+    assert set(record) == {"sweep", "seed", "parameters", "fingerprint", "versions", "sha256"}
     assert record["parameters"] == sweep.parameters()
 
 
@@ -51,7 +52,7 @@ def test_a_flipped_byte_is_noticed_and_named(copied):
 def test_a_table_of_other_parameters_is_refused(copied, change):
     config, sweep, folder = copied
     if "values" in change:
-        change = {"values": {**sweep.values, "d_k": (4, 64, 128)}}  # noqa: PD011 - no pandas object
+        change = {"values": {**sweep.values, "d_k": (4, 64, 128)}}
     with pytest.raises(TableError, match=r"scaling\.csv was not measured with this config: got (trials|d_k)"):
         read_sweep(folder, config, dataclasses.replace(sweep, **change))
 
@@ -87,7 +88,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("experiments.harness.tables.os.fsync", full)
+    monkeypatch.setattr("experiments.harness.files.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         write_whole(path, b"new")
     assert path.read_bytes() == b"old"

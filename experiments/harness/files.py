@@ -1,0 +1,75 @@
+"""Files that are written whole or not at all, and a folder that one run at a time writes to."""
+
+import fcntl
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_TEMPORARY = ".part"
+
+
+class BusyError(Exception):
+    """Another run holds the results folder; the message says which."""
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that a reader sees the old one or the new one, never a part, whatever ends this process."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_TEMPORARY)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+                os.fchmod(file.fileno(), 0o644)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from None
+
+
+@contextmanager
+def held(results: Path) -> Iterator[None]:
+    """Hold a results folder against other runs, and clear what killed ones left half written.
+
+    The lock is the operating system's and goes with the process, however that ends.
+
+    Raises:
+        BusyError: another process holds it.
+    """
+    path = results / ".lock"
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot be written: {error.strerror}", str(results)) from None
+    with os.fdopen(handle, "r+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BusyError(
+                f"{results} is in use by {_holder(lock.read())}; wait for it, or name another folder"
+            ) from None
+        lock.truncate()
+        lock.write(json.dumps({"process": os.getpid(), "machine": platform.node()}))
+        lock.flush()
+        for folder in (results, results / "figures", results / ".cells"):
+            # Folders in `results` itself are those of other configs, with locks of their own.
+            for leftover in folder.glob(f".*{_TEMPORARY}") if folder == results else folder.rglob(f".*{_TEMPORARY}"):
+                leftover.unlink(missing_ok=True)
+        yield
+
+
+def _holder(text: str) -> str:
+    try:
+        holder = json.loads(text)
+        return f"process {holder['process']} on {holder['machine']}"
+    except (ValueError, KeyError, TypeError):
+        return "another run"

@@ -1,0 +1,71 @@
+"""How the last run went, in manifest.json: not part of the results, as it differs from run to run."""
+
+import json
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_info
+
+from experiments.harness.files import write_whole
+from experiments.harness.fingerprint import versions
+from experiments.harness.run import Work
+
+_OF_BLAS = ("internal_api", "version", "architecture")
+
+
+def write_manifest(results: Path, work: Work, jobs: int, seconds: float) -> None:
+    """Write which source ran where, how long, and how many chunks it measured and how many it had already."""
+    measured = len(work.todo)
+    manifest = {
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(seconds, 2),
+        "jobs": jobs,
+        "chunks": {
+            "measured": measured,
+            "reused": sum(work.chunks.values()) - sum(work.left().values()),
+            "damaged": len(work.damaged),
+        },
+        "source": _source(),
+        "machine": {
+            "name": platform.node(),
+            "system": platform.platform(),
+            "processor": _processor(),
+            "processors": os.cpu_count(),
+            "python": platform.python_version(),
+            "packages": versions("numpy", "scipy", "pandas", "matplotlib", "seaborn"),
+            "blas": [
+                {key: info.get(key) for key in ("internal_api", "version", "architecture")}
+                for info in threadpool_info()
+            ],
+        },
+    }
+    write_whole(results / "manifest.json", (json.dumps(manifest, indent=1) + "\n").encode())
+
+
+def _source() -> dict[str, Any]:
+    """The commit of this source and whether it had changes, where git knows."""
+    here = Path(__file__).parent
+
+    def git(*words: str) -> str | None:
+        try:
+            ran = subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            return None
+        return ran.stdout.strip()
+
+    changes = git("status", "--porcelain", "--untracked-files=no")
+    return {"commit": git("rev-parse", "HEAD"), "clean": None if changes is None else not changes}
+
+
+def _processor() -> str:
+    """The name of the processor, which Linux keeps in a file."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

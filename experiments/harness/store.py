@@ -1,0 +1,158 @@
+"""Finished chunks on disk, one record each, so that nothing that was measured is lost or measured twice.
+
+A record is written whole and reads, line by line: the SHA-256 of all that follows; as JSON its stamp (parameters, seed,
+source fingerprint, versions) and the names, types and shapes of its arrays; then their bytes, compressed. The file's
+name follows from the parameters and the seed alone: a record of other source or versions is stale and is replaced.
+"""
+
+import dataclasses
+import hashlib
+import json
+import typing
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from experiments.harness.experiment import Measurement, load_experiment
+from experiments.harness.files import write_whole
+from experiments.harness.fingerprint import measuring_fingerprint, versions
+from experiments.harness.grid import Chunk, cell_fields, plain
+from experiments.harness.measuring import measure_chunk
+
+_COMPRESSION = 1  # the fastest: records shrink to a quarter for a hundredth of the time that measuring them takes
+
+State = Literal["sound", "missing", "stale", "damaged"]
+Stamp = dict[str, Any]
+
+
+class RecordError(ValueError):
+    """A record that cannot be read, or that is not the one it was taken for."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """The records of one results folder under one root seed."""
+
+    folder: Path
+    seed: int
+
+    def path(self, chunk: Chunk) -> Path:
+        """Where the record of a chunk is, whether it is there or not."""
+        identity = json.dumps([_parameters(chunk), self.seed], sort_keys=True)
+        name = hashlib.sha256(identity.encode()).hexdigest()
+        return self.folder / name[:2] / name[2:34]
+
+    def stamp(self, chunk: Chunk) -> Stamp:
+        """What a record of a chunk says of itself if it was made by this source and these libraries."""
+        made_by = {"fingerprint": measuring_fingerprint(chunk.experiment), "versions": versions()}
+        return {**_parameters(chunk), "seed": self.seed, **made_by}
+
+    def state(self, chunk: Chunk) -> State:
+        """Whether the record of a chunk is there, whole, and made by this source."""
+        try:
+            content = self.path(chunk).read_bytes()
+        except FileNotFoundError:
+            return "missing"
+        try:
+            header, _ = _opened(content)
+        except RecordError:
+            return "damaged"
+        return "sound" if header["stamp"] == self.stamp(chunk) else "stale"
+
+    def write(self, chunk: Chunk, record: bytes) -> None:
+        """Keep a record that `measure_record` made."""
+        write_whole(self.path(chunk), record)
+
+    def read(self, chunk: Chunk) -> Measurement:
+        """The measurement of a chunk; `RecordError` if its record is not sound."""
+        path = self.path(chunk)
+        try:
+            header, payload = _opened(path.read_bytes())
+        except FileNotFoundError:
+            raise RecordError(f"{path}: expected the record of chunk {chunk.index}, got nothing") from None
+        except RecordError as error:
+            raise RecordError(f"{path}: {error}") from None
+        if header["stamp"] != self.stamp(chunk):
+            raise RecordError(f"{path}: expected the record of {self.stamp(chunk)}, got that of {header['stamp']}")
+        kind = typing.get_type_hints(load_experiment(chunk.experiment).measure)["return"]
+        measurement: Measurement = _built(kind, dict(_arrays(header["arrays"], payload)), "")
+        return measurement
+
+    def merged(self, chunks: Iterator[Chunk]) -> Measurement:
+        """The measurement of a cell: its chunks, merged in order."""
+        return reduce(lambda merged, later: merged.merge(later), map(self.read, chunks))
+
+
+def measure_record(chunk: Chunk, seed: int, stamp: Stamp) -> bytes:
+    """Measure a chunk and make its record; runs in a worker.
+
+    Raises:
+        FloatingPointError: a number of the measurement is not finite.
+    """
+    arrays = dict(_flattened(measure_chunk(chunk, seed), ""))
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise FloatingPointError(f"expected finite numbers in {name}, got {array[~np.isfinite(array)][0]}")
+    described = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
+    header = json.dumps({"stamp": stamp, "arrays": described}).encode()
+    payload = zlib.compress(b"".join(array.tobytes() for array in arrays.values()), _COMPRESSION)
+    rest = header + b"\n" + payload
+    return hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
+
+
+def _parameters(chunk: Chunk) -> dict[str, Any]:
+    """What a chunk is, as plain JSON values."""
+    cell = {}
+    for name in cell_fields(type(chunk.cell)):
+        value = getattr(chunk.cell, name)
+        cell[name] = [plain(item) for item in value] if isinstance(value, tuple) else plain(value)
+    return {"experiment": chunk.experiment, "cell": cell, "chunk": chunk.index, "trials": chunk.trials}
+
+
+def _opened(content: bytes) -> tuple[dict[str, Any], bytes]:
+    """The header and the payload of a record whose checksum holds."""
+    checksum, _, rest = content.partition(b"\n")
+    got = hashlib.sha256(rest).hexdigest()
+    if checksum != got.encode():
+        raise RecordError(f"damaged: expected SHA-256 {checksum[:12]!r}..., got {got[:12]}...")
+    header, _, payload = rest.partition(b"\n")
+    opened: dict[str, Any] = json.loads(header)
+    return opened, payload
+
+
+def _flattened(value: Any, name: str) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    """The arrays and numbers of a measurement, by the path of fields and positions that leads to each."""
+    if dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from _flattened(getattr(value, field.name), f"{name}.{field.name}")
+    elif isinstance(value, tuple):
+        for i, item in enumerate(value):
+            yield from _flattened(item, f"{name}.{i}")
+    else:
+        yield name, np.asarray(value)
+
+
+def _arrays(described: list[Any], payload: bytes) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    content, start = zlib.decompress(payload), 0
+    for name, kind, shape in described:
+        count = int(np.prod(shape, dtype=int))
+        array = np.frombuffer(content, dtype=kind, count=count, offset=start).reshape(shape)
+        start += array.nbytes
+        yield name, array
+
+
+def _built(kind: Any, arrays: dict[str, np.ndarray[Any, Any]], name: str) -> Any:
+    """A measurement of that type from its arrays, the reverse of `_flattened`."""
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        values = {f.name: _built(hints[f.name], arrays, f"{name}.{f.name}") for f in dataclasses.fields(kind)}
+        return kind(**values)  # type: ignore[operator]
+    if typing.get_origin(kind) is tuple:
+        below = {key.removeprefix(f"{name}.").split(".")[0] for key in arrays if key.startswith(f"{name}.")}
+        return tuple(_built(typing.get_args(kind)[0], arrays, f"{name}.{i}") for i in range(len(below)))
+    return kind(arrays[name]) if kind in (int, float) else arrays[name]

@@ -1,0 +1,143 @@
+"""The steps from a config to its results: measure, draw, check. Each takes what it needs from files of the one before.
+
+What a step needs is imported when it is taken, so that the others start without it.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.harness.config import Config
+from experiments.harness.files import held, write_whole
+from experiments.harness.grid import Sweep
+from experiments.harness.paths import STORE, SUITE, figure_path
+from experiments.harness.tables import TableError, csv_bytes, csv_name, is_current, read_sweep, write_sweep
+
+if TYPE_CHECKING:
+    from experiments.figures import Tables
+
+
+def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int) -> None:
+    """Measure the chunks of sweeps that the store has not, and write the tables that this changes."""
+    from experiments.analysis import all_columns, analyse
+    from experiments.harness.manifest import write_manifest
+    from experiments.harness.progress import reporting
+    from experiments.harness.run import fill, gather, survey
+    from experiments.harness.store import Store
+
+    started = time.monotonic()
+    with held(results):
+        store = Store(results / STORE, config.seed)
+        work = survey(store, sweeps)
+        to_measure = work.left()
+        write_whole(results / "columns.csv", csv_bytes(all_columns(sorted({s.experiment for s in config.sweeps}))))
+        with reporting(work.seconds) as report:
+            for chunk in work.damaged:
+                report.line(f"{store.path(chunk)} is damaged: measuring it again")
+            for sweep in fill(store, sweeps, work, jobs, report.advance):
+                if not to_measure[sweep.name] and is_current(results, config, sweep):
+                    report.line(f"{results / csv_name(sweep.name, 'measured')}: measured before, nothing to do")
+                    continue
+                tables = analyse(sweep, gather(store, sweep))
+                for path, alike in write_sweep(results, config, sweep, tables).items():
+                    report.line(f"wrote {path}: {alike}")
+        write_manifest(results, work, jobs, time.monotonic() - started)
+
+
+def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
+    """Draw the figures of sweeps and of the whole suite that are not there as they would be drawn.
+
+    Raises:
+        TableError: sweeps have no sound table; the figures of all others are drawn.
+    """
+    from experiments.figures import SUITE_FIGURES
+    from experiments.harness.drawn import Drawn
+
+    sound = {}
+    for sweep in config.sweeps:
+        with suppress(TableError):  # said below, of a sweep that is to be drawn
+            sound[sweep.name] = read_sweep(results, config, sweep)
+    drawn = Drawn(results, config)
+
+    def draw_figures(sweep: str, figures: Sequence[str], tables: Callable[[], "Tables"]) -> None:
+        for figure in figures:
+            done = "kept" if drawn.is_current(sweep, figure) else _drew(sweep, figure, tables(), results)
+            drawn.note(sweep, figure)
+            caption = figure_path(results, sweep, figure, ".txt").read_text(encoding="utf-8").strip()
+            print(f"{done} {figure_path(results, sweep, figure, '.png')}: {caption}")
+
+    def of_sweep(sweep: Sweep) -> "Tables":
+        from experiments.analysis.suite import all_verdicts
+
+        return {**sound[sweep.name], "suite": all_verdicts(sound)}
+
+    def of_suite() -> "Tables":
+        from experiments.analysis.suite import suite_tables
+
+        return suite_tables([sweep for sweep in config.sweeps if sweep.name in sound], sound)
+
+    def draw_sweep(sweep: Sweep) -> None:
+        read_sweep(results, config, sweep)
+        draw_figures(sweep.name, sweep.figures, lambda: of_sweep(sweep))
+
+    with held(results):
+        _for_each(sweeps, draw_sweep)
+        if any("tests" in tables for tables in sound.values()):
+            draw_figures(SUITE, SUITE_FIGURES, of_suite)
+
+
+def _drew(sweep: str, figure: str, tables: "Tables", results: Path) -> str:
+    from experiments.figures import load_figure
+    from experiments.figures.style import render
+
+    render(load_figure(figure), tables, results, sweep, figure)
+    return "drew"
+
+
+def check(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
+    """Hold tables against config and checksums, and measured values against exact ones.
+
+    Raises:
+        TableError: a table is not whole.
+        DisagreementError: measured and exact values are too far apart.
+    """
+    from experiments.analysis.check import check_table
+    from experiments.analysis.suite import agreement
+
+    tables = {}
+
+    def check_sweep(sweep: Sweep) -> None:
+        read = read_sweep(results, config, sweep)
+        print(check_table(sweep, read))
+        tables[sweep.name] = read
+        if summary := agreement([sweep], tables).summary():
+            print(f"  {summary}")
+
+    _for_each(sweeps, check_sweep)
+    suite = agreement(sweeps, tables)
+    suite.raise_alarm()
+    if summary := suite.summary():
+        print(f"theory, sampler and error bars agree: {summary}")
+
+
+def rewrite_readme(config: Config, results: Path) -> None:
+    """Write the measured numbers of README.md anew from the tables."""
+    from experiments.page.readme import rewrite
+
+    path = Path("README.md")
+    tables = {sweep.name: read_sweep(results, config, sweep) for sweep in config.sweeps}
+    write_whole(path, rewrite(path.read_text(encoding="utf-8"), config.sweeps, tables, results).encode())
+
+
+def _for_each(sweeps: Sequence[Sweep], act: Callable[[Sweep], None]) -> None:
+    """Act on every sweep whose table is sound; name all others at the end."""
+    problems = []
+    for sweep in sweeps:
+        try:
+            act(sweep)
+        except TableError as error:
+            problems.append(str(error))
+    if problems:
+        raise TableError("\n".join(problems))

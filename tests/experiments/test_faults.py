@@ -1,0 +1,297 @@
+"""What may happen to a run and must not harm it, on real processes. The long versions are run by `make test-faults`."""
+
+import contextlib
+import os
+import random
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from experiments.harness.config import ConfigError, load_config
+
+ROOT = Path(__file__).parents[2]
+CONFIG = """\
+seed: 0
+sweeps:
+  first:
+    experiment: saturation
+    d_k: [16, 200, 256]
+    n_keys: 64
+    scaling: [unscaled, d_k^1/2]
+    trials: {trials}
+  second:
+    experiment: distribution
+    d_k: [64, 128]
+    trials: {trials}00
+"""
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+STATUS = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
+
+
+class Suite:
+    """The command line on a config and a results folder of its own."""
+
+    def __init__(self, folder: Path, trials: int) -> None:
+        self.folder, self.results = folder, folder / "out"
+        self.config = folder / "faults.yaml"
+        self.config.write_text(CONFIG.format(trials=trials))
+
+    def start(self, *words: str, **options) -> subprocess.Popen[str]:
+        options = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)} | options
+        return subprocess.Popen(
+            [sys.executable, "-m", "experiments", *words, "--config", self.config, "--results", self.results],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            **options,
+        )
+
+    def run(self, *words: str, **options) -> tuple[int, str, str]:
+        process = self.start(*words, **options)
+        out, err = process.communicate(timeout=300)
+        return process.returncode, out, err
+
+    def records(self) -> dict[str, int]:
+        """The records that are there, and when each was written."""
+        files = [path for path in (self.results / ".cells").rglob("[0-9a-f]*") if path.is_file()]
+        return {path.name: path.stat().st_mtime_ns for path in files}
+
+    def tables(self) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in self.results.glob("*.csv")}
+
+    def temporary_files(self) -> list[Path]:
+        return list(self.results.rglob("*.part"))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> dict[int, dict[str, bytes]]:
+    """The tables of runs that nothing happened to, by trials."""
+    tables = {}
+
+    def of(trials: int) -> dict[str, bytes]:
+        if trials not in tables:
+            suite = Suite(tmp_path_factory.mktemp("undisturbed"), trials)
+            assert suite.run("run")[0] == 0
+            tables[trials] = suite.tables()
+        return tables[trials]
+
+    return of
+
+
+def ends_within(seconds: float, group: int) -> bool:
+    """Whether no process of a group is left after that time at most."""
+    for _ in range(int(seconds / 0.05)):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def disturb(suite: Suite, kills: int, seed: int) -> None:
+    """Kill runs at random moments, each signal in turn; what was finished stays as it is, and nothing lives on."""
+    rng = random.Random(seed)
+    kept: dict[str, int] = {}
+    for kill in range(kills):
+        process = suite.start("run")
+        time.sleep(rng.uniform(0.3, 3.0))
+        ended_by_itself = process.poll() is not None
+        sent = SIGNALS[kill % len(SIGNALS)]
+        with contextlib.suppress(ProcessLookupError):
+            # Ctrl-C reaches the whole group, as in a terminal; the others the run alone.
+            (os.killpg if sent == signal.SIGINT else os.kill)(process.pid, sent)
+        _, said = process.communicate(timeout=30)
+        assert ended_by_itself or process.returncode in (STATUS[sent], 0), said
+        if process.returncode in (130, 143):
+            assert re.fullmatch(r"interrupted: what was finished is kept; to go on: make all CONFIG=.*\n", said)
+        assert ends_within(5, process.pid)
+        now = suite.records()
+        assert {name: now.get(name) for name in kept} == kept, "a finished chunk was lost, or measured again"
+        kept = now
+    assert kept, "no run lived long enough to finish a chunk"
+    status, _, said = suite.run("run")
+    assert (status, said) == (0, "")
+    now = suite.records()
+    assert {name: now[name] for name in kept} == kept
+    assert suite.temporary_files() == []
+
+
+def test_killed_runs_lose_nothing_and_end_as_an_undisturbed_one(tmp_path, undisturbed):
+    suite = Suite(tmp_path, trials=5000)
+    disturb(suite, kills=3, seed=1)
+    assert suite.tables() == undisturbed(5000)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("seed", range(4))
+def test_24_kills_lose_nothing(tmp_path, undisturbed, seed):
+    suite = Suite(tmp_path, trials=16000)
+    disturb(suite, kills=6, seed=100 + seed)
+    assert suite.tables() == undisturbed(16000)
+
+
+def test_a_damaged_record_is_named_and_measured_again_alone(tmp_path, undisturbed):
+    suite = Suite(tmp_path, trials=2000)
+    suite.run("run")
+    before = suite.records()
+    victim = next(path for path in (suite.results / ".cells").rglob("[0-9a-f]*") if path.is_file())
+    content = victim.read_bytes()
+    victim.write_bytes(content[:200] + bytes([content[200] ^ 4]) + content[201:])
+    status, said, _ = suite.run("run")
+    assert status == 0
+    assert f"{victim} is damaged: measuring it again" in said
+    after = suite.records()
+    assert {name for name in before if after[name] != before[name]} == {victim.name}
+    assert suite.tables() == undisturbed(2000)
+
+
+def test_a_flipped_byte_in_a_table_is_refused_and_made_good_without_measuring(tmp_path, undisturbed):
+    suite = Suite(tmp_path, trials=2000)
+    suite.run("run")
+    records = suite.records()
+    for name in ("first.csv", "verdicts.csv", "second-histogram.csv"):
+        content = (suite.results / name).read_bytes()
+        (suite.results / name).write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+        status, _, said = suite.run("check")
+        assert status == 1
+        assert f"{name} was altered" in said
+        assert "to complete it: make results" in said
+        assert suite.run("run")[0] == 0
+        assert suite.tables() == undisturbed(2000)
+    assert suite.records() == records
+
+
+def test_a_second_run_on_the_same_folder_ends_at_once_and_a_dead_one_blocks_nobody(tmp_path):
+    suite = Suite(tmp_path, trials=10**6)
+    first = suite.start("run")
+    while not (suite.results / "columns.csv").exists():
+        time.sleep(0.05)
+    started = time.monotonic()
+    status, _, said = suite.run("run")
+    assert status == 1
+    holder = f"process {first.pid} on {os.uname().nodename}"
+    assert said == f"{suite.results} is in use by {holder}; wait for it, or name another folder\n"
+    assert suite.run("draw")[0] == 1
+    assert time.monotonic() - started < 20
+    assert suite.run("plan")[0] == 0  # which only reads
+    first.kill()
+    first.communicate()
+    assert ends_within(5, first.pid)
+    suite.config.write_text(CONFIG.format(trials=100))
+    assert suite.run("run")[0] == 0
+
+
+def limited(size: int):
+    """No file may grow beyond that size: the system answers as it does where a disk is full."""
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    return limit
+
+
+def test_a_disk_that_is_full_stops_the_run_and_leaves_old_tables_whole(tmp_path):
+    suite = Suite(tmp_path, trials=1000)
+    suite.run("run")
+    tables, records = suite.tables(), suite.records()
+    suite.config.write_text(CONFIG.format(trials=4000))
+    status, _, said = suite.run("run", preexec_fn=limited(20_000))
+    assert status == 1
+    assert re.fullmatch(rf"{suite.results}/\S+: cannot be written: File too large\n", said)
+    assert suite.tables() == tables
+    assert suite.temporary_files() == []
+    now = suite.records()
+    assert {name: now[name] for name in records} == records
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**12), 10**12),
+    st.floats(),
+    st.text(max_size=8),
+    st.sampled_from(["unscaled", "d_k^1/2", "d_k^x", "gaussian", "saturation", "rows", "distribution", "1e3", "phase"]),
+)
+KEYS = st.sampled_from(
+    ["experiment", "d_k", "n_keys", "n_queries", "scaling", "trials", "inputs", "input_std", "figures", "seed", "no"]
+)
+BLOCKS = st.dictionaries(KEYS, st.one_of(VALUES, st.lists(VALUES, max_size=4)), max_size=9)
+SOUND = {"experiment": "saturation", "d_k": 4, "n_keys": 8, "trials": 5, "scaling": "d_k^1/2"}
+NAMES = st.sampled_from(["a", "b", "../c", "columns"])
+CONFIGS = st.one_of(
+    st.fixed_dictionaries({"seed": VALUES, "sweeps": st.dictionaries(st.text(max_size=9), BLOCKS, max_size=3)}),
+    st.fixed_dictionaries(
+        {
+            "seed": st.integers(0, 5),
+            "sweeps": st.dictionaries(NAMES, BLOCKS.map(lambda block: SOUND | block), min_size=1),
+        }
+    ),
+    st.recursive(VALUES, lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.text(max_size=5), inner))),
+).map(lambda value: yaml.safe_dump(value, allow_unicode=True))
+EDITS = st.lists(st.tuples(st.integers(0, 1800), st.integers(0, 40), st.text(max_size=6)), max_size=4)
+
+
+def edited(edits) -> str:
+    """The shipped config with a few passages replaced by something else."""
+    text = (ROOT / "config.yaml").read_text()
+    for place, length, new in edits:
+        text = text[:place] + new + text[place + length :]
+    return text
+
+
+def read_or_refused(text: str, path: Path) -> None:
+    """A config is read, or refused with lines that name a place; nothing else comes out."""
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
+    said = ""
+    try:
+        load_config(path)
+    except ConfigError as error:
+        said = str(error)
+    assert all(re.match(rf"{re.escape(str(path))}:\d+:\d+: .", line) for line in said.splitlines())
+
+
+def any_config(examples: int):
+    return lambda test: settings(
+        max_examples=examples, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    )(given(text=st.one_of(CONFIGS, EDITS.map(edited)))(test))
+
+
+@any_config(100)
+def test_any_config_is_read_or_refused(tmp_path_factory, text):
+    read_or_refused(text, tmp_path_factory.getbasetemp() / "any.yaml")
+
+
+@pytest.mark.faults
+@any_config(1000)
+def test_any_of_1000_configs_is_read_or_refused(tmp_path_factory, text):
+    read_or_refused(text, tmp_path_factory.getbasetemp() / "any1000.yaml")
+
+
+def test_more_work_than_a_run_can_keep_is_refused(tmp_path):
+    suite = Suite(tmp_path, trials=10**11)
+    status, _, said = suite.run("run")
+    assert status == 2
+    assert re.search(r"sweeps\.first: got 100000000000 trials in \d+ chunks of work, expected at most 500000", said)
+
+
+@pytest.mark.parametrize("d_k", ["1000000000", "[4, 1000000000]"])
+def test_an_absurd_size_is_refused_with_the_memory_it_needs(tmp_path, d_k):
+    suite = Suite(tmp_path, trials=10)
+    suite.config.write_text(suite.config.read_text().replace("[16, 200, 256]", d_k))
+    status, _, said = suite.run("run")
+    assert status == 2
+    assert re.search(r"d_k=1000000000, .*, which needs \S+ GiB per worker, expected at most 4 GiB", said)
+    assert not suite.results.exists()

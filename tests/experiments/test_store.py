@@ -1,0 +1,160 @@
+"""Records of finished chunks: exact, refused when anything about them is not right, and stale with their source."""
+
+import dataclasses
+import random
+import shutil
+
+import numpy as np
+import pytest
+
+from experiments import distribution, draws, rows, saturation
+from experiments.harness import fingerprint, measuring, store
+from experiments.harness.fingerprint import measuring_fingerprint, reached, source_fingerprint
+from experiments.harness.grid import Chunk
+from experiments.harness.measuring import measure_chunk
+from experiments.harness.store import RecordError, Store, measure_record
+from sdpa import Scaling
+
+SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
+CHUNKS = {
+    "saturation": Chunk("saturation", draws.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 0, 7),
+    "rows": Chunk("rows", draws.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 2, 3),
+    "distribution": Chunk("distribution", distribution.Cell(d_k=4), 1, 50),
+}
+CHUNK = CHUNKS["rows"]
+
+
+@pytest.fixture
+def kept(tmp_path) -> Store:
+    """A store with the record of one chunk."""
+    filled = Store(tmp_path, seed=3)
+    filled.write(CHUNK, measure_record(CHUNK, 3, filled.stamp(CHUNK)))
+    return filled
+
+
+def same(one, other) -> bool:
+    if dataclasses.is_dataclass(one):
+        return type(one) is type(other) and all(
+            same(getattr(one, f.name), getattr(other, f.name)) for f in dataclasses.fields(one)
+        )
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return type(one) is type(other) and np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("experiment", CHUNKS)
+def test_a_measurement_reads_back_to_the_bit(tmp_path, experiment):
+    chunk, filled = CHUNKS[experiment], Store(tmp_path, seed=3)
+    assert filled.state(chunk) == "missing"
+    filled.write(chunk, measure_record(chunk, 3, filled.stamp(chunk)))
+    assert filled.state(chunk) == "sound"
+    assert same(filled.read(chunk), measure_chunk(chunk, 3))
+
+
+def test_every_experiment_is_read_back_above():
+    from experiments.harness.experiment import experiment_names
+
+    assert set(CHUNKS) == set(experiment_names())
+
+
+@pytest.mark.parametrize("change", [{"index": 1}, {"trials": 4}, {"cell": dataclasses.replace(CHUNK.cell, d_k=5)}])
+def test_a_record_is_of_its_chunk_and_seed_alone(kept, change):
+    assert kept.state(dataclasses.replace(CHUNK, **change)) == "missing"
+    assert Store(kept.folder, seed=4).state(CHUNK) == "missing"
+
+
+def test_each_of_200_flipped_bits_is_noticed(kept):
+    """And so it is in the record's own checksum."""
+    content = kept.path(CHUNK).read_bytes()
+    places = {*random.Random(5).sample(range(8 * len(content)), 198), 0, 8 * len(content) - 1}
+    for place in places:
+        flipped = bytearray(content)
+        flipped[place // 8] ^= 1 << place % 8
+        kept.path(CHUNK).write_bytes(bytes(flipped))
+        assert kept.state(CHUNK) == "damaged", place
+        with pytest.raises(RecordError, match=r"expected SHA-256"):
+            kept.read(CHUNK)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"x" * 1000, None])
+def test_an_empty_truncated_or_foreign_record_is_noticed(kept, content):
+    whole = kept.path(CHUNK).read_bytes()
+    kept.path(CHUNK).write_bytes(whole[:-1] if content is None else content)
+    assert kept.state(CHUNK) == "damaged"
+
+
+def test_a_sound_record_in_the_place_of_another_is_not_taken_for_it(kept):
+    other = dataclasses.replace(CHUNK, index=5)
+    kept.path(other).parent.mkdir(exist_ok=True)
+    shutil.copy(kept.path(CHUNK), kept.path(other))
+    assert kept.state(other) == "stale"
+    with pytest.raises(RecordError, match="expected the record of"):
+        kept.read(other)
+
+
+def test_a_missing_record_is_named(tmp_path):
+    with pytest.raises(RecordError, match=r"expected the record of chunk 2, got nothing"):
+        Store(tmp_path, 3).read(CHUNK)
+
+
+@pytest.mark.parametrize("made_by", ["measuring_fingerprint", "versions"])
+def test_a_record_of_other_source_or_libraries_is_stale(kept, monkeypatch, made_by):
+    monkeypatch.setattr(store, made_by, lambda *_: "another")
+    assert kept.state(CHUNK) == "stale"
+
+
+def test_a_number_that_is_not_finite_is_not_kept(monkeypatch):
+    broken = rows.RowsMeasurement(np.array([[[1.0, np.nan]]]))
+    monkeypatch.setattr(store, "measure_chunk", lambda *_: broken)
+    with pytest.raises(FloatingPointError, match=r"expected finite numbers in \.scores, got nan"):
+        measure_record(CHUNK, 0, {})
+
+
+def test_measuring_depends_on_what_measures_and_on_nothing_else():
+    found = reached(measuring.__name__, saturation.__name__)
+    assert {
+        "experiments.saturation",
+        "experiments.draws",
+        "experiments.harness.seeds",
+        "experiments.harness.moments",
+        "experiments.harness.quantiles",
+        "experiments.harness.measuring",
+        "sdpa.diagnostics",
+        "sdpa.gradients",
+        "sdpa.scaling",
+        "sdpa.inputs",
+    } <= found
+    others = ("theory", "analysis", "figures", "page", "__main__", "steps", "rows", "distribution", "run", "tables")
+    assert not [name for name in found for part in others if part in name.split(".")]
+
+
+def test_a_changed_source_changes_the_fingerprint(tmp_path, monkeypatch):
+    """A copy of the package, in which one module at a time gets a line more."""
+    for package in ("sdpa", "experiments"):
+        shutil.copytree(fingerprint._package_folder(package), tmp_path / package)
+
+    def fresh() -> dict[str, str]:
+        source_fingerprint.cache_clear()
+        fingerprint._parsed.cache_clear()
+        return {name: measuring_fingerprint(name) for name in CHUNKS} | {"analysis": fingerprint.analysis_fingerprint()}
+
+    monkeypatch.setattr(fingerprint, "_package_folder", lambda package: tmp_path / package)
+    before = fresh()
+    for path, changed in {
+        "sdpa/diagnostics.py": {"saturation"},
+        "sdpa/scaling.py": {"saturation", "rows", "analysis"},
+        "sdpa/theory/rows.py": {"analysis"},
+        "experiments/figures/length.py": set(),
+        "experiments/harness/seeds.py": set(CHUNKS),
+        "experiments/harness/moments.py": {"saturation", "distribution", "analysis"},
+        "experiments/distribution.py": {"distribution", "analysis"},
+        "experiments/__main__.py": set(),
+    }.items():
+        source = (tmp_path / path).read_text()
+        (tmp_path / path).write_text(source + "\nX = 1\n")
+        after = fresh()
+        assert {name for name in before if after[name] != before[name]} == changed, path
+        (tmp_path / path).write_text(source)
+    assert fresh() == before
+    source_fingerprint.cache_clear()
+    fingerprint._parsed.cache_clear()
