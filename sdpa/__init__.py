@@ -15,6 +15,7 @@ from sdpa.gradients import (
     softmax_vjp,
 )
 from sdpa.inputs import LAWS, InputLaw
+from sdpa.module import ScaledDotProductAttention
 from sdpa.scaling import Scaling
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "AttentionGradients",
     "InputLaw",
     "RowDiagnostics",
+    "ScaledDotProductAttention",
     "Scaling",
     "attention_gradients",
     "attention_weights",

@@ -296,3 +296,48 @@ def test_an_absurd_size_is_refused_with_the_memory_it_needs(tmp_path, d_k):
     assert status == 2
     assert re.search(r"d_k=1000000000, .*, which needs \S+ GiB per worker, expected at most 4 GiB", said)
     assert not suite.results.exists()
+
+
+def test_ctrl_c_waits_for_no_chunk(tmp_path):
+    """A chunk of these cells takes some ten seconds; what it is at is given up."""
+    suite = Suite(tmp_path, trials=10)
+    suite.config.write_text(
+        "seed: 0\nsweeps:\n  large:\n    experiment: saturation\n    d_k: [4096, 4000]\n    n_keys: 16384\n"
+        "    n_queries: 512\n    scaling: d_k^1/2\n    trials: 4\n"
+    )
+    process = suite.start("run")
+    while not (suite.results / "columns.csv").exists():
+        time.sleep(0.05)
+    time.sleep(3)
+    assert suite.records() == {}
+    os.killpg(process.pid, signal.SIGINT)
+    started = time.monotonic()
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert time.monotonic() - started < 15
+
+
+def test_what_killed_runs_left_half_written_is_cleared_and_nothing_else(tmp_path):
+    suite = Suite(tmp_path, trials=100)
+    left = [suite.results / name for name in (".a.part", "figures/first/.b.part", ".cells/ab/.c.part")]
+    others = [suite.results / name for name in ("another/.d.part", "part.part", "notes.txt")]
+    for path in (*left, *others):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    assert suite.run("run")[0] == 0
+    assert not any(path.exists() for path in left)
+    assert all(path.exists() for path in others)
+
+
+def test_figures_are_drawn_when_what_they_show_changed(tmp_path):
+    suite = Suite(tmp_path, trials=100)
+    suite.run("run")
+    count = suite.run("draw")[1].count("drew ")
+    assert count == 3
+    assert suite.run("draw")[1].count("kept ") == count
+    (suite.results / "figures" / "first" / "metrics.png").write_bytes(b"spoilt")
+    said = suite.run("draw")[1]
+    assert (said.count("drew "), said.count("kept ")) == (1, count - 1)
+    suite.config.write_text(CONFIG.format(trials=200))
+    suite.run("run")
+    assert suite.run("draw")[1].count("drew ") == count
