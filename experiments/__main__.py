@@ -1,4 +1,4 @@
-"""The command line: python -m experiments all | run | draw | check | plan | readme.
+"""The command line: python -m experiments all | run | draw | check | plan | record | readme.
 
 Exit status: 0 done, 1 something measured or checked failed, 2 bad config or usage, 130 interrupted, 143 terminated.
 What a command needs is imported when it runs, so that the others start without it; workers import this module too.
@@ -34,13 +34,15 @@ DEFAULT_CONFIG = Path("config.yaml")
 def all_steps(
     names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None, jobs: Jobs = None
 ) -> None:
-    """Run, draw and check."""
+    """Run, draw and check; with the shipped config the record of published statements too."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments import steps
         from experiments.harness.run import default_jobs
 
         steps.measure(loaded, sweeps, folder, jobs or default_jobs())
+        if config == DEFAULT_CONFIG and not names:
+            steps.write_record(loaded, folder)
         steps.draw(loaded, sweeps, folder)
         steps.check(loaded, sweeps, folder)
 
@@ -85,6 +87,17 @@ def plan(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Resu
         from experiments.harness.run import default_jobs
 
         print("\n".join(plan_lines(loaded, sweeps, folder, jobs or default_jobs())))
+
+
+@app.command()
+def record() -> None:
+    """Hold published statements against the shipped tables and computations of their own."""
+    with _outcome(DEFAULT_CONFIG, None):
+        loaded, _, folder = _load(DEFAULT_CONFIG, None, None)
+        from experiments import steps
+
+        steps.write_record(loaded, folder)
+        print(steps.record_summary(folder))
 
 
 @app.command()

@@ -3,6 +3,7 @@
 What a step needs is imported when it is taken, so that the others start without it.
 """
 
+import hashlib
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,6 +17,8 @@ from experiments.harness.paths import STORE, SUITE, figure_path
 from experiments.harness.tables import TableError, csv_bytes, csv_name, is_current, read_sweep, write_sweep
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from experiments.figures import Tables
 
 
@@ -120,6 +123,50 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
     suite.raise_alarm()
     if summary := suite.summary():
         print(f"theory, sampler and error bars agree: {summary}")
+
+
+def write_record(config: Config, results: Path) -> None:
+    """Write record.csv: what published statements say, what was computed for them, and the verdicts.
+
+    Made anew only where the tables or the source of the record changed.
+    """
+    from experiments.harness.fingerprint import source_fingerprint
+
+    made_of = {sweep.name: (results / f"{sweep.name}.json").read_text(encoding="utf-8") for sweep in config.sweeps}
+    key = hashlib.sha256(f"{source_fingerprint('experiments.record.build')}{made_of}".encode()).hexdigest()
+    path, note = results / "record.csv", results / STORE / "record"
+    if path.exists() and note.exists() and note.read_text(encoding="utf-8") == f"{key} {_sha256(path)}":
+        print(f"{path}: made before, nothing to do")
+        return
+    from experiments.harness.compare import how_alike
+    from experiments.record.build import build
+
+    content = csv_bytes(build(_by_kind(config, results)))
+    with held(results):
+        alike = how_alike(path.read_bytes() if path.exists() else None, content)
+        write_whole(path, content)
+        write_whole(note, f"{key} {_sha256(path)}".encode())
+    print(f"wrote {path}: {alike}")
+
+
+def record_summary(results: Path) -> str:
+    """Verdicts by source, and what is wrong with what is right."""
+    from experiments.record.summary import summary
+
+    return summary(results / "record.csv")
+
+
+def _by_kind(config: Config, results: Path) -> "dict[str, pd.DataFrame]":
+    """All tables by name: SWEEP for what was measured, SWEEP-KIND for what is derived."""
+    tables = {}
+    for sweep in config.sweeps:
+        for kind, table in read_sweep(results, config, sweep).items():
+            tables[sweep.name if kind == "measured" else f"{sweep.name}-{kind}"] = table
+    return tables
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def rewrite_readme(config: Config, results: Path) -> None:

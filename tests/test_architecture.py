@@ -15,7 +15,14 @@ ALLOWED = {
     "experiments/saturation.py": {"sdpa", "experiments.harness", "experiments.draws"},
     "experiments/rows.py": {"sdpa", "experiments.harness", "experiments.draws"},
     "experiments/distribution.py": {"experiments.harness"},
-    "experiments/steps.py": {"experiments.harness", "experiments.analysis", "experiments.figures", "experiments.page"},
+    "experiments/steps.py": {
+        "experiments.harness",
+        "experiments.analysis",
+        "experiments.figures",
+        "experiments.page",
+        "experiments.record",
+    },
+    "experiments/record": {"sdpa", "experiments.record"},
     "experiments/harness": {"experiments.harness", "experiments.__path__"},
     "experiments/analysis": {
         "sdpa",
@@ -25,7 +32,12 @@ ALLOWED = {
         "experiments.distribution",
     },
     "experiments/figures": {"experiments.figures", "experiments.harness", "experiments.analysis.slopes"},
-    "experiments/page": {"experiments.figures", "experiments.harness", "experiments.analysis.slopes"},
+    "experiments/page": {
+        "experiments.figures",
+        "experiments.harness",
+        "experiments.analysis.slopes",
+        "experiments.record.summary",
+    },
 }
 # Within what is allowed above: what a drawing or page must not reach.
 FORBIDDEN = {"experiments/figures": {"experiments.harness.run"}, "experiments/page": {"experiments.harness.run"}}

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from experiments.harness.config import load_config
-from experiments.harness.experiment import experiment_names, load_experiment
+from experiments.harness.discovery import experiment_names
+from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import cell_fields, defaults
 from experiments.harness.tables import read_sweep
 from experiments.page.readme import ReadmeError, rewrite

@@ -20,7 +20,8 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from experiments.harness.experiment import Experiment, experiment_names, load_experiment
+from experiments.harness.discovery import experiment_names
+from experiments.harness.experiment import Experiment, load_experiment
 from experiments.harness.grid import Sweep, cell_fields, defaults, describe
 from experiments.harness.yaml_text import Document, Fault, KeyPath, YamlError, dotted
 

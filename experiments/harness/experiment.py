@@ -1,18 +1,12 @@
-"""What an experiment is to the harness, and how it is found: every module of `experiments` is one."""
+"""What an experiment is to the harness, and how one is loaded."""
 
 import importlib
-import pkgutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
 import pandas as pd
-
-from experiments import __path__ as _folders
-
-# What else is in the package.
-_NO_EXPERIMENTS = {"__main__", "harness", "analysis", "figures", "page", "draws", "steps"}
 
 # A cell is a frozen dataclass of the experiment's own; a row is one line of its table.
 Cell = Any
@@ -65,11 +59,6 @@ class Experiment:
     figures: tuple[str, ...]  # the names of the modules that draw its tables, the default first
     min_trials: int = 1
     detail: Callable[[Cell, Any], Any] = lambda _cell, _measurement: None  # what analysis needs beyond the rows
-
-
-def experiment_names() -> list[str]:
-    """The experiments there are: the modules of the package, without its supporting parts."""
-    return sorted(m.name for m in pkgutil.iter_modules(_folders) if m.name not in _NO_EXPERIMENTS)
 
 
 def load_experiment(name: str) -> Experiment:

@@ -11,6 +11,7 @@ from experiments.analysis.slopes import LEVEL
 from experiments.figures import SUITE_FIGURES
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import SUITE, figure_path
+from experiments.record.summary import counts_by_source
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 
@@ -27,6 +28,7 @@ def rewrite(text: str, sweeps: Sequence[Sweep], tables: SweepTables, results: Pa
         "findings": lambda: _findings(sweeps, results),
         "measured": lambda: _measured(tables["scaling"]["measured"]),
         "slopes": lambda: _slopes(tables["scaling"]["slopes"]),
+        "record": lambda: counts_by_source(results / "record.csv"),
         "calibration": lambda: _calibration(results),
         "columns": lambda: _columns(results),
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from experiments.harness.config import ConfigError, load_config
-from experiments.harness.experiment import experiment_names
+from experiments.harness.discovery import experiment_names
 from experiments.harness.yaml_text import Document
 from sdpa import Scaling
 

@@ -9,7 +9,8 @@ from experiments.analysis.check import check_table
 from experiments.analysis.suite import all_verdicts, suite_tables
 from experiments.figures import SUITE_FIGURES, Tables, load_figure
 from experiments.figures.style import render
-from experiments.harness.experiment import experiment_names, load_experiment
+from experiments.harness.discovery import experiment_names
+from experiments.harness.experiment import load_experiment
 from experiments.harness.paths import SUITE, figure_path
 from experiments.harness.tables import read_sweep
 

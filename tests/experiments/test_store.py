@@ -52,7 +52,7 @@ def test_a_measurement_reads_back_to_the_bit(tmp_path, experiment):
 
 
 def test_every_experiment_is_read_back_above():
-    from experiments.harness.experiment import experiment_names
+    from experiments.harness.discovery import experiment_names
 
     assert set(CHUNKS) == set(experiment_names())
 

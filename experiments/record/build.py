@@ -1,0 +1,64 @@
+"""The record as a table: every claim with what was computed for it and its verdict."""
+
+import math
+from pathlib import Path
+
+import pandas as pd
+
+# Each enters its quantities into the list.
+from experiments.record import article, elsewhere, general, lesson, notebook, questions, textbook  # noqa: F401
+from experiments.record.answers import QUANTITIES, Answer, Tables
+from experiments.record.verdicts import verdict
+
+SOURCES = {
+    "qa": "questions and answers",
+    "notebook": "notebook",
+    "textbook": "textbook",
+    "lesson": "lesson",
+    "article": "article",
+}
+
+
+def claims() -> pd.DataFrame:
+    """The statements: ids, statement in our words, claimed numbers, rule, and the quantity that answers it."""
+    return pd.read_csv(Path(__file__).with_name("claims.csv"), dtype=str, keep_default_na=False)
+
+
+def build(tables: Tables) -> pd.DataFrame:
+    """One row per claim.
+
+    Raises:
+        ValueError: a claim that names no quantity, or whose answer does not fit its rule; the message names the claim.
+    """
+    rows = []
+    for claim in claims().itertuples():
+        try:
+            answer = Answer() if claim.rule == "training" else QUANTITIES[claim.quantity](tables)
+            found, error = verdict(claim.claimed, claim.rule, answer)
+        except (KeyError, ValueError) as problem:
+            raise ValueError(f"claim {claim.ids}: {problem}") from problem
+        rows.append(
+            {
+                "id": claim.ids,
+                "source": ", ".join(dict.fromkeys(map(source, claim.ids.split()))),
+                "statement": claim.statement,
+                "claimed": claim.claimed,
+                "computed": _computed(answer),
+                "error": error,
+                "verdict": found,
+                "note": answer.note,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def source(claim: str) -> str:
+    """The source of a claim, by its id."""
+    return SOURCES.get(claim.split("-")[0], "elsewhere")
+
+
+def _computed(answer: Answer) -> str:
+    """Numbers with six digits, or the cases in which a statement was tested."""
+    if answer.numbers:
+        return " ".join(f"{0.0 if math.isclose(x, 0, abs_tol=1e-12) else x:.6g}" for x in answer.numbers)
+    return "; ".join(f"{'yes' if held else 'no'}: {condition}" for condition, held in answer.cases.items())
