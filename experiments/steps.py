@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from experiments.harness.config import Config
 from experiments.harness.files import held, write_whole
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import STORE, SUITE, figure_path
+from experiments.harness.paths import EXAMPLES, RECORD, STORE, SUITE, figure_path
 from experiments.harness.tables import TableError, csv_bytes, csv_name, is_current, read_sweep, write_sweep
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
     Raises:
         TableError: sweeps have no sound table; the figures of all others are drawn.
     """
-    from experiments.figures import SUITE_FIGURES
+    from experiments.figures import RECORD_FIGURES, SUITE_FIGURES
     from experiments.harness.drawn import Drawn
 
     sound = {}
@@ -89,6 +89,8 @@ def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
         _for_each(sweeps, draw_sweep)
         if any("tests" in tables for tables in sound.values()):
             draw_figures(SUITE, SUITE_FIGURES, of_suite)
+        if (results / EXAMPLES).exists():
+            draw_figures(RECORD, RECORD_FIGURES, lambda: {"examples": _read_examples(results)})
 
 
 def _drew(sweep: str, figure: str, tables: "Tables", results: Path) -> str:
@@ -126,34 +128,50 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
 
 
 def write_record(config: Config, results: Path) -> None:
-    """Write record.csv: what published statements say, what was computed for them, and the verdicts.
+    """Write record.csv: what published statements say, what was computed for them, the verdicts; and its examples.
 
     Made anew only where the tables or the source of the record changed.
     """
     from experiments.harness.fingerprint import source_fingerprint
 
     made_of = {sweep.name: (results / f"{sweep.name}.json").read_text(encoding="utf-8") for sweep in config.sweeps}
-    key = hashlib.sha256(f"{source_fingerprint('experiments.record.build')}{made_of}".encode()).hexdigest()
-    path, note = results / "record.csv", results / STORE / "record"
-    if path.exists() and note.exists() and note.read_text(encoding="utf-8") == f"{key} {_sha256(path)}":
-        print(f"{path}: made before, nothing to do")
+    source = source_fingerprint("experiments.record.build", "experiments.record.examples")
+    paths, note = (results / f"{RECORD}.csv", results / EXAMPLES), results / STORE / RECORD
+
+    def state() -> bytes:
+        """What the record was made of, and what it is."""
+        return "\n".join(
+            [source, *made_of.values(), *(hashlib.sha256(p.read_bytes()).hexdigest() for p in paths)]
+        ).encode()
+
+    if all(path.exists() for path in (*paths, note)) and note.read_bytes() == state():
+        print(f"{paths[0]}: made before, nothing to do")
         return
     from experiments.harness.compare import how_alike
     from experiments.record.build import build
+    from experiments.record.examples import examples
 
-    content = csv_bytes(build(_by_kind(config, results)))
     with held(results):
-        alike = how_alike(path.read_bytes() if path.exists() else None, content)
-        write_whole(path, content)
-        write_whole(note, f"{key} {_sha256(path)}".encode())
-    print(f"wrote {path}: {alike}")
+        for path, table in zip(paths, (build(_by_kind(config, results)), examples()), strict=True):
+            content = csv_bytes(table)
+            alike = how_alike(path.read_bytes() if path.exists() else None, content)
+            write_whole(path, content)
+            print(f"wrote {path}: {alike}")
+        write_whole(note, state())
 
 
 def record_summary(results: Path) -> str:
     """Verdicts by source, and what is wrong with what is right."""
     from experiments.record.summary import summary
 
-    return summary(results / "record.csv")
+    return summary(results / f"{RECORD}.csv")
+
+
+def _read_examples(results: Path) -> "pd.DataFrame":
+    """The matrices that the record's figures show; names of rows and columns are text, whatever they look like."""
+    import pandas as pd
+
+    return pd.read_csv(results / EXAMPLES, dtype={"row": str, "column": str})
 
 
 def _by_kind(config: Config, results: Path) -> "dict[str, pd.DataFrame]":
@@ -163,10 +181,6 @@ def _by_kind(config: Config, results: Path) -> "dict[str, pd.DataFrame]":
         for kind, table in read_sweep(results, config, sweep).items():
             tables[sweep.name if kind == "measured" else f"{sweep.name}-{kind}"] = table
     return tables
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def rewrite_readme(config: Config, results: Path) -> None:

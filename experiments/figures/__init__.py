@@ -18,6 +18,18 @@ import pandas as pd
 Tables = Mapping[str, pd.DataFrame]
 
 SUITE_FIGURES = ("calibration",)
+# Of the record: what its sources show, from `tables["examples"]`.
+RECORD_FIGURES = (
+    "notebook_rows",
+    "dog_bites_man",
+    "cat_sat_down",
+    "article_sweep",
+    "article_scales",
+    "four_words",
+    "query_key_arrows",
+    "abc_by_hand",
+    "article_comparison",
+)
 
 
 def load_figure(name: str) -> ModuleType:

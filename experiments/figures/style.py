@@ -95,6 +95,11 @@ def shares_map() -> Colormap:
     return sns.color_palette("mako", as_cmap=True)
 
 
+def sequential() -> Colormap:
+    """Colours for amounts, light to dark: darker is more."""
+    return sns.color_palette("Blues", as_cmap=True)
+
+
 def ordered_colours(count: int) -> list[Any]:
     """Colours for that many values of an ordered quantity, light to dark."""
     return list(sns.color_palette("flare", count))

@@ -9,7 +9,7 @@ from pathlib import Path
 from experiments.harness.config import Config
 from experiments.harness.files import write_whole
 from experiments.harness.fingerprint import source_fingerprint, versions
-from experiments.harness.paths import FIGURE_SUFFIXES, SUITE, figure_path
+from experiments.harness.paths import EXAMPLES, FIGURE_SUFFIXES, RECORD, SUITE, figure_path
 from experiments.harness.tables import VERDICTS
 
 _DRAWN_WITH = ("matplotlib", "seaborn", "pandas", "numpy")
@@ -48,6 +48,7 @@ class Drawn:
         source = source_fingerprint(f"experiments.figures.{figure}", "experiments.figures.style", *tests)
         libraries = " ".join(versions(*_DRAWN_WITH).values())
         tables = [self.results / f"{other.name}.json" for other in self.config.sweeps if sweep in (other.name, SUITE)]
+        tables += [self.results / EXAMPLES] * (sweep == RECORD)
         files = [figure_path(self.results, sweep, figure, suffix) for suffix in FIGURE_SUFFIXES]
         return {
             "by": f"{source} {libraries}",

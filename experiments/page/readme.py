@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.analysis.slopes import LEVEL
-from experiments.figures import SUITE_FIGURES
+from experiments.figures import RECORD_FIGURES, SUITE_FIGURES
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import SUITE, figure_path
+from experiments.harness.paths import RECORD, SUITE, figure_path
 from experiments.record.summary import counts_by_source
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
@@ -42,7 +42,8 @@ def _findings(sweeps: Sequence[Sweep], results: Path) -> str:
     """Every figure with the caption that was computed for it."""
     figures = [(sweep.name, figure) for sweep in sweeps for figure in sweep.figures]
     lines = []
-    for sweep, figure in [*figures, *((SUITE, figure) for figure in SUITE_FIGURES)]:
+    figures += [(SUITE, figure) for figure in SUITE_FIGURES] + [(RECORD, figure) for figure in RECORD_FIGURES]
+    for sweep, figure in figures:
         caption = figure_path(results, sweep, figure, ".txt").read_text(encoding="utf-8").strip()
         lines.append(f"- [{figure}]({figure_path(results, sweep, figure, '.png').as_posix()}): {caption}")
     return "\n".join(lines)

@@ -7,12 +7,13 @@ import pytest
 from experiments.analysis import table_columns
 from experiments.analysis.check import check_table
 from experiments.analysis.suite import all_verdicts, suite_tables
-from experiments.figures import SUITE_FIGURES, Tables, load_figure
+from experiments.figures import RECORD_FIGURES, SUITE_FIGURES, Tables, load_figure
 from experiments.figures.style import render
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
-from experiments.harness.paths import SUITE, figure_path
+from experiments.harness.paths import RECORD, SUITE, figure_path
 from experiments.harness.tables import read_sweep
+from experiments.record.examples import examples
 
 TYPES = {"int": "i", "float": "f", "str": "O"}
 
@@ -59,6 +60,11 @@ def test_figures_of_the_suite_come_out_byte_identical(tiny, tmp_path, figure):
     config, folder = tiny
     tables = {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps}
     drawn_twice_alike(figure, suite_tables(config.sweeps, tables), tmp_path, SUITE)
+
+
+@pytest.mark.parametrize("figure", RECORD_FIGURES)
+def test_figures_of_the_record_come_out_byte_identical(tmp_path, figure):
+    drawn_twice_alike(figure, {"examples": examples()}, tmp_path, RECORD)
 
 
 def drawn_twice_alike(figure: str, tables: Tables, folder: Path, name: str) -> None:

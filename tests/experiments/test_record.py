@@ -10,6 +10,7 @@ from experiments.harness.config import load_config
 from experiments.harness.tables import csv_bytes
 from experiments.record.answers import QUANTITIES, Answer, quantity, tempered
 from experiments.record.build import build, claims, source
+from experiments.record.examples import examples
 from experiments.record.left_out import REASONS, left_out
 from experiments.record.summary import counts, counts_by_source, summary
 from experiments.record.verdicts import Claimed, verdict
@@ -63,6 +64,10 @@ def test_every_quantity_answers_a_claim_and_every_claim_but_of_training_has_one(
 
 def test_the_shipped_record_is_what_comes_out(record):
     assert csv_bytes(record) == SHIPPED.read_bytes()
+
+
+def test_the_shipped_examples_are_what_comes_out():
+    assert csv_bytes(examples()) == (ROOT / "results" / "record-examples.csv").read_bytes()
 
 
 @pytest.mark.parametrize("block", BLOCKS)
