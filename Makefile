@@ -9,7 +9,7 @@ SUITE = $(PY) -m experiments
 READY = .venv/ready
 
 .DEFAULT_GOAL = help
-.PHONY: all quick results figures check plan test test-coverage test-faults calibration lint record readme lock clean help
+.PHONY: all quick results figures check plan test test-coverage test-faults calibration lint record cost readme lock clean help
 
 all: $(READY) ## environment, every sweep, every figure, check
 	@$(SUITE) all $(RUN_OPTIONS)
@@ -48,6 +48,9 @@ lint: $(READY) ## ruff (style and format) and mypy (types)
 
 record: $(READY) ## published statements: how many are right, and which are wrong
 	@$(SUITE) record
+
+cost: $(READY) ## time and memory of attention on this machine, and how they grow (results/cost.csv)
+	@$(SUITE) cost
 
 readme: $(READY) ## rewrite the measured numbers of the README from results/
 	@$(SUITE) readme

@@ -101,6 +101,16 @@ def record() -> None:
 
 
 @app.command()
+def cost() -> None:
+    """Time attention and its memory on this machine, and how both grow."""
+    with _outcome(DEFAULT_CONFIG, None):
+        _, _, folder = _load(DEFAULT_CONFIG, None, None)
+        from experiments import steps
+
+        print(steps.measure_growth(folder))
+
+
+@app.command()
 def readme() -> None:
     """Rewrite the measured numbers of README.md from the shipped tables."""
     with _outcome(DEFAULT_CONFIG, None):

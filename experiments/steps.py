@@ -160,6 +160,19 @@ def write_record(config: Config, results: Path) -> None:
         write_whole(note, state())
 
 
+def measure_growth(results: Path) -> str:
+    """Write cost.csv, time and memory of attention on this machine, which no two runs have alike; how both grow."""
+    from experiments.record.cost import exponents, measure_cost
+
+    cost = measure_cost()
+    write_whole(results / "cost.csv", csv_bytes(cost))
+    lines = [cost.to_string(index=False)]
+    for _, row in exponents(cost).iterrows():
+        name = row["swept"]
+        lines.append(f"time grows as {name}^{row['seconds']:.2f}, memory as {name}^{row['peak_bytes']:z.2f}")
+    return "\n".join(lines)
+
+
 def record_summary(results: Path) -> str:
     """Verdicts by source, and what is wrong with what is right."""
     from experiments.record.summary import summary

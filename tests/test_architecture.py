@@ -37,6 +37,7 @@ ALLOWED = {
         "experiments.harness",
         "experiments.analysis.slopes",
         "experiments.record.summary",
+        "experiments.record.cost",
     },
 }
 # Within what is allowed above: what a drawing or page must not reach.

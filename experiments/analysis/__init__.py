@@ -19,7 +19,7 @@ from experiments.analysis.slopes import SLOPE_COLUMNS, fit_slopes
 from experiments.analysis.verdicts import TEST_COLUMNS, VERDICT_COLUMNS, cell_tests, verdicts
 from experiments.harness.experiment import Column, Measured, load_experiment
 from experiments.harness.grid import Sweep
-from experiments.harness.tables import VERDICTS
+from experiments.harness.paths import VERDICTS
 
 
 @dataclass(frozen=True)

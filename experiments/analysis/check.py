@@ -9,7 +9,8 @@ import pandas as pd
 from experiments.analysis import table_columns
 from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import Sweep, axis_values
-from experiments.harness.tables import DIGITS, VERDICTS, TableError
+from experiments.harness.paths import VERDICTS
+from experiments.harness.tables import DIGITS, TableError
 
 
 def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:

@@ -9,7 +9,8 @@ from scipy import stats
 
 from experiments.analysis.verdicts import FEWEST_TRIALS, MANY_TRIALS, VERDICT_COLUMNS
 from experiments.harness.grid import Sweep
-from experiments.harness.tables import DIGITS, VERDICTS
+from experiments.harness.paths import VERDICTS
+from experiments.harness.tables import DIGITS
 
 # Of all honest runs of a suite this share meets the alarm, at most: half by its cells, half by its furthest value.
 ALARM = 1e-3

@@ -25,7 +25,18 @@ from experiments.harness.experiment import Experiment, load_experiment
 from experiments.harness.grid import Sweep, cell_fields, defaults, describe
 from experiments.harness.yaml_text import Document, Fault, KeyPath, YamlError, dotted
 
-RESERVED = ("columns", "verdicts", "calibration", "suite", "record", "manifest", "benchmarks", "figures", "index")
+RESERVED = (
+    "columns",
+    "verdicts",
+    "calibration",
+    "cost",
+    "suite",
+    "record",
+    "manifest",
+    "benchmarks",
+    "figures",
+    "index",
+)
 _SWEEP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _MOST_CELLS = 100_000
 _MOST_ROWS = 200_000

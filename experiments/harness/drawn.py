@@ -9,8 +9,7 @@ from pathlib import Path
 from experiments.harness.config import Config
 from experiments.harness.files import write_whole
 from experiments.harness.fingerprint import source_fingerprint, versions
-from experiments.harness.paths import EXAMPLES, FIGURE_SUFFIXES, RECORD, SUITE, figure_path
-from experiments.harness.tables import VERDICTS
+from experiments.harness.paths import EXAMPLES, FIGURE_SUFFIXES, RECORD, SUITE, VERDICTS, figure_path
 
 _DRAWN_WITH = ("matplotlib", "seaborn", "pandas", "numpy")
 

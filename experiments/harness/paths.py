@@ -5,6 +5,7 @@ from pathlib import Path
 SHIPPED_CONFIG = Path("config.yaml")
 STORE = ".cells"  # in a results folder: the records of finished chunks
 FIGURE_SUFFIXES = (".png", ".svg", ".txt")  # two drawings and the caption
+VERDICTS = "verdicts"  # the kind of table that all sweeps share, verdicts.csv
 RECORD = "record"  # its table, and in the place of a sweep's name its figures
 EXAMPLES = "record-examples.csv"
 SUITE = "suite"  # in the place of a sweep's name: figures of all sweeps together

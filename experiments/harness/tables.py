@@ -17,9 +17,9 @@ from experiments.harness.config import Config
 from experiments.harness.files import write_whole
 from experiments.harness.fingerprint import analysis_fingerprint, measuring_fingerprint, versions
 from experiments.harness.grid import Sweep
+from experiments.harness.paths import VERDICTS
 
 DIGITS = "%.10g"
-VERDICTS = "verdicts"
 
 
 class TableError(Exception):

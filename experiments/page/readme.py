@@ -11,6 +11,7 @@ from experiments.analysis.slopes import LEVEL
 from experiments.figures import RECORD_FIGURES, SUITE_FIGURES
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import RECORD, SUITE, figure_path
+from experiments.record.cost import exponents
 from experiments.record.summary import counts_by_source
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
@@ -29,6 +30,7 @@ def rewrite(text: str, sweeps: Sequence[Sweep], tables: SweepTables, results: Pa
         "measured": lambda: _measured(tables["scaling"]["measured"]),
         "slopes": lambda: _slopes(tables["scaling"]["slopes"]),
         "record": lambda: counts_by_source(results / "record.csv"),
+        "cost": lambda: _cost(results),
         "calibration": lambda: _calibration(results),
         "columns": lambda: _columns(results),
     }
@@ -77,6 +79,15 @@ def _slopes(slopes: pd.DataFrame) -> str:
     for _, row in slopes.iterrows():
         interval = f"{row['slope_low']:z.4f} to {row['slope_high']:z.4f}"
         lines.append(f"| `{row['scaling']}` | {row['slope']:z.4f} | {interval} | {row['slope_exact']:z.4f} |")
+    return "\n".join(lines)
+
+
+def _cost(results: Path) -> str:
+    """How time and memory grew in the run whose table is there."""
+    lines = ["| grows with | time as | memory as |", "|---|---:|---:|"]
+    for _, row in exponents(pd.read_csv(results / "cost.csv")).iterrows():
+        name = row["swept"]
+        lines.append(f"| {name} | {name}^{row['seconds']:.2f} | {name}^{row['peak_bytes']:z.2f} |")
     return "\n".join(lines)
 
 
