@@ -20,7 +20,10 @@ SOURCES = {
 
 
 def claims() -> pd.DataFrame:
-    """The statements: ids, statement in our words, claimed numbers, rule, and the quantity that answers it."""
+    """The statements: ids, statement in our words, claimed numbers, rule, and the quantity that answers it.
+
+    Claimed numbers have the digits that their source prints; one that is meant exactly, such as a sum of 1, has zeros.
+    """
     return pd.read_csv(Path(__file__).with_name("claims.csv"), dtype=str, keep_default_na=False)
 
 

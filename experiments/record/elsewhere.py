@@ -135,7 +135,8 @@ def one_product_of_two_by_two(_: Tables) -> Answer:
     found = (q @ k.swapaxes(-1, -2)).reshape(-1, 4).var(axis=1)
     below = float((found <= 1.6).mean())
     note = (
-        f"four dependent scores: mean {found.mean():.2f}, 90% of draws from"
+        f"four dependent scores, squares over four: mean {found.mean():.2f} (over three:"
+        f" {4 * found.mean() / 3:.2f}), 90% of draws from"
         f" {np.quantile(found, 0.05):.2f} to {np.quantile(found, 0.95):.1f}: no evidence"
     )
     return Answer(numbers=(1.5,), p_value=2 * min(below, 1 - below), note=note)

@@ -71,7 +71,7 @@ def _range(d: int, claimed: float) -> Answer:
     covered, usual = (1 - 2 * float(theory.score_survival(x, d)) for x in (claimed, two))
     note = (
         f"two standard deviations, which cover {usual:.1%} of scores of unit-variance entries;"
-        f" {claimed:g} covers {covered:.1%}"
+        f" {claimed:g} covers {covered:.1%}; of unit vectors all lie within 1"
     )
     return numbers(-two, two, note=note)
 
@@ -126,21 +126,30 @@ def split_of_attention(_: Tables) -> Answer:
 
 @quantity
 def diagonal(_: Tables) -> Answer:
-    """What words give themselves: the diagonal of the weights."""
-    share = np.diag(WEIGHTS).mean()
-    note = (
-        f"here the diagonal takes {share:.1%} on average, less than a quarter: these words do not"
-        f" mainly attend to themselves"
-    )
-    mainly = np.diag(WEIGHTS) > 0.5
+    """What words give themselves: the diagonal of weights, of a table made with a strong one and of the lesson's."""
+    strong, share = np.diag(softmax(4 * np.eye(4))).mean(), np.diag(WEIGHTS).mean()
+    note = f"in the lesson's table the diagonal takes {share:.1%} on average: less than a quarter, no strong diagonal"
+    return cases({"scores with 4 on the diagonal keep most attention there": strong > 0.9}, note)
+
+
+@quantity
+def sat_to_cat(_: Tables) -> Answer:
+    """The weights of sat in the lesson's table."""
+    row = WEIGHTS[WORDS.index("sat")]
+    given = ", ".join(f"{word} {weight:.3f}" for word, weight in zip(WORDS, row, strict=True))
+    largest = row.argmax() == WORDS.index("cat")
     return cases(
-        {
-            "a weight above one half is the largest of its row": (
-                WEIGHTS.argmax(-1)[mainly] == np.flatnonzero(mainly)
-            ).all()
-        },
-        note,
+        {"cat gets its largest weight": largest, "or more than a quarter": row[1] > 0.25}, f"sat gives {given}"
     )
+
+
+@quantity
+def dark_and_bright(_: Tables) -> Answer:
+    """Which column is brightest where darker is more, and where brighter is more."""
+    strongest = WEIGHTS.mean(0).argmax()
+    brightest = {"darker": (1 - WEIGHTS).mean(0).argmax(), "brighter": WEIGHTS.mean(0).argmax()}
+    note = f"where darker is more, the brightest column is that of {WORDS[brightest['darker']]}, which gets least"
+    return cases({f"where {shade} is more": place == strongest for shade, place in brightest.items()}, note)
 
 
 @quantity
