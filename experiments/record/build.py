@@ -6,7 +6,20 @@ from pathlib import Path
 import pandas as pd
 
 # Each enters its quantities into the list.
-from experiments.record import article, elsewhere, general, lesson, notebook, questions, textbook  # noqa: F401
+from experiments.record import (  # noqa: F401
+    article,
+    by_hand,
+    comparison,
+    counts,
+    elsewhere,
+    formula,
+    law,
+    lesson,
+    notebook,
+    questions,
+    textbook,
+    weights,
+)
 from experiments.record.answers import QUANTITIES, Answer, Tables
 from experiments.record.verdicts import verdict
 

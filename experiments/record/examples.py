@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from experiments.record import article, lesson, notebook, questions
+from experiments.record import lesson, notebook, questions, session
 from sdpa import attention_weights, softmax, theory
 
 COLUMNS = ("figure", "panel", "row", "column", "value")
@@ -52,30 +52,30 @@ def _cat() -> Iterator[Entry]:
 
 
 def _sweep() -> Iterator[Entry]:
-    for d_k, variance in zip(article.SWEPT, article.session().variances, strict=True):
+    for d_k, variance in zip(session.SWEPT, session.session().variances, strict=True):
         yield "sweep", "one sample of 10,000", "variance", str(d_k), float(variance)
         yield "sweep", "exact", "variance", str(d_k), theory.score_variance(d_k, 1.0)
 
 
 def _scales() -> Iterator[Entry]:
     positions = ("1", "2", "3", "4")
-    for panel, scores in (("small", article.SMALL), ("large", article.LARGE)):
+    for panel, scores in (("small", session.SMALL), ("large", session.LARGE)):
         yield from _matrix("scales", panel, ("weight",), positions, [softmax(scores)])
 
 
 def _four() -> Iterator[Entry]:
-    session = article.session()
-    for panel, values in (("scaled scores", session.example_scores), ("weights", session.example_weights)):
-        yield from _matrix("four", panel, article.WORDS, article.WORDS, values)
+    drawn = session.session()
+    for panel, values in (("scaled scores", drawn.example_scores), ("weights", drawn.example_weights)):
+        yield from _matrix("four", panel, session.WORDS, session.WORDS, values)
 
 
 def _arrows() -> Iterator[Entry]:
-    for panel, values in (("query", article.QUERIES), ("key", article.KEYS)):
+    for panel, values in (("query", session.QUERIES), ("key", session.KEYS)):
         yield from _matrix("arrows", panel, ("A", "B", "C"), ("x", "y"), values)
 
 
 def _abc() -> Iterator[Entry]:
-    _, _, weights, outputs = article.tiny()
+    _, _, weights, outputs = session.tiny()
     yield from _matrix("abc", "weights", ("A", "B", "C"), ("A", "B", "C"), weights)
     yield from _matrix("abc", "outputs", ("A", "B", "C"), ("dimension 1", "dimension 2"), outputs)
 
@@ -83,8 +83,8 @@ def _abc() -> Iterator[Entry]:
 def _comparison() -> Iterator[Entry]:
     """Five points of seed 42; the exact means for five keys; and where nine tenths of single draws lie."""
     rng = np.random.default_rng(0)
-    for d_k in article.COMPARED:
-        unscaled_deviation, scaled_deviation, unscaled_largest, scaled_largest = article.comparison(d_k)
+    for d_k in session.COMPARED:
+        unscaled_deviation, scaled_deviation, unscaled_largest, scaled_largest = session.comparison(d_k)
         q, k = rng.standard_normal((2, _DRAWS, 5, d_k))
         scores = q @ k.swapaxes(-1, -2)
         for scaling, divisor, deviation, largest in (

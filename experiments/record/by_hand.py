@@ -1,0 +1,237 @@
+"""The article's three tokens in two dimensions, computed by hand: scores, weights, outputs, and what its prose says."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown, tempered
+from experiments.record.session import KEYS, QUERIES, VALUES, tiny
+from sdpa import softmax
+
+Floats = npt.NDArray[np.floating]
+
+
+@quantity
+def shapes_by_hand(_: Tables) -> Answer:
+    """Shapes of queries, keys and values of A, B and C."""
+    return numbers(QUERIES.shape, KEYS.shape, VALUES.shape)
+
+
+@quantity
+def angles_of_queries(_: Tables) -> Answer:
+    """Directions of the three queries, in degrees from east."""
+    return numbers(np.degrees(np.arctan2(QUERIES[:, 1], QUERIES[:, 0])))
+
+
+@quantity
+def directions_of_keys(_: Tables) -> Answer:
+    """Directions and lengths of the three keys."""
+    angles, lengths = np.degrees(np.arctan2(KEYS[:, 1], KEYS[:, 0])), np.linalg.norm(KEYS, axis=1)
+    note = f"angles {shown(angles, 3)} degrees, lengths {shown(lengths, 3)}"
+    return cases(
+        {
+            "in the order of the queries": (np.diff(angles) > 0).all(),
+            "of different lengths": len(set(lengths.round(6))) == 3,
+        },
+        note,
+    )
+
+
+@quantity
+def values_by_hand(_: Tables) -> Answer:
+    """The values: two orthogonal unit vectors and their midpoint."""
+    return cases(
+        {
+            "orthogonal units": (VALUES[:2] @ VALUES[:2].T == np.eye(2)).all(),
+            "midpoint": (VALUES[2] == VALUES[:2].mean(0)).all(),
+        }
+    )
+
+
+@quantity
+def alignment_by_hand(_: Tables) -> Answer:
+    """With which key each query is aligned: cosines, and scores for B."""
+    cosines = QUERIES @ KEYS.T / np.linalg.norm(QUERIES, axis=1)[:, None] / np.linalg.norm(KEYS, axis=1)
+    note = f"cosines {shown(cosines, 3)}, scores of B {shown(tiny()[0][1], 2)}"
+    return cases(
+        {
+            "A best with its own key": cosines[0].argmax() == 0,
+            "C best with its own key": cosines[2].argmax() == 2,
+            "B the same with all": np.ptp(tiny()[0][1]) < 1e-12,
+        },
+        note,
+    )
+
+
+@quantity
+def scores_of_a(_: Tables) -> Answer:
+    """The scores of A."""
+    return numbers(tiny()[0][0])
+
+
+@quantity
+def scores_by_hand(_: Tables) -> Answer:
+    """The nine scores of A, B and C."""
+    return numbers(tiny()[0])
+
+
+@quantity
+def order_of_a(_: Tables) -> Answer:
+    """Which key A is most and least similar to."""
+    row = tiny()[0][0]
+    return cases({"most to A": row.argmax() == 0, "least to C": row.argmin() == 2})
+
+
+@quantity
+def root_of_2(_: Tables) -> Answer:
+    """sqrt(2)."""
+    return numbers(math.sqrt(2))
+
+
+@quantity
+def scale_by_hand(_: Tables) -> Answer:
+    """1 / sqrt(2)."""
+    return numbers(1 / math.sqrt(2))
+
+
+@quantity
+def effect_in_two_dimensions(_: Tables) -> Answer:
+    """The largest weight of A without and with scaling."""
+    before, after = softmax(tiny()[0][0]).max(), tiny()[2][0].max()
+    return cases(
+        {"changes by less than a tenth": before - after < 0.1},
+        f"largest weight of A {before:.3f} without, {after:.3f} with scaling",
+    )
+
+
+@quantity
+def scaled_by_hand(_: Tables) -> Answer:
+    """The nine scaled scores."""
+    return numbers(tiny()[1])
+
+
+@quantity
+def variance_by_hand(_: Tables) -> Answer:
+    """The variance of the nine scores over that of the scaled ones."""
+    return numbers(tiny()[0].var() / tiny()[1].var())
+
+
+@quantity
+def scaled_point_eight(_: Tables) -> Answer:
+    """0.8 / sqrt(2)."""
+    return numbers(0.8 / math.sqrt(2))
+
+
+@quantity
+def order_after_scaling(_: Tables) -> Answer:
+    """Order of scores before and after scaling, and the ratio of their differences."""
+    scores, scaled = tiny()[:2]
+    ratio = np.ptp(scaled, axis=1)[[0, 2]] / np.ptp(scores, axis=1)[[0, 2]]
+    same = (np.argsort(scores[[0, 2]]) == np.argsort(scaled[[0, 2]])).all()
+    return cases(
+        {"order is kept": same, "differences shrink": (ratio < 1).all()}, f"differences shrink to {ratio[0]:.3f}"
+    )
+
+
+@quantity
+def exponentials_of_a(_: Tables) -> Answer:
+    """Exponentials of the scaled scores of A."""
+    return numbers(np.exp(tiny()[1][0]))
+
+
+@quantity
+def partition_of_a(_: Tables) -> Answer:
+    """Their sum."""
+    return numbers(np.exp(tiny()[1][0]).sum())
+
+
+@quantity
+def weights_of_a(_: Tables) -> Answer:
+    """The weights of A."""
+    return numbers(tiny()[2][0])
+
+
+@quantity
+def weights_by_hand(_: Tables) -> Answer:
+    """The nine weights."""
+    return numbers(tiny()[2])
+
+
+@quantity
+def sums_by_hand(_: Tables) -> Answer:
+    """Row sums of the nine weights."""
+    return numbers(tiny()[2].sum(axis=1))
+
+
+@quantity
+def a_attends_softly(_: Tables) -> Answer:
+    """Whether A gives itself most, and how much the others get."""
+    row = tiny()[2][0]
+    return cases(
+        {
+            "most to itself": row.argmax() == 0,
+            "less than half": row.max() < 0.5,
+            "others more than a quarter": row.min() > 0.25,
+        },
+        f"weights {shown(row, 3)}",
+    )
+
+
+@quantity
+def output_of_a(_: Tables) -> Answer:
+    """The output of A."""
+    return numbers(tiny()[3][0])
+
+
+@quantity
+def outputs_by_hand(_: Tables) -> Answer:
+    """The three outputs."""
+    return numbers(tiny()[3])
+
+
+@quantity
+def prose_output_of_a(_: Tables) -> Answer:
+    """The output of A, which the prose gives otherwise than the print."""
+    claimed = [0.37, 0.32, 0.31]
+    return numbers(
+        tiny()[3][0],
+        note=(
+            f"as the article prints itself; the prose goes with weights {claimed}:"
+            f" {tempered(tiny()[0][0].tolist(), claimed, 0.01)}"
+        ),
+    )
+
+
+def _prose_weight(token: int) -> Answer:
+    return numbers(tiny()[2][0][token], note="as the article prints itself a few lines above")
+
+
+@quantity
+def prose_weight_of_a(_: Tables) -> Answer:
+    """The weight that A gives A."""
+    return _prose_weight(0)
+
+
+@quantity
+def prose_weight_of_b(_: Tables) -> Answer:
+    """The weight that A gives B."""
+    return _prose_weight(1)
+
+
+@quantity
+def prose_weight_of_c(_: Tables) -> Answer:
+    """The weight that A gives C."""
+    return _prose_weight(2)
+
+
+@quantity
+def blends_by_hand(_: Tables) -> Answer:
+    """Rows of weights are distributions, and outputs lie between the values."""
+    weights, outputs = tiny()[2:]
+    return cases(
+        {
+            "rows are distributions": np.allclose(weights.sum(1), 1),
+            "outputs within the values": bool(((outputs >= 0) & (outputs <= 1)).all()),
+        }
+    )

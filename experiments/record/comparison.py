@@ -1,0 +1,165 @@
+"""The article's comparison of scalings on one draw of five keys, and its module."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown
+from experiments.record.article import exactly_one
+from experiments.record.session import COMPARED, comparison, module
+from sdpa import ScaledDotProductAttention, theory
+
+Floats = npt.NDArray[np.floating]
+
+
+def _comparison(d_k: int) -> Answer:
+    return numbers(comparison(d_k), note="five queries and keys of seed 42")
+
+
+@quantity
+def comparison_at_4(_: Tables) -> Answer:
+    """The printed row of d_k = 4."""
+    return _comparison(4)
+
+
+@quantity
+def comparison_at_16(_: Tables) -> Answer:
+    """The printed row of d_k = 16."""
+    return _comparison(16)
+
+
+@quantity
+def comparison_at_64(_: Tables) -> Answer:
+    """The printed row of d_k = 64."""
+    return _comparison(64)
+
+
+@quantity
+def comparison_at_256(_: Tables) -> Answer:
+    """The printed row of d_k = 256."""
+    return _comparison(256)
+
+
+@quantity
+def comparison_at_512(_: Tables) -> Answer:
+    """The printed row of d_k = 512."""
+    return _comparison(512)
+
+
+@quantity
+def deviation_at_512(_: Tables) -> Answer:
+    """The standard deviation of unscaled scores at d_k = 512, as the article prints it."""
+    return numbers(
+        comparison(512)[0],
+        note=f"the article prints 20.79 itself; exactly sqrt(512) = {math.sqrt(512):.2f} over all draws",
+    )
+
+
+@quantity
+def deviation_grows_as_root(tables: Tables) -> Answer:
+    """The standard deviation of unscaled scores over sqrt(d_k): measured over many draws, and in the article's one."""
+    rows = tables["scaling"][tables["scaling"]["scaling"] == "unscaled"]
+    measured = np.sqrt(rows["score_variance"] / rows["d_k"])
+    own = [comparison(d_k)[0] / math.sqrt(d_k) for d_k in COMPARED]
+    note = (
+        f"scaling.csv, unscaled: {measured.min():.3f} to {measured.max():.3f}; {min(own):.2f} to"
+        f" {max(own):.2f} in the article's draws"
+    )
+    return cases({"over many draws": bool((abs(measured - 1) < 0.01).all())}, note)
+
+
+@quantity
+def pushed_to_one(_: Tables) -> Answer:
+    """The largest of five weights at d_k = 512, unscaled: exact mean."""
+    mean = theory.attention_expectations(512, 5, 1.0).max_weight
+    return cases({"above 0.9 on average": mean > 0.9}, f"on average {mean:.3f} (exact); 1.0000 in the article's draw")
+
+
+@quantity
+def scaled_deviation_is_one(_: Tables) -> Answer:
+    """The standard deviation of scaled scores in the article's table, and exactly."""
+    own = [comparison(d_k)[1] for d_k in COMPARED]
+    note = f"exactly 1 over all draws; {min(own):.2f} to {max(own):.2f} in the article's, of 25 scores each"
+    return cases(
+        {
+            "over all draws": math.isclose(theory.score_variance(512, math.sqrt(512)), 1),
+            "in its own table to 5 percent": max(abs(x - 1) for x in own) < 0.05,
+        },
+        note,
+    )
+
+
+@quantity
+def scaled_largest_is_moderate(_: Tables) -> Answer:
+    """The largest weights under scaling in the article's table, and exactly."""
+    own = [comparison(d_k)[3] for d_k in COMPARED]
+    mean = theory.attention_expectations(512, 5, math.sqrt(512)).max_weight
+    return cases(
+        {"below 0.6": max(own) < 0.6 and mean < 0.6}, f"{min(own):.3f} to {max(own):.3f}; on average {mean:.3f} (exact)"
+    )
+
+
+@quantity
+def ends_of_the_deviation(_: Tables) -> Answer:
+    """The first and the last standard deviation of unscaled scores in the article's table."""
+    return numbers(comparison(4)[0], comparison(512)[0], note="first and last row of the article's own table")
+
+
+@quantity
+def scaled_largest_is_0_4(_: Tables) -> Answer:
+    """The mean of the largest weights under scaling in the article's table."""
+    own = [comparison(d_k)[3] for d_k in COMPARED]
+    mean = theory.attention_expectations(512, 5, math.sqrt(512)).max_weight
+    return numbers(
+        np.mean(own), note=f"mean of the article's own column; over all draws {mean:.3f} (exact, five keys, d_k = 512)"
+    )
+
+
+@quantity
+def increasingly_peaked(_: Tables) -> Answer:
+    """The largest of five weights, unscaled, as d_k grows: exact means, and the article's own draws."""
+    means = [theory.attention_expectations(d_k, 5, 1.0).max_weight for d_k in COMPARED]
+    own = [comparison(d_k)[2] for d_k in COMPARED]
+    note = f"exact means {shown(means, 3)}; the article's draws {shown(own, 3)}"
+    return cases(
+        {"on average": bool((np.diff(means) > 0).all()), "in its own table": bool((np.diff(own) > 0).all())}, note
+    )
+
+
+@quantity
+def shapes_of_the_module(_: Tables) -> Answer:
+    """Shapes of the module's input, output and weights."""
+    output, weights = module()
+    return numbers((8, 32), output.shape, weights.shape)
+
+
+@quantity
+def in_and_out_of_the_module(_: Tables) -> Answer:
+    """Shapes of the module's input and output."""
+    return numbers((8, 32), module()[0].shape)
+
+
+@quantity
+def sums_of_the_module(_: Tables) -> Answer:
+    """Row sums of the module's weights."""
+    return numbers(module()[1].sum(axis=1))
+
+
+@quantity
+def exact_sums_of_the_module(_: Tables) -> Answer:
+    """Whether the module's row sums are 1 to the last bit."""
+    return exactly_one(module()[1])
+
+
+@quantity
+def parts_of_the_module(_: Tables) -> Answer:
+    """What the module is made of: projections, attention, and weights of the stated variance."""
+    attention = ScaledDotProductAttention(300, 200, 100, np.random.default_rng(0))
+    shapes = [weights.shape for weights in (attention.W_Q, attention.W_K, attention.W_V)]
+    return cases(
+        {
+            "three projections": shapes == [(300, 200), (300, 200), (300, 100)],
+            "initialised": abs(attention.W_Q.var() * 250 - 1) < 0.03,
+        }
+    )

@@ -1,0 +1,154 @@
+"""Attention as a whole: the formula, shapes, what moves with what, symmetry."""
+
+import math
+
+import numpy as np
+
+from experiments.record.answers import Answer, Tables, cases, quantity, shown
+from experiments.record.checks import example
+from sdpa import (
+    ScaledDotProductAttention,
+    scaled_dot_product_attention,
+    softmax,
+)
+
+
+@quantity
+def matrix_is_loop(_: Tables) -> Answer:
+    """The formula for a whole sequence against one token and one value at a time."""
+    q, k, v = example(6, 5), example(6, 5, seed=1), example(6, 3, seed=2)
+    loop = np.zeros((6, 3))
+    for i in range(6):
+        exponentials = [math.exp(sum(q[i] * k[j]) / math.sqrt(5)) for j in range(6)]
+        for j in range(6):
+            loop[i] += exponentials[j] / sum(exponentials) * v[j]
+    return cases({"equal to rounding": np.allclose(scaled_dot_product_attention(q, k, v), loop, rtol=0, atol=1e-14)})
+
+
+@quantity
+def weighted_average(_: Tables) -> Answer:
+    """Every weight is positive, and outputs lie between the smallest and the largest value."""
+    v = example(7, 3, seed=2)
+    output, weights = scaled_dot_product_attention(example(7, 4), example(7, 4, seed=1), v, return_weights=True)
+    inside = ((output >= v.min(0)) & (output <= v.max(0))).all()
+    return cases({"every weight is positive": (weights > 0).all(), "outputs within the values": inside})
+
+
+def trace_shapes(n: int, d_k: int, d_v: int) -> dict[str, tuple[int, ...]]:
+    """The shapes that arrays have on their way through attention, of arrays that went it."""
+    q, k, v = example(n, d_k), example(n, d_k, seed=1), example(n, d_v, seed=2)
+    output, weights = scaled_dot_product_attention(q, k, v, return_weights=True)
+    stages = {"Q": q, "K": k, "V": v, "K^T": k.T, "QK^T": q @ k.T, "weights": weights, "output": output}
+    return {name: array.shape for name, array in stages.items()}
+
+
+@quantity
+def shapes_hold(_: Tables) -> Answer:
+    """Shapes on the way through attention, for n = 7, d_k = 5, d_v = 3."""
+    shapes = trace_shapes(7, 5, 3)
+    expected = {
+        "Q": (7, 5),
+        "K": (7, 5),
+        "V": (7, 3),
+        "K^T": (5, 7),
+        "QK^T": (7, 7),
+        "weights": (7, 7),
+        "output": (7, 3),
+    }
+    return cases({"as stated": shapes == expected})
+
+
+@quantity
+def shapes_of_the_lesson(_: Tables) -> Answer:
+    """Shapes for 4 tokens of 8 dimensions."""
+    shapes = trace_shapes(4, 8, 8)
+    return cases({"four by four scores": shapes["QK^T"] == (4, 4), "four by eight output": shapes["output"] == (4, 8)})
+
+
+@quantity
+def output_has_the_shape_of_the_input(_: Tables) -> Answer:
+    """Whether Q, K, V and the output have the shape of X."""
+    square, other = (ScaledDotProductAttention(6, d, d, np.random.default_rng(99))(example(5, 6)).shape for d in (6, 4))
+    return cases(
+        {"where d_k and d_v are d_model": square == (5, 6), "elsewhere": other == (5, 6)},
+        f"for d_model = 6 and d_k = d_v = 4 it is {other}: d_model only comes back through a further projection",
+    )
+
+
+@quantity
+def projections(_: Tables) -> Answer:
+    """Q, K and V of a module are products of X with its three matrices."""
+    module, tokens = ScaledDotProductAttention(6, 4, 3, np.random.default_rng(99)), example(5, 6)
+    expected = scaled_dot_product_attention(tokens @ module.W_Q, tokens @ module.W_K, tokens @ module.W_V)
+    return cases({"the module is attention of X W": np.allclose(module(tokens), expected, rtol=0, atol=1e-14)})
+
+
+@quantity
+def widths_must_agree(_: Tables) -> Answer:
+    """Queries of width 3 against keys of width 4."""
+    try:
+        scaled_dot_product_attention(example(2, 3), example(2, 4), example(2, 2))
+    except ValueError:
+        return cases({"other widths are refused": True})
+    return cases({"other widths are refused": False})
+
+
+@quantity
+def communication(_: Tables) -> Answer:
+    """How the output of token 0 moves with token 1: not before attention, but after."""
+    module, tokens, step = ScaledDotProductAttention(6, 4, 3, np.random.default_rng(99)), example(5, 6), 1e-6
+    moved = tokens.copy()
+    moved[1, 0] += step
+    change = np.linalg.norm(module(moved)[0] - module(tokens)[0]) / step
+    return cases(
+        {
+            "a projection of its own does not move": np.array_equal((moved @ module.W_V)[0], (tokens @ module.W_V)[0]),
+            "its output does": change > 1e-3,
+        },
+        f"|d output_0 / d x_1| = {change:.3f} in one direction",
+    )
+
+
+@quantity
+def alignment(_: Tables) -> Answer:
+    """Scores of a vector with itself, a perpendicular one and its opposite."""
+    u, across = np.array([3.0, 4.0]), np.array([-4.0, 3.0])
+    return cases({"positive aligned": u @ u == 25, "zero across": u @ across == 0, "negative opposed": u @ -u == -25})
+
+
+@quantity
+def permutation(_: Tables) -> Answer:
+    """Outputs of permuted tokens are the permuted outputs."""
+    module, tokens, order = (
+        ScaledDotProductAttention(32, 16, 16, np.random.default_rng(99)),
+        example(8, 32),
+        [3, 1, 7, 0, 2, 6, 5, 4],
+    )
+    return cases(
+        {"outputs permute alike": np.allclose(module(tokens[order]), module(tokens)[order], rtol=0, atol=1e-13)}
+    )
+
+
+@quantity
+def word_order(_: Tables) -> Answer:
+    """dog bites man against man bites dog, without positions: each word's output, and their mean."""
+    module, words = ScaledDotProductAttention(32, 16, 16, np.random.default_rng(99)), example(3, 32)
+    one, other = module(words), module(words[::-1])
+    return cases(
+        {
+            "each word has the same output": np.allclose(one, other[::-1], rtol=0, atol=1e-13),
+            "so has their mean": np.allclose(one.mean(0), other.mean(0), rtol=0, atol=1e-13),
+        }
+    )
+
+
+@quantity
+def sharp_and_soft(_: Tables) -> Answer:
+    """The mean largest of 8 weights of a scaled module whose W_Q is a tenth, as it is, and ten times as large."""
+    module, tokens, largest = ScaledDotProductAttention(32, 16, 16, np.random.default_rng(99)), example(8, 32), []
+    for factor in (0.1, 1.0, 10.0):
+        q, k = factor * tokens @ module.W_Q, tokens @ module.W_K
+        largest.append(softmax(q @ k.T / 4).max(-1).mean())
+    return cases(
+        {"soft": largest[0] < 0.25, "sharp": largest[2] > 0.8}, f"mean largest of 8 weights {shown(largest, 3)}"
+    )

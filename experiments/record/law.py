@@ -1,0 +1,175 @@
+"""The law of scores: mean, variance, how it grows, and what initialisation does to it."""
+
+import math
+
+import numpy as np
+from scipy import integrate, special, stats
+
+from experiments.record.answers import Answer, Tables, cases, numbers, quantity
+from experiments.record.checks import CERTAIN, agree, example, rows_of
+from sdpa import (
+    theory,
+)
+
+
+@quantity
+def score_is_a_sum(_: Tables) -> Answer:
+    """A score from its d_k products, one by one, against one matrix product for all."""
+    q, k = example(5, 7), example(6, 7, seed=1)
+    loop = [[sum(q[i, m] * k[j, m] for m in range(7)) for j in range(6)] for i in range(5)]
+    return cases({"loop equals matrix product": np.allclose(q @ k.T, loop, rtol=0, atol=1e-13)})
+
+
+@quantity
+def product_of_two_normals(_: Tables) -> Answer:
+    """Mean and variance of the product of two entries, integrated over its density K_0(|z|) / pi."""
+
+    def moment(power: int) -> float:
+        half = float(integrate.quad(lambda z: z**power * special.k0(z) / math.pi, 0, np.inf)[0])
+        return half * (2 if power % 2 == 0 else 0)
+
+    return numbers(moment(1), moment(2))
+
+
+@quantity
+def product_density(tables: Tables) -> Answer:
+    """The density K_0(|z|) / pi: it integrates to 1, and two million measured products follow it."""
+    mass = 2 * integrate.quad(lambda z: special.k0(z) / math.pi, 0, np.inf)[0]
+    measured = tables["distribution-tests"].set_index("d_k").loc[1]
+    note = f"distribution-tests.csv, d_k = 1: Kolmogorov-Smirnov p = {measured['p_value']:.2f}"
+    return cases(
+        {"integral is 1": abs(mass - 1) < 1e-8, "measured products follow it": measured["p_value"] > 0.001}, note
+    )
+
+
+@quantity
+def terms_are_independent(_: Tables) -> Answer:
+    """Terms of one score: the sizes of two are uncorrelated, and they have one law."""
+    q, k = example(2, 100_000), example(2, 100_000, seed=1)
+    terms = q * k
+    correlation = np.corrcoef(np.abs(terms))[0, 1]
+    same_law = stats.ks_2samp(terms[0], terms[1]).pvalue
+    return cases({"uncorrelated sizes": abs(correlation) < 4.5 / math.sqrt(100_000), "one law": same_law > 1e-3})
+
+
+@quantity
+def product_variance_needs_mean_0(_: Tables) -> Answer:
+    """Var(q k) of one pair of entries: 1 for mean 0, 3 for mean 1."""
+    centred = theory.correlated_score_moments(1)[1]
+    shifted = theory.correlated_score_moments(1, q_mean=1, k_mean=1)[1]
+    return cases(
+        {"mean 0": centred == 1, "mean 1": shifted == 1}, f"variance {centred:g} at mean 0, {shifted:g} at mean 1"
+    )
+
+
+@quantity
+def mean_score(tables: Tables) -> Answer:
+    """The mean score, measured at every d_k."""
+    rows = rows_of(tables["scaling"], "unscaled")
+    return cases({"is 0 at every d_k": agree(rows, "score_mean", 0)}, "scaling.csv, unscaled, score_mean")
+
+
+@quantity
+def variance_is_d_k(tables: Tables) -> Answer:
+    """The measured variance of unscaled scores against d_k."""
+    rows = rows_of(tables["scaling"], "unscaled")
+    note = f"scaling.csv, unscaled: {rows['score_variance'].loc[512]:.1f} at d_k = 512"
+    return cases({"at every d_k from 4 to 512": agree(rows, "score_variance", rows["d_k"])}, note)
+
+
+@quantity
+def variance_is_d_k_and_1(tables: Tables) -> Answer:
+    """The measured variance of scores before and after scaling."""
+    scaled = rows_of(tables["scaling"], "d_k^1/2")
+    unscaled = rows_of(tables["scaling"], "unscaled")
+    return cases(
+        {
+            "d_k before": agree(unscaled, "score_variance", unscaled["d_k"]),
+            "one after": agree(scaled, "score_variance", 1),
+        },
+        "scaling.csv, unscaled and d_k^1/2",
+    )
+
+
+@quantity
+def scaled_variance_is_1(tables: Tables) -> Answer:
+    """The measured variance of scores over sqrt(d_k)."""
+    rows = rows_of(tables["scaling"], "d_k^1/2")
+    note = f"scaling.csv, d_k^1/2: {rows['score_variance'].min():.4f} to {rows['score_variance'].max():.4f}"
+    return cases({"at every d_k from 4 to 512": agree(rows, "score_variance", 1)}, note)
+
+
+def _slope(tables: Tables, scaling: str) -> Answer:
+    slopes = tables["scaling-slopes"].set_index("scaling").loc[scaling]
+    interval = f"{slopes['slope_low']:.4f} to {slopes['slope_high']:.4f}"
+    return numbers(
+        slopes["slope"], note=f"slope of ln variance on ln d_k, scaling-slopes.csv; 99.9% interval {interval}"
+    )
+
+
+@quantity
+def slope_unscaled(tables: Tables) -> Answer:
+    """How fast the variance grows with d_k, unscaled."""
+    return _slope(tables, "unscaled")
+
+
+@quantity
+def slope_third(tables: Tables) -> Answer:
+    """How fast the variance grows with d_k under d_k^1/3."""
+    return _slope(tables, "d_k^1/3")
+
+
+@quantity
+def slope_two_thirds(tables: Tables) -> Answer:
+    """How fast the variance falls with d_k under d_k^2/3."""
+    return _slope(tables, "d_k^2/3")
+
+
+@quantity
+def only_the_square_root(tables: Tables) -> Answer:
+    """The variance at d_k = 64 and 512 under powers from 0 to 1: equal under 1/2 alone."""
+    by_exponent = tables["powers"].pivot_table(
+        index="exponent", columns="d_k", values=["score_variance", "score_variance_se"]
+    )
+    apart = by_exponent["score_variance"][512] - by_exponent["score_variance"][64]
+    error = np.hypot(by_exponent["score_variance_se"][512], by_exponent["score_variance_se"][64])
+    different = abs(apart) > CERTAIN * error
+    half = np.isclose(by_exponent.index, 0.5)
+    return cases(
+        {"one half keeps it": not different[half].any(), "twelve others do not": different[~half].all()}, "powers.csv"
+    )
+
+
+@quantity
+def dividing_divides_variance(_: Tables) -> Answer:
+    """Var(x / c) c^2 / Var(x)."""
+    x = example(1000)
+    return cases({"ratio is 1": math.isclose(np.var(x / 3) * 9 / np.var(x), 1, rel_tol=1e-12)})
+
+
+@quantity
+def unit_variance_of_projections(_: Tables) -> Answer:
+    """Exact variance of scaled scores of unit-variance entries, and of queries and keys that a projection made."""
+    xavier = 2 * 32 / (32 + 16)
+    small = 8 * 0.1**2
+    note = (
+        f"unit-variance tokens give queries of variance {xavier:.3f} through Xavier projections"
+        f" 32 to 16, so scaled scores of"
+        f" variance {xavier**2:.3f}; {small:.2f} and {small**2:.4f} through 0.1 times normal weights from 8"
+    )
+    return cases(
+        {
+            "entries of variance 1": theory.score_variance(16, 4.0) == 1,
+            "square Xavier projections": 2 * 32 / (32 + 32) == 1,
+            "Xavier projections 32 to 16": xavier == 1,
+            "projections of 0.1 times normal": small == 1,
+        },
+        note,
+    )
+
+
+@quantity
+def xavier_keeps_variance(_: Tables) -> Answer:
+    """The variance of projected unit-variance tokens, d_in 2 / (d_in + d_out)."""
+    gain = 2 * 32 / (32 + 16)
+    return cases({"where d_in is d_out": 2 * 32 / 64 == 1, "for 32 to 16": gain == 1}, f"gain {gain:.3f} for 32 to 16")
