@@ -109,7 +109,10 @@ def disturb(suite: Suite, kills: int, seed: int) -> None:
     kept: dict[str, int] = {}
     for kill in range(kills):
         process = suite.start("run")
-        time.sleep(rng.uniform(0.3, 3.0))
+        # At any moment, and every other time while chunks are finished, however long a loaded machine takes to start.
+        while kill % 2 and process.poll() is None and set(suite.records()) <= set(kept):
+            time.sleep(0.02)
+        time.sleep(rng.uniform(0, 1) if kill % 2 else rng.uniform(0.3, 3.0))
         ended_by_itself = process.poll() is not None
         sent = SIGNALS[kill % len(SIGNALS)]
         with contextlib.suppress(ProcessLookupError):
