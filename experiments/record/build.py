@@ -23,6 +23,8 @@ from experiments.record import (  # noqa: F401
 from experiments.record.answers import QUANTITIES, Answer, Tables
 from experiments.record.verdicts import verdict
 
+_ROUNDING = 1e-12  # errors below are those of doubles, and differ from machine to machine
+
 SOURCES = {
     "qa": "questions and answers",
     "notebook": "notebook",
@@ -60,7 +62,7 @@ def build(tables: Tables) -> pd.DataFrame:
                 "statement": claim.statement,
                 "claimed": claim.claimed,
                 "computed": _computed(answer),
-                "error": error,
+                "error": float(f"{error:.4g}") if error > _ROUNDING else error * 0,
                 "verdict": found,
                 "note": answer.note,
             }
