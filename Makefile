@@ -36,7 +36,7 @@ test-coverage: $(READY) ## slow: do the 95% intervals hold the truth in 95% of 2
 	@$(PY) -m pytest -m slow
 
 test-faults: $(READY) ## slow: kills, damage and hostile configs, on real processes
-	@$(PY) -m pytest -m "faults or not faults" tests/experiments/test_faults.py
+	@$(PY) -m pytest -m faults
 
 calibration: $(READY) ## slow: how often does check raise its alarm, over 200 seeds and with planted faults?
 	@$(PY) -m tests.calibration
