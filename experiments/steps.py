@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from experiments.figures import Tables
 
+_CLAIMS = Path(__file__).parent / "record" / "claims.csv"
+
 
 def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int) -> None:
     """Measure the chunks of sweeps that the store has not, and write the tables that this changes."""
@@ -140,9 +142,8 @@ def write_record(config: Config, results: Path) -> None:
 
     def state() -> bytes:
         """What the record was made of, and what it is."""
-        return "\n".join(
-            [source, *made_of.values(), *(hashlib.sha256(p.read_bytes()).hexdigest() for p in paths)]
-        ).encode()
+        checksums = (hashlib.sha256(path.read_bytes()).hexdigest() for path in (_CLAIMS, *paths))
+        return "\n".join([source, *made_of.values(), *checksums]).encode()
 
     if all(path.exists() for path in (*paths, note)) and note.read_bytes() == state():
         print(f"{paths[0]}: made before, nothing to do")

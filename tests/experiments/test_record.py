@@ -1,11 +1,13 @@
 """The record: nothing forgotten, one rule for verdicts, and the numbers that its sources print."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from experiments import steps
 from experiments.harness.config import load_config
 from experiments.harness.tables import csv_bytes
 from experiments.record.answers import QUANTITIES, Answer, quantity, tempered
@@ -69,6 +71,28 @@ def test_the_shipped_record_is_what_comes_out(record):
 
 def test_the_shipped_examples_are_what_comes_out():
     assert csv_bytes(examples()) == (ROOT / "results" / "record-examples.csv").read_bytes()
+
+
+def test_the_record_is_made_anew_where_a_claim_a_table_or_the_record_itself_changed(tmp_path, capsys, monkeypatch):
+    config = load_config(ROOT / "config.yaml")
+    for path in [*(ROOT / "results").glob("*.csv"), *(ROOT / "results").glob("*.json")]:
+        shutil.copy(path, tmp_path)
+    (tmp_path / "record.csv").unlink()
+
+    def said() -> str:
+        steps.write_record(config, tmp_path)
+        return capsys.readouterr().out
+
+    assert "record.csv: new" in said()
+    assert said().endswith("record.csv: made before, nothing to do\n")
+    (tmp_path / "record.csv").write_bytes(SHIPPED.read_bytes()[:-2])
+    assert "wrote" in said()
+    assert (tmp_path / "record.csv").read_bytes() == SHIPPED.read_bytes()
+    reworded = tmp_path / "claims"
+    reworded.write_text(steps._CLAIMS.read_text() + " ")
+    monkeypatch.setattr(steps, "_CLAIMS", reworded)
+    assert "record.csv: byte-identical" in said()
+    assert "made before" in said()
 
 
 @pytest.mark.parametrize("block", BLOCKS)
