@@ -56,7 +56,7 @@ def _strangers(config: Config, results: Path) -> list[str]:
     """Tables in the results folder that no sweep of the config owns."""
     owners = {sweep.name for sweep in config.sweeps} | set(RESERVED)
     files = [path for suffix in ("csv", "json") for path in results.glob(f"*.{suffix}")]
-    return sorted(path.name for path in files if path.stem.split("-")[0] not in owners)
+    return sorted(p.name for p in files if not p.name.startswith(".") and p.stem.split("-")[0] not in owners)
 
 
 def _duration(seconds: float) -> str:
