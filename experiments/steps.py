@@ -6,7 +6,6 @@ What a step needs is imported when it is taken, so that the others start without
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,10 +59,12 @@ def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
     from experiments.figures import RECORD_FIGURES, SUITE_FIGURES
     from experiments.harness.drawn import Drawn
 
-    sound = {}
+    sound, unsound = {}, {}
     for sweep in config.sweeps:
-        with suppress(TableError):  # said below, of a sweep that is to be drawn
+        try:
             sound[sweep.name] = read_sweep(results, config, sweep)
+        except TableError as error:
+            unsound[sweep.name] = error
     drawn = Drawn(results, config)
 
     def draw_figures(sweep: str, figures: Sequence[str], tables: Callable[[], "Tables"]) -> None:
@@ -84,7 +85,8 @@ def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
         return suite_tables([sweep for sweep in config.sweeps if sweep.name in sound], sound)
 
     def draw_sweep(sweep: Sweep) -> None:
-        read_sweep(results, config, sweep)
+        if sweep.name in unsound:
+            raise unsound[sweep.name]
         draw_figures(sweep.name, sweep.figures, lambda: of_sweep(sweep))
 
     with held(results):

@@ -1,13 +1,9 @@
 """The command line as a user meets it: what it writes, says and exits with."""
 
-import contextlib
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -184,55 +180,6 @@ def test_a_folder_that_cannot_be_written_is_named(suite):
     assert refused.returncode == 1
     assert str(suite.folder) in refused.stderr
     assert "Traceback" not in refused.stderr
-
-
-@pytest.fixture
-def endless(suite, tmp_path):
-    """A run in a process group of its own that would take days, under way."""
-    config = tmp_path / "endless.yaml"
-    config.write_text(SMALL.replace("trials: 3", "trials: 1e6"))
-    command = [sys.executable, "-m", "experiments", "run", "--config", str(config), "--results", str(suite.folder)]
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # Tests that run in the background are started with Ctrl-C ignored, and so would be what they start.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    while not (suite.folder / "columns.csv").exists():
-        time.sleep(0.05)
-    time.sleep(2)
-    yield process
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-
-
-def ends_within(seconds: float, group: int) -> bool:
-    """Whether no process of a group is left after that time at most."""
-    for _ in range(int(seconds / 0.1)):
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.1)
-    return False
-
-
-def test_ctrl_c_exits_130_with_one_line_and_leaves_no_process(endless):
-    os.killpg(endless.pid, signal.SIGINT)
-    said = endless.stderr.read()
-    assert endless.wait(timeout=60) == 130
-    assert re.fullmatch(r"interrupted: what was finished is kept; .* CONFIG=.*/endless.yaml RESULTS=.*/out\n", said)
-    assert ends_within(10, endless.pid)
-
-
-def test_workers_whose_parent_is_killed_end(endless):
-    endless.kill()
-    endless.wait()
-    assert ends_within(10, endless.pid)
 
 
 def test_help_names_every_command(suite):
