@@ -146,10 +146,10 @@ def sat_to_cat(_: Tables) -> Answer:
 @quantity
 def dark_and_bright(_: Tables) -> Answer:
     """Which column is brightest where darker is more, and where brighter is more."""
-    strongest = WEIGHTS.mean(0).argmax()
+    hub = int(np.bincount(WEIGHTS.argmax(-1), minlength=4).argmax())
     brightest = {"darker": (1 - WEIGHTS).mean(0).argmax(), "brighter": WEIGHTS.mean(0).argmax()}
     note = f"where darker is more, the brightest column is that of {WORDS[brightest['darker']]}, which gets least"
-    return cases({f"where {shade} is more": place == strongest for shade, place in brightest.items()}, note)
+    return cases({f"where {shade} is more": place == hub for shade, place in brightest.items()}, note)
 
 
 @quantity
