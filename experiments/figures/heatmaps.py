@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from experiments.figures.style import INK, sequential
 
 CONVENTION = "Rows: queries. Columns: keys. Darker is more."
-_LIGHT_FROM = 0.55  # of the way to the darkest colour letters are white
+LIGHT_FROM = 0.55  # of the way to the darkest colour letters are white
 
 
 def matrix(examples: pd.DataFrame, figure: str, panel: str) -> pd.DataFrame:
@@ -24,7 +24,7 @@ def heatmap(ax: Axes, values: pd.DataFrame, title: str, limits: Sequence[float])
     low, high = limits
     ax.imshow(values, cmap=sequential(), vmin=low, vmax=high, aspect="equal")
     for (i, j), value in np.ndenumerate(values.to_numpy()):
-        ink = "white" if (value - low) / (high - low) > _LIGHT_FROM else INK
+        ink = "white" if (value - low) / (high - low) > LIGHT_FROM else INK
         shown = f"{value * (1 + 1e-9):.2f}".replace("-", "−")  # 0.955 is 0.96, as on paper
         ax.annotate(shown, (j, i), ha="center", va="center", color=ink)
     ax.set_xticks(range(len(values.columns)), values.columns)

@@ -8,11 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.style import INK, note, ordered_colours, panels, shares_map
+from experiments.figures.heatmaps import LIGHT_FROM
+from experiments.figures.style import INK, note, ordered_colours, panels, sequential
 from experiments.figures.words import by_scaling, course, first_combination, fixed, listed, plain, span, under
 
 _MAPS = 2
-_DARK = 0.6  # colours of shares below this need light letters
 _LARGEST_MAP = 14  # rows or columns of a map whose cells have room for a number
 
 
@@ -35,11 +35,11 @@ def draw(tables: Tables) -> Figure:
         curves[0].legend(fontsize=8.5, loc="lower left")
     note(
         figure,
-        f"{fixed(table, 'd_k', 'n_keys')} Maps: exact values, where known, in colour and number; the dot in each cell "
-        "has the colour of the measured value. Dashed on a map: d_k = 2 ln n_keys, where an unscaled row freezes. "
-        "Below: points measured, lines exact for rows of that spread, dashed the limit of many keys. The spread of the "
-        "scaled scores of a row is sigma = |q| / divisor, here with the root mean square of |q|; its freezing point is "
-        "sigma_c = sqrt(2 ln n_keys). Points of small d_k, where |q| varies much, lie off the lines.",
+        f"{fixed(table, 'd_k', 'n_keys')} Maps: darker is more; exact values, where known, in colour and number; the "
+        "dot in each cell has the colour of the measured value. Dashed on a map: d_k = 2 ln n_keys, where an unscaled "
+        "row freezes. Below: points measured, lines exact for rows of that spread, dashed the limit of many keys. The "
+        "spread of the scaled scores of a row is sigma = |q| / divisor, here with the root mean square of |q|; its "
+        "freezing point is sigma_c = sqrt(2 ln n_keys). Points of small d_k, where |q| varies much, lie off the lines.",
     )
     return figure
 
@@ -56,10 +56,10 @@ def _shares(tables: Tables) -> tuple[pd.DataFrame, str]:
 def _draw_map(ax: Axes, rows: pd.DataFrame) -> None:
     shown = rows.pivot_table(index="n_keys", columns="d_k", values="share_shown")
     measured = rows.pivot_table(index="n_keys", columns="d_k", values="entropy_share").to_numpy()
-    colours: dict[str, Any] = {"cmap": shares_map(), "vmin": 0, "vmax": 1}
+    colours: dict[str, Any] = {"cmap": sequential(), "vmin": 0, "vmax": 1}
     ax.imshow(shown, origin="lower", aspect="auto", **colours)
     for (row, column), share in np.ndenumerate(shown.to_numpy()):
-        ink = "white" if share < _DARK else INK
+        ink = "white" if share > LIGHT_FROM else INK
         if max(shown.shape) <= _LARGEST_MAP:
             ax.annotate(f"{share:.2f}", (column, row + 0.14), ha="center", va="center", fontsize=7, color=ink)
         ax.scatter(column, row - 0.25, c=[measured[row, column]], s=12, edgecolors=ink, linewidths=0.3, **colours)
@@ -81,7 +81,7 @@ def _draw_freezing(ax: Axes, rows: pd.DataFrame, d_k: Any, n_keys: Any) -> None:
     inside = (freezing >= d_k[0]) & (freezing <= d_k[-1])
     x = np.interp(np.log(freezing), np.log(d_k), range(len(d_k)))
     y = np.interp(np.log(at), np.log(n_keys), range(len(n_keys)))
-    ax.plot(x[inside], y[inside], color="white", linestyle="--", linewidth=1.5, zorder=1.5)
+    ax.plot(x[inside], y[inside], color=INK, linestyle="--", linewidth=1.5, zorder=1.5)
 
 
 def _draw_collapse(ax: Axes, tables: Tables, metric: str) -> None:

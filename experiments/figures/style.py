@@ -90,11 +90,6 @@ def scaling_colours(exponents: Mapping[str, float]) -> dict[str, Any]:
     return {**_COLOURS, **dict(zip(others, colours, strict=False))}
 
 
-def shares_map() -> Colormap:
-    """Colours for shares from 0 to 1, dark to light."""
-    return sns.color_palette("mako", as_cmap=True)
-
-
 def sequential() -> Colormap:
     """Colours for amounts, light to dark: darker is more."""
     return sns.color_palette("Blues", as_cmap=True)
