@@ -23,6 +23,7 @@ _BLOCK_INPUTS = 2**20
 # Numbers drawn in a chunk: a few tenths of a second of work, much less than a sweep and much more than handing it out.
 _CHUNK_NUMBERS = 2**24
 _MOST_CHUNK_TRIALS = 1024
+_MOST_CHUNK_ROWS = 2**17  # whose norms are kept until the chunk is done
 
 AXES = (
     Column("d_k", "int", "", "width of queries and keys"),
@@ -66,15 +67,21 @@ class Cell:
 
 def draw(cell: Cell, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
     """Keys (trials, n_keys, d_k), and the queries in blocks (which rows, (trials, block, d_k)), drawn as they come."""
-    keys = cell.inputs.sample(rng, (trials, cell.n_keys, cell.d_k)) * cell.input_std
+    keys = _inputs(cell, rng, trials, cell.n_keys)
 
     def queries() -> Iterator[tuple[slice, Floats]]:
         size = block_queries(cell)
         for first in range(0, cell.n_queries, size):
             rows = slice(first, min(first + size, cell.n_queries))
-            yield rows, cell.inputs.sample(rng, (trials, rows.stop - first, cell.d_k)) * cell.input_std
+            yield rows, _inputs(cell, rng, trials, rows.stop - first)
 
     return keys, queries()
+
+
+def _inputs(cell: Cell, rng: np.random.Generator, trials: int, rows: int) -> Floats:
+    drawn = cell.inputs.sample(rng, (trials, rows, cell.d_k))
+    drawn *= cell.input_std
+    return drawn
 
 
 def block_trials(cell: Cell) -> int:
@@ -90,5 +97,5 @@ def block_queries(cell: Cell) -> int:
 
 def chunk_trials(cell: Cell) -> int:
     """Trials of a chunk: whole blocks, whatever scalings are measured and however many trials are asked for."""
-    blocks = min(_CHUNK_NUMBERS // cell.numbers, _MOST_CHUNK_TRIALS) // block_trials(cell)
-    return max(1, blocks) * block_trials(cell)
+    trials = min(_CHUNK_NUMBERS // cell.numbers, _MOST_CHUNK_ROWS // cell.n_queries, _MOST_CHUNK_TRIALS)
+    return max(1, trials // block_trials(cell)) * block_trials(cell)

@@ -22,8 +22,9 @@ SATURATED = 0.99
 # What `plan` reckons with, measured on a server core of 2025: nanoseconds per normal, per multiplication of a matrix
 # product, per score and scaling for the exponential and the sums, and per row and scaling for the rest.
 _PER_NORMAL, _PER_PRODUCT, _PER_SCORE, _PER_ROW = 7.0, 0.05, 4.0, 300.0
-# Arrays of a block's scores that are alive at once, and of a chunk's row norms, at most (held by a test).
-_SCORE_ARRAYS, _NORM_ARRAYS = 16, 8
+# Arrays that are alive at once, at most (held by a test): of a block's scores, of the 2^15 scores or the one row that
+# the kernel works on, of a chunk's row norms for all scalings, and of the norms of one scaling while they are counted.
+_SCORE_ARRAYS, _KERNEL_ARRAYS, _KERNEL_SCORES, _NORM_ARRAYS, _COUNTING_ARRAYS = 2, 6, 2**15, 3, 12
 
 _ROW_MEANS = ("max_weight", "entropy", "jacobian_trace", "jacobian_square", "query_gradient_square", "saturated_rows")
 _MEDIANS = ("jacobian_norm", "query_gradient_norm")
@@ -44,34 +45,41 @@ class SaturationMeasurement:
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> SaturationMeasurement:
     """Measure that many independent draws of (Q, K), a block of draws at a time."""
     size = block_trials(cell)
-    blocks = [_measure_block(cell, min(size, trials - first), rng) for first in range(0, trials, size)]
+    buffers = np.empty((2, size * block_queries(cell) * cell.n_keys))
+    blocks = [_measure_block(cell, min(size, trials - first), rng, buffers) for first in range(0, trials, size)]
     return SaturationMeasurement(
         Moments.of(np.concatenate([means for means, _ in blocks], axis=-1)),
         Histograms.of(np.concatenate([norms for _, norms in blocks], axis=1)),
     )
 
 
-def _measure_block(cell: Cell, trials: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Per draw the means of score powers and row metrics, (4 + 6 scalings, trials); and the norms of every row."""
+def _measure_block(cell: Cell, trials: int, rng: np.random.Generator, buffers: Floats) -> tuple[Floats, Floats]:
+    """Per draw the means of score powers and row metrics, (4 + 6 scalings, trials); and the norms of every row.
+
+    Scores, and gradients to the weights, live in the two buffers: fresh memory for each block costs as much as the
+    exponentials do.
+    """
     n_scalings = len(cell.scaling)
     score_sums = np.zeros((POWERS, trials))
     row_sums = np.zeros((n_scalings, len(_ROW_MEANS), trials))
     norms = np.empty((n_scalings, len(_MEDIANS), trials, cell.n_queries))
     keys, query_blocks = draw(cell, trials, rng)
     for rows, queries in query_blocks:
-        scores = queries @ keys.swapaxes(-1, -2)
-        score_sums += power_sums(scores.reshape(trials, -1))
-        weights_gradient = rng.standard_normal(scores.shape)
-        for i, diagnostics in enumerate(row_diagnostics(scores, keys, weights_gradient, cell.divisors())):
-            row_sums[i] += _row_sums(diagnostics)
-            norms[i, 0, :, rows] = diagnostics.jacobian_norm
-            norms[i, 1, :, rows] = diagnostics.query_gradient_norm
+        shape = (trials, queries.shape[1], cell.n_keys)
+        scores, weights_gradient = (buffer[: math.prod(shape)].reshape(shape) for buffer in buffers)
+        np.matmul(queries, keys.swapaxes(-1, -2), out=scores)
+        score_sums += power_sums(scores.reshape(trials, -1), scratch=weights_gradient.reshape(trials, -1))
+        rng.standard_normal(out=weights_gradient)
+        diagnostics = row_diagnostics(scores, cell.divisors(), keys, weights_gradient)
+        row_sums += _row_sums(diagnostics)
+        norms[:, 0, :, rows] = diagnostics.jacobian_norm
+        norms[:, 1, :, rows] = diagnostics.query_gradient_norm
     means = [score_sums / (cell.n_queries * cell.n_keys), row_sums.reshape(-1, trials) / cell.n_queries]
     return np.concatenate(means), norms.reshape(-1, trials, cell.n_queries)
 
 
 def _row_sums(rows: RowDiagnostics) -> Floats:
-    """Sums over queries in the order of _ROW_MEANS, (6, trials)."""
+    """Sums over queries in the order of _ROW_MEANS, (scalings, 6, trials)."""
     return np.stack(
         [
             rows.max_weight.sum(-1),
@@ -80,7 +88,8 @@ def _row_sums(rows: RowDiagnostics) -> Floats:
             np.vecdot(rows.jacobian_norm, rows.jacobian_norm),
             np.vecdot(rows.query_gradient_norm, rows.query_gradient_norm),
             (rows.max_weight > SATURATED).sum(-1),
-        ]
+        ],
+        axis=1,
     )
 
 
@@ -143,13 +152,16 @@ def seconds_per_trial(cell: Cell) -> float:
 
 
 def memory(cell: Cell) -> int:
-    """Bytes at the peak of a chunk: keys, their Gram matrix, queries, passes over a block, norms of rows, bins."""
+    """Bytes at the peak of a chunk: keys, queries and scores of a block, the kernel's arrays, norms of rows, bins."""
     trials, queries = block_trials(cell), block_queries(cell)
+    block = trials * (cell.n_keys * cell.d_k + queries * (cell.d_k + _SCORE_ARRAYS * cell.n_keys))
     # The Gram matrix and the centred keys that it is made from are there only if there are fewer keys than d_k.
-    gram = cell.n_keys + cell.d_k if cell.n_keys < cell.d_k else 0
-    block = trials * (cell.n_keys * (cell.d_k + gram) + queries * (2 * cell.d_k + _SCORE_ARRAYS * cell.n_keys))
-    norms = len(cell.scaling) * len(_MEDIANS) * (_NORM_ARRAYS * chunk_trials(cell) * cell.n_queries + 8 * MOST_BINS)
-    return 8 * (block + norms)
+    gram = cell.n_keys * (cell.n_keys + cell.d_k) if cell.n_keys < cell.d_k else 0
+    draws = min(trials, max(1, _KERNEL_SCORES // (queries * cell.n_keys)))
+    kernel = _KERNEL_ARRAYS * max(_KERNEL_SCORES, cell.n_keys) + draws * gram
+    rows, series = chunk_trials(cell) * cell.n_queries, len(cell.scaling) * len(_MEDIANS)
+    norms = series * (_NORM_ARRAYS * rows + 8 * MOST_BINS) + _COUNTING_ARRAYS * rows
+    return 8 * (block + kernel + norms)
 
 
 def _metric(name: str, unit: str, meaning: str, formula: str) -> tuple[Column, Column]:

@@ -3,20 +3,25 @@
 Per row, let s be the scores, s1 the largest and s2 the second largest, c a divisor and gap = s1 - s2. The weights
 are split into the largest one and the others, so that nothing cancels or underflows in a saturated row:
 
-    e_j = exp((s_j - s2) / c) over the others, so that 1 <= E1 = sum e <= n - 1;   u_j = e_j / E1
-    t = exp(-gap / c) E1 is the sum of the other weights over the largest one
-    max weight a = 1 / (1 + t),   r = 1 - a = t / (1 + t),   other weights w_j = r u_j
+    e_j = exp((s_j - s2) / c) over the others, and 0 at the largest, so that 1 <= E1 = sum e <= n - 1
+    b = exp(-gap / c), the second largest weight over the largest;   t = b E1, the sum of the others over the largest
+    max weight a = 1 / (1 + t),   other weights w_j = a b e_j,   r = 1 - a = a t
 
 and with U2 = sum e^2 / E1^2, U3 = sum e^3 / E1^3 (see `sdpa.gradients` for the trace and the norm of J):
 
-    entropy = log(1 + t) + r (gap - sum e (s - s2) / E1) / c       from H = log Z - sum w (s - max)
+    entropy = log(1 + t) + a b (gap E1 - sum e (s - s2)) / c       from H = log Z - sum w (s - max)
 
 The gradient to the query is dL/dq = K^T J g / c with g the gradient to the weights. With h = g - (g at the largest
-weight), m = w.h = r sum e h / E1: J g has the entries r e_j (h_j - m) / E1, and minus their sum at the largest weight.
+weight), P = sum e h and m = w.h = a b P, J g has the entries a b e_j (h_j - m), and minus their sum, which is
+a b P a, at the largest weight. So J g = a b v with v_j = e_j (h_j - m) and v = -P a at the largest weight.
+
+A tile of scores at a time goes through all divisors, in buffers that stay in cache: per score and divisor four passes
+and four sums over the keys, and for the gradient two passes, two sums and a matrix product more. All that is per row is
+done once, for all rows and divisors together.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,124 +31,198 @@ from sdpa._arrays import FloatArray, as_float
 from sdpa.gradients import norm_from_shares, trace_from_shares
 
 _SMALLEST_DIVISOR = 1e-300
+# Scores of a tile, if a row is not longer. Measured against tiles of 2^13 to 2^16: in smaller ones calls of NumPy cost
+# more than their work, larger ones leave the second-level cache (buffers of 256 KiB, three of them in use at a time).
+_TILE_SCORES = 2**15
 
 
 @dataclass(frozen=True)
 class RowDiagnostics:
-    """Per row of scores under one divisor, each (n_draws, n_queries): what the softmax makes of the scaled scores."""
+    """What the softmax makes of each row of scaled scores, each of shape (n_divisors, n_draws, n_queries)."""
 
     max_weight: FloatArray
     entropy: FloatArray
     jacobian_trace: FloatArray
     jacobian_norm: FloatArray
-    query_gradient_norm: FloatArray
+    query_gradient_norm: FloatArray  # (0, n_draws, n_queries) if no gradient to the weights was given
 
 
 def row_diagnostics(
-    scores: npt.ArrayLike, keys: npt.ArrayLike, weights_gradient: npt.ArrayLike, divisors: Sequence[float]
-) -> list[RowDiagnostics]:
+    scores: npt.ArrayLike,
+    divisors: Sequence[float],
+    keys: npt.ArrayLike | None = None,
+    weights_gradient: npt.ArrayLike | None = None,
+) -> RowDiagnostics:
     """Max weight, entropy H (nats), tr J, |J|_F and |dL/dq| = |K^T J g| / divisor of every row, for every divisor.
 
     Args:
         scores: q.k before any divisor, (n_draws, n_queries, n_keys), n_keys at least 2.
-        keys: (n_draws, n_keys, d_k).
-        weights_gradient: g = dL/dw, of the shape of scores.
         divisors: one or more numbers above 0 (from 1e-300).
+        keys: (n_draws, n_keys, d_k); with weights_gradient, for |dL/dq|.
+        weights_gradient: g = dL/dw, of the shape of scores; with keys.
 
     Returns:
-        One `RowDiagnostics` per divisor, in order; each is the same whatever the other divisors are.
+        `RowDiagnostics`; what stands under a divisor is the same whatever the other divisors are.
 
     Raises:
         ValueError: shapes that do not fit each other, or scores or divisors that are not finite.
 
-    >>> rows = row_diagnostics(np.zeros((1, 1, 4)), np.eye(4)[None], np.zeros((1, 1, 4)), [1.0])
-    >>> rows[0].max_weight, rows[0].entropy.round(4)
+    >>> rows = row_diagnostics(np.zeros((1, 1, 4)), [1.0, 2.0])
+    >>> rows.max_weight[0], rows.entropy[0].round(4)
     (array([[0.25]]), array([[1.3863]]))
     """
-    scores, keys = as_float("scores", scores), as_float("keys", keys)
-    weights_gradient = as_float("weights_gradient", weights_gradient)
-    _check(scores, keys, weights_gradient, divisors)
-    block = _prepare(scores, keys, weights_gradient)
-    return [_under(block, divisor) for divisor in divisors]
+    scores = as_float("scores", scores)
+    _check(scores, divisors)
+    n_draws, n_queries, n_keys = scores.shape
+    upstream = _upstream(scores.shape, keys, weights_gradient)
+    gap = np.empty((n_draws, n_queries), dtype=scores.dtype)
+    sums = np.zeros((5, len(divisors), n_draws, n_queries), dtype=scores.dtype)
+    buffers = np.empty((5, max(_TILE_SCORES, n_keys)), dtype=scores.dtype)
+    for draws in _runs(n_draws, _TILE_SCORES // (n_queries * n_keys)):
+        metric = None if upstream is None else _Metric.of(upstream.keys[draws])
+        for queries in _runs(n_queries, _TILE_SCORES // n_keys):
+            tile = _Tile.of(scores[draws, queries], buffers)
+            gap[draws, queries] = tile.gap
+            if upstream is not None:
+                tile.set_upstream(upstream.g[draws, queries])
+            for i, divisor in enumerate(divisors):
+                sums[:4, i, draws, queries] = tile.sums(divisor)
+                if metric is not None:
+                    sums[4, i, draws, queries] = tile.gradient_square(divisor, metric)
+    return _metrics(np.reshape(divisors, (-1, 1, 1)), gap, sums, with_gradient=upstream is not None)
+
+
+def _runs(length: int, size: int) -> Iterator[slice]:
+    """Slices of that size, at least 1, one after the other."""
+    step = max(1, size)
+    return (slice(first, min(first + step, length)) for first in range(0, length, step))
 
 
 @dataclass(frozen=True)
-class _Block:
-    """What all divisors share; the names are those of this module's docstring."""
+class _Upstream:
+    """Where the gradient to the weights g comes in, and the keys through which it goes on to the query."""
 
-    top: npt.NDArray[np.intp]  # where the largest score stands, (n_draws, n_queries, 1)
-    gap: FloatArray  # (n_draws, n_queries)
-    below: FloatArray  # s - s2, and 0 at the largest score
-    h: FloatArray
-    metric: FloatArray  # |K^T v|^2 is v . metric . v: K K^T, or K where that is the smaller matrix
-    metric_is_gram: bool
+    keys: FloatArray
+    g: FloatArray
 
 
-def _prepare(scores: FloatArray, keys: FloatArray, weights_gradient: FloatArray) -> _Block:
-    top = scores.argmax(axis=-1, keepdims=True)
-    below = scores.copy()
-    np.put_along_axis(below, top, -np.inf, axis=-1)
-    # argmax and a gather: along a short last axis NumPy's argmax is several times faster than its max.
-    second = np.take_along_axis(below, below.argmax(axis=-1, keepdims=True), axis=-1)
-    below -= second
-    np.put_along_axis(below, top, 0.0, axis=-1)
-    n_keys, d_k = keys.shape[-2:]
-    return _Block(
-        top=top,
-        gap=(np.take_along_axis(scores, top, axis=-1) - second)[..., 0],
-        below=below,
-        h=weights_gradient - np.take_along_axis(weights_gradient, top, axis=-1),
-        metric=_gram(keys) if n_keys < d_k else keys,
-        metric_is_gram=n_keys < d_k,
-    )
+def _upstream(
+    shape: tuple[int, ...], keys: npt.ArrayLike | None, weights_gradient: npt.ArrayLike | None
+) -> _Upstream | None:
+    if keys is None and weights_gradient is None:
+        return None
+    if keys is None or weights_gradient is None:
+        raise ValueError("keys and weights_gradient: expected both or neither, got one of them")
+    keys, g = as_float("keys", keys), as_float("weights_gradient", weights_gradient)
+    if keys.ndim != 3 or keys.shape[:2] != (shape[0], shape[2]):
+        raise ValueError(f"keys: expected ({shape[0]}, {shape[2]}, d_k), got {keys.shape}")
+    if g.shape != shape:
+        raise ValueError(f"weights_gradient: expected the scores' shape {shape}, got {g.shape}")
+    return _Upstream(keys, g)
 
 
-def _gram(keys: FloatArray) -> FloatArray:
-    """K K^T of the centred keys.
+@dataclass(frozen=True)
+class _Metric:
+    """What takes v to |K^T v|^2: v . (K K^T) v, or |K^T v|^2 itself, whichever matrix is the smaller."""
 
-    The entries of v = J g sum to 0, so that what all keys have in common has no part in K^T v; v.(K K^T v) would lose
-    digits to it.
-    """
-    centred = keys - keys.mean(axis=-2, keepdims=True)
-    return np.asarray(centred @ centred.swapaxes(-1, -2))
+    matrix: FloatArray
+    is_gram: bool
+
+    @classmethod
+    def of(cls, keys: FloatArray) -> "_Metric":
+        """Of keys (n_draws, n_keys, d_k).
+
+        The entries of v sum to 0, so that what all keys have in common has no part in K^T v; v . (K K^T) v would lose
+        digits to it, and so the keys are centred there.
+        """
+        if keys.shape[1] >= keys.shape[2]:
+            return cls(keys, is_gram=False)
+        centred = keys - keys.mean(axis=-2, keepdims=True)
+        return cls(centred @ centred.swapaxes(-1, -2), is_gram=True)
+
+    def square(self, v: FloatArray, buffer: FloatArray) -> FloatArray:
+        """|K^T v|^2 of each row v; never below 0, but for rounding where keys lie in fewer dimensions than they are."""
+        through = np.matmul(v, self.matrix, out=_shaped(buffer, (*v.shape[:-1], self.matrix.shape[-1])))
+        return np.asarray(np.maximum(np.vecdot(v if self.is_gram else through, through), 0.0))
 
 
-def _under(block: _Block, divisor: float) -> RowDiagnostics:
-    e = np.multiply(block.below, 1 / divisor)
-    np.exp(e, out=e)
-    np.put_along_axis(e, block.top, 0.0, axis=-1)
-    e_squared = e * e
-    ones = np.ones(e.shape[-1])
-    e1 = e @ ones
-    t = np.exp(-block.gap / divisor) * e1
-    r = t / (1 + t)
-    u2, u3 = (e_squared @ ones) / (e1 * e1), np.vecdot(e_squared, e) / (e1 * e1 * e1)
-    m = r * np.vecdot(e, block.h) / e1
-    v = np.subtract(block.h, m[..., None], out=e_squared)
-    v *= e
-    np.put_along_axis(v, block.top, -(v @ ones)[..., None], axis=-1)
-    through = v @ block.metric
-    # Never below 0, but for rounding where keys lie in fewer dimensions than they are.
-    squared = np.maximum(np.vecdot(v if block.metric_is_gram else through, through), 0.0)
+class _Tile:
+    """Rows of scores whose e is made and summed for one divisor after the other, in the same buffers."""
+
+    def __init__(self, top: npt.NDArray[np.intp], gap: FloatArray, below: FloatArray, buffers: FloatArray) -> None:
+        self.gap = gap  # (n_draws, n_queries)
+        self._top = top  # where the largest score of each row stands in the raveled scores
+        self._below = below  # s - s2, and 0 at the largest score
+        self._h, self._e, self._scratch = (_shaped(buffer, below.shape) for buffer in buffers[1:4])
+        self._through = buffers[4]
+
+    @classmethod
+    def of(cls, scores: FloatArray, buffers: FloatArray) -> "_Tile":
+        below = _shaped(buffers[0], scores.shape)
+        np.copyto(below, scores)
+        flat = below.reshape(-1)
+        starts = np.arange(0, flat.size, scores.shape[-1])
+        # argmax and a gather: along a short last axis NumPy's argmax is several times faster than its max.
+        top = starts + below.argmax(axis=-1).reshape(-1)
+        largest = flat[top]
+        flat[top] = -np.inf
+        second = flat[starts + below.argmax(axis=-1).reshape(-1)]
+        flat[top] = second
+        below -= second.reshape(*scores.shape[:-1], 1)
+        return cls(top, (largest - second).reshape(scores.shape[:-1]), below, buffers)
+
+    def set_upstream(self, g: FloatArray) -> None:
+        """Keep h of the gradient to the weights."""
+        np.subtract(g, np.take(g, self._top).reshape(*g.shape[:-1], 1), out=self._h)
+
+    def sums(self, divisor: float) -> list[FloatArray]:
+        """Sums of e, e (s - s2), e^2 and e^3 over the keys, each (n_draws, n_queries)."""
+        e, ones = self._e, np.ones(self._e.shape[-1], dtype=self._e.dtype)
+        np.multiply(self._below, 1 / divisor, out=e)
+        np.exp(e, out=e)
+        e.reshape(-1)[self._top] = 0.0
+        squared = np.multiply(e, e, out=self._scratch)
+        self._e1 = e @ ones
+        return [self._e1, np.vecdot(e, self._below), squared @ ones, np.vecdot(squared, e)]
+
+    def gradient_square(self, divisor: float, metric: _Metric) -> FloatArray:
+        """|K^T v|^2 of each row, for the divisor of the last sums."""
+        b = np.exp(-self.gap / divisor)
+        a = 1 / (1 + b * self._e1)
+        p = np.vecdot(self._e, self._h)
+        v = np.subtract(self._h, (a * b * p)[..., None], out=self._scratch)
+        v *= self._e
+        v.reshape(-1)[self._top] = (-a * p).reshape(-1)
+        return metric.square(v, self._through)
+
+
+def _shaped(buffer: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """The beginning of a buffer, in that shape."""
+    return buffer[: math.prod(shape)].reshape(shape)
+
+
+def _metrics(c: FloatArray, gap: FloatArray, sums: FloatArray, *, with_gradient: bool) -> RowDiagnostics:
+    """From divisors c, (n_divisors, 1, 1), and per row the gap and the sums, |K^T v|^2 the last of them."""
+    e1, es, e2, e3, gradient_square = sums
+    b = np.exp(-gap / c)
+    t = b * e1
+    a = 1 / (1 + t)
+    r = t * a
+    u2, u3 = e2 / (e1 * e1), e3 / (e1 * e1 * e1)
     return RowDiagnostics(
-        max_weight=1 / (1 + t),
-        entropy=np.log1p(t) + r * (block.gap - np.vecdot(e, block.below) / e1) / divisor,
+        max_weight=a,
+        entropy=np.log1p(t) + a * b * (gap * e1 - es) / c,
         jacobian_trace=trace_from_shares(r, u2),
         jacobian_norm=norm_from_shares(r, u2, u3),
-        query_gradient_norm=r / (e1 * divisor) * np.sqrt(squared),
+        query_gradient_norm=(a * b / c * np.sqrt(gradient_square))[: None if with_gradient else 0],
     )
 
 
-def _check(scores: FloatArray, keys: FloatArray, weights_gradient: FloatArray, divisors: Sequence[float]) -> None:
+def _check(scores: FloatArray, divisors: Sequence[float]) -> None:
     for divisor in divisors:
         if not _SMALLEST_DIVISOR <= divisor < math.inf:
             raise ValueError(f"divisors: expected finite numbers from {_SMALLEST_DIVISOR}, got {divisor}")
     if scores.ndim != 3 or scores.shape[-1] < 2:
         raise ValueError(f"scores: expected (n_draws, n_queries, n_keys) with 2 keys or more, got {scores.shape}")
-    n_draws, _, n_keys = scores.shape
-    if keys.ndim != 3 or keys.shape[:2] != (n_draws, n_keys):
-        raise ValueError(f"keys: expected ({n_draws}, {n_keys}, d_k), got {keys.shape}")
-    if weights_gradient.shape != scores.shape:
-        raise ValueError(f"weights_gradient: expected the scores' shape {scores.shape}, got {weights_gradient.shape}")
-    if not np.isfinite(np.vecdot(scores, np.ones(n_keys))).all():
+    if not np.isfinite(scores @ np.ones(scores.shape[-1])).all():
         raise ValueError("scores: expected finite numbers")

@@ -68,15 +68,15 @@ def correlated_pairs(cell, trials, rng, correlation=0.05):
 
 
 def entropy_in_bits(*arguments):
-    return [replace(rows, entropy=rows.entropy / math.log(2)) for rows in row_diagnostics(*arguments)]
+    rows = row_diagnostics(*arguments)
+    return replace(rows, entropy=rows.entropy / math.log(2))
 
 
-def largest_weight_of_each_key(scores, keys, weights_gradient, divisors):
+def largest_weight_of_each_key(scores, divisors, *others):
     """The largest weight over queries instead of keys."""
-    return [
-        replace(rows, max_weight=np.full_like(rows.max_weight, softmax(scores / divisor).max(axis=-2).mean()))
-        for rows, divisor in zip(row_diagnostics(scores, keys, weights_gradient, divisors), divisors, strict=True)
-    ]
+    rows = row_diagnostics(scores, divisors, *others)
+    means = [softmax(scores / divisor).max(axis=-2).mean() for divisor in divisors]
+    return replace(rows, max_weight=np.broadcast_to(np.reshape(means, (-1, 1, 1)), rows.max_weight.shape))
 
 
 FAULTS: dict[str, tuple[object, str, Callable]] = {

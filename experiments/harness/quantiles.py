@@ -21,8 +21,8 @@ Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 MOST_BINS = 4096
-# Below a float's 53 significant bits, so that frexp of a difference of patterns without them is exact.
-_SPLIT = 11
+# The exponent of a double stands above its mantissa; a number of one bit, 1.0, has this exponent plus one.
+_MANTISSA_BITS, _EXPONENT_BIAS = 52, 1022
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,16 @@ class Bins:
     @classmethod
     def collect(cls, dropped: int, keys: Integers, counts: Integers, rank_sums: Integers) -> Self:
         """Sum what falls into equal bins, and drop more bits while there are too many bins."""
-        order = np.argsort(keys, kind="stable")
+        # In what order equal keys come does not matter: they share a bin, and sums of integers are exact.
+        order = np.argsort(keys)
         keys = keys[order]
         differing = _bit_length(keys[1:] ^ keys[:-1])
         # Two neighbours share a bin once all the bits in which they differ are dropped.
         bins_left = len(keys) - np.bincount(differing, minlength=64).cumsum()
         more = int(np.argmax(bins_left <= MOST_BINS))
-        first = np.concatenate([[0], np.flatnonzero(differing > more) + 1])
-        sums = (np.add.reduceat(values[order], first) for values in (counts, rank_sums))
-        return cls(dropped + more, keys[first] >> more, *sums)
+        edges = np.concatenate([[0], np.flatnonzero(differing > more) + 1, [len(keys)]])
+        sums = (np.diff(_running_sum(values[order])[edges]) for values in (counts, rank_sums))
+        return cls(dropped + more, keys[edges[:-1]] >> more, *sums)
 
     def merge(self, later: Self) -> Self:
         """The bins of both."""
@@ -77,10 +78,10 @@ class Histograms:
     @classmethod
     def of(cls, values: Floats) -> Self:
         """From values of shape (series, trials, rows), none negative."""
-        n_series, trials, rows = values.shape
-        patterns = np.sort(values, axis=-1).view(np.int64).reshape(n_series, -1)
+        _, trials, rows = values.shape
         ranks = np.tile(2 * np.arange(rows) + 1, trials)
         ones = np.ones_like(ranks)
+        patterns = (np.sort(one, axis=-1).view(np.int64).reshape(-1) for one in values)
         return cls(trials, rows, tuple(Bins.collect(0, keys, ones, ranks) for keys in patterns))
 
     def merge(self, later: Self) -> Self:
@@ -100,8 +101,16 @@ class Histograms:
         return middle, (high - low) / 2
 
 
+def _running_sum(values: Integers) -> Integers:
+    """The sum of the first 0, 1, ... values."""
+    sums = np.zeros(len(values) + 1, dtype=np.int64)
+    values.cumsum(out=sums[1:])
+    return sums
+
+
 def _bit_length(numbers: Integers) -> Integers:
-    """The number of bits of each number, 0 for 0."""
-    high = numbers >> _SPLIT
-    length = np.where(high > 0, np.frexp(high.astype(np.float64))[1] + _SPLIT, np.frexp(numbers.astype(np.float64))[1])
-    return length.astype(np.int64)
+    """The number of bits of each number, 0 for 0: the exponent of the number as a double."""
+    # Clearing every bit below a set one keeps the highest, and then no number is rounded up to the next power of two.
+    doubles = (numbers & ~(numbers >> 1)).astype(np.float64)
+    exponents = doubles.view(np.int64) >> _MANTISSA_BITS
+    return np.asarray(np.maximum(exponents - _EXPONENT_BIAS, 0))

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sdpa import row_diagnostics, softmax, softmax_jacobian
+from sdpa import diagnostics, row_diagnostics, softmax, softmax_jacobian
 
 METRICS = ("max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
 
@@ -25,25 +25,27 @@ def plain(scores, keys, g, divisor):
 
 @pytest.mark.parametrize("d_k", [3, 11])  # fewer and more than the keys: the two routes of |K^T v|
 @pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
-def test_equals_the_plain_definition(d_k, spread):
+@pytest.mark.parametrize("tile", [5, 14, 35, 1000])  # less than a row, two rows, a whole draw, everything at once
+def test_equals_the_plain_definition(d_k, spread, tile, monkeypatch):
+    monkeypatch.setattr(diagnostics, "_TILE_SCORES", tile)
     rng = np.random.default_rng(10)
     n_draws, n_queries, n_keys = 2, 5, 7
     scores = spread * rng.standard_normal((n_draws, n_queries, n_keys))
     keys, g = rng.standard_normal((n_draws, n_keys, d_k)), rng.standard_normal(scores.shape)
     divisors = [1.0, 2.5, 0.7]
     before = scores.copy(), g.copy()
-    for divisor, rows in zip(divisors, row_diagnostics(scores, keys, g, divisors), strict=True):
-        for draw, query in np.ndindex(n_draws, n_queries):
-            expected = plain(scores[draw, query], keys[draw], g[draw, query], divisor)
-            got = {name: getattr(rows, name)[draw, query] for name in METRICS}
-            assert got == pytest.approx(expected, rel=1e-10)
+    rows = row_diagnostics(scores, divisors, keys, g)
+    for i, draw, query in np.ndindex(len(divisors), n_draws, n_queries):
+        expected = plain(scores[draw, query], keys[draw], g[draw, query], divisors[i])
+        got = {name: getattr(rows, name)[i, draw, query] for name in METRICS}
+        assert got == pytest.approx(expected, rel=1e-10, abs=0)
     np.testing.assert_array_equal(scores, before[0])
     np.testing.assert_array_equal(g, before[1])
 
 
 @pytest.mark.parametrize("gap", [1.0, 50.0, 300.0, 700.0])
 def test_two_keys_are_solved_by_hand_however_saturated(gap):
-    rows = row_diagnostics(np.array([[[0.0, gap]]]), np.array([[[1.0], [0.0]]]), np.array([[[3.0, 1.0]]]), [1.0])[0]
+    rows = row_diagnostics([[[0.0, gap]]], [1.0], keys=[[[1.0], [0.0]]], weights_gradient=[[[3.0, 1.0]]])
     r = 1 / (1 + math.exp(gap))
     assert rows.max_weight.item() == pytest.approx(1 - r, rel=1e-14, abs=0)
     # H = -ln(1 - r) + r gap, since ln r = ln(1 - r) - gap
@@ -55,13 +57,13 @@ def test_two_keys_are_solved_by_hand_however_saturated(gap):
 
 def test_a_row_saturated_beyond_double_precision_is_zero_and_finite():
     scores = np.array([[[0.0, 5000.0, -3.0]]])
-    rows = row_diagnostics(scores, np.ones((1, 3, 2)), np.ones((1, 1, 3)), [1.0])[0]
+    rows = row_diagnostics(scores, [1.0], np.ones((1, 3, 2)), np.ones((1, 1, 3)))
     assert [getattr(rows, name).item() for name in METRICS] == [1.0, 0.0, 0.0, 0.0, 0.0]
 
 
 def test_equal_scores_give_uniform_weights():
     n = 13
-    rows = row_diagnostics(np.full((1, 1, n), 7.0), np.ones((1, n, 2)), np.arange(n * 1.0)[None, None], [2.0])[0]
+    rows = row_diagnostics(np.full((1, 1, n), 7.0), [2.0])
     assert rows.max_weight.item() == pytest.approx(1 / n)
     assert rows.entropy.item() == pytest.approx(math.log(n))
     assert rows.jacobian_trace.item() == pytest.approx(1 - 1 / n)
@@ -72,10 +74,26 @@ def test_a_divisor_is_measured_alike_whatever_the_others_are():
     rng = np.random.default_rng(11)
     scores, keys = 4 * rng.standard_normal((3, 5, 16)), rng.standard_normal((3, 16, 4))
     g = rng.standard_normal(scores.shape)
-    alone = row_diagnostics(scores, keys, g, [2.0])[0]
-    among = row_diagnostics(scores, keys, g, [8.0, 2.0, 1.0])[1]
+    alone = row_diagnostics(scores, [2.0], keys, g)
+    among = row_diagnostics(scores, [8.0, 2.0, 1.0], keys, g)
     for name in METRICS:
-        np.testing.assert_array_equal(getattr(alone, name), getattr(among, name))
+        np.testing.assert_array_equal(getattr(alone, name)[0], getattr(among, name)[1])
+
+
+def test_without_a_gradient_the_rest_is_the_same():
+    rng = np.random.default_rng(13)
+    scores, keys = 4 * rng.standard_normal((3, 5, 16)), rng.standard_normal((3, 16, 4))
+    without = row_diagnostics(scores, [2.0, 1.0])
+    with_gradient = row_diagnostics(scores, [2.0, 1.0], keys, rng.standard_normal(scores.shape))
+    assert without.query_gradient_norm.shape == (0, 3, 5)
+    for name in METRICS[:-1]:
+        np.testing.assert_array_equal(getattr(without, name), getattr(with_gradient, name))
+
+
+@pytest.mark.parametrize("given", [{"keys": np.zeros((1, 2, 1))}, {"weights_gradient": np.zeros((1, 1, 2))}])
+def test_keys_and_gradient_come_together(given):
+    with pytest.raises(ValueError, match="keys and weights_gradient: expected both or neither"):
+        row_diagnostics(np.zeros((1, 1, 2)), [1.0], **given)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +107,7 @@ def test_a_divisor_is_measured_alike_whatever_the_others_are():
 )
 def test_shapes_are_checked(scores, keys, g, message):
     with pytest.raises(ValueError, match=message):
-        row_diagnostics(np.zeros(scores), np.zeros(keys), np.zeros(g), [1.0])
+        row_diagnostics(np.zeros(scores), [1.0], np.zeros(keys), np.zeros(g))
 
 
 def test_what_all_keys_have_in_common_has_no_part_in_the_gradient():
@@ -97,22 +115,21 @@ def test_what_all_keys_have_in_common_has_no_part_in_the_gradient():
     rng = np.random.default_rng(12)
     scores, g = rng.standard_normal((1, 4, 4)), rng.standard_normal((1, 4, 4))
     same = np.repeat(rng.standard_normal((1, 1, 9)), 4, axis=1)
-    np.testing.assert_allclose(row_diagnostics(scores, same, g, [1.0])[0].query_gradient_norm, 0, atol=1e-15)
+    np.testing.assert_allclose(row_diagnostics(scores, [1.0], same, g).query_gradient_norm, 0, atol=1e-15)
     keys = rng.standard_normal((1, 4, 9))
-    plain_norm, shifted_norm = (row_diagnostics(scores, k, g, [1.0])[0].query_gradient_norm for k in (keys, keys + 1e6))
+    plain_norm, shifted_norm = (row_diagnostics(scores, [1.0], k, g).query_gradient_norm for k in (keys, keys + 1e6))
     np.testing.assert_allclose(shifted_norm, plain_norm, rtol=1e-9)
 
 
 @pytest.mark.parametrize("divisor", [0.0, -1.0, 1e-310, math.inf, math.nan])
 def test_divisors_are_checked(divisor):
     with pytest.raises(ValueError, match="divisors: expected finite numbers from 1e-300"):
-        row_diagnostics(np.zeros((1, 1, 2)), np.zeros((1, 2, 1)), np.zeros((1, 1, 2)), [divisor])
+        row_diagnostics(np.zeros((1, 1, 2)), [divisor])
 
 
 def test_scores_must_be_finite_floats():
-    keys, g = np.zeros((1, 2, 1)), np.zeros((1, 1, 2))
     for wrong in (-np.inf, np.nan):
         with pytest.raises(ValueError, match="scores: expected finite numbers"):
-            row_diagnostics(np.array([[[0.0, wrong]]]), keys, g, [1.0])
-    whole = row_diagnostics([[[0, 3]]], [[[1], [2]]], [[[1, 2]]], [1.0])[0]
+            row_diagnostics(np.array([[[0.0, wrong]]]), [1.0])
+    whole = row_diagnostics([[[0, 3]]], [1])
     assert whole.max_weight.item() == pytest.approx(1 / (1 + math.exp(-3)))
