@@ -71,6 +71,13 @@ def estimates(measured: Scores) -> Estimates:
     return Estimates.of(measured.moments, dict(zip(METRICS, shape(measured.moments), strict=True)))
 
 
+def relative_error(_: Cell, measured: Scores) -> float:
+    """The relative standard error of the variance."""
+    found = estimates(measured)
+    place = found.names.index("score_variance")
+    return float(found.errors[place] / found.values[place])
+
+
 def tabulate(_: Cell, measured: Scores) -> Iterator[Row]:
     """One row: the moments and their standard errors."""
     found = estimates(measured)
@@ -116,5 +123,6 @@ EXPERIMENT = Experiment(
     table_rows=lambda _cell, _trials: 1,
     figures=("distribution",),
     min_trials=2,
+    relative_error=relative_error,
     detail=lambda _, measured: measured.counts,
 )

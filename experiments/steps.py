@@ -27,27 +27,35 @@ def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int) -
     """Measure the chunks of sweeps that the store has not, and write the tables that this changes."""
     from experiments.analysis import all_columns, analyse
     from experiments.harness.manifest import write_manifest
+    from experiments.harness.pilot import pilot_summary
     from experiments.harness.progress import reporting
-    from experiments.harness.run import fill, gather, survey
+    from experiments.harness.run import fill, gather, survey, survey_pilots
     from experiments.harness.store import Store
 
     started = time.monotonic()
     with held(results):
         store = Store(results / STORE, config.seed)
+        pilots = survey_pilots(store, sweeps)
+        if pilots.todo:
+            with reporting(pilots.seconds) as report:
+                for _ in fill(store, sweeps, pilots, jobs, report.advance):
+                    pass  # a sweep whose pilots are there
         work = survey(store, sweeps)
         to_measure = work.left()
         write_whole(results / "columns.csv", csv_bytes(all_columns(sorted({s.experiment for s in config.sweeps}))))
         with reporting(work.seconds) as report:
-            for chunk in work.damaged:
+            for chunk in pilots.damaged + work.damaged:
                 report.line(f"{store.path(chunk)} is damaged: measuring it again")
             for sweep in fill(store, sweeps, work, jobs, report.advance):
                 if not to_measure[sweep.name] and is_current(results, config, sweep):
                     report.line(f"{results / csv_name(sweep.name, 'measured')}: measured before, nothing to do")
                     continue
+                if sweep.precision:
+                    report.line(pilot_summary(store, sweep))
                 tables = analyse(sweep, gather(store, sweep))
                 for path, alike in write_sweep(results, config, sweep, tables).items():
                     report.line(f"wrote {path}: {alike}")
-        write_manifest(results, work, jobs, time.monotonic() - started)
+        write_manifest(results, (pilots, work), jobs, time.monotonic() - started)
 
 
 def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:

@@ -3,7 +3,9 @@
 The library knows no file, table, config or figure; what sweeps it and draws it is in `experiments/`.
 """
 
-from sdpa import theory
+import importlib
+from types import ModuleType
+
 from sdpa.attention import attention_weights, scaled_dot_product_attention, softmax
 from sdpa.diagnostics import RowDiagnostics, row_diagnostics
 from sdpa.gradients import (
@@ -36,3 +38,10 @@ __all__ = [
     "softmax_vjp",
     "theory",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """`sdpa.theory`, when it is first asked for: it loads SciPy, which attention and its measurement do without."""
+    if name == "theory":
+        return importlib.import_module("sdpa.theory")
+    raise AttributeError(f"module 'sdpa' has no attribute {name!r}")

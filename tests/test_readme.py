@@ -63,7 +63,8 @@ def test_every_config_key_is_in_its_table():
     table = README.split("| key | meaning")[1].split("\n\n")[0]
     described = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", table, re.MULTILINE))
     cells = [load_experiment(name).cell for name in experiment_names()]
-    assert set(described) == {"experiment", "trials", "figures"}.union(*map(cell_fields, cells))
+    of_every_sweep = {"experiment", "trials", "precision", "max_trials", "figures"}
+    assert set(described) == of_every_sweep.union(*map(cell_fields, cells))
     for name, value in {name: value for cell in cells for name, value in defaults(cell).items()}.items():
         assert described[name].strip("`") == (f"{value:g}" if isinstance(value, float) else str(value))
     figures = {figure for name in experiment_names() for figure in load_experiment(name).figures}

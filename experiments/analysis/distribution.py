@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
 
 from experiments.analysis.exact import Exact
-from experiments.analysis.verdicts import FEWEST_TRIALS
 from experiments.distribution import BINS, bin_edges
 from experiments.harness.experiment import Column
+from experiments.harness.moments import FEWEST_TRIALS
 from sdpa import theory
 
 Floats = npt.NDArray[np.floating]
@@ -73,6 +72,8 @@ def distances(table: pd.DataFrame, counts: list[Floats]) -> pd.DataFrame:
     Between edges the distance can be larger by what the scores of one bin do: at most about sqrt(mass / trials), 3%
     of the statistic. So the p-value is a little too large, never too small.
     """
+    from scipy import stats  # here, as it takes half a second to load, which most commands can do without
+
     rows = []
     for d_k, trials, fine in zip(table["d_k"], table["trials"], counts, strict=True):
         if trials < FEWEST_TRIALS:

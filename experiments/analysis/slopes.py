@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from experiments.draws import AXES, TREATMENT
 from experiments.harness.experiment import Column
@@ -40,7 +40,8 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
         errors = (cells["score_variance_se"] / cells["score_variance"]).to_numpy()
         (slope, _), covariance = np.polyfit(x, y, 1, w=1 / errors, cov="unscaled")
         error = np.sqrt(covariance[0, 0])
-        quantile = stats.t.isf((1 - LEVEL) / 2, _degrees_of_freedom(x, errors, cells["trials"].to_numpy()))
+        degrees = _degrees_of_freedom(x, errors, cells["trials"].to_numpy())
+        quantile = -special.stdtrit(degrees, (1 - LEVEL) / 2)  # Student's t
         group = dict(zip(GROUP, key, strict=True))
         rows.append(
             {

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
-from experiments.analysis.verdicts import FEWEST_TRIALS, MANY_TRIALS, VERDICT_COLUMNS
+from experiments.analysis.verdicts import MANY_TRIALS, VERDICT_COLUMNS
 from experiments.harness.grid import Sweep
+from experiments.harness.moments import FEWEST_TRIALS
 from experiments.harness.paths import VERDICTS
 from experiments.harness.tables import DIGITS
 
@@ -42,7 +43,8 @@ class Agreement:
         """Fisher's combination of the cells' p-values; cells are independent draws."""
         if self.cells.empty:
             return 1.0
-        return float(stats.combine_pvalues(self.cells["p_value"].clip(lower=_SMALLEST), "fisher").pvalue)
+        logarithms = np.log(self.cells["p_value"].clip(lower=_SMALLEST))
+        return float(special.chdtrc(2 * len(logarithms), -2 * logarithms.sum()))
 
     @property
     def p_furthest(self) -> float:
@@ -124,9 +126,9 @@ def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
     judged = rows[rows["z"].notna() & (rows["trials"] >= FEWEST_TRIALS)]
     axes = list(rows.columns[1 : list(rows.columns).index("scaling")])
     where = _where(sweep, judged, axes)
-    p_values = 2 * stats.t.sf(judged["z"].abs(), judged["trials"] - 1)
+    p_values = 2 * special.stdtr(judged["trials"] - 1, -judged["z"].abs())
     # What a z-score of few trials, which follows Student's t, is worth as a normal one.
-    normal = np.sign(judged["z"]) * stats.norm.isf(p_values / 2)
+    normal = -np.sign(judged["z"]) * special.ndtri(p_values / 2)
     columns = judged[["scaling", "metric", "trials", "z"]].assign(where=where, normal=normal, p_value=p_values)
     return columns.assign(key=_key(sweep, judged, axes)).reset_index(drop=True)
 

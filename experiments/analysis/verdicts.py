@@ -5,18 +5,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from experiments.draws import AXES
 from experiments.harness.experiment import Column
-from experiments.harness.moments import Estimates
+from experiments.harness.moments import FEWEST_TRIALS, Estimates
 
 Floats = npt.NDArray[np.floating]
 
 # From here on a mean of trials is normal enough for its far tail.
 MANY_TRIALS = 1000
-# Fewer trials say too little about their own spread.
-FEWEST_TRIALS = 20
 # Directions of a cell's values are tested up to one for that many trials, and those of a share of variance above this:
 # finer contrasts of nearly equal metrics are the least normal, and meet the accuracy of the exact values.
 _TRIALS_PER_DIRECTION = 50
@@ -108,7 +106,7 @@ def cell_tests(table: pd.DataFrame, details: list[Estimates]) -> pd.DataFrame:
                 "values": len(z),
                 "directions": directions,
                 "statistic": _six_digits(statistic),
-                "p_value": _six_digits(stats.f.sf(ratio, directions, trials - directions)),
+                "p_value": _six_digits(special.fdtrc(directions, trials - directions, ratio)),
             }
         )
     return pd.DataFrame(rows, columns=[column.name for column in TEST_COLUMNS])

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -23,6 +23,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import Experiment, load_experiment
 from experiments.harness.grid import Sweep, cell_fields, defaults, describe
+from experiments.harness.moments import FEWEST_TRIALS
 from experiments.harness.yaml_text import Document, Fault, KeyPath, YamlError, dotted
 
 RESERVED = (
@@ -42,6 +43,7 @@ _MOST_CELLS = 100_000
 _MOST_ROWS = 200_000
 _MOST_CHUNKS = 500_000  # days of work, and a record each
 _MOST_MEMORY = 4 * 2**30
+_MOST_TRIALS = 10**12
 _SEED = TypeAdapter(Annotated[int, Field(strict=True), Ge(0), Le(2**128 - 1)])
 
 
@@ -127,15 +129,28 @@ class _Reader:
         optional = [key for key in model.model_fields if key not in required]
         self.keys(path, body, ("experiment", *required), optional)
         known = {key: value for key, value in body.items() if key in model.model_fields}
+        if "precision" in model.model_fields:
+            self.trials_or_precision(path, known)
         checked = self.validated(TypeAdapter(model), path, known)
-        if checked is None:
+        if checked is None or self.faults:
             return None
         values = {key: getattr(checked, key) for key in cell_fields(loaded.cell)}
-        sweep = Sweep(name, experiment, values, checked.trials, checked.figures)
+        precision = getattr(checked, "precision", None)
+        trials = checked.max_trials if precision else checked.trials
+        sweep = Sweep(name, experiment, values, trials, checked.figures, precision)
         if problem := _size_problem(sweep, loaded):
             self.fault(path, problem, of_key=True)
             return None
         return sweep
+
+    def trials_or_precision(self, path: KeyPath, known: dict[str, Any]) -> None:
+        """A sweep says how many trials it takes, or which precision, with max_trials if it wants."""
+        if "precision" in known and "trials" in known:
+            self.fault((*path, "precision"), "got it beside trials, expected one of the two", of_key=True)
+        if "precision" not in known and "max_trials" in known:
+            self.fault((*path, "max_trials"), "got it without precision, expected it beside one", of_key=True)
+        if "precision" not in known and "trials" not in known:
+            self.fault((*path, "trials"), "missing key, expected it here")
 
     def keys(self, path: KeyPath, value: dict[str, Any], required: Sequence[str], optional: Sequence[str] = ()) -> None:
         expected = [*required, *optional]
@@ -203,7 +218,13 @@ def _sweep_model(experiment: Experiment) -> type[BaseModel]:
     for key, kind in cell_fields(experiment.cell).items():
         item = get_args(kind)[0] if get_origin(kind) is tuple else kind
         fields[key] = (_list_of(_strict(item)), (left_out[key],) if key in left_out else ...)
-    fields["trials"] = (Annotated[int, Field(strict=True), Ge(experiment.min_trials), Le(10**12)], ...)
+    trials = Annotated[int, Field(strict=True), Ge(experiment.min_trials), Le(_MOST_TRIALS)]
+    if experiment.relative_error is None:
+        fields["trials"] = (trials, ...)
+    else:
+        fields["trials"] = (trials, None)
+        fields["precision"] = (Annotated[float, Field(strict=True), Gt(0), Lt(1)], None)
+        fields["max_trials"] = (Annotated[int, Field(strict=True), Ge(FEWEST_TRIALS), Le(_MOST_TRIALS)], 100_000)
     fields["figures"] = (_list_of(_one_of(experiment.figures)), experiment.figures[:1])
     return create_model("SweepBlock", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
 

@@ -3,10 +3,12 @@
 import importlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
-import pandas as pd
+
+if TYPE_CHECKING:
+    import pandas as pd  # workers measure without it
 
 # A cell is a frozen dataclass of the experiment's own; a row is one line of its table.
 Cell = Any
@@ -36,7 +38,7 @@ class Measurement(Protocol):
 class Measured:
     """A measured sweep: its table, and for each cell, in order, what analysis needs beyond the rows."""
 
-    table: pd.DataFrame
+    table: "pd.DataFrame"
     details: list[Any]
 
 
@@ -58,6 +60,8 @@ class Experiment:
     table_rows: Callable[[Cell, int], int]  # rows of a cell of that many trials
     figures: tuple[str, ...]  # the names of the modules that draw its tables, the default first
     min_trials: int = 1
+    # The largest relative standard error of a cell, which a sweep's `precision` bounds; None if that makes no sense.
+    relative_error: Callable[[Cell, Any], float] | None = None
     detail: Callable[[Cell, Any], Any] = lambda _cell, _measurement: None  # what analysis needs beyond the rows
 
 

@@ -18,8 +18,9 @@ class Sweep:
     name: str
     experiment: str
     values: Mapping[str, tuple[Any, ...]]  # of every field of the cell, in the cell's order
-    trials: int
+    trials: int  # of each cell; of a sweep with a precision the most
     figures: tuple[str, ...]
+    precision: float | None = None  # the relative standard error that a cell's number of trials follows from
 
     def cells(self) -> list[Cell]:
         """One cell per point of the grid of axes, the last axis varying fastest."""
@@ -32,7 +33,8 @@ class Sweep:
     def parameters(self) -> dict[str, Any]:
         """What decides the table, as plain JSON values."""
         values = {name: [plain(v) for v in values] for name, values in self.values.items()}
-        return {"experiment": self.experiment, **values, "trials": self.trials}
+        precise = {"precision": self.precision, "max_trials": self.trials}
+        return {"experiment": self.experiment, **values, **(precise if self.precision else {"trials": self.trials})}
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,8 @@ def defaults(cell: type[Cell]) -> dict[str, Any]:
     return {f.name: f.default for f in dataclasses.fields(cell) if f.default is not dataclasses.MISSING}
 
 
-def chunks(experiment: str, cell: Cell, trials: int) -> Iterator[Chunk]:
+def chunks(experiment: str, cell: Cell, trials: int, first_index: int = 0) -> Iterator[Chunk]:
     """The chunks of a cell, in the order in which they are merged."""
     size = load_experiment(experiment).chunk_trials(cell)
-    for index, first in enumerate(range(0, trials, size)):
+    for index, first in enumerate(range(0, trials, size), first_index):
         yield Chunk(experiment, cell, index, min(size, trials - first))

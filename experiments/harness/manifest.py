@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,16 @@ from experiments.harness.run import Work
 _OF_BLAS = ("internal_api", "version", "architecture")
 
 
-def write_manifest(results: Path, work: Work, jobs: int, seconds: float) -> None:
+def write_manifest(results: Path, parts: Sequence[Work], jobs: int, seconds: float) -> None:
     """Write which source ran where, how long, and how many chunks it measured and how many it had already."""
-    measured = len(work.todo)
     manifest = {
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 2),
         "jobs": jobs,
         "chunks": {
-            "measured": measured,
-            "reused": sum(work.chunks.values()) - sum(work.left().values()),
-            "damaged": len(work.damaged),
+            "measured": sum(len(work.todo) for work in parts),
+            "reused": sum(sum(work.chunks.values()) - sum(work.left().values()) for work in parts),
+            "damaged": sum(len(work.damaged) for work in parts),
         },
         "source": _source(),
         "machine": {

@@ -48,6 +48,8 @@ class Moments:
 
 
 POWERS = 4
+# Fewer trials say too little about their own spread.
+FEWEST_TRIALS = 20
 
 
 def power_sums(values: Floats, scratch: Floats | None = None) -> Floats:

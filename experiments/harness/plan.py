@@ -7,29 +7,35 @@ from experiments.harness.config import RESERVED, Config
 from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import STORE
-from experiments.harness.run import Work, survey
+from experiments.harness.run import Work, survey, survey_pilots
 from experiments.harness.store import Store
-from experiments.harness.tables import TableError, csv_name, is_current, read_sweep
+from experiments.harness.tables import TableError, check_sound, csv_name, is_current
 
-_WORKER_BASE = 90 * 2**20  # interpreter, NumPy and the library
+_WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
 
 
 def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int) -> list[str]:
     """A line per sweep and a line in all; times are rough, from the counts of draws, products and exponentials."""
-    work = survey(Store(results / STORE, config.seed), sweeps)
+    store = Store(results / STORE, config.seed)
+    pilots = survey_pilots(store, sweeps)
+    piloted = [sweep for sweep in sweeps if not pilots.left()[sweep.name]]
+    work = survey(store, piloted)
     lines = [
         f"{'sweep':<16} {'experiment':<12} {'cells':>6} {'trials':>9} {'to measure':>16} {'per worker':>11}  table"
     ]
     for sweep in sweeps:
         cells = sweep.cells()
         memory = max(load_experiment(sweep.experiment).memory(cell) for cell in cells) + _WORKER_BASE
-        left = work.left()[sweep.name]
-        chunks = f"{left}/{work.chunks[sweep.name]} chunks"
+        part, kind = (work, "chunks") if sweep in piloted else (pilots, "pilots")
+        chunks = f"{part.left()[sweep.name]}/{part.chunks[sweep.name]} {kind}"
+        trials = f"to {sweep.precision:g}" if sweep.precision else sweep.trials
         lines.append(
-            f"{sweep.name:<16} {sweep.experiment:<12} {len(cells):>6} {sweep.trials:>9}"
-            f" {chunks:>16} {memory / 2**20:>7.0f} MiB  {_state(config, sweep, results, work)}"
+            f"{sweep.name:<16} {sweep.experiment:<12} {len(cells):>6} {trials:>9}"
+            f" {chunks:>16} {memory / 2**20:>7.0f} MiB  {_state(config, sweep, results, part)}"
         )
-    total = f"{_duration(work.seconds / jobs)} with {jobs} worker{'s' if jobs > 1 else ''}"
+    total = f"{_duration((pilots.seconds + work.seconds) / jobs)} with {jobs} worker{'s' if jobs > 1 else ''}"
+    if len(piloted) < len(sweeps):
+        total += ", and what the pilots ask for"
     lines.append(f"to measure in all: about {total}; tables go to {results}")
     if strangers := _strangers(config, results):
         lines.append(f"of no sweep in this config: {', '.join(strangers)}")
@@ -45,7 +51,7 @@ def _state(config: Config, sweep: Sweep, results: Path, work: Work) -> str:
     if not (results / csv_name(sweep.name, "measured")).exists():
         return begun
     try:
-        read_sweep(results, config, sweep)
+        check_sound(results, config, sweep)
     except TableError as error:
         return f"stale: {error}"
     others = f", {states['stale']} chunks too" if states["stale"] else ""

@@ -13,11 +13,11 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from experiments.harness.experiment import Cell, Measured, Measurement, Row, load_experiment
-from experiments.harness.grid import Chunk, Sweep, axis_values, chunks, describe
+from experiments.harness.grid import Chunk, Sweep, axis_values, describe
+from experiments.harness.pilot import cell_chunks, pilot_chunks
 from experiments.harness.store import Store, measure_record
 
 _QUEUED_PER_WORKER = 3
@@ -46,14 +46,23 @@ class Work:
         return Counter(name for _, names in self.todo for name in names)
 
 
+def survey_pilots(store: Store, sweeps: Sequence[Sweep]) -> Work:
+    """Which pilots are in the store and which are to be measured, before `survey` can tell what else is."""
+    return _survey(store, sweeps, pilot_chunks)
+
+
 def survey(store: Store, sweeps: Sequence[Sweep]) -> Work:
     """What of the sweeps is in the store and what is to be measured, in order: largest cells of a sweep first."""
+    return _survey(store, sweeps, lambda sweep, cell: cell_chunks(store, sweep, cell))
+
+
+def _survey(store: Store, sweeps: Sequence[Sweep], chunks_of: Callable[[Sweep, Cell], list[Chunk]]) -> Work:
     work = Work()
     asked: dict[str, list[str]] = {}
     for sweep in sweeps:
         work.states[sweep.name] = Counter()
         for cell in sorted(sweep.cells(), key=load_experiment(sweep.experiment).seconds_per_trial, reverse=True):
-            for chunk in chunks(sweep.experiment, cell, sweep.trials):
+            for chunk in chunks_of(sweep, cell):
                 work.chunks[sweep.name] += 1
                 state = store.state(chunk)
                 work.states[sweep.name][state] += 1
@@ -109,20 +118,16 @@ def gather(store: Store, sweep: Sweep) -> Measured:
     Raises:
         MeasurementError: a value of the table is not finite.
     """
+    import pandas as pd  # here, as workers load this module and need no tables
+
     experiment = load_experiment(sweep.experiment)
     rows: list[Row] = []
     details = []
     for cell in sweep.cells():
-        merged = store.merged(chunks(sweep.experiment, cell, sweep.trials))
+        merged = store.merged(iter(cell_chunks(store, sweep, cell)))
         rows += _rows(sweep, cell, merged)
         details.append(experiment.detail(cell, merged))
     return Measured(pd.DataFrame(rows, columns=[column.name for column in experiment.columns]), details)
-
-
-def estimated_seconds(sweep: Sweep) -> float:
-    """Rough time that a sweep takes on one worker."""
-    seconds_per_trial = load_experiment(sweep.experiment).seconds_per_trial
-    return sum(seconds_per_trial(cell) for cell in sweep.cells()) * sweep.trials
 
 
 def default_jobs() -> int:

@@ -8,16 +8,16 @@ import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from experiments.harness.compare import how_alike
 from experiments.harness.config import Config
 from experiments.harness.files import write_whole
 from experiments.harness.fingerprint import analysis_fingerprint, measuring_fingerprint, versions
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import VERDICTS
+
+if TYPE_CHECKING:
+    import pandas as pd  # what is there is checked without it
 
 DIGITS = "%.10g"
 
@@ -26,12 +26,14 @@ class TableError(Exception):
     """A table that is missing, incomplete, altered, or not of this config."""
 
 
-def write_sweep(results: Path, config: Config, sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> dict[Path, str]:
+def write_sweep(results: Path, config: Config, sweep: Sweep, tables: "Mapping[str, pd.DataFrame]") -> dict[Path, str]:
     """Write the table of a sweep (`measured`), what is derived from it, and last the JSON that vouches for them.
 
     Returns:
         For each table's file, how it compares with the one that was there before.
     """
+    from experiments.harness.compare import how_alike
+
     contents = {kind: csv_bytes(frame) for kind, frame in tables.items()}
     paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
     alike = {path: how_alike(_old(path, sweep.name), contents[kind]) for kind, path in paths.items()}
@@ -50,7 +52,7 @@ def write_sweep(results: Path, config: Config, sweep: Sweep, tables: Mapping[str
 def is_current(results: Path, config: Config, sweep: Sweep) -> bool:
     """Whether the tables of a sweep are sound, of this config, and made by this source and these libraries."""
     try:
-        read_sweep(results, config, sweep)
+        _contents(results, config, sweep)
         record = _read_record(results / f"{sweep.name}.json")
     except TableError:
         return False
@@ -69,8 +71,20 @@ def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
     }
 
 
-def read_sweep(results: Path, config: Config, sweep: Sweep) -> dict[str, pd.DataFrame]:
+def read_sweep(results: Path, config: Config, sweep: Sweep) -> "dict[str, pd.DataFrame]":
     """The table of a sweep as `measured`, and the tables derived from it; `TableError` if one cannot be trusted."""
+    import pandas as pd
+
+    return {kind: pd.read_csv(io.BytesIO(content)) for kind, content in _contents(results, config, sweep).items()}
+
+
+def check_sound(results: Path, config: Config, sweep: Sweep) -> None:
+    """Raise `TableError` if a table of a sweep cannot be trusted."""
+    _contents(results, config, sweep)
+
+
+def _contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:
+    """The bytes of a sweep's tables, which are of this config and as they were written."""
     record = _read_record(results / f"{sweep.name}.json")
     got, expected = record["parameters"], sweep.parameters()
     differing = [key for key in {**expected, **got} if got.get(key) != expected.get(key)]
@@ -80,7 +94,7 @@ def read_sweep(results: Path, config: Config, sweep: Sweep) -> dict[str, pd.Data
         key = differing[0]
         was = f"got {key} {json.dumps(got.get(key))}, expected {json.dumps(expected.get(key))}"
         raise TableError(f"{results / sweep.name}.csv was not measured with this config: {was}")
-    tables = {}
+    contents = {}
     for kind, checksum in record["sha256"].items():
         path = results / csv_name(sweep.name, kind)
         try:
@@ -90,8 +104,8 @@ def read_sweep(results: Path, config: Config, sweep: Sweep) -> dict[str, pd.Data
         got = hashlib.sha256(content).hexdigest()
         if got != checksum:
             raise TableError(f"{path} was altered: got SHA-256 {got[:12]}..., expected {checksum[:12]}...")
-        tables[kind] = pd.read_csv(io.BytesIO(content))
-    return tables
+        contents[kind] = content
+    return contents
 
 
 def csv_name(sweep: str, kind: str) -> str:
@@ -99,7 +113,7 @@ def csv_name(sweep: str, kind: str) -> str:
     return {"measured": f"{sweep}.csv", VERDICTS: f"{VERDICTS}.csv"}.get(kind, f"{sweep}-{kind}.csv")
 
 
-def csv_bytes(table: pd.DataFrame) -> bytes:
+def csv_bytes(table: "pd.DataFrame") -> bytes:
     """A table as CSV, floats with ten significant digits, missing values empty."""
     text: str = table.to_csv(index=False, float_format=DIGITS, lineterminator="\n")
     return text.encode()

@@ -133,6 +133,31 @@ PLANTED = {
         "d_k^2/4",
         r"7:24: sweeps.one.scaling\[1\]: got d_k\^1/2, expected it once",
     ),
+    "no trials but a most": (
+        "trials: 10",
+        "max_trials: 100",
+        "8:5: sweeps.one.max_trials: got it without precision, expected it beside one",
+    ),
+    "trials and a precision": (
+        "trials: 10",
+        "trials: 10\n    precision: 0.01",
+        "9:5: sweeps.one.precision: got it beside trials, expected one of the two",
+    ),
+    "no precision at all": (
+        "trials: 10",
+        "precision: 0",
+        "8:16: sweeps.one.precision: got 0, expected greater than 0",
+    ),
+    "precision for rows": (
+        "experiment: saturation",
+        "experiment: rows\n    precision: 0.1",
+        "5:5: sweeps.one: got the unknown key 'precision'",
+    ),
+    "too few at most": (
+        "trials: 10",
+        "precision: 0.1\n    max_trials: 10",
+        "9:17: sweeps.one.max_trials: got 10, expected greater than or equal to 20",
+    ),
     "one trial": ("trials: 10", "trials: 1", "8:13: sweeps.one.trials: got 1, expected greater than or equal to 2"),
     "trials as a list": ("trials: 10", "trials: [10]", "8:13: sweeps.one.trials: got a list, expected a whole number"),
     "unknown law": (
