@@ -9,7 +9,7 @@ SUITE = $(PY) -m experiments
 READY = .venv/ready
 
 .DEFAULT_GOAL = help
-.PHONY: all quick results figures check plan test test-coverage test-faults calibration lint record cost readme lock clean help
+.PHONY: all quick results figures check plan test test-coverage test-faults calibration lint record cost bench readme lock clean help
 
 all: $(READY) ## environment, every sweep, every figure, check
 	@$(SUITE) all $(RUN_OPTIONS)
@@ -51,6 +51,9 @@ record: $(READY) ## published statements: how many are right, and which are wron
 
 cost: $(READY) ## time and memory of attention on this machine, and how they grow (results/cost.csv)
 	@$(SUITE) cost
+
+bench: $(READY) ## minutes: the suite's speed beside other ways to measure (results/benchmarks.csv)
+	@$(SUITE) bench
 
 readme: $(READY) ## rewrite the measured numbers of the README from results/
 	@$(SUITE) readme

@@ -1,4 +1,4 @@
-"""The command line: python -m experiments all | run | draw | check | plan | record | readme.
+"""The command line: python -m experiments all | run | draw | check | plan | record | cost | bench | readme.
 
 Exit status: 0 done, 1 something measured or checked failed, 2 bad config or usage, 130 interrupted, 143 terminated.
 What a command needs is imported when it runs, so that the others start without it; workers import this module too.
@@ -108,6 +108,16 @@ def cost() -> None:
         from experiments import steps
 
         print(steps.measure_growth(folder))
+
+
+@app.command()
+def bench() -> None:
+    """Time the suite beside other ways to measure and beside the least it could take, on this machine."""
+    with _outcome(DEFAULT_CONFIG, None):
+        loaded, _, folder = _load(DEFAULT_CONFIG, None, None)
+        from experiments import steps
+
+        print(steps.bench(loaded, folder))
 
 
 @app.command()

@@ -20,6 +20,9 @@ _LARGEST_SIZE = 2**31
 # A block's scores take 512 KiB, which fits into the second-level cache of current cores; its inputs at most 8 MiB.
 _BLOCK_SCORES = 2**16
 _BLOCK_INPUTS = 2**20
+# A matrix product reads all keys once for its queries: with fewer than this it waits for memory. So long rows are
+# scored 128 at a time, up to 8 MiB of them.
+_PRODUCT_QUERIES, _MOST_BLOCK_SCORES = 128, 2**20
 # Numbers drawn in a chunk: a few tenths of a second of work, much less than a sweep and much more than handing it out.
 _CHUNK_NUMBERS = 2**24
 _MOST_CHUNK_TRIALS = 1024
@@ -92,7 +95,8 @@ def block_trials(cell: Cell) -> int:
 
 def block_queries(cell: Cell) -> int:
     """Queries that are scored at once; fewer than all only where a trial is a block of its own."""
-    return min(cell.n_queries, max(1, _BLOCK_SCORES // cell.n_keys))
+    long_rows = min(_PRODUCT_QUERIES, _MOST_BLOCK_SCORES // cell.n_keys)
+    return min(cell.n_queries, max(1, _BLOCK_SCORES // cell.n_keys, long_rows))
 
 
 def chunk_trials(cell: Cell) -> int:

@@ -22,11 +22,11 @@ SATURATED = 0.99
 # What `plan` reckons with, measured on a server core of 2025: nanoseconds per normal, per multiplication of a matrix
 # product, per score and scaling for the exponential and the sums, and per row and scaling for the rest.
 _PER_NORMAL, _PER_PRODUCT, _PER_SCORE, _PER_ROW = 7.1, 0.03, 2.0, 125.0
-# Arrays that are alive at once, at most (held by a test): of a block's scores, of the 2^15 scores or the one row that
-# the kernel works on, of a chunk's row norms for all scalings, and of the norms of one scaling while they are counted.
+# Arrays that are alive at once, at most (held by a test): of a block's scores, of as many or 2^15 scores in the kernel,
+# of a chunk's row norms for all scalings, and of the norms of one scaling while they are counted.
 _SCORE_ARRAYS, _KERNEL_ARRAYS, _KERNEL_SCORES, _NORM_ARRAYS, _COUNTING_ARRAYS = 2, 6, 2**15, 3, 12
 
-_ROW_MEANS = ("max_weight", "entropy", "jacobian_trace", "jacobian_square", "query_gradient_square", "saturated_rows")
+_ROW_MEANS = ("max_weight", "entropy", "jacobian_trace", "saturated_rows", "jacobian_square", "query_gradient_square")
 _MEDIANS = ("jacobian_norm", "query_gradient_norm")
 # What `precision` is about; the mean of scores is 0, and kurtosis and the share of saturated rows may be.
 _PRECISE = ("score_variance", "max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
@@ -44,55 +44,46 @@ class SaturationMeasurement:
         return type(self)(self.moments.merge(later.moments), self.norms.merge(later.norms))
 
 
-def measure(cell: Cell, trials: int, rng: np.random.Generator) -> SaturationMeasurement:
-    """Measure that many independent draws of (Q, K), a block of draws at a time."""
+def measure(cell: Cell, trials: int, rng: np.random.Generator, *, gradients: bool = True) -> SaturationMeasurement:
+    """Measure that many independent draws of (Q, K), a block of draws at a time.
+
+    Without gradients, as the benchmark times it too, none to the weights is drawn and none to the query measured.
+    """
     size = block_trials(cell)
-    buffers = np.empty((2, size * block_queries(cell) * cell.n_keys))
-    blocks = [_measure_block(cell, min(size, trials - first), rng, buffers) for first in range(0, trials, size)]
+    counts = (min(size, trials - first) for first in range(0, trials, size))
+    blocks = [_measure_block(cell, count, rng, gradients) for count in counts]
     return SaturationMeasurement(
         Moments.of(np.concatenate([means for means, _ in blocks], axis=-1)),
         Histograms.of(np.concatenate([norms for _, norms in blocks], axis=1)),
     )
 
 
-def _measure_block(cell: Cell, trials: int, rng: np.random.Generator, buffers: Floats) -> tuple[Floats, Floats]:
-    """Per draw the means of score powers and row metrics, (4 + 6 scalings, trials); and the norms of every row.
-
-    Scores, and gradients to the weights, live in the two buffers: fresh memory for each block costs as much as the
-    exponentials do.
-    """
-    n_scalings = len(cell.scaling)
-    score_sums = np.zeros((POWERS, trials))
-    row_sums = np.zeros((n_scalings, len(_ROW_MEANS), trials))
-    norms = np.empty((n_scalings, len(_MEDIANS), trials, cell.n_queries))
+def _measure_block(cell: Cell, trials: int, rng: np.random.Generator, gradients: bool) -> tuple[Floats, Floats]:
+    """Per draw the means of score powers and row metrics, (4 + 6 scalings, trials); and the norms of every row."""
+    score_sums, row_sums, norms = np.zeros((POWERS, trials)), np.zeros(()), []
     keys, query_blocks = draw(cell, trials, rng)
-    for rows, queries in query_blocks:
-        shape = (trials, queries.shape[1], cell.n_keys)
-        scores, weights_gradient = (buffer[: math.prod(shape)].reshape(shape) for buffer in buffers)
-        np.matmul(queries, keys.swapaxes(-1, -2), out=scores)
-        score_sums += power_sums(scores.reshape(trials, -1), scratch=weights_gradient.reshape(trials, -1))
-        rng.standard_normal(out=weights_gradient)
-        diagnostics = row_diagnostics(scores, cell.divisors(), keys, weights_gradient)
-        row_sums += _row_sums(diagnostics)
-        norms[:, 0, :, rows] = diagnostics.jacobian_norm
-        norms[:, 1, :, rows] = diagnostics.query_gradient_norm
+    for _, queries in query_blocks:
+        scores = queries @ keys.swapaxes(-1, -2)
+        score_sums += power_sums(scores.reshape(trials, -1))
+        upstream = (keys, rng.standard_normal(scores.shape)) if gradients else ()
+        rows = row_diagnostics(scores, cell.divisors(), *upstream)
+        norms.append(_norms(rows))
+        row_sums = row_sums + _row_sums(rows, norms[-1])
     means = [score_sums / (cell.n_queries * cell.n_keys), row_sums.reshape(-1, trials) / cell.n_queries]
-    return np.concatenate(means), norms.reshape(-1, trials, cell.n_queries)
+    return np.concatenate(means), np.concatenate(norms, axis=-1).reshape(-1, trials, cell.n_queries)
 
 
-def _row_sums(rows: RowDiagnostics) -> Floats:
+def _norms(rows: RowDiagnostics) -> Floats:
+    """The norms that there are, in the order of _MEDIANS, (scalings, 2 or 1, trials, queries)."""
+    found = [norm for norm in (rows.jacobian_norm, rows.query_gradient_norm) if len(norm)]
+    return np.stack(found, axis=1)
+
+
+def _row_sums(rows: RowDiagnostics, norms: Floats) -> Floats:
     """Sums over queries in the order of _ROW_MEANS, (scalings, 6, trials)."""
-    return np.stack(
-        [
-            rows.max_weight.sum(-1),
-            rows.entropy.sum(-1),
-            rows.jacobian_trace.sum(-1),
-            np.vecdot(rows.jacobian_norm, rows.jacobian_norm),
-            np.vecdot(rows.query_gradient_norm, rows.query_gradient_norm),
-            (rows.max_weight > SATURATED).sum(-1),
-        ],
-        axis=1,
-    )
+    ones, saturated = np.ones(norms.shape[-1]), rows.max_weight > SATURATED
+    sums = [np.vecdot(values, ones) for values in (rows.max_weight, rows.entropy, rows.jacobian_trace, saturated)]
+    return np.concatenate([np.stack(sums, axis=1), np.vecdot(norms, norms)], axis=1)
 
 
 def tabulate(cell: Cell, measurement: SaturationMeasurement) -> Iterator[Row]:
@@ -168,7 +159,7 @@ def memory(cell: Cell) -> int:
     # The Gram matrix and the centred keys that it is made from are there only if there are fewer keys than d_k.
     gram = cell.n_keys * (cell.n_keys + cell.d_k) if cell.n_keys < cell.d_k else 0
     draws = min(trials, max(1, _KERNEL_SCORES // (queries * cell.n_keys)))
-    kernel = _KERNEL_ARRAYS * max(_KERNEL_SCORES, cell.n_keys) + draws * gram
+    kernel = _KERNEL_ARRAYS * max(_KERNEL_SCORES, min(queries, 128) * cell.n_keys) + draws * gram
     rows, series = chunk_trials(cell) * cell.n_queries, len(cell.scaling) * len(_MEDIANS)
     norms = series * (_NORM_ARRAYS * rows + 8 * MOST_BINS) + _COUNTING_ARRAYS * rows
     return 8 * (block + kernel + norms)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from experiments.harness.config import Config
 from experiments.harness.files import held, write_whole
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import EXAMPLES, RECORD, STORE, SUITE, figure_path
+from experiments.harness.paths import BENCHMARKS, EXAMPLES, RECORD, STORE, SUITE, figure_path
 from experiments.harness.tables import TableError, csv_bytes, csv_name, is_current, read_sweep, write_sweep
 
 if TYPE_CHECKING:
@@ -173,7 +173,8 @@ def write_record(config: Config, results: Path) -> None:
 
 def measure_growth(results: Path) -> str:
     """Write cost.csv, time and memory of attention on this machine, which no two runs have alike; how both grow."""
-    from experiments.record.cost import exponents, measure_cost
+    from experiments.analysis.growth import exponents
+    from experiments.record.cost import measure_cost
 
     cost = measure_cost()
     write_whole(results / "cost.csv", csv_bytes(cost))
@@ -182,6 +183,29 @@ def measure_growth(results: Path) -> str:
         name = row["swept"]
         lines.append(f"time grows as {name}^{row['seconds']:.2f}, memory as {name}^{row['peak_bytes']:z.2f}")
     return "\n".join(lines)
+
+
+def bench(config: Config, results: Path) -> str:
+    """Write benchmarks.csv, which no two runs have alike, draw its figure, and give what was found."""
+    from experiments.bench.eager import is_there
+    from experiments.bench.measure import benchmark
+    from experiments.bench.summary import growth_rows, over_floor, report
+    from experiments.figures import load_figure
+    from experiments.figures.style import render
+
+    if not is_there():
+        print("PyTorch is not installed: without it")
+    later = {
+        "tables": lambda folder: measure(config, config.sweeps, folder, jobs=1),
+        "record": lambda folder: write_record(config, folder),
+        "figures": lambda folder: draw(config, config.sweeps, folder),
+        "check": lambda folder: check(config, config.sweeps, folder),
+    }
+    found = benchmark(config, later, print)
+    write_whole(results / f"{BENCHMARKS}.csv", csv_bytes(found))
+    tables = {"ratios": over_floor(found), "growth": growth_rows(found)}
+    render(load_figure(BENCHMARKS), tables, results, BENCHMARKS, BENCHMARKS)
+    return report(found)
 
 
 def record_summary(results: Path) -> str:

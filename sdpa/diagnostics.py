@@ -31,9 +31,12 @@ from sdpa._arrays import FloatArray, as_float
 from sdpa.gradients import norm_from_shares, trace_from_shares
 
 _SMALLEST_DIVISOR = 1e-300
-# Scores of a tile, if a row is not longer. Measured against tiles of 2^13 to 2^16: in smaller ones calls of NumPy cost
-# more than their work, larger ones leave the second-level cache (buffers of 256 KiB, three of them in use at a time).
+# Scores of a tile. Measured against tiles of 2^13 to 2^16: in smaller ones calls of NumPy cost more than their work,
+# larger ones leave the second-level cache (buffers of 256 KiB, three of them in use at a time).
 _TILE_SCORES = 2**15
+# But long rows go 128 at a time, up to 8 MiB of them: the product with the keys then reads these once for as many rows.
+_PRODUCT_ROWS, _MOST_TILE_SCORES = 128, 2**20
+_SHORT_ROW = 32
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,11 @@ def row_diagnostics(
     upstream = _upstream(scores.shape, keys, weights_gradient)
     gap = np.empty((n_draws, n_queries), dtype=scores.dtype)
     sums = np.zeros((5, len(divisors), n_draws, n_queries), dtype=scores.dtype)
-    buffers = np.empty((5, max(_TILE_SCORES, n_keys)), dtype=scores.dtype)
-    for draws in _runs(n_draws, _TILE_SCORES // (n_queries * n_keys)):
+    rows = max(1, _TILE_SCORES // n_keys, min(_PRODUCT_ROWS, _MOST_TILE_SCORES // n_keys))
+    buffers = np.empty((5, min(rows * n_keys, scores.size)), dtype=scores.dtype)
+    for draws in _runs(n_draws, rows // n_queries):
         metric = None if upstream is None else _Metric.of(upstream.keys[draws])
-        for queries in _runs(n_queries, _TILE_SCORES // n_keys):
+        for queries in _runs(n_queries, rows):
             tile = _Tile.of(scores[draws, queries], buffers)
             gap[draws, queries] = tile.gap
             if upstream is not None:
@@ -155,6 +159,7 @@ class _Tile:
         self._below = below  # s - s2, and 0 at the largest score
         self._h, self._e, self._scratch = (_shaped(buffer, below.shape) for buffer in buffers[1:4])
         self._through = buffers[4]
+        self._ones = np.ones(below.shape[-1], dtype=below.dtype)
 
     @classmethod
     def of(cls, scores: FloatArray, buffers: FloatArray) -> "_Tile":
@@ -177,19 +182,27 @@ class _Tile:
 
     def sums(self, divisor: float) -> list[FloatArray]:
         """Sums of e, e (s - s2), e^2 and e^3 over the keys, each (n_draws, n_queries)."""
-        e, ones = self._e, np.ones(self._e.shape[-1], dtype=self._e.dtype)
+        e, ones = self._e, self._ones
         np.multiply(self._below, 1 / divisor, out=e)
         np.exp(e, out=e)
         e.reshape(-1)[self._top] = 0.0
-        squared = np.multiply(e, e, out=self._scratch)
         self._e1 = e @ ones
-        return [self._e1, np.vecdot(e, self._below), squared @ ones, np.vecdot(squared, e)]
+        with_below = self._dot(e, self._below)
+        squared = np.multiply(e, e, out=self._scratch)
+        return [self._e1, with_below, squared @ ones, self._dot(squared, e)]
+
+    def _dot(self, one: FloatArray, other: FloatArray) -> FloatArray:
+        """The dot products of rows; the scratch buffer is overwritten."""
+        if one.shape[-1] >= _SHORT_ROW:
+            return np.asarray(np.vecdot(one, other))
+        # A call of BLAS for each row costs more than the arithmetic of a short one.
+        return np.asarray(np.multiply(one, other, out=self._scratch) @ self._ones)
 
     def gradient_square(self, divisor: float, metric: _Metric) -> FloatArray:
         """|K^T v|^2 of each row, for the divisor of the last sums."""
         b = np.exp(-self.gap / divisor)
         a = 1 / (1 + b * self._e1)
-        p = np.vecdot(self._e, self._h)
+        p = self._dot(self._e, self._h)
         v = np.subtract(self._h, (a * b * p)[..., None], out=self._scratch)
         v *= self._e
         v.reshape(-1)[self._top] = (-a * p).reshape(-1)

@@ -21,6 +21,15 @@ ALLOWED = {
         "experiments.figures",
         "experiments.page",
         "experiments.record",
+        "experiments.bench",
+    },
+    "experiments/bench": {
+        "sdpa",
+        "experiments.bench",
+        "experiments.harness",
+        "experiments.draws",
+        "experiments.saturation",
+        "experiments.analysis.growth",
     },
     "experiments/record": {"sdpa", "experiments.record"},
     "experiments/harness": {"experiments.harness", "experiments.__path__"},
@@ -36,8 +45,9 @@ ALLOWED = {
         "experiments.figures",
         "experiments.harness",
         "experiments.analysis.slopes",
+        "experiments.analysis.growth",
+        "experiments.bench.summary",
         "experiments.record.summary",
-        "experiments.record.cost",
     },
 }
 # Within what is allowed above: what a drawing or page must not reach.

@@ -4,7 +4,7 @@ import pkgutil
 
 from experiments import __path__ as _folders
 
-_NO_EXPERIMENTS = {"__main__", "harness", "analysis", "figures", "page", "draws", "steps", "record"}
+_NO_EXPERIMENTS = {"__main__", "harness", "analysis", "figures", "page", "draws", "steps", "record", "bench"}
 
 
 def experiment_names() -> list[str]:

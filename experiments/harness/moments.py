@@ -52,9 +52,9 @@ POWERS = 4
 FEWEST_TRIALS = 20
 
 
-def power_sums(values: Floats, scratch: Floats | None = None) -> Floats:
-    """Sums over the last axis of x, x^2, x^3 and x^4, (4, ...); scratch, of the shape of values, is overwritten."""
-    squared = np.multiply(values, values, out=scratch)
+def power_sums(values: Floats) -> Floats:
+    """Sums over the last axis of x, x^2, x^3 and x^4, (4, ...)."""
+    squared = values * values
     sums = [values.sum(-1), np.vecdot(values, values), np.vecdot(squared, values), np.vecdot(squared, squared)]
     return np.stack(sums)
 

@@ -8,6 +8,7 @@ FIGURE_SUFFIXES = (".png", ".svg", ".txt")  # two drawings and the caption
 VERDICTS = "verdicts"  # the kind of table that all sweeps share, verdicts.csv
 RECORD = "record"  # its table, and in the place of a sweep's name its figures
 EXAMPLES = "record-examples.csv"
+BENCHMARKS = "benchmarks"  # its table, its figure, and in the place of a sweep's name its folder
 SUITE = "suite"  # in the place of a sweep's name: figures of all sweeps together
 
 

@@ -2,8 +2,9 @@
 
 Values from 0 are counted in bins of their leading bits: the bit pattern of a double, read as an integer, grows with
 the double, so that a pattern without its last bits is a bin, and bins are nearly logarithmic. As many last bits are
-dropped as it takes to have at most MOST_BINS bins that hold a value, so that bins are fine where values crowd, and
-exact where there are few. Bins nest: merging chunks gives the bins of all values, whatever the order.
+dropped as it takes to have at most MOST_BINS bins that hold a value, so that bins are fine where values crowd, and as
+fine as doubles, but for the few bits that ranks take, where there are few. Bins nest: merging chunks gives the bins of
+all values, whatever the order.
 
 Besides the plain count c, each bin sums 2 k - 1 over its values, k being the rank within the trial. Summed over the
 bins up to an edge that gives sum_t c_t^2, because 1 + 3 + ... + (2 c - 1) = c^2: the second moment between trials of
@@ -35,25 +36,38 @@ class Bins:
     rank_sums: Integers
 
     @classmethod
-    def collect(cls, dropped: int, keys: Integers, counts: Integers, rank_sums: Integers) -> Self:
-        """Sum what falls into equal bins, and drop more bits while there are too many bins."""
-        # In what order equal keys come does not matter: they share a bin, and sums of integers are exact.
-        order = np.argsort(keys)
-        keys = keys[order]
+    def of(cls, values: Floats) -> Self:
+        """From the values of whole trials, (trials, rows)."""
+        rows = values.shape[1]
+        # The rank takes the place of a value's last bits, so that one sort keeps both together.
+        rank_bits = (rows - 1).bit_length()
+        patterns = np.sort(values, axis=-1).view(np.int64)
+        marked = ((patterns >> rank_bits << rank_bits) | np.arange(rows)).reshape(-1)
+        marked.sort()
+        ranks = marked & ((1 << rank_bits) - 1)
+        return cls._grouped(rank_bits, marked >> rank_bits, np.ones_like(ranks), 2 * ranks + 1)
+
+    @classmethod
+    def _grouped(cls, dropped: int, keys: Integers, counts: Integers, rank_sums: Integers) -> Self:
+        """Of keys in order: sum what falls into equal bins, and drop more bits while there are too many bins."""
         differing = _bit_length(keys[1:] ^ keys[:-1])
         # Two neighbours share a bin once all the bits in which they differ are dropped.
         bins_left = len(keys) - np.bincount(differing, minlength=64).cumsum()
         more = int(np.argmax(bins_left <= MOST_BINS))
         edges = np.concatenate([[0], np.flatnonzero(differing > more) + 1, [len(keys)]])
-        sums = (np.diff(_running_sum(values[order])[edges]) for values in (counts, rank_sums))
+        sums = (np.diff(_running_sum(values)[edges]) for values in (counts, rank_sums))
         return cls(dropped + more, keys[edges[:-1]] >> more, *sums)
 
     def merge(self, later: Self) -> Self:
         """The bins of both."""
         dropped = max(self.dropped, later.dropped)
         keys = [bins.keys >> (dropped - bins.dropped) for bins in (self, later)]
+        together = np.concatenate(keys)
+        # In what order equal keys come does not matter: they share a bin, and sums of integers are exact.
+        order = np.argsort(together)
         counts, rank_sums = [self.counts, later.counts], [self.rank_sums, later.rank_sums]
-        return self.collect(dropped, np.concatenate(keys), np.concatenate(counts), np.concatenate(rank_sums))
+        sums = (np.concatenate(parts)[order] for parts in (counts, rank_sums))
+        return self._grouped(dropped, together[order], *sums)
 
     def quantile(self, rank: float) -> float:
         """The value below which that many values lie, linear within a bin; halfway over a gap between bins."""
@@ -79,10 +93,7 @@ class Histograms:
     def of(cls, values: Floats) -> Self:
         """From values of shape (series, trials, rows), none negative."""
         _, trials, rows = values.shape
-        ranks = np.tile(2 * np.arange(rows) + 1, trials)
-        ones = np.ones_like(ranks)
-        patterns = (np.sort(one, axis=-1).view(np.int64).reshape(-1) for one in values)
-        return cls(trials, rows, tuple(Bins.collect(0, keys, ones, ranks) for keys in patterns))
+        return cls(trials, rows, tuple(map(Bins.of, values)))
 
     def merge(self, later: Self) -> Self:
         """Both chunks together."""

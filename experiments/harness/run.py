@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from experiments.harness.experiment import Cell, Measured, Measurement, Row, load_experiment
 from experiments.harness.grid import Chunk, Sweep, axis_values, describe
+from experiments.harness.memory import keep_freed_memory
 from experiments.harness.pilot import cell_chunks, pilot_chunks
 from experiments.harness.store import Store, measure_record
 
@@ -139,6 +140,7 @@ def _start_worker() -> None:
     # Ctrl-C reaches every process of the terminal; the parent decides what happens then.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    keep_freed_memory()
     # With more threads, BLAS would split its sums by their number, and results would depend on the machine's load.
     threadpool_limits(limits=1)
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from experiments.analysis.growth import exponents
 from experiments.analysis.slopes import LEVEL
+from experiments.bench.summary import SIZE, growth, normals, peaks, ratios, shares, speedup
 from experiments.figures import RECORD_FIGURES, SUITE_FIGURES
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import RECORD, SUITE, figure_path
-from experiments.record.cost import exponents
+from experiments.harness.paths import BENCHMARKS, RECORD, SUITE, figure_path
 from experiments.record.summary import counts_by_source
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
@@ -31,6 +32,7 @@ def rewrite(text: str, sweeps: Sequence[Sweep], tables: SweepTables, results: Pa
         "slopes": lambda: _slopes(tables["scaling"]["slopes"]),
         "record": lambda: counts_by_source(results / "record.csv"),
         "cost": lambda: _cost(results),
+        "performance": lambda: _performance(pd.read_csv(results / f"{BENCHMARKS}.csv")),
         "calibration": lambda: _calibration(results),
         "columns": lambda: _columns(results),
     }
@@ -89,6 +91,45 @@ def _cost(results: Path) -> str:
         name = row["swept"]
         lines.append(f"| {name} | {name}^{row['seconds']:.2f} | {name}^{row['peak_bytes']:z.2f} |")
     return "\n".join(lines)
+
+
+def _performance(bench: pd.DataFrame) -> str:
+    """Ratios within the shipped run of the benchmark."""
+    *_, (size, peak) = _peaks_of_suite(bench).items()
+    d_k, n_keys, n_queries = size
+    grown = [f"{row['swept']}^{row['seconds']:.2f}" for _, row in growth(bench).iterrows()]
+    generators = [f"{name} {value:.2f}" for name, value in normals(bench).items()]
+    parts = [f"{name} {share:.0%}" for name, share in shares(bench).items()]
+    lines = [
+        f"Time grows as {', '.join(grown)} over the three largest sizes.",
+        f"Two workers measure the whole config {speedup(bench):.2f} times as fast as one.",
+        f"At d_k = {d_k}, {n_keys} keys and {n_queries} queries a worker takes {peak:.0f} MiB above its imports, of "
+        f"which K is {d_k * n_keys / 2**17:.0f}.",
+        f"Time for a normal number over the fastest generator's: {', '.join(generators)}.",
+        f"`make all` on one core: {', '.join(parts)}.",
+    ]
+    return "\n".join([*_ratios(bench), "", *(f"- {line}" for line in lines)])
+
+
+def _ratios(bench: pd.DataFrame) -> list[str]:
+    table, of_suite = ratios(bench), _peaks_of_suite(bench)
+    beside = [str(name) for name in table if str(name).endswith(" over suite")]
+    ways = "".join(f" {name.removesuffix(' over suite')} |" for name in beside)
+    lines = [
+        f"| d_k | keys | queries | gradients | suite over floor |{ways} MiB |",
+        f"|---:|---:|---:|---|---:|{'---:|' * len(beside)}---:|",
+    ]
+    for _, row in table.iterrows():
+        size = (row["d_k"], row["n_keys"], row["n_queries"])
+        others = [f"{row[name]:.1f}" if row[name] < 10 else f"{row[name]:.0f}" for name in beside]
+        gradients, memory = ("yes", f"{of_suite[size]:.0f}") if row["gradients"] else ("no", "")
+        fields = [*map(str, size), gradients, f"{row['suite over floor']:.2f}", *others, memory]
+        lines.append(f"| {' | '.join(fields)} |")
+    return lines
+
+
+def _peaks_of_suite(bench: pd.DataFrame) -> pd.Series:
+    return peaks(bench).set_index(SIZE)["suite"]
 
 
 def _calibration(results: Path) -> str:

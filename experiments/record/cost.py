@@ -34,17 +34,6 @@ def measure_cost() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def exponents(cost: pd.DataFrame) -> pd.DataFrame:
-    """Slopes of ln seconds and ln bytes against ln of what is swept, over its larger half."""
-    rows = []
-    for swept, group in cost.groupby("swept", sort=False):
-        upper = group.nlargest(3, str(swept))
-        size = np.log(upper[str(swept)].to_numpy(dtype=float))
-        slopes = {name: np.polyfit(size, np.log(upper[name]), 1)[0] for name in ("seconds", "peak_bytes")}
-        rows.append({"swept": swept, **slopes})
-    return pd.DataFrame(rows)
-
-
 def _seconds(q: Floats, k: Floats, v: Floats) -> float:
     started = time.perf_counter()
     scaled_dot_product_attention(q, k, v)

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from experiments import steps
+from experiments.analysis.growth import exponents
 from experiments.harness.config import load_config
 from experiments.harness.tables import csv_bytes
 from experiments.record.answers import QUANTITIES, Answer, quantity, tempered
 from experiments.record.build import build, claims, source
-from experiments.record.cost import exponents
 from experiments.record.examples import examples
 from experiments.record.left_out import REASONS, left_out
 from experiments.record.summary import counts, counts_by_source, summary

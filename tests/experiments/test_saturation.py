@@ -81,6 +81,7 @@ def test_the_variance_is_unbiased_where_every_draw_is_one_score():
 
 def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypatch):
     monkeypatch.setattr(draws, "_BLOCK_SCORES", 14)  # two queries at a time
+    monkeypatch.setattr(draws, "_PRODUCT_QUERIES", 1)
     cell = dataclasses.replace(CELL, n_queries=5)
     measurement = measure(cell, 4, np.random.default_rng(8))
     rng = np.random.default_rng(8)

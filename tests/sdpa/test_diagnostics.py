@@ -28,6 +28,7 @@ def plain(scores, keys, g, divisor):
 @pytest.mark.parametrize("tile", [5, 14, 35, 1000])  # less than a row, two rows, a whole draw, everything at once
 def test_equals_the_plain_definition(d_k, spread, tile, monkeypatch):
     monkeypatch.setattr(diagnostics, "_TILE_SCORES", tile)
+    monkeypatch.setattr(diagnostics, "_PRODUCT_ROWS", 1)
     rng = np.random.default_rng(10)
     n_draws, n_queries, n_keys = 2, 5, 7
     scores = spread * rng.standard_normal((n_draws, n_queries, n_keys))

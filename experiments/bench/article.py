@@ -1,0 +1,84 @@
+"""The measurement as a reader of articles would write it: one trial at a time, in plain NumPy, from the formulas.
+
+Nothing in here is tuned, for the suite or against it.
+"""
+
+import numpy as np
+
+
+def softmax(x):
+    e = np.exp(x - np.max(x, axis=-1, keepdims=True))
+    return e / np.sum(e, axis=-1, keepdims=True)
+
+
+def with_powers(scaled, weights):
+    """Means of scores' powers and of what is measured per row, powers written as in the formulas."""
+    s2, s3 = np.sum(weights**2, axis=-1), np.sum(weights**3, axis=-1)
+    return {
+        "score_mean": np.mean(scaled),
+        "score_square": np.mean(scaled**2),
+        "score_cube": np.mean(scaled**3),
+        "score_fourth": np.mean(scaled**4),
+        "max_weight": np.mean(np.max(weights, axis=-1)),
+        "entropy": np.mean(-np.sum(weights * np.log(weights + 1e-300), axis=-1)),
+        "jacobian_trace": np.mean(1 - s2),
+        "saturated_rows": np.mean(np.max(weights, axis=-1) > 0.99),
+    }, np.sqrt(np.maximum(s2 - 2 * s3 + s2**2, 0))
+
+
+def with_products(scaled, weights):
+    """The same with products in place of powers, which NumPy computes faster."""
+    squared, w2 = scaled * scaled, weights * weights
+    s2, s3 = np.sum(w2, axis=-1), np.sum(w2 * weights, axis=-1)
+    return {
+        "score_mean": np.mean(scaled),
+        "score_square": np.mean(squared),
+        "score_cube": np.mean(squared * scaled),
+        "score_fourth": np.mean(squared * squared),
+        "max_weight": np.mean(np.max(weights, axis=-1)),
+        "entropy": np.mean(-np.sum(weights * np.log(weights + 1e-300), axis=-1)),
+        "jacobian_trace": np.mean(1 - s2),
+        "saturated_rows": np.mean(np.max(weights, axis=-1) > 0.99),
+    }, np.sqrt(np.maximum(s2 - 2 * s3 + s2 * s2, 0))
+
+
+def query_gradient_norms(weights, g, keys, divisor):
+    """|dL/dq| of every row, for the gradient g to the weights."""
+    to_scores = weights * (g - np.sum(weights * g, axis=-1, keepdims=True))
+    return np.linalg.norm(to_scores @ keys / divisor, axis=-1)
+
+
+def measure(d_k, n_keys, n_queries, exponents, trials, gradients, metrics=with_powers, randn=np.random.randn):
+    """For every exponent each metric's mean over the trials and its standard error, and the norms' medians."""
+    found = {p: [] for p in exponents}
+    norms = {p: {"jacobian_norm": [], "query_gradient_norm": []} for p in exponents}
+    for _ in range(trials):
+        queries = randn(n_queries, d_k)
+        keys = randn(n_keys, d_k)
+        scores = queries @ keys.T
+        g = randn(n_queries, n_keys) if gradients else None
+        for p in exponents:
+            divisor = d_k**p
+            scaled = scores / divisor
+            weights = softmax(scaled)
+            means, jacobian_norms = metrics(scaled, weights)
+            norms[p]["jacobian_norm"].append(jacobian_norms)
+            if gradients:
+                norms[p]["query_gradient_norm"].append(query_gradient_norms(weights, g, keys, divisor))
+            found[p].append(means)
+    return {p: summary(found[p], norms[p]) for p in exponents}
+
+
+def summary(trials, norms):
+    """Means and standard errors over trials; root mean squares, their errors, and medians of the norms."""
+    values = {}
+    for name in trials[0]:
+        series = np.array([trial[name] for trial in trials])
+        values[name], values[f"{name}_se"] = np.mean(series), np.std(series) / np.sqrt(len(series))
+    for name, rows in norms.items():
+        if rows:
+            squares = np.mean(np.array(rows) ** 2, axis=-1)
+            values[name] = np.sqrt(np.mean(squares))
+            values[f"{name}_se"] = np.std(squares) / np.sqrt(len(squares)) / (2 * values[name])
+            values[f"{name}_median"] = np.median(rows)
+    return values

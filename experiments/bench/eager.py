@@ -1,0 +1,68 @@
+"""The measurement in PyTorch, eager, in double precision, on as many trials at a time as the suite takes."""
+
+import importlib.util
+from typing import Any
+
+
+def is_there() -> bool:
+    """Whether PyTorch is installed: it is in no lock file."""
+    return importlib.util.find_spec("torch") is not None
+
+
+def measure(keys: Any, queries: Any, gradients: Any | None, divisors: list[float]) -> list[dict[str, Any]]:
+    """For every divisor the means over trials and rows of what the suite measures, and the norms' medians.
+
+    Args:
+        keys, queries, gradients: tensors (trials, n_keys, d_k), (trials, n_queries, d_k), (trials, n_queries, n_keys).
+        divisors: what the scores are divided by.
+    """
+    import torch
+
+    scores = queries @ keys.mT
+    found = []
+    for divisor in divisors:
+        scaled = scores / divisor
+        weights = torch.softmax(scaled, dim=-1)
+        squares, largest = weights.square(), weights.amax(dim=-1)
+        s2, s3 = squares.sum(dim=-1), (squares * weights).sum(dim=-1)
+        norms = {"jacobian_norm": (s2 - 2 * s3 + s2.square()).clamp(min=0).sqrt()}
+        if gradients is not None:
+            to_scores = weights * (gradients - (weights * gradients).sum(dim=-1, keepdim=True))
+            norms["query_gradient_norm"] = (to_scores @ keys).norm(dim=-1) / divisor
+        scaled_squares = scaled.square()
+        values = {
+            "score_mean": scaled.mean(),
+            "score_square": scaled_squares.mean(),
+            "score_cube": (scaled_squares * scaled).mean(),
+            "score_fourth": scaled_squares.square().mean(),
+            "max_weight": largest.mean(),
+            "entropy": torch.special.entr(weights).sum(dim=-1).mean(),
+            "jacobian_trace": (1 - s2).mean(),
+            "saturated_rows": (largest > 0.99).double().mean(),
+        }
+        for name, rows in norms.items():
+            values |= {name: rows.square().mean().sqrt(), f"{name}_median": rows.median()}
+        found.append({name: float(value) for name, value in values.items()})
+    return found
+
+
+def draw_and_measure(
+    d_k: int, n_keys: int, n_queries: int, divisors: list[float], trials: int, batch: int, *, gradients: bool
+) -> None:
+    """Draw trials in batches of that many and measure them."""
+    import torch
+
+    def normals(*shape: int) -> Any:
+        return torch.randn(*shape, dtype=torch.float64)
+
+    for first in range(0, trials, batch):
+        count = min(batch, trials - first)
+        upstream = normals(count, n_queries, n_keys) if gradients else None
+        measure(normals(count, n_keys, d_k), normals(count, n_queries, d_k), upstream, divisors)
+
+
+def use_one_thread() -> None:
+    """PyTorch on one core, as everything that is timed."""
+    import torch
+
+    torch.set_num_threads(1)

@@ -1,0 +1,33 @@
+"""The least that a cell could take: its normal numbers, one matrix product, and one exponential per score and scaling,
+
+each measured alone, in arrays that stay in cache and are used again.
+"""
+
+import numpy as np
+
+from experiments.bench.timing import Task
+from experiments.draws import Cell, block_queries, block_trials
+from experiments.harness.seeds import bit_generator
+
+_CACHED = 2**15
+
+
+def floor_tasks(cell: Cell, gradients: bool) -> dict[str, tuple[Task, float]]:
+    """Each part as a task, and how many of it a trial takes."""
+    numbers = cell.numbers - (0 if gradients else cell.scores)
+    trials, queries = block_trials(cell), block_queries(cell)
+    rng = bit_generator(0)
+    drawn, exponents = np.empty(_CACHED), -np.abs(rng.standard_normal(_CACHED))
+    q, k = rng.standard_normal((trials, queries, cell.d_k)), rng.standard_normal((trials, cell.n_keys, cell.d_k))
+    scores, powers = np.empty((trials, queries, cell.n_keys)), np.empty(_CACHED)
+    return {
+        "floor: normals": (lambda: rng.standard_normal(out=drawn), numbers / drawn.size),
+        "floor: product": (
+            lambda: np.matmul(q, k.swapaxes(-1, -2), out=scores),
+            cell.n_queries / queries / trials,
+        ),
+        "floor: exponentials": (
+            lambda: np.exp(exponents, out=powers),
+            len(cell.scaling) * cell.scores / powers.size,
+        ),
+    }

@@ -1,0 +1,84 @@
+"""What the benchmark found, as ratios within its one run: seconds differ from machine to machine."""
+
+import pandas as pd
+
+from experiments.analysis.growth import exponents
+
+SIZE = ["d_k", "n_keys", "n_queries"]
+BESIDE = ("article, powers", "article, products", "pytorch")
+
+
+def ratios(bench: pd.DataFrame) -> pd.DataFrame:
+    """One row per cell, with gradients and without: the suite over the floor, and other ways over the suite."""
+    beside = over_floor(bench)
+    table = beside[[*SIZE, "gradients"]].assign(**{"suite over floor": beside["suite"]})
+    for name in BESIDE:
+        if name in beside:
+            table[f"{name} over suite"] = beside[name] / beside["suite"]
+    return table
+
+
+def over_floor(bench: pd.DataFrame) -> pd.DataFrame:
+    """One row per cell, with gradients and without: seconds of each way over those of the floor."""
+    cells = bench[bench["part"] == "cell"]
+    seconds = cells.pivot_table(index=[*SIZE, "gradients"], columns="what", values="seconds", sort=False)
+    parts = [name for name in seconds if name.startswith("floor: ")]
+    table = seconds.drop(columns=parts).div(seconds[parts].sum(axis=1), axis=0)
+    return table.reset_index().astype(dict.fromkeys(SIZE, int)).sort_values("gradients", kind="stable")
+
+
+def peaks(bench: pd.DataFrame) -> pd.DataFrame:
+    """MiB above imports of every way, one row per cell."""
+    rows = bench[bench["part"] == "memory"]
+    table = rows.pivot_table(index=SIZE, columns="what", values="peak_bytes", sort=False) / 2**20
+    return table.reset_index().astype(dict.fromkeys(SIZE, int))
+
+
+def growth(bench: pd.DataFrame) -> pd.DataFrame:
+    """The exponents with which time and memory of the suite grow, by what is swept."""
+    return exponents(growth_rows(bench).rename(columns={"what": "swept"}))
+
+
+def growth_rows(bench: pd.DataFrame) -> pd.DataFrame:
+    """What was timed as one size grew."""
+    return bench[bench["part"] == "growth"]
+
+
+def normals(bench: pd.DataFrame) -> pd.Series:
+    """Seconds per normal number of every bit generator over those of the fastest."""
+    seconds = bench[bench["part"] == "normals"].set_index("what")["seconds"]
+    return (seconds / seconds.min()).sort_values()
+
+
+def speedup(bench: pd.DataFrame) -> float:
+    """How many times faster two workers measure the whole config than one."""
+    seconds = bench[bench["part"] == "workers"].set_index("what")["seconds"]
+    return float(seconds["1 worker"] / seconds["2 workers"])
+
+
+def shares(bench: pd.DataFrame) -> pd.Series:
+    """The share of each part in `make all` on one core, largest first."""
+    seconds = bench[bench["part"] == "profile"].set_index("what")["seconds"]
+    return (seconds / seconds.sum()).sort_values(ascending=False)
+
+
+def report(bench: pd.DataFrame) -> str:
+    """All of it, to be read in a terminal."""
+    grown = growth(bench)
+    lines = [
+        ratios(bench).to_string(index=False, float_format="{:.2f}".format),
+        "MiB at the peak, above imports:",
+        peaks(bench).to_string(index=False, float_format="{:.0f}".format, na_rep=""),
+        *(
+            f"time grows as {row.swept}^{row.seconds:.2f}, memory as {row.swept}^{row.peak_bytes:z.2f}"
+            for row in grown.itertuples()
+        ),
+        "normal numbers, time over the fastest: " + _listed(normals(bench), "{:.2f}"),
+        f"two workers measure the whole config {speedup(bench):.2f} times as fast as one",
+        "make all on one core: " + _listed(shares(bench), "{:.1%}"),
+    ]
+    return "\n".join(lines)
+
+
+def _listed(values: pd.Series, form: str) -> str:
+    return ", ".join(f"{name} {form.format(value)}" for name, value in values.items())

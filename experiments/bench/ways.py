@@ -1,0 +1,108 @@
+"""The ways to measure a cell that are timed against each other, and how far they agree on the same draws."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+
+from experiments import saturation
+from experiments.bench import article, eager
+from experiments.draws import Cell, Floats, block_trials, chunk_trials, draw
+from experiments.harness.seeds import bit_generator
+
+Way = Callable[[Cell, int, bool], object]  # measures so many trials, with gradients or without
+Metrics = dict[str, float]
+
+# The suite adds to the variance what the spread of draws' means takes from it, which is less than this.
+_VARIANCE_TOLERANCE = 0.02
+# An article's Jacobian norm cancels in saturated rows.
+_TOLERANCE = 1e-6
+
+
+class DifferentOutputError(Exception):
+    """Two ways give different numbers for the same draws."""
+
+
+def suite(cell: Cell, trials: int, gradients: bool) -> object:
+    """What a sweep runs: chunk after chunk, merged."""
+    rng, size = bit_generator(0), chunk_trials(cell)
+    measured = saturation.measure(cell, min(size, trials), rng, gradients=gradients)
+    for first in range(size, trials, size):
+        measured = measured.merge(saturation.measure(cell, min(size, trials - first), rng, gradients=gradients))
+    return measured
+
+
+def by_article(metrics: Callable[..., object], cell: Cell, trials: int, gradients: bool) -> object:
+    """What a reader of articles would write."""
+    exponents = [float(scaling.exponent) for scaling in cell.scaling]
+    return article.measure(cell.d_k, cell.n_keys, cell.n_queries, exponents, trials, gradients, metrics)
+
+
+def by_pytorch(cell: Cell, trials: int, gradients: bool) -> None:
+    """PyTorch on one thread, as many trials at once as the suite takes."""
+    sizes = (cell.d_k, cell.n_keys, cell.n_queries)
+    eager.draw_and_measure(*sizes, cell.divisors(), trials, block_trials(cell), gradients=gradients)
+
+
+def ways() -> dict[str, Way]:
+    """Every way by name; PyTorch if it is installed."""
+    found: dict[str, Way] = {
+        "suite": suite,
+        "article, powers": partial(by_article, article.with_powers),
+        "article, products": partial(by_article, article.with_products),
+    }
+    if eager.is_there():
+        eager.use_one_thread()
+        found["pytorch"] = by_pytorch
+    return found
+
+
+def compare(cell: Cell) -> None:
+    """Raise `DifferentOutputError` if a way gives other numbers than the suite for the draws of a block."""
+    trials = max(2, block_trials(cell))
+    rows = list(saturation.tabulate(cell, saturation.measure(cell, trials, bit_generator(0))))
+    keys, queries, gradients = _same_draws(cell, trials)
+    for name, found in _of_draws(cell, keys, queries, gradients).items():
+        for row, values in zip(rows, found, strict=True):
+            _hold(cell, name, row, values)
+
+
+def _hold(cell: Cell, name: str, row: Mapping[str, object], values: Metrics) -> None:
+    values = {**values, "score_variance": values["score_square"] - values["score_mean"] ** 2}
+    for metric in {*values} & {*row}:
+        expected, got = float(str(row[metric])), values[metric]
+        tolerance = _VARIANCE_TOLERANCE if metric == "score_variance" else _TOLERANCE
+        if metric.endswith(("_median", "_se")):
+            continue  # medians of rows are read from bins, and articles' errors divide by the number of trials
+        if not abs(got - expected) <= tolerance * max(abs(expected), 1e-6):
+            where = f"d_k = {cell.d_k}, {cell.n_keys} keys, {row['scaling']}"
+            raise DifferentOutputError(f"{name}, {where}: expected {metric} {expected!r} as the suite, got {got!r}")
+
+
+def _same_draws(cell: Cell, trials: int) -> tuple[Floats, Floats, Floats]:
+    """The draws that the suite makes of so many trials: keys, queries, gradients to the weights."""
+    rng, size = bit_generator(0), block_trials(cell)
+    drawn = []
+    for first in range(0, trials, size):
+        keys, blocks = draw(cell, min(size, trials - first), rng)
+        parts = [(queries, rng.standard_normal((*queries.shape[:2], cell.n_keys))) for _, queries in blocks]
+        drawn.append((keys, *(np.concatenate(part, axis=1) for part in zip(*parts, strict=True))))
+    keys, queries, gradients = (np.concatenate(part) for part in zip(*drawn, strict=True))
+    return keys, queries, gradients
+
+
+def _of_draws(cell: Cell, keys: Floats, queries: Floats, gradients: Floats) -> dict[str, list[Metrics]]:
+    """What the other ways make of draws, a dictionary per scaling."""
+    exponents = [float(scaling.exponent) for scaling in cell.scaling]
+    sizes = (cell.d_k, cell.n_keys, cell.n_queries)
+    found = {}
+    for name, metrics in (("article, powers", article.with_powers), ("article, products", article.with_products)):
+        drawn = iter([array for trial in zip(queries, keys, gradients, strict=True) for array in trial])
+        given = article.measure(*sizes, exponents, len(keys), True, metrics, lambda *_, drawn=drawn: next(drawn))
+        found[name] = list(given.values())
+    if eager.is_there():
+        import torch
+
+        k, q, g = (torch.from_numpy(array) for array in (keys, queries, gradients))
+        found["pytorch"] = eager.measure(k, q, g, cell.divisors())
+    return found

@@ -1,0 +1,73 @@
+"""How long ways to measure a cell take over its floor, and how the suite's time grows."""
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.figures import Tables
+from experiments.figures.style import INK, note, panels
+
+_WAYS = {"suite": "o", "article, powers": "^", "article, products": "v", "pytorch": "s"}
+_PALETTE = sns.color_palette("colorblind")
+_COLOURS = dict(zip(_WAYS, (_PALETTE[0], _PALETTE[3], _PALETTE[1], _PALETTE[2]), strict=True))
+
+
+def draw(tables: Tables) -> Figure:
+    """Seconds over the floor's, cell by cell, without gradients and with; then growth."""
+    figure, [[left, middle, right]] = panels(1, 3, (12, 4.6), width_ratios=(1.2, 1.2, 1))
+    for ax, gradients in ((left, False), (middle, True)):
+        _draw_ratios(ax, tables["ratios"], gradients)
+    middle.sharey(left)
+    left.legend(fontsize=8.5, loc="upper left")
+    _draw_growth(right, tables["growth"])
+    note(
+        figure,
+        "Time per trial over the floor: the same number of normal numbers from the same generator, one matrix product "
+        "and one exponential per score and scaling, each measured alone. One core, medians of 7 interleaved rounds; "
+        "'with gradients' a gradient to each weight is drawn and the one to the query measured.",
+    )
+    return figure
+
+
+def _draw_ratios(ax: Axes, rows: pd.DataFrame, gradients: bool) -> None:
+    rows = rows[rows["gradients"] == gradients]
+    x = np.arange(len(rows))
+    for way, marker in _WAYS.items():
+        if way in rows:
+            ax.plot(x, rows[way], marker=marker, linestyle="", markersize=7, color=_COLOURS[way], label=way)
+    ax.axhline(1, color=INK, linewidth=0.8)
+    ax.set_yscale("log")
+    ax.set_xticks(x, [f"{row.d_k}\n{row.n_keys}\n{row.n_queries}" for row in rows.itertuples()], fontsize=8.5)
+    ax.set_xlabel("d_k, keys, queries")
+    ax.set_title(f"time over the floor, {'with' if gradients else 'without'} gradients")
+
+
+def _draw_growth(ax: Axes, rows: pd.DataFrame) -> None:
+    for i, (swept, points) in enumerate(rows.groupby("what", sort=False)):
+        x = points[str(swept)] / points[str(swept)].min()
+        ax.plot(x, points["seconds"] / points["seconds"].min(), marker="o", color=_PALETTE[4 + i], label=str(swept))
+    ends = np.array([1, rows.groupby("what").apply(_reach, include_groups=False).max()])
+    ax.plot(ends, ends, color=INK, linewidth=0.8, linestyle="--", label="in proportion")
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log", base=2)
+    ax.set_xlabel("size over the smallest")
+    ax.set_title("the suite's time over the smallest")
+    ax.legend(fontsize=8.5)
+
+
+def _reach(points: pd.DataFrame) -> float:
+    return float(max(points[name].max() / points[name].min() for name in ("d_k", "n_keys", "trials")))
+
+
+def caption(tables: Tables) -> str:
+    """How near the suite is to the floor, and how far the article's way is from the suite."""
+    rows = tables["ratios"]
+    without = rows.loc[~rows["gradients"], "suite"]
+    faster = rows[["article, powers", "article, products"]].min(axis=1) / rows["suite"]
+    return (
+        f"Without gradients the suite takes {without.median():.2f} times the floor in the median cell and "
+        f"{without.max():.2f} in the worst; the article's way takes {faster.min():.1f} to {faster.max():.0f} times as "
+        "long as the suite."
+    )
