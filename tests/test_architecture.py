@@ -33,9 +33,13 @@ ALLOWED = {
     },
     "experiments/figures": {"experiments.figures", "experiments.harness", "experiments.analysis.slopes"},
     "experiments/page": {
+        "sdpa",
         "experiments.figures",
         "experiments.harness",
+        "experiments.page",
         "experiments.analysis.slopes",
+        "experiments.analysis.suite",
+        "experiments.analysis.check",
         "experiments.record.summary",
         "experiments.record.cost",
     },

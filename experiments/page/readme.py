@@ -1,6 +1,5 @@
 """The measured parts of README.md: each stands between markers and is made anew from results/."""
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from experiments.analysis.slopes import LEVEL
 from experiments.figures import RECORD_FIGURES, SUITE_FIGURES
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import RECORD, SUITE, figure_path
+from experiments.page.numbers import like_measured, with_error
 from experiments.record.cost import exponents
 from experiments.record.summary import counts_by_source
 
@@ -66,8 +66,8 @@ def _measured(table: pd.DataFrame) -> str:
         f"|---:|---|---|{'---:|' * len(metrics)}",
     ]
     for _, row in shown.iterrows():
-        measured = " | ".join(_with_error(row, metric) for metric in metrics)
-        exact = " | ".join(_like_measured(row, metric) for metric in metrics)
+        measured = " | ".join(with_error(row, metric) for metric in metrics)
+        exact = " | ".join(like_measured(row, metric) for metric in metrics)
         lines.append(f"| {row['d_k']} | `{row['scaling']}` | measured | {measured} |")
         lines.append(f"| | | exact | {exact} |")
     return "\n".join(lines)
@@ -111,17 +111,3 @@ def _columns(results: Path) -> str:
         formula = f"`{first['formula']}`".replace("|", "\\|") if first["formula"] else ""
         lines.append(f"| {', '.join(same['table'])} | `{column}` | {first['unit']} | {meaning} | {formula} |")
     return "\n".join(lines)
-
-
-def _with_error(row: pd.Series, metric: str) -> str:
-    places = _places(row[f"{metric}_se"])
-    return f"{row[metric]:.{places}f} ± {row[f'{metric}_se']:.{places}f}"
-
-
-def _like_measured(row: pd.Series, metric: str) -> str:
-    return f"{row[f'{metric}_exact']:.{_places(row[f'{metric}_se'])}f}"
-
-
-def _places(error: float) -> int:
-    """Decimal places that show two digits of an error."""
-    return max(0, 1 - math.floor(math.log10(error)))
