@@ -42,8 +42,9 @@ class Entry:
 
     @property
     def right(self) -> str:
-        """What was computed; of conditions in the words of a reader."""
-        return _NO.sub("not true: ", _YES.sub("true: ", self.computed))
+        """What was computed: of conditions whether they hold, of numbers what they are."""
+        words = _NO.sub("not true: ", _YES.sub("true: ", self.computed))
+        return f"{words[0].upper()}{words[1:]}" if words != self.computed else f"Computed: {words}"
 
     @property
     def rank(self) -> int:

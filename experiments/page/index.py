@@ -89,6 +89,6 @@ def _power(value: float) -> Markup:
 
 
 def _names(text: str) -> Markup:
-    """A sentence with the powers of d_k in it set as code, which no line break parts, and true minus signs."""
-    text = _MINUS.sub("−", text)
-    return Markup(_POWER.sub(r"<code>\1</code>", str(Markup.escape(text))))
+    """A sentence with the powers of d_k in it set as code, which no line break parts, and true minus signs and indices."""
+    text = _POWER.sub(r"<code>\1</code>", str(Markup.escape(_MINUS.sub("−", text))))
+    return Markup(text.replace("|J|_F", "|J|<sub>F</sub>"))

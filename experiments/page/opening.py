@@ -86,8 +86,9 @@ def _keeps_variance(at: _Along) -> Statement | None:
         return None
     return Statement(
         f"It keeps the variance of the scores at {at.text(_ROOT, 'score_variance', -1)}, whatever d_k.",
-        f"Unscaled, it goes from {at.course(_NONE, 'score_variance')} as d_k goes from {' to '.join(at.ends)}: a score"
-        " is a sum of d_k products, and the variance of a sum grows with the number of its terms.",
+        f"Unscaled, it is {at.text(_NONE, 'score_variance', 0)} at d_k = {at.ends[0]} and"
+        f" {at.text(_NONE, 'score_variance', -1)} at {at.ends[1]}: a score is a sum of d_k products, and the variance of"
+        " a sum grows with the number of its terms.",
     )
 
 
@@ -128,7 +129,7 @@ def _no_rescue(at: _Along) -> Statement | None:
     if not vanishes or at.last(_ROOT, jacobian) > 2 * at.last(_NONE, jacobian) or at.growth(_NONE, query) < 1:
         return None
     return Statement(
-        "It does not save gradients that vanish everywhere: unscaled, only the typical row's do.",
+        "It does not rescue the average gradient: unscaled, only the typical row's vanishes.",
         f"At d_k = {at.ends[1]} the root mean square of |J|_F is {at.text(_NONE, jacobian, -1)} unscaled and"
         f" {at.text(_ROOT, jacobian, -1)} divided by sqrt(d_k); that of |dL/dq|, the gradient that reaches the query,"
         f" {at.text(_NONE, query, -1)} and {at.text(_ROOT, query, -1)}. A few rows near a tie carry it.",
