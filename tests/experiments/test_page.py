@@ -2,6 +2,8 @@
 
 import re
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -18,7 +20,7 @@ from experiments.harness.config import load_config
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
 from experiments.harness.paths import figure_path
-from experiments.harness.tables import TableError, read_sweep
+from experiments.harness.tables import TableError, read_sweep, write_sweep
 from experiments.page import findings, opening, provenance, strip
 from experiments.page.entries import OF_FIGURE, OF_OPENING, entries
 from experiments.page.index import make_page
@@ -264,6 +266,47 @@ def test_interpolated_expectations_are_off_by_no_more_than_is_said():
             values = np.array(table[name][strip.WIDTHS.index(d_k)][strip.LENGTHS.index(n_keys)])
             assert abs(strip.interpolated(points, values, p) - getattr(exact, name)) <= table["errors"][name]
     assert max(table["errors"].values()) < 1e-4
+
+
+MINE = """\
+seed: 0
+sweeps:
+  mine: {experiment: saturation, d_k: 4, n_keys: 30, n_queries: 4, scaling: d_k^1, trials: 1000}
+  other: {experiment: saturation, d_k: 4, n_keys: 3, n_queries: 2, scaling: d_k^1, trials: 3}
+"""
+
+
+def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
+    (tmp_path / "mine.yaml").write_text(MINE)
+    folder = tmp_path / "out"
+    page = folder / "index.html"
+
+    def run(*words: str) -> tuple[int, str, str]:
+        options = ["--config", str(tmp_path / "mine.yaml"), "--results", str(folder)]
+        command = [sys.executable, "-m", "experiments", *words, *options]
+        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert "Traceback" not in ran.stderr
+        return ran.returncode, ran.stdout, ran.stderr
+
+    run("run", "mine", "--jobs", "1")
+    status, _, said = run("page")
+    assert status == 1
+    assert re.search(r"other\.csv is missing.*\n.*--incomplete", said)
+    assert not page.exists()
+    status, said, _ = run("page", "--incomplete")
+    assert (status, said.splitlines()[-1][:5]) == (0, "wrote")
+    assert "1 of 2 sweeps is missing: other" in page.read_text(encoding="utf-8")
+    status, said, _ = run("all", "--jobs", "1")
+    assert (status, "incomplete results" in page.read_text(encoding="utf-8")) == (0, False)
+    assert said.splitlines()[-1].startswith("theory, sampler and error bars agree")
+    config = load_config(tmp_path / "mine.yaml")
+    tables = read_sweep(folder, config, config.sweeps[0])
+    tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", "z"] = -7.5
+    write_sweep(folder, config, config.sweeps[0], tables)
+    status, _, said = run("all", "--jobs", "1")
+    assert status == 1
+    assert "disagree" in said
+    assert "raises its alarm" in page.read_text(encoding="utf-8").split("<h1>")[0]
 
 
 SVG = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 100 80">
