@@ -75,7 +75,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Section:
-    """The findings of a sweep, its config and its tables."""
+    """The findings of a sweep, its config and its tables; of the whole suite without name and config."""
 
     name: str
     findings: Sequence[Finding]
@@ -103,7 +103,7 @@ class Writer:
                 yield Section(sweep.name, findings, tuple(csvs), config_block(self.config.seed, sweep))
         suite = [self._of_suite(figure) for figure in SUITE_FIGURES if self._path(SUITE, figure, ".svg").exists()]
         if suite and any("tests" in tables for tables in self.tables.values()):
-            yield Section("all sweeps", suite, (csv_name("", VERDICTS),))
+            yield Section("", suite, (csv_name("", VERDICTS),))
 
     def of_record(self) -> list[Finding]:
         """What the sources of the record show."""
@@ -123,7 +123,8 @@ class Writer:
         furthest = whole.z_scores.assign(size=whole.z_scores["z"].abs()).nlargest(_FURTHEST, "size")
         rows = [[Cell(row["where"]), Cell(row["metric"]), Cell(number(row["z"]))] for _, row in furthest.iterrows()]
         head = ("furthest from their exact values", "metric", "standard errors")
-        table = Table(head, rows, len(whole.z_scores) + whole.apart, csv_name("", VERDICTS))
+        every = sum(len(tables[VERDICTS]) for tables in self.tables.values() if VERDICTS in tables)
+        table = Table(head, rows, every, csv_name("", VERDICTS))
         return self._figure(SUITE, figure, numbers=[f"{whole.summary()}."], table=table)
 
     def _figure(self, sweep: str, figure: str, **more: Any) -> Finding:

@@ -19,6 +19,7 @@ from experiments.page.provenance import provenance, sound_tables
 
 _SHOWN_DIGITS = 12  # of a SHA-256
 _MINUS = re.compile(r"(?<![\w.)])-(?=\d)")
+_OF_TEN = re.compile(r"\b10\^(−?\d+)")
 _POWER = re.compile(r"(d_k\^[−\d./]*\d)")
 
 
@@ -89,6 +90,6 @@ def _power(value: float) -> Markup:
 
 
 def _names(text: str) -> Markup:
-    """A sentence with the powers of d_k in it set as code, which no line break parts, and true minus signs and indices."""
+    """A sentence with powers of d_k set as code, which no line break parts, and true minus signs and indices."""
     text = _POWER.sub(r"<code>\1</code>", str(Markup.escape(_MINUS.sub("−", text))))
-    return Markup(text.replace("|J|_F", "|J|<sub>F</sub>"))
+    return Markup(_OF_TEN.sub(r"10<sup>\1</sup>", text).replace("|J|_F", "|J|<sub>F</sub>"))

@@ -87,8 +87,8 @@ def _keeps_variance(at: _Along) -> Statement | None:
     return Statement(
         f"It keeps the variance of the scores at {at.text(_ROOT, 'score_variance', -1)}, whatever d_k.",
         f"Unscaled, it is {at.text(_NONE, 'score_variance', 0)} at d_k = {at.ends[0]} and"
-        f" {at.text(_NONE, 'score_variance', -1)} at {at.ends[1]}: a score is a sum of d_k products, and the variance of"
-        " a sum grows with the number of its terms.",
+        f" {at.text(_NONE, 'score_variance', -1)} at {at.ends[1]}: a score is a sum of d_k products, and the variance"
+        " of a sum grows with the number of its terms.",
     )
 
 

@@ -37,7 +37,6 @@
         show();
       });
     }
-    document.getElementById("filters").addEventListener("submit", (event) => event.preventDefault());
     more.addEventListener("click", () => {
       all = true;
       show();

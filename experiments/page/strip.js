@@ -8,6 +8,7 @@
   const summary = document.getElementById("summary");
   const positions = Number(slider.max);
   const NAMED = new Map([[0, "0"], [1 / 3, "1/3"], [1 / 2, "1/2"], [2 / 3, "2/3"], [1, "1"]]);
+  const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
   const QUIET_MILLISECONDS = 400; // a dragged slider is summed up when it rests
 
   let seed = 0;
@@ -23,8 +24,9 @@
   }
 
   function digits(value) {
-    if (value === 0) return "0";
-    return value < 1e-3 ? value.toExponential(2) : value.toPrecision(3);
+    if (value === 0 || value >= 1e-3) return value === 0 ? "0" : value.toPrecision(3);
+    const [digits, power] = value.toExponential(2).split("e-");
+    return `${digits} × 10⁻${[...power].map((digit) => SUPERSCRIPTS[digit]).join("")}`;
   }
 
   function signed(value) {
@@ -57,10 +59,10 @@
     showRow(now);
     const largest = { max_weight: 1, entropy: Math.log(now.length), effective_keys: now.length, jacobian_norm: 0.5 };
     const of = {
-      max_weight: "of at most 1",
-      entropy: `of at most ln ${now.length} = ${digits(Math.log(now.length))}`,
+      max_weight: "of 1",
+      entropy: `of ln ${now.length} = ${digits(Math.log(now.length))}`,
       effective_keys: `of ${now.length}`,
-      jacobian_norm: "of at most 1/2",
+      jacobian_norm: "of 1/2",
     };
     for (const meter of document.querySelectorAll(".meter")) {
       const metric = meter.dataset.metric;
