@@ -14,10 +14,9 @@ from experiments.harness.fingerprint import versions
 from experiments.page import opening, strip
 from experiments.page.entries import OF_OPENING, Entry, chosen, entries
 from experiments.page.findings import Writer
-from experiments.page.made import FOLDER, MADE_WITH, TEMPLATE, page_source
+from experiments.page.made import FOLDER, MADE_WITH, TEMPLATE
 from experiments.page.provenance import provenance, sound_tables
 
-_SHOWN_DIGITS = 12  # of a SHA-256
 _MINUS = re.compile(r"(?<![\w.)])-(?=\d)")
 _OF_TEN = re.compile(r"\b10\^(−?\d+)")
 _POWER = re.compile(r"(d_k\^[−\d./]*\d)")
@@ -57,7 +56,6 @@ def make_page(config: Config, results: Path, config_name: str, *, incomplete: bo
         glyphs=Markup(writer.drawings.glyphs()),
         made=provenance(config, results, tables, problems),
         made_with=versions(*MADE_WITH),
-        source=page_source(config)[:_SHOWN_DIGITS],
         config_name=config_name,
         include=_include,
         json=_json,

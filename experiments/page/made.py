@@ -21,8 +21,11 @@ def page_path(results: Path) -> Path:
     return results / "index.html"
 
 
-def page_source(config: Config) -> str:
-    """SHA-256 of the source and templates that a page of this config is made by."""
+def _page_source(config: Config) -> str:
+    """SHA-256 of the source and templates that a page of this config is made by.
+
+    It is not on the page, which would then be another one after every change of a comment.
+    """
     figures = {*RECORD_FIGURES, *SUITE_FIGURES, *(figure for sweep in config.sweeps for figure in sweep.figures)}
     digest = hashlib.sha256(source_fingerprint("experiments.page.index").encode())
     digest.update(source_fingerprint(*(f"experiments.figures.{name}" for name in sorted(figures))).encode())
@@ -34,7 +37,7 @@ def page_source(config: Config) -> str:
 def state(config: Config, results: Path, *given: object) -> bytes:
     """Of what a page is made, and what it is: to be the same as when it was made."""
     swept = [json.dumps([sweep.name, sweep.parameters(), sweep.figures]) for sweep in config.sweeps]
-    lines = [page_source(config), *versions(*MADE_WITH).values(), str(config.seed), *swept, *map(str, given)]
+    lines = [_page_source(config), *versions(*MADE_WITH).values(), str(config.seed), *swept, *map(str, given)]
     for path in _files(config, results):
         content = path.read_bytes() if path.exists() else b"missing"
         lines.append(f"{path.name} {hashlib.sha256(content).hexdigest()}")

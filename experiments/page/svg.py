@@ -9,19 +9,21 @@ _REFERENCE = re.compile(r"#([^)\"]+)")
 _GLYPH = re.compile(r"DejaVu|Cmsy|Cmmi|Cmr|STIX")
 _ALONG = re.compile(r"translate\((\S+) 0\)")
 _DROPPED = {"metadata", "style"}
+_ROOM = 1_600_000  # characters that all drawings may take, so that a page stays below 2 MB
 _BELOW = 5.0  # points under the baseline of a title's last line
 
 
 class Drawings:
     """Makes SVG files fit for one page, and keeps the glyphs that they share."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: int = _ROOM) -> None:
         self._glyphs: dict[str, str] = {}
+        self._room = room
 
     def inline(self, svg: str, prefix: str, label: str, caption: str = "") -> str:
         """An SVG file as an element of a page, with its ids behind a prefix and that label for who cannot see it.
 
-        The caption over the drawing is taken out, as the page has it as text.
+        The caption over the drawing is taken out, as the page has it as text. Empty, if there is no room left.
         """
         root = ET.fromstring(svg, parser=ET.XMLParser(target=ET.TreeBuilder(insert_comments=True)))
         top = _without_title(root, caption)
@@ -39,7 +41,11 @@ class Drawings:
         root.attrib.clear()
         # What the file says for all its elements in a style sheet, which here would be one for the whole page.
         root.attrib |= {"viewBox": view, "stroke-linejoin": "round", "role": "img", "aria-label": label}
-        return ET.tostring(root, encoding="unicode")
+        drawing = ET.tostring(root, encoding="unicode")
+        if len(drawing) > self._room:
+            return ""
+        self._room -= len(drawing)
+        return drawing
 
     def glyphs(self) -> str:
         """The element that all drawings take their glyphs from."""

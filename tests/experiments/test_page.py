@@ -328,5 +328,7 @@ def test_drawings_share_glyphs_and_nothing_else():
         assert gone not in first
     assert drawings.glyphs().count("<path") == 1
     assert 'viewBox="0 0 100 80"' in drawings.inline(SVG, "c-", "label", "Another caption")
+    assert Drawings(room=len(first) + 5).inline(SVG, "a-", 'it shows "this"', "A caption") == first
+    assert Drawings(room=len(first) - 5).inline(SVG, "a-", 'it shows "this"', "A caption") == ""
     with pytest.raises(ValueError, match="expected one shape of the glyph DejaVuSans-1, got two"):
         drawings.inline(SVG.replace("L 1 1", "L 1 2"), "d-", "label")
