@@ -46,7 +46,7 @@ def all_steps(
             steps.write_record(loaded, folder)
         steps.draw(loaded, sweeps, folder)
         if not names:
-            steps.write_page(loaded, folder, config.name)
+            steps.write_page(loaded, folder, config)
         steps.check(loaded, sweeps, folder)
 
 
@@ -89,7 +89,7 @@ def page(config: ConfigFile = DEFAULT_CONFIG, results: Results = None, incomplet
         from experiments import steps
 
         steps.draw(loaded, steps.whole_sweeps(loaded, folder, incomplete=incomplete), folder)
-        steps.write_page(loaded, folder, config.name, incomplete=incomplete)
+        steps.write_page(loaded, folder, config, incomplete=incomplete)
 
 
 @app.command()

@@ -171,7 +171,7 @@ def whole_sweeps(config: Config, results: Path, *, incomplete: bool) -> list[Swe
     return [sweep for sweep in config.sweeps if sweep.name in tables]
 
 
-def write_page(config: Config, results: Path, config_name: str, *, incomplete: bool = False) -> None:
+def write_page(config: Config, results: Path, config_path: Path, *, incomplete: bool = False) -> None:
     """Write index.html, the page to look at, from tables, figures and record; anew only where one of them changed.
 
     Raises:
@@ -179,7 +179,7 @@ def write_page(config: Config, results: Path, config_name: str, *, incomplete: b
     """
     from experiments.page.made import page_path, state
 
-    path, note, given = page_path(results), results / STORE / "page", (config_name, incomplete)
+    path, note, given = page_path(results), results / STORE / "page", (config_path, incomplete)
     if note.exists() and note.read_bytes() == state(config, results, *given):
         print(f"{path}: made before, nothing to do")
         return
@@ -188,7 +188,7 @@ def write_page(config: Config, results: Path, config_name: str, *, incomplete: b
     from experiments.page.index import make_page
 
     with held(results), threadpool_limits(limits=1):
-        content = make_page(config, results, config_name, incomplete=incomplete)
+        content = make_page(config, results, config_path, incomplete=incomplete)
         write_whole(path, content)
         write_whole(note, state(config, results, *given))
     print(f"wrote {path}: {len(content) / 1e6:.2f} MB")

@@ -11,24 +11,26 @@ from markupsafe import Markup
 
 from experiments.harness.config import Config
 from experiments.harness.fingerprint import versions
+from experiments.harness.paths import SHIPPED_CONFIG
 from experiments.page import opening, strip
 from experiments.page.entries import OF_OPENING, Entry, chosen, entries
 from experiments.page.findings import Writer
 from experiments.page.made import FOLDER, MADE_WITH, TEMPLATE
 from experiments.page.provenance import provenance, sound_tables
 
-_MINUS = re.compile(r"(?<![\w.)])-(?=\d)")
+_MINUS = re.compile(r"(?<![\w.)])-(?=\d)|(?<=\de)-(?=\d)")
+_EXPONENT = re.compile(r"(?<=\d)e−0*(\d+)\b")
 _OF_TEN = re.compile(r"\b10\^(−?\d+)")
 _POWER = re.compile(r"(d_k\^[−\d./]*\d)")
 
 
-def make_page(config: Config, results: Path, config_name: str, *, incomplete: bool = False) -> bytes:
+def make_page(config: Config, results: Path, config_path: Path, *, incomplete: bool = False) -> bytes:
     """The page of a config's results.
 
     Args:
         config: what was swept.
         results: the folder of its tables, with its figures drawn.
-        config_name: how the page names the config.
+        config_path: where the config is.
         incomplete: make a page of the sweeps that are there, which says so at its top, where some are not.
 
     Raises:
@@ -56,7 +58,8 @@ def make_page(config: Config, results: Path, config_name: str, *, incomplete: bo
         glyphs=Markup(writer.drawings.glyphs()),
         made=provenance(config, results, tables, problems),
         made_with=versions(*MADE_WITH),
-        config_name=config_name,
+        config_name=config_path.name if config_path.is_absolute() else config_path.as_posix(),
+        shipped=config_path == SHIPPED_CONFIG,
         include=_include,
         json=_json,
         markup=Markup,
@@ -89,5 +92,6 @@ def _power(value: float) -> Markup:
 
 def _names(text: str) -> Markup:
     """A sentence with powers of d_k set as code, which no line break parts, and true minus signs and indices."""
-    text = _POWER.sub(r"<code>\1</code>", str(Markup.escape(_MINUS.sub("−", text))))
+    text = _EXPONENT.sub(r" × 10^−\1", _MINUS.sub("−", text))
+    text = _POWER.sub(r"<code>\1</code>", str(Markup.escape(text)))
     return Markup(_OF_TEN.sub(r"10<sup>\1</sup>", text).replace("|J|_F", "|J|<sub>F</sub>"))

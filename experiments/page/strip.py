@@ -20,7 +20,7 @@ LENGTHS = tuple(2**power for power in range(2, 7))
 POSITIONS = 120  # steps of the slider: thirds, halves and quarters of the way are among them
 QUANTITIES = ("max_weight", "entropy", "jacobian_norm")
 _DEGREE = 40
-_DIGITS, _VECTOR_DIGITS = 9, 12  # fewer than a double has, so that machines agree
+_DIGITS, _VECTOR_DIGITS = 9, 11  # fewer than a double has, so that machines agree
 _VECTOR_WIDTHS, _VECTOR_LENGTHS, _VECTOR_EXPONENTS = (4, 64, 512), (4, 16, 64), (0.0, 1 / 3, 1 / 2, 2 / 3, 1.0)
 # Rows that a draw does not give: two keys, equal scores, a tie of the largest, one far ahead, one far behind.
 _ODD_ROWS = ([0.5, -0.25], [3.0] * 5, [7.0, 7.0, 1.0], [600.0, 1.0, 0.0, -2.5], [-600.0, 0.0, 0.1])
