@@ -92,6 +92,6 @@ def _power(value: float) -> Markup:
 
 def _names(text: str) -> Markup:
     """A sentence with powers of d_k set as code, which no line break parts, and true minus signs and indices."""
-    text = _EXPONENT.sub(r" × 10^−\1", _MINUS.sub("−", text))
+    text = _EXPONENT.sub("\u00a0×\u00a0" r"10^−\1", _MINUS.sub("−", text))
     text = _POWER.sub(r"<code>\1</code>", str(Markup.escape(text)))
     return Markup(_OF_TEN.sub(r"10<sup>\1</sup>", text).replace("|J|_F", "|J|<sub>F</sub>"))

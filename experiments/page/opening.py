@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from experiments.figures.words import axes, first_combination, is_number, listed, number, plain
+from experiments.figures.words import axes, first_combination, is_number, listed, measured, number, plain
 from experiments.harness.grid import Sweep
 
 _NONE, _ROOT = "unscaled", "d_k^1/2"
@@ -82,13 +82,15 @@ def short(value: float) -> str:
 
 
 def _keeps_variance(at: _Along) -> Statement | None:
-    if _apart(at.growth(_ROOT, "score_variance"), _LEVEL) or not _apart(at.growth(_NONE, "score_variance"), _APART):
+    metric = "score_variance"
+    if _apart(at.growth(_ROOT, metric), _LEVEL) or not _apart(at.growth(_NONE, metric), _APART):
         return None
+    first, last = (measured(at.rows[_ROOT].iloc[end], metric) for end in (0, -1))
     return Statement(
-        f"It keeps the variance of the scores at {at.text(_ROOT, 'score_variance', -1)}, whatever d_k.",
-        f"Unscaled, it is {at.text(_NONE, 'score_variance', 0)} at d_k = {at.ends[0]} and"
-        f" {at.text(_NONE, 'score_variance', -1)} at {at.ends[1]}: a score is a sum of d_k products, and the variance"
-        " of a sum grows with the number of its terms.",
+        f"It keeps the variance of the scores at {at.text(_ROOT, f'{metric}_exact', -1)}, whatever d_k.",
+        f"Measured, {first} at d_k = {at.ends[0]} and {last} at {at.ends[1]}; unscaled, {at.text(_NONE, metric, 0)} and"
+        f" {at.text(_NONE, metric, -1)}: a score is a sum of d_k products, and the variance of a sum grows with the"
+        " number of its terms.",
     )
 
 
@@ -109,7 +111,7 @@ def _no_other_power(at: _Along) -> Statement | None:
     if not moved or moved != others or _apart(at.growth(_ROOT, "max_weight"), _LEVEL):
         return None
     courses = listed([f"{at.course(name, 'max_weight')} under {name}" for name in others])
-    return Statement("No other power that was measured does so.", f"There that weight goes from {courses}.")
+    return Statement("Other powers of d_k do not.", f"That weight goes from {courses}.")
 
 
 def _keeps_typical_gradient(at: _Along) -> Statement | None:

@@ -18,6 +18,7 @@ from sdpa.theory import attention_expectations
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "results" / "index.html"
 AXE = ROOT / ".venv" / "package" / "axe.min.js"
+SCREENSHOTS = ROOT / ".venv" / "screenshots"  # to be looked at
 CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
 OPTIONS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -148,6 +149,7 @@ def drag_to(page, share: float) -> None:
 @pytest.mark.parametrize(("size", "scheme"), VIEWS)
 def test_nothing_hinders_anyone_and_nothing_is_cut_off(visit, size, scheme):
     page = visit(size=size, scheme=scheme)
+    page.screenshot(path=SCREENSHOTS / f"{size[0]}-{scheme}.png", full_page=True)
     page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
     page.locator("#more").click()
     page.evaluate(AXE.read_text(encoding="utf-8"))
