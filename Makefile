@@ -7,11 +7,16 @@ RUN_OPTIONS = $(OPTIONS) $(if $(JOBS),--jobs $(JOBS))
 PY = .venv/bin/python
 SUITE = $(PY) -m experiments
 READY = .venv/ready
+# The browser that tests the page, and axe-core, which looks for what hinders people: its version and archive.
+CHROMIUM ?= /usr/bin/chromium
+BROWSER_READY = .venv/browser-ready
+AXE = axe-core-4.14.1
+AXE_SHA256 = e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 
 .DEFAULT_GOAL = help
-.PHONY: all quick results figures check plan test test-coverage test-faults calibration lint record cost bench readme lock clean help
+.PHONY: all quick results figures check page plan test test-page test-coverage test-faults calibration lint record cost bench readme lock clean help
 
-all: $(READY) ## environment, every sweep, every figure, check
+all: $(READY) ## environment, every sweep, every figure, the page, check
 	@$(SUITE) all $(RUN_OPTIONS)
 
 quick: ## the same on a small config, for a first look in seconds
@@ -26,11 +31,18 @@ figures: $(READY) ## draw every figure from the tables that are there
 check: $(READY) ## hold the tables against config and checksums, the measured values against exact ones
 	@$(SUITE) check $(OPTIONS)
 
+page: $(READY) ## write the page to look at, index.html among the results
+	@$(SUITE) page $(OPTIONS)
+
 plan: $(READY) ## what would run, what is there, how long and how much memory it takes
 	@$(SUITE) plan $(RUN_OPTIONS)
 
 test: $(READY) ## the tests (without the slow ones)
 	@$(PY) -m pytest
+
+test-page: $(BROWSER_READY) ## the page of results/ in a browser (CHROMIUM=/usr/bin/chromium; needs npm once)
+	@test -x "$(CHROMIUM)" || { echo "expected a Chromium at $(CHROMIUM): give another one with CHROMIUM="; exit 1; }
+	@CHROMIUM="$(CHROMIUM)" $(PY) -m pytest -m page
 
 test-coverage: $(READY) ## slow: do the 95% intervals hold the truth in 95% of 200 seeds?
 	@$(PY) -m pytest -m slow
@@ -58,9 +70,12 @@ bench: $(READY) ## minutes: the suite's speed beside other ways to measure (resu
 readme: $(READY) ## rewrite the measured numbers of the README from results/
 	@$(SUITE) readme
 
-lock: ## resolve requirements.lock anew from pyproject.toml (needs uv)
+lock: ## resolve requirements.lock and requirements-page.lock anew from pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-emit-find-links --no-header --no-annotate --all-extras --upgrade pyproject.toml --output-file requirements.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-emit-find-links --no-header --no-annotate --group page --upgrade --constraint requirements.lock \
+	  --output-file requirements-page.lock
 
 clean: ## remove what can be rebuilt and is not committed
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis results/quick results/.cells results/.lock results/.drawn.json
@@ -76,4 +91,11 @@ $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv --clear .venv
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(BROWSER_READY): $(READY) requirements-page.lock Makefile
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-page.lock
+	cd .venv && npm pack --silent $(subst core-,core@,$(AXE))
+	@$(PY) -c 'import hashlib, sys; got = hashlib.sha256(open(".venv/$(AXE).tgz", "rb").read()).hexdigest(); got == "$(AXE_SHA256)" or sys.exit("$(AXE).tgz: expected SHA-256 $(AXE_SHA256), got " + got)'
+	tar -xzf .venv/$(AXE).tgz -C .venv package/axe.min.js
 	@touch $@

@@ -1,4 +1,4 @@
-"""The command line: python -m experiments all | run | draw | check | plan | record | cost | bench | readme.
+"""The command line: python -m experiments all | run | draw | check | page | plan | record | cost | bench | readme.
 
 Exit status: 0 done, 1 something measured or checked failed, 2 bad config or usage, 130 interrupted, 143 terminated.
 What a command needs is imported when it runs, so that the others start without it; workers import this module too.
@@ -27,6 +27,7 @@ Results = Annotated[
     typer.Option("--results", metavar="DIR", help="Default: results, or results/NAME for another config NAME.yaml."),
 ]
 Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Worker processes. Default: one per processor.")]
+Incomplete = Annotated[bool, typer.Option("--incomplete", help="Also if sweeps are missing; the page then says so.")]
 DEFAULT_CONFIG = Path("config.yaml")
 
 
@@ -34,7 +35,7 @@ DEFAULT_CONFIG = Path("config.yaml")
 def all_steps(
     names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None, jobs: Jobs = None
 ) -> None:
-    """Run, draw and check; with the shipped config the record of published statements too."""
+    """Run, draw, write the page and check; with the shipped config the record of published statements too."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments import steps
@@ -44,6 +45,8 @@ def all_steps(
         if config == DEFAULT_CONFIG and not names:
             steps.write_record(loaded, folder)
         steps.draw(loaded, sweeps, folder)
+        if not names:
+            steps.write_page(loaded, folder, config)
         steps.check(loaded, sweeps, folder)
 
 
@@ -76,6 +79,17 @@ def check(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Res
         from experiments import steps
 
         steps.check(loaded, sweeps, folder)
+
+
+@app.command()
+def page(config: ConfigFile = DEFAULT_CONFIG, results: Results = None, incomplete: Incomplete = False) -> None:
+    """Write the page to look at, index.html in the results folder, with its figures drawn."""
+    with _outcome(config, results):
+        loaded, _, folder = _load(config, None, results)
+        from experiments import steps
+
+        steps.draw(loaded, steps.whole_sweeps(loaded, folder, incomplete=incomplete), folder)
+        steps.write_page(loaded, folder, config, incomplete=incomplete)
 
 
 @app.command()

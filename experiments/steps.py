@@ -171,6 +171,37 @@ def write_record(config: Config, results: Path) -> None:
         write_whole(note, state())
 
 
+def whole_sweeps(config: Config, results: Path, *, incomplete: bool) -> list[Sweep]:
+    """The sweeps whose tables are sound and whole; `TableError` if these are not all and `incomplete` is not given."""
+    from experiments.page.provenance import sound_tables
+
+    tables, _ = sound_tables(config, results, incomplete=incomplete)
+    return [sweep for sweep in config.sweeps if sweep.name in tables]
+
+
+def write_page(config: Config, results: Path, config_path: Path, *, incomplete: bool = False) -> None:
+    """Write index.html, the page to look at, from tables, figures and record; anew only where one of them changed.
+
+    Raises:
+        TableError: a sweep has no sound table, and `incomplete` is not given.
+    """
+    from experiments.page.made import page_path, state
+
+    path, note, given = page_path(results), results / STORE / "page", (config_path, incomplete)
+    if note.exists() and note.read_bytes() == state(config, results, *given):
+        print(f"{path}: made before, nothing to do")
+        return
+    from threadpoolctl import threadpool_limits
+
+    from experiments.page.index import make_page
+
+    with held(results), threadpool_limits(limits=1):
+        content = make_page(config, results, config_path, incomplete=incomplete)
+        write_whole(path, content)
+        write_whole(note, state(config, results, *given))
+    print(f"wrote {path}: {len(content) / 1e6:.2f} MB")
+
+
 def measure_growth(results: Path) -> str:
     """Write cost.csv, time and memory of attention on this machine, which no two runs have alike; how both grow."""
     from experiments.analysis.growth import exponents

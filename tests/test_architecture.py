@@ -42,9 +42,13 @@ ALLOWED = {
     },
     "experiments/figures": {"experiments.figures", "experiments.harness", "experiments.analysis.slopes"},
     "experiments/page": {
+        "sdpa",
         "experiments.figures",
         "experiments.harness",
+        "experiments.page",
         "experiments.analysis.slopes",
+        "experiments.analysis.suite",
+        "experiments.analysis.check",
         "experiments.analysis.growth",
         "experiments.bench.summary",
         "experiments.record.summary",
@@ -126,8 +130,9 @@ def test_theory_draws_no_random_number():
         assert not re.search(r"default_rng|np\.random|import random|InputLaw", path.read_text()), path
 
 
-def test_the_lock_names_no_index_and_every_requirement_has_a_hash():
-    text = (ROOT / "requirements.lock").read_text()
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-page.lock"])
+def test_the_lock_names_no_index_and_every_requirement_has_a_hash(lock):
+    text = (ROOT / lock).read_text()
     assert "://" not in text
     for requirement in re.split(r"\n(?=\S)", text.strip()):
         assert "==" in requirement

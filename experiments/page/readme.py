@@ -1,6 +1,5 @@
 """The measured parts of README.md: each stands between markers and is made anew from results/."""
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from experiments.bench.summary import SIZE, growth, normals, peaks, ratios, shar
 from experiments.figures import RECORD_FIGURES, SUITE_FIGURES
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import BENCHMARKS, RECORD, SUITE, figure_path
+from experiments.page.numbers import like_measured, with_error
 from experiments.record.summary import counts_by_source
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
@@ -68,8 +68,8 @@ def _measured(table: pd.DataFrame) -> str:
         f"|---:|---|---|{'---:|' * len(metrics)}",
     ]
     for _, row in shown.iterrows():
-        measured = " | ".join(_with_error(row, metric) for metric in metrics)
-        exact = " | ".join(_like_measured(row, metric) for metric in metrics)
+        measured = " | ".join(with_error(row, metric) for metric in metrics)
+        exact = " | ".join(like_measured(row, metric) for metric in metrics)
         lines.append(f"| {row['d_k']} | `{row['scaling']}` | measured | {measured} |")
         lines.append(f"| | | exact | {exact} |")
     return "\n".join(lines)
@@ -152,17 +152,3 @@ def _columns(results: Path) -> str:
         formula = f"`{first['formula']}`".replace("|", "\\|") if first["formula"] else ""
         lines.append(f"| {', '.join(same['table'])} | `{column}` | {first['unit']} | {meaning} | {formula} |")
     return "\n".join(lines)
-
-
-def _with_error(row: pd.Series, metric: str) -> str:
-    places = _places(row[f"{metric}_se"])
-    return f"{row[metric]:.{places}f} ± {row[f'{metric}_se']:.{places}f}"
-
-
-def _like_measured(row: pd.Series, metric: str) -> str:
-    return f"{row[f'{metric}_exact']:.{_places(row[f'{metric}_se'])}f}"
-
-
-def _places(error: float) -> int:
-    """Decimal places that show two digits of an error."""
-    return max(0, 1 - math.floor(math.log10(error)))

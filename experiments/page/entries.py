@@ -1,0 +1,75 @@
+"""The record for the page: its entries with the wrong ones first, and which of them belong to which finding."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.harness.paths import RECORD
+from experiments.record.summary import VERDICTS
+
+WRONG, MISLEADING = "wrong", "misleading"
+_ORDER = (WRONG, MISLEADING, "open", *(name for name in VERDICTS if name not in (WRONG, MISLEADING, "open")))
+
+_YES, _NO = re.compile(r"(?<![^; ])yes: "), re.compile(r"(?<![^; ])no: ")
+
+# The statements that a finding corrects, by one of their ids: of figures, and of the first screen.
+OF_FIGURE = {
+    "variance": ("lesson-14", "article-15", "article-16"),
+    "saturation": ("textbook-11", "article-50"),
+    "gradients": ("textbook-12", "textbook-30"),
+    "powers": ("qa-12",),
+    "phase": ("textbook-28",),
+    "distribution": ("qa-07", "lesson-16"),
+    "rows": ("article-131",),
+}
+OF_OPENING = {"notebook-15": "It is not what keeps the softmax numerically stable."}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A published statement and what is right."""
+
+    ids: str
+    sources: tuple[str, ...]
+    statement: str
+    claimed: str
+    computed: str
+    note: str
+    verdict: str
+
+    @property
+    def right(self) -> str:
+        """What was computed: of conditions whether they hold, of numbers what they are."""
+        words = _NO.sub("not true: ", _YES.sub("true: ", self.computed))
+        return f"{words[0].upper()}{words[1:]}" if words != self.computed else f"Computed: {words}"
+
+    @property
+    def rank(self) -> int:
+        """Its place by verdict: wrong, misleading, open, then those that hold."""
+        return _ORDER.index(self.verdict)
+
+
+def entries(results: Path) -> list[Entry]:
+    """All entries, the wrong ones first; none where these results have no record."""
+    path = results / f"{RECORD}.csv"
+    if not path.exists():
+        return []
+    table = pd.read_csv(path, keep_default_na=False, dtype=str)
+    found = [
+        Entry(
+            ids=row["id"],
+            sources=tuple(row["source"].split(", ")),
+            **{name: row[name] for name in ("statement", "claimed", "computed", "note", "verdict")},
+        )
+        for _, row in table.iterrows()
+    ]
+    return sorted(found, key=lambda entry: entry.rank)
+
+
+def chosen(record: Sequence[Entry], ids: Sequence[str]) -> list[Entry]:
+    """The entries that hold these ids, in this order; none if there is no record."""
+    by_id = {name: entry for entry in record for name in entry.ids.split()}
+    return [by_id[name] for name in ids] if record else []

@@ -1,0 +1,239 @@
+"""The findings: for every figure its caption, its key numbers with intervals, its drawing and a few rows behind it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from experiments.analysis.slopes import LEVEL
+from experiments.analysis.suite import agreement
+from experiments.figures import RECORD_FIGURES, SUITE_FIGURES, load_figure
+from experiments.figures.lines import TITLES, half_width
+from experiments.figures.words import listed, number, plain, under
+from experiments.harness.config import Config
+from experiments.harness.experiment import load_experiment
+from experiments.harness.grid import Sweep, axis_names, treatment_names
+from experiments.harness.paths import RECORD, SUITE, VERDICTS, figure_path
+from experiments.harness.tables import csv_name
+from experiments.page.entries import OF_FIGURE, Entry, chosen
+from experiments.page.numbers import exact_text, interval, plus_minus
+from experiments.page.svg import Drawings
+
+# What a figure is about: its metrics, the one that its numbers are given of first.
+METRICS = {
+    "variance": ("score_variance",),
+    "saturation": ("max_weight", "entropy", "saturated_rows"),
+    "gradients": ("jacobian_norm_median", "jacobian_norm", "query_gradient_norm_median", "query_gradient_norm"),
+    "powers": ("max_weight", "score_variance", "entropy", "jacobian_norm"),
+    "length": ("max_weight", "entropy"),
+    "phase": ("entropy", "jacobian_trace"),
+    "metrics": ("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm"),
+    "distribution": ("score_variance", "score_kurtosis"),
+    "rows": ("query", "key", "scaled_score", "weight"),
+}
+_COMMON = ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3", "d_k^1")
+_PAIR = ("unscaled", "d_k^1/2")
+_MOST_ROWS, _MOST_SCALINGS, _FURTHEST = 12, 5, 5
+
+SweepTables = Mapping[str, Mapping[str, pd.DataFrame]]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A field of a table: what was measured, and the exact value where it is known."""
+
+    text: str
+    exact: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A few rows of a CSV."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    of: int
+    csv: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A figure with all that belongs to it; `drawing` is empty where the page has no room for it."""
+
+    name: str
+    title: str
+    caption: str
+    drawing: str
+    png: str
+    numbers: Sequence[str] = ()
+    table: Table | None = None
+    corrections: Sequence[Entry] = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """The findings of a sweep, its config and its tables; of the whole suite without name and config."""
+
+    name: str
+    findings: Sequence[Finding]
+    csvs: Sequence[str] = ()
+    config: str = ""
+
+
+@dataclass
+class Writer:
+    """Makes findings from the tables, captions and drawings of a results folder."""
+
+    config: Config
+    results: Path
+    tables: SweepTables
+    record: Sequence[Entry]
+    drawings: Drawings = field(default_factory=Drawings)
+
+    def sections(self) -> Iterator[Section]:
+        """One of every sound sweep, and one of the whole suite where something is held against theory."""
+        for sweep in self.config.sweeps:
+            if sweep.name in self.tables:
+                of_sweep = self.tables[sweep.name]
+                csvs = dict.fromkeys(csv_name(sweep.name, kind) for kind in of_sweep)
+                findings = [self._finding(sweep, figure) for figure in sweep.figures]
+                yield Section(sweep.name, findings, tuple(csvs), config_block(self.config.seed, sweep))
+        suite = [self._of_suite(figure) for figure in SUITE_FIGURES if self._path(SUITE, figure, ".svg").exists()]
+        if suite and any("tests" in tables for tables in self.tables.values()):
+            yield Section("", suite, (csv_name("", VERDICTS),))
+
+    def of_record(self) -> list[Finding]:
+        """What the sources of the record show."""
+        return [self._figure(RECORD, figure) for figure in RECORD_FIGURES] if self.record else []
+
+    def _finding(self, sweep: Sweep, figure: str) -> Finding:
+        measured = self.tables[sweep.name]["measured"]
+        numbers = list(_numbers(sweep, measured, _metrics(figure, measured)[0]))
+        if figure == "variance" and "slopes" in self.tables[sweep.name]:
+            numbers.insert(0, _slopes(self.tables[sweep.name]["slopes"]))
+        table = few_rows(sweep, measured, _metrics(figure, measured))
+        corrections = chosen(self.record, OF_FIGURE.get(figure, ()))
+        return self._figure(sweep.name, figure, numbers=numbers, table=table, corrections=corrections)
+
+    def _of_suite(self, figure: str) -> Finding:
+        whole = agreement([sweep for sweep in self.config.sweeps if sweep.name in self.tables], self.tables)
+        furthest = whole.z_scores.assign(size=whole.z_scores["z"].abs()).nlargest(_FURTHEST, "size")
+        rows = [[Cell(row["where"]), Cell(row["metric"]), Cell(number(row["z"]))] for _, row in furthest.iterrows()]
+        head = ("furthest from their exact values", "metric", "standard errors")
+        every = sum(len(tables[VERDICTS]) for tables in self.tables.values() if VERDICTS in tables)
+        table = Table(head, rows, every, csv_name("", VERDICTS))
+        return self._figure(SUITE, figure, numbers=[f"{whole.summary()}."], table=table)
+
+    def _figure(self, sweep: str, figure: str, **more: Any) -> Finding:
+        caption = self._path(sweep, figure, ".txt").read_text(encoding="utf-8").strip()
+        title = (load_figure(figure).__doc__ or figure).splitlines()[0].removesuffix(".")
+        name = f"{sweep}-{figure}"
+        svg = self._path(sweep, figure, ".svg").read_text(encoding="utf-8")
+        drawing = self.drawings.inline(svg, f"{name}-", title, caption)
+        png = figure_path(Path(), sweep, figure, ".png").as_posix()
+        return Finding(name, title, caption, drawing, png, **more)
+
+    def _path(self, sweep: str, figure: str, suffix: str) -> Path:
+        return figure_path(self.results, sweep, figure, suffix)
+
+
+def config_block(seed: int, sweep: Sweep) -> str:
+    """A sweep as a config of its own, every key with its value."""
+    treatments = treatment_names(load_experiment(sweep.experiment).cell)
+    body = {
+        name: value[0] if isinstance(value, list) and len(value) == 1 and name not in treatments else value
+        for name, value in sweep.parameters().items()
+    }
+    whole = {"seed": seed, "sweeps": {sweep.name: body | {"figures": list(sweep.figures)}}}
+    text: str = yaml.safe_dump(whole, sort_keys=False, default_flow_style=None, width=88)
+    return text
+
+
+def few_rows(sweep: Sweep, table: pd.DataFrame, metrics: Sequence[str]) -> Table:
+    """The rows at the ends of every axis, of the common scalings if there are many: metrics ± half the 95% interval."""
+    varied = _varied(sweep, table)
+    named = [*varied, *(["scaling"] if "scaling" in table else [])]
+    shown = table
+    for axis in varied:
+        ends = sorted(shown[axis].unique())
+        shown = shown[shown[axis].isin([ends[0], ends[-1]])]
+    if "scaling" in shown and shown["scaling"].nunique() > _MOST_SCALINGS:
+        common = shown["scaling"].isin(_COMMON)
+        shown = shown[common] if common.any() else shown
+    groups = shown.groupby(named, sort=False) if named else None
+    shown = (shown if groups is None else groups.head(max(1, _MOST_ROWS // groups.ngroups))).head(_MOST_ROWS)
+    rows = [
+        [*(Cell(plain(row[name])) for name in named), *(_cell(row, metric) for metric in metrics)]
+        for _, row in shown.iterrows()
+    ]
+    return Table([*named, *map(title_of, metrics)], rows, len(table), csv_name(sweep.name, "measured"))
+
+
+def title_of(metric: str) -> str:
+    """What a metric is called in text.
+
+    >>> title_of("jacobian_norm"), title_of("weight")
+    ('Jacobian norm |J|_F, r.m.s.', 'weight')
+    """
+    title = TITLES.get(metric, metric.replace("_", " "))
+    return title.replace("$", "").replace("1-\\sum w^2", "1 − Σw²")
+
+
+def _numbers(sweep: Sweep, table: pd.DataFrame, metric: str) -> Iterator[str]:
+    """A metric with its 95% interval and exact value where the axes end, for the two scalings of the question."""
+    if f"{metric}_se" not in table:
+        return
+    varied = _varied(sweep, table)
+    last = table
+    for axis in varied:
+        last = last[last[axis] == sorted(last[axis].unique())[-1]]
+    if "scaling" in last:
+        pair = last[last["scaling"].isin(_PAIR)]
+        last = pair if len(pair) else last.iloc[[0]]
+    where = f" at {listed([f'{axis} = {plain(last[axis].iloc[0])}' for axis in varied])}" if varied else ""
+    values = [_with_interval(row, metric, float(half_width(last, metric)[i])) for i, row in last.iterrows()]
+    title = title_of(metric)
+    yield f"{title[0].upper()}{title[1:]}{where}: {'; '.join(values)}."
+
+
+def _with_interval(row: pd.Series, metric: str, half: float) -> str:
+    scaling = f" {under(row['scaling'])}" if "scaling" in row else ""
+    exact = row.get(f"{metric}_exact")
+    known = f", exactly {exact_text(float(exact), half)}" if exact is not None and pd.notna(exact) else ""
+    if not half > 0:
+        return f"{number(float(row[metric]))}{scaling}{known}"
+    value, low, high = interval(float(row[metric]), half)
+    return f"{value}{scaling} (95% interval {low} to {high}{known})"
+
+
+def _slopes(slopes: pd.DataFrame) -> str:
+    clauses = []
+    for _, row in slopes.head(_MOST_SCALINGS).iterrows():
+        half = (row["slope_high"] - row["slope_low"]) / 2
+        value, low, high = interval(row["slope"], half)
+        exact = exact_text(row["slope_exact"], half)
+        clauses.append(f"{value} {under(row['scaling'])} ({low} to {high}, exactly {exact})")
+    return f"Slope of ln variance against ln d_k, with its {LEVEL:.1%} interval: {'; '.join(clauses)}."
+
+
+def _metrics(figure: str, table: pd.DataFrame) -> Sequence[str]:
+    """The metrics of a figure; all with an error, of a figure that is not listed."""
+    named = [name for name in METRICS.get(figure, ()) if name in table]
+    return named or [name.removesuffix("_se") for name in table if name.endswith("_se")] or [str(table.columns[-1])]
+
+
+def _varied(sweep: Sweep, table: pd.DataFrame) -> list[str]:
+    return [name for name in axis_names(load_experiment(sweep.experiment).cell) if len(table[name].unique()) > 1]
+
+
+def _cell(row: pd.Series, metric: str) -> Cell:
+    value = row[metric]
+    if f"{metric}_se" not in row:
+        return Cell(plain(value) if isinstance(value, str | int) else number(float(value)))
+    half = float(half_width(row.to_frame().T.infer_objects(), metric).iloc[0])
+    exact = row.get(f"{metric}_exact")
+    known = "" if exact is None or pd.isna(exact) else exact_text(float(exact), half)
+    return Cell(plus_minus(float(value), half), known)

@@ -1,0 +1,97 @@
+"""The page to look at, index.html: all on it comes from the tables, captions, drawings and record in results/."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from experiments.harness.config import Config
+from experiments.harness.fingerprint import versions
+from experiments.harness.paths import SHIPPED_CONFIG
+from experiments.page import opening, strip
+from experiments.page.entries import OF_OPENING, Entry, chosen, entries
+from experiments.page.findings import Writer
+from experiments.page.made import FOLDER, MADE_WITH, TEMPLATE
+from experiments.page.provenance import provenance, sound_tables
+
+_MINUS = re.compile(r"(?<![\w.)])-(?=\d)|(?<=\de)-(?=\d)")
+_EXPONENT = re.compile(r"(?<=\d)e−0*(\d+)\b")
+_OF_TEN = re.compile(r"\b10\^(−?\d+)")
+_POWER = re.compile(r"(d_k\^[−\d./]*\d)")
+
+
+def make_page(config: Config, results: Path, config_path: Path, *, incomplete: bool = False) -> bytes:
+    """The page of a config's results.
+
+    Args:
+        config: what was swept.
+        results: the folder of its tables, with its figures drawn.
+        config_path: where the config is.
+        incomplete: make a page of the sweeps that are there, which says so at its top, where some are not.
+
+    Raises:
+        TableError: a sweep has no sound table, and `incomplete` is not given.
+    """
+    tables, problems = sound_tables(config, results, incomplete=incomplete)
+    sound = [sweep for sweep in config.sweeps if sweep.name in tables]
+    record = entries(results)
+    writer = Writer(config, results, tables, record)
+    sections, of_record = list(writer.sections()), writer.of_record()
+    loader = FileSystemLoader(FOLDER)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"names": _names, "power": _power}
+    text = environment.get_template(TEMPLATE).render(
+        does=opening.does(sound, tables),
+        does_not=[*opening.does_not(sound, tables), *_corrected(record)],
+        strip=strip,
+        expectations=strip.expectations(),
+        vectors=strip.vectors(),
+        sections=sections,
+        record=record,
+        record_figures=of_record,
+        glyphs=Markup(writer.drawings.glyphs()),
+        made=provenance(config, results, tables, problems),
+        made_with=versions(*MADE_WITH),
+        config_name=config_path.name if config_path.is_absolute() else config_path.as_posix(),
+        shipped=config_path == SHIPPED_CONFIG,
+        include=_include,
+        json=_json,
+        markup=Markup,
+    )
+    return text.encode()
+
+
+def _corrected(record: list[Entry]) -> Iterator[opening.Statement]:
+    """What the record has to say on the first screen."""
+    for name, head in OF_OPENING.items():
+        for entry in chosen(record, [name]):
+            yield opening.Statement(head, f"{entry.note[:1].upper()}{entry.note[1:]}.")
+
+
+def _include(name: str) -> Markup:
+    """A style sheet or script, as it stands."""
+    return Markup((FOLDER / name).read_text(encoding="utf-8"))
+
+
+def _json(value: Any) -> Markup:
+    """Data for a script; no text in it can end the element that holds it."""
+    return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def _power(value: float) -> Markup:
+    """A small number with its power of ten."""
+    digits, _, exponent = f"{value:.1e}".partition("e")
+    return Markup("{} × 10<sup>{}</sup>").format(digits, str(int(exponent)).replace("-", "−"))
+
+
+def _names(text: str) -> Markup:
+    """A sentence with powers of d_k set as code, which no line break parts, and true minus signs and indices."""
+    text = _EXPONENT.sub("\u00a0×\u00a0" r"10^−\1", _MINUS.sub("−", text))
+    text = _POWER.sub(r"<code>\1</code>", str(Markup.escape(text)))
+    return Markup(_OF_TEN.sub(r"10<sup>\1</sup>", text).replace("|J|_F", "|J|<sub>F</sub>"))

@@ -1,0 +1,74 @@
+"""Numbers as a page shows them: with the digits that their errors leave."""
+
+import math
+
+import pandas as pd
+
+from experiments.figures.words import number
+
+_SMALLEST_PLAIN = 1e-4  # below it a number is written with a power of ten
+
+
+def with_error(row: pd.Series, metric: str) -> str:
+    """A metric of a row and its standard error."""
+    places = _places(row[f"{metric}_se"])
+    return f"{row[metric]:.{places}f} ± {row[f'{metric}_se']:.{places}f}"
+
+
+def like_measured(row: pd.Series, metric: str) -> str:
+    """The exact value of a metric with as many decimals as its measured one has."""
+    return f"{row[f'{metric}_exact']:.{_places(row[f'{metric}_se'])}f}"
+
+
+def plus_minus(value: float, half: float) -> str:
+    """A value and half its interval; the value alone if the interval is empty or not known.
+
+    >>> plus_minus(511.8123, 0.3147), plus_minus(1.5e-6, 2e-8), plus_minus(0.25, 0.0), plus_minus(-0.1, math.nan)
+    ('511.81 ± 0.31', '(1.500 ± 0.020) × 10^−6', '0.2500', '−0.1000')
+    """
+    if not 0 < half < math.inf:
+        return number(value)
+    power = _power(value, half)
+    scaled, error = value / 10**power, half / 10**power
+    places = _places(error)
+    text = f"{scaled:z.{places}f} ± {error:.{places}f}"
+    return minus(f"({text}) × 10^{power}" if power else text)
+
+
+def interval(value: float, half: float) -> tuple[str, str, str]:
+    """A value, the lower and the upper end of its interval, with the same decimals.
+
+    >>> interval(0.9996, 0.0006)
+    ('0.99960', '0.99900', '1.00020')
+    """
+    places = _places(half)
+    low, middle, high = (minus(f"{end:z.{places}f}") for end in (value - half, value, value + half))
+    return middle, low, high
+
+
+def exact_text(value: float, half: float) -> str:
+    """An exact value with the decimals of a measured one and its interval; a whole number as such.
+
+    >>> exact_text(0.9274812, 0.0004), exact_text(512.0, 0.31), exact_text(2 / 3, 0.0)
+    ('0.92748', '512', '0.6667')
+    """
+    if not 0 < half < math.inf:
+        return number(value)
+    text = f"{value:z.{_places(half)}f}" if abs(value) >= _SMALLEST_PLAIN or value == 0 else f"{value:.4g}"
+    return minus(f"{float(text):.0f}" if float(text).is_integer() else text)
+
+
+def minus(text: str) -> str:
+    """A number's text with the sign that a reader expects."""
+    return text.replace("-", "−")
+
+
+def _power(value: float, half: float) -> int:
+    """The power of ten that is taken out of a number: 0 for all but small ones."""
+    size = max(abs(value), half)
+    return 0 if size >= _SMALLEST_PLAIN else math.floor(math.log10(size))
+
+
+def _places(error: float) -> int:
+    """Decimal places that show two digits of an error."""
+    return max(0, 1 - math.floor(math.log10(error)))

@@ -1,0 +1,58 @@
+"use strict";
+
+/* The record's filters, and details that open for printing. */
+(() => {
+  const SHOWN = 12; // entries before "show all"
+  const list = document.getElementById("entries");
+  if (list) {
+    const entries = [...list.children];
+    const controls = Object.fromEntries(["search", "verdict", "source", "order"].map((id) => [id, document.getElementById(id)]));
+    const more = document.getElementById("more");
+    const count = document.getElementById("count");
+    const texts = new Map(entries.map((entry) => [entry, entry.textContent.toLowerCase()]));
+    const statement = (entry) => entry.querySelector(".statement").lastChild.textContent.trim();
+    const ORDERS = {
+      rank: (a, b) => a.dataset.rank - b.dataset.rank,
+      source: (a, b) => a.dataset.sources.localeCompare(b.dataset.sources, "en"),
+      statement: (a, b) => statement(a).localeCompare(statement(b), "en"),
+    };
+    let all = false;
+
+    const matches = (entry) =>
+      (!controls.verdict.value || entry.dataset.verdict === controls.verdict.value) &&
+      (!controls.source.value || entry.dataset.sources.split("|").includes(controls.source.value)) &&
+      controls.search.value.toLowerCase().split(/\s+/).every((word) => texts.get(entry).includes(word));
+
+    function show() {
+      const found = entries.filter(matches).sort(ORDERS[controls.order.value]);
+      const shown = all ? found : found.slice(0, SHOWN);
+      list.replaceChildren(...shown);
+      count.textContent = `${found.length} of ${entries.length} entries${shown.length < found.length ? `, the first ${shown.length} shown` : ""}`;
+      more.hidden = shown.length === found.length;
+    }
+
+    for (const control of Object.values(controls)) {
+      control.addEventListener("input", () => {
+        all = false;
+        show();
+      });
+    }
+    more.addEventListener("click", () => {
+      all = true;
+      show();
+      list.children[SHOWN].tabIndex = -1;
+      list.children[SHOWN].focus();
+    });
+    show();
+  }
+
+  const closed = () => document.querySelectorAll(".finding details:not([open])");
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = [...closed()];
+    for (const details of opened) details.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const details of opened) details.open = false;
+  });
+})();

@@ -1,0 +1,113 @@
+"""How the results were made: what each sweep's table is made of, whether it is whole, and the verdict of the check."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.analysis.check import check_table
+from experiments.analysis.suite import DisagreementError, agreement
+from experiments.harness.config import Config
+from experiments.harness.grid import Sweep
+from experiments.harness.tables import TableError, is_current, read_sweep
+
+_SHOWN_DIGITS = 12  # of a SHA-256
+
+
+@dataclass(frozen=True)
+class SweepState:
+    """One sweep: whether its tables are whole and by whom they were made."""
+
+    name: str
+    experiment: str
+    trials: int
+    found: str
+    whole: bool
+    agreement: str = ""
+    measuring: str = ""
+    analysis: str = ""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What the page says about how it came to be."""
+
+    seed: int
+    versions: Mapping[str, str]
+    sweeps: tuple[SweepState, ...]
+    verdict: str
+    alarm: str
+
+    @property
+    def missing(self) -> tuple[SweepState, ...]:
+        """The sweeps without a sound table."""
+        return tuple(sweep for sweep in self.sweeps if not sweep.whole)
+
+
+def sound_tables(
+    config: Config, results: Path, *, incomplete: bool
+) -> tuple[dict[str, dict[str, pd.DataFrame]], dict[str, str]]:
+    """The tables of every sweep that are sound and whole, and what is the matter with all others.
+
+    Raises:
+        TableError: something is, and `incomplete` is not given.
+    """
+    tables, problems = {}, {}
+    for sweep in config.sweeps:
+        try:
+            read = read_sweep(results, config, sweep)
+            check_table(sweep, read)
+            tables[sweep.name] = read
+        except TableError as error:
+            problems[sweep.name] = str(error)
+    if problems and not incomplete:
+        lines = "\n".join(problems.values())
+        raise TableError(f"{lines}\nno page was made of incomplete results; with --incomplete one is that says so")
+    return tables, problems
+
+
+def provenance(
+    config: Config, results: Path, tables: Mapping[str, Mapping[str, pd.DataFrame]], problems: Mapping[str, str]
+) -> Provenance:
+    """Seed, versions, the state of every sweep, and the verdict that `check` gives on what is there."""
+    states: list[SweepState] = []
+    versions: dict[str, str] = {}
+    for sweep in config.sweeps:
+        if sweep.name in problems:
+            states.append(SweepState(sweep.name, sweep.experiment, sweep.trials, problems[sweep.name], whole=False))
+            continue
+        made = json.loads((results / f"{sweep.name}.json").read_bytes())
+        versions |= made["versions"]
+        states.append(_state(config, results, sweep, tables, made["fingerprint"]))
+    whole = agreement([sweep for sweep in config.sweeps if sweep.name in tables], tables)
+    try:
+        whole.raise_alarm()
+        alarm = ""
+    except DisagreementError as error:
+        alarm = str(error)
+    return Provenance(config.seed, versions, tuple(states), whole.summary(), alarm)
+
+
+def _state(
+    config: Config,
+    results: Path,
+    sweep: Sweep,
+    tables: Mapping[str, Mapping[str, pd.DataFrame]],
+    fingerprint: Mapping[str, str],
+) -> SweepState:
+    rows, cells = len(tables[sweep.name]["measured"]), len(sweep.cells())
+    found = f"complete: {rows} rows for {cells} cell{'' if cells == 1 else 's'}"
+    if not is_current(results, config, sweep):
+        found += "; made by another version of the source or of the libraries"
+    return SweepState(
+        sweep.name,
+        sweep.experiment,
+        sweep.trials,
+        found,
+        whole=True,
+        agreement=agreement([sweep], tables).summary(),
+        measuring=fingerprint["measuring"][:_SHOWN_DIGITS],
+        analysis=fingerprint["analysis"][:_SHOWN_DIGITS],
+    )

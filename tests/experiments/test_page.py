@@ -1,0 +1,339 @@
+"""The page: what is on it comes from files, it is whole or says so, asks for nothing, and is the same every time."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from experiments import steps
+from experiments.analysis.suite import DisagreementError
+from experiments.figures import RECORD_FIGURES
+from experiments.harness.config import load_config
+from experiments.harness.discovery import experiment_names
+from experiments.harness.experiment import load_experiment
+from experiments.harness.paths import figure_path
+from experiments.harness.tables import TableError, read_sweep, write_sweep
+from experiments.page import findings, opening, provenance, strip
+from experiments.page.entries import OF_FIGURE, OF_OPENING, entries
+from experiments.page.index import make_page
+from experiments.page.svg import Drawings
+from sdpa.theory import attention_expectations
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = ROOT / "results" / "index.html"
+LARGEST = 2_000_000
+QUICK = {"exponents": [0.0, 1.0], "errors": dict.fromkeys((*strip.QUANTITIES, "effective_keys"), 1e-9)}
+
+
+class Elements(HTMLParser):
+    """Tags and attributes of a page, and whether every element is closed."""
+
+    VOID = frozenset({"meta", "link", "input", "br", "path", "use", "rect", "image"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def drawn(tiny, tmp_path_factory):
+    """The tiny config, whose results are drawn, in a folder that may be changed."""
+    config, source = tiny
+    fewer = {"single": ("metrics", "variance"), "many": ("metrics", "phase")}
+    sweeps = [replace(sweep, figures=fewer.get(sweep.name, sweep.figures)) for sweep in config.sweeps]
+    config = replace(config, sweeps=tuple(sweeps))
+    folder = tmp_path_factory.mktemp("page") / "tiny"
+    shutil.copytree(source, folder)
+    steps.draw(config, config.sweeps, folder)
+    return config, folder
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Without the seconds that the expectations of the strip take."""
+    monkeypatch.setattr(strip, "expectations", lambda: QUICK)
+
+
+@pytest.fixture
+def own(drawn, tmp_path):
+    """A copy of the drawn results for a test that changes them."""
+    config, source = drawn
+    shutil.copytree(source, tmp_path / "own")
+    return config, tmp_path / "own"
+
+
+def text_of(config, folder, **options) -> str:
+    return make_page(config, folder, Path("tiny.yaml"), **options).decode()
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("whose", ["shipped", "a user's"])
+def test_it_is_whole_small_and_asks_for_nothing(drawn, whose):
+    text = SHIPPED.read_text(encoding="utf-8") if whose == "shipped" else text_of(*drawn)
+    elements = Elements(text)
+    assert elements.open == []
+    ids = Counter(attributes["id"] for _, attributes in elements.found if "id" in attributes)
+    assert [name for name, count in ids.items() if count > 1] == []
+    assert "://" not in text
+    for tag, attributes in elements.found:
+        assert tag not in ("iframe", "object", "embed", "img", "base"), tag
+        assert "src" not in attributes, tag
+        if tag != "a" and "href" in attributes:
+            target = attributes["href"]
+            assert target.startswith("data:") or target[1:] in ids, target[:60]
+    if whose == "shipped":
+        assert len(text.encode()) < LARGEST
+
+
+@pytest.mark.usefixtures("quick")
+def test_every_figure_of_a_users_config_is_on_it_with_caption_rows_and_config(drawn):
+    config, folder = drawn
+    text = text_of(config, folder)
+    plain = re.sub(r"<[^>]*>", "", text).replace("&lt;", "<").replace("&gt;", ">").replace("−", "-")
+    for sweep in config.sweeps:
+        for figure in sweep.figures:
+            caption = figure_path(folder, sweep.name, figure, ".txt").read_text(encoding="utf-8").strip()
+            assert caption.replace("−", "-") in plain
+            assert f'<article class="finding" id="{sweep.name}-{figure}">' in text
+        assert f'href="{sweep.name}.csv"' in text
+    assert 'id="record"' not in text
+    assert "make all CONFIG=tiny.yaml" in text
+
+
+@pytest.mark.usefixtures("quick")
+def test_its_numbers_follow_the_table(own):
+    """Another table, another page: a value that is shown is the table's."""
+    config, folder = own
+    sweep = config.sweeps[1]
+    table = read_sweep(folder, config, sweep)["measured"]
+    rows = findings.few_rows(sweep, table, ["max_weight"])
+    assert len(rows.rows) == rows.of == 1
+    shown = float(rows.rows[0][-1].text.split(" ±")[0])
+    assert shown == pytest.approx(table["max_weight"].iloc[0], rel=1e-2)
+    moved = findings.few_rows(sweep, table.assign(max_weight=table["max_weight"] + 0.1), ["max_weight"])
+    assert float(moved.rows[0][-1].text.split(" ±")[0]) == pytest.approx(shown + 0.1, abs=1e-6)
+    assert moved.rows[0][-1].exact == rows.rows[0][-1].exact != ""
+
+
+def test_a_shown_config_is_the_sweeps(drawn, tmp_path):
+    config, _ = drawn
+    for sweep in config.sweeps:
+        path = tmp_path / f"{sweep.name}.yaml"
+        path.write_text(findings.config_block(config.seed, sweep))
+        (same,) = load_config(path).sweeps
+        assert (same.parameters(), same.figures) == (sweep.parameters(), sweep.figures)
+        assert len(yaml.safe_load(path.read_text())["sweeps"]) == 1
+
+
+def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
+    config, folder = own
+    path = folder / "index.html"
+    steps.write_page(config, folder, Path("tiny.yaml"))
+    first = path.read_bytes()
+    steps.write_page(config, folder, Path("tiny.yaml"))
+    assert "made before, nothing to do" in capsys.readouterr().out
+    path.unlink()
+    steps.write_page(config, folder, Path("tiny.yaml"))
+    assert path.read_bytes() == first
+    caption = figure_path(folder, "single", "variance", ".txt")
+    caption.write_text("Something else.\n")
+    steps.write_page(config, folder, Path("tiny.yaml"))
+    assert "Something else." in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("quick")
+def test_incomplete_results_are_refused_or_named_at_the_top(own):
+    config, folder = own
+    (folder / "single.csv").unlink()
+    with pytest.raises(TableError, match=r"single\.csv.*\n.*--incomplete"):
+        text_of(config, folder)
+    with pytest.raises(TableError, match="single"):
+        steps.whole_sweeps(config, folder, incomplete=False)
+    assert len(steps.whole_sweeps(config, folder, incomplete=True)) == len(config.sweeps) - 1
+    text = text_of(config, folder, incomplete=True)
+    top = text.split("<h1>")[0]
+    assert "made from incomplete results" in top
+    assert "1 of 7 sweeps is missing: single" in top
+    assert 'id="single-variance"' not in text
+    assert 'id="scaling-variance"' in text
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_alarm_of_the_check_is_told_at_the_top(own, monkeypatch):
+    config, folder = own
+    agreement = provenance.agreement
+
+    def alarmed(sweeps, tables):
+        found = agreement(sweeps, tables)
+        monkeypatch.setattr(type(found), "raise_alarm", lambda _: raising(DisagreementError("entropy of <all> is off")))
+        return found
+
+    monkeypatch.setattr(provenance, "agreement", alarmed)
+    text = text_of(config, folder)
+    assert "raises its alarm" in text.split("<h1>")[0]
+    assert "entropy of &lt;all&gt; is off" in text
+    assert "error bars agree" not in text
+
+
+def raising(error: Exception) -> None:
+    raise error
+
+
+def test_no_first_screen_without_what_it_says():
+    """Each sentence goes when the table does not show it; with none of them there is nothing to say."""
+    config = load_config(ROOT / "config.yaml")
+    tables = {sweep.name: read_sweep(ROOT / "results", config, sweep) for sweep in config.sweeps}
+    heads = [statement.head for statement in opening.does(config.sweeps, tables)]
+    assert heads[0] == "It keeps the variance of the scores at 1, whatever d_k."
+    assert len(heads) == 4
+    assert len(opening.does_not(config.sweeps, tables)) == 2
+    table = tables["scaling"]["measured"]
+    root = table["scaling"] == "d_k^1/2"
+
+    def changed(rows: pd.Series, metric: str, factor: np.ndarray | float) -> list[str]:
+        moved = table.assign(**{metric: table[metric].where(~rows, table[metric] * factor)})
+        now = tables | {"scaling": {"measured": moved}}
+        return [s.head for s in (*opening.does(config.sweeps, now), *opening.does_not(config.sweeps, now))]
+
+    assert heads[0] not in changed(root, "score_variance", table["d_k"].to_numpy())
+    assert heads[2] == "Other powers of d_k do not."
+    assert heads[1] not in changed(root, "max_weight", table["d_k"].to_numpy() / 100)
+    assert heads[2] not in changed(table["scaling"] == "d_k^1/3", "max_weight", 1 / table["max_weight"].to_numpy())
+    assert heads[3] not in changed(root, "jacobian_norm_median", 1e-3)
+    average = opening.does_not(config.sweeps, tables)[0].head
+    assert average not in changed(table["scaling"] == "unscaled", "jacobian_norm", 1e-3)
+    rows_alone = [sweep for sweep in config.sweeps if sweep.name in ("rows", "distribution")]
+    assert opening.does(rows_alone, tables) == opening.does_not(rows_alone, tables) == []
+
+
+def test_the_topics_name_entries_that_the_record_finds_wrong():
+    record = {name: entry for entry in entries(ROOT / "results") for name in entry.ids.split()}
+    for name in [*(name for names in OF_FIGURE.values() for name in names), *OF_OPENING]:
+        assert record[name].verdict in ("wrong", "misleading"), name
+    ranks = [entry.rank for entry in entries(ROOT / "results")]
+    assert ranks == sorted(ranks)
+    assert {entry.verdict for entry in entries(ROOT / "results") if entry.rank == 0} == {"wrong"}
+
+
+def test_every_figure_of_an_experiment_has_its_metrics():
+    figures = {figure for name in experiment_names() for figure in load_experiment(name).figures}
+    assert set(findings.METRICS) == figures
+    assert set(OF_FIGURE) <= figures
+
+
+def test_the_shipped_page_is_that_of_the_shipped_results():
+    """As far as is known without the drawings, which are not committed: captions, fingerprints, statements."""
+    config = load_config(ROOT / "config.yaml")
+    text = re.sub(r"<[^>]*>", "", SHIPPED.read_text(encoding="utf-8")).replace("−", "-")
+    figures = [(sweep.name, figure) for sweep in config.sweeps for figure in sweep.figures]
+    for sweep, figure in figures + [("record", figure) for figure in RECORD_FIGURES]:
+        caption = figure_path(ROOT / "results", sweep, figure, ".txt").read_text(encoding="utf-8").strip()
+        assert caption.replace("−", "-") in text.replace("&#39;", "'"), figure
+    tables, problems = provenance.sound_tables(config, ROOT / "results", incomplete=False)
+    made = provenance.provenance(config, ROOT / "results", tables, problems)
+    for sweep in made.sweeps:
+        assert sweep.measuring in text
+        assert sweep.analysis in text
+    assert made.verdict.replace("−", "-") in text
+    assert "incomplete results" not in text
+
+
+def test_interpolated_expectations_are_off_by_no_more_than_is_said():
+    table = strip.expectations()
+    points = np.array(table["exponents"])
+    rng = np.random.default_rng(1)
+    for p in rng.uniform(size=20):
+        d_k, n_keys = (int(rng.choice(choice)) for choice in (strip.WIDTHS, strip.LENGTHS))
+        exact = attention_expectations(d_k, n_keys, d_k**p)
+        for name in strip.QUANTITIES:
+            values = np.array(table[name][strip.WIDTHS.index(d_k)][strip.LENGTHS.index(n_keys)])
+            assert abs(strip.interpolated(points, values, p) - getattr(exact, name)) <= table["errors"][name]
+    assert max(table["errors"].values()) < 1e-4
+
+
+MINE = """\
+seed: 0
+sweeps:
+  mine: {experiment: saturation, d_k: 4, n_keys: 30, n_queries: 4, scaling: d_k^1, trials: 1000}
+  other: {experiment: saturation, d_k: 4, n_keys: 3, n_queries: 2, scaling: d_k^1, trials: 3}
+"""
+
+
+def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
+    (tmp_path / "mine.yaml").write_text(MINE)
+    folder = tmp_path / "out"
+    page = folder / "index.html"
+
+    def run(*words: str) -> tuple[int, str, str]:
+        options = ["--config", str(tmp_path / "mine.yaml"), "--results", str(folder)]
+        command = [sys.executable, "-m", "experiments", *words, *options]
+        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert "Traceback" not in ran.stderr
+        return ran.returncode, ran.stdout, ran.stderr
+
+    run("run", "mine", "--jobs", "1")
+    status, _, said = run("page")
+    assert status == 1
+    assert re.search(r"other\.csv is missing.*\n.*--incomplete", said)
+    assert not page.exists()
+    status, said, _ = run("page", "--incomplete")
+    assert (status, said.splitlines()[-1][:5]) == (0, "wrote")
+    assert "1 of 2 sweeps is missing: other" in page.read_text(encoding="utf-8")
+    status, said, _ = run("all", "--jobs", "1")
+    assert (status, "incomplete results" in page.read_text(encoding="utf-8")) == (0, False)
+    assert said.splitlines()[-1].startswith("theory, sampler and error bars agree")
+    config = load_config(tmp_path / "mine.yaml")
+    tables = read_sweep(folder, config, config.sweeps[0])
+    tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", "z"] = -7.5
+    write_sweep(folder, config, config.sweeps[0], tables)
+    status, _, said = run("all", "--jobs", "1")
+    assert status == 1
+    assert "disagree" in said
+    assert "raises its alarm" in page.read_text(encoding="utf-8").split("<h1>")[0]
+
+
+SVG = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 100 80">
+<metadata>who</metadata><defs><style>*{fill: red}</style><path id="DejaVuSans-1" d="M 0 0
+L 1 1"/><clipPath id="p1"><rect x="1.23456" y="2"/></clipPath></defs>
+<g id="text_1"><!-- A caption -->
+<g transform="translate(1 20) scale(0.1 -0.1)"><use xlink:href="#DejaVuSans-1"/></g></g>
+<g id="axes" clip-path="url(#p1)"><use xlink:href="#DejaVuSans-1" transform="translate(12.345 0)"/></g></svg>"""
+
+
+def test_drawings_share_glyphs_and_nothing_else():
+    drawings = Drawings()
+    first, second = (drawings.inline(SVG, prefix, 'it shows "this"', "A  caption") for prefix in ("a-", "b-"))
+    assert first == second.replace("b-p1", "a-p1")
+    assert first.startswith('<svg viewBox="0 25 100 55" stroke-linejoin="round" role="img" aria-label="it shows &quot;')
+    assert '<use href="#DejaVuSans-1" x="12.35" />' in first or '<use href="#DejaVuSans-1" x="12.34" />' in first
+    assert 'clip-path="url(#a-p1)"' in first
+    for gone in ("caption", "metadata", "style>", "xmlns", "text_1"):
+        assert gone not in first
+    assert drawings.glyphs().count("<path") == 1
+    assert 'viewBox="0 0 100 80"' in drawings.inline(SVG, "c-", "label", "Another caption")
+    assert Drawings(room=len(first) + 5).inline(SVG, "a-", 'it shows "this"', "A caption") == first
+    assert Drawings(room=len(first) - 5).inline(SVG, "a-", 'it shows "this"', "A caption") == ""
+    with pytest.raises(ValueError, match="expected one shape of the glyph DejaVuSans-1, got two"):
+        drawings.inline(SVG.replace("L 1 1", "L 1 2"), "d-", "label")
