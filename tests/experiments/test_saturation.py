@@ -68,6 +68,15 @@ def test_metrics_are_those_of_the_definitions(law):
         assert np.var(scores) < row["score_variance"] < np.var(scores) * (1 + 1.5 / trials)
 
 
+def test_without_gradients_the_other_metrics_are_the_same():
+    """Of one block, whose keys and queries are drawn before its gradients."""
+    without = measure(CELL, 5, np.random.default_rng(9), gradients=False)
+    whole = measure(CELL, 5, np.random.default_rng(9))
+    kept = [0, 1, 2, 3] + [4 + 6 * i + j for i in range(len(SCALINGS)) for j in range(5)]
+    np.testing.assert_array_equal(without.moments.mean, whole.moments.mean[kept])
+    assert [without.norms.median(i) for i in range(4)] == [whole.norms.median(2 * i) for i in range(4)]
+
+
 def test_the_variance_is_unbiased_where_every_draw_is_one_score():
     """One query and one relevant key per draw: then it is the textbook estimate with n - 1."""
     cell = Cell(d_k=3, n_keys=2, n_queries=1, scaling=SCALINGS[:1])
