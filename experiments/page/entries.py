@@ -43,6 +43,8 @@ class Entry:
     @property
     def right(self) -> str:
         """What was computed: of conditions whether they hold, of numbers what they are."""
+        if not self.computed:
+            return "Not computed here: it is about training"
         words = _NO.sub("not true: ", _YES.sub("true: ", self.computed))
         return f"{words[0].upper()}{words[1:]}" if words != self.computed else f"Computed: {words}"
 

@@ -195,7 +195,7 @@ def _numbers(sweep: Sweep, table: pd.DataFrame, metric: str) -> Iterator[str]:
         last = pair if len(pair) else last.iloc[[0]]
     where = f" at {listed([f'{axis} = {plain(last[axis].iloc[0])}' for axis in varied])}" if varied else ""
     values = [_with_interval(row, metric, float(half_width(last, metric)[i])) for i, row in last.iterrows()]
-    title = title_of(metric)
+    title = title_of(metric) if "scaling" in table else metric.replace("_", " ")
     yield f"{title[0].upper()}{title[1:]}{where}: {'; '.join(values)}."
 
 

@@ -111,7 +111,7 @@ def _no_other_power(at: _Along) -> Statement | None:
     if not moved or moved != others or _apart(at.growth(_ROOT, "max_weight"), _LEVEL):
         return None
     courses = listed([f"{at.course(name, 'max_weight')} under {name}" for name in others])
-    return Statement("Other powers of d_k do not.", f"That weight goes from {courses}.")
+    return Statement("Other powers of d_k do not keep it so.", f"That weight goes from {courses}.")
 
 
 def _keeps_typical_gradient(at: _Along) -> Statement | None:
@@ -119,10 +119,17 @@ def _keeps_typical_gradient(at: _Along) -> Statement | None:
     if at.last(_ROOT, metric) < 2 * at.last(_NONE, metric):
         return None
     return Statement(
-        "It keeps the gradient of the typical row alive.",
-        f"At d_k = {at.ends[1]} the median of |J|_F, the size of the softmax's derivative, is"
-        f" {at.text(_ROOT, metric, -1)}; unscaled, {at.text(_NONE, metric, -1)}.",
+        "At large d_k it keeps the gradient of the typical row alive.",
+        f"The median of |J|_F, the size of the softmax's derivative, is {at.text(_ROOT, metric, -1)} at"
+        f" d_k = {at.ends[1]}; unscaled, {at.text(_NONE, metric, -1)}{_while_larger(at, metric)}.",
     )
+
+
+def _while_larger(at: _Along, metric: str) -> str:
+    """Up to where a metric is the larger one unscaled, if it is so anywhere."""
+    larger = at.rows[_NONE][metric].to_numpy() > at.rows[_ROOT][metric].to_numpy()
+    widths = at.rows[_ROOT][at.axis].to_numpy()[larger]
+    return f"; up to d_k = {plain(widths[-1])} the unscaled one is the larger" if len(widths) else ""
 
 
 def _no_rescue(at: _Along) -> Statement | None:
@@ -131,10 +138,10 @@ def _no_rescue(at: _Along) -> Statement | None:
     if not vanishes or at.last(_ROOT, jacobian) > 2 * at.last(_NONE, jacobian) or at.growth(_NONE, query) < 1:
         return None
     return Statement(
-        "It does not rescue the average gradient: unscaled, only the typical row's vanishes.",
-        f"At d_k = {at.ends[1]} the root mean square of |J|_F is {at.text(_NONE, jacobian, -1)} unscaled and"
-        f" {at.text(_ROOT, jacobian, -1)} divided by sqrt(d_k); that of |dL/dq|, the gradient that reaches the query,"
-        f" {at.text(_NONE, query, -1)} and {at.text(_ROOT, query, -1)}. A few rows near a tie carry it.",
+        "It is not what keeps the root mean square of gradients up: a few rows near a tie do.",
+        f"At d_k = {at.ends[1]} that of |J|_F is {at.text(_NONE, jacobian, -1)} unscaled and"
+        f" {at.text(_ROOT, jacobian, -1)} divided by sqrt(d_k). That of |dL/dq|, the loss's gradient at the query, is"
+        f" {at.text(_NONE, query, -1)} and {at.text(_ROOT, query, -1)}: there the divisor itself makes it smaller.",
     )
 
 
@@ -144,7 +151,7 @@ def _no_length(at: _Along) -> Statement | None:
     return Statement(
         "It does not know how many keys there are.",
         f"From {' to '.join(at.ends)} keys of width {plain(at.rows[_ROOT]['d_k'].iloc[0])} the largest weight goes from"
-        f" {at.course(_ROOT, 'max_weight')}: a longer row is still a more even one.",
+        f" {at.course(_ROOT, 'max_weight')}: the more keys, the smaller it is.",
     )
 
 

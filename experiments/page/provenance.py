@@ -22,7 +22,7 @@ class SweepState:
 
     name: str
     experiment: str
-    trials: int
+    trials: str
     found: str
     whole: bool
     agreement: str = ""
@@ -76,7 +76,7 @@ def provenance(
     versions: dict[str, str] = {}
     for sweep in config.sweeps:
         if sweep.name in problems:
-            states.append(SweepState(sweep.name, sweep.experiment, sweep.trials, problems[sweep.name], whole=False))
+            states.append(SweepState(sweep.name, sweep.experiment, "", problems[sweep.name], whole=False))
             continue
         made = json.loads((results / f"{sweep.name}.json").read_bytes())
         versions |= made["versions"]
@@ -97,14 +97,16 @@ def _state(
     tables: Mapping[str, Mapping[str, pd.DataFrame]],
     fingerprint: Mapping[str, str],
 ) -> SweepState:
-    rows, cells = len(tables[sweep.name]["measured"]), len(sweep.cells())
+    table = tables[sweep.name]["measured"]
+    rows, cells = len(table), len(sweep.cells())
+    trials = sorted({*table["trials"]}) if "trials" in table else [sweep.trials]
     found = f"complete: {rows} rows for {cells} cell{'' if cells == 1 else 's'}"
     if not is_current(results, config, sweep):
         found += "; made by another version of the source or of the libraries"
     return SweepState(
         sweep.name,
         sweep.experiment,
-        sweep.trials,
+        " to ".join(f"{count:,}" for count in dict.fromkeys((trials[0], trials[-1]))),
         found,
         whole=True,
         agreement=agreement([sweep], tables).summary(),

@@ -171,9 +171,9 @@ def numerical_stability(_: Tables) -> Answer:
     subtracted = softmax([1e4, 0.0, -1e4])
     overflow = float(theory.score_survival(math.log(np.finfo(np.float32).max), 512))
     note = (
-        f"with the maximum subtracted any scores are stable: {shown(subtracted)}; without, exp"
-        f" overflows single precision"
-        f" beyond 88.7, which unscaled scores of d_k = 512 pass with probability {overflow:.1g}"
+        f"with the maximum subtracted the softmax of 10000, 0, -10000 is {shown(subtracted)}, and as stable of any"
+        " scores; without, exp overflows single precision beyond 88.7, which at d_k = 512 one unscaled score in"
+        f" {float(f'{1 / overflow:.2g}'):,.0f} passes"
     )
     return cases(
         {

@@ -218,7 +218,7 @@ def test_no_first_screen_without_what_it_says():
         return [s.head for s in (*opening.does(config.sweeps, now), *opening.does_not(config.sweeps, now))]
 
     assert heads[0] not in changed(root, "score_variance", table["d_k"].to_numpy())
-    assert heads[2] == "Other powers of d_k do not."
+    assert heads[2] == "Other powers of d_k do not keep it so."
     assert heads[1] not in changed(root, "max_weight", table["d_k"].to_numpy() / 100)
     assert heads[2] not in changed(table["scaling"] == "d_k^1/3", "max_weight", 1 / table["max_weight"].to_numpy())
     assert heads[3] not in changed(root, "jacobian_norm_median", 1e-3)
