@@ -31,6 +31,11 @@ class Cell:
 
     d_k: Annotated[int, Ge(1), Le(2**31)]
 
+    @property
+    def numbers(self) -> int:
+        """Entries of one query and one key."""
+        return 2 * self.d_k
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -88,7 +93,7 @@ def tabulate(_: Cell, measured: Scores) -> Iterator[Row]:
 
 
 def _block_trials(cell: Cell) -> int:
-    return max(1, _BLOCK_NUMBERS // (2 * cell.d_k))
+    return max(1, _BLOCK_NUMBERS // cell.numbers)
 
 
 def _chunk_trials(cell: Cell) -> int:
@@ -118,8 +123,8 @@ EXPERIMENT = Experiment(
     chunk_trials=_chunk_trials,
     measure=measure,
     tabulate=tabulate,
-    seconds_per_trial=lambda cell: 1e-9 * (_PER_NORMAL * 2 * cell.d_k + _PER_PAIR),
-    memory=lambda cell: 8 * (_block_trials(cell) * (2 * cell.d_k + _PAIR_ARRAYS) + 16 * BINS),
+    seconds_per_trial=lambda cell: 1e-9 * (_PER_NORMAL * cell.numbers + _PER_PAIR),
+    memory=lambda cell: 8 * (_block_trials(cell) * (cell.numbers + _PAIR_ARRAYS) + 16 * BINS),
     table_rows=lambda _cell, _trials: 1,
     figures=("distribution",),
     min_trials=2,

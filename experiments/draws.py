@@ -25,7 +25,7 @@ _BLOCK_INPUTS = 2**20
 _PRODUCT_QUERIES, _MOST_BLOCK_SCORES = 128, 2**20
 # Numbers drawn in a chunk: a few tenths of a second of work, much less than a sweep and much more than handing it out.
 _CHUNK_NUMBERS = 2**24
-_MOST_CHUNK_TRIALS = 1024
+_MOST_CHUNK_TRIALS = 1024  # if a block has not more
 _MOST_CHUNK_ROWS = 2**17  # whose norms are kept until the chunk is done
 
 AXES = (

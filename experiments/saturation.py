@@ -23,8 +23,10 @@ SATURATED = 0.99
 # product, per score and scaling for the exponential and the sums, and per row and scaling for the rest.
 _PER_NORMAL, _PER_PRODUCT, _PER_SCORE, _PER_ROW = 7.1, 0.03, 2.0, 125.0
 # Arrays that are alive at once, at most (held by a test): of a block's scores, of as many or 2^15 scores in the kernel,
-# of a chunk's row norms for all scalings, and of the norms of one scaling while they are counted.
+# of a chunk's row norms for all scalings, and of the norms of one scaling while they are counted; of what is per row
+# and scaling of a block, and of the means of a chunk's trials.
 _SCORE_ARRAYS, _KERNEL_ARRAYS, _KERNEL_SCORES, _NORM_ARRAYS, _COUNTING_ARRAYS = 2, 6, 2**15, 3, 12
+_ROW_ARRAYS, _MEAN_ARRAYS = 13, 3
 
 _ROW_MEANS = ("max_weight", "entropy", "jacobian_trace", "saturated_rows", "jacobian_square", "query_gradient_square")
 _MEDIANS = ("jacobian_norm", "query_gradient_norm")
@@ -109,7 +111,8 @@ def relative_error(cell: Cell, measurement: SaturationMeasurement) -> float:
     found = estimates(cell, measurement)
     precise = [found.names.index((scaling.name, metric)) for scaling in cell.scaling for metric in _PRECISE]
     values, errors = np.abs(found.values[precise]), found.errors[precise]
-    return float(np.divide(errors, values, out=np.full_like(values, np.inf), where=values > 0).max())
+    # An error of 0 beside a value says that its square was too small for a double.
+    return float(np.divide(errors, values, out=np.full_like(values, np.inf), where=(values > 0) & (errors > 0)).max())
 
 
 def estimates(cell: Cell, measurement: SaturationMeasurement) -> Estimates:
@@ -162,7 +165,9 @@ def memory(cell: Cell) -> int:
     kernel = _KERNEL_ARRAYS * max(_KERNEL_SCORES, min(queries, 128) * cell.n_keys) + draws * gram
     rows, series = chunk_trials(cell) * cell.n_queries, len(cell.scaling) * len(_MEDIANS)
     norms = series * (_NORM_ARRAYS * rows + 8 * MOST_BINS) + _COUNTING_ARRAYS * rows
-    return 8 * (block + kernel + norms)
+    of_rows = _ROW_ARRAYS * len(cell.scaling) * trials * queries
+    means = _MEAN_ARRAYS * (POWERS + len(_ROW_MEANS) * len(cell.scaling)) * chunk_trials(cell)
+    return 8 * (block + kernel + norms + of_rows + means)
 
 
 def _metric(name: str, unit: str, meaning: str, formula: str) -> tuple[Column, Column]:

@@ -51,7 +51,8 @@ def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int) -
                     report.line(f"{results / csv_name(sweep.name, 'measured')}: measured before, nothing to do")
                     continue
                 if sweep.precision:
-                    report.line(pilot_summary(store, sweep))
+                    for line in pilot_summary(store, sweep):
+                        report.line(line)
                 tables = analyse(sweep, gather(store, sweep))
                 for path, alike in write_sweep(results, config, sweep, tables).items():
                     report.line(f"wrote {path}: {alike}")

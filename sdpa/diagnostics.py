@@ -65,7 +65,7 @@ def row_diagnostics(
         weights_gradient: g = dL/dw, of the shape of scores; with keys.
 
     Returns:
-        `RowDiagnostics`; what stands under a divisor is the same whatever the other divisors are.
+        `RowDiagnostics` in double precision; what stands under a divisor is the same whatever the others are.
 
     Raises:
         ValueError: shapes that do not fit each other, or scores or divisors that are not finite.
@@ -74,15 +74,15 @@ def row_diagnostics(
     >>> rows.max_weight[0], rows.entropy[0].round(4)
     (array([[0.25]]), array([[1.3863]]))
     """
-    scores = as_float("scores", scores)
+    scores = _doubles("scores", scores)
     _check(scores, divisors)
     n_draws, n_queries, n_keys = scores.shape
     upstream = _upstream(scores.shape, keys, weights_gradient)
-    gap = np.empty((n_draws, n_queries), dtype=scores.dtype)
-    sums = np.zeros((5, len(divisors), n_draws, n_queries), dtype=scores.dtype)
+    gap = np.empty((n_draws, n_queries))
+    sums = np.zeros((5, len(divisors), n_draws, n_queries))
     rows = max(1, _TILE_SCORES // n_keys, min(_PRODUCT_ROWS, _MOST_TILE_SCORES // n_keys))
-    buffers = np.empty((5, min(rows * n_keys, scores.size)), dtype=scores.dtype)
-    for draws in _runs(n_draws, rows // n_queries):
+    buffers = np.empty((5, min(rows * n_keys, scores.size)))
+    for draws in _runs(n_draws, rows // max(1, n_queries)):
         metric = None if upstream is None else _Metric.of(upstream.keys[draws])
         for queries in _runs(n_queries, rows):
             tile = _Tile.of(scores[draws, queries], buffers)
@@ -94,6 +94,10 @@ def row_diagnostics(
                 if metric is not None:
                     sums[4, i, draws, queries] = tile.gradient_square(divisor, metric)
     return _metrics(np.reshape(divisors, (-1, 1, 1)), gap, sums, with_gradient=upstream is not None)
+
+
+def _doubles(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    return as_float(name, values).astype(np.float64, copy=False)
 
 
 def _runs(length: int, size: int) -> Iterator[slice]:
@@ -117,7 +121,7 @@ def _upstream(
         return None
     if keys is None or weights_gradient is None:
         raise ValueError("keys and weights_gradient: expected both or neither, got one of them")
-    keys, g = as_float("keys", keys), as_float("weights_gradient", weights_gradient)
+    keys, g = _doubles("keys", keys), _doubles("weights_gradient", weights_gradient)
     if keys.ndim != 3 or keys.shape[:2] != (shape[0], shape[2]):
         raise ValueError(f"keys: expected ({shape[0]}, {shape[2]}, d_k), got {keys.shape}")
     if g.shape != shape:
@@ -137,7 +141,8 @@ class _Metric:
         """Of keys (n_draws, n_keys, d_k).
 
         The entries of v sum to 0, so that what all keys have in common has no part in K^T v; v . (K K^T) v would lose
-        digits to it, and so the keys are centred there.
+        digits to it, and so the keys are centred there. Where only the keys that have weight are nearly equal, it loses
+        digits all the same: twice as many as |K^T v| / |K| |v| is short of 1.
         """
         if keys.shape[1] >= keys.shape[2]:
             return cls(keys, is_gram=False)
@@ -159,7 +164,7 @@ class _Tile:
         self._below = below  # s - s2, and 0 at the largest score
         self._h, self._e, self._scratch = (_shaped(buffer, below.shape) for buffer in buffers[1:4])
         self._through = buffers[4]
-        self._ones = np.ones(below.shape[-1], dtype=below.dtype)
+        self._ones = np.ones(below.shape[-1])
 
     @classmethod
     def of(cls, scores: FloatArray, buffers: FloatArray) -> "_Tile":
@@ -224,7 +229,7 @@ def _metrics(c: FloatArray, gap: FloatArray, sums: FloatArray, *, with_gradient:
     u2, u3 = e2 / (e1 * e1), e3 / (e1 * e1 * e1)
     return RowDiagnostics(
         max_weight=a,
-        entropy=np.log1p(t) + a * b * (gap * e1 - es) / c,
+        entropy=np.log1p(t) + a * b * (gap / c * e1 - es / c),
         jacobian_trace=trace_from_shares(r, u2),
         jacobian_norm=norm_from_shares(r, u2, u3),
         query_gradient_norm=(a * b / c * np.sqrt(gradient_square))[: None if with_gradient else 0],
@@ -237,5 +242,7 @@ def _check(scores: FloatArray, divisors: Sequence[float]) -> None:
             raise ValueError(f"divisors: expected finite numbers from {_SMALLEST_DIVISOR}, got {divisor}")
     if scores.ndim != 3 or scores.shape[-1] < 2:
         raise ValueError(f"scores: expected (n_draws, n_queries, n_keys) with 2 keys or more, got {scores.shape}")
-    if not np.isfinite(scores @ np.ones(scores.shape[-1])).all():
+    with np.errstate(over="ignore"):  # the sums are quicker, but those of large numbers may overflow
+        sums = scores @ np.ones(scores.shape[-1])
+    if not np.isfinite(sums).all() and not np.isfinite(scores).all():
         raise ValueError("scores: expected finite numbers")

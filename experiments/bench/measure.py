@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
@@ -58,7 +59,9 @@ def benchmark(config: Config, later: Mapping[str, Step], say: Callable[[str], No
                 took = seconds(partial(measure_all, config, Path(folder, str(jobs)), jobs))
                 rows.append({"part": "workers", "what": what, "seconds": took})
             say("finding where the time goes")
-            rows += profile(config, Path(folder, "1"), later)
+            known = {row["what"]: row["seconds"] for row in rows if row["part"] in ("workers", "normals")}
+            costs = {"measuring": known["1 worker"], "per_normal": known["SFC64"]}
+            rows += profile(config, Path(folder, "1"), later, **costs)
     return pd.DataFrame(rows)
 
 
@@ -93,12 +96,22 @@ def _trials(cell: Cell, name: str, way: Way, gradients: bool) -> int:
 
 
 def _generator_rows() -> Rows:
-    """Seconds per normal number of NumPy's bit generators."""
+    """Seconds per normal number of NumPy's bit generators, and of the transformation of Box and Muller."""
     drawn = np.empty(2**15)
     made = {name: np.random.Generator(getattr(np.random, name)(0)) for name in GENERATORS}
     tasks: dict[str, Task] = {name: partial(made[name].standard_normal, out=drawn) for name in GENERATORS}
+    tasks["Box and Muller"] = partial(_box_muller, made["SFC64"], drawn)
     for name, found in interleaved(tasks, 10 * ROUNDS).items():
         yield {"part": "normals", "what": name, "seconds": found / drawn.size}
+
+
+def _box_muller(rng: np.random.Generator, out: npt.NDArray[np.float64]) -> None:
+    """Pairs of normal numbers sqrt(-2 ln u) (cos, sin)(2 pi v), of uniform u and v."""
+    radius, angle = rng.random((2, out.size // 2))
+    radius = np.sqrt(-2 * np.log1p(-radius))
+    angle *= 2 * np.pi
+    np.multiply(radius, np.cos(angle), out=out[: out.size // 2])
+    np.multiply(radius, np.sin(angle), out=out[out.size // 2 :])
 
 
 def _growth_rows() -> Rows:

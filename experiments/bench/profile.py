@@ -16,11 +16,9 @@ from experiments.bench.floor import floor_tasks
 from experiments.bench.timing import filling, interleaved, seconds
 from experiments.draws import Cell, block_trials
 from experiments.harness.config import Config
-from experiments.harness.experiment import load_experiment
-from experiments.harness.grid import Sweep
 from experiments.harness.moments import Moments
 from experiments.harness.paths import STORE
-from experiments.harness.pilot import cell_trials
+from experiments.harness.pilot import PILOT_TRIALS, cell_trials
 from experiments.harness.quantiles import Histograms
 from experiments.harness.seeds import bit_generator
 from experiments.harness.store import Store
@@ -32,41 +30,45 @@ _ROUNDS = 3
 _IMPORTS = "experiments.analysis, experiments.record.build, experiments.figures.style, experiments.figures.variance"
 
 
-def profile(config: Config, folder: Path, later: Mapping[str, Step]) -> Iterator[dict[str, Any]]:
-    """Seconds of each part; the folder's store has every record of the config."""
+def profile(
+    config: Config, folder: Path, later: Mapping[str, Step], *, measuring: float, per_normal: float
+) -> Iterator[dict[str, Any]]:
+    """Seconds of each part.
+
+    Args:
+        config: what was measured.
+        folder: its store has every record of the config.
+        later: by name the steps that come after measuring.
+        measuring: seconds that one worker took for all of it.
+        per_normal: seconds for a normal number.
+    """
     store = Store(folder / STORE, config.seed)
-    parts = {"normals": 0.0, "products": 0.0, "exponentials": 0.0, "counting": 0.0, "measuring": 0.0}
+    parts = dict.fromkeys(("normals", "products", "exponentials", "counting"), 0.0)
     for sweep in config.sweeps:
         for cell in sweep.cells():
-            trials = cell_trials(store, sweep, cell)
-            found = _of_cell(cell) if sweep.experiment == "saturation" else {"measuring": _per_trial(sweep, cell)}
+            trials = cell_trials(store, sweep, cell) + (PILOT_TRIALS if sweep.precision else 0)
+            found = {"normals": per_normal * cell.numbers}
+            if sweep.experiment == "saturation":
+                found |= _of_cell(cell)
             for part, took in found.items():
                 parts[part] += took * trials
-    parts["sums and gradients"] = parts.pop("measuring") - sum(parts.values())
+    parts["sums and gradients"] = measuring - sum(parts.values())
     for part, took in {**parts, **_later_steps(folder, later)}.items():
         yield {"part": "profile", "what": part, "seconds": took}
 
 
 def _of_cell(cell: Cell) -> dict[str, float]:
-    """Seconds per trial: all of measuring, what is the floor of it, and what counts rows and averages trials."""
+    """Seconds per trial of the product and the exponentials, and of counting rows and averaging trials."""
     floor = floor_tasks(cell, gradients=True)
-    tasks = {name: filling(task, _SECONDS_PER_CELL / 10) for name, (task, _) in floor.items()}
+    names = {"floor: product": "products", "floor: exponentials": "exponentials"}
+    tasks = {name: filling(floor[name][0], _SECONDS_PER_CELL / 10) for name in names}
     found = interleaved({name: task for name, (task, _) in tasks.items()}, _ROUNDS)
-    names = {"floor: normals": "normals", "floor: product": "products", "floor: exponentials": "exponentials"}
     per_trial = {names[name]: took / tasks[name][1] * floor[name][1] for name, took in found.items()}
-    trials = block_trials(cell) * max(
-        1, round(_SECONDS_PER_CELL / saturation.seconds_per_trial(cell) / block_trials(cell))
-    )
+    block_seconds = block_trials(cell) * saturation.seconds_per_trial(cell)
+    trials = block_trials(cell) * max(1, round(_SECONDS_PER_CELL / block_seconds))
     with _timed(Moments, "of") as averaging, _timed(Histograms, "of") as counting:
-        took = seconds(lambda: saturation.measure(cell, trials, bit_generator(0)))
-    return {**per_trial, "counting": (sum(averaging) + sum(counting)) / trials, "measuring": took / trials}
-
-
-def _per_trial(sweep: Sweep, cell: Any) -> float:
-    """Seconds per trial of a chunk of another experiment."""
-    experiment = load_experiment(sweep.experiment)
-    trials = min(experiment.chunk_trials(cell), sweep.trials)
-    return seconds(lambda: experiment.measure(cell, trials, bit_generator(0))) / trials
+        saturation.measure(cell, trials, bit_generator(0))
+    return {**per_trial, "counting": (sum(averaging) + sum(counting)) / trials}
 
 
 @contextlib.contextmanager

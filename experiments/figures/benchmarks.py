@@ -64,7 +64,8 @@ def _reach(points: pd.DataFrame) -> float:
 def caption(tables: Tables) -> str:
     """How near the suite is to the floor, and how far the article's way is from the suite."""
     rows = tables["ratios"]
-    without = rows.loc[~rows["gradients"], "suite"]
+    rows = rows[~rows["gradients"]]
+    without = rows["suite"]
     faster = rows[["article, powers", "article, products"]].min(axis=1) / rows["suite"]
     return (
         f"Without gradients the suite takes {without.median():.2f} times the floor in the median cell and "

@@ -7,7 +7,7 @@ from the draws themselves would be smaller where these happen to lie close toget
 import math
 
 from experiments.harness.experiment import Cell, load_experiment
-from experiments.harness.grid import Chunk, Sweep, axis_values, chunks
+from experiments.harness.grid import Chunk, Sweep, chunks, describe
 from experiments.harness.moments import FEWEST_TRIALS
 from experiments.harness.store import Store
 
@@ -27,18 +27,19 @@ def pilot_chunks(sweep: Sweep, cell: Cell) -> list[Chunk]:
 
 
 def cell_trials(store: Store, sweep: Sweep, cell: Cell) -> int:
-    """The trials of a cell; those of a sweep with a precision follow from its pilot, which must be in the store.
+    """The trials of a cell; those of a sweep with a precision follow from its pilot, which must be in the store."""
+    return sweep.trials if sweep.precision is None else min(_wanted(store, sweep, cell), sweep.trials)
+
+
+def _wanted(store: Store, sweep: Sweep, cell: Cell) -> int:
+    """The trials that a cell's pilot asks for; `sweep.trials` + 1, more than there may be, if no number would do.
 
     Of T trials the standard error is that of the pilot times sqrt(PILOT_TRIALS / T).
     """
-    find_relative_error = load_experiment(sweep.experiment).relative_error
-    if sweep.precision is None or find_relative_error is None:
-        return sweep.trials
-    error = find_relative_error(cell, store.merged(iter(pilot_chunks(sweep, cell))))
+    error = _relative_error(store, sweep, cell, pilot_chunks(sweep, cell))
     if not math.isfinite(error):
-        return sweep.trials
-    wanted = math.ceil(_MARGIN * PILOT_TRIALS * (error / sweep.precision) ** 2)
-    return min(max(wanted, FEWEST_TRIALS), sweep.trials)
+        return sweep.trials + 1
+    return max(math.ceil(_MARGIN * PILOT_TRIALS * (error / _precision(sweep)) ** 2), FEWEST_TRIALS)
 
 
 def cell_chunks(store: Store, sweep: Sweep, cell: Cell) -> list[Chunk]:
@@ -46,12 +47,34 @@ def cell_chunks(store: Store, sweep: Sweep, cell: Cell) -> list[Chunk]:
     return list(chunks(sweep.experiment, cell, cell_trials(store, sweep, cell)))
 
 
-def pilot_summary(store: Store, sweep: Sweep) -> str:
-    """How many trials the pilots asked for, and which cells would take more than max_trials."""
-    trials = {tuple(axis_values(cell).items()): cell_trials(store, sweep, cell) for cell in sweep.cells()}
-    capped = [point for point, count in trials.items() if count == sweep.trials]
-    line = f"{sweep.name}: {min(trials.values())} to {max(trials.values())} trials per cell for {sweep.precision:g}"
-    if not capped:
-        return line
-    first = ", ".join(f"{name}={value}" for name, value in capped[0])
-    return f"{line}; max_trials {sweep.trials} is not enough for {len(capped)} of {len(trials)} cells, first {first}"
+def pilot_summary(store: Store, sweep: Sweep) -> list[str]:
+    """How many trials the cells of a measured sweep took, which precision they came to, and where it was missed."""
+    cells = sweep.cells()
+    trials = [cell_trials(store, sweep, cell) for cell in cells]
+    errors = [_relative_error(store, sweep, cell, cell_chunks(store, sweep, cell)) for cell in cells]
+    met = sum(error <= _precision(sweep) for error in errors)
+    lines = [
+        f"{sweep.name}: {min(trials)} to {max(trials)} trials per cell, relative standard error "
+        f"{min(errors):.2g} to {max(errors):.2g}: {met} of {len(cells)} cells are within {sweep.precision:g}"
+    ]
+    worst = cells[errors.index(max(errors))]
+    if met < len(cells):
+        lines.append(f"{sweep.name}: furthest from it is {describe(worst)}")
+    capped = [cell for cell in cells if _wanted(store, sweep, cell) > sweep.trials]
+    if capped:
+        few = f"{sweep.name}: max_trials {sweep.trials} is not enough for {len(capped)} cells"
+        lines.append(f"{few}, first {describe(capped[0])}")
+    return lines
+
+
+def _precision(sweep: Sweep) -> float:
+    if sweep.precision is None:
+        raise ValueError(f"{sweep.name}: expected a sweep with a precision, got one with trials")
+    return sweep.precision
+
+
+def _relative_error(store: Store, sweep: Sweep, cell: Cell, measured: list[Chunk]) -> float:
+    find = load_experiment(sweep.experiment).relative_error
+    if find is None:
+        raise ValueError(f"{sweep.name}: expected an experiment whose cells have a relative error")
+    return find(cell, store.merged(iter(measured)))

@@ -10,7 +10,8 @@ import pytest
 
 from experiments.harness.grid import Chunk, Sweep
 from experiments.harness.measuring import measure_chunk
-from experiments.harness.pilot import PILOT_TRIALS, cell_trials, pilot_chunks, pilot_summary
+from experiments.harness.moments import FEWEST_TRIALS
+from experiments.harness.pilot import PILOT_TRIALS, pilot_chunks, pilot_summary
 from experiments.harness.run import fill, gather, survey, survey_pilots
 from experiments.harness.store import Store
 from experiments.saturation import tabulate
@@ -108,21 +109,43 @@ def test_estimates_are_unbiased():
     assert abs(z) < 4.4
 
 
-def test_max_trials_bounds_and_is_said(precise):
-    store, _ = precise
+def test_what_came_of_the_precision_is_said(precise):
+    store, table = precise
+    (line,) = pilot_summary(store, SWEEP)
+    trials, errors = sorted(set(table["trials"])), relative_errors(table).groupby(table["d_k"]).max()
+    assert line == (
+        f"precise: {trials[0]} to {trials[-1]} trials per cell, relative standard error "
+        f"{errors.min():.2g} to {errors.max():.2g}: 2 of 2 cells are within 0.02"
+    )
+
+
+def test_max_trials_bounds_and_is_said(tmp_path):
     capped = dataclasses.replace(SWEEP, trials=300)
-    assert [cell_trials(store, capped, cell) for cell in capped.cells()] == [300, 300]
-    assert pilot_summary(store, capped) == (
-        "precise: 300 to 300 trials per cell for 0.02; max_trials 300 is not enough for 2 of 2 cells, "
+    store = Store(tmp_path, 0)
+    assert set(measured(store, capped)["trials"]) == {300}
+    line, furthest, few = pilot_summary(store, capped)
+    assert "300 to 300 trials per cell" in line
+    assert line.endswith("0 of 2 cells are within 0.02")
+    assert furthest.startswith("precise: furthest from it is d_k=")
+    assert few == (
+        "precise: max_trials 300 is not enough for 2 cells, "
         "first d_k=4, n_keys=8, n_queries=6, inputs=gaussian, input_std=1.0"
     )
-    assert "max_trials" not in pilot_summary(store, SWEEP)
+
+
+def test_no_fewer_trials_than_say_something_of_their_spread(tmp_path):
+    """And these are enough, even if they are all that there may be."""
+    rough = dataclasses.replace(SWEEP, precision=0.9, trials=FEWEST_TRIALS)
+    store = Store(tmp_path, 0)
+    assert set(measured(store, rough)["trials"]) == {FEWEST_TRIALS}
+    assert len(pilot_summary(store, rough)) == 1
 
 
 def test_a_row_that_never_leaves_one_key_takes_the_most_trials(tmp_path):
-    """Its entropy is 0 in double precision: no number of trials gives it a relative error."""
-    frozen = dataclasses.replace(SWEEP, values={**VALUES, "d_k": (4,), "input_std": (1e5,)}, trials=500)
-    assert set(measured(Store(tmp_path, 0), frozen)["trials"]) == {500}
+    """Its entropy, or the square of its norms, is 0 in double precision: no number of trials gives it an error."""
+    for input_std in (600.0, 1e5):
+        frozen = dataclasses.replace(SWEEP, values={**VALUES, "d_k": (4,), "input_std": (input_std,)}, trials=500)
+        assert set(measured(Store(tmp_path, 0), frozen)["trials"]) == {500}
 
 
 def test_a_pilot_larger_than_a_chunk_is_measured_in_chunks():

@@ -161,10 +161,20 @@ def test_the_seed_and_the_chunk_change_the_draw():
 
 
 @pytest.mark.parametrize(
-    ("d_k", "n_keys", "n_queries"), [(512, 4096, 64), (4096, 300, 64), (4, 16384, 64), (64, 64, 64), (8, 16, 20000)]
+    ("d_k", "n_keys", "n_queries", "scalings"),
+    [
+        (512, 4096, 64, 4),
+        (4096, 300, 64, 4),
+        (4, 16384, 64, 4),
+        (64, 64, 64, 4),
+        (8, 16, 20000, 4),
+        (2, 2, 1, 13),
+        (2, 2, 64, 60),
+    ],
 )
-def test_memory_stays_under_what_the_plan_says(d_k, n_keys, n_queries):
-    cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=SCALINGS)
+def test_memory_stays_under_what_the_plan_says(d_k, n_keys, n_queries, scalings):
+    powers = tuple(Scaling.parse(f"d_k^{i}/100") for i in range(1, scalings + 1))
+    cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=powers)
     tracemalloc.start()
     try:
         measure(cell, chunk_trials(cell), np.random.default_rng(9))

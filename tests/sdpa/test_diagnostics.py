@@ -26,11 +26,12 @@ def plain(scores, keys, g, divisor):
 @pytest.mark.parametrize("d_k", [3, 11])  # fewer and more than the keys: the two routes of |K^T v|
 @pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("tile", [5, 14, 35, 1000])  # less than a row, two rows, a whole draw, everything at once
-def test_equals_the_plain_definition(d_k, spread, tile, monkeypatch):
+@pytest.mark.parametrize("n_keys", [7, 40])  # short rows and long ones: two routes of a dot product
+def test_equals_the_plain_definition(d_k, spread, tile, n_keys, monkeypatch):
     monkeypatch.setattr(diagnostics, "_TILE_SCORES", tile)
     monkeypatch.setattr(diagnostics, "_PRODUCT_ROWS", 1)
     rng = np.random.default_rng(10)
-    n_draws, n_queries, n_keys = 2, 5, 7
+    n_draws, n_queries = 2, 5
     scores = spread * rng.standard_normal((n_draws, n_queries, n_keys))
     keys, g = rng.standard_normal((n_draws, n_keys, d_k)), rng.standard_normal(scores.shape)
     divisors = [1.0, 2.5, 0.7]
@@ -126,6 +127,21 @@ def test_what_all_keys_have_in_common_has_no_part_in_the_gradient():
 def test_divisors_are_checked(divisor):
     with pytest.raises(ValueError, match="divisors: expected finite numbers from 1e-300"):
         row_diagnostics(np.zeros((1, 1, 2)), [divisor])
+
+
+def test_single_precision_and_large_numbers_are_computed_in_double():
+    scores = np.array([[[1.0, 0.0, -1.0]]])
+    single = row_diagnostics(scores.astype(np.float32), [1e-40])
+    assert single.max_weight.item() == 1.0
+    assert single.entropy.dtype == np.float64
+    large = row_diagnostics(np.array([[[1.5e308, 1.4e308, 0.0, 0.0]]]), [1.0, 1e308])
+    assert large.entropy[0].item() == 0.0
+    weights = np.exp([1.5, 1.4, 0, 0]) / np.exp([1.5, 1.4, 0, 0]).sum()
+    assert large.entropy[1].item() == pytest.approx(-(weights * np.log(weights)).sum(), rel=1e-12)
+
+
+def test_no_rows_give_no_numbers():
+    assert row_diagnostics(np.zeros((3, 0, 7)), [1.0]).entropy.shape == (1, 3, 0)
 
 
 def test_scores_must_be_finite_floats():
