@@ -31,7 +31,7 @@ def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int
         trials = f"to {sweep.precision:g}" if sweep.precision else sweep.trials
         lines.append(
             f"{sweep.name:<16} {sweep.experiment:<12} {len(cells):>6} {trials:>9}"
-            f" {chunks:>16} {memory / 2**20:>7.0f} MiB  {_state(config, sweep, results, part)}"
+            f" {chunks:>16} {memory / 2**20:>7.0f} MiB  {_state(config, sweep, results, part, kind)}"
         )
     total = f"{_duration((pilots.seconds + work.seconds) / jobs)} with {jobs} worker{'s' if jobs > 1 else ''}"
     if len(piloted) < len(sweeps):
@@ -42,19 +42,19 @@ def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int
     return lines
 
 
-def _state(config: Config, sweep: Sweep, results: Path, work: Work) -> str:
+def _state(config: Config, sweep: Sweep, results: Path, work: Work, kind: str) -> str:
     """Complete, stale and why, partial or missing: the table that is there, and the store behind it."""
     left, chunks, states = work.left()[sweep.name], work.chunks[sweep.name], work.states[sweep.name]
     if is_current(results, config, sweep):
-        return "complete" if not left else f"complete, measured elsewhere ({chunks - left} of {chunks} chunks here)"
-    begun = f"partial ({chunks - left} of {chunks} chunks are there)" if left < chunks else "missing"
+        return "complete" if not left else f"complete, measured elsewhere ({chunks - left} of {chunks} {kind} here)"
+    begun = f"partial ({chunks - left} of {chunks} {kind} are there)" if left < chunks else "missing"
     if not (results / csv_name(sweep.name, "measured")).exists():
         return begun
     try:
         check_sound(results, config, sweep)
     except TableError as error:
         return f"stale: {error}"
-    others = f", {states['stale']} chunks too" if states["stale"] else ""
+    others = f", {states['stale']} {kind} too" if states["stale"] else ""
     return f"stale: made by another version of the source or of the libraries{others}"
 
 

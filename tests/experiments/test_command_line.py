@@ -174,6 +174,20 @@ def test_plan_says_what_is_missing_and_what_is_there(suite):
     assert "stale: made by another version of the source" in suite("plan").stdout
 
 
+def test_plan_and_run_say_what_a_precision_takes(suite):
+    precise = SMALL.replace("trials: 3", "precision: 0.05")
+    planned = suite("plan", text=precise).stdout
+    assert re.search(r"mine +saturation +2 +to 0.05 +[0-9]+/[0-9]+ pilots .* missing\n", planned)
+    assert ", and what the pilots ask for; tables go to" in planned
+    assert re.search(r"mine: \d+ to \d+ trials per cell, .*: 2 of 2 cells are within 0.05\n", suite("run").stdout)
+    planned = suite("plan").stdout
+    assert re.search(r"mine +saturation +2 +to 0.05 +0/[0-9]+ chunks .* complete\n", planned)
+    assert "what the pilots ask for" not in planned
+    assert suite("check").returncode == 0
+    shutil.rmtree(suite.folder / ".cells")
+    assert re.search(r"complete, measured elsewhere \(0 of [0-9]+ pilots here\)\n", suite("plan").stdout)
+
+
 def test_a_folder_that_cannot_be_written_is_named(suite):
     suite.folder.write_text("a file, not a folder")
     refused = suite("run")

@@ -5,7 +5,7 @@ import pytest
 
 from experiments.draws import Cell
 from experiments.harness.moments import Estimates, Moments
-from experiments.harness.quantiles import MOST_BINS, Histograms
+from experiments.harness.quantiles import MOST_BINS, Bins, Histograms, _bit_length
 from experiments.saturation import METRICS, SaturationMeasurement, measure, tabulate
 from sdpa import Scaling
 
@@ -151,3 +151,19 @@ def test_the_error_of_a_median_is_that_of_the_trials_shares_below_it():
     error = np.sqrt(np.mean([share.var(ddof=1) for share in shares]) / 5)
     low, high = (histograms.series[0].quantile(45 * p) for p in (0.5 - error, 0.5 + error))
     assert histograms.median(0)[1] == pytest.approx((high - low) / 2, rel=1e-12)
+
+
+def test_bits_are_counted_without_rounding_up():
+    """2^k - 1 has k bits, though a double of 53 bits rounds it to 2^k from k = 54 on."""
+    numbers = [0, *(2**k - 1 for k in range(1, 64)), *(2**k for k in range(63))]
+    assert _bit_length(np.array(numbers, dtype=np.int64)).tolist() == [number.bit_length() for number in numbers]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 8, 9, 64, 65])
+def test_ranks_take_as_few_bits_as_they_need_and_are_those_of_a_trial(rows):
+    values = np.random.default_rng(21).lognormal(size=(11, rows))
+    bins = Bins.of(values)
+    assert bins.dropped == (rows - 1).bit_length()
+    assert bins.counts.sum() == 11 * rows
+    ranks = 2 * values.argsort(axis=1).argsort(axis=1) + 1
+    assert bins.rank_sums.tolist() == ranks.ravel()[values.ravel().argsort()].tolist()
