@@ -126,7 +126,7 @@ def cost() -> None:
 
 @app.command()
 def bench() -> None:
-    """Time the suite beside other ways to measure and beside the least it could take, on this machine."""
+    """Time the suite beside other ways to measure and beside what a plain way cannot do without."""
     with _outcome(DEFAULT_CONFIG, None):
         loaded, _, folder = _load(DEFAULT_CONFIG, None, None)
         from experiments import steps

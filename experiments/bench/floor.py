@@ -1,6 +1,6 @@
-"""The least that a cell could take: its normal numbers, one matrix product, and one exponential per score and scaling,
+"""What a plain way cannot do without: a cell's normal numbers, a matrix product, an exponential per score and scaling.
 
-each measured alone, in arrays that stay in cache and are used again.
+Each is measured alone, in arrays that stay in cache and are used again.
 """
 
 import numpy as np

@@ -1,14 +1,15 @@
 """The ways to measure a cell that are timed against each other, and how far they agree on the same draws."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from experiments import saturation
 from experiments.bench import article, eager
-from experiments.draws import Cell, Floats, block_trials, chunk_trials, draw
+from experiments.draws import Cell, Floats, block_trials, draw
+from experiments.harness.grid import chunks
 from experiments.harness.seeds import bit_generator
 
 Way = Callable[[Cell, int, bool], object]  # measures so many trials, with gradients or without
@@ -24,11 +25,10 @@ class DifferentOutputError(Exception):
 
 def suite(cell: Cell, trials: int, gradients: bool) -> object:
     """What a sweep runs: chunk after chunk, merged."""
-    rng, size = bit_generator(0), chunk_trials(cell)
-    measured = saturation.measure(cell, min(size, trials), rng, gradients=gradients)
-    for first in range(size, trials, size):
-        measured = measured.merge(saturation.measure(cell, min(size, trials - first), rng, gradients=gradients))
-    return measured
+    rng = bit_generator(0)
+    counts = (chunk.trials for chunk in chunks("saturation", cell, trials))
+    measured = (saturation.measure(cell, count, rng, gradients=gradients) for count in counts)
+    return reduce(saturation.SaturationMeasurement.merge, measured)
 
 
 def by_article(metrics: Callable[..., object], cell: Cell, trials: int, gradients: bool) -> object:

@@ -99,7 +99,11 @@ def test_a_small_benchmark_has_every_part_and_its_figure(tmp_path, monkeypatch):
     text = steps.bench(load_config(config), tmp_path)
     found = pd.read_csv(tmp_path / "benchmarks.csv")
     assert set(found["part"]) == {"cell", "normals", "growth", "memory", "workers", "profile"}
-    assert (found.loc[found["part"] != "memory", "seconds"].dropna() > -1e-3).all()
+    assert (found.loc[~found["part"].isin(["memory", "profile"]), "seconds"] > 0).all()
+    profiled = found[found["part"] == "profile"].set_index("what")["seconds"]
+    one_worker = found.loc[found["what"] == "1 worker", "seconds"].item()
+    later = ["imports", "tables", "record", "figures", "check"]
+    assert profiled.drop(later).sum() == pytest.approx(one_worker)
     assert len(over_floor(found)) == 4
     assert "two workers measure the whole config" in text
     assert (tmp_path / "figures" / "benchmarks" / "benchmarks.png").stat().st_size > 10_000
