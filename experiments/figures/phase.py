@@ -81,7 +81,7 @@ def _draw_freezing(ax: Axes, rows: pd.DataFrame, d_k: Any, n_keys: Any) -> None:
     inside = (freezing >= d_k[0]) & (freezing <= d_k[-1])
     x = np.interp(np.log(freezing), np.log(d_k), range(len(d_k)))
     y = np.interp(np.log(at), np.log(n_keys), range(len(n_keys)))
-    ax.plot(x[inside], y[inside], color=INK, linestyle="--", linewidth=1.5, zorder=1.5)
+    ax.plot(x[inside], y[inside], color=INK, alpha=0.4, linestyle="--", linewidth=1.5, zorder=1.5)
 
 
 def _draw_collapse(ax: Axes, tables: Tables, metric: str) -> None:
