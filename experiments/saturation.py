@@ -16,16 +16,17 @@ from experiments.harness.experiment import Column, Experiment, Row
 from experiments.harness.moments import POWERS, Estimates, Moments, power_sums, shape
 from experiments.harness.quantiles import MOST_BINS, Histograms
 from sdpa import RowDiagnostics, row_diagnostics
+from sdpa.diagnostics import tile_rows
 
 SATURATED = 0.99
 
 # What `plan` reckons with, measured on a server core of 2025: nanoseconds per normal, per multiplication of a matrix
 # product, per score and scaling for the exponential and the sums, and per row and scaling for the rest.
 _PER_NORMAL, _PER_PRODUCT, _PER_SCORE, _PER_ROW = 7.1, 0.03, 2.0, 125.0
-# Arrays that are alive at once, at most (held by a test): of a block's scores, of as many or 2^15 scores in the kernel,
-# of a chunk's row norms for all scalings, and of the norms of one scaling while they are counted; of what is per row
+# Arrays that are alive at once, at most (held by a test): of a block's scores, of the rows at hand in the kernel, of a
+# chunk's row norms for all scalings, and of the norms of one scaling while they are counted; of what is per row
 # and scaling of a block, and of the means of a chunk's trials.
-_SCORE_ARRAYS, _KERNEL_ARRAYS, _KERNEL_SCORES, _NORM_ARRAYS, _COUNTING_ARRAYS = 2, 6, 2**15, 3, 12
+_SCORE_ARRAYS, _KERNEL_ARRAYS, _NORM_ARRAYS, _COUNTING_ARRAYS = 2, 6, 3, 12
 _ROW_ARRAYS, _MEAN_ARRAYS = 13, 3
 
 _ROW_MEANS = ("max_weight", "entropy", "jacobian_trace", "saturated_rows", "jacobian_square", "query_gradient_square")
@@ -161,8 +162,8 @@ def memory(cell: Cell) -> int:
     block = trials * (cell.n_keys * cell.d_k + queries * (cell.d_k + _SCORE_ARRAYS * cell.n_keys))
     # The Gram matrix and the centred keys that it is made from are there only if there are fewer keys than d_k.
     gram = cell.n_keys * (cell.n_keys + cell.d_k) if cell.n_keys < cell.d_k else 0
-    draws = min(trials, max(1, _KERNEL_SCORES // (queries * cell.n_keys)))
-    kernel = _KERNEL_ARRAYS * max(_KERNEL_SCORES, min(queries, 128) * cell.n_keys) + draws * gram
+    tile = min(tile_rows(cell.n_keys), trials * queries)
+    kernel = _KERNEL_ARRAYS * tile * cell.n_keys + max(1, tile // queries) * gram
     rows, series = chunk_trials(cell) * cell.n_queries, len(cell.scaling) * len(_MEDIANS)
     norms = series * (_NORM_ARRAYS * rows + 8 * MOST_BINS) + _COUNTING_ARRAYS * rows
     of_rows = _ROW_ARRAYS * len(cell.scaling) * trials * queries

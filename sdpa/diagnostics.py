@@ -80,7 +80,7 @@ def row_diagnostics(
     upstream = _upstream(scores.shape, keys, weights_gradient)
     gap = np.empty((n_draws, n_queries))
     sums = np.zeros((5, len(divisors), n_draws, n_queries))
-    rows = max(1, _TILE_SCORES // n_keys, min(_PRODUCT_ROWS, _MOST_TILE_SCORES // n_keys))
+    rows = tile_rows(n_keys)
     buffers = np.empty((5, min(rows * n_keys, scores.size)))
     for draws in _runs(n_draws, rows // max(1, n_queries)):
         metric = None if upstream is None else _Metric.of(upstream.keys[draws])
@@ -94,6 +94,11 @@ def row_diagnostics(
                 if metric is not None:
                     sums[4, i, draws, queries] = tile.gradient_square(divisor, metric)
     return _metrics(np.reshape(divisors, (-1, 1, 1)), gap, sums, with_gradient=upstream is not None)
+
+
+def tile_rows(n_keys: int) -> int:
+    """Rows of that many scores that `row_diagnostics` works on at a time: what it needs memory for."""
+    return max(1, _TILE_SCORES // n_keys, min(_PRODUCT_ROWS, _MOST_TILE_SCORES // n_keys))
 
 
 def _doubles(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
