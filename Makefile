@@ -1,4 +1,4 @@
-# The commands a person types. CONFIG=, RESULTS= and JOBS= may be given to any of them.
+# The commands a person types. CONFIG=, RESULTS= and JOBS= go with the commands about sweeps.
 
 CONFIG ?= config.yaml
 PYTHON ?= python3
@@ -14,7 +14,7 @@ AXE = axe-core-4.14.1
 AXE_SHA256 = e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 
 .DEFAULT_GOAL = help
-.PHONY: all quick results figures check page plan test test-page test-coverage test-faults calibration lint record cost bench readme lock clean help
+.PHONY: all quick results figures check page plan prune walk test test-page test-coverage test-faults test-edits calibration lint record cost bench readme lock clean help
 
 all: $(READY) ## environment, every sweep, every figure, the page, check
 	@$(SUITE) all $(RUN_OPTIONS)
@@ -25,17 +25,26 @@ quick: ## the same on a small config, for a first look in seconds
 results: $(READY) ## measure every sweep and write its table
 	@$(SUITE) run $(RUN_OPTIONS)
 
-figures: $(READY) ## draw every figure from the tables that are there
+figures: $(READY) ## draw every figure from its tables
 	@$(SUITE) draw $(OPTIONS)
 
-check: $(READY) ## hold the tables against config and checksums, the measured values against exact ones
+check: $(READY) ## compare tables with config and checksums, and measured values with exact ones
 	@$(SUITE) check $(OPTIONS)
 
-page: $(READY) ## write the page to look at, index.html among the results
+page: $(READY) ## write index.html among the results
 	@$(SUITE) page $(OPTIONS)
 
-plan: $(READY) ## what would run, what is there, how long and how much memory it takes
+plan: $(READY) ## what would run, what is measured already, how long and how much memory it takes
 	@$(SUITE) plan $(RUN_OPTIONS)
+
+prune: $(READY) ## remove tables and figures of sweeps that the config no longer has
+	@$(SUITE) prune $(OPTIONS)
+
+# Q=, K=, V=, MASK=, SCALING= and OUT= count on the command line only: V=1 in the environment is somebody else's.
+lower = $(shell echo $(1) | tr A-Z a-z)
+given = $(if $(filter command,$(firstword $(origin $(1)))),--$(call lower,$(1)) "$($(1))")
+walk: $(READY) ## a worked example, EXAMPLE=dog-bites-man, or your own Q=q.csv K=k.csv V=v.csv; else a list
+	@$(SUITE) walk $(if $(EXAMPLE),"$(EXAMPLE)") $(foreach one,Q K V MASK SCALING OUT,$(call given,$(one)))
 
 test: $(READY) ## the tests (without the slow ones)
 	@$(PY) -m pytest
@@ -50,6 +59,9 @@ test-coverage: $(READY) ## slow: do the 95% intervals hold the truth in 95% of 2
 test-faults: $(READY) ## slow: kills, damage and hostile configs, on real processes
 	@$(PY) -m pytest -m faults
 
+test-edits: $(READY) ## slow: edit config.yaml in many ways, then make all and the tests, in a copy of this folder
+	@$(PY) -m pytest -m edits
+
 calibration: $(READY) ## slow: how often does check raise its alarm, over 200 seeds and with planted faults?
 	@$(PY) -m tests.calibration
 
@@ -59,7 +71,7 @@ lint: $(READY) ## ruff (style and format) and mypy (types)
 	@$(PY) -m mypy
 
 record: $(READY) ## published statements: how many are right, and which are wrong
-	@$(SUITE) record
+	@$(SUITE) record $(if $(JOBS),--jobs $(JOBS))
 
 cost: $(READY) ## time and memory of attention on this machine, and how they grow (results/cost.csv)
 	@$(SUITE) cost
@@ -67,10 +79,10 @@ cost: $(READY) ## time and memory of attention on this machine, and how they gro
 bench: $(READY) ## minutes: the suite's speed beside other ways to measure (results/benchmarks.csv)
 	@$(SUITE) bench
 
-readme: $(READY) ## rewrite the measured numbers of the README from results/
+readme: $(READY) ## rewrite the generated numbers of README.md and docs/ from results/
 	@$(SUITE) readme
 
-lock: ## resolve requirements.lock and requirements-page.lock anew from pyproject.toml (needs uv)
+lock: ## resolve requirements.lock and requirements-page.lock from pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-emit-find-links --no-header --no-annotate --all-extras --upgrade pyproject.toml --output-file requirements.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -78,13 +90,14 @@ lock: ## resolve requirements.lock and requirements-page.lock anew from pyprojec
 	  --output-file requirements-page.lock
 
 clean: ## remove what can be rebuilt and is not committed
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis results/quick results/.cells results/.lock results/.drawn.json
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis results/quick results/walk results/.cells
+	find results \( -name .lock -o -name .drawn.json -o -name .made -o -name manifest.json \) -delete
 	find sdpa experiments tests -name __pycache__ -type d -prune -exec rm -rf {} +
-	find results -name '*.svg' -delete
+	find results -name '*.svg' -exec sh -c 'test ! -f "$${1%.svg}.txt" || rm "$$1"' _ {} \;
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
-	@echo "  CONFIG=FILE RESULTS=DIR JOBS=N may be given to any; now CONFIG=$(CONFIG)"
+	@echo "  CONFIG=FILE RESULTS=DIR JOBS=N go with all, results, figures, check, page, plan and prune; now CONFIG=$(CONFIG)"
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) or sys.exit("expected Python 3.11 or later, got %d.%d: give another one with PYTHON=" % v)'

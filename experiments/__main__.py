@@ -1,4 +1,4 @@
-"""The command line: python -m experiments all | run | draw | check | page | plan | record | cost | bench | readme.
+"""The command line: python -m experiments COMMAND [SWEEP ...] [--config FILE] [--results DIR] [--jobs N].
 
 Exit status: 0 done, 1 something measured or checked failed, 2 bad config or usage, 130 interrupted, 143 terminated.
 What a command needs is imported when it runs, so that the others start without it; workers import this module too.
@@ -7,8 +7,9 @@ What a command needs is imported when it runs, so that the others start without 
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,22 +33,42 @@ DEFAULT_CONFIG = Path("config.yaml")
 
 
 @app.command(name="all")
-def all_steps(
+def all_parts(
     names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None, jobs: Jobs = None
 ) -> None:
-    """Run, draw, write the page and check; with the shipped config the record of published statements too."""
+    """Measure, draw, check and write the page; then the record, for the results of this repository.
+
+    A problem in one part is reported at the end and does not stop the others.
+    """
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
-        from experiments import steps
+        from experiments.harness.problems import attempt
         from experiments.harness.run import default_jobs
+        from experiments.steps import examples, record
+        from experiments.steps import sweeps as steps
 
-        steps.measure(loaded, sweeps, folder, jobs or default_jobs())
-        if config == DEFAULT_CONFIG and not names:
-            steps.write_record(loaded, folder)
-        steps.draw(loaded, sweeps, folder)
+        workers = jobs or default_jobs()
+        page = partial(steps.write_page, loaded, folder, config)
+
+        def page_again() -> None:
+            if not steps.page_is_current(loaded, folder, config, False):
+                page()  # it shows the record and the examples
+
+        parts: list[Callable[[], object]] = [
+            partial(steps.measure, loaded, sweeps, folder, workers),
+            partial(steps.draw, loaded, sweeps, folder),
+            partial(steps.check, loaded, sweeps, folder),
+        ]
         if not names:
-            steps.write_page(loaded, folder, config)
-        steps.check(loaded, sweeps, folder)
+            parts.append(page)
+        if not names and record.is_home(folder):
+            parts += [
+                partial(record.update_record, folder, workers),
+                partial(examples.write_examples, folder),
+                partial(examples.draw_examples, folder),
+                page_again,
+            ]
+        attempt(parts)
 
 
 @app.command()
@@ -55,46 +76,49 @@ def run(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Resul
     """Measure what is missing of sweeps and write their tables."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
-        from experiments import steps
         from experiments.harness.run import default_jobs
+        from experiments.steps.sweeps import measure
 
-        steps.measure(loaded, sweeps, folder, jobs or default_jobs())
+        measure(loaded, sweeps, folder, jobs or default_jobs())
 
 
-@app.command()
-def draw(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None) -> None:
+@app.command(name="draw")
+def draw_figures(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None) -> None:
     """Draw the figures of sweeps from their tables."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
-        from experiments import steps
+        from experiments.steps.sweeps import draw
 
-        steps.draw(loaded, sweeps, folder)
+        draw(loaded, sweeps, folder)
 
 
-@app.command()
-def check(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None) -> None:
-    """Hold the tables against the config and their checksums, and the measured values against the exact ones."""
+@app.command(name="check")
+def check_results(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None) -> None:
+    """Compare tables with config and checksums, and measured values with exact ones; list orphans."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
-        from experiments import steps
+        from experiments.steps.sweeps import check
 
-        steps.check(loaded, sweeps, folder)
+        check(loaded, sweeps, folder)
 
 
 @app.command()
 def page(config: ConfigFile = DEFAULT_CONFIG, results: Results = None, incomplete: Incomplete = False) -> None:
-    """Write the page to look at, index.html in the results folder, with its figures drawn."""
+    """Write the page, index.html in the results folder, and draw its figures."""
     with _outcome(config, results):
         loaded, _, folder = _load(config, None, results)
-        from experiments import steps
+        from experiments.steps import examples, record
+        from experiments.steps import sweeps as steps
 
         steps.draw(loaded, steps.whole_sweeps(loaded, folder, incomplete=incomplete), folder)
+        if record.is_home(folder):
+            examples.draw_examples(folder)
         steps.write_page(loaded, folder, config, incomplete=incomplete)
 
 
 @app.command()
 def plan(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None, jobs: Jobs = None) -> None:
-    """Say what a run would measure, what is there already, and about how long and how much memory it takes."""
+    """Print which chunks a run would measure, which are complete, and about how much time and memory it takes."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.plan import plan_lines
@@ -104,44 +128,69 @@ def plan(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Resu
 
 
 @app.command()
-def record() -> None:
-    """Hold published statements against the shipped tables and computations of their own."""
+def walk(
+    example: Annotated[str | None, typer.Argument(help="An example; without one they are listed.")] = None,
+    q: Annotated[Path | None, typer.Option("--q", metavar="FILE", help="Your queries, as CSV.")] = None,
+    k: Annotated[Path | None, typer.Option("--k", metavar="FILE", help="Your keys, as CSV.")] = None,
+    v: Annotated[Path | None, typer.Option("--v", metavar="FILE", help="Your values, as CSV.")] = None,
+    scaling: Annotated[str | None, typer.Option(metavar="RULE", help="Default: d_k^1/2.")] = None,
+    mask: Annotated[str | None, typer.Option(metavar="MASK", help="causal: no key after its query.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: results/walk.")] = None,
+) -> None:
+    """Walk through a worked example step by step, or through attention on your own matrices."""
     with _outcome(DEFAULT_CONFIG, None):
-        loaded, _, folder = _load(DEFAULT_CONFIG, None, None)
-        from experiments import steps
+        from experiments.steps.examples import walk_any
 
-        steps.write_record(loaded, folder)
-        print(steps.record_summary(folder))
+        walk_any(example, q, k, v, scaling=scaling, mask=mask, out=out)
+
+
+@app.command(name="prune")
+def prune_results(config: ConfigFile = DEFAULT_CONFIG, results: Results = None) -> None:
+    """Remove tables and figures of sweeps that the config no longer has, if the suite wrote them."""
+    with _outcome(config, results):
+        loaded, _, folder = _load(config, None, results)
+        from experiments.steps.sweeps import prune
+
+        prune(loaded, folder)
+
+
+@app.command(name="record")
+def show_record(jobs: Jobs = None) -> None:
+    """Compare published statements with measurements and computations; list the wrong ones."""
+    with _outcome(DEFAULT_CONFIG, None):
+        from experiments.harness.run import default_jobs
+        from experiments.steps import record
+
+        record.update_record(record.HOME, jobs or default_jobs())
+        print(record.record_summary(record.HOME))
 
 
 @app.command()
 def cost() -> None:
     """Time attention and its memory on this machine, and how both grow."""
     with _outcome(DEFAULT_CONFIG, None):
-        _, _, folder = _load(DEFAULT_CONFIG, None, None)
-        from experiments import steps
+        from experiments.steps import benchmarks, record
 
-        print(steps.measure_growth(folder))
+        print(benchmarks.measure_growth(record.HOME))
 
 
-@app.command()
-def bench() -> None:
+@app.command(name="bench")
+def run_bench() -> None:
     """Time the suite beside other ways to measure and beside what a plain way cannot do without."""
     with _outcome(DEFAULT_CONFIG, None):
         loaded, _, folder = _load(DEFAULT_CONFIG, None, None)
-        from experiments import steps
+        from experiments.steps.benchmarks import bench
 
-        print(steps.bench(loaded, folder))
+        print(bench(loaded, folder))
 
 
 @app.command()
 def readme() -> None:
-    """Rewrite the measured numbers of README.md from the shipped tables."""
+    """Rewrite the generated parts of README.md and docs/ from results/."""
     with _outcome(DEFAULT_CONFIG, None):
-        loaded, _, folder = _load(DEFAULT_CONFIG, None, None)
-        from experiments import steps
+        from experiments.steps.markdown import rewrite_pages
 
-        steps.rewrite_readme(loaded, folder)
+        rewrite_pages()
 
 
 def _load(config: Path, names: list[str] | None, results: Path | None) -> tuple["Config", tuple["Sweep", ...], Path]:
@@ -165,6 +214,10 @@ class _UsageError(Exception):
     """Something that was asked for does not exist or cannot be."""
 
 
+class _InterruptedError(KeyboardInterrupt):
+    """Ctrl-C. Once a bare KeyboardInterrupt left an exec, Python ends by the signal, whatever status was asked for."""
+
+
 class _TerminatedError(BaseException):
     """SIGTERM: like Ctrl-C, but with an exit status of its own."""
 
@@ -172,32 +225,47 @@ class _TerminatedError(BaseException):
 @contextmanager
 def _outcome(config: Path, results: Path | None) -> Iterator[None]:
     """Turn what went wrong into a message and an exit status; a fault of this code keeps its traceback."""
+    from experiments.examples.example import ExampleError
     from experiments.harness.config import ConfigError
 
     given = f"CONFIG={shlex.quote(str(config))}" + (f" RESULTS={shlex.quote(str(results))}" if results else "")
     try:
         signal.signal(signal.SIGTERM, _terminate)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not if it is ignored, as by nohup
+            signal.signal(signal.SIGINT, _interrupt)
         yield
-    except (ConfigError, _UsageError) as error:
+    except (ConfigError, ExampleError, _UsageError) as error:
         _stop(str(error), 2)
     except (KeyboardInterrupt, _TerminatedError) as error:
         status = 130 if isinstance(error, KeyboardInterrupt) else 143
         _stop(f"interrupted: what was finished is kept; to go on: make all {given}", status)
     except Exception as error:
-        from experiments.analysis.suite import DisagreementError
-        from experiments.harness.files import BusyError
-        from experiments.harness.run import MeasurementError
-        from experiments.harness.store import RecordError
+        from experiments.harness.problems import leaves
         from experiments.harness.tables import TableError
-        from experiments.page.readme import ReadmeError
 
-        if isinstance(error, TableError):
-            _stop(f"{error}\nto complete it: make results {given}", 1)
-        if isinstance(error, OSError):
-            _stop(f"{error.filename}: {error.strerror}", 1)
-        if isinstance(error, BusyError | MeasurementError | RecordError | ReadmeError | DisagreementError):
-            _stop(str(error), 1)
-        raise
+        errors = list(leaves(error))
+        messages = [text for each in errors if (text := _message(each))]
+        if any(isinstance(each, TableError) for each in errors):
+            messages.append(f"to complete it: make results {given}")
+        # Several parts may meet the same problem.
+        text = "\n".join(dict.fromkeys(line for message in messages for line in message.splitlines()))
+        if len(messages) < len(errors) + any(isinstance(each, TableError) for each in errors):
+            print(text, file=sys.stderr)
+            raise
+        _stop(text, 1)
+
+
+def _message(error: Exception) -> str:
+    """What to print of a problem or of a file that cannot be used; nothing of a fault of this code."""
+    from experiments.harness.problems import Problem
+
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) if isinstance(error, Problem) else ""
+
+
+def _interrupt(*_: object) -> None:
+    raise _InterruptedError
 
 
 def _terminate(*_: object) -> None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from annotated_types import Ge, Le
 
 from experiments.harness.experiment import Column, Experiment, Row
-from experiments.harness.moments import Estimates, Moments, power_sums, shape
+from experiments.harness.moments import FEWEST_TRIALS, Estimates, Moments, power_sums, shape
 
 # Bins on either side of 0, to sinh(4.8) = 60 standard deviations. What lies beyond counts in the last bin.
 BINS, BIN_WIDTH = 3072, 4.8 / 3072
@@ -127,7 +127,8 @@ EXPERIMENT = Experiment(
     memory=lambda cell: 8 * (_block_trials(cell) * (cell.numbers + _PAIR_ARRAYS) + 16 * BINS),
     table_rows=lambda _cell, _trials: 1,
     figures=("distribution",),
-    min_trials=2,
+    default_figures=lambda _: ("distribution",),
+    min_trials=FEWEST_TRIALS,
     relative_error=relative_error,
     detail=lambda _, measured: measured.counts,
 )

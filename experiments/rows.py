@@ -65,4 +65,5 @@ EXPERIMENT = Experiment(
     memory=lambda cell: 16 * block_trials(cell) * cell.numbers,
     table_rows=lambda cell, trials: len(cell.scaling) * trials * cell.scores,
     figures=("rows",),
+    default_figures=lambda _: ("rows",),
 )

@@ -5,9 +5,9 @@ Each trial is reduced to a vector of row means, so that standard errors come fro
 """
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,9 +23,9 @@ SATURATED = 0.99
 # What `plan` reckons with, measured on a server core of 2025: nanoseconds per normal, per multiplication of a matrix
 # product, per score and scaling for the exponential and the sums, and per row and scaling for the rest.
 _PER_NORMAL, _PER_PRODUCT, _PER_SCORE, _PER_ROW = 7.1, 0.03, 2.0, 125.0
-# Arrays that are alive at once, at most (held by a test): of a block's scores, of the rows at hand in the kernel, of a
-# chunk's row norms for all scalings, and of the norms of one scaling while they are counted; of what is per row
-# and scaling of a block, and of the means of a chunk's trials.
+# Arrays that are alive at once, at most; a test compares them with a measured peak. Of a block's scores, of the rows
+# at hand in the kernel, of a chunk's row norms for all scalings, and of the norms of one scaling while they are
+# counted; of what is per row and scaling of a block, and of the means of a chunk's trials.
 _SCORE_ARRAYS, _KERNEL_ARRAYS, _NORM_ARRAYS, _COUNTING_ARRAYS = 2, 6, 3, 12
 _ROW_ARRAYS, _MEAN_ARRAYS = 13, 3
 
@@ -148,6 +148,13 @@ def _row_estimates(moments: Moments, scaling: int) -> dict[str, tuple[float, Flo
     return functions
 
 
+def default_figures(values: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
+    """The figures along the sizes that a sweep varies; every metric along its first axis if it varies neither."""
+    along_d_k = ("variance", "saturation", "gradients") if len(values["d_k"]) > 1 else ()
+    along_n_keys = ("length",) if len(values["n_keys"]) > 1 else ()
+    return along_d_k + along_n_keys or ("metrics",)
+
+
 def seconds_per_trial(cell: Cell) -> float:
     """Rough time of a draw and all its scalings on one worker."""
     narrow = min(cell.n_keys, cell.d_k)
@@ -223,6 +230,7 @@ EXPERIMENT = Experiment(
     memory=memory,
     table_rows=lambda cell, _: len(cell.scaling),
     figures=("metrics", "variance", "saturation", "gradients", "powers", "length", "phase"),
+    default_figures=default_figures,
     min_trials=2,
     relative_error=relative_error,
     detail=estimates,

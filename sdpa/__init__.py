@@ -4,9 +4,10 @@ The library knows no file, table, config or figure; what sweeps it and draws it 
 """
 
 import importlib
-from types import ModuleType
+from typing import Any
 
 from sdpa.attention import attention_weights, scaled_dot_product_attention, softmax
+from sdpa.comparison import DividedScores, ScalingComparison, compare_scaling
 from sdpa.diagnostics import RowDiagnostics, row_diagnostics
 from sdpa.gradients import (
     AttentionGradients,
@@ -17,31 +18,54 @@ from sdpa.gradients import (
     softmax_vjp,
 )
 from sdpa.inputs import LAWS, InputLaw
-from sdpa.module import ScaledDotProductAttention
+from sdpa.metrics import effective_keys, entropy, max_weight
+from sdpa.module import MultiHeadAttention, ScaledDotProductAttention
 from sdpa.scaling import Scaling
+from sdpa.tracing import Trace, trace, trace_shapes
 
 __all__ = [
     "LAWS",
     "AttentionGradients",
+    "DividedScores",
     "InputLaw",
+    "MultiHeadAttention",
     "RowDiagnostics",
     "ScaledDotProductAttention",
     "Scaling",
+    "ScalingComparison",
+    "Trace",
     "attention_gradients",
     "attention_weights",
+    "compare_scaling",
+    "effective_keys",
+    "entropy",
     "jacobian_norm",
     "jacobian_trace",
+    "max_weight",
     "row_diagnostics",
     "scaled_dot_product_attention",
     "softmax",
     "softmax_jacobian",
     "softmax_vjp",
     "theory",
+    "trace",
+    "trace_shapes",
 ]
 
 
-def __getattr__(name: str) -> ModuleType:
-    """`sdpa.theory`, when it is first asked for: it loads SciPy, which attention and its measurement do without."""
+def __getattr__(name: str) -> Any:
+    """`sdpa.theory` and `sdpa.__version__`, when first asked for.
+
+    Theory loads SciPy, which attention and its measurement do without; the version is that of the installed package.
+    """
     if name == "theory":
         return importlib.import_module("sdpa.theory")
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("sdpa-suite")
     raise AttributeError(f"module 'sdpa' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "theory", "__version__"})

@@ -31,7 +31,17 @@ def softmax(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
         raise ValueError(f"softmax: expected an axis of an array with {array.ndim} axes, got axis {axis}")
     if array.shape[axis] == 0:
         raise ValueError(f"softmax: expected at least one entry along axis {axis}, got shape {array.shape}")
-    largest = array.max(axis=axis, keepdims=True)
+    exponentials = shifted_exponentials(array, axis)
+    return np.asarray(exponentials / exponentials.sum(axis=axis, keepdims=True))
+
+
+def shifted_exponentials(scores: FloatArray, axis: int = -1) -> FloatArray:
+    """exp(x - max x) along an axis, of the shape of x: from 0 to 1, with at least one 1 in every row.
+
+    Raises:
+        ValueError: a row has a NaN, a +inf or nothing but -inf (the message names the row).
+    """
+    largest = scores.max(axis=axis, keepdims=True)
     if not np.isfinite(largest).all():
         index = np.argwhere(~np.isfinite(largest.squeeze(axis)))[0]
         raise ValueError(
@@ -39,8 +49,7 @@ def softmax(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
             f" in {row_label(tuple(index))}"
         )
     with np.errstate(over="ignore"):  # scores further apart than the largest float: their difference may be -inf
-        exponentials = np.exp(array - largest)
-    return np.asarray(exponentials / exponentials.sum(axis=axis, keepdims=True))
+        return np.asarray(np.exp(scores - largest))
 
 
 def attention_weights(
@@ -70,10 +79,9 @@ def attention_weights(
     >>> attention_weights([[1.0, 0.0]], [[1.0, 0.0], [1.0, 5.0]])
     array([[0.5, 0.5]])
     """
-    queries, keys = _queries_and_keys(q, k)
+    queries, keys = queries_and_keys(q, k)
     divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2])
-    scores = queries @ keys.swapaxes(-1, -2) / divisor
-    return softmax(scores if mask is None else np.where(_allowed(mask, scores.shape), scores, -np.inf))
+    return softmax(masked(queries @ keys.swapaxes(-1, -2) / divisor, mask))
 
 
 @overload
@@ -126,17 +134,15 @@ def scaled_dot_product_attention(
     >>> scaled_dot_product_attention([[0.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[2.0], [4.0]])
     array([[3.]])
     """
-    queries, keys = _queries_and_keys(q, k)
-    values = as_float("v", v, min_ndim=2)
-    if values.shape[-2] != keys.shape[-2]:
-        raise ValueError(f"v: expected {keys.shape[-2]} rows, one per key, got shape {values.shape}")
-    _broadcast_leading("q, k and v", queries, keys, values)
+    queries, keys = queries_and_keys(q, k)
+    values = values_for(v, queries, keys)
     weights = attention_weights(queries, keys, scaling=scaling, mask=mask)
     output = weights @ values
     return (output, weights) if return_weights else output
 
 
-def _queries_and_keys(q: npt.ArrayLike, k: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+def queries_and_keys(q: npt.ArrayLike, k: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """q and k as arrays of floats; ValueError unless their shapes fit each other."""
     queries, keys = as_float("q", q, min_ndim=2), as_float("k", k, min_ndim=2)
     if queries.shape[-1] != keys.shape[-1]:
         raise ValueError(
@@ -149,19 +155,27 @@ def _queries_and_keys(q: npt.ArrayLike, k: npt.ArrayLike) -> tuple[FloatArray, F
     return queries, keys
 
 
-def _broadcast_leading(names: str, *arrays: FloatArray) -> tuple[int, ...]:
-    leading = [array.shape[:-2] for array in arrays]
-    try:
-        return np.broadcast_shapes(*leading)
-    except ValueError:
-        got = ", ".join(map(str, leading))
-        raise ValueError(f"expected leading axes of {names} that broadcast, got {got}") from None
+def values_for(v: npt.ArrayLike, queries: FloatArray, keys: FloatArray) -> FloatArray:
+    """v as an array of floats; ValueError unless it has one row per key and leading axes that broadcast."""
+    values = as_float("v", v, min_ndim=2)
+    if values.shape[-2] != keys.shape[-2]:
+        raise ValueError(f"v: expected {keys.shape[-2]} rows, one per key, got shape {values.shape}")
+    _broadcast_leading("q, k and v", queries, keys, values)
+    return values
 
 
-def _allowed(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
+def masked(scores: FloatArray, mask: npt.ArrayLike | None) -> FloatArray:
+    """The scores, and -inf where the mask hides the key; ValueError for a mask that does not fit."""
+    return scores if mask is None else np.where(allowed_keys(mask, scores.shape), scores, -np.inf)
+
+
+def allowed_keys(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
+    """The mask in the shape of the scores; ValueError unless it is boolean, broadcasts and shows each query a key."""
     allowed = np.asarray(mask)
     if allowed.dtype != np.bool_:
-        raise ValueError(f"mask: expected booleans (True: may attend), got an array of {allowed.dtype}")
+        raise ValueError(
+            f"mask: expected booleans (True: may attend; mask.astype(bool)), got an array of {allowed.dtype}"
+        )
     try:
         allowed = np.broadcast_to(allowed, shape)
     except ValueError:
@@ -170,3 +184,12 @@ def _allowed(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
     if len(empty):
         raise ValueError(f"mask: expected every query to see a key, got none in {row_label(tuple(empty[0]))}")
     return allowed
+
+
+def _broadcast_leading(names: str, *arrays: FloatArray) -> tuple[int, ...]:
+    leading = [array.shape[:-2] for array in arrays]
+    try:
+        return np.broadcast_shapes(*leading)
+    except ValueError:
+        got = ", ".join(map(str, leading))
+        raise ValueError(f"expected leading axes of {names} that broadcast, got {got}") from None

@@ -39,7 +39,7 @@ def softmax_jacobian(weights: npt.ArrayLike) -> FloatArray:
     array([[ 0.25, -0.25],
            [-0.25,  0.25]])
     """
-    w = _softmax_rows(weights)
+    w = softmax_rows(weights)
     return np.asarray(w[..., :, None] * (np.eye(w.shape[-1], dtype=w.dtype) - w[..., None, :]))
 
 
@@ -62,7 +62,7 @@ def softmax_vjp(weights: npt.ArrayLike, weights_gradient: npt.ArrayLike) -> Floa
     >>> softmax_vjp([0.5, 0.5], [1.0, 0.0])
     array([ 0.25, -0.25])
     """
-    w, g = _softmax_rows(weights), as_float("weights_gradient", weights_gradient)
+    w, g = softmax_rows(weights), as_float("weights_gradient", weights_gradient)
     try:
         shape = np.broadcast_shapes(w.shape, g.shape)
     except ValueError:
@@ -93,7 +93,7 @@ def jacobian_trace(weights: npt.ArrayLike) -> FloatArray:
     >>> float(jacobian_trace([0.5, 0.25, 0.25]))
     0.625
     """
-    return trace_from_shares(*_remainder_and_shares(_softmax_rows(weights))[:2])
+    return trace_from_shares(*_remainder_and_shares(softmax_rows(weights))[:2])
 
 
 def jacobian_norm(weights: npt.ArrayLike) -> FloatArray:
@@ -111,7 +111,7 @@ def jacobian_norm(weights: npt.ArrayLike) -> FloatArray:
     >>> float(jacobian_norm([0.5, 0.5]))
     0.5
     """
-    return norm_from_shares(*_remainder_and_shares(_softmax_rows(weights)))
+    return norm_from_shares(*_remainder_and_shares(softmax_rows(weights)))
 
 
 def trace_from_shares(r: FloatArray, u2: FloatArray) -> FloatArray:
@@ -185,7 +185,8 @@ def _sum_to(gradient: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     return np.asarray(gradient.sum(axis=(*range(added), *stretched)).reshape(shape))
 
 
-def _softmax_rows(weights: npt.ArrayLike) -> FloatArray:
+def softmax_rows(weights: npt.ArrayLike) -> FloatArray:
+    """The weights as an array of floats; ValueError unless each row is of numbers from 0 that sum to 1."""
     w = as_float("weights", weights)
     sums = w.sum(axis=-1)
     wrong = np.argwhere(~((np.abs(sums - 1) <= _SUM_TOLERANCE) & (w >= 0).all(axis=-1)))
@@ -197,10 +198,16 @@ def _softmax_rows(weights: npt.ArrayLike) -> FloatArray:
     return w
 
 
-def _remainder_and_shares(w: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """r, U2 and U3 of softmax rows; a row without remainder (r = 0) has U2 = U3 = 0."""
+def other_weights(w: FloatArray) -> FloatArray:
+    """A copy of softmax rows with 0 in the place of the largest weight: their sum is r, to its own precision."""
     others = w.copy()
     np.put_along_axis(others, w.argmax(axis=-1, keepdims=True), 0.0, axis=-1)
+    return others
+
+
+def _remainder_and_shares(w: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """r, U2 and U3 of softmax rows; a row without remainder (r = 0) has U2 = U3 = 0."""
+    others = other_weights(w)
     r = others.sum(axis=-1, keepdims=True)
     u = np.divide(others, r, out=others, where=r > 0)
     u_squared = u * u

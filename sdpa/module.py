@@ -1,20 +1,14 @@
-"""Attention with its projections: tokens in, tokens out."""
+"""Attention with its projections, of one head and of several: tokens in, tokens out."""
 
 import math
-from typing import Literal, Protocol, overload
+from typing import Literal, overload
 
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray, as_float
-from sdpa.attention import scaled_dot_product_attention
-
-
-class NormalSource(Protocol):
-    """What the projections are drawn from: NumPy's Generator, or its legacy RandomState for published seeds."""
-
-    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
-        """Independent standard normal numbers of that shape."""
-        ...
+from sdpa._random import NormalSource, normal_source
+from sdpa.attention import allowed_keys, scaled_dot_product_attention
+from sdpa.scaling import Scaling, resolve_divisor
 
 
 class ScaledDotProductAttention:
@@ -28,45 +22,157 @@ class ScaledDotProductAttention:
         d_model: width of the tokens.
         d_k: width of queries and keys.
         d_v: width of values.
-        rng: where the weights are drawn from; nothing global is touched.
+        seed: of the generator that draws the weights; 0 by default, so that two modules of one shape are equal.
+        rng: the generator itself instead of a seed, a NumPy Generator or RandomState.
+        scaling: a rule, its name (`unscaled`, `d_k^1/2`, ...), or the divisor itself as a number.
 
     Raises:
-        ValueError: a width below 1.
+        ValueError: a width below 1, both seed and rng, or a scaling that is neither a rule nor a number above 0.
+        TypeError: a seed that is no integer, or an rng that draws no normal numbers.
 
     >>> import numpy as np
-    >>> attention = ScaledDotProductAttention(4, 3, 2, np.random.default_rng(0))
+    >>> attention = ScaledDotProductAttention(4, 3, 2)
     >>> attention(np.eye(5, 4)).shape
     (5, 2)
     """
 
-    def __init__(self, d_model: int, d_k: int, d_v: int, rng: NormalSource) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        d_k: int,
+        d_v: int,
+        *,
+        seed: int | None = None,
+        rng: NormalSource | None = None,
+        scaling: Scaling | str | float = "d_k^1/2",
+    ) -> None:
         if min(d_model, d_k, d_v) < 1:
             raise ValueError(f"expected d_model, d_k and d_v from 1, got {d_model}, {d_k} and {d_v}")
-        self.d_model, self.d_k, self.d_v = d_model, d_k, d_v
-        self.W_Q, self.W_K, self.W_V = (
-            rng.standard_normal((d_model, width)) * math.sqrt(2 / (d_model + width)) for width in (d_k, d_k, d_v)
-        )
+        self.d_model, self.d_k, self.d_v, self.scaling = d_model, d_k, d_v, scaling
+        resolve_divisor(scaling, d_k, n_keys=1)  # refuses a wrong scaling now, not at the first call
+        source = normal_source(seed, rng)
+        self.W_Q, self.W_K, self.W_V = (_glorot(source, d_model, width) for width in (d_k, d_k, d_v))
 
     @overload
-    def __call__(self, X: npt.ArrayLike, return_weights: Literal[False] = ...) -> FloatArray: ...
+    def __call__(
+        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = ..., return_weights: Literal[False] = ...
+    ) -> FloatArray: ...
     @overload
-    def __call__(self, X: npt.ArrayLike, return_weights: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
-    def __call__(self, X: npt.ArrayLike, return_weights: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
+    def __call__(
+        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = ..., return_weights: Literal[True]
+    ) -> tuple[FloatArray, FloatArray]: ...
+    def __call__(
+        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = None, return_weights: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Every token as the weighted mean of all tokens' values.
 
         Args:
             X: tokens, (..., n, d_model).
+            mask: boolean, broadcast to (..., n, n); True where the row's token may attend to the column's.
             return_weights: return (output, weights) instead of the output alone.
 
         Returns:
             Output, (..., n, d_v); with return_weights also the weights, (..., n, n).
 
         Raises:
-            ValueError: X has not d_model columns.
+            ValueError: X has not d_model columns, or a mask as `scaled_dot_product_attention` refuses it.
         """
-        tokens = as_float("X", X, min_ndim=2)
-        if tokens.shape[-1] != self.d_model:
-            raise ValueError(f"X: expected {self.d_model} columns (d_model), got shape {tokens.shape}")
+        tokens = _tokens(X, self.d_model)
         queries, keys, values = tokens @ self.W_Q, tokens @ self.W_K, tokens @ self.W_V
-        output, weights = scaled_dot_product_attention(queries, keys, values, return_weights=True)
+        output, weights = scaled_dot_product_attention(
+            queries, keys, values, scaling=self.scaling, mask=mask, return_weights=True
+        )
         return (output, weights) if return_weights else output
+
+
+class MultiHeadAttention:
+    """output = [head_1, ..., head_h] W_O with head_i = softmax(Q_i K_i^T / sqrt(d_k)) V_i.
+
+    Q = X W_Q, K = X W_K and V = X W_V are (..., n, d_model); head i takes the columns from (i - 1) d_k to i d_k of
+    each, with d_k = d_v = d_model / n_heads. The entries of W_Q, W_K, W_V and W_O, (d_model, d_model) and drawn in
+    this order, are normal with mean 0 and variance 1 / d_model, which keeps the variance of entries.
+
+    Args:
+        d_model: width of the tokens, and of the output.
+        n_heads: number of heads h, which divides d_model.
+        seed, rng, scaling: as in `ScaledDotProductAttention`.
+
+    Raises:
+        ValueError: d_model or n_heads below 1, n_heads that does not divide d_model, and otherwise as
+            `ScaledDotProductAttention`.
+        TypeError: as `ScaledDotProductAttention`.
+
+    Source: Vaswani et al. (2017), section 3.2.2.
+
+    >>> import numpy as np
+    >>> output, weights = MultiHeadAttention(6, 2)(np.eye(5, 6), return_weights=True)
+    >>> output.shape, weights.shape
+    ((5, 6), (2, 5, 5))
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        seed: int | None = None,
+        rng: NormalSource | None = None,
+        scaling: Scaling | str | float = "d_k^1/2",
+    ) -> None:
+        if min(d_model, n_heads) < 1 or d_model % n_heads:
+            raise ValueError(f"expected n_heads from 1 that divides d_model, got n_heads {n_heads}, d_model {d_model}")
+        self.d_model, self.n_heads, self.scaling = d_model, n_heads, scaling
+        self.d_k = self.d_v = d_model // n_heads
+        resolve_divisor(scaling, self.d_k, n_keys=1)  # refuses a wrong scaling now, not at the first call
+        source = normal_source(seed, rng)
+        self.W_Q, self.W_K, self.W_V, self.W_O = (_glorot(source, d_model, d_model) for _ in range(4))
+
+    @overload
+    def __call__(
+        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = ..., return_weights: Literal[False] = ...
+    ) -> FloatArray: ...
+    @overload
+    def __call__(
+        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = ..., return_weights: Literal[True]
+    ) -> tuple[FloatArray, FloatArray]: ...
+    def __call__(
+        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = None, return_weights: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Every token as the outputs of its heads, side by side, times W_O.
+
+        Args:
+            X: tokens, (..., n, d_model).
+            mask: boolean, broadcast to (..., n, n), the same for every head; True where the row's token may attend
+                to the column's.
+            return_weights: return (output, weights) instead of the output alone.
+
+        Returns:
+            Output, (..., n, d_model); with return_weights also the weights, (..., n_heads, n, n).
+
+        Raises:
+            ValueError: X has not d_model columns, or a mask as `scaled_dot_product_attention` refuses it.
+        """
+        tokens = _tokens(X, self.d_model)
+        queries, keys, values = (self._heads(tokens @ matrix) for matrix in (self.W_Q, self.W_K, self.W_V))
+        if mask is not None:  # its leading axes are those of X: the axis of the heads comes after them
+            mask = allowed_keys(mask, (*tokens.shape[:-1], tokens.shape[-2]))[..., None, :, :]
+        heads, weights = scaled_dot_product_attention(
+            queries, keys, values, scaling=self.scaling, mask=mask, return_weights=True
+        )
+        output = heads.swapaxes(-3, -2).reshape(tokens.shape) @ self.W_O
+        return (output, weights) if return_weights else output
+
+    def _heads(self, projected: FloatArray) -> FloatArray:
+        """Columns (..., n, d_model) as heads (..., n_heads, n, d_k)."""
+        return projected.reshape(*projected.shape[:-1], self.n_heads, self.d_k).swapaxes(-3, -2)
+
+
+def _glorot(source: NormalSource, d_in: int, d_out: int) -> FloatArray:
+    return source.standard_normal((d_in, d_out)) * math.sqrt(2 / (d_in + d_out))
+
+
+def _tokens(X: npt.ArrayLike, d_model: int) -> FloatArray:
+    tokens = as_float("X", X, min_ndim=2)
+    if tokens.shape[-1] != d_model:
+        raise ValueError(f"X: expected {d_model} columns (d_model), got shape {tokens.shape}")
+    return tokens

@@ -15,9 +15,11 @@ ALLOWED = {
     "experiments/saturation.py": {"sdpa", "experiments.harness", "experiments.draws"},
     "experiments/rows.py": {"sdpa", "experiments.harness", "experiments.draws"},
     "experiments/distribution.py": {"experiments.harness"},
-    "experiments/steps.py": {
+    "experiments/steps": {
+        "experiments.steps",
         "experiments.harness",
         "experiments.analysis",
+        "experiments.examples",
         "experiments.figures",
         "experiments.page",
         "experiments.record",
@@ -31,7 +33,8 @@ ALLOWED = {
         "experiments.saturation",
         "experiments.analysis.growth",
     },
-    "experiments/record": {"sdpa", "experiments.record"},
+    "experiments/record": {"sdpa", "experiments.record", "experiments.examples"},
+    "experiments/examples": {"sdpa", "experiments.examples"},
     "experiments/harness": {"experiments.harness", "experiments.__path__"},
     "experiments/analysis": {
         "sdpa",
@@ -40,9 +43,15 @@ ALLOWED = {
         "experiments.draws",
         "experiments.distribution",
     },
-    "experiments/figures": {"experiments.figures", "experiments.harness", "experiments.analysis.slopes"},
+    "experiments/figures": {
+        "experiments.figures",
+        "experiments.harness",
+        "experiments.analysis.slopes",
+        "experiments.examples.place",
+    },
     "experiments/page": {
         "sdpa",
+        "experiments.examples",
         "experiments.figures",
         "experiments.harness",
         "experiments.page",
@@ -52,6 +61,7 @@ ALLOWED = {
         "experiments.analysis.growth",
         "experiments.bench.summary",
         "experiments.record.summary",
+        "experiments.record.files",
     },
 }
 # Within what is allowed above: what a drawing or page must not reach.

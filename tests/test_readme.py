@@ -1,5 +1,6 @@
-"""The README is what results/ and the code say: its numbers, its examples, its commands."""
+"""README.md and docs/: their numbers are those of results/, their examples run, their commands and links exist."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -9,58 +10,74 @@ from experiments.harness.config import load_config
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import cell_fields, defaults
-from experiments.harness.tables import read_sweep
-from experiments.page.readme import ReadmeError, rewrite
+from experiments.page.blocks import BlockError
+from experiments.steps.markdown import generated, read_pages
+from tests.shipped import CONFIG, RESULTS, SHIPPED_DIGEST, shipped_only
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FIGURES = RESULTS / "figures"
+LARGEST = 12_000
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
 @pytest.fixture
-def shipped(monkeypatch):
+def pages(monkeypatch) -> dict[Path, str]:
     monkeypatch.chdir(ROOT)
-    config = load_config(Path("config.yaml"))
-    return config.sweeps, {sweep.name: read_sweep(Path("results"), config, sweep) for sweep in config.sweeps}
+    return read_pages()
 
 
-def test_its_numbers_are_those_of_the_results(shipped):
-    assert rewrite(README, *shipped, Path("results")) == README
+@shipped_only
+def test_generated_parts_are_those_of_the_results(pages):
+    for path, text in generated(pages, Path("results")).items():
+        assert pages[path] == text, path
 
 
-def test_a_marker_that_is_missing_or_unknown_is_refused(shipped):
-    with pytest.raises(ReadmeError, match=r"expected one block each of findings, .*columns, got findings, measured"):
-        rewrite(README.replace("<!-- begin slopes -->", ""), *shipped, Path("results"))
+@pytest.mark.parametrize("marker", ["<!-- begin slopes -->", "<!-- end headline -->"])
+def test_a_marker_that_is_missing_is_refused(pages, marker):
+    with pytest.raises(BlockError, match=r"expected the blocks calibration, columns, .*slopes, once each, got cal"):
+        generated({path: text.replace(marker, "") for path, text in pages.items()}, Path("results"))
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+def test_the_readme_is_short():
+    assert len(README.encode()) < LARGEST
 
 
-def test_its_python_runs(monkeypatch, capsys):
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def test_the_python_of_the_readme_runs(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
-    for block in blocks("python"):
+    for block in blocks(README, "python"):
         exec(block, {})
     assert "unscaled" in capsys.readouterr().out
 
 
-def test_its_config_is_good(tmp_path):
-    (block,) = blocks("yaml")
+def test_the_config_of_the_readme_is_good(tmp_path):
+    (block,) = blocks(README, "yaml")
     path = tmp_path / "mine.yaml"
     path.write_text(block)
     assert load_config(path).sweeps[0].name == "wide"
 
 
-def test_its_commands_are_targets_and_its_links_lead_somewhere():
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    commands = re.findall(r"(?:^|`)make ([a-z-]+)", README, re.MULTILINE)
-    assert len(commands) > 5
-    assert set(commands) <= targets
-    for link in re.findall(r"\]\(([^)#]+)\)", README):
-        assert (ROOT / link).exists(), link
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_commands_are_targets(path):
+    commands = re.findall(r"(?:^|`)make ([a-z-]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(commands) <= TARGETS
 
 
-def test_every_config_key_is_in_its_table():
-    table = README.split("| key | meaning")[1].split("\n\n")[0]
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(path):
+    links = [path.parent / link for link in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8"))]
+    missing = [link.resolve() for link in links if not link.exists()]
+    # Figures of sweeps are those of the shipped config; a user may have deleted a sweep.
+    assert [link for link in missing if CONFIG.digest == SHIPPED_DIGEST or FIGURES not in link.parents] == []
+
+
+def test_every_config_key_is_described_with_its_default():
+    table = (ROOT / "docs" / "config.md").read_text(encoding="utf-8").split("| key | meaning")[1].split("\n\n")[0]
     described = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", table, re.MULTILINE))
     cells = [load_experiment(name).cell for name in experiment_names()]
     of_every_sweep = {"experiment", "trials", "precision", "max_trials", "figures"}
@@ -69,6 +86,33 @@ def test_every_config_key_is_in_its_table():
         assert described[name].strip("`") == (f"{value:g}" if isinstance(value, float) else str(value))
     figures = {figure for name in experiment_names() for figure in load_experiment(name).figures}
     assert all(f"`{figure}`" in table for figure in figures)
+
+
+def source_items() -> list[tuple[str, str]]:
+    """Command or import, and file, of every row of the table of the sources."""
+    text = (ROOT / "docs" / "worked-examples.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| \S+ \| .* \| `([^`]+)` \| (\S+) \|$", text, re.MULTILINE)
+
+
+def test_every_item_of_the_sources_has_a_command_or_import_and_a_file():
+    assert len(source_items()) >= 30
+    for command, path in source_items():
+        of_sweeps = FIGURES in (ROOT / path).parents and CONFIG.digest != SHIPPED_DIGEST
+        assert of_sweeps or (ROOT / path).exists(), path
+        if command.startswith("make"):
+            assert command.split()[1] in TARGETS
+        else:
+            _, module, _, name = command.split()
+            assert hasattr(importlib.import_module(module), name), command
+
+
+def test_every_example_is_in_the_readme_and_among_the_items_of_the_sources():
+    from experiments.examples import example_names, spelled
+
+    commands = {command for command, _ in source_items()}
+    for name in example_names():
+        assert f"`make walk EXAMPLE={spelled(name)}`" in README
+        assert f"make walk EXAMPLE={spelled(name)}" in commands
 
 
 def test_make_help_lists_every_target():

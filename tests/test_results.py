@@ -1,7 +1,5 @@
 """The shipped tables: whole, precise enough, and with the slopes that theory gives."""
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
@@ -9,12 +7,14 @@ from experiments.analysis import all_columns
 from experiments.analysis.check import check_table
 from experiments.analysis.suite import ALARM, agreement
 from experiments.harness.config import load_config
-from experiments.harness.tables import csv_bytes, read_sweep
+from experiments.harness.tables import csv_bytes
+from experiments.record.files import CONFIG as RECORD_CONFIG
+from experiments.record.files import FOLDER
+from experiments.steps.record import record_tables
 from tests.calibration import FAULTS
+from tests.shipped import CONFIG, RESULTS, shipped_only, tables_of_results
 
-ROOT = Path(__file__).parents[1]
-CONFIG = load_config(ROOT / "config.yaml")
-TABLES = {sweep.name: read_sweep(ROOT / "results", CONFIG, sweep) for sweep in CONFIG.sweeps}
+TABLES = tables_of_results()
 PRECISE = ("score_variance", "max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
 
 
@@ -25,9 +25,10 @@ def test_tables_are_whole_and_of_this_config(sweep):
 
 def test_columns_are_described_as_the_code_declares_them():
     columns = all_columns(sorted({sweep.experiment for sweep in CONFIG.sweeps}))
-    assert (ROOT / "results" / "columns.csv").read_bytes() == csv_bytes(columns)
+    assert (RESULTS / "columns.csv").read_bytes() == csv_bytes(columns)
 
 
+@shipped_only
 @pytest.mark.parametrize("name", ["scaling", "powers", "length"])
 def test_relative_errors_are_below_half_a_percent(name):
     table = TABLES[name]["measured"]
@@ -37,7 +38,7 @@ def test_relative_errors_are_below_half_a_percent(name):
 
 def test_the_check_is_calibrated_and_finds_planted_faults():
     """The shipped table of `make calibration`: uniform p-values, hardly an alarm without a fault, one with each."""
-    table = pd.read_csv(ROOT / "results" / "calibration.csv").set_index("fault")
+    table = pd.read_csv(RESULTS / "calibration.csv").set_index("fault")
     assert table.index.tolist() == ["none", *FAULTS]
     assert (table["runs"] == 200).all()
     assert table.loc["none", "uniform_p"] > 0.01
@@ -46,7 +47,7 @@ def test_the_check_is_calibrated_and_finds_planted_faults():
 
 
 def test_slopes_hold_the_exact_ones_in_narrow_intervals():
-    slopes = TABLES["scaling"]["slopes"]
+    slopes = record_tables(load_config(RECORD_CONFIG), RESULTS / FOLDER)["scaling-slopes"]
     assert slopes["scaling"].tolist() == ["unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3"]
     assert slopes["slope_exact"].tolist() == pytest.approx([1, 1 / 3, 0, -1 / 3])
     assert (slopes["slope_low"] < slopes["slope_exact"]).all()
@@ -58,6 +59,10 @@ def test_measured_values_agree_with_the_exact_ones():
     """Every sweep by itself and all together: p below 0.001 is the alarm of `make check`."""
     for sweeps in (*([sweep] for sweep in CONFIG.sweeps), CONFIG.sweeps):
         assert agreement(sweeps, TABLES).p_value > ALARM
+
+
+@shipped_only
+def test_the_shipped_config_tests_many_values():
     whole = agreement(CONFIG.sweeps, TABLES)
     assert len(whole.cells) == 81
     assert len(whole.tail) > 400

@@ -81,7 +81,8 @@ def all_columns(experiments: list[str]) -> pd.DataFrame:
     for name in experiments:
         tables[name] = table_columns(name)
         tables |= {f"{name}-{kind}": list(derived.columns) for kind, derived in _analysis(name).derived.items()}
-    tables[VERDICTS] = list(VERDICT_COLUMNS)
+        if _analysis(name).exact:
+            tables[f"{name}-{VERDICTS}"] = list(VERDICT_COLUMNS)
     rows = [
         {"table": table, "column": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning, "formula": c.formula}
         for table, columns in tables.items()

@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from experiments.analysis.verdicts import MANY_TRIALS, VERDICT_COLUMNS
+from experiments.analysis.verdicts import MANY_TRIALS
 from experiments.harness.grid import Sweep
 from experiments.harness.moments import FEWEST_TRIALS
 from experiments.harness.paths import VERDICTS
+from experiments.harness.problems import Problem
 from experiments.harness.tables import DIGITS
 
 # Of all honest runs of a suite this share meets the alarm, at most: half by its cells, half by its furthest value.
@@ -21,7 +22,7 @@ _SHOWN = 5
 Tables = Mapping[str, pd.DataFrame]
 
 
-class DisagreementError(Exception):
+class DisagreementError(Problem):
     """Measured and exact values are further apart than chance would part them; the message names the rows."""
 
 
@@ -32,6 +33,11 @@ class Agreement:
     cells: pd.DataFrame
     z_scores: pd.DataFrame
     apart: int  # values without a z-score
+
+    @property
+    def has_tests(self) -> bool:
+        """True if there are cells and values to show beside what chance gives."""
+        return not (self.cells.empty or self.z_scores.empty)
 
     @property
     def tail(self) -> pd.DataFrame:
@@ -83,7 +89,7 @@ class Agreement:
         """`DisagreementError`, with the rows that make it, if chance parts values so far in under 0.1% of runs."""
         if self.p_value < ALARM:
             head = f"measured and exact values disagree: chance parts them so far with p = {self.p_value:.2g}"
-            values = [f"  verdicts.csv: {line}" for line in self.furthest()]
+            values = [f"  {line}" for line in self.furthest()]
             raise DisagreementError("\n".join([head, *values, *(f"  cell {line}" for line in self.unlikeliest())]))
 
 
@@ -102,16 +108,10 @@ def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreemen
 def suite_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> dict[str, pd.DataFrame]:
     """What the figures of the whole suite are drawn from; empty if there is nothing to hold against theory."""
     whole = agreement(sweeps, tables)
-    if whole.cells.empty or whole.z_scores.empty:
+    if not whole.has_tests:
         return {}
     p_values = {"p_cells": whole.p_cells, "p_furthest": whole.p_furthest, "p_value": whole.p_value}
     return {"cells": whole.cells, "z_scores": whole.z_scores, "agreement": pd.DataFrame([p_values])}
-
-
-def all_verdicts(tables: Mapping[str, Tables]) -> pd.DataFrame:
-    """The verdicts of all sweeps."""
-    frames = [of_sweep[VERDICTS] for of_sweep in tables.values() if VERDICTS in of_sweep]
-    return pd.concat(frames) if frames else pd.DataFrame(columns=[column.name for column in VERDICT_COLUMNS])
 
 
 def _cells(sweep: Sweep, tests: pd.DataFrame) -> pd.DataFrame:

@@ -45,7 +45,7 @@ VERDICT_COLUMNS = (
 TEST_COLUMNS = (
     *AXES,
     Column("trials", "int", "", "independent draws of (Q, K)"),
-    Column("values", "int", "", "measured values of the cell that are held against exact ones"),
+    Column("values", "int", "", "measured values of the cell that are compared with exact ones"),
     Column("directions", "int", "", "leading principal directions of their correlation that are tested together"),
     Column("statistic", "float", "", "sum of squares of the z-scores in those directions (Hotelling's T^2)"),
     Column("p_value", "float", "", "probability of so large a statistic if measured and exact values agree"),

@@ -23,7 +23,7 @@ from experiments.harness.quantiles import Histograms
 from experiments.harness.seeds import bit_generator
 from experiments.harness.store import Store
 
-Step = Callable[[Path], None]
+Step = Callable[[Path], object]
 
 _SECONDS_PER_CELL = 0.1
 _ROUNDS = 3

@@ -75,7 +75,7 @@ def _powers(measured: saturation.SaturationMeasurement, divisor: float) -> Metri
 
 def _hold(cell: Cell, name: str, row: Mapping[str, Any], values: Metrics) -> None:
     spread = row["score_square"] ** 0.5
-    least = {"score_mean": spread, "score_cube": row["score_fourth"] ** 0.75}  # what they are held against near 0
+    least = {"score_mean": spread, "score_cube": row["score_fourth"] ** 0.75}  # what they are compared with near 0
     for metric in sorted({*values} & {*row}):
         if metric.endswith("_se") or (metric.endswith("_median") and name == "pytorch"):
             continue  # an article's errors divide by the number of trials, PyTorch's median is the lower of two

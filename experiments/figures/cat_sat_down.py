@@ -1,37 +1,48 @@
 """The cat sat down: scores as a strip and as a table, and their weights."""
 
-import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.heatmaps import CONVENTION, heatmap, matrix
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmap, matrix
 from experiments.figures.style import note, panels
 from experiments.figures.words import number
+
+_SCORES = (-0.1, 1)
 
 
 def draw(tables: Tables) -> Figure:
     """The strip above, table and weights below."""
-    scores, weights = (matrix(tables["examples"], "cat", panel) for panel in ("scores", "weights"))
-    figure, grid = panels(2, 2, (9, 6), height_ratios=(1, 4))
-    for ax in grid[0]:
-        ax.remove()
-    strip = figure.add_subplot(grid[1][0].get_gridspec()[0, :])
-    pairs = [f"{row}\n{column}" for row in scores.index for column in scores.columns]
-    row_by_row = pd.DataFrame([scores.to_numpy().ravel()], index=[""], columns=pairs)
-    heatmap(strip, row_by_row, "scaled scores, row by row", (-0.1, 1))
-    strip.tick_params(labelsize=7.5)
-    heatmap(grid[1][0], scores, "scaled scores", (-0.1, 1))
-    heatmap(grid[1][1], weights, "weights", (0, 0.5))
+    scores, weights = (matrix(tables["examples"], "cat_sat_down", step) for step in ("scaled_scores", "weights"))
+    figure, grid = panels(3, 2, (9, 6.4), height_ratios=(1, 1, 7))
+    for i, half in enumerate((scores.iloc[:2], scores.iloc[2:])):
+        _strip(figure, grid, i, half)
+    heatmap(grid[2][0], scores, Panel("scaled_scores", "scaled scores", _SCORES))
+    heatmap(grid[2][1], weights, Panel("weights", "weights", (0, 0.5)))
     note(figure, CONVENTION)
     return figure
 
 
+def _strip(figure: Figure, grid: list[list[Axes]], place: int, scores: pd.DataFrame) -> None:
+    """Rows of scores one after the other, over the whole width."""
+    for ax in grid[place]:
+        ax.remove()
+    strip = figure.add_subplot(grid[2][0].get_gridspec()[place, :])
+    pairs = [f"{row}\n{column}" for row in scores.index for column in scores.columns]
+    row_by_row = pd.DataFrame([scores.to_numpy().ravel()], index=[""], columns=pairs)
+    heatmap(strip, row_by_row, Panel("scaled_scores", "" if place else "scaled scores, row by row", _SCORES))
+    strip.tick_params(axis="x", labelsize=8, rotation=0)
+
+
 def caption(tables: Tables) -> str:
-    """The diagonal and the strongest column."""
-    weights = matrix(tables["examples"], "cat", "weights")
-    diagonal, columns = float(np.diag(weights).mean()), weights.mean()
+    """The diagonal, the hub column and the most uniform row."""
+    own, columns, rows = (matrix(tables["examples"], "cat_sat_down", step) for step in ("diagonal", "columns", "rows"))
+    mean, share = own.loc["own weight", "mean"], own.loc["own weight", "even share"]
+    side = "less than" if mean < share else "at least"
+    hub = columns.loc["mean weight"]
     return (
-        f"In the cat sat down a word gives itself {number(diagonal, 0.001)} on average, less than a quarter; "
-        f"{columns.idxmax()} gets most, {number(columns.max(), 0.001)} on average."
+        f"In the cat sat down a word gives itself {number(mean, 0.001)} on average, {side} the even share of "
+        f"{number(share, 0.01)}; {hub.idxmax()} gets most, {number(hub.max(), 0.001)} on average; the row of "
+        f"{rows['entropy / ln n'].idxmax()} is the most uniform."
     )

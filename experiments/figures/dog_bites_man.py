@@ -1,31 +1,32 @@
-"""Scores of dog bites man, their softmax, and the weights that are printed with them."""
+"""Dog bites man: scaled scores, their softmax, the weights that are printed with them, and the outputs."""
 
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.heatmaps import CONVENTION, heatmap, matrix
-from experiments.figures.style import note, panels
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, matrix
+from experiments.figures.style import note
 from experiments.figures.words import number
+
+_WEIGHTS = (0, 0.75)
 
 
 def draw(tables: Tables) -> Figure:
-    """Three heatmaps side by side."""
-    figure, [axes] = panels(1, 3, (10, 3.9))
-    shown = (
-        ("scores", "scaled scores", (-0.5, 1.3)),
-        ("weights", "their softmax", (0, 0.75)),
-        ("as printed", "as printed", (0, 0.75)),
-    )
-    for ax, (panel, title, limits) in zip(axes, shown, strict=True):
-        heatmap(ax, matrix(tables["examples"], "dog", panel), title, limits)
-    note(figure, CONVENTION)
+    """Four heatmaps."""
+    grid = [
+        [Panel("scaled_scores", "scaled scores"), Panel("weights", "weights: their softmax", _WEIGHTS)],
+        [Panel("printed", "weights as printed", _WEIGHTS), Panel("output", "output", digits=3)],
+    ]
+    figure = heatmaps(tables["examples"], "dog_bites_man", grid, (8, 7))
+    note(figure, f"{CONVENTION} Columns of the output: its four entries.")
     return figure
 
 
 def caption(tables: Tables) -> str:
-    """What dog gives itself, and what is printed."""
-    right, printed = (matrix(tables["examples"], "dog", panel).loc["dog", "dog"] for panel in ("weights", "as printed"))
-    return (
-        f"Dog gives itself {number(right, 0.001)} of its attention; the {number(printed, 0.01)} that is printed is the "
-        "softmax of half the scores."
-    )
+    """The weight that dog gives itself, the printed one, and where that comes from."""
+    rows = matrix(tables["examples"], "dog_bites_man", "halved")
+    printed, halved = rows.loc["printed weights of dog"], rows.loc["softmax of half the scores"]
+    right = rows.loc["softmax of the scores", "dog"]
+    fits = (abs(printed - halved) < 0.0051).all()
+    origin = ": the softmax of half the scores has that row, and not the other two as printed" if fits else ""
+    shown = number(printed["dog"], 0.01)
+    return f"Dog gives itself {number(right, 0.001)} of its attention; the source prints {shown}{origin}."

@@ -1,27 +1,30 @@
-"""Scaled scores and weights of the article's four words."""
+"""Scaled scores, weights and outputs of the article's four words."""
 
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.heatmaps import CONVENTION, heatmap, matrix
-from experiments.figures.style import note, panels
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, matrix
+from experiments.figures.style import note
 from experiments.figures.words import number
 
 
 def draw(tables: Tables) -> Figure:
-    """Two heatmaps."""
-    figure, [axes] = panels(1, 2, (9, 4.4))
-    heatmap(axes[0], matrix(tables["examples"], "four", "scaled scores"), "scaled scores", (-0.5, 0.5))
-    heatmap(axes[1], matrix(tables["examples"], "four", "weights"), "weights", (0, 0.5))
-    note(figure, f"{CONVENTION} Tokens and projections of NumPy's legacy generator with seed 123.")
+    """Three heatmaps."""
+    shown = [Panel("scaled_scores", "scaled scores"), Panel("weights", "weights", (0, 0.5)), Panel("output", "output")]
+    figure = heatmaps(tables["examples"], "four_words", [shown], (10, 4.5))
+    note(
+        figure,
+        f"{CONVENTION} Columns of the output: its four entries. Legacy generator, seed 123.",
+    )
     return figure
 
 
 def caption(tables: Tables) -> str:
-    """What cat gives sat, and the range of scores."""
-    scores, weights = (matrix(tables["examples"], "four", panel) for panel in ("scaled scores", "weights"))
+    """The range of scores, and the largest weight of cat."""
+    scores, weights = (matrix(tables["examples"], "four_words", step) for step in ("scaled_scores", "weights"))
     low, high = (number(value, 0.01) for value in (scores.to_numpy().min(), scores.to_numpy().max()))
+    row = weights.loc["cat"]
     return (
-        f"Scaled scores of the article's four words range from {low} to {high}; cat gives sat "
-        f"{number(weights.loc['cat', 'sat'], 0.001)}, a quarter and a little."
+        f"Scaled scores of the article's four words range from {low} to {high}; cat gives {row.idxmax()} most, "
+        f"{number(row.max(), 0.001)}, where an even share is {number(1 / len(row), 0.01)}."
     )

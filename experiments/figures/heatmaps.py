@@ -1,33 +1,87 @@
 """Matrices as heatmaps, in the one convention of all figures: darker is more, rows are queries, columns are keys."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
 
-from experiments.figures.style import INK, sequential
+from experiments.figures.style import panels, sequential
 
 CONVENTION = "Rows: queries. Columns: keys. Darker is more."
-LIGHT_FROM = 0.55  # of the way to the darkest colour letters are white
+_MOST_WITH_NUMBERS = 12  # rows and columns
+_MOST_NAMES = 16
+_MARGIN = 0.15  # of the range of values, beyond which colours end
+# Light enough for black numbers: the darkest stands off from them by 6.6 to 1 (WCAG 2 asks for 4.5).
+_SHADES = ListedColormap(sequential()(np.linspace(0, 0.6, 256)))
 
 
-def matrix(examples: pd.DataFrame, figure: str, panel: str) -> pd.DataFrame:
-    """One matrix of the record's examples, rows and columns in their order."""
-    chosen = examples[(examples["figure"] == figure) & (examples["panel"] == panel)]
+@dataclass(frozen=True)
+class Panel:
+    """A step of an example that a figure shows.
+
+    Attributes:
+        step: its name.
+        title: what stands over it.
+        limits: the values of the lightest and the darkest colour; those of the numbers, with a margin, if None.
+        digits: the decimals in its cells.
+    """
+
+    step: str
+    title: str
+    limits: tuple[float, float] | None = None
+    digits: int = 2
+
+
+def matrix(examples: pd.DataFrame, example: str, step: str) -> pd.DataFrame:
+    """The matrix of one step of an example, rows and columns in their order."""
+    chosen = examples[(examples["example"] == example) & (examples["step"] == step)]
     wide = chosen.pivot_table(index="row", columns="column", values="value", sort=False)
     return wide.loc[chosen["row"].unique(), chosen["column"].unique()]
 
 
-def heatmap(ax: Axes, values: pd.DataFrame, title: str, limits: Sequence[float]) -> None:
-    """A matrix with its numbers written into its cells."""
-    low, high = limits
-    ax.imshow(values, cmap=sequential(), vmin=low, vmax=high, aspect="equal")
-    for (i, j), value in np.ndenumerate(values.to_numpy()):
-        ink = "white" if (value - low) / (high - low) > LIGHT_FROM else INK
-        shown = f"{value * (1 + 1e-9):.2f}".replace("-", "−")  # 0.955 is 0.96, as on paper
-        ax.annotate(shown, (j, i), ha="center", va="center", color=ink)
-    ax.set_xticks(range(len(values.columns)), values.columns)
-    ax.set_yticks(range(len(values.index)), values.index)
+def heatmaps(
+    examples: pd.DataFrame, example: str, grid: Sequence[Sequence[Panel]], size: tuple[float, float]
+) -> Figure:
+    """Steps of an example side by side, as a grid of heatmaps."""
+    figure, axes = panels(len(grid), len(grid[0]), size)
+    for shown, row in zip(grid, axes, strict=True):
+        for panel, ax in zip(shown, row, strict=True):
+            heatmap(ax, matrix(examples, example, panel.step), panel)
+    return figure
+
+
+def heatmap(ax: Axes, values: pd.DataFrame, panel: Panel) -> None:
+    """A matrix with its numbers in its cells; with a scale of colours beside it, where they do not fit."""
+    low, high = panel.limits or _limits(values)
+    numbers = max(values.shape) <= _MOST_WITH_NUMBERS
+    shades = values.clip(lower=low)  # a hidden key is the lightest
+    image = ax.imshow(shades, cmap=_SHADES, vmin=low, vmax=high, aspect="equal" if numbers else "auto")
+    if numbers:
+        for (i, j), value in np.ndenumerate(values.to_numpy()):
+            ax.annotate(_shown(value, panel.digits), (j, i), ha="center", va="center", color="black")
+    else:
+        ax.figure.colorbar(image, ax=ax, shrink=0.8, pad=0.02)
+    for set_ticks, names in ((ax.set_xticks, values.columns), (ax.set_yticks, values.index)):
+        every = -(-len(names) // _MOST_NAMES)
+        set_ticks(range(0, len(names), every), names[::every])
+    if max(map(len, values.columns)) * len(values.columns) > _MOST_NAMES * 2:
+        ax.tick_params(axis="x", rotation=90)
     ax.tick_params(length=0)
-    ax.set_title(title)
+    ax.set_title(panel.title)
+
+
+def _shown(value: float, digits: int) -> str:
+    """A number as on paper: 0.955 is 0.96, and minus signs are true."""
+    text = "-∞" if value == -np.inf else f"{value * (1 + 1e-9):z.{digits}f}"
+    return text.replace("-", "−")
+
+
+def _limits(values: pd.DataFrame) -> tuple[float, float]:
+    """The range of the finite values, widened by a margin."""
+    finite = values.to_numpy()[np.isfinite(values.to_numpy())]
+    margin = _MARGIN * (np.ptp(finite) or 1.0)
+    return finite.min() - margin, finite.max() + margin

@@ -37,4 +37,5 @@ def caption(tables: Tables) -> str:
     clauses = [
         f"{course(rows, 'n_keys', 'max_weight')} {under(name)}" for name, rows in by_scaling(table, "n_keys").items()
     ]
-    return f"{span(table, 'n_keys')} the largest weight{where} {listed(clauses)}."
+    width = "" if where else f" at d_k = {table['d_k'].iloc[0]}"
+    return f"{span(table, 'n_keys')}{width} the largest weight{where} {listed(clauses)}."

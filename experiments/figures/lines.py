@@ -99,12 +99,12 @@ def half_width(rows: pd.DataFrame, metric: str) -> pd.Series:
     return stats.t.isf(0.025, rows["trials"] - 1) * rows[f"{metric}_se"]
 
 
-def scale_x(ax: Axes, table: pd.DataFrame, x: str) -> None:
-    """A logarithmic x axis if its values span a wide range, with ticks at the values."""
+def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None:
+    """Ticks at the values of x; a logarithmic axis if they span a wide range, or for a power law in any case."""
     if not is_number(table, x):
         return
     values = np.sort(table[x].unique())
-    if spans_widely(values):
+    if log or spans_widely(values):
         ax.set_xscale("log", base=2)
     places = ax.transScale.transform(np.column_stack([values, np.ones(len(values))]))[:, 0]
     nearest = (places[-1] - places[0]) / max(3, _inches(ax).width * _TICKS_PER_INCH)
@@ -116,12 +116,12 @@ def scale_x(ax: Axes, table: pd.DataFrame, x: str) -> None:
     ax.xaxis.set_minor_locator(NullLocator())
 
 
-def scale_y(ax: Axes, table: pd.DataFrame, *metrics: str) -> None:
-    """A logarithmic y axis for variances, norms and weights that are positive and span a wide range."""
-    if not set(metrics) & _LINEAR and spans_widely(table[list(metrics)].to_numpy()):
+def scale_y(ax: Axes, table: pd.DataFrame, *metrics: str, log: bool = False) -> None:
+    """A logarithmic y axis for positive variances, norms and weights that span a wide range, and for power laws."""
+    if log or (not set(metrics) & _LINEAR and spans_widely(table[list(metrics)].to_numpy())):
         ax.set_yscale("log")
         low, high = ax.get_ylim()
-        if high / low < _FEW_DECADES:
+        if high < _FEW_DECADES * low:
             ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
             ax.yaxis.set_minor_formatter(NullFormatter())

@@ -1,5 +1,6 @@
-"""Every metric against the first axis, one line per scaling: what a sweep gets that asks for no figure."""
+"""Every metric that is not zero throughout against the first axis, one line per scaling."""
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
@@ -7,25 +8,33 @@ from experiments.figures.lines import READING, TITLES, legend, plot_metric, scal
 from experiments.figures.style import note, panels
 from experiments.figures.words import by_scaling, course, first_axis, first_combination, fixed, listed, span, under
 
-_COLUMNS = 3
+_COLUMNS, _ROW_INCHES = 3, 2.75
 
 
 def draw(tables: Tables) -> Figure:
     """One panel per metric."""
     table = tables["measured"]
     x = first_axis(table)
-    figure, grid = panels(-(-len(TITLES) // _COLUMNS), _COLUMNS, (9, 11))
+    metrics = [metric for metric in TITLES if not is_zero(table, metric)]
+    rows = -(-len(metrics) // _COLUMNS)
+    figure, grid = panels(rows, _COLUMNS, (9, _ROW_INCHES * rows))
     lines = series(table, x)
     axes = [ax for row in grid for ax in row]
-    for ax, metric in zip(axes, TITLES, strict=False):
+    for ax, metric in zip(axes, metrics, strict=False):
         plot_metric(ax, lines, x, metric)
         scale_x(ax, table, x)
         scale_y(ax, table, metric)
-    for ax in axes[len(TITLES) :]:
+    for ax in axes[len(metrics) :]:
         ax.axis("off")
     legend(axes[0], [line.label for line in lines])
     note(figure, f"{fixed(table, x)} {READING}")
     return figure
+
+
+def is_zero(table: pd.DataFrame, metric: str) -> bool:
+    """True for a metric whose exact value is 0 in every row, such as the mean score, or whose every value is 0."""
+    values = table.get(f"{metric}_exact", table[metric])
+    return bool((values == 0).all() or (table[metric] == 0).all())
 
 
 def caption(tables: Tables) -> str:

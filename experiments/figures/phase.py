@@ -1,4 +1,4 @@
-"""Where the softmax freezes: a map of its entropy over d_k and n_keys, and every sweep's rows on one axis."""
+"""Where the softmax freezes: a map of its entropy over d_k and n_keys, and all measured rows on one axis."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.heatmaps import LIGHT_FROM
 from experiments.figures.style import INK, note, ordered_colours, panels, sequential
 from experiments.figures.words import by_scaling, course, first_combination, fixed, listed, plain, span, under
 
 _MAPS = 2
+_LIGHT_FROM = 0.55  # of the way to the darkest colour letters are white
 _LARGEST_MAP = 14  # rows or columns of a map whose cells have room for a number
 
 
@@ -30,7 +30,7 @@ def draw(tables: Tables) -> Figure:
         curves, ("entropy_share", "collision"), ("entropy / ln n_keys", "$\\sum w^2$"), strict=True
     ):
         _draw_collapse(ax, tables, metric)
-        ax.set_title(f"{title}, every sweep's measured rows")
+        ax.set_title(f"{title}, measured and exact")
     if "curves" in tables:
         curves[0].legend(fontsize=8.5, loc="lower left")
     note(
@@ -59,7 +59,7 @@ def _draw_map(ax: Axes, rows: pd.DataFrame) -> None:
     colours: dict[str, Any] = {"cmap": sequential(), "vmin": 0, "vmax": 1}
     ax.imshow(shown, origin="lower", aspect="auto", **colours)
     for (row, column), share in np.ndenumerate(shown.to_numpy()):
-        ink = "white" if share > LIGHT_FROM else INK
+        ink = "white" if share > _LIGHT_FROM else INK
         if max(shown.shape) <= _LARGEST_MAP:
             ax.annotate(f"{share:.2f}", (column, row + 0.14), ha="center", va="center", fontsize=7, color=ink)
         ax.scatter(column, row - 0.25, c=[measured[row, column]], s=12, edgecolors=ink, linewidths=0.3, **colours)
@@ -85,7 +85,7 @@ def _draw_freezing(ax: Axes, rows: pd.DataFrame, d_k: Any, n_keys: Any) -> None:
 
 
 def _draw_collapse(ax: Axes, tables: Tables, metric: str) -> None:
-    """Exact curves, one for each n_keys, and the measured rows of every sweep that have one of these."""
+    """Exact curves, one for each n_keys, and the measured rows."""
     ax.set_xscale("log")
     ax.set_xlabel("sigma / sigma_c")
     ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
@@ -95,7 +95,7 @@ def _draw_collapse(ax: Axes, tables: Tables, metric: str) -> None:
     groups = curves.groupby("n_keys")
     for (n_keys, curve), colour in zip(groups, ordered_colours(len(groups)), strict=True):
         ax.plot(curve["ratio"], curve[metric], color=colour, linewidth=1.2, label=f"n_keys = {n_keys}")
-        ratio, values = _points(tables["suite"], n_keys, metric)
+        ratio, values = _points(tables["measured"], n_keys, metric)
         ratio = ratio / curve["freezing_sigma"].iloc[0]
         ax.scatter(ratio, values, color=colour, s=9, linewidths=0)
     ax.set_xlim(curves["ratio"].min(), curves["ratio"].max())
@@ -103,12 +103,11 @@ def _draw_collapse(ax: Axes, tables: Tables, metric: str) -> None:
     ax.plot(limit["ratio"], limit[f"{metric}_limit"], color=INK, linestyle="--", label="many keys")
 
 
-def _points(suite: pd.DataFrame, n_keys: int, metric: str) -> tuple[pd.Series, pd.Series]:
+def _points(table: pd.DataFrame, n_keys: int, metric: str) -> tuple[pd.Series, pd.Series]:
     """The spread sigma of the measured rows of that many keys, and their entropy share or collision."""
-    source = "entropy" if metric == "entropy_share" else "jacobian_trace"
-    rows = suite[(suite["n_keys"] == n_keys) & (suite["metric"] == source)]
+    rows = table[table["n_keys"] == n_keys]
     sigma = rows["input_std"] ** 2 * np.sqrt(rows["d_k"]) / rows["divisor"]
-    return sigma, rows["measured"] / np.log(n_keys) if metric == "entropy_share" else 1 - rows["measured"]
+    return sigma, rows["entropy"] / np.log(n_keys) if metric == "entropy_share" else 1 - rows["jacobian_trace"]
 
 
 def caption(tables: Tables) -> str:

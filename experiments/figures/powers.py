@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from experiments.figures import Tables
 from experiments.figures.lines import READING, TITLES, draw_exact, half_width, legend, scale_y
 from experiments.figures.style import INK, note, ordered_colours, panels
-from experiments.figures.words import differ, first_combination, fixed, listed, measured, under
+from experiments.figures.words import differ, first_combination, fixed, listed, measured, of_keys, under
 
 METRICS = ("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm_median", "saturated_rows")
 MARKED = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
@@ -60,7 +60,9 @@ def caption(tables: Tables) -> str:
         n_keys = table["n_keys"].iloc[0]
         return f"At d_k = {table['d_k'].iloc[0]} the largest of {n_keys} weights{where} is {listed(values)}."
     pairs = {p: f"{measured(small.loc[p], 'max_weight')} and {measured(large.loc[p], 'max_weight')}" for p in exponents}
-    opening = f"The largest weights at d_k = {small['d_k'].iloc[0]} and {large['d_k'].iloc[0]}{where}"
+    opening = (
+        f"The largest of{of_keys(table)} weights at d_k = {small['d_k'].iloc[0]} and {large['d_k'].iloc[0]}{where}"
+    )
     named = {p: f"{pairs[p]} {under(small.loc[p, 'scaling'])}" for p in exponents}
     if not any(differ(small.loc[p], large.loc[p], "max_weight") for p in exponents):
         return f"{opening} do not differ beyond their errors: {listed([named[p] for p in ends])}."

@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 
 from experiments.figures import Tables
 from experiments.harness.files import write_whole
-from experiments.harness.paths import figure_path
 
 INK = "#333333"
 _DPI = 150
@@ -60,10 +59,13 @@ def note(figure: Figure, text: str) -> None:
         figure.supxlabel(lines, x=0.01, ha="left", fontsize=8.5)
 
 
-def render(figure: ModuleType, tables: Tables, results: Path, sweep: str, name: str) -> str:
-    """Draw a figure, write it as PNG and SVG with its caption over it, and the caption as text; the caption.
+def render(figure: ModuleType, tables: Tables, stem: Path) -> str:
+    """Draw a figure, write it as STEM.png and STEM.svg with its caption over it, and the caption as STEM.txt.
 
     Nothing that varies between equal runs (dates, random ids) goes into the files.
+
+    Returns:
+        The caption.
     """
     caption: str = figure.caption(tables)
     with mpl.rc_context({**sns.axes_style("ticks"), **_STYLE}):
@@ -73,8 +75,8 @@ def render(figure: ModuleType, tables: Tables, results: Path, sweep: str, name: 
         for suffix, metadata in ((".png", {"Description": caption}), (".svg", {"Date": None, "Description": caption})):
             content = io.BytesIO()
             drawing.savefig(content, format=suffix[1:], dpi=_DPI, metadata=metadata)
-            write_whole(figure_path(results, sweep, name, suffix), content.getvalue())
-    write_whole(figure_path(results, sweep, name, ".txt"), f"{caption}\n".encode())
+            write_whole(stem.with_name(f"{stem.name}{suffix}"), content.getvalue())
+    write_whole(stem.with_name(f"{stem.name}.txt"), f"{caption}\n".encode())
     return caption
 
 
@@ -93,6 +95,11 @@ def scaling_colours(exponents: Mapping[str, float]) -> dict[str, Any]:
 def sequential() -> Colormap:
     """Colours for amounts, light to dark: darker is more."""
     return sns.color_palette("Blues", as_cmap=True)
+
+
+def token_colours(count: int) -> list[Any]:
+    """Colours for tokens, which have no order, fit for any sight; the darker ones of the palette."""
+    return [_PALETTE[i] for i in (0, 3, 2, 4, 5, 7)][:count]
 
 
 def ordered_colours(count: int) -> list[Any]:

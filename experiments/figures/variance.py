@@ -22,8 +22,8 @@ def draw(tables: Tables) -> Figure:
     figure, [[left, right]] = panels(1, 2, (9, 4), width_ratios=[2, 1])
     lines = series(table, "d_k")
     plot_metric(left, lines, "d_k", METRIC)
-    scale_x(left, table, "d_k")
-    scale_y(left, table, METRIC)
+    scale_x(left, table, "d_k", log=True)  # so that a power of d_k is a straight line
+    scale_y(left, table, METRIC, log=True)
     slopes = [_slope_of(line.rows.iloc[0], tables.get("slopes")) for line in lines]
     texts = [
         line.label + (f": slope {_interval(slope)}" if slope is not None else "")
@@ -47,7 +47,7 @@ def _draw_deviation(ax: Axes, table: pd.DataFrame) -> None:
         ax.errorbar(line.rows["d_k"], line.rows["deviation"], line.rows["half"], **look)
     ax.set_title("measured / exact − 1 (%)")
     ax.set_xlabel("d_k")
-    scale_x(ax, shared, "d_k")
+    scale_x(ax, shared, "d_k", log=True)
 
 
 def caption(tables: Tables) -> str:

@@ -78,6 +78,12 @@ def span(table: pd.DataFrame, x: str) -> str:
     return f"From {x} = {values[0]} to {values[-1]}" if is_number(table, x) else f"Over {x} = {', '.join(values)}"
 
 
+def of_keys(table: pd.DataFrame) -> str:
+    """The number of keys as an adjective, ` 64`, where a table has one number; nothing else."""
+    numbers = table["n_keys"].unique()
+    return f" {numbers[0]}" if len(numbers) == 1 else ""
+
+
 def under(scaling: str) -> str:
     """How a scaling is named in a sentence."""
     return "unscaled" if scaling == "unscaled" else f"under {scaling}"
@@ -131,7 +137,7 @@ def course(rows: pd.DataFrame, x: str, metric: str) -> str:
         return f"{verbs[0]} from {first} to {last}"
     if _error_of_difference(rows.iloc[0], rows.iloc[-1], metric) > _SMALL_CHANGE * abs(rows.iloc[0][metric]):
         return f"goes from {first} to {last} within its errors"
-    return f"stays at {first}"
+    return f"stays at {measured(rows.loc[rows[f'{metric}_se'].idxmin()], metric)}"
 
 
 def differ(one: pd.Series, other: pd.Series, metric: str) -> bool:

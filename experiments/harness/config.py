@@ -1,9 +1,11 @@
 """The config file, read and checked: every fault at once, each with its line and column."""
 
+import hashlib
+import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -28,11 +30,10 @@ from experiments.harness.yaml_text import Document, Fault, KeyPath, YamlError, d
 
 RESERVED = (
     "columns",
-    "verdicts",
     "calibration",
     "cost",
     "suite",
-    "record",
+    "config",
     "manifest",
     "benchmarks",
     "figures",
@@ -49,10 +50,17 @@ _SEED = TypeAdapter(Annotated[int, Field(strict=True), Ge(0), Le(2**128 - 1)])
 
 @dataclass(frozen=True)
 class Config:
-    """A whole config: the root seed and the sweeps in the order in which they are written."""
+    """A whole config: the root seed, the sweeps in the order in which they are written, and the text of the file."""
 
     seed: int
     sweeps: tuple[Sweep, ...]
+    text: str = ""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what is swept and drawn; comments and layout of the file do not count."""
+        swept = [[sweep.name, sweep.parameters(), sweep.figures] for sweep in self.sweeps]
+        return hashlib.sha256(json.dumps([self.seed, swept]).encode()).hexdigest()
 
 
 class ConfigError(Exception):
@@ -67,7 +75,8 @@ class ConfigError(Exception):
 def load_config(path: Path) -> Config:
     """Read a config, or raise `ConfigError` with every fault in it (a YAML syntax error alone)."""
     try:
-        document = Document(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        document = Document(text)
     except OSError as error:
         raise ConfigError(path, [Fault(1, 1, f"cannot be read: {error.strerror}")]) from None
     except UnicodeDecodeError as error:
@@ -80,7 +89,7 @@ def load_config(path: Path) -> Config:
     config = reader.config()
     if reader.faults:
         raise ConfigError(path, reader.faults)
-    return config
+    return replace(config, text=text)
 
 
 class _Reader:
@@ -137,7 +146,8 @@ class _Reader:
         values = {key: getattr(checked, key) for key in cell_fields(loaded.cell)}
         precision = getattr(checked, "precision", None)
         trials = checked.max_trials if precision else checked.trials
-        sweep = Sweep(name, experiment, values, trials, checked.figures, precision)
+        figures = checked.figures or loaded.default_figures(values)
+        sweep = Sweep(name, experiment, values, trials, figures, precision)
         if problem := _size_problem(sweep, loaded):
             self.fault(path, problem, of_key=True)
             return None
@@ -225,7 +235,7 @@ def _sweep_model(experiment: Experiment) -> type[BaseModel]:
         fields["trials"] = (trials, None)
         fields["precision"] = (Annotated[float, Field(strict=True), Gt(0), Lt(1)], None)
         fields["max_trials"] = (Annotated[int, Field(strict=True), Ge(FEWEST_TRIALS), Le(_MOST_TRIALS)], 100_000)
-    fields["figures"] = (_list_of(_one_of(experiment.figures)), experiment.figures[:1])
+    fields["figures"] = (_list_of(_one_of(experiment.figures)), None)
     return create_model("SweepBlock", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
 
 

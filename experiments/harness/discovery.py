@@ -1,12 +1,16 @@
-"""Which experiments there are: every module of `experiments` is one, but for its supporting parts."""
+"""Discovery of experiments: every module of `experiments` that binds EXPERIMENT is one."""
 
-import pkgutil
+import re
+from functools import cache
+from pathlib import Path
 
 from experiments import __path__ as _folders
 
-_NO_EXPERIMENTS = {"__main__", "harness", "analysis", "figures", "page", "draws", "steps", "record", "bench"}
+_BINDING = re.compile(r"^EXPERIMENT\b", re.MULTILINE)
 
 
+@cache
 def experiment_names() -> list[str]:
-    """The experiments there are, by name."""
-    return sorted(m.name for m in pkgutil.iter_modules(_folders) if m.name not in _NO_EXPERIMENTS)
+    """Names of the experiments, in alphabetical order; their modules are read, not imported."""
+    modules = [path for folder in _folders for path in Path(folder).glob("*.py")]
+    return sorted(path.stem for path in modules if _BINDING.search(path.read_text(encoding="utf-8")))

@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from experiments.harness.problems import BusyError
+
 _TEMPORARY = ".part"
-
-
-class BusyError(Exception):
-    """Another run holds the results folder; the message says which."""
 
 
 def write_whole(path: Path, content: bytes) -> None:

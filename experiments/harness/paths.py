@@ -5,11 +5,11 @@ from pathlib import Path
 SHIPPED_CONFIG = Path("config.yaml")
 STORE = ".cells"  # in a results folder: the records of finished chunks
 FIGURE_SUFFIXES = (".png", ".svg", ".txt")  # two drawings and the caption
-VERDICTS = "verdicts"  # the kind of table that all sweeps share, verdicts.csv
-RECORD = "record"  # its table, and in the place of a sweep's name its figures
-EXAMPLES = "record-examples.csv"
+VERDICTS = "verdicts"  # kind of the table SWEEP-verdicts.csv
+STORED_CONFIG = "config.yaml"  # in a results folder: the text of the config that its tables are of
 BENCHMARKS = "benchmarks"  # its table, its figure, and in the place of a sweep's name its folder
 SUITE = "suite"  # in the place of a sweep's name: figures of all sweeps together
+_FOLDERS = ("figures", "record", "examples", "walk")  # that `results` has for other things than a config's results
 
 
 def default_results(config: Path) -> Path:
@@ -20,8 +20,8 @@ def default_results(config: Path) -> Path:
     """
     if config.resolve() == SHIPPED_CONFIG.resolve():
         return Path("results")
-    if config.stem.lower() == "figures" or config.stem.startswith("."):
-        raise ValueError(f"{config}: expected --results, or a name other than figures and without a leading dot")
+    if config.stem.lower() in _FOLDERS or config.stem.startswith("."):
+        raise ValueError(f"{config}: expected --results, or a name other than {', '.join(_FOLDERS)} and no leading dot")
     return Path("results") / config.stem
 
 

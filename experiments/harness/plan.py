@@ -1,11 +1,12 @@
-"""What a run would do: what is there already, what is missing, and what that costs."""
+"""The plan of a run: the results that are complete, those that are missing, and the cost of measuring them."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.harness.config import RESERVED, Config
+from experiments.harness.config import Config
 from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import Sweep
+from experiments.harness.orphans import find_orphans
 from experiments.harness.paths import STORE
 from experiments.harness.run import Work, survey, survey_pilots
 from experiments.harness.store import Store
@@ -37,17 +38,16 @@ def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int
     if len(piloted) < len(sweeps):
         total += ", and what the pilots ask for"
     lines.append(f"to measure in all: about {total}; tables go to {results}")
-    if strangers := _strangers(config, results):
-        lines.append(f"of no sweep in this config: {', '.join(strangers)}")
-    return lines
+    return [*lines, *find_orphans(results, config).lines()]
 
 
 def _state(config: Config, sweep: Sweep, results: Path, work: Work, kind: str) -> str:
     """Complete, stale and why, partial or missing: the table that is there, and the store behind it."""
     left, chunks, states = work.left()[sweep.name], work.chunks[sweep.name], work.states[sweep.name]
     if is_current(results, config, sweep):
-        return "complete" if not left else f"complete, measured elsewhere ({chunks - left} of {chunks} {kind} here)"
+        return "complete" if not left else f"complete; a run measures {left} of {chunks} {kind} again to confirm it"
     begun = f"partial ({chunks - left} of {chunks} {kind} are there)" if left < chunks else "missing"
+    begun = begun if left else "measured, table not yet written"
     if not (results / csv_name(sweep.name, "measured")).exists():
         return begun
     try:
@@ -56,13 +56,6 @@ def _state(config: Config, sweep: Sweep, results: Path, work: Work, kind: str) -
         return f"stale: {error}"
     others = f", {states['stale']} {kind} too" if states["stale"] else ""
     return f"stale: made by another version of the source or of the libraries{others}"
-
-
-def _strangers(config: Config, results: Path) -> list[str]:
-    """Tables in the results folder that no sweep of the config owns."""
-    owners = {sweep.name for sweep in config.sweeps} | set(RESERVED)
-    files = [path for suffix in ("csv", "json") for path in results.glob(f"*.{suffix}")]
-    return sorted(p.name for p in files if not p.name.startswith(".") and p.stem.split("-")[0] not in owners)
 
 
 def _duration(seconds: float) -> str:

@@ -19,12 +19,13 @@ from experiments.harness.experiment import Cell, Measured, Measurement, Row, loa
 from experiments.harness.grid import Chunk, Sweep, axis_values, describe
 from experiments.harness.memory import keep_freed_memory
 from experiments.harness.pilot import cell_chunks, pilot_chunks
+from experiments.harness.problems import Problem
 from experiments.harness.store import Store, measure_record
 
 _QUEUED_PER_WORKER = 3
 
 
-class MeasurementError(Exception):
+class MeasurementError(Problem):
     """A cell that could not be measured, or came out as something that is no number."""
 
 

@@ -23,6 +23,7 @@ from experiments.harness.files import write_whole
 from experiments.harness.fingerprint import measuring_fingerprint, versions
 from experiments.harness.grid import Chunk, cell_fields, plain
 from experiments.harness.measuring import measure_chunk
+from experiments.harness.problems import Problem
 
 _COMPRESSION = 1  # the fastest: records shrink to a quarter for a hundredth of the time that measuring them takes
 
@@ -30,7 +31,7 @@ State = Literal["sound", "missing", "stale", "damaged"]
 Stamp = dict[str, Any]
 
 
-class RecordError(ValueError):
+class RecordError(Problem):
     """A record that cannot be read, or that is not the one it was taken for."""
 
 
@@ -53,7 +54,7 @@ class Store:
         return {**_parameters(chunk), "seed": self.seed, **made_by}
 
     def state(self, chunk: Chunk) -> State:
-        """Whether the record of a chunk is there, whole, and made by this source."""
+        """The state of the record of a chunk."""
         try:
             content = self.path(chunk).read_bytes()
         except FileNotFoundError:

@@ -1,7 +1,4 @@
-"""Tables on disk: SWEEP.csv beside SWEEP.json, which says what it is a table of and vouches for its bytes.
-
-What is derived from a sweep's table is SWEEP-KIND.csv; its verdicts are rows of the one verdicts.csv of all sweeps.
-"""
+"""Tables on disk: SWEEP.csv, the derived SWEEP-KIND.csv, and SWEEP.json with their parameters and checksums."""
 
 import hashlib
 import io
@@ -14,15 +11,15 @@ from experiments.harness.config import Config
 from experiments.harness.files import write_whole
 from experiments.harness.fingerprint import analysis_fingerprint, measuring_fingerprint, versions
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import VERDICTS
+from experiments.harness.problems import Problem
 
 if TYPE_CHECKING:
-    import pandas as pd  # what is there is checked without it
+    import pandas as pd
 
 DIGITS = "%.10g"
 
 
-class TableError(Exception):
+class TableError(Problem):
     """A table that is missing, incomplete, altered, or not of this config."""
 
 
@@ -36,24 +33,27 @@ def write_sweep(results: Path, config: Config, sweep: Sweep, tables: "Mapping[st
 
     contents = {kind: csv_bytes(frame) for kind, frame in tables.items()}
     paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
-    alike = {path: how_alike(_old(path, sweep.name), contents[kind]) for kind, path in paths.items()}
-    for kind in _kinds_before(results, sweep.name) - {*contents, VERDICTS}:
-        (results / csv_name(sweep.name, kind)).unlink(missing_ok=True)  # derived from an earlier table, not from this
+    alike = {path: how_alike(_old(path), contents[kind]) for kind, path in paths.items()}
+    before = _checksums_before(results, sweep.name)
     for kind, path in paths.items():
-        write_whole(path, _among_others(path, config, sweep, contents[kind]) if kind == VERDICTS else contents[kind])
+        write_whole(path, contents[kind])
     record = {
         **_provenance(config, sweep),
         "sha256": {kind: hashlib.sha256(content).hexdigest() for kind, content in contents.items()},
     }
     write_whole(results / f"{sweep.name}.json", (json.dumps(record, indent=1) + "\n").encode())
+    for kind in set(before) - set(contents):
+        path = results / csv_name(sweep.name, kind)
+        if checksum_of(path) == before[kind]:
+            path.unlink()  # derived from an earlier table, not from this one, and as the suite wrote it
     return alike
 
 
 def is_current(results: Path, config: Config, sweep: Sweep) -> bool:
-    """Whether the tables of a sweep are sound, of this config, and made by this source and these libraries."""
+    """True if the tables of a sweep are sound, of this config, and made by this source and these libraries."""
     try:
         _contents(results, config, sweep)
-        record = _read_record(results / f"{sweep.name}.json")
+        record = read_sidecar(results / f"{sweep.name}.json")
     except TableError:
         return False
     return record | _provenance(config, sweep) == record
@@ -85,7 +85,7 @@ def check_sound(results: Path, config: Config, sweep: Sweep) -> None:
 
 def _contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:
     """The bytes of a sweep's tables, which are of this config and as they were written."""
-    record = _read_record(results / f"{sweep.name}.json")
+    record = read_sidecar(results / f"{sweep.name}.json")
     got, expected = record["parameters"], sweep.parameters()
     differing = [key for key in {**expected, **got} if got.get(key) != expected.get(key)]
     if record.get("seed") != config.seed:
@@ -98,7 +98,7 @@ def _contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:
     for kind, checksum in record["sha256"].items():
         path = results / csv_name(sweep.name, kind)
         try:
-            content = _own_rows(path, sweep.name)
+            content = path.read_bytes()
         except OSError as error:
             raise TableError(f"{path}: {error.strerror}") from None
         got = hashlib.sha256(content).hexdigest()
@@ -109,8 +109,8 @@ def _contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:
 
 
 def csv_name(sweep: str, kind: str) -> str:
-    """The file of a table: SWEEP.csv of what was measured, verdicts.csv for all sweeps, else SWEEP-KIND.csv."""
-    return {"measured": f"{sweep}.csv", VERDICTS: f"{VERDICTS}.csv"}.get(kind, f"{sweep}-{kind}.csv")
+    """File name of a table: SWEEP.csv for `measured`, else SWEEP-KIND.csv."""
+    return f"{sweep}.csv" if kind == "measured" else f"{sweep}-{kind}.csv"
 
 
 def csv_bytes(table: "pd.DataFrame") -> bytes:
@@ -119,40 +119,26 @@ def csv_bytes(table: "pd.DataFrame") -> bytes:
     return text.encode()
 
 
-def _own_rows(path: Path, sweep: str) -> bytes:
-    """What a file holds of a sweep: all of it, but of the file that sweeps share the header and the sweep's rows."""
-    content = path.read_bytes()
-    if path.name != csv_name(sweep, VERDICTS):
-        return content
-    header, *rows = content.splitlines(keepends=True) or [b""]
-    return header + b"".join(row for row in rows if row.startswith(f"{sweep},".encode()))
+def _old(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
 
 
-def _among_others(path: Path, config: Config, sweep: Sweep, content: bytes) -> bytes:
-    """The shared file with the rows of one sweep anew, those of the config's others as they are, in its order."""
-    header, *_ = content.splitlines(keepends=True)
-    rows = {other.name: _own_rows(path, other.name) for other in config.sweeps} if path.exists() else {}
-    rows = {name: old.removeprefix(header) for name, old in rows.items() if old.startswith(header)}
-    rows[sweep.name] = content.removeprefix(header)
-    return header + b"".join(rows.get(other.name, b"") for other in config.sweeps)
-
-
-def _old(path: Path, sweep: str) -> bytes | None:
-    """What was there of a sweep before; nothing, if the file that sweeps share has no row of it."""
-    content = _own_rows(path, sweep) if path.exists() else None
-    shared = path.name == csv_name(sweep, VERDICTS)
-    return None if shared and content and content.count(b"\n") == 1 else content
-
-
-def _kinds_before(results: Path, sweep: str) -> set[str]:
-    """What an earlier run of a sweep derived, by name."""
+def _checksums_before(results: Path, sweep: str) -> dict[str, str]:
+    """The tables that an earlier run of a sweep wrote, by kind, and their checksums."""
     try:
-        return {kind for kind in _read_record(results / f"{sweep}.json")["sha256"] if kind.isidentifier()}
+        checksums = read_sidecar(results / f"{sweep}.json")["sha256"]
     except TableError:
-        return set()
+        return {}
+    return {kind: checksum for kind, checksum in checksums.items() if kind.isidentifier()}
 
 
-def _read_record(path: Path) -> dict[str, Any]:
+def checksum_of(path: Path) -> str:
+    """SHA-256 of a file; empty if it is not there."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+
+
+def read_sidecar(path: Path) -> dict[str, Any]:
+    """The content of SWEEP.json; `TableError` if it is not one."""
     try:
         content = json.loads(path.read_bytes())
     except FileNotFoundError:

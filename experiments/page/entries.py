@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.harness.paths import RECORD
+from experiments.record.files import FOLDER, TABLE
 from experiments.record.summary import VERDICTS
 
 WRONG, MISLEADING = "wrong", "misleading"
@@ -56,7 +56,7 @@ class Entry:
 
 def entries(results: Path) -> list[Entry]:
     """All entries, the wrong ones first; none where these results have no record."""
-    path = results / f"{RECORD}.csv"
+    path = results / FOLDER / TABLE
     if not path.exists():
         return []
     table = pd.read_csv(path, keep_default_na=False, dtype=str)

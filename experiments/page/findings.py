@@ -9,14 +9,16 @@ import pandas as pd
 import yaml
 
 from experiments.analysis.slopes import LEVEL
-from experiments.analysis.suite import agreement
-from experiments.figures import RECORD_FIGURES, SUITE_FIGURES, load_figure
+from experiments.analysis.suite import Agreement, agreement
+from experiments.examples import example_names
+from experiments.examples.place import EXAMPLES, example_path
+from experiments.figures import SUITE_FIGURES, load_figure
 from experiments.figures.lines import TITLES, half_width
 from experiments.figures.words import listed, number, plain, under
 from experiments.harness.config import Config
 from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import Sweep, axis_names, treatment_names
-from experiments.harness.paths import RECORD, SUITE, VERDICTS, figure_path
+from experiments.harness.paths import SUITE, VERDICTS, figure_path
 from experiments.harness.tables import csv_name
 from experiments.page.entries import OF_FIGURE, Entry, chosen
 from experiments.page.numbers import exact_text, interval, plus_minus
@@ -51,12 +53,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A few rows of a CSV."""
+    """A few of the rows of a CSV, or of several where `csv` is empty."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     of: int
-    csv: str
+    csv: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,20 +96,23 @@ class Writer:
     drawings: Drawings = field(default_factory=Drawings)
 
     def sections(self) -> Iterator[Section]:
-        """One of every sound sweep, and one of the whole suite where something is held against theory."""
+        """One of every sound sweep, and one of the whole suite where something is compared with theory."""
         for sweep in self.config.sweeps:
             if sweep.name in self.tables:
                 of_sweep = self.tables[sweep.name]
                 csvs = dict.fromkeys(csv_name(sweep.name, kind) for kind in of_sweep)
                 findings = [self._finding(sweep, figure) for figure in sweep.figures]
                 yield Section(sweep.name, findings, tuple(csvs), config_block(self.config.seed, sweep))
-        suite = [self._of_suite(figure) for figure in SUITE_FIGURES if self._path(SUITE, figure, ".svg").exists()]
-        if suite and any("tests" in tables for tables in self.tables.values()):
-            yield Section("", suite, (csv_name("", VERDICTS),))
+        whole = agreement([sweep for sweep in self.config.sweeps if sweep.name in self.tables], self.tables)
+        if whole.has_tests:
+            verdicts = [csv_name(sweep, VERDICTS) for sweep, tables in self.tables.items() if VERDICTS in tables]
+            yield Section("", [self._of_suite(figure, whole) for figure in SUITE_FIGURES], tuple(verdicts))
 
-    def of_record(self) -> list[Finding]:
-        """What the sources of the record show."""
-        return [self._figure(RECORD, figure) for figure in RECORD_FIGURES] if self.record else []
+    def examples(self) -> list[Finding]:
+        """The worked examples that are drawn; none for results without a record."""
+        paths = {name: example_path(Path(), name, ".png") for name in example_names() if self.record}
+        drawn = {name: png for name, png in paths.items() if (self.results / png).with_suffix(".svg").exists()}
+        return [self._drawn(EXAMPLES, name, png) for name, png in drawn.items()]
 
     def _finding(self, sweep: Sweep, figure: str) -> Finding:
         measured = self.tables[sweep.name]["measured"]
@@ -118,26 +123,26 @@ class Writer:
         corrections = chosen(self.record, OF_FIGURE.get(figure, ()))
         return self._figure(sweep.name, figure, numbers=numbers, table=table, corrections=corrections)
 
-    def _of_suite(self, figure: str) -> Finding:
-        whole = agreement([sweep for sweep in self.config.sweeps if sweep.name in self.tables], self.tables)
+    def _of_suite(self, figure: str, whole: Agreement) -> Finding:
         furthest = whole.z_scores.assign(size=whole.z_scores["z"].abs()).nlargest(_FURTHEST, "size")
         rows = [[Cell(row["where"]), Cell(row["metric"]), Cell(number(row["z"]))] for _, row in furthest.iterrows()]
         head = ("furthest from their exact values", "metric", "standard errors")
         every = sum(len(tables[VERDICTS]) for tables in self.tables.values() if VERDICTS in tables)
-        table = Table(head, rows, every, csv_name("", VERDICTS))
+        table = Table(head, rows, every)
         return self._figure(SUITE, figure, numbers=[f"{whole.summary()}."], table=table)
 
     def _figure(self, sweep: str, figure: str, **more: Any) -> Finding:
-        caption = self._path(sweep, figure, ".txt").read_text(encoding="utf-8").strip()
+        return self._drawn(sweep, figure, figure_path(Path(), sweep, figure, ".png"), **more)
+
+    def _drawn(self, sweep: str, figure: str, png: Path, **more: Any) -> Finding:
+        """The finding of a drawing in the results folder."""
+        path = self.results / png
+        caption = path.with_suffix(".txt").read_text(encoding="utf-8").strip()
         title = (load_figure(figure).__doc__ or figure).splitlines()[0].removesuffix(".")
         name = f"{sweep}-{figure}"
-        svg = self._path(sweep, figure, ".svg").read_text(encoding="utf-8")
+        svg = path.with_suffix(".svg").read_text(encoding="utf-8")
         drawing = self.drawings.inline(svg, f"{name}-", title, caption)
-        png = figure_path(Path(), sweep, figure, ".png").as_posix()
-        return Finding(name, title, caption, drawing, png, **more)
-
-    def _path(self, sweep: str, figure: str, suffix: str) -> Path:
-        return figure_path(self.results, sweep, figure, suffix)
+        return Finding(name, title, caption, drawing, png.as_posix(), **more)
 
 
 def config_block(seed: int, sweep: Sweep) -> str:

@@ -40,7 +40,7 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
     sound = [sweep for sweep in config.sweeps if sweep.name in tables]
     record = entries(results)
     writer = Writer(config, results, tables, record)
-    sections, of_record = list(writer.sections()), writer.of_record()
+    sections, examples = list(writer.sections()), writer.examples()
     loader = FileSystemLoader(FOLDER)
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -54,7 +54,7 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
         vectors=strip.vectors(),
         sections=sections,
         record=record,
-        record_figures=of_record,
+        examples=examples,
         glyphs=Markup(writer.drawings.glyphs()),
         made=provenance(config, results, tables, problems),
         made_with=versions(*MADE_WITH),

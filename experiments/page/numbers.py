@@ -16,7 +16,9 @@ def with_error(row: pd.Series, metric: str) -> str:
 
 
 def like_measured(row: pd.Series, metric: str) -> str:
-    """The exact value of a metric with as many decimals as its measured one has."""
+    """The exact value of a metric with as many decimals as its measured one has; a dash where it is not known."""
+    if f"{metric}_exact" not in row:
+        return "–"
     return f"{row[f'{metric}_exact']:.{_places(row[f'{metric}_se'])}f}"
 
 

@@ -73,7 +73,7 @@ def does_not(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]:
 
 
 def short(value: float) -> str:
-    """A value to three digits, for who looks rather than reads; the tables have the others.
+    """A value to three digits, for a first look; the tables have the others.
 
     >>> short(511.8123), short(0.99963), short(0.003587), short(12345.6)
     ('512', '1', '0.00359', '12350')

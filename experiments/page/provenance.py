@@ -64,14 +64,14 @@ def sound_tables(
             problems[sweep.name] = str(error)
     if problems and not incomplete:
         lines = "\n".join(problems.values())
-        raise TableError(f"{lines}\nno page was made of incomplete results; with --incomplete one is that says so")
+        raise TableError(f"{lines}\nresults are incomplete; pass --incomplete to write a page marked as such")
     return tables, problems
 
 
 def provenance(
     config: Config, results: Path, tables: Mapping[str, Mapping[str, pd.DataFrame]], problems: Mapping[str, str]
 ) -> Provenance:
-    """Seed, versions, the state of every sweep, and the verdict that `check` gives on what is there."""
+    """Seed, versions, the state of every sweep, and the verdict of `check` on the tables."""
     states: list[SweepState] = []
     versions: dict[str, str] = {}
     for sweep in config.sweeps:

@@ -21,7 +21,7 @@ class Drawings:
         self._room = room
 
     def inline(self, svg: str, prefix: str, label: str, caption: str = "") -> str:
-        """An SVG file as an element of a page, with its ids behind a prefix and that label for who cannot see it.
+        """An SVG file as an element of a page, with its ids behind a prefix and that label for screen readers.
 
         The caption over the drawing is taken out, as the page has it as text. Empty, if there is no room left.
         """

@@ -6,37 +6,45 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from experiments.examples import session
+from experiments.examples.four_words import WORDS, words
+from experiments.examples.two_scales import LARGE, SMALL
+from experiments.examples.variance_sweep import SWEPT, variances
 from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown
-from experiments.record.formula import trace_shapes
-from experiments.record.session import LARGE, SMALL, SWEPT, WORDS, running, session
-from sdpa import jacobian_norm, scaled_dot_product_attention, softmax, theory
+from experiments.record.checks import example
+from sdpa import Trace, jacobian_norm, scaled_dot_product_attention, softmax, theory, trace_shapes
 
 Floats = npt.NDArray[np.floating]
+
+
+def _running() -> Trace:
+    """Attention of the running example."""
+    return session.running().trace()
 
 
 @quantity
 def shapes_of_the_session(_: Tables) -> Answer:
     """Shapes of X, Q, K and V."""
-    s = session()
-    return numbers(*(array.shape for array in (s.tokens, s.queries, s.keys, s.values)))
+    found = _running()
+    return numbers(*(np.asarray(array).shape for array in (session.running().tokens, found.q, found.k, found.v)))
 
 
 @quantity
 def shape_of_the_scores(_: Tables) -> Answer:
     """The shape of the score matrix."""
-    return numbers((session().queries @ session().keys.T).shape)
+    return numbers(_running().scores.shape)
 
 
 @quantity
 def scores_of_the_session(_: Tables) -> Answer:
     """The sixteen raw scores."""
-    return numbers(session().queries @ session().keys.T)
+    return numbers(_running().scores)
 
 
 @quantity
 def signs_of_the_scores(_: Tables) -> Answer:
     """How many of the sixteen scores are positive and negative."""
-    scores = session().queries @ session().keys.T
+    scores = _running().scores
     positive = int((scores > 0).sum())
     return cases(
         {"some positive": positive > 0, "some negative": positive < 16},
@@ -47,10 +55,10 @@ def signs_of_the_scores(_: Tables) -> Answer:
 @quantity
 def one_product_for_all(_: Tables) -> Answer:
     """One matrix product against sixteen dot products."""
-    s = session()
-    dots = np.array([q @ k for q in s.queries for k in s.keys])
+    found = _running()
+    dots = np.array([q @ k for q in found.q for k in found.k])
     return cases(
-        {"equal": np.allclose(s.queries @ s.keys.T, dots.reshape(4, 4), rtol=0, atol=1e-15)},
+        {"equal": np.allclose(found.scores, dots.reshape(4, 4), rtol=0, atol=1e-15)},
         f"{len(dots)} dot products",
     )
 
@@ -58,26 +66,26 @@ def one_product_for_all(_: Tables) -> Answer:
 @quantity
 def shapes_of_the_output(_: Tables) -> Answer:
     """Shapes of input, output and weights."""
-    output, weights = running()
-    return numbers(session().tokens.shape, output.shape, weights.shape)
+    found = _running()
+    return numbers(session.running().tokens.shape, np.asarray(found.output).shape, found.weights.shape)
 
 
 @quantity
 def shape_of_the_output(_: Tables) -> Answer:
     """The shape of the output."""
-    return numbers(running()[0].shape)
+    return numbers(np.asarray(_running().output).shape)
 
 
 @quantity
 def weights_of_the_session(_: Tables) -> Answer:
     """The sixteen weights."""
-    return numbers(running()[1])
+    return numbers(_running().weights)
 
 
 @quantity
 def sums_of_the_session(_: Tables) -> Answer:
     """Row sums of the weights."""
-    return numbers(running()[1].sum(axis=1))
+    return numbers(_running().weights.sum(axis=1))
 
 
 def exactly_one(weights: Floats) -> Answer:
@@ -90,26 +98,26 @@ def exactly_one(weights: Floats) -> Answer:
 @quantity
 def exact_sums_of_the_session(_: Tables) -> Answer:
     """Whether row sums are 1 to the last bit."""
-    return exactly_one(running()[1])
+    return exactly_one(_running().weights)
 
 
 @quantity
 def sweep_of_the_session(_: Tables) -> Answer:
     """The variance of 10,000 scores at each dimension, of the session's stream."""
-    return numbers(session().variances, note="the article's own draws, which it shows as a figure")
+    return numbers(variances(), note="the article's own draws, which it shows as a figure")
 
 
 @quantity
 def sweep_at_512(_: Tables) -> Answer:
     """The variance of 10,000 scores at d_k = 512, of the session's stream."""
-    return numbers(session().variances[-1], note="the article's own draw; exactly 512")
+    return numbers(variances()[-1], note="the article's own draw; exactly 512")
 
 
 @quantity
 def sweep_is_exact(_: Tables) -> Answer:
     """How far the sweep's variances are from d_k, in the standard errors of such samples, sqrt(2 + 6 / d_k) / 100."""
     d_k = np.array(SWEPT)
-    away = abs(session().variances / d_k - 1)
+    away = abs(variances() / d_k - 1)
     errors = np.sqrt((2 + 6 / d_k) / 10_000)
     note = (
         f"the samples are up to {away.max():.1%} off, at most {(away / errors).max():.1f} standard"
@@ -247,21 +255,21 @@ def small_is_spread(_: Tables) -> Answer:
 @quantity
 def bounds_of_four_words(_: Tables) -> Answer:
     """The smallest and the largest scaled score of the four words."""
-    scores = session().example_scores
+    scores = words().trace().scaled_scores
     return cases({"within 1": abs(scores).max() <= 1}, f"from {scores.min():.3f} to {scores.max():.3f}")
 
 
 @quantity
 def range_of_four_words(_: Tables) -> Answer:
     """The smallest and the largest scaled score of the four words, as numbers."""
-    scores = session().example_scores
+    scores = words().trace().scaled_scores
     return numbers(scores.min(), scores.max(), note="smallest and largest of the article's own scaled scores")
 
 
 @quantity
 def centre_of_four_words(_: Tables) -> Answer:
     """Mean and standard deviation of the scaled scores of the four words."""
-    scores = session().example_scores
+    scores = words().trace().scaled_scores
     note = f"mean {scores.mean():.3f}, standard deviation {scores.std():.3f}"
     return cases(
         {"mean well within a standard deviation": abs(scores.mean()) < scores.std() / 2, "moderate": scores.std() < 1},
@@ -272,7 +280,7 @@ def centre_of_four_words(_: Tables) -> Answer:
 @quantity
 def cat_to_sat(_: Tables) -> Answer:
     """The weights of cat."""
-    row = session().example_weights[WORDS.index("cat")]
+    row = words().trace().weights[WORDS.index("cat")]
     note = f"cat gives {dict(zip(WORDS, row.round(3).tolist(), strict=True))}"
     return cases(
         {
@@ -286,39 +294,40 @@ def cat_to_sat(_: Tables) -> Answer:
 @quantity
 def sharp_rows_of_four_words(_: Tables) -> Answer:
     """The largest weight of each row of the four words."""
-    largest = session().example_weights.max(axis=-1)
+    largest = words().trace().weights.max(axis=-1)
     return cases({"some row has a weight above one half": largest.max() > 0.5}, f"largest weights {shown(largest, 3)}")
 
 
 @quantity
 def broad_rows_of_four_words(_: Tables) -> Answer:
     """The entropy of each row of the four words, over ln 4."""
-    share = stats.entropy(session().example_weights, axis=-1) / math.log(4)
+    share = stats.entropy(words().trace().weights, axis=-1) / math.log(4)
     return cases({"some row above nine tenths": share.max() > 0.9}, f"entropy over ln 4: {shown(share, 3)}")
 
 
 @quantity
 def sums_of_four_words(_: Tables) -> Answer:
     """Row sums of the four words' weights."""
-    return numbers(session().example_weights.sum(axis=1))
+    return numbers(words().trace().weights.sum(axis=1))
 
 
 @quantity
 def seven_shapes(_: Tables) -> Answer:
-    """Shapes through attention for n = 100 and d_k = d_v = 64, of arrays that went it."""
-    return numbers(*trace_shapes(100, 64, 64).values())
+    """Shapes through attention for n = 100 and d_k = d_v = 64, of arrays that went it; dividing keeps a shape."""
+    shapes = trace_shapes(*(example(100, 64, seed=seed) for seed in range(3)))
+    return numbers(*(shape for step, shape in shapes.items() if step != "scaled scores"))
 
 
 @quantity
 def batch_shapes(_: Tables) -> Answer:
     """Shapes of the batch of queries and of its output."""
-    q, k, v = session().batch
+    q, k, v = session.batch()
     return numbers(q.shape, scaled_dot_product_attention(q, k, v).shape)
 
 
 @quantity
 def batch_is_loop(_: Tables) -> Answer:
     """The batch at once against its sequences one by one."""
-    q, k, v = session().batch
+    q, k, v = session.batch()
     loop = [scaled_dot_product_attention(*one) for one in zip(q, k, v, strict=True)]
     return cases({"equal": np.allclose(scaled_dot_product_attention(q, k, v), loop, rtol=0, atol=1e-14)})

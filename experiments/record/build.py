@@ -1,7 +1,6 @@
 """The record as a table: every claim with what was computed for it and its verdict."""
 
 import math
-from pathlib import Path
 
 import pandas as pd
 
@@ -21,6 +20,7 @@ from experiments.record import (  # noqa: F401
     weights,
 )
 from experiments.record.answers import QUANTITIES, Answer, Tables
+from experiments.record.files import CLAIMS
 from experiments.record.verdicts import verdict
 
 _ROUNDING = 1e-12  # errors below are those of doubles, and differ from machine to machine
@@ -39,7 +39,7 @@ def claims() -> pd.DataFrame:
 
     Claimed numbers have the digits that their source prints; one that is meant exactly, such as a sum of 1, has zeros.
     """
-    return pd.read_csv(Path(__file__).with_name("claims.csv"), dtype=str, keep_default_na=False)
+    return pd.read_csv(CLAIMS, dtype=str, keep_default_na=False)
 
 
 def build(tables: Tables) -> pd.DataFrame:

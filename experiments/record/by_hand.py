@@ -5,11 +5,16 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from experiments.examples.abc import KEYS, QUERIES, VALUES, tiny
 from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown, tempered
-from experiments.record.session import KEYS, QUERIES, VALUES, tiny
 from sdpa import softmax
 
 Floats = npt.NDArray[np.floating]
+
+
+def _outputs() -> Floats:
+    """The outputs of A, B and C."""
+    return np.asarray(tiny().output)
 
 
 @quantity
@@ -53,12 +58,12 @@ def values_by_hand(_: Tables) -> Answer:
 def alignment_by_hand(_: Tables) -> Answer:
     """With which key each query is aligned: cosines, and scores for B."""
     cosines = QUERIES @ KEYS.T / np.linalg.norm(QUERIES, axis=1)[:, None] / np.linalg.norm(KEYS, axis=1)
-    note = f"cosines {shown(cosines, 3)}, scores of B {shown(tiny()[0][1], 2)}"
+    note = f"cosines {shown(cosines, 3)}, scores of B {shown(tiny().scores[1], 2)}"
     return cases(
         {
             "A best with its own key": cosines[0].argmax() == 0,
             "C best with its own key": cosines[2].argmax() == 2,
-            "B the same with all": np.ptp(tiny()[0][1]) < 1e-12,
+            "B the same with all": np.ptp(tiny().scores[1]) < 1e-12,
         },
         note,
     )
@@ -67,19 +72,19 @@ def alignment_by_hand(_: Tables) -> Answer:
 @quantity
 def scores_of_a(_: Tables) -> Answer:
     """The scores of A."""
-    return numbers(tiny()[0][0])
+    return numbers(tiny().scores[0])
 
 
 @quantity
 def scores_by_hand(_: Tables) -> Answer:
     """The nine scores of A, B and C."""
-    return numbers(tiny()[0])
+    return numbers(tiny().scores)
 
 
 @quantity
 def order_of_a(_: Tables) -> Answer:
     """Which key A is most and least similar to."""
-    row = tiny()[0][0]
+    row = tiny().scores[0]
     return cases({"most to A": row.argmax() == 0, "least to C": row.argmin() == 2})
 
 
@@ -98,7 +103,7 @@ def scale_by_hand(_: Tables) -> Answer:
 @quantity
 def effect_in_two_dimensions(_: Tables) -> Answer:
     """The largest weight of A without and with scaling."""
-    before, after = softmax(tiny()[0][0]).max(), tiny()[2][0].max()
+    before, after = softmax(tiny().scores[0]).max(), tiny().weights[0].max()
     return cases(
         {"changes by less than a tenth": before - after < 0.1},
         f"largest weight of A {before:.3f} without, {after:.3f} with scaling",
@@ -108,13 +113,13 @@ def effect_in_two_dimensions(_: Tables) -> Answer:
 @quantity
 def scaled_by_hand(_: Tables) -> Answer:
     """The nine scaled scores."""
-    return numbers(tiny()[1])
+    return numbers(tiny().scaled_scores)
 
 
 @quantity
 def variance_by_hand(_: Tables) -> Answer:
     """The variance of the nine scores over that of the scaled ones."""
-    return numbers(tiny()[0].var() / tiny()[1].var())
+    return numbers(tiny().scores.var() / tiny().scaled_scores.var())
 
 
 @quantity
@@ -126,7 +131,7 @@ def scaled_point_eight(_: Tables) -> Answer:
 @quantity
 def order_after_scaling(_: Tables) -> Answer:
     """Order of scores before and after scaling, and the ratio of their differences."""
-    scores, scaled = tiny()[:2]
+    scores, scaled = tiny().scores, tiny().scaled_scores
     ratio = np.ptp(scaled, axis=1)[[0, 2]] / np.ptp(scores, axis=1)[[0, 2]]
     same = (np.argsort(scores[[0, 2]]) == np.argsort(scaled[[0, 2]])).all()
     return cases(
@@ -137,37 +142,37 @@ def order_after_scaling(_: Tables) -> Answer:
 @quantity
 def exponentials_of_a(_: Tables) -> Answer:
     """Exponentials of the scaled scores of A."""
-    return numbers(np.exp(tiny()[1][0]))
+    return numbers(np.exp(tiny().scaled_scores[0]))
 
 
 @quantity
 def partition_of_a(_: Tables) -> Answer:
     """Their sum."""
-    return numbers(np.exp(tiny()[1][0]).sum())
+    return numbers(np.exp(tiny().scaled_scores[0]).sum())
 
 
 @quantity
 def weights_of_a(_: Tables) -> Answer:
     """The weights of A."""
-    return numbers(tiny()[2][0])
+    return numbers(tiny().weights[0])
 
 
 @quantity
 def weights_by_hand(_: Tables) -> Answer:
     """The nine weights."""
-    return numbers(tiny()[2])
+    return numbers(tiny().weights)
 
 
 @quantity
 def sums_by_hand(_: Tables) -> Answer:
     """Row sums of the nine weights."""
-    return numbers(tiny()[2].sum(axis=1))
+    return numbers(tiny().weights.sum(axis=1))
 
 
 @quantity
 def a_attends_softly(_: Tables) -> Answer:
     """Whether A gives itself most, and how much the others get."""
-    row = tiny()[2][0]
+    row = tiny().weights[0]
     return cases(
         {
             "most to itself": row.argmax() == 0,
@@ -181,13 +186,13 @@ def a_attends_softly(_: Tables) -> Answer:
 @quantity
 def output_of_a(_: Tables) -> Answer:
     """The output of A."""
-    return numbers(tiny()[3][0])
+    return numbers(_outputs()[0])
 
 
 @quantity
 def outputs_by_hand(_: Tables) -> Answer:
     """The three outputs."""
-    return numbers(tiny()[3])
+    return numbers(_outputs())
 
 
 @quantity
@@ -195,16 +200,16 @@ def prose_output_of_a(_: Tables) -> Answer:
     """The output of A, which the prose gives otherwise than the print."""
     claimed = [0.37, 0.32, 0.31]
     return numbers(
-        tiny()[3][0],
+        _outputs()[0],
         note=(
             f"as the article prints itself; the prose goes with weights {claimed}:"
-            f" {tempered(tiny()[0][0].tolist(), claimed, 0.01)}"
+            f" {tempered(tiny().scores[0].tolist(), claimed, 0.01)}"
         ),
     )
 
 
 def _prose_weight(token: int) -> Answer:
-    return numbers(tiny()[2][0][token], note="as the article prints itself a few lines above")
+    return numbers(tiny().weights[0][token], note="as the article prints itself a few lines above")
 
 
 @quantity
@@ -228,7 +233,7 @@ def prose_weight_of_c(_: Tables) -> Answer:
 @quantity
 def blends_by_hand(_: Tables) -> Answer:
     """Rows of weights are distributions, and outputs lie between the values."""
-    weights, outputs = tiny()[2:]
+    weights, outputs = tiny().weights, _outputs()
     return cases(
         {
             "rows are distributions": np.allclose(weights.sum(1), 1),

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from experiments.record.answers import Answer, Tables, cases, numbers, quantity
-from experiments.record.formula import trace_shapes
+from experiments.record.checks import example
 from sdpa import (
     ScaledDotProductAttention,
     attention,
     softmax,
+    trace_shapes,
 )
 
 
@@ -47,14 +48,14 @@ def products_of_scores(_: Tables) -> Answer:
 @quantity
 def elements_of_scores(_: Tables) -> Answer:
     """Elements of the score matrix for n = 100."""
-    return numbers(trace_shapes(100, 64, 64)["QK^T"][0] * trace_shapes(100, 64, 64)["QK^T"][1])
+    return numbers(math.prod(trace_shapes(example(100, 64), example(100, 64, seed=1))["Q K^T"]))
 
 
 @quantity
 def quadratic_in_n(_: Tables) -> Answer:
     """Multiplications and elements at n = 24 over those at 12, d_k = d_v = 5."""
     work = [multiplications(n, 5, n) + multiplications(n, n, 5) for n in (12, 24)]
-    elements = [math.prod(trace_shapes(n, 5, 5)["weights"]) for n in (12, 24)]
+    elements = [math.prod(trace_shapes(example(n, 5), example(n, 5, seed=1))["weights"]) for n in (12, 24)]
     return numbers(work[1] / work[0], elements[1] / elements[0])
 
 

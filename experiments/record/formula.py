@@ -10,6 +10,7 @@ from sdpa import (
     ScaledDotProductAttention,
     scaled_dot_product_attention,
     softmax,
+    trace_shapes,
 )
 
 
@@ -34,24 +35,17 @@ def weighted_average(_: Tables) -> Answer:
     return cases({"every weight is positive": (weights > 0).all(), "outputs within the values": inside})
 
 
-def trace_shapes(n: int, d_k: int, d_v: int) -> dict[str, tuple[int, ...]]:
-    """The shapes that arrays have on their way through attention, of arrays that went it."""
-    q, k, v = example(n, d_k), example(n, d_k, seed=1), example(n, d_v, seed=2)
-    output, weights = scaled_dot_product_attention(q, k, v, return_weights=True)
-    stages = {"Q": q, "K": k, "V": v, "K^T": k.T, "QK^T": q @ k.T, "weights": weights, "output": output}
-    return {name: array.shape for name, array in stages.items()}
-
-
 @quantity
 def shapes_hold(_: Tables) -> Answer:
     """Shapes on the way through attention, for n = 7, d_k = 5, d_v = 3."""
-    shapes = trace_shapes(7, 5, 3)
+    shapes = trace_shapes(example(7, 5), example(7, 5, seed=1), example(7, 3, seed=2))
     expected = {
         "Q": (7, 5),
         "K": (7, 5),
         "V": (7, 3),
         "K^T": (5, 7),
-        "QK^T": (7, 7),
+        "Q K^T": (7, 7),
+        "scaled scores": (7, 7),
         "weights": (7, 7),
         "output": (7, 3),
     }
@@ -61,14 +55,14 @@ def shapes_hold(_: Tables) -> Answer:
 @quantity
 def shapes_of_the_lesson(_: Tables) -> Answer:
     """Shapes for 4 tokens of 8 dimensions."""
-    shapes = trace_shapes(4, 8, 8)
-    return cases({"four by four scores": shapes["QK^T"] == (4, 4), "four by eight output": shapes["output"] == (4, 8)})
+    shapes = trace_shapes(*(example(4, 8, seed=seed) for seed in range(3)))
+    return cases({"four by four scores": shapes["Q K^T"] == (4, 4), "four by eight output": shapes["output"] == (4, 8)})
 
 
 @quantity
 def output_has_the_shape_of_the_input(_: Tables) -> Answer:
     """Whether Q, K, V and the output have the shape of X."""
-    square, other = (ScaledDotProductAttention(6, d, d, np.random.default_rng(99))(example(5, 6)).shape for d in (6, 4))
+    square, other = (ScaledDotProductAttention(6, d, d, seed=99)(example(5, 6)).shape for d in (6, 4))
     return cases(
         {"where d_k and d_v are d_model": square == (5, 6), "elsewhere": other == (5, 6)},
         f"for d_model = 6 and d_k = d_v = 4 it is {other}: d_model only comes back through a further projection",
@@ -78,7 +72,7 @@ def output_has_the_shape_of_the_input(_: Tables) -> Answer:
 @quantity
 def projections(_: Tables) -> Answer:
     """Q, K and V of a module are products of X with its three matrices."""
-    module, tokens = ScaledDotProductAttention(6, 4, 3, np.random.default_rng(99)), example(5, 6)
+    module, tokens = ScaledDotProductAttention(6, 4, 3, seed=99), example(5, 6)
     expected = scaled_dot_product_attention(tokens @ module.W_Q, tokens @ module.W_K, tokens @ module.W_V)
     return cases({"the module is attention of X W": np.allclose(module(tokens), expected, rtol=0, atol=1e-14)})
 
@@ -96,7 +90,7 @@ def widths_must_agree(_: Tables) -> Answer:
 @quantity
 def communication(_: Tables) -> Answer:
     """How the output of token 0 moves with token 1: not before attention, but after."""
-    module, tokens, step = ScaledDotProductAttention(6, 4, 3, np.random.default_rng(99)), example(5, 6), 1e-6
+    module, tokens, step = ScaledDotProductAttention(6, 4, 3, seed=99), example(5, 6), 1e-6
     moved = tokens.copy()
     moved[1, 0] += step
     change = np.linalg.norm(module(moved)[0] - module(tokens)[0]) / step
@@ -120,7 +114,7 @@ def alignment(_: Tables) -> Answer:
 def permutation(_: Tables) -> Answer:
     """Outputs of permuted tokens are the permuted outputs."""
     module, tokens, order = (
-        ScaledDotProductAttention(32, 16, 16, np.random.default_rng(99)),
+        ScaledDotProductAttention(32, 16, 16, seed=99),
         example(8, 32),
         [3, 1, 7, 0, 2, 6, 5, 4],
     )
@@ -132,7 +126,7 @@ def permutation(_: Tables) -> Answer:
 @quantity
 def word_order(_: Tables) -> Answer:
     """dog bites man against man bites dog, without positions: each word's output, and their mean."""
-    module, words = ScaledDotProductAttention(32, 16, 16, np.random.default_rng(99)), example(3, 32)
+    module, words = ScaledDotProductAttention(32, 16, 16, seed=99), example(3, 32)
     one, other = module(words), module(words[::-1])
     return cases(
         {
@@ -145,7 +139,7 @@ def word_order(_: Tables) -> Answer:
 @quantity
 def sharp_and_soft(_: Tables) -> Answer:
     """The mean largest of 8 weights of a scaled module whose W_Q is a tenth, as it is, and ten times as large."""
-    module, tokens, largest = ScaledDotProductAttention(32, 16, 16, np.random.default_rng(99)), example(8, 32), []
+    module, tokens, largest = ScaledDotProductAttention(32, 16, 16, seed=99), example(8, 32), []
     for factor in (0.1, 1.0, 10.0):
         q, k = factor * tokens @ module.W_Q, tokens @ module.W_K
         largest.append(softmax(q @ k.T / 4).max(-1).mean())

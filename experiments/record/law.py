@@ -148,7 +148,7 @@ def dividing_divides_variance(_: Tables) -> Answer:
 def projected_variance(d_in: int, d_out: int) -> float:
     """The variance of queries of unit-variance tokens, from the weights of 300 modules: to about 1%."""
     rng = np.random.default_rng(0)
-    modules = [ScaledDotProductAttention(d_in, d_out, 1, rng) for _ in range(300)]
+    modules = [ScaledDotProductAttention(d_in, d_out, 1, rng=rng) for _ in range(300)]
     return float(np.mean([(module.W_Q**2).sum(axis=0).mean() for module in modules]))
 
 

@@ -5,19 +5,9 @@ import math
 import numpy as np
 from scipy import integrate, stats
 
+from experiments.examples.cat_sat_down import SCORES, WEIGHTS, WORDS
 from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown
 from sdpa import softmax, theory
-
-WORDS = ("The", "cat", "sat", "down")
-SCORES = np.array(
-    [
-        [0.226, 0.827, 0.029, 0.630],
-        [0.413, 0.820, 0.094, 0.587],
-        [0.847, 0.349, -0.078, 0.955],
-        [-0.070, 0.648, 0.056, 0.200],
-    ]
-)
-WEIGHTS = softmax(SCORES)
 
 
 @quantity

@@ -1,19 +1,11 @@
 """A notebook of three tokens of width 4: numbers of NumPy's legacy generator, with and without scaling."""
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
+from experiments.examples.notebook import draw
 from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown
 from sdpa import attention_weights
-
-Floats = npt.NDArray[np.floating]
-
-
-def draw() -> tuple[Floats, Floats]:
-    """Q and K (3, 4), in this order, of seed 42 of the legacy generator."""
-    rng = np.random.RandomState(42)
-    return rng.standard_normal((3, 4)), rng.standard_normal((3, 4))
 
 
 @quantity

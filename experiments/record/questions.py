@@ -4,36 +4,32 @@ import math
 
 import numpy as np
 
+from experiments.examples.dog_bites_man import PRINTED, SCORES, VALUES, WORDS
+from experiments.examples.triples import D_K, HUNDREDS, ONES, TENS
 from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown, tempered
 from sdpa import softmax, theory
 
-# Scores of a sentence of three words, and the weights and values beside them, as they are printed.
-WORDS = ("dog", "bites", "man")
-SCORES = np.array([[1.25, 0.80, -0.20], [0.80, 1.09, -0.40], [-0.20, -0.40, 1.16]])
-CLAIMED = np.array([[0.44, 0.35, 0.21], [0.38, 0.41, 0.21], [0.19, 0.15, 0.66]])
-VALUES = np.array([[0.9, 0.1, -0.3, 0.5], [0.2, 0.8, 0.1, -0.4], [0.4, -0.2, 0.7, 0.3]])
 
-
-def _triple(scores: list[float], claimed: list[float], unit: float) -> Answer:
+def _triple(scores: tuple[float, ...], claimed: list[float], unit: float) -> Answer:
     return numbers(softmax(scores), note=f"the claimed weights: {tempered(scores, claimed, unit)}")
 
 
 @quantity
 def triple_of_ones(_: Tables) -> Answer:
     """The softmax of [2, 1, 1]."""
-    return _triple([2, 1, 1], [0.5, 0.25, 0.25], 0.01)
+    return _triple(ONES, [0.5, 0.25, 0.25], 0.01)
 
 
 @quantity
 def triple_of_tens(_: Tables) -> Answer:
     """The softmax of [20, 10, 10]."""
-    return _triple([20, 10, 10], [0.99, 0.005, 0.005], 0.001)
+    return _triple(TENS, [0.99, 0.005, 0.005], 0.001)
 
 
 @quantity
 def triple_of_hundreds(_: Tables) -> Answer:
     """The softmax of [200, 100, 100]."""
-    return numbers(softmax([200, 100, 100]))
+    return numbers(softmax(HUNDREDS))
 
 
 @quantity
@@ -50,13 +46,13 @@ def scores_of_200(_: Tables) -> Answer:
 @quantity
 def scaled_hundreds(_: Tables) -> Answer:
     """[200, 100, 100] / sqrt(512)."""
-    return numbers(np.array([200, 100, 100]) / np.sqrt(512))
+    return numbers(np.divide(HUNDREDS, math.sqrt(D_K)))
 
 
 @quantity
 def triple_after_scaling(_: Tables) -> Answer:
     """The softmax of [8.8, 4.4, 4.4]."""
-    return _triple([8.8, 4.4, 4.4], [0.90, 0.05, 0.05], 0.01)
+    return _triple((8.8, 4.4, 4.4), [0.90, 0.05, 0.05], 0.01)
 
 
 @quantity
@@ -64,7 +60,7 @@ def smooth_after_scaling(tables: Tables) -> Answer:
     """The largest weight after scaling: of unit-variance scores, and of the example given."""
     rows = tables["scaling"]
     measured = float(rows[(rows["scaling"] == "d_k^1/2") & (rows["d_k"] == 512)]["max_weight"].iloc[0])
-    example = softmax(np.array([200, 100, 100]) / np.sqrt(512)).max()
+    example = softmax(np.divide(HUNDREDS, math.sqrt(D_K))).max()
     note = f"scaling.csv, d_k^1/2, d_k = 512: mean largest of 64 weights {measured:.2f}; {example:.3f} in the example"
     return cases({"of unit variance scores": measured < 0.5, "in the example given": example < 0.9}, note)
 
@@ -72,7 +68,7 @@ def smooth_after_scaling(tables: Tables) -> Answer:
 def _row(word: int) -> Answer:
     return numbers(
         softmax(SCORES[word]),
-        note=f"the claimed weights: {tempered(SCORES[word].tolist(), CLAIMED[word].tolist(), 0.01)}",
+        note=f"the claimed weights: {tempered(SCORES[word].tolist(), PRINTED[word].tolist(), 0.01)}",
     )
 
 
@@ -97,13 +93,13 @@ def weights_of_man(_: Tables) -> Answer:
 @quantity
 def sums_of_claimed_rows(_: Tables) -> Answer:
     """Sums of the weights as printed."""
-    return numbers(CLAIMED.sum(-1))
+    return numbers(PRINTED.sum(-1))
 
 
 @quantity
 def claimed_blend(_: Tables) -> Answer:
     """The printed weights of dog times the values."""
-    return numbers(CLAIMED[0] @ VALUES)
+    return numbers(PRINTED[0] @ VALUES)
 
 
 @quantity

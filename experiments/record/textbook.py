@@ -2,20 +2,11 @@
 
 import math
 
-import numpy as np
-
+from experiments.examples.strip import D_K, KEYS, strip
 from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown
 from sdpa import jacobian_norm, softmax, theory
 
-SIZE, KEYS = 64, 8
 NORMS = ("jacobian_norm_median", "jacobian_norm")
-
-
-def strip() -> np.ndarray[tuple[int], np.dtype[np.floating]]:
-    """The scores of one query and eight keys of width 64, of NumPy's default generator with seed 42."""
-    rng = np.random.default_rng(42)
-    query = rng.standard_normal(SIZE)
-    return np.asarray(rng.standard_normal((KEYS, SIZE)) @ query)
 
 
 @quantity
@@ -31,9 +22,9 @@ def swing_at_64(_: Tables) -> Answer:
 def strip_is_spiky(_: Tables) -> Answer:
     """The largest weight of the strip at raw scale, and its exact mean, at d_k = 64 and 512."""
     largest = softmax(strip()).max()
-    mean, wide = (theory.attention_expectations(d_k, KEYS, 1.0).max_weight for d_k in (SIZE, 512))
+    mean, wide = (theory.attention_expectations(d_k, KEYS, 1.0).max_weight for d_k in (D_K, 512))
     note = (
-        f"largest of {KEYS} weights at d_k = {SIZE}: {largest:.3f} in the strip, {mean:.3f} on average (exact);"
+        f"largest of {KEYS} weights at d_k = {D_K}: {largest:.3f} in the strip, {mean:.3f} on average (exact);"
         f" {wide:.3f} at d_k = 512"
     )
     conditions = {
@@ -47,8 +38,8 @@ def strip_is_spiky(_: Tables) -> Answer:
 @quantity
 def strip_smooths(_: Tables) -> Answer:
     """The weights of the strip at 1/sqrt(d_k), and their exact mean maximum."""
-    weights = softmax(strip() / math.sqrt(SIZE))
-    mean = theory.attention_expectations(SIZE, KEYS, math.sqrt(SIZE)).max_weight
+    weights = softmax(strip() / math.sqrt(D_K))
+    mean = theory.attention_expectations(D_K, KEYS, math.sqrt(D_K)).max_weight
     note = f"weights {shown(weights, 2)}; largest {mean:.3f} on average (exact)"
     return cases({"in this strip": weights.max() < 0.5, "on average": mean < 0.5}, note)
 
@@ -56,7 +47,7 @@ def strip_smooths(_: Tables) -> Answer:
 @quantity
 def strip_gradient(tables: Tables) -> Answer:
     """|J|_F at raw scale over that at 1/sqrt(d_k): of the strip, and of many rows at d_k = 64 and 512."""
-    before, after = (float(jacobian_norm(softmax(strip() / divisor))) for divisor in (1.0, math.sqrt(SIZE)))
+    before, after = (float(jacobian_norm(softmax(strip() / divisor))) for divisor in (1.0, math.sqrt(D_K)))
     rows = tables["scaling"].set_index(["scaling", "d_k"])
     median, mean = (rows.loc[("unscaled", 512)][name] / rows.loc[("d_k^1/2", 512)][name] for name in NORMS)
     note = (

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import steps
 from experiments.harness.config import Config, load_config
+from experiments.steps.sweeps import measure
 
 TINY = """\
 seed: 0
@@ -68,5 +68,5 @@ def tiny(tmp_path_factory) -> tuple[Config, Path]:
     path = folder / "tiny.yaml"
     path.write_text(TINY)
     config = load_config(path)
-    steps.measure(config, config.sweeps, folder, jobs=2)
+    measure(config, config.sweeps, folder, jobs=2)
     return config, folder

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments import steps
 from experiments.bench import article, measure, timing
 from experiments.bench.floor import floor_tasks
 from experiments.bench.memory import peak_of
@@ -15,6 +14,7 @@ from experiments.bench.sizes import CELLS, cell_of
 from experiments.bench.summary import growth, normals, over_floor, ratios, report, shares, speedup
 from experiments.bench.ways import DifferentOutputError, compare, ways
 from experiments.harness.config import load_config
+from experiments.steps import benchmarks, record
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "results" / "benchmarks.csv"
@@ -90,13 +90,13 @@ def test_a_small_benchmark_has_every_part_and_its_figure(tmp_path, monkeypatch):
     monkeypatch.setattr(measure, "LARGEST", (8, 16, 2))
     monkeypatch.setattr(measure, "GROWTH", {"d_k": (4, 8, 16), "n_keys": (4, 8, 16), "trials": (4, 8, 16)})
     monkeypatch.setattr(measure, "_ROUND_SECONDS", 0.001)
-    monkeypatch.setattr(steps, "write_record", lambda *_: None)  # of the shipped config's tables
+    monkeypatch.setattr(record, "update_record", lambda *_, **__: False)  # it would measure its own config
     config = tmp_path / "small.yaml"
     config.write_text(
         "seed: 0\nsweeps:\n  one:\n    experiment: saturation\n    d_k: [4, 8]\n    n_keys: 8\n    n_queries: 5\n"
         "    scaling: [unscaled, d_k^1/2]\n    precision: 0.1\n"
     )
-    text = steps.bench(load_config(config), tmp_path)
+    text = benchmarks.bench(load_config(config), tmp_path)
     found = pd.read_csv(tmp_path / "benchmarks.csv")
     assert set(found["part"]) == {"cell", "normals", "growth", "memory", "workers", "profile"}
     assert (found.loc[~found["part"].isin(["memory", "profile"]), "seconds"] > 0).all()

@@ -23,7 +23,7 @@ sweeps:
     scaling: d_k^1
     trials: 3
 """
-TABLES = ("mine.csv", "mine-slopes.csv", "verdicts.csv")
+TABLES = ("mine.csv", "mine-slopes.csv", "mine-verdicts.csv")
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def suite(tmp_path):
     return run
 
 
-def test_a_new_block_gets_its_table_and_its_default_figure(suite):
+def test_a_new_block_gets_its_tables_and_the_figures_along_its_axis(suite):
     ran = suite("run", "--jobs", "1")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.splitlines() == [f"wrote {suite.folder}/{name}: new" for name in TABLES]
@@ -52,10 +52,12 @@ def test_a_new_block_gets_its_table_and_its_default_figure(suite):
     checked = suite("check")
     assert (checked.returncode, checked.stderr) == (0, "")
     made = {path.relative_to(suite.folder).as_posix() for path in suite.folder.rglob("*") if path.is_file()}
-    figures = {f"figures/mine/metrics.{suffix}" for suffix in ("png", "svg", "txt")}
+    along_d_k = ("variance", "saturation", "gradients")
+    figures = {f"figures/mine/{name}.{suffix}" for name in along_d_k for suffix in ("png", "svg", "txt")}
     assert {name for name in made if not name.startswith(".cells/")} == (
-        {"columns.csv", "manifest.json", ".lock", ".drawn.json", "mine.json", *TABLES} | figures
+        {"columns.csv", "config.yaml", "manifest.json", ".lock", ".drawn.json", "mine.json", *TABLES} | figures
     )
+    assert (suite.folder / "config.yaml").read_text() == SMALL
 
 
 def test_a_second_run_writes_the_same_bytes(suite):
@@ -163,12 +165,9 @@ def test_plan_says_what_is_missing_and_what_is_there(suite):
     (suite.folder / "mine.csv").unlink()
     partial = suite("plan", text=SMALL.replace("2000]", "2000, 3000]").replace("mine", "yours")).stdout
     assert re.search(r"yours +.* 1/3 chunks .* partial \(2 of 3 chunks are there\)\n", partial)
-    (suite.folder / ".drawn.json").write_text("{}")
-    partial = suite("plan").stdout
-    assert partial.endswith("of no sweep in this config: mine-slopes.csv, mine.json\n")
     suite("run", text=SMALL)
     shutil.rmtree(suite.folder / ".cells")
-    assert "complete, measured elsewhere (0 of 2 chunks here)" in suite("plan").stdout
+    assert "complete; a run measures 2 of 2 chunks again to confirm it" in suite("plan").stdout
     record = (suite.folder / "mine.json").read_text()
     (suite.folder / "mine.json").write_text(record.replace('"measuring": "', '"measuring": "0'))
     assert "stale: made by another version of the source" in suite("plan").stdout
@@ -185,7 +184,7 @@ def test_plan_and_run_say_what_a_precision_takes(suite):
     assert "what the pilots ask for" not in planned
     assert suite("check").returncode == 0
     shutil.rmtree(suite.folder / ".cells")
-    assert re.search(r"complete, measured elsewhere \(0 of [0-9]+ pilots here\)\n", suite("plan").stdout)
+    assert re.search(r"complete; a run measures ([0-9]+) of \1 pilots again to confirm it\n", suite("plan").stdout)
 
 
 def test_a_folder_that_cannot_be_written_is_named(suite):
@@ -221,4 +220,65 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     assert checked.returncode == 1
     assert "checked mine: 1 rows for 1 cells" in checked.stdout
     assert "Traceback" not in checked.stderr
-    assert re.search(r"disagree: .*\n  verdicts\.csv: entropy of mine, d_k\^1: z = -7\.50\n", checked.stderr)
+    assert re.search(r"disagree: .*\n  entropy of mine, d_k\^1: z = -7\.50\n", checked.stderr)
+
+
+def test_what_a_renamed_sweep_leaves_is_listed_and_pruned_if_the_suite_wrote_it(suite):
+    for command in ("run", "draw"):
+        suite(command)
+    owned = ["mine-slopes.csv", "mine-verdicts.csv", "mine.json", "mine.csv"]
+    figures = sorted((suite.folder / "figures" / "mine").iterdir())
+    notes = {name: suite.folder / name for name in ("mine-notes.csv", "budget.csv", "figures/mine/variance2.png")}
+    for path in notes.values():
+        path.write_text("of a user")
+    renamed = SMALL.replace("mine", "yours")
+    for command in ("plan", "check"):
+        said = suite(command, text=renamed).stdout
+        (line,) = [line for line in said.splitlines() if "make prune removes them" in line]
+        assert all(f"{suite.folder}/{name}" in line for name in owned)
+        assert all(str(path) in line for path in figures)
+        assert f"not written by this suite: {notes['budget.csv']}, {notes['mine-notes.csv']}\n" in said
+    pruned = suite("prune")
+    assert (pruned.returncode, pruned.stderr) == (0, "")
+    assert pruned.stdout.count("removed ") == len(owned) + len(figures) == 13
+    assert not any(path.exists() for path in (*figures, *(suite.folder / name for name in owned)))
+    assert all(path.read_text() == "of a user" for path in notes.values())
+    assert "no orphans, nothing to remove" in suite("prune").stdout
+
+
+def test_prune_keeps_what_a_sweep_owns_and_what_was_changed_by_hand(suite):
+    suite("run")
+    suite("draw")
+    (suite.folder / "mine-slopes.csv").write_text("changed by hand")
+    suite("prune", text=f"{SMALL}    figures: variance\n")
+    left = {path.name for path in (suite.folder / "figures" / "mine").iterdir()}
+    assert left == {"variance.png", "variance.svg", "variance.txt"}
+    assert (suite.folder / "mine.csv").exists()
+    suite("prune", text=SMALL.replace("mine", "yours"))
+    assert (suite.folder / "mine-slopes.csv").read_text() == "changed by hand"
+    assert not (suite.folder / "mine.csv").exists()
+    assert not (suite.folder / "figures" / "mine").exists()
+
+
+PARTS = """\
+seed: 0
+sweeps:
+  one: {experiment: saturation, d_k: 4, n_keys: 5, n_queries: 3, scaling: d_k^1/2, trials: 30}
+  two: {experiment: saturation, d_k: 8, n_keys: 5, n_queries: 3, scaling: d_k^1/2, trials: 30, input_std: 1e6}
+"""
+
+
+def test_a_problem_in_one_part_is_reported_at_the_end_and_stops_no_other(suite):
+    assert suite("all", "--jobs", "1", text=PARTS).returncode == 0
+    for name in ("one.csv", "index.html", "figures/two/metrics.png"):
+        (suite.folder / name).unlink()
+    (suite.folder / "columns.csv").unlink()
+    (suite.folder / "columns.csv").mkdir()  # so that measuring fails
+    ended = suite("all", "--jobs", "1")
+    assert ended.returncode == 1
+    assert "Traceback" not in ended.stderr
+    assert "figures/two/metrics.png" in ended.stdout
+    assert "checked two" in ended.stdout
+    assert re.search(r"columns\.csv: cannot be written", ended.stderr)
+    assert ended.stderr.count("one.csv: No such file or directory") == 1
+    assert ended.stderr.splitlines()[-1].startswith("to complete it: make results CONFIG=")

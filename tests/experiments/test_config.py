@@ -1,14 +1,16 @@
 """Configs: what is read, and what is refused, with its line and column."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from experiments.harness.config import ConfigError, load_config
 from experiments.harness.discovery import experiment_names
+from experiments.harness.paths import STORED_CONFIG
 from experiments.harness.yaml_text import Document
+from experiments.record.files import CONFIG as RECORD_CONFIG
 from sdpa import Scaling
+from tests.shipped import RESULTS, ROOT
 
 GOOD = """\
 seed: 0
@@ -45,7 +47,7 @@ def test_a_sweep_is_read_with_its_defaults(load):
     config = load(GOOD)
     (sweep,) = config.sweeps
     assert config.seed == 0
-    assert (sweep.name, sweep.experiment, sweep.trials, sweep.figures) == ("one", "saturation", 10, ("metrics",))
+    assert (sweep.name, sweep.experiment, sweep.trials) == ("one", "saturation", 10)
     assert [(cell.d_k, cell.n_keys, cell.n_queries, str(cell.inputs), cell.input_std) for cell in sweep.cells()] == [
         (4, 16, 64, "gaussian", 1.0),
         (8, 16, 64, "gaussian", 1.0),
@@ -249,8 +251,31 @@ def test_a_config_that_is_not_there_is_refused(tmp_path):
         load_config(tmp_path / "none.yaml")
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "quick.yaml"])
-def test_the_shipped_configs_are_good(name):
-    config = load_config(Path(name))
-    assert config.seed == 0
-    assert {sweep.experiment for sweep in config.sweeps} <= set(experiment_names())
+@pytest.mark.parametrize("path", [ROOT / "quick.yaml", RESULTS / STORED_CONFIG, RECORD_CONFIG], ids=str)
+def test_the_shipped_configs_are_good(path):
+    assert {sweep.experiment for sweep in load_config(path).sweeps} <= set(experiment_names())
+
+
+@pytest.mark.parametrize(
+    ("axes", "figures"),
+    [
+        ({}, ("metrics",)),
+        ({"input_std": "[1, 2]"}, ("metrics",)),
+        ({"d_k": "[4, 8]"}, ("variance", "saturation", "gradients")),
+        ({"n_keys": "[4, 8]"}, ("length",)),
+        ({"d_k": "[4, 8]", "n_keys": "[4, 8]"}, ("variance", "saturation", "gradients", "length")),
+    ],
+)
+def test_a_sweep_that_names_no_figures_gets_those_along_its_sizes(load, axes, figures):
+    body = {"experiment": "saturation", "d_k": 4, "n_keys": 16, "scaling": "d_k^1/2", "trials": 10} | axes
+    text = "seed: 0\nsweeps:\n  one:\n" + "".join(f"    {key}: {value}\n" for key, value in body.items())
+    assert load(text).sweeps[0].figures == figures
+
+
+def test_a_digest_is_of_what_is_swept_and_drawn(load):
+    digest = load(GOOD).digest
+    assert load(f"# a remark\n{GOOD}").digest == load(GOOD.replace("[4, 8]", "[4,  8]")).digest == digest
+    changes = [("seed: 0", "seed: 1"), ("one:", "two:"), ("trials: 10", "trials: 11"), ("[4, 8]", "[8, 4]")]
+    others = [load(GOOD.replace(old, new)).digest for old, new in changes]
+    others.append(load(f"{GOOD}    figures: metrics\n").digest)
+    assert len({digest, *others}) == 6

@@ -6,14 +6,13 @@ import pytest
 
 from experiments.analysis import table_columns
 from experiments.analysis.check import check_table
-from experiments.analysis.suite import all_verdicts, suite_tables
-from experiments.figures import RECORD_FIGURES, SUITE_FIGURES, Tables, load_figure
+from experiments.analysis.suite import suite_tables
+from experiments.figures import SUITE_FIGURES, Tables, load_figure
 from experiments.figures.style import render
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
-from experiments.harness.paths import RECORD, SUITE, figure_path
+from experiments.harness.paths import SUITE, figure_path
 from experiments.harness.tables import read_sweep
-from experiments.record.examples import examples
 
 TYPES = {"int": "i", "float": "f", "str": "O"}
 
@@ -49,8 +48,7 @@ def test_columns_say_what_they_mean():
 def test_figures_come_out_byte_identical(tiny, tmp_path, sweep_name):
     config, folder = tiny
     sweep = next(sweep for sweep in config.sweeps if sweep.name == sweep_name)
-    all_tables = {other.name: read_sweep(folder, config, other) for other in config.sweeps}
-    tables = {**all_tables[sweep_name], "suite": all_verdicts(all_tables)}
+    tables = read_sweep(folder, config, sweep)
     for figure in sweep.figures:
         drawn_twice_alike(figure, tables, tmp_path, sweep.name)
 
@@ -62,13 +60,8 @@ def test_figures_of_the_suite_come_out_byte_identical(tiny, tmp_path, figure):
     drawn_twice_alike(figure, suite_tables(config.sweeps, tables), tmp_path, SUITE)
 
 
-@pytest.mark.parametrize("figure", RECORD_FIGURES)
-def test_figures_of_the_record_come_out_byte_identical(tmp_path, figure):
-    drawn_twice_alike(figure, {"examples": examples()}, tmp_path, RECORD)
-
-
 def drawn_twice_alike(figure: str, tables: Tables, folder: Path, name: str) -> None:
-    captions = [render(load_figure(figure), tables, folder / run, name, figure) for run in "ab"]
+    captions = [render(load_figure(figure), tables, figure_path(folder / run, name, figure, "")) for run in "ab"]
     assert captions[0] == captions[1]
     assert captions[0].endswith(".")
     assert "\n" not in captions[0]

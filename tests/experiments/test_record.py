@@ -7,20 +7,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments import steps
 from experiments.analysis.growth import exponents
 from experiments.harness.config import load_config
 from experiments.harness.tables import csv_bytes
+from experiments.record import files
 from experiments.record.answers import QUANTITIES, Answer, quantity, tempered
 from experiments.record.build import build, claims, source
-from experiments.record.examples import examples
+from experiments.record.files import CONFIG, FOLDER
 from experiments.record.left_out import REASONS, left_out
 from experiments.record.summary import counts, counts_by_source, summary
 from experiments.record.verdicts import Claimed, verdict
-from experiments.steps import _by_kind
+from experiments.steps import record as steps
+from tests.shipped import RESULTS
 
-ROOT = Path(__file__).parents[2]
-SHIPPED = ROOT / "results" / "record.csv"
+SHIPPED = RESULTS / FOLDER / files.TABLE
 IDS = (Path(__file__).parent / "record_ids.txt").read_text().split()
 ELSEWHERE = ["cv8-64", "cv8-256", "usc-1", "hello-840", "hello-840b", "infw-1", "ssmax-1", "ngpt-1", "mup-1", "se-1"]
 # The claims that say what each printed block of the article's session shows, in its order.
@@ -42,7 +42,7 @@ BLOCKS = {
 
 @pytest.fixture(scope="module")
 def tables():
-    return _by_kind(load_config(ROOT / "config.yaml"), ROOT / "results")
+    return steps.record_tables(load_config(CONFIG), RESULTS / FOLDER)
 
 
 @pytest.fixture(scope="module")
@@ -69,28 +69,23 @@ def test_the_shipped_record_is_what_comes_out(record):
     assert csv_bytes(record) == SHIPPED.read_bytes()
 
 
-def test_the_shipped_examples_are_what_comes_out():
-    assert csv_bytes(examples()) == (ROOT / "results" / "record-examples.csv").read_bytes()
-
-
-def test_the_record_is_made_anew_where_a_claim_a_table_or_the_record_itself_changed(tmp_path, capsys, monkeypatch):
-    config = load_config(ROOT / "config.yaml")
-    for path in [*(ROOT / "results").glob("*.csv"), *(ROOT / "results").glob("*.json")]:
-        shutil.copy(path, tmp_path)
-    (tmp_path / "record.csv").unlink()
+def test_the_record_is_rebuilt_where_a_claim_a_table_or_the_record_itself_changed(tmp_path, capsys, monkeypatch):
+    folder = tmp_path / FOLDER
+    shutil.copytree(RESULTS / FOLDER, folder)
+    (folder / "record.csv").unlink()
 
     def said() -> str:
-        steps.write_record(config, tmp_path)
+        steps.update_record(tmp_path, jobs=1)
         return capsys.readouterr().out
 
     assert "record.csv: new" in said()
     assert said().endswith("record.csv: made before, nothing to do\n")
-    (tmp_path / "record.csv").write_bytes(SHIPPED.read_bytes()[:-2])
+    (folder / "record.csv").write_bytes(SHIPPED.read_bytes()[:-2])
     assert "wrote" in said()
-    assert (tmp_path / "record.csv").read_bytes() == SHIPPED.read_bytes()
+    assert (folder / "record.csv").read_bytes() == SHIPPED.read_bytes()
     reworded = tmp_path / "claims"
-    reworded.write_text(steps._CLAIMS.read_text() + " ")
-    monkeypatch.setattr(steps, "_CLAIMS", reworded)
+    reworded.write_text(files.CLAIMS.read_text() + " ")
+    monkeypatch.setattr(steps, "CLAIMS", reworded)
     assert "record.csv: byte-identical" in said()
     assert "made before" in said()
 
@@ -179,7 +174,7 @@ def test_the_growth_of_cost_is_fitted_to_the_larger_sizes():
 
 
 def test_the_shipped_cost_grows_with_the_square_of_tokens_and_not_with_that_of_the_width():
-    grown = exponents(pd.read_csv(ROOT / "results" / "cost.csv")).set_index("swept")
+    grown = exponents(pd.read_csv(RESULTS / "cost.csv")).set_index("swept")
     assert 1.7 < grown.loc["n", "seconds"] < 2.3
     assert 1.9 < grown.loc["n", "peak_bytes"] < 2.1
     assert grown.loc["d_k", "seconds"] < 1.2

@@ -1,0 +1,39 @@
+"""Worked examples of scaled dot-product attention, step by step, and the data that they start from.
+
+A module with an `EXAMPLE` is an example, and its name is the module's. The others are what examples share. The figure
+of an example is the module of the same name in `experiments.figures`.
+"""
+
+import importlib
+import pkgutil
+from types import ModuleType
+
+from experiments.examples.example import Example, ExampleError
+
+
+def example_names() -> list[str]:
+    """The names of all examples, in alphabetical order."""
+    return sorted(name for _, name, _ in pkgutil.iter_modules(__path__) if hasattr(_module(name), "EXAMPLE"))
+
+
+def load_example(name: str) -> Example:
+    """The example of that name.
+
+    Raises:
+        ExampleError: no example has the name; the message lists those there are.
+    """
+    if name not in example_names():
+        raise ExampleError(
+            f"expected one of the examples {', '.join(map(spelled, example_names()))}, got {spelled(name)}"
+        )
+    example: Example = _module(name).EXAMPLE
+    return example
+
+
+def spelled(name: str) -> str:
+    """A name as it is typed in a command, with hyphens."""
+    return name.replace("_", "-")
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"{__name__}.{name}")

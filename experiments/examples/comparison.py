@@ -1,0 +1,65 @@
+"""The article's comparison of scalings: one draw of five queries and keys, exact expectations, and how draws spread."""
+
+import math
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from experiments.examples.example import ARTICLE, Example, Floats, Step, table
+from sdpa import ScalingComparison, compare_scaling, softmax
+
+COMPARED = (4, 16, 64, 256, 512)
+ROWS = ("deviation unscaled", "deviation d_k^1/2", "largest unscaled", "largest d_k^1/2")
+_DRAWS, _BAND = 2000, (0.05, 0.95)
+
+Four = tuple[float, float, float, float]
+
+
+@cache
+def _both(d_k: int) -> ScalingComparison:
+    return compare_scaling(d_k, rng=np.random.RandomState(42))
+
+
+def comparison(d_k: int) -> Four:
+    """Of five queries and keys of seed 42: deviations of scores, then mean largest weights, unscaled and scaled."""
+    one, other = _both(d_k).unscaled, _both(d_k).scaled
+    return one.score_std, other.score_std, one.max_weight, other.max_weight
+
+
+def _exact(d_k: int) -> Four:
+    """The same four over all draws: the deviation of a score, and the expected largest weight of five."""
+    one, other = _both(d_k).unscaled, _both(d_k).scaled
+    return one.exact_score_std, other.exact_score_std, one.exact_max_weight, other.exact_max_weight
+
+
+def _band(d_k: int, rng: np.random.Generator) -> Floats:
+    """The ends between which nine of ten single draws lie, for each of the four, (2, 4)."""
+    q, k = rng.standard_normal((2, _DRAWS, 5, d_k))
+    unscaled = q @ k.swapaxes(-1, -2)
+    both = unscaled, unscaled / math.sqrt(d_k)
+    drawn = [scores.std(axis=(-1, -2)) for scores in both] + [softmax(scores).max(-1).mean(-1) for scores in both]
+    return np.asarray(np.quantile(drawn, _BAND, axis=1))
+
+
+def _steps() -> list[Step]:
+    rng = np.random.default_rng(0)
+    low, high = zip(*(_band(d_k, rng) for d_k in COMPARED), strict=True)
+    exact = (
+        "The standard deviation of a score, sqrt(d_k) over the divisor, and the expected largest weight. "
+        "The deviation of 25 scores about their own mean is 3 to 5% less on average: they share queries and keys."
+    )
+    text = "Columns: d_k. Rows: the deviation of 25 scores, the mean largest of 5 weights."
+    return [
+        _step("drawn", "The article's draw, seed 42", text, [comparison(d_k) for d_k in COMPARED]),
+        _step("exact", "Exact, over all draws", exact, [*map(_exact, COMPARED)]),
+        _step("low", "The lower end of nine draws in ten", "The 5% quantile of 2,000 draws.", low),
+        _step("high", "The upper end of nine draws in ten", "The 95% quantile of 2,000 draws.", high),
+    ]
+
+
+def _step(name: str, heading: str, text: str, columns: Sequence[Four | Floats]) -> Step:
+    return Step(name, heading, text, table(np.array(columns).T, ROWS, tuple(map(str, COMPARED))))
+
+
+EXAMPLE = Example("Scaled and unscaled, one draw at each d_k", ARTICLE, _steps)

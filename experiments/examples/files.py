@@ -1,0 +1,157 @@
+"""Matrices from CSV files: numbers with commas between them, with or without names for rows and columns."""
+
+import csv
+import io
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from experiments.examples.example import ExampleError, Floats
+
+MOST = 64  # rows and columns
+_MOST_BYTES = 1_000_000
+_LONGEST_NAME = 20
+_LARGEST = 1e100  # of a number, so that no product or sum of them overflows
+
+Line = tuple[int, list[str]]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A matrix with the names that its file gives; none where it gives none."""
+
+    values: Floats
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+def read_matrix(path: Path) -> Named:
+    """The matrix in a file.
+
+    A first line of names is a header. A first column of names has the names of the rows.
+
+    Raises:
+        ExampleError: the file is missing, or holds no such matrix; the message names file, line and what was expected.
+    """
+    lines = list(_lines(path))
+    if not lines:
+        raise ExampleError(f"{path}: expected rows of numbers, got an empty file")
+    if len(lines) > 1 and len(lines[0][1]) > 1 and lines[0][1] == [str(i) for i in range(len(lines[0][1]))]:
+        raise ExampleError(
+            f"{path}:{lines[0][0]}: expected numbers or names of columns, got a header that counts from 0, as pandas "
+            "writes it; leave it out (header=False), or write a row of such numbers as 0.0, 1.0"
+        )
+    header = _is_header(path, *lines[0])
+    body = lines[1:] if header else lines
+    if not body:
+        raise ExampleError(f"{path}:{lines[0][0]}: expected rows of numbers after the header, got none")
+    _same_lengths(path, lines)
+    named = (header and lines[0][1][0] == "") or all(_number(cells[0]) is None for _, cells in body)
+    if len(body[0][1]) - named == 0:
+        place, cells = body[0]
+        raise ExampleError(f"{path}:{place}: expected numbers with commas between them, got {_short(cells[0])}")
+    place, names = lines[0]
+    return _matrix(path, body, [(place, name) for name in names[named:]] if header else [], named=named)
+
+
+def _lines(path: Path) -> Iterator[Line]:
+    """The cells of each line that is not blank, with its number."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+        text = content[:_MOST_BYTES].decode("utf-8-sig")
+        if len(content) > _MOST_BYTES:
+            raise ExampleError(
+                f"{path}: expected a file of at most {_MOST_BYTES} bytes, {MOST} rows and {MOST} columns"
+            )
+        reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True, strict=True)
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield reader.line_num, [cell.strip() for cell in cells]
+    except OSError as error:
+        raise ExampleError(f"{path}: expected a file that can be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ExampleError(f"{path}: expected text in UTF-8, got bytes that are none") from None
+    except csv.Error as error:
+        raise ExampleError(f"{path}: expected numbers with commas between them: {error}") from None
+
+
+def _is_header(path: Path, place: int, cells: list[str]) -> bool:
+    """True if the first line names the columns; ExampleError if it has both names and numbers."""
+    numbers = [_number(cell) is not None for cell in cells[1:]]
+    if cells[0] == "" and len(cells) > 1 and _counts(cells[1:]):
+        return True
+    if len(cells) == 1 or all(numbers):
+        return False
+    if any(numbers):
+        text = cells[1 + numbers.index(False)]
+        raise ExampleError(f"{path}:{place}: expected a row of numbers, or of names alone, got {_short(text)}")
+    return True
+
+
+def _counts(cells: list[str]) -> bool:
+    """True if the cells count from 0 or 1, as pandas names columns."""
+    return any(cells == [str(start + i) for i in range(len(cells))] for start in (0, 1))
+
+
+def _same_lengths(path: Path, lines: list[Line]) -> None:
+    """ExampleError unless all lines have as many cells as the first, and are not too many."""
+    first = len(lines[0][1])
+    for place, cells in lines:
+        if len(cells) != first:
+            raise ExampleError(f"{path}:{place}: expected {first} cells, as in line {lines[0][0]}, got {len(cells)}")
+    if len(lines) > MOST + 1 or first > MOST + 1:
+        _too_large(path, len(lines), first)
+
+
+def _matrix(path: Path, body: list[Line], header: list[tuple[int, str]], *, named: bool) -> Named:
+    values = np.array([[_value(path, place, cell) for cell in cells[named:]] for place, cells in body])
+    if max(values.shape) > MOST:
+        _too_large(path, *values.shape)
+    rows = _names(path, [(place, cells[0]) for place, cells in body]) if named else ()
+    return Named(values, rows, _names(path, header))
+
+
+def _too_large(path: Path, rows: int, columns: int) -> None:
+    raise ExampleError(
+        f"{path}: expected at most {MOST} rows and {MOST} columns, since every number is printed, "
+        f"got {rows} rows and {columns} columns"
+    )
+
+
+def _value(path: Path, place: int, cell: str) -> float:
+    value = _number(cell)
+    if value is None or not math.isfinite(value):
+        raise ExampleError(f"{path}:{place}: expected a finite number, got {_short(cell)}")
+    if abs(value) > _LARGEST:
+        raise ExampleError(f"{path}:{place}: expected a number within ±{_LARGEST:g}, got {_short(cell)}")
+    return value
+
+
+def _number(cell: str) -> float | None:
+    """The number in a cell; None if it holds none."""
+    try:
+        return float(cell) if "_" not in cell else None
+    except ValueError:
+        return None
+
+
+def _names(path: Path, names: list[tuple[int, str]]) -> tuple[str, ...]:
+    """Names, each with its line, made to differ: one that returns, or is `sum`, which is taken, gets a number."""
+    unique: list[str] = []
+    for place, name in names:
+        if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
+            raise ExampleError(f"{path}:{place}: expected names of 1 to {_LONGEST_NAME} characters, got {_short(name)}")
+        count = 1
+        while (shown := name if count == 1 else f"{name} ({count})") in unique or shown == "sum":
+            count += 1
+        unique.append(shown)
+    return tuple(unique)
+
+
+def _short(cell: str) -> str:
+    """A cell as it stands in a message."""
+    return repr(cell if len(cell) <= 2 * _LONGEST_NAME else f"{cell[: 2 * _LONGEST_NAME]}...")

@@ -1,0 +1,58 @@
+"""Four words from their tokens: projections, queries, keys, values, scores, weights and output."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from experiments.examples.example import ARTICLE, Example, Floats, Step
+from experiments.examples.walkthrough import Walkthrough, numbered, numbers_of
+from sdpa import Trace, trace
+
+WORDS = ("The", "cat", "sat", "down")
+
+
+@dataclass(frozen=True)
+class Projected:
+    """Tokens, and what turns them into queries, keys and values."""
+
+    tokens: Floats
+    w_q: Floats
+    w_k: Floats
+    w_v: Floats
+
+    def trace(self) -> Trace:
+        """Attention of the tokens."""
+        return trace(self.tokens @ self.w_q, self.tokens @ self.w_k, self.tokens @ self.w_v)
+
+    def steps(self, words: tuple[str, ...]) -> list[Step]:
+        """Tokens and projections as steps."""
+        rows = numbered(self.w_q.shape[0])
+        return [
+            numbers_of("x", "Tokens X", "One row per token.", self.tokens, words),
+            *(
+                numbers_of(
+                    f"w_{name}", f"Projection W_{name.upper()}", f"{name.upper()} = X W_{name.upper()}.", w, rows
+                )
+                for name, w in (("q", self.w_q), ("k", self.w_k), ("v", self.w_v))
+            ),
+        ]
+
+
+def draw(rng: np.random.RandomState) -> Projected:
+    """Four tokens of width 8, then their projections to width 4, from the generator."""
+    tokens = rng.standard_normal((4, 8)) * 0.5
+    return Projected(tokens, *(rng.standard_normal((8, 4)) * 0.3 for _ in range(3)))
+
+
+def words() -> Projected:
+    """The four words of seed 123 of the legacy generator."""
+    return draw(np.random.RandomState(123))
+
+
+def _steps() -> list[Step]:
+    drawn = words()
+    told = Walkthrough(drawn.trace(), WORDS, WORDS, digits=3)
+    return [*drawn.steps(WORDS), *told.attention(), told.divisor_effect()]
+
+
+EXAMPLE = Example("Four words, from tokens to output", ARTICLE, _steps)

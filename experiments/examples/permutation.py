@@ -1,0 +1,70 @@
+"""Shuffled tokens: the outputs shuffle with them, so that attention without a mask does not know the order of words."""
+
+import numpy as np
+
+from experiments.examples import dog_bites_man, four_words
+from experiments.examples.example import QUESTIONS, Example, Floats, Step, rounded, table
+from experiments.examples.walkthrough import from_scores, numbers_of
+from sdpa import trace
+
+ORDER = (2, 0, 3, 1)
+SWAP = (2, 1, 0)
+
+
+def _steps() -> list[Step]:
+    last = (
+        "Without a mask attention cannot tell dog bites man from man bites dog. "
+        "Position has to come in with the tokens."
+    )
+    return [*_shuffled(), *_swapped(), Step("reading", "What it means", last)]
+
+
+def _shuffled() -> list[Step]:
+    """The four words in another order."""
+    words, drawn = four_words.WORDS, four_words.words()
+    other = tuple(words[i] for i in ORDER)
+    tokens = drawn.tokens[list(ORDER)]
+    before = drawn.trace().output
+    after = trace(tokens @ drawn.w_q, tokens @ drawn.w_k, tokens @ drawn.w_v).output
+    return [
+        _outputs("outputs", "The cat sat down: outputs", "Each word's output, from its token.", before, words),
+        _outputs("shuffled", "Sat The down cat: outputs", "The same tokens in another order.", after, other),
+        _difference("difference", before, after, words, other),
+    ]
+
+
+def _swapped() -> list[Step]:
+    """Dog and man in each other's place."""
+    words, scores, values = dog_bites_man.WORDS, dog_bites_man.SCORES, dog_bites_man.VALUES
+    other, order = tuple(words[i] for i in SWAP), list(SWAP)
+    before = from_scores(scores, values).output
+    after = from_scores(scores[np.ix_(order, order)], values[order]).output
+    return [
+        _outputs("dog_bites_man", "Dog bites man: outputs", "Each word's output, from its scores.", before, words),
+        _outputs("man_bites_dog", "Man bites dog: outputs", "Dog and man swap places.", after, other),
+        _difference("swap_difference", before, after, words, other),
+    ]
+
+
+def _outputs(name: str, heading: str, text: str, output: Floats | None, words: tuple[str, ...]) -> Step:
+    return numbers_of(name, heading, text, np.asarray(output), words, 4)
+
+
+def _difference(
+    name: str, before: Floats | None, after: Floats | None, words: tuple[str, ...], other: tuple[str, ...]
+) -> Step:
+    """The largest difference of each word's two outputs."""
+    back = np.asarray(after)[[other.index(word) for word in words]]
+    apart = rounded(abs(back - np.asarray(before)).max(axis=1))
+    text = "The largest difference of each word's two outputs, to 12 decimals: every word keeps its output."
+    grid = table([*apart[:, None], [apart.max()]], (*words, "all"), ("largest difference",), 12)
+    return Step(
+        name,
+        "Each word's output, before and after",
+        text,
+        grid,
+    )
+
+
+_SOURCES = f"article: M. Brenndoerfer (2025), and {QUESTIONS}; our order"
+EXAMPLE = Example("Shuffled words keep their outputs", _SOURCES, _steps)

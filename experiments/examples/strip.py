@@ -1,0 +1,49 @@
+"""A strip of eight weights under a slider: the divisor goes from 1 to d_k, as d_k to the power of 0 to 1."""
+
+import numpy as np
+
+from experiments.examples.example import TEXTBOOK, Example, Floats, Matrix, Step, table
+from experiments.examples.walkthrough import numbered
+from sdpa import Scaling, entropy, jacobian_norm, softmax
+
+D_K, KEYS = 64, 8
+RULES = ("unscaled", "d_k^1/8", "d_k^1/4", "d_k^3/8", "d_k^1/2", "d_k^5/8", "d_k^3/4", "d_k^7/8", "d_k^1")
+
+
+def strip() -> Floats:
+    """The scores of one query and eight keys of width 64, of NumPy's default generator with seed 42."""
+    rng = np.random.default_rng(42)
+    query = rng.standard_normal(D_K)
+    return np.asarray(rng.standard_normal((KEYS, D_K)) @ query)
+
+
+def _steps() -> list[Step]:
+    scores = strip()
+    divisors = np.array([Scaling.parse(rule).divisor(D_K, KEYS) for rule in RULES])
+    weights = softmax(scores / divisors[:, None])
+    columns = ("divisor", "largest", "entropy", "Jacobian |J|")
+    measures = np.column_stack([divisors, weights.max(axis=1), entropy(weights), jacobian_norm(weights)])
+    return [
+        Step(
+            "scores",
+            "One row of scores at d_k = 64",
+            "One query and eight keys, standard normal numbers of seed 42.",
+            table([scores], ("score",), _PLACES),
+        ),
+        Step(
+            "weights",
+            "The weights under each divisor",
+            "One row per position of the slider, from undivided scores at the top to scores over d_k.",
+            Matrix(RULES, _PLACES, weights, bars=True),
+        ),
+        Step(
+            "measures",
+            "What each row is like",
+            "|J| is the norm of the softmax Jacobian, which gradients pass on their way back.",
+            table(measures, RULES, columns),
+        ),
+    ]
+
+
+_PLACES = numbered(KEYS)
+EXAMPLE = Example("A strip of weights under a slider", f"{TEXTBOOK}; the scores are ours", _steps)

@@ -1,0 +1,41 @@
+"""The numbers of examples as one long table: example, step, row, column, value."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from experiments.examples import example_names, load_example
+from experiments.examples.example import Step
+
+COLUMNS = ("example", "step", "row", "column", "value")
+
+Entry = tuple[str, str, str, str, float]
+
+
+def examples() -> pd.DataFrame:
+    """Every number of every example."""
+    return pd.concat([long_table(name, load_example(name).steps()) for name in example_names()], ignore_index=True)
+
+
+def long_table(example: str, steps: Sequence[Step]) -> pd.DataFrame:
+    """The numbers of one example; ValueError if two of its steps bear one name."""
+    names = [step.name for step in steps]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{example}: expected steps whose names differ, got {', '.join(names)}")
+    return pd.DataFrame(_entries(example, steps), columns=list(COLUMNS))
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """A table of examples from its file; names are text, whatever they look like."""
+    names = dict.fromkeys(COLUMNS[:-1], str)
+    table: pd.DataFrame = pd.read_csv(path, dtype={**names, "value": float}, keep_default_na=False)
+    return table
+
+
+def _entries(example: str, steps: Sequence[Step]) -> Iterator[Entry]:
+    for step in steps:
+        if step.matrix:
+            for (i, j), value in np.ndenumerate(step.matrix.values):
+                yield example, step.name, step.matrix.rows[i], step.matrix.columns[j], float(value)

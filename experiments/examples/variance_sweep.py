@@ -1,0 +1,41 @@
+"""The variance of 10,000 scores at each width, of the article's stream of random numbers, beside the exact one."""
+
+from functools import cache
+
+import numpy as np
+
+from experiments.examples import session
+from experiments.examples.example import ARTICLE, Example, Floats, Step, table
+from sdpa import theory
+
+SWEPT = (8, 32, 64, 128, 256, 512)
+SAMPLE = 10_000
+
+
+@cache
+def variances() -> Floats:
+    """The variance of the scores at each width: the stream goes on where the running example ends."""
+    rng = np.random.RandomState(42)
+    session.draw(rng)
+    found = []
+    for d_k in SWEPT:
+        q, k = rng.standard_normal((SAMPLE, d_k)), rng.standard_normal((SAMPLE, d_k))
+        found.append(np.var((q * k).sum(axis=1)))
+    return np.array(found)
+
+
+def _steps() -> list[Step]:
+    exact = np.array([theory.score_variance(d_k, 1.0) for d_k in SWEPT])
+    errors = exact * np.sqrt((2 + 6 / exact) / SAMPLE)
+    sample = variances()
+    columns = ("sample", "exact", "sample / exact", "standard error", "errors away")
+    values = np.column_stack([sample, exact, sample / exact, errors, (sample - exact) / errors])
+    text = (
+        "One row per d_k. The standard error of the variance of a sample of n scores is d_k sqrt((2 + 6 / d_k) / n);"
+        " the last column is the distance of sample and exact value in that unit."
+    )
+    rows = tuple(map(str, SWEPT))
+    return [Step("variances", "Variance of 10,000 scores beside the exact one", text, table(values, rows, columns))]
+
+
+EXAMPLE = Example("The variance of scores grows as d_k", ARTICLE, _steps)

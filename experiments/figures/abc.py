@@ -1,0 +1,59 @@
+"""A, B and C: queries and keys as arrows, weights and outputs."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.figures import Tables
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmap, matrix
+from experiments.figures.style import INK, note, panels, token_colours
+from experiments.figures.words import number
+
+_OFFSETS = {"query": (5, 6), "key": (7, -4)}
+
+
+def draw(tables: Tables) -> Figure:
+    """Arrows, a heatmap of weights and bars of outputs."""
+    steps = ("q", "k", "weights", "output")
+    queries, keys, weights, outputs = (matrix(tables["examples"], "abc", step) for step in steps)
+    figure, [[left, middle, right]] = panels(1, 3, (11, 4.7), width_ratios=(1.15, 0.9, 1))
+    _arrows(left, "query", "-", queries)
+    _arrows(left, "key", "--", keys)
+    left.set_xlim(-0.05, 1.4)
+    left.set_ylim(-0.05, 1.2)
+    left.set_aspect("equal")
+    left.set_title("queries (solid), keys (dashed)")
+    heatmap(middle, weights, Panel("weights", "weights", (0, 0.6), 3))
+    _bars(right, outputs)
+    note(figure, f"A score is the product of two lengths and the cosine of the angle between them. {CONVENTION}")
+    return figure
+
+
+def _arrows(ax: Axes, kind: str, line: str, arrows: pd.DataFrame) -> None:
+    for (name, arrow), colour in zip(arrows.iterrows(), token_colours(len(arrows)), strict=True):
+        look = {"arrowstyle": "-|>", "color": colour, "linestyle": line, "linewidth": 1.6, "shrinkA": 0, "shrinkB": 0}
+        tip = (arrow["x"], arrow["y"])
+        ax.annotate("", tip, (0, 0), arrowprops=look)
+        ax.annotate(f"{kind} {name}", tip, _OFFSETS[kind], textcoords="offset points", color=INK)
+
+
+def _bars(ax: Axes, outputs: pd.DataFrame) -> None:
+    place = np.arange(len(outputs))
+    for i, (axis, values) in enumerate(outputs.items()):
+        bars = ax.bar(place + 0.4 * (i - 0.5), values, 0.38, color=INK, alpha=0.75 - 0.4 * i, label=axis)
+        ax.bar_label(bars, [number(value, 0.001) for value in values], fontsize=8)
+    ax.set_xticks(place, outputs.index)
+    ax.set_ylim(0, 0.75)
+    ax.set_title("outputs")
+    ax.legend(ncols=2, loc="upper left")
+
+
+def caption(tables: Tables) -> str:
+    """The weights and the output of A, and the scores of B."""
+    weights, outputs = (matrix(tables["examples"], "abc", step).loc["A"] for step in ("weights", "output"))
+    tied = np.ptp(matrix(tables["examples"], "abc", "scores").loc["B"]) < 1e-9
+    same = "; B scores the same with all" if tied else ""
+    given = ", ".join(number(weight, 0.001) for weight in weights)
+    made = ", ".join(number(value, 0.001) for value in outputs)
+    return f"A gives {given} to {', '.join(weights.index)}; its output is [{made}]{same}."

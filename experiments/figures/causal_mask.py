@@ -1,0 +1,47 @@
+"""A causal mask: weights, and outputs before and after a later token changed."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.figures import Tables
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmap, matrix
+from experiments.figures.style import note, panels, token_colours
+from experiments.figures.words import listed, number
+
+
+def draw(tables: Tables) -> Figure:
+    """Three heatmaps, and bars of how far outputs moved."""
+    figure, grid = panels(2, 2, (9, 7.5))
+    outputs = (-0.8, 0.8)
+    shown = [
+        Panel("weights", "weights under the mask", (0, 1.1)),
+        Panel("output", "output", outputs),
+        Panel("changed_output", "output after sat changed", outputs),
+    ]
+    for ax, panel in zip((*grid[0], grid[1][0]), shown, strict=True):
+        heatmap(ax, matrix(tables["examples"], "causal_mask", panel.step), panel)
+    _bars(grid[1][1], matrix(tables["examples"], "causal_mask", "moved"))
+    note(figure, f"{CONVENTION} Columns of the outputs: their four entries.")
+    return figure
+
+
+def _bars(ax: Axes, moved: pd.DataFrame) -> None:
+    place = np.arange(len(moved.columns))
+    for i, ((mask, values), colour) in enumerate(zip(moved.iterrows(), token_colours(2), strict=True)):
+        bars = ax.bar(place + 0.4 * (i - 0.5), values, 0.38, color=colour, label=mask)
+        ax.bar_label(bars, [number(value, 0.01) for value in values], fontsize=8)
+    ax.set_xticks(place, moved.columns)
+    ax.set_ylim(0, 1.35 * moved.to_numpy().max())
+    ax.set_title("largest change of an output")
+    ax.legend(loc="upper left", ncols=2)
+
+
+def caption(tables: Tables) -> str:
+    """The words that stay, and the words that move."""
+    row = matrix(tables["examples"], "causal_mask", "moved").loc["with the mask"]
+    stay = [str(word) for word in row.index[row == 0]]
+    moved = [f"{word} by {number(row[word], 0.001)}" for word in row.index[row != 0]]
+    kept = f"leaves the outputs of {listed(stay)} as they were, to the bit" if stay else "leaves no output as it was"
+    return f"Under a causal mask a changed token {kept}; it moves those of {listed(moved)}."

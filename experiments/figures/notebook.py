@@ -1,0 +1,31 @@
+"""Weights of the notebook's three queries over three keys, without and with scaling."""
+
+from matplotlib.figure import Figure
+
+from experiments.figures import Tables
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, matrix
+from experiments.figures.style import note
+from experiments.figures.words import number
+
+_WEIGHTS = (0, 0.85)
+
+
+def draw(tables: Tables) -> Figure:
+    """Scores, and weights without scaling and with it."""
+    panels = [
+        Panel("scores", "scores"),
+        Panel("undivided_weights", "weights without scaling", _WEIGHTS),
+        Panel("weights", "weights with scaling", _WEIGHTS),
+    ]
+    figure = heatmaps(tables["examples"], "notebook", [panels], (10, 4.2))
+    note(figure, f"{CONVENTION} Width 4, Q and then K of NumPy's legacy generator with seed 42.")
+    return figure
+
+
+def caption(tables: Tables) -> str:
+    """The largest weight without scaling and with it."""
+    without, scaled = (
+        number(matrix(tables["examples"], "notebook", step).to_numpy().max(), 0.001)
+        for step in ("undivided_weights", "weights")
+    )
+    return f"The largest of the notebook's nine weights is {without} without scaling and {scaled} with it."

@@ -1,0 +1,43 @@
+"""A strip of eight weights under a slider of the divisor's exponent, and what becomes of its measures."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.figures import Tables
+from experiments.figures.heatmaps import Panel, heatmap, matrix
+from experiments.figures.style import note, panels, token_colours
+from experiments.figures.words import number
+
+_LABELS = {"largest": "largest weight", "entropy": "entropy (nats)", "Jacobian |J|": "Jacobian norm |J|"}
+
+
+def draw(tables: Tables) -> Figure:
+    """Strips over one another, and lines of three measures."""
+    weights, measures = (matrix(tables["examples"], "strip", step) for step in ("weights", "measures"))
+    figure, [[left, right]] = panels(1, 2, (11, 4.6), width_ratios=(1.35, 1))
+    heatmap(left, weights, Panel("weights", "weights of eight keys", (0, 0.85)))
+    left.set_aspect("auto")
+    _lines(right, measures)
+    note(figure, "Rows: positions of the slider, from undivided scores to scores over d_k = 64. Darker is more.")
+    return figure
+
+
+def _lines(ax: Axes, measures: pd.DataFrame) -> None:
+    places = range(len(measures))
+    for (name, label), colour, marker in zip(_LABELS.items(), token_colours(3), "osD", strict=True):
+        ax.plot(places, measures[name], color=colour, marker=marker, label=label)
+    ax.set_xticks(places, measures.index, rotation=45, ha="right")
+    ax.set_ylim(bottom=0)
+    ax.set_title("measures of the row")
+    ax.legend()
+
+
+def caption(tables: Tables) -> str:
+    """The largest weight and the entropy at both ends and at the square root."""
+    rows = matrix(tables["examples"], "strip", "measures").loc[["unscaled", "d_k^1/2", "d_k^1"]]
+    largest, entropy = ([number(value, 0.001) for value in rows[name]] for name in ("largest", "entropy"))
+    return (
+        f"The largest of eight weights is {largest[0]} unscaled, {largest[1]} under d_k^1/2 and {largest[2]} under "
+        f"d_k^1; the entropy is {entropy[0]}, {entropy[1]} and {entropy[2]} nats."
+    )

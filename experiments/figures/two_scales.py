@@ -1,0 +1,32 @@
+"""Weights of four small scores and of twenty times as large ones, as bars."""
+
+from matplotlib.figure import Figure
+
+from experiments.figures import Tables
+from experiments.figures.heatmaps import matrix
+from experiments.figures.style import INK, note, panels
+from experiments.figures.words import number, plain
+
+
+def draw(tables: Tables) -> Figure:
+    """Two bar charts."""
+    scores, weights = (matrix(tables["examples"], "two_scales", step) for step in ("scores", "weights"))
+    figure, [axes] = panels(1, 2, (9, 3.6), sharey=True)
+    for ax, (scale, row) in zip(axes, weights.iterrows(), strict=True):
+        bars = ax.bar(row.index, row, color=INK, alpha=0.6)
+        ax.bar_label(bars, [number(weight, 0.001) for weight in row], fontsize=9)
+        ax.set_title(f"weights of scores {', '.join(plain(float(score)) for score in scores.loc[scale])}")
+        ax.set_xlabel("position")
+        ax.set_ylim(0, 1.08)
+    note(figure, "The same four scores, as they are and times 20.")
+    return figure
+
+
+def caption(tables: Tables) -> str:
+    """Largest weight and entropy at both scales."""
+    spread = matrix(tables["examples"], "two_scales", "spread")
+    small, large = ([number(spread.loc[scale, name], 0.001) for name in spread] for scale in ("small", "large"))
+    return (
+        f"The largest of four weights is {small[0]} of small scores and {large[0]} of large ones; their entropy is "
+        f"{small[1]} and {large[1]} nats."
+    )

@@ -1,0 +1,37 @@
+"""The variance of scores against d_k, of one sample each, on the line y = d_k."""
+
+from matplotlib.figure import Figure
+
+from experiments.figures import Tables
+from experiments.figures.heatmaps import matrix
+from experiments.figures.lines import draw_exact
+from experiments.figures.style import INK, note, panels
+from experiments.figures.words import number
+
+
+def draw(tables: Tables) -> Figure:
+    """Points on the exact line."""
+    rows = matrix(tables["examples"], "variance_sweep", "variances")
+    figure, [[ax]] = panels(1, 1, (7, 4.4))
+    d_k = rows.index.astype(int).to_numpy()
+    draw_exact(ax, d_k, rows["exact"].to_numpy(), INK)
+    ax.plot(d_k, rows["sample"], color=INK, marker="o", linestyle="")
+    for set_scale in (ax.set_xscale, ax.set_yscale):
+        set_scale("log", base=2)
+    ax.set_xticks(d_k, rows.index)
+    ax.set_yticks(d_k, rows.index)
+    ax.set_xlabel("d_k")
+    ax.set_title("variance of unscaled scores")
+    note(figure, "Points: 10,000 scores each, of the article's own stream of random numbers. Band: exact, y = d_k.")
+    return figure
+
+
+def caption(tables: Tables) -> str:
+    """The last point with its exact value, and the point that is furthest off."""
+    rows = matrix(tables["examples"], "variance_sweep", "variances")
+    last, away = rows.iloc[-1], rows["errors away"].abs()
+    return (
+        f"At d_k = {rows.index[-1]} the variance of the article's 10,000 scores is {number(last['sample'], 0.1)}, "
+        f"exactly {number(last['exact'], 1)}; the furthest of its samples, at d_k = {away.idxmax()}, is "
+        f"{number(away.max(), 0.1)} standard errors off."
+    )

@@ -1,0 +1,43 @@
+"""Problems with data, files and numbers: the command line prints their message without a traceback and exits 1."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+
+class Problem(Exception):  # noqa: N818
+    """Something measured, read or checked is not as it must be; the message says what and where."""
+
+
+class BusyError(Problem):
+    """Another run holds the results folder; the message names it."""
+
+
+def attempt(actions: Iterable[Callable[[], object]]) -> None:
+    """Run every action, also those after one that fails, and raise at the end what went wrong.
+
+    A `BusyError` ends it at once, since no other action can do better.
+
+    Raises:
+        Exception: the error of the one action that failed.
+        ExceptionGroup: the errors of several actions.
+    """
+    errors: list[Exception] = []
+    for action in actions:
+        try:
+            action()
+        except Exception as error:
+            errors.append(error)
+            if isinstance(error, BusyError):
+                break
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise ExceptionGroup(f"{len(errors)} parts failed", errors)
+
+
+def leaves(error: Exception) -> Iterator[Exception]:
+    """The errors of a group and of the groups within it, in order; an error that is no group by itself."""
+    if isinstance(error, ExceptionGroup):
+        for part in error.exceptions:
+            yield from leaves(part)
+    else:
+        yield error

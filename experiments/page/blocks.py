@@ -1,0 +1,221 @@
+"""Generated parts of README.md and docs/: each stands between markers and comes from the files in results/."""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.analysis.growth import exponents
+from experiments.analysis.slopes import LEVEL
+from experiments.bench.summary import SIZE, growth, normals, peaks, ratios, shares, speedup
+from experiments.examples import example_names, load_example, spelled
+from experiments.examples.place import example_path
+from experiments.figures import SUITE_FIGURES
+from experiments.figures.words import course, span, under
+from experiments.harness.config import Config
+from experiments.harness.grid import Sweep
+from experiments.harness.paths import BENCHMARKS, SUITE, figure_path
+from experiments.harness.problems import Problem
+from experiments.harness.tables import csv_name
+from experiments.page.numbers import like_measured, with_error
+from experiments.record.files import FOLDER, TABLE
+from experiments.record.summary import counts_by_source
+
+_BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
+
+Block = Callable[[], str]
+Pages = dict[Path, str]
+
+
+class BlockError(Problem):
+    """A marker that no block answers, or a block without its marker."""
+
+
+def rewrite(pages: Mapping[Path, str], config: Config, measured: Mapping[str, pd.DataFrame], results: Path) -> Pages:
+    """Markdown pages with every marked block generated from the files in a results folder.
+
+    Args:
+        pages: the text of each page, by its path.
+        config: the config of the results.
+        measured: the tables of the record's own measurements, which no user's config changes.
+        results: the folder.
+
+    Raises:
+        BlockError: a block is not marked exactly once in all pages together.
+    """
+    blocks = {name: path for path, text in pages.items() for name in _names(text)}
+    every = {path: _blocks(config, measured, results, path) for path in pages}
+    names = sorted(name for text in pages.values() for name in _names(text))
+    expected = sorted(next(iter(every.values())))
+    if names != expected:
+        raise BlockError(f"expected the blocks {', '.join(expected)}, once each, got {', '.join(names)}")
+    return {
+        path: _BLOCK.sub(lambda m: f"{m[1]}{every[blocks[m['name']]][m['name']]()}\n{m[3]}", text)
+        for path, text in pages.items()
+    }
+
+
+def _names(text: str) -> list[str]:
+    return [match["name"] for match in _BLOCK.finditer(text)]
+
+
+def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path, page: Path) -> dict[str, Block]:
+    """The blocks by name, with links from the folder of a page."""
+
+    def link(path: Path) -> str:
+        return os.path.relpath(path, page.parent)
+
+    return {
+        "headline": lambda: _captions(_drawings_of(config.sweeps[:1], results), link),
+        "jacobian": lambda: _jacobian(measured["scaling"]),
+        "findings": lambda: _captions(_drawings(config.sweeps, results), link),
+        "example-captions": lambda: _captions([example_path(results, n, ".png") for n in example_names()], link),
+        "examples": _examples,
+        "measured": lambda: _measured(measured["scaling"]),
+        "slopes": lambda: _slopes(measured["scaling-slopes"]),
+        "record": lambda: counts_by_source(results / FOLDER / TABLE),
+        "cost": lambda: _cost(results),
+        "performance": lambda: _performance(pd.read_csv(results / f"{BENCHMARKS}.csv")),
+        "calibration": lambda: _calibration(results),
+        "columns": lambda: _columns(results),
+    }
+
+
+def _drawings_of(sweeps: Sequence[Sweep], results: Path) -> list[Path]:
+    return [figure_path(results, sweep.name, figure, ".png") for sweep in sweeps for figure in sweep.figures]
+
+
+def _drawings(sweeps: Sequence[Sweep], results: Path) -> list[Path]:
+    """Every figure of the sweeps, and of the suite where values were tested."""
+    tested = any((results / csv_name(sweep.name, "tests")).exists() for sweep in sweeps)
+    of_suite = [figure_path(results, SUITE, figure, ".png") for figure in SUITE_FIGURES if tested]
+    return [*_drawings_of(sweeps, results), *of_suite]
+
+
+def _captions(drawings: Sequence[Path], link: Callable[[Path], str]) -> str:
+    """Figures as a list, each with the caption that was computed for it."""
+    captions = [path.with_suffix(".txt").read_text(encoding="utf-8").strip() for path in drawings]
+    lines = zip(drawings, captions, strict=True)
+    return "\n".join(f"- [{path.stem}]({link(path)}): {caption}" for path, caption in lines)
+
+
+def _examples() -> str:
+    """Every worked example with the command that walks through it."""
+    lines = ["| command | example |", "|---|---|"]
+    lines += [f"| `make walk EXAMPLE={spelled(name)}` | {load_example(name).title} |" for name in example_names()]
+    return "\n".join([*lines, "| `make walk Q=q.csv K=k.csv V=v.csv` | Your own matrices, as CSV files |"])
+
+
+def _jacobian(table: pd.DataFrame) -> str:
+    """What median and root mean square of |J|_F do along d_k, unscaled and under d_k^1/2."""
+    clauses = []
+    for scaling in ("unscaled", "d_k^1/2"):
+        rows = table[table["scaling"] == scaling].sort_values("d_k").reset_index(drop=True)
+        median, mean = (course(rows, "d_k", name) for name in ("jacobian_norm_median", "jacobian_norm"))
+        clauses.append(f"{under(scaling)} the median of |J|_F {median}, and its root mean square {mean}")
+    n_keys = table["n_keys"].iloc[0]
+    return f"- {span(table, 'd_k')} with {n_keys} keys, {'; '.join(clauses)}."
+
+
+def _measured(table: pd.DataFrame) -> str:
+    """Measured and exact values of the smallest, a middle and the largest d_k."""
+    shown = table[table["d_k"].isin(table["d_k"].quantile([0, 0.5, 1], interpolation="higher"))]
+    metrics = {
+        "score_variance": "variance",
+        "max_weight": "largest weight",
+        "entropy": "entropy",
+        "jacobian_norm": "r.m.s. \\|J\\|_F",
+        "jacobian_norm_median": "median \\|J\\|_F",
+        "query_gradient_norm": "r.m.s. \\|dL/dq\\|",
+    }
+    lines = [
+        f"| d_k | scaling | | {' | '.join(metrics.values())} |",
+        f"|---:|---|---|{'---:|' * len(metrics)}",
+    ]
+    for _, row in shown.iterrows():
+        measured = " | ".join(with_error(row, metric) for metric in metrics)
+        exact = " | ".join(like_measured(row, metric) for metric in metrics)
+        lines.append(f"| {row['d_k']} | `{row['scaling']}` | measured | {measured} |")
+        lines.append(f"| | | exact | {exact} |")
+    return "\n".join(lines)
+
+
+def _slopes(slopes: pd.DataFrame) -> str:
+    """Fitted slopes with their intervals."""
+    lines = [f"| scaling | slope of ln variance | {LEVEL:.1%} interval | exact |", "|---|---:|---:|---:|"]
+    for _, row in slopes.iterrows():
+        interval = f"{row['slope_low']:z.4f} to {row['slope_high']:z.4f}"
+        lines.append(f"| `{row['scaling']}` | {row['slope']:z.4f} | {interval} | {row['slope_exact']:z.4f} |")
+    return "\n".join(lines)
+
+
+def _cost(results: Path) -> str:
+    """How time and memory grew in the run whose table is there."""
+    lines = ["| grows with | time as | memory as |", "|---|---:|---:|"]
+    for _, row in exponents(pd.read_csv(results / "cost.csv")).iterrows():
+        name = row["swept"]
+        lines.append(f"| {name} | {name}^{row['seconds']:.2f} | {name}^{row['peak_bytes']:z.2f} |")
+    return "\n".join(lines)
+
+
+def _performance(bench: pd.DataFrame) -> str:
+    """Ratios within the shipped run of the benchmark."""
+    *_, (size, peak) = _peaks_of_suite(bench).items()
+    d_k, n_keys, n_queries = size
+    grown = [f"{row['swept']}^{row['seconds']:.2f}" for _, row in growth(bench).iterrows()]
+    generators = [f"{name} {value:.2f}" for name, value in normals(bench).items()]
+    parts = [f"{name} {share:.0%}" for name, share in shares(bench).items()]
+    lines = [
+        f"Time grows as {', '.join(grown)} over the three largest sizes.",
+        f"Two workers measure the whole config {speedup(bench):.2f} times as fast as one.",
+        f"At d_k = {d_k}, {n_keys} keys and {n_queries} queries a worker takes {peak:.0f} MiB above its imports, of "
+        f"which K is {d_k * n_keys / 2**17:.0f}.",
+        f"Time for a normal number over the fastest generator's: {', '.join(generators)}.",
+        f"`make all` on one core: {', '.join(parts)}.",
+    ]
+    return "\n".join([*_ratios(bench), "", *(f"- {line}" for line in lines)])
+
+
+def _ratios(bench: pd.DataFrame) -> list[str]:
+    table, of_suite = ratios(bench), _peaks_of_suite(bench)
+    beside = [str(name) for name in table if str(name).endswith(" over suite")]
+    ways = "".join(f" {name.removesuffix(' over suite')} |" for name in beside)
+    lines = [
+        f"| d_k | keys | queries | gradients | suite over floor |{ways} MiB |",
+        f"|---:|---:|---:|---|---:|{'---:|' * len(beside)}---:|",
+    ]
+    for _, row in table.iterrows():
+        size = (row["d_k"], row["n_keys"], row["n_queries"])
+        others = [f"{row[name]:.1f}" if row[name] < 10 else f"{row[name]:.0f}" for name in beside]
+        gradients, memory = ("yes", f"{of_suite[size]:.0f}") if row["gradients"] else ("no", "")
+        fields = [*map(str, size), gradients, f"{row['suite over floor']:.2f}", *others, memory]
+        lines.append(f"| {' | '.join(fields)} |")
+    return lines
+
+
+def _peaks_of_suite(bench: pd.DataFrame) -> pd.Series:
+    return peaks(bench).set_index(SIZE)["suite"]
+
+
+def _calibration(results: Path) -> str:
+    """How often the check raised its alarm, and whether its p-values are uniform, from calibration.csv."""
+    table = pd.read_csv(results / "calibration.csv")
+    lines = ["| planted | runs | with an alarm |", "|---|---:|---:|"]
+    lines += [f"| {row['fault']} | {row['runs']} | {row['alarms']} |" for _, row in table.iterrows()]
+    uniform = table["uniform_p"].iloc[0]
+    lines += ["", f"Kolmogorov and Smirnov's test of the first line's p-values against uniform: p = {uniform:.2f}."]
+    return "\n".join(lines)
+
+
+def _columns(results: Path) -> str:
+    """What each column means, from columns.csv; standard errors and exact values once for all."""
+    columns = pd.read_csv(results / "columns.csv", keep_default_na=False)
+    shown = columns[~columns["column"].str.contains("_se$|_exact$") | columns["table"].str.contains("-")]
+    lines = ["| table of | column | unit | meaning | formula |", "|---|---|---|---|---|"]
+    for (column, meaning), same in shown.groupby(["column", "meaning"], sort=False):
+        first = same.iloc[0]
+        formula = f"`{first['formula']}`".replace("|", "\\|") if first["formula"] else ""
+        lines.append(f"| {', '.join(same['table'])} | `{column}` | {first['unit']} | {meaning} | {formula} |")
+    return "\n".join(lines)

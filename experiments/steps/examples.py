@@ -1,0 +1,190 @@
+"""The steps of the worked examples: write their table, draw their figures, walk through one or a user's matrices."""
+
+import hashlib
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from experiments.examples import example_names, load_example, spelled
+from experiments.examples.example import ExampleError
+from experiments.examples.place import EXAMPLES, WALK, example_path
+from experiments.harness.files import held, write_whole
+from experiments.harness.fingerprint import source_fingerprint, versions
+from experiments.harness.paths import FIGURE_SUFFIXES
+from experiments.harness.tables import csv_bytes
+
+Say = Callable[[str], object]
+
+_COMPUTED_WITH, _DRAWN_WITH = ("numpy", "scipy"), ("matplotlib", "seaborn", "pandas", "numpy")
+
+
+def write_examples(results: Path, say: Say = print) -> None:
+    """Write examples.csv, the numbers of all examples, unless it is there as their source makes it."""
+    from experiments.harness.compare import how_alike
+
+    path = example_path(results, EXAMPLES, ".csv")
+    source = source_fingerprint(*(f"experiments.examples.{name}" for name in (*example_names(), "table")))
+    source += " ".join(versions(*_COMPUTED_WITH).values())
+    with held(results / EXAMPLES):
+        if _made(results).get(EXAMPLES) == _state(source, [path]):
+            say(f"{path}: made before, nothing to do")
+            return
+        from experiments.examples.table import examples
+
+        content = csv_bytes(examples())
+        say(f"wrote {path}: {how_alike(path.read_bytes() if path.exists() else None, content)}")
+        write_whole(path, content)
+        _note(results, EXAMPLES, _state(source, [path]))
+
+
+def draw_examples(results: Path, names: Sequence[str] = (), say: Say = print) -> None:
+    """Draw the figures of examples, of all if none is named, that are not there as they would be drawn."""
+    table = example_path(results, EXAMPLES, ".csv")
+    if not table.exists():
+        return
+    kept = 0
+    with held(results / EXAMPLES):
+        for name in names or example_names():
+            source = source_fingerprint(f"experiments.figures.{name}", "experiments.figures.style")
+            source += " ".join(versions(*_DRAWN_WITH).values())
+            files = [table, *(example_path(results, name, suffix) for suffix in FIGURE_SUFFIXES)]
+            current = _made(results).get(name) == _state(source, files)
+            if not current:
+                _draw(name, table, example_path(results, name, ""))
+                _note(results, name, _state(source, files))
+            kept += current
+            if names or not current:
+                caption = example_path(results, name, ".txt").read_text(encoding="utf-8").strip()
+                say(f"{'kept' if current else 'drew'} {example_path(results, name, '.png')}: {caption}")
+        if kept and not names:
+            say(f"kept {kept} figures of worked examples")
+
+
+def walk_any(
+    example: str | None,
+    q: Path | None,
+    k: Path | None,
+    v: Path | None,
+    *,
+    scaling: str | None,
+    mask: str | None,
+    out: Path | None,
+) -> None:
+    """The command `walk`: the list of examples, a walk through one, or through one's own matrices.
+
+    Raises:
+        ExampleError: options that do not go together, a name or rule that does not exist, or files with no such matrix.
+    """
+    of_own = {"--q": q, "--k": k, "--v": v, "--scaling": scaling, "--mask": mask, "--out": out}
+    given = [name for name, value in of_own.items() if value is not None]
+    if example is not None and given:
+        raise ExampleError(f"expected an example or matrices of your own, got {example} and {given[0]}")
+    if mask not in (None, "causal"):
+        raise ExampleError(f"--mask: expected causal, got {mask!r}")
+    if example is not None:
+        walk_example(example, Path("results"))
+    elif q is not None and k is not None:
+        walk_own(
+            q,
+            k,
+            v,
+            scaling="d_k^1/2" if scaling is None else scaling,
+            causal=mask == "causal",
+            out=out or Path("results") / WALK,
+        )
+    elif given:
+        raise ExampleError(f"{given[0]}: expected queries and keys with it, as --q FILE --k FILE")
+    else:
+        _say(walk_list())
+
+
+def walk_list() -> str:
+    """Every example with the command that walks through it."""
+    lines = [(f"make walk EXAMPLE={spelled(name)}", load_example(name).title) for name in example_names()]
+    width = max(len(command) for command, _ in lines)
+    own = ("make walk Q=q.csv K=k.csv V=v.csv", "Your own matrices, as CSV files; V= may be left out")
+    return "\n".join(f"{command:<{width}}  {title}" for command, title in [*lines, own])
+
+
+def walk_example(name: str, results: Path) -> None:
+    """Print an example step by step, and draw its figure.
+
+    Raises:
+        ExampleError: no example has the name.
+    """
+    from experiments.examples.text import text
+
+    module = name.replace("-", "_")
+    example = load_example(module)
+    _say(f"{text(example.title, example.source, example.steps())}\n")
+    write_examples(results, _say)
+    draw_examples(results, [module], _say)
+
+
+def walk_own(q: Path, k: Path, v: Path | None, *, scaling: str, causal: bool, out: Path) -> None:
+    """Print attention of the matrices in these files step by step, and write their numbers and figure.
+
+    Raises:
+        ExampleError: attention cannot take what is in the files; nothing is written.
+    """
+    from experiments.examples.own import own_steps
+    from experiments.examples.table import long_table
+    from experiments.examples.text import text
+
+    steps = own_steps(q, k, v, scaling=scaling, causal=causal)
+    given = ", ".join(str(path) for path in (q, k, v) if path)
+    _say(f"{text('Attention of your own matrices', given, steps)}\n")
+    table, stem = out / f"{WALK}.csv", out / WALK
+    write_whole(table, csv_bytes(long_table(WALK, steps)))
+    _say(f"wrote {table}")
+    _say(f"drew {stem}.png: {_draw('own_matrices', table, stem)}")
+
+
+def _say(text: str) -> None:
+    """Print a text for a reader. A pager may close before its end, and a terminal may lack a character."""
+    from experiments.examples.text import wrapped
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        print("\n".join(map(wrapped, text.split("\n"))), flush=True)
+    except BrokenPipeError:
+        # As in the documentation of Python's signal module: what is printed later has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _draw(figure: str, table: Path, stem: Path) -> str:
+    """Draw a figure from the table; its caption."""
+    from experiments.examples.table import read_table
+    from experiments.figures import load_figure
+    from experiments.figures.style import render
+
+    return render(load_figure(figure), {"examples": read_table(table)}, stem)
+
+
+def _made(results: Path) -> dict[str, str]:
+    """The states of table and figures when they were made, by name; none if the note is missing or damaged."""
+    try:
+        content = json.loads(_note_path(results).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _note(results: Path, name: str, state: str) -> None:
+    write_whole(_note_path(results), json.dumps(_made(results) | {name: state}, indent=1).encode())
+
+
+def _note_path(results: Path) -> Path:
+    return example_path(results, "", ".made")
+
+
+def _state(source: str, files: Sequence[Path]) -> str:
+    """SHA-256 of the source and of files, or of their absence."""
+    digest = hashlib.sha256(source.encode())
+    for path in files:
+        digest.update(hashlib.sha256(path.read_bytes() if path.exists() else b"missing").digest())
+    return digest.hexdigest()

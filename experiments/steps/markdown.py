@@ -1,0 +1,35 @@
+"""The generated parts of README.md and of the pages in docs/."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from experiments.harness.config import load_config
+from experiments.harness.files import write_whole
+from experiments.harness.paths import STORED_CONFIG
+from experiments.record.files import CONFIG, FOLDER
+from experiments.steps.record import HOME, record_tables
+
+DOCUMENTS = Path("docs")
+
+
+def rewrite_pages() -> None:
+    """Rewrite the generated parts of README.md and docs/ from results/, and rerun the examples in docs/."""
+    from experiments.page.documents import rewrite_documents
+
+    for path, text in generated(read_pages(), HOME).items():
+        write_whole(path, text.encode())
+    rewrite_documents(DOCUMENTS)
+
+
+def read_pages() -> dict[Path, str]:
+    """README.md and the pages in docs/, by path."""
+    return {path: path.read_text(encoding="utf-8") for path in (Path("README.md"), *sorted(DOCUMENTS.glob("*.md")))}
+
+
+def generated(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
+    """Pages with their generated parts as the files in a results folder have them."""
+    from experiments.page.blocks import rewrite
+
+    config = load_config(results / STORED_CONFIG)
+    measured = record_tables(load_config(CONFIG), results / FOLDER)
+    return rewrite(pages, config, measured, results)

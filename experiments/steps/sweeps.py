@@ -1,0 +1,207 @@
+"""From a config to its results: measure, draw, check, write the page, remove orphans."""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.harness.config import Config
+from experiments.harness.files import held, write_whole
+from experiments.harness.grid import Sweep
+from experiments.harness.orphans import find_orphans
+from experiments.harness.paths import STORE, STORED_CONFIG, SUITE, figure_path
+from experiments.harness.problems import attempt
+from experiments.harness.tables import TableError, csv_bytes, csv_name, is_current, read_sweep, write_sweep
+
+if TYPE_CHECKING:
+    from experiments.figures import Tables
+
+_PAGE_NOTE = "page"  # in the store: the state that the page was made in
+
+
+def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *, store: Path | None = None) -> None:
+    """Measure the chunks of sweeps that the store has not, and write the tables that this changes.
+
+    Args:
+        config: the whole config; the results folder keeps a copy of its text once all its tables are there.
+        sweeps: those of its sweeps that are measured.
+        results: the folder of the tables.
+        jobs: worker processes.
+        store: the folder of the chunks' records, if it is not in `results`.
+    """
+    from experiments.analysis import all_columns, analyse
+    from experiments.harness.manifest import write_manifest
+    from experiments.harness.pilot import pilot_summary
+    from experiments.harness.progress import reporting
+    from experiments.harness.run import fill, gather, survey, survey_pilots
+    from experiments.harness.store import Store
+
+    started = time.monotonic()
+    with held(results):
+        records = Store(store or results / STORE, config.seed)
+        pilots = survey_pilots(records, sweeps)
+        if pilots.todo:
+            with reporting(pilots.seconds) as report:
+                for _ in fill(records, sweeps, pilots, jobs, report.advance):
+                    pass  # a sweep whose pilots are there
+        work = survey(records, sweeps)
+        to_measure = work.left()
+        write_whole(results / "columns.csv", csv_bytes(all_columns(sorted({s.experiment for s in config.sweeps}))))
+        with reporting(work.seconds) as report:
+            for chunk in pilots.damaged + work.damaged:
+                report.line(f"{records.path(chunk)} is damaged: measuring it again")
+            for sweep in fill(records, sweeps, work, jobs, report.advance):
+                if not to_measure[sweep.name] and is_current(results, config, sweep):
+                    report.line(f"{results / csv_name(sweep.name, 'measured')}: measured before, nothing to do")
+                    continue
+                if sweep.precision:
+                    for line in pilot_summary(records, sweep):
+                        report.line(line)
+                tables = analyse(sweep, gather(records, sweep))
+                for path, alike in write_sweep(results, config, sweep, tables).items():
+                    report.line(f"wrote {path}: {alike}")
+        if all(is_current(results, config, sweep) for sweep in config.sweeps):
+            write_whole(results / STORED_CONFIG, config.text.encode())
+        write_manifest(results, (pilots, work), jobs, time.monotonic() - started)
+
+
+def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
+    """Draw the figures of sweeps and of the whole suite that are not up to date.
+
+    Raises:
+        TableError: a sweep has no sound table; the figures of all others are drawn.
+    """
+    from experiments.analysis.suite import suite_tables
+    from experiments.figures import SUITE_FIGURES
+    from experiments.harness.drawn import Drawn
+
+    sound, unsound = _read(config, results)
+    drawn = Drawn(results, config)
+
+    def draw_figure(sweep: str, figure: str, tables: Callable[[], "Tables"]) -> None:
+        done = "kept" if drawn.is_current(sweep, figure) else _drew(sweep, figure, tables(), results)
+        drawn.note(sweep, figure)
+        caption = figure_path(results, sweep, figure, ".txt").read_text(encoding="utf-8").strip()
+        print(f"{done} {figure_path(results, sweep, figure, '.png')}: {caption}")
+
+    def tables_of(sweep: Sweep) -> "Tables":
+        if sweep.name in unsound:
+            raise unsound[sweep.name]
+        return sound[sweep.name]
+
+    actions = [
+        partial(draw_figure, sweep.name, figure, partial(tables_of, sweep))
+        for sweep in sweeps
+        for figure in sweep.figures
+    ]
+    suite = suite_tables([sweep for sweep in config.sweeps if sweep.name in sound], sound)
+    if suite:
+        actions += [partial(draw_figure, SUITE, figure, lambda: suite) for figure in SUITE_FIGURES]
+    with held(results):
+        attempt(actions)
+
+
+def _read(config: Config, results: Path) -> "tuple[dict[str, Tables], dict[str, TableError]]":
+    """The tables of every sweep that are sound, and what is the matter with the others."""
+    sound: dict[str, Tables] = {}
+    unsound: dict[str, TableError] = {}
+    for sweep in config.sweeps:
+        try:
+            sound[sweep.name] = read_sweep(results, config, sweep)
+        except TableError as error:
+            unsound[sweep.name] = error
+    return sound, unsound
+
+
+def _drew(sweep: str, figure: str, tables: "Tables", results: Path) -> str:
+    from experiments.figures import load_figure
+    from experiments.figures.style import render
+
+    render(load_figure(figure), tables, figure_path(results, sweep, figure, ""))
+    return "drew"
+
+
+def check(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
+    """Compare tables with config and checksums, and measured values with exact ones; list orphans.
+
+    Raises:
+        TableError: a table is incomplete or altered.
+        DisagreementError: measured and exact values are too far apart.
+    """
+    from experiments.analysis.check import check_table
+    from experiments.analysis.suite import agreement
+
+    tables = {}
+
+    def check_sweep(sweep: Sweep) -> None:
+        read = read_sweep(results, config, sweep)
+        print(check_table(sweep, read))
+        tables[sweep.name] = read
+        if summary := agreement([sweep], tables).summary():
+            print(f"  {summary}")
+
+    def check_suite() -> None:
+        suite = agreement([sweep for sweep in sweeps if sweep.name in tables], tables)
+        suite.raise_alarm()
+        if summary := suite.summary():
+            print(f"theory, sampler and error bars agree: {summary}")
+
+    for line in find_orphans(results, config).lines():
+        print(line)
+    attempt([*(partial(check_sweep, sweep) for sweep in sweeps), check_suite])
+
+
+def prune(config: Config, results: Path) -> None:
+    """Remove the files that the suite wrote for sweeps and figures that the config no longer has."""
+    with held(results):
+        found = find_orphans(results, config)
+        for path in found.ours:
+            path.unlink()
+            print(f"removed {path}")
+        for folder in {path.parent for path in found.ours} - {results}:
+            if not any(folder.iterdir()):
+                folder.rmdir()
+    if not found.ours:
+        print(f"{results}: no orphans, nothing to remove")
+    if found.others:
+        print(f"kept, as the suite did not write it: {', '.join(str(path) for path in found.others)}")
+
+
+def whole_sweeps(config: Config, results: Path, *, incomplete: bool) -> list[Sweep]:
+    """The sweeps whose tables are sound and whole; `TableError` if these are not all and `incomplete` is not given."""
+    from experiments.page.provenance import sound_tables
+
+    tables, _ = sound_tables(config, results, incomplete=incomplete)
+    return [sweep for sweep in config.sweeps if sweep.name in tables]
+
+
+def page_is_current(config: Config, results: Path, *given: object) -> bool:
+    """True if the page is there, made of the files that are there now and with these options."""
+    from experiments.page.made import state
+
+    note = results / STORE / _PAGE_NOTE
+    return note.exists() and note.read_bytes() == state(config, results, *given)
+
+
+def write_page(config: Config, results: Path, config_path: Path, *, incomplete: bool = False) -> None:
+    """Write index.html from tables, figures and record, where one of them changed.
+
+    Raises:
+        TableError: a sweep has no sound table, and `incomplete` is not given.
+    """
+    from experiments.page.made import page_path, state
+
+    path, note, given = page_path(results), results / STORE / _PAGE_NOTE, (config_path, incomplete)
+    if page_is_current(config, results, *given):
+        print(f"{path}: made before, nothing to do")
+        return
+    from threadpoolctl import threadpool_limits
+
+    from experiments.page.index import make_page
+
+    with held(results), threadpool_limits(limits=1):
+        content = make_page(config, results, config_path, incomplete=incomplete)
+        write_whole(path, content)
+        write_whole(note, state(config, results, *given))
+    print(f"wrote {path}: {len(content) / 1e6:.2f} MB")

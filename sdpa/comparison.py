@@ -1,0 +1,109 @@
+"""Attention with and without its divisor, for one draw of queries and keys, beside the exact expectations."""
+
+import math
+from dataclasses import dataclass
+
+from sdpa._arrays import FloatArray
+from sdpa._random import NormalSource, normal_source
+from sdpa.attention import softmax
+from sdpa.metrics import entropy, max_weight
+from sdpa.scaling import Scaling, resolve_divisor
+
+
+@dataclass(frozen=True)
+class DividedScores:
+    """The scores of one draw over a divisor, their softmax, and the exact values over all draws.
+
+    Attributes:
+        divisor: the number that the scores are divided by; 1 is none.
+        scores: q k^T / divisor, (n_queries, n_keys).
+        weights: softmax of the scores, (n_queries, n_keys); rows sum to 1.
+        score_std: standard deviation of all scores of the draw, about their mean.
+        max_weight: mean over the rows of the largest weight.
+        entropy: mean over the rows of the entropy, in nats.
+        exact_score_std: standard deviation of a single score, sqrt(d_k) / divisor; that of the scores of one draw about
+            their mean is less on average, as they share queries and keys (3 to 5% for five of each).
+        exact_max_weight: expectation of the largest weight of a row.
+        exact_entropy: expectation of the entropy of a row, in nats.
+    """
+
+    divisor: float
+    scores: FloatArray
+    weights: FloatArray
+    score_std: float
+    max_weight: float
+    entropy: float
+    exact_score_std: float
+    exact_max_weight: float
+    exact_entropy: float
+
+
+@dataclass(frozen=True)
+class ScalingComparison:
+    """One draw of queries and keys of width d_k: its scores as they are, and divided."""
+
+    d_k: int
+    unscaled: DividedScores
+    scaled: DividedScores
+
+
+def compare_scaling(
+    d_k: int,
+    *,
+    n_queries: int = 5,
+    n_keys: int = 5,
+    scaling: Scaling | str | float = "d_k^1/2",
+    seed: int | None = None,
+    rng: NormalSource | None = None,
+) -> ScalingComparison:
+    """softmax(q k^T) beside softmax(q k^T / divisor), for standard normal q, drawn first, and k.
+
+    Args:
+        d_k: width of queries and keys, from 1.
+        n_queries: queries, from 1.
+        n_keys: keys, from 2.
+        scaling: a rule, its name (`unscaled`, `d_k^1/2`, ...), or the divisor itself as a number.
+        seed: of the generator that draws q and k; 0 by default.
+        rng: the generator itself instead of a seed, a NumPy Generator or RandomState.
+
+    Returns:
+        `ScalingComparison`; its exact values are of `sdpa.theory`, which this loads, and SciPy with it.
+
+    Raises:
+        ValueError: a number out of its range, both seed and rng, or a scaling that is neither a rule nor a number
+            above 0.
+        TypeError: a seed that is no integer, or an rng that draws no normal numbers.
+
+    >>> at_64 = compare_scaling(64)
+    >>> round(at_64.unscaled.max_weight, 4), round(at_64.scaled.max_weight, 4)
+    (0.7899, 0.4319)
+    >>> round(at_64.unscaled.exact_max_weight, 4), round(at_64.scaled.exact_max_weight, 4)
+    (0.8982, 0.4604)
+    """
+    if d_k < 1 or n_queries < 1 or n_keys < 2:
+        got = f"{d_k}, {n_queries} and {n_keys}"
+        raise ValueError(f"expected d_k and n_queries from 1 and n_keys from 2, got {got}")
+    divisor = resolve_divisor(scaling, d_k, n_keys)
+    source = normal_source(seed, rng)
+    q, k = source.standard_normal((n_queries, d_k)), source.standard_normal((n_keys, d_k))
+    scores = q @ k.T
+    return ScalingComparison(d_k, _divided(scores, d_k, 1.0), _divided(scores, d_k, divisor))
+
+
+def _divided(scores: FloatArray, d_k: int, divisor: float) -> DividedScores:
+    from sdpa.theory import attention_expectations, score_variance  # not above: they load SciPy
+
+    scaled = scores / divisor
+    weights = softmax(scaled)
+    exact = attention_expectations(d_k, scores.shape[-1], divisor)
+    return DividedScores(
+        divisor=divisor,
+        scores=scaled,
+        weights=weights,
+        score_std=float(scaled.std()),
+        max_weight=float(max_weight(weights).mean()),
+        entropy=float(entropy(weights).mean()),
+        exact_score_std=math.sqrt(score_variance(d_k, divisor)),
+        exact_max_weight=exact.max_weight,
+        exact_entropy=exact.entropy,
+    )

@@ -1,0 +1,174 @@
+"""Edits of the shipped config.yaml: `make all`, then the tests that read results/, in a copy of the tree.
+
+Trials are cut, so that a run takes seconds; sweeps, axes, rules and figures are the shipped ones.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from experiments.harness.config import load_config
+from experiments.harness.paths import figure_path
+
+ROOT = Path(__file__).parents[1]
+SHIPPED = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".cells", ".lock", "*.svg", ".*_cache", ".hypothesis")
+# The tests that read results/ and config.yaml, which a user changes.
+READING = ("tests/test_results.py", "tests/test_readme.py", "tests/test_shipped_page.py")
+
+pytestmark = pytest.mark.edits
+
+
+def with_few_trials(config: dict) -> dict:
+    """The config with a twentieth of the trials, but at least 200 where there were more."""
+    for body in config["sweeps"].values():
+        if "precision" in body:
+            body["precision"] = 0.05
+        else:
+            body["trials"] = min(body["trials"], max(body["trials"] // 20, 200))
+    return config
+
+
+def make(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = ["make", "--no-print-directory", *words]
+    environment = {name: value for name, value in os.environ.items() if name != "SHIPPED"}
+    return subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes a value that stands in several places out in full, as the suite refuses aliases."""
+
+    def ignore_aliases(self, _: object) -> bool:
+        return True
+
+
+def write_config(tree: Path, config: dict) -> None:
+    (tree / "config.yaml").unlink(missing_ok=True)  # it may be a link to another tree's
+    (tree / "config.yaml").write_text(yaml.dump(config, Dumper=_Plain, sort_keys=False), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory) -> Path:
+    """A copy of the tree after `make all` with few trials."""
+    tree = tmp_path_factory.mktemp("edits") / "tree"
+    shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
+    (tree / ".venv").symlink_to(ROOT / ".venv")
+    write_config(tree, with_few_trials(yaml.safe_load(yaml.safe_dump(SHIPPED))))
+    ran = make(tree, "all")
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr
+    return tree
+
+
+@pytest.fixture
+def tree(warm, tmp_path) -> Path:
+    """A tree of its own; files but for locks are replaced, never written in place, so that links will do."""
+    without_locks = shutil.ignore_patterns(".lock")
+    return shutil.copytree(warm, tmp_path / "tree", copy_function=os.link, symlinks=True, ignore=without_locks)
+
+
+def without(name: str):
+    return lambda config: config["sweeps"].pop(name)
+
+
+def changed(**keys: object):
+    """Keys changed in every sweep that has them."""
+
+    def edit(config: dict) -> None:
+        for body in config["sweeps"].values():
+            body |= {key: value for key, value in keys.items() if key in body}
+
+    return edit
+
+
+def renamed(config: dict) -> None:
+    config["sweeps"] = {"mine" if name == "scaling" else name: body for name, body in config["sweeps"].items()}
+
+
+def reordered(config: dict) -> None:
+    config["sweeps"] = dict(reversed(config["sweeps"].items()))
+
+
+def reseeded(config: dict) -> None:
+    config["seed"] = 7
+
+
+def single_cell(config: dict) -> None:
+    body = {"experiment": "saturation", "d_k": 64, "n_keys": 8, "scaling": "d_k^1/2", "trials": 100}
+    config["sweeps"] = {"mine": body}
+
+
+def only(name: str):
+    def edit(config: dict) -> None:
+        config["sweeps"] = {name: config["sweeps"][name]}
+
+    return edit
+
+
+EDITS = {
+    **{f"{name} deleted": without(name) for name in SHIPPED["sweeps"]},
+    "scaling renamed": renamed,
+    "d_k narrowed": changed(d_k=[8, 32, 128]),
+    "a single d_k": changed(d_k=32),
+    "d_k^1/3 removed": changed(scaling=["unscaled", "d_k^1/2", "d_k^2/3"]),
+    "other powers": changed(scaling=["d_k^1/4", "d_k^3/4"]),
+    "a single rule": changed(scaling="d_k^1"),
+    "other n_keys": changed(n_keys=[5, 300]),
+    "no figures named": lambda config: [body.pop("figures") for body in config["sweeps"].values()],
+    "blocks reordered": reordered,
+    "another seed": reseeded,
+    "one sweep of one cell": single_cell,
+    "rows alone": only("rows"),
+    "distribution alone": only("distribution"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_config_runs_and_its_results_pass_the_tests(tree, edit):
+    config = yaml.safe_load((tree / "config.yaml").read_text(encoding="utf-8"))
+    EDITS[edit](config)
+    write_config(tree, config)
+    record = (tree / "results" / "record" / "record.csv").read_bytes()
+    ran = make(tree, "all")
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr
+    results = tree / "results"
+    page = (results / "index.html").read_text(encoding="utf-8")
+    for sweep in load_config(tree / "config.yaml").sweeps:
+        assert (results / f"{sweep.name}.csv").stat().st_size > 0
+        for figure in sweep.figures:
+            assert figure_path(results, sweep.name, figure, ".png").stat().st_size > 10_000
+            assert f'id="{sweep.name}-{figure}"' in page
+    assert (results / "record" / "record.csv").read_bytes() == record
+    assert "complete" in make(tree, "plan").stdout
+    assert_tested(tree)
+
+
+def assert_tested(tree: Path) -> None:
+    """The tests that read results/ and config.yaml pass in that tree."""
+    command = [tree / ".venv" / "bin" / "python", "-m", "pytest", "-q", *READING]
+    environment = {name: value for name, value in os.environ.items() if name != "SHIPPED"}
+    tested = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
+    assert tested.returncode == 0, tested.stdout
+
+
+def test_all_tests_pass_with_another_config_and_its_results(tree):
+    write_config(tree, with_few_trials({"seed": 3, "sweeps": {"mine": SHIPPED["sweeps"]["scaling"] | {"n_keys": 9}}}))
+    assert make(tree, "all").returncode == 0
+    assert make(tree, "readme").returncode == 0
+    tested = make(tree, "test")
+    assert tested.returncode == 0, tested.stdout
+
+
+def test_prune_after_a_deleted_sweep_leaves_what_a_fresh_run_would_make(tree):
+    config = yaml.safe_load((tree / "config.yaml").read_text(encoding="utf-8"))
+    del config["sweeps"]["powers"]
+    write_config(tree, config)
+    assert "results/powers.csv" in make(tree, "plan").stdout
+    assert "removed results/figures/powers/powers.png" in make(tree, "prune").stdout
+    assert not [path for path in (tree / "results").rglob("powers*") if "record" not in path.parts]
+    assert "make prune" not in make(tree, "plan").stdout
+    assert make(tree, "all").returncode == 0
+    assert_tested(tree)

@@ -1,0 +1,80 @@
+"""The page in results/: self-contained, small, and made of the tables, captions and record beside it."""
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from experiments.examples import example_names
+from experiments.examples.place import example_path
+from experiments.harness.paths import figure_path
+from experiments.harness.tables import read_sweep
+from experiments.page import opening, provenance
+from experiments.page.entries import OF_FIGURE, OF_OPENING, entries
+from tests.page_text import assert_self_contained
+from tests.shipped import CONFIG, RESULTS, shipped_only, tables_of_results
+
+PAGE = RESULTS / "index.html"
+LARGEST = 2_000_000
+
+
+def test_it_is_whole_small_and_asks_for_nothing():
+    assert_self_contained(PAGE.read_text(encoding="utf-8"))
+    assert PAGE.stat().st_size < LARGEST
+
+
+@shipped_only
+def test_no_first_screen_without_what_it_says():
+    """Each sentence goes when the table does not show it; with none of them there is nothing to say."""
+    config = CONFIG
+    tables = {sweep.name: read_sweep(RESULTS, config, sweep) for sweep in config.sweeps}
+    heads = [statement.head for statement in opening.does(config.sweeps, tables)]
+    assert heads[0] == "It keeps the variance of the scores at 1, whatever d_k."
+    assert len(heads) == 4
+    assert len(opening.does_not(config.sweeps, tables)) == 2
+    table = tables["scaling"]["measured"]
+    root = table["scaling"] == "d_k^1/2"
+
+    def changed(rows: pd.Series, metric: str, factor: np.ndarray | float) -> list[str]:
+        moved = table.assign(**{metric: table[metric].where(~rows, table[metric] * factor)})
+        now = tables | {"scaling": {"measured": moved}}
+        return [s.head for s in (*opening.does(config.sweeps, now), *opening.does_not(config.sweeps, now))]
+
+    assert heads[0] not in changed(root, "score_variance", table["d_k"].to_numpy())
+    assert heads[2] == "Other powers of d_k do not keep it so."
+    assert heads[1] not in changed(root, "max_weight", table["d_k"].to_numpy() / 100)
+    assert heads[2] not in changed(table["scaling"] == "d_k^1/3", "max_weight", 1 / table["max_weight"].to_numpy())
+    assert heads[3] not in changed(root, "jacobian_norm_median", 1e-3)
+    average = opening.does_not(config.sweeps, tables)[0].head
+    assert average not in changed(table["scaling"] == "unscaled", "jacobian_norm", 1e-3)
+    rows_alone = [sweep for sweep in config.sweeps if sweep.name in ("rows", "distribution")]
+    assert opening.does(rows_alone, tables) == opening.does_not(rows_alone, tables) == []
+
+
+def test_the_topics_name_entries_that_the_record_finds_wrong():
+    record = {name: entry for entry in entries(RESULTS) for name in entry.ids.split()}
+    for name in [*(name for names in OF_FIGURE.values() for name in names), *OF_OPENING]:
+        assert record[name].verdict in ("wrong", "misleading"), name
+    ranks = [entry.rank for entry in entries(RESULTS)]
+    assert ranks == sorted(ranks)
+    assert {entry.verdict for entry in entries(RESULTS) if entry.rank == 0} == {"wrong"}
+
+
+@shipped_only
+def test_the_shipped_page_is_that_of_the_shipped_results():
+    """As far as is known without the drawings, which are not committed: captions, fingerprints, statements."""
+    config = CONFIG
+    text = re.sub(r"<[^>]*>", "", PAGE.read_text(encoding="utf-8")).replace("−", "-")
+    figures = [(sweep.name, figure) for sweep in config.sweeps for figure in sweep.figures]
+    captions = [figure_path(RESULTS, sweep, figure, ".txt") for sweep, figure in figures]
+    for path in captions + [example_path(RESULTS, name, ".txt") for name in example_names()]:
+        caption = path.read_text(encoding="utf-8").strip()
+        assert caption.replace("−", "-") in text.replace("&#39;", "'"), path
+    tables_of_results()
+    tables, problems = provenance.sound_tables(config, RESULTS, incomplete=False)
+    made = provenance.provenance(config, RESULTS, tables, problems)
+    for sweep in made.sweeps:
+        assert sweep.measuring in text
+        assert sweep.analysis in text
+    assert made.verdict.replace("−", "-") in text
+    assert "incomplete results" not in text
