@@ -411,3 +411,9 @@ def test_words_keep_their_outputs_wherever_they_stand(shown):
     steps = shown("permutation")
     np.testing.assert_allclose(steps["outputs"][[2, 0, 3, 1]], steps["shuffled"], atol=1e-14)
     np.testing.assert_allclose(steps["dog_bites_man"][::-1], steps["man_bites_dog"], atol=1e-14)
+
+
+def test_half_the_scores_give_the_printed_weights_of_dog_alone():
+    halved = [[f"{w:.2f}" for w in row] for row in softmax(times(DOG, 0.5))]
+    printed = [[f"{w:.2f}" for w in row] for row in DOG_PRINTED]
+    assert [a == b for a, b in zip(halved, printed, strict=True)] == [True, False, False]
