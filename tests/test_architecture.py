@@ -61,6 +61,8 @@ ALLOWED = {
         "experiments.analysis.growth",
         "experiments.bench.summary",
         "experiments.record.summary",
+        "experiments.record.order",
+        "experiments.record.sources",
         "experiments.record.files",
     },
 }

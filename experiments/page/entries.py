@@ -1,4 +1,4 @@
-"""The record for the page: its entries with the wrong ones first, and which of them belong to which finding."""
+"""The record for the page: its entries with the gravest first, and which of them belong to which finding."""
 
 import re
 from collections.abc import Sequence
@@ -8,10 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.record.files import FOLDER, TABLE
-from experiments.record.summary import VERDICTS
-
-WRONG, MISLEADING = "wrong", "misleading"
-_ORDER = (WRONG, MISLEADING, "open", *(name for name in VERDICTS if name not in (WRONG, MISLEADING, "open")))
+from experiments.record.order import rank
+from experiments.record.sources import Source, sources
 
 _YES, _NO = re.compile(r"(?<![^; ])yes: "), re.compile(r"(?<![^; ])no: ")
 
@@ -33,12 +31,13 @@ class Entry:
     """A published statement and what is right."""
 
     ids: str
-    sources: tuple[str, ...]
+    sources: tuple[Source, ...]
     statement: str
     claimed: str
     computed: str
     note: str
     verdict: str
+    severity: str
 
     @property
     def right(self) -> str:
@@ -50,12 +49,12 @@ class Entry:
 
     @property
     def rank(self) -> int:
-        """Its place by verdict: wrong, misleading, open, then those that hold."""
-        return _ORDER.index(self.verdict)
+        """Its place: wrong and misleading entries by severity, then what is open, then what is right."""
+        return rank(self.verdict, self.severity)
 
 
 def entries(results: Path) -> list[Entry]:
-    """All entries, the wrong ones first; none where these results have no record."""
+    """All entries, the gravest first; none where these results have no record."""
     path = results / FOLDER / TABLE
     if not path.exists():
         return []
@@ -63,8 +62,8 @@ def entries(results: Path) -> list[Entry]:
     found = [
         Entry(
             ids=row["id"],
-            sources=tuple(row["source"].split(", ")),
-            **{name: row[name] for name in ("statement", "claimed", "computed", "note", "verdict")},
+            sources=tuple(sources(row["id"])),
+            **{name: row[name] for name in ("statement", "claimed", "computed", "note", "verdict", "severity")},
         )
         for _, row in table.iterrows()
     ]

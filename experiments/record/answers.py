@@ -64,9 +64,10 @@ def tempered(scores: Sequence[float], claimed: Sequence[float], unit: float) -> 
     def distance(divisor: float) -> float:
         return float(np.abs(softmax(given / divisor) - wanted).max())
 
+    half = 0.51 * unit
     best = optimize.minimize_scalar(distance, bounds=(0.2, 10), method="bounded").x
     whole = min((1.0, 2.0, 0.5), key=distance)
-    divisor = whole if distance(whole) <= 0.51 * unit else best
-    if distance(divisor) > 0.51 * unit:
+    divisor = whole if distance(whole) <= half else best
+    if distance(divisor) > half:
         return f"no multiple of the scores has it (closest: over {best:.3g})"
     return f"it is the softmax of the scores over {divisor:.3g}"

@@ -11,7 +11,8 @@ from experiments.examples.four_words import WORDS, words
 from experiments.examples.two_scales import LARGE, SMALL
 from experiments.examples.variance_sweep import SWEPT, variances
 from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown
-from experiments.record.checks import example
+from experiments.record.checks import UNTRAINED, example
+from experiments.record.cutoffs import BROAD, CERTAIN, DOMINANT, ONE_HOT, SATURATED, STRONGLY, TENTH, TYPICAL
 from sdpa import Trace, jacobian_norm, scaled_dot_product_attention, softmax, theory, trace_shapes
 
 Floats = npt.NDArray[np.floating]
@@ -125,7 +126,7 @@ def sweep_is_exact(_: Tables) -> Answer:
     )
     conditions = {
         "the law": all(theory.score_variance(d, 1.0) == d for d in SWEPT),
-        "the samples, as closely as they can": (away < 3 * errors).all(),
+        "the samples, as closely as they can": (away < CERTAIN * errors).all(),
     }
     return cases(conditions, note)
 
@@ -134,7 +135,7 @@ def sweep_is_exact(_: Tables) -> Answer:
 def within_50(_: Tables) -> Answer:
     """The share of scores within 50 at d_k = 512."""
     share = 1 - 2 * float(theory.score_survival(50.0, 512))
-    return cases({"more than 19 in 20": share > 0.95}, f"{share:.1%} of scores lie within 50")
+    return cases({"more than 19 in 20": share > TYPICAL}, f"{share:.1%} of scores lie within 50, {UNTRAINED}")
 
 
 @quantity
@@ -147,13 +148,18 @@ def root_of_512(_: Tables) -> Answer:
 def beyond_30(_: Tables) -> Answer:
     """The share of scores beyond 30 at d_k = 512."""
     share = 2 * float(theory.score_survival(30.0, 512))
-    return cases({"more than 1 in 10": share > 0.1}, f"{share:.1%} of scores lie beyond 30")
+    return cases({"more than 1 in 10": share > TENTH}, f"{share:.1%} of scores lie beyond 30, {UNTRAINED}")
 
 
 @quantity
 def first_of_ten_and_ones(_: Tables) -> Answer:
     """The largest weight of [10, 1, 1, 1]."""
-    return numbers(softmax([10, 1, 1, 1])[0])
+    weight, printed = float(softmax([10, 1, 1, 1])[0]), 0.9999
+    note = (
+        f"the printed weight is {(printed - weight) / 1e-4:.1f} units of its last digit too large, and leaves"
+        f" {1 - printed:.4f} to the other three, which have {1 - weight:.5f}"
+    )
+    return numbers(weight, note=note)
 
 
 @quantity
@@ -167,15 +173,15 @@ def gradient_where_saturated(_: Tables) -> Answer:
     """|J|_F at the small and the large scores, and the largest of many rows that have a weight above 0.99."""
     small, large = (float(jacobian_norm(softmax(scores))) for scores in (SMALL, LARGE))
     weights = softmax(30 * np.random.default_rng(0).standard_normal((20_000, 16)))
-    saturated = jacobian_norm(weights[weights.max(-1) > 0.99])
+    saturated = jacobian_norm(weights[weights.max(-1) > SATURATED])
     note = (
         f"|J| {small:.3f} at the small scores, {large:.3f} at the large; at most"
         f" {saturated.max():.3f} in {len(saturated)} rows"
         " with a weight above 0.99. How many rows are saturated is another question"
     )
     conditions = {
-        "in the example": large < 0.1 * small,
-        "in every row with a weight above 0.99": saturated.max() < 0.1 * small,
+        "in the example": large < TENTH * small,
+        "in every row with a weight above 0.99": saturated.max() < TENTH * small,
     }
     return cases(conditions, note)
 
@@ -184,7 +190,7 @@ def gradient_where_saturated(_: Tables) -> Answer:
 def entropy_of_large_scores(_: Tables) -> Answer:
     """Entropy at the small and the large scores."""
     small, large = (float(stats.entropy(softmax(scores))) for scores in (SMALL, LARGE))
-    return cases({"less than a tenth is left": large < 0.1 * small}, f"entropy {small:.3f} and {large:.3f} nats")
+    return cases({"less than a tenth is left": large < TENTH * small}, f"entropy {small:.3f} and {large:.3f} nats")
 
 
 @quantity
@@ -237,9 +243,9 @@ def large_is_one_hot(_: Tables) -> Answer:
     note = f"weights {shown(weights, 3)}, entropy {entropy:.3f}"
     return cases(
         {
-            "first position above 0.95": weights[0] > 0.95,
-            "others below 0.05": second < 0.05,
-            "entropy below a tenth": entropy < 0.1,
+            "first position above 0.9": weights[0] > ONE_HOT,
+            "others below a tenth": second < TENTH,
+            "entropy below a tenth": entropy < TENTH,
         },
         note,
     )
@@ -249,7 +255,7 @@ def large_is_one_hot(_: Tables) -> Answer:
 def small_is_spread(_: Tables) -> Answer:
     """The smallest weight of the small scores."""
     smallest = softmax(SMALL).min()
-    return cases({"above one tenth": smallest > 0.1}, f"smallest weight {smallest:.3f}")
+    return cases({"above one tenth": smallest > TENTH}, f"smallest weight {smallest:.3f}")
 
 
 @quantity
@@ -279,30 +285,29 @@ def centre_of_four_words(_: Tables) -> Answer:
 
 @quantity
 def cat_to_sat(_: Tables) -> Answer:
-    """The weights of cat."""
+    """The weight that cat gives sat, over that of a uniform row."""
     row = words().trace().weights[WORDS.index("cat")]
-    note = f"cat gives {dict(zip(WORDS, row.round(3).tolist(), strict=True))}"
-    return cases(
-        {
-            "sat is its largest": row.argmax() == WORDS.index("sat"),
-            "more than a third": row[WORDS.index("sat")] > 1 / 3,
-        },
-        note,
-    )
+    uniform = 1 / len(WORDS)
+    times = row[WORDS.index("sat")] / uniform
+    given = ", ".join(f"{word} {weight:.3f}" for word, weight in zip(WORDS, row, strict=True))
+    note = f"cat gives {given}: to sat {times:.2f} times the uniform weight of {uniform:g}"
+    return cases({"twice the uniform weight": times >= STRONGLY}, note)
 
 
 @quantity
 def sharp_rows_of_four_words(_: Tables) -> Answer:
     """The largest weight of each row of the four words."""
     largest = words().trace().weights.max(axis=-1)
-    return cases({"some row has a weight above one half": largest.max() > 0.5}, f"largest weights {shown(largest, 3)}")
+    return cases(
+        {"some row has a weight above one half": largest.max() > DOMINANT}, f"largest weights {shown(largest, 3)}"
+    )
 
 
 @quantity
 def broad_rows_of_four_words(_: Tables) -> Answer:
     """The entropy of each row of the four words, over ln 4."""
     share = stats.entropy(words().trace().weights, axis=-1) / math.log(4)
-    return cases({"some row above nine tenths": share.max() > 0.9}, f"entropy over ln 4: {shown(share, 3)}")
+    return cases({"some row above nine tenths": share.max() > BROAD}, f"entropy over ln 4: {shown(share, 3)}")
 
 
 @quantity

@@ -21,23 +21,18 @@ from experiments.record import (  # noqa: F401
 )
 from experiments.record.answers import QUANTITIES, Answer, Tables
 from experiments.record.files import CLAIMS
-from experiments.record.verdicts import verdict
+from experiments.record.sources import sources
+from experiments.record.verdicts import severity, verdict
 
 _ROUNDING = 1e-12  # errors below are those of doubles, and differ from machine to machine
 
-SOURCES = {
-    "qa": "questions and answers",
-    "notebook": "notebook",
-    "textbook": "textbook",
-    "lesson": "lesson",
-    "article": "article",
-}
-
 
 def claims() -> pd.DataFrame:
-    """The statements: ids, statement in our words, claimed numbers, rule, and the quantity that answers it.
+    """The statements: ids, statement in our words, claimed numbers, rule, quantity that answers it, and severity.
 
     Claimed numbers have the digits that their source prints; one that is meant exactly, such as a sum of 1, has zeros.
+    The severity is that of a mistake in the statement: a conceptual error if it is about attention in general, a wrong
+    number if it is about one example or result, a slip if it is about counting or about the last digit of a double.
     """
     return pd.read_csv(CLAIMS, dtype=str, keep_default_na=False)
 
@@ -53,26 +48,23 @@ def build(tables: Tables) -> pd.DataFrame:
         try:
             answer = Answer() if claim.rule == "training" else QUANTITIES[claim.quantity](tables)
             found, error = verdict(claim.claimed, claim.rule, answer)
+            grave = severity(found, claim.severity, claim.claimed, answer)
         except (KeyError, ValueError) as problem:
             raise ValueError(f"claim {claim.ids}: {problem}") from problem
         rows.append(
             {
                 "id": claim.ids,
-                "source": ", ".join(dict.fromkeys(map(source, claim.ids.split()))),
+                "source": "; ".join(source.citation for source in sources(claim.ids)),
                 "statement": claim.statement,
                 "claimed": claim.claimed,
                 "computed": _computed(answer),
                 "error": float(f"{error:.4g}") if error > _ROUNDING else error * 0,
                 "verdict": found,
+                "severity": grave,
                 "note": answer.note,
             }
         )
     return pd.DataFrame(rows)
-
-
-def source(claim: str) -> str:
-    """The source of a claim, by its id."""
-    return SOURCES.get(claim.split("-")[0], "elsewhere")
 
 
 def _computed(answer: Answer) -> str:

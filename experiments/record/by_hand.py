@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from experiments.examples.abc import KEYS, QUERIES, VALUES, tiny
 from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown, tempered
+from experiments.record.cutoffs import DOMINANT, TENTH
 from sdpa import softmax
 
 Floats = npt.NDArray[np.floating]
@@ -105,7 +106,7 @@ def effect_in_two_dimensions(_: Tables) -> Answer:
     """The largest weight of A without and with scaling."""
     before, after = softmax(tiny().scores[0]).max(), tiny().weights[0].max()
     return cases(
-        {"changes by less than a tenth": before - after < 0.1},
+        {"changes by less than a tenth": before - after < TENTH},
         f"largest weight of A {before:.3f} without, {after:.3f} with scaling",
     )
 
@@ -176,8 +177,8 @@ def a_attends_softly(_: Tables) -> Answer:
     return cases(
         {
             "most to itself": row.argmax() == 0,
-            "less than half": row.max() < 0.5,
-            "others more than a quarter": row.min() > 0.25,
+            "less than half": row.max() < DOMINANT,
+            "others more than a tenth": row.min() > TENTH,
         },
         f"weights {shown(row, 3)}",
     )

@@ -1,10 +1,16 @@
-"""What is no claim about the subject, with the reason why it is left out."""
+"""Statements that claim nothing that a computation could refute, each with the kind of statement it is."""
 
 from pathlib import Path
 
 import pandas as pd
 
-REASONS = ("analogy", "convention", "figure without numbers", "input of an example")
+OUTSIDE = (  # kinds of statements that no list of ours has
+    "history and impact",
+    "hardware and production code",
+    "other mechanisms, such as several heads, masks and sparse attention",
+    "advice",
+)
+REASONS = ("analogy", "convention", "figure without numbers", "illustration", "input of an example")
 
 
 def left_out() -> pd.DataFrame:

@@ -3,11 +3,15 @@
 import math
 
 import numpy as np
+import numpy.typing as npt
 from scipy import integrate, stats
 
 from experiments.examples.cat_sat_down import SCORES, WEIGHTS, WORDS
 from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown
+from experiments.record.cutoffs import AMPLIFIED, BROAD, DOMINANT, NEARLY_EQUAL
 from sdpa import softmax, theory
+
+Floats = npt.NDArray[np.floating]
 
 
 @quantity
@@ -30,11 +34,17 @@ def root_of_8(_: Tables) -> Answer:
     return numbers(math.sqrt(8))
 
 
-def _unit_vectors(d: int) -> Answer:
+def _variance_of_unit_vectors(d: int) -> float:
     """The variance of the product of two independent unit vectors, integrated over the law of the cosine."""
-    weight = integrate.quad(lambda t: (1 - t * t) ** ((d - 3) / 2), -1, 1, points=[0])[0]
-    variance = integrate.quad(lambda t: t * t * (1 - t * t) ** ((d - 3) / 2), -1, 1, points=[0])[0] / weight
-    return numbers(variance, note=f"1/d for unit vectors; {d} holds for vectors with entries of variance 1")
+    mass, square = (
+        integrate.quad(lambda t, p=p: t**p * (1 - t * t) ** ((d - 3) / 2), -1, 1, points=[0])[0] for p in (0, 2)
+    )
+    return float(square / mass)
+
+
+def _unit_vectors(d: int) -> Answer:
+    note = f"1/d for unit vectors; {d} holds for vectors with entries of variance 1"
+    return numbers(_variance_of_unit_vectors(d), note=note)
 
 
 @quantity
@@ -56,62 +66,67 @@ def unit_vectors_of_512(_: Tables) -> Answer:
 
 
 def _range(d: int, claimed: float) -> Answer:
-    """Two standard deviations, by which two of the lesson's three ranges go, and what the range claimed covers."""
-    two = 2 * math.sqrt(d)
-    covered, usual = (1 - 2 * float(theory.score_survival(x, d)) for x in (claimed, two))
+    """Two standard deviations of the product of unit vectors, and what the range claimed is a range of."""
+    two = 2 * math.sqrt(_variance_of_unit_vectors(d))
+    covered = 1 - 2 * float(theory.score_survival(claimed, d))
     note = (
-        f"two standard deviations, which cover {usual:.1%} of scores of unit-variance entries;"
-        f" {claimed:g} covers {covered:.1%}; of unit vectors all lie within 1"
+        "two standard deviations of the product of unit vectors, of which the sentence speaks and which stays within 1;"
+        f" with entries of variance 1 two standard deviations are {2 * math.sqrt(d):.2f}, and within {claimed:g} are"
+        f" {covered:.1%}"
     )
     return numbers(-two, two, note=note)
 
 
 @quantity
 def range_of_8(_: Tables) -> Answer:
-    """The range of scores at d = 8."""
+    """The range of products of unit vectors of dimension 8."""
     return _range(8, 4)
 
 
 @quantity
 def range_of_64(_: Tables) -> Answer:
-    """The range of scores at d = 64."""
+    """The range of products of unit vectors of dimension 64."""
     return _range(64, 16)
 
 
 @quantity
 def range_of_512(_: Tables) -> Answer:
-    """The range of scores at d = 512."""
+    """The range of products of unit vectors of dimension 512."""
     return _range(512, 45)
 
 
-def _sharpened() -> list[bool]:
-    """For each row, whether the ratio of the largest weight to the second exceeds that of the scores."""
-    scores, weights = -np.sort(-SCORES), -np.sort(-WEIGHTS)
-    return [bool(w) for w in weights[:, 0] / weights[:, 1] > scores[:, 0] / scores[:, 1]]
+def _lead(rows: Floats) -> Floats:
+    """How far the largest of each row is ahead of the second, as a share of how far it is ahead of the last."""
+    ordered = np.sort(rows)[:, ::-1]
+    return np.asarray((ordered[:, 0] - ordered[:, 1]) / (ordered[:, 0] - ordered[:, -1]))
 
 
 @quantity
 def exp_amplifies(_: Tables) -> Answer:
-    """Ratios of exponentials against ratios of the scores: of 20 and 10, and of the table's rows."""
-    return cases(
-        {"of 20 and 10": math.exp(10) > 2, "of the two largest scores of each row of the table": all(_sharpened())},
-        "e^(a - b) exceeds a / b where scores are far apart, not where they are close",
+    """The largest exponential of each row of the table over the second and over the last: differences alone decide."""
+    ordered = np.sort(WEIGHTS)[:, ::-1]
+    second, last = (ordered[:, 0] / ordered[:, j] for j in (1, -1))
+    note = (
+        f"e^(a - b) depends on the difference alone: in the rows of the table it is {shown(second, 3)} for the largest"
+        f" score and the second, {shown(last, 3)} for the largest and the smallest"
     )
+    conditions = {
+        "twice as large as the smallest in each row of the table": (last > AMPLIFIED).all(),
+        "twice as large as the second in each row of the table": (second > AMPLIFIED).all(),
+    }
+    return cases(conditions, note)
 
 
 @quantity
 def table_is_sharpened(_: Tables) -> Answer:
-    """Ratio of the largest to the second in each row, of scores and of weights."""
-    scores, weights = -np.sort(-SCORES), -np.sort(-WEIGHTS)
-    ratios = [shown(x[:, 0] / x[:, 1], 3) for x in (scores, weights)]
-    named = {f"row {word}": held for word, held in zip(WORDS, _sharpened(), strict=True)}
-    return Answer(cases=named, note=f"largest over second: scores {ratios[0]}, weights {ratios[1]}")
-
-
-@quantity
-def split_of_attention(_: Tables) -> Answer:
-    """The sum of the example's shares, in percent."""
-    return numbers(40 + 30 + 15 + 15)
+    """The lead of the largest over the second as a share of the row's range, of scores and of weights."""
+    scores, weights = _lead(SCORES), _lead(WEIGHTS)
+    named = {f"row {word}": ahead for word, ahead in zip(WORDS, weights > scores, strict=True)}
+    note = (
+        f"lead of the largest over the second, as a share of the row's range: scores {shown(scores, 3)}, weights"
+        f" {shown(weights, 3)}; adding a constant to all scores changes neither"
+    )
+    return cases(named, note)
 
 
 @quantity
@@ -119,18 +134,7 @@ def diagonal(_: Tables) -> Answer:
     """What words give themselves: the diagonal of weights, of a table made with a strong one and of the lesson's."""
     strong, share = np.diag(softmax(4 * np.eye(4))).mean(), np.diag(WEIGHTS).mean()
     note = f"in the lesson's table the diagonal takes {share:.1%} on average: less than a quarter, no strong diagonal"
-    return cases({"scores with 4 on the diagonal keep most attention there": strong > 0.9}, note)
-
-
-@quantity
-def sat_to_cat(_: Tables) -> Answer:
-    """The weights of sat in the lesson's table."""
-    row = WEIGHTS[WORDS.index("sat")]
-    given = ", ".join(f"{word} {weight:.3f}" for word, weight in zip(WORDS, row, strict=True))
-    largest = row.argmax() == WORDS.index("cat")
-    return cases(
-        {"cat gets its largest weight": largest, "or more than a quarter": row[1] > 0.25}, f"sat gives {given}"
-    )
+    return cases({"scores with 4 on the diagonal keep most attention there": strong > DOMINANT}, note)
 
 
 @quantity
@@ -145,16 +149,13 @@ def dark_and_bright(_: Tables) -> Answer:
 @quantity
 def uniform_rows(_: Tables) -> Answer:
     """The entropy of each row over ln 4, and how far its weights are from a quarter."""
-    share = stats.entropy(WEIGHTS, axis=-1) / math.log(4)
-    far = abs(WEIGHTS - 0.25).max(-1)
+    uniform = 1 / len(WORDS)
+    share = stats.entropy(WEIGHTS, axis=-1) / math.log(len(WORDS))
+    far = abs(WEIGHTS - uniform).max(-1)
+    equal = far < NEARLY_EQUAL * uniform
     note = f"entropy over ln 4 {shown(share, 3)}; weights up to {shown(far, 2)} from a quarter"
-    return cases(
-        {
-            "all four rows, within one eighth of a quarter, have nine tenths of ln 4": far.max() < 0.125
-            and share.min() > 0.9
-        },
-        note,
-    )
+    conditions = {f"row {WORDS[i]} of nearly equal weights": share[i] > BROAD for i in np.flatnonzero(equal)}
+    return cases(conditions, note)
 
 
 @quantity
@@ -164,17 +165,9 @@ def hub(_: Tables) -> Answer:
     leads = int((WEIGHTS.argmax(-1) == means.argmax()).sum())
     note = f"{WORDS[means.argmax()]} gets {means.max():.1%} on average and leads {leads} of 4 rows"
     return cases(
-        {"the strongest column gets more than a quarter": means.max() > 0.25, "and leads most rows": leads > 2}, note
+        {
+            "the strongest column gets more than a quarter": means.max() > 1 / len(WORDS),
+            "and leads most rows": leads > 2,
+        },
+        note,
     )
-
-
-@quantity
-def example_row_sum(_: Tables) -> Answer:
-    """The sum of the example's weights."""
-    return numbers(0.15 + 0.40 + 0.20 + 0.25)
-
-
-@quantity
-def row_of_sat(_: Tables) -> Answer:
-    """The weights of sat, from the table of scores."""
-    return numbers(WEIGHTS[2], note="from the lesson's own scores")

@@ -5,6 +5,7 @@ from scipy import stats
 
 from experiments.examples.notebook import draw
 from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown
+from experiments.record.cutoffs import UNLIKELY
 from sdpa import attention_weights
 
 
@@ -20,7 +21,7 @@ def draws_of_the_notebook(_: Tables) -> Answer:
     """The first row of Q and of K, that stand in the note; as draws they cannot be told from normal ones."""
     q, k = draw()
     p_value = stats.kstest(np.concatenate([q, k]).ravel(), "norm").pvalue
-    return cases({"normal by a test": p_value > 0.01}, f"Q begins {shown(q[0])}, K {shown(k[0])}")
+    return cases({"normal by a test": p_value >= UNLIKELY}, f"Q begins {shown(q[0])}, K {shown(k[0])}")
 
 
 def _weights(scaling: str) -> Answer:

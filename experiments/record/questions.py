@@ -7,6 +7,8 @@ import numpy as np
 from experiments.examples.dog_bites_man import PRINTED, SCORES, VALUES, WORDS
 from experiments.examples.triples import D_K, HUNDREDS, ONES, TENS
 from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown, tempered
+from experiments.record.checks import UNTRAINED
+from experiments.record.cutoffs import DOMINANT
 from sdpa import softmax, theory
 
 
@@ -38,7 +40,7 @@ def scores_of_200(_: Tables) -> Answer:
     beyond = [2 * float(theory.score_survival(score, 512)) for score in (200, 100)]
     note = (
         f"a score is beyond 200 with probability {beyond[0]:.1g}, beyond 100 with {beyond[1]:.1g};"
-        f" its standard deviation is 22.6"
+        f" its standard deviation is 22.6, {UNTRAINED}"
     )
     return Answer(numbers=(math.sqrt(512),) * 3, p_value=min(beyond), note=note)
 
@@ -61,8 +63,11 @@ def smooth_after_scaling(tables: Tables) -> Answer:
     rows = tables["scaling"]
     measured = float(rows[(rows["scaling"] == "d_k^1/2") & (rows["d_k"] == 512)]["max_weight"].iloc[0])
     example = softmax(np.divide(HUNDREDS, math.sqrt(D_K))).max()
-    note = f"scaling.csv, d_k^1/2, d_k = 512: mean largest of 64 weights {measured:.2f}; {example:.3f} in the example"
-    return cases({"of unit variance scores": measured < 0.5, "in the example given": example < 0.9}, note)
+    note = (
+        f"scaling.csv, d_k^1/2, d_k = 512, {UNTRAINED}: mean largest of 64 weights {measured:.2f}; {example:.3f} in the"
+        " example"
+    )
+    return cases({"of unit variance scores": measured < DOMINANT, "in the example given": example < DOMINANT}, note)
 
 
 def _row(word: int) -> Answer:

@@ -1,12 +1,15 @@
 """Softmax weights: distributions, saturation, gradients, stability."""
 
-import math
+from decimal import Decimal, localcontext
 
 import numpy as np
-from scipy import stats
+import numpy.typing as npt
 
+from experiments.examples.triples import HUNDREDS, ONES
 from experiments.record.answers import Answer, Tables, cases, quantity, shown
-from experiments.record.checks import example, rows_of
+from experiments.record.checks import UNTRAINED, example
+from experiments.record.cutoffs import ONE_HOT, TENTH
+from experiments.record.plane import NORMS, by_keys, grid, level, plane, ratio
 from sdpa import (
     ScaledDotProductAttention,
     attention_gradients,
@@ -14,6 +17,8 @@ from sdpa import (
     softmax_jacobian,
     theory,
 )
+
+Floats = npt.NDArray[np.floating]
 
 
 @quantity
@@ -28,9 +33,15 @@ def rows_are_distributions(_: Tables) -> Answer:
 @quantity
 def open_interval(_: Tables) -> Answer:
     """Weights strictly between 0 and 1: as real numbers, and as doubles."""
-    apart = softmax([0.0, -800.0])
-    note = f"the softmax of [0, -800] in double precision is {shown(apart)}"
-    return cases({"as real numbers": math.exp(-700) > 0, "as doubles": apart[1] > 0 and apart[0] < 1}, note)
+    scores = [0.0, -800.0]
+    apart = softmax(scores)
+    with localcontext() as context:
+        context.prec = 1000  # digits: e^-800 has 347 zeros after the point
+        exponentials = [Decimal(score).exp() for score in scores]
+        real = [x / sum(exponentials) for x in exponentials]
+        inside = all(0 < weight < 1 for weight in real)
+    note = f"the softmax of [0, -800] in double precision is {shown(apart)}; the second weight is {real[1]:.1e}"
+    return cases({"as real numbers": inside, "as doubles": ((apart > 0) & (apart < 1)).all()}, note)
 
 
 @quantity
@@ -72,116 +83,119 @@ def attention_is_differentiable(_: Tables) -> Answer:
     return cases({"differences meet the chain rule": np.allclose(differences, chain, atol=1e-8)})
 
 
-def _largest(tables: Tables, scaling: str, d_k: int) -> float:
-    return float(rows_of(tables["scaling"], scaling)["max_weight"].loc[d_k])
-
-
 @quantity
 def unscaled_is_peaked(tables: Tables) -> Answer:
-    """The mean largest of 64 weights, unscaled, as d_k grows."""
-    rows = rows_of(tables["scaling"], "unscaled")
+    """The mean largest weight, unscaled, as d_k grows, for each number of keys: measured to 512, exactly at 4096."""
+    measured = plane(tables, "unscaled", "max_weight")
+    exact = {n: [theory.attention_expectations(d_k, n, 1.0).max_weight for d_k in (512, 4096)] for n in measured}
+    conditions = {
+        f"above 0.9 at d_k = 4096 with {n:,} keys": wide > ONE_HOT and measured[n].is_monotonic_increasing
+        for n, (_, wide) in exact.items()
+    }
+    far = "; ".join(f"{at:.3f} and {wide:.3f} with {n:,} keys" for n, (at, wide) in exact.items())
     note = (
-        f"scaling.csv, unscaled, max_weight: {rows['max_weight'].loc[4]:.2f} at d_k = 4,"
-        f" {_largest(tables, 'unscaled', 512):.2f} at 512"
+        f"{UNTRAINED}, mean largest weight at d_k = 512 and 4096, exactly: {far}. It grows from d_k = 64 to 512 with"
+        " every number of keys in plane.csv; how large d_k has to be depends on the number of keys"
     )
-    return cases(
-        {
-            "grows with d_k": rows["max_weight"].is_monotonic_increasing,
-            "above 0.9 at d_k = 512": rows["max_weight"].loc[512] > 0.9,
-        },
-        note,
-    )
+    return cases(conditions, note)
 
 
 @quantity
 def one_hot_at_64(tables: Tables) -> Answer:
-    """The mean largest of 64 weights at d_k = 64 and 512."""
-    small, large = (_largest(tables, "unscaled", d_k) for d_k in (64, 512))
-    share = rows_of(tables["scaling"], "unscaled")["saturated_rows"].loc[64]
+    """The mean largest weight at d_k = 64, exactly, and the share of saturated rows, for each number of keys."""
+    means = {n: theory.attention_expectations(64, n, 1.0).max_weight for n in plane(tables, "unscaled", "max_weight")}
+    share = plane(tables, "unscaled", "saturated_rows").loc[64]
+    listed = "; ".join(f"{mean:.3f} and {share[n]:.0%} with {n:,} keys" for n, mean in means.items())
     note = (
-        f"scaling.csv, unscaled, max_weight {small:.2f} at d_k = 64 ({share:.0%} of rows above"
-        f" 0.99), {large:.2f} at 512"
+        f"{UNTRAINED}, unscaled, d_k = 64: mean largest weight, exactly, and share of rows with a weight above 0.99"
+        f" (plane.csv): {listed}"
     )
-    return cases({"near one hot at d_k = 512": large > 0.9, "near one hot at d_k = 64": small > 0.9}, note)
+    return cases({f"with {n:,} keys": mean > ONE_HOT for n, mean in means.items()}, note)
 
 
 @quantity
 def always_saturated(tables: Tables) -> Answer:
-    """The share of rows whose largest weight exceeds 0.99 at d_k = 512, unscaled."""
-    share = rows_of(tables["scaling"], "unscaled")["saturated_rows"].loc[512]
-    note = f"scaling.csv, unscaled, saturated_rows at d_k = 512: {share:.1%} of rows have a weight above 0.99"
-    return cases({"for most rows": share > 0.5, "for every row": share > 0.999}, note)
+    """The share of rows with a weight above 0.99 at d_k = 512, unscaled, for each number of keys."""
+    share = plane(tables, "unscaled", "saturated_rows").loc[512]
+    note = f"plane.csv, unscaled, d_k = 512, {UNTRAINED}: rows with a weight above 0.99 are {by_keys(share, '.0%')}"
+    return cases({f"every row with {n:,} keys": part == 1 for n, part in share.items()}, note)
 
 
 @quantity
 def scaled_is_soft(tables: Tables) -> Answer:
-    """The mean largest of 64 weights under d_k^1/2, as d_k grows."""
-    rows = rows_of(tables["scaling"], "d_k^1/2")["max_weight"]
+    """The share of saturated rows and the mean largest weight under d_k^1/2, as d_k grows, for each number of keys."""
+    rows, largest = (plane(tables, "d_k^1/2", metric) for metric in ("saturated_rows", "max_weight"))
+    unscaled = plane(tables, "unscaled", "saturated_rows")
+    conditions = {f"no row of {n:,} weights has one above 0.99": rows[n].max() == 0 for n in rows}
+    conditions |= {f"the largest of {n:,} is level in d_k": level(largest[n]) for n in largest}
     note = (
-        f"scaling.csv, d_k^1/2, max_weight {rows.min():.3f} to {rows.max():.3f}, unscaled"
-        f" {_largest(tables, 'unscaled', 512):.3f} at d_k = 512"
+        f"plane.csv, d_k = 64 to 512, 4 to 4096 keys, {UNTRAINED}: rows with a weight above 0.99 are"
+        f" {rows.max(axis=None):.0%} under d_k^1/2, {unscaled.min(axis=None):.0%} to {unscaled.max(axis=None):.0%}"
+        f" unscaled; the mean largest weight under d_k^1/2 is {by_keys(largest.mean())}"
     )
-    return cases(
-        {"largest weight below one eighth": rows.max() < 0.125, "level in d_k": rows.max() < 1.1 * rows.min()}, note
-    )
+    return cases(conditions, note)
 
 
 @quantity
 def gradients_vanish(tables: Tables) -> Answer:
-    """Norms of the Jacobian and of dL/dq at d_k = 512, unscaled against d_k^1/2: median and root mean square."""
-    unscaled, scaled = (rows_of(tables["scaling"], name) for name in ("unscaled", "d_k^1/2"))
-    median = unscaled["jacobian_norm_median"] / scaled["jacobian_norm_median"]
-    mean = unscaled["jacobian_norm"] / scaled["jacobian_norm"]
-    gradient = unscaled["query_gradient_norm"] / scaled["query_gradient_norm"]
-    first = int(median.index[median < 0.5].min())
+    """Norms of the Jacobian and of dL/dq, unscaled over d_k^1/2, over d_k and the number of keys."""
+    median, mean, query = (ratio(tables, metric) for metric in NORMS)
+    conditions = {
+        f"the median |J| falls to a tenth by d_k = 512 with {n:,} keys": median.loc[512, n] < TENTH for n in median
+    }
+    conditions |= {"its root mean square does, with any of these": (mean.loc[512] < TENTH).any()}
+    conditions |= {"the root mean square of |dL/dq| does, with any of these": (query.loc[512] < TENTH).any()}
     note = (
-        f"scaling.csv, unscaled over d_k^1/2 at d_k = 512: |J| {median.loc[512]:.1e} in the"
-        f" median (below one half from d_k ="
-        f" {first}), {mean.loc[512]:.2f} in the root mean square; |dL/dq|"
-        f" {gradient.loc[512]:.1f} in the root mean square; what that does to training is open"
+        f"plane.csv, unscaled over d_k^1/2, {UNTRAINED}: median |J| {grid(median)}. At d_k = 512 the root mean square"
+        f" of |J| is {by_keys(mean.loc[512])}, that of |dL/dq| {by_keys(query.loc[512])}. What that does to training is"
+        " open"
     )
-    return cases(
-        {
-            "the typical row has a tenth or less": median.loc[512] < 0.1,
-            "the root mean square has a tenth or less": mean.loc[512] < 0.1,
-            "the root mean square of the gradient at the query has": gradient.loc[512] < 0.1,
-        },
-        note,
-    )
+    return cases(conditions, note)
 
 
 @quantity
 def scaled_gradients_are_healthy(tables: Tables) -> Answer:
-    """Norms of the Jacobian under d_k^1/2, as d_k grows."""
-    rows = rows_of(tables["scaling"], "d_k^1/2")
-    median, mean = rows["jacobian_norm_median"], rows["jacobian_norm"]
+    """Norms of the Jacobian under d_k^1/2, as d_k grows, for each number of keys."""
+    median, mean = (plane(tables, "d_k^1/2", metric) for metric in NORMS[:2])
     note = (
-        f"scaling.csv, d_k^1/2: |J| median {median.min():.3f} to {median.max():.3f}, r.m.s."
-        f" {mean.min():.3f} to {mean.max():.3f}"
+        f"plane.csv, d_k^1/2, d_k = 64 to 512, {UNTRAINED}: median |J| {by_keys(median.mean())}, root mean square"
+        f" {by_keys(mean.mean())}; level in d_k, but smaller the more keys there are"
     )
-    return cases(
-        {"median level in d_k": median.max() < 1.1 * median.min(), "mean level in d_k": mean.max() < 1.1 * mean.min()},
-        note,
-    )
+    conditions = {f"the median with {n:,} keys": level(median[n]) for n in median}
+    conditions |= {f"the root mean square with {n:,} keys": level(mean[n]) for n in mean}
+    return cases(conditions, note)
 
 
 @quantity
 def numerical_stability(_: Tables) -> Answer:
-    """Softmax of scores of 10^4 with and without subtracting the maximum; and how likely a score overflows exp."""
-    subtracted = softmax([1e4, 0.0, -1e4])
-    overflow = float(theory.score_survival(math.log(np.finfo(np.float32).max), 512))
+    """Rows that a softmax in single precision cannot compute, with and without scaling and subtracting the maximum."""
+    d_k, n_keys = 512, 4096
+    scores = example(64, d_k) @ example(n_keys, d_k, seed=1).T
+    both = [(scores / divisor).astype(np.float32) for divisor in (1.0, np.sqrt(d_k))]
+    plain = [_lost(_plain_softmax(row)) for row in both]
+    subtracted = [_lost(softmax(row)) for row in both]
     note = (
-        f"with the maximum subtracted the softmax of 10000, 0, -10000 is {shown(subtracted)}, and as stable of any"
-        " scores; without, exp overflows single precision beyond 88.7, which at d_k = 512 one unscaled score in"
-        f" {float(f'{1 / overflow:.2g}'):,.0f} passes"
+        f"in single precision, at d_k = {d_k} with {n_keys:,} keys, {UNTRAINED}: without subtracting the maximum"
+        f" {plain[0]:.0%} of unscaled rows overflow and {plain[1]:.0%} of those divided by sqrt(d_k); with the maximum"
+        f" subtracted, {subtracted[0]:.0%} and {subtracted[1]:.0%}"
     )
-    return cases(
-        {
-            "a softmax that does not subtract the maximum": overflow > 0,
-            "a softmax that does": not np.isfinite(subtracted).all(),
-        },
-        note,
-    )
+    conditions = {
+        "scaling saves rows of a softmax that does not subtract the maximum": plain[0] > plain[1],
+        "it saves rows of a softmax that does": subtracted[0] > subtracted[1],
+    }
+    return cases(conditions, note)
+
+
+def _plain_softmax(scores: Floats) -> Floats:
+    """The softmax as its formula says, without subtracting the maximum."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        exponentials = np.exp(scores)
+        return np.asarray(exponentials / exponentials.sum(axis=-1, keepdims=True))
+
+
+def _lost(weights: Floats) -> float:
+    """The share of rows with a weight that is no number."""
+    return float((~np.isfinite(weights)).any(axis=-1).mean())
 
 
 @quantity
@@ -192,10 +206,11 @@ def stable_softmax(_: Tables) -> Answer:
 
 @quantity
 def effective_number(_: Tables) -> Answer:
-    """e^entropy, the effective number of tokens attended to, of a one-hot row and of a uniform one."""
+    """How far outputs move with the values of all tokens but the first: of a one-hot row and of a spread one."""
+    values, others = example(3, 4), example(3, 4, seed=1)
+    others[0] = values[0]
+    moved = {name: abs(softmax(row) @ (others - values)).max() for name, row in {"one": HUNDREDS, "all": ONES}.items()}
     return cases(
-        {
-            "one of a one hot row": math.isclose(math.exp(stats.entropy([1.0, 0, 0, 0])), 1),
-            "all of a uniform row": math.isclose(math.exp(stats.entropy([0.25] * 4)), 4),
-        }
+        {"a one-hot row takes nothing of them": moved["one"] < 1e-12, "a spread row does": moved["all"] > TENTH},
+        f"the output moves by {moved['one']:.1g} for scores {shown(HUNDREDS)}, by {moved['all']:.2f} for {shown(ONES)}",
     )
