@@ -1,5 +1,6 @@
 """The page in results/: self-contained, small, and made of the tables, captions and record beside it."""
 
+import html
 import re
 
 import numpy as np
@@ -11,6 +12,8 @@ from experiments.harness.paths import figure_path
 from experiments.harness.tables import read_sweep
 from experiments.page import opening, provenance
 from experiments.page.entries import OF_FIGURE, OF_OPENING, entries
+from experiments.record.order import SEVERITIES
+from experiments.record.sources import SOURCES
 from tests.page_text import assert_self_contained
 from tests.shipped import CONFIG, RESULTS, shipped_only, tables_of_results
 
@@ -57,7 +60,19 @@ def test_the_topics_name_entries_that_the_record_finds_wrong():
         assert record[name].verdict in ("wrong", "misleading"), name
     ranks = [entry.rank for entry in entries(RESULTS)]
     assert ranks == sorted(ranks)
-    assert {entry.verdict for entry in entries(RESULTS) if entry.rank == 0} == {"wrong"}
+    graves = [entry.severity for entry in entries(RESULTS) if entry.severity]
+    assert graves == sorted(graves, key=SEVERITIES.index)
+    assert not any(entry.severity for entry in entries(RESULTS)[len(graves) :])
+
+
+def test_the_record_on_the_page_shows_sources_and_severities():
+    text = html.unescape(re.sub(r"<[^>]*>", "", PAGE.read_text(encoding="utf-8")))
+    for source in SOURCES.values():
+        assert source.label in text
+        assert source.address in text
+    assert PAGE.read_text(encoding="utf-8").count('<span class="severity">') >= sum(
+        bool(entry.severity) for entry in entries(RESULTS)
+    )
 
 
 @shipped_only

@@ -17,6 +17,7 @@ from experiments.page.entries import OF_OPENING, Entry, chosen, entries
 from experiments.page.findings import Writer
 from experiments.page.made import FOLDER, MADE_WITH, TEMPLATE
 from experiments.page.provenance import provenance, sound_tables
+from experiments.record.summary import not_included
 
 _MINUS = re.compile(r"(?<![\w.)])-(?=\d)|(?<=\de)-(?=\d)")
 _EXPONENT = re.compile(r"(?<=\d)e−0*(\d+)\b")
@@ -54,6 +55,7 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
         vectors=strip.vectors(),
         sections=sections,
         record=record,
+        not_included=not_included(),
         examples=examples,
         glyphs=Markup(writer.drawings.glyphs()),
         made=provenance(config, results, tables, problems),

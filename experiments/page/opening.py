@@ -88,9 +88,9 @@ def _keeps_variance(at: _Along) -> Statement | None:
     first, last = (measured(at.rows[_ROOT].iloc[end], metric) for end in (0, -1))
     return Statement(
         f"It keeps the variance of the scores at {at.text(_ROOT, f'{metric}_exact', -1)}, whatever d_k.",
-        f"Measured, {first} at d_k = {at.ends[0]} and {last} at {at.ends[1]}; unscaled, {at.text(_NONE, metric, 0)} and"
-        f" {at.text(_NONE, metric, -1)}: a score is a sum of d_k products, and the variance of a sum grows with the"
-        " number of its terms.",
+        f"Measured with {at.n_keys} keys, {first} at d_k = {at.ends[0]} and {last} at {at.ends[1]}; unscaled,"
+        f" {at.text(_NONE, metric, 0)} and {at.text(_NONE, metric, -1)}: a score is a sum of d_k products, and the"
+        " variance of a sum grows with the number of its terms.",
     )
 
 
@@ -120,8 +120,9 @@ def _keeps_typical_gradient(at: _Along) -> Statement | None:
         return None
     return Statement(
         "At large d_k it keeps the gradient of the typical row alive.",
-        f"The median of |J|_F, the size of the softmax's derivative, is {at.text(_ROOT, metric, -1)} at"
-        f" d_k = {at.ends[1]}; unscaled, {at.text(_NONE, metric, -1)}{_while_larger(at, metric)}.",
+        f"With {at.n_keys} keys the median of |J|_F, the size of the softmax's derivative, is"
+        f" {at.text(_ROOT, metric, -1)} at d_k = {at.ends[1]}; unscaled, {at.text(_NONE, metric, -1)}"
+        f"{_while_larger(at, metric)}.",
     )
 
 
@@ -137,9 +138,11 @@ def _no_rescue(at: _Along) -> Statement | None:
     vanishes = at.last(_ROOT, typical) > 2 * at.last(_NONE, typical)
     if not vanishes or at.last(_ROOT, jacobian) > 2 * at.last(_NONE, jacobian) or at.growth(_NONE, query) < 1:
         return None
+    open_rows = 1 - at.last(_NONE, "saturated_rows")
     return Statement(
-        "It is not what keeps the root mean square of gradients up: a few rows near a tie do.",
-        f"At d_k = {at.ends[1]} that of |J|_F is {at.text(_NONE, jacobian, -1)} unscaled and"
+        "It is not what keeps the root mean square of gradients up: the rows that stay unsaturated do.",
+        f"With {at.n_keys} keys and d_k = {at.ends[1]}, {open_rows:.0%} of the unscaled rows have no weight above 0.99."
+        f" The root mean square of |J|_F is {at.text(_NONE, jacobian, -1)} unscaled and"
         f" {at.text(_ROOT, jacobian, -1)} divided by sqrt(d_k). That of |dL/dq|, the loss's gradient at the query, is"
         f" {at.text(_NONE, query, -1)} and {at.text(_ROOT, query, -1)}: there the divisor itself makes it smaller.",
     )

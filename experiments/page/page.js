@@ -6,7 +6,7 @@
   const list = document.getElementById("entries");
   if (list) {
     const entries = [...list.children];
-    const controls = Object.fromEntries(["search", "verdict", "source", "order"].map((id) => [id, document.getElementById(id)]));
+    const controls = Object.fromEntries(["search", "verdict", "severity", "source", "order"].map((id) => [id, document.getElementById(id)]));
     const more = document.getElementById("more");
     const count = document.getElementById("count");
     const texts = new Map(entries.map((entry) => [entry, entry.textContent.toLowerCase()]));
@@ -20,6 +20,7 @@
 
     const matches = (entry) =>
       (!controls.verdict.value || entry.dataset.verdict === controls.verdict.value) &&
+      (!controls.severity.value || entry.dataset.severity === controls.severity.value) &&
       (!controls.source.value || entry.dataset.sources.split("|").includes(controls.source.value)) &&
       controls.search.value.toLowerCase().split(/\s+/).every((word) => texts.get(entry).includes(word));
 

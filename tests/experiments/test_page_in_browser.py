@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from experiments.page import strip
+from experiments.record.order import MISLEADING, SEVERITIES, WRONG
+from experiments.record.sources import SOURCES
 from sdpa import row_diagnostics
 from sdpa.theory import attention_expectations
 
@@ -358,11 +360,19 @@ def test_the_record_is_filtered_searched_and_sorted(visit):
     page.locator("#more").click()
     assert entries.count() == total
     verdicts = entries.evaluate_all("list => list.map(entry => entry.dataset.verdict)")
-    assert verdicts == sorted(verdicts, key=lambda verdict: (verdict != "wrong", verdict != "misleading"))
+    severities = entries.evaluate_all("list => list.map(entry => entry.dataset.severity)")
+    assert severities == sorted(severities, key=lambda severity: (*SEVERITIES, "").index(severity))
+    assert all(
+        (verdict in (WRONG, MISLEADING)) == bool(grave) for verdict, grave in zip(verdicts, severities, strict=True)
+    )
+    page.locator("#severity").select_option("slip")
+    assert set(entries.locator(".severity").all_text_contents()) == {"slip"}
+    assert entries.locator(".severity").count() == entries.count() > 0
+    page.locator("#severity").select_option("")
     page.locator("#verdict").select_option("misleading")
     assert set(entries.evaluate_all("list => list.map(entry => entry.dataset.verdict)")) == {"misleading"}
-    page.locator("#source").select_option("notebook")
-    assert all("notebook" in text for text in entries.locator(".ids").all_text_contents())
+    page.locator("#source").select_option(SOURCES["notebook"].label)
+    assert all(SOURCES["notebook"].label in text for text in entries.locator(".ids").all_text_contents())
     page.locator("#search").fill("numerically STABLE")
     assert entries.count() == 1
     page.locator("#search").fill("no such words")
