@@ -70,7 +70,7 @@ lint: $(READY) ## ruff (style and format) and mypy (types)
 	@$(PY) -m ruff format --check
 	@$(PY) -m mypy
 
-record: $(READY) ## published statements: how many are right, and which are wrong
+record: $(READY) ## published statements: how many are right, and which are wrong or misleading, the gravest first
 	@$(SUITE) record $(if $(JOBS),--jobs $(JOBS))
 
 cost: $(READY) ## time and memory of attention on this machine, and how they grow (results/cost.csv)
