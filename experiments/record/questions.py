@@ -9,6 +9,7 @@ from experiments.examples.triples import D_K, HUNDREDS, ONES, TENS
 from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown, tempered
 from experiments.record.checks import UNTRAINED
 from experiments.record.cutoffs import DOMINANT
+from experiments.record.plane import by_keys, plane
 from sdpa import softmax, theory
 
 
@@ -59,15 +60,15 @@ def triple_after_scaling(_: Tables) -> Answer:
 
 @quantity
 def smooth_after_scaling(tables: Tables) -> Answer:
-    """The largest weight after scaling: of unit-variance scores, and of the example given."""
-    rows = tables["scaling"]
-    measured = float(rows[(rows["scaling"] == "d_k^1/2") & (rows["d_k"] == 512)]["max_weight"].iloc[0])
+    """The largest weight after scaling: of unit-variance scores, for each number of keys, and of the example given."""
+    measured = plane(tables, "d_k^1/2", "max_weight").loc[D_K]
     example = softmax(np.divide(HUNDREDS, math.sqrt(D_K))).max()
     note = (
-        f"scaling.csv, d_k^1/2, d_k = 512, {UNTRAINED}: mean largest of 64 weights {measured:.2f}; {example:.3f} in the"
-        " example"
+        f"plane.csv, d_k^1/2, d_k = {D_K}, {UNTRAINED}: mean largest weight {by_keys(measured, '.2g')}; {example:.3f}"
+        " in the example"
     )
-    return cases({"of unit variance scores": measured < DOMINANT, "in the example given": example < DOMINANT}, note)
+    conditions = {f"unit-variance scores of {n:,} keys": largest < DOMINANT for n, largest in measured.items()}
+    return cases(conditions | {"the example given": example < DOMINANT}, note)
 
 
 def _row(word: int) -> Answer:
