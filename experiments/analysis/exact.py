@@ -46,7 +46,7 @@ SATURATION_EXACT = {
     ),
     "score_kurtosis": Exact(
         "(E[x^4]^2 - 3) / d_k, x an entry of variance 1",
-        lambda row: theory.score_kurtosis(row.d_k, LAWS[row.inputs].fourth_moment),
+        lambda row: theory.score_kurtosis(row.d_k, LAWS[row.inputs].moments[0]),
     ),
     **{
         metric: Exact(_INTEGRALS, _expectation(metric))

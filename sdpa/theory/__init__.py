@@ -4,10 +4,13 @@ from sdpa.theory import limits
 from sdpa.theory.attention import AttentionExpectations, attention_expectations
 from sdpa.theory.rows import GaussianRow
 from sdpa.theory.scores import (
+    ScoreDeviations,
     correlated_score_moments,
     score_kurtosis,
     score_log_density,
     score_mean,
+    score_moments,
+    score_power_deviations,
     score_survival,
     score_variance,
 )
@@ -15,12 +18,15 @@ from sdpa.theory.scores import (
 __all__ = [
     "AttentionExpectations",
     "GaussianRow",
+    "ScoreDeviations",
     "attention_expectations",
     "correlated_score_moments",
     "limits",
     "score_kurtosis",
     "score_log_density",
     "score_mean",
+    "score_moments",
+    "score_power_deviations",
     "score_survival",
     "score_variance",
 ]

@@ -1,6 +1,8 @@
 """The law of the score q.k of independent Gaussian q and k, and moments of scores under wider assumptions."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +12,7 @@ FloatArray = npt.NDArray[np.float64]
 
 _RANGE = 42.0  # e^-42 is below the precision of a double
 _STEP = 0.2
+GAUSSIAN_MOMENTS = (3.0, 15.0, 105.0)  # E x^4, E x^6, E x^8 of a standard normal entry
 
 
 def score_mean() -> float:
@@ -43,6 +46,65 @@ def score_kurtosis(d_k: float, fourth_moment: float = 3.0) -> float:
     1.5
     """
     return (fourth_moment**2 - 3) / d_k
+
+
+def score_moments(d_k: float, moments: Sequence[float] = GAUSSIAN_MOMENTS) -> tuple[float, float, float, float]:
+    """E s^2, E s^4, E s^6 and E s^8 of s = q.k, with unit-variance entries of the moments E x^4, E x^6, E x^8.
+
+    A product of two entries has the moments 1, m4^2, m6^2, m8^2. Its even cumulants, times d_k, are those of the sum,
+    whose moments come back from mu_n = sum_j C(n-1, j-1) kappa_j mu_(n-j); odd ones are 0.
+
+    Raises:
+        ValueError: d_k below 1, or another number of moments than three.
+
+    >>> score_moments(d_k=2)  # the law of Laplace: E s^n = n!
+    (2.0, 24.0, 720.0, 40320.0)
+    """
+    if not d_k >= 1 or len(moments) != 3:
+        raise ValueError(f"expected d_k from 1 and three moments, got {d_k} and {moments}")
+    of_product = [1.0, 1.0, *(moment**2 for moment in moments)]  # orders 0, 2, 4, 6, 8
+    cumulants, of_sum = [0.0] * 5, [1.0] + [0.0] * 4
+    for n in range(1, 5):
+        rest = sum(math.comb(2 * n - 1, 2 * j - 1) * cumulants[j] * of_product[n - j] for j in range(1, n))
+        cumulants[n] = of_product[n] - rest
+        terms = (math.comb(2 * n - 1, 2 * j - 1) * d_k * cumulants[j] * of_sum[n - j] for j in range(1, n + 1))
+        of_sum[n] = float(sum(terms))
+    return of_sum[1], of_sum[2], of_sum[3], of_sum[4]
+
+
+@dataclass(frozen=True)
+class ScoreDeviations:
+    """Exact standard deviations of what one scaled score adds to the estimates of mean, variance and kurtosis."""
+
+    score_mean: float
+    score_variance: float
+    score_kurtosis: float
+
+
+def score_power_deviations(
+    d_k: float, divisor: float, input_std: float = 1.0, moments: Sequence[float] = GAUSSIAN_MOMENTS
+) -> ScoreDeviations:
+    """Standard deviations of s, of s^2, and of the leading term of the excess kurtosis, s = q.k / divisor.
+
+    With v = E s^2 and beta = E s^4 / v^2, sqrt(v), sqrt(E s^4 - v^2), and that of s^4 / v^2 - 2 beta s^2 / v: the
+    influence of one score on m4 / m2^2 (delta method; the mean, whose influence is of third moments, adds nothing).
+    All exact; those of estimates from N independent scores are these / sqrt(N), for the kurtosis to leading order.
+
+    Args:
+        d_k: width of q and k, from 1.
+        divisor: above 0.
+        input_std: standard deviation of the entries of q and k.
+        moments: E x^4, E x^6, E x^8 of a unit-variance entry (`moments` of a law in `sdpa.inputs`).
+
+    >>> round(score_power_deviations(d_k=1, divisor=1.0).score_variance ** 2, 9)  # E s^4 - 1 = 3^2 - 1
+    8.0
+    """
+    second, fourth, sixth, eighth = score_moments(d_k, moments)
+    beta = fourth / second**2
+    # E (s^4 / v^2 - 2 beta s^2 / v)^2 - beta^2, whose mean is -beta.
+    influence = eighth / second**4 - 4 * beta * sixth / second**3 + 4 * beta**3 - beta**2
+    scale = input_std**2 / divisor
+    return ScoreDeviations(scale * math.sqrt(second), scale**2 * math.sqrt(fourth - second**2), math.sqrt(influence))
 
 
 def correlated_score_moments(
