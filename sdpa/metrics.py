@@ -6,6 +6,9 @@ import numpy.typing as npt
 from sdpa._arrays import FloatArray
 from sdpa.gradients import other_weights, softmax_rows
 
+# A row with a weight above it counts as saturated: |J|_F is then below 4% of its largest value, that of two equal keys.
+SATURATED = 0.99
+
 
 def max_weight(weights: npt.ArrayLike) -> FloatArray:
     """max_i w_i, per row.

@@ -1,7 +1,12 @@
 """Exact laws and expectations: one function per equation; draws no random number and holds no tabulated result."""
 
 from sdpa.theory import limits
-from sdpa.theory.attention import AttentionExpectations, attention_expectations
+from sdpa.theory.attention import (
+    AttentionDeviations,
+    AttentionExpectations,
+    attention_deviations,
+    attention_expectations,
+)
 from sdpa.theory.rows import GaussianRow
 from sdpa.theory.scores import (
     ScoreDeviations,
@@ -16,9 +21,11 @@ from sdpa.theory.scores import (
 )
 
 __all__ = [
+    "AttentionDeviations",
     "AttentionExpectations",
     "GaussianRow",
     "ScoreDeviations",
+    "attention_deviations",
     "attention_expectations",
     "correlated_score_moments",
     "limits",
