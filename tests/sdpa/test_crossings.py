@@ -1,0 +1,84 @@
+"""Gaps of the largest scores, and the d_k at which medians of gradients cross, against rows drawn at random."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, special
+
+from sdpa import softmax
+from sdpa.theory import limits
+
+
+@pytest.mark.parametrize("n_keys", [2, 3, 64, 65_536, 1e6, 1e9])
+def test_the_tie_density_is_the_mean_of_the_largest(n_keys):
+    """Integrated by parts f0 = n int z phi(z) Phi(z)^(n-1) dz, E max of n normals, here from its distribution."""
+    centre = -special.ndtri(1 / n_keys)
+    above = sum(
+        integrate.quad(lambda z: -np.expm1(n_keys * special.log_ndtr(z)), a, b, epsabs=0, epsrel=1e-11)[0]
+        for a, b in ((centre, centre + 3), (centre + 3, 40.0))
+    )
+    below = sum(
+        integrate.quad(lambda z: math.exp(n_keys * special.log_ndtr(z)), a, b, epsabs=1e-15, epsrel=1e-11)[0]
+        for a, b in ((centre - 12, centre - 3), (centre - 3, centre))
+    )
+    assert limits.tie_density(n_keys) == pytest.approx(centre + above - below, rel=1e-9)
+
+
+@pytest.mark.parametrize("n_keys", [2, 7, 64, 4096])
+def test_the_gap_median_splits_gaps_drawn_at_random(n_keys):
+    """20,000 gaps at a fixed seed: half below within 5 standard errors (false alarm 2e-6 in all if reseeded)."""
+    rng, below, chunk = np.random.default_rng(10), 0, 2000
+    for _ in range(10):
+        largest = np.sort(np.partition(rng.standard_normal((chunk, n_keys)), n_keys - 2, axis=1)[:, -2:], axis=1)
+        below += (np.diff(largest, axis=1) < limits.gap_median(n_keys)).sum()
+    assert abs(below / (10 * chunk) - 0.5) < 5 * 0.5 / math.sqrt(10 * chunk)
+
+
+def test_the_gap_median_nears_its_limit():
+    ratio = [math.log(2) / math.sqrt(2 * math.log(n)) / limits.gap_median(n) for n in (64, 65_536, 1e9)]
+    assert ratio == pytest.approx([0.852, 0.927, 0.954], abs=0.001)
+
+
+def medians(d_k, n_keys, rows):
+    """Medians of |J|_F and |dL/dq|, unscaled over scaled, of rows drawn at random."""
+    rng, ratios = np.random.default_rng(11), []
+    q = rng.standard_normal((rows, d_k))
+    norms = {rule: [] for rule in (0.0, 0.5)}
+    for i in range(rows):
+        k, g = rng.standard_normal((n_keys, d_k)), rng.standard_normal(n_keys)
+        for p, values in norms.items():
+            s = k @ q[i] / d_k**p
+            w = softmax(s)
+            others = np.delete(w, w.argmax())
+            r = others.sum()
+            u2, u3 = (others**2).sum(), (others**3).sum()
+            square = u2 + (1 - r) ** 2 * r**2 + 2 * (1 - r) ** 2 * u2 - 2 * u3 + u2**2
+            relative = g - g[w.argmax()]
+            values.append((math.sqrt(square), np.linalg.norm((w * (relative - w @ relative)) @ k) / d_k**p))
+    ratios = np.median(norms[0.0], axis=0) / np.median(norms[0.5], axis=0)
+    return float(ratios[0]), float(ratios[1])
+
+
+@pytest.mark.parametrize("n_keys", [16, 64])
+def test_the_medians_cross_where_stated(n_keys):
+    """At a d_k lower and higher by a factor the medians of 1,500 rows are on either side: by 3.7 or more standard
+    errors of ln(ratio), as measured over six seeds (false alarm 1e-3 in all if it were reseeded)."""
+    crossings = ((limits.jacobian_crossing(n_keys), 0, 1.3), (limits.query_gradient_crossing(n_keys), 1, 2.0))
+    for crossing, which, factor in crossings:
+        low, high = (medians(round(d_k), n_keys, 1500)[which] for d_k in (crossing / factor, crossing * factor))
+        assert low > 1 > high, which
+
+
+def test_the_crossings_have_moved_by_no_more_than_stated():
+    """Simulated crossings of up to 800,000 rows each, from medians at two d_k on either side."""
+    simulated = {16: (20.2, 105.9), 64: (71.3, 283.4), 1024: (326.7, 1011.0)}
+    for n_keys, (jacobian, gradient) in simulated.items():
+        assert limits.jacobian_crossing(n_keys) == pytest.approx(jacobian, rel=0.02)
+        assert limits.query_gradient_crossing(n_keys) == pytest.approx(gradient, rel=0.025)
+
+
+@pytest.mark.parametrize("n_keys", [2, 7.9, 2e9, math.nan])
+def test_crossings_of_few_keys_are_refused(n_keys):
+    with pytest.raises(ValueError, match="expected n_keys from 8"):
+        limits.jacobian_crossing(n_keys)
