@@ -14,7 +14,9 @@ import numpy.typing as npt
 from annotated_types import Ge, Le
 
 from experiments.harness.experiment import Column, Experiment, Row
-from experiments.harness.moments import FEWEST_TRIALS, Estimates, Moments, power_sums, shape
+from experiments.harness.metric import Metric, few_draws_column, fields
+from experiments.statistics.intervals import MIN_DRAWS_OF_FOURTH_POWERS, MIN_TRIALS, Limits
+from experiments.statistics.moments import Estimates, Moments, power_sums, shape
 
 # Bins on either side of 0, to sinh(4.8) = 60 standard deviations. What lies beyond counts in the last bin.
 BINS, BIN_WIDTH = 3072, 4.8 / 3072
@@ -73,23 +75,21 @@ def _measure_block(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
 
 def estimates(measured: Scores) -> Estimates:
     """Mean, variance and excess kurtosis of the scores."""
-    return Estimates.of(measured.moments, dict(zip(METRICS, shape(measured.moments), strict=True)))
+    names = [metric.name for metric in METRICS]
+    return Estimates.of(measured.moments, dict(zip(names, shape(measured.moments), strict=True)))
 
 
 def relative_error(_: Cell, measured: Scores) -> float:
     """The relative standard error of the variance."""
-    found = estimates(measured)
-    place = found.names.index("score_variance")
-    return float(found.errors[place] / found.values[place])
+    value, error = estimates(measured).pair("score_variance")
+    return error / value
 
 
-def tabulate(_: Cell, measured: Scores) -> Iterator[Row]:
-    """One row: the moments and their standard errors."""
-    found = estimates(measured)
-    row: Row = {"trials": measured.moments.trials}
-    for name, value, error in zip(METRICS, found.values.tolist(), found.errors.tolist(), strict=True):
-        row |= {name: value, f"{name}_se": error}
-    yield row
+def tabulate(cell: Cell, measured: Scores) -> Iterator[Row]:
+    """One row: the moments, their standard errors and their intervals."""
+    found, trials = estimates(measured), measured.moments.trials
+    values = {metric.name: found.pair(metric.name) for metric in METRICS}
+    yield {"trials": trials, **fields(METRICS, cell, trials, values)}
 
 
 def _block_trials(cell: Cell) -> int:
@@ -100,26 +100,28 @@ def _chunk_trials(cell: Cell) -> int:
     return max(1, _CHUNK_NUMBERS // _BLOCK_NUMBERS) * _block_trials(cell)
 
 
-METRICS = {
-    "score_mean": ("mean of the scores", "E[q.k]"),
-    "score_variance": ("variance of the scores", "Var[q.k]"),
-    "score_kurtosis": ("excess kurtosis of the scores", "E[(s - E s)^4] / Var[s]^2 - 3"),
-}
+METRICS = (
+    Metric("score_mean", "", "mean of the scores", "E[q.k]", draws_like="score_variance"),
+    Metric("score_variance", "", "variance of the scores", "Var[q.k]", limits=lambda _: Limits(0)),
+    Metric(
+        "score_kurtosis",
+        "",
+        "excess kurtosis of the scores",
+        "E[(s - E s)^4] / Var[s]^2 - 3",
+        limits=lambda _: Limits(-3),
+        min_draws=MIN_DRAWS_OF_FOURTH_POWERS,
+    ),
+)
 
 EXPERIMENT = Experiment(
     cell=Cell,
     columns=(
         Column("d_k", "int", "", "width of queries and keys"),
         Column("trials", "int", "", "independent pairs of a query and a key"),
-        *(
-            column
-            for name, (meaning, formula) in METRICS.items()
-            for column in (
-                Column(name, "float", "", meaning, formula),
-                Column(f"{name}_se", "float", "", f"standard error of {name}, from the spread between pairs"),
-            )
-        ),
+        *(column for metric in METRICS for column in metric.columns()),
+        few_draws_column(),
     ),
+    metrics=METRICS,
     chunk_trials=_chunk_trials,
     measure=measure,
     tabulate=tabulate,
@@ -128,7 +130,7 @@ EXPERIMENT = Experiment(
     table_rows=lambda _cell, _trials: 1,
     figures=("distribution",),
     default_figures=lambda _: ("distribution",),
-    min_trials=FEWEST_TRIALS,
+    min_trials=MIN_TRIALS,
     relative_error=relative_error,
     detail=lambda _, measured: measured.counts,
 )

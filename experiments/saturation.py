@@ -13,8 +13,10 @@ import numpy as np
 
 from experiments.draws import AXES, TREATMENT, Cell, Floats, block_queries, block_trials, chunk_trials, draw
 from experiments.harness.experiment import Column, Experiment, Row
-from experiments.harness.moments import POWERS, Estimates, Moments, power_sums, shape
-from experiments.harness.quantiles import MOST_BINS, Histograms
+from experiments.harness.metric import Metric, few_draws_column, fields
+from experiments.statistics.intervals import MIN_DRAWS_OF_FOURTH_POWERS, Limits
+from experiments.statistics.moments import POWERS, Estimates, Moments, power_sums, shape
+from experiments.statistics.quantiles import MOST_BINS, Histograms, Quantile
 from sdpa import RowDiagnostics, row_diagnostics
 from sdpa.diagnostics import tile_rows
 
@@ -30,7 +32,8 @@ _SCORE_ARRAYS, _KERNEL_ARRAYS, _NORM_ARRAYS, _COUNTING_ARRAYS = 2, 6, 3, 12
 _ROW_ARRAYS, _MEAN_ARRAYS = 13, 3
 
 _ROW_MEANS = ("max_weight", "entropy", "jacobian_trace", "saturated_rows", "jacobian_square", "query_gradient_square")
-_MEDIANS = ("jacobian_norm", "query_gradient_norm")
+_NORMS = ("jacobian_norm", "query_gradient_norm")
+_QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 # What `precision` is about; the mean of scores is 0, and kurtosis and the share of saturated rows may be.
 _PRECISE = ("score_variance", "max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
 
@@ -77,7 +80,7 @@ def _measure_block(cell: Cell, trials: int, rng: np.random.Generator, gradients:
 
 
 def _norms(rows: RowDiagnostics) -> Floats:
-    """The norms that there are, in the order of _MEDIANS, (scalings, 2 or 1, trials, queries)."""
+    """The norms that there are, in the order of _NORMS, (scalings, 2 or 1, trials, queries)."""
     found = [norm for norm in (rows.jacobian_norm, rows.query_gradient_norm) if len(norm)]
     return np.stack(found, axis=1)
 
@@ -90,21 +93,17 @@ def _row_sums(rows: RowDiagnostics, norms: Floats) -> Floats:
 
 
 def tabulate(cell: Cell, measurement: SaturationMeasurement) -> Iterator[Row]:
-    """One row per scaling: each metric and its standard error."""
-    means = estimates(cell, measurement)
+    """One row per scaling: each metric, its standard error and its interval."""
+    trials, means = measurement.moments.trials, estimates(cell, measurement)
     for i, (scaling, divisor) in enumerate(zip(cell.scaling, cell.divisors(), strict=True)):
-        row: Row = {
-            "scaling": scaling.name,
-            "exponent": float(scaling.exponent),
-            "divisor": divisor,
-            "trials": measurement.moments.trials,
+        treatment = {"scaling": scaling.name, "exponent": float(scaling.exponent), "divisor": divisor}
+        found: dict[str, tuple[float, float] | Quantile] = {
+            metric.name: means.pair((scaling.name, metric.name)) for metric in METRICS if metric.kind != "quantile"
         }
-        values = dict(zip(means.names, zip(means.values.tolist(), means.errors.tolist(), strict=True), strict=True))
-        for j, name in enumerate(_MEDIANS):
-            values[scaling.name, f"{name}_median"] = measurement.norms.median(len(_MEDIANS) * i + j)
-        for name in METRICS:
-            row[name], row[f"{name}_se"] = values[scaling.name, name]
-        yield row
+        for j, norm in enumerate(_NORMS):
+            for name, share in _QUANTILES.items():
+                found[f"{norm}_{name}"] = measurement.norms.quantile(len(_NORMS) * i + j, share)
+        yield {**treatment, "trials": trials, **fields(METRICS, cell, trials, found)}
 
 
 def relative_error(cell: Cell, measurement: SaturationMeasurement) -> float:
@@ -117,7 +116,7 @@ def relative_error(cell: Cell, measurement: SaturationMeasurement) -> float:
 
 
 def estimates(cell: Cell, measurement: SaturationMeasurement) -> Estimates:
-    """Every metric of every scaling but the medians, named (scaling, metric), with their covariance."""
+    """Every metric of every scaling but the quantiles, named (scaling, metric), with their covariance."""
     functions: dict[Hashable, tuple[float, Floats]] = {}
     for i, (scaling, divisor) in enumerate(zip(cell.scaling, cell.divisors(), strict=True)):
         of_scaling = _score_estimates(measurement.moments, divisor) | _row_estimates(measurement.moments, i)
@@ -171,49 +170,81 @@ def memory(cell: Cell) -> int:
     gram = cell.n_keys * (cell.n_keys + cell.d_k) if cell.n_keys < cell.d_k else 0
     tile = min(tile_rows(cell.n_keys), trials * queries)
     kernel = _KERNEL_ARRAYS * tile * cell.n_keys + max(1, tile // queries) * gram
-    rows, series = chunk_trials(cell) * cell.n_queries, len(cell.scaling) * len(_MEDIANS)
+    rows, series = chunk_trials(cell) * cell.n_queries, len(cell.scaling) * len(_NORMS)
     norms = series * (_NORM_ARRAYS * rows + 8 * MOST_BINS) + _COUNTING_ARRAYS * rows
     of_rows = _ROW_ARRAYS * len(cell.scaling) * trials * queries
     means = _MEAN_ARRAYS * (POWERS + len(_ROW_MEANS) * len(cell.scaling)) * chunk_trials(cell)
     return 8 * (block + kernel + norms + of_rows + means)
 
 
-def _metric(name: str, unit: str, meaning: str, formula: str) -> tuple[Column, Column]:
-    return (
-        Column(name, "float", unit, meaning, formula),
-        Column(f"{name}_se", "float", unit, f"standard error of {name}, from the spread between independent draws"),
+def _of_norm(norm: str, meaning: str, formula: str, high: float) -> tuple[Metric, ...]:
+    """The root mean square of a norm from 0 to `high`, and the quantiles of its rows."""
+    within = Limits(0, high)
+    root = Metric(
+        norm, "", f"{meaning}, root mean square over rows", f"sqrt(E {formula}^2)", "root", limits=lambda _: within
     )
+    quantiles = (
+        Metric(f"{norm}_{name}", "", f"the same norm, {share:.0%} quantile of rows", f"F^-1({share})", "quantile")
+        for name, share in _QUANTILES.items()
+    )
+    return (root, *quantiles)
 
 
-_METRIC_COLUMNS = (
-    _metric("score_mean", "", "mean of the scaled scores", "E[q.k] / divisor"),
-    _metric("score_variance", "", "variance of the scaled scores, pooled over draws", "Var[q.k] / divisor^2"),
-    _metric("score_kurtosis", "", "excess kurtosis of the scores", "E[(s - E s)^4] / Var[s]^2 - 3"),
-    _metric("max_weight", "", "largest weight of a row, mean over rows", "E max_j w_j"),
-    _metric("entropy", "nats", "entropy of a row, mean over rows", "E[-sum_j w_j ln w_j]"),
-    _metric("jacobian_trace", "", "trace of the softmax Jacobian, mean over rows", "E[1 - sum_j w_j^2]"),
-    _metric(
-        "jacobian_norm",
+METRICS = (
+    Metric("score_mean", "", "mean of the scaled scores", "E[q.k] / divisor", draws_like="score_variance"),
+    Metric(
+        "score_variance",
         "",
-        "Frobenius norm of the softmax Jacobian J = diag(w) - w w^T, root mean square over rows",
-        "sqrt(E |J|_F^2)",
+        "variance of the scaled scores, pooled over draws",
+        "Var[q.k] / divisor^2",
+        limits=lambda _: Limits(0),
     ),
-    _metric("jacobian_norm_median", "", "the same norm, median over rows", "median |J|_F"),
-    _metric(
+    Metric(
+        "score_kurtosis",
+        "",
+        "excess kurtosis of the scores",
+        "E[(s - E s)^4] / Var[s]^2 - 3",
+        limits=lambda _: Limits(-3),
+        min_draws=MIN_DRAWS_OF_FOURTH_POWERS,
+    ),
+    Metric(
+        "max_weight",
+        "",
+        "largest weight of a row, mean over rows",
+        "E max_j w_j",
+        limits=lambda cells: Limits(1 / cells.n_keys, 1),
+    ),
+    Metric(
+        "entropy",
+        "nats",
+        "entropy of a row, mean over rows",
+        "E[-sum_j w_j ln w_j]",
+        limits=lambda cells: Limits(0, np.log(cells.n_keys)),
+    ),
+    Metric(
+        "jacobian_trace",
+        "",
+        "trace of the softmax Jacobian, mean over rows",
+        "E[1 - sum_j w_j^2]",
+        limits=lambda cells: Limits(0, 1 - 1 / cells.n_keys),
+    ),
+    # |J|_F is at most 1/2, in a row with two equal weights.
+    *_of_norm("jacobian_norm", "Frobenius norm of the softmax Jacobian J = diag(w) - w w^T", "|J|_F", 0.5),
+    *_of_norm(
         "query_gradient_norm",
-        "",
-        "norm of dL/dq for a standard normal gradient g to the weights, root mean square over rows",
-        "sqrt(E |K^T J g|^2) / divisor",
+        "norm of dL/dq = K^T J g / divisor for a standard normal gradient g to the weights",
+        "|dL/dq|",
+        math.inf,
     ),
-    _metric("query_gradient_norm_median", "", "the same norm, median over rows", "median |K^T J g| / divisor"),
-    _metric(
+    Metric(
         "saturated_rows",
         "",
-        f"share of rows whose largest weight exceeds {SATURATED}; 0 with error 0 says that no row did",
+        f"share of rows whose largest weight exceeds {SATURATED}",
         f"P(max_j w_j > {SATURATED})",
+        "share",
+        limits=lambda _: Limits(0, 1),
     ),
 )
-METRICS = tuple(value.name for value, _ in _METRIC_COLUMNS)
 
 EXPERIMENT = Experiment(
     cell=Cell,
@@ -221,8 +252,10 @@ EXPERIMENT = Experiment(
         *AXES,
         *TREATMENT,
         Column("trials", "int", "", "independent draws of (Q, K)"),
-        *(column for pair in _METRIC_COLUMNS for column in pair),
+        *(column for metric in METRICS for column in metric.columns()),
+        few_draws_column(),
     ),
+    metrics=METRICS,
     chunk_trials=chunk_trials,
     measure=measure,
     tabulate=tabulate,

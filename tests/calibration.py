@@ -25,7 +25,7 @@ from experiments.draws import Cell, draw
 from experiments.harness.experiment import Measured
 from experiments.harness.grid import Sweep, axis_values, chunks
 from experiments.harness.measuring import measure_chunk
-from experiments.harness.moments import Estimates
+from experiments.statistics.moments import Estimates
 from sdpa import LAWS, Scaling, row_diagnostics, softmax
 
 SEEDS = range(200)

@@ -64,12 +64,12 @@ def analyse(sweep: Sweep, measured: Measured) -> dict[str, pd.DataFrame]:
 
 
 def table_columns(experiment: str) -> list[Column]:
-    """The columns of an experiment's finished table, the exact ones behind their standard errors."""
+    """The columns of an experiment's finished table, the exact ones behind their intervals."""
     declared = {column.name: column for column in load_experiment(experiment).columns}
     columns = []
     for name, column in declared.items():
         columns.append(column)
-        metric = name.removesuffix("_se")
+        metric = name.removesuffix("_high")
         if metric != name and metric in _analysis(experiment).exact:
             columns.append(exact_column(declared[metric], _analysis(experiment).exact[metric]))
     return columns

@@ -10,7 +10,7 @@ import pandas as pd
 from experiments.analysis.exact import Exact
 from experiments.distribution import BINS, bin_edges
 from experiments.harness.experiment import Column
-from experiments.harness.moments import FEWEST_TRIALS
+from experiments.statistics.intervals import MIN_TRIALS
 from sdpa import theory
 
 Floats = npt.NDArray[np.floating]
@@ -76,7 +76,7 @@ def distances(table: pd.DataFrame, counts: list[Floats]) -> pd.DataFrame:
 
     rows = []
     for d_k, trials, fine in zip(table["d_k"], table["trials"], counts, strict=True):
-        if trials < FEWEST_TRIALS:
+        if trials < MIN_TRIALS:
             continue
         below = np.concatenate([[0], np.cumsum(fine)[:-1]]) / trials
         statistic = float(np.abs(below + _survival(bin_edges()[:-1], d_k) - 1).max())

@@ -61,10 +61,10 @@ def exact_column(metric: Column, exact: Exact) -> Column:
 
 
 def add_exact(measured: pd.DataFrame, known: Mapping[str, Exact]) -> pd.DataFrame:
-    """The table with NAME_exact behind NAME_se for every metric whose exact value is known."""
+    """The table with NAME_exact behind NAME_high for every metric whose exact value is known."""
     table = measured.copy()
     for metric, exact in known.items():
         values = [exact.value(row) for row in measured.itertuples()]
-        place = list(table.columns).index(f"{metric}_se") + 1
+        place = list(table.columns).index(f"{metric}_high") + 1
         table.insert(place, f"{metric}_exact", values)
     return table

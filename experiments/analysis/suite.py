@@ -9,10 +9,10 @@ from scipy import special
 
 from experiments.analysis.verdicts import MANY_TRIALS
 from experiments.harness.grid import Sweep
-from experiments.harness.moments import FEWEST_TRIALS
 from experiments.harness.paths import VERDICTS
 from experiments.harness.problems import Problem
 from experiments.harness.tables import DIGITS
+from experiments.statistics.intervals import MIN_TRIALS
 
 # Of all honest runs of a suite this share meets the alarm, at most: half by its cells, half by its furthest value.
 ALARM = 1e-3
@@ -123,7 +123,7 @@ def _cells(sweep: Sweep, tests: pd.DataFrame) -> pd.DataFrame:
 
 def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
     """The values of a sweep that have a z-score of more than a few trials, with their p-values."""
-    judged = rows[rows["z"].notna() & (rows["trials"] >= FEWEST_TRIALS)]
+    judged = rows[rows["z"].notna() & (rows["trials"] >= MIN_TRIALS)]
     axes = list(rows.columns[1 : list(rows.columns).index("scaling")])
     where = _where(sweep, judged, axes)
     p_values = 2 * special.stdtr(judged["trials"] - 1, -judged["z"].abs())

@@ -9,7 +9,8 @@ from scipy import special
 
 from experiments.draws import AXES
 from experiments.harness.experiment import Column
-from experiments.harness.moments import FEWEST_TRIALS, Estimates
+from experiments.statistics.intervals import MIN_TRIALS
+from experiments.statistics.moments import Estimates
 
 Floats = npt.NDArray[np.floating]
 
@@ -92,7 +93,7 @@ def cell_tests(table: pd.DataFrame, details: list[Estimates]) -> pd.DataFrame:
     for (point, cell), estimates in zip(cells, details, strict=True):
         trials = int(cell["trials"].iloc[0])
         z = _z_scores(cell)
-        if trials < FEWEST_TRIALS or not z:
+        if trials < MIN_TRIALS or not z:
             continue
         chosen = [estimates.names.index(name) for name in z]
         directions, statistic = _leading(

@@ -16,12 +16,12 @@ from experiments.bench.floor import floor_tasks
 from experiments.bench.timing import filling, interleaved, seconds
 from experiments.draws import Cell, block_trials
 from experiments.harness.config import Config
-from experiments.harness.moments import Moments
 from experiments.harness.paths import STORE
 from experiments.harness.pilot import PILOT_TRIALS, cell_trials
-from experiments.harness.quantiles import Histograms
 from experiments.harness.seeds import bit_generator
 from experiments.harness.store import Store
+from experiments.statistics.moments import Moments
+from experiments.statistics.quantiles import Histograms
 
 Step = Callable[[Path], object]
 

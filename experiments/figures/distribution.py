@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.lines import draw_exact, half_width, scale_x, scale_y
+from experiments.figures.lines import draw_exact, draw_measured, scale_x, scale_y
 from experiments.figures.style import INK, note, ordered_colours, panels
 from experiments.figures.words import measured, number, span
 
@@ -27,8 +27,8 @@ def draw(tables: Tables) -> Figure:
     logarithmic.set_title("the same on a logarithmic axis")
     at = table["d_k"].to_numpy()
     draw_exact(right, at, table["score_kurtosis_exact"].to_numpy(), INK)
-    errors = half_width(table, "score_kurtosis")
-    right.errorbar(at, table["score_kurtosis"], errors, color=INK, marker="o", linestyle="", capsize=2)
+    look = {"color": INK, "marker": "o", "linestyle": ""}
+    draw_measured(right, at, table["score_kurtosis"], table, "score_kurtosis", **look)
     right.set_xlabel("d_k")
     right.set_title("excess kurtosis of q·k (band: 6/d_k)")
     scale_x(right, table, "d_k")

@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.lines import READING, label_lines, plot_metric, scale_x, scale_y, series
+from experiments.figures.lines import label_lines, plot_metric, reading, scale_x, scale_y, series
 from experiments.figures.style import note, panels
 from experiments.figures.words import by_scaling, course, first_combination, fixed, of_keys, span, turns, under
 
@@ -22,7 +22,8 @@ def draw(tables: Tables) -> Figure:
             scale_x(ax, table, "d_k")
             scale_y(ax, table, *metrics)
         label_lines(axes[1], lines, "d_k", metrics[1])
-    note(figure, f"{fixed(table, 'd_k')} {READING} Left and right share a scale.")
+    drawn = [*NORMS, *(f"{norm}_median" for norm in NORMS)]
+    note(figure, f"{fixed(table, 'd_k')} {reading(table, *drawn)} Left and right share a scale.")
     return figure
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.lines import READING, label_lines, plot_metric, scale_x, scale_y, series
+from experiments.figures.lines import label_lines, plot_metric, reading, scale_x, scale_y, series
 from experiments.figures.style import INK, note, panels
 from experiments.figures.words import by_scaling, course, first_combination, fixed, listed, span, under
 
@@ -27,7 +27,7 @@ def draw(tables: Tables) -> Figure:
         scale_x(ax, table, "n_keys")
         scale_y(ax, table, metric)
     label_lines(right, lines, "n_keys", "max_weight")
-    note(figure, f"{fixed(table, 'n_keys')} {READING}")
+    note(figure, f"{fixed(table, 'n_keys')} {reading(table, 'entropy', 'max_weight')}")
     return figure
 
 

@@ -11,10 +11,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodFormatter
 from matplotlib.transforms import Bbox
-from scipy import stats
 
 from experiments.figures.style import scaling_colours
 from experiments.figures.words import is_number, other_axes, values_of
+from experiments.harness.metric import FEW_DRAWS
 
 TITLES = {
     "score_mean": "mean of scaled scores",
@@ -29,7 +29,8 @@ TITLES = {
     "query_gradient_norm_median": "$|dL/dq|$, median",
     "saturated_rows": "rows with a weight > 0.99",
 }
-READING = "Points: measured, with 95% intervals where these are wider. Pale bands: exact values, where known."
+_READING = "Points: measured, with 95% intervals where these are wider. Pale bands: exact values, where known."
+_HOLLOW = " Hollow points rest on too few draws for their intervals; more trials help."
 _LINEAR = {"score_mean", "score_kurtosis", "entropy", "jacobian_trace", "saturated_rows"}
 _MARKERS = "osD^vP*X"
 _LOG_FROM = 8  # a positive quantity that spans more than this factor gets a logarithmic axis
@@ -77,10 +78,9 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
         at, values = line.rows[x].to_numpy(), line.rows[metric].to_numpy()
         if f"{metric}_exact" in line.rows:
             draw_exact(ax, at, line.rows[f"{metric}_exact"], line.colour)
-        errors = half_width(line.rows, metric).to_numpy()
         joined = "-" if is_number(line.rows, x) else ""
         look = {"color": line.colour, "marker": line.marker, "label": line.label, "linestyle": joined}
-        ax.errorbar(at, values, errors, capsize=2, elinewidth=1, **look)
+        draw_measured(ax, at, values, line.rows, metric, **look)
     ax.set_xlabel(x)
     ax.set_title(TITLES[metric])
     if metric == "saturated_rows":
@@ -94,9 +94,29 @@ def draw_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:
     ax.plot(at, values, color=colour, alpha=0.3, zorder=1, **look)
 
 
-def half_width(rows: pd.DataFrame, metric: str) -> pd.Series:
-    """Half the 95% interval of a metric: Student's t, as the error is estimated from the trials, times the error."""
-    return stats.t.isf(0.025, rows["trials"] - 1) * rows[f"{metric}_se"]
+def draw_measured(ax: Axes, at: Any, values: Any, rows: pd.DataFrame, metric: str, **look: Any) -> None:
+    """Points with 95% intervals, hollow where a metric rests on too few draws."""
+    ax.errorbar(at, values, reach(rows, metric), capsize=2, elinewidth=1, **look)
+    hollow = few_draws(rows, metric).to_numpy()
+    if hollow.any():
+        face = {"markerfacecolor": "white", "zorder": 3, "linestyle": ""}
+        ax.plot(np.asarray(at)[hollow], np.asarray(values)[hollow], color=look["color"], marker=look["marker"], **face)
+
+
+def reach(rows: pd.DataFrame, metric: str) -> Any:
+    """How far the 95% interval of a metric reaches below and above its value, (2, rows)."""
+    return np.stack([rows[metric] - rows[f"{metric}_low"], rows[f"{metric}_high"] - rows[metric]]).clip(0)
+
+
+def few_draws(rows: pd.DataFrame, metric: str) -> pd.Series:
+    """Whether a metric rests on too few draws, by row."""
+    return rows[FEW_DRAWS].str.split().map(lambda names: metric in names).astype(bool)
+
+
+def reading(table: pd.DataFrame, *metrics: str) -> str:
+    """How to read points and bands of these metrics."""
+    hollow = any(few_draws(table, metric).any() for metric in metrics)
+    return _READING + _HOLLOW * hollow
 
 
 def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None:

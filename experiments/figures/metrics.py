@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.lines import READING, TITLES, legend, plot_metric, scale_x, scale_y, series
+from experiments.figures.lines import TITLES, legend, plot_metric, reading, scale_x, scale_y, series
 from experiments.figures.style import note, panels
 from experiments.figures.words import by_scaling, course, first_axis, first_combination, fixed, listed, span, under
 
@@ -27,7 +27,7 @@ def draw(tables: Tables) -> Figure:
     for ax in axes[len(metrics) :]:
         ax.axis("off")
     legend(axes[0], [line.label for line in lines])
-    note(figure, f"{fixed(table, x)} {READING}")
+    note(figure, f"{fixed(table, x)} {reading(table, *metrics)}")
     return figure
 
 

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.lines import READING, TITLES, draw_exact, half_width, legend, scale_y
+from experiments.figures.lines import TITLES, draw_exact, draw_measured, legend, reading, scale_y
 from experiments.figures.style import INK, note, ordered_colours, panels
 from experiments.figures.words import differ, first_combination, fixed, listed, measured, of_keys, under
 
@@ -30,17 +30,17 @@ def draw(tables: Tables) -> Figure:
         legend(grid[0][0], d_ks)
     else:
         grid[0][0].legend(fontsize=9, handlelength=1.2)
-    note(figure, f"{fixed(table, 'd_k')} {READING}")
+    note(figure, f"{fixed(table, 'd_k')} {reading(table, *METRICS)}")
     return figure
 
 
 def _draw_metric(ax: Axes, table: pd.DataFrame, metric: str) -> None:
     groups = [(d_k, rows.sort_values("exponent")) for d_k, rows in table.groupby("d_k")]
     for (d_k, rows), colour in zip(groups, ordered_colours(len(groups)), strict=True):
-        p, errors = rows["exponent"], half_width(rows, metric)
+        p = rows["exponent"]
         if f"{metric}_exact" in rows:
             draw_exact(ax, p, rows[f"{metric}_exact"], colour)
-        ax.errorbar(p, rows[metric], errors, color=colour, marker="o", capsize=2, elinewidth=1, label=f"d_k = {d_k}")
+        draw_measured(ax, p, rows[metric], rows, metric, color=colour, marker="o", label=f"d_k = {d_k}")
     ax.set_title(TITLES[metric])
     if table["exponent"].min() >= 0 and table["exponent"].max() <= 1:
         ax.set_xticks([*MARKED], MARKED.values())

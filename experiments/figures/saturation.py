@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.lines import READING, label_lines, plot_metric, scale_x, series
+from experiments.figures.lines import label_lines, plot_metric, reading, scale_x, series
 from experiments.figures.style import INK, note, panels
 from experiments.figures.words import by_scaling, course, first_combination, fixed, listed, span, under
 
@@ -26,7 +26,7 @@ def draw(tables: Tables) -> Figure:
         _mark(axes[-1], math.log(n_keys), f"ln {n_keys}")
     axes[-1].set_ylim(top=1.08 * math.log(max(table["n_keys"])))
     label_lines(axes[-1], lines, "d_k", METRICS[-1])
-    note(figure, f"{fixed(table, 'd_k')} {READING}")
+    note(figure, f"{fixed(table, 'd_k')} {reading(table, *METRICS)}")
     return figure
 
 

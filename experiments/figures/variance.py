@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from experiments.analysis.slopes import GROUP, LEVEL
 from experiments.figures import Tables
-from experiments.figures.lines import READING, half_width, label_lines, plot_metric, scale_x, scale_y, series
+from experiments.figures.lines import label_lines, plot_metric, reach, reading, scale_x, scale_y, series
 from experiments.figures.style import INK, note, panels
 from experiments.figures.words import by_scaling, first_combination, fixed, listed, measured, number, span, under
 
@@ -32,7 +32,7 @@ def draw(tables: Tables) -> Figure:
     label_lines(left, lines, "d_k", METRIC, texts)
     _draw_deviation(right, table)
     remark = f" Slopes: ± half the {LEVEL:.1%} interval." if "slopes" in tables else ""
-    note(figure, f"{fixed(table, 'd_k')} {READING}{remark}")
+    note(figure, f"{fixed(table, 'd_k')} {reading(table, METRIC)}{remark}")
     return figure
 
 
@@ -40,11 +40,12 @@ def _draw_deviation(ax: Axes, table: pd.DataFrame) -> None:
     # Every scaling divides the same scores, so all share one relative deviation; the first scaling shows it.
     shared = table[table["scaling"] == table["scaling"].iloc[0]]
     percent = 100 / shared[f"{METRIC}_exact"]
-    shared = shared.assign(deviation=shared[METRIC] * percent - 100, half=half_width(shared, METRIC) * percent)
+    below, above = reach(shared, METRIC) * percent.to_numpy()
+    shared = shared.assign(deviation=shared[METRIC] * percent - 100, below=below, above=above)
     ax.axhline(0, color=INK, linewidth=5, alpha=0.3)
     for line in series(shared, "d_k"):
         look = {"color": INK, "marker": line.marker, "capsize": 2, "linestyle": ""}
-        ax.errorbar(line.rows["d_k"], line.rows["deviation"], line.rows["half"], **look)
+        ax.errorbar(line.rows["d_k"], line.rows["deviation"], line.rows[["below", "above"]].T.to_numpy(), **look)
     ax.set_title("measured / exact − 1 (%)")
     ax.set_xlabel("d_k")
     scale_x(ax, shared, "d_k", log=True)

@@ -107,7 +107,15 @@ def number(value: float, error: float = 0.0) -> str:
 
 def measured(row: pd.Series, metric: str) -> str:
     """A metric of a row of a table, as a number."""
-    return number(float(row[metric]), float(row[f"{metric}_se"]))
+    return number(float(row[metric]), standard_error(row, metric))
+
+
+def standard_error(row: pd.Series, metric: str) -> float:
+    """The standard error of a metric; of a quantile, what its 95% interval amounts to."""
+    if f"{metric}_se" in row:
+        return float(row[f"{metric}_se"])
+    width = row[f"{metric}_high"] - row[f"{metric}_low"]
+    return float(width / 2 / stats.t.isf(0.025, row["trials"] - 1))
 
 
 def turns(rows: pd.DataFrame, metric: str) -> tuple[str, ...]:
@@ -137,7 +145,8 @@ def course(rows: pd.DataFrame, x: str, metric: str) -> str:
         return f"{verbs[0]} from {first} to {last}"
     if _error_of_difference(rows.iloc[0], rows.iloc[-1], metric) > _SMALL_CHANGE * abs(rows.iloc[0][metric]):
         return f"goes from {first} to {last} within its errors"
-    return f"stays at {measured(rows.loc[rows[f'{metric}_se'].idxmin()], metric)}"
+    surest = min((row for _, row in rows.iterrows()), key=lambda row: standard_error(row, metric))
+    return f"stays at {measured(surest, metric)}"
 
 
 def differ(one: pd.Series, other: pd.Series, metric: str) -> bool:
@@ -146,7 +155,7 @@ def differ(one: pd.Series, other: pd.Series, metric: str) -> bool:
 
 
 def _error_of_difference(one: pd.Series, other: pd.Series, metric: str) -> float:
-    error = math.hypot(one[f"{metric}_se"], other[f"{metric}_se"])
+    error = math.hypot(standard_error(one, metric), standard_error(other, metric))
     return float(stats.t.isf(_DOUBT, min(one["trials"], other["trials"]) - 1) * error)
 
 

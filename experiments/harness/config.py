@@ -25,8 +25,8 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import Experiment, load_experiment
 from experiments.harness.grid import Sweep, cell_fields, defaults, describe
-from experiments.harness.moments import FEWEST_TRIALS
 from experiments.harness.yaml_text import Document, Fault, KeyPath, YamlError, dotted
+from experiments.statistics.intervals import MIN_TRIALS
 
 RESERVED = (
     "columns",
@@ -234,7 +234,7 @@ def _sweep_model(experiment: Experiment) -> type[BaseModel]:
     else:
         fields["trials"] = (trials, None)
         fields["precision"] = (Annotated[float, Field(strict=True), Gt(0), Lt(1)], None)
-        fields["max_trials"] = (Annotated[int, Field(strict=True), Ge(FEWEST_TRIALS), Le(_MOST_TRIALS)], 100_000)
+        fields["max_trials"] = (Annotated[int, Field(strict=True), Ge(MIN_TRIALS), Le(_MOST_TRIALS)], 100_000)
     fields["figures"] = (_list_of(_one_of(experiment.figures)), None)
     return create_model("SweepBlock", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
 

@@ -10,6 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd  # workers measure without it
 
+    from experiments.harness.metric import Metric
+
 # A cell is a frozen dataclass of the experiment's own; a row is one line of its table.
 Cell = Any
 Row = dict[str, Any]
@@ -51,7 +53,7 @@ class Experiment:
     """
 
     cell: type[Cell]
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...]  # of the table, those of its metrics included
     chunk_trials: Callable[[Cell], int]  # from the axes alone, so that more trials leave earlier chunks as they are
     measure: Callable[[Cell, int, np.random.Generator], Measurement]
     tabulate: Callable[[Cell, Any], Iterable[Row]]
@@ -61,6 +63,7 @@ class Experiment:
     figures: tuple[str, ...]  # the names of the modules that draw its tables
     # The figures of a sweep that names none, from the values of its fields.
     default_figures: Callable[[Mapping[str, Sequence[Any]]], tuple[str, ...]]
+    metrics: "tuple[Metric, ...]" = ()
     min_trials: int = 1
     # The largest relative standard error of a cell, which a sweep's `precision` bounds; None if that makes no sense.
     relative_error: Callable[[Cell, Any], float] | None = None

@@ -8,8 +8,8 @@ import math
 
 from experiments.harness.experiment import Cell, load_experiment
 from experiments.harness.grid import Chunk, Sweep, chunks, describe
-from experiments.harness.moments import FEWEST_TRIALS
 from experiments.harness.store import Store
+from experiments.statistics.intervals import MIN_TRIALS
 
 PILOT_TRIALS = 200
 # Far above the number of any chunk that is kept.
@@ -39,7 +39,7 @@ def _wanted(store: Store, sweep: Sweep, cell: Cell) -> int:
     error = _relative_error(store, sweep, cell, pilot_chunks(sweep, cell))
     if not math.isfinite(error):
         return sweep.trials + 1
-    return max(math.ceil(_MARGIN * PILOT_TRIALS * (error / _precision(sweep)) ** 2), FEWEST_TRIALS)
+    return max(math.ceil(_MARGIN * PILOT_TRIALS * (error / _precision(sweep)) ** 2), MIN_TRIALS)
 
 
 def cell_chunks(store: Store, sweep: Sweep, cell: Cell) -> list[Chunk]:

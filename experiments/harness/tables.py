@@ -11,6 +11,7 @@ from experiments.harness.config import Config
 from experiments.harness.files import write_whole
 from experiments.harness.fingerprint import analysis_fingerprint, measuring_fingerprint, versions
 from experiments.harness.grid import Sweep
+from experiments.harness.metric import FEW_DRAWS
 from experiments.harness.problems import Problem
 
 if TYPE_CHECKING:
@@ -73,9 +74,15 @@ def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
 
 def read_sweep(results: Path, config: Config, sweep: Sweep) -> "dict[str, pd.DataFrame]":
     """The table of a sweep as `measured`, and the tables derived from it; `TableError` if one cannot be trusted."""
+    return {kind: _parsed(content) for kind, content in _contents(results, config, sweep).items()}
+
+
+def _parsed(content: bytes) -> "pd.DataFrame":
     import pandas as pd
 
-    return {kind: pd.read_csv(io.BytesIO(content)) for kind, content in _contents(results, config, sweep).items()}
+    table = pd.read_csv(io.BytesIO(content), dtype={FEW_DRAWS: str})
+    # A list of no metrics is an empty field, and no missing number.
+    return table.fillna({FEW_DRAWS: ""}) if FEW_DRAWS in table else table
 
 
 def check_sound(results: Path, config: Config, sweep: Sweep) -> None:

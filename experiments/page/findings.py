@@ -13,7 +13,7 @@ from experiments.analysis.suite import Agreement, agreement
 from experiments.examples import example_names
 from experiments.examples.place import EXAMPLES, example_path
 from experiments.figures import SUITE_FIGURES, load_figure
-from experiments.figures.lines import TITLES, half_width
+from experiments.figures.lines import TITLES
 from experiments.figures.words import listed, number, plain, under
 from experiments.harness.config import Config
 from experiments.harness.experiment import load_experiment
@@ -189,7 +189,7 @@ def title_of(metric: str) -> str:
 
 def _numbers(sweep: Sweep, table: pd.DataFrame, metric: str) -> Iterator[str]:
     """A metric with its 95% interval and exact value where the axes end, for the two scalings of the question."""
-    if f"{metric}_se" not in table:
+    if f"{metric}_low" not in table:
         return
     varied = _varied(sweep, table)
     last = table
@@ -199,26 +199,28 @@ def _numbers(sweep: Sweep, table: pd.DataFrame, metric: str) -> Iterator[str]:
         pair = last[last["scaling"].isin(_PAIR)]
         last = pair if len(pair) else last.iloc[[0]]
     where = f" at {listed([f'{axis} = {plain(last[axis].iloc[0])}' for axis in varied])}" if varied else ""
-    values = [_with_interval(row, metric, float(half_width(last, metric)[i])) for i, row in last.iterrows()]
+    values = [_with_interval(row, metric) for _, row in last.iterrows()]
     title = title_of(metric) if "scaling" in table else metric.replace("_", " ")
     yield f"{title[0].upper()}{title[1:]}{where}: {'; '.join(values)}."
 
 
-def _with_interval(row: pd.Series, metric: str, half: float) -> str:
+def _with_interval(row: pd.Series, metric: str) -> str:
+    low, high = (float(row[f"{metric}_{end}"]) for end in ("low", "high"))
+    half = (high - low) / 2
     scaling = f" {under(row['scaling'])}" if "scaling" in row else ""
     exact = row.get(f"{metric}_exact")
     known = f", exactly {exact_text(float(exact), half)}" if exact is not None and pd.notna(exact) else ""
     if not half > 0:
         return f"{number(float(row[metric]))}{scaling}{known}"
-    value, low, high = interval(float(row[metric]), half)
-    return f"{value}{scaling} (95% interval {low} to {high}{known})"
+    value, *text = interval(float(row[metric]), low, high)
+    return f"{value}{scaling} (95% interval {text[0]} to {text[1]}{known})"
 
 
 def _slopes(slopes: pd.DataFrame) -> str:
     clauses = []
     for _, row in slopes.head(_MOST_SCALINGS).iterrows():
         half = (row["slope_high"] - row["slope_low"]) / 2
-        value, low, high = interval(row["slope"], half)
+        value, low, high = interval(row["slope"], row["slope_low"], row["slope_high"])
         exact = exact_text(row["slope_exact"], half)
         clauses.append(f"{value} {under(row['scaling'])} ({low} to {high}, exactly {exact})")
     return f"Slope of ln variance against ln d_k, with its {LEVEL:.1%} interval: {'; '.join(clauses)}."
@@ -227,7 +229,7 @@ def _slopes(slopes: pd.DataFrame) -> str:
 def _metrics(figure: str, table: pd.DataFrame) -> Sequence[str]:
     """The metrics of a figure; all with an error, of a figure that is not listed."""
     named = [name for name in METRICS.get(figure, ()) if name in table]
-    return named or [name.removesuffix("_se") for name in table if name.endswith("_se")] or [str(table.columns[-1])]
+    return named or [name.removesuffix("_low") for name in table if name.endswith("_low")] or [str(table.columns[-1])]
 
 
 def _varied(sweep: Sweep, table: pd.DataFrame) -> list[str]:
@@ -236,9 +238,9 @@ def _varied(sweep: Sweep, table: pd.DataFrame) -> list[str]:
 
 def _cell(row: pd.Series, metric: str) -> Cell:
     value = row[metric]
-    if f"{metric}_se" not in row:
+    if f"{metric}_low" not in row:
         return Cell(plain(value) if isinstance(value, str | int) else number(float(value)))
-    half = float(half_width(row.to_frame().T.infer_objects(), metric).iloc[0])
+    half = float(row[f"{metric}_high"] - row[f"{metric}_low"]) / 2
     exact = row.get(f"{metric}_exact")
     known = "" if exact is None or pd.isna(exact) else exact_text(float(exact), half)
     return Cell(plus_minus(float(value), half), known)

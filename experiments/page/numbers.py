@@ -4,22 +4,23 @@ import math
 
 import pandas as pd
 
-from experiments.figures.words import number
+from experiments.figures.words import number, standard_error
 
 _SMALLEST_PLAIN = 1e-4  # below it a number is written with a power of ten
 
 
 def with_error(row: pd.Series, metric: str) -> str:
     """A metric of a row and its standard error."""
-    places = _places(row[f"{metric}_se"])
-    return f"{row[metric]:.{places}f} ± {row[f'{metric}_se']:.{places}f}"
+    error = standard_error(row, metric)
+    places = _places(error)
+    return f"{row[metric]:.{places}f} ± {error:.{places}f}"
 
 
 def like_measured(row: pd.Series, metric: str) -> str:
     """The exact value of a metric with as many decimals as its measured one has; a dash where it is not known."""
     if f"{metric}_exact" not in row:
         return "–"
-    return f"{row[f'{metric}_exact']:.{_places(row[f'{metric}_se'])}f}"
+    return f"{row[f'{metric}_exact']:.{_places(standard_error(row, metric))}f}"
 
 
 def plus_minus(value: float, half: float) -> str:
@@ -37,15 +38,15 @@ def plus_minus(value: float, half: float) -> str:
     return minus(f"({text}) × 10^{power}" if power else text)
 
 
-def interval(value: float, half: float) -> tuple[str, str, str]:
+def interval(value: float, low: float, high: float) -> tuple[str, str, str]:
     """A value, the lower and the upper end of its interval, with the same decimals.
 
-    >>> interval(0.9996, 0.0006)
+    >>> interval(0.9996, 0.9990, 1.0002)
     ('0.99960', '0.99900', '1.00020')
     """
-    places = _places(half)
-    low, middle, high = (minus(f"{end:z.{places}f}") for end in (value - half, value, value + half))
-    return middle, low, high
+    places = _places((high - low) / 2)
+    middle, lower, upper = (minus(f"{end:z.{places}f}") for end in (value, low, high))
+    return middle, lower, upper
 
 
 def exact_text(value: float, half: float) -> str:

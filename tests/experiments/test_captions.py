@@ -20,7 +20,7 @@ def tables(tiny) -> dict[str, pd.DataFrame]:
 def reversed_in_d_k(tables) -> dict[str, pd.DataFrame]:
     """The opposite finding: each scaling's values in the opposite order of d_k."""
     table = tables["measured"].copy()
-    values = [name for name in table if name.removesuffix("_se") in METRICS]
+    values = [column.name for metric in METRICS for column in metric.columns()]
     for _, group in table.groupby("scaling"):
         table.loc[group.index, values] = group[values].to_numpy()[::-1]
     return {"measured": table, "slopes": fit_slopes(table)}
@@ -141,7 +141,8 @@ def test_gradients_part_for_a_scaling_wherever_it_stands(tables):
     table = tables["measured"].sort_values("exponent", ascending=False, kind="stable")
     median = np.where(table["exponent"] == 0, 1 / table["d_k"], table["d_k"])
     parted = table.assign(query_gradient_norm=table["d_k"] * 1.0, query_gradient_norm_median=median)
-    parted = parted.assign(query_gradient_norm_se=1e-3, query_gradient_norm_median_se=1e-3)
+    sure = {f"query_gradient_norm_median_{end}": median for end in ("low", "high")}
+    parted = parted.assign(query_gradient_norm_se=1e-3, **sure)
     assert "; unscaled the median of |dL/dq| falls from 0.250 to" in gradients.caption({"measured": parted})
 
 

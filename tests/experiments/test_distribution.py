@@ -10,7 +10,7 @@ from scipy import stats
 from experiments import distribution
 from experiments.analysis.distribution import distances, histograms
 from experiments.distribution import Cell, Scores, bin_edges, estimates, measure
-from experiments.harness.moments import Moments, power_sums
+from experiments.statistics.moments import Moments, power_sums
 
 TRIALS = 100_000
 

@@ -10,11 +10,11 @@ import pytest
 
 from experiments.harness.grid import Chunk, Sweep
 from experiments.harness.measuring import measure_chunk
-from experiments.harness.moments import FEWEST_TRIALS
 from experiments.harness.pilot import PILOT_TRIALS, pilot_chunks, pilot_summary
 from experiments.harness.run import fill, gather, survey, survey_pilots
 from experiments.harness.store import Store
 from experiments.saturation import tabulate
+from experiments.statistics.intervals import MIN_TRIALS
 from sdpa import LAWS, Scaling, theory
 
 METRICS = ["score_variance", "max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm"]
@@ -135,9 +135,9 @@ def test_max_trials_bounds_and_is_said(tmp_path):
 
 def test_no_fewer_trials_than_say_something_of_their_spread(tmp_path):
     """And these are enough, even if they are all that there may be."""
-    rough = dataclasses.replace(SWEEP, precision=0.9, trials=FEWEST_TRIALS)
+    rough = dataclasses.replace(SWEEP, precision=0.9, trials=MIN_TRIALS)
     store = Store(tmp_path, 0)
-    assert set(measured(store, rough)["trials"]) == {FEWEST_TRIALS}
+    assert set(measured(store, rough)["trials"]) == {MIN_TRIALS}
     assert len(pilot_summary(store, rough)) == 1
 
 

@@ -17,6 +17,7 @@ from experiments.harness.grid import Chunk, Sweep, chunks
 from experiments.harness.run import MeasurementError, fill, gather, survey
 from experiments.harness.seeds import chunk_key
 from experiments.harness.store import Store, measure_record
+from experiments.statistics.quantiles import Quantile
 from sdpa import LAWS, Scaling
 
 VALUES = MappingProxyType(
@@ -98,9 +99,10 @@ def test_a_number_that_overflows_stops_the_run_and_names_its_cell(store):
 
 
 def test_a_metric_that_is_not_finite_stops_the_run_and_names_its_cell(store, monkeypatch):
-    monkeypatch.setattr(saturation.Histograms, "median", lambda *_: (float("nan"), 0.0))
+    broken = Quantile(float("nan"), 0.0, 1.0, True)
+    monkeypatch.setattr(saturation.Histograms, "quantile", lambda *_: broken)
     with pytest.raises(
-        MeasurementError, match=r"sweep wide, cell d_k=.*: expected a finite jacobian_norm_median, got nan"
+        MeasurementError, match=r"sweep wide, cell d_k=.*: expected a finite jacobian_norm_p10, got nan"
     ):
         in_shuffled_order(store, SWEEP)
 

@@ -1,12 +1,13 @@
-"""Standard errors and medians against the jackknife over trials, which knows none of their formulas."""
+"""Standard errors and quantiles against the jackknife over trials, which knows none of their formulas."""
 
 import numpy as np
 import pytest
 
 from experiments.draws import Cell
-from experiments.harness.moments import Estimates, Moments
-from experiments.harness.quantiles import MOST_BINS, Bins, Histograms, _bit_length
 from experiments.saturation import METRICS, SaturationMeasurement, measure, tabulate
+from experiments.statistics.intervals import share_interval
+from experiments.statistics.moments import Estimates, Moments
+from experiments.statistics.quantiles import MOST_BINS, Bins, Histograms, _bit_length
 from sdpa import Scaling
 
 SCALINGS = (Scaling.parse("unscaled"), Scaling.parse("d_k^1/2"))
@@ -49,7 +50,7 @@ def test_the_median_of_few_values_is_exact(trials, rows):
     values = np.exp(np.random.default_rng(2).normal(size=(2, trials, rows)) * [[[0.3]], [[9.0]]])
     histograms = Histograms.of(values[:, :20]).merge(Histograms.of(values[:, 20:]))
     for series in (0, 1):
-        assert histograms.median(series)[0] == pytest.approx(np.median(values[series]), rel=1e-14)
+        assert histograms.quantile(series, 0.5).value == pytest.approx(np.median(values[series]), rel=1e-14)
 
 
 @pytest.mark.parametrize("spread", [1e-7, 1e-3, 0.1, 1.0, 30.0])
@@ -58,10 +59,11 @@ def test_the_median_of_many_values_is_found_well_within_its_error(spread):
     values = 0.3 * np.exp(spread * np.random.default_rng(3).normal(size=(1, 4000, 32)))
     chunks = [Histograms.of(values[:, first : first + 1000]) for first in range(0, 4000, 1000)]
     merged = chunks[0].merge(chunks[1]).merge(chunks[2]).merge(chunks[3])
-    median, error = merged.median(0)
+    median = merged.quantile(0, 0.5)
     expected = np.sqrt(np.pi / 2) * spread / np.sqrt(4000 * 32)
-    assert error / median == pytest.approx(expected, rel=0.1)
-    assert abs(np.log(median / np.median(values))) < 0.05 * expected
+    assert np.log(median.high / median.low) / (2 * 1.96) == pytest.approx(expected, rel=0.1)
+    assert abs(np.log(median.value / np.median(values))) < 0.05 * expected
+    assert median.inside
     assert len(merged.series[0].keys) <= MOST_BINS
 
 
@@ -91,9 +93,12 @@ def test_rank_sums_are_second_moments_between_trials():
 def test_the_error_of_a_median_sees_that_rows_of_a_trial_hang_together():
     """Rows that repeat their trial's value bring nothing: the error must be that of the trials alone."""
     one = np.random.default_rng(6).lognormal(sigma=0.2, size=(1, 401, 1))
-    alone = Histograms.of(one).median(0)
-    assert Histograms.of(np.repeat(one, 16, axis=2)).median(0) == pytest.approx(alone, rel=0.02)
-    assert alone[1] == pytest.approx(np.sqrt(np.pi / 2) * 0.2 / 20, rel=0.25)
+    alone = Histograms.of(one).quantile(0, 0.5)
+    repeated = Histograms.of(np.repeat(one, 16, axis=2)).quantile(0, 0.5)
+    assert [repeated.value, repeated.low, repeated.high] == pytest.approx(
+        [alone.value, alone.low, alone.high], rel=0.02
+    )
+    assert (alone.high - alone.low) / (2 * 1.96) == pytest.approx(np.sqrt(np.pi / 2) * 0.2 / 20, rel=0.25)
 
 
 @pytest.mark.parametrize(
@@ -106,11 +111,20 @@ def test_the_error_of_a_median_sees_that_rows_of_a_trial_hang_together():
     ],
 )
 def test_ties_zeros_and_extremes_give_numbers(values, median):
-    got, error = Histograms.of(np.array(values)).median(0)
-    assert np.isfinite(got)
-    assert 0 <= error < np.inf
+    got = Histograms.of(np.array(values)).quantile(0, 0.5)
+    assert np.isfinite(got.value)
+    assert 0 <= got.low <= got.value <= got.high < np.inf
     if median is not None:
-        assert got == pytest.approx(median, rel=1e-14, abs=1e-300)
+        assert got.value == pytest.approx(median, rel=1e-14, abs=1e-300)
+
+
+def test_a_quantile_among_zeros_is_zero():
+    """Norms that underflow; the bin of 0 reaches to the smallest doubles, which no interpolation may show."""
+    values = np.zeros((1, 30, 8))
+    values[0, :, 7] = 1.0
+    found = Histograms.of(values).quantile(0, 0.5)
+    assert (found.value, found.low, found.high) == (0, 0, 0)
+    assert Histograms.of(values).quantile(0, 0.95).value == pytest.approx(1.0, rel=1e-3)
 
 
 def jackknife(cell: Cell, draws: list[SaturationMeasurement]):
@@ -120,7 +134,7 @@ def jackknife(cell: Cell, draws: list[SaturationMeasurement]):
         merged = kept[0]
         for draw in kept[1:]:
             merged = merged.merge(draw)
-        return [{name: row[name] for name in METRICS} for row in tabulate(cell, merged)]
+        return [{metric.name: row[metric.name] for metric in METRICS} for row in tabulate(cell, merged)]
 
     return [estimates(draws[:i] + draws[i + 1 :]) for i in range(len(draws))]
 
@@ -134,23 +148,28 @@ def test_standard_errors_are_the_jackknife_over_draws():
         merged = merged.merge(draw)
     left_out = jackknife(cell, draws)
     for i, row in enumerate(tabulate(cell, merged)):
-        for name in METRICS:
-            if name.endswith("_median"):  # the jackknife is not consistent for medians
+        for metric in METRICS:
+            name = metric.name
+            if metric.kind == "quantile":  # for which the jackknife is not consistent
                 continue
             spread = np.std([estimates[i][name] for estimates in left_out]) * np.sqrt(len(draws) - 1)
             assert row[f"{name}_se"] == pytest.approx(spread, rel=0.08, abs=1e-12), name
 
 
-def test_the_error_of_a_median_is_that_of_the_trials_shares_below_it():
+@pytest.mark.parametrize(("share", "value"), [(0.1, 5), (0.5, 23), (0.9, 41)])
+def test_the_interval_of_a_quantile_is_that_of_the_trials_shares_below_it(share, value):
     """From the counts of each trial, of which there are few, so that n - 1 is not n."""
     values = np.random.default_rng(7).lognormal(size=(1, 5, 9))
     histograms = Histograms.of(values)
-    ordered = np.sort(values.ravel())
-    # Half of 45 values lies midway through the 23rd: between the shares below the 23rd value and up to it.
-    shares = [(values[0] < edge).mean(axis=1) for edge in (ordered[22], np.nextafter(ordered[22], np.inf))]
-    error = np.sqrt(np.mean([share.var(ddof=1) for share in shares]) / 5)
-    low, high = (histograms.series[0].quantile(45 * p) for p in (0.5 - error, 0.5 + error))
-    assert histograms.median(0)[1] == pytest.approx((high - low) / 2, rel=1e-12)
+    edges = np.sort(values.ravel())[value - 1], np.nextafter(np.sort(values.ravel())[value - 1], np.inf)
+    # A share of 45 values that lies midway through one: between the shares below that value and up to it.
+    shares = [(values[0] < edge).mean(axis=1) for edge in edges]
+    error = np.sqrt(np.mean([below.var(ddof=1) for below in shares]) / 5)
+    ends = share_interval(share, error, 5, 9)
+    found = histograms.quantile(0, share)
+    expected = [histograms.series[0].quantile(45 * p) for p in ends]
+    assert [found.low, found.high] == pytest.approx(expected, rel=1e-9)
+    assert found.inside == (ends[0] * 45 >= 1 and ends[1] * 45 <= 44)
 
 
 def test_bits_are_counted_without_rounding_up():

@@ -8,7 +8,7 @@ from scipy import stats
 from experiments.analysis.suite import ALARM, Agreement, DisagreementError, agreement
 from experiments.analysis.verdicts import NO_SPREAD, TOO_FINE, TOO_ROUGH, cell_tests, verdicts
 from experiments.harness.grid import Sweep
-from experiments.harness.moments import Estimates
+from experiments.statistics.moments import Estimates
 from tests.calibration import FAULTS, p_values
 
 AXES = {"d_k": 4, "n_keys": 8, "n_queries": 5, "inputs": "gaussian", "input_std": 1}

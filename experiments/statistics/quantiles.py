@@ -1,4 +1,4 @@
-"""Medians of values over many trials, in bounded memory, with errors that know that rows of a trial hang together.
+"""Quantiles of values over many trials, in bounded memory; their intervals know that rows of a trial hang together.
 
 Values from 0 are counted in bins of their leading bits: the bit pattern of a double, read as an integer, grows with
 the double, so that a pattern without its last bits is a bin, and bins are nearly logarithmic. As many last bits are
@@ -8,8 +8,8 @@ all values, whatever the order.
 
 Besides the plain count c, each bin sums 2 k - 1 over its values, k being the rank within the trial. Summed over the
 bins up to an edge that gives sum_t c_t^2, because 1 + 3 + ... + (2 c - 1) = c^2: the second moment between trials of
-the share of rows below the edge, without a histogram per trial. From it comes the error of the share at the median,
-and from that, read back through the histogram, the error of the median (Woodruff 1952, JASA 47:635).
+the share of rows below the edge, without a histogram per trial. From it comes the error of the share at a quantile, and
+from the interval of the share, read back through the histogram, that of the quantile (Woodruff 1952, JASA 47:635).
 """
 
 from dataclasses import dataclass
@@ -17,6 +17,8 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+
+from experiments.statistics.intervals import share_interval
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -75,10 +77,23 @@ class Bins:
         ends = [min(int(np.searchsorted(below[1:], rank, side)), len(self.keys) - 1) for side in ("left", "right")]
         values = []
         for place in ends:
+            if self.keys[place] == 0:
+                values.append(0.0)  # norms that underflowed; the bin reaches from 0 to the smallest doubles
+                continue
             within = min((rank - below[place]) / self.counts[place], 1.0)
             low, high = (np.array([self.keys[place], self.keys[place] + 1]) << self.dropped).view(np.float64)
             values.append(low + within * (high - low))
         return float(values[0] / 2 + values[1] / 2)
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """A quantile of values, its 95% interval, and if all of the interval lies inside the range of the values."""
+
+    value: float
+    low: float
+    high: float
+    inside: bool
 
 
 @dataclass(frozen=True)
@@ -100,16 +115,20 @@ class Histograms:
         series = tuple(one.merge(other) for one, other in zip(self.series, later.series, strict=True))
         return type(self)(self.trials + later.trials, self.rows, series)
 
-    def median(self, series: int) -> tuple[float, float]:
-        """The median of a series, over the rows of all trials, and its standard error."""
+    def quantile(self, series: int, share: float) -> Quantile:
+        """The value below which that share of a series lies, over the rows of all trials, with its 95% interval.
+
+        The interval of the share below the value (`share_interval`) is read back through the histogram.
+        """
         bins, total = self.series[series], self.trials * self.rows
-        share = np.concatenate([[0.0], bins.counts.cumsum() / total])
+        below = np.concatenate([[0.0], bins.counts.cumsum() / total])
         second_moment = np.concatenate([[0.0], bins.rank_sums.cumsum() / (total * self.rows)])
         # Where all trials have the same count the difference is 0, and may be rounded to less.
-        variance = np.maximum(second_moment - share**2, 0.0) * self.trials / (self.trials - 1)
-        error = float(np.sqrt(np.interp(0.5, share, variance) / self.trials))
-        low, middle, high = (bins.quantile(total * p) for p in (max(0.5 - error, 0.0), 0.5, min(0.5 + error, 1.0)))
-        return middle, (high - low) / 2
+        variance = np.maximum(second_moment - below**2, 0.0) * self.trials / (self.trials - 1)
+        error = float(np.sqrt(np.interp(share, below, variance) / self.trials))
+        low, high = share_interval(share, error, self.trials, self.rows)
+        inside = total * low >= 1 and total * high <= total - 1
+        return Quantile(bins.quantile(total * share), bins.quantile(total * low), bins.quantile(total * high), inside)
 
 
 def _running_sum(values: Integers) -> Integers:

@@ -48,8 +48,6 @@ class Moments:
 
 
 POWERS = 4
-# Fewer trials say too little about their own spread.
-FEWEST_TRIALS = 20
 
 
 def power_sums(values: Floats) -> Floats:
@@ -89,6 +87,11 @@ class Estimates:
     values: Floats
     errors: Floats
     correlation: Floats
+
+    def pair(self, name: Hashable) -> tuple[float, float]:
+        """The value and the standard error of that name."""
+        place = self.names.index(name)
+        return float(self.values[place]), float(self.errors[place])
 
     @classmethod
     def of(cls, moments: Moments, functions: Mapping[Hashable, tuple[float, Floats]]) -> Self:

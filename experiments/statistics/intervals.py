@@ -1,0 +1,87 @@
+"""95% intervals of means, shares and ranks, and the number of draws that an estimate rests on.
+
+A mean of few effective draws is not normal: in saturated rows a few draws near a tie carry both the mean and its
+standard error. `effective_draws` finds such means, and intervals of quantities with limits stay within them.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.floating]
+
+LEVEL = 0.95
+MIN_TRIALS = 20  # fewer trials say too little about their own spread
+# A mean of that many effective draws has a relative standard error of a tenth.
+MIN_DRAWS = 100
+# A mean of fourth powers of scores is as skew as 3 (d_k large) to 8 (d_k = 1) times its relative error, here 2%.
+MIN_DRAWS_OF_FOURTH_POWERS = 2500
+_LARGEST_EXPONENT = 700.0  # e^700 is a double
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The values that a quantity cannot pass: numbers, or arrays of them."""
+
+    low: float | Floats = -math.inf
+    high: float | Floats = math.inf
+
+    def distance(self, value: float | Floats) -> Floats:
+        """The distance of a value from the nearer limit; infinite without one."""
+        return np.asarray(np.minimum(np.subtract(value, self.low), np.subtract(self.high, value)))
+
+
+def mean_interval(value: float, error: float, trials: int, limits: Limits) -> tuple[float, float]:
+    """The 95% interval of a mean, or of a smooth function of means, from its standard error over trials.
+
+    With Student's t of trials - 1 degrees of freedom, x -+ t se. A quantity with limits gets the interval of
+    ln d, d its distance from the nearer limit, whose standard error is se / d: limit + d e^(-+ t se / d).
+    """
+    half = _student(trials) * error
+    distance = float(limits.distance(value))
+    if not math.isfinite(distance) or distance <= 0 or error == 0:
+        return value - half, value + half
+    low, high = float(limits.low), float(limits.high)
+    factor = math.exp(min(half / distance, _LARGEST_EXPONENT))
+    if value - low <= high - value:
+        return low + distance / factor, min(low + distance * factor, high)
+    return max(high - distance * factor, low), high - distance / factor
+
+
+def share_interval(share: float, error: float, trials: int, rows: int) -> tuple[float, float]:
+    """The 95% interval of a share of rows, where the rows of a trial may depend on each other.
+
+    Clopper and Pearson's (1934) of n* = share (1 - share) / se^2 draws, as if so many independent ones had given the
+    share: at most all rows, and reduced by the squared ratio of the normal to Student's t quantile (Korn and Graubard
+    1998, Survey Methodology 24:193). Trials that all have the same share do not show their dependence; then n* is
+    the number of trials.
+    """
+    from scipy import special  # here, as workers load this module and need no distributions
+
+    draws = float(trials)
+    if error > 0:
+        reduced = (special.ndtri(0.5 + LEVEL / 2) / _student(trials)) ** 2
+        draws = min(share * (1 - share) / error**2, float(trials * rows)) * reduced
+    tail, count = (1 - LEVEL) / 2, share * draws
+    low = special.betaincinv(count, draws - count + 1, tail) if count > 0 else 0.0
+    high = special.betaincinv(count + 1, draws - count, 1 - tail) if count < draws else 1.0
+    return float(low), float(high)
+
+
+def effective_draws(value: float | Floats, error: float | Floats, limits: Limits) -> Floats:
+    """(d / se)^2, d the distance from the nearer limit: the independent draws that a mean amounts to.
+
+    For a share p of n draws near 0 it is the number of events, n p / (1 - p); for a mean of positive numbers x it is
+    near Kish's (1965) (sum x)^2 / sum x^2. Infinite without a limit, or if the error is 0 away from one.
+    """
+    distance, error = limits.distance(value), np.asarray(error, dtype=float)
+    ratio = np.divide(distance, error, out=np.full(np.broadcast(distance, error).shape, np.inf), where=error > 0)
+    return np.where((distance <= 0) & (error == 0), 0.0, ratio**2)
+
+
+def _student(trials: int) -> float:
+    from scipy import special
+
+    return float(special.stdtrit(trials - 1, 0.5 + LEVEL / 2))
