@@ -19,8 +19,7 @@ from experiments.statistics.moments import POWERS, Estimates, Moments, power_sum
 from experiments.statistics.quantiles import MOST_BINS, Histograms, Quantile
 from sdpa import RowDiagnostics, row_diagnostics
 from sdpa.diagnostics import tile_rows
-
-SATURATED = 0.99
+from sdpa.metrics import SATURATED
 
 # What `plan` reckons with, measured on a server core of 2025: nanoseconds per normal, per multiplication of a matrix
 # product, per score and scaling for the exponential and the sums, and per row and scaling for the rest.

@@ -16,10 +16,10 @@ from experiments.analysis.distribution import (
 from experiments.analysis.exact import SATURATION_EXACT, Exact, add_exact, exact_column
 from experiments.analysis.freezing import CURVE_COLUMNS, freezing_curves
 from experiments.analysis.slopes import SLOPE_COLUMNS, fit_slopes
-from experiments.analysis.verdicts import TEST_COLUMNS, VERDICT_COLUMNS, cell_tests, verdicts
+from experiments.analysis.verdicts import TEST_COLUMNS, VERDICT_COLUMNS, cell_tests, flag_few_draws, verdicts
 from experiments.harness.experiment import Column, Measured, load_experiment
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import VERDICTS
+from experiments.harness.paths import TESTS, VERDICTS
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Analysis:
 
     exact: Mapping[str, Exact] = field(default_factory=dict)
     derived: Mapping[str, Derived] = field(default_factory=dict)
+    tests_cells: bool = False  # by the correlations that `details` holds
 
 
 _ANALYSES = {
@@ -44,8 +45,8 @@ _ANALYSES = {
         {
             "slopes": Derived(SLOPE_COLUMNS, lambda table, _: fit_slopes(table)),
             "curves": Derived(CURVE_COLUMNS, lambda table, _: freezing_curves(table)),
-            "tests": Derived(TEST_COLUMNS, cell_tests),
         },
+        tests_cells=True,
     ),
     "distribution": Analysis(
         DISTRIBUTION_EXACT,
@@ -58,8 +59,11 @@ def analyse(sweep: Sweep, measured: Measured) -> dict[str, pd.DataFrame]:
     """The tables of a sweep: `measured` with its exact columns, what is derived from it, and its verdicts."""
     analysis = _analysis(sweep.experiment)
     table = add_exact(measured.table, analysis.exact)
+    judged = verdicts(sweep.name, table, load_experiment(sweep.experiment).metrics, analysis.exact)
     derived = {name: kind.derive(table, measured.details) for name, kind in analysis.derived.items()}
-    tables = {"measured": table, **derived, VERDICTS: verdicts(sweep.name, table)}
+    if analysis.tests_cells:
+        derived[TESTS] = cell_tests(table, measured.details, judged)
+    tables = {"measured": flag_few_draws(table, judged), **derived, VERDICTS: judged}
     return {name: frame for name, frame in tables.items() if len(frame)}
 
 
@@ -81,6 +85,8 @@ def all_columns(experiments: list[str]) -> pd.DataFrame:
     for name in experiments:
         tables[name] = table_columns(name)
         tables |= {f"{name}-{kind}": list(derived.columns) for kind, derived in _analysis(name).derived.items()}
+        if _analysis(name).tests_cells:
+            tables[f"{name}-{TESTS}"] = list(TEST_COLUMNS)
         if _analysis(name).exact:
             tables[f"{name}-{VERDICTS}"] = list(VERDICT_COLUMNS)
     rows = [

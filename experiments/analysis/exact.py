@@ -1,4 +1,4 @@
-"""Exact values beside the measured ones, where `sdpa.theory` knows them."""
+"""Exact values beside the measured ones, and the least errors that these can have, where `sdpa.theory` knows them."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -9,15 +9,17 @@ import pandas as pd
 
 from experiments.harness.experiment import Column
 from sdpa import LAWS, theory
-from sdpa.theory import attention_expectations
+from sdpa.theory import attention_deviations, attention_expectations
 
 
 @dataclass(frozen=True)
 class Exact:
-    """The exact value of a metric, from a row's axes and exponent; NaN, an empty field, where it is not known."""
+    """What theory knows of a metric, from a row's axes, exponent and trials."""
 
     formula: str
-    value: Callable[[Any], float]
+    value: Callable[[Any], float]  # NaN, an empty field, where it is not known
+    # A lower bound of the standard error of the metric, or of the mean under a root; 0 where none is known.
+    least_error: Callable[[Any], float] = lambda _: 0.0
 
 
 def _expectation(metric: str) -> Callable[[Any], float]:
@@ -32,6 +34,29 @@ def _expectation(metric: str) -> Callable[[Any], float]:
     return value
 
 
+def _deviation(metric: str) -> Callable[[Any], float]:
+    """The error that independent rows would have: rows that share keys depend on each other, and never less."""
+
+    def least_error(row: Any) -> float:
+        if row.inputs != "gaussian":
+            return 0.0
+        deviations = attention_deviations(row.d_k, row.n_keys, _divisor(row), row.input_std)
+        return float(getattr(deviations, metric)) / math.sqrt(row.trials * row.n_queries)
+
+    return least_error
+
+
+def _score_error(metric: str) -> Callable[[Any], float]:
+    """The error that independent scores would have, which those that share a query or a key have at least."""
+
+    def least_error(row: Any) -> float:
+        moments = LAWS[row.inputs].moments
+        deviations = theory.score_power_deviations(row.d_k, _divisor(row), row.input_std, moments)
+        return float(getattr(deviations, metric)) / math.sqrt(row.trials * row.n_queries * row.n_keys)
+
+    return least_error
+
+
 def _divisor(row: Any) -> float:
     """What the scaling means, not what was divided by: a wrong divisor then parts measured from exact values."""
     return float(row.d_k**row.exponent)
@@ -40,18 +65,23 @@ def _divisor(row: Any) -> float:
 _INTEGRALS = "integrals over a Gaussian row, then over |q| (sdpa.theory); empty where inputs is not gaussian"
 
 SATURATION_EXACT = {
-    "score_mean": Exact("0", lambda _: theory.score_mean()),
+    "score_mean": Exact("0", lambda _: theory.score_mean(), _score_error("score_mean")),
     "score_variance": Exact(
-        "d_k input_std^4 / divisor^2", lambda row: theory.score_variance(row.d_k, _divisor(row), row.input_std)
+        "d_k input_std^4 / divisor^2",
+        lambda row: theory.score_variance(row.d_k, _divisor(row), row.input_std),
+        _score_error("score_variance"),
     ),
     "score_kurtosis": Exact(
         "(E[x^4]^2 - 3) / d_k, x an entry of variance 1",
         lambda row: theory.score_kurtosis(row.d_k, LAWS[row.inputs].moments[0]),
+        _score_error("score_kurtosis"),
     ),
     **{
-        metric: Exact(_INTEGRALS, _expectation(metric))
-        for metric in ("max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
+        metric: Exact(_INTEGRALS, _expectation(metric), _deviation(metric))
+        for metric in ("max_weight", "entropy", "jacobian_trace", "saturated_rows")
     },
+    "jacobian_norm": Exact(_INTEGRALS, _expectation("jacobian_norm"), _deviation("jacobian_square")),
+    "query_gradient_norm": Exact(_INTEGRALS, _expectation("query_gradient_norm"), _deviation("query_gradient_square")),
 }
 
 

@@ -1,4 +1,4 @@
-"""Do theory, sampler and error bars agree? One test of every sweep, one of all of them, and when to raise the alarm."""
+"""Agreement of theory, sampler and error bars: three tests of every sweep and of all together, and the alarm."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,15 +7,17 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from experiments.analysis.verdicts import MANY_TRIALS
+from experiments.analysis.verdicts import BOUND, NONE, T_TEST
+from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import VERDICTS
+from experiments.harness.paths import TESTS, VERDICTS
 from experiments.harness.problems import Problem
 from experiments.harness.tables import DIGITS
-from experiments.statistics.intervals import MIN_TRIALS
 
-# Of all honest runs of a suite this share meets the alarm, at most: half by its cells, half by its furthest value.
+# Of all honest runs of a suite this share meets the alarm, at most: a third of it by each test.
 ALARM = 1e-3
+# Errors beyond which a value that t judges raises the alarm by itself. At 20 trials chance does so to one of 900,000.
+SURE = 7.0
 _SMALLEST = 1e-300  # of a p-value, so that its logarithm is a number
 _SHOWN = 5
 
@@ -27,22 +29,41 @@ class DisagreementError(Problem):
 
 
 @dataclass(frozen=True)
+class Gap:
+    """Metrics that were not tested in these sweeps, or by a bound alone, and why."""
+
+    sweeps: tuple[str, ...]
+    metrics: str
+    reason: str
+    state: str = "not tested"
+
+    def __str__(self) -> str:
+        return f"{self.state}: {', '.join(self.sweeps)}: {self.metrics}: {self.reason}"
+
+
+@dataclass(frozen=True)
 class Agreement:
-    """The tests of one or more sweeps: `cells` and `z_scores` hold what was tested, each with its p_value."""
+    """The tests of one or more sweeps.
+
+    Attributes:
+        cells: the tested cells, with their p_value.
+        values: the tested values, each once, with `normal`, the normal score of their p_value.
+        gaps: what was not tested.
+    """
 
     cells: pd.DataFrame
-    z_scores: pd.DataFrame
-    apart: int  # values without a z-score
+    values: pd.DataFrame
+    gaps: tuple[Gap, ...]
 
     @property
     def has_tests(self) -> bool:
         """True if there are cells and values to show beside what chance gives."""
-        return not (self.cells.empty or self.z_scores.empty)
+        return not (self.cells.empty or self.values.empty)
 
     @property
-    def tail(self) -> pd.DataFrame:
-        """The values of trials enough for the far tail of their z-scores."""
-        return self.z_scores[self.z_scores["trials"] >= MANY_TRIALS] if len(self.z_scores) else self.z_scores
+    def by_t(self) -> pd.DataFrame:
+        """The values that Student's t judges, whose normal scores are those of N(0, 1) by chance."""
+        return self.values[self.values["test"] == T_TEST] if len(self.values) else self.values
 
     @property
     def p_cells(self) -> float:
@@ -53,32 +74,56 @@ class Agreement:
         return float(special.chdtrc(2 * len(logarithms), -2 * logarithms.sum()))
 
     @property
+    def rules(self) -> pd.DataFrame:
+        """One row for each metric under each scaling: sum of w z over its cells, over sqrt(sum of w^2), and p_value.
+
+        A fault that shifts a metric by the same share everywhere shifts z by that share of w = |exact| / error. No
+        cell weighs more than others where the exact values are 0.
+        """
+        rows = []
+        # A score metric has one z-score whatever its scores are divided by, listed under the first scaling.
+        for (metric, scaling), group in self.by_t.groupby(["metric", "scaling"], sort=False, dropna=False):
+            weights = group["weight"].to_numpy() if group["weight"].any() else np.ones(len(group))
+            z = float(weights @ group["normal"] / np.sqrt(weights @ weights))
+            rows.append({"metric": metric, "scaling": scaling, "cells": len(group), "z": z})
+        table = pd.DataFrame(rows, columns=["metric", "scaling", "cells", "z"])
+        return table.assign(p_value=2 * special.ndtr(-table["z"].abs().astype(float)))
+
+    @property
+    def p_rules(self) -> float:
+        """The smallest p-value of one metric under one scaling at the level of all."""
+        return _sidak(self.rules["p_value"]) if len(self.values) else 1.0
+
+    @property
     def p_furthest(self) -> float:
-        """The smallest p-value of one value at the level of all (Sidak): an upper bound, as they depend."""
-        if self.tail.empty:
-            return 1.0
-        return float(-np.expm1(len(self.tail) * np.log1p(-self.tail["p_value"].min())))
+        """The smallest p-value of one value at the level of all."""
+        return _sidak(self.values["p_value"]) if len(self.values) else 1.0
 
     @property
     def p_value(self) -> float:
-        """Both together (Bonferroni)."""
-        return min(1.0, 2 * min(self.p_cells, self.p_furthest))
+        """All three together (Bonferroni)."""
+        return min(1.0, 3 * min(self.p_cells, self.p_rules, self.p_furthest))
+
+    @property
+    def disagrees(self) -> bool:
+        """True if chance parts measured and exact values so far in under 0.1% of runs, or one lies 7 errors off."""
+        return self.p_value < ALARM or bool((self.by_t["z"].abs() >= SURE).any() if len(self.values) else False)
 
     def summary(self) -> str:
         """What was tested and how it came out, in a line."""
         parts = []
         if len(self.cells):
-            parts.append(f"{_count(self.cells, 'cell')} against theory p = {self.p_cells:.2g}")
-        if len(self.tail):
-            parts.append(f"furthest of {_count(self.tail, 'value')} {self.furthest(1)[0]} (p = {self.p_furthest:.2g})")
-        if self.apart:
-            parts.append(f"{self.apart} listed apart, without z")
+            parts.append(f"{_count(len(self.cells), 'cell')} against theory p = {self.p_cells:.2g}")
+        if len(self.values):
+            parts.append(f"{_count(len(self.rules), 'metric')} by rule p = {self.p_rules:.2g}")
+            furthest = f"{self.furthest(1)[0]} (p = {self.p_furthest:.2g})"
+            parts.append(f"furthest of {_count(len(self.values), 'value')} {furthest}")
         return ", ".join(parts)
 
     def furthest(self, count: int = _SHOWN) -> list[str]:
-        """The values furthest from their exact ones, by name and with z."""
-        rows = self.tail.nsmallest(count, "p_value")
-        return [f"{row['metric']} of {row['where']}: z = {row['z']:+.2f}" for _, row in rows.iterrows()]
+        """The values that agree least, by name."""
+        rows = self.values.nsmallest(count, "p_value")
+        return [f"{row['metric']} of {row['where']}: {_distance(row)}" for _, row in rows.iterrows()]
 
     def unlikeliest(self) -> list[str]:
         """The cells that agree least, by name and with their p-values."""
@@ -86,23 +131,56 @@ class Agreement:
         return [f"{row['where']}: p = {row['p_value']:.2g}" for _, row in rows.iterrows()]
 
     def raise_alarm(self) -> None:
-        """`DisagreementError`, with the rows that make it, if chance parts values so far in under 0.1% of runs."""
-        if self.p_value < ALARM:
-            head = f"measured and exact values disagree: chance parts them so far with p = {self.p_value:.2g}"
-            values = [f"  {line}" for line in self.furthest()]
-            raise DisagreementError("\n".join([head, *values, *(f"  cell {line}" for line in self.unlikeliest())]))
+        """`DisagreementError`, with the rows that make it, if measured and exact values disagree."""
+        if not self.disagrees:
+            return
+        head = f"measured and exact values disagree: chance parts them so far with p = {self.p_value:.2g}"
+        rules = [
+            f"  {row['metric']}, {row['scaling']}, over {_count(row['cells'], 'cell')}: z = {row['z']:+.2f}"
+            for _, row in self.rules.nsmallest(_SHOWN, "p_value").iterrows()
+        ]
+        values = [f"  {line}" for line in self.furthest()]
+        raise DisagreementError("\n".join([head, *values, *rules, *(f"  cell {line}" for line in self.unlikeliest())]))
 
 
 def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreement:
     """The tests of these sweeps; what several sweeps share (the same cell is the same draws) counts once."""
-    cells = [_cells(sweep, tables[sweep.name]["tests"]) for sweep in sweeps if "tests" in tables[sweep.name]]
+    cells = [_cells(sweep, tables[sweep.name][TESTS]) for sweep in sweeps if TESTS in tables[sweep.name]]
     values = [_values(sweep, tables[sweep.name][VERDICTS]) for sweep in sweeps if VERDICTS in tables[sweep.name]]
-    apart = sum(
-        int(tables[sweep.name][VERDICTS]["z"].isna().sum()) for sweep in sweeps if VERDICTS in tables[sweep.name]
-    )
     # A score metric has one z-score whatever its scores are divided by.
     distinct = _once([_once(values, ["key", "scaling", "metric"])], ["key", "metric", "z"])
-    return Agreement(_once(cells, ["key"]), distinct, apart)
+    gaps = [gap for sweep in sweeps for gap in _gaps(sweep, tables[sweep.name])]
+    return Agreement(_once(cells, ["key"]), distinct, _merged(gaps))
+
+
+def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
+    """What was not tested of a sweep, or by a bound alone, and why."""
+    metrics = [metric.name for metric in load_experiment(sweep.experiment).metrics]
+    if not metrics:
+        return [Gap((sweep.name,), "all columns", "no exact value is known")]
+    rows = tables.get(VERDICTS, pd.DataFrame(columns=["metric", "test", "remark"]))
+    known = rows["metric"].value_counts(sort=False).reindex(metrics, fill_value=0)
+    gaps = []
+    for reason, names in (
+        ("no exact value is known", known.index[known == 0]),
+        ("an exact value is known for Gaussian inputs alone", known.index[(known > 0) & (known < known.max())]),
+    ):
+        if len(names):
+            gaps.append(Gap((sweep.name,), ", ".join(names), reason))
+    for test, state in ((NONE, "not tested"), (BOUND, "tested by a bound alone")):
+        for remark, group in rows[rows["test"] == test].groupby("remark", sort=False):
+            counts = group["metric"].value_counts(sort=False)
+            named = ", ".join(f"{name} ({count} of {known[name]})" for name, count in counts.items())
+            gaps.append(Gap((sweep.name,), named, f"{remark}; raise trials", state))
+    return gaps
+
+
+def _merged(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
+    """The same metrics for the same reason in one gap, with all its sweeps."""
+    sweeps: dict[tuple[str, str, str], list[str]] = {}
+    for gap in gaps:
+        sweeps.setdefault((gap.metrics, gap.reason, gap.state), []).extend(gap.sweeps)
+    return tuple(Gap(tuple(names), *key) for key, names in sweeps.items())
 
 
 def suite_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> dict[str, pd.DataFrame]:
@@ -110,8 +188,7 @@ def suite_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> dict[
     whole = agreement(sweeps, tables)
     if not whole.has_tests:
         return {}
-    p_values = {"p_cells": whole.p_cells, "p_furthest": whole.p_furthest, "p_value": whole.p_value}
-    return {"cells": whole.cells, "z_scores": whole.z_scores, "agreement": pd.DataFrame([p_values])}
+    return {"cells": whole.cells, "z_scores": whole.by_t, "agreement": pd.DataFrame([{"p_cells": whole.p_cells}])}
 
 
 def _cells(sweep: Sweep, tests: pd.DataFrame) -> pd.DataFrame:
@@ -122,14 +199,14 @@ def _cells(sweep: Sweep, tests: pd.DataFrame) -> pd.DataFrame:
 
 
 def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
-    """The values of a sweep that have a z-score of more than a few trials, with their p-values."""
-    judged = rows[rows["z"].notna() & (rows["trials"] >= MIN_TRIALS)]
+    """The tested values of a sweep, with their names, p-values and normal scores."""
+    judged = rows[rows["test"] != NONE]
     axes = list(rows.columns[1 : list(rows.columns).index("scaling")])
-    where = _where(sweep, judged, axes)
-    p_values = 2 * special.stdtr(judged["trials"] - 1, -judged["z"].abs())
     # What a z-score of few trials, which follows Student's t, is worth as a normal one.
-    normal = -np.sign(judged["z"]) * special.ndtri(p_values / 2)
-    columns = judged[["scaling", "metric", "trials", "z"]].assign(where=where, normal=normal, p_value=p_values)
+    normal = -np.sign(judged["z"]) * special.ndtri((judged["p_value"] / 2).clip(lower=_SMALLEST))
+    columns = judged[["scaling", "metric", "trials", "z", "test", "p_value"]].assign(
+        where=_where(sweep, judged, axes), normal=normal, weight=judged["exact"].abs() / judged["error"]
+    )
     return columns.assign(key=_key(sweep, judged, axes)).reset_index(drop=True)
 
 
@@ -161,5 +238,14 @@ def _once(frames: list[pd.DataFrame], same: list[str]) -> pd.DataFrame:
     return rows.drop_duplicates(same).reset_index(drop=True)
 
 
-def _count(rows: pd.DataFrame, noun: str) -> str:
-    return f"{len(rows)} {noun}{'' if len(rows) == 1 else 's'}"
+def _sidak(p_values: pd.Series) -> float:
+    """The smallest p-value at the level of all: an upper bound, as they depend on each other."""
+    return float(-np.expm1(len(p_values) * np.log1p(-p_values.min()))) if p_values.min() < 1 else 1.0
+
+
+def _distance(row: pd.Series) -> str:
+    return f"z = {row['z']:+.2f}" if row["test"] == T_TEST else f"p < {row['p_value']:.2g} by Chernoff's bound"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

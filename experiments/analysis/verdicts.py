@@ -1,5 +1,6 @@
-"""Does each measured value agree with its exact one? A z-score for every value, and one test for every cell."""
+"""The distance of every measured value from its exact one, tested by what its draws allow; and one test per cell."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -7,27 +8,25 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
+from experiments.analysis.exact import Exact
 from experiments.draws import AXES
 from experiments.harness.experiment import Column
-from experiments.statistics.intervals import MIN_TRIALS
+from experiments.harness.metric import FEW_DRAWS, Metric
+from experiments.statistics.intervals import MIN_TRIALS, Limits
 from experiments.statistics.moments import Estimates
 
 Floats = npt.NDArray[np.floating]
 
-# From here on a mean of trials is normal enough for its far tail.
-MANY_TRIALS = 1000
 # Directions of a cell's values are tested up to one for that many trials, and those of a share of variance above this:
 # finer contrasts of nearly equal metrics are the least normal, and meet the accuracy of the exact values.
-_TRIALS_PER_DIRECTION = 50
+_TRIALS_PER_DIRECTION = 25
 _LEAST_SHARE = 1e-3
 # The exact values are good to 1e-9 where that was measured; an error bar below this says nothing about the draws.
 _ACCURACY = 1e-8
-# A mean of fourth powers of scores is as skew as 3 (d_k large) to 8 (d_k = 1) times its relative error.
-_ROUGH = 0.02
 
-NO_SPREAD = "no spread between draws"
-TOO_FINE = "error below the accuracy of the exact value"
-TOO_ROUGH = "fourth power of too few scores to be normal"
+T_TEST, BOUND, NONE = "t", "bound", "none"
+FEW_TRIALS = f"fewer than {MIN_TRIALS} trials"
+TOO_FEW = "too few effective draws"
 
 VERDICT_COLUMNS = (
     Column("sweep", "str", "", "name of the sweep"),
@@ -37,10 +36,33 @@ VERDICT_COLUMNS = (
     Column("trials", "int", "", "independent draws"),
     Column("metric", "str", "", "what was measured: a column of the sweep's table"),
     Column("measured", "float", "", "its value"),
-    Column("se", "float", "", "its standard error"),
+    Column("se", "float", "", "its standard error between draws"),
     Column("exact", "float", "", "its exact value"),
-    Column("z", "float", "", "how far apart they are, in standard errors", "(measured - exact) / se"),
-    Column("remark", "str", "", f"why there is no z: {NO_SPREAD}, {TOO_FINE}, or {TOO_ROUGH}; such rows come last"),
+    Column(
+        "error",
+        "float",
+        "",
+        "standard error that is tested with: not below that of independent rows, where theory knows it, nor below "
+        f"{_ACCURACY:g} of the exact value",
+        "max(se, least error, accuracy)",
+    ),
+    Column("z", "float", "", "how far apart they are, in those errors", "(measured - exact) / error"),
+    Column(
+        "effective_draws",
+        "float",
+        "",
+        "draws that the mean rests on; empty where the metric has no limit",
+        "(distance of the exact value from the nearer limit / error)^2",
+    ),
+    Column(
+        "test",
+        "str",
+        "",
+        f"{T_TEST}: Student's t; {BOUND}: Chernoff's bound of a mean of bounded draws, which always holds; "
+        f"{NONE}: not tested",
+    ),
+    Column("p_value", "float", "", "probability of so large a distance by chance, or its upper bound"),
+    Column("remark", "str", "", f"why t does not judge: {FEW_TRIALS}, or {TOO_FEW}; more trials help"),
 )
 
 TEST_COLUMNS = (
@@ -53,52 +75,123 @@ TEST_COLUMNS = (
 )
 
 
-def verdicts(sweep: str, table: pd.DataFrame) -> pd.DataFrame:
-    """One row for every measured value whose exact value is known: both, the error and z; no z comes last."""
-    frames = []
-    for metric in _metrics(table):
-        known = table[table[f"{metric}_exact"].notna()]
-        columns = [column.name for column in VERDICT_COLUMNS if column.name in known]
-        frame = known[columns].assign(
+def verdicts(sweep: str, table: pd.DataFrame, metrics: Sequence[Metric], known: Mapping[str, Exact]) -> pd.DataFrame:
+    """One row for every measured value whose exact value is known.
+
+    A mean of at least `min_draws` effective draws and 20 trials is tested with Student's t. Fewer draws are not
+    normal: in a saturated row a few draws near a tie carry both the mean and its standard error. The mean m of T
+    independent draws between 0 and 1 still exceeds its expectation mu with a probability of at most e^(-T D), where
+    D = m ln(m / mu) + (1 - m) ln((1 - m) / (1 - mu)) (Chernoff 1952; Hoeffding 1963, theorem 1).
+    """
+    declared = {metric.name: metric for metric in metrics}
+    frames = {}
+    for name, exact in known.items():
+        rows = table[table[f"{name}_exact"].notna()]
+        if rows.empty:
+            continue
+        columns = [column.name for column in VERDICT_COLUMNS if column.name in rows]
+        frames[name] = rows[columns].assign(
             sweep=sweep,
-            metric=metric,
-            measured=known[metric],
-            se=known[f"{metric}_se"],
-            exact=known[f"{metric}_exact"],
+            metric=name,
+            measured=rows[name],
+            se=rows[f"{name}_se"],
+            exact=rows[f"{name}_exact"],
+            error=_errors(rows, declared[name], exact),
         )
-        frames.append(frame)
+        frame, metric = frames[name], declared[name]
+        frame["effective_draws"] = metric.effective_draws(rows, frame["exact"], frame["error"])
+        frame["bound"] = _chernoff(frame, metric, metric.limits(rows))
     if not frames:
         return pd.DataFrame()
-    rows = pd.concat(frames).sort_index(kind="stable").reset_index(drop=True)
-    rough = (rows["metric"] == "score_kurtosis") & (rows["se"] > _ROUGH * (3 + rows["measured"]))
-    remarks = {NO_SPREAD: rows["se"] == 0, TOO_FINE: rows["se"] < _ACCURACY * rows["exact"].abs(), TOO_ROUGH: rough}
-    rows["remark"] = np.select(list(remarks.values()), list(remarks), "")
-    judged = rows["remark"] == ""
-    # Four decimals: more are not the same on every machine.
-    rows["z"] = ((rows["measured"] - rows["exact"]) / rows["se"].where(judged)).round(4)
-    return pd.concat([rows[judged], rows[~judged]]).reindex(columns=[column.name for column in VERDICT_COLUMNS])
+    for name, frame in frames.items():
+        like = frames[declared[name].draws_like or name]["effective_draws"]
+        frame["few"] = ~(like >= declared[name].min_draws)
+    rows = pd.concat(frames.values()).sort_index(kind="stable")  # the index is that of the table
+    return _judged(rows).reindex(columns=[column.name for column in VERDICT_COLUMNS])
 
 
-def cell_tests(table: pd.DataFrame, details: list[Estimates]) -> pd.DataFrame:
+def _errors(rows: pd.DataFrame, metric: Metric, exact: Exact) -> Floats:
+    """max(se, least error, accuracy) of a metric in each row."""
+    values = rows[f"{metric.name}_exact"].to_numpy()
+    least = np.array([exact.least_error(row) for row in rows.itertuples()])
+    if metric.kind == "root":
+        # Of the mean square; that of its root x follows from d(x^2) = 2 x dx.
+        least = np.divide(least, 2 * values, out=np.zeros_like(least), where=values > 0)
+    return np.asarray(np.maximum.reduce([rows[f"{metric.name}_se"].to_numpy(), least, _ACCURACY * np.abs(values)]))
+
+
+def _chernoff(rows: pd.DataFrame, metric: Metric, limits: Limits) -> Floats:
+    """The bound of the p-value, two-sided; NaN for a metric without two limits."""
+    power = 2 if metric.kind == "root" else 1
+    low, high = np.power(limits.low, power), np.power(limits.high, power)
+    width = np.broadcast_to(high - low, len(rows)).astype(float)
+    if not np.isfinite(width).all():
+        return np.full(len(rows), np.nan)
+    share, expected = (((rows[name].to_numpy() ** power - low) / width).clip(0, 1) for name in ("measured", "exact"))
+    divergence = special.rel_entr(share, expected) + special.rel_entr(1 - share, 1 - expected)
+    return np.asarray(np.minimum(1, 2 * np.exp(-rows["trials"].to_numpy() * divergence)))
+
+
+def _judged(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with z, the test that its draws allow, and the p-value of that test."""
+    distance = (rows["measured"] - rows["exact"]).to_numpy()
+    # Without an error, as where an exact value is 0 to the precision of a double, only Chernoff's bound judges.
+    z = pd.Series(np.divide(distance, rows["error"], out=np.zeros(len(rows)), where=rows["error"] > 0), rows.index)
+    few_trials = rows["trials"] < MIN_TRIALS
+    by_t = ~few_trials & ~rows["few"]
+    by_bound = ~by_t & rows["bound"].notna()
+    p_value = np.select(
+        [by_t, by_bound], [2 * special.stdtr(rows["trials"] - 1, -z.abs()), rows["bound"]], default=np.nan
+    )
+    return rows.assign(
+        z=z.round(4),  # more decimals are not the same on every machine
+        effective_draws=rows["effective_draws"].where(np.isfinite(rows["effective_draws"])).round(1),
+        test=np.select([by_t, by_bound], [T_TEST, BOUND], default=NONE),
+        p_value=[_six_digits(value) for value in p_value],
+        remark=np.select([few_trials, rows["few"]], [FEW_TRIALS, TOO_FEW], default=""),
+    )
+
+
+def flag_few_draws(table: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
+    """The table with the metrics of too few effective draws, by theory, added to those in `few_draws`.
+
+    Draws that happen to miss the rare rows that carry a mean have a small spread too; the exact value knows better.
+    """
+    if judged.empty:
+        return table
+    few = judged[judged["remark"] == TOO_FEW]["metric"].groupby(level=0).agg(list)
+    named = table[FEW_DRAWS].str.split()
+    flagged = [" ".join(dict.fromkeys(names + few.get(place, []))) for place, names in named.items()]
+    return table.assign(**{FEW_DRAWS: flagged})
+
+
+def cell_tests(table: pd.DataFrame, details: list[Estimates], judged: pd.DataFrame) -> pd.DataFrame:
     """One row per cell of at least 20 trials: do all its values agree with the exact ones, at once?
 
     The z-scores of a cell depend on each other, as metrics and scalings share its draws. With R their correlation
     between draws, V its leading eigenvectors and L their eigenvalues, |L^(-1/2) V^T z|^2 is Hotelling's T^2 of those
     directions: k (T - 1) / (T - k) times an F of k and T - k degrees of freedom for T trials, as far as means of
-    trials are normal. The directions are chosen by R alone, not by z.
+    trials are normal. The directions are chosen by R alone, not by z. z is in the values' own standard errors, from
+    which R comes too.
+
+    Args:
+        table: measured values, with their exact ones.
+        details: the estimates of each cell, in order.
+        judged: the verdicts of the table; only values that t judges are tested.
     """
     rows = []
     axes = [column.name for column in AXES]
     cells = table.groupby(axes, sort=False)
+    tested = judged[(judged["test"] == T_TEST) & (judged["se"] > 0)] if len(judged) else judged
+    groups = dict(list(tested.groupby(axes, sort=False))) if len(tested) else {}
     for (point, cell), estimates in zip(cells, details, strict=True):
         trials = int(cell["trials"].iloc[0])
-        z = _z_scores(cell)
-        if trials < MIN_TRIALS or not z:
+        if point not in groups:
             continue
-        chosen = [estimates.names.index(name) for name in z]
-        directions, statistic = _leading(
-            np.array(list(z.values())), estimates.correlation[np.ix_(chosen, chosen)], trials
-        )
+        values = groups[point]
+        chosen = [estimates.names.index(name) for name in zip(values["scaling"], values["metric"], strict=True)]
+        z = ((values["measured"] - values["exact"]) / values["se"]).to_numpy()
+        directions, statistic = _leading(z, estimates.correlation[np.ix_(chosen, chosen)], trials)
         ratio = statistic * (trials - directions) / (directions * (trials - 1))
         rows.append(
             {
@@ -113,26 +206,12 @@ def cell_tests(table: pd.DataFrame, details: list[Estimates]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[column.name for column in TEST_COLUMNS])
 
 
-def _z_scores(cell: pd.DataFrame) -> dict[tuple[str, str], float]:
-    """The z-scores of a cell's values by scaling and metric, from unrounded numbers."""
-    tested = verdicts("", cell)
-    if tested.empty:
-        return {}
-    rows = tested[tested["remark"] == ""]
-    z = (rows["measured"] - rows["exact"]) / rows["se"]
-    return dict(zip(zip(rows["scaling"], rows["metric"], strict=True), z, strict=True))
-
-
 def _leading(z: Floats, correlation: Floats, trials: int) -> tuple[int, float]:
     """How many leading principal directions are tested, and the sum of squares of z along them, each of variance 1."""
     shares, directions = np.linalg.eigh(correlation)
     shares, directions = shares[::-1], directions[:, ::-1]
     count = min(int((shares > _LEAST_SHARE).sum()), max(1, trials // _TRIALS_PER_DIRECTION))
     return count, float(((z @ directions[:, :count]) ** 2 / shares[:count]).sum())
-
-
-def _metrics(table: pd.DataFrame) -> list[str]:
-    return [name.removesuffix("_exact") for name in table if name.endswith("_exact")]
 
 
 def _six_digits(value: Any) -> float:

@@ -16,7 +16,7 @@ from experiments.figures import SUITE_FIGURES
 from experiments.figures.words import course, span, under
 from experiments.harness.config import Config
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import BENCHMARKS, SUITE, figure_path
+from experiments.harness.paths import BENCHMARKS, SUITE, TESTS, figure_path
 from experiments.harness.problems import Problem
 from experiments.harness.tables import csv_name
 from experiments.page.numbers import like_measured, with_error
@@ -89,7 +89,7 @@ def _drawings_of(sweeps: Sequence[Sweep], results: Path) -> list[Path]:
 
 def _drawings(sweeps: Sequence[Sweep], results: Path) -> list[Path]:
     """Every figure of the sweeps, and of the suite where values were tested."""
-    tested = any((results / csv_name(sweep.name, "tests")).exists() for sweep in sweeps)
+    tested = any((results / csv_name(sweep.name, TESTS)).exists() for sweep in sweeps)
     of_suite = [figure_path(results, SUITE, figure, ".png") for figure in SUITE_FIGURES if tested]
     return [*_drawings_of(sweeps, results), *of_suite]
 

@@ -124,12 +124,13 @@ class Writer:
         return self._figure(sweep.name, figure, numbers=numbers, table=table, corrections=corrections)
 
     def _of_suite(self, figure: str, whole: Agreement) -> Finding:
-        furthest = whole.z_scores.assign(size=whole.z_scores["z"].abs()).nlargest(_FURTHEST, "size")
+        furthest = whole.by_t.assign(size=whole.by_t["z"].abs()).nlargest(_FURTHEST, "size")
         rows = [[Cell(row["where"]), Cell(row["metric"]), Cell(number(row["z"]))] for _, row in furthest.iterrows()]
         head = ("furthest from their exact values", "metric", "standard errors")
         every = sum(len(tables[VERDICTS]) for tables in self.tables.values() if VERDICTS in tables)
         table = Table(head, rows, every)
-        return self._figure(SUITE, figure, numbers=[f"{whole.summary()}."], table=table)
+        gaps = [f"{gap}."[0].upper() + f"{gap}."[1:] for gap in whole.gaps]
+        return self._figure(SUITE, figure, numbers=[f"{whole.summary()}.", *gaps], table=table)
 
     def _figure(self, sweep: str, figure: str, **more: Any) -> Finding:
         return self._drawn(sweep, figure, figure_path(Path(), sweep, figure, ".png"), **more)

@@ -146,6 +146,8 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
         suite.raise_alarm()
         if summary := suite.summary():
             print(f"theory, sampler and error bars agree: {summary}")
+        for gap in suite.gaps:
+            print(gap)
 
     for line in find_orphans(results, config).lines():
         print(line)

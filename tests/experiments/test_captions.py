@@ -143,7 +143,7 @@ def test_gradients_part_for_a_scaling_wherever_it_stands(tables):
     parted = table.assign(query_gradient_norm=table["d_k"] * 1.0, query_gradient_norm_median=median)
     sure = {f"query_gradient_norm_median_{end}": median for end in ("low", "high")}
     parted = parted.assign(query_gradient_norm_se=1e-3, **sure)
-    assert "; unscaled the median of |dL/dq| falls from 0.250 to" in gradients.caption({"measured": parted})
+    assert "; unscaled the median of |dL/dq| falls from 0.2500 to" in gradients.caption({"measured": parted})
 
 
 def test_no_power_is_named_from_noise(tables):

@@ -211,10 +211,17 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     tables = read_sweep(suite.folder, config, config.sweeps[0])
     agreed = suite("check")
     assert (agreed.returncode, agreed.stderr) == (0, "")
-    assert re.search(r"1 cell against theory p = 0\.\d+, furthest of 8 values \w+ of mine, d_k\^1: z = ", agreed.stdout)
+    expected = (
+        r"1 cell against theory p = 0\.\d+, 8 metrics by rule p = .*, furthest of 9 values \w+ of mine, d_k\^1: z = "
+    )
+    assert re.search(expected, agreed.stdout)
+    assert (
+        "tested by a bound alone: mine: saturated_rows (1 of 1): too few effective draws; raise trials" in agreed.stdout
+    )
+    assert re.search(r"not tested: mine: jacobian_norm_p10, .*: no exact value is known", agreed.stdout)
     assert "drew" in suite("draw").stdout
     assert (suite.folder / "figures" / "suite" / "calibration.png").exists()
-    tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", "z"] = -7.5
+    tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = -7.5, 1e-13
     write_sweep(suite.folder, config, config.sweeps[0], tables)
     checked = suite("check")
     assert checked.returncode == 1

@@ -1,61 +1,144 @@
 """Verdicts and tests against hand-made tables, other formulas and planted faults."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments.analysis.suite import ALARM, Agreement, DisagreementError, agreement
-from experiments.analysis.verdicts import NO_SPREAD, TOO_FINE, TOO_ROUGH, cell_tests, verdicts
+from experiments.analysis.exact import Exact
+from experiments.analysis.suite import ALARM, Agreement, DisagreementError, Gap, agreement
+from experiments.analysis.verdicts import (
+    BOUND,
+    FEW_TRIALS,
+    NONE,
+    T_TEST,
+    TOO_FEW,
+    VERDICT_COLUMNS,
+    cell_tests,
+    flag_few_draws,
+    verdicts,
+)
 from experiments.harness.grid import Sweep
+from experiments.saturation import METRICS
 from experiments.statistics.moments import Estimates
-from tests.calibration import FAULTS, p_values
+from tests.calibration import FAULTS, run
 
 AXES = {"d_k": 4, "n_keys": 8, "n_queries": 5, "inputs": "gaussian", "input_std": 1}
+KNOWN = {metric.name: Exact("", lambda _: math.nan) for metric in METRICS if metric.kind != "quantile"}
 
 
 def table_of(metrics: dict[str, tuple[float, float, float]], trials: int = 2000) -> pd.DataFrame:
     """One cell and scaling, from (measured, se, exact) of each metric."""
-    row = {**AXES, "scaling": "d_k^1/2", "trials": trials}
+    row = {**AXES, "scaling": "d_k^1/2", "trials": trials, "few_draws": ""}
     for name, (value, error, exact) in metrics.items():
         row |= {name: value, f"{name}_se": error, f"{name}_exact": exact}
     return pd.DataFrame([row])
 
 
+def judged(table: pd.DataFrame, **least: float) -> pd.DataFrame:
+    """The verdicts of a table, with least errors of some metrics."""
+    names = [name for name in KNOWN if f"{name}_exact" in table]
+    known = {name: Exact("", lambda _: math.nan, lambda _, name=name: least.get(name, 0.0)) for name in names}
+    return verdicts("mine", table, METRICS, known)
+
+
 def estimates_of(table: pd.DataFrame, correlation: np.ndarray) -> Estimates:
-    metrics = [name.removesuffix("_exact") for name in table if name.endswith("_exact")]
+    metrics = [name for name in KNOWN if f"{name}_exact" in table]
     errors = np.array([table[f"{metric}_se"].iloc[0] for metric in metrics])
     return Estimates(tuple(("d_k^1/2", metric) for metric in metrics), errors, errors, correlation)
 
 
+def cells_of(table: pd.DataFrame, correlation: np.ndarray) -> pd.DataFrame:
+    return cell_tests(table, [estimates_of(table, correlation)], judged(table))
+
+
 def test_a_verdict_is_the_distance_in_standard_errors():
-    rows = verdicts("mine", table_of({"entropy": (2.5, 0.1, 2.25), "max_weight": (0.3, 0.01, 0.34)}))
+    rows = judged(table_of({"max_weight": (0.3, 0.01, 0.34), "entropy": (1.3, 0.02, 1.25)}))
     assert rows["sweep"].tolist() == ["mine", "mine"]
     assert dict(zip(rows["metric"], rows["z"], strict=True)) == pytest.approx({"entropy": 2.5, "max_weight": -4.0})
     assert rows["remark"].tolist() == ["", ""]
+    assert rows["test"].tolist() == [T_TEST, T_TEST]
+    assert rows["p_value"].tolist() == pytest.approx(2 * stats.t.sf([4.0, 2.5], 1999), rel=1e-5)
 
 
-def test_values_without_a_meaningful_error_come_last_and_say_why():
-    metrics = {"entropy": (0.0, 0.0, 0.0), "jacobian_trace": (0.98, 1e-9, 0.98), "max_weight": (0.3, 0.01, 0.34)}
-    rows = verdicts("mine", table_of(metrics))
-    assert rows["metric"].tolist() == ["max_weight", "entropy", "jacobian_trace"]
-    assert rows["remark"].tolist() == ["", NO_SPREAD, TOO_FINE]
-    assert rows["z"].isna().tolist() == [False, True, True]
+def test_an_error_below_that_of_independent_rows_is_not_believed():
+    """Of a root the least error is that of the mean square: 0.02 / (2 x 0.25)."""
+    table = table_of({"max_weight": (0.3, 0.001, 0.34), "jacobian_norm": (0.3, 0.001, 0.25), "entropy": (1, 0, 1)})
+    rows = judged(table, max_weight=0.02, jacobian_norm=0.02).set_index("metric")
+    assert rows["error"].to_dict() == pytest.approx({"max_weight": 0.02, "jacobian_norm": 0.04, "entropy": 1e-8})
+    assert rows["z"].to_dict() == pytest.approx({"max_weight": -2.0, "jacobian_norm": 1.25, "entropy": 0.0})
+
+
+def test_the_effective_draws_are_those_of_the_exact_value():
+    """(0.34 - 1/8) / 0.01 and (0.25 / 0.01)^2 / 4 of the root's mean square."""
+    rows = judged(table_of({"max_weight": (0.3, 0.01, 0.34), "jacobian_norm": (0.3, 0.01, 0.25)}))
+    assert rows["effective_draws"].tolist() == pytest.approx([462.2, 156.2], abs=0.11)
+
+
+@pytest.mark.parametrize(
+    ("metric", "measured", "exact", "share", "expected"),
+    [
+        ("max_weight", 0.9999, 0.99, (0.9999 - 1 / 8) / (7 / 8), (0.99 - 1 / 8) / (7 / 8)),
+        ("jacobian_trace", 0.02, 0.001, 0.02 / (7 / 8), 0.001 / (7 / 8)),
+        ("jacobian_norm", 0.2, 0.01, 0.2**2 * 4, 0.01**2 * 4),
+        ("saturated_rows", 0.0, 0.2, 0.0, 0.2),
+    ],
+)
+def test_few_effective_draws_of_a_bounded_metric_are_judged_by_a_bound(metric, measured, exact, share, expected):
+    """Chernoff: 2 exp(-T D), D the divergence of two coins; no smaller than the exact binomial tails."""
+    (row,) = judged(table_of({metric: (measured, exact / 5 if exact < 0.5 else 0.01, exact)}, 50)).to_dict("records")
+    coin = stats.entropy([share, 1 - share], [expected, 1 - expected])
+    assert (row["test"], row["remark"]) == (BOUND, TOO_FEW)
+    assert row["p_value"] == pytest.approx(min(1, 2 * math.exp(-50 * coin)), rel=1e-5)
+    tail = (
+        stats.binom.sf(math.ceil(50 * share) - 1, 50, expected)
+        if share > expected
+        else stats.binom.cdf(math.floor(50 * share), 50, expected)
+    )
+    assert row["p_value"] >= min(1, 2 * tail) * 0.999 or share * 50 % 1
+
+
+@pytest.mark.parametrize(("trials", "remark"), [(19, FEW_TRIALS), (2000, TOO_FEW)])
+def test_what_no_test_fits_is_not_tested(trials, remark):
+    error = 0.3 if remark == TOO_FEW else 0.01
+    (row,) = judged(table_of({"query_gradient_norm": (3.0, error, 1.0)}, trials)).to_dict("records")
+    assert (row["test"], row["remark"]) == (NONE, remark)
+    assert math.isnan(row["p_value"])
+
+
+def test_a_kurtosis_takes_more_draws_and_a_mean_those_of_the_variance():
+    metrics = {"score_mean": (0.0, 0.1, 0.0), "score_variance": (4.0, 0.3, 4.0), "score_kurtosis": (6.0, 0.19, 6.0)}
+    rows = judged(table_of(metrics)).set_index("metric")
+    assert rows["test"].to_dict() == {"score_mean": T_TEST, "score_variance": T_TEST, "score_kurtosis": NONE}
+    few = judged(table_of(metrics | {"score_variance": (4.0, 0.5, 4.0)})).set_index("metric")
+    assert few.loc["score_mean", "test"] == NONE
+    assert judged(table_of({"score_kurtosis": (6.0, 0.17, 6.0)}))["test"].tolist() == [T_TEST]
 
 
 def test_what_has_no_exact_value_has_no_verdict():
     table = table_of({"entropy": (2.5, 0.1, np.nan)})
-    assert verdicts("mine", table).empty
-    assert verdicts("mine", table.drop(columns="entropy_exact")).empty
-    assert cell_tests(table, [estimates_of(table, np.eye(1))]).empty
+    assert judged(table).empty
+    assert cells_of(table, np.eye(1)).empty
+
+
+def test_a_metric_of_few_draws_by_theory_is_flagged_in_the_table():
+    table = table_of({"max_weight": (0.3, 0.001, 0.3), "query_gradient_norm": (1.0, 0.01, 1.0)})
+    few = judged(table, query_gradient_norm=0.5)
+    assert flag_few_draws(table, few)["few_draws"].tolist() == ["query_gradient_norm"]
+    named = table.assign(few_draws="score_kurtosis query_gradient_norm")
+    assert flag_few_draws(named, few)["few_draws"].tolist() == ["score_kurtosis query_gradient_norm"]
 
 
 def test_a_cell_s_statistic_is_that_of_the_inverse_correlation():
     """With every direction tested T^2 = z^T R^-1 z; the p-value from the density of F, integrated."""
-    table = table_of({"entropy": (2.5, 0.1, 2.25), "max_weight": (0.3, 0.01, 0.34), "jacobian_trace": (0.5, 0.1, 0.4)})
-    correlation = np.array([[1.0, -0.8, 0.3], [-0.8, 1.0, -0.1], [0.3, -0.1, 1.0]])
-    (row,) = cell_tests(table, [estimates_of(table, correlation)]).to_dict("records")
-    z = np.array([2.5, -4.0, 1.0])
+    table = table_of(
+        {"max_weight": (0.3, 0.01, 0.34), "entropy": (1.3, 0.02, 1.25), "jacobian_trace": (0.5, 0.01, 0.49)}
+    )
+    correlation = np.array([[1.0, -0.8, -0.1], [-0.8, 1.0, 0.3], [-0.1, 0.3, 1.0]])
+    (row,) = cells_of(table, correlation).to_dict("records")
+    z = np.array([-4.0, 2.5, 1.0])
     assert (row["values"], row["directions"]) == (3, 3)
     assert row["statistic"] == pytest.approx(z @ np.linalg.solve(correlation, z), rel=1e-5)
     ratio = row["statistic"] * (2000 - 3) / (3 * 1999)
@@ -64,35 +147,25 @@ def test_a_cell_s_statistic_is_that_of_the_inverse_correlation():
 
 
 def test_few_trials_test_few_directions():
-    metrics = {"score_kurtosis": (1.0, 0.01, 0.0), "entropy": (2.5, 0.1, 2.25), "max_weight": (0.3, 0.01, 0.34)}
-    for trials, directions in ((2000, 3), (149, 2), (99, 1), (20, 1)):
-        table = table_of(metrics, trials)
-        (row,) = cell_tests(table, [estimates_of(table, np.eye(3))]).to_dict("records")
+    metrics = {"max_weight": (0.3, 0.01, 0.34), "entropy": (1.3, 0.02, 1.25), "jacobian_trace": (0.5, 0.01, 0.49)}
+    for trials, directions in ((2000, 3), (74, 2), (49, 1), (20, 1)):
+        (row,) = cells_of(table_of(metrics, trials), np.eye(3)).to_dict("records")
         assert (row["values"], row["directions"]) == (3, directions)
-    table = table_of(metrics, 19)
-    assert cell_tests(table, [estimates_of(table, np.eye(3))]).empty
-
-
-def test_a_kurtosis_of_few_scores_is_not_judged():
-    rows = verdicts("mine", table_of({"score_kurtosis": (6.0, 0.19, 6.0), "entropy": (2.5, 0.1, 2.25)}))
-    assert rows["metric"].tolist() == ["entropy", "score_kurtosis"]
-    assert rows["remark"].tolist() == ["", TOO_ROUGH]
-    assert verdicts("mine", table_of({"score_kurtosis": (6.0, 0.17, 6.0)}))["remark"].tolist() == [""]
+    assert cells_of(table_of(metrics, 19), np.eye(3)).empty
 
 
 @pytest.mark.parametrize("trials", [40, 150, 1200])
 def test_p_values_of_normal_trials_are_uniform(trials):
     """400 cells of dependent normal metrics; fixed seed, the test's own level is 0.001."""
     rng = np.random.default_rng(5)
-    mix = rng.standard_normal((4, 4))
+    mix = rng.standard_normal((4, 4)) / 100
     p = []
     for _ in range(400):
-        x = mix @ rng.standard_normal((4, trials))
+        x = mix @ rng.standard_normal((4, trials)) + 0.4
         errors = x.std(axis=1, ddof=1) / np.sqrt(trials)
-        names = ["entropy", "max_weight", "jacobian_trace", "jacobian_norm"]
-        values = {name: (x[i].mean(), errors[i], 0.0) for i, name in enumerate(names)}
-        table = table_of(values, trials)
-        p.append(cell_tests(table, [estimates_of(table, np.corrcoef(x))])["p_value"].iloc[0])
+        names = ["max_weight", "entropy", "jacobian_trace", "saturated_rows"]
+        values = {name: (x[i].mean(), errors[i], 0.4) for i, name in enumerate(names)}
+        p.append(cells_of(table_of(values, trials), np.corrcoef(x))["p_value"].iloc[0])
     assert stats.kstest(p, "uniform").pvalue > 0.001
 
 
@@ -101,47 +174,92 @@ def sweep(name: str = "mine") -> Sweep:
 
 
 def tables_of(table: pd.DataFrame, name: str = "mine") -> dict[str, pd.DataFrame]:
-    return {"tests": cell_tests(table, [estimates_of(table, np.eye(2))]), "verdicts": verdicts(name, table)}
+    values = judged(table).assign(sweep=name)
+    return {"measured": table, "tests": cells_of(table, np.eye(2)), "verdicts": values}
 
 
-def test_cells_are_combined_by_fisher_and_values_by_their_number():
+def values_of(p_values: list[float], **columns: object) -> pd.DataFrame:
+    normal = stats.norm.isf(np.array(p_values) / 2)
+    given = {"metric": "m", "scaling": "s", "where": "w", "trials": 1000, "test": T_TEST, "weight": 1.0, **columns}
+    return pd.DataFrame({"p_value": p_values, "normal": normal, "z": normal}).assign(**given)
+
+
+def test_cells_are_combined_by_fisher_values_by_their_number_and_rules_by_their_weights():
     cells = pd.DataFrame({"p_value": [0.5, 0.01, 0.2]})
-    z_scores = pd.DataFrame({"p_value": [0.5, 1e-9, 0.01, 0.2], "trials": [1000, 999, 1000, 1000]})
-    both = Agreement(cells, z_scores, 0)
+    values = values_of([0.5, 0.01, 0.2], metric=["a", "a", "b"], weight=[1.0, 2.0, 5.0])
+    both = Agreement(cells, values, ())
     # The survival function of chi-squared with six degrees of freedom at -2 ln 0.001, by hand.
     x = -np.log(0.001)
     assert both.p_cells == pytest.approx(np.exp(-x) * (1 + x + x**2 / 2), rel=1e-9)
     assert both.p_furthest == pytest.approx(1 - 0.99**3, rel=1e-9)
-    assert both.p_value == pytest.approx(2 * 0.029701, rel=1e-9)
+    z = [(0.6744898 + 2 * 2.5758293) / math.sqrt(5), 1.2815516]
+    assert both.rules["z"].tolist() == pytest.approx(z, rel=1e-6)
+    assert both.p_rules == pytest.approx(1 - (1 - 2 * stats.norm.sf(z[0])) ** 2, rel=1e-6)
+    assert both.p_value == pytest.approx(3 * min(both.p_cells, both.p_rules, both.p_furthest), rel=1e-9)
+
+
+def test_a_value_seven_errors_off_raises_the_alarm_among_any_number():
+    """At 20 trials so far a value has p = 1e-6, which 10,000 of them make nothing of."""
+    p_values = [1e-6] + [0.5, 0.6] * 5000
+    signs = [1.0] + [1.0, -1.0] * 5000
+    values = values_of(p_values)
+    values = values.assign(normal=values["normal"] * signs, metric=[f"m{i}" for i in range(len(values))])
+    assert Agreement(pd.DataFrame(), values.assign(z=[7.0] + [0.0] * 10_000), ()).disagrees
+    assert not Agreement(pd.DataFrame(), values.assign(z=[6.9] + [0.0] * 10_000), ()).disagrees
 
 
 def test_a_cell_that_two_sweeps_share_counts_once():
-    few = tables_of(table_of({"entropy": (2.5, 0.1, 2.4), "max_weight": (0.3, 0.1, 0.34)}, trials=1000))
-    many = tables_of(table_of({"entropy": (2.5, 0.1, 2.3), "max_weight": (0.3, 0.1, 0.34)}, trials=3000), "other")
+    few = tables_of(table_of({"max_weight": (0.3, 0.02, 0.34), "entropy": (1.5, 0.02, 1.48)}, trials=1000))
+    many = tables_of(table_of({"max_weight": (0.3, 0.02, 0.34), "entropy": (1.5, 0.02, 1.46)}, trials=3000), "other")
     suite = agreement([sweep(), sweep("other")], {"mine": few, "other": many})
     assert len(suite.cells) == 1
     assert suite.cells["p_value"].tolist() == many["tests"]["p_value"].tolist()
-    assert suite.furthest() == ["entropy of other, d_k^1/2: z = +2.00", "max_weight of other, d_k^1/2: z = -0.40"]
+    assert suite.furthest() == ["max_weight of other, d_k^1/2: z = -2.00", "entropy of other, d_k^1/2: z = +2.00"]
 
 
 def test_an_alarm_names_what_is_far_off():
-    table = table_of({"entropy": (2.5, 0.1, 1.9), "max_weight": (0.3, 0.1, 0.34)})
+    table = table_of({"max_weight": (0.3, 0.01, 0.30), "entropy": (1.5, 0.02, 1.38)})
     suite = agreement([sweep()], {"mine": tables_of(table)})
     assert suite.p_value < ALARM
-    with pytest.raises(DisagreementError, match=r"(?s)disagree: .*\n  entropy of mine, .* z = \+6\.00.*cell mine"):
+    expected = r"(?s)disagree: .*\n  entropy of mine, .* z = \+6\.00.*\n  entropy, d_k\^1/2, over 1 cell: .*cell mine"
+    with pytest.raises(DisagreementError, match=expected):
         suite.raise_alarm()
 
 
-def test_nothing_to_test_is_no_alarm():
-    suite = agreement([sweep()], {"mine": {}})
+def test_an_impossible_mean_of_few_draws_raises_the_alarm():
+    table = table_of({"max_weight": (0.3, 0.01, 0.30), "saturated_rows": (0.5, 0.02, 1e-6)}, 200)
+    suite = agreement([sweep()], {"mine": tables_of(table)})
+    assert suite.values.set_index("metric").loc["saturated_rows", "test"] == BOUND
+    with pytest.raises(DisagreementError, match=r"saturated_rows of mine, .*: p < .* by Chernoff's bound"):
+        suite.raise_alarm()
+
+
+def test_what_was_not_tested_is_told_once_for_all_sweeps():
+    table = table_of({"max_weight": (0.3, 0.01, 0.30), "query_gradient_norm": (1.0, 0.5, 1.0)})
+    both = {name: tables_of(table, name) for name in ("mine", "other")}
+    gaps = agreement([sweep(), sweep("other")], both).gaps
+    assert Gap(("mine", "other"), "query_gradient_norm (1 of 1)", f"{TOO_FEW}; raise trials") in gaps
+    (unknown,) = [gap for gap in gaps if gap.reason == "no exact value is known"]
+    assert "entropy" in unknown.metrics
+    assert "max_weight" not in unknown.metrics
+
+
+def test_nothing_to_test_is_no_alarm_and_no_silence():
+    table = table_of({"max_weight": (0.3, 0.01, np.nan)})
+    suite = agreement([sweep()], {"mine": {"measured": table}})
     assert (suite.p_value, suite.summary()) == (1.0, "")
     suite.raise_alarm()
+    assert [gap.reason for gap in suite.gaps] == ["no exact value is known"]
+
+
+def test_verdicts_have_the_declared_columns():
+    assert list(judged(table_of({"max_weight": (0.3, 0.01, 0.34)}))) == [column.name for column in VERDICT_COLUMNS]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_raises_the_alarm(fault):
-    assert p_values(seed=0, fault=fault)[1] < ALARM
+    assert run(seed=0, fault=fault)[1]
 
 
 def test_no_fault_raises_none():
-    assert p_values(seed=0)[1] > ALARM
+    assert not run(seed=0)[1]
