@@ -62,8 +62,8 @@ test-faults: $(READY) ## slow: kills, damage and hostile configs, on real proces
 test-edits: $(READY) ## slow: edit config.yaml in many ways, then make all and the tests, in a copy of this folder
 	@$(PY) -m pytest -m edits
 
-calibration: $(READY) ## slow: how often does check raise its alarm, over 200 seeds and with planted faults?
-	@$(PY) -m tests.calibration
+calibration: $(READY) ## slow: false alarms of check, faults that it misses, coverage of intervals; FULL=1: all configs
+	@$(SUITE) calibrate $(if $(FULL),--full)
 
 lint: $(READY) ## ruff (style and format) and mypy (types)
 	@$(PY) -m ruff check

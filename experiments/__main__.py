@@ -174,6 +174,19 @@ def cost() -> None:
         print(benchmarks.measure_growth(record.HOME))
 
 
+@app.command()
+def calibrate(
+    full: Annotated[
+        bool, typer.Option("--full", help="All configs, under 300 root seeds each; writes tables.")
+    ] = False,
+) -> None:
+    """Run the check under many root seeds: how often it raises a false alarm, and which planted faults it finds."""
+    with _outcome(DEFAULT_CONFIG, None):
+        from experiments.steps import calibration, record
+
+        calibration.calibrate(record.HOME, full=full)
+
+
 @app.command(name="bench")
 def run_bench() -> None:
     """Time the suite beside other ways to measure and beside what a plain way cannot do without."""

@@ -25,6 +25,16 @@ ALLOWED = {
         "experiments.page",
         "experiments.record",
         "experiments.bench",
+        "experiments.calibration",
+    },
+    "experiments/calibration": {
+        "sdpa",
+        "experiments.calibration",
+        "experiments.harness",
+        "experiments.statistics",
+        "experiments.draws",
+        "experiments.saturation",
+        "experiments.analysis",
     },
     "experiments/bench": {
         "sdpa",

@@ -47,7 +47,8 @@ class Agreement:
 
     Attributes:
         cells: the tested cells, with their p_value.
-        values: the tested values, each once, with `normal`, the normal score of their p_value.
+        values: the tested values, each once, with `normal`, the normal score of their p_value, and `of_own_error`, that
+            of their distance in standard errors between draws, whatever the least error is.
         gaps: what was not tested.
     """
 
@@ -204,8 +205,13 @@ def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
     axes = list(rows.columns[1 : list(rows.columns).index("scaling")])
     # What a z-score of few trials, which follows Student's t, is worth as a normal one.
     normal = -np.sign(judged["z"]) * special.ndtri((judged["p_value"] / 2).clip(lower=_SMALLEST))
+    own = (judged["measured"] - judged["exact"]) / judged["se"].where(judged["se"] > 0)
+    tails = special.stdtr(judged["trials"] - 1, -own.abs()).clip(lower=_SMALLEST)
     columns = judged[["scaling", "metric", "trials", "z", "test", "p_value"]].assign(
-        where=_where(sweep, judged, axes), normal=normal, weight=judged["exact"].abs() / judged["error"]
+        where=_where(sweep, judged, axes),
+        normal=normal,
+        of_own_error=-np.sign(own) * special.ndtri(tails),
+        weight=judged["exact"].abs() / judged["error"],
     )
     return columns.assign(key=_key(sweep, judged, axes)).reset_index(drop=True)
 

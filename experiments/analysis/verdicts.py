@@ -52,7 +52,7 @@ VERDICT_COLUMNS = (
         "float",
         "",
         "draws that the mean rests on; empty where the metric has no limit",
-        "(distance of the exact value from the nearer limit / error)^2",
+        "(distance from the nearer limit / error)^2, of the measured or the exact value, whichever is further",
     ),
     Column(
         "test",
@@ -99,7 +99,9 @@ def verdicts(sweep: str, table: pd.DataFrame, metrics: Sequence[Metric], known: 
             error=_errors(rows, declared[name], exact),
         )
         frame, metric = frames[name], declared[name]
-        frame["effective_draws"] = metric.effective_draws(rows, frame["exact"], frame["error"])
+        # Of a value that is far too large, and its error with it, the exact one would seem to rest on few draws.
+        draws = (metric.effective_draws(rows, frame[value], frame["error"]) for value in ("measured", "exact"))
+        frame["effective_draws"] = np.maximum(*draws)
         frame["bound"] = _chernoff(frame, metric, metric.limits(rows))
     if not frames:
         return pd.DataFrame()

@@ -18,7 +18,7 @@ _POINTS = 200
 def draw(tables: Tables) -> Figure:
     """The z-scores as a histogram and in order, and the p-values of cells in order."""
     figure, [[left, middle, right]] = panels(1, 3, (11, 4.2))
-    z = np.sort(tables["z_scores"]["normal"].to_numpy())
+    z = np.sort(tables["z_scores"]["of_own_error"].dropna().to_numpy())
     x = np.linspace(-4, 4, _POINTS)
     left.hist(z, bins=np.arange(-5, 5.01, 0.25), density=True, color=INK, alpha=0.3)
     left.plot(x, stats.norm.pdf(x), color=INK)
@@ -37,9 +37,9 @@ def draw(tables: Tables) -> Figure:
     right.set_xlabel("expected if uniform; shaded: 95% of each")
     note(
         figure,
-        "Each value that has an exact one, once, of cells of 20 trials or more; the z of few trials, which follows "
-        "Student's t, as the normal score of the same probability. z-scores of one cell depend on each other, so that "
-        "they wander further from the line than independent ones; cells are independent.",
+        "Each value that has an exact one, once, of 20 trials and 100 effective draws or more; the z of few trials, "
+        "which follows Student's t, as the normal score of the same probability. z-scores of one cell depend on each "
+        "other, so that they wander further from the line than independent ones; cells are independent.",
     )
     return figure
 
@@ -55,7 +55,7 @@ def _in_order(ax: Axes, expected: Floats, found: Floats) -> None:
 
 def caption(tables: Tables) -> str:
     """How many z-scores lie how far out, and how likely the cells are together."""
-    size = tables["z_scores"]["normal"].abs()
+    size = tables["z_scores"]["of_own_error"].dropna().abs()
     shares = [f"{(size > limit).mean():.1%} lie beyond {limit}" for limit in (1.96, 2.58)]
     return (
         f"Of {len(size)} z-scores {shares[0]} and {shares[1]} (5.0% and 1.0% of N(0, 1)); together "

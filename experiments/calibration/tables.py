@@ -1,0 +1,150 @@
+"""The calibration in tables: alarms by config, coverage by config and metric, faults by size, and what fails."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from experiments.analysis.suite import ALARM, SURE
+from experiments.calibration.runs import METRICS, Batch
+from experiments.harness.grid import Sweep
+
+LEAST_COVERAGE = 0.92  # of 95% intervals that are not flagged, in any config
+_CHANCE = 1e-3  # by which more alarms than promised are not told from chance
+_FEW = 100  # intervals, below which a share says little
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What many runs gave, each a table."""
+
+    alarms: pd.DataFrame
+    coverage: pd.DataFrame
+    faults: pd.DataFrame
+
+    def failures(self) -> list[str]:
+        """What does not meet the numbers that the check promises."""
+        failed = [
+            f"{row['config']}: {row['alarms']} alarms in {row['runs']} runs, p = {row['p_value']:.2g}"
+            for _, row in self.alarms.iterrows()
+            if row["p_value"] < _CHANCE
+        ]
+        whole = self.coverage[self.coverage["metric"] == "all"]
+        failed += [
+            f"{row['config']}: 95% intervals cover {row['coverage']:.1%} of {row['intervals']}"
+            for _, row in whole.iterrows()
+            if row["intervals"] >= _FEW and row["coverage"] < LEAST_COVERAGE
+        ]
+        missed = self.faults[self.faults["missed"] > 0]
+        return failed + [
+            f"{row['fault']} of {row['metric']}, {row['scaling']}, {row['config']}: missed {row['missed']}"
+            for _, row in missed.iterrows()
+        ]
+
+
+def summarise(
+    sweeps: Sequence[Sweep], batches: Iterable[Batch], mistakes: Mapping[str, Sequence[bool]], of: Sweep
+) -> Calibration:
+    """The tables of all batches, and of the runs `of` a sweep with mistakes in the code."""
+    by_sweep: dict[str, list[Batch]] = {sweep.name: [] for sweep in sweeps}
+    for batch in batches:
+        by_sweep[batch.sweep].append(batch)
+    alarms = pd.DataFrame([_alarms(sweep, by_sweep[sweep.name]) for sweep in sweeps])
+    whole = {"config": "all", "runs": alarms["runs"].sum(), "alarms": alarms["alarms"].sum()}
+    alarms = pd.concat([alarms, pd.DataFrame([whole])], ignore_index=True)
+    alarms["p_value"] = stats.binom.sf(alarms["alarms"] - 1, alarms["runs"], ALARM)
+    coverage = pd.concat([coverage_of(sweep, by_sweep[sweep.name]) for sweep in sweeps], ignore_index=True)
+    together = coverage.groupby("metric", sort=False)[["intervals", "held", "flagged"]].sum().reset_index()
+    coverage = pd.concat([coverage, together.assign(config="all")], ignore_index=True)
+    coverage["coverage"] = coverage["held"] / coverage["intervals"].where(coverage["intervals"] > 0)
+    planted = pd.concat([batch.faults for found in by_sweep.values() for batch in found], ignore_index=True)
+    return Calibration(alarms, coverage.drop(columns="held"), _faults(planted, mistakes, of))
+
+
+def _alarms(sweep: Sweep, batches: Sequence[Batch]) -> dict[str, object]:
+    """How often a config met the alarm; and if the p-values of its cells are uniform (Kolmogorov and Smirnov)."""
+    alarms = np.concatenate([batch.alarms for batch in batches])
+    p_cells = np.concatenate([batch.p_cells for batch in batches])
+    judged = np.concatenate([batch.judged for batch in batches])
+    varied = {name: "/".join(map(str, sweep.values[name])) for name in _SHOWN}
+    return {
+        "config": sweep.name,
+        **varied,
+        "trials": sweep.trials,
+        "runs": len(alarms),
+        "alarms": int(alarms.sum()),
+        # In a config without a cell that is tested all are 1.
+        "uniform_p": float(f"{stats.kstest(p_cells, 'uniform').pvalue:.3g}") if (p_cells < 1).any() else np.nan,
+        **dict(zip(("by_t", "by_bound", "not_tested"), judged.mean(axis=0).round(1).tolist(), strict=True)),
+    }
+
+
+_SHOWN = ("d_k", "n_keys", "n_queries", "inputs", "input_std", "scaling")
+
+
+def coverage_of(sweep: Sweep, batches: Sequence[Batch]) -> pd.DataFrame:
+    """Of each metric, and of all, how many intervals are not flagged and how many of these hold the truth."""
+    first = batches[0]
+    pooled = tuple(_merged([batch.pooled[place] for batch in batches]) for place in range(len(first.pooled)))
+    truth = Batch(**{**vars(first), "pooled": pooled}).truth(sweep)
+    lows, highs = (np.concatenate([getattr(batch, end) for batch in batches]) for end in ("lows", "highs"))
+    flagged = np.concatenate([batch.flagged for batch in batches])
+    # Tables have ten digits; a truth that is 0 to the precision of a double is that of an interval from 0.
+    slack = 1e-9 * np.abs(truth) + 1e-300
+    held = (lows <= truth + slack) & (highs >= truth - slack) & ~flagged
+    by_metric = {
+        metric.name: ((~flagged[..., i]).sum(), held[..., i].sum(), flagged[..., i].sum())
+        for i, metric in enumerate(METRICS)
+    }
+    by_metric["all"] = ((~flagged).sum(), held.sum(), flagged.sum())
+    rows = [
+        {"config": sweep.name, "metric": name, "intervals": counts[0], "held": counts[1], "flagged": counts[2]}
+        for name, counts in by_metric.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def _merged(parts: Sequence[object]) -> object:
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.merge(part)  # type: ignore[attr-defined]
+    return whole
+
+
+def _faults(planted: pd.DataFrame, mistakes: Mapping[str, Sequence[bool]], of: Sweep) -> pd.DataFrame:
+    """By kind of fault, run size, metric and scaling: runs, alarms, and missed faults of SURE errors or more."""
+    rows = []
+    for (size, config, trials, metric, scaling), group in planted.groupby(
+        ["size", "sweep", "trials", "metric", "scaling"], sort=False
+    ):
+        sure = group["errors_off"] >= SURE
+        rows.append(
+            {
+                "fault": size,
+                "config": config,
+                "trials": trials,
+                "metric": metric,
+                "scaling": scaling,
+                "runs": len(group),
+                "errors_off": float(f"{group['errors_off'].median():.3g}"),
+                "alarms": int(group["alarm"].sum()),
+                "sure": int(sure.sum()),
+                "missed": int((sure & ~group["alarm"]).sum()),
+            }
+        )
+    for name, alarms in mistakes.items():
+        rows.append(
+            {
+                "fault": name,
+                "config": of.name,
+                "trials": of.trials,
+                "metric": "",
+                "scaling": "",
+                "runs": len(alarms),
+                "alarms": sum(alarms),
+                "missed": sum(not found for found in alarms),
+            }
+        )
+    return pd.DataFrame(rows)
