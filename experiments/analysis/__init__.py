@@ -6,6 +6,14 @@ from typing import Any
 
 import pandas as pd
 
+from experiments.analysis.crossings import (
+    CROSSING_COLUMNS,
+    OPTIONAL_CROSSINGS,
+    OPTIONAL_RATIOS,
+    RATIO_COLUMNS,
+    crossings,
+    norm_ratios,
+)
 from experiments.analysis.distribution import (
     DISTANCE_COLUMNS,
     DISTRIBUTION_EXACT,
@@ -28,6 +36,7 @@ class Derived:
 
     columns: tuple[Column, ...]
     derive: Callable[[pd.DataFrame, list[Any]], pd.DataFrame]
+    optional: frozenset[str] = frozenset()  # columns whose fields may be empty
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,8 @@ _ANALYSES = {
         SATURATION_EXACT,
         {
             "slopes": Derived(SLOPE_COLUMNS, lambda table, _: fit_slopes(table)),
+            "ratios": Derived(RATIO_COLUMNS, lambda table, _: norm_ratios(table), OPTIONAL_RATIOS),
+            "crossings": Derived(CROSSING_COLUMNS, lambda table, _: crossings(table), OPTIONAL_CROSSINGS),
             "curves": Derived(CURVE_COLUMNS, lambda table, _: freezing_curves(table)),
         },
         tests_cells=True,
@@ -77,6 +88,12 @@ def table_columns(experiment: str) -> list[Column]:
         if metric != name and metric in _analysis(experiment).exact:
             columns.append(exact_column(declared[metric], _analysis(experiment).exact[metric]))
     return columns
+
+
+def optional_columns(experiment: str, kind: str) -> frozenset[str]:
+    """The columns of a derived table whose fields may be empty."""
+    derived = _analysis(experiment).derived
+    return derived[kind].optional if kind in derived else frozenset()
 
 
 def all_columns(experiments: list[str]) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from experiments.analysis import table_columns
+from experiments.analysis import optional_columns, table_columns
 from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import Sweep, axis_values
 from experiments.harness.paths import VERDICTS
@@ -31,7 +31,8 @@ def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
     for kind, frame in tables.items():
         numbers = frame.select_dtypes("number")
         # An exact value that is not known is empty, and a z-score that means nothing; all else must be there.
-        empty = {name for name in numbers if name.endswith("_exact")} if kind == "measured" else set()
+        empty = set(optional_columns(sweep.experiment, kind))
+        empty |= {name for name in numbers if name.endswith("_exact")} if kind == "measured" else set()
         empty = set(numbers) - {"measured", "se", "exact"} if kind == VERDICTS else empty
         wrong = [name for name in numbers if not np.isfinite(numbers[name]).all() and name not in empty]
         if wrong:

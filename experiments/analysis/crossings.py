@@ -1,0 +1,202 @@
+"""Gradient norms unscaled over those under d_k^1/2, and the d_k at which this ratio falls through 1."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from experiments.draws import AXES
+from experiments.harness.experiment import Column
+from experiments.harness.metric import FEW_DRAWS
+from experiments.statistics.intervals import LEVEL
+from sdpa.theory import limits
+
+Floats = npt.NDArray[np.float64]
+
+UNSCALED, SCALED = "unscaled", "d_k^1/2"
+STATISTICS = {"median": "_median", "r.m.s.": ""}
+_AXES = [column.name for column in AXES]
+OTHER_AXES = [name for name in _AXES if name != "d_k"]
+_RATIO = ["ratio", "ratio_low", "ratio_high"]
+_SMALLEST = np.finfo(float).tiny  # where the end of an interval is 0, so that it has a logarithm
+_STEPS = 64  # between neighbours, for the ends of the interval
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A norm that is compared: the metric that it is made of, and if it is multiplied by the divisor."""
+
+    metric: str
+    times_divisor: bool = False
+
+
+# dL/dq = K^T J g / divisor: times the divisor it is what the softmax passes on, without the chain rule's factor.
+NORMS = {
+    "jacobian": Norm("jacobian_norm"),
+    "query_gradient": Norm("query_gradient_norm"),
+    "undivided_query_gradient": Norm("query_gradient_norm", times_divisor=True),
+}
+# By norm and statistic, the d_k at which the ratio is 1, from n_keys: for standard normal inputs.
+LAWS: dict[tuple[str, str], Callable[[float], float]] = {
+    ("jacobian", "median"): limits.jacobian_crossing,
+    ("query_gradient", "median"): limits.query_gradient_crossing,
+}
+
+_KIND = (
+    Column("norm", "str", "", f"norm of a row: {', '.join(NORMS)} (|J|_F, |dL/dq|, and |dL/dq| times the divisor)"),
+    Column("statistic", "str", "", f"of the norms of all rows: {' or '.join(STATISTICS)}"),
+)
+RATIO_COLUMNS = (
+    *AXES,
+    *_KIND,
+    Column("ratio", "float", "", f"the norm {UNSCALED} over the norm under {SCALED}; empty where one is 0"),
+    Column("ratio_low", "float", "", f"lower end of its {LEVEL:.0%} interval, for any correlation of the two"),
+    Column("ratio_high", "float", "", "upper end of the same interval"),
+    Column(FEW_DRAWS, "str", "", "scalings whose norm rests on too few effective draws for its interval"),
+)
+CROSSING_COLUMNS = (
+    *(column for column in AXES if column.name != "d_k"),
+    *_KIND,
+    Column(
+        "crossing", "float", "", "d_k at which the ratio falls through 1; empty if it does not", "ratio(crossing) = 1"
+    ),
+    Column("crossing_low", "float", "", f"lower end of its {LEVEL:.0%} interval; empty if below the smallest d_k"),
+    Column("crossing_high", "float", "", "upper end of the same interval; empty if above the largest d_k"),
+    Column("smallest_d_k", "int", "", "smallest d_k of the sweep"),
+    Column("largest_d_k", "int", "", "largest d_k of the sweep"),
+    Column("ratio_at_largest", "float", "", "ratio at the largest d_k that has one"),
+    Column("law", "float", "", "crossing that theory predicts for standard normal inputs; empty without a law"),
+    Column(
+        "law_deviation", "float", "", "relative distance of the law from the measured crossing", "law / crossing - 1"
+    ),
+)
+
+# What may be empty.
+OPTIONAL_RATIOS = frozenset(_RATIO)
+OPTIONAL_CROSSINGS = frozenset(
+    ("crossing", "crossing_low", "crossing_high", "ratio_at_largest", "law", "law_deviation")
+)
+
+
+def norm_ratios(table: pd.DataFrame) -> pd.DataFrame:
+    """Ratio of each norm and statistic at each point of a sweep that varies d_k and has both rules; else empty.
+
+    The interval is (low / high, high / low) of the two norms' own. It holds at least as often as these do, however
+    the norms are correlated: both rules see the same draws, and long queries raise one norm and lower the other.
+    """
+    columns = [column.name for column in RATIO_COLUMNS]
+    unscaled, scaled = (table[table["scaling"] == name].set_index(_AXES) for name in (UNSCALED, SCALED))
+    if table["d_k"].nunique() < 2 or unscaled.empty or scaled.empty:
+        return pd.DataFrame(columns=columns)
+    parts = [
+        _ratio(unscaled, scaled, f"{norm.metric}{suffix}", norm.times_divisor).assign(norm=name, statistic=statistic)
+        for name, norm in NORMS.items()
+        for statistic, suffix in STATISTICS.items()
+    ]
+    return pd.concat(parts)[columns]
+
+
+def _ratio(unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, times_divisor: bool) -> pd.DataFrame:
+    """The ratio of one metric; empty where one of the norms is 0."""
+    factor = unscaled["divisor"] / scaled["divisor"] if times_divisor else 1.0
+    few = [rows[FEW_DRAWS].str.split().map(lambda names: metric in names) for rows in (unscaled, scaled)]
+    found = pd.DataFrame(
+        {
+            "ratio": factor * unscaled[metric] / scaled[metric],
+            "ratio_low": factor * unscaled[f"{metric}_low"] / scaled[f"{metric}_high"],
+            "ratio_high": factor * unscaled[f"{metric}_high"] / scaled[f"{metric}_low"],
+            FEW_DRAWS: [
+                " ".join(name for name, is_few in ((UNSCALED, one), (SCALED, other)) if is_few)
+                for one, other in zip(*few, strict=True)
+            ],
+        }
+    )
+    # Norms too small for a double are 0, and then there is no ratio.
+    known = (unscaled[metric] > 0) & (scaled[f"{metric}_low"] > 0) & np.isfinite(found["ratio_high"])
+    found[_RATIO] = found[_RATIO].where(known)
+    return found.reset_index()
+
+
+def crossings(table: pd.DataFrame) -> pd.DataFrame:
+    """Crossing of each norm and statistic for each combination of the axes besides d_k; empty like the ratios.
+
+    ln ratio is interpolated in ln d_k between neighbours, with an interval at every d_k: where its lower end falls
+    through 1 the crossing's interval begins, and where its upper end does it ends.
+    """
+    rows = [_crossing(key, cells) for key, cells in norm_ratios(table).groupby([*OTHER_AXES, "norm", "statistic"])]
+    order = {name: place for place, name in enumerate([*NORMS, *STATISTICS])}
+    found = pd.DataFrame(rows, columns=[column.name for column in CROSSING_COLUMNS])
+    kinds = found.sort_values(["norm", "statistic"], key=lambda names: names.map(order), kind="stable")
+    return kinds.reset_index(drop=True)
+
+
+def _crossing(key: tuple[Any, ...], cells: pd.DataFrame) -> dict[str, Any]:
+    ends = cells["d_k"].min(), cells["d_k"].max()
+    cells = cells.dropna(subset=_RATIO).sort_values("d_k")
+    x = np.log(cells["d_k"].to_numpy(dtype=float))
+    values = np.log(cells[_RATIO].clip(lower=_SMALLEST).to_numpy(dtype=float))
+    middle, low, high = (fall_through_zero(*curve) for curve in _interpolated(x, *values.T))
+    row = dict(zip([*OTHER_AXES, "norm", "statistic"], key, strict=True))
+    law = _law(row)
+    return {
+        **row,
+        "crossing": np.exp(middle),
+        "crossing_low": np.exp(low) if np.isfinite(middle) else np.nan,
+        "crossing_high": np.exp(high) if np.isfinite(middle) else np.nan,
+        "smallest_d_k": ends[0],
+        "largest_d_k": ends[1],
+        "ratio_at_largest": cells["ratio"].iloc[-1] if len(cells) else np.nan,
+        "law": law,
+        "law_deviation": law / np.exp(middle) - 1,
+    }
+
+
+def _interpolated(x: Floats, y: Floats, low: Floats, high: Floats) -> list[tuple[Floats, Floats]]:
+    """Polygon through the points and the ends of its 95% interval, (x, y) each, with steps between neighbours.
+
+    Neighbours are independent draws: how far the interval reaches at a share w of the way from one to the next is
+    sqrt(((1 - w) reach)^2 + (w reach of the next)^2), and less than at either.
+    """
+    w = np.arange(_STEPS) / _STEPS
+
+    def between(values: Floats, combine: Callable[[Floats, Floats], Floats]) -> Floats:
+        inside = combine((1 - w) * values[:-1, None], w * values[1:, None])
+        return np.append(inside.ravel(), values[-1:])
+
+    at, middle = between(x, np.add), between(y, np.add)
+    return [(at, middle), (at, middle - between(y - low, np.hypot)), (at, middle + between(high - y, np.hypot))]
+
+
+def fall_through_zero(x: Floats, y: Floats) -> float:
+    """The x at which the polygon through (x, y) falls through 0 for the last time; NaN if it does not.
+
+    >>> fall_through_zero(np.array([0.0, 1.0, 2.0]), np.array([-1.0, 3.0, -1.0]))
+    1.75
+    """
+    falls, *_ = np.nonzero((y[:-1] > 0) & (y[1:] <= 0))
+    if not len(falls):
+        return np.nan
+    i = falls[-1]
+    return float(x[i] + (x[i + 1] - x[i]) * y[i] / (y[i] - y[i + 1]))
+
+
+def _law(row: dict[str, Any]) -> float:
+    if row["inputs"] != "gaussian" or row["input_std"] != 1:
+        return np.nan
+    return _law_of(row["norm"], row["statistic"], row["n_keys"])
+
+
+@cache
+def _law_of(norm: str, statistic: str, n_keys: int) -> float:
+    """The law's crossing, which takes half a second; NaN without a law, or outside its range of n_keys."""
+    law = LAWS.get((norm, statistic))
+    if law is None:
+        return np.nan
+    try:
+        return law(n_keys)
+    except ValueError:
+        return np.nan

@@ -1,0 +1,166 @@
+"""Ratios and crossings: hand-made tables, exact root mean squares, and the coverage of the crossings' intervals."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from experiments.analysis.crossings import (
+    CROSSING_COLUMNS,
+    LAWS,
+    NORMS,
+    RATIO_COLUMNS,
+    crossings,
+    fall_through_zero,
+    norm_ratios,
+)
+from experiments.harness.tables import read_sweep
+from sdpa.theory import attention_expectations
+
+AXES = {"n_queries": 64, "inputs": "gaussian", "input_std": 1.0, "trials": 100, "few_draws": ""}
+METRICS = ("jacobian_norm", "jacobian_norm_median", "query_gradient_norm", "query_gradient_norm_median")
+
+
+def table_of(d_k: np.ndarray, unscaled: np.ndarray, scaled: np.ndarray, error: float = 0.01, **axes: object):
+    """Every norm with these values, and intervals that reach a factor e^error to both sides."""
+    parts = []
+    for scaling, values, divisor in (("unscaled", unscaled, np.ones(len(d_k))), ("d_k^1/2", scaled, np.sqrt(d_k))):
+        norms = dict.fromkeys(METRICS, values)
+        norms |= {f"{metric}_low": values * np.exp(-error) for metric in METRICS}
+        norms |= {f"{metric}_high": values * np.exp(error) for metric in METRICS}
+        parts.append(pd.DataFrame({"d_k": d_k, "n_keys": 64, **AXES, "scaling": scaling, "divisor": divisor, **norms}))
+    return pd.concat(parts, ignore_index=True).assign(**axes)
+
+
+def test_a_known_power_crosses_where_it_should():
+    """|unscaled| = (c / d_k)^2 crosses 1 at c, whatever the grid; undivided there is another factor d_k^-1/2."""
+    d_k, crossing = np.array([3, 7, 19, 64, 200]), 31.0
+    found = crossings(table_of(d_k, 0.2 * (crossing / d_k) ** 2, np.full(5, 0.2)))
+    assert len(found) == len(NORMS) * 2
+    divided = found[found["norm"] != "undivided_query_gradient"]
+    np.testing.assert_allclose(divided["crossing"], crossing)
+    # (c / d)^2 d^-1/2 = 1 at d = c^(4/5).
+    np.testing.assert_allclose(found.loc[found["norm"] == "undivided_query_gradient", "crossing"], crossing**0.8)
+    assert (found["crossing_low"] < found["crossing"]).all()
+    assert (found["crossing"] < found["crossing_high"]).all()
+    # Each norm reaches e^0.01, their ratio e^0.02, and the slope is -2; halfway between neighbours it is up to
+    # sqrt(2) narrower.
+    half = np.log(divided["crossing_high"] / divided["crossing_low"]) / 2
+    assert half.between(0.01 / np.sqrt(2) - 1e-4, 0.01 + 1e-4).all()
+    assert (found["ratio_at_largest"] < 1).all()
+
+
+def test_a_ratio_that_does_not_cross_says_on_which_side_it_stays():
+    d_k = np.array([4, 8, 16])
+    above = crossings(table_of(d_k, np.full(3, 0.8), np.full(3, 0.1)))
+    assert above["crossing"].isna().all()
+    assert above[["crossing_low", "crossing_high"]].isna().all(axis=None)
+    assert (above["ratio_at_largest"].iloc[:4] == 8).all()
+    assert above["smallest_d_k"].tolist() == [4] * 6
+    assert above["largest_d_k"].tolist() == [16] * 6
+
+
+def test_an_interval_that_leaves_the_sweep_is_open():
+    found = crossings(table_of(np.array([10, 20]), np.array([1.2, 0.99]), np.ones(2), error=0.1)).iloc[0]
+    assert 10 < found["crossing"] < 20
+    assert np.isnan(found["crossing_high"])
+
+
+def test_ratios_hold_for_any_correlation_and_name_few_draws():
+    d_k = np.array([4, 8])
+    table = table_of(d_k, np.array([0.3, 0.2]), np.array([0.1, 0.4]), error=0.1)
+    table.loc[1, "few_draws"] = "entropy jacobian_norm"
+    ratios = norm_ratios(table)
+    assert list(ratios.columns) == [column.name for column in RATIO_COLUMNS]
+    first = ratios[(ratios["norm"] == "jacobian") & (ratios["statistic"] == "r.m.s.")]
+    np.testing.assert_allclose(first["ratio"], [3, 0.5])
+    np.testing.assert_allclose(first["ratio_low"], first["ratio"] * np.exp(-0.2))
+    np.testing.assert_allclose(first["ratio_high"], first["ratio"] * np.exp(0.2))
+    assert first["few_draws"].tolist() == ["", "unscaled"]
+    undivided = ratios[(ratios["norm"] == "undivided_query_gradient") & (ratios["statistic"] == "median")]
+    np.testing.assert_allclose(undivided["ratio"], [3 / 2, 0.5 / np.sqrt(8)])
+
+
+def test_norms_that_underflow_have_no_ratio_and_the_others_keep_theirs():
+    d_k = np.array([4, 8, 16])
+    table = table_of(d_k, np.array([0.3, 0.01, 0.0]), np.full(3, 0.1))
+    ratios = norm_ratios(table)
+    assert ratios["ratio"].isna().tolist() == [False, False, True] * 6
+    assert (crossings(table)["crossing"].iloc[:4].between(4, 8)).all()
+    nothing = crossings(table_of(d_k, np.zeros(3), np.full(3, 0.1)))
+    assert nothing[["crossing", "ratio_at_largest"]].isna().all(axis=None)
+
+
+def test_other_axes_have_crossings_of_their_own():
+    d_k = np.array([4, 8, 16])
+    parts = [table_of(d_k, c / d_k, np.ones(3), n_keys=n) for n, c in ((16, 5.0), (64, 12.0))]
+    found = crossings(pd.concat(parts))
+    medians = found[(found["norm"] == "jacobian") & (found["statistic"] == "median")]
+    assert medians["n_keys"].tolist() == [16, 64]
+    np.testing.assert_allclose(medians["crossing"], [5, 12])
+    assert list(found.columns) == [column.name for column in CROSSING_COLUMNS]
+
+
+def test_a_sweep_without_both_rules_or_several_d_k_has_no_ratios():
+    table = table_of(np.array([4, 8]), np.ones(2), np.ones(2))
+    for part in (table[table["scaling"] == "unscaled"], table[table["d_k"] == 4]):
+        assert norm_ratios(part).empty
+        assert crossings(part).empty
+
+
+def test_laws_stand_only_beside_standard_normal_inputs():
+    d_k = np.array([4, 8, 16, 512])
+    table = table_of(d_k, 40 / d_k, np.ones(4))
+    found = crossings(table).set_index(["norm", "statistic"])
+    for key, law in LAWS.items():
+        assert found.loc[key, "law"] == law(64)
+        assert found.loc[key, "law_deviation"] == pytest.approx(law(64) / found.loc[key, "crossing"] - 1)
+    assert found["law"].notna().sum() == len(LAWS)
+    for other in ({"inputs": "uniform"}, {"input_std": 2.0}, {"n_keys": 2}):
+        assert crossings(table.assign(**other))["law"].isna().all()
+
+
+def test_the_last_fall_counts_and_a_start_at_zero_is_none():
+    x = np.arange(5.0)
+    assert fall_through_zero(x, np.array([1.0, -1, 1, 1, -3])) == 3.25
+    assert np.isnan(fall_through_zero(x, np.array([0.0, -1, -1, -2, -3])))
+    assert np.isnan(fall_through_zero(x, np.array([-2.0, -1, 1, 2, 3])))
+
+
+@pytest.mark.parametrize("correlation", [0.0, -1.0])
+def test_intervals_of_crossings_hold_the_truth(correlation):
+    """Log-normal errors, 400 sweeps, crossings anywhere between grid points.
+
+    Norms of equal error reach 1.96 e each. If they are opposite, the ratio errs by 2 e, and its interval holds in 95%;
+    if independent, by sqrt(2) e, and it holds in P(|z| < 1.96 sqrt(2)) = 99.4%. A right program fails once in 10^4.
+    """
+    rng = np.random.default_rng(0)
+    d_k, error, runs = np.array([16.0, 23, 32, 45, 64, 91, 128]), 0.02, 400
+    truths = rng.uniform(25, 85, runs)
+    one, other = error * rng.standard_normal((2, runs, len(d_k)))
+    other = correlation * one + np.sqrt(1 - correlation**2) * other
+    sweeps = [
+        table_of(d_k, (truth / d_k) ** 1.5 * np.exp(a), np.exp(b), error=1.96 * error, n_keys=run, inputs="uniform")
+        for run, (truth, a, b) in enumerate(zip(truths, one, other, strict=True))
+    ]
+    found = crossings(pd.concat(sweeps))
+    found = found[(found["norm"] == "jacobian") & (found["statistic"] == "median")].sort_values("n_keys")
+    held = ((found["crossing_low"] <= truths) & (truths <= found["crossing_high"])).sum()
+    nominal = 1 - 2 * stats.norm.sf(1.96 * 2 / np.sqrt(2 - 2 * correlation))
+    low, high = stats.binom.ppf([5e-5, 1 - 5e-5], runs, nominal)
+    assert low <= held <= high
+
+
+def test_measured_root_mean_squares_cross_where_the_exact_ones_do(tiny):
+    """The exact r.m.s. of |J|_F, by its own root in d_k: an independent route to ratio and crossing."""
+    config, folder = tiny
+    tables = read_sweep(folder, config, next(sweep for sweep in config.sweeps if sweep.name == "map"))
+    ratios = tables["ratios"]
+    rows = ratios[(ratios["norm"] == "jacobian") & (ratios["statistic"] == "r.m.s.")]
+    for _, row in rows.iterrows():
+        unscaled, scaled = (
+            attention_expectations(row["d_k"], row["n_keys"], d).jacobian_norm for d in (1.0, row["d_k"] ** 0.5)
+        )
+        # 9 intervals of 95%, wider than they need to be: none fails with a tenth of the width to spare.
+        spare = (row["ratio_high"] / row["ratio_low"]) ** 0.25
+        assert row["ratio_low"] / spare < unscaled / scaled < row["ratio_high"] * spare
