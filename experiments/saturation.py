@@ -147,10 +147,11 @@ def _row_estimates(moments: Moments, scaling: int) -> dict[str, tuple[float, Flo
 
 
 def default_figures(values: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
-    """The figures along the sizes that a sweep varies; every metric along its first axis if it varies neither."""
+    """The figures along the sizes that a sweep varies, first the map of both; every metric if it varies neither."""
     along_d_k = ("variance", "saturation", "gradients") if len(values["d_k"]) > 1 else ()
     along_n_keys = ("length",) if len(values["n_keys"]) > 1 else ()
-    return along_d_k + along_n_keys or ("metrics",)
+    both = along_d_k and along_n_keys and {"unscaled", "d_k^1/2"} <= {scaling.name for scaling in values["scaling"]}
+    return (*(("map",) if both else ()), *along_d_k, *along_n_keys) or ("metrics",)
 
 
 def seconds_per_trial(cell: Cell) -> float:
@@ -261,7 +262,7 @@ EXPERIMENT = Experiment(
     seconds_per_trial=seconds_per_trial,
     memory=memory,
     table_rows=lambda cell, _: len(cell.scaling),
-    figures=("metrics", "variance", "saturation", "gradients", "powers", "length", "phase"),
+    figures=("map", "metrics", "variance", "saturation", "gradients", "powers", "length", "phase"),
     default_figures=default_figures,
     min_trials=2,
     relative_error=relative_error,

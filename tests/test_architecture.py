@@ -59,6 +59,7 @@ ALLOWED = {
     "experiments/figures": {
         "experiments.figures",
         "experiments.harness",
+        "experiments.analysis.crossings",
         "experiments.analysis.slopes",
         "experiments.examples.place",
     },
@@ -68,6 +69,7 @@ ALLOWED = {
         "experiments.figures",
         "experiments.harness",
         "experiments.page",
+        "experiments.analysis.crossings",
         "experiments.analysis.slopes",
         "experiments.analysis.suite",
         "experiments.analysis.check",

@@ -97,6 +97,11 @@ def sequential() -> Colormap:
     return sns.color_palette("Blues", as_cmap=True)
 
 
+def diverging() -> Colormap:
+    """Colours for signed amounts: blue below 0, white at 0, red above."""
+    return sns.color_palette("RdBu_r", as_cmap=True)
+
+
 def token_colours(count: int) -> list[Any]:
     """Colours for tokens, which have no order, fit for any sight; the darker ones of the palette."""
     return [_PALETTE[i] for i in (0, 3, 2, 4, 5, 7)][:count]

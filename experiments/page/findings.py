@@ -26,6 +26,7 @@ from experiments.page.svg import Drawings
 
 # What a figure is about: its metrics, the one that its numbers are given of first.
 METRICS = {
+    "map": ("jacobian_norm_median", "query_gradient_norm_median", "jacobian_norm", "query_gradient_norm"),
     "variance": ("score_variance",),
     "saturation": ("max_weight", "entropy", "saturated_rows"),
     "gradients": ("jacobian_norm_median", "jacobian_norm", "query_gradient_norm_median", "query_gradient_norm"),

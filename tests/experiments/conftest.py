@@ -17,14 +17,14 @@ sweeps:
     n_queries: 5
     scaling: [unscaled, d_k^1/3, d_k^1/2]
     trials: 60
-    figures: [metrics, variance, saturation, gradients, powers, length, phase]
+    figures: [map, metrics, variance, saturation, gradients, powers, length, phase]
   single:
     experiment: saturation
     d_k: 16
     n_keys: 8
     scaling: d_k^1/2
     trials: 20
-    figures: [metrics, variance, saturation, gradients, powers, length, phase]
+    figures: [map, metrics, variance, saturation, gradients, powers, length, phase]
   many:
     experiment: saturation
     d_k: [4, 16]
@@ -32,7 +32,7 @@ sweeps:
     inputs: [gaussian, uniform]
     scaling: [unscaled, d_k^1/2]
     trials: 20
-    figures: [metrics, variance, saturation, gradients, powers, length, phase]
+    figures: [map, metrics, variance, saturation, gradients, powers, length, phase]
   laws:
     experiment: saturation
     d_k: 4
@@ -57,7 +57,7 @@ sweeps:
     n_keys: [3, 8, 20]
     scaling: [unscaled, d_k^1/3, d_k^1/2]
     trials: 20
-    figures: phase
+    figures: [map, phase]
 """
 
 

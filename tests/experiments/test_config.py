@@ -175,7 +175,7 @@ PLANTED = {
     "unknown figure": (
         "trials: 10",
         "trials: 10\n    figures: rows",
-        r"9:14: .*figures: got rows, expected one of metrics",
+        r"9:14: .*figures: got rows, expected one of map, metrics",
     ),
     "name with a slash": ("one:", "../one:", "3:3: sweeps.../one: got the sweep name '../one', expected a letter"),
     "reserved name": ("one:", "columns:", "3:3: sweeps.columns: got the sweep name 'columns', expected none"),

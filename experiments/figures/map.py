@@ -1,0 +1,158 @@
+"""Gradient norms without the scale over those with it, on the plane of d_k and n_keys, and where they are equal."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.analysis.crossings import NORMS, OTHER_AXES, SCALED, STATISTICS, UNSCALED
+from experiments.figures import Tables
+from experiments.figures.style import INK, diverging, note, panels
+from experiments.figures.words import first_combination, fixed, listed, number, plain, under
+
+NAMES = {
+    "jacobian": "|J|_F",
+    "query_gradient": "|dL/dq|",
+    "undivided_query_gradient": "divisor · |dL/dq|",
+}
+_SHOWN_FACTOR = 16  # a ratio this far from 1 has the strongest colour
+_SMALLEST_NUMBER = 0.005
+_WHITE_FROM = 0.75  # of the way to that colour, letters are white
+_SIZE, _PANEL_INCHES, _INCHES_PER_NUMBER = (11, 6.4), 3.0, 0.3
+
+
+def draw(tables: Tables) -> Figure:
+    """One row of maps per statistic, one column per norm, each with the line on which the ratio is 1."""
+    figure, grid = panels(len(STATISTICS), len(NORMS), _SIZE, sharex=True, sharey=True)
+    if "ratios" not in tables:
+        for ax in (ax for axes in grid for ax in axes):
+            ax.set_axis_off()
+        grid[0][0].text(0, 0.5, _reason(tables["measured"]), transform=grid[0][0].transAxes)
+        return figure
+    ratios, crossings, _ = _first(tables)
+    image: Any = None
+    for axes, statistic in zip(grid, STATISTICS, strict=True):
+        for ax, (norm, name) in zip(axes, NAMES.items(), strict=True):
+            image = _draw_map(ax, _kind(ratios, norm, statistic), _kind(crossings, norm, statistic))
+            ax.set_title(f"{statistic} of {name}")
+    for ax in grid[-1]:
+        ax.set_xlabel("d_k")
+    for axes in grid:
+        axes[0].set_ylabel("n_keys")
+    bar = figure.colorbar(image, ax=[ax for axes in grid for ax in axes], fraction=0.03, pad=0.01, aspect=40)
+    ticks = [1 / 16, 1 / 4, 1, 4, 16]
+    bar.set_ticks([float(np.log(tick)) for tick in ticks], labels=["≤ 1/16", "1/4", "1", "4", "≥ 16"])
+    note(
+        figure,
+        f"{fixed(tables['measured'], 'd_k', 'n_keys')} Colour and number: the norm {UNSCALED} over the norm under "
+        f"{SCALED}; red where it is the larger one {UNSCALED}, blue where it is the smaller one. Points: where the "
+        "ratio falls through 1, with 95% intervals where these are wider. Dashed: the law, where theory has one. "
+        "divisor · |dL/dq| is without the factor 1/divisor of the chain rule.",
+    )
+    return figure
+
+
+def _reason(table: pd.DataFrame) -> str:
+    """Why there is nothing to draw."""
+    missing = [name for name in (UNSCALED, SCALED) if name not in set(table["scaling"])]
+    return f"no values {listed([under(name) for name in missing])}" if missing else "no ratios along a single d_k"
+
+
+def _first(tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+    """Ratios and crossings of the first combination of the axes that no map shows, and the words that name it."""
+    table, where = first_combination(tables["measured"], "d_k", "n_keys")
+    others = [name for name in OTHER_AXES if name != "n_keys"]
+    ratios, crossings = (
+        rows[(rows[others] == table.iloc[0][others]).all(axis=1)] for rows in (tables["ratios"], tables["crossings"])
+    )
+    return ratios, crossings, where
+
+
+def _kind(table: pd.DataFrame, norm: str, statistic: str) -> pd.DataFrame:
+    return table[(table["norm"] == norm) & (table["statistic"] == statistic)]
+
+
+def _draw_map(ax: Axes, ratios: pd.DataFrame, crossings: pd.DataFrame) -> Any:
+    """Ratios as colours and numbers; in a cell beside its neighbours, whatever the steps between their sizes."""
+    shown = ratios.pivot_table(index="n_keys", columns="d_k", values="ratio", dropna=False)
+    strongest = np.log(_SHOWN_FACTOR)
+    image = ax.imshow(
+        np.log(shown), origin="lower", aspect="auto", cmap=diverging(), vmin=-strongest, vmax=strongest, alpha=0.85
+    )
+    d_k, n_keys = shown.columns.to_numpy(dtype=float), shown.index.to_numpy(dtype=float)
+    step = -(-len(d_k) * _INCHES_PER_NUMBER // _PANEL_INCHES)
+    columns = np.arange(len(d_k))[:: max(1, int(step))]
+    for (row, column), ratio in np.ndenumerate(shown.to_numpy()):
+        if column in columns and np.isfinite(ratio):
+            ink = "white" if abs(np.log(ratio)) > _WHITE_FROM * strongest else INK
+            ax.annotate(_short(ratio), (column, row - 0.3), ha="center", va="center", fontsize=6.5, color=ink)
+    ax.set_xticks(columns, [plain(value) for value in shown.columns[columns]], fontsize=8)
+    ax.set_yticks(range(len(n_keys)), map(plain, shown.index))
+    _draw_line(ax, crossings.sort_values("n_keys"), d_k, n_keys)
+    return image
+
+
+def _short(ratio: float) -> str:
+    """A ratio in as few characters as a cell has room for; nothing below 0.005.
+
+    >>> _short(12.3), _short(0.456), _short(0.0123), _short(0.001)
+    ('12', '0.46', '0.01', '')
+    """
+    if ratio >= 1:
+        return f"{ratio:.2g}" if ratio < 100 else f"{ratio:.0f}"
+    return f"{ratio:.2f}" if ratio >= _SMALLEST_NUMBER else ""
+
+
+def _draw_line(ax: Axes, crossings: pd.DataFrame, d_k: Any, n_keys: Any) -> None:
+    """Where the ratio is 1, in cells from the first: measured with its interval, and by the law."""
+    y = np.interp(np.log(crossings["n_keys"]), np.log(n_keys), range(len(n_keys)))
+
+    def place(values: pd.Series) -> Any:
+        inside = values.where((values >= d_k[0]) & (values <= d_k[-1]))
+        return np.interp(np.log(inside), np.log(d_k), range(len(d_k)))
+
+    x = place(crossings["crossing"])
+    low, high = (place(crossings[f"crossing_{end}"].fillna(crossings["crossing"])) for end in ("low", "high"))
+    look = {"color": INK, "marker": "o", "markersize": 3.5, "linewidth": 1.2, "capsize": 2, "elinewidth": 1}
+    ax.errorbar(x, y, xerr=[x - low, high - x], **look)
+    ax.plot(place(crossings["law"]), y, color=INK, linestyle="--", linewidth=1, zorder=1.5)
+
+
+def caption(tables: Tables) -> str:
+    """The d_k at which the medians and root mean squares of both norms fall through a ratio of 1."""
+    if "ratios" not in tables:
+        return f"No ratio of norms {UNSCALED} and under {SCALED}: {_reason(tables['measured'])}."
+    _, crossings, where = _first(tables)
+    clauses = [
+        f"{falls(_kind(crossings, norm, statistic))} ({statistic} of {NAMES[norm]})"
+        for statistic in STATISTICS
+        for norm in ("jacobian", "query_gradient")
+    ]
+    keys = listed([plain(n_keys) for n_keys in sorted(crossings["n_keys"].unique())])
+    return f"With {keys} keys{where} {UNSCALED} norms fall below those under {SCALED} at d_k = {'; '.join(clauses)}."
+
+
+def falls(crossings: pd.DataFrame) -> str:
+    """The d_k at which a norm becomes the smaller one unscaled, in order of n_keys."""
+    found = [crossing_text(row) for _, row in crossings.sort_values("n_keys").iterrows()]
+    largest = crossings["largest_d_k"].iloc[0]
+    return f"none up to {largest}" if set(found) == {f">{largest}"} else listed(found)
+
+
+def crossing_text(row: pd.Series) -> str:
+    """A crossing with the digits that its interval leaves; `>2048` or `<8` where it lies outside the sweep.
+
+    A dash where no ratio is known.
+
+    >>> row = {"crossing": 71.98, "crossing_low": 69.2, "crossing_high": 74.5, "ratio_at_largest": 0.1}
+    >>> crossing_text(pd.Series(row))
+    '72'
+    """
+    if np.isnan(row["ratio_at_largest"]):
+        return "–"
+    if np.isnan(row["crossing"]):
+        return f">{plain(row['largest_d_k'])}" if row["ratio_at_largest"] > 1 else f"<{plain(row['smallest_d_k'])}"
+    ends = row[["crossing_low", "crossing_high"]].fillna(row["crossing"]).to_numpy(dtype=float)
+    return number(float(row["crossing"]), float(ends[1] - ends[0]) / 4)
