@@ -5,7 +5,17 @@ from matplotlib.figure import Figure
 from experiments.figures import Tables
 from experiments.figures.lines import label_lines, plot_metric, reading, scale_x, scale_y, series
 from experiments.figures.style import note, panels
-from experiments.figures.words import by_scaling, course, first_combination, fixed, of_keys, span, turns, under
+from experiments.figures.words import (
+    by_scaling,
+    course,
+    exactness,
+    first_combination,
+    fixed,
+    of_keys,
+    span,
+    turns,
+    under,
+)
 
 NORMS = ("jacobian_norm", "query_gradient_norm")
 
@@ -34,6 +44,7 @@ def caption(tables: Tables) -> str:
     for name, rows in by_scaling(table, "d_k").items():
         mean, median = course(rows, "d_k", "query_gradient_norm"), course(rows, "d_k", "query_gradient_norm_median")
         if not clauses or turns(rows, "query_gradient_norm") != turns(rows, "query_gradient_norm_median"):
-            clauses.append(f"{under(name)} the median of |dL/dq| {median} while its root mean square {mean}")
+            remark = exactness(rows, "query_gradient_norm")
+            clauses.append(f"{under(name)} the median of |dL/dq| {median} while its root mean square {mean}{remark}")
     keys = f" with{of_keys(table)} keys" if of_keys(table) and "n_keys" not in where else ""
     return f"{span(table, 'd_k')}{keys}{where}, {'; '.join(clauses)}."

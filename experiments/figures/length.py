@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from experiments.figures import Tables
 from experiments.figures.lines import label_lines, plot_metric, reading, scale_x, scale_y, series
 from experiments.figures.style import INK, note, panels
-from experiments.figures.words import by_scaling, course, first_combination, fixed, listed, span, under
+from experiments.figures.words import by_scaling, course, exactness, first_combination, fixed, listed, span, under
 
 
 def draw(tables: Tables) -> Figure:
@@ -38,4 +38,6 @@ def caption(tables: Tables) -> str:
         f"{course(rows, 'n_keys', 'max_weight')} {under(name)}" for name, rows in by_scaling(table, "n_keys").items()
     ]
     width = "" if where else f" at d_k = {table['d_k'].iloc[0]}"
-    return f"{span(table, 'n_keys')}{width} the largest weight{where} {listed(clauses)}."
+    return (
+        f"{span(table, 'n_keys')}{width} the largest weight{where} {listed(clauses)}{exactness(table, 'max_weight')}."
+    )

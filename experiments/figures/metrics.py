@@ -6,7 +6,17 @@ from matplotlib.figure import Figure
 from experiments.figures import Tables
 from experiments.figures.lines import TITLES, legend, plot_metric, reading, scale_x, scale_y, series
 from experiments.figures.style import note, panels
-from experiments.figures.words import by_scaling, course, first_axis, first_combination, fixed, listed, span, under
+from experiments.figures.words import (
+    by_scaling,
+    course,
+    exactness,
+    first_axis,
+    first_combination,
+    fixed,
+    listed,
+    span,
+    under,
+)
 
 _COLUMNS, _ROW_INCHES = 3, 2.75
 
@@ -42,4 +52,4 @@ def caption(tables: Tables) -> str:
     x = first_axis(tables["measured"])
     table, where = first_combination(tables["measured"], x)
     clauses = [f"{course(rows, x, 'max_weight')} {under(name)}" for name, rows in by_scaling(table, x).items()]
-    return f"{span(table, x)} the largest weight of a row{where} {listed(clauses)}."
+    return f"{span(table, x)} the largest weight of a row{where} {listed(clauses)}{exactness(table, 'max_weight')}."

@@ -9,7 +9,17 @@ from matplotlib.figure import Figure
 
 from experiments.figures import Tables
 from experiments.figures.style import INK, note, ordered_colours, panels, sequential
-from experiments.figures.words import by_scaling, course, first_combination, fixed, listed, plain, span, under
+from experiments.figures.words import (
+    by_scaling,
+    course,
+    exactness,
+    first_combination,
+    fixed,
+    listed,
+    plain,
+    span,
+    under,
+)
 
 _MAPS = 2
 _LIGHT_FROM = 0.55  # of the way to the darkest colour letters are white
@@ -49,7 +59,7 @@ def _shares(tables: Tables) -> tuple[pd.DataFrame, str]:
     table, where = first_combination(tables["measured"], "d_k", "n_keys")
     largest = np.log(table["n_keys"])
     known = table["entropy_exact"].fillna(table["entropy"])
-    shares = {"entropy_share": table["entropy"] / largest, "entropy_share_se": table["entropy_se"] / largest}
+    shares = {f"entropy_share{end}": table[f"entropy{end}"] / largest for end in ("", "_se", "_exact")}
     return table.assign(**shares, share_shown=known / largest), where
 
 
@@ -118,4 +128,5 @@ def caption(tables: Tables) -> str:
     clauses = [
         f"{course(rows, 'd_k', 'entropy_share')} {under(name)}" for name, rows in by_scaling(longest, "d_k").items()
     ]
-    return f"{span(longest, 'd_k')} the entropy of rows of {n_keys} keys{where}, over ln {n_keys}, {listed(clauses)}."
+    what = f"the entropy of rows of {n_keys} keys{where}, over ln {n_keys},"
+    return f"{span(longest, 'd_k')} {what} {listed(clauses)}{exactness(longest, 'entropy')}."

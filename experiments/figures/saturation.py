@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from experiments.figures import Tables
 from experiments.figures.lines import label_lines, plot_metric, reading, scale_x, series
 from experiments.figures.style import INK, note, panels
-from experiments.figures.words import by_scaling, course, first_combination, fixed, listed, span, under
+from experiments.figures.words import by_scaling, course, exactness, first_combination, fixed, listed, span, under
 
 METRICS = ("saturated_rows", "max_weight", "entropy")
 
@@ -39,5 +39,5 @@ def caption(tables: Tables) -> str:
     """What the largest weight does under each scaling."""
     table, where = first_combination(tables["measured"], "d_k")
     clauses = [f"{course(rows, 'd_k', 'max_weight')} {under(name)}" for name, rows in by_scaling(table, "d_k").items()]
-    n_keys = table["n_keys"].iloc[0]
-    return f"{span(table, 'd_k')} the largest of {n_keys} weights{where} {listed(clauses)}."
+    what = f"the largest of {table['n_keys'].iloc[0]} weights{where}"
+    return f"{span(table, 'd_k')} {what} {listed(clauses)}{exactness(table, 'max_weight')}."

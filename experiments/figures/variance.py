@@ -10,7 +10,17 @@ from experiments.analysis.slopes import GROUP, LEVEL
 from experiments.figures import Tables
 from experiments.figures.lines import label_lines, plot_metric, reach, reading, scale_x, scale_y, series
 from experiments.figures.style import INK, note, panels
-from experiments.figures.words import by_scaling, first_combination, fixed, listed, measured, number, span, under
+from experiments.figures.words import (
+    by_scaling,
+    first_combination,
+    fixed,
+    listed,
+    measured,
+    number,
+    of_keys,
+    span,
+    under,
+)
 
 METRIC = "score_variance"
 _LEVEL_WITHIN = 0.2  # the width of a slope's interval within which a slope of 0 is called level
@@ -59,15 +69,17 @@ def caption(tables: Tables) -> str:
     clauses = [_growth(slope) for slope in slopes if slope is not None]
     if not clauses:
         clauses = [f"is {measured(row, METRIC)} {under(row['scaling'])}" for row in first_rows]
-    return f"{span(table, 'd_k')} the variance of the scaled scores{where} {listed(clauses)}."
+    keys = f" with{of_keys(table)} keys" if of_keys(table) and "n_keys" not in where else ""
+    return f"{span(table, 'd_k')}{keys} the variance of the scaled scores{where} {listed(clauses)}."
 
 
 def _growth(slope: pd.Series) -> str:
     power = f"d_k^{number(slope['slope'], slope['slope_se'])}"
+    exact = f" (exactly {number(slope['slope_exact'])})"
     if slope["slope_low"] > 0:
-        return f"grows as {power} {under(slope['scaling'])}"
+        return f"grows as {power} {under(slope['scaling'])}{exact}"
     if slope["slope_high"] < 0:
-        return f"shrinks as {power} {under(slope['scaling'])}"
+        return f"shrinks as {power} {under(slope['scaling'])}{exact}"
     level = slope["slope_high"] - slope["slope_low"] < _LEVEL_WITHIN
     return f"{'stays level' if level else 'has no clear slope'} {under(slope['scaling'])}"
 

@@ -31,7 +31,7 @@ def caption(tables: Tables) -> str:
     rows = matrix(tables["examples"], "variance_sweep", "variances")
     last, away = rows.iloc[-1], rows["errors away"].abs()
     return (
-        f"At d_k = {rows.index[-1]} the variance of the article's 10,000 scores is {number(last['sample'], 0.1)}, "
-        f"exactly {number(last['exact'], 1)}; the furthest of its samples, at d_k = {away.idxmax()}, is "
-        f"{number(away.max(), 0.1)} standard errors off."
+        f"At d_k = {rows.index[-1]} the sample variance of the article's 10,000 scores is "
+        f"{number(last['sample'], 0.1)} and the exact variance of a score {number(last['exact'], 1)}; the furthest of "
+        f"its samples, at d_k = {away.idxmax()}, is {number(away.max(), 0.1)} standard errors off."
     )

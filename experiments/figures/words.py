@@ -3,12 +3,16 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 from scipy import stats
+
+from experiments.harness.metric import FEW_DRAWS
 
 _MOST_DIGITS = 4
 _DOUBT = stats.norm.sf(3)  # two values differ if chance alone would part them so far this rarely
 _SMALL_CHANGE = 0.1
+_SHOWN = 1e-4  # a relative difference that four digits show
 _USUAL = {"inputs": "gaussian", "input_std": 1}
 
 
@@ -118,8 +122,37 @@ def standard_error(row: pd.Series, metric: str) -> float:
     return float(width / 2 / stats.t.isf(0.025, row["trials"] - 1))
 
 
+def exactly(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Rows with the exact values of a metric, without error, in place of the measured ones if all are known."""
+    if not _is_known(rows, metric):
+        return rows
+    return rows.assign(**{metric: rows[f"{metric}_exact"], f"{metric}_se": 0.0})
+
+
+def exactness(rows: pd.DataFrame, metric: str) -> str:
+    """A remark on values that `exactly` gives: how far the measured ones are from them; nothing if none are known.
+
+    Rows whose error bars rest on too few draws do not count.
+    """
+    if not _is_known(rows, metric):
+        return ""
+    sure = rows[
+        ~rows[FEW_DRAWS].str.split().map(lambda names: metric in names).astype(bool) & (rows[f"{metric}_se"] > 0)
+    ]
+    if sure.empty:
+        return " (exact)"
+    away = ((sure[metric] - sure[f"{metric}_exact"]) / sure[f"{metric}_se"]).abs().max()
+    # Rounded up, so that "within" is true.
+    return f" (exact; measured ones lie within {np.ceil(10 * away) / 10:.1f} standard errors)"
+
+
+def _is_known(rows: pd.DataFrame, metric: str) -> bool:
+    return f"{metric}_exact" in rows and bool(rows[f"{metric}_exact"].notna().all())
+
+
 def turns(rows: pd.DataFrame, metric: str) -> tuple[str, ...]:
     """What a metric does from row to row, by its ends and its extreme value: rises, falls, both in turn, or nothing."""
+    rows = exactly(rows, metric)
     first, last = rows.iloc[0], rows.iloc[-1]
     for turn, verbs in ((rows[metric].idxmax(), ("rises", "falls")), (rows[metric].idxmin(), ("falls", "rises"))):
         if differ(rows.loc[turn], first, metric) and differ(rows.loc[turn], last, metric):
@@ -130,7 +163,8 @@ def turns(rows: pd.DataFrame, metric: str) -> tuple[str, ...]:
 
 
 def course(rows: pd.DataFrame, x: str, metric: str) -> str:
-    """What a metric does along x, in words, with its values."""
+    """What a metric does along x, in words, with its values: the exact ones where all are known."""
+    rows = exactly(rows, metric)
     first, last = measured(rows.iloc[0], metric), measured(rows.iloc[-1], metric)
     if len(rows) == 1:
         return f"is {first}"
@@ -150,8 +184,9 @@ def course(rows: pd.DataFrame, x: str, metric: str) -> str:
 
 
 def differ(one: pd.Series, other: pd.Series, metric: str) -> bool:
-    """Whether two values are further apart than chance would part them, by Student's t."""
-    return bool(abs(one[metric] - other[metric]) > _error_of_difference(one, other, metric))
+    """Whether two values are further apart than chance would part them, by Student's t, and than digits show."""
+    least = max(_error_of_difference(one, other, metric), _SHOWN * abs(one[metric]))
+    return bool(abs(one[metric] - other[metric]) > least)
 
 
 def _error_of_difference(one: pd.Series, other: pd.Series, metric: str) -> float:

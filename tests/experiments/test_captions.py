@@ -1,20 +1,31 @@
 """Captions say what their table shows, whatever it shows."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from experiments.analysis.slopes import fit_slopes
-from experiments.figures import gradients, length, metrics, powers, rows, saturation, variance
-from experiments.figures.words import course, listed, number
+from experiments.figures import gradients, length, metrics, phase, powers, rows, saturation, variance
+from experiments.figures import map as map_figure
+from experiments.figures.words import course, exactness, first_combination, listed, number
 from experiments.harness.tables import read_sweep
 from experiments.saturation import METRICS
 
 
 @pytest.fixture
-def tables(tiny) -> dict[str, pd.DataFrame]:
+def known(tiny) -> dict[str, pd.DataFrame]:
     config, folder = tiny
     return read_sweep(folder, config, config.sweeps[0])
+
+
+@pytest.fixture
+def tables(known) -> dict[str, pd.DataFrame]:
+    """Tables without exact values, as of inputs for which none are known, so that captions print the measured ones."""
+    measured = known["measured"]
+    exact = [name for name in measured if name.endswith("_exact")]
+    return known | {"measured": measured.assign(**dict.fromkeys(exact, np.nan))}
 
 
 def reversed_in_d_k(tables) -> dict[str, pd.DataFrame]:
@@ -29,7 +40,7 @@ def reversed_in_d_k(tables) -> dict[str, pd.DataFrame]:
 def test_variance_grows_stays_or_shrinks(tables):
     fitted = {row.scaling: number(row.slope, row.slope_se) for row in tables["slopes"].itertuples()}
     caption = variance.caption(tables)
-    assert f"grows as d_k^{fitted['unscaled']} unscaled, grows as d_k^{fitted['d_k^1/3']} under d_k^1/3" in caption
+    assert f"grows as d_k^{fitted['unscaled']} unscaled (exactly 1.000), grows as d_k^{fitted['d_k^1/3']}" in caption
     assert "and stays level under d_k^1/2." in caption
     opposite = variance.caption(reversed_in_d_k(tables))
     assert f"shrinks as d_k^−{fitted['unscaled']} unscaled" in opposite
@@ -150,6 +161,64 @@ def test_no_power_is_named_from_noise(tables):
     table = tables["measured"]
     noise = table.assign(max_weight=0.5 + 1e-4 * (table["d_k"] > 4), max_weight_se=0.1)
     assert "do not differ beyond their errors" in powers.caption({"measured": noise})
+
+
+@pytest.mark.parametrize("figure", [saturation, metrics, length, powers, phase])
+def test_exact_values_are_printed_with_how_far_the_measured_ones_are(figure, tiny):
+    config, folder = tiny
+    one = read_sweep(folder, config, next(sweep for sweep in config.sweeps if sweep.name == "map"))
+    metric = "entropy" if figure is phase else "max_weight"
+    rows, _ = first_combination(one["measured"], "n_keys" if figure is length else "d_k")
+    if figure is phase:
+        rows = one["measured"][one["measured"]["n_keys"] == 20]
+    away = ((rows[metric] - rows[f"{metric}_exact"]) / rows[f"{metric}_se"]).abs()
+    sure = ~rows["few_draws"].str.split().map(lambda names: metric in names)
+    caption = figure.caption(one)
+    shown = float(re.search(r"\(exact; measured ones lie within (\d+\.\d) standard errors\)", caption)[1])
+    assert away[sure].max() <= shown < away[sure].max() + 0.1
+    first = rows[rows["scaling"] == "d_k^1/2"].iloc[0]
+    scale = np.log(20) if figure is phase else 1
+    assert number(first[f"{metric}_exact"] / scale) in caption
+    moved = one | {"measured": one["measured"].assign(**{f"{metric}_exact": np.nan})}
+    assert "exact" not in figure.caption(moved)
+
+
+def test_exact_values_stay_fall_or_rise_by_their_digits():
+    """A fall that noise would hide is told; a difference that four digits do not show is none."""
+    table = pd.DataFrame({"x": [1, 2], "m": [0.943, 0.943], "m_se": 0.01, "trials": 100, "few_draws": ""})
+    assert course(table, "x", "m") == "stays at 0.94"
+    assert course(table.assign(m_exact=[0.9403, 0.9399]), "x", "m") == "falls from 0.9403 to 0.9399"
+    assert course(table.assign(m_exact=[0.94, 0.94 + 1e-9]), "x", "m") == "stays at 0.9400"
+    assert course(table.assign(m_exact=[0.94, np.nan]), "x", "m") == "stays at 0.94"
+
+
+def test_rows_of_few_draws_do_not_count_as_measured():
+    table = pd.DataFrame({"m": [1.0, 9.0], "m_se": [0.1, 0.1], "m_exact": [1.015, 1.0], "few_draws": ["", "m"]})
+    assert exactness(table, "m") == " (exact; measured ones lie within 0.2 standard errors)"
+    assert exactness(table.iloc[1:], "m") == " (exact)"
+    assert exactness(table.assign(m_exact=np.nan), "m") == ""
+
+
+def test_the_map_says_where_norms_cross_and_on_which_side_they_do_not():
+    def rows(**columns: object) -> pd.DataFrame:
+        return pd.DataFrame({"n_keys": [16, 64, 256], "smallest_d_k": 8, "largest_d_k": 512, **columns})
+
+    crossed = rows(
+        crossing=[20.61, 71.97, 172.9], crossing_low=[20.1, 69.0, np.nan], crossing_high=[21.1, 75.0, 180.0]
+    ).assign(ratio_at_largest=0.1)
+    assert map_figure.falls(crossed.iloc[::-1]) == "20.6, 72 and 173"
+    none = rows(crossing=np.nan, crossing_low=np.nan, crossing_high=np.nan)
+    assert map_figure.falls(none.assign(ratio_at_largest=3.0)) == "none up to 512"
+    assert map_figure.falls(none.assign(ratio_at_largest=[0.5, 3.0, np.nan])) == "<8, >512 and –"
+
+
+def test_the_map_says_why_it_is_empty(tiny):
+    config, folder = tiny
+    single = read_sweep(folder, config, config.sweeps[1])
+    assert map_figure.caption(single) == "No ratio of norms unscaled and under d_k^1/2: no values unscaled."
+    both = single["measured"].assign(scaling=["unscaled"])
+    twice = {"measured": pd.concat([single["measured"], both])}
+    assert map_figure.caption(twice).endswith(": no ratios along a single d_k.")
 
 
 def test_lists_read_as_a_sentence():
