@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from scipy import optimize
 
 from experiments.analysis import all_columns
 from experiments.analysis.check import check_table
@@ -15,9 +16,11 @@ from experiments.record.files import FOLDER
 from experiments.steps.calibration import CONFIG as CALIBRATED
 from experiments.steps.calibration import TABLES as CALIBRATION
 from experiments.steps.record import record_tables
+from sdpa.theory import attention_expectations
 from tests.shipped import CONFIG, RESULTS, shipped_only, tables_of_results
 
 TABLES = tables_of_results()
+CELLS = 81  # with enough trials for a test against theory
 PRECISE = ("score_variance", "max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
 
 
@@ -52,6 +55,34 @@ def test_the_shipped_calibration_meets_what_the_check_promises():
     assert found.failures() == []
 
 
+@shipped_only
+def test_crossings_are_known_to_a_few_percent():
+    """The line of the map, at every n_keys: its 95% interval reaches at most 6% to either side."""
+    medians = TABLES["crossing"]["crossings"].query("statistic == 'median' and norm != 'undivided_query_gradient'")
+    assert len(medians) == 2 * medians["n_keys"].nunique()
+    assert (medians["crossing_high"] < 1.06 * medians["crossing"]).all()
+    assert (medians["crossing_low"] > medians["crossing"] / 1.06).all()
+    assert (medians["law_deviation"].abs() < 0.06).all()
+
+
+@shipped_only
+def test_root_mean_squares_cross_where_the_exact_ones_do():
+    """The exact r.m.s. of |J|_F, interpolated nowhere: its crossing by a root of theory.
+
+    Intervals 1.5 times as wide as those of 95%: P(|z| > 1.96 x 1.5) = 0.3% for each.
+    """
+    table = TABLES["crossing"]["crossings"].query("statistic == 'r.m.s.' and norm == 'jacobian'")
+    for _, row in table.dropna(subset="crossing").iterrows():
+
+        def excess(d_k: float, n_keys: int = row["n_keys"]) -> float:
+            unscaled, scaled = (attention_expectations(d_k, n_keys, divisor) for divisor in (1.0, d_k**0.5))
+            return unscaled.jacobian_norm / scaled.jacobian_norm - 1
+
+        exact = optimize.brentq(excess, row["crossing"] / 2, row["crossing"] * 2, xtol=0.01)
+        low, high = (row["crossing"] * (row[f"crossing_{end}"] / row["crossing"]) ** 1.5 for end in ("low", "high"))
+        assert low < exact < high, row["n_keys"]
+
+
 def test_slopes_hold_the_exact_ones_in_narrow_intervals():
     slopes = record_tables(load_config(RECORD_CONFIG), RESULTS / FOLDER)["scaling-slopes"]
     assert slopes["scaling"].tolist() == ["unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3"]
@@ -70,5 +101,5 @@ def test_measured_values_agree_with_the_exact_ones():
 @shipped_only
 def test_the_shipped_config_tests_many_values():
     whole = agreement(CONFIG.sweeps, TABLES)
-    assert len(whole.cells) == 81
+    assert len(whole.cells) == CELLS
     assert len(whole.values) > 400

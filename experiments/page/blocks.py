@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pandas as pd
 
+from experiments.analysis.crossings import NORMS, STATISTICS
 from experiments.analysis.growth import exponents
 from experiments.analysis.slopes import LEVEL
 from experiments.bench.summary import SIZE, growth, normals, peaks, ratios, shares, speedup
 from experiments.examples import example_names, load_example, spelled
 from experiments.examples.place import example_path
 from experiments.figures import SUITE_FIGURES
-from experiments.figures.words import course, span, under
+from experiments.figures.map import NAMES, crossing_text
 from experiments.harness.config import Config
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import BENCHMARKS, SUITE, TESTS, figure_path
@@ -68,8 +69,9 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
         return os.path.relpath(path, page.parent)
 
     return {
-        "headline": lambda: _captions(_drawings_of(config.sweeps[:1], results), link),
-        "jacobian": lambda: _jacobian(measured["scaling"]),
+        "crossings": lambda: _crossings(_crossing_table(results)),
+        "headline": lambda: _captions(_drawings_of(config.sweeps[:2], results), link),
+        "laws": lambda: _laws(_crossing_table(results)),
         "findings": lambda: _captions(_drawings(config.sweeps, results), link),
         "example-captions": lambda: _captions([example_path(results, n, ".png") for n in example_names()], link),
         "examples": _examples,
@@ -108,15 +110,41 @@ def _examples() -> str:
     return "\n".join([*lines, "| `make walk Q=q.csv K=k.csv V=v.csv` | Your own matrices, as CSV files |"])
 
 
-def _jacobian(table: pd.DataFrame) -> str:
-    """What median and root mean square of |J|_F do along d_k, unscaled and under d_k^1/2."""
-    clauses = []
-    for scaling in ("unscaled", "d_k^1/2"):
-        rows = table[table["scaling"] == scaling].sort_values("d_k").reset_index(drop=True)
-        median, mean = (course(rows, "d_k", name) for name in ("jacobian_norm_median", "jacobian_norm"))
-        clauses.append(f"{under(scaling)} the median of |J|_F {median}, and its root mean square {mean}")
-    n_keys = table["n_keys"].iloc[0]
-    return f"- {span(table, 'd_k')} with {n_keys} keys, {'; '.join(clauses)}."
+def _crossing_table(results: Path) -> pd.DataFrame:
+    return pd.read_csv(results / csv_name("crossing", "crossings"))
+
+
+def _crossings(table: pd.DataFrame) -> str:
+    """The d_k above which each norm is smaller unscaled than under d_k^1/2, with its interval, by n_keys."""
+    kinds = [(norm, statistic) for norm in NORMS for statistic in STATISTICS]
+    by_kind = {kind: rows.set_index("n_keys") for kind, rows in table.groupby(["norm", "statistic"])}
+    heads = [f"{statistic} of {NAMES[norm]}".replace("|", "\\|") for norm, statistic in kinds]
+    lines = [f"| n_keys | {' | '.join(heads)} |", f"|---:|{'---:|' * len(kinds)}"]
+    for n_keys in sorted(table["n_keys"].unique()):
+        fields = [_with_ends(by_kind[kind].loc[n_keys]) for kind in kinds]
+        lines.append(f"| {n_keys} | {' | '.join(fields)} |")
+    return "\n".join(lines)
+
+
+def _with_ends(row: pd.Series) -> str:
+    """A crossing and the ends of its interval, with the same decimals."""
+    text = crossing_text(row)
+    if pd.isna(row["crossing"]):
+        return text
+    places = len(text.partition(".")[2])
+    low, high = (f"{row[name]:.{places}f}" for name in ("crossing_low", "crossing_high"))
+    return f"{text} ({low} to {high})"
+
+
+def _laws(table: pd.DataFrame) -> str:
+    """Measured crossings beside the law of theory, for every norm that has one."""
+    lines = ["| | n_keys | measured d_k | law | law / measured − 1 |", "|---|---:|---:|---:|---:|"]
+    for _, row in table.dropna(subset=["law", "crossing"]).iterrows():
+        name = f"{row['statistic']} of {NAMES[row['norm']]}".replace("|", "\\|")
+        law = f"{row['law']:.3g}" if row["law"] < 1000 else f"{row['law']:.0f}"
+        fields = (name, f"{row['n_keys']}", _with_ends(row), law, f"{row['law_deviation']:+.1%}".replace("-", "−"))
+        lines.append(f"| {' | '.join(fields)} |")
+    return "\n".join(lines)
 
 
 def _measured(table: pd.DataFrame) -> str:

@@ -1,4 +1,4 @@
-"""The first screen: what sqrt(d_k) does and what it does not, with its numbers and only where the tables show it."""
+"""The first screen: effects that sqrt(d_k) has and has not, with their numbers and only where the tables show them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,10 +6,24 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from experiments.figures.words import axes, first_combination, is_number, listed, measured, number, plain
+from experiments.analysis.crossings import OTHER_AXES
+from experiments.analysis.crossings import SCALED as _ROOT
+from experiments.analysis.crossings import UNSCALED as _NONE
+from experiments.figures.map import NAMES, falls
+from experiments.figures.words import (
+    exactly,
+    exactness,
+    first_combination,
+    is_number,
+    listed,
+    measured,
+    number,
+    plain,
+    varied_axes,
+)
 from experiments.harness.grid import Sweep
 
-_NONE, _ROOT = "unscaled", "d_k^1/2"
+_HEAD_WIDTHS = (64, 128)  # d_k of common models
 _LEVEL = 1.1  # values within this factor of each other are called the same
 _APART = 1.5  # and beyond this factor no longer
 
@@ -36,13 +50,19 @@ class _Along:
         return plain(self.rows[_ROOT]["n_keys"].iloc[0])
 
     @property
+    def table(self) -> pd.DataFrame:
+        """The rows of every scaling."""
+        return pd.concat(self.rows.values())
+
+    @property
     def ends(self) -> tuple[str, str]:
         values = self.rows[_ROOT][self.axis]
         return plain(values.iloc[0]), plain(values.iloc[-1])
 
     def text(self, scaling: str, metric: str, end: int) -> str:
-        """A metric at the first (0) or last (-1) value of the axis."""
-        return short(float(self.rows[scaling][metric].iloc[end]))
+        """A metric at the first (0) or last (-1) value of the axis: exact where it is known."""
+        row = exactly(self.rows[scaling], metric).iloc[end]
+        return short(float(row[metric])) if row.get(f"{metric}_se") == 0 else measured(row, metric)
 
     def last(self, scaling: str, metric: str) -> float:
         """A metric at the last value of the axis."""
@@ -62,14 +82,19 @@ def does(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]:
     at = _along(sweeps, tables, "d_k", (_NONE, _ROOT))
     if at is None:
         return []
-    return _there(_keeps_variance(at), _keeps_softmax(at), _no_other_power(at), _keeps_typical_gradient(at))
+    typical = _keeps_typical_gradient(_widest(sweeps, tables, "crossings"))
+    return _there(_keeps_variance(at), _keeps_softmax(at), _no_other_power(at), typical)
 
 
 def does_not(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]:
     """What it does not do, or not alone, as far as these tables show it."""
     widths = _along(sweeps, tables, "d_k", (_NONE, _ROOT))
     lengths = _along(sweeps, tables, "n_keys", (_ROOT,))
-    return _there(_no_rescue(widths) if widths else None, _no_length(lengths) if lengths else None)
+    return _there(
+        _makes_smaller(_widest(sweeps, tables, "ratios")),
+        _no_rescue(widths) if widths else None,
+        _no_length(lengths) if lengths else None,
+    )
 
 
 def short(value: float) -> str:
@@ -86,11 +111,12 @@ def _keeps_variance(at: _Along) -> Statement | None:
     if _apart(at.growth(_ROOT, metric), _LEVEL) or not _apart(at.growth(_NONE, metric), _APART):
         return None
     first, last = (measured(at.rows[_ROOT].iloc[end], metric) for end in (0, -1))
+    small, large = (at.text(_NONE, metric, end) for end in (0, -1))
     return Statement(
         f"It keeps the variance of the scores at {at.text(_ROOT, f'{metric}_exact', -1)}, whatever d_k.",
-        f"Measured with {at.n_keys} keys, {first} at d_k = {at.ends[0]} and {last} at {at.ends[1]}; unscaled,"
-        f" {at.text(_NONE, metric, 0)} and {at.text(_NONE, metric, -1)}: a score is a sum of d_k products, and the"
-        " variance of a sum grows with the number of its terms.",
+        f"With {at.n_keys} keys it measures {first} at d_k = {at.ends[0]} and {last} at {at.ends[1]}; unscaled it is"
+        f" {small} and {large}{exactness(at.table, metric)}: a score is a sum of d_k products, and the variance of a"
+        " sum grows with the number of its terms.",
     )
 
 
@@ -101,7 +127,7 @@ def _keeps_softmax(at: _Along) -> Statement | None:
         "So the softmax is as peaked at one d_k as at another.",
         f"The largest of {at.n_keys} weights averages {at.text(_ROOT, 'max_weight', 0)} at d_k = {at.ends[0]} and"
         f" {at.text(_ROOT, 'max_weight', -1)} at {at.ends[1]}; unscaled, {at.text(_NONE, 'max_weight', 0)} and"
-        f" {at.text(_NONE, 'max_weight', -1)}.",
+        f" {at.text(_NONE, 'max_weight', -1)}{exactness(at.table, 'max_weight')}.",
     )
 
 
@@ -111,26 +137,47 @@ def _no_other_power(at: _Along) -> Statement | None:
     if not moved or moved != others or _apart(at.growth(_ROOT, "max_weight"), _LEVEL):
         return None
     courses = listed([f"{at.course(name, 'max_weight')} under {name}" for name in others])
-    return Statement("Other powers of d_k do not keep it so.", f"That weight goes from {courses}.")
+    where = f"From d_k = {at.ends[0]} to {at.ends[1]} with {at.n_keys} keys"
+    return Statement("Other powers of d_k do not keep it so.", f"{where} that weight goes from {courses}.")
 
 
-def _keeps_typical_gradient(at: _Along) -> Statement | None:
-    metric = "jacobian_norm_median"
-    if at.last(_ROOT, metric) < 2 * at.last(_NONE, metric):
+def _keeps_typical_gradient(crossings: pd.DataFrame | None) -> Statement | None:
+    """From which d_k on the medians are smaller unscaled, where all of those of |J|_F fall below within the sweep."""
+    if crossings is None:
         return None
+    medians = crossings[crossings["statistic"] == "median"]
+    of_jacobian = medians[medians["norm"] == "jacobian"]
+    if of_jacobian["crossing"].isna().any():
+        return None
+    jacobian, query, undivided = (falls(medians[medians["norm"] == norm]) for norm in NAMES)
+    keys = listed([plain(n_keys) for n_keys in sorted(of_jacobian["n_keys"])])
     return Statement(
-        "At large d_k it keeps the gradient of the typical row alive.",
-        f"With {at.n_keys} keys the median of |J|_F, the size of the softmax's derivative, is"
-        f" {at.text(_ROOT, metric, -1)} at d_k = {at.ends[1]}; unscaled, {at.text(_NONE, metric, -1)}"
-        f"{_while_larger(at, metric)}.",
+        "It keeps the gradient of the typical row alive, but only above a d_k that depends on the number of keys.",
+        f"For {keys} keys the median of |J|_F, the size of the softmax's derivative, is smaller unscaled only above"
+        f" d_k = {jacobian}; that of |dL/dq|, the loss's gradient at the query, above {query}; and without the factor"
+        f" 1/divisor that the chain rule gives |dL/dq|, above {undivided}.",
     )
 
 
-def _while_larger(at: _Along, metric: str) -> str:
-    """Up to where a metric is the larger one unscaled, if it is so anywhere."""
-    larger = at.rows[_NONE][metric].to_numpy() > at.rows[_ROOT][metric].to_numpy()
-    widths = at.rows[_ROOT][at.axis].to_numpy()[larger]
-    return f"; up to d_k = {plain(widths[-1])} the unscaled one is the larger" if len(widths) else ""
+def _makes_smaller(ratios: pd.DataFrame | None) -> Statement | None:
+    """The medians of |J|_F at common head widths in the longest rows, where the scaled one is surely the smaller."""
+    if ratios is None:
+        return None
+    longest = ratios[ratios["n_keys"] == ratios["n_keys"].max()]
+    shown = longest[(longest["norm"] == "jacobian") & (longest["statistic"] == "median")]
+    shown = shown[shown["d_k"].isin(_HEAD_WIDTHS)].sort_values("d_k")
+    if shown.empty or not (shown["ratio_low"] > 1).all():
+        return None
+    factors = [f"{_factor(row)} times at d_k = {row['d_k']}" for _, row in shown.iterrows()]
+    return Statement(
+        "At common widths and in long rows it makes the typical gradient smaller, not larger.",
+        f"With {shown['n_keys'].iloc[0]} keys the median of |J|_F unscaled is {listed(factors)} the one divided by"
+        " sqrt(d_k), whose rows are spread over all keys.",
+    )
+
+
+def _factor(row: pd.Series) -> str:
+    return number(float(row["ratio"]), float(row["ratio_high"] - row["ratio_low"]) / 4)
 
 
 def _no_rescue(at: _Along) -> Statement | None:
@@ -144,27 +191,38 @@ def _no_rescue(at: _Along) -> Statement | None:
         f"With {at.n_keys} keys and d_k = {at.ends[1]}, {open_rows:.0%} of the unscaled rows have no weight above 0.99."
         f" The root mean square of |J|_F is {at.text(_NONE, jacobian, -1)} unscaled and"
         f" {at.text(_ROOT, jacobian, -1)} divided by sqrt(d_k). That of |dL/dq|, the loss's gradient at the query, is"
-        f" {at.text(_NONE, query, -1)} and {at.text(_ROOT, query, -1)}: there the divisor itself makes it smaller.",
+        f" {at.text(_NONE, query, -1)} and {at.text(_ROOT, query, -1)}, where the divisor itself makes it"
+        f" smaller{exactness(at.table, query)}.",
     )
 
 
 def _no_length(at: _Along) -> Statement | None:
-    if at.growth(_ROOT, "max_weight") > 1 / _APART:
+    metric = "max_weight"
+    if at.growth(_ROOT, metric) > 1 / _APART:
         return None
     return Statement(
         "It does not know how many keys there are.",
-        f"From {' to '.join(at.ends)} keys of width {plain(at.rows[_ROOT]['d_k'].iloc[0])} the largest weight goes from"
-        f" {at.course(_ROOT, 'max_weight')}: the more keys, the smaller it is.",
+        f"From {' to '.join(at.ends)} keys at d_k = {plain(at.rows[_ROOT]['d_k'].iloc[0])} the largest weight goes from"
+        f" {at.course(_ROOT, metric)}{exactness(at.rows[_ROOT], metric)}: the more keys, the smaller it is.",
     )
 
 
+def _widest(sweeps: Sequence[Sweep], tables: SweepTables, kind: str) -> pd.DataFrame | None:
+    """The first derived table of that kind, with several n_keys if one has; the first combination of its other axes."""
+    found = [tables[sweep.name][kind] for sweep in sweeps if kind in tables[sweep.name]]
+    if not found:
+        return None
+    widest = max(found, key=lambda table: len(table["n_keys"].unique()) > 1)
+    others = [name for name in OTHER_AXES if name != "n_keys"]
+    return widest[(widest[others] == widest.iloc[0][others]).all(axis=1)]
+
+
 def _along(sweeps: Sequence[Sweep], tables: SweepTables, axis: str, scalings: Sequence[str]) -> _Along | None:
-    """The first sweep with at least two values of an axis, under all of these scalings."""
-    for sweep in sweeps:
-        table = tables[sweep.name]["measured"]
-        if "max_weight" not in table or axis not in axes(table) or not is_number(table, axis):
-            continue
-        table, _ = first_combination(table, axis)
+    """The first sweep with at least two values of an axis under all of these scalings, if it can one without others."""
+    measured_tables = [tables[sweep.name]["measured"] for sweep in sweeps]
+    of_rows = [table for table in measured_tables if "max_weight" in table and is_number(table, axis)]
+    for whole in sorted(of_rows, key=lambda table: len(varied_axes(table))):
+        table, _ = first_combination(whole, axis)
         rows = {str(name): group.sort_values(axis) for name, group in table.groupby("scaling", sort=False)}
         if len(table[axis].unique()) > 1 and all(name in rows for name in scalings):
             return _Along(axis, rows)

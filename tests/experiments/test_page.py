@@ -73,7 +73,7 @@ def test_every_figure_of_a_users_config_is_on_it_with_caption_rows_and_config(dr
     for sweep in config.sweeps:
         for figure in sweep.figures:
             caption = figure_path(folder, sweep.name, figure, ".txt").read_text(encoding="utf-8").strip()
-            assert caption.replace("−", "-") in plain
+            assert caption.replace("−", "-").replace("|J|_F", "|J|F") in plain
             assert f'<article class="finding" id="{sweep.name}-{figure}">' in text
         assert f'href="{sweep.name}.csv"' in text
     assert 'id="record"' not in text
