@@ -49,7 +49,8 @@ def _places(count: int) -> Floats:
 
 
 def _in_order(ax: Axes, expected: Floats, found: Floats) -> None:
-    ax.plot(expected, found, color=INK, marker=".", linestyle="")
+    # Thousands of points would take most of the room that the page has for drawings.
+    ax.plot(expected, found, color=INK, marker=".", linestyle="", rasterized=True)
     ax.axline((0, 0), slope=1, color=INK, linewidth=0.8)
 
 

@@ -75,7 +75,7 @@ def caption(tables: Tables) -> str:
 
 def _growth(slope: pd.Series) -> str:
     power = f"d_k^{number(slope['slope'], slope['slope_se'])}"
-    exact = f" (exactly {number(slope['slope_exact'])})"
+    exact = f" (exactly {slope['slope_exact']:.4g})".replace("-", "−")
     if slope["slope_low"] > 0:
         return f"grows as {power} {under(slope['scaling'])}{exact}"
     if slope["slope_high"] < 0:

@@ -40,7 +40,7 @@ def reversed_in_d_k(tables) -> dict[str, pd.DataFrame]:
 def test_variance_grows_stays_or_shrinks(tables):
     fitted = {row.scaling: number(row.slope, row.slope_se) for row in tables["slopes"].itertuples()}
     caption = variance.caption(tables)
-    assert f"grows as d_k^{fitted['unscaled']} unscaled (exactly 1.000), grows as d_k^{fitted['d_k^1/3']}" in caption
+    assert f"grows as d_k^{fitted['unscaled']} unscaled (exactly 1), grows as d_k^{fitted['d_k^1/3']}" in caption
     assert "and stays level under d_k^1/2." in caption
     opposite = variance.caption(reversed_in_d_k(tables))
     assert f"shrinks as d_k^−{fitted['unscaled']} unscaled" in opposite

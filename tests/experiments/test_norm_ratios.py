@@ -43,11 +43,19 @@ def test_a_known_power_crosses_where_it_should():
     np.testing.assert_allclose(found.loc[found["norm"] == "undivided_query_gradient", "crossing"], crossing**0.8)
     assert (found["crossing_low"] < found["crossing"]).all()
     assert (found["crossing"] < found["crossing_high"]).all()
-    # Each norm reaches e^0.01, their ratio e^0.02, and the slope is -2; halfway between neighbours it is up to
-    # sqrt(2) narrower.
+    # Each norm reaches e^0.01, their ratio e^0.02; the slope is -2. Between neighbours it is up to sqrt(2) narrower.
     half = np.log(divided["crossing_high"] / divided["crossing_low"]) / 2
     assert half.between(0.01 / np.sqrt(2) - 1e-4, 0.01 + 1e-4).all()
     assert (found["ratio_at_largest"] < 1).all()
+
+
+def test_a_concave_curve_crosses_where_it_should():
+    """ln ratio = -0.7 (x^2 - ln^2 70), about as bent in x = ln d_k as measured ones; straight lines are off by 0.5%."""
+    d_k = np.array([23, 32, 45, 64, 91, 128, 181])
+    ratio = np.exp(-0.7 * (np.log(d_k / 20.0) ** 2 - np.log(70 / 20) ** 2))
+    assert crossings(table_of(d_k, ratio, np.ones(7))).iloc[0]["crossing"] == pytest.approx(70, rel=1e-4)
+    straight = np.exp(fall_through_zero(np.log(d_k), np.log(ratio)))
+    assert straight < 70 * 0.995
 
 
 def test_a_ratio_that_does_not_cross_says_on_which_side_it_stays():
