@@ -48,8 +48,8 @@ def draw(tables: Tables) -> Figure:
         figure,
         f"{fixed(tables['measured'], 'd_k', 'n_keys')} Colour and number: the norm {UNSCALED} over the norm under "
         f"{SCALED}; red where it is the larger one {UNSCALED}, blue where it is the smaller one. Points: where the "
-        "ratio falls through 1, with 95% intervals where these are wider. Dashed: the law, where theory has one. "
-        "divisor · |dL/dq| is without the factor 1/divisor of the chain rule.",
+        "ratio falls through 1, with 95% intervals where these are wider; pale lines join them. Dashed: the law, where "
+        "theory has one. divisor · |dL/dq| is without the factor 1/divisor of the chain rule.",
     )
     return figure
 
@@ -115,9 +115,10 @@ def _draw_line(ax: Axes, crossings: pd.DataFrame, d_k: Any, n_keys: Any) -> None
 
     x = place(crossings["crossing"])
     low, high = (place(crossings[f"crossing_{end}"].fillna(crossings["crossing"])) for end in ("low", "high"))
-    look = {"color": INK, "marker": "o", "markersize": 3.5, "linewidth": 1.2, "capsize": 2, "elinewidth": 1}
+    look = {"color": INK, "marker": "o", "markersize": 3.5, "linestyle": "", "capsize": 2, "elinewidth": 1}
     ax.errorbar(x, y, xerr=[x - low, high - x], **look)
-    ax.plot(place(crossings["law"]), y, color=INK, linestyle="--", linewidth=1, zorder=1.5)
+    ax.plot(x, y, color=INK, linewidth=1.2, alpha=0.35)
+    ax.plot(place(crossings["law"]), y, color=INK, linestyle="--", linewidth=1.2)
 
 
 def caption(tables: Tables) -> str:
