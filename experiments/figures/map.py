@@ -31,7 +31,7 @@ def draw(tables: Tables) -> Figure:
             ax.set_axis_off()
         grid[0][0].text(0, 0.5, _reason(tables["measured"]), transform=grid[0][0].transAxes)
         return figure
-    ratios, crossings, _ = _first(tables)
+    ratios, crossings, _ = of_first(tables)
     image: Any = None
     for axes, statistic in zip(grid, STATISTICS, strict=True):
         for ax, (norm, name) in zip(axes, NAMES.items(), strict=True):
@@ -60,7 +60,7 @@ def _reason(table: pd.DataFrame) -> str:
     return f"no values {listed([under(name) for name in missing])}" if missing else "no ratios along a single d_k"
 
 
-def _first(tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+def of_first(tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """Ratios and crossings of the first combination of the axes that no map shows, and the words that name it."""
     table, where = first_combination(tables["measured"], "d_k", "n_keys")
     others = [name for name in OTHER_AXES if name != "n_keys"]
@@ -125,7 +125,7 @@ def caption(tables: Tables) -> str:
     """The d_k at which the medians and root mean squares of both norms fall through a ratio of 1."""
     if "ratios" not in tables:
         return f"No ratio of norms {UNSCALED} and under {SCALED}: {_reason(tables['measured'])}."
-    _, crossings, where = _first(tables)
+    _, crossings, where = of_first(tables)
     clauses = [
         f"{falls(_kind(crossings, norm, statistic))} ({statistic} of {NAMES[norm]})"
         for statistic in STATISTICS
@@ -157,3 +157,27 @@ def crossing_text(row: pd.Series) -> str:
         return f">{plain(row['largest_d_k'])}" if row["ratio_at_largest"] > 1 else f"<{plain(row['smallest_d_k'])}"
     ends = row[["crossing_low", "crossing_high"]].fillna(row["crossing"]).to_numpy(dtype=float)
     return number(float(row["crossing"]), float(ends[1] - ends[0]) / 4)
+
+
+def with_ends(row: pd.Series) -> str:
+    """A crossing and the ends of its interval, with the same decimals.
+
+    >>> row = {"crossing": 71.98, "crossing_low": 69.2, "crossing_high": 74.5, "ratio_at_largest": 0.1}
+    >>> with_ends(pd.Series(row))
+    '72 (69 to 74)'
+    """
+    text = crossing_text(row)
+    if pd.isna(row["crossing"]):
+        return text
+    places = len(text.partition(".")[2])
+    low, high = (f"{row[f'crossing_{end}']:.{places}f}" for end in ("low", "high"))
+    return f"{text} ({low.replace('nan', '?')} to {high.replace('nan', '?')})"
+
+
+def crossing_rows(crossings: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
+    """The crossings of every norm and statistic as a table with a row per n_keys: its head and its rows."""
+    kinds = [(norm, statistic) for norm in NAMES for statistic in STATISTICS]
+    by_kind = {kind: rows.set_index("n_keys") for kind, rows in crossings.groupby(["norm", "statistic"])}
+    head = ["n_keys", *(f"{statistic} of {NAMES[norm]}" for norm, statistic in kinds)]
+    lengths = sorted(crossings["n_keys"].unique())
+    return head, [[plain(n_keys), *(with_ends(by_kind[kind].loc[n_keys]) for kind in kinds)] for n_keys in lengths]

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.analysis.crossings import NORMS, STATISTICS
 from experiments.analysis.growth import exponents
 from experiments.analysis.slopes import LEVEL
 from experiments.bench.summary import SIZE, growth, normals, peaks, ratios, shares, speedup
 from experiments.examples import example_names, load_example, spelled
 from experiments.examples.place import example_path
 from experiments.figures import SUITE_FIGURES
-from experiments.figures.map import NAMES, crossing_text
+from experiments.figures.map import NAMES, crossing_rows, with_ends
 from experiments.harness.config import Config
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import BENCHMARKS, SUITE, TESTS, figure_path
@@ -116,24 +115,10 @@ def _crossing_table(results: Path) -> pd.DataFrame:
 
 def _crossings(table: pd.DataFrame) -> str:
     """The d_k above which each norm is smaller unscaled than under d_k^1/2, with its interval, by n_keys."""
-    kinds = [(norm, statistic) for norm in NORMS for statistic in STATISTICS]
-    by_kind = {kind: rows.set_index("n_keys") for kind, rows in table.groupby(["norm", "statistic"])}
-    heads = [f"{statistic} of {NAMES[norm]}".replace("|", "\\|") for norm, statistic in kinds]
-    lines = [f"| n_keys | {' | '.join(heads)} |", f"|---:|{'---:|' * len(kinds)}"]
-    for n_keys in sorted(table["n_keys"].unique()):
-        fields = [_with_ends(by_kind[kind].loc[n_keys]) for kind in kinds]
-        lines.append(f"| {n_keys} | {' | '.join(fields)} |")
+    head, rows = crossing_rows(table)
+    lines = [f"| {' | '.join(head)} |".replace("|J|", "\\|J\\|").replace("|dL/dq|", "\\|dL/dq\\|")]
+    lines += [f"|{'---:|' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows)]
     return "\n".join(lines)
-
-
-def _with_ends(row: pd.Series) -> str:
-    """A crossing and the ends of its interval, with the same decimals."""
-    text = crossing_text(row)
-    if pd.isna(row["crossing"]):
-        return text
-    places = len(text.partition(".")[2])
-    low, high = (f"{row[name]:.{places}f}" for name in ("crossing_low", "crossing_high"))
-    return f"{text} ({low} to {high})"
 
 
 def _laws(table: pd.DataFrame) -> str:
@@ -142,7 +127,7 @@ def _laws(table: pd.DataFrame) -> str:
     for _, row in table.dropna(subset=["law", "crossing"]).iterrows():
         name = f"{row['statistic']} of {NAMES[row['norm']]}".replace("|", "\\|")
         law = f"{row['law']:.3g}" if row["law"] < 1000 else f"{row['law']:.0f}"
-        fields = (name, f"{row['n_keys']}", _with_ends(row), law, f"{row['law_deviation']:+.1%}".replace("-", "−"))
+        fields = (name, f"{row['n_keys']}", with_ends(row), law, f"{row['law_deviation']:+.1%}".replace("-", "−"))
         lines.append(f"| {' | '.join(fields)} |")
     return "\n".join(lines)
 

@@ -14,6 +14,7 @@ from experiments.examples import example_names
 from experiments.examples.place import EXAMPLES, example_path
 from experiments.figures import SUITE_FIGURES, load_figure
 from experiments.figures.lines import TITLES
+from experiments.figures.map import NAMES, crossing_rows, of_first
 from experiments.figures.words import listed, number, plain, under
 from experiments.harness.config import Config
 from experiments.harness.experiment import load_experiment
@@ -121,6 +122,9 @@ class Writer:
         if figure == "variance" and "slopes" in self.tables[sweep.name]:
             numbers.insert(0, _slopes(self.tables[sweep.name]["slopes"]))
         table = few_rows(sweep, measured, _metrics(figure, measured))
+        if figure == "map" and "crossings" in self.tables[sweep.name]:
+            _, crossings, _ = of_first(self.tables[sweep.name])
+            numbers, table = list(_laws(crossings)), _crossings(sweep, crossings)
         corrections = chosen(self.record, OF_FIGURE.get(figure, ()))
         return self._figure(sweep.name, figure, numbers=numbers, table=table, corrections=corrections)
 
@@ -216,6 +220,23 @@ def _with_interval(row: pd.Series, metric: str) -> str:
         return f"{number(float(row[metric]))}{scaling}{known}"
     value, *text = interval(float(row[metric]), low, high)
     return f"{value}{scaling} (95% interval {text[0]} to {text[1]}{known})"
+
+
+def _crossings(sweep: Sweep, crossings: pd.DataFrame) -> Table:
+    """The d_k at which norms unscaled fall below those under d_k^1/2, with 95% intervals, by n_keys."""
+    head, rows = crossing_rows(crossings)
+    return Table(head, [[Cell(text) for text in row] for row in rows], len(rows), csv_name(sweep.name, "crossings"))
+
+
+def _laws(crossings: pd.DataFrame) -> Iterator[str]:
+    """How far the laws of theory are from the measured crossings."""
+    known = crossings.dropna(subset="law_deviation")
+    for (norm, statistic), rows in known.groupby(["norm", "statistic"], sort=False):
+        away, n_keys = rows["law_deviation"].abs().max(), listed([plain(value) for value in rows["n_keys"]])
+        yield (
+            f"The law of theory for the {statistic} of {NAMES[norm]} is within {away:.1%} of the measured d_k for"
+            f" {n_keys} keys: {listed([f'{law:.3g}' if law < 1000 else f'{law:.0f}' for law in rows['law']])}."
+        )
 
 
 def _slopes(slopes: pd.DataFrame) -> str:

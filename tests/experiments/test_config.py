@@ -55,6 +55,18 @@ def test_a_sweep_is_read_with_its_defaults(load):
     assert sweep.cells()[0].scaling == (Scaling.parse("unscaled"), Scaling.parse("d_k^1/2"))
 
 
+def test_a_map_is_drawn_by_default_where_there_is_one(load):
+    def figures(text: str) -> set[str]:
+        return set(load(text).sweeps[0].figures)
+
+    plane = GOOD.replace("n_keys: 16", "n_keys: [16, 64]")
+    along_d_k, along_n_keys = {"variance", "saturation", "gradients"}, {"length"}
+    assert figures(GOOD) == along_d_k
+    assert figures(plane) == {"map"} | along_d_k | along_n_keys
+    assert figures(plane.replace("unscaled", "d_k^1/3")) == along_d_k | along_n_keys
+    assert figures(plane.replace("[4, 8]", "4")) == along_n_keys
+
+
 def test_a_single_value_stands_for_a_list_of_one(load):
     text = GOOD.replace("[4, 8]", "4").replace("[unscaled, d_k^1/2]", "d_k^1/2")
     assert load(text).sweeps == load(text.replace("d_k: 4", "d_k: [4]").replace("d_k^1/2", "[d_k^1/2]")).sweeps

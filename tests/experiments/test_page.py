@@ -1,5 +1,6 @@
 """The page: what is on it comes from files, it is whole or says so, asks for nothing, and is the same every time."""
 
+import html
 import re
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from experiments.analysis.suite import DisagreementError
+from experiments.figures.map import crossing_rows
 from experiments.harness.config import load_config
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
@@ -93,6 +95,20 @@ def test_its_numbers_follow_the_table(own):
     moved = findings.few_rows(sweep, table.assign(max_weight=table["max_weight"] + 0.1), ["max_weight"])
     assert float(moved.rows[0][-1].text.split(" ±")[0]) == pytest.approx(shown + 0.1, abs=1e-6)
     assert moved.rows[0][-1].exact == rows.rows[0][-1].exact != ""
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_map_stands_over_its_crossings(drawn):
+    config, folder = drawn
+    article = text_of(config, folder).split('id="map-map"')[1].split("</article>")[0]
+    crossings = read_sweep(folder, config, config.sweeps[-1])["crossings"]
+    assert crossings["n_keys"].nunique() == 3
+    cells = re.findall(r"<td>(.*?)</td>", article)
+    head, rows = crossing_rows(crossings)
+    assert [html.unescape(cell) for cell in cells] == [text for row in rows for text in row]
+    assert len(head) == 7
+    away = crossings.query("norm == 'jacobian' and statistic == 'median'")["law_deviation"].abs().max()
+    assert f"is within {away:.1%} of the measured d_k for 8 and 20 keys" in article
 
 
 def test_a_shown_config_is_the_sweeps(drawn, tmp_path):
