@@ -24,6 +24,7 @@ from experiments.record.files import FOLDER, TABLE
 from experiments.record.summary import counts_by_source
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
+_NO_CROSSINGS = "No sweep of the config varies d_k both unscaled and under `d_k^1/2`."
 
 Block = Callable[[], str]
 Pages = dict[Path, str]
@@ -68,9 +69,9 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
         return os.path.relpath(path, page.parent)
 
     return {
-        "crossings": lambda: _crossings(_crossing_table(results)),
+        "crossings": lambda: _crossings(_crossing_table(config, results)),
         "headline": lambda: _captions(_drawings_of(config.sweeps[:2], results), link),
-        "laws": lambda: _laws(_crossing_table(results)),
+        "laws": lambda: _laws(_crossing_table(config, results)),
         "findings": lambda: _captions(_drawings(config.sweeps, results), link),
         "example-captions": lambda: _captions([example_path(results, n, ".png") for n in example_names()], link),
         "examples": _examples,
@@ -109,20 +110,26 @@ def _examples() -> str:
     return "\n".join([*lines, "| `make walk Q=q.csv K=k.csv V=v.csv` | Your own matrices, as CSV files |"])
 
 
-def _crossing_table(results: Path) -> pd.DataFrame:
-    return pd.read_csv(results / csv_name("crossing", "crossings"))
+def _crossing_table(config: Config, results: Path) -> pd.DataFrame | None:
+    """The crossings of the first sweep that has some."""
+    tables = [results / csv_name(sweep.name, "crossings") for sweep in config.sweeps]
+    return next((pd.read_csv(path) for path in tables if path.exists()), None)
 
 
-def _crossings(table: pd.DataFrame) -> str:
+def _crossings(table: pd.DataFrame | None) -> str:
     """The d_k above which each norm is smaller unscaled than under d_k^1/2, with its interval, by n_keys."""
+    if table is None:
+        return _NO_CROSSINGS
     head, rows = crossing_rows(table)
     lines = [f"| {' | '.join(head)} |".replace("|J|", "\\|J\\|").replace("|dL/dq|", "\\|dL/dq\\|")]
     lines += [f"|{'---:|' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows)]
     return "\n".join(lines)
 
 
-def _laws(table: pd.DataFrame) -> str:
+def _laws(table: pd.DataFrame | None) -> str:
     """Measured crossings beside the law of theory, for every norm that has one."""
+    if table is None:
+        return _NO_CROSSINGS
     lines = ["| | n_keys | measured d_k | law | law / measured − 1 |", "|---|---:|---:|---:|---:|"]
     for _, row in table.dropna(subset=["law", "crossing"]).iterrows():
         name = f"{row['statistic']} of {NAMES[row['norm']]}".replace("|", "\\|")
