@@ -128,11 +128,18 @@ def crossings(table: pd.DataFrame) -> pd.DataFrame:
     ln ratio is interpolated in ln d_k, with an interval at every d_k: where its lower end falls through 1 the
     crossing's interval begins, and where its upper end does it ends.
     """
-    rows = [_crossing(key, cells) for key, cells in norm_ratios(table).groupby([*OTHER_AXES, "norm", "statistic"])]
+    groups = norm_ratios(table).groupby([*OTHER_AXES, "norm", "statistic"], sort=False)
+    rows = [_crossing(key, cells) for key, cells in groups]
     order = {name: place for place, name in enumerate([*NORMS, *STATISTICS])}
     found = pd.DataFrame(rows, columns=[column.name for column in CROSSING_COLUMNS])
     kinds = found.sort_values(["norm", "statistic"], key=lambda names: names.map(order), kind="stable")
     return kinds.reset_index(drop=True)
+
+
+def of_first_map(rows: pd.DataFrame) -> pd.DataFrame:
+    """The ratios or crossings of the first combination of the axes besides d_k and n_keys."""
+    others = [name for name in OTHER_AXES if name != "n_keys"]
+    return rows[(rows[others] == rows.iloc[0][others]).all(axis=1)]
 
 
 def _crossing(key: tuple[Any, ...], cells: pd.DataFrame) -> dict[str, Any]:

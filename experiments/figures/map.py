@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.analysis.crossings import NORMS, OTHER_AXES, SCALED, STATISTICS, UNSCALED
+from experiments.analysis.crossings import NORMS, SCALED, STATISTICS, UNSCALED, of_first_map
 from experiments.figures import Tables
 from experiments.figures.style import INK, diverging, note, panels
 from experiments.figures.words import first_combination, fixed, listed, number, plain, under
@@ -62,12 +62,8 @@ def _reason(table: pd.DataFrame) -> str:
 
 def of_first(tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """Ratios and crossings of the first combination of the axes that no map shows, and the words that name it."""
-    table, where = first_combination(tables["measured"], "d_k", "n_keys")
-    others = [name for name in OTHER_AXES if name != "n_keys"]
-    ratios, crossings = (
-        rows[(rows[others] == table.iloc[0][others]).all(axis=1)] for rows in (tables["ratios"], tables["crossings"])
-    )
-    return ratios, crossings, where
+    _, where = first_combination(tables["measured"], "d_k", "n_keys")
+    return of_first_map(tables["ratios"]), of_first_map(tables["crossings"]), where
 
 
 def _kind(table: pd.DataFrame, norm: str, statistic: str) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from experiments.analysis.crossings import of_first_map
 from experiments.analysis.growth import exponents
 from experiments.analysis.slopes import LEVEL
 from experiments.bench.summary import SIZE, growth, normals, peaks, ratios, shares, speedup
@@ -113,7 +114,7 @@ def _examples() -> str:
 def _crossing_table(config: Config, results: Path) -> pd.DataFrame | None:
     """The crossings of the first sweep that has some."""
     tables = [results / csv_name(sweep.name, "crossings") for sweep in config.sweeps]
-    return next((pd.read_csv(path) for path in tables if path.exists()), None)
+    return next((of_first_map(pd.read_csv(path)) for path in tables if path.exists()), None)
 
 
 def _crossings(table: pd.DataFrame | None) -> str:

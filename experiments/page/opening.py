@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from experiments.analysis.crossings import OTHER_AXES
 from experiments.analysis.crossings import SCALED as _ROOT
 from experiments.analysis.crossings import UNSCALED as _NONE
+from experiments.analysis.crossings import of_first_map
 from experiments.figures.map import NAMES, falls
 from experiments.figures.words import (
     exactly,
@@ -213,8 +213,7 @@ def _widest(sweeps: Sequence[Sweep], tables: SweepTables, kind: str) -> pd.DataF
     if not found:
         return None
     widest = max(found, key=lambda table: len(table["n_keys"].unique()) > 1)
-    others = [name for name in OTHER_AXES if name != "n_keys"]
-    return widest[(widest[others] == widest.iloc[0][others]).all(axis=1)]
+    return of_first_map(widest)
 
 
 def _along(sweeps: Sequence[Sweep], tables: SweepTables, axis: str, scalings: Sequence[str]) -> _Along | None:

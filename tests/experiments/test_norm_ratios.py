@@ -13,6 +13,7 @@ from experiments.analysis.crossings import (
     crossings,
     fall_through_zero,
     norm_ratios,
+    of_first_map,
 )
 from experiments.harness.tables import read_sweep
 from sdpa.theory import attention_expectations
@@ -107,6 +108,18 @@ def test_other_axes_have_crossings_of_their_own():
     assert medians["n_keys"].tolist() == [16, 64]
     np.testing.assert_allclose(medians["crossing"], [5, 12])
     assert list(found.columns) == [column.name for column in CROSSING_COLUMNS]
+
+
+def test_the_first_map_is_that_of_the_first_combination(tiny):
+    config, folder = tiny
+    tables = read_sweep(folder, config, next(sweep for sweep in config.sweeps if sweep.name == "many"))
+    first = tables["measured"]["inputs"].iloc[0]
+    for kind in ("ratios", "crossings"):
+        assert set(tables[kind]["inputs"]) == {"gaussian", "uniform"}
+        assert set(of_first_map(tables[kind])["inputs"]) == {first}
+        assert set(of_first_map(tables[kind])["n_keys"]) == {8, 16}
+    turned = tables["crossings"].sort_values("inputs", ascending=False)
+    assert set(of_first_map(turned)["inputs"]) == {"uniform"}
 
 
 def test_a_sweep_without_both_rules_or_several_d_k_has_no_ratios():
