@@ -31,8 +31,8 @@ _SCORE_ARRAYS, _KERNEL_ARRAYS, _NORM_ARRAYS, _COUNTING_ARRAYS = 2, 6, 3, 12
 _ROW_ARRAYS, _MEAN_ARRAYS = 13, 3
 
 _ROW_MEANS = ("max_weight", "entropy", "jacobian_trace", "saturated_rows", "jacobian_square", "query_gradient_square")
-_NORMS = ("jacobian_norm", "query_gradient_norm")
-_QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
+NORMS = ("jacobian_norm", "query_gradient_norm")
+QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 # What `precision` is about; the mean of scores is 0, and kurtosis and the share of saturated rows may be.
 _PRECISE = ("score_variance", "max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
 
@@ -79,7 +79,7 @@ def _measure_block(cell: Cell, trials: int, rng: np.random.Generator, gradients:
 
 
 def _norms(rows: RowDiagnostics) -> Floats:
-    """The norms that there are, in the order of _NORMS, (scalings, 2 or 1, trials, queries)."""
+    """The norms that there are, in the order of NORMS, (scalings, 2 or 1, trials, queries)."""
     found = [norm for norm in (rows.jacobian_norm, rows.query_gradient_norm) if len(norm)]
     return np.stack(found, axis=1)
 
@@ -99,9 +99,9 @@ def tabulate(cell: Cell, measurement: SaturationMeasurement) -> Iterator[Row]:
         found: dict[str, tuple[float, float] | Quantile] = {
             metric.name: means.pair((scaling.name, metric.name)) for metric in METRICS if metric.kind != "quantile"
         }
-        for j, norm in enumerate(_NORMS):
-            for name, share in _QUANTILES.items():
-                found[f"{norm}_{name}"] = measurement.norms.quantile(len(_NORMS) * i + j, share)
+        for j, norm in enumerate(NORMS):
+            for name, share in QUANTILES.items():
+                found[f"{norm}_{name}"] = measurement.norms.quantile(len(NORMS) * i + j, share)
         yield {**treatment, "trials": trials, **fields(METRICS, cell, trials, found)}
 
 
@@ -170,7 +170,7 @@ def memory(cell: Cell) -> int:
     gram = cell.n_keys * (cell.n_keys + cell.d_k) if cell.n_keys < cell.d_k else 0
     tile = min(tile_rows(cell.n_keys), trials * queries)
     kernel = _KERNEL_ARRAYS * tile * cell.n_keys + max(1, tile // queries) * gram
-    rows, series = chunk_trials(cell) * cell.n_queries, len(cell.scaling) * len(_NORMS)
+    rows, series = chunk_trials(cell) * cell.n_queries, len(cell.scaling) * len(NORMS)
     norms = series * (_NORM_ARRAYS * rows + 8 * MOST_BINS) + _COUNTING_ARRAYS * rows
     of_rows = _ROW_ARRAYS * len(cell.scaling) * trials * queries
     means = _MEAN_ARRAYS * (POWERS + len(_ROW_MEANS) * len(cell.scaling)) * chunk_trials(cell)
@@ -185,7 +185,7 @@ def _of_norm(norm: str, meaning: str, formula: str, high: float) -> tuple[Metric
     )
     quantiles = (
         Metric(f"{norm}_{name}", "", f"the same norm, {share:.0%} quantile of rows", f"F^-1({share})", "quantile")
-        for name, share in _QUANTILES.items()
+        for name, share in QUANTILES.items()
     )
     return (root, *quantiles)
 

@@ -56,11 +56,17 @@ class Batch:
     pooled: tuple[saturation.SaturationMeasurement, ...]
     faults: pd.DataFrame
 
-    def truth(self, sweep: Sweep) -> Floats:
-        """(rows, metrics): exact values, and where none is known, those of all draws together."""
+    def truth(self, sweep: Sweep) -> tuple[Floats, Floats]:
+        """Between which values the truth lies, each (rows, metrics): exact values, and else those of all draws.
+
+        Both are the same but for quantiles, which all draws together give to within a bin.
+        """
         table, _ = _tabulated(sweep, self.pooled)
-        values = table[[metric.name for metric in METRICS]].to_numpy()
-        return np.where(np.isnan(self.exact), values, self.exact)
+        ends = []
+        for end in (0, 1):
+            values = table.assign(**_quantiles(sweep, self.pooled, end))[[metric.name for metric in METRICS]].to_numpy()
+            ends.append(np.where(np.isnan(self.exact), values, self.exact))
+        return ends[0], ends[1]
 
 
 def simulate(sweeps: Sequence[Sweep], seeds: range, factors: Sequence[Factor], faulty: int) -> Iterator[Batch]:
@@ -125,6 +131,18 @@ def _tabulated(sweep: Sweep, cells: Sequence[Any]) -> tuple[pd.DataFrame, list[A
         rows += [{**axis_values(cell), **row} for row in saturation.tabulate(cell, found)]
         details.append(saturation.estimates(cell, found))
     return pd.DataFrame(rows), details
+
+
+def _quantiles(sweep: Sweep, cells: Sequence[saturation.SaturationMeasurement], end: int) -> dict[str, list[float]]:
+    """The lower (0) or upper (1) ends between which the quantiles of the rows of the table lie."""
+    found: dict[str, list[float]] = {}
+    for cell, measurement in zip(sweep.cells(), cells, strict=True):
+        for i in range(len(cell.scaling)):
+            for j, norm in enumerate(saturation.NORMS):
+                for name, share in saturation.QUANTILES.items():
+                    within = measurement.norms.known_within(len(saturation.NORMS) * i + j, share)
+                    found.setdefault(f"{norm}_{name}", []).append(within[end])
+    return found
 
 
 def _analysed(sweep: Sweep, measured: Measured) -> dict[str, pd.DataFrame]:

@@ -1,7 +1,8 @@
 """The calibration in tables: alarms by config, coverage by config and metric, faults by size, and what fails."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import pandas as pd
@@ -87,13 +88,14 @@ _SHOWN = ("d_k", "n_keys", "n_queries", "inputs", "input_std", "scaling")
 def coverage_of(sweep: Sweep, batches: Sequence[Batch]) -> pd.DataFrame:
     """Of each metric, and of all, how many intervals are not flagged and how many of these hold the truth."""
     first = batches[0]
-    pooled = tuple(_merged([batch.pooled[place] for batch in batches]) for place in range(len(first.pooled)))
-    truth = Batch(**{**vars(first), "pooled": pooled}).truth(sweep)
+    of_cells = zip(*(batch.pooled for batch in batches), strict=True)
+    pooled = tuple(reduce(lambda one, other: one.merge(other), of_cell) for of_cell in of_cells)
+    least, most = replace(first, pooled=pooled).truth(sweep)
     lows, highs = (np.concatenate([getattr(batch, end) for batch in batches]) for end in ("lows", "highs"))
     flagged = np.concatenate([batch.flagged for batch in batches])
-    # Tables have ten digits; a truth that is 0 to the precision of a double is that of an interval from 0.
-    slack = 1e-9 * np.abs(truth) + 1e-300
-    held = (lows <= truth + slack) & (highs >= truth - slack) & ~flagged
+    # Exact values are good to 1e-9, and those that are 0 to the precision of a double are ends of intervals.
+    slack = 1e-9 * np.abs(most) + 1e-300
+    held = (lows <= most + slack) & (highs >= least - slack) & ~flagged
     by_metric = {
         metric.name: ((~flagged[..., i]).sum(), held[..., i].sum(), flagged[..., i].sum())
         for i, metric in enumerate(METRICS)
@@ -104,13 +106,6 @@ def coverage_of(sweep: Sweep, batches: Sequence[Batch]) -> pd.DataFrame:
         for name, counts in by_metric.items()
     ]
     return pd.DataFrame(rows)
-
-
-def _merged(parts: Sequence[object]) -> object:
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.merge(part)  # type: ignore[attr-defined]
-    return whole
 
 
 def _faults(planted: pd.DataFrame, mistakes: Mapping[str, Sequence[bool]], of: Sweep) -> pd.DataFrame:

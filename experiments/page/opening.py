@@ -113,7 +113,7 @@ def _keeps_variance(at: _Along) -> Statement | None:
     first, last = (measured(at.rows[_ROOT].iloc[end], metric) for end in (0, -1))
     small, large = (at.text(_NONE, metric, end) for end in (0, -1))
     return Statement(
-        f"It keeps the variance of the scores at {at.text(_ROOT, f'{metric}_exact', -1)}, whatever d_k.",
+        f"It keeps the variance of the scores at {short(at.last(_ROOT, f'{metric}_exact'))}, whatever d_k.",
         f"With {at.n_keys} keys it measures {first} at d_k = {at.ends[0]} and {last} at {at.ends[1]}; unscaled it is"
         f" {small} and {large}{exactness(at.table, metric)}: a score is a sum of d_k products, and the variance of a"
         " sum grows with the number of its terms.",

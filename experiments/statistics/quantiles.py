@@ -24,6 +24,7 @@ Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 MOST_BINS = 4096
+_COARSE = 0.02
 # The exponent of a double stands above its mantissa; a number of one bit, 1.0, has this exponent plus one.
 _MANTISSA_BITS, _EXPONENT_BIAS = 52, 1022
 
@@ -71,8 +72,12 @@ class Bins:
         sums = (np.concatenate(parts)[order] for parts in (counts, rank_sums))
         return self._grouped(dropped, together[order], *sums)
 
-    def quantile(self, rank: float) -> float:
-        """The value below which that many values lie, linear within a bin; halfway over a gap between bins."""
+    def quantile(self, rank: float, end: int = 0) -> float:
+        """The value below which that many values lie, linear within a bin; halfway over a gap between bins.
+
+        Where the values of a bin lie is not known. A bin of more than _COARSE of all values may hold a peak of their
+        density, as near a limit; as the lower (end -1) or upper (+1) end of an interval it gives its edge.
+        """
         below = np.concatenate([[0], self.counts.cumsum()])
         ends = [min(int(np.searchsorted(below[1:], rank, side)), len(self.keys) - 1) for side in ("left", "right")]
         values = []
@@ -81,6 +86,8 @@ class Bins:
                 values.append(0.0)  # norms that underflowed; the bin reaches from 0 to the smallest doubles
                 continue
             within = min((rank - below[place]) / self.counts[place], 1.0)
+            if end and self.counts[place] > _COARSE * below[-1]:
+                within = (end + 1) / 2
             low, high = (np.array([self.keys[place], self.keys[place] + 1]) << self.dropped).view(np.float64)
             values.append(low + within * (high - low))
         return float(values[0] / 2 + values[1] / 2)
@@ -128,7 +135,13 @@ class Histograms:
         error = float(np.sqrt(np.interp(share, below, variance) / self.trials))
         low, high = share_interval(share, error, self.trials, self.rows)
         inside = total * low >= 1 and total * high <= total - 1
-        return Quantile(bins.quantile(total * share), bins.quantile(total * low), bins.quantile(total * high), inside)
+        ends = bins.quantile(total * low, -1), bins.quantile(total * high, +1)
+        return Quantile(bins.quantile(total * share), *ends, inside)
+
+    def known_within(self, series: int, share: float) -> tuple[float, float]:
+        """Between which values a quantile lies, as far as the bins tell: equal but in a bin of many values."""
+        bins, rank = self.series[series], self.trials * self.rows * share
+        return bins.quantile(rank, -1), bins.quantile(rank, +1)
 
 
 def _running_sum(values: Integers) -> Integers:

@@ -118,6 +118,16 @@ def test_ties_zeros_and_extremes_give_numbers(values, median):
         assert got.value == pytest.approx(median, rel=1e-14, abs=1e-300)
 
 
+def test_a_peak_of_the_density_within_a_bin_is_inside_the_interval():
+    """1 - x^8 of uniform x crowds at 1, as |J|_F of two keys does at 1/2; the rest spans decades, so bins are wide."""
+    x = np.random.default_rng(8).random((1, 5000, 1))
+    values = np.where(x < 0.6, 1 - x**8, 10.0 ** -(40 * x))
+    found = Histograms.of(values).quantile(0, 0.9)
+    exact = 1 - 0.1**8  # x below 0.1: a tenth of all values
+    assert found.low <= exact <= found.high
+    assert (found.high - found.low) < 0.02
+
+
 def test_a_quantile_among_zeros_is_zero():
     """Norms that underflow; the bin of 0 reaches to the smallest doubles, which no interpolation may show."""
     values = np.zeros((1, 30, 8))
