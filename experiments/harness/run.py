@@ -184,24 +184,31 @@ def _measured(
     while True:
         for chunk, names in itertools.islice(todo, _QUEUED_PER_WORKER * jobs - len(pending)):
             # A worker that is started here inherits that, and is not interrupted while it imports.
-            with _held_back(signal.SIGINT):
+            with _held_back(signal.SIGINT), _naming(chunk, names[0]):
                 pending[pool.submit(measure_record, chunk, store.seed, store.stamp(chunk))] = chunk, names
         if not pending:
             return
         finished, _ = wait(pending, return_when=FIRST_COMPLETED)
         for future in finished:
             chunk, names = pending.pop(future)
-            yield chunk, names, _result(future, chunk, names[0])
+            with _naming(chunk, names[0]):
+                record = future.result()
+            yield chunk, names, record
 
 
-def _result(future: Future[bytes], chunk: Chunk, sweep: str) -> bytes:
+@contextmanager
+def _naming(chunk: Chunk, sweep: str) -> Iterator[None]:
+    """Turn what goes wrong with a chunk, or with the pool when the chunk is handed out, into an error with its name."""
     try:
-        return future.result()
+        yield
     except BrokenProcessPool:
-        problem = "a worker process died (killed, or out of memory) at or near this cell"
+        raise _failure(chunk, sweep, "a worker process died (killed, or out of memory) at or near this cell") from None
     except (ArithmeticError, ValueError, MemoryError) as error:
-        problem = f"{type(error).__name__}: {error}"
-    raise MeasurementError(f"sweep {sweep}, cell {describe(chunk.cell)}, chunk {chunk.index}: {problem}")
+        raise _failure(chunk, sweep, f"{type(error).__name__}: {error}") from None
+
+
+def _failure(chunk: Chunk, sweep: str, problem: str) -> MeasurementError:
+    return MeasurementError(f"sweep {sweep}, cell {describe(chunk.cell)}, chunk {chunk.index}: {problem}")
 
 
 def _rows(sweep: Sweep, cell: Cell, merged: Measurement) -> Iterator[Row]:

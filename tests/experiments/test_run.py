@@ -6,6 +6,8 @@ import os
 import random
 import signal
 import time
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from types import MappingProxyType
 
 import pandas as pd
@@ -122,6 +124,15 @@ def test_a_killed_worker_ends_the_run_at_once_and_names_a_cell(store):
     assert not multiprocessing.active_children()
     kept = survey(store, [long])
     assert kept.states["wide"]["sound"] >= 1  # the chunk after which it was killed
+
+
+def test_a_worker_that_dies_before_a_chunk_is_handed_out_ends_the_run_alike(store, monkeypatch):
+    def broken(*_):
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", broken)
+    with pytest.raises(MeasurementError, match=r"sweep wide, cell d_k=.*: a worker process died"):
+        measured(store, SWEEP, jobs=2)
 
 
 def count(store: Store, *sweeps: Sweep) -> int:
