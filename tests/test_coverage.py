@@ -64,7 +64,7 @@ def test_intervals_that_are_not_flagged_hold_the_truth_in_every_corner(name):
 
 
 def test_root_seeds_give_other_draws():
-    one, other = (measure(SWEEPS["pair"], seed)[0].moments.mean for seed in (1, 2))
+    one, other = (measure(SWEEPS["pair"], seed)[0].moments.mean[:4] for seed in (1, 2))  # of the scores' powers
     assert not np.isclose(one, other, rtol=1e-6).any()
 
 
