@@ -120,9 +120,11 @@ def attention_deviations(d_k: float, n_keys: int, divisor: float, input_std: flo
     across = d_k - 1
     mean = across * square + along
     second = 3 * fourth_along + 2 * across * (both + 2 * twice) + across * (d_k + 1) * (fourth + 2 * trace_fourth)
-    gradient = math.sqrt(share @ (second - mean**2 + (mean - share @ mean) ** 2)) * input_std**2 / divisor**2
+    spread = float(share @ (second - mean**2 + (mean - share @ mean) ** 2))
+    gradient = math.sqrt(max(spread, 0.0)) * input_std**2 / divisor**2
     saturated = float(share @ _saturated(sigma, n_keys))
-    max_weight, entropy, trace, jacobian = (float(deviation) for deviation in np.sqrt(variances))
+    # Rounding errors may leave a variance of nearly equal rows below 0.
+    max_weight, entropy, trace, jacobian = (float(deviation) for deviation in np.sqrt(variances.clip(0)))
     bernoulli = math.sqrt(saturated * (1 - saturated))
     return AttentionDeviations(max_weight, entropy, trace, jacobian, gradient, bernoulli)
 

@@ -1,5 +1,6 @@
 """Standard deviations of one row's metrics, against quadrature, brute force, draws and limits."""
 
+import dataclasses
 import itertools
 import math
 from dataclasses import asdict
@@ -193,3 +194,10 @@ def test_deviations_need_a_whole_number_of_keys():
         attention_deviations(4, 2.5, 1.0)
     with pytest.raises(ValueError, match="expected d_k from 1"):
         attention_deviations(0.5, 4, 1.0)
+
+
+def test_rows_that_hardly_differ_have_a_number_as_deviation():
+    """Variances of nearly equal rows come out at the size of rounding errors, of either sign."""
+    for d_k, n_keys, divisor in itertools.product((1, 64, 4096), (2, 5, 300), (1e2, 1e4, 1e7)):
+        deviations = dataclasses.astuple(attention_deviations(d_k, n_keys, divisor))
+        assert all(math.isfinite(value) and value >= 0 for value in deviations), (d_k, n_keys, divisor)
