@@ -83,11 +83,19 @@ def _draw_map(ax: Axes, ratios: pd.DataFrame, crossings: pd.DataFrame) -> Any:
     for (row, column), ratio in np.ndenumerate(shown.to_numpy()):
         if column in columns and np.isfinite(ratio):
             ink = "white" if abs(np.log(ratio)) > _WHITE_FROM * strongest else INK
-            ax.annotate(_short(ratio), (column, row - 0.3), ha="center", va="center", fontsize=6.5, color=ink)
+            x, side = _label_place(column, len(d_k), narrow=step > 1)
+            ax.annotate(_short(ratio), (x, row - 0.3), ha=side, va="center", fontsize=6.5, color=ink)
     ax.set_xticks(columns, [plain(value) for value in shown.columns[columns]], fontsize=8)
     ax.set_yticks(range(len(n_keys)), map(plain, shown.index))
     _draw_line(ax, crossings.sort_values("n_keys"), d_k, n_keys)
     return image
+
+
+def _label_place(column: int, columns: int, *, narrow: bool) -> tuple[float, str]:
+    """Place of a cell's number and the side that is aligned there; a number wider than its cell stays on the map."""
+    if narrow and column == 0:
+        return -0.4, "left"
+    return (columns - 0.6, "right") if narrow and column == columns - 1 else (column, "center")
 
 
 def _short(ratio: float) -> str:
