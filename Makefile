@@ -53,7 +53,7 @@ test-page: $(BROWSER_READY) ## the page of results/ in a browser (CHROMIUM=/usr/
 	@test -x "$(CHROMIUM)" || { echo "expected a Chromium at $(CHROMIUM): give another one with CHROMIUM="; exit 1; }
 	@CHROMIUM="$(CHROMIUM)" $(PY) -m pytest -m page
 
-test-coverage: $(READY) ## slow: do the 95% intervals hold the truth in 95% of 200 seeds?
+test-coverage: $(READY) ## slow: do the 95% intervals hold the truth, over a matrix of cells and many seeds?
 	@$(PY) -m pytest -m slow
 
 test-faults: $(READY) ## slow: kills, damage and hostile configs, on real processes
