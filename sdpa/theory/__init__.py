@@ -11,6 +11,7 @@ from sdpa.theory.rows import GaussianRow
 from sdpa.theory.scores import (
     ScoreDeviations,
     correlated_score_moments,
+    largest_score_survival,
     score_kurtosis,
     score_log_density,
     score_mean,
@@ -28,6 +29,7 @@ __all__ = [
     "attention_deviations",
     "attention_expectations",
     "correlated_score_moments",
+    "largest_score_survival",
     "limits",
     "score_kurtosis",
     "score_log_density",

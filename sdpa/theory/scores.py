@@ -172,12 +172,35 @@ def score_survival(score: npt.ArrayLike, d_k: float) -> FloatArray:
     >>> float(score_survival(0.0, 8).round(12))
     0.5
     """
-    s, half = np.asarray(score, dtype=float), d_k / 2
+    length, share = _query_lengths(d_k)
+    return np.asarray(special.ndtr(-np.asarray(score, dtype=float)[..., None] / length) @ share)
+
+
+def largest_score_survival(score: npt.ArrayLike, d_k: float, n_keys: float) -> FloatArray:
+    """P(max_i q.k_i > s) = E[1 - Phi(s / |q|)^n] of n keys that share a query; else as `score_survival`.
+
+    Given q the n scores are independent N(0, |q|^2).
+
+    Args:
+        score: any shape.
+        d_k: from 1, any real number.
+        n_keys: from 1, any real number.
+
+    >>> float(largest_score_survival(0.0, 8, n_keys=3).round(12))  # 1 - 1/2^3
+    0.875
+    """
+    length, share = _query_lengths(d_k)
+    below = n_keys * special.log_ndtr(np.asarray(score, dtype=float)[..., None] / length)
+    return np.asarray(-np.expm1(below) @ share)
+
+
+def _query_lengths(d_k: float) -> tuple[FloatArray, FloatArray]:
+    """|q| at the nodes of ln |q|^2, chi-squared of d_k degrees of freedom, and the probability of each."""
+    half = d_k / 2
     low, high = math.log(special.gammaincinv(half, 1e-17)), math.log(special.gammainccinv(half, 1e-290))
     x = np.linspace(low, high, math.ceil((high - low) / min(0.05, 0.3 / math.sqrt(half))) + 1)
     weights = np.exp(half * (x - math.log(half)) - np.exp(x) + half)
-    tails = special.ndtr(-s[..., None] / np.sqrt(2 * np.exp(x)))
-    return np.asarray(tails @ (weights / weights.sum()))
+    return np.sqrt(2 * np.exp(x)), weights / weights.sum()
 
 
 def _log_bessel_k(order: float, x: FloatArray) -> FloatArray:

@@ -16,6 +16,7 @@ from sdpa.theory import (
     GaussianRow,
     attention_expectations,
     correlated_score_moments,
+    largest_score_survival,
     limits,
     score_log_density,
     score_survival,
@@ -176,6 +177,18 @@ def test_the_survival_is_symmetric_and_tends_to_the_normal(d_k):
     np.testing.assert_allclose(score_survival(s, d_k) + score_survival(-s, d_k), 1, rtol=1e-12)
     if d_k == 4096:  # excess kurtosis 6 / d_k: the central limit is near, but for the tail
         np.testing.assert_allclose(score_survival(s[:3], d_k), stats.norm.sf(s[:3] / 64), rtol=1e-2)
+
+
+def test_the_largest_of_several_scores_that_share_a_query():
+    """As simulated; of one key as of one score; and far out, where the union bound is exact."""
+    rng = np.random.default_rng(0)
+    q, k = rng.standard_normal((200_000, 1, 3)), rng.standard_normal((200_000, 7, 3))
+    largest = (q * k).sum(-1).max(-1)
+    s = np.array([-0.5, 1.0, 4.0])
+    exact = largest_score_survival(s, 3, 7)
+    assert abs((largest[:, None] > s).mean(0) - exact).max() < 4 * 0.5 / math.sqrt(len(largest))
+    np.testing.assert_allclose(largest_score_survival(s, 3, 1), score_survival(s, 3), rtol=1e-12)
+    np.testing.assert_allclose(largest_score_survival(500.0, 3, 7), 7 * score_survival(500.0, 3), rtol=1e-9)
 
 
 def test_moments_of_correlated_scores_on_a_tensor_grid():
