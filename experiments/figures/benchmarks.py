@@ -62,13 +62,13 @@ def _reach(points: pd.DataFrame) -> float:
 
 
 def caption(tables: Tables) -> str:
-    """How near the suite is to the floor, and how far the article's way is from the suite."""
+    """How near the suite is to the floor, and how far the faster of the article's ways is from the suite."""
     rows = tables["ratios"]
     rows = rows[~rows["gradients"]]
     without = rows["suite"]
     faster = rows[["article, powers", "article, products"]].min(axis=1) / rows["suite"]
     return (
         f"Without gradients the suite takes {without.median():.2f} times the floor in the median cell and "
-        f"{without.max():.2f} in the worst; the article's way takes {faster.min():.1f} to {faster.max():.0f} times as "
-        "long as the suite."
+        f"{without.max():.2f} in the worst; the faster of the article's two ways takes {faster.min():.1f} to "
+        f"{faster.max():.0f} times as long as the suite."
     )

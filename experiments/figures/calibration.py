@@ -1,4 +1,4 @@
-"""Are the error bars honest: z-scores of every value against the normal law, p-values of every cell against uniform."""
+"""Test of the error bars: z-scores of every value against the normal law, p-values of every cell against uniform."""
 
 import numpy as np
 import numpy.typing as npt

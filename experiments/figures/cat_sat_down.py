@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.heatmaps import CONVENTION, Panel, heatmap, matrix
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmap, matrix, sizes
 from experiments.figures.style import note, panels
 from experiments.figures.words import number
 
@@ -41,8 +41,9 @@ def caption(tables: Tables) -> str:
     mean, share = own.loc["own weight", "mean"], own.loc["own weight", "even share"]
     side = "less than" if mean < share else "at least"
     hub = columns.loc["mean weight"]
+    of = sizes(tables["examples"], "cat_sat_down")
     return (
-        f"In the cat sat down a word gives itself {number(mean, 0.001)} on average, {side} the even share of "
+        f"In the cat sat down ({of}) a word gives itself {number(mean, 0.001)} on average, {side} the even share of "
         f"{number(share, 0.01)}; {hub.idxmax()} gets most, {number(hub.max(), 0.001)} on average; the row of "
         f"{rows['entropy / ln n'].idxmax()} is the most uniform."
     )

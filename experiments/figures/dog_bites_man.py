@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, matrix
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, matrix, sizes
 from experiments.figures.style import note
 from experiments.figures.words import number
 
@@ -29,4 +29,5 @@ def caption(tables: Tables) -> str:
     fits = (abs(printed - halved) < 0.0051).all()
     origin = ": the softmax of half the scores has that row, and not the other two as printed" if fits else ""
     shown = number(printed["dog"], 0.01)
-    return f"Dog gives itself {number(right, 0.001)} of its attention; the source prints {shown}{origin}."
+    of = sizes(tables["examples"], "dog_bites_man")
+    return f"With {of} dog gives itself {number(right, 0.001)} of its attention; the source prints {shown}{origin}."

@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, matrix
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, matrix, sizes
 from experiments.figures.style import note
 from experiments.figures.words import number
 
@@ -25,6 +25,7 @@ def caption(tables: Tables) -> str:
     low, high = (number(value, 0.01) for value in (scores.to_numpy().min(), scores.to_numpy().max()))
     row = weights.loc["cat"]
     return (
-        f"Scaled scores of the article's four words range from {low} to {high}; cat gives {row.idxmax()} most, "
-        f"{number(row.max(), 0.001)}, where an even share is {number(1 / len(row), 0.01)}."
+        f"Scaled scores of the article's four words ({sizes(tables['examples'], 'four_words')}) range from {low} to "
+        f"{high}; cat gives {row.idxmax()} most, {number(row.max(), 0.001)}, where an even share is "
+        f"{number(1 / len(row), 0.01)}."
     )

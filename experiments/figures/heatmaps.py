@@ -43,6 +43,15 @@ def matrix(examples: pd.DataFrame, example: str, step: str) -> pd.DataFrame:
     return wide.loc[chosen["row"].unique(), chosen["column"].unique()]
 
 
+def sizes(examples: pd.DataFrame, example: str) -> str:
+    """The sizes of an example in words, `d_k = 4, n_keys = 3`; without d_k if it has no divisor sqrt(d_k)."""
+    n_keys = f"n_keys = {matrix(examples, example, 'weights').shape[1]}"
+    divided = ((examples["example"] == example) & (examples["step"] == "divisor")).any()
+    if not divided:
+        return n_keys
+    return f"d_k = {matrix(examples, example, 'divisor').iloc[0, 0] ** 2:.0f}, {n_keys}"
+
+
 def heatmaps(
     examples: pd.DataFrame, example: str, grid: Sequence[Sequence[Panel]], size: tuple[float, float]
 ) -> Figure:

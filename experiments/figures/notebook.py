@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, matrix
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, matrix, sizes
 from experiments.figures.style import note
 from experiments.figures.words import number
 
@@ -28,4 +28,5 @@ def caption(tables: Tables) -> str:
         number(matrix(tables["examples"], "notebook", step).to_numpy().max(), 0.001)
         for step in ("undivided_weights", "weights")
     )
-    return f"The largest of the notebook's nine weights is {without} without scaling and {scaled} with it."
+    of = sizes(tables["examples"], "notebook")
+    return f"The largest weight of the notebook ({of}) is {without} without scaling and {scaled} with it."

@@ -60,7 +60,7 @@ def _draw_metric(ax: Axes, table: pd.DataFrame, metric: str) -> None:
 
 
 def caption(tables: Tables) -> str:
-    """At which power the largest weights of the smallest and the largest d_k are closest, and what they are."""
+    """At which power the largest weight changes least from the smallest to the largest d_k, and what it is there."""
     measured_table, where = first_combination(tables["measured"], "d_k")
     table, remark = exactly(measured_table, "max_weight"), exactness(measured_table, "max_weight")
     small, large = (table[table["d_k"] == d_k].set_index("exponent") for d_k in (min(table["d_k"]), max(table["d_k"])))
@@ -68,17 +68,16 @@ def caption(tables: Tables) -> str:
     ends = dict.fromkeys((exponents[0], exponents[-1]))
     if small["d_k"].iloc[0] == large["d_k"].iloc[0]:
         values = [f"{measured(small.loc[p], 'max_weight')} {under(small.loc[p, 'scaling'])}" for p in ends]
-        n_keys = table["n_keys"].iloc[0]
-        return f"At d_k = {table['d_k'].iloc[0]} the largest of {n_keys} weights{where} is {listed(values)}{remark}."
+        weights = f"the mean largest of {table['n_keys'].iloc[0]} weights{where}"
+        return f"At d_k = {table['d_k'].iloc[0]} {weights} is {listed(values)}{remark}."
     pairs = {p: f"{measured(small.loc[p], 'max_weight')} and {measured(large.loc[p], 'max_weight')}" for p in exponents}
-    opening = (
-        f"The largest of{of_keys(table)} weights at d_k = {small['d_k'].iloc[0]} and {large['d_k'].iloc[0]}{where}"
-    )
+    opening = f"The mean largest of{of_keys(table)} weights"
+    course = f"from d_k = {small['d_k'].iloc[0]} to {large['d_k'].iloc[0]}{where}"
     named = {p: f"{pairs[p]} {under(small.loc[p, 'scaling'])}" for p in exponents}
     if not any(differ(small.loc[p], large.loc[p], "max_weight") for p in exponents):
-        return f"{opening} do not differ beyond their errors: {listed([named[p] for p in ends])}{remark}."
+        return f"{opening} does not change beyond its errors {course}: {listed([named[p] for p in ends])}{remark}."
     apart = {p: abs(math.log(small.loc[p, "max_weight"] / large.loc[p, "max_weight"])) for p in exponents}
     best = min(exponents, key=apart.__getitem__)
     others = [named[p] for p in ends if p != best]
     against = f", against {listed(others)}" if others else ""
-    return f"{opening} are closest {under(small.loc[best, 'scaling'])}: {pairs[best]}{against}{remark}."
+    return f"{opening} changes least {course} {under(small.loc[best, 'scaling'])}: {pairs[best]}{against}{remark}."

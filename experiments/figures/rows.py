@@ -48,8 +48,11 @@ def caption(tables: Tables) -> str:
         for d_k in table["d_k"].unique()
     ]
     n_queries, n_keys = table["query"].nunique(), table["key"].nunique()
-    count = "1 row" if n_queries == 1 else f"{n_queries} rows"
-    return f"In {count} over {n_keys} keys{where} the largest weights average {'; '.join(clauses)}."
+    count = "one row" if n_queries == 1 else f"{n_queries} rows"
+    return (
+        f"In the {count} drawn, over {n_keys} keys{where}, the largest weights average {'; '.join(clauses)}: an "
+        "illustration from which no trend follows, since means over many draws are those of a saturation sweep."
+    )
 
 
 def _shown(tables: Tables) -> tuple[pd.DataFrame, str]:

@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, matrix
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, matrix, sizes
 from experiments.figures.style import note
 from experiments.figures.words import number
 
@@ -25,6 +25,8 @@ def caption(tables: Tables) -> str:
     (low, high), (least, most) = (
         [number(value, 0.001) for value in (values.min(), values.max())] for values in (scores, weights)
     )
+    of = sizes(tables["examples"], "session")
     return (
-        f"Scores of the article's running example go from {low} to {high}, and its weights only from {least} to {most}."
+        f"Scores of the article's running example ({of}) go from {low} to {high}, and its weights only from {least} to "
+        f"{most}."
     )

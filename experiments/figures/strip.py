@@ -36,8 +36,9 @@ def _lines(ax: Axes, measures: pd.DataFrame) -> None:
 def caption(tables: Tables) -> str:
     """The largest weight and the entropy at both ends and at the square root."""
     rows = matrix(tables["examples"], "strip", "measures").loc[["unscaled", "d_k^1/2", "d_k^1"]]
+    d_k, n_keys = rows.loc["d_k^1", "divisor"], matrix(tables["examples"], "strip", "weights").shape[1]
     largest, entropy = ([number(value, 0.001) for value in rows[name]] for name in ("largest", "entropy"))
     return (
-        f"The largest of eight weights is {largest[0]} unscaled, {largest[1]} under d_k^1/2 and {largest[2]} under "
-        f"d_k^1; the entropy is {entropy[0]}, {entropy[1]} and {entropy[2]} nats."
+        f"At d_k = {d_k:.0f} the largest of {n_keys} weights is {largest[0]} unscaled, {largest[1]} under d_k^1/2 and "
+        f"{largest[2]} under d_k^1; the entropy is {entropy[0]}, {entropy[1]} and {entropy[2]} nats."
     )

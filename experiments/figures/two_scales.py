@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.heatmaps import matrix
+from experiments.figures.heatmaps import matrix, sizes
 from experiments.figures.style import INK, note, panels
 from experiments.figures.words import number, plain
 
@@ -27,6 +27,7 @@ def caption(tables: Tables) -> str:
     spread = matrix(tables["examples"], "two_scales", "spread")
     small, large = ([number(spread.loc[scale, name], 0.001) for name in spread] for scale in ("small", "large"))
     return (
-        f"The largest of four weights is {small[0]} of small scores and {large[0]} of large ones; their entropy is "
+        f"With {sizes(tables['examples'], 'two_scales')} the largest weight is {small[0]} of small scores and "
+        f"{large[0]} of large ones; their entropy is "
         f"{small[1]} and {large[1]} nats."
     )

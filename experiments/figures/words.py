@@ -96,13 +96,14 @@ def under(scaling: str) -> str:
 def number(value: float, error: float = 0.0) -> str:
     """A value to the place of its standard error's first digit, but to no more than four digits.
 
-    >>> number(0.27411, 0.003), number(3.9671234, 0.00001), number(0.0), number(1.3e30)
-    ('0.274', '3.967', '0', '1.3e+30')
+    >>> number(0.27411, 0.003), number(3.9671234, 0.00001), number(0.0), number(1.3e30), number(1.13e-5, 7e-6)
+    ('0.274', '3.967', '0', '1.3e+30', '1e−05')
     """
     if value == 0 and error == 0:
         return "0"
     if value and not 1e-4 <= abs(value) < 1e6:
-        return f"{value:.3g}".replace("-", "−")
+        digits = 3 if error == 0 else 1 + math.floor(math.log10(abs(value))) - math.floor(math.log10(error))
+        return f"{value:.{min(max(digits, 1), 3)}g}".replace("-", "−")
     least = abs(value) * 10.0 ** (1 - _MOST_DIGITS)
     scale = max(error, least) if value else error
     places = -math.floor(math.log10(scale))

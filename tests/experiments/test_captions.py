@@ -73,7 +73,10 @@ def test_powers_name_the_power_where_the_weights_agree(tables):
     assert "d_k^1/2" in powers.caption(tables)
     exponent = table["exponent"]
     elsewhere = table.assign(max_weight=0.1 + 0.1 * (table["d_k"] > 4) * (exponent - 1 / 3).abs(), max_weight_se=1e-4)
-    assert "are closest under d_k^1/3: 0.1000 and 0.1000, against" in powers.caption({"measured": elsewhere})
+    assert (
+        "The mean largest of 16 weights changes least from d_k = 4 to 64 under d_k^1/3: 0.1000 and 0.1000, against"
+        in powers.caption({"measured": elsewhere})
+    )
 
 
 def test_a_single_d_k_has_values_and_no_course(tiny):
@@ -106,7 +109,9 @@ def test_rows_give_the_means_of_their_largest_weights(tiny):
     table = tables["measured"]
     first = table[(table["trial"] == 0) & (table["d_k"] == 64) & (table["scaling"] == "unscaled")]
     expected = np.mean([row["weight"].max() for _, row in first.groupby("query")])
-    assert f"{expected:.2f} unscaled" in rows.caption(tables).split("at d_k = 4")[1]
+    caption = rows.caption(tables)
+    assert f"{expected:.2f} unscaled" in caption.split("at d_k = 4")[1]
+    assert "no trend follows" in caption
 
 
 @pytest.mark.parametrize(
@@ -132,6 +137,12 @@ def test_a_course_is_told_by_its_ends_its_turn_and_its_errors(values, expected):
         (0.27411, 0.0007, "0.2741"),
         (12345.678, 3, "12350"),
         (-0.5, 0.1, "−0.5"),
+        (1.234e-5, 0, "1.23e−05"),
+        (1.234e-5, 1e-5, "1e−05"),
+        (1.234e-5, 2e-7, "1.23e−05"),
+        (1.234e-5, 7e-6, "1.2e−05"),
+        (1.234e-5, 1e-3, "1e−05"),
+        (1.234e7, 2e6, "1.2e+07"),
         (0, 0.01, "0.00"),
         (3.14159, 0, "3.142"),
     ],
@@ -160,7 +171,7 @@ def test_gradients_part_for_a_scaling_wherever_it_stands(tables):
 def test_no_power_is_named_from_noise(tables):
     table = tables["measured"]
     noise = table.assign(max_weight=0.5 + 1e-4 * (table["d_k"] > 4), max_weight_se=0.1)
-    assert "do not differ beyond their errors" in powers.caption({"measured": noise})
+    assert "does not change beyond its errors from d_k = 4 to 64" in powers.caption({"measured": noise})
 
 
 @pytest.mark.parametrize("figure", [saturation, metrics, length, powers, phase])

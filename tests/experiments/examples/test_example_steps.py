@@ -99,6 +99,32 @@ def test_a_caption_follows_its_table(name, numbers):
     assert other != figure.caption({"examples": numbers})
 
 
+# What a reader needs to place the numbers of a caption; the scores of the last two have no d_k.
+SIZES = {
+    "cat_sat_down": "d_k = 8, n_keys = 4",
+    "comparison": "d_k = 4 to 512",
+    "four_words": "d_k = 4, n_keys = 4",
+    "notebook": "d_k = 4, n_keys = 3",
+    "session": "d_k = 6, n_keys = 4",
+    "strip": "At d_k = 64 the largest of 8 weights",
+    "dog_bites_man": "With n_keys = 3 dog",
+    "two_scales": "With n_keys = 4 the",
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_caption_names_its_sizes(name, numbers):
+    assert SIZES[name] in load_figure(name).caption({"examples": numbers})
+
+
+def test_the_sizes_of_a_caption_are_those_of_its_table(numbers):
+    fewer = numbers[(numbers["example"] != "strip") | (numbers["column"] != "8")]
+    wider = changed(fewer, "strip", "measures", lambda x: 2 * x)["examples"]
+    assert "At d_k = 128 the largest of 7 weights" in load_figure("strip").caption({"examples": wider})
+    doubled = changed(numbers, "session", "divisor", lambda x: 2 * x)
+    assert "d_k = 24, n_keys = 4" in load_figure("session").caption(doubled)
+
+
 def test_captions_claim_only_what_their_table_shows(numbers):
     captions = {name: load_figure(name).caption for name in example_names()}
     assert "softmax of half" not in captions["dog_bites_man"](

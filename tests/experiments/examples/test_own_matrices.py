@@ -223,7 +223,7 @@ def test_the_command_walks_through_an_example_and_lists_all(tmp_path):
     walked = run("dog-bites-man")
     assert (walked.returncode, walked.stderr) == (0, "")
     assert ["dog", "0.5341", "0.3406", "0.1253"] in [line.split() for line in walked.stdout.splitlines()]
-    assert "drew results/examples/dog_bites_man.png: Dog gives itself 0.534" in walked.stdout
+    assert "drew results/examples/dog_bites_man.png: With n_keys = 3 dog gives itself 0.534" in walked.stdout
     assert max(map(len, walked.stdout.splitlines())) <= 100
     assert (tmp_path / "results" / "examples" / "dog_bites_man.png").exists()
     listed = run()
