@@ -14,12 +14,14 @@ SLIP_UNITS = 3  # of the last digit, and 5%: as far as a slip goes; what is furt
 # Softmax rows.
 ONE_HOT = 0.9  # "nearly one-hot", "close to 1": one weight has nine times what all others have together
 SATURATED = 0.99  # "saturated": the suite's own bound, that of its metric `saturated_rows`
+RARE = 0.01  # "keeps from": fewer than one row in a hundred
 DOMINANT = 0.5  # "dominant", "sharp": one weight has more than all others together; below it a row is "soft"
 STRONGLY = 2.0  # "strongly": twice the weight that each key has in a uniform row
 NEARLY_EQUAL = 0.5  # "nearly equal": no weight is further from the uniform one than half of it
 BROAD = 0.9  # "broadly": nine tenths of the entropy of a uniform row
 
 # Sizes.
+LARGE = 4096  # "large d_k": eight times 512, the largest that the sources show, and as many as the most keys measured
 TENTH = 0.1  # "vanishing", "small", "modest": a tenth or less; what is more is "meaningful"
 LEVEL = 1.1  # "does not change", "around": the largest value is within 10% of the smallest
 TYPICAL = 0.95  # "typically": 19 cases in 20, as with two standard deviations

@@ -61,13 +61,13 @@ def triple_after_scaling(_: Tables) -> Answer:
 @quantity
 def smooth_after_scaling(tables: Tables) -> Answer:
     """The largest weight after scaling: of unit-variance scores, for each number of keys, and of the example given."""
-    measured = plane(tables, "d_k^1/2", "max_weight").loc[D_K]
+    exact = plane(tables, "d_k^1/2", "max_weight_exact").loc[D_K]
     example = softmax(np.divide(HUNDREDS, math.sqrt(D_K))).max()
     note = (
-        f"plane.csv, d_k^1/2, d_k = {D_K}, {UNTRAINED}: mean largest weight {by_keys(measured, '.2g')}; {example:.3f}"
+        f"plane.csv, d_k^1/2, d_k = {D_K}, {UNTRAINED}: mean largest weight, exactly, {by_keys(exact)}; {example:.3f}"
         " in the example"
     )
-    conditions = {f"unit-variance scores of {n:,} keys": largest < DOMINANT for n, largest in measured.items()}
+    conditions = {f"unit-variance scores of {n:,} keys": largest < DOMINANT for n, largest in exact.items()}
     return cases(conditions | {"the example given": example < DOMINANT}, note)
 
 

@@ -12,16 +12,18 @@ from experiments import saturation
 from experiments.analysis.growth import exponents
 from experiments.harness.config import load_config
 from experiments.harness.tables import csv_bytes
-from experiments.record import cutoffs, elsewhere, files, lesson
+from experiments.record import cutoffs, elsewhere, files, lesson, weights
 from experiments.record.answers import QUANTITIES, Answer, quantity, tempered
 from experiments.record.build import build, claims
 from experiments.record.files import CONFIG, FOLDER
 from experiments.record.left_out import REASONS, left_out
 from experiments.record.order import MISLEADING, SEVERITIES, VERDICTS, WRONG, rank
+from experiments.record.plane import MEDIAN, ROOT_MEAN_SQUARES, by_keys, measured_by_keys, ratio_errors
 from experiments.record.sources import SOURCES, sources, statements
 from experiments.record.summary import counts, counts_by_source, gravest_first, severities, summary
 from experiments.record.verdicts import Claimed, severity, verdict
 from experiments.steps import record as steps
+from sdpa import theory
 from tests.shipped import RESULTS
 
 SHIPPED = RESULTS / FOLDER / files.TABLE
@@ -307,6 +309,7 @@ def entry(record: pd.DataFrame, name: str) -> pd.Series:
         ("lesson-18", WRONG, "conceptual error"),
         ("notebook-11", MISLEADING, "conceptual error"),
         ("article-01a", "holds", ""),
+        ("article-27", MISLEADING, "wrong number"),
         ("article-01b", "open", ""),
         ("notebook-19b", "open", ""),
         ("article-54b", "open", ""),
@@ -365,27 +368,80 @@ def changed(tables, d_k: int, metric: str, factor: float):
 def test_vanishing_gradients_are_judged_over_the_number_of_keys(tables):
     """As the whole (d_k, n_keys) plane has it: the ratio of medians is not the same at 64 and at 1024 keys."""
     now = QUANTITIES["gradients_vanish"](tables)
-    assert "1.14, 0.438, 0.123, 0.0221 with 64 keys" in now.note
-    assert "5.82, 3.6, 1.24, 0.369 with 1,024 keys" in now.note
+    assert "1.14, 0.44, 0.12, 0.022, 3e−07 with 64 keys" in now.note
+    assert "5.8, 3.6, 1.2, 0.37, 4e−05 with 1,024 keys" in now.note
     assert verdict("", "true", now)[0] == MISLEADING
     dead = tables
-    for metric in ("jacobian_norm_median", "jacobian_norm", "query_gradient_norm"):
-        dead = changed(dead, 512, metric, 1e-6)
+    for metric in (MEDIAN, *ROOT_MEAN_SQUARES):
+        dead = changed(dead, cutoffs.LARGE, metric, 1e-6)
     assert verdict("", "true", QUANTITIES["gradients_vanish"](dead))[0] == "holds"
-    alive = changed(tables, 512, "jacobian_norm_median", 1e6)
+    alive = changed(tables, cutoffs.LARGE, MEDIAN, 1e16)
     assert verdict("", "true", QUANTITIES["gradients_vanish"](alive))[0] == WRONG
+
+
+def test_the_d_k_at_which_a_root_mean_square_falls_to_a_tenth_is_where_it_does():
+    d_k = weights._falls_to_a_tenth(4)
+    bare, scaled = (theory.attention_expectations(d_k, 4, divisor).jacobian_norm for divisor in (1.0, d_k**0.5))
+    assert 16_384 < d_k < 65_536
+    assert bare / scaled == pytest.approx(0.1, rel=1e-3)
+
+
+def test_large_d_k_is_the_same_for_weights_and_gradients(tables):
+    assert tables["plane"]["d_k"].max() == cutoffs.LARGE
+    for name in ("unscaled_is_peaked", "gradients_vanish", "always_saturated"):
+        assert all(f"d_k = {cutoffs.LARGE} " in condition for condition in QUANTITIES[name](tables).cases)
+
+
+def test_scaled_gradients_that_shrink_are_found(tables):
+    """Each of the norms at the largest d_k, with a single number of keys."""
+    assert all(QUANTITIES["scaled_gradients_are_healthy"](tables).cases.values())
+    plane = tables["plane"]
+    corner = (plane["d_k"] == cutoffs.LARGE) & (plane["n_keys"] == 64) & (plane["scaling"] == "d_k^1/2")
+    for metric in (MEDIAN, *ROOT_MEAN_SQUARES):
+        shrunk = plane.assign(**{metric: plane[metric].where(~corner, 0.8 * plane[metric])})
+        held = QUANTITIES["scaled_gradients_are_healthy"]({"plane": shrunk}).cases
+        (shrinks,) = (condition for condition, level in held.items() if not level)
+        assert shrinks.endswith("from d_k = 64 to 4096 with 64 keys")
+
+
+def test_measured_values_have_the_digits_of_their_errors_and_exact_ones_three():
+    values, errors = (pd.Series([x, y], index=[4, 1024]) for x, y in ((1.13e-5, 8.75), (7e-6, 0.5)))
+    assert measured_by_keys(values, errors) == "1.1e−05 with 4 keys, 8.8 with 1,024 keys"
+    assert by_keys(values) == "1.13e-05 with 4 keys, 8.75 with 1,024 keys"
+
+
+def test_the_digits_of_a_ratio_of_medians_follow_from_their_intervals():
+    """(low / high, high / low) as half a width of two standard errors: (6/2 - 3/3) / 4."""
+    ends = {"unscaled": (3.0, 6.0), "d_k^1/2": (2.0, 3.0)}
+    rows = [
+        {"d_k": 64, "n_keys": 4, "scaling": name, f"{MEDIAN}_low": low, f"{MEDIAN}_high": high}
+        for name, (low, high) in ends.items()
+    ]
+    assert ratio_errors({"plane": pd.DataFrame(rows)}).to_numpy() == pytest.approx(0.5)
+
+
+def test_the_rows_that_overflow_are_those_of_a_simulation():
+    rng, d_k, n_keys = np.random.default_rng(0), 512, 64
+    lengths = np.sqrt(rng.chisquare(d_k, 20_000))
+    largest = (lengths[:, None] * rng.standard_normal((len(lengths), n_keys))).max(axis=1)
+    with np.errstate(over="ignore"):
+        drawn = np.isinf(np.exp(largest.astype(np.float32))).mean()
+    exact = weights._overflowing(d_k, n_keys, 1.0)
+    assert drawn == pytest.approx(exact, abs=4 * (exact / len(lengths)) ** 0.5)
+    assert "17.6% of unscaled rows" in QUANTITIES["numerical_stability"]({}).note
 
 
 def test_always_means_every_row(tables):
     assert verdict("", "true", QUANTITIES["always_saturated"](tables))[0] == WRONG
-    plane = tables["plane"].assign(saturated_rows=1.0)
+    plane = tables["plane"].assign(saturated_rows_exact=1.0)
     assert verdict("", "true", QUANTITIES["always_saturated"]({"plane": plane}))[0] == "holds"
-    one = plane.assign(saturated_rows=plane["saturated_rows"].where(plane["n_keys"] == 64, 0.999))
+    one = plane.assign(saturated_rows_exact=plane["saturated_rows_exact"].where(plane["n_keys"] == 64, 0.999))
     assert verdict("", "true", QUANTITIES["always_saturated"]({"plane": one}))[0] == MISLEADING
 
 
 def test_a_scaled_softmax_that_saturates_is_found(tables):
-    plane = tables["plane"].assign(saturated_rows=0.01)
+    assert all(QUANTITIES["scaled_is_soft"](tables).cases.values())
+    plane = tables["plane"].assign(saturated_rows_exact=0.01)
     assert not all(QUANTITIES["scaled_is_soft"]({"plane": plane}).cases.values())
 
 
