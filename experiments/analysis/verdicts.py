@@ -78,10 +78,11 @@ TEST_COLUMNS = (
 def verdicts(sweep: str, table: pd.DataFrame, metrics: Sequence[Metric], known: Mapping[str, Exact]) -> pd.DataFrame:
     """One row for every measured value whose exact value is known.
 
-    A mean of at least `min_draws` effective draws and 20 trials is tested with Student's t. Fewer draws are not
-    normal: in a saturated row a few draws near a tie carry both the mean and its standard error. The mean m of T
-    independent draws between 0 and 1 still exceeds its expectation mu with a probability of at most e^(-T D), where
-    D = m ln(m / mu) + (1 - m) ln((1 - m) / (1 - mu)) (Chernoff 1952; Hoeffding 1963, theorem 1).
+    A mean of at least `min_draws` effective draws and 20 trials is tested with Student's t. A mean of fewer is not
+    normal: where most rows are saturated, the few near a tie carry both the mean and its standard error (sizes:
+    `experiments.statistics.intervals`). The mean m of T independent draws between 0 and 1 still exceeds its
+    expectation mu with a probability of at most e^(-T D), where D = m ln(m / mu) + (1 - m) ln((1 - m) / (1 - mu))
+    (Chernoff 1952; Hoeffding 1963, theorem 1).
     """
     declared = {metric.name: metric for metric in metrics}
     frames = {}

