@@ -1,6 +1,7 @@
-"""Gradient norms unscaled over those under d_k^1/2, and the d_k at which this ratio falls through 1."""
+"""Gradient norms unscaled over those under d_k^1/2, and the d_k at which this ratio falls through 1 and through 0.1."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -19,9 +20,11 @@ Floats = npt.NDArray[np.float64]
 
 UNSCALED, SCALED = "unscaled", "d_k^1/2"
 STATISTICS = {"median": "_median", "r.m.s.": ""}
+EQUAL, TENTH = 1.0, 0.1  # ratios that are crossed: as large unscaled as scaled, and a tenth of it
 _AXES = [column.name for column in AXES]
 OTHER_AXES = [name for name in _AXES if name != "d_k"]
 _RATIO = ["ratio", "ratio_low", "ratio_high"]
+_CROSSING = ["crossing", "crossing_low", "crossing_high", "crossing_exact"]
 _SMALLEST = np.finfo(float).tiny  # where the end of an interval is 0, so that it has a logarithm
 _STEPS = 64  # between neighbours, for the ends of the interval
 
@@ -40,7 +43,7 @@ NORMS = {
     "query_gradient": Norm("query_gradient_norm"),
     "undivided_query_gradient": Norm("query_gradient_norm", times_divisor=True),
 }
-# By norm and statistic, the d_k at which the ratio is 1, from n_keys: for standard normal inputs.
+# By norm and statistic, the d_k at which theory puts a ratio of 1, from n_keys: for standard normal inputs.
 LAWS: dict[tuple[str, str], Callable[[float], float]] = {
     ("jacobian", "median"): limits.jacobian_crossing,
     ("query_gradient", "median"): limits.query_gradient_crossing,
@@ -56,30 +59,32 @@ RATIO_COLUMNS = (
     Column("ratio", "float", "", f"the norm {UNSCALED} over the norm under {SCALED}; empty where one is 0"),
     Column("ratio_low", "float", "", f"lower end of its {LEVEL:.0%} interval, for any correlation of the two"),
     Column("ratio_high", "float", "", "upper end of the same interval"),
+    Column("ratio_exact", "float", "", "ratio of the exact norms; empty where they are not known"),
     Column(FEW_DRAWS, "str", "", "scalings whose norm rests on too few effective draws for its interval"),
 )
 CROSSING_COLUMNS = (
     *(column for column in AXES if column.name != "d_k"),
     *_KIND,
+    Column("level", "float", "", f"ratio that is crossed: {EQUAL:g} or {TENTH:g}"),
     Column(
-        "crossing", "float", "", "d_k at which the ratio falls through 1; empty if it does not", "ratio(crossing) = 1"
+        "crossing",
+        "float",
+        "",
+        "d_k at which the ratio falls through the level; empty if it does not",
+        "ratio(crossing) = level",
     ),
     Column("crossing_low", "float", "", f"lower end of its {LEVEL:.0%} interval; empty if below the smallest d_k"),
     Column("crossing_high", "float", "", "upper end of the same interval; empty if above the largest d_k"),
+    Column("crossing_exact", "float", "", "the same of exact ratios; empty where these are unknown or do not cross"),
     Column("smallest_d_k", "int", "", "smallest d_k of the sweep"),
     Column("largest_d_k", "int", "", "largest d_k of the sweep"),
     Column("ratio_at_largest", "float", "", "ratio at the largest d_k that has one"),
-    Column("law", "float", "", "crossing that theory predicts for standard normal inputs; empty without a law"),
-    Column(
-        "law_deviation", "float", "", "relative distance of the law from the measured crossing", "law / crossing - 1"
-    ),
+    Column("law", "float", "", "approximate law of theory for standard normal inputs; empty without one"),
 )
 
 # What may be empty.
-OPTIONAL_RATIOS = frozenset(_RATIO)
-OPTIONAL_CROSSINGS = frozenset(
-    ("crossing", "crossing_low", "crossing_high", "ratio_at_largest", "law", "law_deviation")
-)
+OPTIONAL_RATIOS = frozenset((*_RATIO, "ratio_exact"))
+OPTIONAL_CROSSINGS = frozenset((*_CROSSING, "ratio_at_largest", "law"))
 
 
 def norm_ratios(table: pd.DataFrame) -> pd.DataFrame:
@@ -104,12 +109,14 @@ def norm_ratios(table: pd.DataFrame) -> pd.DataFrame:
 def _ratio(unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, times_divisor: bool) -> pd.DataFrame:
     """The ratio of one metric; empty where one of the norms is 0."""
     factor = unscaled["divisor"] / scaled["divisor"] if times_divisor else 1.0
+    exact = f"{metric}_exact"
     few = [rows[FEW_DRAWS].str.split().map(lambda names: metric in names) for rows in (unscaled, scaled)]
     found = pd.DataFrame(
         {
             "ratio": factor * unscaled[metric] / scaled[metric],
             "ratio_low": factor * unscaled[f"{metric}_low"] / scaled[f"{metric}_high"],
             "ratio_high": factor * unscaled[f"{metric}_high"] / scaled[f"{metric}_low"],
+            "ratio_exact": factor * unscaled[exact] / scaled[exact] if exact in unscaled else np.nan,
             FEW_DRAWS: [
                 " ".join(name for name, is_few in ((UNSCALED, one), (SCALED, other)) if is_few)
                 for one, other in zip(*few, strict=True)
@@ -123,15 +130,15 @@ def _ratio(unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, times_divi
 
 
 def crossings(table: pd.DataFrame) -> pd.DataFrame:
-    """Crossing of each norm and statistic for each combination of the axes besides d_k; empty like the ratios.
+    """Crossing of each norm, statistic and level for each combination of the axes besides d_k; empty like the ratios.
 
-    ln ratio is interpolated in ln d_k, with an interval at every d_k: where its lower end falls through 1 the
+    ln ratio is interpolated in ln d_k, with an interval at every d_k: where its lower end falls through the level the
     crossing's interval begins, and where its upper end does it ends.
     """
     groups = norm_ratios(table).groupby([*OTHER_AXES, "norm", "statistic"], sort=False)
-    rows = [_crossing(key, cells) for key, cells in groups]
-    order = {name: place for place, name in enumerate([*NORMS, *STATISTICS])}
+    rows = [row for key, cells in groups for row in _crossings(dict(zip(groups.keys, key, strict=True)), cells)]
     found = pd.DataFrame(rows, columns=[column.name for column in CROSSING_COLUMNS])
+    order = {name: place for place, name in enumerate([*NORMS, *STATISTICS])}
     kinds = found.sort_values(["norm", "statistic"], key=lambda names: names.map(order), kind="stable")
     return kinds.reset_index(drop=True)
 
@@ -142,35 +149,38 @@ def of_first_map(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[(rows[others] == rows.iloc[0][others]).all(axis=1)]
 
 
-def _crossing(key: tuple[Any, ...], cells: pd.DataFrame) -> dict[str, Any]:
-    ends = cells["d_k"].min(), cells["d_k"].max()
+def _crossings(group: dict[str, Any], cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The crossing of each level in a group of cells that differ in d_k alone."""
+    smallest, largest = cells["d_k"].min(), cells["d_k"].max()
     cells = cells.dropna(subset=_RATIO).sort_values("d_k")
     x = np.log(cells["d_k"].to_numpy(dtype=float))
-    values = np.log(cells[_RATIO].clip(lower=_SMALLEST).to_numpy(dtype=float))
-    middle, low, high = (fall_through_zero(*curve) for curve in _interpolated(x, *values.T))
-    row = dict(zip([*OTHER_AXES, "norm", "statistic"], key, strict=True))
-    law = _law(row)
-    return {
-        **row,
-        "crossing": np.exp(middle),
-        "crossing_low": np.exp(low) if np.isfinite(middle) else np.nan,
-        "crossing_high": np.exp(high) if np.isfinite(middle) else np.nan,
-        "smallest_d_k": ends[0],
-        "largest_d_k": ends[1],
-        "ratio_at_largest": cells["ratio"].iloc[-1] if len(cells) else np.nan,
-        "law": law,
-        "law_deviation": law / np.exp(middle) - 1,
-    }
+    values = np.log(cells[[*_RATIO, "ratio_exact"]].clip(lower=_SMALLEST).to_numpy(dtype=float))
+    at, *curves = _interpolated(x, *values.T)
+    for level in (EQUAL, TENTH):
+        middle, low, high, exact = (math.exp(fall_through_zero(at, curve - math.log(level))) for curve in curves)
+        known = not math.isnan(middle)
+        yield {
+            **group,
+            "level": level,
+            "crossing": middle,
+            "crossing_low": low if known else np.nan,
+            "crossing_high": high if known else np.nan,
+            "crossing_exact": exact,
+            "smallest_d_k": smallest,
+            "largest_d_k": largest,
+            "ratio_at_largest": cells["ratio"].iloc[-1] if len(cells) else np.nan,
+            "law": _law(group) if level == EQUAL else np.nan,
+        }
 
 
-def _interpolated(x: Floats, y: Floats, low: Floats, high: Floats) -> list[tuple[Floats, Floats]]:
-    """Curve through the points and the ends of its 95% interval, (x, y) each, with steps between neighbours.
+def _interpolated(x: Floats, y: Floats, low: Floats, high: Floats, exact: Floats) -> list[Floats]:
+    """Places x in and between the points; there y, the ends of its 95% interval, and the exact curve.
 
     Neighbours are independent draws: a curve that is sum_j A_j y_j there reaches sqrt(sum_j (A_j reach_j)^2).
     """
     at, weights = _local_cubics(x)
     below, above = (np.sqrt(weights**2 @ reach**2) for reach in (y - low, high - y))
-    return [(at, weights @ y), (at, weights @ y - below), (at, weights @ y + above)]
+    return [at, weights @ y, weights @ y - below, weights @ y + above, weights @ exact]
 
 
 def _local_cubics(x: Floats) -> tuple[Floats, Floats]:
@@ -207,10 +217,10 @@ def fall_through_zero(x: Floats, y: Floats) -> float:
     return float(x[i] + (x[i + 1] - x[i]) * y[i] / (y[i] - y[i + 1]))
 
 
-def _law(row: dict[str, Any]) -> float:
-    if row["inputs"] != "gaussian" or row["input_std"] != 1:
+def _law(group: dict[str, Any]) -> float:
+    if group["inputs"] != "gaussian" or group["input_std"] != 1:
         return np.nan
-    return _law_of(row["norm"], row["statistic"], row["n_keys"])
+    return _law_of(group["norm"], group["statistic"], group["n_keys"])
 
 
 @cache

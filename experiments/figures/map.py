@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.analysis.crossings import NORMS, SCALED, STATISTICS, UNSCALED, of_first_map
+from experiments.analysis.crossings import EQUAL, NORMS, SCALED, STATISTICS, TENTH, UNSCALED, of_first_map
 from experiments.figures import Tables
 from experiments.figures.style import INK, diverging, note, panels
 from experiments.figures.words import first_combination, fixed, listed, number, plain, under
@@ -17,6 +17,18 @@ NAMES = {
     "query_gradient": "|dL/dq|",
     "undivided_query_gradient": "divisor · |dL/dq|",
 }
+# The crossings that tables in text show: of which norm and statistic, and through which ratio.
+Crossing = tuple[str, str, float]
+CROSSINGS: tuple[Crossing, ...] = (
+    ("jacobian", "median", EQUAL),
+    ("jacobian", "median", TENTH),
+    ("query_gradient", "median", EQUAL),
+    ("query_gradient", "median", TENTH),
+    ("undivided_query_gradient", "median", EQUAL),
+    ("jacobian", "r.m.s.", EQUAL),
+    ("query_gradient", "r.m.s.", EQUAL),
+)
+_LEVELS = {EQUAL: "equal", TENTH: "a tenth"}
 _SHOWN_FACTOR = 16  # a ratio this far from 1 has the strongest colour
 _SMALLEST_NUMBER = 0.005
 _WHITE_FROM = 0.75  # of the way to that colour, letters are white
@@ -35,7 +47,7 @@ def draw(tables: Tables) -> Figure:
     image: Any = None
     for axes, statistic in zip(grid, STATISTICS, strict=True):
         for ax, (norm, name) in zip(axes, NAMES.items(), strict=True):
-            image = _draw_map(ax, _kind(ratios, norm, statistic), _kind(crossings, norm, statistic))
+            image = _draw_map(ax, _kind(ratios, norm, statistic), crossings_of(crossings, (norm, statistic, EQUAL)))
             ax.set_title(f"{statistic} of {name}")
     for ax in grid[-1]:
         ax.set_xlabel("d_k")
@@ -70,6 +82,13 @@ def _kind(table: pd.DataFrame, norm: str, statistic: str) -> pd.DataFrame:
     return table[(table["norm"] == norm) & (table["statistic"] == statistic)]
 
 
+def crossings_of(table: pd.DataFrame, crossing: Crossing) -> pd.DataFrame:
+    """The rows of one kind of crossing, in order of n_keys."""
+    norm, statistic, level = crossing
+    kind = _kind(table, norm, statistic)
+    return kind[kind["level"] == level].sort_values("n_keys")
+
+
 def _draw_map(ax: Axes, ratios: pd.DataFrame, crossings: pd.DataFrame) -> Any:
     """Ratios as colours and numbers; in a cell beside its neighbours, whatever the steps between their sizes."""
     shown = ratios.pivot_table(index="n_keys", columns="d_k", values="ratio", dropna=False)
@@ -87,7 +106,7 @@ def _draw_map(ax: Axes, ratios: pd.DataFrame, crossings: pd.DataFrame) -> Any:
             ax.annotate(_short(ratio), (x, row - 0.3), ha=side, va="center", fontsize=6.5, color=ink)
     ax.set_xticks(columns, [plain(value) for value in shown.columns[columns]], fontsize=8)
     ax.set_yticks(range(len(n_keys)), map(plain, shown.index))
-    _draw_line(ax, crossings.sort_values("n_keys"), d_k, n_keys)
+    _draw_line(ax, crossings, d_k, n_keys)
     return image
 
 
@@ -126,12 +145,12 @@ def _draw_line(ax: Axes, crossings: pd.DataFrame, d_k: Any, n_keys: Any) -> None
 
 
 def caption(tables: Tables) -> str:
-    """The d_k at which the medians and root mean squares of both norms fall through a ratio of 1."""
+    """The d_k at which the medians and root mean squares of both norms are equal under both rules."""
     if "ratios" not in tables:
         return f"No ratio of norms {UNSCALED} and under {SCALED}: {_reason(tables['measured'])}."
     _, crossings, where = of_first(tables)
     clauses = [
-        f"{falls(_kind(crossings, norm, statistic))} ({statistic} of {NAMES[norm]})"
+        f"{falls(crossings_of(crossings, (norm, statistic, EQUAL)))} ({statistic} of {NAMES[norm]})"
         for statistic in STATISTICS
         for norm in ("jacobian", "query_gradient")
     ]
@@ -140,10 +159,13 @@ def caption(tables: Tables) -> str:
 
 
 def falls(crossings: pd.DataFrame) -> str:
-    """The d_k at which a norm becomes the smaller one unscaled, in order of n_keys."""
-    found = [crossing_text(row) for _, row in crossings.sort_values("n_keys").iterrows()]
+    """The d_k of crossings of one kind, in order of n_keys: exact ones where they are known."""
+    exact = [_exact_text(row) for _, row in crossings.iterrows()]
+    found = [known or crossing_text(row) for known, (_, row) in zip(exact, crossings.iterrows(), strict=True)]
     largest = crossings["largest_d_k"].iloc[0]
-    return f"none up to {largest}" if set(found) == {f">{largest}"} else listed(found)
+    if set(found) == {f">{largest}"}:
+        return f"none up to {largest}"
+    return f"exactly {listed(found)}" if any(exact) else listed(found)
 
 
 def crossing_text(row: pd.Series) -> str:
@@ -151,37 +173,57 @@ def crossing_text(row: pd.Series) -> str:
 
     A dash where no ratio is known.
 
-    >>> row = {"crossing": 71.98, "crossing_low": 69.2, "crossing_high": 74.5, "ratio_at_largest": 0.1}
+    >>> row = {"level": 1.0, "crossing": 71.98, "crossing_low": 69.2, "crossing_high": 74.5, "ratio_at_largest": 0.1}
     >>> crossing_text(pd.Series(row))
     '72'
     """
     if np.isnan(row["ratio_at_largest"]):
         return "–"
     if np.isnan(row["crossing"]):
-        return f">{plain(row['largest_d_k'])}" if row["ratio_at_largest"] > 1 else f"<{plain(row['smallest_d_k'])}"
+        below = row["ratio_at_largest"] > row["level"]
+        return f">{plain(row['largest_d_k'])}" if below else f"<{plain(row['smallest_d_k'])}"
     ends = row[["crossing_low", "crossing_high"]].fillna(row["crossing"]).to_numpy(dtype=float)
     return number(float(row["crossing"]), float(ends[1] - ends[0]) / 4)
 
 
-def with_ends(row: pd.Series) -> str:
-    """A crossing and the ends of its interval, with the same decimals.
+def _exact_text(row: pd.Series) -> str:
+    return three_digits(row["crossing_exact"]) if pd.notna(row["crossing_exact"]) else ""
 
-    >>> row = {"crossing": 71.98, "crossing_low": 69.2, "crossing_high": 74.5, "ratio_at_largest": 0.1}
-    >>> with_ends(pd.Series(row))
-    '72 (69 to 74)'
+
+def three_digits(d_k: float) -> str:
+    """A d_k that is not whole, to three digits.
+
+    >>> three_digits(71.619), three_digits(1029.2)
+    ('71.6', '1030')
+    """
+    return f"{float(f'{d_k:.3g}'):g}"
+
+
+def with_ends(row: pd.Series) -> str:
+    """A crossing, the ends of its interval with the same decimals, and the exact crossing where it is known.
+
+    >>> row = {"level": 1.0, "crossing": 71.98, "crossing_low": 69.2, "crossing_high": 74.5, "ratio_at_largest": 0.1}
+    >>> with_ends(pd.Series(row | {"crossing_exact": 71.6}))
+    '72 (69 to 74; exactly 71.6)'
     """
     text = crossing_text(row)
     if pd.isna(row["crossing"]):
         return text
     places = len(text.partition(".")[2])
     low, high = (f"{row[f'crossing_{end}']:.{places}f}" for end in ("low", "high"))
-    return f"{text} ({low.replace('nan', '?')} to {high.replace('nan', '?')})"
+    exact = f"; exactly {_exact_text(row)}" if _exact_text(row) else ""
+    return f"{text} ({low.replace('nan', '?')} to {high.replace('nan', '?')}{exact})"
+
+
+def law_is_inside(row: pd.Series) -> bool:
+    """True if the law lies in the interval of the measured crossing, which may be open at an end of the sweep."""
+    low, high = row["crossing_low"], row["crossing_high"]
+    return bool((np.isnan(low) or low <= row["law"]) and (np.isnan(high) or row["law"] <= high))
 
 
 def crossing_rows(crossings: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """The crossings of every norm and statistic as a table with a row per n_keys: its head and its rows."""
-    kinds = [(norm, statistic) for norm in NAMES for statistic in STATISTICS]
-    by_kind = {kind: rows.set_index("n_keys") for kind, rows in crossings.groupby(["norm", "statistic"])}
-    head = ["n_keys", *(f"{statistic} of {NAMES[norm]}" for norm, statistic in kinds)]
-    lengths = sorted(crossings["n_keys"].unique())
-    return head, [[plain(n_keys), *(with_ends(by_kind[kind].loc[n_keys]) for kind in kinds)] for n_keys in lengths]
+    """The crossings that are shown in text as a table with a row per n_keys: its head and its rows."""
+    columns = [[with_ends(row) for _, row in crossings_of(crossings, kind).iterrows()] for kind in CROSSINGS]
+    keys = [plain(n_keys) for n_keys in sorted(crossings["n_keys"].unique())]
+    head = [f"{statistic} of {NAMES[norm]}: {_LEVELS[level]}" for norm, statistic, level in CROSSINGS]
+    return ["n_keys", *head], [list(row) for row in zip(keys, *columns, strict=True)]

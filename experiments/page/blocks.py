@@ -14,7 +14,7 @@ from experiments.bench.summary import SIZE, growth, normals, peaks, ratios, shar
 from experiments.examples import example_names, load_example, spelled
 from experiments.examples.place import example_path
 from experiments.figures import SUITE_FIGURES
-from experiments.figures.map import NAMES, crossing_rows, with_ends
+from experiments.figures.map import NAMES, crossing_rows, law_is_inside, three_digits, with_ends
 from experiments.harness.config import Config
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import BENCHMARKS, SUITE, TESTS, figure_path
@@ -25,6 +25,7 @@ from experiments.record.files import FOLDER, TABLE
 from experiments.record.summary import counts_by_source
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
+_UNLIKELY = 0.01
 _NO_CROSSINGS = "No sweep of the config varies d_k both unscaled and under `d_k^1/2`."
 
 Block = Callable[[], str]
@@ -131,12 +132,11 @@ def _laws(table: pd.DataFrame | None) -> str:
     """Measured crossings beside the law of theory, for every norm that has one."""
     if table is None:
         return _NO_CROSSINGS
-    lines = ["| | n_keys | measured d_k | law | law / measured − 1 |", "|---|---:|---:|---:|---:|"]
+    lines = ["| | n_keys | measured d_k | law | in the interval |", "|---|---:|---:|---:|---|"]
     for _, row in table.dropna(subset=["law", "crossing"]).iterrows():
         name = f"{row['statistic']} of {NAMES[row['norm']]}".replace("|", "\\|")
-        law = f"{row['law']:.3g}" if row["law"] < 1000 else f"{row['law']:.0f}"
-        fields = (name, f"{row['n_keys']}", with_ends(row), law, f"{row['law_deviation']:+.1%}".replace("-", "−"))
-        lines.append(f"| {' | '.join(fields)} |")
+        inside = "yes" if law_is_inside(row) else "no"
+        lines.append(f"| {name} | {row['n_keys']} | {with_ends(row)} | {three_digits(row['law'])} | {inside} |")
     return "\n".join(lines)
 
 
@@ -228,11 +228,19 @@ def _calibration(results: Path) -> str:
     whole, configs = alarms.set_index("config").loc["all"], alarms[alarms["config"] != "all"]
     covered = coverage[coverage["metric"] == "all"].set_index("config")
     shares = covered.drop(index="all")["coverage"]
+    flagged = covered.loc["all", "flagged"] / covered.loc["all", ["flagged", "intervals"]].sum()
+    skewed = configs["config"][configs["uniform_p"] < _UNLIKELY]
     lines = [
-        f"- False alarms: {whole['alarms']} in {whole['runs']:,} honest runs of {len(configs)} configs, where at most "
-        f"{whole['runs'] / 1000:.1f} are expected; in one config at most {configs['alarms'].max()}.",
+        f"- False alarms: {whole['alarms']} in {whole['runs']:,} honest runs of {len(configs)} configs, where "
+        f"{whole['runs'] / 1000:.1f} are promised (as many or more by chance: p = {whole['p_value']:.2g}); in one "
+        f"config at most {configs['alarms'].max()} of {configs['runs'].max()} (p = {configs['p_value'].min():.2g}, the "
+        f"smallest of {len(configs)}).",
+        f"- The p-values of cells are not uniform (Kolmogorov-Smirnov, p < {_UNLIKELY:g}) in {len(skewed)} of "
+        f"{configs['uniform_p'].notna().sum()} configs that have some: {', '.join(skewed)}. Few trials of skewed "
+        "metrics are not normal.",
         f"- 95% intervals that are not flagged hold the truth in {covered.loc['all', 'coverage']:.1%} of "
-        f"{covered.loc['all', 'intervals']:,.0f} cases; in {shares.min():.1%} to {shares.max():.1%} by config.",
+        f"{covered.loc['all', 'intervals']:,.0f} cases; in {shares.min():.1%} to {shares.max():.1%} by config. "
+        f"{flagged:.0%} of all intervals are flagged in these configs, many of which are chosen for saturated rows.",
         "- Planted faults, each under one rule and under all:",
         "",
         "| planted | runs | with an alarm | 7 errors off or more | of these missed |",

@@ -14,7 +14,7 @@ from experiments.examples import example_names
 from experiments.examples.place import EXAMPLES, example_path
 from experiments.figures import SUITE_FIGURES, load_figure
 from experiments.figures.lines import TITLES
-from experiments.figures.map import NAMES, crossing_rows, of_first
+from experiments.figures.map import NAMES, crossing_rows, law_is_inside, of_first, three_digits
 from experiments.figures.words import listed, number, plain, under
 from experiments.harness.config import Config
 from experiments.harness.experiment import load_experiment
@@ -229,13 +229,18 @@ def _crossings(sweep: Sweep, crossings: pd.DataFrame) -> Table:
 
 
 def _laws(crossings: pd.DataFrame) -> Iterator[str]:
-    """How far the laws of theory are from the measured crossings."""
-    known = crossings.dropna(subset="law_deviation")
-    for (norm, statistic), rows in known.groupby(["norm", "statistic"], sort=False):
-        away, n_keys = rows["law_deviation"].abs().max(), listed([plain(value) for value in rows["n_keys"]])
+    """The laws of theory, and how many intervals of measured crossings they lie in."""
+    for (norm, statistic), rows in crossings.dropna(subset=["law", "crossing"]).groupby(
+        ["norm", "statistic"], sort=False
+    ):
+        n_keys, laws = (
+            listed([plain(value) for value in rows["n_keys"]]),
+            listed([three_digits(law) for law in rows["law"]]),
+        )
+        inside = sum(law_is_inside(row) for _, row in rows.iterrows())
         yield (
-            f"The law of theory for the {statistic} of {NAMES[norm]} is within {away:.1%} of the measured d_k for"
-            f" {n_keys} keys: {listed([f'{law:.3g}' if law < 1000 else f'{law:.0f}' for law in rows['law']])}."
+            f"Theory puts the d_k of equal {statistic}s of {NAMES[norm]} at {laws} for {n_keys} keys;"
+            f" {inside} of {len(rows)} lie in the 95% interval of the measured one."
         )
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from experiments.analysis.crossings import EQUAL, TENTH, of_first_map
 from experiments.analysis.crossings import SCALED as _ROOT
 from experiments.analysis.crossings import UNSCALED as _NONE
-from experiments.analysis.crossings import of_first_map
-from experiments.figures.map import NAMES, falls
+from experiments.figures.map import NAMES, crossings_of, falls
 from experiments.figures.words import (
     exactly,
     exactness,
@@ -124,7 +124,7 @@ def _keeps_softmax(at: _Along) -> Statement | None:
     if _apart(at.growth(_ROOT, "max_weight"), _LEVEL) or at.growth(_NONE, "max_weight") < _APART:
         return None
     return Statement(
-        "So the softmax is as peaked at one d_k as at another.",
+        f"So with {at.n_keys} keys the softmax is about as peaked at d_k = {at.ends[0]} as at {at.ends[1]}.",
         f"The largest of {at.n_keys} weights averages {at.text(_ROOT, 'max_weight', 0)} at d_k = {at.ends[0]} and"
         f" {at.text(_ROOT, 'max_weight', -1)} at {at.ends[1]}; unscaled, {at.text(_NONE, 'max_weight', 0)} and"
         f" {at.text(_NONE, 'max_weight', -1)}{exactness(at.table, 'max_weight')}.",
@@ -145,17 +145,18 @@ def _keeps_typical_gradient(crossings: pd.DataFrame | None) -> Statement | None:
     """From which d_k on the medians are smaller unscaled, where all of those of |J|_F fall below within the sweep."""
     if crossings is None:
         return None
-    medians = crossings[crossings["statistic"] == "median"]
-    of_jacobian = medians[medians["norm"] == "jacobian"]
+    of_jacobian = crossings_of(crossings, ("jacobian", "median", EQUAL))
     if of_jacobian["crossing"].isna().any():
         return None
-    jacobian, query, undivided = (falls(medians[medians["norm"] == norm]) for norm in NAMES)
-    keys = listed([plain(n_keys) for n_keys in sorted(of_jacobian["n_keys"])])
+    jacobian, query, undivided = (falls(crossings_of(crossings, (norm, "median", EQUAL))) for norm in NAMES)
+    tenth = falls(crossings_of(crossings, ("jacobian", "median", TENTH)))
+    keys = listed([plain(n_keys) for n_keys in of_jacobian["n_keys"]])
     return Statement(
-        "It keeps the gradient of the typical row alive, but only above a d_k that depends on the number of keys.",
+        "It makes the gradient of the typical row larger, but only above a d_k that depends on the number of keys.",
         f"For {keys} keys the median of |J|_F, the size of the softmax's derivative, is smaller unscaled only above"
-        f" d_k = {jacobian}; that of |dL/dq|, the loss's gradient at the query, above {query}; and without the factor"
-        f" 1/divisor that the chain rule gives |dL/dq|, above {undivided}.",
+        f" d_k = {jacobian}, and a tenth of the scaled one at {tenth}; that of |dL/dq|, the loss's gradient at the"
+        f" query, is smaller above {query}; without the factor 1/divisor that the chain rule gives |dL/dq|, above"
+        f" {undivided}.",
     )
 
 
@@ -187,8 +188,9 @@ def _no_rescue(at: _Along) -> Statement | None:
         return None
     open_rows = 1 - at.last(_NONE, "saturated_rows")
     return Statement(
-        "It is not what keeps the root mean square of gradients up: the rows that stay unsaturated do.",
-        f"With {at.n_keys} keys and d_k = {at.ends[1]}, {open_rows:.0%} of the unscaled rows have no weight above 0.99."
+        f"At d_k = {at.ends[1]} with {at.n_keys} keys it is not what keeps the root mean square of gradients up: the"
+        " rows that stay unsaturated do.",
+        f"There {open_rows:.0%} of the unscaled rows have no weight above 0.99."
         f" The root mean square of |J|_F is {at.text(_NONE, jacobian, -1)} unscaled and"
         f" {at.text(_ROOT, jacobian, -1)} divided by sqrt(d_k). That of |dL/dq|, the loss's gradient at the query, is"
         f" {at.text(_NONE, query, -1)} and {at.text(_ROOT, query, -1)}, where the divisor itself makes it"

@@ -61,7 +61,7 @@ def test_gradients_say_where_median_and_mean_part(tables):
     )
     caption = gradients.caption({"measured": parted})
     assert (
-        "unscaled the median of |dL/dq| falls from 0.250 to 0.016 while its root mean square rises from 4.0 to 64.0"
+        "unscaled the measured median of |dL/dq| falls from 0.250 to 0.016 while its root mean square rises from 4.0 to 64.0"
         in caption
     )
     together = parted.assign(**{median: parted[mean]})
@@ -165,7 +165,7 @@ def test_gradients_part_for_a_scaling_wherever_it_stands(tables):
     parted = table.assign(query_gradient_norm=table["d_k"] * 1.0, query_gradient_norm_median=median)
     sure = {f"query_gradient_norm_median_{end}": median for end in ("low", "high")}
     parted = parted.assign(query_gradient_norm_se=1e-3, **sure)
-    assert "; unscaled the median of |dL/dq| falls from 0.2500 to" in gradients.caption({"measured": parted})
+    assert "; unscaled the measured median of |dL/dq| falls from 0.2500 to" in gradients.caption({"measured": parted})
 
 
 def test_no_power_is_named_from_noise(tables):
@@ -212,15 +212,26 @@ def test_rows_of_few_draws_do_not_count_as_measured():
 
 def test_the_map_says_where_norms_cross_and_on_which_side_they_do_not():
     def rows(**columns: object) -> pd.DataFrame:
-        return pd.DataFrame({"n_keys": [16, 64, 256], "smallest_d_k": 8, "largest_d_k": 512, **columns})
+        sizes = {"n_keys": [16, 64, 256], "smallest_d_k": 8, "largest_d_k": 512}
+        return pd.DataFrame({**sizes, "level": 1.0, "crossing_exact": np.nan, **columns})
 
     crossed = rows(
         crossing=[20.61, 71.97, 172.9], crossing_low=[20.1, 69.0, np.nan], crossing_high=[21.1, 75.0, 180.0]
     ).assign(ratio_at_largest=0.1)
-    assert map_figure.falls(crossed.iloc[::-1]) == "20.6, 72 and 173"
+    assert map_figure.falls(crossed) == "20.6, 72 and 173"
+    known = crossed.assign(crossing_exact=[20.55, np.nan, 1712.3])
+    assert map_figure.falls(known) == "exactly 20.6, 72 and 1710"
+    assert [map_figure.with_ends(row) for _, row in known.iterrows()][1:] == [
+        "72 (69 to 75)",
+        "173 (? to 180; exactly 1710)",
+    ]
+    laws = crossed.assign(law=[20.0, 70.0, 900.0])
+    assert [map_figure.law_is_inside(row) for _, row in laws.iterrows()] == [False, True, False]
     none = rows(crossing=np.nan, crossing_low=np.nan, crossing_high=np.nan)
     assert map_figure.falls(none.assign(ratio_at_largest=3.0)) == "none up to 512"
     assert map_figure.falls(none.assign(ratio_at_largest=[0.5, 3.0, np.nan])) == "<8, >512 and –"
+    tenth = none.assign(level=0.1, ratio_at_largest=[0.05, 0.2, 3.0])
+    assert map_figure.falls(tenth) == "<8, >512 and >512"
 
 
 def test_the_map_says_why_it_is_empty(tiny):

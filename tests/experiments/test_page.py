@@ -106,9 +106,11 @@ def test_a_map_stands_over_its_crossings(drawn):
     cells = re.findall(r"<td>(.*?)</td>", article)
     head, rows = crossing_rows(crossings)
     assert [html.unescape(cell) for cell in cells] == [text for row in rows for text in row]
-    assert len(head) == 7
-    away = crossings.query("norm == 'jacobian' and statistic == 'median'")["law_deviation"].abs().max()
-    assert f"is within {away:.1%} of the measured d_k for 8 and 20 keys" in article
+    assert len(head) == 8
+    laws = crossings.query("norm == 'jacobian' and law == law and crossing == crossing")
+    assert laws["n_keys"].tolist() == [8, 20]
+    inside = ((laws["crossing_low"] <= laws["law"]) & (laws["law"] <= laws["crossing_high"])).sum()
+    assert f"for 8 and 20 keys; {inside} of 2 lie in the 95% interval" in article
 
 
 def test_a_shown_config_is_the_sweeps(drawn, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, special
 
 from sdpa import softmax
-from sdpa.theory import limits
+from sdpa.theory import attention_expectations, limits
 
 
 @pytest.mark.parametrize("n_keys", [2, 3, 64, 65_536, 1e6, 1e9])
@@ -75,3 +75,25 @@ def test_the_medians_cross_where_stated(n_keys):
 def test_crossings_of_few_keys_are_refused(n_keys):
     with pytest.raises(ValueError, match="expected n_keys from 8"):
         limits.jacobian_crossing(n_keys)
+
+
+def ratios(d_k, n_keys):
+    """Exact root mean squares of |J|_F and |dL/dq|, unscaled over scaled."""
+    unscaled, scaled = (attention_expectations(d_k, n_keys, divisor) for divisor in (1.0, d_k**0.5))
+    return (
+        unscaled.jacobian_norm / scaled.jacobian_norm,
+        unscaled.query_gradient_norm / scaled.query_gradient_norm,
+    )
+
+
+@pytest.mark.parametrize(("n_keys", "d_k"), [(16, 19.9), (64, 429), (256, 8540), (1024, 170_000)])
+def test_root_mean_squares_of_the_jacobian_cross_where_docs_results_says(n_keys, d_k):
+    assert ratios(d_k / 1.01, n_keys)[0] > 1 > ratios(d_k * 1.01, n_keys)[0]
+
+
+@pytest.mark.parametrize("n_keys", [2, 64, 65_536])
+def test_root_mean_squares_of_the_query_gradient_never_cross(n_keys):
+    found = np.array([ratios(2.0**k, n_keys) for k in (1, 4, 8, 20, 24)])
+    assert (found[:, 1] > 1).all()
+    # Frozen rows have E |J|_F^2 ~ d_k^-1/2, and unscaled keys another factor d_k.
+    np.testing.assert_allclose(found[-1] / found[-2], [0.5, 2.0], rtol=0.01)
