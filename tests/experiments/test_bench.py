@@ -1,6 +1,5 @@
 """The benchmark: ways that give the same numbers, medians, ratios, and what the shipped run found."""
 
-import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from experiments.bench.floor import floor_tasks
 from experiments.bench.memory import peak_of
 from experiments.bench.sizes import CELLS, cell_of
 from experiments.bench.summary import growth, normals, over_floor, ratios, report, shares, speedup
-from experiments.bench.ways import DifferentOutputError, compare, ways
+from experiments.bench.ways import DifferentOutputError, compare
 from experiments.harness.config import load_config
 from experiments.steps import benchmarks, record
 
@@ -107,10 +106,6 @@ def test_a_small_benchmark_has_every_part_and_its_figure(tmp_path, monkeypatch):
     assert len(over_floor(found)) == 4
     assert "two workers measure the whole config" in text
     assert (tmp_path / "figures" / "benchmarks" / "benchmarks.png").stat().st_size > 10_000
-
-
-def test_pytorch_takes_part_where_it_is_installed():
-    assert ("pytorch" in ways()) == (importlib.util.find_spec("torch") is not None)
 
 
 @pytest.fixture(scope="module")

@@ -118,7 +118,6 @@ def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypa
 )
 def test_every_parameter_of_a_cell_changes_its_row(change):
     changed = dataclasses.replace(CELL, **change)
-    assert set(change) <= {field.name for field in dataclasses.fields(Cell)}
     one, other = (
         next(iter(tabulate(cell, measure_chunk(Chunk("saturation", cell, 0, 31), seed=0)))) for cell in (CELL, changed)
     )
