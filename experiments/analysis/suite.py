@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from experiments.analysis.verdicts import BOUND, NONE, T_TEST
+from experiments.analysis.crossings import off_law
+from experiments.analysis.verdicts import BOUND, FEW_TRIALS, NONE, T_TEST, TOO_FEW
 from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import TESTS, VERDICTS
@@ -50,11 +51,13 @@ class Agreement:
         values: the tested values, each once, with `normal`, the normal score of their p_value, and `of_own_error`, that
             of their distance in standard errors between draws, whatever the least error is.
         gaps: what was not tested.
+        off_law: crossings of medians that are far from the law of theory, in words.
     """
 
     cells: pd.DataFrame
     values: pd.DataFrame
     gaps: tuple[Gap, ...]
+    off_law: tuple[str, ...] = ()
 
     @property
     def has_tests(self) -> bool:
@@ -80,10 +83,16 @@ class Agreement:
 
         A fault that shifts a metric by the same share everywhere shifts z by that share of w = |exact| / error. No
         cell weighs more than others where the exact values are 0.
+
+        Student's t of a skewed mean of m effective draws is biased by about -1 / sqrt(m). Over k cells that adds up to
+        sqrt(k / m), so that the k cells of most draws enter only if each has k times the draws that one needs: the sum
+        is then biased by a tenth of its error.
         """
         rows = []
         # A score metric has one z-score whatever its scores are divided by, listed under the first scaling.
-        for (metric, scaling), group in self.by_t.groupby(["metric", "scaling"], sort=False, dropna=False):
+        for (metric, scaling), judged in self.by_t.groupby(["metric", "scaling"], sort=False, dropna=False):
+            ordered = judged.sort_values("multiple", ascending=False, kind="stable")
+            group = ordered[(ordered["multiple"] >= np.arange(1, len(ordered) + 1)).to_numpy()]
             weights = group["weight"].to_numpy() if group["weight"].any() else np.ones(len(group))
             z = float(weights @ group["normal"] / np.sqrt(weights @ weights))
             rows.append({"metric": metric, "scaling": scaling, "cells": len(group), "z": z})
@@ -107,11 +116,17 @@ class Agreement:
 
     @property
     def disagrees(self) -> bool:
-        """True if chance parts measured and exact values so far in under 0.1% of runs, or one lies 7 errors off."""
-        return self.p_value < ALARM or bool((self.by_t["z"].abs() >= SURE).any() if len(self.values) else False)
+        """True if chance parts measured and exact values so far in under 0.1% of runs, or one lies 7 errors off.
+
+        And if a crossing of medians is far from its law, the only test that medians have.
+        """
+        sure = bool((self.by_t["z"].abs() >= SURE).any()) if len(self.values) else False
+        return self.p_value < ALARM or sure or bool(self.off_law)
 
     def summary(self) -> str:
         """What was tested and how it came out, in a line."""
+        if self.by_t.empty:
+            return ""
         parts = []
         if len(self.cells):
             parts.append(f"{_count(len(self.cells), 'cell')} against theory p = {self.p_cells:.2g}")
@@ -141,7 +156,9 @@ class Agreement:
             for _, row in self.rules.nsmallest(_SHOWN, "p_value").iterrows()
         ]
         values = [f"  {line}" for line in self.furthest()]
-        raise DisagreementError("\n".join([head, *values, *rules, *(f"  cell {line}" for line in self.unlikeliest())]))
+        laws = [f"  {line}" for line in self.off_law]
+        cells = [f"  cell {line}" for line in self.unlikeliest()]
+        raise DisagreementError("\n".join([head, *laws, *values, *rules, *cells]))
 
 
 def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreement:
@@ -151,7 +168,13 @@ def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreemen
     # A score metric has one z-score whatever its scores are divided by.
     distinct = _once([_once(values, ["key", "scaling", "metric"])], ["key", "metric", "z"])
     gaps = [gap for sweep in sweeps for gap in _gaps(sweep, tables[sweep.name])]
-    return Agreement(_once(cells, ["key"]), distinct, _merged(gaps))
+    far = [
+        f"{sweep.name}: {line}"
+        for sweep in sweeps
+        if "crossings" in tables[sweep.name]
+        for line in off_law(tables[sweep.name]["crossings"])
+    ]
+    return Agreement(_once(cells, ["key"]), distinct, _merged(gaps), tuple(far))
 
 
 def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
@@ -172,7 +195,8 @@ def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
         for remark, group in rows[rows["test"] == test].groupby("remark", sort=False):
             counts = group["metric"].value_counts(sort=False)
             named = ", ".join(f"{name} ({count} of {known[name]})" for name, count in counts.items())
-            gaps.append(Gap((sweep.name,), named, f"{remark}; raise trials", state))
+            remedy = "; raise trials" if remark in (FEW_TRIALS, TOO_FEW) else ""
+            gaps.append(Gap((sweep.name,), named, f"{remark}{remedy}", state))
     return gaps
 
 
@@ -189,7 +213,8 @@ def suite_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> dict[
     whole = agreement(sweeps, tables)
     if not whole.has_tests:
         return {}
-    return {"cells": whole.cells, "z_scores": whole.by_t, "agreement": pd.DataFrame([{"p_cells": whole.p_cells}])}
+    together = pd.DataFrame([{"p_cells": whole.p_cells, "disagrees": whole.disagrees}])
+    return {"cells": whole.cells, "z_scores": whole.by_t, "agreement": together}
 
 
 def _cells(sweep: Sweep, tests: pd.DataFrame) -> pd.DataFrame:
@@ -207,7 +232,10 @@ def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
     normal = -np.sign(judged["z"]) * special.ndtri((judged["p_value"] / 2).clip(lower=_SMALLEST))
     own = (judged["measured"] - judged["exact"]) / judged["se"].where(judged["se"] > 0)
     tails = special.stdtr(judged["trials"] - 1, -own.abs()).clip(lower=_SMALLEST)
+    enough = {metric.name: metric.min_draws for metric in load_experiment(sweep.experiment).metrics}
     columns = judged[["scaling", "metric", "trials", "z", "test", "p_value"]].assign(
+        # Times the effective draws that a value needs; a metric without limits is symmetric.
+        multiple=(judged["effective_draws"] / judged["metric"].map(enough)).fillna(np.inf),
         where=_where(sweep, judged, axes),
         normal=normal,
         of_own_error=-np.sign(own) * special.ndtri(tails),

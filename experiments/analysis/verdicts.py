@@ -27,6 +27,8 @@ _ACCURACY = 1e-8
 T_TEST, BOUND, NONE = "t", "bound", "none"
 FEW_TRIALS = f"fewer than {MIN_TRIALS} trials"
 TOO_FEW = "too few effective draws"
+TOO_RARE = "events too rare for any run"
+_MOST_TRIALS = 1e9  # that a run can take
 
 VERDICT_COLUMNS = (
     Column("sweep", "str", "", "name of the sweep"),
@@ -62,7 +64,9 @@ VERDICT_COLUMNS = (
         f"{NONE}: not tested",
     ),
     Column("p_value", "float", "", "probability of so large a distance by chance, or its upper bound"),
-    Column("remark", "str", "", f"why t does not judge: {FEW_TRIALS}, or {TOO_FEW}; more trials help"),
+    Column(
+        "remark", "str", "", f"why t does not judge: {FEW_TRIALS}; {TOO_FEW}; or {TOO_RARE} of {_MOST_TRIALS:g} trials"
+    ),
 )
 
 TEST_COLUMNS = (
@@ -107,8 +111,9 @@ def verdicts(sweep: str, table: pd.DataFrame, metrics: Sequence[Metric], known: 
     if not frames:
         return pd.DataFrame()
     for name, frame in frames.items():
-        like = frames[declared[name].draws_like or name]["effective_draws"]
-        frame["few"] = ~(like >= declared[name].min_draws)
+        like, enough = frames[declared[name].draws_like or name]["effective_draws"], declared[name].min_draws
+        frame["few"] = ~(like >= enough)
+        frame["rare"] = frame["few"] & (like * (_MOST_TRIALS / frame["trials"]) < enough)
     rows = pd.concat(frames.values()).sort_index(kind="stable")  # the index is that of the table
     return _judged(rows).reindex(columns=[column.name for column in VERDICT_COLUMNS])
 
@@ -148,10 +153,11 @@ def _judged(rows: pd.DataFrame) -> pd.DataFrame:
     )
     return rows.assign(
         z=z.round(4),  # more decimals are not the same on every machine
-        effective_draws=rows["effective_draws"].where(np.isfinite(rows["effective_draws"])).round(1),
+        # Few digits, so that other machines round alike.
+        effective_draws=[float(f"{draws:.3g}") if np.isfinite(draws) else np.nan for draws in rows["effective_draws"]],
         test=np.select([by_t, by_bound], [T_TEST, BOUND], default=NONE),
         p_value=[_six_digits(value) for value in p_value],
-        remark=np.select([few_trials, rows["few"]], [FEW_TRIALS, TOO_FEW], default=""),
+        remark=np.select([few_trials, rows["rare"], rows["few"]], [FEW_TRIALS, TOO_RARE, TOO_FEW], default=""),
     )
 
 
@@ -162,7 +168,7 @@ def flag_few_draws(table: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
     """
     if judged.empty:
         return table
-    few = judged[judged["remark"] == TOO_FEW]["metric"].groupby(level=0).agg(list)
+    few = judged[judged["remark"].isin((TOO_FEW, TOO_RARE))]["metric"].groupby(level=0).agg(list)
     named = table[FEW_DRAWS].str.split()
     flagged = [" ".join(dict.fromkeys(names + few.get(place, []))) for place, names in named.items()]
     return table.assign(**{FEW_DRAWS: flagged})
@@ -185,7 +191,9 @@ def cell_tests(table: pd.DataFrame, details: list[Estimates], judged: pd.DataFra
     rows = []
     axes = [column.name for column in AXES]
     cells = table.groupby(axes, sort=False)
-    tested = judged[(judged["test"] == T_TEST) & (judged["se"] > 0)] if len(judged) else judged
+    # Where the spread of the draws nears the accuracy of the exact values, z in standard errors says nothing.
+    known = judged["se"] > 10 * _ACCURACY * judged["exact"].abs() if len(judged) else []
+    tested = judged[(judged["test"] == T_TEST) & known] if len(judged) else judged
     groups = dict(list(tested.groupby(axes, sort=False))) if len(tested) else {}
     for (point, cell), estimates in zip(cells, details, strict=True):
         trials = int(cell["trials"].iloc[0])

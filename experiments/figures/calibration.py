@@ -56,9 +56,10 @@ def _in_order(ax: Axes, expected: Floats, found: Floats) -> None:
 
 def caption(tables: Tables) -> str:
     """How many z-scores lie how far out, and how likely the cells are together."""
-    size = tables["z_scores"]["of_own_error"].dropna().abs()
+    size, together = tables["z_scores"]["of_own_error"].dropna().abs(), tables["agreement"].iloc[0]
+    alarm = ", and the check raises its alarm" if together["disagrees"] else ""
     shares = [f"{(size > limit).mean():.1%} lie beyond {limit}" for limit in (1.96, 2.58)]
     return (
-        f"Of {len(size)} z-scores {shares[0]} and {shares[1]} (5.0% and 1.0% of N(0, 1)); together "
-        f"{len(tables['cells'])} cells agree with theory at p = {number(tables['agreement']['p_cells'].iloc[0], 0.01)}."
+        f"Of {len(size)} z-scores {shares[0]} and {shares[1]} (5.0% and 1.0% of N(0, 1)); {len(tables['cells'])} cells "
+        f"together have p = {number(together['p_cells'], 0.01)} against theory{alarm}."
     )

@@ -7,7 +7,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.analysis.crossings import EQUAL, NORMS, SCALED, STATISTICS, TENTH, UNSCALED, of_first_map
+from experiments.analysis.crossings import (
+    CROSSING_COLUMNS,
+    EQUAL,
+    NORMS,
+    SCALED,
+    STATISTICS,
+    TENTH,
+    UNSCALED,
+    of_first_map,
+)
 from experiments.figures import Tables
 from experiments.figures.style import INK, diverging, note, panels
 from experiments.figures.words import first_combination, fixed, listed, number, plain, under
@@ -73,9 +82,14 @@ def _reason(table: pd.DataFrame) -> str:
 
 
 def of_first(tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame, str]:
-    """Ratios and crossings of the first combination of the axes that no map shows, and the words that name it."""
+    """Ratios and crossings of the first combination of the axes that no map shows, and the words that name it.
+
+    Few d_k have no crossings; the table is empty then.
+    """
     _, where = first_combination(tables["measured"], "d_k", "n_keys")
-    return of_first_map(tables["ratios"]), of_first_map(tables["crossings"]), where
+    nothing = pd.DataFrame(columns=[column.name for column in CROSSING_COLUMNS])
+    crossings = of_first_map(tables["crossings"]) if "crossings" in tables else nothing
+    return of_first_map(tables["ratios"]), crossings, where
 
 
 def _kind(table: pd.DataFrame, norm: str, statistic: str) -> pd.DataFrame:
@@ -148,6 +162,8 @@ def caption(tables: Tables) -> str:
     """The d_k at which the medians and root mean squares of both norms are equal under both rules."""
     if "ratios" not in tables:
         return f"No ratio of norms {UNSCALED} and under {SCALED}: {_reason(tables['measured'])}."
+    if "crossings" not in tables:
+        return f"Norms {UNSCALED} over those under {SCALED}; too few d_k to tell where they are equal."
     _, crossings, where = of_first(tables)
     clauses = [
         f"{falls(crossings_of(crossings, (norm, statistic, EQUAL)))} ({statistic} of {NAMES[norm]})"

@@ -17,6 +17,7 @@ from experiments.harness.tables import TableError, csv_bytes, csv_name, is_curre
 if TYPE_CHECKING:
     from experiments.figures import Tables
 
+NOTHING_JUDGED = "no value is judged against theory by Student's t; raise trials to 20 or more"
 _PAGE_NOTE = "page"  # in the store: the state that the page was made in
 
 
@@ -143,11 +144,12 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
 
     def check_suite() -> None:
         suite = agreement([sweep for sweep in sweeps if sweep.name in tables], tables)
-        suite.raise_alarm()
-        if summary := suite.summary():
-            print(f"theory, sampler and error bars agree: {summary}")
+        if not suite.disagrees:
+            summary = suite.summary()
+            print(f"theory, sampler and error bars agree: {summary}" if summary else NOTHING_JUDGED)
         for gap in suite.gaps:
             print(gap)
+        suite.raise_alarm()
 
     for line in find_orphans(results, config).lines():
         print(line)

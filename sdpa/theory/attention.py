@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,7 @@ _NODES = 12
 _OCTAVE = math.log(2)
 # Queries shorter than all but this share of them are left out: f varies by less than n_keys over them.
 _SHORTEST, _LONGEST = 1e-9, 1e-14
+_LEAST_VARIANCE = 2e-8
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class AttentionExpectations:
 
 @dataclass(frozen=True)
 class AttentionDeviations:
-    """Exact standard deviations of the metrics of one row, for Gaussian inputs; of the squares of the norms."""
+    """Standard deviations of the metrics of one row, for Gaussian inputs; of the squares of the norms."""
 
     max_weight: float
     entropy: float
@@ -87,7 +89,7 @@ def attention_expectations(d_k: float, n_keys: float, divisor: float, input_std:
 
 @cache
 def attention_deviations(d_k: float, n_keys: int, divisor: float, input_std: float = 1.0) -> AttentionDeviations:
-    """Standard deviations of max w, H, tr J, |J|_F^2, |dL/dq|^2 and 1[max w > SATURATED] of one row, all exact.
+    """Standard deviations of max w, H, tr J, |J|_F^2, |dL/dq|^2 and 1[max w > SATURATED] of one row.
 
     Each variance is the mean over |q| of the variance given |q| plus the variance over |q| of the mean given |q|. For
     |dL/dq|^2 = Q input_std^2 / divisor^2, given w, the scores and v = J g, Q = (z.v)^2 + |v|^2 chi^2 of d_k - 1
@@ -95,8 +97,8 @@ def attention_deviations(d_k: float, n_keys: int, divisor: float, input_std: flo
 
         E Q^2 = 3 E |J z|^4 + 2 (d_k - 1) E[|J z|^2 |J|_F^2 + 2 |J^2 z|^2] + (d_k^2 - 1) E[|J|_F^4 + 2 tr J^4].
 
-    The mean of N rows of different queries and keys has a standard error of these / sqrt(N). A variance given |q| that
-    is below 1e-11 of the mean square counts as 0, since rounding errors reach it.
+    The mean of N rows of different queries and keys has a standard error of these / sqrt(N). A variance that is below
+    2e-8 of the mean square comes out as 0: it is a difference of two moments that are good to 1e-9.
 
     Args:
         d_k: width of q and k, from 1; any real number.
@@ -114,19 +116,24 @@ def attention_deviations(d_k: float, n_keys: int, divisor: float, input_std: flo
         raise ValueError(f"expected a whole number of keys, got {n_keys}")
     sigma, share = _queries(d_k, divisor, input_std)
     means, spreads = _row_values(sigma, n_keys), _row_spreads(sigma, n_keys)
-    variances = share @ (spreads[:, :4] + (means[:, :4] - share @ means[:, :4]) ** 2)
+    spread = share @ (spreads[:, :4] + (means[:, :4] - share @ means[:, :4]) ** 2)
+    variances = _known(spread, share @ means[:, :4] ** 2)
     square, along = means[:, 3], means[:, 4]
     fourth_along, both, twice, fourth, trace_fourth = spreads[:, 4:].T
     across = d_k - 1
     mean = across * square + along
     second = 3 * fourth_along + 2 * across * (both + 2 * twice) + across * (d_k + 1) * (fourth + 2 * trace_fourth)
-    spread = float(share @ (second - mean**2 + (mean - share @ mean) ** 2))
-    gradient = math.sqrt(max(spread, 0.0)) * input_std**2 / divisor**2
+    of_gradient = _known(share @ (second - mean**2 + (mean - share @ mean) ** 2), share @ mean**2)
+    gradient = math.sqrt(of_gradient) * input_std**2 / divisor**2
     saturated = float(share @ _saturated(sigma, n_keys))
-    # Rounding errors may leave a variance of nearly equal rows below 0.
-    max_weight, entropy, trace, jacobian = (float(deviation) for deviation in np.sqrt(variances.clip(0)))
+    max_weight, entropy, trace, jacobian = (float(deviation) for deviation in np.sqrt(variances))
     bernoulli = math.sqrt(saturated * (1 - saturated))
     return AttentionDeviations(max_weight, entropy, trace, jacobian, gradient, bernoulli)
+
+
+def _known(variance: Any, square: Any) -> Any:
+    """Variances, 0 where their share of the mean square is so small that rounding errors reach it."""
+    return np.where(variance > _LEAST_VARIANCE * square, variance, 0.0)
 
 
 def _queries(d_k: float, divisor: float, input_std: float) -> tuple[FloatArray, FloatArray]:
@@ -189,7 +196,7 @@ def _row_variances(row: GaussianRow) -> list[float]:
         (row.jacobian_trace(), row.metric_mean("(tr J)^2")),
         (row.jacobian_square(), row.metric_mean("|J|^4")),
     ]
-    variances = [second - mean**2 if second - mean**2 > 1e-11 * second else 0.0 for mean, second in moments]
+    variances = [second - mean**2 for mean, second in moments]
     variances.insert(1, row.entropy_variance())
     return variances + [row.metric_mean(name) for name in ("|Jx|^4", "|Jx|^2 |J|^2", "|JJx|^2", "|J|^4", "tr J^4")]
 

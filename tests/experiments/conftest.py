@@ -53,7 +53,7 @@ sweeps:
     trials: 3000
   map:
     experiment: saturation
-    d_k: [2, 8, 64]
+    d_k: [2, 8, 24, 64]
     n_keys: [3, 8, 20]
     scaling: [unscaled, d_k^1/3, d_k^1/2]
     trials: 20

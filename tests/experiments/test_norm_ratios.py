@@ -16,6 +16,7 @@ from experiments.analysis.crossings import (
     fall_through_zero,
     norm_ratios,
     of_first_map,
+    off_law,
 )
 from experiments.harness.tables import read_sweep
 from sdpa.theory import attention_expectations
@@ -71,9 +72,46 @@ def test_a_concave_curve_crosses_where_it_should():
     assert straight < 70 * 0.995
 
 
+def test_fewer_than_four_d_k_have_no_crossings():
+    """Straight lines from 8 to 2048 put a crossing at 10 that lies at 72, and an interval says nothing of that."""
+    d_k = np.array([8, 512, 2048])
+    table = table_of(d_k, 3 * (72 / d_k) ** 1.5, np.full(3, 3.0))
+    assert len(norm_ratios(table)) == 18
+    assert crossings(table).empty
+
+
+@pytest.mark.parametrize("step", [2, 4])
+def test_intervals_allow_for_what_lies_between_the_d_k(step):
+    """The exact r.m.s. of |J|_F with 64 keys, without any error: equal at d_k = 429.45 by its own root."""
+    d_k = 3.0 * step ** np.arange({2: 10, 4: 6}[step])
+    exact = [
+        [attention_expectations(d, 64, c).jacobian_norm for d, c in zip(d_k, cs, strict=True)]
+        for cs in (d_k**0, d_k**0.5)
+    ]
+    found = crossings_at(table_of(d_k, *np.array(exact), error=1e-9))
+    row = found[(found["norm"] == "jacobian") & (found["statistic"] == "r.m.s.")].iloc[0]
+    assert row["crossing_low"] < 429.45 < row["crossing_high"]
+    assert row["crossing_high"] / row["crossing_low"] < 1.5
+
+
+def test_a_crossing_far_from_its_law_is_named():
+    d_k = np.array([16, 32, 64, 128, 256, 512])
+    law = LAWS["jacobian", "median"](64)
+    for factor, named in ((1.0, False), (1.08, False), (1.3, True), (1 / 1.3, True)):
+        found = crossings(table_of(d_k, (law * factor / d_k) ** 2.0, np.ones(6)))
+        found = found[found["norm"] == "jacobian"]
+        assert bool(off_law(found)) == named, factor
+    assert off_law(found) == [
+        f"median of jacobian_norm, 64 keys: unscaled and d_k^1/2 cross at d_k = {law / 1.3:.4g}, by the law of"
+        f" theory at {law:.4g}"
+    ]
+    wide = crossings(table_of(d_k, (law * 1.3 / d_k) ** 2.0, np.ones(6), error=0.2))
+    assert off_law(wide[wide["norm"] == "jacobian"]) == []
+
+
 def test_a_ratio_that_does_not_cross_says_on_which_side_it_stays():
-    d_k = np.array([4, 8, 16])
-    above = crossings_at(table_of(d_k, np.full(3, 0.8), np.full(3, 0.1)))
+    d_k = np.array([4, 8, 11, 16])
+    above = crossings_at(table_of(d_k, np.full(4, 0.8), np.full(4, 0.1)))
     assert above["crossing"].isna().all()
     assert above[["crossing_low", "crossing_high"]].isna().all(axis=None)
     assert (above["ratio_at_largest"].iloc[:4] == 8).all()
@@ -126,11 +164,10 @@ def test_the_first_map_is_that_of_the_first_combination(tiny):
     config, folder = tiny
     tables = read_sweep(folder, config, next(sweep for sweep in config.sweeps if sweep.name == "many"))
     first = tables["measured"]["inputs"].iloc[0]
-    for kind in ("ratios", "crossings"):
-        assert set(tables[kind]["inputs"]) == {"gaussian", "uniform"}
-        assert set(of_first_map(tables[kind])["inputs"]) == {first}
-        assert set(of_first_map(tables[kind])["n_keys"]) == {8, 16}
-    turned = tables["crossings"].sort_values("inputs", ascending=False)
+    assert set(tables["ratios"]["inputs"]) == {"gaussian", "uniform"}
+    assert set(of_first_map(tables["ratios"])["inputs"]) == {first}
+    assert set(of_first_map(tables["ratios"])["n_keys"]) == {8, 16}
+    turned = tables["ratios"].sort_values("inputs", ascending=False)
     assert set(of_first_map(turned)["inputs"]) == {"uniform"}
 
 
