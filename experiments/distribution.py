@@ -101,8 +101,8 @@ def _chunk_trials(cell: Cell) -> int:
 
 
 METRICS = (
-    Metric("score_mean", "", "mean of the scores", "E[q.k]", draws_like="score_variance"),
-    Metric("score_variance", "", "variance of the scores", "Var[q.k]", limits=lambda _: Limits(0)),
+    Metric("score_mean", "", "mean of the scores", "E[q.k]", draws_like="score_variance", scale_free=True),
+    Metric("score_variance", "", "variance of the scores", "Var[q.k]", limits=lambda _: Limits(0), scale_free=True),
     Metric(
         "score_kurtosis",
         "",
@@ -110,6 +110,7 @@ METRICS = (
         "E[(s - E s)^4] / Var[s]^2 - 3",
         limits=lambda _: Limits(-3),
         min_draws=MIN_DRAWS_OF_FOURTH_POWERS,
+        scale_free=True,
     ),
 )
 

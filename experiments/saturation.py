@@ -191,13 +191,16 @@ def _of_norm(norm: str, meaning: str, formula: str, high: float) -> tuple[Metric
 
 
 METRICS = (
-    Metric("score_mean", "", "mean of the scaled scores", "E[q.k] / divisor", draws_like="score_variance"),
+    Metric(
+        "score_mean", "", "mean of the scaled scores", "E[q.k] / divisor", draws_like="score_variance", scale_free=True
+    ),
     Metric(
         "score_variance",
         "",
         "variance of the scaled scores, pooled over draws",
         "Var[q.k] / divisor^2",
         limits=lambda _: Limits(0),
+        scale_free=True,
     ),
     Metric(
         "score_kurtosis",
@@ -206,6 +209,7 @@ METRICS = (
         "E[(s - E s)^4] / Var[s]^2 - 3",
         limits=lambda _: Limits(-3),
         min_draws=MIN_DRAWS_OF_FOURTH_POWERS,
+        scale_free=True,
     ),
     Metric(
         "max_weight",

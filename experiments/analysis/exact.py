@@ -18,8 +18,9 @@ class Exact:
 
     formula: str
     value: Callable[[Any], float]  # NaN, an empty field, where it is not known
-    # A lower bound of the standard error of the metric, or of the mean under a root; 0 where none is known.
+    # Bounds of the standard error of the metric, or of the mean under a root; 0 and infinite where none is known.
     least_error: Callable[[Any], float] = lambda _: 0.0
+    most_error: Callable[[Any], float] = lambda _: math.inf
 
 
 def _expectation(metric: str) -> Callable[[Any], float]:
@@ -34,16 +35,25 @@ def _expectation(metric: str) -> Callable[[Any], float]:
     return value
 
 
-def _deviation(metric: str) -> Callable[[Any], float]:
-    """The error that independent rows would have: rows that share keys depend on each other, and never less."""
+def _of_rows(metric: str, deviation: str) -> Exact:
+    """An expectation over rows. Rows that share keys depend on each other: on all, or at the other end on none.
 
-    def least_error(row: Any) -> float:
+    The mean of the n_queries rows of a trial varies by no more than one row does, and independent rows by no less than
+    that over sqrt(n_queries).
+    """
+
+    def of_row(row: Any) -> float:
         if row.inputs != "gaussian":
             return 0.0
         deviations = attention_deviations(row.d_k, row.n_keys, _divisor(row), row.input_std)
-        return float(getattr(deviations, metric)) / math.sqrt(row.trials * row.n_queries)
+        return float(getattr(deviations, deviation)) / math.sqrt(row.trials)
 
-    return least_error
+    return Exact(
+        _INTEGRALS,
+        _expectation(metric),
+        lambda row: of_row(row) / math.sqrt(row.n_queries),
+        lambda row: of_row(row) or math.inf,
+    )
 
 
 def _score_error(metric: str) -> Callable[[Any], float]:
@@ -76,12 +86,9 @@ SATURATION_EXACT = {
         lambda row: theory.score_kurtosis(row.d_k, LAWS[row.inputs].moments[0]),
         _score_error("score_kurtosis"),
     ),
-    **{
-        metric: Exact(_INTEGRALS, _expectation(metric), _deviation(metric))
-        for metric in ("max_weight", "entropy", "jacobian_trace", "saturated_rows")
-    },
-    "jacobian_norm": Exact(_INTEGRALS, _expectation("jacobian_norm"), _deviation("jacobian_square")),
-    "query_gradient_norm": Exact(_INTEGRALS, _expectation("query_gradient_norm"), _deviation("query_gradient_square")),
+    **{metric: _of_rows(metric, metric) for metric in ("max_weight", "entropy", "jacobian_trace", "saturated_rows")},
+    "jacobian_norm": _of_rows("jacobian_norm", "jacobian_square"),
+    "query_gradient_norm": _of_rows("query_gradient_norm", "query_gradient_square"),
 }
 
 

@@ -143,22 +143,22 @@ class Agreement:
 
     def unlikeliest(self) -> list[str]:
         """The cells that agree least, by name and with their p-values."""
-        rows = self.cells.nsmallest(_SHOWN, "p_value")
+        rows = self.cells.nsmallest(_SHOWN, "p_value") if len(self.cells) else self.cells
         return [f"{row['where']}: p = {row['p_value']:.2g}" for _, row in rows.iterrows()]
 
     def raise_alarm(self) -> None:
         """`DisagreementError`, with the rows that make it, if measured and exact values disagree."""
         if not self.disagrees:
             return
-        head = f"measured and exact values disagree: chance parts them so far with p = {self.p_value:.2g}"
-        rules = [
-            f"  {row['metric']}, {row['scaling']}, over {_count(row['cells'], 'cell')}: z = {row['z']:+.2f}"
-            for _, row in self.rules.nsmallest(_SHOWN, "p_value").iterrows()
-        ]
-        values = [f"  {line}" for line in self.furthest()]
-        laws = [f"  {line}" for line in self.off_law]
-        cells = [f"  cell {line}" for line in self.unlikeliest()]
-        raise DisagreementError("\n".join([head, *laws, *values, *rules, *cells]))
+        chance = f": chance parts them so far with p = {self.p_value:.2g}" if self.p_value < ALARM else ""
+        lines = [f"measured and exact values disagree{chance}", *(f"  {line}" for line in self.off_law)]
+        if len(self.values):
+            lines += [f"  {line}" for line in self.furthest()]
+            lines += [
+                f"  {row['metric']}, {row['scaling']}, over {_count(row['cells'], 'cell')}: z = {row['z']:+.2f}"
+                for _, row in self.rules.nsmallest(_SHOWN, "p_value").iterrows()
+            ]
+        raise DisagreementError("\n".join([*lines, *(f"  cell {line}" for line in self.unlikeliest())]))
 
 
 def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreement:
@@ -166,7 +166,7 @@ def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreemen
     cells = [_cells(sweep, tables[sweep.name][TESTS]) for sweep in sweeps if TESTS in tables[sweep.name]]
     values = [_values(sweep, tables[sweep.name][VERDICTS]) for sweep in sweeps if VERDICTS in tables[sweep.name]]
     # A score metric has one z-score whatever its scores are divided by.
-    distinct = _once([_once(values, ["key", "scaling", "metric"])], ["key", "metric", "z"])
+    distinct = _once([_once(values, ["key", "scaling", "metric"])], ["key", "metric", "which"])
     gaps = [gap for sweep in sweeps for gap in _gaps(sweep, tables[sweep.name])]
     far = [
         f"{sweep.name}: {line}"
@@ -232,12 +232,15 @@ def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
     normal = -np.sign(judged["z"]) * special.ndtri((judged["p_value"] / 2).clip(lower=_SMALLEST))
     own = (judged["measured"] - judged["exact"]) / judged["se"].where(judged["se"] > 0)
     tails = special.stdtr(judged["trials"] - 1, -own.abs()).clip(lower=_SMALLEST)
-    enough = {metric.name: metric.min_draws for metric in load_experiment(sweep.experiment).metrics}
+    metrics = load_experiment(sweep.experiment).metrics
+    enough = {metric.name: metric.min_draws for metric in metrics}
+    scale_free = judged["metric"].isin([metric.name for metric in metrics if metric.scale_free])
     columns = judged[["scaling", "metric", "trials", "z", "test", "p_value"]].assign(
         # Times the effective draws that a value needs; a metric without limits is symmetric.
         multiple=(judged["effective_draws"] / judged["metric"].map(enough)).fillna(np.inf),
         where=_where(sweep, judged, axes),
         normal=normal,
+        which=judged["z"].astype(str).where(scale_free, judged["scaling"]),
         of_own_error=-np.sign(own) * special.ndtri(tails),
         weight=judged["exact"].abs() / judged["error"],
     )
@@ -278,7 +281,7 @@ def _sidak(p_values: pd.Series) -> float:
 
 
 def _distance(row: pd.Series) -> str:
-    return f"z = {row['z']:+.2f}" if row["test"] == T_TEST else f"p < {row['p_value']:.2g} by Chernoff's bound"
+    return f"z = {row['z']:+.2f}" if row["test"] == T_TEST else f"p < {row['p_value']:.2g} by a bound"
 
 
 def _count(number: int, noun: str) -> str:

@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.floating]
 # Directions of a cell's values are tested up to one for that many trials, and those of a share of variance above this:
 # finer contrasts of nearly equal metrics are the least normal, and meet the accuracy of the exact values.
 _TRIALS_PER_DIRECTION = 25
-_LEAST_SHARE = 1e-3
+_LEAST_SHARE = 1e-2
 # The exact values are good to 1e-9 where that was measured; an error bar below this says nothing about the draws.
 _ACCURACY = 1e-8
 
@@ -60,8 +60,8 @@ VERDICT_COLUMNS = (
         "test",
         "str",
         "",
-        f"{T_TEST}: Student's t; {BOUND}: Chernoff's bound of a mean of bounded draws, which always holds; "
-        f"{NONE}: not tested",
+        f"{T_TEST}: Student's t; {BOUND}: a bound that always holds, Chernoff's of a mean of bounded draws or "
+        f"Chebyshev's of one whose variance is known; {NONE}: not tested",
     ),
     Column("p_value", "float", "", "probability of so large a distance by chance, or its upper bound"),
     Column(
@@ -86,7 +86,8 @@ def verdicts(sweep: str, table: pd.DataFrame, metrics: Sequence[Metric], known: 
     normal: where most rows are saturated, the few near a tie carry both the mean and its standard error (sizes:
     `experiments.statistics.intervals`). The mean m of T independent draws between 0 and 1 still exceeds its
     expectation mu with a probability of at most e^(-T D), where D = m ln(m / mu) + (1 - m) ln((1 - m) / (1 - mu))
-    (Chernoff 1952; Hoeffding 1963, theorem 1).
+    (Chernoff 1952; Hoeffding 1963, theorem 1). Draws without a limit whose variance is at most v are off by |m - mu|
+    with a probability of at most v / (T (m - mu)^2) (Chebyshev).
     """
     declared = {metric.name: metric for metric in metrics}
     frames = {}
@@ -107,7 +108,8 @@ def verdicts(sweep: str, table: pd.DataFrame, metrics: Sequence[Metric], known: 
         # Of a value that is far too large, and its error with it, the exact one would seem to rest on few draws.
         draws = (metric.effective_draws(rows, frame[value], frame["error"]) for value in ("measured", "exact"))
         frame["effective_draws"] = np.maximum(*draws)
-        frame["bound"] = _chernoff(frame, metric, metric.limits(rows))
+        most = np.array([exact.most_error(row) for row in rows.itertuples()])
+        frame["bound"] = _chernoff(frame, metric, metric.limits(rows)).fillna(_chebyshev(frame, metric, most))
     if not frames:
         return pd.DataFrame()
     for name, frame in frames.items():
@@ -128,22 +130,32 @@ def _errors(rows: pd.DataFrame, metric: Metric, exact: Exact) -> Floats:
     return np.asarray(np.maximum.reduce([rows[f"{metric.name}_se"].to_numpy(), least, _ACCURACY * np.abs(values)]))
 
 
-def _chernoff(rows: pd.DataFrame, metric: Metric, limits: Limits) -> Floats:
+def _power(metric: Metric) -> int:
+    """What a metric is to be raised to, so that it is a mean."""
+    return 2 if metric.kind == "root" else 1
+
+
+def _chernoff(rows: pd.DataFrame, metric: Metric, limits: Limits) -> pd.Series:
     """The bound of the p-value, two-sided; NaN for a metric without two limits."""
-    power = 2 if metric.kind == "root" else 1
-    low, high = np.power(limits.low, power), np.power(limits.high, power)
+    low, high = np.power(limits.low, _power(metric)), np.power(limits.high, _power(metric))
     width = np.broadcast_to(high - low, len(rows)).astype(float)
     if not np.isfinite(width).all():
-        return np.full(len(rows), np.nan)
-    share, expected = (((rows[name].to_numpy() ** power - low) / width).clip(0, 1) for name in ("measured", "exact"))
+        return pd.Series(np.nan, rows.index)
+    share, expected = (((rows[name] ** _power(metric) - low) / width).clip(0, 1) for name in ("measured", "exact"))
     divergence = special.rel_entr(share, expected) + special.rel_entr(1 - share, 1 - expected)
-    return np.asarray(np.minimum(1, 2 * np.exp(-rows["trials"].to_numpy() * divergence)))
+    return (2 * np.exp(-rows["trials"] * divergence)).clip(upper=1)
+
+
+def _chebyshev(rows: pd.DataFrame, metric: Metric, most: Floats) -> pd.Series:
+    """The bound of the p-value from the largest standard error that the mean can have; NaN where that is unknown."""
+    distance = rows["measured"] ** _power(metric) - rows["exact"] ** _power(metric)
+    return ((most / distance) ** 2).clip(upper=1).where(np.isfinite(most))
 
 
 def _judged(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with z, the test that its draws allow, and the p-value of that test."""
     distance = (rows["measured"] - rows["exact"]).to_numpy()
-    # Without an error, as where an exact value is 0 to the precision of a double, only Chernoff's bound judges.
+    # Without an error, as where an exact value is 0 to the precision of a double, only a bound judges.
     z = pd.Series(np.divide(distance, rows["error"], out=np.zeros(len(rows)), where=rows["error"] > 0), rows.index)
     few_trials = rows["trials"] < MIN_TRIALS
     by_t = ~few_trials & ~rows["few"]

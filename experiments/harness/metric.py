@@ -35,6 +35,7 @@ class Metric:
     limits: Callable[[Any], Limits] = lambda _: Limits()
     min_draws: int = MIN_DRAWS  # effective ones, below which an error bar is not to be trusted
     draws_like: str = ""  # the metric whose effective draws count for one without limits
+    scale_free: bool = False  # its z-score is the same whatever the scores are divided by
 
     def columns(self) -> tuple[Column, ...]:
         """NAME, NAME_se unless it is a quantile, NAME_low and NAME_high."""

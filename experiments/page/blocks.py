@@ -246,11 +246,18 @@ def _calibration(results: Path) -> str:
         "| planted | runs | with an alarm | 7 errors off or more | of these missed |",
         "|---|---:|---:|---:|---:|",
     ]
-    for fault, group in faults.groupby("fault", sort=False):
-        known = group["metric"].notna().all()
-        sure = f"{group['sure'].sum():.0f}" if known else ""
-        name = f"a metric off by {fault}" if known else fault
-        lines.append(f"| {name} | {group['runs'].sum()} | {group['alarms'].sum()} | {sure} | {group['missed'].sum()} |")
+    of_metrics = faults[faults["metric"].notna()]
+    for fault, group in of_metrics.groupby("fault", sort=False):
+        counts = [group["runs"].sum(), group["alarms"].sum(), f"{group['sure'].sum():.0f}", group["missed"].sum()]
+        lines.append(f"| a metric off by {fault} | {' | '.join(map(str, counts))} |")
+    mistakes = faults.drop(of_metrics.index)
+    trials = sorted(mistakes["trials"].unique(), reverse=True)
+    lines += ["", f"| mistake in the code |{''.join(f' alarms with {number} trials |' for number in trials)}"]
+    lines += [f"|---|{'---:|' * len(trials)}"]
+    for fault, group in mistakes.groupby("fault", sort=False):
+        by_trials = group.set_index("trials").loc[trials]
+        cells = [f"{row['alarms']} of {row['runs']}" for _, row in by_trials.iterrows()]
+        lines.append(f"| {fault} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

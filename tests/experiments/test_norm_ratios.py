@@ -120,7 +120,9 @@ def test_a_ratio_that_does_not_cross_says_on_which_side_it_stays():
 
 
 def test_an_interval_that_leaves_the_sweep_is_open():
-    found = crossings_at(table_of(np.array([10, 20]), np.array([1.2, 0.99]), np.ones(2), error=0.1)).iloc[0]
+    found = crossings_at(
+        table_of(np.array([5, 7, 10, 20]), np.array([1.7, 1.4, 1.2, 0.99]), np.ones(4), error=0.1)
+    ).iloc[0]
     assert 10 < found["crossing"] < 20
     assert np.isnan(found["crossing_high"])
 
@@ -151,8 +153,8 @@ def test_norms_that_underflow_have_no_ratio_and_the_others_keep_theirs():
 
 
 def test_other_axes_have_crossings_of_their_own():
-    d_k = np.array([4, 8, 16])
-    parts = [table_of(d_k, c / d_k, np.ones(3), n_keys=n) for n, c in ((16, 5.0), (64, 12.0))]
+    d_k = np.array([4, 6, 8, 16])
+    parts = [table_of(d_k, c / d_k, np.ones(4), n_keys=n) for n, c in ((16, 5.0), (64, 12.0))]
     found = crossings_at(pd.concat(parts))
     medians = found[(found["norm"] == "jacobian") & (found["statistic"] == "median")]
     assert medians["n_keys"].tolist() == [16, 64]

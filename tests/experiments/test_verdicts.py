@@ -36,10 +36,12 @@ def table_of(metrics: dict[str, tuple[float, float, float]], trials: int = 2000)
     return pd.DataFrame([row])
 
 
-def judged(table: pd.DataFrame, **least: float) -> pd.DataFrame:
-    """The verdicts of a table, with least errors of some metrics."""
+def judged(table: pd.DataFrame, most: float = math.inf, **least: float) -> pd.DataFrame:
+    """The verdicts of a table, with the largest error of all metrics and least errors of some."""
     names = [name for name in KNOWN if f"{name}_exact" in table]
-    known = {name: Exact("", lambda _: math.nan, lambda _, name=name: least.get(name, 0.0)) for name in names}
+    known = {
+        name: Exact("", lambda _: math.nan, lambda _, name=name: least.get(name, 0.0), lambda _: most) for name in names
+    }
     return verdicts("mine", table, METRICS, known)
 
 
@@ -73,7 +75,7 @@ def test_an_error_below_that_of_independent_rows_is_not_believed():
 def test_the_effective_draws_are_those_of_the_value_that_is_further_from_the_limit():
     """(0.34 - 1/8) / 0.01, and (0.24 / 0.01)^2 / 4 of the root's mean square, which is at most 1/2."""
     rows = judged(table_of({"max_weight": (0.3, 0.01, 0.34), "jacobian_norm": (0.3, 0.01, 0.24)}))
-    assert rows["effective_draws"].tolist() == pytest.approx([462.25, 144.0], abs=0.051)
+    assert rows["effective_draws"].tolist() == pytest.approx([462.0, 144.0])  # three digits
 
 
 def test_a_value_and_error_of_many_times_the_size_are_judged():
@@ -187,7 +189,16 @@ def tables_of(table: pd.DataFrame, name: str = "mine") -> dict[str, pd.DataFrame
 
 def values_of(p_values: list[float], **columns: object) -> pd.DataFrame:
     normal = stats.norm.isf(np.array(p_values) / 2)
-    given = {"metric": "m", "scaling": "s", "where": "w", "trials": 1000, "test": T_TEST, "weight": 1.0, **columns}
+    given = {
+        "metric": "m",
+        "scaling": "s",
+        "where": "w",
+        "trials": 1000,
+        "test": T_TEST,
+        "weight": 1.0,
+        "multiple": np.inf,
+        **columns,
+    }
     return pd.DataFrame({"p_value": p_values, "normal": normal, "z": normal}).assign(**given)
 
 
@@ -203,6 +214,43 @@ def test_cells_are_combined_by_fisher_values_by_their_number_and_rules_by_their_
     assert both.rules["z"].tolist() == pytest.approx(z, rel=1e-6)
     assert both.p_rules == pytest.approx(1 - (1 - 2 * stats.norm.sf(z[0])) ** 2, rel=1e-6)
     assert both.p_value == pytest.approx(3 * min(both.p_cells, both.p_rules, both.p_furthest), rel=1e-9)
+
+
+def test_cells_of_few_draws_do_not_enter_the_sum_over_many():
+    """t of a skewed mean of m draws is biased by 1 / sqrt(m); k of them by sqrt(k / m), unless each has k times m."""
+    values = values_of([0.1] * 300, multiple=[2.5] * 300)
+    assert Agreement(pd.DataFrame(), values, ()).rules["cells"].tolist() == [2]
+    mixed = values_of([0.1] * 4, multiple=[1.0, 100.0, 3.0, 3.5])
+    assert Agreement(pd.DataFrame(), mixed, ()).rules["cells"].tolist() == [3]
+    assert Agreement(pd.DataFrame(), values_of([0.1] * 300), ()).rules["cells"].tolist() == [300]
+
+
+def test_a_metric_stuck_at_its_limit_under_one_rule_raises_the_alarm():
+    """Its error and z are 0 under both rules; only a score metric is the same value twice."""
+    parts = [
+        table_of({"saturated_rows": (value, 0.0, 0.0)}, 100).assign(scaling=rule)
+        for rule, value in (("a", 0.0), ("b", 1.0))
+    ]
+    table = pd.concat(parts, ignore_index=True)
+    suite = agreement([sweep()], {"mine": {"measured": table, "verdicts": judged(table).assign(sweep="mine")}})
+    assert sorted(suite.values["p_value"]) == [0.0, 1.0]
+    with pytest.raises(DisagreementError, match="saturated_rows"):
+        suite.raise_alarm()
+
+
+def test_a_metric_without_limits_is_judged_by_the_variance_that_theory_knows():
+    """One row of many that is far too large inflates value and error alike; the mean square cannot err by 0.02."""
+    table = table_of({"query_gradient_norm": (59.3, 12.7, 0.185)}, 99)
+    (row,) = judged(table, most=0.02, query_gradient_norm=0.001).to_dict("records")
+    assert (row["test"], row["remark"]) == (BOUND, TOO_FEW)
+    assert row["p_value"] == pytest.approx((0.02 / (59.3**2 - 0.185**2)) ** 2, rel=1e-5)
+
+
+def test_a_crossing_far_from_its_law_raises_the_alarm():
+    far = Agreement(pd.DataFrame(), pd.DataFrame(), (), ("mine: median of jacobian_norm, 64 keys: far",))
+    assert far.disagrees
+    with pytest.raises(DisagreementError, match="64 keys: far"):
+        far.raise_alarm()
 
 
 def test_a_value_seven_errors_off_raises_the_alarm_among_any_number():
@@ -237,7 +285,7 @@ def test_an_impossible_mean_of_few_draws_raises_the_alarm():
     table = table_of({"max_weight": (0.3, 0.01, 0.30), "saturated_rows": (0.5, 0.1, 1e-6)}, 200)
     suite = agreement([sweep()], {"mine": tables_of(table)})
     assert suite.values.set_index("metric").loc["saturated_rows", "test"] == BOUND
-    with pytest.raises(DisagreementError, match=r"saturated_rows of mine, .*: p < .* by Chernoff's bound"):
+    with pytest.raises(DisagreementError, match=r"saturated_rows of mine, .*: p < .* by a bound"):
         suite.raise_alarm()
 
 
@@ -255,6 +303,9 @@ def test_nothing_to_test_is_no_alarm_and_no_silence():
     table = table_of({"max_weight": (0.3, 0.01, np.nan)})
     suite = agreement([sweep()], {"mine": {"measured": table}})
     assert (suite.p_value, suite.summary()) == (1.0, "")
+    few = table_of({"max_weight": (0.3, 0.01, 0.3)}, 5)
+    of_few = agreement([sweep()], {"mine": {"measured": few, "verdicts": judged(few).assign(sweep="mine")}})
+    assert (len(of_few.values), of_few.summary()) == (1, "")  # a bound alone says nothing of error bars
     suite.raise_alarm()
     assert [gap.reason for gap in suite.gaps] == ["no exact value is known"]
 
