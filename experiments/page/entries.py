@@ -21,7 +21,6 @@ OF_FIGURE = {
     "powers": ("qa-12",),
     "phase": ("textbook-28",),
     "distribution": ("qa-07", "lesson-16"),
-    "rows": ("article-131",),
 }
 OF_OPENING = {"notebook-15": "It is not what keeps the softmax numerically stable."}
 

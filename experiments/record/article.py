@@ -11,8 +11,8 @@ from experiments.examples.four_words import WORDS, words
 from experiments.examples.two_scales import LARGE, SMALL
 from experiments.examples.variance_sweep import SWEPT, variances
 from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown
-from experiments.record.checks import UNTRAINED, example
-from experiments.record.cutoffs import BROAD, DOMINANT, ONE_HOT, SATURATED, STRONGLY, TENTH, TYPICAL
+from experiments.record.checks import UNTRAINED, example, least_likely
+from experiments.record.cutoffs import BROAD, DOMINANT, ONE_HOT, SATURATED, STRONGLY, TENTH, TYPICAL, UNLIKELY
 from sdpa import Trace, jacobian_norm, scaled_dot_product_attention, softmax, theory, trace_shapes
 
 Floats = npt.NDArray[np.floating]
@@ -115,18 +115,19 @@ def sweep_at_512(_: Tables) -> Answer:
 
 
 @quantity
-def sweep_is_exact(_: Tables) -> Answer:
+def sweep_follows_the_law(_: Tables) -> Answer:
     """How far the sweep's variances are from d_k, in the standard errors of such samples, sqrt(2 + 6 / d_k) / 100."""
     d_k = np.array(SWEPT)
     away = abs(variances() / d_k - 1)
-    errors = np.sqrt((2 + 6 / d_k) / 10_000)
+    errors = away / np.sqrt((2 + 6 / d_k) / 10_000)
+    chance = least_likely(2 * stats.norm.sf(errors))
     note = (
-        f"the variance of the law is d_k; the samples are up to {away.max():.1%} off, at most"
-        f" {(away / errors).max():.1f} standard errors of 10,000 scores"
+        f"the variance of the law is d_k; the samples are up to {away.max():.1%} off, at most {errors.max():.1f}"
+        f" standard errors of 10,000 scores: chance goes so far with probability {chance:.2f}"
     )
     conditions = {
         "the law": all(theory.score_variance(d, 1.0) == d for d in SWEPT),
-        "the samples": np.allclose(away, 0, rtol=0, atol=1e-12),
+        "the samples, to sampling error": chance >= UNLIKELY,
     }
     return cases(conditions, note)
 

@@ -1,5 +1,6 @@
 """What quantities check with: example numbers, and rows of the suite's tables."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -27,3 +28,9 @@ def rows_of(table: pd.DataFrame, scaling: str, **axes: float) -> pd.DataFrame:
 def agree(rows: pd.DataFrame, metric: str, expected: Any) -> bool:
     """Whether a metric is what is expected, in every row, as far as its error says."""
     return bool((abs(rows[metric] - expected) < CERTAIN * rows[f"{metric}_se"]).all())
+
+
+def least_likely(p_values: Iterable[float]) -> float:
+    """How likely draws are in which one of these p-values is as small: the smallest, times their number."""
+    found = list(p_values)
+    return min(1.0, len(found) * min(found))

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import integrate, optimize, stats
 
 from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown
+from experiments.record.checks import least_likely
 from experiments.record.cutoffs import ONE_HOT, TENTH
 from sdpa import scaled_dot_product_attention, softmax, theory
 
@@ -71,8 +72,8 @@ def deviations_of_eight_keys(_: Tables) -> Answer:
         f"p-values {shown(readings[True], 2)} if all queries share eight keys, {shown(readings[False], 2)} if each"
         " query has eight of its own; the source does not say which; the verdict rests on the smallest"
     )
-    least = min(min(p_values) for p_values in readings.values())
-    return Answer(numbers=tuple(map(math.sqrt, DEVIATIONS)), p_value=min(1.0, len(DEVIATIONS) * least), note=note)
+    least = min(map(least_likely, readings.values()))
+    return Answer(numbers=tuple(map(math.sqrt, DEVIATIONS)), p_value=least, note=note)
 
 
 def _chance_of_deviations(queries_of_a_key: int) -> list[float]:
