@@ -17,10 +17,9 @@ _YES, _NO = re.compile(r"(?<![^; ])yes: "), re.compile(r"(?<![^; ])no: ")
 OF_FIGURE = {
     "variance": ("lesson-14", "article-15", "article-16"),
     "saturation": ("textbook-11", "article-50"),
-    "gradients": ("textbook-12", "textbook-30"),
-    "powers": ("qa-12",),
+    "gradients": ("notebook-18", "textbook-30"),
     "phase": ("textbook-28",),
-    "distribution": ("qa-07", "lesson-16"),
+    "distribution": ("qa-07",),
 }
 OF_OPENING = {"notebook-15": "It is not what keeps the softmax numerically stable."}
 

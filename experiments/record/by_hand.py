@@ -198,7 +198,7 @@ def outputs_by_hand(_: Tables) -> Answer:
 
 @quantity
 def prose_output_of_a(_: Tables) -> Answer:
-    """The output of A, which the prose gives otherwise than the print."""
+    """The output of A, which the prose gives otherwise than the print, as it does its weights."""
     claimed = [0.37, 0.32, 0.31]
     return numbers(
         _outputs()[0],
@@ -209,26 +209,10 @@ def prose_output_of_a(_: Tables) -> Answer:
     )
 
 
-def _prose_weight(token: int) -> Answer:
-    return numbers(tiny().weights[0][token], note="as the article prints itself a few lines above")
-
-
 @quantity
-def prose_weight_of_a(_: Tables) -> Answer:
-    """The weight that A gives A."""
-    return _prose_weight(0)
-
-
-@quantity
-def prose_weight_of_b(_: Tables) -> Answer:
-    """The weight that A gives B."""
-    return _prose_weight(1)
-
-
-@quantity
-def prose_weight_of_c(_: Tables) -> Answer:
-    """The weight that A gives C."""
-    return _prose_weight(2)
+def prose_weights_of_a(_: Tables) -> Answer:
+    """The weights that A gives A, B and C, which the prose gives otherwise than the print."""
+    return numbers(tiny().weights[0], note="as the article prints itself a few lines above")
 
 
 @quantity

@@ -193,7 +193,7 @@ def sums_of_the_module(_: Tables) -> Answer:
 
 @quantity
 def exact_sums_of_the_module(_: Tables) -> Answer:
-    """Whether the module's row sums are 1 to the last bit."""
+    """Whether the module's row sums are exactly 1."""
     return exactly_one(module()[1])
 
 

@@ -14,7 +14,7 @@ SLIP_UNITS = 3  # of the last digit, and 5%: as far as a slip goes; what is furt
 # Softmax rows.
 ONE_HOT = 0.9  # "nearly one-hot", "close to 1": one weight has nine times what all others have together
 SATURATED = 0.99  # "saturated": the suite's own bound, that of its metric `saturated_rows`
-RARE = 0.01  # "keeps from": fewer than one row in a hundred
+RARE = 0.01  # "keeps from", "stays smooth": fewer than one row in a hundred is saturated
 DOMINANT = 0.5  # "dominant", "sharp": one weight has more than all others together; below it a row is "soft"
 STRONGLY = 2.0  # "strongly": twice the weight that each key has in a uniform row
 NEARLY_EQUAL = 0.5  # "nearly equal": no weight is further from the uniform one than half of it

@@ -62,12 +62,18 @@ def shapes_of_the_lesson(_: Tables) -> Answer:
 
 @quantity
 def output_has_the_shape_of_the_input(_: Tables) -> Answer:
-    """Whether Q, K, V and the output have the shape of X."""
-    square, other = (ScaledDotProductAttention(6, d, d, seed=99)(example(5, 6)).shape for d in (6, 4))
-    return cases(
-        {"where d_k and d_v are d_model": square == (5, 6), "elsewhere": other == (5, 6)},
-        f"for d_model = 6 and d_k = d_v = 4 it is {other}: d_model only comes back through a further projection",
+    """Whether Q, K, V and the output have the shape of X, where d_k and d_v are d_model; elsewhere in the note."""
+    tokens, square, narrow = example(5, 6), *(ScaledDotProductAttention(6, d, d, seed=99) for d in (6, 4))
+    projected = [tokens @ weights for weights in (square.W_Q, square.W_K, square.W_V)]
+    conditions = {
+        "Q, K and V": all(array.shape == tokens.shape for array in projected),
+        "the output": square(tokens).shape == tokens.shape,
+    }
+    note = (
+        f"so the source chooses d_k and d_v. For d_model = 6 and d_k = d_v = 4 the output of 5 tokens is"
+        f" {narrow(tokens).shape}: d_model only comes back through a further projection"
     )
+    return cases(conditions, note)
 
 
 @quantity
