@@ -165,23 +165,23 @@ def caption(tables: Tables) -> str:
     if "crossings" not in tables:
         return f"Norms {UNSCALED} over those under {SCALED}; too few d_k to tell where they are equal."
     _, crossings, where = of_first(tables)
-    clauses = [
-        f"{falls(crossings_of(crossings, (norm, statistic, EQUAL)))} ({statistic} of {NAMES[norm]})"
-        for statistic in STATISTICS
-        for norm in ("jacobian", "query_gradient")
-    ]
+    clauses = []
+    for statistic in STATISTICS:
+        for norm in ("jacobian", "query_gradient"):
+            rows = crossings_of(crossings, (norm, statistic, EQUAL))
+            exact = ", exact" if rows["crossing_exact"].notna().any() else ""
+            clauses.append(f"{falls(rows)} ({statistic} of {NAMES[norm]}{exact})")
     keys = listed([plain(n_keys) for n_keys in sorted(crossings["n_keys"].unique())])
     return f"With {keys} keys{where} {UNSCALED} norms fall below those under {SCALED} at d_k = {'; '.join(clauses)}."
 
 
 def falls(crossings: pd.DataFrame) -> str:
     """The d_k of crossings of one kind, in order of n_keys: exact ones where they are known."""
-    exact = [_exact_text(row) for _, row in crossings.iterrows()]
-    found = [known or crossing_text(row) for known, (_, row) in zip(exact, crossings.iterrows(), strict=True)]
+    found = [_exact_text(row) or crossing_text(row) for _, row in crossings.iterrows()]
     largest = crossings["largest_d_k"].iloc[0]
     if set(found) == {f">{largest}"}:
         return f"none up to {largest}"
-    return f"exactly {listed(found)}" if any(exact) else listed(found)
+    return listed(found)
 
 
 def crossing_text(row: pd.Series) -> str:

@@ -220,7 +220,7 @@ def test_the_map_says_where_norms_cross_and_on_which_side_they_do_not():
     ).assign(ratio_at_largest=0.1)
     assert map_figure.falls(crossed) == "20.6, 72 and 173"
     known = crossed.assign(crossing_exact=[20.55, np.nan, 1712.3])
-    assert map_figure.falls(known) == "exactly 20.6, 72 and 1710"
+    assert map_figure.falls(known) == "20.6, 72 and 1710"
     assert [map_figure.with_ends(row) for _, row in known.iterrows()][1:] == [
         "72 (69 to 75)",
         "173 (? to 180; exactly 1710)",
