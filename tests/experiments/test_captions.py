@@ -74,7 +74,7 @@ def test_powers_name_the_power_where_the_weights_agree(tables):
     exponent = table["exponent"]
     elsewhere = table.assign(max_weight=0.1 + 0.1 * (table["d_k"] > 4) * (exponent - 1 / 3).abs(), max_weight_se=1e-4)
     assert (
-        "The mean largest of 16 weights changes least from d_k = 4 to 64 under d_k^1/3: 0.1000 and 0.1000, against"
+        "The mean largest of 8 weights changes least from d_k = 4 to 64 under d_k^1/3: 0.1000 and 0.1000, against"
         in powers.caption({"measured": elsewhere})
     )
 
