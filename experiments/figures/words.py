@@ -97,7 +97,7 @@ def number(value: float, error: float = 0.0) -> str:
     """A value to the place of its standard error's first digit, but to no more than four digits.
 
     >>> number(0.27411, 0.003), number(3.9671234, 0.00001), number(0.0), number(1.3e30), number(1.13e-5, 7e-6)
-    ('0.274', '3.967', '0', '1.3e+30', '1e−05')
+    ('0.274', '3.967', '0', '1.3e+30', '1.1e−05')
     """
     if value == 0 and error == 0:
         return "0"

@@ -26,7 +26,7 @@ def test_what_is_written_reads_back_to_ten_digits(copied, tiny):
     config, sweep, folder = copied
     for kind, table in read_sweep(folder, config, sweep).items():
         assert csv_bytes(table) == csv_bytes(read_sweep(tiny[1], config, sweep)[kind])
-    kinds = [f"scaling-{kind}.csv" for kind in ("crossings", "ratios", "slopes", "tests", "verdicts")]
+    kinds = [f"scaling-{kind}.csv" for kind in ("ratios", "slopes", "tests", "verdicts")]
     assert sorted(path.name for path in folder.iterdir()) == [*kinds, "scaling.csv", "scaling.json"]
 
 
