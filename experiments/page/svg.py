@@ -1,5 +1,6 @@
 """Drawings to go side by side into one page: no prologue, no id twice, no text twice, every glyph once."""
 
+import html
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -63,17 +64,20 @@ class Drawings:
 
 def _without_title(root: ET.Element, caption: str) -> float:
     """Take the caption out of a drawing; how much of the drawing's top is then empty."""
+    if not caption:
+        return 0.0
     for parent in root.iter():
         for child in list(parent):
-            if caption and _comments(child) == caption.split():
+            if _comments(child) == caption.split():
                 parent.remove(child)
                 return max(_baselines(child), default=-_BELOW) + _BELOW
-    return 0.0
+    raise ValueError(f"expected the caption in the drawing, got none: {caption}")
 
 
 def _comments(element: ET.Element) -> list[str]:
-    """The words of the comments in an element, in which matplotlib keeps the text that it draws."""
-    return [word for part in element.iter() if _is_comment(part) for word in (part.text or "").split()]
+    """The words of the comments in an element, in which matplotlib keeps the text that it draws, with &gt; for >."""
+    comments = (html.unescape(part.text or "") for part in element.iter() if _is_comment(part))
+    return [word for comment in comments for word in comment.split()]
 
 
 def _is_comment(element: ET.Element) -> bool:
