@@ -168,6 +168,10 @@ def _stop(pool: ProcessPoolExecutor) -> None:
     with _held_back(signal.SIGINT, signal.SIGTERM):
         for worker in multiprocessing.active_children():
             worker.kill()
+        # The pool's thread would wait forever for the rest of a record that a killed worker was sending, as this
+        # process holds the sending end of the pipe too. Once that is closed, the thread reads the end of the file.
+        if pool._result_queue is not None:
+            pool._result_queue._writer.close()  # type: ignore[attr-defined]
         pool.shutdown(cancel_futures=True)
 
 

@@ -5,6 +5,8 @@ import multiprocessing
 import os
 import random
 import signal
+import struct
+import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -133,6 +135,33 @@ def test_a_worker_that_dies_before_a_chunk_is_handed_out_ends_the_run_alike(stor
     monkeypatch.setattr(ProcessPoolExecutor, "submit", broken)
     with pytest.raises(MeasurementError, match=r"sweep wide, cell d_k=.*: a worker process died"):
         measured(store, SWEEP, jobs=2)
+
+
+def test_a_worker_killed_while_it_sends_a_record_holds_nobody_up(store, monkeypatch):
+    """The pool's thread has the length of a record and a part of it when the workers are killed."""
+    queues = []
+
+    class HalfSent(ProcessPoolExecutor):
+        def submit(self, *_):
+            super().submit(time.sleep, 60)
+            queues.append(self._result_queue)
+            os.write(self._result_queue._writer.fileno(), struct.pack("!i", 1000) + b"half a record")
+            time.sleep(0.5)  # for the thread to read it
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("experiments.harness.run.ProcessPoolExecutor", HalfSent)
+    ended = threading.Event()
+
+    def interrupted():
+        with pytest.raises(KeyboardInterrupt):
+            measured(store, SWEEP, jobs=1)
+        ended.set()
+
+    threading.Thread(target=interrupted, daemon=True).start()
+    try:
+        assert ended.wait(30)
+    finally:
+        queues[0]._writer.close()  # so that a failure does not hold up the other tests
 
 
 def count(store: Store, *sweeps: Sweep) -> int:
