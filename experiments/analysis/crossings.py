@@ -86,6 +86,7 @@ CROSSING_COLUMNS = (
     Column("law", "float", "", "approximate law of theory for standard normal inputs; empty without one"),
 )
 
+_RATIO_NAMES = [column.name for column in RATIO_COLUMNS]
 # What may be empty.
 OPTIONAL_RATIOS = frozenset((*_RATIO, "ratio_exact"))
 OPTIONAL_CROSSINGS = frozenset((*_CROSSING, "ratio_at_largest", "law"))
@@ -98,16 +99,15 @@ def norm_ratios(table: pd.DataFrame) -> pd.DataFrame:
     these do, whatever their correlation. Both rules see the same draws, and what peaks a row raises the scaled norm and
     lowers the unscaled one.
     """
-    columns = [column.name for column in RATIO_COLUMNS]
     unscaled, scaled = (table[table["scaling"] == name].set_index(_AXES) for name in (UNSCALED, SCALED))
     if table["d_k"].nunique() < 2 or unscaled.empty or scaled.empty:
-        return pd.DataFrame(columns=columns)
+        return pd.DataFrame(columns=_RATIO_NAMES)
     parts = [
         _ratio(unscaled, scaled, f"{norm.metric}{suffix}", norm.times_divisor).assign(norm=name, statistic=statistic)
         for name, norm in NORMS.items()
         for statistic, suffix in STATISTICS.items()
     ]
-    return pd.concat(parts)[columns]
+    return pd.concat(parts)[_RATIO_NAMES]
 
 
 def _ratio(unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, times_divisor: bool) -> pd.DataFrame:
@@ -139,13 +139,10 @@ def crossings(table: pd.DataFrame) -> pd.DataFrame:
     ln ratio is interpolated in ln d_k, with an interval at every d_k: where its lower end falls through the level the
     crossing's interval begins, and where its upper end does it ends. Empty like the ratios, and for fewer than 4 d_k.
     """
-    groups = norm_ratios(table).groupby([*OTHER_AXES, "norm", "statistic"], sort=False)
-    rows = [
-        row
-        for key, cells in groups
-        if len(cells) >= _FEWEST
-        for row in _crossings(dict(zip(groups.keys, key, strict=True)), cells)
-    ]
+    ratios = norm_ratios(table) if table["d_k"].nunique() >= _FEWEST else pd.DataFrame(columns=_RATIO_NAMES)
+    kind = [*OTHER_AXES, "norm", "statistic"]
+    groups = ratios.groupby(kind, sort=False)
+    rows = [row for key, cells in groups for row in _crossings(dict(zip(kind, key, strict=True)), cells)]
     found = pd.DataFrame(rows, columns=[column.name for column in CROSSING_COLUMNS])
     order = {name: place for place, name in enumerate([*NORMS, *STATISTICS])}
     kinds = found.sort_values(["norm", "statistic"], key=lambda names: names.map(order), kind="stable")
@@ -173,9 +170,11 @@ def of_first_map(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _crossings(group: dict[str, Any], cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """The crossing of each level in a group of cells that differ in d_k alone."""
+    """The crossing of each level in a group of cells that differ in d_k alone; none of fewer than 4 known ratios."""
     smallest, largest = cells["d_k"].min(), cells["d_k"].max()
     cells = cells.dropna(subset=_RATIO).sort_values("d_k")
+    if len(cells) < _FEWEST:
+        cells = cells.iloc[:0]
     x = np.log(cells["d_k"].to_numpy(dtype=float))
     values = np.log(cells[[*_RATIO, "ratio_exact"]].clip(lower=_SMALLEST).to_numpy(dtype=float))
     at, *curves = _interpolated(x, *values.T)

@@ -26,7 +26,7 @@ from experiments.record.summary import counts_by_source
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _UNLIKELY = 0.01
-_NO_CROSSINGS = "No sweep of the config varies d_k both unscaled and under `d_k^1/2`."
+_NO_CROSSINGS = "No sweep of the config has four d_k or more, unscaled and under `d_k^1/2`."
 
 Block = Callable[[], str]
 Pages = dict[Path, str]

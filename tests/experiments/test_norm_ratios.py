@@ -143,13 +143,18 @@ def test_ratios_hold_for_any_correlation_and_name_few_draws():
 
 
 def test_norms_that_underflow_have_no_ratio_and_the_others_keep_theirs():
-    d_k = np.array([4, 8, 16])
-    table = table_of(d_k, np.array([0.3, 0.01, 0.0]), np.full(3, 0.1))
-    ratios = norm_ratios(table)
-    assert ratios["ratio"].isna().tolist() == [False, False, True] * 6
-    assert (crossings_at(table)["crossing"].iloc[:4].between(4, 8)).all()
-    nothing = crossings_at(table_of(d_k, np.zeros(3), np.full(3, 0.1)))
-    assert nothing[["crossing", "ratio_at_largest"]].isna().all(axis=None)
+    d_k = np.array([2, 3, 4, 8, 16])
+    table = table_of(d_k, np.array([0.5, 0.4, 0.3, 0.01, 0.0]), np.full(5, 0.1))
+    assert norm_ratios(table)["ratio"].isna().tolist() == [False, False, False, False, True] * 6
+    crossed = crossings_at(table)["crossing"].iloc[:4]
+    assert len(crossed) == 4
+    assert crossed.between(4, 8).all()
+    for known in (0, 3):
+        unscaled = np.array([0.5, 0.4, 0.01, 0.01, 0.01])
+        unscaled[known:] = 0
+        nothing = crossings_at(table_of(d_k, unscaled, np.full(5, 0.1)))
+        assert len(nothing) == 6
+        assert nothing[["crossing", "ratio_at_largest"]].isna().all(axis=None), known
 
 
 def test_other_axes_have_crossings_of_their_own():
