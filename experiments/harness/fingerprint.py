@@ -1,11 +1,14 @@
-"""What a number depends on besides its parameters: the source that makes it, followed through its imports.
+"""Fingerprints of source: a number depends, besides its parameters, on the modules that compute it.
 
-Of `from package import name` only the module that defines the name counts, not what else the package offers: so that
-measuring does not depend on theory, figures or the command line.
+The imports of a module lead to the others. Of `from package import name` only the module that defines the name counts,
+not what else the package offers; so measuring does not depend on theory, figures or the command line. Comments,
+docstrings and blank lines do not count.
 """
 
 import ast
 import hashlib
+import io
+import tokenize
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import version
@@ -35,15 +38,42 @@ def analysis_fingerprint() -> str:
 
 @cache
 def source_fingerprint(*roots: str) -> str:
-    """SHA-256 over the names and sources of these modules and of all of ours that they import, directly or not."""
+    """SHA-256 over the names and the code of these modules and of all of ours that they import, directly or not."""
     digest = hashlib.sha256()
-    for name in sorted(reached(*roots)):
-        source = _path(name).read_bytes()
+    for name in sorted(imported_modules(*roots)):
+        source = code(_path(name).read_text(encoding="utf-8")).encode()
         digest.update(f"{name} {len(source)}\n".encode() + source)
     return digest.hexdigest()
 
 
-def reached(*roots: str) -> set[str]:
+def code(source: str) -> str:
+    r"""A Python source without comments, docstrings and blank lines.
+
+    The text of the code itself counts, not its syntax tree, which differs between versions of Python.
+
+    >>> code('"A module."\nx = "# 1"  # one\n\n')
+    'x = "# 1"'
+    """
+    docstrings = {(node.lineno, node.col_offset) for node in _docstrings(ast.parse(source))}
+    lines = source.splitlines()
+    # From the end, so that the places before stay what they are.
+    for token in reversed(list(tokenize.generate_tokens(io.StringIO(source).readline))):
+        if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and token.start in docstrings):
+            (first, start), (last, end) = token.start, token.end
+            lines[first - 1 : last] = [lines[first - 1][:start] + lines[last - 1][end:]]
+    return "\n".join(line.rstrip() for line in lines if line.strip())
+
+
+def _docstrings(tree: ast.Module) -> Iterator[ast.expr]:
+    """The docstrings of a module and of all that it defines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                yield first.value
+
+
+def imported_modules(*roots: str) -> set[str]:
     """These modules and all of ours that they import, directly or not."""
     found: set[str] = set()
     todo = list(roots)

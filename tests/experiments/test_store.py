@@ -3,13 +3,15 @@
 import dataclasses
 import random
 import shutil
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from experiments import distribution, draws, rows, saturation
 from experiments.harness import fingerprint, measuring, store
-from experiments.harness.fingerprint import measuring_fingerprint, reached, source_fingerprint
+from experiments.harness.fingerprint import code, imported_modules, measuring_fingerprint, source_fingerprint
 from experiments.harness.grid import Chunk
 from experiments.harness.measuring import measure_chunk
 from experiments.harness.store import RecordError, Store, measure_record
@@ -110,8 +112,30 @@ def test_a_number_that_is_not_finite_is_not_kept(monkeypatch):
         measure_record(CHUNK, 0, {})
 
 
+@dataclass(frozen=True)
+class CopiedSources:
+    """A copy of both packages, whose fingerprints follow from what is in its files."""
+
+    folder: Path
+
+    def fingerprints(self) -> dict[str, str]:
+        source_fingerprint.cache_clear()
+        fingerprint._parsed.cache_clear()
+        return {name: measuring_fingerprint(name) for name in CHUNKS} | {"analysis": fingerprint.analysis_fingerprint()}
+
+
+@pytest.fixture
+def copied_sources(tmp_path, monkeypatch):
+    for package in ("sdpa", "experiments"):
+        shutil.copytree(fingerprint._package_folder(package), tmp_path / package)
+    monkeypatch.setattr(fingerprint, "_package_folder", lambda package: tmp_path / package)
+    yield CopiedSources(tmp_path)
+    source_fingerprint.cache_clear()
+    fingerprint._parsed.cache_clear()
+
+
 def test_measuring_depends_on_what_measures_and_on_nothing_else():
-    found = reached(measuring.__name__, saturation.__name__)
+    found = imported_modules(measuring.__name__, saturation.__name__)
     assert {
         "experiments.saturation",
         "experiments.draws",
@@ -128,18 +152,30 @@ def test_measuring_depends_on_what_measures_and_on_nothing_else():
     assert not [name for name in found for part in others if part in name.split(".")]
 
 
-def test_a_changed_source_changes_the_fingerprint(tmp_path, monkeypatch):
-    """A copy of the package, in which one module at a time gets a line more."""
-    for package in ("sdpa", "experiments"):
-        shutil.copytree(fingerprint._package_folder(package), tmp_path / package)
+def test_comments_and_docstrings_are_not_code():
+    plain = 'X = "# kept"\n\n\nclass A:\n    y = 1\n\n    def f(self):\n        return """kept\n\n# kept too"""\n'
+    prose = (
+        '"""A module, äö."""\n# why\nX = "# kept"  # because\n\n\nclass A:\n    """A class."""\n\n    y = 1\n'
+        '    def f(self):\n        r"""Over\n\n        lines.\n        """\n        # more\n'
+        '        return """kept\n\n# kept too"""\n'
+    )
+    assert code(prose) == code(plain)
+    assert code(plain).count("kept") == 3
+    assert code(plain.replace("# kept too", "# kept, too")) != code(plain)
+    assert code("def f():\n    'doc'\n") != code("def g():\n    'doc'\n")
 
-    def fresh() -> dict[str, str]:
-        source_fingerprint.cache_clear()
-        fingerprint._parsed.cache_clear()
-        return {name: measuring_fingerprint(name) for name in CHUNKS} | {"analysis": fingerprint.analysis_fingerprint()}
 
-    monkeypatch.setattr(fingerprint, "_package_folder", lambda package: tmp_path / package)
-    before = fresh()
+def test_a_comment_changes_no_fingerprint(copied_sources):
+    before = copied_sources.fingerprints()
+    for path in ("sdpa/diagnostics.py", "experiments/harness/seeds.py", "experiments/analysis/__init__.py"):
+        source = copied_sources.folder / path
+        source.write_text(f"# A comment.\n{source.read_text()}\n# Another.\n")
+    assert copied_sources.fingerprints() == before
+
+
+def test_changed_code_changes_the_fingerprint(copied_sources):
+    """One module at a time gets a line more."""
+    before = copied_sources.fingerprints()
     for path, changed in {
         "sdpa/diagnostics.py": {"saturation"},
         "sdpa/scaling.py": {"saturation", "rows", "analysis"},
@@ -150,11 +186,10 @@ def test_a_changed_source_changes_the_fingerprint(tmp_path, monkeypatch):
         "experiments/distribution.py": {"distribution", "analysis"},
         "experiments/__main__.py": set(),
     }.items():
-        source = (tmp_path / path).read_text()
-        (tmp_path / path).write_text(source + "\nX = 1\n")
-        after = fresh()
+        source = copied_sources.folder / path
+        text = source.read_text()
+        source.write_text(text + "\nX = 1\n")
+        after = copied_sources.fingerprints()
         assert {name for name in before if after[name] != before[name]} == changed, path
-        (tmp_path / path).write_text(source)
-    assert fresh() == before
-    source_fingerprint.cache_clear()
-    fingerprint._parsed.cache_clear()
+        source.write_text(text)
+    assert copied_sources.fingerprints() == before
