@@ -5,7 +5,6 @@ Scores are counted in bins of asinh(s / sqrt(d_k)): even near 0, ever wider in t
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Self
 
@@ -13,13 +12,19 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Le
 
-from experiments.harness.experiment import Column, Experiment, Row
-from experiments.harness.metric import Metric, few_draws_column, fields
-from experiments.statistics.intervals import MIN_DRAWS_OF_FOURTH_POWERS, MIN_TRIALS, Limits
-from experiments.statistics.moments import Estimates, Moments, power_sums, shape
+from experiments.harness.columns import Column, Meaning
+from experiments.harness.experiment import MEASURED, Experiment, Row
+from experiments.harness.metric import fields, metric_columns
+from experiments.score_metrics import score_metrics
+from experiments.statistics.intervals import MIN_TRIALS
+from experiments.statistics.moments import Estimates, Moments, Shape, power_sums
+from sdpa import LAWS, InputLaw
 
 # Bins on either side of 0, to sinh(4.8) = 60 standard deviations. What lies beyond counts in the last bin.
 BINS, BIN_WIDTH = 3072, 4.8 / 3072
+COUNTS = "counts"  # the table of how many scores of a cell lie in each bin
+
+METRICS = score_metrics(divided=False)
 
 _BLOCK_NUMBERS = 2**20
 _CHUNK_NUMBERS = 2**24
@@ -31,7 +36,16 @@ _PAIR_ARRAYS = 12  # arrays of a block's scores that are alive at once, at most
 class Cell:
     """One point of the grid."""
 
-    d_k: Annotated[int, Ge(1), Le(2**31)]
+    d_k: Annotated[int, Ge(1), Le(2**31), Meaning("width of queries and keys")]
+
+    # As `experiments.metrics` asks for it: standard normal entries, one score per trial, divided by nothing.
+    divisor = input_std = 1.0
+    scores = 1
+
+    @property
+    def inputs(self) -> InputLaw:
+        """The law of the entries of q and k."""
+        return LAWS["gaussian"]
 
     @property
     def numbers(self) -> int:
@@ -73,23 +87,13 @@ def _measure_block(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
     return Scores(Moments.of(power_sums(scores[:, None])), counts)
 
 
-def estimates(measured: Scores) -> Estimates:
-    """Mean, variance and excess kurtosis of the scores."""
-    names = [metric.name for metric in METRICS]
-    return Estimates.of(measured.moments, dict(zip(names, shape(measured.moments), strict=True)))
-
-
-def relative_error(_: Cell, measured: Scores) -> float:
-    """The relative standard error of the variance."""
-    value, error = estimates(measured).pair("score_variance")
-    return error / value
-
-
-def tabulate(cell: Cell, measured: Scores) -> Iterator[Row]:
-    """One row: the moments, their standard errors and their intervals."""
-    found, trials = estimates(measured), measured.moments.trials
-    values = {metric.name: found.pair(metric.name) for metric in METRICS}
-    yield {"trials": trials, **fields(METRICS, cell, trials, values)}
+def tabulate(cell: Cell, measured: Scores) -> dict[str, list[Row]]:
+    """One row with the moments and their intervals; and the counts of the bins, (2 BINS,)."""
+    shape, trials = Shape.of(measured.moments), measured.moments.trials
+    estimates = Estimates.of(measured.moments, {metric.name: metric.of.estimate(shape, 1.0) for metric in METRICS})
+    found = {metric.name: estimates.pair(metric.name) for metric in METRICS}
+    row = {"trials": trials, **fields(METRICS, cell, trials, found)}
+    return {MEASURED: [row], COUNTS: [{"counts": measured.counts}]}
 
 
 def _block_trials(cell: Cell) -> int:
@@ -100,29 +104,14 @@ def _chunk_trials(cell: Cell) -> int:
     return max(1, _CHUNK_NUMBERS // _BLOCK_NUMBERS) * _block_trials(cell)
 
 
-METRICS = (
-    Metric("score_mean", "", "mean of the scores", "E[q.k]", draws_like="score_variance", scale_free=True),
-    Metric("score_variance", "", "variance of the scores", "Var[q.k]", limits=lambda _: Limits(0), scale_free=True),
-    Metric(
-        "score_kurtosis",
-        "",
-        "excess kurtosis of the scores",
-        "E[(s - E s)^4] / Var[s]^2 - 3",
-        limits=lambda _: Limits(-3),
-        min_draws=MIN_DRAWS_OF_FOURTH_POWERS,
-        scale_free=True,
-    ),
-)
-
 EXPERIMENT = Experiment(
     cell=Cell,
     columns=(
-        Column("d_k", "int", "", "width of queries and keys"),
-        Column("trials", "int", "", "independent pairs of a query and a key"),
-        *(column for metric in METRICS for column in metric.columns()),
-        few_draws_column(),
+        Column("trials", "int", "independent pairs of a query and a key"),
+        *metric_columns(METRICS),
     ),
     metrics=METRICS,
+    beside={COUNTS: ("counts",)},
     chunk_trials=_chunk_trials,
     measure=measure,
     tabulate=tabulate,
@@ -132,6 +121,4 @@ EXPERIMENT = Experiment(
     figures=("distribution",),
     default_figures=lambda _: ("distribution",),
     min_trials=MIN_TRIALS,
-    relative_error=relative_error,
-    detail=lambda _, measured: measured.counts,
 )

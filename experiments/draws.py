@@ -5,18 +5,17 @@ The sizes of blocks and chunks decide which numbers are drawn for which trial: a
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Le
 
-from experiments.harness.experiment import Column
+from experiments.harness.columns import Column, Meaning
 from sdpa import LAWS, InputLaw, Scaling
 
 Floats = npt.NDArray[np.floating]
 
-_LARGEST_SIZE = 2**31
 # A block's scores take 512 KiB, which fits into the second-level cache of current cores; its inputs at most 8 MiB.
 _BLOCK_SCORES = 2**16
 _BLOCK_INPUTS = 2**20
@@ -28,34 +27,42 @@ _CHUNK_NUMBERS = 2**24
 _MOST_CHUNK_TRIALS = 1024  # if a block has not more
 _MOST_CHUNK_ROWS = 2**17  # whose norms are kept until the chunk is done
 
-AXES = (
-    Column("d_k", "int", "", "width of queries and keys"),
-    Column("n_keys", "int", "", "keys per draw: the length of a softmax row"),
-    Column("n_queries", "int", "", "queries per draw: rows that share one K"),
-    Column("inputs", "str", "", "law of the entries of q and k: mean 0, variance 1 before input_std"),
-    Column("input_std", "float", "", "standard deviation of the entries of q and k"),
-)
 TREATMENT = (
-    Column("scaling", "str", "", "scaling rule"),
-    Column("exponent", "float", "", "p, where the divisor is d_k^p"),
-    Column("divisor", "float", "", "what the scores are divided by", "d_k^p"),
+    Column("scaling", "str", "scaling rule"),
+    Column("exponent", "float", "p, where the divisor is d_k^p"),
+    Column("divisor", "float", "divisor of the scores", "d_k^p"),
 )
+
+_Size = Annotated[int, Ge(1), Le(2**31)]
 
 
 @dataclass(frozen=True)
 class Cell:
     """One point of the grid, and the scalings that are applied to its draws."""
 
-    d_k: Annotated[int, Ge(1), Le(_LARGEST_SIZE)]
-    n_keys: Annotated[int, Ge(2), Le(_LARGEST_SIZE)]
+    d_k: Annotated[_Size, Meaning("width of queries and keys")]
+    n_keys: Annotated[_Size, Ge(2), Meaning("keys per draw: the length of a softmax row")]
     scaling: tuple[Scaling, ...]
-    n_queries: Annotated[int, Ge(1), Le(_LARGEST_SIZE)] = 64
-    inputs: InputLaw = LAWS["gaussian"]
-    input_std: Annotated[float, Ge(1e-6), Le(1e6)] = 1.0
+    n_queries: Annotated[_Size, Meaning("queries per draw: rows that share one K")] = 64
+    inputs: Annotated[InputLaw, Meaning("law of the entries of q and k: mean 0, variance 1 before input_std")] = LAWS[
+        "gaussian"
+    ]
+    input_std: Annotated[float, Ge(1e-6), Le(1e6), Meaning("standard deviation of the entries of q and k")] = 1.0
 
     def divisors(self) -> list[float]:
         """The divisor of each scaling, in order."""
         return [scaling.divisor(self.d_k, self.n_keys) for scaling in self.scaling]
+
+    @property
+    def divisor(self) -> float:
+        """The divisor of a cell with one scaling."""
+        (divisor,) = self.divisors()
+        return divisor
+
+    def treatments(self) -> Iterator[dict[str, Any]]:
+        """The fields of TREATMENT for each scaling, in order."""
+        for scaling, divisor in zip(self.scaling, self.divisors(), strict=True):
+            yield {"scaling": scaling.name, "exponent": float(scaling.exponent), "divisor": divisor}
 
     @property
     def scores(self) -> int:

@@ -6,8 +6,9 @@ from typing import Self
 
 import numpy as np
 
-from experiments.draws import AXES, TREATMENT, Cell, Floats, block_trials, draw
-from experiments.harness.experiment import Column, Experiment, Row
+from experiments.draws import TREATMENT, Cell, Floats, block_trials, draw
+from experiments.harness.columns import Column
+from experiments.harness.experiment import MEASURED, Experiment, Row
 from sdpa import softmax
 
 
@@ -29,34 +30,35 @@ def measure(cell: Cell, trials: int, rng: np.random.Generator) -> RowsMeasuremen
     return RowsMeasurement(np.concatenate(blocks, axis=1))
 
 
-def tabulate(cell: Cell, measurement: RowsMeasurement) -> Iterator[Row]:
+def tabulate(cell: Cell, measurement: RowsMeasurement) -> dict[str, Iterator[Row]]:
     """One row per scaling, draw, query and key."""
-    for scaling, divisor in zip(cell.scaling, cell.divisors(), strict=True):
-        scaled = measurement.scores / divisor
+    return {MEASURED: _rows(cell, measurement)}
+
+
+def _rows(cell: Cell, measurement: RowsMeasurement) -> Iterator[Row]:
+    for treatment in cell.treatments():
+        scaled = measurement.scores / treatment["divisor"]
         weights = softmax(scaled)
-        for draw_number, query, key in np.ndindex(scaled.shape):
+        for trial, query, key in np.ndindex(scaled.shape):
             yield {
-                "scaling": scaling.name,
-                "exponent": float(scaling.exponent),
-                "divisor": divisor,
-                "trial": draw_number,
+                **treatment,
+                "trial": trial,
                 "query": query,
                 "key": key,
-                "scaled_score": float(scaled[draw_number, query, key]),
-                "weight": float(weights[draw_number, query, key]),
+                "scaled_score": float(scaled[trial, query, key]),
+                "weight": float(weights[trial, query, key]),
             }
 
 
 EXPERIMENT = Experiment(
     cell=Cell,
     columns=(
-        *AXES,
         *TREATMENT,
-        Column("trial", "int", "", "number of the draw of (Q, K), from 0"),
-        Column("query", "int", "", "number of the query, from 0"),
-        Column("key", "int", "", "number of the key, from 0"),
-        Column("scaled_score", "float", "", "score of the query and the key over the divisor", "q.k / divisor"),
-        Column("weight", "float", "", "softmax weight of the key in the query's row", "softmax(q.k / divisor)"),
+        Column("trial", "int", "number of the draw of (Q, K), from 0"),
+        Column("query", "int", "number of the query, from 0"),
+        Column("key", "int", "number of the key, from 0"),
+        Column("scaled_score", "float", "score of the query and the key over the divisor", "q.k / divisor"),
+        Column("weight", "float", "softmax weight of the key in the query's row", "softmax(q.k / divisor)"),
     ),
     chunk_trials=block_trials,
     measure=measure,

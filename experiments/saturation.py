@@ -4,22 +4,22 @@ Per trial one Q (n_queries x d_k), one K (n_keys x d_k) and one standard normal 
 Each trial is reduced to a vector of row means, so that standard errors come from whole independent draws.
 """
 
-import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from experiments.draws import AXES, TREATMENT, Cell, Floats, block_queries, block_trials, chunk_trials, draw
-from experiments.harness.experiment import Column, Experiment, Row
-from experiments.harness.metric import Metric, few_draws_column, fields
-from experiments.statistics.intervals import MIN_DRAWS_OF_FOURTH_POWERS, Limits
-from experiments.statistics.moments import POWERS, Estimates, Moments, power_sums, shape
-from experiments.statistics.quantiles import MOST_BINS, Histograms, Quantile
-from sdpa import RowDiagnostics, row_diagnostics
+from experiments.draws import TREATMENT, Cell, Floats, block_queries, block_trials, chunk_trials, draw
+from experiments.harness.columns import Column
+from experiments.harness.experiment import MEASURED, Experiment, Row
+from experiments.harness.metric import Metric, fields, metric_columns
+from experiments.metrics import METRICS, PerRow
+from experiments.score_metrics import OfScores
+from experiments.statistics.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, Shape, power_sums
+from experiments.statistics.quantiles import MAX_BINS, Histograms, Quantile
+from sdpa import row_diagnostics
 from sdpa.diagnostics import tile_rows
-from sdpa.metrics import SATURATED
 
 # What `plan` reckons with, measured on a server core of 2025: nanoseconds per normal, per multiplication of a matrix
 # product, per score and scaling for the exponential and the sums, and per row and scaling for the rest.
@@ -30,11 +30,7 @@ _PER_NORMAL, _PER_PRODUCT, _PER_SCORE, _PER_ROW = 7.1, 0.03, 2.0, 125.0
 _SCORE_ARRAYS, _KERNEL_ARRAYS, _NORM_ARRAYS, _COUNTING_ARRAYS = 2, 6, 3, 12
 _ROW_ARRAYS, _MEAN_ARRAYS = 13, 3
 
-_ROW_MEANS = ("max_weight", "entropy", "jacobian_trace", "saturated_rows", "jacobian_square", "query_gradient_square")
-NORMS = ("jacobian_norm", "query_gradient_norm")
-QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
-# What `precision` is about; the mean of scores is 0, and kurtosis and the share of saturated rows may be.
-_PRECISE = ("score_variance", "max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
+_CORRELATION_COLUMNS = ("scaling", "metric", "correlations")
 
 
 @dataclass(frozen=True)
@@ -49,101 +45,119 @@ class SaturationMeasurement:
         return type(self)(self.moments.merge(later.moments), self.norms.merge(later.norms))
 
 
-def measure(cell: Cell, trials: int, rng: np.random.Generator, *, gradients: bool = True) -> SaturationMeasurement:
-    """Measure that many independent draws of (Q, K), a block of draws at a time.
+def measure(
+    cell: Cell, trials: int, rng: np.random.Generator, metrics: Sequence[Metric] = METRICS
+) -> SaturationMeasurement:
+    """Measure these metrics in that many independent draws of (Q, K), a block of draws at a time.
 
-    Without gradients, as the benchmark times it too, none to the weights is drawn and none to the query measured.
+    Where no metric needs a gradient to the weights, none is drawn.
     """
     size = block_trials(cell)
     counts = (min(size, trials - first) for first in range(0, trials, size))
-    blocks = [_measure_block(cell, count, rng, gradients) for count in counts]
+    blocks = [_measure_block(cell, count, rng, metrics) for count in counts]
     return SaturationMeasurement(
         Moments.of(np.concatenate([means for means, _ in blocks], axis=-1)),
         Histograms.of(np.concatenate([norms for _, norms in blocks], axis=1)),
     )
 
 
-def _measure_block(cell: Cell, trials: int, rng: np.random.Generator, gradients: bool) -> tuple[Floats, Floats]:
-    """Per draw the means of score powers and row metrics, (4 + 6 scalings, trials); and the norms of every row."""
-    score_sums, row_sums, norms = np.zeros((POWERS, trials)), np.zeros(()), []
+def _measure_block(
+    cell: Cell, trials: int, rng: np.random.Generator, metrics: Sequence[Metric]
+) -> tuple[Floats, Floats]:
+    """Per draw the means in the order of `_mean_names`, (means, trials); and per row the numbers that quantiles are of,
+    in the order of `_series_names`, (series, trials, n_queries)."""
+    score_sums, row_sums, series = np.zeros((POWERS, trials)), np.zeros(()), []
+    averaged, ranked, divisors = _averaged(metrics), _ranked(metrics), cell.divisors()
+    per_row = dict.fromkeys([*(metric.of for metric in averaged), *ranked])
+    needs_gradient = any(of.needs_gradient for of in per_row)
     keys, query_blocks = draw(cell, trials, rng)
     for _, queries in query_blocks:
         scores = queries @ keys.swapaxes(-1, -2)
         score_sums += power_sums(scores.reshape(trials, -1))
-        upstream = (keys, rng.standard_normal(scores.shape)) if gradients else ()
-        rows = row_diagnostics(scores, cell.divisors(), *upstream)
-        norms.append(_norms(rows))
-        row_sums = row_sums + _row_sums(rows, norms[-1])
+        upstream = (keys, rng.standard_normal(scores.shape)) if needs_gradient else ()
+        rows = row_diagnostics(scores, divisors, *upstream)
+        values = {of: of.values(rows, scores, divisors) for of in per_row}
+        row_sums = row_sums + np.stack([_sum_over_rows(metric, values[metric.of]) for metric in averaged], axis=1)
+        series.append(np.stack([values[of] for of in ranked], axis=1))
     means = [score_sums / (cell.n_queries * cell.n_keys), row_sums.reshape(-1, trials) / cell.n_queries]
-    return np.concatenate(means), np.concatenate(norms, axis=-1).reshape(-1, trials, cell.n_queries)
+    return np.concatenate(means), np.concatenate(series, axis=-1).reshape(-1, trials, cell.n_queries)
 
 
-def _norms(rows: RowDiagnostics) -> Floats:
-    """The norms that there are, in the order of NORMS, (scalings, 2 or 1, trials, queries)."""
-    found = [norm for norm in (rows.jacobian_norm, rows.query_gradient_norm) if len(norm)]
-    return np.stack(found, axis=1)
+def _averaged(metrics: Iterable[Metric]) -> list[Metric]:
+    """The metrics that follow from a mean over rows, in order."""
+    return [metric for metric in metrics if metric.kind != "quantile" and not isinstance(metric.of, OfScores)]
 
 
-def _row_sums(rows: RowDiagnostics, norms: Floats) -> Floats:
-    """Sums over queries in the order of _ROW_MEANS, (scalings, 6, trials)."""
-    ones, saturated = np.ones(norms.shape[-1]), rows.max_weight > SATURATED
-    sums = [np.vecdot(values, ones) for values in (rows.max_weight, rows.entropy, rows.jacobian_trace, saturated)]
-    return np.concatenate([np.stack(sums, axis=1), np.vecdot(norms, norms)], axis=1)
+def _ranked(metrics: Iterable[Metric]) -> list[PerRow]:
+    """The numbers per row that the quantiles among the metrics are of, in order."""
+    return list(dict.fromkeys(metric.of for metric in metrics if metric.kind == "quantile"))
 
 
-def tabulate(cell: Cell, measurement: SaturationMeasurement) -> Iterator[Row]:
-    """One row per scaling: each metric, its standard error and its interval."""
-    trials, means = measurement.moments.trials, estimates(cell, measurement)
-    for i, (scaling, divisor) in enumerate(zip(cell.scaling, cell.divisors(), strict=True)):
-        treatment = {"scaling": scaling.name, "exponent": float(scaling.exponent), "divisor": divisor}
-        found: dict[str, tuple[float, float] | Quantile] = {
-            metric.name: means.pair((scaling.name, metric.name)) for metric in METRICS if metric.kind != "quantile"
+def _sum_over_rows(metric: Metric, values: Floats) -> Floats:
+    """Sums over the queries of the values or, for a root mean square, of their squares, (scalings, trials)."""
+    return np.asarray(np.vecdot(values, values if metric.kind == "root" else np.ones(values.shape[-1])))
+
+
+def _mean_names(cell: Cell) -> list[tuple[str, str]]:
+    """The means of a trial: powers of the scores, and (scaling, metric)."""
+    of_rows = [(scaling.name, metric.name) for scaling in cell.scaling for metric in _averaged(METRICS)]
+    return [*(("score", str(power)) for power in range(1, POWERS + 1)), *of_rows]
+
+
+def _series_names(cell: Cell) -> list[tuple[str, PerRow]]:
+    """The numbers per row of which there are quantiles, by scaling."""
+    return [(scaling.name, of) for scaling in cell.scaling for of in _ranked(METRICS)]
+
+
+def tabulate(cell: Cell, measurement: SaturationMeasurement) -> dict[str, list[Row]]:
+    """One row per scaling with each metric and its interval; and the correlations of all of them."""
+    trials, means = measurement.moments.trials, _estimates(cell, measurement)
+    rows = []
+    for treatment in cell.treatments():
+        scaling = treatment["scaling"]
+        found = {
+            metric.name: quantile(cell, measurement, scaling, metric)
+            if metric.kind == "quantile"
+            else means.pair((scaling, metric.name))
+            for metric in METRICS
         }
-        for j, norm in enumerate(NORMS):
-            for name, share in QUANTILES.items():
-                found[f"{norm}_{name}"] = measurement.norms.quantile(len(NORMS) * i + j, share)
-        yield {**treatment, "trials": trials, **fields(METRICS, cell, trials, found)}
+        rows.append({**treatment, "trials": trials, **fields(METRICS, cell, trials, found, cell.n_queries)})
+    return {MEASURED: rows, CORRELATIONS: _correlations(means)}
 
 
-def relative_error(cell: Cell, measurement: SaturationMeasurement) -> float:
-    """The largest relative standard error of any scaling's metrics of _PRECISE; infinite where one came out as 0."""
-    found = estimates(cell, measurement)
-    precise = [found.names.index((scaling.name, metric)) for scaling in cell.scaling for metric in _PRECISE]
-    values, errors = np.abs(found.values[precise]), found.errors[precise]
-    # An error of 0 beside a value says that its square was too small for a double.
-    return float(np.divide(errors, values, out=np.full_like(values, np.inf), where=(values > 0) & (errors > 0)).max())
+def quantile(cell: Cell, measurement: SaturationMeasurement, scaling: str, metric: Metric) -> Quantile:
+    """A quantile of rows under a scaling, with its interval."""
+    return measurement.norms.quantile(_series_names(cell).index((scaling, metric.of)), metric.share)
 
 
-def estimates(cell: Cell, measurement: SaturationMeasurement) -> Estimates:
+def known_within(cell: Cell, measurement: SaturationMeasurement, scaling: str, metric: Metric) -> tuple[float, float]:
+    """The values between which a quantile of the drawn rows lies: the bins do not tell more."""
+    return measurement.norms.known_within(_series_names(cell).index((scaling, metric.of)), metric.share)
+
+
+def _estimates(cell: Cell, measurement: SaturationMeasurement) -> Estimates[tuple[str, str]]:
     """Every metric of every scaling but the quantiles, named (scaling, metric), with their covariance."""
-    functions: dict[Hashable, tuple[float, Floats]] = {}
-    for i, (scaling, divisor) in enumerate(zip(cell.scaling, cell.divisors(), strict=True)):
-        of_scaling = _score_estimates(measurement.moments, divisor) | _row_estimates(measurement.moments, i)
-        functions |= {(scaling.name, metric): function for metric, function in of_scaling.items()}
-    return Estimates.of(measurement.moments, functions)
+    moments, shape, names = measurement.moments, Shape.of(measurement.moments), _mean_names(cell)
+    unit = dict(zip(names, np.eye(len(names)), strict=True))
+    mean = dict(zip(names, moments.mean.tolist(), strict=True))
+    functions: dict[tuple[str, str], Estimate] = {}
+    for scaling, divisor in zip(cell.scaling, cell.divisors(), strict=True):
+        for metric in METRICS:
+            name = (scaling.name, metric.name)
+            if isinstance(metric.of, OfScores):
+                functions[name] = metric.of.estimate(shape, divisor)
+            elif metric.kind != "quantile":
+                over_rows = Estimate(mean[name], unit[name])
+                functions[name] = over_rows.root() if metric.kind == "root" else over_rows
+    return Estimates.of(moments, functions)
 
 
-def _score_estimates(moments: Moments, divisor: float) -> dict[str, tuple[float, Floats]]:
-    """Mean, variance about the mean and excess kurtosis of the scaled scores, each with its gradient."""
-    mean, variance, kurtosis = shape(moments)
-    return {
-        "score_mean": (mean[0] / divisor, mean[1] / divisor),
-        "score_variance": (variance[0] / divisor**2, variance[1] / divisor**2),
-        "score_kurtosis": kurtosis,
-    }
-
-
-def _row_estimates(moments: Moments, scaling: int) -> dict[str, tuple[float, Floats]]:
-    """The means over rows, and the root mean squares, of the scaling of that number, each with its gradient."""
-    first = POWERS + scaling * len(_ROW_MEANS)
-    unit = np.eye(len(moments.mean))[first : first + len(_ROW_MEANS)]
-    means = moments.mean[first : first + len(_ROW_MEANS)].tolist()
-    functions = dict(zip(_ROW_MEANS, zip(means, unit, strict=True), strict=True))
-    for name in ("jacobian", "query_gradient"):
-        square, gradient = functions.pop(f"{name}_square")
-        root = math.sqrt(square)
-        functions[f"{name}_norm"] = (root, gradient / (2 * root) if root else 0 * gradient)
-    return functions
+def _correlations(means: Estimates[tuple[str, str]]) -> list[Row]:
+    """One row per estimate: its correlation between draws with each of them, in their order."""
+    return [
+        dict(zip(_CORRELATION_COLUMNS, (*name, correlations), strict=True))
+        for name, correlations in zip(means.names, means.correlation, strict=True)
+    ]
 
 
 def default_figures(values: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
@@ -170,96 +184,22 @@ def memory(cell: Cell) -> int:
     gram = cell.n_keys * (cell.n_keys + cell.d_k) if cell.n_keys < cell.d_k else 0
     tile = min(tile_rows(cell.n_keys), trials * queries)
     kernel = _KERNEL_ARRAYS * tile * cell.n_keys + max(1, tile // queries) * gram
-    rows, series = chunk_trials(cell) * cell.n_queries, len(cell.scaling) * len(NORMS)
-    norms = series * (_NORM_ARRAYS * rows + 8 * MOST_BINS) + _COUNTING_ARRAYS * rows
+    rows, series = chunk_trials(cell) * cell.n_queries, len(_series_names(cell))
+    norms = series * (_NORM_ARRAYS * rows + 8 * MAX_BINS) + _COUNTING_ARRAYS * rows
     of_rows = _ROW_ARRAYS * len(cell.scaling) * trials * queries
-    means = _MEAN_ARRAYS * (POWERS + len(_ROW_MEANS) * len(cell.scaling)) * chunk_trials(cell)
+    means = _MEAN_ARRAYS * len(_mean_names(cell)) * chunk_trials(cell)
     return 8 * (block + kernel + norms + of_rows + means)
 
-
-def _of_norm(norm: str, meaning: str, formula: str, high: float) -> tuple[Metric, ...]:
-    """The root mean square of a norm from 0 to `high`, and the quantiles of its rows."""
-    within = Limits(0, high)
-    root = Metric(
-        norm, "", f"{meaning}, root mean square over rows", f"sqrt(E {formula}^2)", "root", limits=lambda _: within
-    )
-    quantiles = (
-        Metric(f"{norm}_{name}", "", f"the same norm, {share:.0%} quantile of rows", f"F^-1({share})", "quantile")
-        for name, share in QUANTILES.items()
-    )
-    return (root, *quantiles)
-
-
-METRICS = (
-    Metric(
-        "score_mean", "", "mean of the scaled scores", "E[q.k] / divisor", draws_like="score_variance", scale_free=True
-    ),
-    Metric(
-        "score_variance",
-        "",
-        "variance of the scaled scores, pooled over draws",
-        "Var[q.k] / divisor^2",
-        limits=lambda _: Limits(0),
-        scale_free=True,
-    ),
-    Metric(
-        "score_kurtosis",
-        "",
-        "excess kurtosis of the scores",
-        "E[(s - E s)^4] / Var[s]^2 - 3",
-        limits=lambda _: Limits(-3),
-        min_draws=MIN_DRAWS_OF_FOURTH_POWERS,
-        scale_free=True,
-    ),
-    Metric(
-        "max_weight",
-        "",
-        "largest weight of a row, mean over rows",
-        "E max_j w_j",
-        limits=lambda cells: Limits(1 / cells.n_keys, 1),
-    ),
-    Metric(
-        "entropy",
-        "nats",
-        "entropy of a row, mean over rows",
-        "E[-sum_j w_j ln w_j]",
-        limits=lambda cells: Limits(0, np.log(cells.n_keys)),
-    ),
-    Metric(
-        "jacobian_trace",
-        "",
-        "trace of the softmax Jacobian, mean over rows",
-        "E[1 - sum_j w_j^2]",
-        limits=lambda cells: Limits(0, 1 - 1 / cells.n_keys),
-    ),
-    # |J|_F is at most 1/2, in a row with two equal weights.
-    *_of_norm("jacobian_norm", "Frobenius norm of the softmax Jacobian J = diag(w) - w w^T", "|J|_F", 0.5),
-    *_of_norm(
-        "query_gradient_norm",
-        "norm of dL/dq = K^T J g / divisor for a standard normal gradient g to the weights",
-        "|dL/dq|",
-        math.inf,
-    ),
-    Metric(
-        "saturated_rows",
-        "",
-        f"share of rows whose largest weight exceeds {SATURATED}",
-        f"P(max_j w_j > {SATURATED})",
-        "share",
-        limits=lambda _: Limits(0, 1),
-    ),
-)
 
 EXPERIMENT = Experiment(
     cell=Cell,
     columns=(
-        *AXES,
         *TREATMENT,
-        Column("trials", "int", "", "independent draws of (Q, K)"),
-        *(column for metric in METRICS for column in metric.columns()),
-        few_draws_column(),
+        Column("trials", "int", "independent draws of (Q, K)"),
+        *metric_columns(METRICS),
     ),
     metrics=METRICS,
+    beside={CORRELATIONS: _CORRELATION_COLUMNS},
     chunk_trials=chunk_trials,
     measure=measure,
     tabulate=tabulate,
@@ -269,6 +209,4 @@ EXPERIMENT = Experiment(
     figures=("map", "metrics", "variance", "saturation", "gradients", "powers", "length", "phase"),
     default_figures=default_figures,
     min_trials=2,
-    relative_error=relative_error,
-    detail=estimates,
 )

@@ -11,6 +11,7 @@ from experiments.calibration.runs import measure, run_batch
 from experiments.calibration.tables import LEAST_COVERAGE, coverage_of
 from experiments.draws import Cell
 from experiments.harness.config import load_config
+from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import chunks
 from experiments.harness.measuring import measure_chunk
 from experiments.saturation import tabulate
@@ -45,7 +46,7 @@ def measured(cell: Cell, trials: int, seed: int) -> Rows:
     first, *others = (measure_chunk(chunk, seed) for chunk in chunks("saturation", cell, trials))
     for other in others:
         first = first.merge(other)
-    return {row["scaling"]: row for row in tabulate(cell, first)}
+    return {row["scaling"]: row for row in tabulate(cell, first)[MEASURED]}
 
 
 def share_held(rows: list[dict[str, float]], metric: str, truth: float) -> float:

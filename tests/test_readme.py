@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from experiments.harness.columns import cell_fields, defaults
 from experiments.harness.config import load_config
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
-from experiments.harness.grid import cell_fields, defaults
 from experiments.page.blocks import BlockError
 from experiments.steps.markdown import generated, read_pages
 from tests.shipped import CONFIG, RESULTS, SHIPPED_DIGEST, shipped_only

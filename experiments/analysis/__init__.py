@@ -1,118 +1,64 @@
 """Tables to tables: exact columns, fits, and the verdict on every value. A drawing never fits or derives."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 import pandas as pd
 
-from experiments.analysis.crossings import (
-    CROSSING_COLUMNS,
-    OPTIONAL_CROSSINGS,
-    OPTIONAL_RATIOS,
-    RATIO_COLUMNS,
-    crossings,
-    norm_ratios,
-)
-from experiments.analysis.distribution import (
-    DISTANCE_COLUMNS,
-    DISTRIBUTION_EXACT,
-    HISTOGRAM_COLUMNS,
-    distances,
-    histograms,
-)
-from experiments.analysis.exact import SATURATION_EXACT, Exact, add_exact, exact_column
-from experiments.analysis.freezing import CURVE_COLUMNS, freezing_curves
-from experiments.analysis.slopes import SLOPE_COLUMNS, fit_slopes
-from experiments.analysis.verdicts import TEST_COLUMNS, VERDICT_COLUMNS, cell_tests, flag_few_draws, verdicts
-from experiments.harness.experiment import Column, Measured, load_experiment
+from experiments.analysis.crossings import CROSSINGS, RATIOS
+from experiments.analysis.derived import VERDICTS, Derived
+from experiments.analysis.distribution import HISTOGRAM, LAW_TESTS
+from experiments.analysis.exact import add_exact
+from experiments.analysis.freezing import CURVES
+from experiments.analysis.slopes import SLOPES
+from experiments.analysis.verdicts import TEST_TABLE, VERDICT_TABLE, flag_few_draws
+from experiments.harness.columns import Column
+from experiments.harness.experiment import MEASURED, Experiment, load_experiment
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import TESTS, VERDICTS
+
+# In the order in which they are derived: each may use those before it.
+_DERIVED = (VERDICT_TABLE, TEST_TABLE, SLOPES, RATIOS, CROSSINGS, CURVES, HISTOGRAM, LAW_TESTS)
 
 
-@dataclass(frozen=True)
-class Derived:
-    """A table made from a sweep's own and what else was measured, SWEEP-NAME.csv; empty where it does not apply."""
+def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """The finished main table of a sweep, with its exact columns, and every table that follows from it.
 
-    columns: tuple[Column, ...]
-    derive: Callable[[pd.DataFrame, list[Any]], pd.DataFrame]
-    optional: frozenset[str] = frozenset()  # columns whose fields may be empty
-
-
-@dataclass(frozen=True)
-class Analysis:
-    """What is known and derived of an experiment's tables."""
-
-    exact: Mapping[str, Exact] = field(default_factory=dict)
-    derived: Mapping[str, Derived] = field(default_factory=dict)
-    tests_cells: bool = False  # by the correlations that `details` holds
-
-
-_ANALYSES = {
-    "saturation": Analysis(
-        SATURATION_EXACT,
-        {
-            "slopes": Derived(SLOPE_COLUMNS, lambda table, _: fit_slopes(table)),
-            "ratios": Derived(RATIO_COLUMNS, lambda table, _: norm_ratios(table), OPTIONAL_RATIOS),
-            "crossings": Derived(CROSSING_COLUMNS, lambda table, _: crossings(table), OPTIONAL_CROSSINGS),
-            "curves": Derived(CURVE_COLUMNS, lambda table, _: freezing_curves(table)),
-        },
-        tests_cells=True,
-    ),
-    "distribution": Analysis(
-        DISTRIBUTION_EXACT,
-        {"histogram": Derived(HISTOGRAM_COLUMNS, histograms), "tests": Derived(DISTANCE_COLUMNS, distances)},
-    ),
-}
+    Args:
+        sweep: a block of the config.
+        measured: its tables as they were measured.
+    """
+    experiment = load_experiment(sweep.experiment)
+    tables = {**measured, MEASURED: add_exact(experiment, measured[MEASURED])}
+    found = {}
+    for derived in _DERIVED:
+        if derived.source in tables and derived.needs <= set(tables[derived.source]):
+            tables[derived.kind] = found[derived.kind] = derived.derive(sweep, tables)
+    table = flag_few_draws(tables[MEASURED], tables[VERDICTS])
+    return {kind: frame for kind, frame in {MEASURED: table, **found}.items() if len(frame)}
 
 
-def analyse(sweep: Sweep, measured: Measured) -> dict[str, pd.DataFrame]:
-    """The tables of a sweep: `measured` with its exact columns, what is derived from it, and its verdicts."""
-    analysis = _analysis(sweep.experiment)
-    table = add_exact(measured.table, analysis.exact)
-    judged = verdicts(sweep.name, table, load_experiment(sweep.experiment).metrics, analysis.exact)
-    derived = {name: kind.derive(table, measured.details) for name, kind in analysis.derived.items()}
-    if analysis.tests_cells:
-        derived[TESTS] = cell_tests(table, measured.details, judged)
-    tables = {"measured": flag_few_draws(table, judged), **derived, VERDICTS: judged}
-    return {name: frame for name, frame in tables.items() if len(frame)}
+def columns_of(experiment: Experiment) -> dict[str, tuple[Column, ...]]:
+    """The columns of every table that an experiment can have, by kind."""
+    derived = {kind.kind: kind.columns(experiment) for kind in _of(experiment)}
+    return {MEASURED: experiment.table_columns, **derived}
 
 
-def table_columns(experiment: str) -> list[Column]:
-    """The columns of an experiment's finished table, the exact ones behind their intervals."""
-    declared = {column.name: column for column in load_experiment(experiment).columns}
-    columns = []
-    for name, column in declared.items():
-        columns.append(column)
-        metric = name.removesuffix("_high")
-        if metric != name and metric in _analysis(experiment).exact:
-            columns.append(exact_column(declared[metric], _analysis(experiment).exact[metric]))
-    return columns
-
-
-def optional_columns(experiment: str, kind: str) -> frozenset[str]:
-    """The columns of a derived table whose fields may be empty."""
-    derived = _analysis(experiment).derived
-    return derived[kind].optional if kind in derived else frozenset()
-
-
-def all_columns(experiments: list[str]) -> pd.DataFrame:
-    """What every column of every table means: the content of columns.csv."""
-    tables: dict[str, list[Column]] = {}
-    for name in experiments:
-        tables[name] = table_columns(name)
-        tables |= {f"{name}-{kind}": list(derived.columns) for kind, derived in _analysis(name).derived.items()}
-        if _analysis(name).tests_cells:
-            tables[f"{name}-{TESTS}"] = list(TEST_COLUMNS)
-        if _analysis(name).exact:
-            tables[f"{name}-{VERDICTS}"] = list(VERDICT_COLUMNS)
+def all_columns(experiments: Iterable[str]) -> pd.DataFrame:
+    """The meaning of every column of every table: the content of columns.csv."""
     rows = [
         {"table": table, "column": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning, "formula": c.formula}
-        for table, columns in tables.items()
+        for name in experiments
+        for table, columns in _named(name)
         for c in columns
     ]
     return pd.DataFrame(rows)
 
 
-def _analysis(experiment: str) -> Analysis:
-    return _ANALYSES.get(experiment, Analysis())
+def _named(experiment: str) -> Iterator[tuple[str, tuple[Column, ...]]]:
+    for kind, columns in columns_of(load_experiment(experiment)).items():
+        yield experiment if kind == MEASURED else f"{experiment}-{kind}", columns
+
+
+def _of(experiment: Experiment) -> list[Derived]:
+    """The derived tables that an experiment can have."""
+    columns = {MEASURED: {column.name for column in experiment.table_columns}, **experiment.beside}
+    return [kind for kind in _DERIVED if kind.source in columns and kind.needs <= set(columns[kind.source])]

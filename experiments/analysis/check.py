@@ -1,4 +1,4 @@
-"""Is a table whole: every column, every row of the grid, every number there and finite."""
+"""A check that tables are whole: every column, every row of the grid, every number present and finite."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -6,21 +6,26 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from experiments.analysis import optional_columns, table_columns
-from experiments.harness.experiment import load_experiment
+from experiments.analysis import columns_of
+from experiments.harness.columns import names
+from experiments.harness.experiment import MEASURED, load_experiment
 from experiments.harness.grid import Sweep, axis_values
-from experiments.harness.paths import VERDICTS
 from experiments.harness.tables import DIGITS, TableError
 
 
 def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
-    """A line that says what was found whole; `TableError` that says what is not."""
-    table = tables["measured"]
-    expected = [column.name for column in table_columns(sweep.experiment)]
-    if list(table.columns) != expected:
-        got = ", ".join(map(str, table.columns))
-        raise TableError(f"{sweep.name}: expected the columns {', '.join(expected)}, got {got}")
+    """A line about a table that is whole; `TableError` names what is wrong with another."""
     experiment = load_experiment(sweep.experiment)
+    columns = columns_of(experiment)
+    for kind, frame in tables.items():
+        expected = names(columns.get(kind, ()))
+        if list(frame.columns) != expected:
+            got = ", ".join(map(str, frame.columns))
+            raise TableError(f"{sweep.name}, {kind}: expected the columns {', '.join(expected)}, got {got}")
+        wrong = [column.name for column in columns[kind] if not (column.may_be_empty or _is_full(frame[column.name]))]
+        if wrong:
+            raise TableError(f"{sweep.name}, {kind}: expected finite numbers, got others in {', '.join(wrong)}")
+    table = tables[MEASURED]
     cells = sweep.cells()
     wanted = {_as_written(axis_values(cell).values()): experiment.table_rows(cell, sweep.trials) for cell in cells}
     axes = list(axis_values(cells[0]))
@@ -28,16 +33,12 @@ def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
     if found != wanted:
         rows = sum(wanted.values())
         raise TableError(f"{sweep.name}: expected {rows} rows for {len(wanted)} cells, got {len(table)}")
-    for kind, frame in tables.items():
-        numbers = frame.select_dtypes("number")
-        # An exact value that is not known is empty, and a z-score that means nothing; all else must be there.
-        empty = set(optional_columns(sweep.experiment, kind))
-        empty |= {name for name in numbers if name.endswith("_exact")} if kind == "measured" else set()
-        empty = set(numbers) - {"measured", "se", "exact"} if kind == VERDICTS else empty
-        wrong = [name for name in numbers if not np.isfinite(numbers[name]).all() and name not in empty]
-        if wrong:
-            raise TableError(f"{sweep.name}, {kind}: expected finite numbers, got others in {', '.join(wrong)}")
     return f"checked {sweep.name}: {len(table)} rows for {len(wanted)} cells, whole and as measured"
+
+
+def _is_full(values: pd.Series) -> bool:
+    """True if every field has a value, and every number is finite."""
+    return bool(values.notna().all() and (values.dtype.kind not in "iuf" or np.isfinite(values).all()))
 
 
 def _as_written(point: Iterable[object]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Gradient norms unscaled over those under d_k^1/2, and the d_k at which this ratio falls through 1 and through 0.1."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from experiments.draws import AXES
-from experiments.harness.experiment import Column
+from experiments.analysis.derived import Derived
+from experiments.harness.columns import Column, axis_columns, names
+from experiments.harness.discovery import axes_of
+from experiments.harness.experiment import MEASURED
 from experiments.harness.metric import FEW_DRAWS
 from experiments.statistics.intervals import LEVEL
 from sdpa.theory import limits
@@ -21,13 +23,11 @@ Floats = npt.NDArray[np.float64]
 UNSCALED, SCALED = "unscaled", "d_k^1/2"
 STATISTICS = {"median": "_median", "r.m.s.": ""}
 EQUAL, TENTH = 1.0, 0.1  # ratios that are crossed: as large unscaled as scaled, and a tenth of it
-_AXES = [column.name for column in AXES]
-OTHER_AXES = [name for name in _AXES if name != "d_k"]
 _RATIO = ["ratio", "ratio_low", "ratio_high"]
 _CROSSING = ["crossing", "crossing_low", "crossing_high", "crossing_exact"]
 _SMALLEST = np.finfo(float).tiny  # where the end of an interval is 0, so that it has a logarithm
 _STEPS = 64  # between neighbours, for the ends of the interval
-_FEWEST = 4  # d_k that a crossing is interpolated from
+_MIN_D_K = 4  # that a crossing is interpolated from
 # The laws are approximate: good to 3% from 16 to 4096 keys and to 7% at 8. A crossing is far from its law if it is
 # further off than this and than so many times the reach of its interval: 2.5 x 1.96 standard errors.
 _LAW_ACCURACY, _REACHES = 0.1, 2.5
@@ -53,44 +53,6 @@ LAWS: dict[tuple[str, str], Callable[[float], float]] = {
     ("query_gradient", "median"): limits.query_gradient_crossing,
 }
 
-_KIND = (
-    Column("norm", "str", "", f"norm of a row: {', '.join(NORMS)} (|J|_F, |dL/dq|, and |dL/dq| times the divisor)"),
-    Column("statistic", "str", "", f"of the norms of all rows: {' or '.join(STATISTICS)}"),
-)
-RATIO_COLUMNS = (
-    *AXES,
-    *_KIND,
-    Column("ratio", "float", "", f"the norm {UNSCALED} over the norm under {SCALED}; empty where one is 0"),
-    Column("ratio_low", "float", "", f"lower end of its {LEVEL:.0%} interval, for any correlation of the two"),
-    Column("ratio_high", "float", "", "upper end of the same interval"),
-    Column("ratio_exact", "float", "", "ratio of the exact norms; empty where they are not known"),
-    Column(FEW_DRAWS, "str", "", "scalings whose norm rests on too few effective draws for its interval"),
-)
-CROSSING_COLUMNS = (
-    *(column for column in AXES if column.name != "d_k"),
-    *_KIND,
-    Column("level", "float", "", f"ratio that is crossed: {EQUAL:g} or {TENTH:g}"),
-    Column(
-        "crossing",
-        "float",
-        "",
-        "d_k at which the ratio falls through the level; empty if it does not",
-        "ratio(crossing) = level",
-    ),
-    Column("crossing_low", "float", "", f"lower end of its {LEVEL:.0%} interval; empty if below the smallest d_k"),
-    Column("crossing_high", "float", "", "upper end of the same interval; empty if above the largest d_k"),
-    Column("crossing_exact", "float", "", "the same of exact ratios; empty where these are unknown or do not cross"),
-    Column("smallest_d_k", "int", "", "smallest d_k of the sweep"),
-    Column("largest_d_k", "int", "", "largest d_k of the sweep"),
-    Column("ratio_at_largest", "float", "", "ratio at the largest d_k that has one"),
-    Column("law", "float", "", "approximate law of theory for standard normal inputs; empty without one"),
-)
-
-_RATIO_NAMES = [column.name for column in RATIO_COLUMNS]
-# What may be empty.
-OPTIONAL_RATIOS = frozenset((*_RATIO, "ratio_exact"))
-OPTIONAL_CROSSINGS = frozenset((*_CROSSING, "ratio_at_largest", "law"))
-
 
 def norm_ratios(table: pd.DataFrame) -> pd.DataFrame:
     """Ratio of each norm and statistic at each point of a sweep that varies d_k and has both rules; else empty.
@@ -99,15 +61,16 @@ def norm_ratios(table: pd.DataFrame) -> pd.DataFrame:
     these do, whatever their correlation. Both rules see the same draws, and what peaks a row raises the scaled norm and
     lowers the unscaled one.
     """
-    unscaled, scaled = (table[table["scaling"] == name].set_index(_AXES) for name in (UNSCALED, SCALED))
+    axes = axes_of(table)
+    unscaled, scaled = (table[table["scaling"] == name].set_index(axes) for name in (UNSCALED, SCALED))
     if table["d_k"].nunique() < 2 or unscaled.empty or scaled.empty:
-        return pd.DataFrame(columns=_RATIO_NAMES)
+        return pd.DataFrame(columns=_ratio_names(axes))
     parts = [
         _ratio(unscaled, scaled, f"{norm.metric}{suffix}", norm.times_divisor).assign(norm=name, statistic=statistic)
         for name, norm in NORMS.items()
         for statistic, suffix in STATISTICS.items()
     ]
-    return pd.concat(parts)[_RATIO_NAMES]
+    return pd.concat(parts)[_ratio_names(axes)]
 
 
 def _ratio(unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, times_divisor: bool) -> pd.DataFrame:
@@ -139,11 +102,14 @@ def crossings(table: pd.DataFrame) -> pd.DataFrame:
     ln ratio is interpolated in ln d_k, with an interval at every d_k: where its lower end falls through the level the
     crossing's interval begins, and where its upper end does it ends. Empty like the ratios, and for fewer than 4 d_k.
     """
-    ratios = norm_ratios(table) if table["d_k"].nunique() >= _FEWEST else pd.DataFrame(columns=_RATIO_NAMES)
-    kind = [*OTHER_AXES, "norm", "statistic"]
+    axes = axes_of(table)
+    enough = table["d_k"].nunique() >= _MIN_D_K
+    ratios = norm_ratios(table) if enough else pd.DataFrame(columns=_ratio_names(axes))
+    others = [name for name in axes if name != "d_k"]
+    kind = [*others, "norm", "statistic"]
     groups = ratios.groupby(kind, sort=False)
     rows = [row for key, cells in groups for row in _crossings(dict(zip(kind, key, strict=True)), cells)]
-    found = pd.DataFrame(rows, columns=[column.name for column in CROSSING_COLUMNS])
+    found = pd.DataFrame(rows, columns=[*others, *names(_CROSSING_COLUMNS)])
     order = {name: place for place, name in enumerate([*NORMS, *STATISTICS])}
     kinds = found.sort_values(["norm", "statistic"], key=lambda names: names.map(order), kind="stable")
     return kinds.reset_index(drop=True)
@@ -165,7 +131,7 @@ def off_law(crossings: pd.DataFrame) -> list[str]:
 
 def of_first_map(rows: pd.DataFrame) -> pd.DataFrame:
     """The ratios or crossings of the first combination of the axes besides d_k and n_keys."""
-    others = [name for name in OTHER_AXES if name != "n_keys"]
+    others = [name for name in axes_of(rows) if name not in ("d_k", "n_keys")]
     return rows[(rows[others] == rows.iloc[0][others]).all(axis=1)]
 
 
@@ -173,7 +139,7 @@ def _crossings(group: dict[str, Any], cells: pd.DataFrame) -> Iterator[dict[str,
     """The crossing of each level in a group of cells that differ in d_k alone; none of fewer than 4 known ratios."""
     smallest, largest = cells["d_k"].min(), cells["d_k"].max()
     cells = cells.dropna(subset=_RATIO).sort_values("d_k")
-    if len(cells) < _FEWEST:
+    if len(cells) < _MIN_D_K:
         cells = cells.iloc[:0]
     x = np.log(cells["d_k"].to_numpy(dtype=float))
     values = np.log(cells[[*_RATIO, "ratio_exact"]].clip(lower=_SMALLEST).to_numpy(dtype=float))
@@ -258,3 +224,94 @@ def _law_of(norm: str, statistic: str, n_keys: int) -> float:
         return law(n_keys)
     except ValueError:
         return np.nan
+
+
+def no_crossings(table: pd.DataFrame) -> pd.DataFrame:
+    """The table of crossings of a main table that has none: its columns without rows."""
+    return pd.DataFrame(columns=[*(name for name in axes_of(table) if name != "d_k"), *names(_CROSSING_COLUMNS)])
+
+
+def _ratio_names(axes: Sequence[str]) -> list[str]:
+    return [*axes, *names(_RATIO_COLUMNS)]
+
+
+_KIND = (
+    Column("norm", "str", f"norm of a row: {', '.join(NORMS)} (|J|_F, |dL/dq|, and |dL/dq| times the divisor)"),
+    Column("statistic", "str", f"of the norms of all rows: {' or '.join(STATISTICS)}"),
+)
+_RATIO_COLUMNS = (
+    *_KIND,
+    Column(
+        "ratio",
+        "float",
+        f"the norm {UNSCALED} over the norm under {SCALED}; empty where one is 0",
+        may_be_empty=True,
+    ),
+    Column(
+        "ratio_low",
+        "float",
+        f"lower end of its {LEVEL:.0%} interval, for any correlation of the two",
+        may_be_empty=True,
+    ),
+    Column("ratio_high", "float", "upper end of the same interval", may_be_empty=True),
+    Column("ratio_exact", "float", "ratio of the exact norms; empty where they are not known", may_be_empty=True),
+    Column(
+        FEW_DRAWS,
+        "str",
+        "",
+        "scalings whose norm rests on too few effective draws for its interval",
+        may_be_empty=True,
+    ),
+)
+_CROSSING_COLUMNS = (
+    *_KIND,
+    Column("level", "float", f"ratio that is crossed: {EQUAL:g} or {TENTH:g}"),
+    Column(
+        "crossing",
+        "float",
+        "d_k at which the ratio falls through the level; empty if it does not",
+        "ratio(crossing) = level",
+        may_be_empty=True,
+    ),
+    Column(
+        "crossing_low",
+        "float",
+        f"lower end of its {LEVEL:.0%} interval; empty if below the smallest d_k",
+        may_be_empty=True,
+    ),
+    Column(
+        "crossing_high",
+        "float",
+        "upper end of the same interval; empty if above the largest d_k",
+        may_be_empty=True,
+    ),
+    Column(
+        "crossing_exact",
+        "float",
+        "the same of exact ratios; empty where these are unknown or do not cross",
+        may_be_empty=True,
+    ),
+    Column("smallest_d_k", "int", "smallest d_k of the sweep"),
+    Column("largest_d_k", "int", "largest d_k of the sweep"),
+    Column("ratio_at_largest", "float", "ratio at the largest d_k that has one", may_be_empty=True),
+    Column(
+        "law", "float", "approximate law of theory for standard normal inputs; empty without one", may_be_empty=True
+    ),
+)
+
+
+_NEEDS = frozenset(
+    {"d_k", "n_keys", "inputs", "input_std", "scaling", "divisor", *(norm.metric for norm in NORMS.values())}
+)
+RATIOS = Derived(
+    "ratios",
+    _NEEDS,
+    lambda experiment: (*axis_columns(experiment.cell), *_RATIO_COLUMNS),
+    lambda _, tables: norm_ratios(tables[MEASURED]),
+)
+CROSSINGS = Derived(
+    "crossings",
+    _NEEDS,
+    lambda experiment: (*(c for c in axis_columns(experiment.cell) if c.name != "d_k"), *_CROSSING_COLUMNS),
+    lambda _, tables: crossings(tables[MEASURED]),
+)

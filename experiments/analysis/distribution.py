@@ -1,15 +1,17 @@
 """The measured law of q.k against the exact one: a histogram, and Kolmogorov and Smirnov's test."""
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from experiments.analysis.exact import Exact
-from experiments.distribution import BINS, bin_edges
-from experiments.harness.experiment import Column
+from experiments.analysis.derived import TESTS, Derived
+from experiments.distribution import BINS, COUNTS, bin_edges
+from experiments.harness.columns import Column, names
+from experiments.harness.experiment import MEASURED
 from experiments.statistics.intervals import MIN_TRIALS
 from sdpa import theory
 
@@ -17,32 +19,8 @@ Floats = npt.NDArray[np.floating]
 
 _COARSE = 64  # bins of a measurement to one of the histogram
 
-DISTRIBUTION_EXACT = {
-    "score_mean": Exact("0", lambda _: theory.score_mean()),
-    "score_variance": Exact("d_k", lambda row: theory.score_variance(row.d_k, 1.0)),
-    "score_kurtosis": Exact("6 / d_k", lambda row: theory.score_kurtosis(row.d_k)),
-}
 
-HISTOGRAM_COLUMNS = (
-    Column("d_k", "int", "", "width of queries and keys"),
-    Column("low", "float", "", "lower end of the bin", "q.k / sqrt(d_k)"),
-    Column("high", "float", "", "upper end of the bin"),
-    Column("count", "int", "", "scores in the bin"),
-    Column("density", "float", "", "share of the scores over the width of the bin"),
-    Column("density_se", "float", "", "its standard error (binomial)"),
-    Column("density_exact", "float", "", "its exact value: the mean density over the bin"),
-)
-DISTANCE_COLUMNS = (
-    Column("d_k", "int", "", "width of queries and keys"),
-    Column("trials", "int", "", "independent pairs of a query and a key"),
-    Column(
-        "statistic", "float", "", f"largest distance at {2 * BINS + 1} points (Kolmogorov-Smirnov)", "max |F_n - F|"
-    ),
-    Column("p_value", "float", "", "probability of so large a distance if the scores follow the exact law"),
-)
-
-
-def histograms(table: pd.DataFrame, counts: list[Floats]) -> pd.DataFrame:
+def histograms(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
     """Density of q.k / sqrt(d_k) in bins, measured and exact; bins beyond the furthest score are left out."""
     frames = []
     edges = bin_edges()[::_COARSE]
@@ -66,7 +44,7 @@ def histograms(table: pd.DataFrame, counts: list[Floats]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def distances(table: pd.DataFrame, counts: list[Floats]) -> pd.DataFrame:
+def distances(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
     """Kolmogorov and Smirnov's statistic of each d_k, over the bins' edges, and its p-value.
 
     Between edges the distance can be larger by what the scores of one bin do: at most about sqrt(mass / trials), 3%
@@ -82,8 +60,34 @@ def distances(table: pd.DataFrame, counts: list[Floats]) -> pd.DataFrame:
         statistic = float(np.abs(below + _survival(bin_edges()[:-1], d_k) - 1).max())
         p_value = float(stats.kstwo.sf(statistic, trials))
         rows.append({"d_k": d_k, "trials": trials, "statistic": statistic, "p_value": float(f"{p_value:.6g}")})
-    return pd.DataFrame(rows, columns=[column.name for column in DISTANCE_COLUMNS])
+    return pd.DataFrame(rows, columns=names(_TEST_COLUMNS))
 
 
 def _survival(edges: Floats, d_k: int) -> Any:
     return theory.score_survival(edges * math.sqrt(d_k), d_k)
+
+
+_D_K = Column("d_k", "int", "width of queries and keys")
+_HISTOGRAM_COLUMNS = (
+    _D_K,
+    Column("low", "float", "lower end of the bin", "q.k / sqrt(d_k)"),
+    Column("high", "float", "upper end of the bin"),
+    Column("count", "int", "scores in the bin"),
+    Column("density", "float", "share of the scores over the width of the bin"),
+    Column("density_se", "float", "its standard error (binomial)"),
+    Column("density_exact", "float", "its exact value: the mean density over the bin"),
+)
+_TEST_COLUMNS = (
+    _D_K,
+    Column("trials", "int", "independent pairs of a query and a key"),
+    Column("statistic", "float", f"largest distance at {2 * BINS + 1} points (Kolmogorov-Smirnov)", "max |F_n - F|"),
+    Column("p_value", "float", "probability of so large a distance if the scores follow the exact law"),
+)
+
+
+def _of_counts(derive: Callable[[pd.DataFrame, Sequence[Floats]], pd.DataFrame]) -> Any:
+    return lambda _, tables: derive(tables[MEASURED], list(tables[COUNTS]["counts"]))
+
+
+HISTOGRAM = Derived("histogram", frozenset({"counts"}), lambda _: _HISTOGRAM_COLUMNS, _of_counts(histograms), COUNTS)
+LAW_TESTS = Derived(TESTS, frozenset({"counts"}), lambda _: _TEST_COLUMNS, _of_counts(distances), COUNTS)

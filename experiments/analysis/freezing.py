@@ -3,34 +3,36 @@
 import numpy as np
 import pandas as pd
 
-from experiments.harness.experiment import Column
+from experiments.analysis.derived import Derived
+from experiments.harness.columns import Column, names
+from experiments.harness.experiment import MEASURED
 from sdpa.theory import GaussianRow, limits
 
-# A sweep of at least so many values of both d_k and n_keys is a map.
-_LEAST = 3
+# A sweep of at least that many values of both d_k and n_keys is a map.
+_MIN_VALUES = 3
 _POINTS_PER_OCTAVE = 8
-_LOWEST_RATIO = 1 / 8
+_MIN_RATIO = 1 / 8
 
-CURVE_COLUMNS = (
-    Column("n_keys", "int", "", "keys: the length of a softmax row"),
-    Column("freezing_sigma", "float", "", "sigma_c, where the row freezes for many keys", "sqrt(2 ln n_keys)"),
-    Column("ratio", "float", "", "spread of the scaled scores of a row over sigma_c", "sigma / sigma_c"),
-    Column("entropy_share", "float", "", "entropy over its largest value", "E H / ln n_keys"),
-    Column("collision", "float", "", "sum of squared weights", "E sum_j w_j^2"),
-    Column("entropy_share_limit", "float", "", "the same for n_keys to infinity", "max(1 - ratio^2, 0)"),
-    Column("collision_limit", "float", "", "the same for n_keys to infinity", "max(1 - 1 / ratio, 0)"),
+_COLUMNS = (
+    Column("n_keys", "int", "keys: the length of a softmax row"),
+    Column("freezing_sigma", "float", "sigma_c, where the row freezes for many keys", "sqrt(2 ln n_keys)"),
+    Column("ratio", "float", "spread of the scaled scores of a row over sigma_c", "sigma / sigma_c"),
+    Column("entropy_share", "float", "entropy over its largest value", "E H / ln n_keys"),
+    Column("collision", "float", "sum of squared weights", "E sum_j w_j^2"),
+    Column("entropy_share_limit", "float", "the same for n_keys to infinity", "max(1 - ratio^2, 0)"),
+    Column("collision_limit", "float", "the same for n_keys to infinity", "max(1 - 1 / ratio, 0)"),
 )
 
 
 def freezing_curves(table: pd.DataFrame) -> pd.DataFrame:
     """Curves over the spreads that the sweep reaches, for each of its n_keys, if it is a map of d_k and n_keys."""
-    columns = [column.name for column in CURVE_COLUMNS]
-    if table["d_k"].nunique() < _LEAST or table["n_keys"].nunique() < _LEAST:
+    columns = names(_COLUMNS)
+    if table["d_k"].nunique() < _MIN_VALUES or table["n_keys"].nunique() < _MIN_VALUES:
         return pd.DataFrame(columns=columns)
     sigma = table["input_std"] ** 2 * np.sqrt(table["d_k"]) / table["divisor"]
     highest = float((sigma / table["n_keys"].map(limits.freezing_sigma)).max())
-    octaves = np.log2(highest / _LOWEST_RATIO)
-    ratios = _LOWEST_RATIO * 2 ** np.linspace(0, octaves, max(2, int(_POINTS_PER_OCTAVE * octaves)))
+    octaves = np.log2(highest / _MIN_RATIO)
+    ratios = _MIN_RATIO * 2 ** np.linspace(0, octaves, max(2, int(_POINTS_PER_OCTAVE * octaves)))
     rows = []
     for n_keys in sorted(table["n_keys"].unique()):
         freezing = limits.freezing_sigma(n_keys)
@@ -39,3 +41,11 @@ def freezing_curves(table: pd.DataFrame) -> pd.DataFrame:
             at_limit = limits.frozen_entropy_share(ratio), limits.frozen_collision(ratio)
             rows.append((n_keys, freezing, ratio, row.entropy() / np.log(n_keys), row.power_sum(2), *at_limit))
     return pd.DataFrame(rows, columns=columns)
+
+
+CURVES = Derived(
+    "curves",
+    needs=frozenset({"d_k", "n_keys", "input_std", "divisor", "entropy", "jacobian_trace"}),
+    columns=lambda _: _COLUMNS,
+    derive=lambda _, tables: freezing_curves(tables[MEASURED]),
+)

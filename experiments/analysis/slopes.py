@@ -1,24 +1,33 @@
 """How fast the score variance grows with d_k: slopes of log variance against log d_k, with their errors."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from scipy import special
 
-from experiments.draws import AXES, TREATMENT
-from experiments.harness.experiment import Column
+from experiments.analysis.derived import Derived
+from experiments.harness.columns import Column, axis_names, names
+from experiments.harness.discovery import axes_of
+from experiments.harness.experiment import MEASURED, Experiment
 
 LEVEL = 0.999
-GROUP = [*(column.name for column in AXES if column.name != "d_k"), "scaling", "exponent"]
+_TREATMENT = ["scaling", "exponent"]
 
-SLOPE_COLUMNS = (
-    *(column for column in (*AXES, *TREATMENT) if column.name in GROUP),
-    Column("points", "int", "", "values of d_k that the line is fitted to"),
-    Column("slope", "float", "", "slope of ln score_variance against ln d_k, least squares"),
-    Column("slope_se", "float", "", "standard error of the slope, from the points' own standard errors"),
-    Column("slope_low", "float", "", f"lower end of the {LEVEL:.1%} interval of the slope"),
-    Column("slope_high", "float", "", f"upper end of the {LEVEL:.1%} interval of the slope"),
-    Column("slope_exact", "float", "", "exact slope", "1 - 2 p"),
-)
+
+def _columns(experiment: Experiment) -> tuple[Column, ...]:
+    """The columns of a line: what its cells share, then its slope."""
+    shared = [column for column in experiment.table_columns if column.name in _shared(axis_names(experiment.cell))]
+    return (*shared, *_FITTED)
+
+
+def shared_by_line(table: pd.DataFrame) -> list[str]:
+    """The columns that the cells of a line share: the axes besides d_k, and the scaling."""
+    return _shared(axes_of(table))
+
+
+def _shared(axes: Sequence[str]) -> list[str]:
+    return [*(name for name in axes if name != "d_k"), *_TREATMENT]
 
 
 def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
@@ -30,7 +39,8 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
     equal weights: weights estimated from few trials favour points whose error came out too small.
     """
     rows = []
-    for key, cells in table.groupby(GROUP, sort=False):
+    shared = shared_by_line(table)
+    for key, cells in table.groupby(shared, sort=False):
         if len(cells) < 2:
             continue
         x = np.log(cells["d_k"].to_numpy(dtype=float))
@@ -41,10 +51,9 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
         error = float(np.sqrt(added.sum()))
         degrees = added.sum() ** 2 / (added**2 / (cells["trials"].to_numpy() - 1)).sum()
         quantile = -special.stdtrit(degrees, (1 - LEVEL) / 2)  # Student's t
-        group = dict(zip(GROUP, key, strict=True))
         rows.append(
             {
-                **group,
+                **dict(zip(shared, key, strict=True)),
                 "points": len(cells),
                 "slope": slope,
                 "slope_se": error,
@@ -53,4 +62,21 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
                 "slope_exact": 1 - 2 * float(cells["exponent"].iloc[0]),
             }
         )
-    return pd.DataFrame(rows, columns=[column.name for column in SLOPE_COLUMNS])
+    return pd.DataFrame(rows, columns=[*shared, *names(_FITTED)])
+
+
+_FITTED = (
+    Column("points", "int", "values of d_k that the line is fitted to"),
+    Column("slope", "float", "slope of ln score_variance against ln d_k, least squares"),
+    Column("slope_se", "float", "standard error of the slope, from the points' own standard errors"),
+    Column("slope_low", "float", f"lower end of the {LEVEL:.1%} interval of the slope"),
+    Column("slope_high", "float", f"upper end of the {LEVEL:.1%} interval of the slope"),
+    Column("slope_exact", "float", "exact slope", "1 - 2 p"),
+)
+
+SLOPES = Derived(
+    "slopes",
+    needs=frozenset({"d_k", "score_variance", *_TREATMENT}),
+    columns=_columns,
+    derive=lambda _, tables: fit_slopes(tables[MEASURED]),
+)

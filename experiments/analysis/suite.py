@@ -8,10 +8,11 @@ import pandas as pd
 from scipy import special
 
 from experiments.analysis.crossings import off_law
+from experiments.analysis.derived import TESTS, VERDICTS
 from experiments.analysis.verdicts import BOUND, FEW_TRIALS, NONE, T_TEST, TOO_FEW
+from experiments.harness.discovery import axes_of
 from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import TESTS, VERDICTS
 from experiments.harness.problems import Problem
 from experiments.harness.tables import DIGITS
 
@@ -219,7 +220,7 @@ def suite_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> dict[
 
 def _cells(sweep: Sweep, tests: pd.DataFrame) -> pd.DataFrame:
     """The tested cells of a sweep, with their names and what tells their draws from others."""
-    axes = list(tests.columns[: list(tests.columns).index("trials")])
+    axes = axes_of(tests)
     named = tests[["trials", "p_value"]].assign(where=_where(sweep, tests, axes), key=_key(sweep, tests, axes))
     return named.reset_index(drop=True)
 
@@ -227,7 +228,7 @@ def _cells(sweep: Sweep, tests: pd.DataFrame) -> pd.DataFrame:
 def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
     """The tested values of a sweep, with their names, p-values and normal scores."""
     judged = rows[rows["test"] != NONE]
-    axes = list(rows.columns[1 : list(rows.columns).index("scaling")])
+    axes = axes_of(rows)
     # What a z-score of few trials, which follows Student's t, is worth as a normal one.
     normal = -np.sign(judged["z"]) * special.ndtri((judged["p_value"] / 2).clip(lower=_SMALLEST))
     own = (judged["measured"] - judged["exact"]) / judged["se"].where(judged["se"] > 0)

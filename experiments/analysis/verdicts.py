@@ -1,6 +1,5 @@
 """The distance of every measured value from its exact one, tested by what its draws allow; and one test per cell."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,19 +7,21 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from experiments.analysis.exact import Exact
-from experiments.draws import AXES
-from experiments.harness.experiment import Column
+from experiments.analysis.derived import TESTS, VERDICTS, Derived
+from experiments.analysis.exact import by_row
+from experiments.harness.columns import Column, axis_columns, names
+from experiments.harness.discovery import axes_of
+from experiments.harness.experiment import MEASURED, Experiment, load_experiment
 from experiments.harness.metric import FEW_DRAWS, Metric
 from experiments.statistics.intervals import MIN_TRIALS, Limits
-from experiments.statistics.moments import Estimates
+from experiments.statistics.moments import CORRELATIONS
 
 Floats = npt.NDArray[np.floating]
 
 # Directions of a cell's values are tested up to one for that many trials, and those of a share of variance above this:
 # finer contrasts of nearly equal metrics are the least normal, and meet the accuracy of the exact values.
 _TRIALS_PER_DIRECTION = 25
-_LEAST_SHARE = 1e-2
+_MIN_SHARE = 1e-2
 # The exact values are good to 1e-9 where that was measured; an error bar below this says nothing about the draws.
 _ACCURACY = 1e-8
 
@@ -28,58 +29,10 @@ T_TEST, BOUND, NONE = "t", "bound", "none"
 FEW_TRIALS = f"fewer than {MIN_TRIALS} trials"
 TOO_FEW = "too few effective draws"
 TOO_RARE = "events too rare for any run"
-_MOST_TRIALS = 1e9  # that a run can take
-
-VERDICT_COLUMNS = (
-    Column("sweep", "str", "", "name of the sweep"),
-    *AXES,
-    Column("scaling", "str", "", "scaling rule"),
-    Column("divisor", "float", "", "what the scores are divided by"),
-    Column("trials", "int", "", "independent draws"),
-    Column("metric", "str", "", "what was measured: a column of the sweep's table"),
-    Column("measured", "float", "", "its value"),
-    Column("se", "float", "", "its standard error between draws"),
-    Column("exact", "float", "", "its exact value"),
-    Column(
-        "error",
-        "float",
-        "",
-        "standard error that is tested with: not below that of independent rows, where theory knows it, nor below "
-        f"{_ACCURACY:g} of the exact value",
-        "max(se, least error, accuracy)",
-    ),
-    Column("z", "float", "", "how far apart they are, in those errors", "(measured - exact) / error"),
-    Column(
-        "effective_draws",
-        "float",
-        "",
-        "draws that the mean rests on; empty where the metric has no limit",
-        "(distance from the nearer limit / error)^2, of the measured or the exact value, whichever is further",
-    ),
-    Column(
-        "test",
-        "str",
-        "",
-        f"{T_TEST}: Student's t; {BOUND}: a bound that always holds, Chernoff's of a mean of bounded draws or "
-        f"Chebyshev's of one whose variance is known; {NONE}: not tested",
-    ),
-    Column("p_value", "float", "", "probability of so large a distance by chance, or its upper bound"),
-    Column(
-        "remark", "str", "", f"why t does not judge: {FEW_TRIALS}; {TOO_FEW}; or {TOO_RARE} of {_MOST_TRIALS:g} trials"
-    ),
-)
-
-TEST_COLUMNS = (
-    *AXES,
-    Column("trials", "int", "", "independent draws of (Q, K)"),
-    Column("values", "int", "", "measured values of the cell that are compared with exact ones"),
-    Column("directions", "int", "", "leading principal directions of their correlation that are tested together"),
-    Column("statistic", "float", "", "sum of squares of the z-scores in those directions (Hotelling's T^2)"),
-    Column("p_value", "float", "", "probability of so large a statistic if measured and exact values agree"),
-)
+_MAX_TRIALS = 1e9  # that a run can take
 
 
-def verdicts(sweep: str, table: pd.DataFrame, metrics: Sequence[Metric], known: Mapping[str, Exact]) -> pd.DataFrame:
+def verdicts(sweep: str, experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
     """One row for every measured value whose exact value is known.
 
     A mean of at least `min_draws` effective draws and 20 trials is tested with Student's t. A mean of fewer is not
@@ -89,45 +42,53 @@ def verdicts(sweep: str, table: pd.DataFrame, metrics: Sequence[Metric], known: 
     (Chernoff 1952; Hoeffding 1963, theorem 1). Draws without a limit whose variance is at most v are off by |m - mu|
     with a probability of at most v / (T (m - mu)^2) (Chebyshev).
     """
-    declared = {metric.name: metric for metric in metrics}
+    declared = names(_verdict_columns(experiment))
+    # Means and shares before roots: the order of the rows that readers of earlier tables know.
+    metrics = sorted(experiment.metrics, key=lambda metric: metric.kind == "root")
+    known = {metric.name: metric for metric in metrics if metric.exact is not None}
     frames = {}
-    for name, exact in known.items():
-        rows = table[table[f"{name}_exact"].notna()]
-        if rows.empty:
-            continue
-        columns = [column.name for column in VERDICT_COLUMNS if column.name in rows]
-        frames[name] = rows[columns].assign(
-            sweep=sweep,
-            metric=name,
-            measured=rows[name],
-            se=rows[f"{name}_se"],
-            exact=rows[f"{name}_exact"],
-            error=_errors(rows, declared[name], exact),
-        )
-        frame, metric = frames[name], declared[name]
-        # Of a value that is far too large, and its error with it, the exact one would seem to rest on few draws.
-        draws = (metric.effective_draws(rows, frame[value], frame["error"]) for value in ("measured", "exact"))
-        frame["effective_draws"] = np.maximum(*draws)
-        most = np.array([exact.most_error(row) for row in rows.itertuples()])
-        frame["bound"] = _chernoff(frame, metric, metric.limits(rows)).fillna(_chebyshev(frame, metric, most))
+    for metric in known.values():
+        rows = table[table[f"{metric.name}_exact"].notna()]
+        if len(rows):
+            frames[metric.name] = _compared(sweep, experiment, rows, metric)
     if not frames:
-        return pd.DataFrame()
+        return pd.DataFrame(columns=declared)
     for name, frame in frames.items():
-        like, enough = frames[declared[name].draws_like or name]["effective_draws"], declared[name].min_draws
+        like, enough = frames[known[name].draws_like or name]["effective_draws"], known[name].min_draws
         frame["few"] = ~(like >= enough)
-        frame["rare"] = frame["few"] & (like * (_MOST_TRIALS / frame["trials"]) < enough)
+        frame["rare"] = frame["few"] & (like * (_MAX_TRIALS / frame["trials"]) < enough)
     rows = pd.concat(frames.values()).sort_index(kind="stable")  # the index is that of the table
-    return _judged(rows).reindex(columns=[column.name for column in VERDICT_COLUMNS])
+    return _judged(rows)[declared]
 
 
-def _errors(rows: pd.DataFrame, metric: Metric, exact: Exact) -> Floats:
+def _compared(sweep: str, experiment: Experiment, rows: pd.DataFrame, metric: Metric) -> pd.DataFrame:
+    """A metric beside its exact values, with the error that is tested with, its effective draws and bound."""
+    deviations = [
+        by_row(experiment, rows, deviation) / np.sqrt(rows["trials"].to_numpy())
+        for deviation in (metric.exact.min_deviation, metric.exact.max_deviation)  # type: ignore[union-attr]
+    ]
+    columns = [name for name in names(_verdict_columns(experiment)) if name in rows]
+    frame = rows[columns].assign(
+        sweep=sweep,
+        metric=metric.name,
+        measured=rows[metric.name],
+        se=rows[f"{metric.name}_se"],
+        exact=rows[f"{metric.name}_exact"],
+        error=_errors(rows, metric, deviations[0]),
+    )
+    # Of a value that is far too large, and its error with it, the exact one would seem to rest on few draws.
+    draws = (metric.effective_draws(rows, frame[value], frame["error"]) for value in ("measured", "exact"))
+    bound = _chernoff(frame, metric, metric.limits(rows)).fillna(_chebyshev(frame, metric, deviations[1]))
+    return frame.assign(effective_draws=np.maximum(*draws), bound=bound)
+
+
+def _errors(rows: pd.DataFrame, metric: Metric, min_error: Floats) -> Floats:
     """max(se, least error, accuracy) of a metric in each row."""
     values = rows[f"{metric.name}_exact"].to_numpy()
-    least = np.array([exact.least_error(row) for row in rows.itertuples()])
     if metric.kind == "root":
         # Of the mean square; that of its root x follows from d(x^2) = 2 x dx.
-        least = np.divide(least, 2 * values, out=np.zeros_like(least), where=values > 0)
-    return np.asarray(np.maximum.reduce([rows[f"{metric.name}_se"].to_numpy(), least, _ACCURACY * np.abs(values)]))
+        min_error = np.divide(min_error, 2 * values, out=np.zeros_like(min_error), where=values > 0)
+    return np.asarray(np.maximum.reduce([rows[f"{metric.name}_se"].to_numpy(), min_error, _ACCURACY * np.abs(values)]))
 
 
 def _power(metric: Metric) -> int:
@@ -146,10 +107,10 @@ def _chernoff(rows: pd.DataFrame, metric: Metric, limits: Limits) -> pd.Series:
     return (2 * np.exp(-rows["trials"] * divergence)).clip(upper=1)
 
 
-def _chebyshev(rows: pd.DataFrame, metric: Metric, most: Floats) -> pd.Series:
+def _chebyshev(rows: pd.DataFrame, metric: Metric, max_error: Floats) -> pd.Series:
     """The bound of the p-value from the largest standard error that the mean can have; NaN where that is unknown."""
     distance = rows["measured"] ** _power(metric) - rows["exact"] ** _power(metric)
-    return ((most / distance) ** 2).clip(upper=1).where(np.isfinite(most))
+    return ((max_error / distance) ** 2).clip(upper=1).where(np.isfinite(max_error))
 
 
 def _judged(rows: pd.DataFrame) -> pd.DataFrame:
@@ -186,7 +147,7 @@ def flag_few_draws(table: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{FEW_DRAWS: flagged})
 
 
-def cell_tests(table: pd.DataFrame, details: list[Estimates], judged: pd.DataFrame) -> pd.DataFrame:
+def cell_tests(table: pd.DataFrame, correlations: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
     """One row per cell of at least 20 trials: do all its values agree with the exact ones, at once?
 
     The z-scores of a cell depend on each other, as metrics and scalings share its draws. With R their correlation
@@ -197,24 +158,23 @@ def cell_tests(table: pd.DataFrame, details: list[Estimates], judged: pd.DataFra
 
     Args:
         table: measured values, with their exact ones.
-        details: the estimates of each cell, in order.
+        correlations: one row per value: its correlation between draws with each of the cell's, in their order.
         judged: the verdicts of the table; only values that t judges are tested.
     """
-    rows = []
-    axes = [column.name for column in AXES]
-    cells = table.groupby(axes, sort=False)
+    axes = axes_of(table)
     # Where the spread of the draws nears the accuracy of the exact values, z in standard errors says nothing.
-    known = judged["se"] > 10 * _ACCURACY * judged["exact"].abs() if len(judged) else []
-    tested = judged[(judged["test"] == T_TEST) & known] if len(judged) else judged
-    groups = dict(list(tested.groupby(axes, sort=False))) if len(tested) else {}
-    for (point, cell), estimates in zip(cells, details, strict=True):
-        trials = int(cell["trials"].iloc[0])
-        if point not in groups:
+    known = judged["se"] > 10 * _ACCURACY * judged["exact"].abs()
+    tested = dict(list(judged[(judged["test"] == T_TEST) & known].groupby(axes, sort=False)))
+    matrices = dict(list(correlations.groupby(axes, sort=False)))
+    rows = []
+    for point, cell in table.groupby(axes, sort=False):
+        if point not in tested:
             continue
-        values = groups[point]
-        chosen = [estimates.names.index(name) for name in zip(values["scaling"], values["metric"], strict=True)]
+        trials, values, matrix = int(cell["trials"].iloc[0]), tested[point], matrices[point]
+        order = list(zip(matrix["scaling"], matrix["metric"], strict=True))
+        chosen = [order.index(name) for name in zip(values["scaling"], values["metric"], strict=True)]
         z = ((values["measured"] - values["exact"]) / values["se"]).to_numpy()
-        directions, statistic = _leading(z, estimates.correlation[np.ix_(chosen, chosen)], trials)
+        directions, statistic = _leading(z, np.stack(list(matrix["correlations"]))[np.ix_(chosen, chosen)], trials)
         ratio = statistic * (trials - directions) / (directions * (trials - 1))
         rows.append(
             {
@@ -226,16 +186,87 @@ def cell_tests(table: pd.DataFrame, details: list[Estimates], judged: pd.DataFra
                 "p_value": _six_digits(special.fdtrc(directions, trials - directions, ratio)),
             }
         )
-    return pd.DataFrame(rows, columns=[column.name for column in TEST_COLUMNS])
+    return pd.DataFrame(rows, columns=[*axes, *names(_TEST)])
 
 
 def _leading(z: Floats, correlation: Floats, trials: int) -> tuple[int, float]:
     """How many leading principal directions are tested, and the sum of squares of z along them, each of variance 1."""
     shares, directions = np.linalg.eigh(correlation)
     shares, directions = shares[::-1], directions[:, ::-1]
-    count = min(int((shares > _LEAST_SHARE).sum()), max(1, trials // _TRIALS_PER_DIRECTION))
+    count = min(int((shares > _MIN_SHARE).sum()), max(1, trials // _TRIALS_PER_DIRECTION))
     return count, float(((z @ directions[:, :count]) ** 2 / shares[:count]).sum())
 
 
 def _six_digits(value: Any) -> float:
     return float(f"{value:.6g}")
+
+
+def _verdict_columns(experiment: Experiment) -> tuple[Column, ...]:
+    """The columns of verdicts: the sweep, the axes and the scaling of a value, then the verdict."""
+    treatment = [column for column in experiment.table_columns if column.name in ("scaling", "divisor")]
+    sweep = Column("sweep", "str", "name of the sweep")
+    return (sweep, *axis_columns(experiment.cell), *treatment, *_VERDICT)
+
+
+def _test_columns(experiment: Experiment) -> tuple[Column, ...]:
+    return (*axis_columns(experiment.cell), *_TEST)
+
+
+_VERDICT = (
+    Column("trials", "int", "independent draws"),
+    Column("metric", "str", "what was measured: a column of the sweep's table"),
+    Column("measured", "float", "its value"),
+    Column("se", "float", "its standard error between draws"),
+    Column("exact", "float", "its exact value"),
+    Column(
+        "error",
+        "float",
+        "standard error that is tested with: not below that of independent rows, where theory knows it, nor below "
+        f"{_ACCURACY:g} of the exact value",
+        "max(se, least error, accuracy)",
+    ),
+    Column("z", "float", "how far apart they are, in those errors", "(measured - exact) / error", may_be_empty=True),
+    Column(
+        "effective_draws",
+        "float",
+        "draws that the mean rests on; empty where the metric has no limit",
+        "(distance from the nearer limit / error)^2, of the measured or the exact value, whichever is further",
+        may_be_empty=True,
+    ),
+    Column(
+        "test",
+        "str",
+        f"{T_TEST}: Student's t; {BOUND}: a bound that always holds, Chernoff's of a mean of bounded draws or "
+        f"Chebyshev's of one whose variance is known; {NONE}: not tested",
+    ),
+    Column("p_value", "float", "probability of so large a distance by chance, or its upper bound", may_be_empty=True),
+    Column(
+        "remark",
+        "str",
+        f"why t does not judge: {FEW_TRIALS}; {TOO_FEW}; or {TOO_RARE} of {_MAX_TRIALS:g} trials",
+        may_be_empty=True,
+    ),
+)
+
+_TEST = (
+    Column("trials", "int", "independent draws of (Q, K)"),
+    Column("values", "int", "measured values of the cell that are compared with exact ones"),
+    Column("directions", "int", "leading principal directions of their correlation that are tested together"),
+    Column("statistic", "float", "sum of squares of the z-scores in those directions (Hotelling's T^2)"),
+    Column("p_value", "float", "probability of so large a statistic if measured and exact values agree"),
+)
+
+
+VERDICT_TABLE = Derived(
+    VERDICTS,
+    needs=frozenset(),
+    columns=_verdict_columns,
+    derive=lambda sweep, tables: verdicts(sweep.name, load_experiment(sweep.experiment), tables[MEASURED]),
+)
+TEST_TABLE = Derived(
+    TESTS,
+    needs=frozenset({"correlations"}),
+    columns=_test_columns,
+    derive=lambda _, tables: cell_tests(tables[MEASURED], tables[CORRELATIONS], tables[VERDICTS]),
+    source=CORRELATIONS,
+)

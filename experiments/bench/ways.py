@@ -9,8 +9,10 @@ import numpy as np
 from experiments import saturation
 from experiments.bench import article, eager
 from experiments.draws import Cell, Floats, block_trials, draw
+from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import chunks
 from experiments.harness.seeds import bit_generator
+from experiments.metrics import METRICS
 
 Way = Callable[[Cell, int, bool], object]  # measures so many trials, with gradients or without
 Metrics = dict[str, float]
@@ -27,7 +29,8 @@ def suite(cell: Cell, trials: int, gradients: bool) -> object:
     """What a sweep runs: chunk after chunk, merged."""
     rng = bit_generator(0)
     counts = (chunk.trials for chunk in chunks("saturation", cell, trials))
-    measured = (saturation.measure(cell, count, rng, gradients=gradients) for count in counts)
+    metrics = [metric for metric in METRICS if gradients or not getattr(metric.of, "needs_gradient", False)]
+    measured = (saturation.measure(cell, count, rng, metrics) for count in counts)
     return reduce(saturation.SaturationMeasurement.merge, measured)
 
 
@@ -60,7 +63,7 @@ def compare(cell: Cell) -> None:
     """Raise `DifferentOutputError` if a way gives other numbers than the suite for the draws of a block."""
     trials = max(2, block_trials(cell))
     measured = saturation.measure(cell, trials, bit_generator(0))
-    rows = [{**row, **_powers(measured, row["divisor"])} for row in saturation.tabulate(cell, measured)]
+    rows = [{**row, **_powers(measured, row["divisor"])} for row in saturation.tabulate(cell, measured)[MEASURED]]
     keys, queries, gradients = _same_draws(cell, trials)
     for name, found in _of_draws(cell, keys, queries, gradients).items():
         for row, values in zip(rows, found, strict=True):

@@ -12,6 +12,7 @@ import pandas as pd
 
 from experiments import saturation
 from experiments.draws import Cell, draw
+from experiments.metrics import METRICS
 from experiments.statistics.moments import Estimates
 from sdpa import RowDiagnostics, row_diagnostics, softmax
 
@@ -31,7 +32,7 @@ class Factor:
         return table.assign(**{name: table[name].where(~rows, table[name] * self.factor) for name in columns})
 
 
-_METRICS = [metric.name for metric in saturation.METRICS if metric.kind != "quantile" and metric.name != "score_mean"]
+_METRICS = [metric.name for metric in METRICS if metric.kind != "quantile" and metric.name != "score_mean"]
 FACTORS = [
     Factor(metric, scaling, 1 + size)
     for metric in _METRICS
@@ -44,9 +45,9 @@ def _divisors_off_by_a_percent(true: Callable[[Cell], list[float]]) -> Callable[
     return lambda cell: [1.01 * divisor for divisor in true(cell)]
 
 
-def _errors_times(factor: float) -> Callable[[Callable[..., Estimates]], Callable[..., Estimates]]:
-    def mistake(true: Callable[..., Estimates]) -> Callable[..., Estimates]:
-        def scaled(*given: Any) -> Estimates:
+def _errors_times(factor: float) -> Callable[[Callable[..., Estimates[Any]]], Callable[..., Estimates[Any]]]:
+    def mistake(true: Callable[..., Estimates[Any]]) -> Callable[..., Estimates[Any]]:
+        def scaled(*given: Any) -> Estimates[Any]:
             estimates = true(*given)
             return replace(estimates, errors=factor * estimates.errors)
 

@@ -15,17 +15,18 @@ from threadpoolctl import threadpool_limits
 
 from experiments import saturation
 from experiments.analysis import analyse
+from experiments.analysis.derived import VERDICTS, Tables
 from experiments.analysis.suite import agreement
 from experiments.analysis.verdicts import BOUND, NONE, T_TEST
 from experiments.calibration.faults import Factor, mistaken
-from experiments.harness.experiment import Measured
-from experiments.harness.grid import Sweep, axis_values, chunks
+from experiments.harness.experiment import MEASURED
+from experiments.harness.grid import Sweep, chunks
 from experiments.harness.measuring import measure_chunk
-from experiments.harness.paths import VERDICTS
+from experiments.harness.run import tabulated
+from experiments.metrics import METRICS
 
 Floats = npt.NDArray[np.floating]
 
-METRICS = saturation.METRICS
 _BATCH = 10  # seeds of one task of a worker
 
 
@@ -61,7 +62,7 @@ class Batch:
 
         Both are the same but for quantiles, which all draws together give to within a bin.
         """
-        table, _ = _tabulated(sweep, self.pooled)
+        table = tabulated(sweep, self.pooled)[MEASURED]
         ends = []
         for end in (0, 1):
             values = table.assign(**_quantiles(sweep, self.pooled, end))[[metric.name for metric in METRICS]].to_numpy()
@@ -86,7 +87,7 @@ def run_batch(sweep: Sweep, seeds: range, factors: Sequence[Factor]) -> Batch:
     for seed in seeds:
         cells = measure(sweep, seed)
         pooled.append(cells)
-        measured = Measured(*_tabulated(sweep, cells))
+        measured = tabulated(sweep, cells)
         tables.append(_analysed(sweep, measured))
         planted += [_plant(sweep, measured, factor) for factor in factors]
     suites = [agreement([sweep], {sweep.name: found}) for found in tables]
@@ -109,7 +110,7 @@ def run_batch(sweep: Sweep, seeds: range, factors: Sequence[Factor]) -> Batch:
 def alarm(sweep: Sweep, seed: int, mistake: str) -> bool:
     """If the check raises its alarm on a run of code with that mistake."""
     with mistaken(mistake):
-        measured = Measured(*_tabulated(sweep, measure(sweep, seed)))
+        measured = tabulated(sweep, measure(sweep, seed))
         return agreement([sweep], {sweep.name: _analysed(sweep, measured)}).disagrees
 
 
@@ -125,34 +126,27 @@ def measure(sweep: Sweep, seed: int) -> list[Any]:
         ]
 
 
-def _tabulated(sweep: Sweep, cells: Sequence[Any]) -> tuple[pd.DataFrame, list[Any]]:
-    rows, details = [], []
-    for cell, found in zip(sweep.cells(), cells, strict=True):
-        rows += [{**axis_values(cell), **row} for row in saturation.tabulate(cell, found)]
-        details.append(saturation.estimates(cell, found))
-    return pd.DataFrame(rows), details
-
-
 def _quantiles(sweep: Sweep, cells: Sequence[saturation.SaturationMeasurement], end: int) -> dict[str, list[float]]:
     """The lower (0) or upper (1) ends between which the quantiles of the rows of the table lie."""
-    found: dict[str, list[float]] = {}
-    for cell, measurement in zip(sweep.cells(), cells, strict=True):
-        for i in range(len(cell.scaling)):
-            for j, norm in enumerate(saturation.NORMS):
-                for name, share in saturation.QUANTILES.items():
-                    within = measurement.norms.known_within(len(saturation.NORMS) * i + j, share)
-                    found.setdefault(f"{norm}_{name}", []).append(within[end])
-    return found
+    return {
+        metric.name: [
+            saturation.known_within(cell, measurement, scaling.name, metric)[end]
+            for cell, measurement in zip(sweep.cells(), cells, strict=True)
+            for scaling in cell.scaling
+        ]
+        for metric in METRICS
+        if metric.kind == "quantile"
+    }
 
 
-def _analysed(sweep: Sweep, measured: Measured) -> dict[str, pd.DataFrame]:
+def _analysed(sweep: Sweep, measured: Tables) -> dict[str, pd.DataFrame]:
     with threadpool_limits(limits=1):
         return analyse(sweep, measured)
 
 
-def _plant(sweep: Sweep, measured: Measured, fault: Factor) -> dict[str, Any]:
+def _plant(sweep: Sweep, measured: Tables, fault: Factor) -> dict[str, Any]:
     """If a fault raises the alarm, and how many errors off it puts a value that t judges, at most."""
-    tables = _analysed(sweep, Measured(fault.planted(measured.table), measured.details))
+    tables = _analysed(sweep, {**measured, MEASURED: fault.planted(measured[MEASURED])})
     found = agreement([sweep], {sweep.name: tables})
     verdicts = tables[VERDICTS]
     mine = verdicts[(verdicts["metric"] == fault.metric) & (verdicts["test"] == T_TEST)]

@@ -10,8 +10,9 @@ from scipy import stats
 
 from experiments.analysis.suite import ALARM, SURE
 from experiments.calibration.faults import HARMLESS
-from experiments.calibration.runs import METRICS, Batch
+from experiments.calibration.runs import Batch
 from experiments.harness.grid import Sweep
+from experiments.metrics import METRICS
 
 LEAST_COVERAGE = 0.92  # of 95% intervals that are not flagged, in any config
 _CHANCE = 1e-3  # by which more alarms than promised are not told from chance

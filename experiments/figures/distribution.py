@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.lines import draw_exact, draw_measured, scale_x, scale_y
+from experiments.figures.lines import draw_exact, draw_measured, scale_x, scale_y, spans_widely
 from experiments.figures.style import INK, note, ordered_colours, panels
 from experiments.figures.words import measured, number, span
 
@@ -32,7 +32,7 @@ def draw(tables: Tables) -> Figure:
     right.set_xlabel("d_k")
     right.set_title("excess kurtosis of q·k (band: 6/d_k)")
     scale_x(right, table, "d_k")
-    scale_y(right, table, "score_kurtosis_exact")
+    scale_y(right, table, log=spans_widely(table["score_kurtosis_exact"]))
     figure.legend(loc="outside lower left", ncols=3, fontsize=8.5, borderpad=0)
     note(
         figure,

@@ -15,23 +15,11 @@ from matplotlib.transforms import Bbox
 from experiments.figures.style import scaling_colours
 from experiments.figures.words import is_number, other_axes, values_of
 from experiments.harness.metric import FEW_DRAWS
+from experiments.metrics import METRICS
 
-TITLES = {
-    "score_mean": "mean of scaled scores",
-    "score_variance": "variance of scaled scores",
-    "score_kurtosis": "excess kurtosis of scores",
-    "max_weight": "largest weight of a row",
-    "entropy": "entropy of a row (nats)",
-    "jacobian_trace": "Jacobian trace $1-\\sum w^2$",
-    "jacobian_norm": "Jacobian norm $|J|_F$, r.m.s.",
-    "jacobian_norm_median": "Jacobian norm $|J|_F$, median",
-    "query_gradient_norm": "$|dL/dq|$, r.m.s.",
-    "query_gradient_norm_median": "$|dL/dq|$, median",
-    "saturated_rows": "rows with a weight > 0.99",
-}
 _READING = "Points: measured, with 95% intervals where these are wider. Pale bands: exact values, where known."
 _HOLLOW = " Hollow points rest on too few draws for their intervals; more trials help."
-_LINEAR = {"score_mean", "score_kurtosis", "entropy", "jacobian_trace", "saturated_rows"}
+DECLARED = {metric.name: metric for metric in METRICS}
 _MARKERS = "osD^vP*X"
 _LOG_FROM = 8  # a positive quantity that spans more than this factor gets a logarithmic axis
 _FEW_DECADES = 300
@@ -82,7 +70,7 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
         look = {"color": line.colour, "marker": line.marker, "label": line.label, "linestyle": joined}
         draw_measured(ax, at, values, line.rows, metric, **look)
     ax.set_xlabel(x)
-    ax.set_title(TITLES[metric])
+    ax.set_title(DECLARED[metric].title)
     if metric == "saturated_rows":
         ax.set_ylim(bottom=0, top=None if any(line.rows[metric].any() for line in lines) else 1)
 
@@ -138,7 +126,9 @@ def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None
 
 def scale_y(ax: Axes, table: pd.DataFrame, *metrics: str, log: bool = False) -> None:
     """A logarithmic y axis for positive variances, norms and weights that span a wide range, and for power laws."""
-    if log or (not set(metrics) & _LINEAR and spans_widely(table[list(metrics)].to_numpy())):
+    if log or (
+        all(DECLARED[metric].is_logarithmic for metric in metrics) and spans_widely(table[list(metrics)].to_numpy())
+    ):
         ax.set_yscale("log")
         low, high = ax.get_ylim()
         if high < _FEW_DECADES * low:

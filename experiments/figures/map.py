@@ -8,13 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.analysis.crossings import (
-    CROSSING_COLUMNS,
     EQUAL,
     NORMS,
     SCALED,
     STATISTICS,
     TENTH,
     UNSCALED,
+    no_crossings,
     of_first_map,
 )
 from experiments.figures import Tables
@@ -87,8 +87,7 @@ def of_first(tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     Few d_k have no crossings; the table is empty then.
     """
     _, where = first_combination(tables["measured"], "d_k", "n_keys")
-    nothing = pd.DataFrame(columns=[column.name for column in CROSSING_COLUMNS])
-    crossings = of_first_map(tables["crossings"]) if "crossings" in tables else nothing
+    crossings = of_first_map(tables["crossings"]) if "crossings" in tables else no_crossings(tables["measured"])
     return of_first_map(tables["ratios"]), crossings, where
 
 

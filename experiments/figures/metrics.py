@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.lines import TITLES, legend, plot_metric, reading, scale_x, scale_y, series
+from experiments.figures.lines import DECLARED, legend, plot_metric, reading, scale_x, scale_y, series
 from experiments.figures.style import note, panels
 from experiments.figures.words import (
     by_scaling,
@@ -25,7 +25,7 @@ def draw(tables: Tables) -> Figure:
     """One panel per metric."""
     table = tables["measured"]
     x = first_axis(table)
-    metrics = [metric for metric in TITLES if not is_zero(table, metric)]
+    metrics = [metric for metric in DECLARED if not is_zero(table, metric)]
     rows = -(-len(metrics) // _COLUMNS)
     figure, grid = panels(rows, _COLUMNS, (9, _ROW_INCHES * rows))
     lines = series(table, x)

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.lines import TITLES, draw_exact, draw_measured, legend, reading, scale_y
+from experiments.figures.lines import DECLARED, draw_exact, draw_measured, legend, reading, scale_y
 from experiments.figures.style import INK, note, ordered_colours, panels
 from experiments.figures.words import (
     differ,
@@ -51,7 +51,7 @@ def _draw_metric(ax: Axes, table: pd.DataFrame, metric: str) -> None:
         if f"{metric}_exact" in rows:
             draw_exact(ax, p, rows[f"{metric}_exact"], colour)
         draw_measured(ax, p, rows[metric], rows, metric, color=colour, marker="o", label=f"d_k = {d_k}")
-    ax.set_title(TITLES[metric])
+    ax.set_title(DECLARED[metric].title)
     if table["exponent"].min() >= 0 and table["exponent"].max() <= 1:
         ax.set_xticks([*MARKED], MARKED.values())
     for exponent in (1 / 3, 1 / 2, 2 / 3):

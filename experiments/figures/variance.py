@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.analysis.slopes import GROUP, LEVEL
+from experiments.analysis.slopes import LEVEL, shared_by_line
 from experiments.figures import Tables
 from experiments.figures.lines import label_lines, plot_metric, reach, reading, scale_x, scale_y, series
 from experiments.figures.style import INK, note, panels
@@ -88,7 +88,8 @@ def _slope_of(row: pd.Series, slopes: pd.DataFrame | None) -> pd.Series | None:
     """The fitted slope of the line that a row of the table belongs to."""
     if slopes is None:
         return None
-    mine = slopes[(slopes[GROUP] == row[GROUP]).all(axis=1)]
+    shared = shared_by_line(slopes)
+    mine = slopes[(slopes[shared] == row[shared]).all(axis=1)]
     return mine.iloc[0] if len(mine) else None
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from experiments.harness.discovery import axes_of
 from experiments.harness.metric import FEW_DRAWS
 
 _MOST_DIGITS = 4
@@ -17,8 +18,8 @@ _USUAL = {"inputs": "gaussian", "input_std": 1}
 
 
 def axes(table: pd.DataFrame) -> list[str]:
-    """The axes of a table: its columns before the scaling."""
-    return list(table.columns[: list(table.columns).index("scaling")])
+    """The axes of a table."""
+    return axes_of(table)
 
 
 def varied_axes(table: pd.DataFrame) -> list[str]:

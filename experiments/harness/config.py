@@ -22,9 +22,10 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from experiments.harness.columns import cell_fields, defaults
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import Experiment, load_experiment
-from experiments.harness.grid import Sweep, cell_fields, defaults, describe
+from experiments.harness.grid import Sweep, describe
 from experiments.harness.yaml_text import Document, Fault, KeyPath, YamlError, dotted
 from experiments.statistics.intervals import MIN_TRIALS
 
@@ -229,7 +230,7 @@ def _sweep_model(experiment: Experiment) -> type[BaseModel]:
         item = get_args(kind)[0] if get_origin(kind) is tuple else kind
         fields[key] = (_list_of(_strict(item)), (left_out[key],) if key in left_out else ...)
     trials = Annotated[int, Field(strict=True), Ge(experiment.min_trials), Le(_MOST_TRIALS)]
-    if experiment.relative_error is None:
+    if not any(metric.is_precise for metric in experiment.metrics):
         fields["trials"] = (trials, ...)
     else:
         fields["trials"] = (trials, None)

@@ -1,31 +1,21 @@
-"""What an experiment is to the harness, and how one is loaded."""
+"""The interface between the harness and an experiment."""
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import pandas as pd  # workers measure without it
+from experiments.harness.columns import Column, axis_columns
 
+if TYPE_CHECKING:
     from experiments.harness.metric import Metric
 
-# A cell is a frozen dataclass of the experiment's own; a row is one line of its table.
+# A cell is a frozen dataclass that the experiment defines; a row is one line of a table, by column.
 Cell = Any
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a table: declared once, by the experiment or analysis that makes it."""
-
-    name: str
-    type: str
-    unit: str
-    meaning: str
-    formula: str = ""
+MEASURED = "measured"  # the main table of an experiment
 
 
 class Measurement(Protocol):
@@ -37,14 +27,6 @@ class Measurement(Protocol):
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A measured sweep: its table, and for each cell, in order, what analysis needs beyond the rows."""
-
-    table: "pd.DataFrame"
-    details: list[Any]
-
-
-@dataclass(frozen=True)
 class Experiment:
     """A kind of measurement, swept over cells.
 
@@ -53,10 +35,11 @@ class Experiment:
     """
 
     cell: type[Cell]
-    columns: tuple[Column, ...]  # of the table, those of its metrics included
+    columns: tuple[Column, ...]  # of the main table behind the axes, those of its metrics included
     chunk_trials: Callable[[Cell], int]  # from the axes alone, so that more trials leave earlier chunks as they are
     measure: Callable[[Cell, int, np.random.Generator], Measurement]
-    tabulate: Callable[[Cell, Any], Iterable[Row]]
+    # The rows of a cell, without its axes, by table: MEASURED, and others that analysis needs beside it.
+    tabulate: Callable[[Cell, Any], Mapping[str, Iterable[Row]]]
     seconds_per_trial: Callable[[Cell], float]  # rough, for `plan` and the order of work
     memory: Callable[[Cell], int]  # bytes that measuring one chunk takes in a worker
     table_rows: Callable[[Cell, int], int]  # rows of a cell of that many trials
@@ -64,10 +47,14 @@ class Experiment:
     # The figures of a sweep that names none, from the values of its fields.
     default_figures: Callable[[Mapping[str, Sequence[Any]]], tuple[str, ...]]
     metrics: "tuple[Metric, ...]" = ()
+    # The columns, but for the axes, of the tables beside the main one; analysis alone reads these.
+    beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     min_trials: int = 1
-    # The largest relative standard error of a cell, which a sweep's `precision` bounds; None if that makes no sense.
-    relative_error: Callable[[Cell, Any], float] | None = None
-    detail: Callable[[Cell, Any], Any] = lambda _cell, _measurement: None  # what analysis needs beyond the rows
+
+    @property
+    def table_columns(self) -> tuple[Column, ...]:
+        """The columns of the finished main table: the axes of a cell, then `columns`."""
+        return (*axis_columns(self.cell), *self.columns)
 
 
 def load_experiment(name: str) -> Experiment:

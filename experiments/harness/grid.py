@@ -1,13 +1,11 @@
 """From a sweep to its cells and their chunks of trials; pure."""
 
-import dataclasses
 import itertools
-import typing
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
+from experiments.harness.columns import axis_names, treatment_names
 from experiments.harness.experiment import Cell, load_experiment
 
 
@@ -47,26 +45,6 @@ class Chunk:
     trials: int
 
 
-def cell_fields(cell: type[Cell]) -> dict[str, Any]:
-    """The fields of a cell with their types, annotations included."""
-    return _type_hints(typing.cast(Hashable, cell))
-
-
-@cache
-def _type_hints(cell: Hashable) -> dict[str, Any]:
-    return typing.get_type_hints(cell, include_extras=True)
-
-
-def treatment_names(cell: type[Cell]) -> list[str]:
-    """The fields whose whole list is applied to one draw."""
-    return [name for name, kind in cell_fields(cell).items() if typing.get_origin(kind) is tuple]
-
-
-def axis_names(cell: type[Cell]) -> list[str]:
-    """The fields of which each value makes a cell of its own; they alone decide what is drawn."""
-    return [name for name in cell_fields(cell) if name not in treatment_names(cell)]
-
-
 def plain(value: Any) -> Any:
     """A parameter as it stands in tables and JSON: numbers stay, everything else goes by its name."""
     return value if isinstance(value, int | float) else str(value)
@@ -80,11 +58,6 @@ def axis_values(cell: Cell) -> dict[str, Any]:
 def describe(cell: Cell) -> str:
     """A cell as it is named in messages: `d_k=8, n_keys=64, ...`."""
     return ", ".join(f"{name}={value}" for name, value in axis_values(cell).items())
-
-
-def defaults(cell: type[Cell]) -> dict[str, Any]:
-    """The fields of a cell that a config may leave out, with what they are then."""
-    return {f.name: f.default for f in dataclasses.fields(cell) if f.default is not dataclasses.MISSING}
 
 
 def chunks(experiment: str, cell: Cell, trials: int, first_index: int = 0) -> Iterator[Chunk]:

@@ -1,13 +1,15 @@
-"""A metric: one measured quantity, declared once, and the columns that a table has of it."""
+"""A metric: one measured quantity, declared once, and its columns in a table."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from experiments.harness.experiment import Column, Row
+from experiments.harness.columns import Column
+from experiments.harness.experiment import Row
 from experiments.statistics.intervals import (
     LEVEL,
     MIN_DRAWS,
@@ -21,29 +23,79 @@ from experiments.statistics.quantiles import Quantile
 
 FEW_DRAWS = "few_draws"
 
+# The module `sdpa.theory`, which only analysis loads, and a cell with one scaling.
+Theory = Any
+Cell = Any
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The exact value of a metric, from the module `sdpa.theory` and a cell with one scaling.
+
+    Attributes:
+        formula: in words or symbols.
+        value: NaN where theory does not know it.
+        min_deviation, max_deviation: bounds of the standard deviation of one trial's value; of a root, of the mean
+            under it. 0 and infinity where theory knows none.
+    """
+
+    formula: str
+    value: Callable[[Theory, Cell], float]
+    min_deviation: Callable[[Theory, Cell], float] = lambda *_: 0.0
+    max_deviation: Callable[[Theory, Cell], float] = lambda *_: math.inf
+
 
 @dataclass(frozen=True)
 class Metric:
-    """A measured quantity of a table: its column, how it is estimated, and what it cannot pass."""
+    """A measured quantity of a table.
+
+    Attributes:
+        name: of its column; NAME_se, NAME_low, NAME_high and NAME_exact follow it.
+        unit, meaning, formula: for the description of the column.
+        title: for the panels of figures, with mathematics between dollar signs.
+        kind: how a trial's rows are reduced: a mean, the root of a mean, a share of rows, or a quantile of all rows.
+        of: what is reduced, in the experiment's own terms.
+        share: of the rows below a quantile.
+        exact: the exact value, if theory knows it.
+        limits: values that the quantity cannot pass, from anything that has a cell's axes as attributes: a cell, or a
+            table for arrays of limits.
+        min_draws: effective draws below which its error bar is not to be trusted.
+        draws_like: the metric whose effective draws count for one without limits.
+        scale_free: True if its z-score is the same whatever the scores are divided by.
+        is_precise: True if the `precision` of a sweep bounds its relative standard error.
+        is_logarithmic: True if figures may show it on a logarithmic axis.
+    """
 
     name: str
     unit: str
     meaning: str
     formula: str
+    title: str
     kind: Literal["mean", "root", "share", "quantile"] = "mean"
-    # From anything that has a cell's axes as attributes: a cell, or a table for arrays of limits.
+    of: Any = None
+    share: float = math.nan
+    exact: Exact | None = None
     limits: Callable[[Any], Limits] = lambda _: Limits()
-    min_draws: int = MIN_DRAWS  # effective ones, below which an error bar is not to be trusted
-    draws_like: str = ""  # the metric whose effective draws count for one without limits
-    scale_free: bool = False  # its z-score is the same whatever the scores are divided by
+    min_draws: int = MIN_DRAWS
+    draws_like: str = ""
+    scale_free: bool = False
+    is_precise: bool = False
+    is_logarithmic: bool = False
 
     def columns(self) -> tuple[Column, ...]:
-        """NAME, NAME_se unless it is a quantile, NAME_low and NAME_high."""
-        error = Column(f"{self.name}_se", "float", self.unit, f"standard error of {self.name}, between draws")
-        low = Column(f"{self.name}_low", "float", self.unit, f"lower end of the {LEVEL:.0%} interval of {self.name}")
-        high = Column(f"{self.name}_high", "float", self.unit, "upper end of the same interval")
-        value = Column(self.name, "float", self.unit, self.meaning, self.formula)
-        return (value, low, high) if self.kind == "quantile" else (value, error, low, high)
+        """NAME, NAME_se unless it is a quantile, NAME_low and NAME_high, and NAME_exact if theory knows it."""
+
+        def column(suffix: str, meaning: str, formula: str = "", *, may_be_empty: bool = False) -> Column:
+            return Column(f"{self.name}{suffix}", "float", meaning, formula, self.unit, may_be_empty)
+
+        columns = [column("", self.meaning, self.formula)]
+        if self.kind != "quantile":
+            columns.append(column("_se", f"standard error of {self.name}, between draws"))
+        columns.append(column("_low", f"lower end of the {LEVEL:.0%} interval of {self.name}"))
+        columns.append(column("_high", "upper end of the same interval"))
+        if self.exact is not None:
+            columns.append(column("_exact", f"exact value of {self.name}", self.exact.formula, may_be_empty=True))
+        return tuple(columns)
 
     def effective_draws(self, table: Any, value: Any, error: Any) -> npt.NDArray[np.floating]:
         """(d / se)^2 of the mean, d its distance from the nearer limit; of a root, that of the mean under it."""
@@ -51,28 +103,35 @@ class Metric:
         return draws / 4 if self.kind == "root" else draws
 
 
-def few_draws_column() -> Column:
-    """The column that lists the metrics of a row whose error bars are not to be trusted."""
-    return Column(
+def metric_columns(metrics: Iterable[Metric]) -> tuple[Column, ...]:
+    """The columns of metrics, and the one that lists those of a row whose error bars are not to be trusted."""
+    few_draws = Column(
         FEW_DRAWS,
         "str",
         "",
         "metrics of this row that rest on too few effective draws for their error bars: fewer than "
         f"{MIN_DRAWS}, or {MIN_TRIALS} trials; raise trials",
         "effective draws = (distance from the nearer limit / se)^2",
+        may_be_empty=True,
     )
+    return (*(column for metric in metrics for column in metric.columns()), few_draws)
 
 
 def fields(
-    metrics: Sequence[Metric], cell: Any, trials: int, found: Mapping[str, tuple[float, float] | Quantile]
+    metrics: Sequence[Metric],
+    cell: Cell,
+    trials: int,
+    found: Mapping[str, tuple[float, float] | Quantile],
+    rows_per_trial: int = 1,
 ) -> Row:
-    """The columns of metrics in a row of a cell, with those that rest on few draws.
+    """The measured columns of metrics in a row of a table, and the list of those that rest on few draws.
 
     Args:
         metrics: those of the experiment, in order.
-        cell: what the metrics' limits follow from; its n_queries is the number of rows of a trial.
+        cell: the metrics' limits follow from it.
         trials: independent draws.
         found: by metric, its value and standard error, or the quantile.
+        rows_per_trial: of which a share is one.
     """
     draws = {
         metric.name: float(metric.effective_draws(cell, *estimate))
@@ -89,7 +148,7 @@ def fields(
         else:
             value, error = estimate
             low, high = (
-                share_interval(value, error, trials, cell.n_queries)
+                share_interval(value, error, trials, rows_per_trial)
                 if metric.kind == "share"
                 else mean_interval(value, error, trials, metric.limits(cell))
             )
@@ -100,3 +159,15 @@ def fields(
             few.append(name)
     row[FEW_DRAWS] = " ".join(few)
     return row
+
+
+def relative_error(metrics: Iterable[Metric], rows: Iterable[Row]) -> float:
+    """The largest relative standard error of the precise metrics in rows; infinite where one came out as 0."""
+    errors = [0.0]
+    for row in rows:
+        for metric in metrics:
+            if metric.is_precise:
+                value, error = abs(row[metric.name]), row[f"{metric.name}_se"]
+                # An error of 0 beside a value says that its square was too small for a double.
+                errors.append(error / value if value > 0 and error > 0 else math.inf)
+    return max(errors)

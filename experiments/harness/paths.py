@@ -5,8 +5,6 @@ from pathlib import Path
 SHIPPED_CONFIG = Path("config.yaml")
 STORE = ".cells"  # in a results folder: the records of finished chunks
 FIGURE_SUFFIXES = (".png", ".svg", ".txt")  # two drawings and the caption
-TESTS = "tests"  # kind of the table SWEEP-tests.csv
-VERDICTS = "verdicts"  # kind of the table SWEEP-verdicts.csv
 STORED_CONFIG = "config.yaml"  # in a results folder: the text of the config that its tables are of
 BENCHMARKS = "benchmarks"  # its table, its figure, and in the place of a sweep's name its folder
 SUITE = "suite"  # in the place of a sweep's name: figures of all sweeps together

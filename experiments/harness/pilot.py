@@ -5,11 +5,16 @@ from the draws themselves would be smaller where these happen to lie close toget
 """
 
 import math
+from typing import TYPE_CHECKING
 
-from experiments.harness.experiment import Cell, load_experiment
-from experiments.harness.grid import Chunk, Sweep, chunks, describe
+from experiments.harness.experiment import MEASURED, Cell, load_experiment
+from experiments.harness.grid import Chunk, Sweep, axis_values, chunks, describe
+from experiments.harness.metric import relative_error
 from experiments.harness.store import Store
 from experiments.statistics.intervals import MIN_TRIALS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PILOT_TRIALS = 200
 # Far above the number of any chunk that is kept.
@@ -36,7 +41,9 @@ def _wanted(store: Store, sweep: Sweep, cell: Cell) -> int:
 
     Of T trials the standard error is that of the pilot times sqrt(PILOT_TRIALS / T).
     """
-    error = _relative_error(store, sweep, cell, pilot_chunks(sweep, cell))
+    experiment = load_experiment(sweep.experiment)
+    pilot = store.merged(iter(pilot_chunks(sweep, cell)))
+    error = relative_error(experiment.metrics, experiment.tabulate(cell, pilot)[MEASURED])
     if not math.isfinite(error):
         return sweep.trials + 1
     return max(math.ceil(_MARGIN * PILOT_TRIALS * (error / _precision(sweep)) ** 2), MIN_TRIALS)
@@ -47,11 +54,13 @@ def cell_chunks(store: Store, sweep: Sweep, cell: Cell) -> list[Chunk]:
     return list(chunks(sweep.experiment, cell, cell_trials(store, sweep, cell)))
 
 
-def pilot_summary(store: Store, sweep: Sweep) -> list[str]:
-    """How many trials the cells of a measured sweep took, which precision they came to, and where it was missed."""
+def pilot_summary(store: Store, sweep: Sweep, table: "pd.DataFrame") -> list[str]:
+    """The trials that the cells of a measured sweep took, the precision that they reached, and where they missed it."""
+    metrics = load_experiment(sweep.experiment).metrics
     cells = sweep.cells()
-    trials = [cell_trials(store, sweep, cell) for cell in cells]
-    errors = [_relative_error(store, sweep, cell, cell_chunks(store, sweep, cell)) for cell in cells]
+    found = [rows for _, rows in table.groupby(list(axis_values(cells[0])), sort=False)]
+    trials = [rows["trials"].iloc[0] for rows in found]
+    errors = [relative_error(metrics, rows.to_dict("records")) for rows in found]
     met = sum(error <= _precision(sweep) for error in errors)
     lines = [
         f"{sweep.name}: {min(trials)} to {max(trials)} trials per cell, relative standard error "
@@ -71,10 +80,3 @@ def _precision(sweep: Sweep) -> float:
     if sweep.precision is None:
         raise ValueError(f"{sweep.name}: expected a sweep with a precision, got one with trials")
     return sweep.precision
-
-
-def _relative_error(store: Store, sweep: Sweep, cell: Cell, measured: list[Chunk]) -> float:
-    find = load_experiment(sweep.experiment).relative_error
-    if find is None:
-        raise ValueError(f"{sweep.name}: expected an experiment whose cells have a relative error")
-    return find(cell, store.merged(iter(measured)))

@@ -7,20 +7,24 @@ import os
 import signal
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from threadpoolctl import threadpool_limits
 
-from experiments.harness.experiment import Cell, Measured, Measurement, Row, load_experiment
+from experiments.harness.experiment import MEASURED, Cell, Measurement, Row, load_experiment
 from experiments.harness.grid import Chunk, Sweep, axis_values, describe
 from experiments.harness.memory import keep_freed_memory
 from experiments.harness.pilot import cell_chunks, pilot_chunks
 from experiments.harness.problems import Problem
 from experiments.harness.store import Store, measure_record
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _QUEUED_PER_WORKER = 3
 
@@ -114,22 +118,37 @@ def fill(
             raise
 
 
-def gather(store: Store, sweep: Sweep) -> Measured:
-    """The measured sweep from its records: a table, and what analysis needs beyond the rows.
+def gather(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":
+    """The tables of a measured sweep, from its records.
 
     Raises:
-        MeasurementError: a value of the table is not finite.
+        MeasurementError: a value of the main table is not finite.
+    """
+    return tabulated(sweep, (store.merged(iter(cell_chunks(store, sweep, cell))) for cell in sweep.cells()))
+
+
+def tabulated(sweep: Sweep, measurements: Iterable[Measurement]) -> "dict[str, pd.DataFrame]":
+    """The tables of a sweep from the measurement of each of its cells, in order.
+
+    Raises:
+        MeasurementError: a value of the main table is not finite.
     """
     import pandas as pd  # here, as workers load this module and need no tables
 
-    experiment = load_experiment(sweep.experiment)
-    rows: list[Row] = []
-    details = []
-    for cell in sweep.cells():
-        merged = store.merged(iter(cell_chunks(store, sweep, cell)))
-        rows += _rows(sweep, cell, merged)
-        details.append(experiment.detail(cell, merged))
-    return Measured(pd.DataFrame(rows, columns=[column.name for column in experiment.columns]), details)
+    tabulate = load_experiment(sweep.experiment).tabulate
+    tables: dict[str, list[Row]] = {}
+    for cell, measurement in zip(sweep.cells(), measurements, strict=True):
+        for kind, rows in tabulate(cell, measurement).items():
+            tables.setdefault(kind, []).extend({**axis_values(cell), **row} for row in rows)
+    for row in tables[MEASURED]:
+        _check_finite(sweep, row)
+    return {kind: pd.DataFrame(rows) for kind, rows in tables.items()}
+
+
+def _check_finite(sweep: Sweep, row: Row) -> None:
+    for name, value in row.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise MeasurementError(f"sweep {sweep.name}: expected a finite {name}, got {value} in {row}")
 
 
 def default_jobs() -> int:
@@ -213,12 +232,3 @@ def _naming(chunk: Chunk, sweep: str) -> Iterator[None]:
 
 def _failure(chunk: Chunk, sweep: str, problem: str) -> MeasurementError:
     return MeasurementError(f"sweep {sweep}, cell {describe(chunk.cell)}, chunk {chunk.index}: {problem}")
-
-
-def _rows(sweep: Sweep, cell: Cell, merged: Measurement) -> Iterator[Row]:
-    for row in load_experiment(sweep.experiment).tabulate(cell, merged):
-        for name, value in row.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                where = f"sweep {sweep.name}, cell {describe(cell)}"
-                raise MeasurementError(f"{where}: expected a finite {name}, got {value} in {row}")
-        yield {**axis_values(cell), **row}

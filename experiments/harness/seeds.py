@@ -5,7 +5,8 @@ import json
 
 import numpy as np
 
-from experiments.harness.grid import Chunk, axis_values, defaults, plain
+from experiments.harness.columns import defaults
+from experiments.harness.grid import Chunk, axis_values, plain
 
 
 def chunk_key(chunk: Chunk) -> tuple[int, ...]:

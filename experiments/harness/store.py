@@ -18,10 +18,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from experiments.harness.columns import cell_fields
 from experiments.harness.experiment import Measurement, load_experiment
 from experiments.harness.files import write_whole
 from experiments.harness.fingerprint import measuring_fingerprint, versions
-from experiments.harness.grid import Chunk, cell_fields, plain
+from experiments.harness.grid import Chunk, plain
 from experiments.harness.measuring import measure_chunk
 from experiments.harness.problems import Problem
 

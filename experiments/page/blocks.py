@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.analysis.crossings import of_first_map
+from experiments.analysis.derived import TESTS
 from experiments.analysis.growth import exponents
 from experiments.analysis.slopes import LEVEL
 from experiments.bench.summary import SIZE, growth, normals, peaks, ratios, shares, speedup
@@ -17,7 +18,7 @@ from experiments.figures import SUITE_FIGURES
 from experiments.figures.map import NAMES, crossing_rows, law_is_inside, three_digits, with_ends
 from experiments.harness.config import Config
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import BENCHMARKS, SUITE, TESTS, figure_path
+from experiments.harness.paths import BENCHMARKS, SUITE, figure_path
 from experiments.harness.problems import Problem
 from experiments.harness.tables import csv_name
 from experiments.page.numbers import like_measured, with_error

@@ -8,18 +8,20 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from experiments.analysis.derived import VERDICTS
 from experiments.analysis.slopes import LEVEL
 from experiments.analysis.suite import Agreement, agreement
 from experiments.examples import example_names
 from experiments.examples.place import EXAMPLES, example_path
 from experiments.figures import SUITE_FIGURES, load_figure
-from experiments.figures.lines import TITLES
+from experiments.figures.lines import DECLARED
 from experiments.figures.map import NAMES, crossing_rows, law_is_inside, of_first, three_digits
 from experiments.figures.words import listed, number, plain, under
+from experiments.harness.columns import axis_names, treatment_names
 from experiments.harness.config import Config
 from experiments.harness.experiment import load_experiment
-from experiments.harness.grid import Sweep, axis_names, treatment_names
-from experiments.harness.paths import SUITE, VERDICTS, figure_path
+from experiments.harness.grid import Sweep
+from experiments.harness.paths import SUITE, figure_path
 from experiments.harness.tables import csv_name
 from experiments.page.entries import OF_FIGURE, Entry, chosen
 from experiments.page.numbers import exact_text, interval, plus_minus
@@ -189,7 +191,7 @@ def title_of(metric: str) -> str:
     >>> title_of("jacobian_norm"), title_of("weight")
     ('Jacobian norm |J|_F, r.m.s.', 'weight')
     """
-    title = TITLES.get(metric, metric.replace("_", " "))
+    title = DECLARED[metric].title if metric in DECLARED else metric.replace("_", " ")
     return title.replace("$", "").replace("1-\\sum w^2", "1 − Σw²")
 
 

@@ -5,14 +5,17 @@ a trial first, and errors come from the spread between trials.
 """
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+CORRELATIONS = "correlations"  # the name of a table of correlations between estimates
+
 Floats = npt.NDArray[np.floating]
+Name = TypeVar("Name")
 
 
 @dataclass(frozen=True)
@@ -57,51 +60,80 @@ def power_sums(values: Floats) -> Floats:
     return np.stack(sums)
 
 
-def shape(moments: Moments) -> tuple[tuple[float, Floats], tuple[float, Floats], tuple[float, Floats]]:
-    """Mean, variance about the mean and excess kurtosis, each with its gradient, where the mean of x begins with the
-    means of a quantity's first four powers."""
-    m1, m2, m3, m4 = (float(m) for m in moments.mean[:POWERS])
-    # m1^2 exceeds the squared true mean by Var(m1) on average; adding that back makes the variance unbiased.
-    variance = m2 - m1**2 + float(moments.covariance[0, 0]) / moments.trials
-    spread = m2 - m1**2
-    fourth = m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4
-    ratio = fourth / spread**2
-    of_kurtosis = [
-        (-4 * m3 + 12 * m1 * m2 - 12 * m1**3) / spread**2 + 4 * m1 * ratio / spread,
-        6 * m1**2 / spread**2 - 2 * ratio / spread,
-        -4 * m1 / spread**2,
-        1 / spread**2,
-    ]
+@dataclass(frozen=True)
+class Estimate:
+    """A smooth function of the mean of x: its value, and its gradient in that mean, (len(x),)."""
 
-    def gradient(*of_powers: float) -> Floats:
-        return np.array([*of_powers, *np.zeros(len(moments.mean) - len(of_powers))])
+    value: float
+    gradient: Floats
 
-    return (m1, gradient(1.0)), (variance, gradient(-2 * m1, 1.0)), (ratio - 3, gradient(*of_kurtosis))
+    def __truediv__(self, number: float) -> "Estimate":
+        """The function over a number."""
+        return Estimate(self.value / number, self.gradient / number)
+
+    def root(self) -> "Estimate":
+        """The square root of the function; where that is 0, with a gradient of 0."""
+        root = math.sqrt(self.value)
+        return Estimate(root, self.gradient / (2 * root) if root else 0 * self.gradient)
 
 
 @dataclass(frozen=True)
-class Estimates:
+class Shape:
+    """Mean, variance about the mean and excess kurtosis of a quantity."""
+
+    mean: Estimate
+    variance: Estimate
+    kurtosis: Estimate
+
+    @classmethod
+    def of(cls, moments: Moments) -> Self:
+        """From moments of x, which begins with the means of the quantity's first four powers."""
+        m1, m2, m3, m4 = (float(m) for m in moments.mean[:POWERS])
+        # m1^2 exceeds the squared true mean by Var(m1) on average; adding that back makes the variance unbiased.
+        variance = m2 - m1**2 + float(moments.covariance[0, 0]) / moments.trials
+        spread = m2 - m1**2
+        fourth = m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4
+        ratio = fourth / spread**2
+        of_kurtosis = [
+            (-4 * m3 + 12 * m1 * m2 - 12 * m1**3) / spread**2 + 4 * m1 * ratio / spread,
+            6 * m1**2 / spread**2 - 2 * ratio / spread,
+            -4 * m1 / spread**2,
+            1 / spread**2,
+        ]
+
+        def gradient(*of_powers: float) -> Floats:
+            return np.array([*of_powers, *np.zeros(len(moments.mean) - len(of_powers))])
+
+        return cls(
+            Estimate(m1, gradient(1.0)),
+            Estimate(variance, gradient(-2 * m1, 1.0)),
+            Estimate(ratio - 3, gradient(*of_kurtosis)),
+        )
+
+
+@dataclass(frozen=True)
+class Estimates(Generic[Name]):
     """Named functions of the mean of x: values, standard errors, and correlations (0 with what does not vary)."""
 
-    names: tuple[Hashable, ...]
+    names: tuple[Name, ...]
     values: Floats
     errors: Floats
     correlation: Floats
 
-    def pair(self, name: Hashable) -> tuple[float, float]:
+    def pair(self, name: Name) -> tuple[float, float]:
         """The value and the standard error of that name."""
         place = self.names.index(name)
         return float(self.values[place]), float(self.errors[place])
 
     @classmethod
-    def of(cls, moments: Moments, functions: Mapping[Hashable, tuple[float, Floats]]) -> Self:
-        """From each value and its gradient g in the mean of x: Cov = g_i^T Cov(x) g_j / trials (delta method)."""
-        gradients = np.array([gradient for _, gradient in functions.values()])
+    def of(cls, moments: Moments, functions: Mapping[Name, Estimate]) -> Self:
+        """From functions of gradients g in the mean of x: Cov = g_i^T Cov(x) g_j / trials (delta method)."""
+        gradients = np.array([function.gradient for function in functions.values()])
         errors = np.array([_standard_error(gradient, moments) for gradient in gradients])
         covariance = gradients @ moments.covariance @ gradients.T / moments.trials
         scale = np.outer(errors, errors)
         correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
-        return cls(tuple(functions), np.array([value for value, _ in functions.values()]), errors, correlation)
+        return cls(tuple(functions), np.array([function.value for function in functions.values()]), errors, correlation)
 
 
 def _standard_error(gradient: Floats, moments: Moments) -> float:

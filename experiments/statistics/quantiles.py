@@ -2,7 +2,7 @@
 
 Values from 0 are counted in bins of their leading bits: the bit pattern of a double, read as an integer, grows with
 the double, so that a pattern without its last bits is a bin, and bins are nearly logarithmic. As many last bits are
-dropped as it takes to have at most MOST_BINS bins that hold a value, so that bins are fine where values crowd, and as
+dropped as it takes to have at most MAX_BINS bins that hold a value, so that bins are fine where values crowd, and as
 fine as doubles, but for the few bits that ranks take, where there are few. Bins nest: merging chunks gives the bins of
 all values, whatever the order.
 
@@ -23,7 +23,7 @@ from experiments.statistics.intervals import share_interval
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-MOST_BINS = 4096
+MAX_BINS = 4096
 _COARSE = 0.02
 # The exponent of a double stands above its mantissa; a number of one bit, 1.0, has this exponent plus one.
 _MANTISSA_BITS, _EXPONENT_BIAS = 52, 1022
@@ -56,7 +56,7 @@ class Bins:
         differing = _bit_length(keys[1:] ^ keys[:-1])
         # Two neighbours share a bin once all the bits in which they differ are dropped.
         bins_left = len(keys) - np.bincount(differing, minlength=64).cumsum()
-        more = int(np.argmax(bins_left <= MOST_BINS))
+        more = int(np.argmax(bins_left <= MAX_BINS))
         edges = np.concatenate([[0], np.flatnonzero(differing > more) + 1, [len(keys)]])
         sums = (np.diff(_running_sum(values)[edges]) for values in (counts, rank_sums))
         return cls(dropped + more, keys[edges[:-1]] >> more, *sums)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.harness.config import Config
+from experiments.harness.experiment import MEASURED
 from experiments.harness.files import held, write_whole
 from experiments.harness.grid import Sweep
 from experiments.harness.orphans import find_orphans
@@ -56,10 +57,11 @@ def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *
                 if not to_measure[sweep.name] and is_current(results, config, sweep):
                     report.line(f"{results / csv_name(sweep.name, 'measured')}: measured before, nothing to do")
                     continue
+                measured = gather(records, sweep)
                 if sweep.precision:
-                    for line in pilot_summary(records, sweep):
+                    for line in pilot_summary(records, sweep, measured[MEASURED]):
                         report.line(line)
-                tables = analyse(sweep, gather(records, sweep))
+                tables = analyse(sweep, measured)
                 for path, alike in write_sweep(results, config, sweep, tables).items():
                     report.line(f"wrote {path}: {alike}")
         if all(is_current(results, config, sweep) for sweep in config.sweeps):

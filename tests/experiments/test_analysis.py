@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments.analysis.exact import SATURATION_EXACT, add_exact
+from experiments.analysis.exact import add_exact
 from experiments.analysis.slopes import LEVEL, fit_slopes
 from experiments.harness.tables import read_sweep
+from experiments.saturation import EXPERIMENT
 from sdpa.theory import attention_expectations
 
 
@@ -57,7 +58,7 @@ def test_a_single_d_k_has_no_slope_and_other_axes_have_one_each(table):
 
 def test_exact_columns_stand_behind_the_errors(table):
     measured = table.drop(columns=[name for name in table if name.endswith("_exact")])
-    again = add_exact(measured, SATURATION_EXACT)
+    again = add_exact(EXPERIMENT, measured)
     assert list(again.columns) == list(table.columns)
     unscaled = again[(again["scaling"] == "unscaled") & (again["d_k"] == 64)].iloc[0]
     assert unscaled["score_variance_exact"] == 64
@@ -68,7 +69,7 @@ def test_exact_columns_stand_behind_the_errors(table):
 
 def test_an_exact_value_that_is_not_known_is_empty(table):
     measured = table.drop(columns=[name for name in table if name.endswith("_exact")])
-    other = add_exact(measured.assign(inputs="uniform"), SATURATION_EXACT)
+    other = add_exact(EXPERIMENT, measured.assign(inputs="uniform"))
     assert other["entropy_exact"].isna().all()
     np.testing.assert_allclose(other["score_kurtosis_exact"], 0.24 / other["d_k"])
 

@@ -11,7 +11,7 @@ from experiments.figures import gradients, length, metrics, phase, powers, rows,
 from experiments.figures import map as map_figure
 from experiments.figures.words import course, exactness, first_combination, listed, number
 from experiments.harness.tables import read_sweep
-from experiments.saturation import METRICS
+from experiments.metrics import METRICS
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from scipy import stats
 
 from experiments import distribution
 from experiments.analysis.distribution import distances, histograms
-from experiments.distribution import Cell, Scores, bin_edges, estimates, measure
+from experiments.distribution import Cell, Scores, bin_edges, measure, tabulate
+from experiments.harness.experiment import MEASURED
 from experiments.statistics.moments import Moments, power_sums
 
 TRIALS = 100_000
@@ -40,8 +41,9 @@ def measured() -> Scores:
 def test_counts_and_moments_are_those_of_the_scores(measured, scores):
     np.testing.assert_array_equal(measured.counts, np.histogram(scores / np.sqrt(2), bin_edges())[0])
     expected = [scores.mean(), scores.var(), stats.kurtosis(scores)]
-    np.testing.assert_allclose(estimates(measured).values, expected, rtol=1e-4)
-    np.testing.assert_allclose(estimates(measured).errors[0], scores.std() / np.sqrt(TRIALS), rtol=1e-4)
+    (row,) = tabulate(Cell(2), measured)[MEASURED]
+    np.testing.assert_allclose([row[metric.name] for metric in distribution.METRICS], expected, rtol=1e-4)
+    np.testing.assert_allclose(row["score_mean_se"], scores.std() / np.sqrt(TRIALS), rtol=1e-4)
 
 
 def test_blocks_and_merging_lose_nothing(monkeypatch):

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from experiments.analysis import table_columns
 from experiments.analysis.check import check_table
 from experiments.analysis.suite import suite_tables
 from experiments.figures import SUITE_FIGURES, Tables, load_figure
@@ -29,7 +28,7 @@ def test_tables_read_back_with_the_declared_columns_and_types(tiny):
     config, folder = tiny
     for sweep in config.sweeps:
         table = read_sweep(folder, config, sweep)["measured"]
-        declared = {column.name: column.type for column in table_columns(sweep.experiment)}
+        declared = {column.name: column.type for column in load_experiment(sweep.experiment).table_columns}
         assert list(table.columns) == list(declared)
         for name, kind in declared.items():
             # A float column that holds whole numbers alone reads back as whole numbers.
@@ -39,7 +38,7 @@ def test_tables_read_back_with_the_declared_columns_and_types(tiny):
 
 def test_columns_say_what_they_mean():
     for name in experiment_names():
-        columns = table_columns(name)
+        columns = load_experiment(name).table_columns
         assert len({column.name for column in columns}) == len(columns)
         assert all(column.meaning and column.type in TYPES for column in columns)
 

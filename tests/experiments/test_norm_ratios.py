@@ -5,12 +5,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from experiments.analysis import columns_of
 from experiments.analysis.crossings import (
-    CROSSING_COLUMNS,
     EQUAL,
     LAWS,
     NORMS,
-    RATIO_COLUMNS,
     TENTH,
     crossings,
     fall_through_zero,
@@ -18,7 +17,9 @@ from experiments.analysis.crossings import (
     of_first_map,
     off_law,
 )
+from experiments.harness.columns import names
 from experiments.harness.tables import read_sweep
+from experiments.saturation import EXPERIMENT
 from sdpa.theory import attention_expectations
 
 AXES = {"n_queries": 64, "inputs": "gaussian", "input_std": 1.0, "trials": 100, "few_draws": ""}
@@ -132,7 +133,7 @@ def test_ratios_hold_for_any_correlation_and_name_few_draws():
     table = table_of(d_k, np.array([0.3, 0.2]), np.array([0.1, 0.4]), error=0.1)
     table.loc[1, "few_draws"] = "entropy jacobian_norm"
     ratios = norm_ratios(table)
-    assert list(ratios.columns) == [column.name for column in RATIO_COLUMNS]
+    assert list(ratios.columns) == names(columns_of(EXPERIMENT)["ratios"])
     first = ratios[(ratios["norm"] == "jacobian") & (ratios["statistic"] == "r.m.s.")]
     np.testing.assert_allclose(first["ratio"], [3, 0.5])
     np.testing.assert_allclose(first["ratio_low"], first["ratio"] * np.exp(-0.2))
@@ -164,7 +165,7 @@ def test_other_axes_have_crossings_of_their_own():
     medians = found[(found["norm"] == "jacobian") & (found["statistic"] == "median")]
     assert medians["n_keys"].tolist() == [16, 64]
     np.testing.assert_allclose(medians["crossing"], [5, 12])
-    assert list(found.columns) == [column.name for column in CROSSING_COLUMNS]
+    assert list(found.columns) == names(columns_of(EXPERIMENT)["crossings"])
 
 
 def test_the_first_map_is_that_of_the_first_combination(tiny):

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, Sweep
 from experiments.harness.measuring import measure_chunk
 from experiments.harness.pilot import PILOT_TRIALS, pilot_chunks, pilot_summary
@@ -35,7 +36,7 @@ def measured(store: Store, sweep: Sweep) -> pd.DataFrame:
     pilots = survey_pilots(store, [sweep])
     assert list(fill(store, [sweep], pilots, 1, lambda *_: None)) == [sweep]
     assert list(fill(store, [sweep], survey(store, [sweep]), 1, lambda *_: None)) == [sweep]
-    return gather(store, sweep).table
+    return gather(store, sweep)[MEASURED]
 
 
 def relative_errors(table: pd.DataFrame) -> pd.Series:
@@ -52,7 +53,7 @@ def test_the_trials_of_a_cell_follow_from_its_pilot_alone(precise):
     store, table = precise
     for cell in SWEEP.cells():
         pilot = measure_chunk(Chunk("saturation", cell, 2**31, PILOT_TRIALS), store.seed)
-        error = relative_errors(pd.DataFrame(tabulate(cell, pilot))).max()
+        error = relative_errors(pd.DataFrame(tabulate(cell, pilot)[MEASURED])).max()
         wanted = math.ceil(1.4 * PILOT_TRIALS * (error / 0.02) ** 2)
         assert set(table.loc[table["d_k"] == cell.d_k, "trials"]) == {wanted}
         assert 200 < wanted < 20_000
@@ -88,9 +89,9 @@ def measured_here(store: Store, sweep: Sweep) -> pd.DataFrame:
     frames = []
     for cell in sweep.cells():
         pilot = measure_chunk(Chunk("saturation", cell, 2**31, PILOT_TRIALS), store.seed)
-        error = relative_errors(pd.DataFrame(tabulate(cell, pilot))).max()
+        error = relative_errors(pd.DataFrame(tabulate(cell, pilot)[MEASURED])).max()
         trials = math.ceil(1.4 * PILOT_TRIALS * (error / sweep.precision) ** 2)
-        rows = pd.DataFrame(tabulate(cell, measure_chunk(Chunk("saturation", cell, 0, trials), store.seed)))
+        rows = pd.DataFrame(tabulate(cell, measure_chunk(Chunk("saturation", cell, 0, trials), store.seed))[MEASURED])
         frames.append(rows.assign(d_k=cell.d_k))
     return pd.concat(frames, ignore_index=True)
 
@@ -111,7 +112,7 @@ def test_estimates_are_unbiased():
 
 def test_what_came_of_the_precision_is_said(precise):
     store, table = precise
-    (line,) = pilot_summary(store, SWEEP)
+    (line,) = pilot_summary(store, SWEEP, table)
     trials, errors = sorted(set(table["trials"])), relative_errors(table).groupby(table["d_k"]).max()
     assert line == (
         f"precise: {trials[0]} to {trials[-1]} trials per cell, relative standard error "
@@ -122,8 +123,9 @@ def test_what_came_of_the_precision_is_said(precise):
 def test_max_trials_bounds_and_is_said(tmp_path):
     capped = dataclasses.replace(SWEEP, trials=300)
     store = Store(tmp_path, 0)
-    assert set(measured(store, capped)["trials"]) == {300}
-    line, furthest, few = pilot_summary(store, capped)
+    table = measured(store, capped)
+    assert set(table["trials"]) == {300}
+    line, furthest, few = pilot_summary(store, capped, table)
     assert "300 to 300 trials per cell" in line
     assert line.endswith("0 of 2 cells are within 0.02")
     assert furthest.startswith("precise: furthest from it is d_k=")
@@ -137,8 +139,9 @@ def test_no_fewer_trials_than_say_something_of_their_spread(tmp_path):
     """And these are enough, even if they are all that there may be."""
     rough = dataclasses.replace(SWEEP, precision=0.9, trials=MIN_TRIALS)
     store = Store(tmp_path, 0)
-    assert set(measured(store, rough)["trials"]) == {MIN_TRIALS}
-    assert len(pilot_summary(store, rough)) == 1
+    table = measured(store, rough)
+    assert set(table["trials"]) == {MIN_TRIALS}
+    assert len(pilot_summary(store, rough, table)) == 1
 
 
 def test_a_row_that_never_leaves_one_key_takes_the_most_trials(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.draws import Cell
-from experiments.harness.experiment import load_experiment
+from experiments.harness.experiment import MEASURED, load_experiment
 from experiments.rows import measure, tabulate
 from sdpa import Scaling
 
@@ -16,7 +16,7 @@ CELL = Cell(d_k=5, n_keys=3, n_queries=2, input_std=1.5, scaling=(Scaling.parse(
 def test_scores_and_weights_are_those_of_the_draws():
     rng = np.random.default_rng(1)
     keys, queries = (1.5 * rng.standard_normal((4, count, 5)) for count in (3, 2))
-    rows = list(tabulate(CELL, measure(CELL, 4, np.random.default_rng(1))))
+    rows = list(tabulate(CELL, measure(CELL, 4, np.random.default_rng(1)))[MEASURED])
     assert len(rows) == load_experiment("rows").table_rows(CELL, 4) == 2 * 4 * 2 * 3
     for row in rows:
         trial, query, key = row["trial"], row["query"], row["key"]

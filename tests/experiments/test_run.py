@@ -17,6 +17,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from experiments import saturation
+from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, Sweep, chunks
 from experiments.harness.run import MeasurementError, fill, gather, survey
 from experiments.harness.seeds import chunk_key
@@ -44,7 +45,7 @@ def store(tmp_path) -> Store:
 
 def measured(store: Store, sweep: Sweep, jobs: int, on_progress=lambda *_: None) -> pd.DataFrame:
     assert list(fill(store, [sweep], survey(store, [sweep]), jobs, on_progress)) == [sweep]
-    return gather(store, sweep).table
+    return gather(store, sweep)[MEASURED]
 
 
 def in_shuffled_order(store: Store, sweep: Sweep) -> pd.DataFrame:
@@ -54,7 +55,7 @@ def in_shuffled_order(store: Store, sweep: Sweep) -> pd.DataFrame:
     with threadpool_limits(limits=1):
         for chunk, _ in work:
             store.write(chunk, measure_record(chunk, store.seed, store.stamp(chunk)))
-    return gather(store, sweep).table
+    return gather(store, sweep)[MEASURED]
 
 
 def test_tables_do_not_depend_on_workers_or_order(tmp_path):

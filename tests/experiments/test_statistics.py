@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from experiments.draws import Cell
-from experiments.saturation import METRICS, SaturationMeasurement, measure, tabulate
+from experiments.harness.experiment import MEASURED
+from experiments.metrics import METRICS
+from experiments.saturation import SaturationMeasurement, measure, tabulate
 from experiments.statistics.intervals import share_interval
-from experiments.statistics.moments import Estimates, Moments
-from experiments.statistics.quantiles import MOST_BINS, Bins, Histograms, _bit_length
+from experiments.statistics.moments import Estimate, Estimates, Moments
+from experiments.statistics.quantiles import MAX_BINS, Bins, Histograms, _bit_length
 from sdpa import Scaling
 
 SCALINGS = (Scaling.parse("unscaled"), Scaling.parse("d_k^1/2"))
@@ -38,7 +40,7 @@ def test_an_entry_does_not_depend_on_the_other_quantities(samples):
 
 def test_errors_and_correlations_of_sums_are_those_of_their_samples(samples):
     gradients = np.array([[2.0, -1.0, 3.0], [0.0, 1.0, 0.5], [0.0, 0.0, 0.0]])
-    estimates = Estimates.of(Moments.of(samples), {i: (1.0, gradient) for i, gradient in enumerate(gradients)})
+    estimates = Estimates.of(Moments.of(samples), {i: Estimate(1.0, gradient) for i, gradient in enumerate(gradients)})
     sums = gradients @ samples
     np.testing.assert_allclose(estimates.errors, sums.std(axis=1, ddof=1) / np.sqrt(41), rtol=1e-12)
     assert estimates.correlation[:2, :2] == pytest.approx(np.corrcoef(sums[:2]), rel=1e-12)
@@ -64,7 +66,7 @@ def test_the_median_of_many_values_is_found_well_within_its_error(spread):
     assert np.log(median.high / median.low) / (2 * 1.96) == pytest.approx(expected, rel=0.1)
     assert abs(np.log(median.value / np.median(values))) < 0.05 * expected
     assert median.inside
-    assert len(merged.series[0].keys) <= MOST_BINS
+    assert len(merged.series[0].keys) <= MAX_BINS
 
 
 def test_chunks_merge_to_the_same_bins_in_any_order():
@@ -144,7 +146,7 @@ def jackknife(cell: Cell, draws: list[SaturationMeasurement]):
         merged = kept[0]
         for draw in kept[1:]:
             merged = merged.merge(draw)
-        return [{metric.name: row[metric.name] for metric in METRICS} for row in tabulate(cell, merged)]
+        return [{metric.name: row[metric.name] for metric in METRICS} for row in tabulate(cell, merged)[MEASURED]]
 
     return [estimates(draws[:i] + draws[i + 1 :]) for i in range(len(draws))]
 
@@ -157,7 +159,7 @@ def test_standard_errors_are_the_jackknife_over_draws():
     for draw in draws[1:]:
         merged = merged.merge(draw)
     left_out = jackknife(cell, draws)
-    for i, row in enumerate(tabulate(cell, merged)):
+    for i, row in enumerate(tabulate(cell, merged)[MEASURED]):
         for metric in METRICS:
             name = metric.name
             if metric.kind == "quantile":  # for which the jackknife is not consistent

@@ -1,5 +1,6 @@
 """Verdicts and tests against hand-made tables, other formulas and planted faults."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -7,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments.analysis.exact import Exact
+from experiments.analysis import columns_of
 from experiments.analysis.suite import ALARM, Agreement, DisagreementError, Gap, agreement
 from experiments.analysis.verdicts import (
     BOUND,
@@ -15,22 +16,22 @@ from experiments.analysis.verdicts import (
     NONE,
     T_TEST,
     TOO_FEW,
-    VERDICT_COLUMNS,
     cell_tests,
     flag_few_draws,
     verdicts,
 )
+from experiments.harness.columns import names
 from experiments.harness.grid import Sweep
-from experiments.saturation import METRICS
-from experiments.statistics.moments import Estimates
+from experiments.harness.metric import Exact
+from experiments.saturation import EXPERIMENT, METRICS
 
 AXES = {"d_k": 4, "n_keys": 8, "n_queries": 5, "inputs": "gaussian", "input_std": 1}
-KNOWN = {metric.name: Exact("", lambda _: math.nan) for metric in METRICS if metric.kind != "quantile"}
+KNOWN = [metric.name for metric in METRICS if metric.exact]
 
 
 def table_of(metrics: dict[str, tuple[float, float, float]], trials: int = 2000) -> pd.DataFrame:
     """One cell and scaling, from (measured, se, exact) of each metric."""
-    row = {**AXES, "scaling": "d_k^1/2", "trials": trials, "few_draws": ""}
+    row = {**AXES, "scaling": "d_k^1/2", "divisor": 2.0, "trials": trials, "few_draws": ""}
     for name, (value, error, exact) in metrics.items():
         row |= {name: value, f"{name}_se": error, f"{name}_exact": exact}
     return pd.DataFrame([row])
@@ -38,21 +39,25 @@ def table_of(metrics: dict[str, tuple[float, float, float]], trials: int = 2000)
 
 def judged(table: pd.DataFrame, most: float = math.inf, **least: float) -> pd.DataFrame:
     """The verdicts of a table, with the largest error of all metrics and least errors of some."""
-    names = [name for name in KNOWN if f"{name}_exact" in table]
-    known = {
-        name: Exact("", lambda _: math.nan, lambda _, name=name: least.get(name, 0.0), lambda _: most) for name in names
-    }
-    return verdicts("mine", table, METRICS, known)
+    of_trial = math.sqrt(table["trials"].iloc[0])
+
+    def exact(name: str) -> Exact:
+        return Exact("", lambda *_: math.nan, lambda *_: of_trial * least.get(name, 0.0), lambda *_: of_trial * most)
+
+    metrics = [dataclasses.replace(m, exact=exact(m.name)) for m in METRICS if f"{m.name}_exact" in table]
+    return verdicts("mine", dataclasses.replace(EXPERIMENT, metrics=tuple(metrics)), table)
 
 
-def estimates_of(table: pd.DataFrame, correlation: np.ndarray) -> Estimates:
+def correlations_of(table: pd.DataFrame, correlation: np.ndarray) -> pd.DataFrame:
     metrics = [name for name in KNOWN if f"{name}_exact" in table]
-    errors = np.array([table[f"{metric}_se"].iloc[0] for metric in metrics])
-    return Estimates(tuple(("d_k^1/2", metric) for metric in metrics), errors, errors, correlation)
+    return pd.DataFrame(
+        {**AXES, "scaling": "d_k^1/2", "metric": metric, "correlations": of_one}
+        for metric, of_one in zip(metrics, correlation, strict=True)
+    )
 
 
 def cells_of(table: pd.DataFrame, correlation: np.ndarray) -> pd.DataFrame:
-    return cell_tests(table, [estimates_of(table, correlation)], judged(table))
+    return cell_tests(table, correlations_of(table, correlation), judged(table))
 
 
 def test_a_verdict_is_the_distance_in_standard_errors():
@@ -229,7 +234,7 @@ def test_a_metric_stuck_at_its_limit_under_one_rule_raises_the_alarm():
     """Its error and z are 0 under both rules; only a score metric is the same value twice."""
     parts = [
         table_of({"saturated_rows": (value, 0.0, 0.0)}, 100).assign(scaling=rule)
-        for rule, value in (("a", 0.0), ("b", 1.0))
+        for rule, value in (("d_k^1", 0.0), ("d_k^1/2", 1.0))
     ]
     table = pd.concat(parts, ignore_index=True)
     suite = agreement([sweep()], {"mine": {"measured": table, "verdicts": judged(table).assign(sweep="mine")}})
@@ -311,4 +316,5 @@ def test_nothing_to_test_is_no_alarm_and_no_silence():
 
 
 def test_verdicts_have_the_declared_columns():
-    assert list(judged(table_of({"max_weight": (0.3, 0.01, 0.34)}))) == [column.name for column in VERDICT_COLUMNS]
+    found = judged(table_of({"max_weight": (0.3, 0.01, 0.34)}))
+    assert list(found) == names(columns_of(EXPERIMENT)["verdicts"])

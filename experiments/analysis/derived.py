@@ -1,0 +1,34 @@
+"""A derived table: declared by the module that derives it, and made for every sweep whose tables have what it needs."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from experiments.harness.columns import Column
+from experiments.harness.experiment import MEASURED, Experiment
+from experiments.harness.grid import Sweep
+
+TESTS = "tests"  # the kind of a table of one test per cell
+VERDICTS = "verdicts"  # the kind of the table of one verdict per measured value
+
+Tables = Mapping[str, pd.DataFrame]
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A table SWEEP-KIND.csv.
+
+    Attributes:
+        kind: its name.
+        needs: columns of the table that it is derived from.
+        columns: its own columns, for an experiment.
+        derive: makes it from the tables of a sweep so far; no rows where it does not apply.
+        source: the table that it is derived from.
+    """
+
+    kind: str
+    needs: frozenset[str]
+    columns: Callable[[Experiment], tuple[Column, ...]]
+    derive: Callable[[Sweep, Tables], pd.DataFrame]
+    source: str = MEASURED

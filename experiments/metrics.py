@@ -1,0 +1,185 @@
+"""The metrics of scores and of softmax rows, each declared once for columns, verdicts, figures and tests.
+
+A metric of rows is computed from the kernel's diagnostics (`OfRows`), or from the weights (`OfWeights`), which takes
+longer. Those of scores are in `experiments.score_metrics`.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from experiments.harness.metric import Cell, Exact, Metric, Theory
+from experiments.score_metrics import score_metrics
+from experiments.statistics.intervals import Limits
+from sdpa import RowDiagnostics, softmax
+from sdpa.metrics import SATURATED
+
+Floats = npt.NDArray[np.floating]
+
+QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
+_INTEGRALS = "integrals over a Gaussian row, then over |q| (sdpa.theory); empty where inputs is not gaussian"
+
+
+@dataclass(frozen=True)
+class OfRows:
+    """A number per row, from the kernel: diagnostics to an array of shape (n_divisors, n_draws, n_queries)."""
+
+    function: Callable[[RowDiagnostics], Floats]
+    needs_gradient: bool = False
+
+    def values(self, rows: RowDiagnostics, scores: Floats, divisors: Sequence[float]) -> Floats:
+        """The number of each row, (n_divisors, n_draws, n_queries)."""
+        del scores, divisors
+        return self.function(rows)
+
+
+@dataclass(frozen=True)
+class OfWeights:
+    """A number per row, from its weights: (n_draws, n_queries, n_keys) to (n_draws, n_queries)."""
+
+    function: Callable[[Floats], Floats]
+    needs_gradient: bool = False
+
+    def values(self, rows: RowDiagnostics, scores: Floats, divisors: Sequence[float]) -> Floats:
+        """The number of each row, (n_divisors, n_draws, n_queries)."""
+        del rows
+        return np.stack([self.function(softmax(scores / divisor)) for divisor in divisors])
+
+
+PerRow = OfRows | OfWeights
+
+
+def _exact(metric: str, of_row: str) -> Exact:
+    """The expectation over rows, known for Gaussian inputs, and bounds of the deviation of a trial.
+
+    Rows that share keys depend on each other: at most entirely, so that the mean of a trial varies like one row, and
+    at least not at all, so that it varies by 1/sqrt(n_queries) of that.
+
+    Args:
+        metric: in `AttentionExpectations`.
+        of_row: in `AttentionDeviations`: of one row's value, or of its square for a root mean square.
+    """
+
+    def value(theory: Theory, cell: Cell) -> float:
+        if cell.inputs.name != "gaussian":
+            return math.nan
+        return float(
+            getattr(theory.attention_expectations(cell.d_k, cell.n_keys, cell.divisor, cell.input_std), metric)
+        )
+
+    def deviation(theory: Theory, cell: Cell) -> float:
+        if cell.inputs.name != "gaussian":
+            return 0.0
+        return float(getattr(theory.attention_deviations(cell.d_k, cell.n_keys, cell.divisor, cell.input_std), of_row))
+
+    return Exact(
+        _INTEGRALS,
+        value,
+        lambda theory, cell: deviation(theory, cell) / math.sqrt(cell.n_queries),
+        lambda theory, cell: deviation(theory, cell) or math.inf,
+    )
+
+
+def _norm_metrics(
+    norm: str, meaning: str, formula: str, title: str, of: OfRows, of_row: str, high: float
+) -> tuple[Metric, ...]:
+    """The root mean square of a norm from 0 to `high`, and the quantiles of its rows."""
+    root = Metric(
+        norm,
+        "",
+        f"{meaning}, root mean square over rows",
+        f"sqrt(E {formula}^2)",
+        f"{title}, r.m.s.",
+        "root",
+        of,
+        exact=_exact(norm, of_row),
+        limits=lambda _: Limits(0, high),
+        is_precise=True,
+        is_logarithmic=True,
+    )
+    quantiles = (
+        Metric(
+            f"{norm}_{name}",
+            "",
+            f"the same norm, {share:.0%} quantile of rows",
+            f"F^-1({share})",
+            f"{title}, {name if name == 'median' else f'{share:.0%} quantile'}",
+            "quantile",
+            of,
+            share,
+            is_logarithmic=True,
+        )
+        for name, share in QUANTILES.items()
+    )
+    return (root, *quantiles)
+
+
+METRICS = (
+    *score_metrics(divided=True),
+    Metric(
+        "max_weight",
+        "",
+        "largest weight of a row, mean over rows",
+        "E max_j w_j",
+        "largest weight of a row",
+        of=OfRows(lambda rows: rows.max_weight),
+        exact=_exact("max_weight", "max_weight"),
+        limits=lambda cells: Limits(1 / cells.n_keys, 1),
+        is_precise=True,
+        is_logarithmic=True,
+    ),
+    Metric(
+        "entropy",
+        "nats",
+        "entropy of a row, mean over rows",
+        "E[-sum_j w_j ln w_j]",
+        "entropy of a row (nats)",
+        of=OfRows(lambda rows: rows.entropy),
+        exact=_exact("entropy", "entropy"),
+        limits=lambda cells: Limits(0, np.log(cells.n_keys)),
+        is_precise=True,
+    ),
+    Metric(
+        "jacobian_trace",
+        "",
+        "trace of the softmax Jacobian, mean over rows",
+        "E[1 - sum_j w_j^2]",
+        "Jacobian trace $1-\\sum w^2$",
+        of=OfRows(lambda rows: rows.jacobian_trace),
+        exact=_exact("jacobian_trace", "jacobian_trace"),
+        limits=lambda cells: Limits(0, 1 - 1 / cells.n_keys),
+        is_precise=True,
+    ),
+    *_norm_metrics(
+        "jacobian_norm",
+        "Frobenius norm of the softmax Jacobian J = diag(w) - w w^T",
+        "|J|_F",
+        "Jacobian norm $|J|_F$",
+        OfRows(lambda rows: rows.jacobian_norm),
+        "jacobian_square",
+        high=0.5,  # in a row with two equal weights
+    ),
+    *_norm_metrics(
+        "query_gradient_norm",
+        "norm of dL/dq = K^T J g / divisor for a standard normal gradient g to the weights",
+        "|dL/dq|",
+        "$|dL/dq|$",
+        OfRows(lambda rows: rows.query_gradient_norm, needs_gradient=True),
+        "query_gradient_square",
+        high=math.inf,
+    ),
+    Metric(
+        "saturated_rows",
+        "",
+        f"share of rows whose largest weight exceeds {SATURATED}",
+        f"P(max_j w_j > {SATURATED})",
+        f"rows with a weight > {SATURATED}",
+        "share",
+        of=OfRows(lambda rows: (rows.max_weight > SATURATED).astype(float)),
+        exact=_exact("saturated_rows", "saturated_rows"),
+        limits=lambda _: Limits(0, 1),
+    ),
+)

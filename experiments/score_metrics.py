@@ -1,0 +1,77 @@
+"""The metrics of the scores q.k, from the moments of their distribution."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from experiments.harness.metric import Cell, Exact, Metric, Theory
+from experiments.statistics.intervals import MIN_DRAWS_OF_FOURTH_POWERS, Limits
+from experiments.statistics.moments import Estimate, Shape
+
+
+@dataclass(frozen=True)
+class OfScores:
+    """A metric of the scaled scores, from the shape of the distribution of the scores and the divisor."""
+
+    estimate: Callable[[Shape, float], Estimate]
+
+
+def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
+    """Mean, variance and excess kurtosis of the scores q.k, which are divided by the divisor of a scaling or not."""
+    scores, over, over_square = ("scaled scores", " / divisor", " / divisor^2") if divided else ("scores", "", "")
+    return (
+        Metric(
+            "score_mean",
+            "",
+            f"mean of the {scores}",
+            f"E[q.k]{over}",
+            f"mean of {scores}",
+            of=OfScores(lambda shape, divisor: shape.mean / divisor),
+            exact=Exact("0", lambda theory, _: theory.score_mean(), _score_deviation("score_mean")),
+            draws_like="score_variance",
+            scale_free=True,
+        ),
+        Metric(
+            "score_variance",
+            "",
+            f"variance of the {scores}, pooled over draws",
+            f"Var[q.k]{over_square}",
+            f"variance of {scores}",
+            of=OfScores(lambda shape, divisor: shape.variance / divisor**2),
+            exact=Exact(
+                f"d_k input_std^4{over_square}" if divided else "d_k",
+                lambda theory, cell: theory.score_variance(cell.d_k, cell.divisor, cell.input_std),
+                _score_deviation("score_variance"),
+            ),
+            limits=lambda _: Limits(0),
+            scale_free=True,
+            is_precise=True,
+            is_logarithmic=True,
+        ),
+        Metric(
+            "score_kurtosis",
+            "",
+            "excess kurtosis of the scores",
+            "E[(s - E s)^4] / Var[s]^2 - 3",
+            "excess kurtosis of scores",
+            of=OfScores(lambda shape, _: shape.kurtosis),
+            exact=Exact(
+                "(E[x^4]^2 - 3) / d_k, x an entry of variance 1",
+                lambda theory, cell: theory.score_kurtosis(cell.d_k, cell.inputs.moments[0]),
+                _score_deviation("score_kurtosis"),
+            ),
+            limits=lambda _: Limits(-3),
+            min_draws=MIN_DRAWS_OF_FOURTH_POWERS,
+            scale_free=True,
+        ),
+    )
+
+
+def _score_deviation(metric: str) -> Callable[[Theory, Cell], float]:
+    """The deviation of a trial of independent scores, which scores that share a query or a key have at least."""
+
+    def deviation(theory: Theory, cell: Cell) -> float:
+        found = theory.score_power_deviations(cell.d_k, cell.divisor, cell.input_std, cell.inputs.moments)
+        return float(getattr(found, metric)) / math.sqrt(cell.scores)
+
+    return deviation
