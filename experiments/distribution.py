@@ -121,4 +121,6 @@ EXPERIMENT = Experiment(
     figures=("distribution",),
     default_figures=lambda _: ("distribution",),
     min_trials=MIN_TRIALS,
+    named=(InputLaw,),
+    stamp=lambda cell: list(cell.inputs.moments),
 )

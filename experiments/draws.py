@@ -3,6 +3,7 @@
 The sizes of blocks and chunks decide which numbers are drawn for which trial: a change here changes every table.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -29,9 +30,11 @@ _MOST_CHUNK_ROWS = 2**17  # whose norms are kept until the chunk is done
 
 TREATMENT = (
     Column("scaling", "str", "scaling rule"),
-    Column("exponent", "float", "p, where the divisor is d_k^p"),
-    Column("divisor", "float", "divisor of the scores", "d_k^p"),
+    Column("exponent", "float", "p, where the divisor is d_k^p; empty for another rule", may_be_empty=True),
+    Column("divisor", "float", "divisor of the scores"),
 )
+
+NAMED = (Scaling, InputLaw)  # parameters of a cell that a config names
 
 _Size = Annotated[int, Ge(1), Le(2**31)]
 
@@ -62,7 +65,16 @@ class Cell:
     def treatments(self) -> Iterator[dict[str, Any]]:
         """The fields of TREATMENT for each scaling, in order."""
         for scaling, divisor in zip(self.scaling, self.divisors(), strict=True):
-            yield {"scaling": scaling.name, "exponent": float(scaling.exponent), "divisor": divisor}
+            exponent = math.nan if scaling.exponent is None else float(scaling.exponent)
+            yield {
+                "scaling": scaling.name,
+                "exponent": exponent,
+                "divisor": divisor,
+            }
+
+    def stamp(self) -> dict[str, Any]:
+        """What the names of the law and of the scalings stand for: sampler, moments and divisors."""
+        return {"inputs": [self.inputs.sample, *self.inputs.moments], "divisors": self.divisors()}
 
     @property
     def scores(self) -> int:

@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from experiments.draws import TREATMENT, Cell, Floats, block_trials, draw
+from experiments.draws import NAMED, TREATMENT, Cell, Floats, block_trials, draw
 from experiments.harness.columns import Column
 from experiments.harness.experiment import MEASURED, Experiment, Row
 from sdpa import softmax
@@ -68,4 +68,6 @@ EXPERIMENT = Experiment(
     table_rows=lambda cell, trials: len(cell.scaling) * trials * cell.scores,
     figures=("rows",),
     default_figures=lambda _: ("rows",),
+    named=NAMED,
+    stamp=Cell.stamp,
 )

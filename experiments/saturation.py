@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from experiments.draws import TREATMENT, Cell, Floats, block_queries, block_trials, chunk_trials, draw
+from experiments.draws import NAMED, TREATMENT, Cell, Floats, block_queries, block_trials, chunk_trials, draw
 from experiments.harness.columns import Column
 from experiments.harness.experiment import MEASURED, Experiment, Row
 from experiments.harness.metric import Metric, fields, metric_columns
@@ -209,4 +209,6 @@ EXPERIMENT = Experiment(
     figures=("map", "metrics", "variance", "saturation", "gradients", "powers", "length", "phase"),
     default_figures=default_figures,
     min_trials=2,
+    named=NAMED,
+    stamp=Cell.stamp,
 )

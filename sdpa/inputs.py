@@ -1,4 +1,7 @@
-"""The laws from which the entries of q and k are drawn: independent, mean 0, variance 1."""
+"""The laws from which the entries of q and k are drawn: independent, mean 0, variance 1.
+
+A law is a sampler with its even moments; `@input_law` enters it under its name.
+"""
 
 import math
 from collections.abc import Callable
@@ -8,15 +11,8 @@ import numpy as np
 
 from sdpa._arrays import FloatArray
 
-
-def gaussian(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """x ~ N(0, 1), independent entries of the given shape."""
-    return rng.standard_normal(shape)
-
-
-def uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """x ~ U(-sqrt(3), sqrt(3)), whose variance is 1; independent entries of the given shape."""
-    return rng.uniform(-math.sqrt(3), math.sqrt(3), shape)
+Sampler = Callable[[np.random.Generator, tuple[int, ...]], FloatArray]
+LAWS: "dict[str, InputLaw]" = {}
 
 
 @dataclass(frozen=True)
@@ -30,7 +26,7 @@ class InputLaw:
     """
 
     name: str
-    sample: Callable[[np.random.Generator, tuple[int, ...]], FloatArray]
+    sample: Sampler
     moments: tuple[float, float, float]
 
     @classmethod
@@ -44,10 +40,32 @@ class InputLaw:
         return self.name
 
 
-LAWS = {
-    law.name: law
-    for law in (
-        InputLaw("gaussian", gaussian, moments=(3.0, 15.0, 105.0)),
-        InputLaw("uniform", uniform, moments=(9 / 5, 27 / 7, 9.0)),
-    )
-}
+def input_law(*moments: float) -> Callable[[Sampler], Sampler]:
+    """Enter a sampler into `LAWS` under its name, with E x^4, E x^6 and E x^8.
+
+    Raises:
+        ValueError: another number of moments, or a second law of that name.
+    """
+    if len(moments) != 3:
+        raise ValueError(f"expected E x^4, E x^6 and E x^8, got {len(moments)} moments")
+
+    def enter(sample: Sampler) -> Sampler:
+        name = sample.__name__
+        if name in LAWS:
+            raise ValueError(f"expected one law called {name}, got a second")
+        LAWS[name] = InputLaw(name, sample, (moments[0], moments[1], moments[2]))
+        return sample
+
+    return enter
+
+
+@input_law(3.0, 15.0, 105.0)
+def gaussian(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    """x ~ N(0, 1), independent entries of the given shape."""
+    return rng.standard_normal(shape)
+
+
+@input_law(9 / 5, 27 / 7, 9.0)
+def uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    """x ~ U(-sqrt(3), sqrt(3)), whose variance is 1; independent entries of the given shape."""
+    return rng.uniform(-math.sqrt(3), math.sqrt(3), shape)

@@ -258,7 +258,6 @@ _RATIO_COLUMNS = (
     Column(
         FEW_DRAWS,
         "str",
-        "",
         "scalings whose norm rests on too few effective draws for its interval",
         may_be_empty=True,
     ),

@@ -10,6 +10,7 @@ from experiments.analysis.derived import Derived
 from experiments.harness.columns import Column, axis_names, names
 from experiments.harness.discovery import axes_of
 from experiments.harness.experiment import MEASURED, Experiment
+from sdpa import Scaling
 
 LEVEL = 0.999
 _TREATMENT = ["scaling", "exponent"]
@@ -40,7 +41,7 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     shared = shared_by_line(table)
-    for key, cells in table.groupby(shared, sort=False):
+    for key, cells in table.groupby(shared, sort=False, dropna=False):
         if len(cells) < 2:
             continue
         x = np.log(cells["d_k"].to_numpy(dtype=float))
@@ -59,7 +60,7 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
                 "slope_se": error,
                 "slope_low": slope - quantile * error,
                 "slope_high": slope + quantile * error,
-                "slope_exact": 1 - 2 * float(cells["exponent"].iloc[0]),
+                "slope_exact": float(1 - 2 * Scaling.parse(cells["scaling"].iloc[0]).power_of("d_k")),
             }
         )
     return pd.DataFrame(rows, columns=[*shared, *names(_FITTED)])
@@ -71,7 +72,7 @@ _FITTED = (
     Column("slope_se", "float", "standard error of the slope, from the points' own standard errors"),
     Column("slope_low", "float", f"lower end of the {LEVEL:.1%} interval of the slope"),
     Column("slope_high", "float", f"upper end of the {LEVEL:.1%} interval of the slope"),
-    Column("slope_exact", "float", "exact slope", "1 - 2 p"),
+    Column("slope_exact", "float", "exact slope", "1 - 2 p, p the power of d_k in the divisor"),
 )
 
 SLOPES = Derived(

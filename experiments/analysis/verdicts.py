@@ -142,8 +142,8 @@ def flag_few_draws(table: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
     if judged.empty:
         return table
     few = judged[judged["remark"].isin((TOO_FEW, TOO_RARE))]["metric"].groupby(level=0).agg(list)
-    named = table[FEW_DRAWS].str.split()
-    flagged = [" ".join(dict.fromkeys(names + few.get(place, []))) for place, names in named.items()]
+    measured = table[FEW_DRAWS].str.split()
+    flagged = [" ".join(dict.fromkeys(few_here + few.get(place, []))) for place, few_here in measured.items()]
     return table.assign(**{FEW_DRAWS: flagged})
 
 

@@ -36,7 +36,7 @@ def suite(cell: Cell, trials: int, gradients: bool) -> object:
 
 def by_article(metrics: Callable[..., object], cell: Cell, trials: int, gradients: bool) -> object:
     """What a reader of articles would write."""
-    exponents = [float(scaling.exponent) for scaling in cell.scaling]
+    exponents = [float(scaling.power_of("d_k")) for scaling in cell.scaling]
     return article.measure(cell.d_k, cell.n_keys, cell.n_queries, exponents, trials, gradients, metrics)
 
 
@@ -103,7 +103,7 @@ def _same_draws(cell: Cell, trials: int) -> tuple[Floats, Floats, Floats]:
 
 def _of_draws(cell: Cell, keys: Floats, queries: Floats, gradients: Floats) -> dict[str, list[Metrics]]:
     """What the other ways make of draws, a dictionary per scaling."""
-    exponents = [float(scaling.exponent) for scaling in cell.scaling]
+    exponents = [float(scaling.power_of("d_k")) for scaling in cell.scaling]
     sizes = (cell.d_k, cell.n_keys, cell.n_queries)
     found = {}
     for name, metrics in (("article, powers", article.with_powers), ("article, products", article.with_products)):

@@ -50,6 +50,10 @@ class Experiment:
     # The columns, but for the axes, of the tables beside the main one; analysis alone reads these.
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     min_trials: int = 1
+    # Parameters that are named in a config, as rules and laws are: a change of one of them makes only those results
+    # stale that use it. The modules of these types count in no fingerprint; the stamp of a cell does.
+    named: tuple[type, ...] = ()
+    stamp: Callable[[Cell], Any] = lambda _: None  # JSON values and functions that the names of a cell stand for
 
     @property
     def table_columns(self) -> tuple[Column, ...]:

@@ -7,13 +7,19 @@ docstrings and blank lines do not count.
 
 import ast
 import hashlib
+import inspect
 import io
+import json
+import textwrap
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+
+from experiments.harness.experiment import Cell, load_experiment
 
 _OURS = ("sdpa", "experiments")
 _MEASURING = "experiments.harness.measuring"
@@ -28,19 +34,43 @@ def versions(*packages: str) -> dict[str, str]:
 
 def measuring_fingerprint(experiment: str) -> str:
     """SHA-256 of the source that measures chunks of an experiment, seeds them and merges them."""
-    return source_fingerprint(_MEASURING, f"experiments.{experiment}")
+    return source_fingerprint(_MEASURING, f"experiments.{experiment}", without=_stamped(experiment))
 
 
-def analysis_fingerprint() -> str:
+def analysis_fingerprint(experiment: str) -> str:
     """SHA-256 of the source that makes finished tables of measured ones."""
-    return source_fingerprint(_ANALYSIS)
+    return source_fingerprint(_ANALYSIS, without=_stamped(experiment))
+
+
+def _stamped(experiment: str) -> frozenset[str]:
+    """The modules of the parameters that a cell's stamp describes."""
+    return frozenset(kind.__module__ for kind in load_experiment(experiment).named)
+
+
+def stamp(experiment: str, cell: Cell) -> Any:
+    """JSON values that the names of a cell stand for: the experiment's stamp, with functions as fingerprints."""
+    return json.loads(json.dumps(load_experiment(experiment).stamp(cell), default=definition_fingerprint))
 
 
 @cache
-def source_fingerprint(*roots: str) -> str:
+def definition_fingerprint(function: Callable[..., Any]) -> str:
+    """SHA-256 of the code of a function and of the functions of its module that it calls, directly or not."""
+    found: dict[str, str] = {}
+    todo = [function]
+    while todo:
+        one = todo.pop()
+        if one.__name__ not in found:
+            found[one.__name__] = code(textwrap.dedent(inspect.getsource(one)))
+            called = (one.__globals__.get(name) for name in one.__code__.co_names)
+            todo += [f for f in called if inspect.isfunction(f) and f.__module__ == one.__module__]
+    return hashlib.sha256("\n".join(found[name] for name in sorted(found)).encode()).hexdigest()
+
+
+@cache
+def source_fingerprint(*roots: str, without: frozenset[str] = frozenset()) -> str:
     """SHA-256 over the names and the code of these modules and of all of ours that they import, directly or not."""
     digest = hashlib.sha256()
-    for name in sorted(imported_modules(*roots)):
+    for name in sorted(imported_modules(*roots) - without):
         source = code(_path(name).read_text(encoding="utf-8")).encode()
         digest.update(f"{name} {len(source)}\n".encode() + source)
     return digest.hexdigest()

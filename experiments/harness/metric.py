@@ -108,7 +108,6 @@ def metric_columns(metrics: Iterable[Metric]) -> tuple[Column, ...]:
     few_draws = Column(
         FEW_DRAWS,
         "str",
-        "",
         "metrics of this row that rest on too few effective draws for their error bars: fewer than "
         f"{MIN_DRAWS}, or {MIN_TRIALS} trials; raise trials",
         "effective draws = (distance from the nearer limit / se)^2",

@@ -135,20 +135,17 @@ def tabulated(sweep: Sweep, measurements: Iterable[Measurement]) -> "dict[str, p
     """
     import pandas as pd  # here, as workers load this module and need no tables
 
-    tabulate = load_experiment(sweep.experiment).tabulate
+    experiment = load_experiment(sweep.experiment)
+    full = [column.name for column in experiment.table_columns if not column.may_be_empty]
     tables: dict[str, list[Row]] = {}
     for cell, measurement in zip(sweep.cells(), measurements, strict=True):
-        for kind, rows in tabulate(cell, measurement).items():
+        for kind, rows in experiment.tabulate(cell, measurement).items():
             tables.setdefault(kind, []).extend({**axis_values(cell), **row} for row in rows)
     for row in tables[MEASURED]:
-        _check_finite(sweep, row)
+        for name in full:
+            if isinstance(row[name], float) and not math.isfinite(row[name]):
+                raise MeasurementError(f"sweep {sweep.name}: expected a finite {name}, got {row[name]} in {row}")
     return {kind: pd.DataFrame(rows) for kind, rows in tables.items()}
-
-
-def _check_finite(sweep: Sweep, row: Row) -> None:
-    for name, value in row.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise MeasurementError(f"sweep {sweep.name}: expected a finite {name}, got {value} in {row}")
 
 
 def default_jobs() -> int:

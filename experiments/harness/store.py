@@ -21,7 +21,7 @@ import numpy as np
 from experiments.harness.columns import cell_fields
 from experiments.harness.experiment import Measurement, load_experiment
 from experiments.harness.files import write_whole
-from experiments.harness.fingerprint import measuring_fingerprint, versions
+from experiments.harness.fingerprint import measuring_fingerprint, stamp, versions
 from experiments.harness.grid import Chunk, plain
 from experiments.harness.measuring import measure_chunk
 from experiments.harness.problems import Problem
@@ -52,7 +52,8 @@ class Store:
     def stamp(self, chunk: Chunk) -> Stamp:
         """What a record of a chunk says of itself if it was made by this source and these libraries."""
         made_by = {"fingerprint": measuring_fingerprint(chunk.experiment), "versions": versions()}
-        return {**_parameters(chunk), "seed": self.seed, **made_by}
+        named = stamp(chunk.experiment, chunk.cell)
+        return {**_parameters(chunk), "named": named, "seed": self.seed, **made_by}
 
     def state(self, chunk: Chunk) -> State:
         """The state of the record of a chunk."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.harness.config import Config
 from experiments.harness.files import write_whole
-from experiments.harness.fingerprint import analysis_fingerprint, measuring_fingerprint, versions
+from experiments.harness.fingerprint import analysis_fingerprint, measuring_fingerprint, stamp, versions
 from experiments.harness.grid import Sweep
 from experiments.harness.metric import FEW_DRAWS
 from experiments.harness.problems import Problem
@@ -62,7 +62,12 @@ def is_current(results: Path, config: Config, sweep: Sweep) -> bool:
 
 def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
     """What decides the tables of a sweep."""
-    fingerprint = {"measuring": measuring_fingerprint(sweep.experiment), "analysis": analysis_fingerprint()}
+    stamps = [stamp(sweep.experiment, cell) for cell in sweep.cells()]
+    fingerprint = {
+        "measuring": measuring_fingerprint(sweep.experiment),
+        "analysis": analysis_fingerprint(sweep.experiment),
+        "named": hashlib.sha256(json.dumps(stamps, sort_keys=True).encode()).hexdigest(),
+    }
     return {
         "sweep": sweep.name,
         "seed": config.seed,

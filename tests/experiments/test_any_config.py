@@ -16,6 +16,7 @@ from experiments.harness.paths import figure_path
 from experiments.harness.store import measure_record
 from experiments.page import strip
 from experiments.steps import sweeps as steps
+from sdpa import LAWS
 
 RULES = ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3", "d_k^1", "d_k^0.9", "d_k^3/2")
 
@@ -32,7 +33,7 @@ SIZES = {
 }
 INPUTS = {
     "n_queries": axis(st.sampled_from([1, 2, 5]), most=2),
-    "inputs": axis(st.sampled_from(["gaussian", "uniform"]), most=2),
+    "inputs": axis(st.sampled_from(list(LAWS)), most=2),
     "input_std": axis(st.sampled_from([0.1, 1, 3, 30]), most=2),
 }
 

@@ -3,6 +3,7 @@
 import dataclasses
 import random
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,11 +12,17 @@ import pytest
 
 from experiments import distribution, draws, rows, saturation
 from experiments.harness import fingerprint, measuring, store
-from experiments.harness.fingerprint import code, imported_modules, measuring_fingerprint, source_fingerprint
+from experiments.harness.fingerprint import (
+    code,
+    definition_fingerprint,
+    imported_modules,
+    measuring_fingerprint,
+    source_fingerprint,
+)
 from experiments.harness.grid import Chunk
 from experiments.harness.measuring import measure_chunk
 from experiments.harness.store import RecordError, Store, measure_record
-from sdpa import Scaling
+from sdpa import LAWS, Scaling, scaling
 
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 CHUNKS = {
@@ -121,7 +128,9 @@ class CopiedSources:
     def fingerprints(self) -> dict[str, str]:
         source_fingerprint.cache_clear()
         fingerprint._parsed.cache_clear()
-        return {name: measuring_fingerprint(name) for name in CHUNKS} | {"analysis": fingerprint.analysis_fingerprint()}
+        return {name: measuring_fingerprint(name) for name in CHUNKS} | {
+            "analysis": fingerprint.analysis_fingerprint("saturation")
+        }
 
 
 @pytest.fixture
@@ -145,8 +154,6 @@ def test_measuring_depends_on_what_measures_and_on_nothing_else():
         "experiments.harness.measuring",
         "sdpa.diagnostics",
         "sdpa.gradients",
-        "sdpa.scaling",
-        "sdpa.inputs",
     } <= found
     others = ("theory", "analysis", "figures", "page", "__main__", "steps", "rows", "distribution", "run", "tables")
     assert not [name for name in found for part in others if part in name.split(".")]
@@ -178,7 +185,8 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
     before = copied_sources.fingerprints()
     for path, changed in {
         "sdpa/diagnostics.py": {"saturation"},
-        "sdpa/scaling.py": {"saturation", "rows", "analysis"},
+        "sdpa/scaling.py": set(),
+        "sdpa/inputs.py": set(),
         "sdpa/theory/rows.py": {"analysis"},
         "experiments/figures/length.py": set(),
         "experiments/harness/seeds.py": set(CHUNKS),
@@ -193,3 +201,36 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
         assert {name for name in before if after[name] != before[name]} == changed, path
         source.write_text(text)
     assert copied_sources.fingerprints() == before
+
+
+def test_a_law_or_rule_that_means_something_else_makes_its_results_stale(monkeypatch):
+    """And no others: the law's own code and moments count, and the divisors, not the modules that hold them."""
+    law = LAWS["uniform"]
+    uniform = dataclasses.replace(CHUNKS["saturation"], cell=dataclasses.replace(CHUNKS["saturation"].cell, inputs=law))
+    before = [Store(Path(), 0).stamp(chunk) for chunk in (CHUNKS["saturation"], uniform)]
+    assert before[0]["named"] != before[1]["named"]
+    for other in (
+        dataclasses.replace(law, sample=LAWS["gaussian"].sample),
+        dataclasses.replace(law, moments=(1, 1, 1)),
+    ):
+        changed = dataclasses.replace(uniform.cell, inputs=other)
+        assert Store(Path(), 0).stamp(dataclasses.replace(uniform, cell=changed))["named"] != before[1]["named"]
+    monkeypatch.setitem(scaling.FACTORS, "d_k", lambda d_k, _: 1.01 * d_k)
+    assert Store(Path(), 0).stamp(uniform)["named"] != before[1]["named"]
+
+
+def helper():
+    return 1
+
+
+def calls_the_helper():
+    return helper()
+
+
+def test_a_definition_is_that_of_its_helpers_too(monkeypatch):
+    fresh = definition_fingerprint.__wrapped__  # not the remembered ones
+    before = fresh(calls_the_helper)
+    assert fresh(helper) != before
+    monkeypatch.setattr(sys.modules[__name__], "helper", SCALINGS[0].divisor.__func__)
+    monkeypatch.setattr(SCALINGS[0].divisor.__func__, "__module__", __name__)
+    assert fresh(calls_the_helper) != before
