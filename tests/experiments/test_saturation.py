@@ -1,20 +1,24 @@
 """The core experiment against a plain recomputation of the same draws."""
 
 import dataclasses
+import math
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from experiments import draws, saturation
+from experiments.analysis.exact import add_exact
 from experiments.draws import Cell, chunk_trials
 from experiments.harness.columns import names
 from experiments.harness.experiment import MEASURED
-from experiments.harness.grid import Chunk
+from experiments.harness.grid import Chunk, axis_values
 from experiments.harness.measuring import measure_chunk
+from experiments.harness.metric import Metric
 from experiments.harness.seeds import generator
-from experiments.metrics import METRICS
+from experiments.metrics import METRICS, OfRows, OfWeights
 from experiments.saturation import SaturationMeasurement, measure, tabulate
 from sdpa import LAWS, Scaling, softmax, softmax_jacobian
 
@@ -85,6 +89,37 @@ def test_without_gradients_the_other_metrics_are_the_same(monkeypatch):
         for metric in kept:
             for name in names(metric.columns()):
                 assert row.get(name) == expected.get(name), name
+
+
+def test_a_metric_may_be_computed_from_the_weights(monkeypatch):
+    """1 / sum w^2 of each row from its weights, from the kernel's trace 1 - sum w^2, and by hand."""
+    declared = {
+        "of_weights": OfWeights(lambda weights: 1 / np.vecdot(weights, weights)),
+        "of_rows": OfRows(lambda rows: 1 / (1 - rows.jacobian_trace)),
+    }
+    metrics = [*METRICS, *(Metric(name, "", "", "", "", of=of) for name, of in declared.items())]
+    monkeypatch.setattr(saturation, "METRICS", metrics)
+    rows = rows_of(CELL, measure(CELL, 9, np.random.default_rng(6), metrics))
+    for row, divisor in zip(rows, CELL.divisors(), strict=True):
+        weights = [
+            softmax(keys @ q / divisor) for keys, queries, _ in replay(dataclasses.replace(CELL), 9, 6) for q in queries
+        ]
+        expected = np.mean([1 / np.sum(w**2) for w in weights])
+        assert [row["of_weights"], row["of_rows"]] == pytest.approx([expected] * 2, rel=1e-12)
+
+
+def test_rules_of_any_kind_are_measured_with_their_divisor():
+    """The unscaled metrics of scores, over the divisor; and exact values beside them that follow from it."""
+    rules = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2/ln(n_keys)", "8", "n_keys^1/2")))
+    cell = dataclasses.replace(CELL, scaling=rules)
+    unscaled, *others = rows_of(cell, measure(cell, 30, np.random.default_rng(4)))
+    for row, divisor in zip(others, (math.sqrt(5) / math.log(7), 8, math.sqrt(7)), strict=True):
+        assert row["divisor"] == pytest.approx(divisor, rel=1e-15)
+        assert math.isnan(row["exponent"])
+        assert row["score_variance"] == pytest.approx(unscaled["score_variance"] / divisor**2, rel=1e-12)
+    exact = add_exact(saturation.EXPERIMENT, pd.DataFrame([{**axis_values(cell), **row} for row in others]))
+    assert exact["score_variance_exact"].tolist() == pytest.approx([math.log(7) ** 2, 5 / 64, 5 / 7], rel=1e-12)
+    assert exact["max_weight_exact"].notna().all()
 
 
 def test_the_variance_is_unbiased_where_every_draw_is_one_score():
