@@ -7,8 +7,8 @@ Of 200 independent intervals that hold it with probability 0.95 each, the share 
 import numpy as np
 import pytest
 
-from experiments.calibration.runs import measure, run_batch
-from experiments.calibration.tables import LEAST_COVERAGE, coverage_of
+from experiments.benchmarks.calibration.runs import measure, run_batch
+from experiments.benchmarks.calibration.tables import LEAST_COVERAGE, coverage_of
 from experiments.draws import Cell
 from experiments.harness.config import load_config
 from experiments.harness.grid import chunks

@@ -13,7 +13,7 @@ from experiments.steps import record, sweeps
 def measure_growth(results: Path) -> str:
     """Write cost.csv, time and memory of attention on this machine; how both grow."""
     from experiments.analysis.growth import exponents
-    from experiments.record.cost import measure_cost
+    from experiments.benchmarks.attention import measure_cost
 
     cost = measure_cost()
     write_whole(results / "cost.csv", csv_bytes(cost))
@@ -26,10 +26,10 @@ def measure_growth(results: Path) -> str:
 
 def bench(config: Config, results: Path) -> str:
     """Write benchmarks.csv, draw its figure, and report the ratios."""
-    from experiments.bench.eager import is_there
-    from experiments.bench.measure import benchmark
-    from experiments.bench.profile import Step
-    from experiments.bench.summary import growth_rows, over_floor, report
+    from experiments.benchmarks.profile import Step
+    from experiments.benchmarks.pytorch import is_there
+    from experiments.benchmarks.speed import benchmark
+    from experiments.benchmarks.summary import growth_rows, over_floor, report
     from experiments.figures import load_figure
     from experiments.figures.style import render
 

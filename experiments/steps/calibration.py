@@ -12,7 +12,7 @@ from experiments.harness.grid import Sweep
 from experiments.harness.problems import Problem
 from experiments.harness.tables import csv_bytes
 
-CONFIG = Path(__file__).parents[1] / "calibration" / "config.yaml"
+CONFIG = Path(__file__).parents[1] / "benchmarks" / "calibration" / "config.yaml"
 TABLES = ("calibration", "calibration-coverage", "calibration-faults")
 # Of runs of about a second; the others take up to twenty minutes more.
 _SUBSET = ("pair_spread_3", "pair", "four_keys_wide", "usual_20", "usual_99", "flat", "uniform_20", "small")
@@ -34,9 +34,9 @@ def calibrate(results: Path, *, full: bool) -> None:
     Raises:
         CalibrationError: alarms, misses or coverage that chance does not explain.
     """
-    from experiments.calibration.faults import FACTORS, MISTAKES
-    from experiments.calibration.runs import Batch, simulate
-    from experiments.calibration.tables import summarise
+    from experiments.benchmarks.calibration.faults import FACTORS, MISTAKES
+    from experiments.benchmarks.calibration.runs import Batch, simulate
+    from experiments.benchmarks.calibration.tables import summarise
 
     config = load_config(CONFIG)
     sweeps = [sweep for sweep in config.sweeps if full or sweep.name in _SUBSET]
@@ -64,7 +64,7 @@ def calibrate(results: Path, *, full: bool) -> None:
 
 
 def _alarms(sweep: Sweep, seeds: Sequence[int], mistake: str) -> list[bool]:
-    from experiments.calibration.runs import alarm
+    from experiments.benchmarks.calibration.runs import alarm
 
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         return list(pool.map(alarm, [sweep] * len(seeds), seeds, [mistake] * len(seeds)))

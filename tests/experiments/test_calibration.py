@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from experiments.analysis.suite import SURE
-from experiments.calibration.faults import FACTORS, HARMLESS, MISTAKES, Factor, mistaken
-from experiments.calibration.runs import METRICS, alarm, measure, run_batch
-from experiments.calibration.tables import Calibration, coverage_of, summarise
+from experiments.benchmarks.calibration.faults import FACTORS, HARMLESS, MISTAKES, Factor, mistaken
+from experiments.benchmarks.calibration.runs import METRICS, alarm, measure, run_batch
+from experiments.benchmarks.calibration.tables import Calibration, coverage_of, summarise
 from experiments.harness.config import load_config
 from experiments.steps.calibration import CONFIG
 

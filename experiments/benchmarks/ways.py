@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from experiments import saturation
-from experiments.bench import article, eager
+from experiments.benchmarks import article, pytorch
 from experiments.draws import Cell, Floats, block_trials, draw
 from experiments.harness.grid import chunks
 from experiments.harness.seeds import bit_generator
@@ -40,7 +40,7 @@ def by_article(metrics: Callable[..., object], cell: Cell, trials: int, gradient
 def by_pytorch(cell: Cell, trials: int, gradients: bool) -> None:
     """PyTorch on one thread, as many trials at once as the suite takes."""
     sizes = (cell.d_k, cell.n_keys, cell.n_queries)
-    eager.draw_and_measure(*sizes, cell.divisors(), trials, block_trials(cell), gradients=gradients)
+    pytorch.draw_and_measure(*sizes, cell.divisors(), trials, block_trials(cell), gradients=gradients)
 
 
 def ways() -> dict[str, Way]:
@@ -50,8 +50,8 @@ def ways() -> dict[str, Way]:
         "article, powers": partial(by_article, article.with_powers),
         "article, products": partial(by_article, article.with_products),
     }
-    if eager.is_there():
-        eager.use_one_thread()
+    if pytorch.is_there():
+        pytorch.use_one_thread()
         found["pytorch"] = by_pytorch
     return found
 
@@ -107,9 +107,9 @@ def _of_draws(cell: Cell, keys: Floats, queries: Floats, gradients: Floats) -> d
         drawn = iter([array for trial in zip(queries, keys, gradients, strict=True) for array in trial])
         given = article.measure(*sizes, exponents, len(keys), True, metrics, lambda *_, drawn=drawn: next(drawn))
         found[name] = list(given.values())
-    if eager.is_there():
+    if pytorch.is_there():
         import torch
 
         k, q, g = (torch.from_numpy(array) for array in (keys, queries, gradients))
-        found["pytorch"] = eager.measure(k, q, g, cell.divisors())
+        found["pytorch"] = pytorch.measure(k, q, g, cell.divisors())
     return found

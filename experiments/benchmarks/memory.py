@@ -20,8 +20,8 @@ def peak_of(size: tuple[int, int, int], way: str) -> int:
 def _peak(size: tuple[int, int, int], way: str) -> int:
     from threadpoolctl import threadpool_limits
 
-    from experiments.bench.sizes import cell_of
-    from experiments.bench.ways import ways
+    from experiments.benchmarks.sizes import cell_of
+    from experiments.benchmarks.ways import ways
     from experiments.draws import block_trials, chunk_trials
     from experiments.harness.memory import keep_freed_memory
 

@@ -12,8 +12,8 @@ from typing import Any
 from unittest.mock import patch
 
 from experiments import saturation
-from experiments.bench.floor import floor_tasks
-from experiments.bench.timing import filling, interleaved, seconds
+from experiments.benchmarks.floor import floor_tasks
+from experiments.benchmarks.timing import filling, interleaved, seconds
 from experiments.draws import Cell, block_trials
 from experiments.harness.config import Config
 from experiments.harness.paths import STORE

@@ -5,7 +5,7 @@ Each is measured alone, in arrays that stay in cache and are used again.
 
 import numpy as np
 
-from experiments.bench.timing import Task
+from experiments.benchmarks.timing import Task
 from experiments.draws import Cell, block_queries, block_trials
 from experiments.harness.seeds import bit_generator
 

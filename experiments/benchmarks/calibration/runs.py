@@ -17,7 +17,7 @@ from experiments import saturation
 from experiments.analysis import analyse
 from experiments.analysis.suite import agreement
 from experiments.analysis.verdicts import BOUND, NONE, T_TEST
-from experiments.calibration.faults import Factor, mistaken
+from experiments.benchmarks.calibration.faults import Factor, mistaken
 from experiments.harness.experiment import Measured
 from experiments.harness.grid import Sweep, axis_values, chunks
 from experiments.harness.measuring import measure_chunk

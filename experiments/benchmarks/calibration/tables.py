@@ -9,8 +9,8 @@ import pandas as pd
 from scipy import stats
 
 from experiments.analysis.suite import ALARM, SURE
-from experiments.calibration.faults import HARMLESS
-from experiments.calibration.runs import METRICS, Batch
+from experiments.benchmarks.calibration.faults import HARMLESS
+from experiments.benchmarks.calibration.runs import METRICS, Batch
 from experiments.harness.grid import Sweep
 
 LEAST_COVERAGE = 0.92  # of 95% intervals that are not flagged, in any config

@@ -12,13 +12,13 @@ import numpy.typing as npt
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from experiments.bench.floor import floor_tasks
-from experiments.bench.memory import peak_of
-from experiments.bench.profile import Step, profile
-from experiments.bench.sizes import CELLS, GROWTH, LARGEST, USUAL, cell_of
-from experiments.bench.timing import Task, filling, interleaved, seconds
-from experiments.bench.ways import Way, compare, suite, ways
-from experiments.bench.workers import measure_all
+from experiments.benchmarks.floor import floor_tasks
+from experiments.benchmarks.memory import peak_of
+from experiments.benchmarks.profile import Step, profile
+from experiments.benchmarks.sizes import CELLS, GROWTH, LARGEST, USUAL, cell_of
+from experiments.benchmarks.timing import Task, filling, interleaved, seconds
+from experiments.benchmarks.ways import Way, compare, suite, ways
+from experiments.benchmarks.workers import measure_all
 from experiments.draws import Cell, block_trials
 from experiments.harness.config import Config
 from experiments.harness.memory import keep_freed_memory

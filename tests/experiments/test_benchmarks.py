@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.bench import article, measure, timing
-from experiments.bench.floor import floor_tasks
-from experiments.bench.memory import peak_of
-from experiments.bench.sizes import CELLS, cell_of
-from experiments.bench.summary import growth, normals, over_floor, ratios, report, shares, speedup
-from experiments.bench.ways import DifferentOutputError, compare
+from experiments.benchmarks import article, speed, timing
+from experiments.benchmarks.floor import floor_tasks
+from experiments.benchmarks.memory import peak_of
+from experiments.benchmarks.sizes import CELLS, cell_of
+from experiments.benchmarks.summary import growth, normals, over_floor, ratios, report, shares, speedup
+from experiments.benchmarks.ways import DifferentOutputError, compare
 from experiments.harness.config import load_config
 from experiments.steps import benchmarks, record
 
@@ -85,10 +85,10 @@ def test_the_peak_of_a_process_is_that_of_its_arrays():
 
 
 def test_a_small_benchmark_has_every_part_and_its_figure(tmp_path, monkeypatch):
-    monkeypatch.setattr(measure, "CELLS", ((4, 8, 5), (16, 4, 3)))
-    monkeypatch.setattr(measure, "LARGEST", (8, 16, 2))
-    monkeypatch.setattr(measure, "GROWTH", {"d_k": (4, 8, 16), "n_keys": (4, 8, 16), "trials": (4, 8, 16)})
-    monkeypatch.setattr(measure, "_ROUND_SECONDS", 0.001)
+    monkeypatch.setattr(speed, "CELLS", ((4, 8, 5), (16, 4, 3)))
+    monkeypatch.setattr(speed, "LARGEST", (8, 16, 2))
+    monkeypatch.setattr(speed, "GROWTH", {"d_k": (4, 8, 16), "n_keys": (4, 8, 16), "trials": (4, 8, 16)})
+    monkeypatch.setattr(speed, "_ROUND_SECONDS", 0.001)
     monkeypatch.setattr(record, "update_record", lambda *_, **__: False)  # it would measure its own config
     config = tmp_path / "small.yaml"
     config.write_text(
