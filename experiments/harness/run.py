@@ -98,20 +98,15 @@ def fill(
     """
     left = work.left()
     waiting = deque(sweeps)
-    # Spawned, not forked: the same on every system, and no thread's lock is copied into a worker.
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker) as pool:
-        try:
+    with worker_pool(jobs) as pool:
+        while waiting and not left[waiting[0].name]:
+            yield waiting.popleft()
+        for chunk, names, record in _measured(pool, store, work, jobs):
+            store.write(chunk, record)
+            left.subtract(names)
+            on_progress(names[0], _seconds(chunk))
             while waiting and not left[waiting[0].name]:
                 yield waiting.popleft()
-            for chunk, names, record in _measured(pool, store, work, jobs):
-                store.write(chunk, record)
-                left.subtract(names)
-                on_progress(names[0], _seconds(chunk))
-                while waiting and not left[waiting[0].name]:
-                    yield waiting.popleft()
-        except BaseException:
-            _stop(pool)
-            raise
 
 
 def gather(store: Store, sweep: Sweep) -> Measured:
@@ -135,6 +130,18 @@ def gather(store: Store, sweep: Sweep) -> Measured:
 def default_jobs() -> int:
     """The processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that each compute on one thread and keep freed memory; an error or Ctrl-C in the block ends them."""
+    # Spawned, not forked: the same on every system, and no thread's lock is copied into a worker.
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker) as pool:
+        try:
+            yield pool
+        except BaseException:
+            _stop(pool)
+            raise
 
 
 def _start_worker() -> None:
