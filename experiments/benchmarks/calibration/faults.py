@@ -1,19 +1,21 @@
-"""Faults to plant: a metric off by a factor, and mistakes in the code that measures."""
+"""Faults to plant: a metric that is off by a factor, and mistakes in the code that measures."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-from unittest.mock import patch
+from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from experiments import saturation
+from experiments.benchmarks.calibration.measured import METRICS, measure_sweep
 from experiments.draws import Cell, draw
-from experiments.statistics.moments import Estimates
-from sdpa import RowDiagnostics, row_diagnostics, softmax
+from experiments.harness.experiment import Measured
+from experiments.harness.grid import Sweep
+from experiments.harness.seeds import bit_generator
+from experiments.statistics.intervals import Limits, mean_interval
+from sdpa import InputLaw, Scaling, softmax
 
 
 @dataclass(frozen=True)
@@ -24,88 +26,115 @@ class Factor:
     scaling: str
     factor: float
 
-    def planted(self, table: pd.DataFrame) -> pd.DataFrame:
+    def plant(self, table: pd.DataFrame) -> pd.DataFrame:
         """The measured table with the fault."""
         rows = table["scaling"] == self.scaling if self.scaling else pd.Series(True, index=table.index)
         columns = [self.metric, *(f"{self.metric}_{part}" for part in ("se", "low", "high"))]
         return table.assign(**{name: table[name].where(~rows, table[name] * self.factor) for name in columns})
 
 
-_METRICS = [metric.name for metric in saturation.METRICS if metric.kind != "quantile" and metric.name != "score_mean"]
+_AVERAGED = [metric.name for metric in METRICS if metric.kind != "quantile"]
 FACTORS = [
     Factor(metric, scaling, 1 + size)
-    for metric in _METRICS
+    for metric in _AVERAGED
+    if metric != "score_mean"  # it is exactly 0, which no factor changes
     for scaling in ("", "unscaled", "d_k^1/2")
     for size in (0.01, 0.03, 0.1, 0.3)
 ]
 
 
-def _divisors_off_by_a_percent(true: Callable[[Cell], list[float]]) -> Callable[[Cell], list[float]]:
-    return lambda cell: [1.01 * divisor for divisor in true(cell)]
+class _DivisorOff(Scaling):
+    """A rule that divides by 1% more than it should."""
+
+    def divisor(self, d_k: int, n_keys: int) -> float:
+        """1.01 times the rule's divisor."""
+        return 1.01 * super().divisor(d_k, n_keys)
 
 
-def _errors_times(factor: float) -> Callable[[Callable[..., Estimates]], Callable[..., Estimates]]:
-    def mistake(true: Callable[..., Estimates]) -> Callable[..., Estimates]:
-        def scaled(*given: Any) -> Estimates:
-            estimates = true(*given)
-            return replace(estimates, errors=factor * estimates.errors)
-
-        return scaled
-
-    return mistake
+def _with_divisors_off(cell: Cell) -> Cell:
+    return replace(cell, scaling=tuple(_DivisorOff(scaling.exponent) for scaling in cell.scaling))
 
 
-def _correlated_pairs(_: object, correlation: float = 0.05) -> Callable[..., Any]:
-    """The i-th query and the i-th key of a draw share a part, as they do where both are projections of one token."""
+class _PairedSampler:
+    """Samples the keys of a draw, then its queries, as `draw` asks for them; the i-th of both share a part.
 
-    def drawn(cell: Cell, trials: int, rng: np.random.Generator) -> Any:
-        keys, blocks = draw(cell, trials, rng)
-        kept = list(blocks)
-        queries = np.concatenate([block for _, block in kept], axis=1)
-        pairs = min(cell.n_queries, cell.n_keys)
-        keys[:, :pairs] *= math.sqrt(1 - correlation**2)
-        keys[:, :pairs] += correlation * queries[:, :pairs]
-        return keys, iter(kept)
+    So they do where both are projections of one token.
+    """
 
-    return drawn
+    def __init__(self, law: InputLaw, n_queries: int, correlation: float) -> None:
+        self._law, self._n_queries, self._correlation = law, n_queries, correlation
+        self._keys: npt.NDArray[np.floating] = np.empty(0)
+        self._queries_left = 0
 
-
-def _entropy_in_bits(_: object) -> Callable[..., RowDiagnostics]:
-    def diagnosed(*given: Any) -> RowDiagnostics:
-        rows = row_diagnostics(*given)
-        return replace(rows, entropy=rows.entropy / math.log(2))
-
-    return diagnosed
-
-
-def _largest_weight_of_each_key(_: object) -> Callable[..., RowDiagnostics]:
-    """The largest weight over queries instead of keys."""
-
-    def diagnosed(scores: Any, divisors: Any, *others: Any) -> RowDiagnostics:
-        rows = row_diagnostics(scores, divisors, *others)
-        means = [softmax(scores / divisor).max(axis=-2).mean() for divisor in divisors]
-        return replace(rows, max_weight=np.broadcast_to(np.reshape(means, (-1, 1, 1)), rows.max_weight.shape))
-
-    return diagnosed
+    def __call__(self, rng: np.random.Generator, shape: tuple[int, ...]) -> npt.NDArray[np.floating]:
+        drawn = self._law.sample(rng, shape)
+        if self._queries_left == 0:
+            self._keys, self._queries_left = drawn.copy(), self._n_queries
+            return drawn
+        first = self._n_queries - self._queries_left
+        self._queries_left -= shape[1]
+        keys = self._keys[:, first : first + shape[1]]
+        paired = drawn[:, : keys.shape[1]]
+        paired *= math.sqrt(1 - self._correlation**2)
+        paired += self._correlation * keys
+        return drawn
 
 
-# What is replaced, and by what, given the true one.
-_MISTAKES: dict[str, tuple[Any, str, Callable[[Any], Any]]] = {
-    "divisor off by 1%": (Cell, "divisors", _divisors_off_by_a_percent),
-    "error bars halved": (Estimates, "of", _errors_times(0.5)),
-    "error bars doubled": (Estimates, "of", _errors_times(2.0)),
-    "paired q and k correlated by 0.05": (saturation, "draw", _correlated_pairs),
-    "entropy in bits": (saturation, "row_diagnostics", _entropy_in_bits),
-    "largest weight over the wrong axis": (saturation, "row_diagnostics", _largest_weight_of_each_key),
+def with_pairs(cell: Cell, correlation: float = 0.05) -> Cell:
+    """The cell with a law under which the i-th query and the i-th key of a draw are correlated."""
+    sampler = _PairedSampler(cell.inputs, cell.n_queries, correlation)
+    return replace(cell, inputs=replace(cell.inputs, sample=sampler))
+
+
+def _errors_times(factor: float) -> Callable[[Sweep, int], Measured]:
+    """All standard errors multiplied, and intervals that are so much wider."""
+
+    def measure(sweep: Sweep, seed: int) -> Measured:
+        measured = measure_sweep(sweep, seed)
+        table = measured.table
+        columns = {f"{metric}_se": factor * table[f"{metric}_se"] for metric in _AVERAGED}
+        for metric in _AVERAGED:
+            for end in (f"{metric}_low", f"{metric}_high"):
+                columns[end] = table[metric] + factor * (table[end] - table[metric])
+        # The details stay: the check takes correlations from them, which do not depend on the size of errors.
+        return replace(measured, table=table.assign(**columns))
+
+    return measure
+
+
+def _entropy_in_bits(sweep: Sweep, seed: int) -> Measured:
+    measured = measure_sweep(sweep, seed)
+    return replace(measured, table=Factor("entropy", "", 1 / math.log(2)).plant(measured.table))
+
+
+def _largest_weight_of_each_key(sweep: Sweep, seed: int) -> Measured:
+    """The largest weight over queries in place of keys, from other draws under the same seed."""
+    measured, rng = measure_sweep(sweep, seed), bit_generator(seed)
+    rows = [row for cell in sweep.cells() for row in _largest_over_queries(cell, sweep.trials, rng)]
+    found = pd.DataFrame(rows, columns=["max_weight", "max_weight_se", "max_weight_low", "max_weight_high"])
+    return replace(measured, table=measured.table.assign(**found))
+
+
+def _largest_over_queries(cell: Cell, trials: int, rng: np.random.Generator) -> Sequence[tuple[float, ...]]:
+    """For each scaling the mean, its standard error and its interval."""
+    keys, blocks = draw(cell, trials, rng)
+    scores = np.concatenate([queries @ keys.swapaxes(-1, -2) for _, queries in blocks], axis=1)
+    found = []
+    for divisor in cell.divisors():
+        of_trials = softmax(scores / divisor).max(axis=-2).mean(axis=-1)
+        mean, error = float(of_trials.mean()), float(of_trials.std(ddof=1)) / math.sqrt(trials)
+        found.append((mean, error, *mean_interval(mean, error, trials, Limits(0, 1))))
+    return found
+
+
+# By name, how code with that mistake measures a sweep under a root seed.
+MISTAKES: dict[str, Callable[[Sweep, int], Measured]] = {
+    "divisor off by 1%": partial(measure_sweep, change=_with_divisors_off),
+    "error bars halved": _errors_times(0.5),
+    "error bars doubled": _errors_times(2.0),
+    "paired q and k correlated by 0.05": partial(measure_sweep, change=with_pairs),
+    "entropy in bits": _entropy_in_bits,
+    "largest weight over the wrong axis": _largest_weight_of_each_key,
 }
-MISTAKES = tuple(_MISTAKES)
 # The check asks if values are too far from the exact ones; error bars that are too wide put none too far.
 HARMLESS = ("error bars doubled",)
-
-
-@contextmanager
-def mistaken(name: str) -> Iterator[None]:
-    """The code with that mistake."""
-    owner, attribute, mistake = _MISTAKES[name]
-    with patch.object(owner, attribute, mistake(getattr(owner, attribute))):
-        yield

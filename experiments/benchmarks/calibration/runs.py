@@ -1,51 +1,56 @@
-"""Runs of a sweep under many root seeds: was there an alarm, which intervals hold the truth, which faults are found."""
+"""Runs of a sweep under many root seeds: their alarms, their intervals, and the faults that the check finds in them."""
 
-import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
 from functools import reduce
-from multiprocessing import get_context
-from typing import Any
+from itertools import repeat
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
-from experiments import saturation
 from experiments.analysis import analyse
-from experiments.analysis.suite import agreement
+from experiments.analysis.suite import Agreement, agreement
 from experiments.analysis.verdicts import BOUND, NONE, T_TEST
-from experiments.benchmarks.calibration.faults import Factor, mistaken
+from experiments.benchmarks.calibration.faults import MISTAKES, Factor
+from experiments.benchmarks.calibration.measured import (
+    METRICS,
+    measure_cells,
+    metric_values,
+    quantile_bounds,
+    tabulate,
+)
 from experiments.harness.experiment import Measured
-from experiments.harness.grid import Sweep, axis_values, chunks
-from experiments.harness.measuring import measure_chunk
+from experiments.harness.grid import Sweep
+from experiments.harness.metric import FEW_DRAWS
 from experiments.harness.paths import VERDICTS
+from experiments.saturation import SaturationMeasurement
 
 Floats = npt.NDArray[np.floating]
+Tables = dict[str, pd.DataFrame]
 
-METRICS = saturation.METRICS
 _BATCH = 10  # seeds of one task of a worker
 
 
 @dataclass(frozen=True)
-class Batch:
+class Runs:
     """The runs of a sweep under some root seeds.
 
     Attributes:
-        sweep: the sweep's name.
-        alarms: (seeds,), if the check raised its alarm.
+        sweep: what was run.
+        alarms: (seeds,), True where the check raised its alarm.
         p_cells: (seeds,), the p-value of the cells together.
         judged: (seeds, 3), values judged by t, by a bound, and not at all.
         lows, highs: (seeds, rows, metrics), the ends of the 95% intervals.
-        flagged: (seeds, rows, metrics), if a metric rests on too few draws.
+        flagged: (seeds, rows, metrics), True where a metric rests on too few draws.
         exact: (rows, metrics), NaN where it is not known.
         pooled: of each cell, all its draws.
         faults: one row for each planted factor and seed.
     """
 
-    sweep: str
+    sweep: Sweep
     alarms: npt.NDArray[np.bool_]
     p_cells: Floats
     judged: npt.NDArray[np.int64]
@@ -53,128 +58,96 @@ class Batch:
     highs: Floats
     flagged: npt.NDArray[np.bool_]
     exact: Floats
-    pooled: tuple[saturation.SaturationMeasurement, ...]
+    pooled: tuple[SaturationMeasurement, ...]
     faults: pd.DataFrame
 
-    def truth(self, sweep: Sweep) -> tuple[Floats, Floats]:
+    def merge(self, later: Self) -> Self:
+        """These runs, then those under other seeds."""
+
+        by_seed = ("alarms", "p_cells", "judged", "lows", "highs", "flagged")
+        joined: Any = {name: np.concatenate([getattr(self, name), getattr(later, name)]) for name in by_seed}
+        return replace(
+            self,
+            **joined,
+            pooled=tuple(one.merge(other) for one, other in zip(self.pooled, later.pooled, strict=True)),
+            faults=pd.concat([self.faults, later.faults], ignore_index=True),
+        )
+
+    def truth(self) -> tuple[Floats, Floats]:
         """Between which values the truth lies, each (rows, metrics): exact values, and else those of all draws.
 
         Both are the same but for quantiles, which all draws together give to within a bin.
         """
-        table, _ = _tabulated(sweep, self.pooled)
-        ends = []
-        for end in (0, 1):
-            values = table.assign(**_quantiles(sweep, self.pooled, end))[[metric.name for metric in METRICS]].to_numpy()
-            ends.append(np.where(np.isnan(self.exact), values, self.exact))
-        return ends[0], ends[1]
+        cells = self.sweep.cells()
+        table = tabulate(cells, self.pooled).table
+        low, high = (
+            np.where(np.isnan(self.exact), metric_values(table.assign(**bounds)), self.exact)
+            for bounds in quantile_bounds(cells, self.pooled)
+        )
+        return low, high
 
 
-def simulate(sweeps: Sequence[Sweep], seeds: range, factors: Sequence[Factor], faulty: int) -> Iterator[Batch]:
-    """The batches of every sweep, over all processors; `factors` are planted under the first `faulty` seeds."""
-    tasks = [
-        (sweep, seeds[first : first + _BATCH], factors if first < faulty else ())
-        for sweep in sweeps
-        for first in range(0, len(seeds), _BATCH)
-    ]
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        yield from pool.map(run_batch, *zip(*tasks, strict=True))
+def simulate(pool: Executor, sweep: Sweep, seeds: range, factors: Sequence[Factor], faulty: int) -> Runs:
+    """The runs of a sweep, over the workers of a pool; `factors` are planted under the first `faulty` seeds."""
+    firsts = range(0, len(seeds), _BATCH)
+    batches = [seeds[first : first + _BATCH] for first in firsts]
+    planted = [factors if first < faulty else () for first in firsts]
+    return reduce(Runs.merge, pool.map(run_seeds, repeat(sweep), batches, planted))
 
 
-def run_batch(sweep: Sweep, seeds: range, factors: Sequence[Factor]) -> Batch:
+def run_seeds(sweep: Sweep, seeds: range, factors: Sequence[Factor] = ()) -> Runs:
     """The runs of a sweep under these root seeds."""
-    tables, planted, pooled = [], [], []
+    checked, planted, pooled = [], [], []
+    cells = sweep.cells()
     for seed in seeds:
-        cells = measure(sweep, seed)
-        pooled.append(cells)
-        measured = Measured(*_tabulated(sweep, cells))
-        tables.append(_analysed(sweep, measured))
+        measurements = measure_cells(cells, sweep.trials, seed)
+        measured = tabulate(cells, measurements)
+        checked.append(_check(sweep, measured))
         planted += [_plant(sweep, measured, factor) for factor in factors]
-    suites = [agreement([sweep], {sweep.name: found}) for found in tables]
-    names = [metric.name for metric in METRICS]
-    exact = tables[0]["measured"].reindex(columns=[f"{name}_exact" for name in names]).to_numpy()
-    return Batch(
-        sweep.name,
-        np.array([suite.disagrees for suite in suites]),
-        np.array([suite.p_cells for suite in suites]),
-        np.array([_judged(found) for found in tables]),
-        _ends(tables, "low"),
-        _ends(tables, "high"),
-        np.array([[[name in text.split() for name in names] for text in t["measured"]["few_draws"]] for t in tables]),
-        exact,
-        tuple(reduce(lambda one, other: one.merge(other), of_cell) for of_cell in zip(*pooled, strict=True)),
+        pooled.append(measurements)
+    tables, verdicts = zip(*((tables["measured"], tables[VERDICTS]) for tables, _ in checked), strict=True)
+    return Runs(
+        sweep,
+        np.array([found.disagrees for _, found in checked]),
+        np.array([found.p_cells for _, found in checked]),
+        np.array([[(judged["test"] == test).sum() for test in (T_TEST, BOUND, NONE)] for judged in verdicts]),
+        np.array([metric_values(table, "_low") for table in tables]),
+        np.array([metric_values(table, "_high") for table in tables]),
+        np.array([_flags(table) for table in tables]),
+        tables[0].reindex(columns=[f"{metric.name}_exact" for metric in METRICS]).to_numpy(),
+        tuple(reduce(SaturationMeasurement.merge, of_cell) for of_cell in zip(*pooled, strict=True)),
         pd.DataFrame(planted),
     )
 
 
-def alarm(sweep: Sweep, seed: int, mistake: str) -> bool:
-    """If the check raises its alarm on a run of code with that mistake."""
-    with mistaken(mistake):
-        measured = Measured(*_tabulated(sweep, measure(sweep, seed)))
-        return agreement([sweep], {sweep.name: _analysed(sweep, measured)}).disagrees
+def raises_alarm(sweep: Sweep, seed: int, mistake: str) -> bool:
+    """True if the check raises its alarm on a run of code with that mistake."""
+    _, found = _check(sweep, MISTAKES[mistake](sweep, seed))
+    return found.disagrees
 
 
-def measure(sweep: Sweep, seed: int) -> list[Any]:
-    """The measurement of every cell under a root seed."""
-    with threadpool_limits(limits=1):
-        return [
-            reduce(
-                lambda one, other: one.merge(other),
-                (measure_chunk(chunk, seed) for chunk in chunks("saturation", cell, sweep.trials)),
-            )
-            for cell in sweep.cells()
-        ]
+def _check(sweep: Sweep, measured: Measured) -> tuple[Tables, Agreement]:
+    tables = analyse(sweep, measured)
+    return tables, agreement([sweep], {sweep.name: tables})
 
 
-def _tabulated(sweep: Sweep, cells: Sequence[Any]) -> tuple[pd.DataFrame, list[Any]]:
-    rows, details = [], []
-    for cell, found in zip(sweep.cells(), cells, strict=True):
-        rows += [{**axis_values(cell), **row} for row in saturation.tabulate(cell, found)]
-        details.append(saturation.estimates(cell, found))
-    return pd.DataFrame(rows), details
-
-
-def _quantiles(sweep: Sweep, cells: Sequence[saturation.SaturationMeasurement], end: int) -> dict[str, list[float]]:
-    """The lower (0) or upper (1) ends between which the quantiles of the rows of the table lie."""
-    found: dict[str, list[float]] = {}
-    for cell, measurement in zip(sweep.cells(), cells, strict=True):
-        for i in range(len(cell.scaling)):
-            for j, norm in enumerate(saturation.NORMS):
-                for name, share in saturation.QUANTILES.items():
-                    within = measurement.norms.known_within(len(saturation.NORMS) * i + j, share)
-                    found.setdefault(f"{norm}_{name}", []).append(within[end])
-    return found
-
-
-def _analysed(sweep: Sweep, measured: Measured) -> dict[str, pd.DataFrame]:
-    with threadpool_limits(limits=1):
-        return analyse(sweep, measured)
+def _flags(table: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    return np.array([[metric.name in few.split() for metric in METRICS] for few in table[FEW_DRAWS]])
 
 
 def _plant(sweep: Sweep, measured: Measured, fault: Factor) -> dict[str, Any]:
-    """If a fault raises the alarm, and how many errors off it puts a value that t judges, at most."""
-    tables = _analysed(sweep, Measured(fault.planted(measured.table), measured.details))
-    found = agreement([sweep], {sweep.name: tables})
+    """A row about a fault: its alarm, and how many errors off it puts a value that t judges, at most."""
+    tables, found = _check(sweep, Measured(fault.plant(measured.table), measured.details))
     verdicts = tables[VERDICTS]
     mine = verdicts[(verdicts["metric"] == fault.metric) & (verdicts["test"] == T_TEST)]
     if fault.scaling:
         mine = mine[mine["scaling"] == fault.scaling]
-    size = f"{fault.factor - 1:.0%}"
-    furthest = float(mine["z"].abs().max()) if len(mine) else 0.0
     return {
         "sweep": sweep.name,
         "trials": sweep.trials,
         "metric": fault.metric,
         "scaling": fault.scaling or "all",
-        "size": size,
-        "errors_off": furthest,
+        "size": f"{fault.factor - 1:.0%}",
+        "errors_off": float(mine["z"].abs().max()) if len(mine) else 0.0,
         "alarm": found.disagrees,
     }
-
-
-def _judged(tables: dict[str, pd.DataFrame]) -> list[int]:
-    tests = tables[VERDICTS]["test"]
-    return [int((tests == name).sum()) for name in (T_TEST, BOUND, NONE)]
-
-
-def _ends(tables: Sequence[dict[str, pd.DataFrame]], end: str) -> Floats:
-    return np.array([table["measured"][[f"{metric.name}_{end}" for metric in METRICS]].to_numpy() for table in tables])

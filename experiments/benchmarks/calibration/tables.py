@@ -1,8 +1,7 @@
 """The calibration in tables: alarms by config, coverage by config and metric, faults by size, and what fails."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -10,24 +9,25 @@ from scipy import stats
 
 from experiments.analysis.suite import ALARM, SURE
 from experiments.benchmarks.calibration.faults import HARMLESS
-from experiments.benchmarks.calibration.runs import METRICS, Batch
-from experiments.harness.grid import Sweep
+from experiments.benchmarks.calibration.measured import METRICS
+from experiments.benchmarks.calibration.runs import Runs
 
-LEAST_COVERAGE = 0.92  # of 95% intervals that are not flagged, in any config
+MIN_COVERAGE = 0.92  # of 95% intervals that are not flagged, in any config
 _CHANCE = 1e-3  # by which more alarms than promised are not told from chance
-_FEW = 100  # intervals, below which a share says little
+_MIN_INTERVALS = 100  # of which a share that covers the truth says something
+_SHOWN = ("d_k", "n_keys", "n_queries", "inputs", "input_std", "scaling")
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What many runs gave, each a table."""
+    """The result of many runs, in three tables."""
 
     alarms: pd.DataFrame
     coverage: pd.DataFrame
     faults: pd.DataFrame
 
     def failures(self) -> list[str]:
-        """What does not meet the numbers that the check promises."""
+        """A line for everything that does not meet the numbers that the check promises."""
         failed = [
             f"{row['config']}: {row['alarms']} alarms in {row['runs']} runs, p = {row['p_value']:.2g}"
             for _, row in self.alarms.iterrows()
@@ -37,7 +37,7 @@ class Calibration:
         failed += [
             f"{row['config']}: 95% intervals cover {row['coverage']:.1%} of {row['intervals']}"
             for _, row in whole.iterrows()
-            if row["intervals"] >= _FEW and row["coverage"] < LEAST_COVERAGE
+            if row["intervals"] >= _MIN_INTERVALS and row["coverage"] < MIN_COVERAGE
         ]
         missed = self.faults[self.faults["missed"] > 0]
         return failed + [
@@ -46,79 +46,70 @@ class Calibration:
         ]
 
 
-def summarise(
-    sweeps: Sequence[Sweep], batches: Iterable[Batch], mistakes: Mapping[tuple[str, str], Sequence[bool]], promised: str
-) -> Calibration:
-    """The tables of all batches, and of runs with mistakes in the code.
+def summarise(runs: Sequence[Runs], mistakes: Mapping[tuple[str, str], Sequence[bool]], promised: str) -> Calibration:
+    """The tables of runs without mistakes in the code, and of runs with some.
 
     Args:
-        sweeps: those of the batches.
-        batches: the runs without mistakes.
-        mistakes: by mistake and sweep, the alarms.
+        runs: those of each sweep.
+        mistakes: by mistake and sweep, True for each run with an alarm.
         promised: the sweep in which none but `HARMLESS` may be missed.
     """
-    by_sweep: dict[str, list[Batch]] = {sweep.name: [] for sweep in sweeps}
-    for batch in batches:
-        by_sweep[batch.sweep].append(batch)
-    alarms = pd.DataFrame([_alarms(sweep, by_sweep[sweep.name]) for sweep in sweeps])
+    alarms = pd.DataFrame([_alarms(each) for each in runs])
     whole = {"config": "all", "runs": alarms["runs"].sum(), "alarms": alarms["alarms"].sum()}
     alarms = pd.concat([alarms, pd.DataFrame([whole])], ignore_index=True)
     alarms["p_value"] = stats.binom.sf(alarms["alarms"] - 1, alarms["runs"], ALARM)
-    coverage = pd.concat([coverage_of(sweep, by_sweep[sweep.name]) for sweep in sweeps], ignore_index=True)
-    together = coverage.groupby("metric", sort=False)[["intervals", "held", "flagged"]].sum().reset_index()
+    coverage = pd.concat([coverage_of(each) for each in runs], ignore_index=True)
+    together = coverage.groupby("metric", sort=False)[["intervals", "covering", "flagged"]].sum().reset_index()
     coverage = pd.concat([coverage, together.assign(config="all")], ignore_index=True)
-    coverage["coverage"] = coverage["held"] / coverage["intervals"].where(coverage["intervals"] > 0)
-    planted = pd.concat([batch.faults for found in by_sweep.values() for batch in found], ignore_index=True)
-    return Calibration(alarms, coverage.drop(columns="held"), _faults(planted, _mistakes(sweeps, mistakes, promised)))
+    coverage["coverage"] = coverage["covering"] / coverage["intervals"].where(coverage["intervals"] > 0)
+    trials = {each.sweep.name: each.sweep.trials for each in runs}
+    planted = pd.concat([each.faults for each in runs], ignore_index=True)
+    faults = pd.DataFrame([*_factors(planted), *_mistakes(mistakes, trials, promised)])
+    return Calibration(alarms, coverage.drop(columns="covering"), faults)
 
 
-def _alarms(sweep: Sweep, batches: Sequence[Batch]) -> dict[str, object]:
-    """How often a config met the alarm; and if the p-values of its cells are uniform (Kolmogorov and Smirnov)."""
-    alarms = np.concatenate([batch.alarms for batch in batches])
-    p_cells = np.concatenate([batch.p_cells for batch in batches])
-    judged = np.concatenate([batch.judged for batch in batches])
+def _alarms(runs: Runs) -> dict[str, object]:
+    """The number of alarms of a config, and a test of its cells' p-values for uniformity (Kolmogorov and Smirnov)."""
+    sweep = runs.sweep
     varied = {name: "/".join(map(str, sweep.values[name])) for name in _SHOWN}
+    # In a config without a cell that is tested all are 1.
+    has_tests = (runs.p_cells < 1).any()
+    judged = runs.judged.mean(axis=0).round(1).tolist()
     return {
         "config": sweep.name,
         **varied,
         "trials": sweep.trials,
-        "runs": len(alarms),
-        "alarms": int(alarms.sum()),
-        # In a config without a cell that is tested all are 1.
-        "uniform_p": float(f"{stats.kstest(p_cells, 'uniform').pvalue:.3g}") if (p_cells < 1).any() else np.nan,
-        **dict(zip(("by_t", "by_bound", "not_tested"), judged.mean(axis=0).round(1).tolist(), strict=True)),
+        "runs": len(runs.alarms),
+        "alarms": int(runs.alarms.sum()),
+        "uniform_p": float(f"{stats.kstest(runs.p_cells, 'uniform').pvalue:.3g}") if has_tests else np.nan,
+        **dict(zip(("by_t", "by_bound", "not_tested"), judged, strict=True)),
     }
 
 
-_SHOWN = ("d_k", "n_keys", "n_queries", "inputs", "input_std", "scaling")
-
-
-def coverage_of(sweep: Sweep, batches: Sequence[Batch]) -> pd.DataFrame:
-    """Of each metric, and of all, how many intervals are not flagged and how many of these hold the truth."""
-    first = batches[0]
-    of_cells = zip(*(batch.pooled for batch in batches), strict=True)
-    pooled = tuple(reduce(lambda one, other: one.merge(other), of_cell) for of_cell in of_cells)
-    least, most = replace(first, pooled=pooled).truth(sweep)
-    lows, highs = (np.concatenate([getattr(batch, end) for batch in batches]) for end in ("lows", "highs"))
-    flagged = np.concatenate([batch.flagged for batch in batches])
+def coverage_of(runs: Runs) -> pd.DataFrame:
+    """For each metric, and for all, the intervals that are not flagged, and those of them that cover the truth."""
+    low, high = runs.truth()
     # Exact values are good to 1e-9, and those that are 0 to the precision of a double are ends of intervals.
-    slack = 1e-9 * np.abs(most) + 1e-300
-    held = (lows <= most + slack) & (highs >= least - slack) & ~flagged
-    by_metric = {
-        metric.name: ((~flagged[..., i]).sum(), held[..., i].sum(), flagged[..., i].sum())
-        for i, metric in enumerate(METRICS)
-    }
-    by_metric["all"] = ((~flagged).sum(), held.sum(), flagged.sum())
+    slack = 1e-9 * np.abs(high) + 1e-300
+    covering = (runs.lows <= high + slack) & (runs.highs >= low - slack) & ~runs.flagged
+    places: dict[str, int | slice] = {metric.name: place for place, metric in enumerate(METRICS)}
+    places["all"] = slice(None)
     rows = [
-        {"config": sweep.name, "metric": name, "intervals": counts[0], "held": counts[1], "flagged": counts[2]}
-        for name, counts in by_metric.items()
+        {
+            "config": runs.sweep.name,
+            "metric": name,
+            "intervals": (~runs.flagged[..., place]).sum(),
+            "covering": covering[..., place].sum(),
+            "flagged": runs.flagged[..., place].sum(),
+        }
+        for name, place in places.items()
     ]
     return pd.DataFrame(rows)
 
 
-def _faults(planted: pd.DataFrame, mistakes: list[dict[str, object]]) -> pd.DataFrame:
-    """By kind of fault, run size, metric and scaling: runs, alarms, and missed faults of SURE errors or more."""
-    rows = []
+def _factors(planted: pd.DataFrame) -> list[dict[str, object]]:
+    """By size of a factor, sweep, metric and scaling: runs, alarms, and missed faults of SURE errors or more."""
+    rows: list[dict[str, object]] = []
     for (size, config, trials, metric, scaling), group in planted.groupby(
         ["size", "sweep", "trials", "metric", "scaling"], sort=False
     ):
@@ -137,14 +128,13 @@ def _faults(planted: pd.DataFrame, mistakes: list[dict[str, object]]) -> pd.Data
                 "missed": int((sure & ~group["alarm"]).sum()),
             }
         )
-    return pd.DataFrame([*rows, *mistakes])
+    return rows
 
 
 def _mistakes(
-    sweeps: Sequence[Sweep], mistakes: Mapping[tuple[str, str], Sequence[bool]], promised: str
+    mistakes: Mapping[tuple[str, str], Sequence[bool]], trials: Mapping[str, int], promised: str
 ) -> list[dict[str, object]]:
     """By mistake and sweep: runs, alarms, and those missed where none may be."""
-    trials = {sweep.name: sweep.trials for sweep in sweeps}
     return [
         {
             "fault": name,
