@@ -63,7 +63,6 @@ ALLOWED = {
         "experiments.analysis.slopes",
         "experiments.analysis.suite",
         "experiments.analysis.check",
-        "experiments.analysis.growth",
         "experiments.benchmarks.summary",
         "experiments.record.summary",
         "experiments.record.order",

@@ -1,1 +1,1 @@
-"""How fast the suite measures, beside other ways to do it and beside what a plain way cannot do without."""
+"""Time and memory of attention and of the suite on this machine, and the calibration of the check."""

@@ -1,48 +1,30 @@
-"""How the time and the memory of attention grow with the number of tokens and the width, on this machine."""
+"""Time and memory of attention on this machine as tokens and width grow: the rows of cost.csv."""
 
-import time
-import tracemalloc
-from statistics import median
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from experiments.benchmarks.memory import peak_of_task
+from experiments.benchmarks.timing import Task, interleaved
 from sdpa import scaled_dot_product_attention
 
-Floats = npt.NDArray[np.floating]
-
-N_TOKENS = (256, 512, 1024, 2048, 4096)
-WIDTHS = (64, 128, 256, 512, 1024)
-_FIXED_N, _FIXED_WIDTH = 1024, 64
-_ROUNDS = 7
+_USUAL_TOKENS, _USUAL_WIDTH = 1024, 64  # while the other one grows
 
 
-def measure_cost() -> pd.DataFrame:
-    """One row per size: median seconds of seven rounds on one thread, interleaved, and the bytes at the peak."""
-    sizes = [(n, _FIXED_WIDTH, "n") for n in N_TOKENS] + [(_FIXED_N, width, "d_k") for width in WIDTHS]
+def attention_cost(
+    tokens: Sequence[int] = (256, 512, 1024, 2048, 4096), widths: Sequence[int] = (64, 128, 256, 512, 1024)
+) -> pd.DataFrame:
+    """One row for each size: the median seconds of a call on one thread, and the bytes at the peak."""
+    sizes = [("n", n, _USUAL_WIDTH) for n in tokens] + [("d_k", _USUAL_TOKENS, width) for width in widths]
     rng = np.random.default_rng(0)
-    inputs = [rng.standard_normal((3, n, width)) for n, width, _ in sizes]
+    tasks: dict[tuple[str, int, int], Task] = {
+        size: partial(scaled_dot_product_attention, *rng.standard_normal((3, *size[1:]))) for size in sizes
+    }
     with threadpool_limits(limits=1):
-        rounds = [[_seconds(*qkv) for qkv in inputs] for _ in range(_ROUNDS)]
-        peaks = [_peak(*qkv) for qkv in inputs]
-    rows = []
-    for i, (n, width, swept) in enumerate(sizes):
-        seconds = median(one[i] for one in rounds)
-        rows.append({"swept": swept, "n": n, "d_k": width, "seconds": seconds, "peak_bytes": peaks[i]})
-    return pd.DataFrame(rows)
-
-
-def _seconds(q: Floats, k: Floats, v: Floats) -> float:
-    started = time.perf_counter()
-    scaled_dot_product_attention(q, k, v)
-    return time.perf_counter() - started
-
-
-def _peak(q: Floats, k: Floats, v: Floats) -> int:
-    tracemalloc.start()
-    scaled_dot_product_attention(q, k, v)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak
+        seconds = interleaved(tasks)
+        peaks = {size: peak_of_task(task) for size, task in tasks.items()}
+    columns = ["swept", "n", "d_k", "seconds", "peak_bytes"]
+    return pd.DataFrame([(*size, seconds[size], peaks[size]) for size in sizes], columns=columns)

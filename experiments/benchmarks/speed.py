@@ -1,10 +1,8 @@
-"""The benchmark: every part as rows of one table, benchmarks.csv."""
+"""The suite's speed and memory beside other ways to measure, and as sizes grow: the rows of benchmarks.csv."""
 
-import tempfile
-import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,96 +11,119 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from experiments.benchmarks.floor import floor_tasks
-from experiments.benchmarks.memory import peak_of
-from experiments.benchmarks.profile import Step, profile
-from experiments.benchmarks.sizes import CELLS, GROWTH, LARGEST, USUAL, cell_of
-from experiments.benchmarks.timing import Task, filling, interleaved, seconds
-from experiments.benchmarks.ways import Way, compare, suite, ways
-from experiments.benchmarks.workers import measure_all
-from experiments.draws import Cell, block_trials
+from experiments.benchmarks.memory import peak_of_process, peak_of_task
+from experiments.benchmarks.summary import SIZE
+from experiments.benchmarks.timing import ROUNDS, Task, interleaved, repeated, seconds
+from experiments.benchmarks.ways import Way, compare, measure_by_suite, ways
+from experiments.benchmarks.whole_run import Step, whole_run_rows
+from experiments.draws import Cell
 from experiments.harness.config import Config
 from experiments.harness.memory import keep_freed_memory
+from sdpa import Scaling
 
 Rows = Iterator[dict[str, Any]]
+Size = tuple[int, int, int]
 
-ROUNDS = 7
-_ROUND_SECONDS = 0.06  # of each way in a round, or one block of its trials if that takes longer
-_MOST_TRIALS = 4096
 GENERATORS = ("SFC64", "PCG64", "PCG64DXSM", "Philox", "MT19937")
+_SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
+_MAX_TRIALS = 4096
+_GROWTH_QUERIES = 64
 
 
-def benchmark(config: Config, later: Mapping[str, Step], say: Callable[[str], None]) -> pd.DataFrame:
-    """Time everything, on one core but for the workers, and say what is at hand.
+@dataclass(frozen=True)
+class Workload:
+    """The cells that are timed, each d_k, n_keys and n_queries.
+
+    Attributes:
+        cells: square ones small and large, many keys, wide keys, and rows so short that calls cost most.
+        largest: a cell whose memory alone is measured, and in the suite's way alone.
+        growth: the sizes that grow, one at a time, to see how time and memory grow with them.
+        round_seconds: of each way in a round, or one block of its trials if that takes longer.
+    """
+
+    cells: tuple[Size, ...] = ((64, 64, 64), (512, 512, 512), (16, 4096, 64), (512, 64, 64), (64, 512, 64), (4, 16, 16))
+    largest: Size = (4096, 16384, 64)
+    growth: Mapping[str, tuple[int, ...]] = field(
+        default_factory=lambda: {
+            "d_k": (128, 256, 512, 1024, 2048, 4096),
+            "n_keys": (128, 512, 1024, 4096, 8192, 16384),
+            "trials": (256, 512, 1024, 2048, 4096),
+        }
+    )
+    round_seconds: float = 0.06
+
+
+def benchmark(
+    config: Config, steps: Mapping[str, Step], say: Callable[[str], None], workload: Workload | None = None
+) -> pd.DataFrame:
+    """Time everything on one core, but for two workers.
 
     Args:
         config: what is measured as a whole, with one worker and with two.
-        later: by name the steps that come after measuring, each from and into a folder.
-        say: takes a line about each part.
+        steps: by name the steps of `make all` that come after measuring, each from and into a folder.
+        say: takes a line about each part before it starts.
+        workload: the cells that are timed.
     """
+    workload = workload or Workload()
     rows: list[dict[str, Any]] = []
     keep_freed_memory()  # as workers do, for the good of all ways
     with threadpool_limits(limits=1):
         say("comparing what the ways give for the same draws")
-        for size in CELLS:
-            compare(cell_of(*size))
-        for size in CELLS:
+        for size in workload.cells:
+            compare(cell_of(size))
+        for size in workload.cells:
             say(f"timing d_k = {size[0]}, {size[1]} keys, {size[2]} queries")
-            rows += _cell_rows(size)
-        say("timing normal numbers, and growth")
-        rows += [*_generator_rows(), *_growth_rows()]
+            rows += _cell_rows(size, workload.round_seconds)
+        say("timing normal numbers")
+        normals = _seconds_per_normal()
+        rows += [{"part": "normals", "what": name, "seconds": took} for name, took in normals.items()]
+        say("timing growth")
+        rows += _growth_rows(workload.growth)
         say("measuring the peak of memory, each in a process of its own")
-        rows += _memory_rows()
-        with tempfile.TemporaryDirectory() as folder:
-            for jobs in (1, 2):
-                what = f"{jobs} worker{'s' * (jobs > 1)}"
-                say(f"measuring the whole config with {what}")
-                took = seconds(partial(measure_all, config, Path(folder, str(jobs)), jobs))
-                rows.append({"part": "workers", "what": what, "seconds": took})
-            say("finding where the time goes")
-            known = {row["what"]: row["seconds"] for row in rows if row["part"] in ("workers", "normals")}
-            costs = {"measuring": known["1 worker"], "per_normal": known["SFC64"]}
-            rows += profile(config, Path(folder, "1"), later, **costs)
+        rows += _memory_rows(workload)
+        say("timing the whole config with one worker and with two, and its parts")
+        rows += whole_run_rows(config, steps, normals["SFC64"])
     return pd.DataFrame(rows)
 
 
-def _cell_rows(size: tuple[int, int, int]) -> Rows:
+def cell_of(size: Size) -> Cell:
+    """The cell of a size, under four usual scalings."""
+    d_k, n_keys, n_queries = size
+    return Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=_SCALINGS)
+
+
+def _cell_rows(size: Size, round_seconds: float) -> Rows:
     """Seconds per trial of every way and of the parts of the floor, with gradients and without."""
-    cell = cell_of(*size)
+    cell = cell_of(size)
     for gradients in (False, True):
         tasks: dict[str, Task] = {}
         per_trial: dict[str, float] = {}
         for name, way in ways().items():
-            trials = _trials(cell, name, way, gradients)
-            tasks[name], per_trial[name] = partial(way, cell, trials, gradients), 1 / trials
+            trials = _trials(cell, way, gradients, round_seconds)
+            tasks[name], per_trial[name] = partial(way.measure, cell, trials, gradients), 1 / trials
         for name, (task, count) in floor_tasks(cell, gradients).items():
-            tasks[name], times = filling(task, _ROUND_SECONDS / 3)
+            tasks[name], times = repeated(task, round_seconds / 3)
             per_trial[name] = count / times
-        for name, found in interleaved(tasks, ROUNDS).items():
-            yield {
-                **_sizes(size),
-                "part": "cell",
-                "gradients": gradients,
-                "what": name,
-                "seconds": found * per_trial[name],
-            }
+        for name, took in interleaved(tasks).items():
+            of_trial = {"gradients": gradients, "what": name, "seconds": took * per_trial[name]}
+            yield {**dict(zip(SIZE, size, strict=True)), "part": "cell", **of_trial}
 
 
-def _trials(cell: Cell, name: str, way: Way, gradients: bool) -> int:
-    """Trials that fill a round: whole blocks of the ways that draw in blocks."""
-    unit = 1 if name.startswith("article") else block_trials(cell)
-    way(cell, unit, gradients)
-    took = seconds(partial(way, cell, unit, gradients))
-    return unit * max(1, min(round(_ROUND_SECONDS / took), _MOST_TRIALS // unit))
+def _trials(cell: Cell, way: Way, gradients: bool, round_seconds: float) -> int:
+    """Trials that fill a round, in whole blocks."""
+    block = way.block(cell)
+    way.measure(cell, block, gradients)
+    took = seconds(partial(way.measure, cell, block, gradients))
+    return block * max(1, min(round(round_seconds / took), _MAX_TRIALS // block))
 
 
-def _generator_rows() -> Rows:
-    """Seconds per normal number of NumPy's bit generators, and of the transformation of Box and Muller."""
+def _seconds_per_normal() -> dict[str, float]:
+    """Of NumPy's bit generators, and of the transformation of Box and Muller."""
     drawn = np.empty(2**15)
     made = {name: np.random.Generator(getattr(np.random, name)(0)) for name in GENERATORS}
     tasks: dict[str, Task] = {name: partial(made[name].standard_normal, out=drawn) for name in GENERATORS}
     tasks["Box and Muller"] = partial(_box_muller, made["SFC64"], drawn)
-    for name, found in interleaved(tasks, 10 * ROUNDS).items():
-        yield {"part": "normals", "what": name, "seconds": found / drawn.size}
+    return {name: took / drawn.size for name, took in interleaved(tasks, 10 * ROUNDS).items()}
 
 
 def _box_muller(rng: np.random.Generator, out: npt.NDArray[np.float64]) -> None:
@@ -114,38 +135,29 @@ def _box_muller(rng: np.random.Generator, out: npt.NDArray[np.float64]) -> None:
     np.multiply(radius, np.sin(angle), out=out[out.size // 2 :])
 
 
-def _growth_rows() -> Rows:
-    """Seconds (per trial, but where trials grow) and bytes at the peak as one size grows and the others stay."""
-    for swept, sizes in GROWTH.items():
-        points = [{**USUAL, swept: size} for size in sizes]
-        cells = [cell_of(point["d_k"], point["n_keys"], 64) for point in points]
-        tasks: dict[str, Task] = {
-            str(point[swept]): partial(suite, cell, point["trials"], True)
-            for point, cell in zip(points, cells, strict=True)
-        }
-        found = interleaved(tasks, ROUNDS)
-        for point, cell in zip(points, cells, strict=True):
-            task = tasks[str(point[swept])]
-            took = found[str(point[swept])] / (1 if swept == "trials" else point["trials"])
-            sizes_of = _sizes((cell.d_k, cell.n_keys, cell.n_queries))
-            grown = {"trials": point["trials"], "seconds": took, "peak_bytes": _peak(task)}
-            yield {**sizes_of, "part": "growth", "what": swept, **grown}
+def _growth_rows(growth: Mapping[str, tuple[int, ...]]) -> Rows:
+    """Seconds per trial, or of all trials where these grow, and bytes at the peak, while one size grows."""
+    for swept, sizes in growth.items():
+        points = {size: {"d_k": 64, "n_keys": 64, "trials": 16, swept: size} for size in sizes}
+        tasks: dict[int, Task] = {}
+        for size, point in points.items():
+            cell = cell_of((point["d_k"], point["n_keys"], _GROWTH_QUERIES))
+            tasks[size] = partial(measure_by_suite, cell, point["trials"], True)
+        found = interleaved(tasks)
+        for size, point in points.items():
+            yield {
+                **point,
+                "n_queries": _GROWTH_QUERIES,
+                "part": "growth",
+                "what": swept,
+                "seconds": found[size] / (1 if swept == "trials" else point["trials"]),
+                "peak_bytes": peak_of_task(tasks[size]),
+            }
 
 
-def _peak(task: Task) -> int:
-    tracemalloc.start()
-    task()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak
-
-
-def _memory_rows() -> Rows:
-    """Bytes that a process takes above its imports, for a chunk of the suite and for a batch of the others."""
-    for size in (*CELLS, LARGEST):
-        for name in ways() if size != LARGEST else ["suite"]:
-            yield {**_sizes(size), "part": "memory", "gradients": True, "what": name, "peak_bytes": peak_of(size, name)}
-
-
-def _sizes(size: tuple[int, int, int]) -> dict[str, Any]:
-    return dict(zip(("d_k", "n_keys", "n_queries"), size, strict=True))
+def _memory_rows(workload: Workload) -> Rows:
+    """Bytes that a process takes above its imports for a chunk, in every way but for the largest cell."""
+    for size in (*workload.cells, workload.largest):
+        for name in ways() if size != workload.largest else ["suite"]:
+            peak = {"gradients": True, "what": name, "peak_bytes": peak_of_process(cell_of(size), name)}
+            yield {**dict(zip(SIZE, size, strict=True)), "part": "memory", **peak}

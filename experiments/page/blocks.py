@@ -8,9 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.analysis.crossings import of_first_map
-from experiments.analysis.growth import exponents
 from experiments.analysis.slopes import LEVEL
-from experiments.benchmarks.summary import SIZE, growth, normals, peaks, ratios, shares, speedup
+from experiments.benchmarks.summary import SIZE, exponents, growth, normals, peaks, ratios, shares, speedup
 from experiments.examples import example_names, load_example, spelled
 from experiments.examples.place import example_path
 from experiments.figures import SUITE_FIGURES

@@ -1,1 +1,1 @@
-"""Calibration of the check: how often honest runs meet the alarm, faults miss it, and intervals hold the truth."""
+"""Runs of the check under many root seeds: false alarms, planted faults that it misses, and coverage of intervals."""
