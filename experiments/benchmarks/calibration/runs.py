@@ -45,8 +45,8 @@ class Runs:
         judged: (seeds, 3), values judged by t, by a bound, and not at all.
         lows, highs: (seeds, rows, metrics), the ends of the 95% intervals.
         flagged: (seeds, rows, metrics), True where a metric rests on too few draws.
-        exact: (rows, metrics), NaN where it is not known.
-        pooled: of each cell, all its draws.
+        exact: (rows, metrics), the exact values, NaN where none is known.
+        pooled: all draws of each cell.
         faults: one row for each planted factor and seed.
     """
 
@@ -61,22 +61,22 @@ class Runs:
     pooled: tuple[SaturationMeasurement, ...]
     faults: pd.DataFrame
 
-    def merge(self, later: Self) -> Self:
-        """These runs, then those under other seeds."""
-
+    def merge(self, other: Self) -> Self:
+        """These runs, then those of the same sweep under other seeds."""
         by_seed = ("alarms", "p_cells", "judged", "lows", "highs", "flagged")
-        joined: Any = {name: np.concatenate([getattr(self, name), getattr(later, name)]) for name in by_seed}
+        joined: Any = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in by_seed}
         return replace(
             self,
             **joined,
-            pooled=tuple(one.merge(other) for one, other in zip(self.pooled, later.pooled, strict=True)),
-            faults=pd.concat([self.faults, later.faults], ignore_index=True),
+            pooled=tuple(one.merge(more) for one, more in zip(self.pooled, other.pooled, strict=True)),
+            faults=pd.concat([self.faults, other.faults], ignore_index=True),
         )
 
     def truth(self) -> tuple[Floats, Floats]:
-        """Between which values the truth lies, each (rows, metrics): exact values, and else those of all draws.
+        """The least and the largest value that the truth may have, each (rows, metrics).
 
-        Both are the same but for quantiles, which all draws together give to within a bin.
+        Both are the exact value, or the value of all draws where none is known. Quantiles of all draws are known to
+        within a bin.
         """
         cells = self.sweep.cells()
         table = tabulate(cells, self.pooled).table
