@@ -37,7 +37,7 @@ _AVERAGED = [metric.name for metric in METRICS if metric.kind != "quantile"]
 FACTORS = [
     Factor(metric, scaling, 1 + size)
     for metric in _AVERAGED
-    if metric != "score_mean"  # it is exactly 0, which no factor changes
+    if metric != "score_mean"  # the exact one is 0, so that a factor leaves its distance in errors as it is
     for scaling in ("", "unscaled", "d_k^1/2")
     for size in (0.01, 0.03, 0.1, 0.3)
 ]
