@@ -171,7 +171,7 @@ def cost() -> None:
     with _outcome(DEFAULT_CONFIG, None):
         from experiments.steps import benchmarks, record
 
-        print(benchmarks.measure_growth(record.HOME))
+        print(benchmarks.time_attention(record.HOME))
 
 
 @app.command()
@@ -192,9 +192,9 @@ def run_bench() -> None:
     """Time the suite beside other ways to measure and beside what a plain way cannot do without."""
     with _outcome(DEFAULT_CONFIG, None):
         loaded, _, folder = _load(DEFAULT_CONFIG, None, None)
-        from experiments.steps.benchmarks import bench
+        from experiments.steps.benchmarks import time_suite
 
-        print(bench(loaded, folder))
+        print(time_suite(loaded, folder))
 
 
 @app.command()

@@ -7,13 +7,12 @@ Of 200 independent intervals that hold it with probability 0.95 each, the share 
 import numpy as np
 import pytest
 
-from experiments.calibration.runs import measure, run_batch
-from experiments.calibration.tables import LEAST_COVERAGE, coverage_of
+from experiments.benchmarks.calibration.measured import measure_cells
+from experiments.benchmarks.calibration.runs import run_seeds
+from experiments.benchmarks.calibration.tables import MIN_COVERAGE, coverage_of
 from experiments.draws import Cell
 from experiments.harness.config import load_config
 from experiments.harness.experiment import MEASURED
-from experiments.harness.grid import chunks
-from experiments.harness.measuring import measure_chunk
 from experiments.saturation import tabulate
 from experiments.steps.calibration import CONFIG
 from sdpa import Scaling, row_diagnostics
@@ -43,10 +42,8 @@ Rows = dict[str, dict[str, float]]
 
 def measured(cell: Cell, trials: int, seed: int) -> Rows:
     """The table's rows of a cell, by scaling."""
-    first, *others = (measure_chunk(chunk, seed) for chunk in chunks("saturation", cell, trials))
-    for other in others:
-        first = first.merge(other)
-    return {row["scaling"]: row for row in tabulate(cell, first)[MEASURED]}
+    (measurement,) = measure_cells([cell], trials, seed)
+    return {row["scaling"]: row for row in tabulate(cell, measurement)[MEASURED]}
 
 
 def share_held(rows: list[dict[str, float]], metric: str, truth: float) -> float:
@@ -56,17 +53,18 @@ def share_held(rows: list[dict[str, float]], metric: str, truth: float) -> float
 @pytest.mark.parametrize("name", MATRIX)
 def test_intervals_that_are_not_flagged_hold_the_truth_in_every_corner(name):
     """Exact values, or those of all draws of all seeds together."""
-    found = coverage_of(SWEEPS[name], [run_batch(SWEEPS[name], range(1, 121), ())]).set_index("metric")
+    found = coverage_of(run_seeds(SWEEPS[name], range(1, 121))).set_index("metric")
     whole = found.loc["all"]
     assert whole["intervals"] > 500
-    assert whole["held"] / whole["intervals"] >= LEAST_COVERAGE
+    assert whole["covering"] / whole["intervals"] >= MIN_COVERAGE
     each = found[found["intervals"] >= 100]
-    assert (each["held"] / each["intervals"] >= 0.85).all(), each
+    assert (each["covering"] / each["intervals"] >= 0.85).all(), each
 
 
 def test_root_seeds_give_other_draws():
-    one, other = (measure(SWEEPS["pair"], seed)[0].moments.mean[:4] for seed in (1, 2))  # of the scores' powers
-    assert not np.isclose(one, other, rtol=1e-6).any()
+    one, other = (measured(SWEEPS["pair"].cells()[0], TRIALS, seed)["unscaled"] for seed in (1, 2))
+    for metric in ("score_mean", "score_variance", "score_kurtosis", "entropy"):
+        assert one[metric] != pytest.approx(other[metric], rel=1e-6)
 
 
 def test_intervals_of_the_score_variance_hold_the_true_one():

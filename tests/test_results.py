@@ -7,8 +7,8 @@ from scipy import optimize
 from experiments.analysis import all_columns
 from experiments.analysis.check import check_table
 from experiments.analysis.suite import agreement
-from experiments.calibration.faults import MISTAKES
-from experiments.calibration.tables import Calibration
+from experiments.benchmarks.calibration.faults import MISTAKES
+from experiments.benchmarks.calibration.tables import Calibration
 from experiments.harness.config import load_config
 from experiments.harness.tables import csv_bytes
 from experiments.record.files import CONFIG as RECORD_CONFIG

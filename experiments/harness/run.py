@@ -102,20 +102,15 @@ def fill(
     """
     left = work.left()
     waiting = deque(sweeps)
-    # Spawned, not forked: the same on every system, and no thread's lock is copied into a worker.
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker) as pool:
-        try:
+    with worker_pool(jobs) as pool:
+        while waiting and not left[waiting[0].name]:
+            yield waiting.popleft()
+        for chunk, names, record in _measured(pool, store, work, jobs):
+            store.write(chunk, record)
+            left.subtract(names)
+            on_progress(names[0], _seconds(chunk))
             while waiting and not left[waiting[0].name]:
                 yield waiting.popleft()
-            for chunk, names, record in _measured(pool, store, work, jobs):
-                store.write(chunk, record)
-                left.subtract(names)
-                on_progress(names[0], _seconds(chunk))
-                while waiting and not left[waiting[0].name]:
-                    yield waiting.popleft()
-        except BaseException:
-            _stop(pool)
-            raise
 
 
 def gather(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":
@@ -124,33 +119,53 @@ def gather(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":
     Raises:
         MeasurementError: a value of the main table is not finite.
     """
-    return tabulated(sweep, (store.merged(iter(cell_chunks(store, sweep, cell))) for cell in sweep.cells()))
+    cells = sweep.cells()
+    try:
+        return tabulated(
+            sweep.experiment, cells, (store.merged(iter(cell_chunks(store, sweep, cell))) for cell in cells)
+        )
+    except MeasurementError as error:
+        raise MeasurementError(f"sweep {sweep.name}: {error}") from None
 
 
-def tabulated(sweep: Sweep, measurements: Iterable[Measurement]) -> "dict[str, pd.DataFrame]":
-    """The tables of a sweep from the measurement of each of its cells, in order.
+def tabulated(
+    experiment_name: str, cells: Iterable[Cell], measurements: Iterable[Measurement]
+) -> "dict[str, pd.DataFrame]":
+    """The tables of cells of an experiment from the measurement of each, in order.
 
     Raises:
         MeasurementError: a value of the main table is not finite.
     """
     import pandas as pd  # here, as workers load this module and need no tables
 
-    experiment = load_experiment(sweep.experiment)
+    experiment = load_experiment(experiment_name)
     full = [column.name for column in experiment.table_columns if not column.may_be_empty]
     tables: dict[str, list[Row]] = {}
-    for cell, measurement in zip(sweep.cells(), measurements, strict=True):
+    for cell, measurement in zip(cells, measurements, strict=True):
         for kind, rows in experiment.tabulate(cell, measurement).items():
             tables.setdefault(kind, []).extend({**axis_values(cell), **row} for row in rows)
     for row in tables[MEASURED]:
         for name in full:
             if isinstance(row[name], float) and not math.isfinite(row[name]):
-                raise MeasurementError(f"sweep {sweep.name}: expected a finite {name}, got {row[name]} in {row}")
+                raise MeasurementError(f"expected a finite {name}, got {row[name]} in {row}")
     return {kind: pd.DataFrame(rows) for kind, rows in tables.items()}
 
 
 def default_jobs() -> int:
     """The processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that each compute on one thread and keep freed memory; an error or Ctrl-C in the block ends them."""
+    # Spawned, not forked: the same on every system, and no thread's lock is copied into a worker.
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker) as pool:
+        try:
+            yield pool
+        except BaseException:
+            _stop(pool)
+            raise
 
 
 def _start_worker() -> None:

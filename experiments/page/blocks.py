@@ -9,9 +9,8 @@ import pandas as pd
 
 from experiments.analysis.crossings import of_first_map
 from experiments.analysis.derived import TESTS
-from experiments.analysis.growth import exponents
 from experiments.analysis.slopes import LEVEL
-from experiments.bench.summary import SIZE, growth, normals, peaks, ratios, shares, speedup
+from experiments.benchmarks.summary import SIZE, exponents, growth, normals, peaks, ratios, shares, speedup
 from experiments.examples import example_names, load_example, spelled
 from experiments.examples.place import example_path
 from experiments.figures import SUITE_FIGURES

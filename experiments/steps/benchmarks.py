@@ -1,7 +1,10 @@
-"""Timings on this machine, which no two runs have alike: the cost of attention, and the suite's speed."""
+"""Timings on this machine, which no two runs have alike: attention, and the suite beside other ways to measure."""
 
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from experiments.harness.config import Config
 from experiments.harness.files import write_whole
@@ -9,40 +12,52 @@ from experiments.harness.paths import BENCHMARKS, figure_path
 from experiments.harness.tables import csv_bytes
 from experiments.steps import record, sweeps
 
+if TYPE_CHECKING:
+    from experiments.benchmarks.speed import Workload
+    from experiments.benchmarks.whole_run import Step
 
-def measure_growth(results: Path) -> str:
-    """Write cost.csv, time and memory of attention on this machine; how both grow."""
-    from experiments.analysis.growth import exponents
-    from experiments.record.cost import measure_cost
+_IMPORTS = "experiments.analysis, experiments.record.build, experiments.figures.style, experiments.figures.variance"
 
-    cost = measure_cost()
+
+def time_attention(results: Path) -> str:
+    """Write cost.csv, time and memory of attention on this machine; the table, and how both grow."""
+    from experiments.benchmarks.attention import attention_cost
+    from experiments.benchmarks.summary import exponent_lines, exponents
+
+    cost = attention_cost()
     write_whole(results / "cost.csv", csv_bytes(cost))
-    lines = [cost.to_string(index=False)]
-    for _, row in exponents(cost).iterrows():
-        name = row["swept"]
-        lines.append(f"time grows as {name}^{row['seconds']:.2f}, memory as {name}^{row['peak_bytes']:z.2f}")
-    return "\n".join(lines)
+    return "\n".join([cost.to_string(index=False), *exponent_lines(exponents(cost))])
 
 
-def bench(config: Config, results: Path) -> str:
-    """Write benchmarks.csv, draw its figure, and report the ratios."""
-    from experiments.bench.eager import is_there
-    from experiments.bench.measure import benchmark
-    from experiments.bench.profile import Step
-    from experiments.bench.summary import growth_rows, over_floor, report
+def time_suite(config: Config, results: Path, workload: "Workload | None" = None) -> str:
+    """Write benchmarks.csv, draw its figure, and report the ratios.
+
+    Args:
+        config: what is measured as a whole.
+        results: the folder of the table and the figure.
+        workload: the cells that are timed; by default those of `make bench`.
+    """
+    from experiments.benchmarks.pytorch import is_installed
+    from experiments.benchmarks.speed import benchmark
+    from experiments.benchmarks.summary import growth_rows, over_floor, report
     from experiments.figures import load_figure
     from experiments.figures.style import render
 
-    if not is_there():
-        print("PyTorch is not installed: without it")
-    later: dict[str, Step] = {
+    if not is_installed():
+        print("PyTorch is not installed, so it is not timed")
+    found = benchmark(config, _steps_after_measuring(config), print, workload)
+    write_whole(results / f"{BENCHMARKS}.csv", csv_bytes(found))
+    tables = {"ratios": over_floor(found), "growth": growth_rows(found)}
+    render(load_figure(BENCHMARKS), tables, figure_path(results, BENCHMARKS, BENCHMARKS, ""))
+    return report(found)
+
+
+def _steps_after_measuring(config: Config) -> "dict[str, Step]":
+    """By name the parts of `make all` that follow, each from and into a folder; first the imports of them all."""
+    return {
+        "imports": lambda _: subprocess.run([sys.executable, "-c", f"import {_IMPORTS}"], check=True),
         "tables": lambda folder: sweeps.measure(config, config.sweeps, folder, jobs=1),
         "figures": partial(sweeps.draw, config, config.sweeps),
         "check": partial(sweeps.check, config, config.sweeps),
         "record": lambda folder: record.update_record(folder, jobs=1),
     }
-    found = benchmark(config, later, print)
-    write_whole(results / f"{BENCHMARKS}.csv", csv_bytes(found))
-    tables = {"ratios": over_floor(found), "growth": growth_rows(found)}
-    render(load_figure(BENCHMARKS), tables, figure_path(results, BENCHMARKS, BENCHMARKS, ""))
-    return report(found)

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from experiments import saturation
-from experiments.analysis.growth import exponents
 from experiments.harness.config import load_config
 from experiments.harness.tables import csv_bytes
 from experiments.record import article, comparison, cutoffs, elsewhere, files, formula, law, lesson, weights
@@ -237,21 +236,6 @@ def test_a_claim_that_cannot_be_answered_is_named(tables, monkeypatch):
     monkeypatch.delitem(QUANTITIES, "root_of_8")
     with pytest.raises(ValueError, match=r"claim lesson-11: 'root_of_8'"):
         build(tables)
-
-
-def test_the_growth_of_cost_is_fitted_to_the_larger_sizes():
-    sizes = [64, 128, 256, 512, 1024]
-    rows = [{"swept": "n", "n": n, "d_k": 8, "seconds": 3e-9 * n**2 + 1e-5, "peak_bytes": 8 * n**2} for n in sizes]
-    (row,) = exponents(pd.DataFrame(rows)).to_dict("records")
-    assert row["peak_bytes"] == pytest.approx(2)
-    assert 1.9 < row["seconds"] < 2
-
-
-def test_the_shipped_cost_grows_with_the_square_of_tokens_and_not_with_that_of_the_width():
-    grown = exponents(pd.read_csv(RESULTS / "cost.csv")).set_index("swept")
-    assert 1.7 < grown.loc["n", "seconds"] < 2.3
-    assert 1.9 < grown.loc["n", "peak_bytes"] < 2.1
-    assert grown.loc["d_k", "seconds"] < 1.2
 
 
 def test_digits_have_units():

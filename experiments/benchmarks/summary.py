@@ -1,20 +1,21 @@
-"""What the benchmark found, as ratios within its one run: seconds differ from machine to machine."""
+"""The benchmarks in a few numbers, as ratios within one run: seconds differ from machine to machine."""
 
+from collections.abc import Iterator
+
+import numpy as np
 import pandas as pd
 
-from experiments.analysis.growth import exponents
-
 SIZE = ["d_k", "n_keys", "n_queries"]
-BESIDE = ("article, powers", "article, products", "pytorch")
+_OTHERS = ("article, powers", "article, products", "pytorch")
 
 
 def ratios(bench: pd.DataFrame) -> pd.DataFrame:
     """One row per cell, with gradients and without: the suite over the floor, and other ways over the suite."""
-    beside = over_floor(bench)
-    table = beside[[*SIZE, "gradients"]].assign(**{"suite over floor": beside["suite"]})
-    for name in BESIDE:
-        if name in beside:
-            table[f"{name} over suite"] = beside[name] / beside["suite"]
+    over = over_floor(bench)
+    table = over[[*SIZE, "gradients"]].assign(**{"suite over floor": over["suite"]})
+    for name in _OTHERS:
+        if name in over:
+            table[f"{name} over suite"] = over[name] / over["suite"]
     return table
 
 
@@ -34,13 +35,34 @@ def peaks(bench: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index().astype(dict.fromkeys(SIZE, int))
 
 
+def exponents(table: pd.DataFrame) -> pd.DataFrame:
+    """Slopes of ln seconds and ln bytes against ln of the size that grows, over the three largest sizes.
+
+    Args:
+        table: `swept` names the column of that size; `seconds` and `peak_bytes` grow with it.
+    """
+    rows = []
+    for swept, group in table.groupby("swept", sort=False):
+        upper = group.nlargest(3, str(swept))
+        size = np.log(upper[str(swept)].to_numpy(dtype=float))
+        slopes = {name: np.polyfit(size, np.log(upper[name]), 1)[0] for name in ("seconds", "peak_bytes")}
+        rows.append({"swept": swept, **slopes})
+    return pd.DataFrame(rows)
+
+
+def exponent_lines(found: pd.DataFrame) -> Iterator[str]:
+    """The `exponents` in words, a line for each size that grows."""
+    for row in found.itertuples():
+        yield f"time grows as {row.swept}^{row.seconds:.2f}, memory as {row.swept}^{row.peak_bytes:z.2f}"
+
+
 def growth(bench: pd.DataFrame) -> pd.DataFrame:
-    """The exponents with which time and memory of the suite grow, by what is swept."""
+    """The exponents of the suite's time and memory, by the size that grows."""
     return exponents(growth_rows(bench).rename(columns={"what": "swept"}))
 
 
 def growth_rows(bench: pd.DataFrame) -> pd.DataFrame:
-    """What was timed as one size grew."""
+    """The rows in which one size grows."""
     return bench[bench["part"] == "growth"]
 
 
@@ -51,7 +73,7 @@ def normals(bench: pd.DataFrame) -> pd.Series:
 
 
 def speedup(bench: pd.DataFrame) -> float:
-    """How many times faster two workers measure the whole config than one."""
+    """The time that one worker takes to measure the whole config over that of two workers."""
     seconds = bench[bench["part"] == "workers"].set_index("what")["seconds"]
     return float(seconds["1 worker"] / seconds["2 workers"])
 
@@ -64,15 +86,11 @@ def shares(bench: pd.DataFrame) -> pd.Series:
 
 def report(bench: pd.DataFrame) -> str:
     """All of it, to be read in a terminal."""
-    grown = growth(bench)
     lines = [
         ratios(bench).to_string(index=False, float_format="{:.2f}".format),
         "MiB at the peak, above imports:",
         peaks(bench).to_string(index=False, float_format="{:.0f}".format, na_rep=""),
-        *(
-            f"time grows as {row.swept}^{row.seconds:.2f}, memory as {row.swept}^{row.peak_bytes:z.2f}"
-            for row in grown.itertuples()
-        ),
+        *exponent_lines(growth(bench)),
         "normal numbers, time over the fastest: " + _listed(normals(bench), "{:.2f}"),
         f"two workers measure the whole config {speedup(bench):.2f} times as fast as one",
         "make all on one core: " + _listed(shares(bench), "{:.1%}"),

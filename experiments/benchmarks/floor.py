@@ -1,11 +1,12 @@
-"""What a plain way cannot do without: a cell's normal numbers, a matrix product, an exponential per score and scaling.
+"""The work that no plain way to measure a cell can do without, each part timed alone.
 
-Each is measured alone, in arrays that stay in cache and are used again.
+That is the cell's normal numbers, a matrix product, and an exponential for each score and scaling, all in arrays that
+stay in cache and are used again.
 """
 
 import numpy as np
 
-from experiments.bench.timing import Task
+from experiments.benchmarks.timing import Task
 from experiments.draws import Cell, block_queries, block_trials
 from experiments.harness.seeds import bit_generator
 
@@ -13,7 +14,7 @@ _CACHED = 2**15
 
 
 def floor_tasks(cell: Cell, gradients: bool) -> dict[str, tuple[Task, float]]:
-    """Each part as a task, and how many of it a trial takes."""
+    """Each part as a task, and the number of times that a trial takes it."""
     numbers = cell.numbers - (0 if gradients else cell.scores)
     trials, queries = block_trials(cell), block_queries(cell)
     rng = bit_generator(0)

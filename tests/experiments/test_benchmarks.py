@@ -1,27 +1,26 @@
 """The benchmark: ways that give the same numbers, medians, ratios, and what the shipped run found."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.bench import article, measure, timing
-from experiments.bench.floor import floor_tasks
-from experiments.bench.memory import peak_of
-from experiments.bench.sizes import CELLS, cell_of
-from experiments.bench.summary import growth, normals, over_floor, ratios, report, shares, speedup
-from experiments.bench.ways import DifferentOutputError, compare
+from experiments.benchmarks import article, timing, ways
+from experiments.benchmarks.attention import attention_cost
+from experiments.benchmarks.floor import floor_tasks
+from experiments.benchmarks.memory import peak_of_process, peak_of_task
+from experiments.benchmarks.speed import Workload, cell_of
+from experiments.benchmarks.summary import exponents, growth, normals, over_floor, ratios, report, shares, speedup
+from experiments.benchmarks.ways import DifferentOutputError, compare
 from experiments.harness.config import load_config
 from experiments.steps import benchmarks, record
+from tests.shipped import RESULTS
 
-ROOT = Path(__file__).parents[2]
-SHIPPED = ROOT / "results" / "benchmarks.csv"
+SHIPPED = RESULTS / "benchmarks.csv"
 
 
 @pytest.mark.parametrize("size", [(3, 7, 5), (11, 7, 5), (2, 40, 1)])
 def test_every_way_gives_the_same_numbers_for_the_same_draws(size):
-    compare(cell_of(*size))
+    compare(cell_of(size))
 
 
 @pytest.mark.parametrize(
@@ -34,9 +33,9 @@ def test_a_way_that_gives_another_number_is_named(monkeypatch, metric):
         return {**means, metric: means[metric] + 0.05 * (1 + means[metric])}, norms
 
     with_products = article.with_products
-    monkeypatch.setattr(article, "with_products", wrong)
+    monkeypatch.setitem(ways.ARTICLE, "article, products", wrong)
     with pytest.raises(DifferentOutputError, match=f"article, products, d_k = 4, 8 keys, unscaled: expected {metric}"):
-        compare(cell_of(4, 8, 5))
+        compare(cell_of((4, 8, 5)))
 
 
 @pytest.mark.parametrize("norm", ["jacobian_norm", "query_gradient_norm"])
@@ -47,16 +46,16 @@ def test_a_norm_that_is_another_is_named(monkeypatch, norm):
     summary = article.summary
     monkeypatch.setattr(article, "summary", wrong)
     with pytest.raises(DifferentOutputError, match=norm):
-        compare(cell_of(4, 8, 5))
+        compare(cell_of((4, 8, 5)))
 
 
 @pytest.mark.parametrize("gradients", [False, True])
 def test_the_floor_counts_what_a_trial_takes(gradients):
     """By hand: 64 x 5 + 7 x 5 numbers, and 64 x 7 more for gradients; one product; an exponential per scaling."""
-    per_trial = {name: count for name, (_, count) in floor_tasks(cell_of(5, 7, 64), gradients).items()}
+    per_trial = {name: count for name, (_, count) in floor_tasks(cell_of((5, 7, 64)), gradients).items()}
     assert per_trial["floor: normals"] * 2**15 == pytest.approx(64 * 5 + 7 * 5 + 64 * 7 * gradients)
     assert per_trial["floor: exponentials"] * 2**15 == pytest.approx(4 * 64 * 7)
-    wide = {name: count for name, (_, count) in floor_tasks(cell_of(5, 2**15, 64), gradients).items()}
+    wide = {name: count for name, (_, count) in floor_tasks(cell_of((5, 2**15, 64)), gradients).items()}
     assert wide["floor: product"] == 2  # two blocks of 32 queries
 
 
@@ -78,24 +77,27 @@ def test_ratios_are_those_of_seconds():
     assert (found["suite over floor"], found["article, powers over suite"]) == (2.0, 5.0)
 
 
+def test_the_peak_of_a_task_is_that_of_its_arrays():
+    peak = peak_of_task(lambda: [np.ones(2**20) for _ in range(3)])
+    assert 24 * 2**20 <= peak < 25 * 2**20
+
+
 def test_the_peak_of_a_process_is_that_of_its_arrays():
     """K of 64 MiB, and what the plan reckons beside it."""
-    peak = peak_of((2048, 4096, 2), "suite") / 2**20
+    peak = peak_of_process(cell_of((2048, 4096, 2)), "suite") / 2**20
     assert 64 < peak < 64 + 40
 
 
 def test_a_small_benchmark_has_every_part_and_its_figure(tmp_path, monkeypatch):
-    monkeypatch.setattr(measure, "CELLS", ((4, 8, 5), (16, 4, 3)))
-    monkeypatch.setattr(measure, "LARGEST", (8, 16, 2))
-    monkeypatch.setattr(measure, "GROWTH", {"d_k": (4, 8, 16), "n_keys": (4, 8, 16), "trials": (4, 8, 16)})
-    monkeypatch.setattr(measure, "_ROUND_SECONDS", 0.001)
+    sizes = {"d_k": (4, 8, 16), "n_keys": (4, 8, 16), "trials": (4, 8, 16)}
+    workload = Workload(cells=((4, 8, 5),), largest=(8, 16, 2), growth=sizes, round_seconds=0.001)
     monkeypatch.setattr(record, "update_record", lambda *_, **__: False)  # it would measure its own config
     config = tmp_path / "small.yaml"
     config.write_text(
         "seed: 0\nsweeps:\n  one:\n    experiment: saturation\n    d_k: [4, 8]\n    n_keys: 8\n    n_queries: 5\n"
         "    scaling: [unscaled, d_k^1/2]\n    precision: 0.1\n"
     )
-    text = benchmarks.bench(load_config(config), tmp_path)
+    text = benchmarks.time_suite(load_config(config), tmp_path, workload)
     found = pd.read_csv(tmp_path / "benchmarks.csv")
     assert set(found["part"]) == {"cell", "normals", "growth", "memory", "workers", "profile"}
     assert (found.loc[~found["part"].isin(["memory", "profile"]), "seconds"] > 0).all()
@@ -103,7 +105,7 @@ def test_a_small_benchmark_has_every_part_and_its_figure(tmp_path, monkeypatch):
     one_worker = found.loc[found["what"] == "1 worker", "seconds"].item()
     later = ["imports", "tables", "record", "figures", "check"]
     assert profiled.drop(later).sum() == pytest.approx(one_worker)
-    assert len(over_floor(found)) == 4
+    assert over_floor(found)["gradients"].tolist() == [False, True]
     assert "two workers measure the whole config" in text
     assert (tmp_path / "figures" / "benchmarks" / "benchmarks.png").stat().st_size > 10_000
 
@@ -116,7 +118,7 @@ def shipped() -> pd.DataFrame:
 def test_the_shipped_run_meets_its_targets(shipped):
     """But for four times the floor in the cell of the shortest rows, of which the README says what bounds it."""
     table = ratios(shipped)
-    assert len(table) == 2 * len(CELLS)
+    assert len(table) == 2 * len(Workload().cells)
     without = table[~table["gradients"]]
     assert without["suite over floor"].median() <= 1.6
     shortest = without["d_k"] == 4
@@ -135,3 +137,31 @@ def test_the_shipped_run_grows_as_it_should(shipped):
     assert normals(shipped).index[0] == "SFC64"
     assert shares(shipped).sum() == pytest.approx(1)
     assert report(shipped).count("\n") > 20
+
+
+def test_the_cost_of_attention_has_a_row_for_each_size():
+    """The peak is that of a few arrays of n^2 doubles."""
+    found = attention_cost(tokens=(128, 512), widths=(4, 64))
+    assert found[["swept", "n", "d_k"]].to_numpy().tolist() == [
+        ["n", 128, 64],
+        ["n", 512, 64],
+        ["d_k", 1024, 4],
+        ["d_k", 1024, 64],
+    ]
+    assert (found["seconds"] > 0).all()
+    assert found["peak_bytes"].between(8 * found["n"] ** 2, 40 * found["n"] ** 2).all()
+
+
+def test_the_growth_of_cost_is_fitted_to_the_larger_sizes():
+    sizes = [64, 128, 256, 512, 1024]
+    rows = [{"swept": "n", "n": n, "d_k": 8, "seconds": 3e-9 * n**2 + 1e-5, "peak_bytes": 8 * n**2} for n in sizes]
+    (row,) = exponents(pd.DataFrame(rows)).to_dict("records")
+    assert row["peak_bytes"] == pytest.approx(2)
+    assert 1.9 < row["seconds"] < 2
+
+
+def test_the_shipped_cost_grows_with_the_square_of_tokens_and_not_with_that_of_the_width():
+    grown = exponents(pd.read_csv(RESULTS / "cost.csv")).set_index("swept")
+    assert 1.7 < grown.loc["n", "seconds"] < 2.3
+    assert 1.9 < grown.loc["n", "peak_bytes"] < 2.1
+    assert grown.loc["d_k", "seconds"] < 1.2

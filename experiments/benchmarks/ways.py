@@ -1,32 +1,59 @@
-"""The ways to measure a cell that are timed against each other, and how far they agree on the same draws."""
+"""The ways to measure a cell that are timed against each other, and a test that they agree on the same draws."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from experiments import saturation
-from experiments.bench import article, eager
-from experiments.draws import Cell, Floats, block_trials, draw
+from experiments.benchmarks import article, pytorch
+from experiments.draws import Cell, Floats, block_trials, chunk_trials, draw
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import chunks
 from experiments.harness.seeds import bit_generator
 from experiments.metrics import METRICS
 
-Way = Callable[[Cell, int, bool], object]  # measures so many trials, with gradients or without
 Metrics = dict[str, float]
 
+ARTICLE = {"article, powers": article.with_powers, "article, products": article.with_products}
 # An article's Jacobian norm cancels in saturated rows; the suite reads medians from bins.
 _TOLERANCE, _MEDIAN_TOLERANCE = 1e-6, 1e-2
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to measure a cell.
+
+    Attributes:
+        measure: takes the cell, a number of trials, and True if gradients are measured too.
+        block: the trials of a cell that it works on at once.
+        chunk: the trials of a cell after which it needs no more memory for further ones.
+    """
+
+    measure: Callable[[Cell, int, bool], object]
+    block: Callable[[Cell], int]
+    chunk: Callable[[Cell], int]
 
 
 class DifferentOutputError(Exception):
     """Two ways give different numbers for the same draws."""
 
 
-def suite(cell: Cell, trials: int, gradients: bool) -> object:
-    """What a sweep runs: chunk after chunk, merged."""
+def ways() -> dict[str, Way]:
+    """Every way by name; PyTorch if it is installed."""
+    found = {"suite": Way(measure_by_suite, block_trials, chunk_trials)}
+    for name, metrics in ARTICLE.items():
+        found[name] = Way(partial(_measure_by_article, metrics), lambda _: 1, lambda _: 2)
+    if pytorch.is_installed():
+        pytorch.use_one_thread()
+        found["pytorch"] = Way(_measure_by_pytorch, block_trials, block_trials)
+    return found
+
+
+def measure_by_suite(cell: Cell, trials: int, gradients: bool) -> object:
+    """The measurement of a sweep: chunk after chunk, merged."""
     rng = bit_generator(0)
     counts = (chunk.trials for chunk in chunks("saturation", cell, trials))
     metrics = [metric for metric in METRICS if gradients or not getattr(metric.of, "needs_gradient", False)]
@@ -34,29 +61,14 @@ def suite(cell: Cell, trials: int, gradients: bool) -> object:
     return reduce(saturation.SaturationMeasurement.merge, measured)
 
 
-def by_article(metrics: Callable[..., object], cell: Cell, trials: int, gradients: bool) -> object:
-    """What a reader of articles would write."""
+def _measure_by_article(metrics: Callable[..., object], cell: Cell, trials: int, gradients: bool) -> object:
     exponents = [float(scaling.power_of("d_k")) for scaling in cell.scaling]
     return article.measure(cell.d_k, cell.n_keys, cell.n_queries, exponents, trials, gradients, metrics)
 
 
-def by_pytorch(cell: Cell, trials: int, gradients: bool) -> None:
-    """PyTorch on one thread, as many trials at once as the suite takes."""
+def _measure_by_pytorch(cell: Cell, trials: int, gradients: bool) -> None:
     sizes = (cell.d_k, cell.n_keys, cell.n_queries)
-    eager.draw_and_measure(*sizes, cell.divisors(), trials, block_trials(cell), gradients=gradients)
-
-
-def ways() -> dict[str, Way]:
-    """Every way by name; PyTorch if it is installed."""
-    found: dict[str, Way] = {
-        "suite": suite,
-        "article, powers": partial(by_article, article.with_powers),
-        "article, products": partial(by_article, article.with_products),
-    }
-    if eager.is_there():
-        eager.use_one_thread()
-        found["pytorch"] = by_pytorch
-    return found
+    pytorch.draw_and_measure(*sizes, cell.divisors(), trials, block_trials(cell), gradients=gradients)
 
 
 def compare(cell: Cell) -> None:
@@ -65,9 +77,9 @@ def compare(cell: Cell) -> None:
     measured = saturation.measure(cell, trials, bit_generator(0))
     rows = [{**row, **_powers(measured, row["divisor"])} for row in saturation.tabulate(cell, measured)[MEASURED]]
     keys, queries, gradients = _same_draws(cell, trials)
-    for name, found in _of_draws(cell, keys, queries, gradients).items():
+    for name, found in _metrics_by_way(cell, keys, queries, gradients).items():
         for row, values in zip(rows, found, strict=True):
-            _hold(cell, name, row, values)
+            _compare_metrics(cell, name, row, values)
 
 
 def _powers(measured: saturation.SaturationMeasurement, divisor: float) -> Metrics:
@@ -76,15 +88,16 @@ def _powers(measured: saturation.SaturationMeasurement, divisor: float) -> Metri
     return {name: power / divisor**exponent for exponent, (name, power) in enumerate(powers, 2)}
 
 
-def _hold(cell: Cell, name: str, row: Mapping[str, Any], values: Metrics) -> None:
+def _compare_metrics(cell: Cell, name: str, row: Mapping[str, Any], values: Metrics) -> None:
     spread = row["score_square"] ** 0.5
-    least = {"score_mean": spread, "score_cube": row["score_fourth"] ** 0.75}  # what they are compared with near 0
+    # Near 0 a difference is small beside these.
+    scales = {"score_mean": spread, "score_cube": row["score_fourth"] ** 0.75}
     for metric in sorted({*values} & {*row}):
         if metric.endswith("_se") or (metric.endswith("_median") and name == "pytorch"):
             continue  # an article's errors divide by the number of trials, PyTorch's median is the lower of two
         expected, got = row[metric], values[metric]
         tolerance = _MEDIAN_TOLERANCE if metric.endswith("_median") else _TOLERANCE
-        if not abs(got - expected) <= tolerance * max(abs(expected), least.get(metric, 1e-6)):
+        if not abs(got - expected) <= tolerance * max(abs(expected), scales.get(metric, 1e-6)):
             where = f"d_k = {cell.d_k}, {cell.n_keys} keys, {row['scaling']}"
             raise DifferentOutputError(f"{name}, {where}: expected {metric} {expected!r} as the suite, got {got!r}")
 
@@ -101,18 +114,18 @@ def _same_draws(cell: Cell, trials: int) -> tuple[Floats, Floats, Floats]:
     return keys, queries, gradients
 
 
-def _of_draws(cell: Cell, keys: Floats, queries: Floats, gradients: Floats) -> dict[str, list[Metrics]]:
-    """What the other ways make of draws, a dictionary per scaling."""
+def _metrics_by_way(cell: Cell, keys: Floats, queries: Floats, gradients: Floats) -> dict[str, list[Metrics]]:
+    """The metrics of given draws in every way but the suite's, a dictionary for each scaling."""
     exponents = [float(scaling.power_of("d_k")) for scaling in cell.scaling]
     sizes = (cell.d_k, cell.n_keys, cell.n_queries)
     found = {}
-    for name, metrics in (("article, powers", article.with_powers), ("article, products", article.with_products)):
+    for name, metrics in ARTICLE.items():
         drawn = iter([array for trial in zip(queries, keys, gradients, strict=True) for array in trial])
         given = article.measure(*sizes, exponents, len(keys), True, metrics, lambda *_, drawn=drawn: next(drawn))
         found[name] = list(given.values())
-    if eager.is_there():
+    if pytorch.is_installed():
         import torch
 
         k, q, g = (torch.from_numpy(array) for array in (keys, queries, gradients))
-        found["pytorch"] = eager.measure(k, q, g, cell.divisors())
+        found["pytorch"] = pytorch.measure(k, q, g, cell.divisors())
     return found

@@ -1,6 +1,6 @@
 """The measurement as a reader of articles would write it: one trial at a time, in plain NumPy, from the formulas.
 
-Nothing in here is tuned, for the suite or against it.
+No line is tuned, for the suite or against it.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ def softmax(x):
 
 
 def with_powers(scaled, weights):
-    """Means of scores' powers and of what is measured per row, powers written as in the formulas."""
+    """Means of the scores' powers and of the metrics of rows, with powers written as in the formulas."""
     s2, s3 = np.sum(weights**2, axis=-1), np.sum(weights**3, axis=-1)
     return {
         "score_mean": np.mean(scaled),
@@ -49,7 +49,7 @@ def query_gradient_norms(weights, g, keys, divisor):
 
 
 def measure(d_k, n_keys, n_queries, exponents, trials, gradients, metrics=with_powers, randn=np.random.randn):
-    """For every exponent each metric's mean over the trials and its standard error, and the norms' medians."""
+    """For every exponent the mean of each metric over the trials, its standard error, and the medians of norms."""
     found = {p: [] for p in exponents}
     norms = {p: {"jacobian_norm": [], "query_gradient_norm": []} for p in exponents}
     for _ in range(trials):

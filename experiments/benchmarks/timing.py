@@ -1,32 +1,39 @@
-"""Timing in one process: everything interleaved, so that a slow moment of the machine meets all alike."""
+"""Timing in one process: tasks take turns, so that a slow moment of the machine meets all alike."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from statistics import median
+from typing import TypeVar
 
 Task = Callable[[], object]
+Key = TypeVar("Key", bound=Hashable)
+
+ROUNDS = 7
 
 
 def seconds(task: Task) -> float:
-    """How long a task takes, once."""
+    """The time that a task takes, once."""
     started = time.perf_counter()
     task()
     return time.perf_counter() - started
 
 
-def filling(task: Task, wanted: float) -> tuple[Task, int]:
-    """The task so many times on end as take that many seconds, and how many: a short one alone finds a cold cache."""
+def repeated(task: Task, wanted: float) -> tuple[Task, int]:
+    """The task so many times in a row as take that many seconds, and the number of times.
+
+    A short task alone finds a cold cache.
+    """
     task()
     times = max(1, round(wanted / seconds(task)))
 
-    def repeated() -> None:
+    def run() -> None:
         for _ in range(times):
             task()
 
-    return repeated, times
+    return run, times
 
 
-def interleaved(tasks: Mapping[str, Task], rounds: int) -> dict[str, float]:
+def interleaved(tasks: Mapping[Key, Task], rounds: int = ROUNDS) -> dict[Key, float]:
     """The median seconds of each task over rounds in which every task runs once, after one round that is not timed."""
     for task in tasks.values():
         task()

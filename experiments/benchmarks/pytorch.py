@@ -4,17 +4,17 @@ import importlib.util
 from typing import Any
 
 
-def is_there() -> bool:
-    """Whether PyTorch is installed: it is in no lock file."""
+def is_installed() -> bool:
+    """True if PyTorch can be imported; no lock file has it."""
     return importlib.util.find_spec("torch") is not None
 
 
 def measure(keys: Any, queries: Any, gradients: Any | None, divisors: list[float]) -> list[dict[str, Any]]:
-    """For every divisor the means over trials and rows of what the suite measures, and the norms' medians.
+    """For every divisor the means over trials and rows of the suite's metrics, and the medians of norms.
 
     Args:
         keys, queries, gradients: tensors (trials, n_keys, d_k), (trials, n_queries, d_k), (trials, n_queries, n_keys).
-        divisors: what the scores are divided by.
+        divisors: the numbers by which the scores are divided, one after the other.
     """
     import torch
 
@@ -49,7 +49,7 @@ def measure(keys: Any, queries: Any, gradients: Any | None, divisors: list[float
 def draw_and_measure(
     d_k: int, n_keys: int, n_queries: int, divisors: list[float], trials: int, batch: int, *, gradients: bool
 ) -> None:
-    """Draw trials in batches of that many and measure them."""
+    """Draw so many trials and measure them, a batch at a time."""
     import torch
 
     def normals(*shape: int) -> Any:
@@ -62,7 +62,7 @@ def draw_and_measure(
 
 
 def use_one_thread() -> None:
-    """PyTorch on one core, as everything that is timed."""
+    """Keep PyTorch on one core, as everything that is timed."""
     import torch
 
     torch.set_num_threads(1)

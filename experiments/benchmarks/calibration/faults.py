@@ -1,0 +1,141 @@
+"""Faults to plant: a metric that is off by a factor, and mistakes in the code that measures."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from experiments.benchmarks.calibration.measured import Tables, measure_sweep
+from experiments.draws import Cell, draw
+from experiments.harness.experiment import MEASURED
+from experiments.harness.grid import Sweep
+from experiments.harness.seeds import bit_generator
+from experiments.metrics import METRICS
+from experiments.statistics.intervals import Limits, mean_interval
+from sdpa import InputLaw, Scaling, softmax
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A metric that comes out multiplied, with its errors, under one scaling or under all (an empty name)."""
+
+    metric: str
+    scaling: str
+    factor: float
+
+    def plant(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The measured table with the fault."""
+        rows = table["scaling"] == self.scaling if self.scaling else pd.Series(True, index=table.index)
+        columns = [self.metric, *(f"{self.metric}_{part}" for part in ("se", "low", "high"))]
+        return table.assign(**{name: table[name].where(~rows, table[name] * self.factor) for name in columns})
+
+
+_AVERAGED = [metric.name for metric in METRICS if metric.kind != "quantile"]
+FACTORS = [
+    Factor(metric, scaling, 1 + size)
+    for metric in _AVERAGED
+    if metric != "score_mean"  # the exact one is 0, so that a factor leaves its distance in errors as it is
+    for scaling in ("", "unscaled", "d_k^1/2")
+    for size in (0.01, 0.03, 0.1, 0.3)
+]
+
+
+class _DivisorOff(Scaling):
+    """A rule that divides by 1% more than it should."""
+
+    def divisor(self, d_k: int, n_keys: int) -> float:
+        """1.01 times the rule's divisor."""
+        return 1.01 * super().divisor(d_k, n_keys)
+
+
+def _with_divisors_off(cell: Cell) -> Cell:
+    return replace(cell, scaling=tuple(_DivisorOff(scaling.constant, scaling.powers) for scaling in cell.scaling))
+
+
+class _PairedSampler:
+    """Samples the keys of a draw, then its queries, as `draw` asks for them; the i-th of both share a part.
+
+    So they do where both are projections of one token.
+    """
+
+    def __init__(self, law: InputLaw, n_queries: int, correlation: float) -> None:
+        self._law, self._n_queries, self._correlation = law, n_queries, correlation
+        self._keys: npt.NDArray[np.floating] = np.empty(0)
+        self._queries_left = 0
+
+    def __call__(self, rng: np.random.Generator, shape: tuple[int, ...]) -> npt.NDArray[np.floating]:
+        drawn = self._law.sample(rng, shape)
+        if self._queries_left == 0:
+            self._keys, self._queries_left = drawn.copy(), self._n_queries
+            return drawn
+        first = self._n_queries - self._queries_left
+        self._queries_left -= shape[1]
+        keys = self._keys[:, first : first + shape[1]]
+        paired = drawn[:, : keys.shape[1]]
+        paired *= math.sqrt(1 - self._correlation**2)
+        paired += self._correlation * keys
+        return drawn
+
+
+def with_pairs(cell: Cell, correlation: float = 0.05) -> Cell:
+    """The cell with a law under which the i-th query and the i-th key of a draw are correlated."""
+    sampler = _PairedSampler(cell.inputs, cell.n_queries, correlation)
+    return replace(cell, inputs=replace(cell.inputs, sample=sampler))
+
+
+def _errors_times(factor: float) -> Callable[[Sweep, int], Tables]:
+    """All standard errors multiplied, and intervals that are so much wider."""
+
+    def measure(sweep: Sweep, seed: int) -> Tables:
+        measured = measure_sweep(sweep, seed)
+        table = measured[MEASURED]
+        columns = {f"{metric}_se": factor * table[f"{metric}_se"] for metric in _AVERAGED}
+        for metric in _AVERAGED:
+            for end in (f"{metric}_low", f"{metric}_high"):
+                columns[end] = table[metric] + factor * (table[end] - table[metric])
+        # The correlations stay: they do not depend on the size of errors.
+        return {**measured, MEASURED: table.assign(**columns)}
+
+    return measure
+
+
+def _entropy_in_bits(sweep: Sweep, seed: int) -> Tables:
+    measured = measure_sweep(sweep, seed)
+    return {**measured, MEASURED: Factor("entropy", "", 1 / math.log(2)).plant(measured[MEASURED])}
+
+
+def _largest_weight_of_each_key(sweep: Sweep, seed: int) -> Tables:
+    """The largest weight over queries in place of keys, from other draws under the same seed."""
+    measured, rng = measure_sweep(sweep, seed), bit_generator(seed)
+    rows = [row for cell in sweep.cells() for row in _largest_over_queries(cell, sweep.trials, rng)]
+    found = pd.DataFrame(rows, columns=["max_weight", "max_weight_se", "max_weight_low", "max_weight_high"])
+    return {**measured, MEASURED: measured[MEASURED].assign(**found)}
+
+
+def _largest_over_queries(cell: Cell, trials: int, rng: np.random.Generator) -> Sequence[tuple[float, ...]]:
+    """For each scaling the mean, its standard error and its interval."""
+    keys, blocks = draw(cell, trials, rng)
+    scores = np.concatenate([queries @ keys.swapaxes(-1, -2) for _, queries in blocks], axis=1)
+    found = []
+    for divisor in cell.divisors():
+        of_trials = softmax(scores / divisor).max(axis=-2).mean(axis=-1)
+        mean, error = float(of_trials.mean()), float(of_trials.std(ddof=1)) / math.sqrt(trials)
+        found.append((mean, error, *mean_interval(mean, error, trials, Limits(0, 1))))
+    return found
+
+
+# By name, how code with that mistake measures a sweep under a root seed.
+MISTAKES: dict[str, Callable[[Sweep, int], Tables]] = {
+    "divisor off by 1%": partial(measure_sweep, change=_with_divisors_off),
+    "error bars halved": _errors_times(0.5),
+    "error bars doubled": _errors_times(2.0),
+    "paired q and k correlated by 0.05": partial(measure_sweep, change=with_pairs),
+    "entropy in bits": _entropy_in_bits,
+    "largest weight over the wrong axis": _largest_weight_of_each_key,
+}
+# The check asks if values are too far from the exact ones; error bars that are too wide put none too far.
+HARMLESS = ("error bars doubled",)

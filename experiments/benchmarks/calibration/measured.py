@@ -1,0 +1,57 @@
+"""A sweep that is measured under a root seed in this process, with no chunk kept on disk."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from experiments import saturation
+from experiments.draws import Cell
+from experiments.harness.grid import Sweep, chunks
+from experiments.harness.measuring import measure_chunk
+from experiments.harness.run import tabulated
+from experiments.metrics import METRICS
+from experiments.saturation import SaturationMeasurement
+
+Tables = dict[str, pd.DataFrame]
+
+
+def measure_sweep(sweep: Sweep, seed: int, change: Callable[[Cell], Cell] = lambda cell: cell) -> Tables:
+    """The tables of a measured sweep; `change` makes of every cell the one that is measured in its place."""
+    cells = [change(cell) for cell in sweep.cells()]
+    return tabulated(sweep.experiment, cells, measure_cells(cells, sweep.trials, seed))
+
+
+def measure_cells(cells: Sequence[Cell], trials: int, seed: int) -> list[SaturationMeasurement]:
+    """The measurement of every cell: its chunks, merged in order."""
+    found = []
+    for cell in cells:
+        measured: Iterator[Any] = (measure_chunk(chunk, seed) for chunk in chunks("saturation", cell, trials))
+        found.append(reduce(SaturationMeasurement.merge, measured))
+    return found
+
+
+def quantile_bounds(
+    cells: Sequence[Cell], measurements: Sequence[SaturationMeasurement]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The least and the largest value that each quantile may have, each a table with the rows of the measured one."""
+    rows = [
+        {
+            metric.name: saturation.known_within(cell, measurement, scaling.name, metric)
+            for metric in METRICS
+            if metric.kind == "quantile"
+        }
+        for cell, measurement in zip(cells, measurements, strict=True)
+        for scaling in cell.scaling
+    ]
+    bounds = pd.DataFrame(rows)
+    return bounds.map(itemgetter(0)), bounds.map(itemgetter(1))
+
+
+def metric_values(table: pd.DataFrame, suffix: str = "") -> npt.NDArray[np.floating]:
+    """The columns METRIC + suffix of all metrics, (rows, metrics)."""
+    return np.asarray(table[[f"{metric.name}{suffix}" for metric in METRICS]], dtype=float)

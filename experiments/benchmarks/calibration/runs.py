@@ -1,0 +1,153 @@
+"""Runs of a sweep under many root seeds: their alarms, their intervals, and the faults that the check finds in them."""
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import repeat
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from experiments.analysis import analyse
+from experiments.analysis.derived import VERDICTS
+from experiments.analysis.suite import Agreement, agreement
+from experiments.analysis.verdicts import BOUND, NONE, T_TEST
+from experiments.benchmarks.calibration.faults import MISTAKES, Factor
+from experiments.benchmarks.calibration.measured import (
+    Tables,
+    measure_cells,
+    metric_values,
+    quantile_bounds,
+)
+from experiments.harness.experiment import MEASURED
+from experiments.harness.grid import Sweep
+from experiments.harness.metric import FEW_DRAWS
+from experiments.harness.run import tabulated
+from experiments.metrics import METRICS
+from experiments.saturation import SaturationMeasurement
+
+Floats = npt.NDArray[np.floating]
+
+_BATCH = 10  # seeds of one task of a worker
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of a sweep under some root seeds.
+
+    Attributes:
+        sweep: what was run.
+        alarms: (seeds,), True where the check raised its alarm.
+        p_cells: (seeds,), the p-value of the cells together.
+        judged: (seeds, 3), values judged by t, by a bound, and not at all.
+        lows, highs: (seeds, rows, metrics), the ends of the 95% intervals.
+        flagged: (seeds, rows, metrics), True where a metric rests on too few draws.
+        exact: (rows, metrics), the exact values, NaN where none is known.
+        pooled: all draws of each cell.
+        faults: one row for each planted factor and seed.
+    """
+
+    sweep: Sweep
+    alarms: npt.NDArray[np.bool_]
+    p_cells: Floats
+    judged: npt.NDArray[np.int64]
+    lows: Floats
+    highs: Floats
+    flagged: npt.NDArray[np.bool_]
+    exact: Floats
+    pooled: tuple[SaturationMeasurement, ...]
+    faults: pd.DataFrame
+
+    def merge(self, other: Self) -> Self:
+        """These runs, then those of the same sweep under other seeds."""
+        by_seed = ("alarms", "p_cells", "judged", "lows", "highs", "flagged")
+        joined: Any = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in by_seed}
+        return replace(
+            self,
+            **joined,
+            pooled=tuple(one.merge(more) for one, more in zip(self.pooled, other.pooled, strict=True)),
+            faults=pd.concat([self.faults, other.faults], ignore_index=True),
+        )
+
+    def truth(self) -> tuple[Floats, Floats]:
+        """The least and the largest value that the truth may have, each (rows, metrics).
+
+        Both are the exact value, or the value of all draws where none is known. Quantiles of all draws are known to
+        within a bin.
+        """
+        cells = self.sweep.cells()
+        table = tabulated(self.sweep.experiment, cells, self.pooled)[MEASURED]
+        low, high = (
+            np.where(np.isnan(self.exact), metric_values(table.assign(**bounds)), self.exact)
+            for bounds in quantile_bounds(cells, self.pooled)
+        )
+        return low, high
+
+
+def simulate(pool: Executor, sweep: Sweep, seeds: range, factors: Sequence[Factor], faulty: int) -> Runs:
+    """The runs of a sweep, over the workers of a pool; `factors` are planted under the first `faulty` seeds."""
+    firsts = range(0, len(seeds), _BATCH)
+    batches = [seeds[first : first + _BATCH] for first in firsts]
+    planted = [factors if first < faulty else () for first in firsts]
+    return reduce(Runs.merge, pool.map(run_seeds, repeat(sweep), batches, planted))
+
+
+def run_seeds(sweep: Sweep, seeds: range, factors: Sequence[Factor] = ()) -> Runs:
+    """The runs of a sweep under these root seeds."""
+    checked, planted, pooled = [], [], []
+    cells = sweep.cells()
+    for seed in seeds:
+        measurements = measure_cells(cells, sweep.trials, seed)
+        measured = tabulated(sweep.experiment, cells, measurements)
+        checked.append(_check(sweep, measured))
+        planted += [_plant(sweep, measured, factor) for factor in factors]
+        pooled.append(measurements)
+    tables, verdicts = zip(*((tables[MEASURED], tables[VERDICTS]) for tables, _ in checked), strict=True)
+    return Runs(
+        sweep,
+        np.array([found.disagrees for _, found in checked]),
+        np.array([found.p_cells for _, found in checked]),
+        np.array([[(judged["test"] == test).sum() for test in (T_TEST, BOUND, NONE)] for judged in verdicts]),
+        np.array([metric_values(table, "_low") for table in tables]),
+        np.array([metric_values(table, "_high") for table in tables]),
+        np.array([_flags(table) for table in tables]),
+        tables[0].reindex(columns=[f"{metric.name}_exact" for metric in METRICS]).to_numpy(),
+        tuple(reduce(SaturationMeasurement.merge, of_cell) for of_cell in zip(*pooled, strict=True)),
+        pd.DataFrame(planted),
+    )
+
+
+def raises_alarm(sweep: Sweep, seed: int, mistake: str) -> bool:
+    """True if the check raises its alarm on a run of code with that mistake."""
+    _, found = _check(sweep, MISTAKES[mistake](sweep, seed))
+    return found.disagrees
+
+
+def _check(sweep: Sweep, measured: Tables) -> tuple[Tables, Agreement]:
+    tables = analyse(sweep, measured)
+    return tables, agreement([sweep], {sweep.name: tables})
+
+
+def _flags(table: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    return np.array([[metric.name in few.split() for metric in METRICS] for few in table[FEW_DRAWS]])
+
+
+def _plant(sweep: Sweep, measured: Tables, fault: Factor) -> dict[str, Any]:
+    """A row about a fault: its alarm, and how many errors off it puts a value that t judges, at most."""
+    tables, found = _check(sweep, {**measured, MEASURED: fault.plant(measured[MEASURED])})
+    verdicts = tables[VERDICTS]
+    mine = verdicts[(verdicts["metric"] == fault.metric) & (verdicts["test"] == T_TEST)]
+    if fault.scaling:
+        mine = mine[mine["scaling"] == fault.scaling]
+    return {
+        "sweep": sweep.name,
+        "trials": sweep.trials,
+        "metric": fault.metric,
+        "scaling": fault.scaling or "all",
+        "size": f"{fault.factor - 1:.0%}",
+        "errors_off": float(mine["z"].abs().max()) if len(mine) else 0.0,
+        "alarm": found.disagrees,
+    }

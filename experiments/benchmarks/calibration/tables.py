@@ -1,0 +1,150 @@
+"""The calibration in tables: alarms by config, coverage by config and metric, faults by size, and what fails."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from experiments.analysis.suite import ALARM, SURE
+from experiments.benchmarks.calibration.faults import HARMLESS
+from experiments.benchmarks.calibration.runs import Runs
+from experiments.metrics import METRICS
+
+MIN_COVERAGE = 0.92  # of 95% intervals that are not flagged, in any config
+_CHANCE = 1e-3  # by which more alarms than promised are not told from chance
+_MIN_INTERVALS = 100  # of which a share that covers the truth says something
+_SHOWN = ("d_k", "n_keys", "n_queries", "inputs", "input_std", "scaling")
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The result of many runs, in three tables."""
+
+    alarms: pd.DataFrame
+    coverage: pd.DataFrame
+    faults: pd.DataFrame
+
+    def failures(self) -> list[str]:
+        """A line for everything that does not meet the numbers that the check promises."""
+        failed = [
+            f"{row['config']}: {row['alarms']} alarms in {row['runs']} runs, p = {row['p_value']:.2g}"
+            for _, row in self.alarms.iterrows()
+            if row["p_value"] < _CHANCE
+        ]
+        whole = self.coverage[self.coverage["metric"] == "all"]
+        failed += [
+            f"{row['config']}: 95% intervals cover {row['coverage']:.1%} of {row['intervals']}"
+            for _, row in whole.iterrows()
+            if row["intervals"] >= _MIN_INTERVALS and row["coverage"] < MIN_COVERAGE
+        ]
+        missed = self.faults[self.faults["missed"] > 0]
+        return failed + [
+            f"{row['fault']} of {row['metric']}, {row['scaling']}, {row['config']}: missed {row['missed']}"
+            for _, row in missed.iterrows()
+        ]
+
+
+def summarise(runs: Sequence[Runs], mistakes: Mapping[tuple[str, str], Sequence[bool]], promised: str) -> Calibration:
+    """The tables of runs without mistakes in the code, and of runs with some.
+
+    Args:
+        runs: those of each sweep.
+        mistakes: by mistake and sweep, True for each run with an alarm.
+        promised: the sweep in which none but `HARMLESS` may be missed.
+    """
+    alarms = pd.DataFrame([_alarms(each) for each in runs])
+    whole = {"config": "all", "runs": alarms["runs"].sum(), "alarms": alarms["alarms"].sum()}
+    alarms = pd.concat([alarms, pd.DataFrame([whole])], ignore_index=True)
+    alarms["p_value"] = stats.binom.sf(alarms["alarms"] - 1, alarms["runs"], ALARM)
+    coverage = pd.concat([coverage_of(each) for each in runs], ignore_index=True)
+    together = coverage.groupby("metric", sort=False)[["intervals", "covering", "flagged"]].sum().reset_index()
+    coverage = pd.concat([coverage, together.assign(config="all")], ignore_index=True)
+    coverage["coverage"] = coverage["covering"] / coverage["intervals"].where(coverage["intervals"] > 0)
+    trials = {each.sweep.name: each.sweep.trials for each in runs}
+    planted = pd.concat([each.faults for each in runs], ignore_index=True)
+    faults = pd.DataFrame([*_factors(planted), *_mistakes(mistakes, trials, promised)])
+    return Calibration(alarms, coverage.drop(columns="covering"), faults)
+
+
+def _alarms(runs: Runs) -> dict[str, object]:
+    """The number of alarms of a config, and a test of its cells' p-values for uniformity (Kolmogorov and Smirnov)."""
+    sweep = runs.sweep
+    varied = {name: "/".join(map(str, sweep.values[name])) for name in _SHOWN}
+    # In a config without a cell that is tested all are 1.
+    has_tests = (runs.p_cells < 1).any()
+    judged = runs.judged.mean(axis=0).round(1).tolist()
+    return {
+        "config": sweep.name,
+        **varied,
+        "trials": sweep.trials,
+        "runs": len(runs.alarms),
+        "alarms": int(runs.alarms.sum()),
+        "uniform_p": float(f"{stats.kstest(runs.p_cells, 'uniform').pvalue:.3g}") if has_tests else np.nan,
+        **dict(zip(("by_t", "by_bound", "not_tested"), judged, strict=True)),
+    }
+
+
+def coverage_of(runs: Runs) -> pd.DataFrame:
+    """For each metric, and for all, the intervals that are not flagged, and those of them that cover the truth."""
+    low, high = runs.truth()
+    # Exact values are good to 1e-9, and those that are 0 to the precision of a double are ends of intervals.
+    slack = 1e-9 * np.abs(high) + 1e-300
+    covering = (runs.lows <= high + slack) & (runs.highs >= low - slack) & ~runs.flagged
+    places: dict[str, int | slice] = {metric.name: place for place, metric in enumerate(METRICS)}
+    places["all"] = slice(None)
+    rows = [
+        {
+            "config": runs.sweep.name,
+            "metric": name,
+            "intervals": (~runs.flagged[..., place]).sum(),
+            "covering": covering[..., place].sum(),
+            "flagged": runs.flagged[..., place].sum(),
+        }
+        for name, place in places.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def _factors(planted: pd.DataFrame) -> list[dict[str, object]]:
+    """By size of a factor, sweep, metric and scaling: runs, alarms, and missed faults of SURE errors or more."""
+    rows: list[dict[str, object]] = []
+    for (size, config, trials, metric, scaling), group in planted.groupby(
+        ["size", "sweep", "trials", "metric", "scaling"], sort=False
+    ):
+        sure = group["errors_off"] >= SURE
+        rows.append(
+            {
+                "fault": size,
+                "config": config,
+                "trials": trials,
+                "metric": metric,
+                "scaling": scaling,
+                "runs": len(group),
+                "errors_off": float(f"{group['errors_off'].median():.3g}"),
+                "alarms": int(group["alarm"].sum()),
+                "sure": int(sure.sum()),
+                "missed": int((sure & ~group["alarm"]).sum()),
+            }
+        )
+    return rows
+
+
+def _mistakes(
+    mistakes: Mapping[tuple[str, str], Sequence[bool]], trials: Mapping[str, int], promised: str
+) -> list[dict[str, object]]:
+    """By mistake and sweep: runs, alarms, and those missed where none may be."""
+    return [
+        {
+            "fault": name,
+            "config": sweep,
+            "trials": trials[sweep],
+            "metric": "",
+            "scaling": "",
+            "runs": len(alarms),
+            "alarms": sum(alarms),
+            "missed": sum(not found for found in alarms) if sweep == promised and name not in HARMLESS else 0,
+        }
+        for (name, sweep), alarms in mistakes.items()
+    ]

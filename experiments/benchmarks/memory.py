@@ -1,0 +1,54 @@
+"""Peaks of memory: of the arrays that a task makes, and of a process that measures a cell."""
+
+import contextlib
+import resource
+import sys
+import tracemalloc
+from pathlib import Path
+
+from experiments.benchmarks.timing import Task
+from experiments.benchmarks.ways import ways
+from experiments.draws import Cell
+from experiments.harness.run import worker_pool
+
+_UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
+_PROCESS = Path("/proc/self")
+
+
+def peak_of_task(task: Task) -> int:
+    """Bytes of what Python and NumPy allocate during the task, at the peak."""
+    tracemalloc.start()
+    task()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def peak_of_process(cell: Cell, way: str) -> int:
+    """Bytes that a process of its own takes above its imports to measure a chunk of the cell in that way."""
+    with worker_pool(1) as pool:
+        return pool.submit(_peak, cell, way).result()
+
+
+def _peak(cell: Cell, name: str) -> int:
+    way = ways()[name]
+    small = Cell(d_k=2, n_keys=2, n_queries=2, scaling=cell.scaling)
+    way.measure(small, 2, True)  # loads what is loaded on first use
+    before = _restart_peak()
+    way.measure(cell, way.chunk(cell), True)
+    return _process_peak() - before
+
+
+def _restart_peak() -> int:
+    """The bytes in memory now, from which on the system records the peak; where it cannot, the peak so far."""
+    with contextlib.suppress(OSError):  # where there is no such file, or it may not be written
+        (_PROCESS / "clear_refs").write_text("5")
+    return _process_peak()
+
+
+def _process_peak() -> int:
+    """Bytes in memory at the peak."""
+    if not _PROCESS.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
+    lines = (_PROCESS / "status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))

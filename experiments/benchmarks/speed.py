@@ -1,0 +1,163 @@
+"""The suite's speed and memory beside other ways to measure, and as sizes grow: the rows of benchmarks.csv."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from experiments.benchmarks.floor import floor_tasks
+from experiments.benchmarks.memory import peak_of_process, peak_of_task
+from experiments.benchmarks.summary import SIZE
+from experiments.benchmarks.timing import ROUNDS, Task, interleaved, repeated, seconds
+from experiments.benchmarks.ways import Way, compare, measure_by_suite, ways
+from experiments.benchmarks.whole_run import Step, whole_run_rows
+from experiments.draws import Cell
+from experiments.harness.config import Config
+from experiments.harness.memory import keep_freed_memory
+from sdpa import Scaling
+
+Rows = Iterator[dict[str, Any]]
+Size = tuple[int, int, int]
+
+GENERATORS = ("SFC64", "PCG64", "PCG64DXSM", "Philox", "MT19937")
+_SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
+_MAX_TRIALS = 4096
+_GROWTH_QUERIES = 64
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The cells that are timed, each d_k, n_keys and n_queries.
+
+    Attributes:
+        cells: square ones small and large, many keys, wide keys, and rows so short that calls cost most.
+        largest: a cell whose memory alone is measured, and in the suite's way alone.
+        growth: the sizes that grow, one at a time, to see how time and memory grow with them.
+        round_seconds: of each way in a round, or one block of its trials if that takes longer.
+    """
+
+    cells: tuple[Size, ...] = ((64, 64, 64), (512, 512, 512), (16, 4096, 64), (512, 64, 64), (64, 512, 64), (4, 16, 16))
+    largest: Size = (4096, 16384, 64)
+    growth: Mapping[str, tuple[int, ...]] = field(
+        default_factory=lambda: {
+            "d_k": (128, 256, 512, 1024, 2048, 4096),
+            "n_keys": (128, 512, 1024, 4096, 8192, 16384),
+            "trials": (256, 512, 1024, 2048, 4096),
+        }
+    )
+    round_seconds: float = 0.06
+
+
+def benchmark(
+    config: Config, steps: Mapping[str, Step], say: Callable[[str], None], workload: Workload | None = None
+) -> pd.DataFrame:
+    """Time everything on one core, but for two workers.
+
+    Args:
+        config: what is measured as a whole, with one worker and with two.
+        steps: by name the steps of `make all` that come after measuring, each from and into a folder.
+        say: takes a line about each part before it starts.
+        workload: the cells that are timed.
+    """
+    workload = workload or Workload()
+    rows: list[dict[str, Any]] = []
+    keep_freed_memory()  # as workers do, for the good of all ways
+    with threadpool_limits(limits=1):
+        say("comparing what the ways give for the same draws")
+        for size in workload.cells:
+            compare(cell_of(size))
+        for size in workload.cells:
+            say(f"timing d_k = {size[0]}, {size[1]} keys, {size[2]} queries")
+            rows += _cell_rows(size, workload.round_seconds)
+        say("timing normal numbers")
+        normals = _seconds_per_normal()
+        rows += [{"part": "normals", "what": name, "seconds": took} for name, took in normals.items()]
+        say("timing growth")
+        rows += _growth_rows(workload.growth)
+        say("measuring the peak of memory, each in a process of its own")
+        rows += _memory_rows(workload)
+        say("timing the whole config with one worker and with two, and its parts")
+        rows += whole_run_rows(config, steps, normals["SFC64"])
+    return pd.DataFrame(rows)
+
+
+def cell_of(size: Size) -> Cell:
+    """The cell of a size, under four usual scalings."""
+    d_k, n_keys, n_queries = size
+    return Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=_SCALINGS)
+
+
+def _cell_rows(size: Size, round_seconds: float) -> Rows:
+    """Seconds per trial of every way and of the parts of the floor, with gradients and without."""
+    cell = cell_of(size)
+    for gradients in (False, True):
+        tasks: dict[str, Task] = {}
+        per_trial: dict[str, float] = {}
+        for name, way in ways().items():
+            trials = _trials(cell, way, gradients, round_seconds)
+            tasks[name], per_trial[name] = partial(way.measure, cell, trials, gradients), 1 / trials
+        for name, (task, count) in floor_tasks(cell, gradients).items():
+            tasks[name], times = repeated(task, round_seconds / 3)
+            per_trial[name] = count / times
+        for name, took in interleaved(tasks).items():
+            of_trial = {"gradients": gradients, "what": name, "seconds": took * per_trial[name]}
+            yield {**dict(zip(SIZE, size, strict=True)), "part": "cell", **of_trial}
+
+
+def _trials(cell: Cell, way: Way, gradients: bool, round_seconds: float) -> int:
+    """Trials that fill a round, in whole blocks."""
+    block = way.block(cell)
+    way.measure(cell, block, gradients)
+    took = seconds(partial(way.measure, cell, block, gradients))
+    return block * max(1, min(round(round_seconds / took), _MAX_TRIALS // block))
+
+
+def _seconds_per_normal() -> dict[str, float]:
+    """Of NumPy's bit generators, and of the transformation of Box and Muller."""
+    drawn = np.empty(2**15)
+    made = {name: np.random.Generator(getattr(np.random, name)(0)) for name in GENERATORS}
+    tasks: dict[str, Task] = {name: partial(made[name].standard_normal, out=drawn) for name in GENERATORS}
+    tasks["Box and Muller"] = partial(_box_muller, made["SFC64"], drawn)
+    return {name: took / drawn.size for name, took in interleaved(tasks, 10 * ROUNDS).items()}
+
+
+def _box_muller(rng: np.random.Generator, out: npt.NDArray[np.float64]) -> None:
+    """Pairs of normal numbers sqrt(-2 ln u) (cos, sin)(2 pi v), of uniform u and v."""
+    radius, angle = rng.random((2, out.size // 2))
+    radius = np.sqrt(-2 * np.log1p(-radius))
+    angle *= 2 * np.pi
+    np.multiply(radius, np.cos(angle), out=out[: out.size // 2])
+    np.multiply(radius, np.sin(angle), out=out[out.size // 2 :])
+
+
+def _growth_rows(growth: Mapping[str, tuple[int, ...]]) -> Rows:
+    """Seconds per trial, or of all trials where these grow, and bytes at the peak, while one size grows."""
+    for swept, sizes in growth.items():
+        points = {size: {"d_k": 64, "n_keys": 64, "trials": 16, swept: size} for size in sizes}
+        tasks: dict[int, Task] = {}
+        for size, point in points.items():
+            cell = cell_of((point["d_k"], point["n_keys"], _GROWTH_QUERIES))
+            tasks[size] = partial(measure_by_suite, cell, point["trials"], True)
+        found = interleaved(tasks)
+        for size, point in points.items():
+            yield {
+                **point,
+                "n_queries": _GROWTH_QUERIES,
+                "part": "growth",
+                "what": swept,
+                "seconds": found[size] / (1 if swept == "trials" else point["trials"]),
+                "peak_bytes": peak_of_task(tasks[size]),
+            }
+
+
+def _memory_rows(workload: Workload) -> Rows:
+    """Bytes that a process takes above its imports for a chunk, in every way but for the largest cell."""
+    for size in (*workload.cells, workload.largest):
+        for name in ways() if size != workload.largest else ["suite"]:
+            peak = {"gradients": True, "what": name, "peak_bytes": peak_of_process(cell_of(size), name)}
+            yield {**dict(zip(SIZE, size, strict=True)), "part": "memory", **peak}

@@ -1,0 +1,89 @@
+"""The time of a whole run: measuring a config with one worker and with two, and the parts of `make all` on one core."""
+
+import contextlib
+import io
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from experiments.benchmarks.floor import floor_tasks
+from experiments.benchmarks.timing import Task, interleaved, repeated, seconds
+from experiments.draws import Cell, chunk_trials
+from experiments.harness.config import Config
+from experiments.harness.paths import STORE
+from experiments.harness.pilot import PILOT_TRIALS, cell_trials
+from experiments.harness.run import fill, survey, survey_pilots
+from experiments.harness.seeds import bit_generator
+from experiments.harness.store import Store
+from experiments.metrics import METRICS
+from experiments.statistics.quantiles import Histograms
+
+Step = Callable[[Path], object]
+
+_ROUNDS, _ROUND_SECONDS = 3, 0.01
+
+
+def whole_run_rows(config: Config, steps: Mapping[str, Step], per_normal: float) -> Iterator[dict[str, Any]]:
+    """Seconds that one and two workers take to measure the config, and those of each part of `make all`.
+
+    Args:
+        config: what is measured.
+        steps: by name the steps that come after measuring, each from and into a folder.
+        per_normal: seconds for a normal number.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        measuring = {}
+        for jobs in (1, 2):
+            measuring[jobs] = seconds(partial(_measure_all, config, Path(folder, str(jobs)), jobs))
+            yield {"part": "workers", "what": f"{jobs} worker{'s' * (jobs > 1)}", "seconds": measuring[jobs]}
+        measured = Path(folder, "1")
+        parts = _parts_of_measuring(config, measured, per_normal)
+        parts["sums and gradients"] = measuring[1] - sum(parts.values())
+        parts |= {name: _quiet_seconds(partial(step, measured)) for name, step in steps.items()}
+        for part, took in parts.items():
+            yield {"part": "profile", "what": part, "seconds": took}
+
+
+def _measure_all(config: Config, folder: Path, jobs: int) -> None:
+    """Every chunk of every sweep, with that many workers, into a store in the folder."""
+    store = Store(folder / STORE, config.seed)
+    for survey_any in (survey_pilots, survey):
+        for _ in fill(store, config.sweeps, survey_any(store, config.sweeps), jobs, lambda *_: None):
+            pass  # the sweep is whole
+
+
+def _parts_of_measuring(config: Config, folder: Path, per_normal: float) -> dict[str, float]:
+    """Seconds of each part that can be timed alone, for all trials whose chunks are in the folder's store."""
+    store = Store(folder / STORE, config.seed)
+    parts = dict.fromkeys(("normals", "products", "exponentials", "counting"), 0.0)
+    for sweep in config.sweeps:
+        for cell in sweep.cells():
+            trials = cell_trials(store, sweep, cell) + (PILOT_TRIALS if sweep.precision else 0)
+            found = {"normals": per_normal * cell.numbers}
+            if sweep.experiment == "saturation":
+                found |= _seconds_per_trial(cell)
+            for part, took in found.items():
+                parts[part] += took * trials
+    return parts
+
+
+def _seconds_per_trial(cell: Cell) -> dict[str, float]:
+    """Of the product, the exponentials, and the counting of norms in histograms."""
+    floor, trials = floor_tasks(cell, gradients=True), chunk_trials(cell)
+    ranked = {metric.of for metric in METRICS if metric.kind == "quantile"}
+    norms = bit_generator(0).random((len(cell.scaling) * len(ranked), trials, cell.n_queries))
+    parts: dict[str, tuple[Task, float]] = {
+        "products": floor["floor: product"],
+        "exponentials": floor["floor: exponentials"],
+        "counting": (partial(Histograms.of, norms), 1 / trials),
+    }
+    tasks = {name: repeated(task, _ROUND_SECONDS) for name, (task, _) in parts.items()}
+    found = interleaved({name: task for name, (task, _) in tasks.items()}, _ROUNDS)
+    return {name: found[name] / tasks[name][1] * per_trial for name, (_, per_trial) in parts.items()}
+
+
+def _quiet_seconds(step: Task) -> float:
+    with contextlib.redirect_stdout(io.StringIO()):
+        return seconds(step)
