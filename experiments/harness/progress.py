@@ -1,66 +1,41 @@
-"""How far a run is: a bar that names the sweep and the time left on a terminal, a line per sweep elsewhere."""
+"""Progress of a run: on a terminal a bar with the sweep and the time left, in a log the same as a line now and then."""
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Protocol
+from contextlib import contextmanager, nullcontext
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-_SECONDS_BETWEEN_LINES = 15
+SECONDS_BETWEEN_LINES = 15  # in a log, which shows so that a long run is alive
 
 
-class Reporter(Protocol):
-    """What a run tells: work done, and lines to keep."""
+class Report:
+    """What a run tells: how much of its work is done, and lines that stay."""
 
-    def advance(self, sweep: str, seconds: float) -> None:
-        """Estimated seconds of work were finished in a sweep."""
-        ...
-
-    def line(self, text: str) -> None:
-        """Say something that stays on the screen."""
-        ...
-
-
-class _Bar:
-    def __init__(self, progress: Progress, total: float) -> None:
+    def __init__(self, progress: Progress, total_seconds: float) -> None:
         self._progress = progress
-        self._task = progress.add_task("starting", total=total)
+        self._task = progress.add_task("starting", total=total_seconds)
+        self._last_line = time.monotonic()
 
     def advance(self, sweep: str, seconds: float) -> None:
+        """Count work that was finished in a sweep, in estimated seconds."""
         self._progress.update(self._task, advance=seconds, description=sweep)
+        console, now = self._progress.console, time.monotonic()
+        if not console.is_terminal and now - self._last_line >= SECONDS_BETWEEN_LINES:
+            console.print(self._progress.get_renderable())
+            self._last_line = now
 
     def line(self, text: str) -> None:
-        self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-class _Lines:
-    """Without a terminal: a line now and then, so that a log shows that a long run is alive."""
-
-    def __init__(self, total: float) -> None:
-        self._total, self._done = total, 0.0
-        self._started = self._said = time.monotonic()
-
-    def advance(self, sweep: str, seconds: float) -> None:
-        self._done += seconds
-        now = time.monotonic()
-        if now - self._said >= _SECONDS_BETWEEN_LINES:
-            self._said = now
-            left = (now - self._started) * (self._total / self._done - 1)
-            self.line(f"{sweep}: {self._done / self._total:.0%} of the run done, about {left:.0f} s left")
-
-    def line(self, text: str) -> None:
-        print(text, flush=True)  # noqa: T201
+        """Print a line, above the bar if there is one."""
+        self._progress.console.out(text, highlight=False)
 
 
 @contextmanager
-def reporting(total_seconds: float) -> Iterator[Reporter]:
-    """A reporter for a run of about that much work."""
+def reporting(total_seconds: float) -> Iterator[Report]:
+    """A report of a run of about that much work."""
     console = Console()
-    if not console.is_terminal:
-        yield _Lines(total_seconds)
-        return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True) as progress:
-        yield _Bar(progress, total_seconds)
+    progress = Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True)
+    with progress if console.is_terminal else nullcontext():
+        yield Report(progress, total_seconds)

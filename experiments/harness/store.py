@@ -83,12 +83,12 @@ class Store:
         if header["stamp"] != self.stamp(chunk):
             raise RecordError(f"{path}: expected the record of {self.stamp(chunk)}, got that of {header['stamp']}")
         kind = typing.get_type_hints(load_experiment(chunk.experiment).measure)["return"]
-        measurement: Measurement = _built(kind, dict(_arrays(header["arrays"], payload)), "")
+        measurement: Measurement = _built(kind, _arrays(header["arrays"], payload), "")
         return measurement
 
     def merged(self, chunks: Iterator[Chunk]) -> Measurement:
         """The measurement of a cell: its chunks, merged in order."""
-        return reduce(lambda merged, later: merged.merge(later), map(self.read, chunks))
+        return reduce(lambda merged, following: merged.merge(following), map(self.read, chunks))
 
 
 def measure_record(chunk: Chunk, seed: int, stamp: Stamp) -> bytes:
@@ -140,13 +140,11 @@ def _flattened(value: Any, name: str) -> Iterator[tuple[str, np.ndarray[Any, Any
         yield name, np.asarray(value)
 
 
-def _arrays(described: list[Any], payload: bytes) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    content, start = zlib.decompress(payload), 0
-    for name, kind, shape in described:
-        count = int(np.prod(shape, dtype=int))
-        array = np.frombuffer(content, dtype=kind, count=count, offset=start).reshape(shape)
-        start += array.nbytes
-        yield name, array
+def _arrays(described: list[list[Any]], payload: bytes) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of a payload, by name, as the fields of one packed structure."""
+    structure = np.dtype([(name, kind, tuple(shape)) for name, kind, shape in described])
+    packed = np.frombuffer(zlib.decompress(payload), structure)[0]
+    return {name: packed[name] for name, *_ in described}
 
 
 def _built(kind: Any, arrays: dict[str, np.ndarray[Any, Any]], name: str) -> Any:

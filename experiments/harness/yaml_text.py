@@ -1,4 +1,4 @@
-"""YAML text to plain values and the places where they stand: lists, mappings, numbers and text, nothing else.
+"""YAML text as plain values with their places: lists, mappings, numbers and text, nothing else.
 
 YAML 1.1 reads `no` as false, `010` as 8, `1:30` as 90 and `1e-3` as text. Here a plain scalar is a number when it
 reads as one (`8`, `0.5`, `1e-3`, `1/3`, without leading zeros), and text otherwise. Anchors, aliases and tags are
@@ -15,9 +15,9 @@ import yaml
 
 _WHOLE = r"(?:0|[1-9]\d*)"
 _NUMBER = re.compile(rf"[-+]?(?:{_WHOLE}/[1-9]\d*|(?:{_WHOLE}(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{{1,2}})?)")
-_LONGEST_NUMBER = 40
-_DEEPEST = 10
-_LONGEST_TEXT = 10**6
+_MAX_NUMBER_LENGTH = 40
+_MAX_LEVELS = 10
+_MAX_CHARACTERS = 10**6
 
 KeyPath = tuple[str | int, ...]
 
@@ -32,144 +32,117 @@ class Fault:
 
 
 class YamlError(ValueError):
-    """Text that cannot be read at all."""
-
-    def __init__(self, faults: list[Fault]) -> None:
-        super().__init__("; ".join(fault.message for fault in faults))
-        self.faults = faults
+    """Text that cannot be read at all; the arguments are its faults."""
 
 
 class Document:
-    """A YAML text: its value, the faults in its form, and the place of every part of it."""
+    """A YAML text: its value, the place of every part, and the faults that its readers find.
+
+    Raises:
+        YamlError: the text is not YAML, or has more than plain keys, lists, numbers and text.
+    """
 
     def __init__(self, text: str) -> None:
         self.faults: list[Fault] = []
-        self._keys: dict[int, dict[str, yaml.Node]] = {}
-        self._root = _compose(text)
-        self.value = self._read(self._root, ())
+        self._nodes: dict[KeyPath, tuple[yaml.Node, yaml.Node]] = {}  # the key and the value at each path
+        root = _compose(text)
+        self.value = self._read((), root, root)
 
     def place(self, path: KeyPath, *, of_key: bool = False) -> tuple[int, int]:
-        """Line and column of the value at a path, or of its key; of the nearest part above it where it is missing."""
-        node, key = self._root, self._root
-        for part in path:
-            below = self._below(node, part)
-            if below is None:
-                return _place(key)
-            key, node = below
-        return _place(key if of_key else node)
-
-    def name(self, path: KeyPath) -> str:
-        """A path as it is named in messages, without the 0 of a value that stands for a list of one."""
-        node: yaml.Node | None = self._root
-        kept: list[str | int] = []
-        for part in path:
-            if part != 0 or not isinstance(node, yaml.ScalarNode | yaml.MappingNode):
-                kept.append(part)
-            below = self._below(node, part) if node else None
-            node = below[1] if below else None
-        return dotted(tuple(kept))
+        """Line and column of the value at a path, or of its key; where it is missing, of the key above it."""
+        path = nearest = self._canonical(path)
+        while nearest not in self._nodes:
+            nearest = nearest[:-1]
+        key, value = self._nodes[nearest]
+        return _place((key if of_key or nearest != path else value).start_mark)
 
     def written(self, path: KeyPath) -> str | None:
         """The scalar at a path as it is written, quotes and all; None where something else stands there."""
-        node = self._root
-        for part in path:
-            below = self._below(node, part)
-            if below is None:
-                return None
-            node = below[1]
+        _, node = self._nodes.get(self._canonical(path), (None, None))
         if not isinstance(node, yaml.ScalarNode):
             return None
         return repr(node.value) if node.style else node.value
 
-    def _below(self, node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | None:
-        if isinstance(node, yaml.MappingNode) and isinstance(part, str):
-            key = self._keys[id(node)].get(part)
-            return None if key is None else (key, next(value for k, value in node.value if k is key))
-        if isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            return node.value[part], node.value[part]
-        # What is no list stands for the list of one that holds it.
-        return (node, node) if part == 0 else None
+    def fault(self, path: KeyPath, message: str, place: tuple[int, int] | None = None) -> None:
+        """Note what is wrong at a path, or at another place that has to do with it."""
+        name = _dotted(self._canonical(path))
+        self.faults.append(Fault(*(place or self.place(path)), f"{name}: {message}" if name else message))
 
-    def _read(self, node: yaml.Node, path: KeyPath) -> Any:
-        if isinstance(node, yaml.SequenceNode):
-            return [self._read(item, (*path, i)) for i, item in enumerate(node.value)]
+    def _canonical(self, path: KeyPath) -> KeyPath:
+        """A path without the 0 of a value that stands for a list of one."""
+        return path[:-1] if path[-1:] == (0,) and path not in self._nodes else path
+
+    def _read(self, path: KeyPath, key: yaml.Node, node: yaml.Node) -> Any:
+        self._nodes[path] = key, node
         if isinstance(node, yaml.ScalarNode):
             return node.value if node.style else _plain_scalar(node.value)
-        keys = self._keys[id(node)] = {}
+        if isinstance(node, yaml.SequenceNode):
+            return [self._read((*path, i), item, item) for i, item in enumerate(node.value)]
         mapping = {}
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                self._fault(key, "got a list or mapping as a key, expected a name")
-            elif key.value in keys:
-                first = keys[key.value].start_mark.line + 1
-                self._fault(key, f"{dotted((*path, key.value))}: got this key again, expected it once (line {first})")
+        for name, value in node.value:
+            if not isinstance(name, yaml.ScalarNode):
+                self.fault((), "got a list or mapping as a key, expected a name", _place(name.start_mark))
+                continue
+            below = (*path, name.value)
+            if below in self._nodes:
+                line, _ = self.place(below, of_key=True)
+                self.fault(below, f"got this key again, expected it once (line {line})", _place(name.start_mark))
             else:
-                keys[key.value] = key
-                mapping[key.value] = self._read(value, (*path, key.value))
+                mapping[name.value] = self._read(below, name, value)
         return mapping
 
-    def _fault(self, node: yaml.Node, message: str) -> None:
-        self.faults.append(Fault(*_place(node), message))
 
-
-def dotted(path: KeyPath) -> str:
+def _dotted(path: KeyPath) -> str:
     """A path as it is named in messages: `sweeps.scaling.d_k[2]`."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return "".join(parts).removeprefix(".")
 
 
-def _place(part: yaml.Node | yaml.Event) -> tuple[int, int]:
-    mark = part.start_mark
+def _place(mark: Any) -> tuple[int, int]:
     return (mark.line + 1, mark.column + 1) if mark else (1, 1)
 
 
 def _plain_scalar(text: str) -> int | float | str | None:
     if text == "":
         return None
-    if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
+    if len(text) > _MAX_NUMBER_LENGTH or not _NUMBER.fullmatch(text):
         return text
     number = Fraction(text)
     return int(number) if number.denominator == 1 else float(number)
 
 
 def _compose(text: str) -> yaml.Node:
-    if len(text) > _LONGEST_TEXT:
-        raise YamlError([Fault(1, 1, f"got {len(text)} characters, expected at most {_LONGEST_TEXT}")])
+    if len(text) > _MAX_CHARACTERS:
+        raise YamlError(Fault(1, 1, f"got {len(text)} characters, expected at most {_MAX_CHARACTERS}"))
     try:
-        events = list(yaml.parse(text, Loader=yaml.SafeLoader))
-        faults = list(_refused(events))
-        if faults:
-            raise YamlError(faults)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        if refused := list(_refused(text)):
+            raise YamlError(*refused)
+        return yaml.compose(text, Loader=yaml.SafeLoader) or yaml.ScalarNode("", "")
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise YamlError([Fault(line, column, f"not YAML: {error.problem}")]) from None
+        place = _place(error.problem_mark or error.context_mark)
+        raise YamlError(Fault(*place, f"not YAML: {error.problem}")) from None
     except yaml.reader.ReaderError as error:
-        before = text[: error.position]
-        column = error.position - (before.rfind("\n") + 1) + 1
-        fault = Fault(before.count("\n") + 1, column, f"got the character U+{error.character:04X}, expected text")
-        raise YamlError([fault]) from None
-    if node is None:
-        raise YamlError([Fault(1, 1, "got an empty file, expected the keys seed and sweeps")])
-    return node
+        before = text[: error.position].split("\n")
+        fault = Fault(len(before), len(before[-1]) + 1, f"got the character U+{error.character:04X}, expected text")
+        raise YamlError(fault) from None
 
 
-def _refused(events: list[yaml.Event]) -> Iterator[Fault]:
+def _refused(text: str) -> Iterator[Fault]:
+    """The places of whatever is more than plain keys, lists, numbers and text, up to the first that is too deep."""
     depth = documents = 0
-    for event in events:
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         documents += isinstance(event, yaml.DocumentStartEvent)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            what = "an anchor or alias"
+            got = "an anchor or alias"
         elif tag := getattr(event, "tag", None):
-            what = f"the tag {tag}"
-        elif depth > _DEEPEST:
-            what = f"more than {_DEEPEST} levels"
+            got = f"the tag {tag}"
+        elif depth > _MAX_LEVELS:
+            got = f"more than {_MAX_LEVELS} levels"
         elif documents > 1:
-            what = "a second document"
+            got = "a second document"
         else:
             continue
-        yield Fault(*_place(event), f"got {what}, expected plain keys, lists, numbers and text")
-        if depth > _DEEPEST or documents > 1:
+        yield Fault(*_place(event.start_mark), f"got {got}, expected plain keys, lists, numbers and text")
+        if depth > _MAX_LEVELS or documents > 1:
             return

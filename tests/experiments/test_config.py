@@ -1,6 +1,7 @@
 """Configs: what is read, and what is refused, with its line and column."""
 
 import re
+import time
 
 import pytest
 
@@ -250,6 +251,15 @@ def test_a_fault_in_two_keys_of_the_same_name_is_placed_at_its_own():
     assert document.place(("c", "b")) == (4, 6)
     assert document.place(("c", "b"), of_key=True) == (4, 3)
     assert document.place(("c", "missing")) == (3, 1)
+
+
+@pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? "])
+def test_deep_nesting_is_refused_before_the_rest_is_read(load, opening):
+    """PyYAML takes time in proportion to the square of the depth of brackets: half a minute for 10,000 of them."""
+    started = time.process_time()
+    (fault,) = faults(load, f"seed: 0\nsweeps:\n  {opening * 10_000}")
+    assert "got more than 10 levels" in fault
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("content", [b"", b"# nothing\n", b"[1, 2]", b"seed", b"\xff\xfe\x00", b"- seed: 0"])
