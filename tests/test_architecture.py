@@ -23,7 +23,7 @@ ALLOWED = {
         "experiments.examples",
         "experiments.figures",
         "experiments.page",
-        "experiments.record",
+        "experiments.statements",
         "experiments.bench",
         "experiments.calibration",
     },
@@ -45,7 +45,7 @@ ALLOWED = {
         "experiments.saturation",
         "experiments.analysis.growth",
     },
-    "experiments/record": {"sdpa", "experiments.record", "experiments.examples", "experiments.figures.words"},
+    "experiments/statements": {"sdpa", "experiments.statements", "experiments.examples", "experiments.figures.words"},
     "experiments/examples": {"sdpa", "experiments.examples"},
     "experiments/harness": {"experiments.harness", "experiments.statistics", "experiments.__path__"},
     "experiments/analysis": {
@@ -75,10 +75,10 @@ ALLOWED = {
         "experiments.analysis.check",
         "experiments.analysis.growth",
         "experiments.bench.summary",
-        "experiments.record.summary",
-        "experiments.record.order",
-        "experiments.record.sources",
-        "experiments.record.files",
+        "experiments.statements.summary",
+        "experiments.statements.order",
+        "experiments.statements.sources",
+        "experiments.statements.files",
     },
 }
 # Within what is allowed above: what a drawing or page must not reach.

@@ -1,4 +1,4 @@
-"""The record for the page: its entries with the gravest first, and which of them belong to which finding."""
+"""Published statements for the page: the gravest mistakes first, and which statements belong to which finding."""
 
 import re
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.record.files import FOLDER, TABLE
-from experiments.record.order import rank
-from experiments.record.sources import Source, sources
+from experiments.statements.files import FOLDER, TABLE
+from experiments.statements.order import rank
+from experiments.statements.sources import Source, sources
 
 _YES, _NO = re.compile(r"(?<![^; ])yes: "), re.compile(r"(?<![^; ])no: ")
 
@@ -52,7 +52,7 @@ class Entry:
 
 
 def entries(results: Path) -> list[Entry]:
-    """All entries, the gravest first; none where these results have no record."""
+    """All entries, the gravest first; none where these results have no published statements."""
     path = results / FOLDER / TABLE
     if not path.exists():
         return []
@@ -68,7 +68,7 @@ def entries(results: Path) -> list[Entry]:
     return sorted(found, key=lambda entry: entry.rank)
 
 
-def chosen(record: Sequence[Entry], ids: Sequence[str]) -> list[Entry]:
-    """The entries that hold these ids, in this order; none if there is no record."""
-    by_id = {name: entry for entry in record for name in entry.ids.split()}
-    return [by_id[name] for name in ids] if record else []
+def chosen(published: Sequence[Entry], ids: Sequence[str]) -> list[Entry]:
+    """The entries that hold these ids, in this order; none if there are no entries."""
+    by_id = {name: entry for entry in published for name in entry.ids.split()}
+    return [by_id[name] for name in ids] if published else []

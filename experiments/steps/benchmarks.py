@@ -7,13 +7,13 @@ from experiments.harness.config import Config
 from experiments.harness.files import write_whole
 from experiments.harness.paths import BENCHMARKS, figure_path
 from experiments.harness.tables import csv_bytes
-from experiments.steps import record, sweeps
+from experiments.steps import statements, sweeps
 
 
 def measure_growth(results: Path) -> str:
     """Write cost.csv, time and memory of attention on this machine; how both grow."""
     from experiments.analysis.growth import exponents
-    from experiments.record.cost import measure_cost
+    from experiments.statements.cost import measure_cost
 
     cost = measure_cost()
     write_whole(results / "cost.csv", csv_bytes(cost))
@@ -39,7 +39,7 @@ def bench(config: Config, results: Path) -> str:
         "tables": lambda folder: sweeps.measure(config, config.sweeps, folder, jobs=1),
         "figures": partial(sweeps.draw, config, config.sweeps),
         "check": partial(sweeps.check, config, config.sweeps),
-        "record": lambda folder: record.update_record(folder, jobs=1),
+        "statements": lambda folder: statements.update_statements(folder, jobs=1),
     }
     found = benchmark(config, later, print)
     write_whole(results / f"{BENCHMARKS}.csv", csv_bytes(found))

@@ -13,7 +13,7 @@ from experiments.bench.sizes import CELLS, cell_of
 from experiments.bench.summary import growth, normals, over_floor, ratios, report, shares, speedup
 from experiments.bench.ways import DifferentOutputError, compare
 from experiments.harness.config import load_config
-from experiments.steps import benchmarks, record
+from experiments.steps import benchmarks, statements
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "results" / "benchmarks.csv"
@@ -89,7 +89,7 @@ def test_a_small_benchmark_has_every_part_and_its_figure(tmp_path, monkeypatch):
     monkeypatch.setattr(measure, "LARGEST", (8, 16, 2))
     monkeypatch.setattr(measure, "GROWTH", {"d_k": (4, 8, 16), "n_keys": (4, 8, 16), "trials": (4, 8, 16)})
     monkeypatch.setattr(measure, "_ROUND_SECONDS", 0.001)
-    monkeypatch.setattr(record, "update_record", lambda *_, **__: False)  # it would measure its own config
+    monkeypatch.setattr(statements, "update_statements", lambda *_, **__: False)  # it would measure its own config
     config = tmp_path / "small.yaml"
     config.write_text(
         "seed: 0\nsweeps:\n  one:\n    experiment: saturation\n    d_k: [4, 8]\n    n_keys: 8\n    n_queries: 5\n"
@@ -101,7 +101,7 @@ def test_a_small_benchmark_has_every_part_and_its_figure(tmp_path, monkeypatch):
     assert (found.loc[~found["part"].isin(["memory", "profile"]), "seconds"] > 0).all()
     profiled = found[found["part"] == "profile"].set_index("what")["seconds"]
     one_worker = found.loc[found["what"] == "1 worker", "seconds"].item()
-    later = ["imports", "tables", "record", "figures", "check"]
+    later = ["imports", "tables", "statements", "figures", "check"]
     assert profiled.drop(later).sum() == pytest.approx(one_worker)
     assert len(over_floor(found)) == 4
     assert "two workers measure the whole config" in text

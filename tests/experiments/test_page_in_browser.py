@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from experiments.page import strip
-from experiments.record.order import MISLEADING, SEVERITIES, WRONG
-from experiments.record.sources import SOURCES
+from experiments.statements.order import MISLEADING, SEVERITIES, WRONG
+from experiments.statements.sources import SOURCES
 from sdpa import row_diagnostics
 from sdpa.theory import attention_expectations
 
@@ -352,7 +352,7 @@ def test_fewer_keys_and_narrower_ones_are_part_of_the_same_draw(visit):
     assert scores_of(page, 64, 4, seed=1).tolist() != scores_of(page, 64, 4).tolist()
 
 
-def test_the_record_is_filtered_searched_and_sorted(visit):
+def test_published_statements_are_filtered_searched_and_sorted(visit):
     page = visit()
     entries, count = page.locator("#entries > li"), page.locator("#count")
     total = int(count.text_content().split(" of ")[1].split()[0])

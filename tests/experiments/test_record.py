@@ -12,18 +12,18 @@ from experiments import saturation
 from experiments.analysis.growth import exponents
 from experiments.harness.config import load_config
 from experiments.harness.tables import csv_bytes
-from experiments.record import article, comparison, cutoffs, elsewhere, files, formula, law, lesson, weights
-from experiments.record.answers import QUANTITIES, Answer, quantity, tempered
-from experiments.record.build import build, claims
-from experiments.record.checks import least_likely
-from experiments.record.files import CONFIG, FOLDER
-from experiments.record.left_out import REASONS, left_out
-from experiments.record.order import MISLEADING, SEVERITIES, VERDICTS, WRONG, rank
-from experiments.record.plane import MEDIAN, ROOT_MEAN_SQUARES, by_keys, measured_by_keys, ratio_errors
-from experiments.record.sources import SOURCES, sources, statements
-from experiments.record.summary import counts, counts_by_source, gravest_first, severities, summary
-from experiments.record.verdicts import Claimed, severity, verdict
-from experiments.steps import record as steps
+from experiments.statements import article, comparison, cutoffs, elsewhere, files, formula, law, lesson, weights
+from experiments.statements.answers import QUANTITIES, Answer, quantity, tempered
+from experiments.statements.build import build, claims
+from experiments.statements.checks import least_likely
+from experiments.statements.files import CONFIG, FOLDER
+from experiments.statements.left_out import REASONS, left_out
+from experiments.statements.order import MISLEADING, SEVERITIES, VERDICTS, WRONG, rank
+from experiments.statements.plane import MEDIAN, ROOT_MEAN_SQUARES, by_keys, measured_by_keys, ratio_errors
+from experiments.statements.sources import SOURCES, sources, statements
+from experiments.statements.summary import counts, counts_by_source, gravest_first, severities, summary
+from experiments.statements.verdicts import Claimed, severity, verdict
+from experiments.steps import statements as steps
 from sdpa import theory
 from tests.shipped import RESULTS
 
@@ -49,7 +49,7 @@ BLOCKS = {
 
 @pytest.fixture(scope="module")
 def tables():
-    return steps.record_tables(load_config(CONFIG), RESULTS / FOLDER)
+    return steps.measured_tables(load_config(CONFIG), RESULTS / FOLDER)
 
 
 @pytest.fixture(scope="module")
@@ -86,21 +86,21 @@ def test_the_shipped_record_is_what_comes_out(record):
 def test_the_record_is_rebuilt_where_a_claim_a_table_or_the_record_itself_changed(tmp_path, capsys, monkeypatch):
     folder = tmp_path / FOLDER
     shutil.copytree(RESULTS / FOLDER, folder)
-    (folder / "record.csv").unlink()
+    (folder / "statements.csv").unlink()
 
     def said() -> str:
-        steps.update_record(tmp_path, jobs=1)
+        steps.update_statements(tmp_path, jobs=1)
         return capsys.readouterr().out
 
-    assert "record.csv: new" in said()
-    assert said().endswith("record.csv: made before, nothing to do\n")
-    (folder / "record.csv").write_bytes(SHIPPED.read_bytes()[:-2])
+    assert "statements.csv: new" in said()
+    assert said().endswith("statements.csv: made before, nothing to do\n")
+    (folder / "statements.csv").write_bytes(SHIPPED.read_bytes()[:-2])
     assert "wrote" in said()
-    assert (folder / "record.csv").read_bytes() == SHIPPED.read_bytes()
+    assert (folder / "statements.csv").read_bytes() == SHIPPED.read_bytes()
     reworded = tmp_path / "claims"
     reworded.write_text(files.CLAIMS.read_text() + " ")
     monkeypatch.setattr(steps, "CLAIMS", reworded)
-    assert "record.csv: byte-identical" in said()
+    assert "statements.csv: byte-identical" in said()
     assert "made before" in said()
 
 

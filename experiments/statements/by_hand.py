@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.examples.abc import KEYS, QUERIES, VALUES, tiny
-from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown, tempered
-from experiments.record.cutoffs import DOMINANT, TENTH
+from experiments.statements.answers import Answer, Tables, cases, numbers, quantity, shown, tempered
+from experiments.statements.cutoffs import DOMINANT, TENTH
 from sdpa import softmax
 
 Floats = npt.NDArray[np.floating]

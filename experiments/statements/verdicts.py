@@ -5,9 +5,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from experiments.record.answers import Answer
-from experiments.record.cutoffs import ABOUT, SLIP_UNITS, UNLIKELY
-from experiments.record.order import MISLEADING, NUMBER, OPEN, SLIP, WRONG, Severity
+from experiments.statements.answers import Answer
+from experiments.statements.cutoffs import ABOUT, SLIP_UNITS, UNLIKELY
+from experiments.statements.order import MISLEADING, NUMBER, OPEN, SLIP, WRONG, Severity
 
 Rule = Literal["digits", "about", "count", "shape", "draw", "true", "training"]
 

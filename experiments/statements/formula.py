@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from experiments.record.answers import Answer, Tables, cases, quantity, shown
-from experiments.record.checks import example
-from experiments.record.cutoffs import DOMINANT
+from experiments.statements.answers import Answer, Tables, cases, quantity, shown
+from experiments.statements.checks import example
+from experiments.statements.cutoffs import DOMINANT
 from sdpa import (
     ScaledDotProductAttention,
     scaled_dot_product_attention,

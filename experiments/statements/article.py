@@ -10,9 +10,9 @@ from experiments.examples import session
 from experiments.examples.four_words import WORDS, words
 from experiments.examples.two_scales import LARGE, SMALL
 from experiments.examples.variance_sweep import SWEPT, variances
-from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown
-from experiments.record.checks import UNTRAINED, example, least_likely
-from experiments.record.cutoffs import BROAD, DOMINANT, ONE_HOT, SATURATED, STRONGLY, TENTH, TYPICAL, UNLIKELY
+from experiments.statements.answers import Answer, Tables, cases, numbers, quantity, shown
+from experiments.statements.checks import UNTRAINED, example, least_likely
+from experiments.statements.cutoffs import BROAD, DOMINANT, ONE_HOT, SATURATED, STRONGLY, TENTH, TYPICAL, UNLIKELY
 from sdpa import Trace, jacobian_norm, scaled_dot_product_attention, softmax, theory, trace_shapes
 
 Floats = npt.NDArray[np.floating]

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 
 # Each enters its quantities into the list.
-from experiments.record import (  # noqa: F401
+from experiments.statements import (  # noqa: F401
     article,
     by_hand,
     comparison,
@@ -19,10 +19,10 @@ from experiments.record import (  # noqa: F401
     textbook,
     weights,
 )
-from experiments.record.answers import QUANTITIES, Answer, Tables
-from experiments.record.files import CLAIMS
-from experiments.record.sources import sources
-from experiments.record.verdicts import severity, verdict
+from experiments.statements.answers import QUANTITIES, Answer, Tables
+from experiments.statements.files import CLAIMS
+from experiments.statements.sources import sources
+from experiments.statements.verdicts import severity, verdict
 
 _ROUNDING = 1e-12  # errors below are those of doubles, and differ from machine to machine
 

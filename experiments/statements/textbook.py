@@ -3,10 +3,10 @@
 import math
 
 from experiments.examples.strip import D_K, KEYS, strip
-from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown
-from experiments.record.checks import UNTRAINED
-from experiments.record.cutoffs import DOMINANT, ONE_HOT, TENTH
-from experiments.record.plane import MEDIAN, ROOT_MEAN_SQUARES, by_keys, measured_by_keys, ratio, ratio_errors
+from experiments.statements.answers import Answer, Tables, cases, numbers, quantity, shown
+from experiments.statements.checks import UNTRAINED
+from experiments.statements.cutoffs import DOMINANT, ONE_HOT, TENTH
+from experiments.statements.plane import MEDIAN, ROOT_MEAN_SQUARES, by_keys, measured_by_keys, ratio, ratio_errors
 from sdpa import jacobian_norm, softmax, theory
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import integrate, special, stats
 
-from experiments.record.answers import Answer, Tables, cases, numbers, quantity
-from experiments.record.checks import UNTRAINED, agree, example, rows_of
-from experiments.record.cutoffs import ABOUT, CERTAIN, UNLIKELY
+from experiments.statements.answers import Answer, Tables, cases, numbers, quantity
+from experiments.statements.checks import UNTRAINED, agree, example, rows_of
+from experiments.statements.cutoffs import ABOUT, CERTAIN, UNLIKELY
 from sdpa import ScaledDotProductAttention, theory
 
 

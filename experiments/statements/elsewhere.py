@@ -6,9 +6,9 @@ from functools import cache
 import numpy as np
 from scipy import integrate, optimize, stats
 
-from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown
-from experiments.record.checks import least_likely
-from experiments.record.cutoffs import ONE_HOT, TENTH
+from experiments.statements.answers import Answer, Tables, cases, numbers, quantity, shown
+from experiments.statements.checks import least_likely
+from experiments.statements.cutoffs import ONE_HOT, TENTH
 from sdpa import scaled_dot_product_attention, softmax, theory
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from experiments.examples.dog_bites_man import PRINTED, SCORES, VALUES, WORDS
 from experiments.examples.triples import D_K, HUNDREDS, ONES, TENS
-from experiments.record.answers import Answer, Tables, numbers, quantity, shown, tempered
-from experiments.record.checks import UNTRAINED
+from experiments.statements.answers import Answer, Tables, numbers, quantity, shown, tempered
+from experiments.statements.checks import UNTRAINED
 from sdpa import softmax, theory
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.record.answers import Answer, Tables, cases, numbers, quantity
-from experiments.record.checks import example
+from experiments.statements.answers import Answer, Tables, cases, numbers, quantity
+from experiments.statements.checks import example
 from sdpa import (
     ScaledDotProductAttention,
     attention,

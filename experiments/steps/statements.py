@@ -1,7 +1,7 @@
-"""The record of published statements: the measurements that it rests on, record.csv, and its summary.
+"""Published statements: the measurements that they rest on, statements.csv, and its summary.
 
-The record does not depend on what a user sweeps. Its own config, `experiments/record/config.yaml`, pins what it needs;
-the tables of that config and record.csv are in the folder `record` of the repository's results.
+They do not depend on what a user sweeps. Their own config, `experiments/statements/config.yaml`, pins what they need.
+The tables of that config and statements.csv are in the folder `statements` of the repository's results.
 """
 
 import hashlib
@@ -12,13 +12,13 @@ from experiments.harness.config import Config, load_config
 from experiments.harness.files import held, write_whole
 from experiments.harness.paths import STORE
 from experiments.harness.tables import csv_bytes, is_current, read_sweep
-from experiments.record.files import CLAIMS, CONFIG, FOLDER, TABLE
+from experiments.statements.files import CLAIMS, CONFIG, FOLDER, TABLE
 from experiments.steps.sweeps import measure
 
 if TYPE_CHECKING:
     import pandas as pd
 
-HOME = Path("results")  # the results of the repository itself, which alone have a record
+HOME = Path("results")  # the results of the repository itself, the only ones with published statements
 _NOTE = ".made"
 
 
@@ -27,11 +27,11 @@ def is_home(results: Path) -> bool:
     return results.resolve() == HOME.resolve()
 
 
-def update_record(results: Path, jobs: int) -> bool:
-    """Measure what the record needs and write record.csv, where they are not up to date; True if it was written.
+def update_statements(results: Path, jobs: int) -> bool:
+    """Measure what statements need and write statements.csv, where they are not up to date; True if it was written.
 
     Args:
-        results: the folder whose `record` is written; chunks that a sweep in `results` measured are not measured again.
+        results: its folder `statements` is written; chunks that a sweep in `results` measured are not measured again.
         jobs: worker processes.
     """
     config, folder = load_config(CONFIG), results / FOLDER
@@ -49,9 +49,9 @@ def _write(config: Config, folder: Path) -> bool:
         print(f"{path}: made before, nothing to do")
         return False
     from experiments.harness.compare import how_alike
-    from experiments.record.build import build
+    from experiments.statements.build import build
 
-    content = csv_bytes(build(record_tables(config, folder)))
+    content = csv_bytes(build(measured_tables(config, folder)))
     print(f"wrote {path}: {how_alike(path.read_bytes() if path.exists() else None, content)}")
     write_whole(path, content)
     write_whole(note, _state(config, folder))
@@ -59,16 +59,16 @@ def _write(config: Config, folder: Path) -> bool:
 
 
 def _state(config: Config, folder: Path) -> bytes:
-    """Checksums of everything that decides record.csv, and of record.csv itself."""
+    """Checksums of everything that decides statements.csv, and of statements.csv itself."""
     from experiments.harness.fingerprint import source_fingerprint
 
     files = [*(folder / f"{sweep.name}.json" for sweep in config.sweeps), CLAIMS, folder / TABLE]
     checksums = (hashlib.sha256(path.read_bytes()).hexdigest() for path in files)
-    return "\n".join([source_fingerprint("experiments.record.build"), *checksums]).encode()
+    return "\n".join([source_fingerprint("experiments.statements.build"), *checksums]).encode()
 
 
-def record_tables(config: Config, folder: Path) -> "dict[str, pd.DataFrame]":
-    """The record's measurements by name: SWEEP for a measured table, SWEEP-KIND for a derived one."""
+def measured_tables(config: Config, folder: Path) -> "dict[str, pd.DataFrame]":
+    """The measurements that statements rest on, by name: SWEEP for a measured table, SWEEP-KIND for a derived one."""
     tables = {}
     for sweep in config.sweeps:
         for kind, table in read_sweep(folder, config, sweep).items():
@@ -76,8 +76,8 @@ def record_tables(config: Config, folder: Path) -> "dict[str, pd.DataFrame]":
     return tables
 
 
-def record_summary(results: Path) -> str:
+def statement_summary(results: Path) -> str:
     """Verdicts by source, and every wrong statement with what is right."""
-    from experiments.record.summary import summary
+    from experiments.statements.summary import summary
 
     return summary(results / FOLDER / TABLE)

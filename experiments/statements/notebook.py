@@ -4,8 +4,8 @@ import numpy as np
 from scipy import stats
 
 from experiments.examples.notebook import draw
-from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown
-from experiments.record.cutoffs import UNLIKELY
+from experiments.statements.answers import Answer, Tables, cases, numbers, quantity, shown
+from experiments.statements.cutoffs import UNLIKELY
 from sdpa import attention_weights
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.record.cutoffs import CERTAIN
+from experiments.statements.cutoffs import CERTAIN
 
 # The queries and keys that the suite measures and its exact values are of, as a note says it.
 UNTRAINED = "q and k independent, centred and untrained"

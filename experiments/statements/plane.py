@@ -3,8 +3,8 @@
 import pandas as pd
 
 from experiments.figures.words import number
-from experiments.record.answers import Tables
-from experiments.record.cutoffs import LEVEL
+from experiments.statements.answers import Tables
+from experiments.statements.cutoffs import LEVEL
 
 MEDIAN = "jacobian_norm_median"  # measured: no exact value is known
 ROOT_MEAN_SQUARES = ("jacobian_norm_exact", "query_gradient_norm_exact")

@@ -9,10 +9,10 @@ import pandas as pd
 from scipy import optimize
 
 from experiments.examples.triples import D_K, HUNDREDS, ONES
-from experiments.record.answers import Answer, Tables, cases, quantity, shown
-from experiments.record.checks import UNTRAINED, example
-from experiments.record.cutoffs import LARGE, ONE_HOT, RARE, TENTH
-from experiments.record.plane import (
+from experiments.statements.answers import Answer, Tables, cases, quantity, shown
+from experiments.statements.checks import UNTRAINED, example
+from experiments.statements.cutoffs import LARGE, ONE_HOT, RARE, TENTH
+from experiments.statements.plane import (
     MEDIAN,
     ROOT_MEAN_SQUARES,
     by_keys,

@@ -7,9 +7,9 @@ import numpy.typing as npt
 from scipy import integrate, optimize, stats
 
 from experiments.examples.cat_sat_down import D_K, SCORES, WEIGHTS, WORDS
-from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown
-from experiments.record.checks import UNTRAINED
-from experiments.record.cutoffs import AMPLIFIED, BROAD, DOMINANT, NEARLY_EQUAL
+from experiments.statements.answers import Answer, Tables, cases, numbers, quantity, shown
+from experiments.statements.checks import UNTRAINED
+from experiments.statements.cutoffs import AMPLIFIED, BROAD, DOMINANT, NEARLY_EQUAL
 from sdpa import softmax, theory
 
 Floats = npt.NDArray[np.floating]

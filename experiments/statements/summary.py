@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.record.left_out import OUTSIDE, left_out
-from experiments.record.order import MISLEADING, OPEN, SEVERITIES, VERDICTS, WRONG, rank
-from experiments.record.sources import SOURCES, Source, sources, statements
+from experiments.statements.left_out import OUTSIDE, left_out
+from experiments.statements.order import MISLEADING, OPEN, SEVERITIES, VERDICTS, WRONG, rank
+from experiments.statements.sources import SOURCES, Source, sources, statements
 
 _LONGEST = 100
 _ALL = "all, once"

@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.examples.comparison import COMPARED, comparison
-from experiments.record.answers import Answer, Tables, cases, numbers, quantity, shown
-from experiments.record.article import exactly_one
-from experiments.record.checks import UNTRAINED, least_likely
-from experiments.record.cutoffs import ABOUT, DOMINANT, ONE_HOT, UNLIKELY
+from experiments.statements.answers import Answer, Tables, cases, numbers, quantity, shown
+from experiments.statements.article import exactly_one
+from experiments.statements.checks import UNTRAINED, least_likely
+from experiments.statements.cutoffs import ABOUT, DOMINANT, ONE_HOT, UNLIKELY
 from sdpa import ScaledDotProductAttention, softmax, theory
 
 Floats = npt.NDArray[np.floating]
