@@ -76,9 +76,9 @@ ALLOWED = {
         "experiments.analysis.growth",
         "experiments.bench.summary",
         "experiments.statements.summary",
-        "experiments.statements.order",
+        "experiments.statements.verdicts",
         "experiments.statements.sources",
-        "experiments.statements.files",
+        "experiments.statements.table",
     },
 }
 # Within what is allowed above: what a drawing or page must not reach.

@@ -12,8 +12,8 @@ from experiments.harness.paths import figure_path
 from experiments.harness.tables import read_sweep
 from experiments.page import opening, provenance
 from experiments.page.entries import OF_FIGURE, OF_OPENING, entries
-from experiments.statements.order import SEVERITIES
 from experiments.statements.sources import SOURCES
+from experiments.statements.verdicts import SEVERITIES
 from tests.page_text import assert_self_contained
 from tests.shipped import CONFIG, RESULTS, shipped_only, tables_of_results
 

@@ -27,7 +27,9 @@ Step = Callable[[Path], object]
 
 _SECONDS_PER_CELL = 0.1
 _ROUNDS = 3
-_IMPORTS = "experiments.analysis, experiments.statements.build, experiments.figures.style, experiments.figures.variance"
+_IMPORTS = (
+    "experiments.analysis, experiments.statements.compute, experiments.figures.style, experiments.figures.variance"
+)
 
 
 def profile(

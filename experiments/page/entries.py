@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
-
-from experiments.statements.files import FOLDER, TABLE
-from experiments.statements.order import rank
-from experiments.statements.sources import Source, sources
+from experiments.statements.sources import Source, sources_of
+from experiments.statements.table import read_statements
+from experiments.statements.verdicts import rank
 
 _YES, _NO = re.compile(r"(?<![^; ])yes: "), re.compile(r"(?<![^; ])no: ")
 
@@ -53,17 +51,13 @@ class Entry:
 
 def entries(results: Path) -> list[Entry]:
     """All entries, the gravest first; none where these results have no published statements."""
-    path = results / FOLDER / TABLE
-    if not path.exists():
-        return []
-    table = pd.read_csv(path, keep_default_na=False, dtype=str)
     found = [
         Entry(
             ids=row["id"],
-            sources=tuple(sources(row["id"])),
+            sources=tuple(sources_of(row["id"])),
             **{name: row[name] for name in ("statement", "claimed", "computed", "note", "verdict", "severity")},
         )
-        for _, row in table.iterrows()
+        for _, row in read_statements(results).iterrows()
     ]
     return sorted(found, key=lambda entry: entry.rank)
 

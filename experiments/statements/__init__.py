@@ -1,5 +1,5 @@
-"""The record: what articles say about scaled dot-product attention, each statement answered by a computation.
+"""Published statements about scaled dot-product attention, each answered by a computation.
 
-`claims.csv` holds the statements, in our words, and the name of the quantity that answers each; the modules beside it
-hold the quantities, small functions that compute; `verdicts.py` holds the one rule that makes a verdict of both.
+The modules of `published` declare the statements. `declare` has the decorator, `sources` where they were published,
+`judge` the one rule that makes a verdict of what is claimed and what is computed, and `compute` the table of them all.
 """

@@ -1,58 +1,53 @@
-"""The record in short: verdicts by source and by severity, what is wrong or misleading, what is left out."""
+"""Published statements in short: verdicts by source and by severity, the mistakes, and what is left out."""
 
+from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 
 import pandas as pd
 
-from experiments.statements.left_out import OUTSIDE, left_out
-from experiments.statements.order import MISLEADING, OPEN, SEVERITIES, VERDICTS, WRONG, rank
-from experiments.statements.sources import SOURCES, Source, sources, statements
+from experiments.statements.sources import OUTSIDE, SOURCES, parse_ids, sources_of
+from experiments.statements.verdicts import FAULTY, SEVERITIES, VERDICTS, rank
 
 _LONGEST = 100
 _ALL = "all, once"
 
 
-def counts(record: pd.DataFrame) -> pd.DataFrame:
-    """How many claims of each source have each verdict; a claim of several sources counts for each, and once in all."""
-    each = record.assign(source=record["id"].map(sources)).explode("source")
-    table = pd.crosstab(each["source"].map(_label), each["verdict"]).reindex(columns=list(VERDICTS), fill_value=0)
+def counts(statements: pd.DataFrame) -> pd.DataFrame:
+    """The number of rows by source and verdict; a row of several sources counts for each, and once in all."""
+    labels = statements["id"].map(lambda ids: [source.label for source in sources_of(ids)])
+    each = statements.assign(source=labels).explode("source")
+    table = pd.crosstab(each["source"], each["verdict"]).reindex(columns=list(VERDICTS), fill_value=0)
     table = table.reindex([source.label for source in SOURCES.values()], fill_value=0)
-    table.loc[_ALL] = record["verdict"].value_counts().reindex(VERDICTS, fill_value=0)
+    table.loc[_ALL] = statements["verdict"].value_counts().reindex(VERDICTS, fill_value=0)
     return table
 
 
-def _label(source: Source) -> str:
-    return source.label
+def severities(statements: pd.DataFrame) -> pd.DataFrame:
+    """The number of wrong and misleading rows by severity, the gravest first."""
+    table = pd.crosstab(statements["severity"], statements["verdict"])
+    return table.reindex(index=list(SEVERITIES), columns=list(FAULTY), fill_value=0)
 
 
-def severities(record: pd.DataFrame) -> pd.DataFrame:
-    """How many wrong and misleading entries have each severity, the gravest first."""
-    table = pd.crosstab(record["severity"], record["verdict"])
-    return table.reindex(index=list(SEVERITIES), columns=[WRONG, MISLEADING], fill_value=0)
-
-
-def gravest_first(record: pd.DataFrame) -> pd.DataFrame:
-    """The wrong and misleading entries, the gravest first."""
-    found = record[record["severity"] != ""]
+def gravest_first(statements: pd.DataFrame) -> pd.DataFrame:
+    """The wrong and misleading rows, the gravest first."""
+    found = statements[statements["severity"] != ""]
     ranks = [rank(row["verdict"], row["severity"]) for _, row in found.iterrows()]
     return found.assign(rank=ranks).sort_values("rank", kind="stable").drop(columns="rank")
 
 
-def counts_by_source(path: Path) -> str:
+def counts_in_markdown(statements: pd.DataFrame) -> str:
     """The counts as tables in Markdown, with every source, and what was left out and why."""
-    record = pd.read_csv(path, keep_default_na=False)
-    by_source, by_severity = counts(record), severities(record)
+    by_source, by_severity = counts(statements), severities(statements)
     names = [source.citation for source in SOURCES.values()] + [_ALL]
-    opened = int(by_source.loc[_ALL, OPEN])
+    whole = {(one.source, one.number) for ids in statements["id"] for one in parse_ids(ids)}
     return "\n".join(
         [
             *_markdown("source", names, by_source),
             "",
             *_markdown("severity", SEVERITIES, by_severity),
             "",
-            f"{len(_statements(record))} statements are merged into {len(record)} entries. {opened} entries are open:"
-            f" they are about training, which nothing here does. {not_included()}",
+            f"{len(whole)} statements are merged into {len(statements)} entries. {by_source.loc[_ALL, 'open']} entries"
+            f" are open: they are about training, which nothing here does. {not_included()}",
         ]
     )
 
@@ -62,29 +57,24 @@ def _markdown(corner: str, names: Iterable[str], table: pd.DataFrame) -> list[st
     return [f"| {corner} | {' | '.join(table.columns)} |", f"|---|{'---:|' * len(table.columns)}", *rows]
 
 
-def _statements(record: pd.DataFrame) -> set[str]:
-    return {name for ids in record["id"] for name in statements(ids)}
-
-
 def not_included() -> str:
     """The kinds of statements that have no entry."""
-    reasons = left_out()["reason"].value_counts(sort=False).sort_index()
-    listed = ", ".join(f"{reason} ({count})" for reason, count in reasons.items())
+    kinds = Counter(kind for source in SOURCES.values() for kind in source.left_out.values())
+    listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(kinds.items()))
     return (
-        f"{reasons.sum()} statements have no entry, since they claim nothing that a computation could refute: {listed}."
+        f"{kinds.total()} statements have no entry, since they claim nothing that a computation could refute: {listed}."
         f" Not included at all are statements about {'; '.join(OUTSIDE)}."
     )
 
 
-def summary(path: Path) -> str:
+def summary(statements: pd.DataFrame) -> str:
     """The counts by source and by severity, what is left out, then every wrong or misleading statement."""
-    record = pd.read_csv(path, keep_default_na=False)
     lines = []
-    for (name, row), source in zip(counts(record).iterrows(), [*SOURCES.values(), None], strict=True):
+    for (name, row), source in zip(counts(statements).iterrows(), [*SOURCES.values(), None], strict=True):
         found = ", ".join(f"{count} {verdict}" for verdict, count in row.items() if count)
         lines += [source.citation if source else str(name), f"  {found}"]
-    lines += ["", severities(record).to_string(), "", not_included()]
-    for grave, group in gravest_first(record).groupby("severity", sort=False):
+    lines += ["", severities(statements).to_string(), "", not_included()]
+    for grave, group in gravest_first(statements).groupby("severity", sort=False):
         lines += ["", f"{grave}:", *(_line(row) for _, row in group.iterrows())]
     return "\n".join(lines)
 
@@ -92,6 +82,6 @@ def summary(path: Path) -> str:
 def _line(row: "pd.Series[str]") -> str:
     right = row["computed"] if len(row["computed"]) <= _LONGEST else f"{row['computed'][:_LONGEST]}..."
     claimed = f" claimed {row['claimed']};" if row["claimed"] else ""
-    names = ", ".join(source.label for source in sources(row["id"]))
+    names = ", ".join(source.label for source in sources_of(row["id"]))
     text = f"  {row['verdict']}: {row['statement']}{claimed} computed: {right}. {row['note']}"
     return f"{text.rstrip()} [{row['id']}, {names}]"

@@ -12,7 +12,7 @@ from experiments.harness.config import Config, load_config
 from experiments.harness.files import held, write_whole
 from experiments.harness.paths import STORE
 from experiments.harness.tables import csv_bytes, is_current, read_sweep
-from experiments.statements.files import CLAIMS, CONFIG, FOLDER, TABLE
+from experiments.statements.table import CONFIG, FOLDER, read_statements, table_path
 from experiments.steps.sweeps import measure
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ def is_home(results: Path) -> bool:
     return results.resolve() == HOME.resolve()
 
 
-def update_statements(results: Path, jobs: int) -> bool:
-    """Measure what statements need and write statements.csv, where they are not up to date; True if it was written.
+def update_statements(results: Path, jobs: int) -> None:
+    """Measure what statements need and write statements.csv, where they are not up to date.
 
     Args:
         results: its folder `statements` is written; chunks that a sweep in `results` measured are not measured again.
@@ -40,38 +40,39 @@ def update_statements(results: Path, jobs: int) -> bool:
         if due:
             measure(config, due, folder, jobs, store=results / STORE)
         with held(folder):
-            return _write(config, folder)
+            _write(config, results)
 
 
-def _write(config: Config, folder: Path) -> bool:
-    path, note = folder / TABLE, folder / _NOTE
-    if path.exists() and note.exists() and note.read_bytes() == _state(config, folder):
+def _write(config: Config, results: Path) -> None:
+    path, note = table_path(results), results / FOLDER / _NOTE
+    if path.exists() and note.exists() and note.read_bytes() == _state(config, results):
         print(f"{path}: made before, nothing to do")
-        return False
+        return
     from experiments.harness.compare import how_alike
-    from experiments.statements.build import build
+    from experiments.statements.compute import compute_table
 
-    content = csv_bytes(build(measured_tables(config, folder)))
+    content = csv_bytes(compute_table(measured_tables(results)))
     print(f"wrote {path}: {how_alike(path.read_bytes() if path.exists() else None, content)}")
     write_whole(path, content)
-    write_whole(note, _state(config, folder))
-    return True
+    write_whole(note, _state(config, results))
 
 
-def _state(config: Config, folder: Path) -> bytes:
+def _state(config: Config, results: Path) -> bytes:
     """Checksums of everything that decides statements.csv, and of statements.csv itself."""
     from experiments.harness.fingerprint import source_fingerprint
+    from experiments.statements.declare import statement_modules
 
-    files = [*(folder / f"{sweep.name}.json" for sweep in config.sweeps), CLAIMS, folder / TABLE]
+    files = [*(results / FOLDER / f"{sweep.name}.json" for sweep in config.sweeps), table_path(results)]
     checksums = (hashlib.sha256(path.read_bytes()).hexdigest() for path in files)
-    return "\n".join([source_fingerprint("experiments.statements.build"), *checksums]).encode()
+    source = source_fingerprint("experiments.statements.compute", *statement_modules())
+    return "\n".join([source, *checksums]).encode()
 
 
-def measured_tables(config: Config, folder: Path) -> "dict[str, pd.DataFrame]":
+def measured_tables(results: Path) -> "dict[str, pd.DataFrame]":
     """The measurements that statements rest on, by name: SWEEP for a measured table, SWEEP-KIND for a derived one."""
-    tables = {}
+    config, tables = load_config(CONFIG), {}
     for sweep in config.sweeps:
-        for kind, table in read_sweep(folder, config, sweep).items():
+        for kind, table in read_sweep(results / FOLDER, config, sweep).items():
             tables[sweep.name if kind == "measured" else f"{sweep.name}-{kind}"] = table
     return tables
 
@@ -80,4 +81,4 @@ def statement_summary(results: Path) -> str:
     """Verdicts by source, and every wrong statement with what is right."""
     from experiments.statements.summary import summary
 
-    return summary(results / FOLDER / TABLE)
+    return summary(read_statements(results))

@@ -7,7 +7,7 @@ import pytest
 from experiments.harness.config import ConfigError, load_config
 from experiments.harness.paths import STORED_CONFIG
 from experiments.harness.yaml_text import Document
-from experiments.statements.files import CONFIG as STATEMENTS_CONFIG
+from experiments.statements.table import CONFIG as STATEMENTS_CONFIG
 from sdpa import Scaling
 from tests.shipped import RESULTS, ROOT
 

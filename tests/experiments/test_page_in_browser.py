@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from experiments.page import strip
-from experiments.statements.order import MISLEADING, SEVERITIES, WRONG
 from experiments.statements.sources import SOURCES
+from experiments.statements.verdicts import FAULTY, SEVERITIES
 from sdpa import row_diagnostics
 from sdpa.theory import attention_expectations
 
@@ -362,9 +362,7 @@ def test_published_statements_are_filtered_searched_and_sorted(visit):
     verdicts = entries.evaluate_all("list => list.map(entry => entry.dataset.verdict)")
     severities = entries.evaluate_all("list => list.map(entry => entry.dataset.severity)")
     assert severities == sorted(severities, key=lambda severity: (*SEVERITIES, "").index(severity))
-    assert all(
-        (verdict in (WRONG, MISLEADING)) == bool(grave) for verdict, grave in zip(verdicts, severities, strict=True)
-    )
+    assert all((verdict in FAULTY) == bool(grave) for verdict, grave in zip(verdicts, severities, strict=True))
     page.locator("#severity").select_option("slip")
     assert set(entries.locator(".severity").all_text_contents()) == {"slip"}
     assert entries.locator(".severity").count() == entries.count() > 0
