@@ -7,8 +7,10 @@ Bounds that follow from something else, such as a uniform weight of 1/n or the r
 
 # Numbers.
 ABOUT = 0.05  # "about": 5%, as one rounds in a sentence; between 0 and 1, of the distance from the nearer end
-UNLIKELY = 0.01  # a random draw that is so improbable is no chance result: one false alarm in a hundred such statements
-CERTAIN = 4.5  # standard errors between a measured and an exact value; chance goes so far once in 150,000
+UNLIKELY = (
+    0.01  # a random draw that is so improbable does not count as chance: one false alarm in a hundred such statements
+)
+CERTAIN = 4.5  # standard errors between a measured and an exact value; by chance once in 150,000
 SLIP_UNITS = 3  # of the last digit, and 5%: as far as a slip goes; what is further away is another number
 
 # Softmax rows.

@@ -17,7 +17,7 @@ from experiments.statements.verdicts import SEVERITIES, Severity
 Function = TypeVar("Function", bound=Callable[..., Answer])
 
 _RULES: tuple[Rule, ...] = get_args(Rule)
-DECLARED: dict[StatementId, "Statement"] = {}
+DECLARED: dict[StatementId, "Statement"] = {}  # of the modules that are imported
 
 
 @dataclass(frozen=True)
@@ -130,4 +130,4 @@ def _check_judging(declared: Statement) -> None:
     got = set(inspect.signature(declared.function).parameters)
     if got - {"tables", "claimed"} != set(declared.given):
         offered = ", ".join(["tables", "claimed", *declared.given])
-        raise ValueError(f"expected a function of {offered}, got one of {', '.join(sorted(got))}")
+        raise ValueError(f"expected a function of {offered}, got one of {', '.join(sorted(got)) or 'nothing'}")

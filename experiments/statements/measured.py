@@ -28,23 +28,23 @@ def agree(rows: pd.DataFrame, metric: str, expected: Any) -> bool:
 
 
 def plane(tables: Tables, scaling: str, metric: str) -> pd.DataFrame:
-    """A column of a metric under one rule, with a row per d_k and a column per number of keys."""
+    """A metric under one rule, with a row per d_k and a column per number of keys."""
     rows = tables["plane"]
     return rows[rows["scaling"] == scaling].pivot_table(index="d_k", columns="n_keys", values=metric)
 
 
 def ratio(tables: Tables, metric: str) -> pd.DataFrame:
-    """A column of a metric unscaled over the same under d_k^1/2."""
+    """A metric unscaled over the same under d_k^1/2."""
     return plane(tables, "unscaled", metric) / plane(tables, "d_k^1/2", metric)
 
 
 def median_errors(tables: Tables, scaling: str) -> pd.DataFrame:
-    """What the interval of the median of |J| amounts to as a standard error."""
+    """The standard error of the median of |J| that its interval amounts to."""
     return _errors(*(plane(tables, scaling, f"{MEDIAN}_{end}") for end in ("low", "high")))
 
 
 def ratio_errors(tables: Tables) -> pd.DataFrame:
-    """The same of the ratio of these medians, whose interval is (low / high, high / low) of theirs."""
+    """The standard error of the ratio of these medians, whose interval is (low / high, high / low) of theirs."""
     ends = [[plane(tables, name, f"{MEDIAN}_{end}") for end in ("low", "high")] for name in ("unscaled", "d_k^1/2")]
     (low, high), (scaled_low, scaled_high) = ends
     return _errors(low / scaled_high, high / scaled_low)

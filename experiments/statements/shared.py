@@ -45,7 +45,7 @@ def distributions(weights: Floats) -> Answer:
 
 
 def tempered(scores: Sequence[float], claimed: Sequence[Claimed]) -> str:
-    """If a claimed softmax is that of the scores over some number, to half a unit of its last digit: over which."""
+    """The number over which scores have a claimed softmax, to half a unit of its last digit, in words."""
     wanted, given = np.array(values(claimed)), np.array(scores, dtype=float)
 
     def distance(divisor: float) -> float:
@@ -56,5 +56,5 @@ def tempered(scores: Sequence[float], claimed: Sequence[Claimed]) -> str:
     whole = min((1.0, 2.0, 0.5), key=distance)
     divisor = whole if distance(whole) <= half else best
     if distance(divisor) > half:
-        return f"no multiple of the scores has it (closest: over {best:.3g})"
-    return f"it is the softmax of the scores over {divisor:.3g}"
+        return f"the softmax of no multiple of the scores (closest: over {best:.3g})"
+    return f"the softmax of the scores over {divisor:.3g}"

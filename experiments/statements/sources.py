@@ -1,4 +1,4 @@
-"""Where statements were published, and which statements of a source have no entry."""
+"""Sources: the publications that statements come from, and their statements that have no entry."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The table of published statements: where it is, and what the measurements for it are."""
+"""The table of published statements: its place among the results, and the config of the measurements behind it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

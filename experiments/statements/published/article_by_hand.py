@@ -68,7 +68,7 @@ def values_by_hand() -> Answer:
 
 @statement(
     "article-90 article-91 article-92",
-    says="A aligns with its own key, C best with its own, B moderately with all.",
+    says="A and C align best with their own keys, B moderately with all.",
     severity="wrong number",
 )
 def alignment_by_hand() -> Answer:
@@ -92,7 +92,7 @@ def scores_of_a() -> Answer:
 
 @statement(
     "article-95",
-    says="The nine scores.",
+    says="The nine scores of A, B and C.",
     claimed="0.8 0.3 0.1 0.5 0.5 0.5 0.2 0.7 0.9",
     rule="digits",
     severity="wrong number",
@@ -124,7 +124,7 @@ def scale_by_hand() -> Answer:
 
 @statement(
     "article-100",
-    says="The nine scaled scores.",
+    says="The nine scaled scores of A, B and C.",
     claimed="0.5657 0.2121 0.0707 0.3536 0.3536 0.3536 0.1414 0.4950 0.6364",
     rule="digits",
     severity="wrong number",
@@ -160,7 +160,7 @@ def order_after_scaling() -> Answer:
 
 @statement(
     "article-104",
-    says="Exponentials of A's scores.",
+    says="The exponentials of A's scaled scores.",
     claimed="1.7607 1.2363 1.0733",
     rule="digits",
     severity="wrong number",
@@ -169,7 +169,13 @@ def exponentials_of_a() -> Answer:
     return numbers(np.exp(tiny().scaled_scores[0]))
 
 
-@statement("article-105", says="Their sum.", claimed="4.0702", rule="digits", severity="wrong number")
+@statement(
+    "article-105",
+    says="The sum of the exponentials of A's scaled scores.",
+    claimed="4.0702",
+    rule="digits",
+    severity="wrong number",
+)
 def partition_of_a() -> Answer:
     return numbers(np.exp(tiny().scaled_scores[0]).sum())
 
@@ -183,7 +189,7 @@ def weights_of_a() -> Answer:
 
 @statement(
     "article-107",
-    says="The nine weights.",
+    says="The nine weights of A, B and C.",
     claimed="0.4326 0.3037 0.2637 0.3333 0.3333 0.3333 0.2460 0.3504 0.4036",
     rule="digits",
     severity="wrong number",
@@ -205,7 +211,7 @@ def sums_by_hand() -> Answer:
 
 @statement("article-109", says="A attends most to itself, but softly.", severity="wrong number")
 def a_attends_softly() -> Answer:
-    """Whether A gives itself most, and how much the others get."""
+    """The weight that A gives itself, and those of the others."""
     row = tiny().weights[0]
     return cases(
         {
@@ -224,7 +230,7 @@ def output_of_a() -> Answer:
 
 @statement(
     "article-111",
-    says="The three outputs.",
+    says="The three outputs of A, B and C.",
     claimed="0.5644 0.4356 0.5000 0.5000 0.4478 0.5522",
     rule="digits",
     severity="wrong number",
@@ -244,7 +250,7 @@ def prose_output_of_a() -> Answer:
     """The output of A, and where the weights of the prose come from."""
     weights = parse_claimed(_PROSE_WEIGHTS)
     note = (
-        f"as the article prints itself; the prose goes with weights {values(weights)}:"
+        f"the article itself prints the right output; that of the prose goes with the weights {values(weights)},"
         f" {tempered(tiny().scores[0], weights)}"
     )
     return numbers(_outputs()[0], note=note)
@@ -258,7 +264,7 @@ def prose_output_of_a() -> Answer:
     severity="wrong number",
 )
 def prose_weights_of_a() -> Answer:
-    return numbers(tiny().weights[0], note="as the article prints itself a few lines above")
+    return numbers(tiny().weights[0], note="the article itself prints the right weights a few lines above")
 
 
 @statement(

@@ -9,36 +9,36 @@ from experiments.examples.comparison import COMPARED, comparison
 from experiments.statements.answer import Answer, cases, numbers, shown
 from experiments.statements.cutoffs import ABOUT, DOMINANT, ONE_HOT, UNLIKELY
 from experiments.statements.declare import statement
-from experiments.statements.measured import UNTRAINED, Tables
+from experiments.statements.measured import UNTRAINED, Tables, rows_of
 from experiments.statements.shared import Floats, least_likely
 from sdpa import softmax, theory
 
 _COLUMNS = "standard deviation of scores unscaled and scaled, mean largest weight unscaled and scaled"
 _PRINTED_DEVIATION = "20.79"  # unscaled, at d_k = 512
-_ITS_TABLE = "its own table, to sampling error"
+_ITS_TABLE = "in its own table, to sampling error"
 _DRAWS = 2000  # of five queries and keys, beside the article's
 
 
 @cache
 def _drawn(d_k: int) -> tuple[Floats, Floats]:
-    """Of many draws of five queries and keys: the deviation of scores and the mean largest weight, unscaled."""
+    """The deviation of scores and the mean largest weight, unscaled, of each of many draws of five queries and keys."""
     q, k = np.random.default_rng(0).standard_normal((2, _DRAWS, 5, d_k))
     scores = q @ k.swapaxes(-1, -2)
     return scores.std(axis=(-1, -2)), softmax(scores).max(-1).mean(-1)
 
 
 def _tails(drawn: Floats, own: float) -> float:
-    """How likely a draw is as far out as the article's, on either side."""
+    """The probability of a draw as far out as the article's, on either side."""
     return 2 * float(min((drawn <= own).mean(), (drawn >= own).mean()))
 
 
 def _chance_of_deviations() -> float:
-    """How far chance goes in the table's deviations: those of scaled scores are as likely, being in proportion."""
+    """The probability of deviations as far out as the table's; the same of scaled scores, which are in proportion."""
     return least_likely(_tails(_drawn(d_k)[0], comparison(d_k)[0]) for d_k in COMPARED)
 
 
 def _chance_of_largest() -> float:
-    """The same of its largest weights, unscaled."""
+    """The probability of unscaled largest weights as far out as the table's."""
     return least_likely(_tails(_drawn(d_k)[1], comparison(d_k)[2]) for d_k in COMPARED)
 
 
@@ -94,7 +94,9 @@ def row_of_the_table(d_k: int) -> Answer:
     severity="wrong number",
 )
 def deviation_at_512() -> Answer:
-    note = f"the article prints {_PRINTED_DEVIATION} itself; exactly sqrt(512) = {math.sqrt(512):.2f} over all draws"
+    note = (
+        f"the article itself prints {_PRINTED_DEVIATION}; over all draws it is exactly sqrt(512) = {math.sqrt(512):.2f}"
+    )
     return numbers(comparison(512)[0], note=note)
 
 
@@ -103,13 +105,13 @@ def deviation_at_512() -> Answer:
 )
 def deviation_grows_as_root(tables: Tables) -> Answer:
     """The standard deviation of unscaled scores over sqrt(d_k): measured over many draws, and in the article's one."""
-    rows = tables["scaling"][tables["scaling"]["scaling"] == "unscaled"]
+    rows = rows_of(tables["scaling"], "unscaled")
     measured = np.sqrt(rows["score_variance"] / rows["d_k"])
     own, chance = [comparison(d_k)[0] / math.sqrt(d_k) for d_k in COMPARED], _chance_of_deviations()
     note = (
         f"over sqrt(d_k) it is {measured.min():.3f} to {measured.max():.3f} (scaling.csv, unscaled, d_k = 4 to 512,"
-        f" 64 keys, {UNTRAINED}), {min(own):.2f} to {max(own):.2f} in the article's draws: chance goes so far with"
-        f" probability {chance:.1f}"
+        f" 64 keys, {UNTRAINED}), {min(own):.2f} to {max(own):.2f} in the article's draws: by chance, draws"
+        f" deviate this much with probability {chance:.1f}"
     )
     conditions = {"over many draws": (abs(measured - 1) < ABOUT).all(), _ITS_TABLE: chance >= UNLIKELY}
     return cases(conditions, note)
@@ -134,8 +136,8 @@ def scaled_deviation_is_one() -> Answer:
     """The standard deviation of scaled scores in the article's table, and exactly."""
     own, chance = [comparison(d_k)[1] for d_k in COMPARED], _chance_of_deviations()
     note = (
-        f"exactly 1 over all draws, {UNTRAINED}; {min(own):.2f} to {max(own):.2f} in the article's, of 25 scores each:"
-        f" chance goes so far with probability {chance:.1f}"
+        f"exactly 1 over all draws, {UNTRAINED}; {min(own):.2f} to {max(own):.2f} in the article's draws of 25 scores"
+        f" each: by chance, draws deviate this much with probability {chance:.1f}"
     )
     conditions = {
         "over all draws": all(math.isclose(theory.score_variance(d, math.sqrt(d)), 1) for d in COMPARED),
@@ -156,7 +158,7 @@ def scaled_largest_is_moderate() -> Answer:
     own, mean = _largest_scaled()
     return cases(
         {"below one half": max(own) < DOMINANT and mean < DOMINANT},
-        f"{min(own):.3f} to {max(own):.3f}; on average {mean:.3f} (exact)",
+        f"{min(own):.3f} to {max(own):.3f} in the article's table; on average {mean:.3f} (exact)",
     )
 
 
@@ -193,6 +195,6 @@ def increasingly_peaked() -> Answer:
     own, chance = [comparison(d_k)[2] for d_k in COMPARED], _chance_of_largest()
     note = (
         f"exact means at d_k = {', '.join(map(str, COMPARED))}, five keys, {UNTRAINED}: {shown(means, 3)};"
-        f" the article's draws {shown(own, 3)}: chance goes so far with probability {chance:.1f}"
+        f" the article's draws {shown(own, 3)}: by chance, draws deviate this much with probability {chance:.1f}"
     )
     return cases({"on average": (np.diff(means) > 0).all(), _ITS_TABLE: chance >= UNLIKELY}, note)

@@ -28,7 +28,11 @@ def range_of_four_words() -> Answer:
     return numbers(scores.min(), scores.max(), note="smallest and largest of the article's own scaled scores")
 
 
-@statement("article-73", says="They are centred around zero with moderate magnitude.", severity="wrong number")
+@statement(
+    "article-73",
+    says="The scaled scores of the four words are centred around zero with moderate magnitude.",
+    severity="wrong number",
+)
 def centre_of_four_words() -> Answer:
     scores = words().trace().scaled_scores
     note = f"mean {scores.mean():.3f}, standard deviation {scores.std():.3f}"
@@ -57,7 +61,7 @@ def sharp_rows_of_four_words() -> Answer:
     )
 
 
-@statement("article-76", says="Others attend broadly.", severity="wrong number")
+@statement("article-76", says="Others of the four words attend broadly.", severity="wrong number")
 def broad_rows_of_four_words() -> Answer:
     share = stats.entropy(words().trace().weights, axis=-1) / math.log(4)
     return cases({"some row above nine tenths": share.max() > BROAD}, f"entropy over ln 4: {shown(share, 3)}")

@@ -139,7 +139,7 @@ def batch_shapes() -> Answer:
     return numbers(q.shape, scaled_dot_product_attention(q, k, v).shape)
 
 
-@statement("article-83", says="A batch is computed at once as its sequences are one by one.", severity="wrong number")
+@statement("article-83", says="Attention of a batch equals that of its sequences one by one.", severity="wrong number")
 def batch_is_loop() -> Answer:
     q, k, v = session.batch()
     loop = [scaled_dot_product_attention(*one) for one in zip(q, k, v, strict=True)]

@@ -14,7 +14,7 @@ from sdpa import theory
 
 @statement(
     "article-18 article-19 article-20 article-21 article-22 article-23",
-    says="In the sweep the variances at d_k = 8, 32, 64, 128, 256 and 512 are near d_k.",
+    says="In the sweep, the variances at d_k = 8, 32, 64, 128, 256 and 512 are near d_k.",
     claimed="8 32 64 128 256 512",
     rule="about",
     severity="wrong number",
@@ -26,14 +26,14 @@ def sweep_of_the_session() -> Answer:
 
 @statement(
     "article-25",
-    says="In the sweep scores at d_k = 512 have variance about 512.",
+    says="In the sweep, scores at d_k = 512 have a variance of about 512.",
     claimed="512",
     rule="about",
     severity="wrong number",
 )
 def sweep_at_512() -> Answer:
     """The variance of 10,000 scores at d_k = 512, of the session's stream."""
-    return numbers(variances()[-1], note="the article's own draw; the variance of the law is 512")
+    return numbers(variances()[-1], note="the article's own draw; by law the variance is 512")
 
 
 @statement("article-26", says="At d_k = 512 scores typically lie between -50 and 50.", severity="wrong number")
@@ -49,14 +49,14 @@ def within_50() -> Answer:
     severity="wrong number",
 )
 def sweep_follows_the_law() -> Answer:
-    """How far the sweep's variances are from d_k, in the standard errors of such samples, sqrt(2 + 6 / d_k) / 100."""
+    """The distance of the sweep's variances from d_k in standard errors of such samples, sqrt(2 + 6 / d_k) / 100."""
     d_k = np.array(SWEPT)
     away = abs(variances() / d_k - 1)
     errors = away / np.sqrt((2 + 6 / d_k) / 10_000)
     chance = least_likely(2 * stats.norm.sf(errors))
     note = (
-        f"the variance of the law is d_k; the samples are up to {away.max():.1%} off, at most {errors.max():.1f}"
-        f" standard errors of 10,000 scores: chance goes so far with probability {chance:.2f}"
+        f"by law the variance is d_k; the samples are up to {away.max():.1%} off, at most {errors.max():.1f} standard"
+        f" errors of 10,000 scores: by chance, samples deviate this much with probability {chance:.2f}"
     )
     conditions = {
         "the law": all(theory.score_variance(d, 1.0) == d for d in SWEPT),

@@ -9,6 +9,7 @@ from experiments.examples.two_scales import LARGE, SMALL
 from experiments.statements.answer import Answer, Claimed, cases, numbers, shown
 from experiments.statements.cutoffs import ONE_HOT, SATURATED, TENTH
 from experiments.statements.declare import statement
+from experiments.statements.shared import Floats
 from sdpa import jacobian_norm, softmax
 
 # Of the small scores.
@@ -54,9 +55,8 @@ def gradient_where_saturated() -> Answer:
     weights = softmax(30 * np.random.default_rng(0).standard_normal((20_000, 16)))
     saturated = jacobian_norm(weights[weights.max(-1) > SATURATED])
     note = (
-        f"|J| {small:.3f} at the small scores, {large:.3f} at the large; at most"
-        f" {saturated.max():.3f} in {len(saturated)} rows"
-        " with a weight above 0.99. How many rows are saturated is another question"
+        f"|J| is {small:.3f} at the small scores, {large:.3f} at the large, and at most {saturated.max():.3f} in"
+        f" {len(saturated)} rows with a weight above 0.99; how many rows are saturated is another question"
     )
     conditions = {
         "in the example": large < TENTH * small,
@@ -89,7 +89,40 @@ def small_weights() -> Answer:
     claimed=_PRINTED_LARGEST,
     rule="digits",
     severity="wrong number",
+    given={"scores": SMALL},
 )
+@statement(
+    "article-41",
+    says="Largest weight of the large scores.",
+    claimed="0.981970",
+    rule="digits",
+    severity="wrong number",
+    given={"scores": LARGE},
+)
+def largest_weight(scores: Floats) -> Answer:
+    return numbers(softmax(scores).max())
+
+
+@statement(
+    "article-38",
+    says="Entropy of the small scores.",
+    claimed=_PRINTED_ENTROPY,
+    rule="digits",
+    severity="wrong number",
+    given={"scores": SMALL},
+)
+@statement(
+    "article-42",
+    says="Entropy of the large scores.",
+    claimed="0.0906",
+    rule="digits",
+    severity="wrong number",
+    given={"scores": LARGE},
+)
+def entropy_in_nats(scores: Floats) -> Answer:
+    return numbers(stats.entropy(softmax(scores)))
+
+
 @statement(
     "article-43",
     says="The small scores' largest weight is around 0.41.",
@@ -104,13 +137,10 @@ def small_weights() -> Answer:
     rule="about",
     severity="wrong number",
 )
-def small_largest() -> Answer:
-    return numbers(softmax(SMALL).max(), note=f"as the article prints itself: {_PRINTED_LARGEST}")
+def largest_weight_in_prose() -> Answer:
+    return numbers(softmax(SMALL).max(), note=f"the article itself prints {_PRINTED_LARGEST}")
 
 
-@statement(
-    "article-38", says="Entropy of the small scores.", claimed=_PRINTED_ENTROPY, rule="digits", severity="wrong number"
-)
 @statement(
     "article-44",
     says="The small scores' entropy is around 1.26.",
@@ -118,9 +148,8 @@ def small_largest() -> Answer:
     rule="about",
     severity="wrong number",
 )
-def small_entropy() -> Answer:
-    """The entropy of the small scores' weights, in nats."""
-    return numbers(stats.entropy(softmax(SMALL)), note=f"as the article prints itself: {_PRINTED_ENTROPY}")
+def entropy_in_prose() -> Answer:
+    return numbers(stats.entropy(softmax(SMALL)), note=f"the article itself prints {_PRINTED_ENTROPY}")
 
 
 @statement(
@@ -144,19 +173,6 @@ def large_scores() -> Answer:
 def large_weights() -> Answer:
     """Weights of the large scores, rounded to six decimals as they are printed."""
     return numbers(np.round(softmax(LARGE), 6))
-
-
-@statement(
-    "article-41", says="Largest weight of the large scores.", claimed="0.981970", rule="digits", severity="wrong number"
-)
-def large_largest() -> Answer:
-    return numbers(softmax(LARGE).max())
-
-
-@statement("article-42", says="Entropy of the large scores.", claimed="0.0906", rule="digits", severity="wrong number")
-def large_entropy() -> Answer:
-    """The entropy of the large scores' weights, in nats."""
-    return numbers(stats.entropy(softmax(LARGE)))
 
 
 @statement(

@@ -75,7 +75,7 @@ def shapes_of_the_lesson() -> Answer:
     severity="conceptual error",
 )
 def output_has_the_shape_of_the_input() -> Answer:
-    """Whether Q, K, V and the output have the shape of X, where d_k and d_v are d_model; elsewhere in the note."""
+    """Shapes of Q, K, V and the output where d_k and d_v are d_model; of the output elsewhere in the note."""
     tokens, square, narrow = normals(5, 6), *(ScaledDotProductAttention(6, d, d, seed=99) for d in (6, 4))
     projected = [tokens @ weights for weights in (square.W_Q, square.W_K, square.W_V)]
     conditions = {
@@ -83,8 +83,8 @@ def output_has_the_shape_of_the_input() -> Answer:
         "the output": square(tokens).shape == tokens.shape,
     }
     note = (
-        f"so the source chooses d_k and d_v. For d_model = 6 and d_k = d_v = 4 the output of 5 tokens is"
-        f" {narrow(tokens).shape}: d_model only comes back through a further projection"
+        f"the source chooses such d_k and d_v. For d_model = 6 and d_k = d_v = 4 the output of 5 tokens has the shape"
+        f" {narrow(tokens).shape}; only a further projection brings d_model back"
     )
     return cases(conditions, note)
 
@@ -113,11 +113,11 @@ def widths_must_agree() -> Answer:
 
 @statement(
     "qa-34 qa-41 lesson-42",
-    says="Before attention a token holds itself alone; its output depends on the other tokens.",
+    says="Before attention a token holds only itself; its output depends on the other tokens.",
     severity="conceptual error",
 )
 def communication() -> Answer:
-    """How the output of token 0 moves with token 1: not before attention, but after."""
+    """The output of token 0 as token 1 moves: its projection stays, its attention does not."""
     module, tokens, step = ScaledDotProductAttention(6, 4, 3, seed=99), normals(5, 6), 1e-6
     moved = tokens.copy()
     moved[1, 0] += step

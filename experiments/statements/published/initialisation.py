@@ -23,9 +23,9 @@ def unit_variance_of_projections() -> Answer:
     xavier, square = projected_variance(32, 16), projected_variance(32, 32)
     small = 8 * 0.1**2
     note = (
-        f"unit-variance tokens give queries of variance {xavier:.2f} through Xavier projections"
-        f" 32 to 16, so scaled scores of"
-        f" variance {xavier**2:.2f}; {small:.2f} and {small**2:.4f} through 0.1 times normal weights from 8"
+        f"from unit-variance tokens, Xavier projections from width 32 to 16 make queries of variance {xavier:.2f} and"
+        f" scaled scores of variance {xavier**2:.2f}; normal weights times 0.1, from width 8, make queries of variance"
+        f" {small:.2f} and scaled scores of variance {small**2:.4f}"
     )
     return cases(
         {
@@ -44,4 +44,6 @@ def xavier_keeps_variance() -> Answer:
     """The variance of projected unit-variance tokens, d_in 2 / (d_in + d_out)."""
     square, narrow = projected_variance(32, 32), projected_variance(32, 16)
     conditions = {"where d_in is d_out": abs(square - 1) < ABOUT, "for 32 to 16": abs(narrow - 1) < ABOUT}
-    return cases(conditions, f"gain {square:.2f} for 32 to 32, {narrow:.2f} for 32 to 16")
+    return cases(
+        conditions, f"projections multiply it by {square:.2f} from width 32 to 32, by {narrow:.2f} from 32 to 16"
+    )

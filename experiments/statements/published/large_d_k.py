@@ -100,8 +100,8 @@ def scaled_is_soft(tables: Tables) -> Answer:
         f"plane.csv, 4 to 4096 keys, {UNTRAINED}, exactly: {_from_to(rows)} rows with a weight above 0.99 are at most"
         f" {most} under d_k^1/2 (with 4 keys; {_in_a_million(narrow)} at d_k = 2), {unscaled.min(axis=None):.0%} to"
         f" {unscaled.max(axis=None):.0%} unscaled; the mean largest weight under d_k^1/2 at d_k = {LARGE} is"
-        f" {by_keys(largest.loc[LARGE])}. Scores of {shown(HUNDREDS)} at d_k = {D_K}, which the Q&A divides, keep a"
-        f" weight of {unlikely:.3f}, but chance does not reach such scores (qa-07)"
+        f" {by_keys(largest.loc[LARGE])}. Scaled, the Q&A's scores {shown(HUNDREDS)} at d_k = {D_K} still"
+        f" give a weight of {unlikely:.3f}, but random scores do not get that large (qa-07)"
     )
     return cases(conditions, note)
 
@@ -116,8 +116,9 @@ def gradients_vanish(tables: Tables) -> Answer:
     median, mean, query = (ratio(tables, metric) for metric in (MEDIAN, *ROOT_MEAN_SQUARES))
     at = f"at d_k = {LARGE}"
     conditions = {f"the median |J| is below a tenth {at} with {n:,} keys": median[n][LARGE] < TENTH for n in median}
-    conditions |= {f"its root mean square is {at} with {n:,} keys": mean[n][LARGE] < TENTH for n in mean}
-    conditions |= {f"the root mean square of |dL/dq| is {at} with {n:,} keys": query[n][LARGE] < TENTH for n in query}
+    for name, values in {"|J|": mean, "|dL/dq|": query}.items():
+        below = f"the root mean square of {name} is below a tenth {at}"
+        conditions |= {f"{below} with {n:,} keys": values[n][LARGE] < TENTH for n in values}
     note = (
         f"plane.csv, unscaled over d_k^1/2, {UNTRAINED}: median |J| {grid(median, ratio_errors(tables))}. The more"
         f" keys, the larger d_k has to be. Exactly, {at} the root mean square of |J| is {by_keys(mean.loc[LARGE])}, and"
@@ -186,7 +187,7 @@ def numerical_stability() -> Answer:
     )
     conditions = {
         "scaling saves rows of a softmax that does not subtract the maximum": bare > scaled,
-        "it saves rows of a softmax that does": subtracted[0] > subtracted[1],
+        "scaling saves rows of a softmax that subtracts it": subtracted[0] > subtracted[1],
     }
     return cases(conditions, note)
 

@@ -44,17 +44,18 @@ def products_of_unit_vectors(claimed: Sequence[Claimed]) -> Answer:
     variances = {d: variance_of_unit_vectors(d) for d in (8, 64, 512)}
     ranges = [(-2 * math.sqrt(variance), 2 * math.sqrt(variance)) for variance in variances.values()]
     bounds = zip(variances, values(claimed)[4::2], strict=True)
-    listed = ", ".join(f"{1 - share_beyond(bound, d):.1%} within {bound:g} at {d}" for d, bound in bounds)
+    listed = ", ".join(f"{1 - share_beyond(bound, d):.1%} within {bound:g} at d = {d}" for d, bound in bounds)
     note = (
-        "the variance is 1/d for unit vectors, the range is of two standard deviations. The lesson says further down"
-        " what it means: entries of variance 1. For these the variances are right, two standard deviations are"
-        f" {shown([2 * math.sqrt(d) for d in variances])}, and of the scores {listed}"
+        "for unit vectors the variance is 1/d; the range is two standard deviations on either side. Further down the"
+        " lesson says that it means entries of variance 1. For these the variances are right, two standard deviations"
+        f" are {shown([2 * math.sqrt(d) for d in variances])}, and these shares of scores lie in the ranges:"
+        f" {listed}"
     )
     return numbers(*variances.values(), *ranges, note=note)
 
 
 def _lead(rows: Floats) -> Floats:
-    """How far the largest of each row is ahead of the second, as a share of how far it is ahead of the last."""
+    """The lead of the largest of each row over the second, as a share of its lead over the last."""
     ordered = np.sort(rows)[:, ::-1]
     return np.asarray((ordered[:, 0] - ordered[:, 1]) / (ordered[:, 0] - ordered[:, -1]))
 
@@ -103,9 +104,9 @@ def table_is_sharpened() -> Answer:
     "lesson-34", says="A strong diagonal means that tokens mainly attend to themselves.", severity="wrong number"
 )
 def diagonal() -> Answer:
-    """What words give themselves: the diagonal of weights, of a table made with a strong one and of the lesson's."""
+    """The weights on the diagonal, of scores made to be large there and of the lesson's table."""
     strong, share = np.diag(softmax(4 * np.eye(4))).mean(), np.diag(WEIGHTS).mean()
-    note = f"in the lesson's table the diagonal takes {share:.1%} on average: less than a quarter, no strong diagonal"
+    note = f"in the lesson's table the diagonal takes {share:.1%} on average, less than a quarter: it is not strong"
     return cases({"scores with 4 on the diagonal keep most attention there": strong > DOMINANT}, note)
 
 
@@ -115,7 +116,7 @@ def diagonal() -> Answer:
     severity="conceptual error",
 )
 def dark_and_bright() -> Answer:
-    """Which column is brightest where darker is more, and where brighter is more."""
+    """The brightest column where darker is more, and where brighter is more."""
     hub = int(np.bincount(WEIGHTS.argmax(-1), minlength=4).argmax())
     brightest = {"darker": (1 - WEIGHTS).mean(0).argmax(), "brighter": WEIGHTS.mean(0).argmax()}
     note = f"where darker is more, the brightest column is that of {WORDS[brightest['darker']]}, which gets least"

@@ -21,7 +21,7 @@ def sizes_of_the_notebook() -> Answer:
 
 @statement(
     "notebook-02 notebook-05",
-    says="Q and then K are standard normal, of the legacy generator with seed 42.",
+    says="Q and then K are standard normal draws of NumPy's legacy generator with seed 42.",
     severity="wrong number",
 )
 def draws_of_the_notebook() -> Answer:

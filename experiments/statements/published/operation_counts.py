@@ -37,7 +37,7 @@ def multiplications(n: int, width: int, columns: int) -> int:
 
 @statement(
     "textbook-22",
-    says="Q K^T costs n^2 d_k multiplications: for n = 100 and d_k = 64.",
+    says="For n = 100 and d_k = 64, Q K^T costs n^2 d_k multiplications.",
     claimed="640000",
     rule="count",
     severity="wrong number",
@@ -49,7 +49,7 @@ def products_of_scores() -> Answer:
 
 @statement(
     "textbook-23",
-    says="The score matrix has n^2 elements: for n = 100.",
+    says="For n = 100, the score matrix has n^2 elements.",
     claimed="10000",
     rule="count",
     severity="wrong number",
@@ -79,7 +79,9 @@ def quadratic_in_n() -> Answer:
 def linear_in_d() -> Answer:
     """Multiplications are n^2 (d_k + d_v)."""
     counted = multiplications(9, 4, 9) + multiplications(9, 9, 3)
-    return cases({"n squared times both widths": counted == 81 * 7}, f"{counted} for n = 9, d_k = 4, d_v = 3")
+    return cases(
+        {"n squared times both widths": counted == 81 * 7}, f"{counted} multiplications for n = 9, d_k = 4, d_v = 3"
+    )
 
 
 @statement("article-144", says="Scaling does not reduce the quadratic cost.", severity="conceptual error")

@@ -54,7 +54,9 @@ def weights_of_ten_keys(d: int) -> Answer:
     ours = shown(ten_by_ten(0, 2000, (d,))[d], 4)
     expected = [theory.attention_expectations(d, 10, divisor) for divisor in (1.0, math.sqrt(d))]
     exact = shown([x for e in expected for x in (e.max_weight, e.entropy)], 6)
-    return numbers(theirs, note=f"with the source's recipe; 2,000 draws of ours {ours}; exactly {exact}")
+    return numbers(
+        theirs, note=f"by the source's recipe; 2,000 draws of ours give {ours}, and the exact values are {exact}"
+    )
 
 
 @statement(
@@ -70,7 +72,7 @@ def output_deviation() -> Answer:
     q, k, v = np.random.default_rng(0).standard_normal((3, 20, 256, 64))
     ours = scaled_dot_product_attention(q, k, v).std()
     prediction = f"the log-normal prediction sqrt(e / n) is {math.sqrt(math.e / 256):.4f}"
-    return numbers(exact, note=f"exact; {ours:.4f} in twenty draws of ours; {prediction}")
+    return numbers(exact, note=f"the exact value; {ours:.4f} in twenty draws of ours; {prediction}")
 
 
 _QUERIES, _KEYS = 4000, 8
@@ -125,9 +127,9 @@ def largest_of_eight_keys(claimed: Sequence[Claimed]) -> Answer:
     away = abs(claimed[0].value - exact)
     p_values = [float(2 * stats.t.sf(away / spread, 199)) for spread in (shared, own)]
     note = (
-        f"exact mean; it spreads by {shared:.3f} (p = {p_values[0]:.2f}) if all queries share eight keys, by {own:.4f}"
-        f" (p = {p_values[1]:.2f}) if each query has eight of its own; the source does not say which; the verdict rests"
-        " on the smaller p"
+        f"the exact mean; draws spread by {shared:.3f} (p = {p_values[0]:.2f}) if all queries share eight keys, by"
+        f" {own:.4f} (p = {p_values[1]:.2f}) if each query has eight of its own; the source does not say which; the"
+        " verdict rests on the smaller p"
     )
     return numbers(exact, p_value=min(p_values), note=note)
 
@@ -166,8 +168,8 @@ def scalable_softmax() -> Answer:
     plain = [leading_weight(n, 1.0) for n in keys]
     low = " and ".join(str(n) for n in keys if scalable[n] <= ONE_HOT)
     note = (
-        f"at {', '.join(f'{n:,}' for n in keys)} keys {shown(list(scalable.values()), 3)}; the plain softmax"
-        f" {shown(plain, 2)}; 0.9 or less with {low or 'none'} of them"
+        f"at {', '.join(f'{n:,}' for n in keys)} keys the weight is {shown(list(scalable.values()), 3)}, of the plain"
+        f" softmax {shown(plain, 2)}; it is 0.9 or less with {low or 'none'} of them"
     )
     return cases({f"with {n:,} keys": weight > ONE_HOT for n, weight in scalable.items()}, note)
 
@@ -179,7 +181,7 @@ def leading_weight(n: int, factor: float) -> float:
 
 @statement(
     "ngpt-1",
-    says="Unit queries and keys have products of variance 1/d_k, so that the scale is sqrt(d_k): at d_k = 64.",
+    says="Unit queries and keys have products of variance 1/d_k, so that the scale is sqrt(d_k), here at d_k = 64.",
     claimed="0.015625 8.000",
     rule="digits",
     severity="wrong number",
@@ -217,8 +219,8 @@ def one_product_of_two_by_two(claimed: Sequence[Claimed]) -> Answer:
     found = (q @ k.swapaxes(-1, -2)).reshape(-1, width**2).var(axis=1)
     below = float((found <= claimed[0].value).mean())
     note = (
-        f"four dependent scores, squares over four: mean {found.mean():.2f} (over three:"
-        f" {4 * found.mean() / 3:.2f}), 90% of draws from"
-        f" {np.quantile(found, 0.05):.2f} to {np.quantile(found, 0.95):.1f}: no evidence"
+        f"the variance of four dependent scores, their squares over four, is {found.mean():.2f} on average (over three:"
+        f" {4 * found.mean() / 3:.2f}), and from {np.quantile(found, 0.05):.2f} to {np.quantile(found, 0.95):.1f}"
+        " in 90% of draws: one draw is no evidence"
     )
     return numbers(exact, p_value=2 * min(below, 1 - below), note=note)

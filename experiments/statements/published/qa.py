@@ -40,7 +40,7 @@ from sdpa import softmax, theory
 )
 @statement(
     "qa-24 qa-33",
-    says="The weights of dog, also told in percent: 44, 35 and 21.",
+    says="The weights of dog, also given as 44, 35 and 21 percent.",
     claimed="0.44 0.35 0.21",
     rule="digits",
     severity="wrong number",
@@ -63,7 +63,7 @@ from sdpa import softmax, theory
     given={"scores": SCORES[WORDS.index("man")]},
 )
 def weights_of_scores(scores: Sequence[float], claimed: Sequence[Claimed]) -> Answer:
-    return numbers(softmax(scores), note=f"the claimed weights: {tempered(scores, claimed)}")
+    return numbers(softmax(scores), note=f"the claimed weights are {tempered(scores, claimed)}")
 
 
 @statement(
@@ -141,7 +141,7 @@ def output_of_dog() -> Answer:
     outputs = softmax(SCORES) @ VALUES
     words = "; ".join(f"{word} {shown(row, 3)}" for word, row in zip(WORDS, outputs, strict=True))
     note = (
-        f"outputs from the scores: {words}. The error is that of the weights of dog (qa-24): as they are printed, they"
-        f" blend to {shown(PRINTED[0] @ VALUES, 3)}"
+        f"outputs from the scores: {words}. The error comes from the weights of dog (qa-24): as printed, they blend"
+        f" to {shown(PRINTED[0] @ VALUES, 3)}"
     )
     return numbers(outputs[0], note=note)

@@ -60,7 +60,7 @@ def product_density(tables: Tables) -> Answer:
 @statement(
     "notebook-11",
     says="Because Q and K, with rows drawn from N(0, I_d), are independent,"
-    " the terms of a score are independent and of one law.",
+    " the terms of a score are independent and identically distributed.",
     severity="conceptual error",
 )
 def terms_are_independent() -> Answer:
@@ -76,13 +76,14 @@ def terms_are_independent() -> Answer:
     one_law = stats.ks_2samp(*found["plain"]).pvalue >= UNLIKELY
     free, bound = dependence(found["plain"]), dependence(found["shifted"])
     note = (
-        f"{n:,} draws. Terms, or their sizes, correlate by {free:.3f} if Q and K are independent, by {bound:.2f} if"
-        " they are not, with k_1 = q_2. The source states N(0, I_d) further up, and it takes that too: with entries of"
-        f" a row that correlate by 0.5, the terms correlate by {_correlation(found['correlated']):.3f}"
+        f"in {n:,} draws, terms or their sizes have a correlation of {free:.3f} if Q and K are independent, of"
+        f" {bound:.2f} if they are not (k_1 = q_2). The law N(0, I_d), which the source states earlier, is needed too:"
+        " if the entries of a row have a correlation of 0.5, the terms have one of"
+        f" {_correlation(found['correlated']):.3f}"
     )
     conditions = {
-        "Q and K independent: independent terms of one law": apart["plain"] and one_law,
-        "that is the reason: not with Q and K dependent": not apart["shifted"],
+        "terms are independent and of one law if Q and K are independent": apart["plain"] and one_law,
+        "they depend on each other if Q and K do": not apart["shifted"],
     }
     return cases(conditions, note)
 

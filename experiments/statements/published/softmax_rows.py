@@ -69,11 +69,11 @@ def stable_softmax() -> Answer:
 
 @statement(
     "qa-06",
-    says="A token that attends to one other token gathers from no more than that one.",
+    says="A token that attends to a single other token gathers nothing from the rest.",
     severity="conceptual error",
 )
 def effective_number() -> Answer:
-    """How far outputs move with the values of all tokens but the first: of a one-hot row and of a spread one."""
+    """The change of an output with the values of all tokens but the first, of a one-hot row and of a spread one."""
     values, others = normals(3, 4), normals(3, 4, seed=1)
     others[0] = values[0]
     moved = {name: abs(softmax(row) @ (others - values)).max() for name, row in {"one": HUNDREDS, "all": ONES}.items()}

@@ -27,7 +27,7 @@ def swing_at_64() -> Answer:
     """The standard deviation of a score, and how likely a score is beyond it."""
     deviation = math.sqrt(theory.score_variance(D_K, 1.0))
     beyond = share_beyond(deviation, D_K)
-    note = f"standard deviation at d_k = {D_K}, {UNTRAINED}; beyond it with probability {beyond:.2f}"
+    note = f"the standard deviation at d_k = {D_K}, {UNTRAINED}; a score is beyond it with probability {beyond:.2f}"
     return numbers(deviation, note=note)
 
 
@@ -61,7 +61,7 @@ def strip_smooths() -> Answer:
 
 @statement(
     "textbook-30",
-    says="At raw scale the gradient of the row is dead, at 1/sqrt(d_k) it flows.",
+    says="At raw scale the gradient of the row is dead; at 1/sqrt(d_k) it flows.",
     severity="conceptual error",
 )
 def strip_gradient(tables: Tables) -> Answer:
@@ -70,8 +70,9 @@ def strip_gradient(tables: Tables) -> Answer:
     median, mean = (ratio(tables, metric).loc[512] for metric in (MEDIAN, ROOT_MEAN_SQUARES[0]))
     typical = measured_by_keys(median, ratio_errors(tables).loc[512])
     note = (
-        f"|J| of the strip ({KEYS} keys, d_k = {D_K}) {before:.3g}, then {after:.3g}; plane.csv, unscaled over d_k^1/2"
-        f" at d_k = 512, {UNTRAINED}: median {typical}; root mean square, exactly, {by_keys(mean)}"
+        f"|J| of the strip ({KEYS} keys, d_k = {D_K}) is {before:.3g} unscaled and {after:.3g} scaled; plane.csv,"
+        f" unscaled over d_k^1/2 at d_k = 512, {UNTRAINED}: median {typical}; root mean square, exactly,"
+        f" {by_keys(mean)}"
     )
     conditions = {"in this strip": before < TENTH * after}
     conditions |= {f"in the median row at d_k = 512 with {n:,} keys": share < TENTH for n, share in median.items()}
