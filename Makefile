@@ -14,7 +14,7 @@ AXE = axe-core-4.14.1
 AXE_SHA256 = e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 
 .DEFAULT_GOAL = help
-.PHONY: all quick results figures check page plan prune walk test test-page test-coverage test-faults test-edits calibration lint record cost bench readme lock clean help
+.PHONY: all quick results figures check page plan prune walk test test-page test-coverage test-faults test-edits calibration lint statements cost bench readme lock clean help
 
 all: $(READY) ## environment, every sweep, every figure, the page, check
 	@$(SUITE) all $(RUN_OPTIONS)
@@ -70,8 +70,8 @@ lint: $(READY) ## ruff (style and format) and mypy (types)
 	@$(PY) -m ruff format --check
 	@$(PY) -m mypy
 
-record: $(READY) ## published statements: how many are right, and which are wrong or misleading, the gravest first
-	@$(SUITE) record $(if $(JOBS),--jobs $(JOBS))
+statements: $(READY) ## published statements: how many are right, and which are wrong or misleading, the gravest first
+	@$(SUITE) statements $(if $(JOBS),--jobs $(JOBS))
 
 cost: $(READY) ## time and memory of attention on this machine, and how they grow (results/cost.csv)
 	@$(SUITE) cost

@@ -36,7 +36,7 @@ DEFAULT_CONFIG = Path("config.yaml")
 def all_parts(
     names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None, jobs: Jobs = None
 ) -> None:
-    """Measure, draw, check and write the page; then the record, for the results of this repository.
+    """Measure, draw, check and write the page; in this repository's results also published statements and examples.
 
     A problem in one part is reported at the end and does not stop the others.
     """
@@ -44,7 +44,7 @@ def all_parts(
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.problems import attempt
         from experiments.harness.run import default_jobs
-        from experiments.steps import examples, record
+        from experiments.steps import examples, statements
         from experiments.steps import sweeps as steps
 
         workers = jobs or default_jobs()
@@ -52,7 +52,7 @@ def all_parts(
 
         def page_again() -> None:
             if not steps.page_is_current(loaded, folder, config, False):
-                page()  # it shows the record and the examples
+                page()  # it shows the statements and the examples
 
         parts: list[Callable[[], object]] = [
             partial(steps.measure, loaded, sweeps, folder, workers),
@@ -61,9 +61,9 @@ def all_parts(
         ]
         if not names:
             parts.append(page)
-        if not names and record.is_home(folder):
+        if not names and statements.is_home(folder):
             parts += [
-                partial(record.update_record, folder, workers),
+                partial(statements.update_statements, folder, workers),
                 partial(examples.write_examples, folder),
                 partial(examples.draw_examples, folder),
                 page_again,
@@ -107,11 +107,11 @@ def page(config: ConfigFile = DEFAULT_CONFIG, results: Results = None, incomplet
     """Write the page, index.html in the results folder, and draw its figures."""
     with _outcome(config, results):
         loaded, _, folder = _load(config, None, results)
-        from experiments.steps import examples, record
+        from experiments.steps import examples, statements
         from experiments.steps import sweeps as steps
 
         steps.draw(loaded, steps.whole_sweeps(loaded, folder, incomplete=incomplete), folder)
-        if record.is_home(folder):
+        if statements.is_home(folder):
             examples.draw_examples(folder)
         steps.write_page(loaded, folder, config, incomplete=incomplete)
 
@@ -154,24 +154,24 @@ def prune_results(config: ConfigFile = DEFAULT_CONFIG, results: Results = None) 
         prune(loaded, folder)
 
 
-@app.command(name="record")
-def show_record(jobs: Jobs = None) -> None:
+@app.command(name="statements")
+def show_statements(jobs: Jobs = None) -> None:
     """Compare published statements with measurements and computations; list the wrong ones."""
     with _outcome(DEFAULT_CONFIG, None):
         from experiments.harness.run import default_jobs
-        from experiments.steps import record
+        from experiments.steps import statements
 
-        record.update_record(record.HOME, jobs or default_jobs())
-        print(record.record_summary(record.HOME))
+        statements.update_statements(statements.HOME, jobs or default_jobs())
+        print(statements.statement_summary(statements.HOME))
 
 
 @app.command()
 def cost() -> None:
     """Time attention and its memory on this machine, and how both grow."""
     with _outcome(DEFAULT_CONFIG, None):
-        from experiments.steps import benchmarks, record
+        from experiments.steps import benchmarks, statements
 
-        print(benchmarks.time_attention(record.HOME))
+        print(benchmarks.time_attention(statements.HOME))
 
 
 @app.command()
@@ -182,9 +182,9 @@ def calibrate(
 ) -> None:
     """Run the check under many root seeds: how often it raises a false alarm, and which planted faults it finds."""
     with _outcome(DEFAULT_CONFIG, None):
-        from experiments.steps import calibration, record
+        from experiments.steps import calibration, statements
 
-        calibration.calibrate(record.HOME, full=full)
+        calibration.calibrate(statements.HOME, full=full)
 
 
 @app.command(name="bench")

@@ -42,7 +42,7 @@ ALLOWED = {
         "experiments.examples",
         "experiments.figures",
         "experiments.page",
-        "experiments.record",
+        "experiments.statements",
         "experiments.benchmarks",
     },
     "experiments/benchmarks": {
@@ -55,7 +55,7 @@ ALLOWED = {
         "experiments.metrics",
         "experiments.analysis",
     },
-    "experiments/record": {"sdpa", "experiments.record", "experiments.examples", "experiments.figures.words"},
+    "experiments/statements": {"sdpa", "experiments.statements", "experiments.examples", "experiments.figures.words"},
     "experiments/examples": {"sdpa", "experiments.examples"},
     "experiments/harness": {"experiments.harness", "experiments.statistics", "experiments.__path__"},
     "experiments/analysis": {
@@ -85,10 +85,10 @@ ALLOWED = {
         "experiments.analysis.check",
         "experiments.analysis.derived",
         "experiments.benchmarks.summary",
-        "experiments.record.summary",
-        "experiments.record.order",
-        "experiments.record.sources",
-        "experiments.record.files",
+        "experiments.statements.summary",
+        "experiments.statements.verdicts",
+        "experiments.statements.sources",
+        "experiments.statements.table",
     },
 }
 # Within what is allowed above: what a drawing or page must not reach.

@@ -132,7 +132,7 @@ def test_an_edited_config_runs_and_its_results_pass_the_tests(tree, edit):
     config = yaml.safe_load((tree / "config.yaml").read_text(encoding="utf-8"))
     EDITS[edit](config)
     write_config(tree, config)
-    record = (tree / "results" / "record" / "record.csv").read_bytes()
+    statements = (tree / "results" / "statements" / "statements.csv").read_bytes()
     ran = make(tree, "all")
     assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr
     results = tree / "results"
@@ -142,7 +142,7 @@ def test_an_edited_config_runs_and_its_results_pass_the_tests(tree, edit):
         for figure in sweep.figures:
             assert figure_path(results, sweep.name, figure, ".png").stat().st_size > 10_000
             assert f'id="{sweep.name}-{figure}"' in page
-    assert (results / "record" / "record.csv").read_bytes() == record
+    assert (results / "statements" / "statements.csv").read_bytes() == statements
     assert "complete" in make(tree, "plan").stdout
     assert_tested(tree)
 
@@ -169,7 +169,7 @@ def test_prune_after_a_deleted_sweep_leaves_what_a_fresh_run_would_make(tree):
     write_config(tree, config)
     assert "results/powers.csv" in make(tree, "plan").stdout
     assert "removed results/figures/powers/powers.png" in make(tree, "prune").stdout
-    assert not [path for path in (tree / "results").rglob("powers*") if "record" not in path.parts]
+    assert not [path for path in (tree / "results").rglob("powers*") if "statements" not in path.parts]
     assert "make prune" not in make(tree, "plan").stdout
     assert make(tree, "all").returncode == 0
     assert_tested(tree)

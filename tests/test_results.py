@@ -11,11 +11,9 @@ from experiments.benchmarks.calibration.faults import MISTAKES
 from experiments.benchmarks.calibration.tables import Calibration
 from experiments.harness.config import load_config
 from experiments.harness.tables import csv_bytes
-from experiments.record.files import CONFIG as RECORD_CONFIG
-from experiments.record.files import FOLDER
 from experiments.steps.calibration import CONFIG as CALIBRATED
 from experiments.steps.calibration import TABLES as CALIBRATION
-from experiments.steps.record import record_tables
+from experiments.steps.statements import measured_tables
 from sdpa.theory import attention_expectations
 from tests.shipped import CONFIG, RESULTS, shipped_only, tables_of_results
 
@@ -84,7 +82,7 @@ def test_root_mean_squares_cross_where_the_exact_ones_do():
 
 
 def test_slopes_hold_the_exact_ones_in_narrow_intervals():
-    slopes = record_tables(load_config(RECORD_CONFIG), RESULTS / FOLDER)["scaling-slopes"]
+    slopes = measured_tables(RESULTS)["scaling-slopes"]
     assert slopes["scaling"].tolist() == ["unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3"]
     assert slopes["slope_exact"].tolist() == pytest.approx([1, 1 / 3, 0, -1 / 3])
     assert (slopes["slope_low"] < slopes["slope_exact"]).all()

@@ -1,4 +1,4 @@
-"""The page in results/: self-contained, small, and made of the tables, captions and record beside it."""
+"""The page in results/: self-contained, small, and made of the tables, captions and published statements beside it."""
 
 import html
 import re
@@ -12,8 +12,8 @@ from experiments.harness.paths import figure_path
 from experiments.harness.tables import read_sweep
 from experiments.page import opening, provenance
 from experiments.page.entries import OF_FIGURE, OF_OPENING, entries
-from experiments.record.order import SEVERITIES
-from experiments.record.sources import SOURCES
+from experiments.statements.sources import SOURCES
+from experiments.statements.verdicts import SEVERITIES
 from tests.page_text import assert_self_contained
 from tests.shipped import CONFIG, RESULTS, shipped_only, tables_of_results
 
@@ -60,10 +60,10 @@ def test_no_first_screen_without_what_it_says():
     assert opening.does(rows_alone, tables) == opening.does_not(rows_alone, tables) == []
 
 
-def test_the_topics_name_entries_that_the_record_finds_wrong():
-    record = {name: entry for entry in entries(RESULTS) for name in entry.ids.split()}
+def test_the_topics_name_entries_that_are_found_wrong():
+    published = {name: entry for entry in entries(RESULTS) for name in entry.ids.split()}
     for name in [*(name for names in OF_FIGURE.values() for name in names), *OF_OPENING]:
-        assert record[name].verdict in ("wrong", "misleading"), name
+        assert published[name].verdict in ("wrong", "misleading"), name
     ranks = [entry.rank for entry in entries(RESULTS)]
     assert ranks == sorted(ranks)
     graves = [entry.severity for entry in entries(RESULTS) if entry.severity]
@@ -71,7 +71,7 @@ def test_the_topics_name_entries_that_the_record_finds_wrong():
     assert not any(entry.severity for entry in entries(RESULTS)[len(graves) :])
 
 
-def test_the_record_on_the_page_shows_sources_and_severities():
+def test_published_statements_on_the_page_show_sources_and_severities():
     text = html.unescape(re.sub(r"<[^>]*>", "", PAGE.read_text(encoding="utf-8")))
     for source in SOURCES.values():
         assert source.label in text

@@ -118,7 +118,7 @@ def _sweep(document: Document, name: str, body: Any, alike: list[str]) -> Sweep 
 def _resolved(document: Document, name: str, experiment: str, body: dict[str, Any]) -> Sweep | None:
     path: KeyPath = ("sweeps", name)
     loaded = load_experiment(experiment)
-    if loaded.relative_error:
+    if loaded.has_precision:
         _check_trials_or_precision(document, path, body)
     checked = _validated(document, path, _sweep_model(loaded), body)
     if document.faults:
@@ -207,7 +207,7 @@ def _sweep_model(experiment: Experiment) -> type[BaseModel]:
     for key, kind in cell_fields(experiment.cell).items():
         item = get_args(kind)[0] if get_origin(kind) is tuple else kind
         fields[key] = (_list_of(_strict(item)), (left_out[key],) if key in left_out else ...)
-    required = experiment.relative_error is None
+    required = not experiment.has_precision
     fields["trials"] = (int, Field(... if required else None, ge=experiment.min_trials, le=_MAX_TRIALS))
     if not required:
         fields["precision"] = (float, Field(None, gt=0, lt=1))

@@ -56,6 +56,11 @@ class Experiment:
     stamp: Callable[[Cell], Any] = lambda _: None  # JSON values and functions that the names of a cell stand for
 
     @property
+    def has_precision(self) -> bool:
+        """True if a sweep may ask for a precision in place of a number of trials."""
+        return any(metric.is_precise for metric in self.metrics)
+
+    @property
     def table_columns(self) -> tuple[Column, ...]:
         """The columns of the finished main table: the axes of a cell, then `columns`."""
         return (*axis_columns(self.cell), *self.columns)

@@ -8,7 +8,7 @@ FIGURE_SUFFIXES = (".png", ".svg", ".txt")  # two drawings and the caption
 STORED_CONFIG = "config.yaml"  # in a results folder: the text of the config that its tables are of
 BENCHMARKS = "benchmarks"  # its table, its figure, and in the place of a sweep's name its folder
 SUITE = "suite"  # in the place of a sweep's name: figures of all sweeps together
-_FOLDERS = ("figures", "record", "examples", "walk")  # that `results` has for other things than a config's results
+_FOLDERS = ("figures", "statements", "examples", "walk")  # that `results` has for other things than a config's results
 
 
 def default_results(config: Path) -> Path:

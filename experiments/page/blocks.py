@@ -21,8 +21,8 @@ from experiments.harness.paths import BENCHMARKS, SUITE, figure_path
 from experiments.harness.problems import Problem
 from experiments.harness.tables import csv_name
 from experiments.page.numbers import like_measured, with_error
-from experiments.record.files import FOLDER, TABLE
-from experiments.record.summary import counts_by_source
+from experiments.statements.summary import counts_in_markdown
+from experiments.statements.table import read_statements
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _UNLIKELY = 0.01
@@ -42,7 +42,7 @@ def rewrite(pages: Mapping[Path, str], config: Config, measured: Mapping[str, pd
     Args:
         pages: the text of each page, by its path.
         config: the config of the results.
-        measured: the tables of the record's own measurements, which no user's config changes.
+        measured: the measurements that published statements rest on, which no user's config changes.
         results: the folder.
 
     Raises:
@@ -79,7 +79,7 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
         "examples": _examples,
         "measured": lambda: _measured(measured["scaling"]),
         "slopes": lambda: _slopes(measured["scaling-slopes"]),
-        "record": lambda: counts_by_source(results / FOLDER / TABLE),
+        "statements": lambda: counts_in_markdown(read_statements(results)),
         "cost": lambda: _cost(results),
         "performance": lambda: _performance(pd.read_csv(results / f"{BENCHMARKS}.csv")),
         "calibration": lambda: _calibration(results),

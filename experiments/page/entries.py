@@ -1,15 +1,13 @@
-"""The record for the page: its entries with the gravest first, and which of them belong to which finding."""
+"""Published statements for the page: the gravest mistakes first, and which statements belong to which finding."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
-
-from experiments.record.files import FOLDER, TABLE
-from experiments.record.order import rank
-from experiments.record.sources import Source, sources
+from experiments.statements.sources import Source, sources_of
+from experiments.statements.table import read_statements
+from experiments.statements.verdicts import rank
 
 _YES, _NO = re.compile(r"(?<![^; ])yes: "), re.compile(r"(?<![^; ])no: ")
 
@@ -52,23 +50,19 @@ class Entry:
 
 
 def entries(results: Path) -> list[Entry]:
-    """All entries, the gravest first; none where these results have no record."""
-    path = results / FOLDER / TABLE
-    if not path.exists():
-        return []
-    table = pd.read_csv(path, keep_default_na=False, dtype=str)
+    """All entries, the gravest first; none where these results have no published statements."""
     found = [
         Entry(
             ids=row["id"],
-            sources=tuple(sources(row["id"])),
+            sources=tuple(sources_of(row["id"])),
             **{name: row[name] for name in ("statement", "claimed", "computed", "note", "verdict", "severity")},
         )
-        for _, row in table.iterrows()
+        for _, row in read_statements(results).iterrows()
     ]
     return sorted(found, key=lambda entry: entry.rank)
 
 
-def chosen(record: Sequence[Entry], ids: Sequence[str]) -> list[Entry]:
-    """The entries that hold these ids, in this order; none if there is no record."""
-    by_id = {name: entry for entry in record for name in entry.ids.split()}
-    return [by_id[name] for name in ids] if record else []
+def chosen(published: Sequence[Entry], ids: Sequence[str]) -> list[Entry]:
+    """The entries that hold these ids, in this order; none if there are no entries."""
+    by_id = {name: entry for entry in published for name in entry.ids.split()}
+    return [by_id[name] for name in ids] if published else []

@@ -96,7 +96,7 @@ class Writer:
     config: Config
     results: Path
     tables: SweepTables
-    record: Sequence[Entry]
+    published: Sequence[Entry]
     drawings: Drawings = field(default_factory=Drawings)
 
     def sections(self) -> Iterator[Section]:
@@ -113,8 +113,8 @@ class Writer:
             yield Section("", [self._of_suite(figure, whole) for figure in SUITE_FIGURES], tuple(verdicts))
 
     def examples(self) -> list[Finding]:
-        """The worked examples that are drawn; none for results without a record."""
-        paths = {name: example_path(Path(), name, ".png") for name in example_names() if self.record}
+        """The worked examples that are drawn; none for results without published statements."""
+        paths = {name: example_path(Path(), name, ".png") for name in example_names() if self.published}
         drawn = {name: png for name, png in paths.items() if (self.results / png).with_suffix(".svg").exists()}
         return [self._drawn(EXAMPLES, name, png) for name, png in drawn.items()]
 
@@ -127,7 +127,7 @@ class Writer:
         if figure == "map" and "crossings" in self.tables[sweep.name]:
             _, crossings, _ = of_first(self.tables[sweep.name])
             numbers, table = list(_laws(crossings)), _crossings(sweep, crossings)
-        corrections = chosen(self.record, OF_FIGURE.get(figure, ()))
+        corrections = chosen(self.published, OF_FIGURE.get(figure, ()))
         return self._figure(sweep.name, figure, numbers=numbers, table=table, corrections=corrections)
 
     def _of_suite(self, figure: str, whole: Agreement) -> Finding:

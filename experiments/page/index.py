@@ -1,4 +1,4 @@
-"""The page to look at, index.html: all on it comes from the tables, captions, drawings and record in results/."""
+"""The page to look at, index.html: all on it comes from tables, captions, drawings and statements in results/."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from experiments.page.entries import OF_OPENING, Entry, chosen, entries
 from experiments.page.findings import Writer
 from experiments.page.made import FOLDER, MADE_WITH, TEMPLATE
 from experiments.page.provenance import provenance, sound_tables
-from experiments.record.summary import not_included
+from experiments.statements.summary import not_included
 
 _MINUS = re.compile(r"(?<![\w.)])-(?=\d)|(?<=\de)-(?=\d)")
 _EXPONENT = re.compile(r"(?<=\d)e−0*(\d+)\b")
@@ -39,8 +39,8 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
     """
     tables, problems = sound_tables(config, results, incomplete=incomplete)
     sound = [sweep for sweep in config.sweeps if sweep.name in tables]
-    record = entries(results)
-    writer = Writer(config, results, tables, record)
+    published = entries(results)
+    writer = Writer(config, results, tables, published)
     sections, examples = list(writer.sections()), writer.examples()
     loader = FileSystemLoader(FOLDER)
     environment = Environment(
@@ -49,12 +49,12 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
     environment.filters |= {"names": _names, "power": _power}
     text = environment.get_template(TEMPLATE).render(
         does=opening.does(sound, tables),
-        does_not=[*opening.does_not(sound, tables), *_corrected(record)],
+        does_not=[*opening.does_not(sound, tables), *_corrected(published)],
         strip=strip,
         expectations=strip.expectations(),
         vectors=strip.vectors(),
         sections=sections,
-        record=record,
+        published=published,
         not_included=not_included(),
         examples=examples,
         glyphs=Markup(writer.drawings.glyphs()),
@@ -69,10 +69,10 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
     return text.encode()
 
 
-def _corrected(record: list[Entry]) -> Iterator[opening.Statement]:
-    """What the record has to say on the first screen."""
+def _corrected(published: list[Entry]) -> Iterator[opening.Statement]:
+    """The published statements that the first screen corrects."""
     for name, head in OF_OPENING.items():
-        for entry in chosen(record, [name]):
+        for entry in chosen(published, [name]):
             yield opening.Statement(head, f"{entry.note[:1].upper()}{entry.note[1:]}.")
 
 

@@ -10,8 +10,7 @@ from experiments.figures import SUITE_FIGURES
 from experiments.harness.config import Config
 from experiments.harness.fingerprint import source_fingerprint, versions
 from experiments.harness.paths import SUITE, figure_path
-from experiments.record.files import FOLDER as RECORD_FOLDER
-from experiments.record.files import TABLE
+from experiments.statements.table import table_path
 
 FOLDER = Path(__file__).parent
 TEMPLATE = "index.html.j2"
@@ -49,7 +48,7 @@ def state(config: Config, results: Path, *given: object) -> bytes:
 def _files(config: Config, results: Path) -> Iterator[Path]:
     """The page and every file that it shows something of."""
     yield page_path(results)
-    yield results / RECORD_FOLDER / TABLE
+    yield table_path(results)
     for sweep in config.sweeps:
         yield from (results / f"{sweep.name}.{suffix}" for suffix in ("json", "csv"))
         yield from sorted(results.glob(f"{sweep.name}-*.csv"))

@@ -1,6 +1,6 @@
 "use strict";
 
-/* The record's filters, and details that open for printing. */
+/* The filters of published statements, and details that open for printing. */
 (() => {
   const SHOWN = 12; // entries before "show all"
   const list = document.getElementById("entries");

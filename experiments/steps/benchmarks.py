@@ -10,13 +10,15 @@ from experiments.harness.config import Config
 from experiments.harness.files import write_whole
 from experiments.harness.paths import BENCHMARKS, figure_path
 from experiments.harness.tables import csv_bytes
-from experiments.steps import record, sweeps
+from experiments.steps import statements, sweeps
 
 if TYPE_CHECKING:
     from experiments.benchmarks.speed import Workload
     from experiments.benchmarks.whole_run import Step
 
-_IMPORTS = "experiments.analysis, experiments.record.build, experiments.figures.style, experiments.figures.variance"
+_IMPORTS = (
+    "experiments.analysis, experiments.statements.compute, experiments.figures.style, experiments.figures.variance"
+)
 
 
 def time_attention(results: Path) -> str:
@@ -59,5 +61,5 @@ def _steps_after_measuring(config: Config) -> "dict[str, Step]":
         "tables": lambda folder: sweeps.measure(config, config.sweeps, folder, jobs=1),
         "figures": partial(sweeps.draw, config, config.sweeps),
         "check": partial(sweeps.check, config, config.sweeps),
-        "record": lambda folder: record.update_record(folder, jobs=1),
+        "statements": lambda folder: statements.update_statements(folder, jobs=1),
     }

@@ -6,8 +6,7 @@ from pathlib import Path
 from experiments.harness.config import load_config
 from experiments.harness.files import write_whole
 from experiments.harness.paths import STORED_CONFIG
-from experiments.record.files import CONFIG, FOLDER
-from experiments.steps.record import HOME, record_tables
+from experiments.steps.statements import HOME, measured_tables
 
 DOCUMENTS = Path("docs")
 
@@ -31,5 +30,4 @@ def generated(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
     from experiments.page.blocks import rewrite
 
     config = load_config(results / STORED_CONFIG)
-    measured = record_tables(load_config(CONFIG), results / FOLDER)
-    return rewrite(pages, config, measured, results)
+    return rewrite(pages, config, measured_tables(results), results)

@@ -12,7 +12,7 @@ from experiments.benchmarks.speed import Workload, cell_of
 from experiments.benchmarks.summary import exponents, growth, normals, over_floor, ratios, report, shares, speedup
 from experiments.benchmarks.ways import DifferentOutputError, compare
 from experiments.harness.config import load_config
-from experiments.steps import benchmarks, record
+from experiments.steps import benchmarks, statements
 from tests.shipped import RESULTS
 
 SHIPPED = RESULTS / "benchmarks.csv"
@@ -91,7 +91,7 @@ def test_the_peak_of_a_process_is_that_of_its_arrays():
 def test_a_small_benchmark_has_every_part_and_its_figure(tmp_path, monkeypatch):
     sizes = {"d_k": (4, 8, 16), "n_keys": (4, 8, 16), "trials": (4, 8, 16)}
     workload = Workload(cells=((4, 8, 5),), largest=(8, 16, 2), growth=sizes, round_seconds=0.001)
-    monkeypatch.setattr(record, "update_record", lambda *_, **__: False)  # it would measure its own config
+    monkeypatch.setattr(statements, "update_statements", lambda *_, **__: False)  # it would measure its own config
     config = tmp_path / "small.yaml"
     config.write_text(
         "seed: 0\nsweeps:\n  one:\n    experiment: saturation\n    d_k: [4, 8]\n    n_keys: 8\n    n_queries: 5\n"
@@ -103,7 +103,7 @@ def test_a_small_benchmark_has_every_part_and_its_figure(tmp_path, monkeypatch):
     assert (found.loc[~found["part"].isin(["memory", "profile"]), "seconds"] > 0).all()
     profiled = found[found["part"] == "profile"].set_index("what")["seconds"]
     one_worker = found.loc[found["what"] == "1 worker", "seconds"].item()
-    later = ["imports", "tables", "record", "figures", "check"]
+    later = ["imports", "tables", "statements", "figures", "check"]
     assert profiled.drop(later).sum() == pytest.approx(one_worker)
     assert over_floor(found)["gradients"].tolist() == [False, True]
     assert "two workers measure the whole config" in text

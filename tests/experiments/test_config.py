@@ -8,7 +8,7 @@ import pytest
 from experiments.harness.config import ConfigError, load_config
 from experiments.harness.paths import STORED_CONFIG
 from experiments.harness.yaml_text import Document
-from experiments.record.files import CONFIG as RECORD_CONFIG
+from experiments.statements.table import CONFIG as STATEMENTS_CONFIG
 from sdpa import Scaling
 from tests.shipped import RESULTS, ROOT
 
@@ -272,7 +272,7 @@ def test_a_config_that_is_not_there_is_refused(tmp_path):
         load_config(tmp_path / "none.yaml")
 
 
-@pytest.mark.parametrize("path", [ROOT / "quick.yaml", RESULTS / STORED_CONFIG, RECORD_CONFIG], ids=str)
+@pytest.mark.parametrize("path", [ROOT / "quick.yaml", RESULTS / STORED_CONFIG, STATEMENTS_CONFIG], ids=str)
 def test_the_shipped_configs_are_good(path):
     assert load_config(path).sweeps
 

@@ -78,7 +78,7 @@ def test_every_figure_of_a_users_config_is_on_it_with_caption_rows_and_config(dr
             assert caption.replace("−", "-").replace("|J|_F", "|J|F") in plain
             assert f'<article class="finding" id="{sweep.name}-{figure}">' in text
         assert f'href="{sweep.name}.csv"' in text
-    assert 'id="record"' not in text
+    assert 'id="statements"' not in text
     assert "make all CONFIG=tiny.yaml" in text
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from experiments.page import strip
-from experiments.record.order import MISLEADING, SEVERITIES, WRONG
-from experiments.record.sources import SOURCES
+from experiments.statements.sources import SOURCES
+from experiments.statements.verdicts import FAULTY, SEVERITIES
 from sdpa import row_diagnostics
 from sdpa.theory import attention_expectations
 
@@ -352,7 +352,7 @@ def test_fewer_keys_and_narrower_ones_are_part_of_the_same_draw(visit):
     assert scores_of(page, 64, 4, seed=1).tolist() != scores_of(page, 64, 4).tolist()
 
 
-def test_the_record_is_filtered_searched_and_sorted(visit):
+def test_published_statements_are_filtered_searched_and_sorted(visit):
     page = visit()
     entries, count = page.locator("#entries > li"), page.locator("#count")
     total = int(count.text_content().split(" of ")[1].split()[0])
@@ -362,9 +362,7 @@ def test_the_record_is_filtered_searched_and_sorted(visit):
     verdicts = entries.evaluate_all("list => list.map(entry => entry.dataset.verdict)")
     severities = entries.evaluate_all("list => list.map(entry => entry.dataset.severity)")
     assert severities == sorted(severities, key=lambda severity: (*SEVERITIES, "").index(severity))
-    assert all(
-        (verdict in (WRONG, MISLEADING)) == bool(grave) for verdict, grave in zip(verdicts, severities, strict=True)
-    )
+    assert all((verdict in FAULTY) == bool(grave) for verdict, grave in zip(verdicts, severities, strict=True))
     page.locator("#severity").select_option("slip")
     assert set(entries.locator(".severity").all_text_contents()) == {"slip"}
     assert entries.locator(".severity").count() == entries.count() > 0

@@ -1,0 +1,76 @@
+"""Numbers as a source prints them, and the answer that a computation gives to a statement."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_NUMBER = re.compile(r"[-+]?\d+(?:\.(?P<decimals>\d+))?(?:e(?P<power>[-+]?\d+))?")
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A number as it is printed: its value, and the unit of its last digit."""
+
+    value: float
+    unit: float
+
+    @classmethod
+    def parse(cls, text: str) -> "Claimed":
+        """From digits as printed: 0.44, 100, 9.8197e-01."""
+        match = _NUMBER.fullmatch(text)
+        if match is None:
+            raise ValueError(f"expected a number as printed, got {text!r}")
+        return cls(float(text), 10.0 ** (int(match["power"] or 0) - len(match["decimals"] or "")))
+
+    @property
+    def size(self) -> float:
+        """The number that a relative error refers to: the value, or between 0 and 1 its distance from the nearer end.
+
+        0.9999 and 0.0001 say the same of two weights; 0.95 is no approximation of the one, nor 0.05 of the other.
+        """
+        return min(self.value, 1 - self.value) if 0 <= self.value <= 1 else abs(self.value)
+
+
+def parse_claimed(text: str) -> tuple[Claimed, ...]:
+    """Numbers with blanks between them."""
+    return tuple(Claimed.parse(word) for word in text.split())
+
+
+def values(claimed: Sequence[Claimed]) -> list[float]:
+    """The values of claimed numbers."""
+    return [number.value for number in claimed]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of the computation for a statement.
+
+    numbers: what the statement's numbers should be, in its order.
+    cases: the statement itself, tested: where it holds and where it does not, each case by its condition.
+    p_value: of a random draw without a recipe: how likely a draw is as far from its exact law as the one claimed.
+    note: what the numbers are of, what is right, where a wrong number comes from, which measurement shows it.
+    """
+
+    numbers: tuple[float, ...] = ()
+    cases: Mapping[str, bool] = field(default_factory=dict)
+    p_value: float | None = None
+    note: str = ""
+
+
+def numbers(*values: npt.ArrayLike, p_value: float | None = None, note: str = "") -> Answer:
+    """An answer of numbers, arrays row by row."""
+    return Answer(tuple(float(x) for value in values for x in np.ravel(value)), p_value=p_value, note=note)
+
+
+def cases(conditions: Mapping[str, Any], note: str = "") -> Answer:
+    """An answer of conditions, each with whether the statement is true under it."""
+    return Answer(cases={condition: bool(true) for condition, true in conditions.items()}, note=note)
+
+
+def shown(values: npt.ArrayLike, digits: int = 4) -> str:
+    """Numbers as they stand in a note."""
+    return "[" + ", ".join(f"{x:.{digits}g}" for x in np.ravel(values)) + "]"

@@ -1,0 +1,52 @@
+"""The table of published statements: what was computed for each, and its verdict."""
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from experiments.statements.answer import Answer
+from experiments.statements.declare import Statement, all_statements
+from experiments.statements.judge import severity, verdict
+from experiments.statements.measured import Tables
+from experiments.statements.sources import sources_of
+
+_ROUNDING = 1e-12  # errors below are those of doubles, and differ from machine to machine
+
+
+def compute_table(tables: Tables) -> pd.DataFrame:
+    """One row per statement, in the order of `all_statements`.
+
+    Args:
+        tables: the measured tables by name.
+    """
+    return pd.DataFrame([compute_row(statement, tables) for statement in all_statements()])
+
+
+def compute_row(statement: Statement, tables: Tables) -> dict[str, Any]:
+    """The row of a statement; an error in it names the statement in a note."""
+    try:
+        answer = statement.answer(tables)
+        found, error = verdict(statement.rule, statement.numbers, answer)
+        grave = severity(found, statement.severity, statement.numbers, answer)
+    except Exception as problem:
+        problem.add_note(f"in statement {statement.ids}")
+        raise
+    return {
+        "id": statement.ids,
+        "source": "; ".join(source.citation for source in sources_of(statement.ids)),
+        "statement": statement.says,
+        "claimed": statement.claimed,
+        "computed": _computed(answer),
+        "error": float(f"{error:.4g}") if error > _ROUNDING else error * 0,
+        "verdict": found,
+        "severity": grave or "",
+        "note": answer.note,
+    }
+
+
+def _computed(answer: Answer) -> str:
+    """Numbers with six digits, or the cases in which a statement was tested."""
+    if answer.numbers:
+        return " ".join(f"{0.0 if math.isclose(x, 0, abs_tol=1e-12) else x:.6g}" for x in answer.numbers)
+    return "; ".join(f"{'yes' if true else 'no'}: {condition}" for condition, true in answer.cases.items())

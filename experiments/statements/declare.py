@@ -1,0 +1,133 @@
+"""Declarations of published statements: each stands above the function that computes what is right."""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, get_args
+
+from experiments.statements import published
+from experiments.statements.answer import Answer, Claimed, parse_claimed
+from experiments.statements.judge import Rule
+from experiments.statements.measured import Tables
+from experiments.statements.sources import SOURCES, StatementId, parse_ids
+from experiments.statements.verdicts import SEVERITIES, Severity
+
+Function = TypeVar("Function", bound=Callable[..., Answer])
+
+_RULES: tuple[Rule, ...] = get_args(Rule)
+DECLARED: dict[StatementId, "Statement"] = {}  # of the modules that are imported
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A published statement, with the function that answers it; `statement` explains the fields."""
+
+    ids: str
+    says: str
+    claimed: str
+    rule: Rule | None
+    severity: Severity | None
+    function: Callable[..., Answer]
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def numbers(self) -> tuple[Claimed, ...]:
+        """The claimed numbers."""
+        return parse_claimed(self.claimed)
+
+    def answer(self, tables: Tables) -> Answer:
+        """Compute its answer, from the measured tables by name if the function takes them."""
+        offered = {"tables": tables, "claimed": self.numbers, **self.given}
+        return self.function(**{name: offered[name] for name in inspect.signature(self.function).parameters})
+
+
+def statement(
+    ids: str,
+    *,
+    says: str,
+    claimed: str = "",
+    rule: Rule = "true",
+    severity: Severity,
+    given: Mapping[str, Any] | None = None,
+) -> Callable[[Function], Function]:
+    """Declare a published statement above the function that answers it.
+
+    The function takes what it needs by name: `tables`, the measured tables; `claimed`, the claimed numbers; and the
+    arguments in `given`. The declarations of several statements that share a function stand above each other.
+
+    Args:
+        ids: SOURCE-NUMBER for every place where it was published, with blanks between them; a letter marks a part.
+        says: the statement in our words.
+        claimed: its numbers with the digits that the source prints, and blanks between them; one that is meant
+            exactly, such as a sum of 1, has zeros.
+        rule: how it is judged (see `judge.verdict`); a statement without numbers is true or not.
+        severity: that of a mistake in it: a conceptual error if it is about attention in general, a wrong number if it
+            is about one example or result, a slip if it is about counting or about the last digit of a double.
+        given: arguments of the function, by name, where it answers several statements.
+
+    Raises:
+        ValueError: a declaration that cannot be right; the message names the statement.
+    """
+
+    def declare(function: Function) -> Function:
+        _add(Statement(ids, says, claimed, rule, severity, function, given or {}))
+        return function
+
+    return declare
+
+
+def open_statement(ids: str, *, says: str) -> None:
+    """Declare a statement about training, which nothing here does: its verdict stays open."""
+    _add(Statement(ids, says, "", None, None, lambda: Answer()))
+
+
+def statement_modules() -> list[str]:
+    """The full names of the modules that declare statements."""
+    return [f"{published.__name__}.{name}" for _, name, _ in pkgutil.iter_modules(published.__path__)]
+
+
+def all_statements() -> list[Statement]:
+    """All published statements, each at the place of its first id: in the order of SOURCES, then by number."""
+    for name in statement_modules():
+        importlib.import_module(name)
+    by_first_id = {parse_ids(one.ids)[0]: one for one in DECLARED.values()}
+    return [by_first_id[first] for first in sorted(by_first_id, key=lambda first: first.order)]
+
+
+def _add(declared: Statement) -> None:
+    try:
+        ids = parse_ids(declared.ids)
+        _check_ids(ids)
+        if declared.rule is not None:
+            _check_judging(declared)
+    except ValueError as problem:
+        raise ValueError(f"statement {declared.ids!r}: {problem}") from None
+    DECLARED.update(dict.fromkeys(ids, declared))
+
+
+def _check_ids(ids: list[StatementId]) -> None:
+    if not ids:
+        raise ValueError("expected at least one id, got none")
+    for place, (source, number, part) in enumerate(ids):
+        if ids[place] in {*ids[:place], *DECLARED}:
+            raise ValueError(f"expected number {number}{part} of {source} once, got it twice")
+        if number in SOURCES[source].left_out:
+            kind = SOURCES[source].left_out[number]
+            raise ValueError(f"expected no number {number} of {source}: sources.py leaves it out as {kind}")
+
+
+def _check_judging(declared: Statement) -> None:
+    if declared.rule not in _RULES:
+        raise ValueError(f"expected one of the rules {', '.join(_RULES)}, got {declared.rule!r}")
+    if declared.severity not in SEVERITIES:
+        raise ValueError(f"expected one of the severities {', '.join(SEVERITIES)}, got {declared.severity!r}")
+    of_numbers = declared.rule != "true"
+    if of_numbers != bool(declared.numbers):
+        expected = "claimed numbers" if of_numbers else "no claimed numbers"
+        raise ValueError(f"expected {expected} with the rule {declared.rule}, got {declared.claimed!r}")
+    got = set(inspect.signature(declared.function).parameters)
+    if got - {"tables", "claimed"} != set(declared.given):
+        offered = ", ".join(["tables", "claimed", *declared.given])
+        raise ValueError(f"expected a function of {offered}, got one of {', '.join(sorted(got)) or 'nothing'}")

@@ -1,0 +1,82 @@
+"""The one rule that makes a verdict, and its severity, of what is claimed and what is computed."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from experiments.statements.answer import Answer, Claimed
+from experiments.statements.cutoffs import ABOUT, SLIP_UNITS, UNLIKELY
+from experiments.statements.verdicts import FAULTY, Severity, Verdict
+
+Rule = Literal["true", "digits", "about", "count", "shape", "draw"]
+
+_HALF = 0.5 + 1e-6  # of a unit of the last digit, and what rounding of doubles may add
+_UNIT = 1 + 1e-6
+
+
+def verdict(rule: Rule | None, claimed: Sequence[Claimed], answer: Answer) -> tuple[Verdict, float]:
+    """The verdict on a statement and the largest error of its numbers (NaN without numbers).
+
+    `true`: a statement that is true in every case tested `holds`, in none is `wrong`, in some is `misleading`.
+    `digits`: the numbers are as printed (`reproduced`), each within one unit of its last digit (`to rounding`), or
+    `wrong`. `about`: the numbers are as printed (`reproduced`), each within 5% (`approximately`), or `wrong`; between 0
+    and 1 these are 5% of the distance from the nearer end. `count`: whole numbers are `reproduced` or `wrong`.
+    `shape`: shapes that are as stated `hold`. `draw`: numbers of a random draw whose recipe is not given are `within
+    sampling error` of their exact law unless a draw as far from it has a probability below 1%. Without a rule: `open`.
+
+    Raises:
+        ValueError: an answer that does not fit the rule, such as another number of numbers.
+    """
+    if rule is None:
+        return "open", math.nan
+    if rule == "true":
+        if not answer.cases:
+            raise ValueError("expected cases for a statement that is true or not, got none")
+        found = answer.cases.values()
+        return ("holds" if all(found) else "misleading" if any(found) else "wrong"), math.nan
+    if len(claimed) != len(answer.numbers):
+        raise ValueError(f"expected {len(claimed)} computed numbers, got {len(answer.numbers)}")
+    errors = _errors(claimed, answer)
+    return _of_numbers(rule, claimed, errors, answer.p_value), max(errors)
+
+
+def _of_numbers(rule: Rule, claimed: Sequence[Claimed], errors: Sequence[float], p_value: float | None) -> Verdict:
+    if rule == "draw":
+        if p_value is None:
+            raise ValueError("expected a p-value for a random draw, got none")
+        return "within sampling error" if p_value >= UNLIKELY else "wrong"
+    if rule in ("count", "shape"):
+        return "wrong" if any(errors) else "reproduced" if rule == "count" else "holds"
+    half = [_HALF * number.unit for number in claimed]
+    if _all_within(errors, half):
+        return "reproduced"
+    if rule == "digits":
+        return "to rounding" if _all_within(errors, [_UNIT * number.unit for number in claimed]) else "wrong"
+    near = [max(ABOUT * number.size, limit) for number, limit in zip(claimed, half, strict=True)]
+    return "approximately" if _all_within(errors, near) else "wrong"
+
+
+def severity(
+    found: Verdict, of_mistake: Severity | None, claimed: Sequence[Claimed], answer: Answer
+) -> Severity | None:
+    """The severity of a wrong or misleading statement; none of another verdict.
+
+    Args:
+        found: the verdict.
+        of_mistake: the severity that a mistake in this statement has, if it is no slip in the last digit.
+        claimed: the numbers of the statement.
+        answer: what they should be.
+    """
+    if found not in FAULTY:
+        return None
+    limits = [min(SLIP_UNITS * number.unit, ABOUT * abs(number.value)) for number in claimed]
+    close = claimed and _all_within(_errors(claimed, answer), limits)
+    return "slip" if of_mistake == "wrong number" and close else of_mistake
+
+
+def _errors(claimed: Sequence[Claimed], answer: Answer) -> list[float]:
+    return [abs(number.value - right) for number, right in zip(claimed, answer.numbers, strict=True)]
+
+
+def _all_within(errors: Sequence[float], limits: Sequence[float]) -> bool:
+    return all(error <= limit for error, limit in zip(errors, limits, strict=True))

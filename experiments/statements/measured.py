@@ -1,0 +1,75 @@
+"""Values of the measured tables, most of them on the (d_k, n_keys) plane of the sweep `plane`, and words for them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from experiments.figures.words import number
+from experiments.statements.cutoffs import CERTAIN, LEVEL
+
+Tables = Mapping[str, pd.DataFrame]
+
+# The queries and keys that the suite measures and its exact values are of, as a note says it.
+UNTRAINED = "q and k independent, centred and untrained"
+MEDIAN = "jacobian_norm_median"  # measured: no exact value is known
+ROOT_MEAN_SQUARES = ("jacobian_norm_exact", "query_gradient_norm_exact")
+_HALF_WIDTHS = 2.0  # standard errors on either side of a value in its 95% interval
+
+
+def rows_of(table: pd.DataFrame, scaling: str) -> pd.DataFrame:
+    """The rows of a table of one scaling, by d_k."""
+    return table[table["scaling"] == scaling].set_index("d_k", drop=False)
+
+
+def agree(rows: pd.DataFrame, metric: str, expected: Any) -> bool:
+    """True if a metric is what is expected, in every row, within its error."""
+    return bool((abs(rows[metric] - expected) < CERTAIN * rows[f"{metric}_se"]).all())
+
+
+def plane(tables: Tables, scaling: str, metric: str) -> pd.DataFrame:
+    """A metric under one rule, with a row per d_k and a column per number of keys."""
+    rows = tables["plane"]
+    return rows[rows["scaling"] == scaling].pivot_table(index="d_k", columns="n_keys", values=metric)
+
+
+def ratio(tables: Tables, metric: str) -> pd.DataFrame:
+    """A metric unscaled over the same under d_k^1/2."""
+    return plane(tables, "unscaled", metric) / plane(tables, "d_k^1/2", metric)
+
+
+def median_errors(tables: Tables, scaling: str) -> pd.DataFrame:
+    """The standard error of the median of |J| that its interval amounts to."""
+    return _errors(*(plane(tables, scaling, f"{MEDIAN}_{end}") for end in ("low", "high")))
+
+
+def ratio_errors(tables: Tables) -> pd.DataFrame:
+    """The standard error of the ratio of these medians, whose interval is (low / high, high / low) of theirs."""
+    ends = [[plane(tables, name, f"{MEDIAN}_{end}") for end in ("low", "high")] for name in ("unscaled", "d_k^1/2")]
+    (low, high), (scaled_low, scaled_high) = ends
+    return _errors(low / scaled_high, high / scaled_low)
+
+
+def _errors(low: pd.DataFrame, high: pd.DataFrame) -> pd.DataFrame:
+    return (high - low) / (2 * _HALF_WIDTHS)
+
+
+def level(values: "pd.Series[float]") -> bool:
+    """True if a metric hardly changes with d_k."""
+    return bool(values.max() < LEVEL * values.min())
+
+
+def grid(values: pd.DataFrame, errors: pd.DataFrame) -> str:
+    """All values in words, a number of keys at a time, with the digits that their errors leave."""
+    columns = (f"{', '.join(map(number, values[n], errors[n]))} with {n:,} keys" for n in values)
+    return f"{'; '.join(columns)}, each at d_k = {', '.join(map(str, values.index))}"
+
+
+def measured_by_keys(values: "pd.Series[float]", errors: "pd.Series[float]") -> str:
+    """Measured values by the number of keys, in words, with the digits that their errors leave."""
+    return ", ".join(f"{number(value, errors[n])} with {n:,} keys" for n, value in values.items())
+
+
+def by_keys(values: "pd.Series[float]", form: str = ".3g") -> str:
+    """Exact values by the number of keys, in words."""
+    return ", ".join(f"{value:{form}} with {n:,} keys" for n, value in values.items())

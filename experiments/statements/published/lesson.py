@@ -1,0 +1,150 @@
+"""A lesson on the cat sat down: a table of scores, how to read its weights, and ranges of scores."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import optimize, stats
+
+from experiments.examples.cat_sat_down import D_K, SCORES, WEIGHTS, WORDS
+from experiments.statements.answer import Answer, Claimed, cases, numbers, shown, values
+from experiments.statements.cutoffs import AMPLIFIED, BROAD, DOMINANT, NEARLY_EQUAL
+from experiments.statements.declare import statement
+from experiments.statements.measured import UNTRAINED
+from experiments.statements.shared import Floats, distributions, share_beyond, variance_of_unit_vectors
+from sdpa import softmax, theory
+
+
+@statement(
+    "lesson-08",
+    says="The strip shows the sixteen scores of the table to two decimals.",
+    claimed="0.23 0.83 0.03 0.63 0.41 0.82 0.09 0.59 0.85 0.35 -0.08 0.96 -0.07 0.65 0.06 0.20",
+    rule="digits",
+    severity="wrong number",
+)
+def strip_of_two_decimals() -> Answer:
+    return numbers(SCORES)
+
+
+@statement("lesson-09", says="The scores of the table become weights (not shown).", severity="wrong number")
+def weights_of_the_table() -> Answer:
+    return distributions(WEIGHTS)
+
+
+@statement(
+    "lesson-13 lesson-14 lesson-15 lesson-16 lesson-17 lesson-18",
+    says="The product of two unit vectors drawn at random has variance about 8, 64 and 512 at those dimensions,"
+    " and ranges roughly from -4 to 4, -16 to 16 and -45 to 45.",
+    claimed="8 64 512 -4 4 -16 16 -45 45",
+    rule="about",
+    severity="conceptual error",
+)
+def products_of_unit_vectors(claimed: Sequence[Claimed]) -> Answer:
+    """Products of unit vectors of dimension 8, 64 and 512: variances, and two standard deviations on either side."""
+    variances = {d: variance_of_unit_vectors(d) for d in (8, 64, 512)}
+    ranges = [(-2 * math.sqrt(variance), 2 * math.sqrt(variance)) for variance in variances.values()]
+    bounds = zip(variances, values(claimed)[4::2], strict=True)
+    listed = ", ".join(f"{1 - share_beyond(bound, d):.1%} within {bound:g} at d = {d}" for d, bound in bounds)
+    note = (
+        "for unit vectors the variance is 1/d; the range is two standard deviations on either side. Further down the"
+        " lesson says that it means entries of variance 1. For these the variances are right, two standard deviations"
+        f" are {shown([2 * math.sqrt(d) for d in variances])}, and these shares of scores lie in the ranges:"
+        f" {listed}"
+    )
+    return numbers(*variances.values(), *ranges, note=note)
+
+
+def _lead(rows: Floats) -> Floats:
+    """The lead of the largest of each row over the second, as a share of its lead over the last."""
+    ordered = np.sort(rows)[:, ::-1]
+    return np.asarray((ordered[:, 0] - ordered[:, 1]) / (ordered[:, 0] - ordered[:, -1]))
+
+
+def median_ratio(d_k: int, divisor: float) -> float:
+    """The median of e^(larger - smaller) of two scores over a divisor: q.(k - k') is a score times sqrt(2)."""
+    beyond = optimize.brentq(lambda x: float(theory.score_survival(x, d_k)) - 1 / 4, 0, 2 * math.sqrt(d_k))
+    return math.exp(math.sqrt(2) * beyond / divisor)
+
+
+@statement(
+    "lesson-26",
+    says="Exponentials amplify differences: a larger score becomes much larger than a smaller one.",
+    severity="conceptual error",
+)
+def exp_amplifies() -> Answer:
+    """Exponentials of two scaled scores at the lesson's width: differences alone decide. Its table is in the note."""
+    pair = median_ratio(D_K, math.sqrt(D_K))
+    ordered = np.sort(WEIGHTS)[:, ::-1]
+    second, last = (ordered[:, 0] / ordered[:, j] for j in (1, -1))
+    note = (
+        f"e^(a - b) depends on the difference alone: its median is {pair:.2f} for two scaled scores at d_k = {D_K},"
+        f" {UNTRAINED}. In the rows of the table it is {shown(last, 3)} for the largest score and the smallest,"
+        f" {shown(second, 3)} for the largest and the second, which are close"
+    )
+    return cases({f"twice as large in the median pair of scaled scores at d_k = {D_K}": pair > AMPLIFIED}, note)
+
+
+@statement(
+    "lesson-28",
+    says="In the table softmax sharpens: the largest score of each row is amplified, the others are suppressed.",
+    severity="wrong number",
+)
+def table_is_sharpened() -> Answer:
+    """The lead of the largest over the second as a share of the row's range, of scores and of weights."""
+    scores, weights = _lead(SCORES), _lead(WEIGHTS)
+    named = {f"row {word}": ahead for word, ahead in zip(WORDS, weights > scores, strict=True)}
+    note = (
+        f"lead of the largest over the second, as a share of the row's range: scores {shown(scores, 3)}, weights"
+        f" {shown(weights, 3)}; adding a constant to all scores changes neither"
+    )
+    return cases(named, note)
+
+
+@statement(
+    "lesson-34", says="A strong diagonal means that tokens mainly attend to themselves.", severity="wrong number"
+)
+def diagonal() -> Answer:
+    """The weights on the diagonal, of scores made to be large there and of the lesson's table."""
+    strong, share = np.diag(softmax(4 * np.eye(4))).mean(), np.diag(WEIGHTS).mean()
+    note = f"in the lesson's table the diagonal takes {share:.1%} on average, less than a quarter: it is not strong"
+    return cases({"scores with 4 on the diagonal keep most attention there": strong > DOMINANT}, note)
+
+
+@statement(
+    "lesson-33",
+    says="Darker means more attention, and a bright column marks a token that many attend to.",
+    severity="conceptual error",
+)
+def dark_and_bright() -> Answer:
+    """The brightest column where darker is more, and where brighter is more."""
+    hub = int(np.bincount(WEIGHTS.argmax(-1), minlength=4).argmax())
+    brightest = {"darker": (1 - WEIGHTS).mean(0).argmax(), "brighter": WEIGHTS.mean(0).argmax()}
+    note = f"where darker is more, the brightest column is that of {WORDS[brightest['darker']]}, which gets least"
+    return cases({f"where {shade} is more": place == hub for shade, place in brightest.items()}, note)
+
+
+@statement("lesson-36", says="A row of nearly equal weights attends broadly.", severity="wrong number")
+def uniform_rows() -> Answer:
+    """The entropy of each row over ln 4, and how far its weights are from a quarter."""
+    uniform = 1 / len(WORDS)
+    share = stats.entropy(WEIGHTS, axis=-1) / math.log(len(WORDS))
+    far = abs(WEIGHTS - uniform).max(-1)
+    equal = far < NEARLY_EQUAL * uniform
+    note = f"entropy over ln 4 {shown(share, 3)}; weights up to {shown(far, 2)} from a quarter"
+    conditions = {f"row {WORDS[i]} of nearly equal weights": share[i] > BROAD for i in np.flatnonzero(equal)}
+    return cases(conditions, note)
+
+
+@statement("lesson-37", says="A column of large weights marks a token that many attend to.", severity="wrong number")
+def hub() -> Answer:
+    """The mean weight of each column, and which column leads which rows."""
+    means = WEIGHTS.mean(0)
+    leads = int((WEIGHTS.argmax(-1) == means.argmax()).sum())
+    note = f"{WORDS[means.argmax()]} gets {means.max():.1%} on average and leads {leads} of 4 rows"
+    return cases(
+        {
+            "the strongest column gets more than a quarter": means.max() > 1 / len(WORDS),
+            "and leads most rows": leads > 2,
+        },
+        note,
+    )

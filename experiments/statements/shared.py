@@ -1,0 +1,60 @@
+"""Computations that several statements share."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import integrate, optimize
+
+from experiments.statements.answer import Answer, Claimed, cases, shown, values
+from sdpa import softmax, theory
+
+Floats = npt.NDArray[np.floating]
+
+
+def normals(*shape: int, seed: int = 0) -> Any:
+    """Standard normal numbers for a check."""
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def share_beyond(bound: float, d_k: int) -> float:
+    """P(|q.k| > bound) of standard normal q and k."""
+    return 2 * float(theory.score_survival(bound, d_k))
+
+
+def variance_of_unit_vectors(d: int) -> float:
+    """The variance of the product of two independent unit vectors, integrated over the law of the cosine."""
+    mass, square = (
+        integrate.quad(lambda t, p=p: t**p * (1 - t * t) ** ((d - 3) / 2), -1, 1, points=[0])[0] for p in (0, 2)
+    )
+    return float(square / mass)
+
+
+def least_likely(p_values: Iterable[float]) -> float:
+    """The probability of draws in which one of these p-values is as small: the smallest, times their number."""
+    found = list(p_values)
+    return min(1.0, len(found) * min(found))
+
+
+def distributions(weights: Floats) -> Answer:
+    """An answer for weights that a source speaks of and does not show: they are in the note."""
+    return cases(
+        {"rows are distributions": np.allclose(weights.sum(-1), 1)}, f"weights, row by row: {shown(weights, 3)}"
+    )
+
+
+def tempered(scores: Sequence[float], claimed: Sequence[Claimed]) -> str:
+    """The number over which scores have a claimed softmax, to half a unit of its last digit, in words."""
+    wanted, given = np.array(values(claimed)), np.array(scores, dtype=float)
+
+    def distance(divisor: float) -> float:
+        return float(np.abs(softmax(given / divisor) - wanted).max())
+
+    half = 0.51 * min(number.unit for number in claimed)
+    best = optimize.minimize_scalar(distance, bounds=(0.2, 10), method="bounded").x
+    whole = min((1.0, 2.0, 0.5), key=distance)
+    divisor = whole if distance(whole) <= half else best
+    if distance(divisor) > half:
+        return f"the softmax of no multiple of the scores (closest: over {best:.3g})"
+    return f"the softmax of the scores over {divisor:.3g}"

@@ -1,0 +1,137 @@
+"""Sources: the publications that statements come from, and their statements that have no entry."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+# Kinds of statements that claim nothing a computation could refute.
+Unrefutable = Literal["analogy", "convention", "figure without numbers", "illustration", "input of an example"]
+# Kinds of statements that no list of ours has.
+OUTSIDE = (
+    "history and impact",
+    "hardware and production code",
+    "other mechanisms, such as several heads, masks and sparse attention",
+    "advice",
+)
+
+_ID = re.compile(r"(?P<source>[a-z][a-z0-9]*)-(?P<number>\d+)(?P<part>[a-z]?)")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A publication.
+
+    kind: the kind of publication.
+    title: its title, or its place in a larger work.
+    address: its address without a scheme; empty where it is unknown.
+    left_out: the numbers of statements that no computation could refute, each with the kind of statement.
+    skipped: numbers that the list of its statements does not use.
+    counts: true if the list counts its statements from 1, false if their numbers are those of the source.
+    """
+
+    kind: str
+    title: str
+    address: str = ""
+    left_out: Mapping[int, Unrefutable] = field(default_factory=dict, compare=False)
+    skipped: tuple[int, ...] = ()
+    counts: bool = True
+
+    @property
+    def label(self) -> str:
+        """The kind and the title."""
+        return f"{self.kind} {self.title}"
+
+    @property
+    def citation(self) -> str:
+        """The kind, the title and the address."""
+        return ", ".join(filter(None, (self.label, self.address)))
+
+
+# By the first part of a statement's id.
+SOURCES = {
+    "qa": Source("Q&A", '"Why divide by sqrt(d_k)?"', left_out={29: "analogy"}, skipped=(1,)),
+    "notebook": Source(
+        "notebook",
+        '"Understanding the Division by sqrt(d) in the Attention Mechanism"',
+        left_out={21: "figure without numbers"},
+    ),
+    "textbook": Source("textbook chapter", '"Scaled Dot-Product Attention"', skipped=(3, 26, 27)),
+    "lesson": Source(
+        "lesson",
+        '"Softmax & Attention Output"',
+        left_out={
+            6: "convention",
+            7: "input of an example",
+            27: "illustration",
+            32: "convention",
+            35: "illustration",
+            39: "illustration",
+            40: "illustration",
+        },
+        skipped=(3,),
+    ),
+    "article": Source(
+        "article",
+        'M. Brenndoerfer, "Scaled Dot-Product Attention: The Core Transformer Mechanism" (2025)',
+        "mbrenndoerfer.com/writing/scaled-dot-product-attention-transformer-mechanism",
+        skipped=(6, 59, 64, 65, 78, 84, 85, 134, 136, 141, 142, 149, 150),
+    ),
+    "cv8": Source(
+        "repository",
+        "CodeVinci8/attention-scaling-experiment, table1",
+        "github.com/CodeVinci8/attention-scaling-experiment",
+        counts=False,  # widths
+    ),
+    "usc": Source(
+        "repository",
+        "graphcore-research/unit-scaling, notebook on almost-scaled attention",
+        "github.com/graphcore-research/unit-scaling",
+    ),
+    "hello": Source(
+        "thread",
+        "datawhalechina/hello-agents#840",
+        "github.com/datawhalechina/hello-agents/issues/840",
+        counts=False,  # an issue
+    ),
+    "infw": Source("preprint", "arXiv 2506.00846", "arxiv.org/abs/2506.00846"),
+    "ssmax": Source("preprint", "arXiv 2501.19399, figure 1", "arxiv.org/abs/2501.19399"),
+    "ngpt": Source("preprint", "arXiv 2410.01131, section 2.3", "arxiv.org/abs/2410.01131"),
+    "mup": Source("repository", "microsoft/mup, README", "github.com/microsoft/mup"),
+    "se": Source(
+        "question",
+        '"Why does this multiplication of Q and K have a variance of d_k, in scaled dot product attention?"',
+        "ai.stackexchange.com/questions/21237",
+    ),
+}
+
+
+class StatementId(NamedTuple):
+    """The id of a published statement, such as article-01a."""
+
+    source: str  # its key in SOURCES
+    number: int
+    part: str  # the letter of a part that is judged by itself; empty for a whole statement
+
+    @classmethod
+    def parse(cls, text: str) -> "StatementId":
+        """From text; `ValueError` if it is no id of a known source."""
+        match = _ID.fullmatch(text)
+        if match is None or match["source"] not in SOURCES:
+            raise ValueError(f"expected an id such as qa-13 or qa-13a of {', '.join(SOURCES)}, got {text!r}")
+        return cls(match["source"], int(match["number"]), match["part"])
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """Its place in the table: by the order of SOURCES, then by number and part."""
+        return list(SOURCES).index(self.source), self.number, self.part
+
+
+def parse_ids(ids: str) -> list[StatementId]:
+    """The ids of an entry, as the column `id` has them."""
+    return [StatementId.parse(name) for name in ids.split()]
+
+
+def sources_of(ids: str) -> list[Source]:
+    """The sources of an entry, in the order of its ids."""
+    return list(dict.fromkeys(SOURCES[one.source] for one in parse_ids(ids)))

@@ -1,0 +1,87 @@
+"""Published statements in short: verdicts by source and by severity, the mistakes, and what is left out."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import pandas as pd
+
+from experiments.statements.sources import OUTSIDE, SOURCES, parse_ids, sources_of
+from experiments.statements.verdicts import FAULTY, SEVERITIES, VERDICTS, rank
+
+_LONGEST = 100
+_ALL = "all, once"
+
+
+def counts(statements: pd.DataFrame) -> pd.DataFrame:
+    """The number of rows by source and verdict; a row of several sources counts for each, and once in all."""
+    labels = statements["id"].map(lambda ids: [source.label for source in sources_of(ids)])
+    each = statements.assign(source=labels).explode("source")
+    table = pd.crosstab(each["source"], each["verdict"]).reindex(columns=list(VERDICTS), fill_value=0)
+    table = table.reindex([source.label for source in SOURCES.values()], fill_value=0)
+    table.loc[_ALL] = statements["verdict"].value_counts().reindex(VERDICTS, fill_value=0)
+    return table
+
+
+def severities(statements: pd.DataFrame) -> pd.DataFrame:
+    """The number of wrong and misleading rows by severity, the gravest first."""
+    table = pd.crosstab(statements["severity"], statements["verdict"])
+    return table.reindex(index=list(SEVERITIES), columns=list(FAULTY), fill_value=0)
+
+
+def gravest_first(statements: pd.DataFrame) -> pd.DataFrame:
+    """The wrong and misleading rows, the gravest first."""
+    found = statements[statements["severity"] != ""]
+    ranks = [rank(row["verdict"], row["severity"]) for _, row in found.iterrows()]
+    return found.assign(rank=ranks).sort_values("rank", kind="stable").drop(columns="rank")
+
+
+def counts_in_markdown(statements: pd.DataFrame) -> str:
+    """The counts as tables in Markdown, with every source, and what was left out and why."""
+    by_source, by_severity = counts(statements), severities(statements)
+    names = [source.citation for source in SOURCES.values()] + [_ALL]
+    whole = {(one.source, one.number) for ids in statements["id"] for one in parse_ids(ids)}
+    return "\n".join(
+        [
+            *_markdown("source", names, by_source),
+            "",
+            *_markdown("severity", SEVERITIES, by_severity),
+            "",
+            f"{len(whole)} statements are merged into {len(statements)} entries. {by_source.loc[_ALL, 'open']} entries"
+            f" are open: they are about training, which nothing here does. {not_included()}",
+        ]
+    )
+
+
+def _markdown(corner: str, names: Iterable[str], table: pd.DataFrame) -> list[str]:
+    rows = (f"| {name} | {' | '.join(map(str, row))} |" for name, row in zip(names, table.to_numpy(), strict=True))
+    return [f"| {corner} | {' | '.join(table.columns)} |", f"|---|{'---:|' * len(table.columns)}", *rows]
+
+
+def not_included() -> str:
+    """The kinds of statements that have no entry."""
+    kinds = Counter(kind for source in SOURCES.values() for kind in source.left_out.values())
+    listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(kinds.items()))
+    return (
+        f"{kinds.total()} statements have no entry, since they claim nothing that a computation could refute: {listed}."
+        f" Not included at all are statements about {'; '.join(OUTSIDE)}."
+    )
+
+
+def summary(statements: pd.DataFrame) -> str:
+    """The counts by source and by severity, what is left out, then every wrong or misleading statement."""
+    lines = []
+    for (name, row), source in zip(counts(statements).iterrows(), [*SOURCES.values(), None], strict=True):
+        found = ", ".join(f"{count} {verdict}" for verdict, count in row.items() if count)
+        lines += [source.citation if source else str(name), f"  {found}"]
+    lines += ["", severities(statements).to_string(), "", not_included()]
+    for grave, group in gravest_first(statements).groupby("severity", sort=False):
+        lines += ["", f"{grave}:", *(_line(row) for _, row in group.iterrows())]
+    return "\n".join(lines)
+
+
+def _line(row: "pd.Series[str]") -> str:
+    right = row["computed"] if len(row["computed"]) <= _LONGEST else f"{row['computed'][:_LONGEST]}..."
+    claimed = f" claimed {row['claimed']};" if row["claimed"] else ""
+    names = ", ".join(source.label for source in sources_of(row["id"]))
+    text = f"  {row['verdict']}: {row['statement']}{claimed} computed: {right}. {row['note']}"
+    return f"{text.rstrip()} [{row['id']}, {names}]"

@@ -1,0 +1,23 @@
+"""The table of published statements: its place among the results, and the config of the measurements behind it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CONFIG = Path(__file__).with_name("config.yaml")
+FOLDER = "statements"  # in the repository's results: the tables of CONFIG, and the table of statements
+
+
+def table_path(results: Path) -> Path:
+    """The table of statements in a results folder, whether it exists or not."""
+    return results / FOLDER / "statements.csv"
+
+
+def read_statements(results: Path) -> "pd.DataFrame":
+    """The table of statements as text, one row per statement; without rows where the results have none."""
+    import pandas as pd
+
+    path = table_path(results)
+    return pd.read_csv(path, keep_default_na=False, dtype=str) if path.exists() else pd.DataFrame()

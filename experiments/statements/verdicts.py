@@ -1,0 +1,21 @@
+"""Verdicts and severities, and the order in which statements are listed."""
+
+from typing import Literal, get_args
+
+Verdict = Literal[
+    "reproduced", "to rounding", "approximately", "within sampling error", "holds", "wrong", "misleading", "open"
+]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+FAULTY: tuple[Verdict, ...] = ("wrong", "misleading")  # the verdicts that have a severity
+
+Severity = Literal["conceptual error", "wrong number", "slip"]
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)  # the gravest first
+
+_RANKS = (*((verdict, severity) for severity in SEVERITIES for verdict in FAULTY), ("open", ""))
+
+
+def rank(verdict: str, severity: str) -> int:
+    """The place of a statement: by severity, the wrong before the misleading; then the open, then the right ones."""
+    if (verdict, severity) in _RANKS:
+        return _RANKS.index((verdict, severity))
+    return len(_RANKS) + [str(right) for right in VERDICTS].index(verdict)
