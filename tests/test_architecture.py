@@ -45,7 +45,7 @@ ALLOWED = {
         "experiments.saturation",
         "experiments.analysis.growth",
     },
-    "experiments/record": {"sdpa", "experiments.record", "experiments.examples", "experiments.figures.words"},
+    "experiments/record": {"sdpa", "experiments.record", "experiments.examples", "experiments.figures.caption_text"},
     "experiments/examples": {"sdpa", "experiments.examples"},
     "experiments/harness": {"experiments.harness", "experiments.statistics", "experiments.__path__"},
     "experiments/analysis": {

@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from experiments.figures import Tables
+from experiments.figures.caption_text import number
 from experiments.figures.style import INK, note, panels
-from experiments.figures.words import number
 
 Floats = npt.NDArray[np.floating]
 

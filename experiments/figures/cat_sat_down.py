@@ -5,9 +5,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
+from experiments.figures.caption_text import number
 from experiments.figures.heatmaps import CONVENTION, Panel, heatmap, matrix, sizes
 from experiments.figures.style import note, panels
-from experiments.figures.words import number
 
 _SCORES = (-0.1, 1)
 

@@ -6,9 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
+from experiments.figures.caption_text import listed, number
 from experiments.figures.heatmaps import CONVENTION, Panel, heatmap, matrix
 from experiments.figures.style import note, panels, token_colours
-from experiments.figures.words import listed, number
 
 
 def draw(tables: Tables) -> Figure:

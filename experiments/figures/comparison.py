@@ -4,10 +4,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
+from experiments.figures.caption_text import number
 from experiments.figures.heatmaps import matrix
-from experiments.figures.lines import draw_exact
+from experiments.figures.metric_lines import plot_exact
 from experiments.figures.style import note, panels, scaling_colours
-from experiments.figures.words import number
 
 _SCALINGS = {"unscaled": 0.0, "d_k^1/2": 0.5}
 
@@ -24,7 +24,7 @@ def draw(tables: Tables) -> Figure:
             rows = {panel: table.loc[f"{metric} {scaling}"] for panel, table in shown.items()}
             d_k = rows["exact"].index.astype(int).to_numpy()
             ax.fill_between(d_k, rows["low"], rows["high"], color=colours[scaling], alpha=0.12, linewidth=0)
-            draw_exact(ax, d_k, rows["exact"].to_numpy(), colours[scaling])
+            plot_exact(ax, d_k, rows["exact"].to_numpy(), colours[scaling])
             ax.plot(d_k, rows["drawn"], color=colours[scaling], marker="o", linestyle="", label=scaling)
         ax.set_xscale("log", base=2)
         ax.set_xticks(d_k, d_k)

@@ -5,9 +5,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.lines import draw_exact, draw_measured, scale_x, scale_y
+from experiments.figures.axes import span
+from experiments.figures.caption_text import measured, number
+from experiments.figures.metric_lines import plot_exact, plot_measured, scale_x, scale_y
 from experiments.figures.style import INK, note, ordered_colours, panels
-from experiments.figures.words import measured, number, span
 
 _FEW = 10
 _SHOWN = 4  # standard deviations to either side that the linear panel shows
@@ -26,9 +27,9 @@ def draw(tables: Tables) -> Figure:
     logarithmic.set_ylim(bottom=seen[seen > 0].min() / 2)
     logarithmic.set_title("the same on a logarithmic axis")
     at = table["d_k"].to_numpy()
-    draw_exact(right, at, table["score_kurtosis_exact"].to_numpy(), INK)
+    plot_exact(right, at, table["score_kurtosis_exact"].to_numpy(), INK)
     look = {"color": INK, "marker": "o", "linestyle": ""}
-    draw_measured(right, at, table["score_kurtosis"], table, "score_kurtosis", **look)
+    plot_measured(right, at, table["score_kurtosis"], table, "score_kurtosis", **look)
     right.set_xlabel("d_k")
     right.set_title("excess kurtosis of q·k (band: 6/d_k)")
     scale_x(right, table, "d_k")
@@ -48,7 +49,7 @@ def _densities(ax: Axes, tables: Tables, *, label: bool) -> None:
     groups = tables["histogram"].groupby("d_k", sort=False)
     for (d_k, bins), colour in zip(groups, ordered_colours(len(groups)), strict=True):
         middle = ((bins["low"] + bins["high"]) / 2).to_numpy()
-        draw_exact(ax, middle, bins["density_exact"].to_numpy(), colour)
+        plot_exact(ax, middle, bins["density_exact"].to_numpy(), colour)
         seen = bins["count"] > 0
         ax.errorbar(
             middle[seen],

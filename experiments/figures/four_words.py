@@ -3,9 +3,9 @@
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
+from experiments.figures.caption_text import number
 from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, matrix, sizes
 from experiments.figures.style import note
-from experiments.figures.words import number
 
 
 def draw(tables: Tables) -> Figure:

@@ -3,19 +3,10 @@
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.lines import label_lines, plot_metric, reading, scale_x, scale_y, series
+from experiments.figures.axes import by_scaling, first_combination, fixed, of_keys, span, under
+from experiments.figures.caption_text import course, exactness, turns
+from experiments.figures.metric_lines import label_lines, plot_metric, reading, scale_x, scale_y, series
 from experiments.figures.style import note, panels
-from experiments.figures.words import (
-    by_scaling,
-    course,
-    exactness,
-    first_combination,
-    fixed,
-    of_keys,
-    span,
-    turns,
-    under,
-)
 
 NORMS = ("jacobian_norm", "query_gradient_norm")
 

@@ -4,19 +4,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.lines import TITLES, legend, plot_metric, reading, scale_x, scale_y, series
+from experiments.figures.axes import by_scaling, first_axis, first_combination, fixed, span, under
+from experiments.figures.caption_text import course, exactness, listed
+from experiments.figures.metric_lines import TITLES, legend, plot_metric, reading, scale_x, scale_y, series
 from experiments.figures.style import note, panels
-from experiments.figures.words import (
-    by_scaling,
-    course,
-    exactness,
-    first_axis,
-    first_combination,
-    fixed,
-    listed,
-    span,
-    under,
-)
 
 _COLUMNS, _ROW_INCHES = 3, 2.75
 

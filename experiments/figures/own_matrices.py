@@ -4,9 +4,9 @@ from matplotlib.figure import Figure
 
 from experiments.examples.place import WALK
 from experiments.figures import Tables
+from experiments.figures.caption_text import number
 from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, matrix
 from experiments.figures.style import note
-from experiments.figures.words import number
 
 
 def draw(tables: Tables) -> Figure:

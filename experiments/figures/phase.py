@@ -8,18 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
+from experiments.figures.axes import by_scaling, first_combination, fixed, plain, span, under
+from experiments.figures.caption_text import course, exactness, listed
 from experiments.figures.style import INK, note, ordered_colours, panels, sequential
-from experiments.figures.words import (
-    by_scaling,
-    course,
-    exactness,
-    first_combination,
-    fixed,
-    listed,
-    plain,
-    span,
-    under,
-)
 
 _MAPS = 2
 _LIGHT_FROM = 0.55  # of the way to the darkest colour letters are white

@@ -7,19 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.lines import TITLES, draw_exact, draw_measured, legend, reading, scale_y
+from experiments.figures.axes import first_combination, fixed, of_keys, under
+from experiments.figures.caption_text import differ, exactly, exactness, listed, measured
+from experiments.figures.metric_lines import TITLES, legend, plot_exact, plot_measured, reading, scale_y
 from experiments.figures.style import INK, note, ordered_colours, panels
-from experiments.figures.words import (
-    differ,
-    exactly,
-    exactness,
-    first_combination,
-    fixed,
-    listed,
-    measured,
-    of_keys,
-    under,
-)
 
 METRICS = ("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm_median", "saturated_rows")
 MARKED = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
@@ -49,8 +40,8 @@ def _draw_metric(ax: Axes, table: pd.DataFrame, metric: str) -> None:
     for (d_k, rows), colour in zip(groups, ordered_colours(len(groups)), strict=True):
         p = rows["exponent"]
         if f"{metric}_exact" in rows:
-            draw_exact(ax, p, rows[f"{metric}_exact"], colour)
-        draw_measured(ax, p, rows[metric], rows, metric, color=colour, marker="o", label=f"d_k = {d_k}")
+            plot_exact(ax, p, rows[f"{metric}_exact"], colour)
+        plot_measured(ax, p, rows[metric], rows, metric, color=colour, marker="o", label=f"d_k = {d_k}")
     ax.set_title(TITLES[metric])
     if table["exponent"].min() >= 0 and table["exponent"].max() <= 1:
         ax.set_xticks([*MARKED], MARKED.values())

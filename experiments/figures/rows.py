@@ -7,8 +7,9 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
+from experiments.figures.axes import first_combination, under
+from experiments.figures.caption_text import listed
 from experiments.figures.style import panels
-from experiments.figures.words import first_combination, listed, under
 
 _MOST_COLUMNS = 4
 _MOST_KEYS_WITH_GRID = 40

@@ -6,9 +6,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
-from experiments.figures.lines import label_lines, plot_metric, reading, scale_x, series
+from experiments.figures.axes import by_scaling, first_combination, fixed, span, under
+from experiments.figures.caption_text import course, exactness, listed
+from experiments.figures.metric_lines import label_lines, plot_metric, reading, scale_x, series
 from experiments.figures.style import INK, note, panels
-from experiments.figures.words import by_scaling, course, exactness, first_combination, fixed, listed, span, under
 
 METRICS = ("saturated_rows", "max_weight", "entropy")
 

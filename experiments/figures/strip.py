@@ -5,9 +5,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
+from experiments.figures.caption_text import number
 from experiments.figures.heatmaps import Panel, heatmap, matrix
 from experiments.figures.style import note, panels, token_colours
-from experiments.figures.words import number
 
 _LABELS = {"largest": "largest weight", "entropy": "entropy (nats)", "Jacobian |J|": "Jacobian norm |J|"}
 

@@ -3,9 +3,10 @@
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
+from experiments.figures.axes import plain
+from experiments.figures.caption_text import number
 from experiments.figures.heatmaps import matrix, sizes
 from experiments.figures.style import INK, note, panels
-from experiments.figures.words import number, plain
 
 
 def draw(tables: Tables) -> Figure:

@@ -8,19 +8,10 @@ from matplotlib.figure import Figure
 
 from experiments.analysis.slopes import GROUP, LEVEL
 from experiments.figures import Tables
-from experiments.figures.lines import label_lines, plot_metric, reach, reading, scale_x, scale_y, series
+from experiments.figures.axes import by_scaling, first_combination, fixed, of_keys, span, under
+from experiments.figures.caption_text import listed, measured, number
+from experiments.figures.metric_lines import label_lines, plot_metric, reach, reading, scale_x, scale_y, series
 from experiments.figures.style import INK, note, panels
-from experiments.figures.words import (
-    by_scaling,
-    first_combination,
-    fixed,
-    listed,
-    measured,
-    number,
-    of_keys,
-    span,
-    under,
-)
 
 METRIC = "score_variance"
 _LEVEL_WITHIN = 0.2  # the width of a slope's interval within which a slope of 0 is called level

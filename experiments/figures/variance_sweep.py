@@ -3,10 +3,10 @@
 from matplotlib.figure import Figure
 
 from experiments.figures import Tables
+from experiments.figures.caption_text import number
 from experiments.figures.heatmaps import matrix
-from experiments.figures.lines import draw_exact
+from experiments.figures.metric_lines import plot_exact
 from experiments.figures.style import INK, note, panels
-from experiments.figures.words import number
 
 
 def draw(tables: Tables) -> Figure:
@@ -14,7 +14,7 @@ def draw(tables: Tables) -> Figure:
     rows = matrix(tables["examples"], "variance_sweep", "variances")
     figure, [[ax]] = panels(1, 1, (7, 4.4))
     d_k = rows.index.astype(int).to_numpy()
-    draw_exact(ax, d_k, rows["exact"].to_numpy(), INK)
+    plot_exact(ax, d_k, rows["exact"].to_numpy(), INK)
     ax.plot(d_k, rows["sample"], color=INK, marker="o", linestyle="")
     for set_scale in (ax.set_xscale, ax.set_yscale):
         set_scale("log", base=2)

@@ -14,7 +14,13 @@ from experiments.bench.summary import SIZE, growth, normals, peaks, ratios, shar
 from experiments.examples import example_names, load_example, spelled
 from experiments.examples.place import example_path
 from experiments.figures import SUITE_FIGURES
-from experiments.figures.map import NAMES, crossing_rows, law_is_inside, three_digits, with_ends
+from experiments.figures.crossing_text import (
+    NORM_NAMES,
+    crossing_rows,
+    crossing_with_interval,
+    law_is_inside,
+    three_digits,
+)
 from experiments.harness.config import Config
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import BENCHMARKS, SUITE, TESTS, figure_path
@@ -134,9 +140,11 @@ def _laws(table: pd.DataFrame | None) -> str:
         return _NO_CROSSINGS
     lines = ["| | n_keys | measured d_k | law | in the interval |", "|---|---:|---:|---:|---|"]
     for _, row in table.dropna(subset=["law", "crossing"]).iterrows():
-        name = f"{row['statistic']} of {NAMES[row['norm']]}".replace("|", "\\|")
+        name = f"{row['statistic']} of {NORM_NAMES[row['norm']]}".replace("|", "\\|")
         inside = "yes" if law_is_inside(row) else "no"
-        lines.append(f"| {name} | {row['n_keys']} | {with_ends(row)} | {three_digits(row['law'])} | {inside} |")
+        lines.append(
+            f"| {name} | {row['n_keys']} | {crossing_with_interval(row)} | {three_digits(row['law'])} | {inside} |"
+        )
     return "\n".join(lines)
 
 

@@ -8,14 +8,16 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from experiments.analysis.crossings import of_first_map
 from experiments.analysis.slopes import LEVEL
 from experiments.analysis.suite import Agreement, agreement
 from experiments.examples import example_names
 from experiments.examples.place import EXAMPLES, example_path
 from experiments.figures import SUITE_FIGURES, load_figure
-from experiments.figures.lines import TITLES
-from experiments.figures.map import NAMES, crossing_rows, law_is_inside, of_first, three_digits
-from experiments.figures.words import listed, number, plain, under
+from experiments.figures.axes import plain, under
+from experiments.figures.caption_text import listed, number
+from experiments.figures.crossing_text import NORM_NAMES, crossing_rows, law_is_inside, three_digits
+from experiments.figures.metric_lines import TITLES
 from experiments.harness.config import Config
 from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import Sweep, axis_names, treatment_names
@@ -123,7 +125,7 @@ class Writer:
             numbers.insert(0, _slopes(self.tables[sweep.name]["slopes"]))
         table = few_rows(sweep, measured, _metrics(figure, measured))
         if figure == "map" and "crossings" in self.tables[sweep.name]:
-            _, crossings, _ = of_first(self.tables[sweep.name])
+            crossings = of_first_map(self.tables[sweep.name]["crossings"])
             numbers, table = list(_laws(crossings)), _crossings(sweep, crossings)
         corrections = chosen(self.record, OF_FIGURE.get(figure, ()))
         return self._figure(sweep.name, figure, numbers=numbers, table=table, corrections=corrections)
@@ -239,7 +241,7 @@ def _laws(crossings: pd.DataFrame) -> Iterator[str]:
         )
         inside = sum(law_is_inside(row) for _, row in rows.iterrows())
         yield (
-            f"Theory puts the d_k of equal {statistic}s of {NAMES[norm]} at {laws} for {n_keys} keys;"
+            f"Theory puts the d_k of equal {statistic}s of {NORM_NAMES[norm]} at {laws} for {n_keys} keys;"
             f" {inside} of {len(rows)} lie in the 95% interval of the measured one."
         )
 

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from experiments.figures.words import number
+from experiments.figures.caption_text import number
 from experiments.record.answers import Tables
 from experiments.record.cutoffs import LEVEL
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from experiments.analysis.suite import DisagreementError
-from experiments.figures.map import crossing_rows
+from experiments.figures.crossing_text import crossing_rows
 from experiments.harness.config import load_config
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
