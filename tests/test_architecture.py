@@ -61,7 +61,6 @@ ALLOWED = {
         "experiments.harness",
         "experiments.analysis.crossings",
         "experiments.analysis.slopes",
-        "experiments.examples.place",
     },
     "experiments/page": {
         "sdpa",

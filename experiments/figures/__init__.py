@@ -7,7 +7,7 @@ An experiment says by name which figures draw its tables. A figure module offers
 
 where `tables["measured"]` is the sweep's own table and the others are what `experiments.analysis` derived from it.
 Figures of the suite get the tables of `suite_tables` instead.
-The figure of a worked example bears its name and draws `tables["examples"]`, the numbers of all examples.
+The figure of a worked example is in `experiments.figures.examples` and gets the steps of its example.
 """
 
 import importlib

@@ -116,7 +116,7 @@ class Writer:
         """The worked examples that are drawn; none for results without a record."""
         paths = {name: example_path(Path(), name, ".png") for name in example_names() if self.record}
         drawn = {name: png for name, png in paths.items() if (self.results / png).with_suffix(".svg").exists()}
-        return [self._drawn(EXAMPLES, name, png) for name, png in drawn.items()]
+        return [self._drawn(f"{EXAMPLES}-{name}", f"examples.{name}", png) for name, png in drawn.items()]
 
     def _finding(self, sweep: Sweep, figure: str) -> Finding:
         measured = self.tables[sweep.name]["measured"]
@@ -140,14 +140,13 @@ class Writer:
         return self._figure(SUITE, figure, numbers=[f"{whole.summary()}.", *gaps], table=table)
 
     def _figure(self, sweep: str, figure: str, **more: Any) -> Finding:
-        return self._drawn(sweep, figure, figure_path(Path(), sweep, figure, ".png"), **more)
+        return self._drawn(f"{sweep}-{figure}", figure, figure_path(Path(), sweep, figure, ".png"), **more)
 
-    def _drawn(self, sweep: str, figure: str, png: Path, **more: Any) -> Finding:
+    def _drawn(self, name: str, figure: str, png: Path, **more: Any) -> Finding:
         """The finding of a drawing in the results folder."""
         path = self.results / png
         caption = path.with_suffix(".txt").read_text(encoding="utf-8").strip()
         title = (load_figure(figure).__doc__ or figure).splitlines()[0].removesuffix(".")
-        name = f"{sweep}-{figure}"
         svg = path.with_suffix(".svg").read_text(encoding="utf-8")
         drawing = self.drawings.inline(svg, f"{name}-", title, caption)
         return Finding(name, title, caption, drawing, png.as_posix(), **more)

@@ -29,7 +29,11 @@ def _page_source(config: Config) -> str:
 
     It is not on the page, which would then be another one after every change of a comment.
     """
-    figures = {*example_names(), *SUITE_FIGURES, *(figure for sweep in config.sweeps for figure in sweep.figures)}
+    figures = {
+        *(f"examples.{name}" for name in example_names()),
+        *SUITE_FIGURES,
+        *(figure for sweep in config.sweeps for figure in sweep.figures),
+    }
     digest = hashlib.sha256(source_fingerprint("experiments.page.index").encode())
     digest.update(source_fingerprint(*(f"experiments.figures.{name}" for name in sorted(figures))).encode())
     for name in _TEMPLATES:

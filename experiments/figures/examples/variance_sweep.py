@@ -4,14 +4,13 @@ from matplotlib.figure import Figure
 
 from experiments.figures import Tables
 from experiments.figures.caption_text import number
-from experiments.figures.heatmaps import matrix
 from experiments.figures.metric_lines import plot_exact
 from experiments.figures.style import INK, note, panels
 
 
 def draw(tables: Tables) -> Figure:
     """Points on the exact line."""
-    rows = matrix(tables["examples"], "variance_sweep", "variances")
+    rows = tables["variances"]
     figure, [[ax]] = panels(1, 1, (7, 4.4))
     d_k = rows.index.astype(int).to_numpy()
     plot_exact(ax, d_k, rows["exact"].to_numpy(), INK)
@@ -28,7 +27,7 @@ def draw(tables: Tables) -> Figure:
 
 def caption(tables: Tables) -> str:
     """The last point with its exact value, and the point that is furthest off."""
-    rows = matrix(tables["examples"], "variance_sweep", "variances")
+    rows = tables["variances"]
     last, away = rows.iloc[-1], rows["errors away"].abs()
     return (
         f"At d_k = {rows.index[-1]} the sample variance of the article's 10,000 scores is "

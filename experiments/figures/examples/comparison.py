@@ -5,7 +5,6 @@ from matplotlib.figure import Figure
 
 from experiments.figures import Tables
 from experiments.figures.caption_text import number
-from experiments.figures.heatmaps import matrix
 from experiments.figures.metric_lines import plot_exact
 from experiments.figures.style import note, panels, scaling_colours
 
@@ -14,7 +13,7 @@ _SCALINGS = {"unscaled": 0.0, "d_k^1/2": 0.5}
 
 def draw(tables: Tables) -> Figure:
     """Points of one draw on exact curves, over the range of nine draws in ten."""
-    shown = {panel: matrix(tables["examples"], "comparison", panel) for panel in ("drawn", "exact", "low", "high")}
+    shown = {panel: tables[panel] for panel in ("drawn", "exact", "low", "high")}
     figure, [axes] = panels(1, 2, (10, 4.2))
     colours = scaling_colours(_SCALINGS)
     for ax, metric, title in zip(
@@ -42,7 +41,7 @@ def draw(tables: Tables) -> Figure:
 
 def caption(tables: Tables) -> str:
     """The unscaled point that lies furthest from its exact mean, and the range of the scaled ones."""
-    drawn, exact = (matrix(tables["examples"], "comparison", panel) for panel in ("drawn", "exact"))
+    drawn, exact = (tables[panel] for panel in ("drawn", "exact"))
     point, mean, scaled = drawn.loc["largest unscaled"], exact.loc["largest unscaled"], drawn.loc["largest d_k^1/2"]
     d_k = point.index[int(np.argmax(abs(point - mean)))]
     one = number(point[d_k], 0.001)

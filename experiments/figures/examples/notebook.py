@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 from experiments.figures import Tables
 from experiments.figures.caption_text import number
-from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, matrix, sizes
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, sizes
 from experiments.figures.style import note
 
 _WEIGHTS = (0, 0.85)
@@ -17,16 +17,13 @@ def draw(tables: Tables) -> Figure:
         Panel("undivided_weights", "weights without scaling", _WEIGHTS),
         Panel("weights", "weights with scaling", _WEIGHTS),
     ]
-    figure = heatmaps(tables["examples"], "notebook", [panels], (10, 4.2))
+    figure = heatmaps(tables, [panels], (10, 4.2))
     note(figure, f"{CONVENTION} Width 4, Q and then K of NumPy's legacy generator with seed 42.")
     return figure
 
 
 def caption(tables: Tables) -> str:
     """The largest weight without scaling and with it."""
-    without, scaled = (
-        number(matrix(tables["examples"], "notebook", step).to_numpy().max(), 0.001)
-        for step in ("undivided_weights", "weights")
-    )
-    of = sizes(tables["examples"], "notebook")
+    without, scaled = (number(tables[step].to_numpy().max(), 0.001) for step in ("undivided_weights", "weights"))
+    of = sizes(tables)
     return f"The largest weight of the notebook ({of}) is {without} without scaling and {scaled} with it."

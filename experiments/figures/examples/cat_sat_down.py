@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from experiments.figures import Tables
 from experiments.figures.caption_text import number
-from experiments.figures.heatmaps import CONVENTION, Panel, heatmap, matrix, sizes
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmap, sizes
 from experiments.figures.style import note, panels
 
 _SCORES = (-0.1, 1)
@@ -14,7 +14,7 @@ _SCORES = (-0.1, 1)
 
 def draw(tables: Tables) -> Figure:
     """The strip above, table and weights below."""
-    scores, weights = (matrix(tables["examples"], "cat_sat_down", step) for step in ("scaled_scores", "weights"))
+    scores, weights = (tables[step] for step in ("scaled_scores", "weights"))
     figure, grid = panels(3, 2, (9, 6.4), height_ratios=(1, 1, 7))
     for i, half in enumerate((scores.iloc[:2], scores.iloc[2:])):
         _strip(figure, grid, i, half)
@@ -37,11 +37,11 @@ def _strip(figure: Figure, grid: list[list[Axes]], place: int, scores: pd.DataFr
 
 def caption(tables: Tables) -> str:
     """The diagonal, the hub column and the most uniform row."""
-    own, columns, rows = (matrix(tables["examples"], "cat_sat_down", step) for step in ("diagonal", "columns", "rows"))
+    own, columns, rows = (tables[step] for step in ("diagonal", "columns", "rows"))
     mean, share = own.loc["own weight", "mean"], own.loc["own weight", "even share"]
     side = "less than" if mean < share else "at least"
     hub = columns.loc["mean weight"]
-    of = sizes(tables["examples"], "cat_sat_down")
+    of = sizes(tables)
     return (
         f"In the cat sat down ({of}) a word gives itself {number(mean, 0.001)} on average, {side} the even share of "
         f"{number(share, 0.01)}; {hub.idxmax()} gets most, {number(hub.max(), 0.001)} on average; the row of "

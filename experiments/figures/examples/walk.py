@@ -2,33 +2,31 @@
 
 from matplotlib.figure import Figure
 
-from experiments.examples.place import WALK
 from experiments.figures import Tables
 from experiments.figures.caption_text import number
-from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, matrix
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps
 from experiments.figures.style import note
 
 
 def draw(tables: Tables) -> Figure:
     """Scores and weights side by side, and the output if there are values."""
-    examples = tables["examples"]
     grid = [
         Panel("scores", "scores"),
         Panel("undivided_weights", "weights without the divisor", (0, 1)),
         Panel("weights", "weights", (0, 1)),
     ]
-    if (examples["step"] == "output").any():
+    if "output" in tables:
         grid.append(Panel("output", "output"))
     half = len(grid) // 2 if len(grid) == 4 else len(grid)
     rows = [grid[i : i + half] for i in range(0, len(grid), half)]
-    figure = heatmaps(examples, WALK, rows, (4.8 * half, 0.6 + 4.2 * len(rows)))
+    figure = heatmaps(tables, rows, (4.8 * half, 0.6 + 4.2 * len(rows)))
     note(figure, f"{CONVENTION} Divisor: {_divisor(tables)}.")
     return figure
 
 
 def caption(tables: Tables) -> str:
     """The largest weights, on average over the rows, without the divisor and with it."""
-    rows = matrix(tables["examples"], WALK, "divisor_effect").mean()
+    rows = tables["divisor_effect"].mean()
     without, scaled = (number(rows[f"largest {way}"], 0.001) for way in ("without", "with"))
     return (
         f"The largest weight of a row is {without} without the divisor and {scaled} with it, on average over the rows."
@@ -36,5 +34,5 @@ def caption(tables: Tables) -> str:
 
 
 def _divisor(tables: Tables) -> str:
-    rows = matrix(tables["examples"], WALK, "divisor")
+    rows = tables["divisor"]
     return f"{rows.index[0]} = {number(rows.iloc[0, 0])}"
