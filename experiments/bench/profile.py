@@ -27,7 +27,9 @@ Step = Callable[[Path], object]
 
 _SECONDS_PER_CELL = 0.1
 _ROUNDS = 3
-_IMPORTS = "experiments.analysis, experiments.record.build, experiments.figures.style, experiments.figures.variance"
+_IMPORTS = (
+    "experiments.analysis, experiments.record.build, experiments.figures.rendering, experiments.figures.metric_lines"
+)
 
 
 def profile(

@@ -1,13 +1,12 @@
-"""Test of the error bars: z-scores of every value against the normal law, p-values of every cell against uniform."""
+"""Calibration of the error bars of all sweeps together."""
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from scipy import stats
 
-from experiments.figures import Tables
 from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import INK, note, panels
 
 Floats = npt.NDArray[np.floating]
@@ -15,7 +14,7 @@ Floats = npt.NDArray[np.floating]
 _POINTS = 200
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """The z-scores as a histogram and in order, and the p-values of cells in order."""
     figure, [[left, middle, right]] = panels(1, 3, (11, 4.2))
     z = np.sort(tables["z_scores"]["of_own_error"].dropna().to_numpy())
@@ -63,3 +62,14 @@ def caption(tables: Tables) -> str:
         f"Of {len(size)} z-scores {shares[0]} and {shares[1]} (5.0% and 1.0% of N(0, 1)); {len(tables['cells'])} cells "
         f"together have p = {number(together['p_cells'], 0.01)} against theory{alarm}."
     )
+
+
+FIGURE = Figure(
+    title=(
+        "Test of the error bars: z-scores of every value against the normal law, p-values of every cell against uniform"
+    ),
+    of="suite",
+    tables=("cells", "z_scores", "agreement"),
+    plot=plot,
+    caption=caption,
+)

@@ -1,20 +1,20 @@
-"""The law of one score against the exact one, and its excess kurtosis against 6/d_k."""
+"""Density and kurtosis of one score beside the exact ones."""
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
 from experiments.figures.axes import span
 from experiments.figures.caption_text import measured, number
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.metric_lines import plot_exact, plot_measured, scale_x, scale_y
 from experiments.figures.style import INK, note, ordered_colours, panels
+from experiments.harness.figures import Default
 
 _FEW = 10
 _SHOWN = 4  # standard deviations to either side that the linear panel shows
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Density on a linear and on a logarithmic ordinate, so that tails show; and the kurtosis."""
     table = tables["measured"]
     figure, [[linear, logarithmic, right]] = panels(1, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
@@ -85,3 +85,15 @@ def caption(tables: Tables) -> str:
         f"{span(table, 'd_k')} the distribution of {first['trials']:,.0f} scores is nowhere further than {distance} "
         f"from the exact one (p = {p_value} or more); {kurtosis} (exact: {exact})."
     )
+
+
+FIGURE = Figure(
+    title="The law of one score against the exact one, and its excess kurtosis against 6/d_k",
+    of="distribution",
+    tables=("measured", "histogram", "tests"),
+    metrics=("score_variance", "score_kurtosis"),
+    default=Default(),
+    corrects=("qa-07",),
+    plot=plot,
+    caption=caption,
+)

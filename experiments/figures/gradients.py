@@ -1,17 +1,16 @@
-"""Norms of the softmax Jacobian and of dL/dq against d_k: root mean square and median side by side."""
+"""Gradient norms along d_k."""
 
-from matplotlib.figure import Figure
-
-from experiments.figures import Tables
 from experiments.figures.axes import by_scaling, first_combination, fixed, of_keys, span, under
 from experiments.figures.caption_text import course, exactness, turns
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.metric_lines import label_lines, plot_metric, reading, scale_x, scale_y, series
 from experiments.figures.style import note, panels
+from experiments.harness.figures import Default
 
 NORMS = ("jacobian_norm", "query_gradient_norm")
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """One row per norm, with one scale for its root mean square (left) and its median (right)."""
     table = tables["measured"]
     figure, grid = panels(2, 2, (9, 6.2), sharey="row")
@@ -41,3 +40,15 @@ def caption(tables: Tables) -> str:
             )
     keys = f" with{of_keys(table)} keys" if of_keys(table) and "n_keys" not in where else ""
     return f"{span(table, 'd_k')}{keys}{where}, {'; '.join(clauses)}."
+
+
+FIGURE = Figure(
+    title="Norms of the softmax Jacobian and of dL/dq against d_k: root mean square and median side by side",
+    of="saturation",
+    tables=("measured",),
+    metrics=("jacobian_norm_median", "jacobian_norm", "query_gradient_norm_median", "query_gradient_norm"),
+    default=Default(varied=("d_k",)),
+    corrects=("notebook-18", "textbook-30"),
+    plot=plot,
+    caption=caption,
+)

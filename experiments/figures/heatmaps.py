@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
+from experiments.figures.figure import Drawing, Tables
 from experiments.figures.style import panels, sequential
 
 CONVENTION = "Rows: queries. Columns: keys. Darker is more."
@@ -43,7 +42,7 @@ def sizes(steps: Tables) -> str:
     return f"d_k = {steps['divisor'].iloc[0, 0] ** 2:.0f}, {n_keys}" if "divisor" in steps else n_keys
 
 
-def heatmaps(steps: Tables, grid: Sequence[Sequence[Panel]], size: tuple[float, float]) -> Figure:
+def heatmaps(steps: Tables, grid: Sequence[Sequence[Panel]], size: tuple[float, float]) -> Drawing:
     """Steps of an example side by side, as a grid of heatmaps."""
     figure, axes = panels(len(grid), len(grid[0]), size)
     for shown, row in zip(grid, axes, strict=True):

@@ -1,16 +1,16 @@
-"""Entropy and largest weight against the number of keys."""
+"""Entropy and largest weight along n_keys."""
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
 from experiments.figures.axes import by_scaling, first_combination, fixed, span, under
 from experiments.figures.caption_text import course, exactness, listed
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.metric_lines import label_lines, plot_metric, reading, scale_x, scale_y, series
 from experiments.figures.style import INK, note, panels
+from experiments.harness.figures import Default
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Entropy under its bound ln n, and the largest weight over its bound 1/n."""
     table = tables["measured"]
     figure, [[left, right]] = panels(1, 2, (9, 4))
@@ -42,3 +42,14 @@ def caption(tables: Tables) -> str:
     return (
         f"{span(table, 'n_keys')}{width} the largest weight{where} {listed(clauses)}{exactness(table, 'max_weight')}."
     )
+
+
+FIGURE = Figure(
+    title="Entropy and largest weight against the number of keys",
+    of="saturation",
+    tables=("measured",),
+    metrics=("max_weight", "entropy"),
+    default=Default(varied=("n_keys",)),
+    plot=plot,
+    caption=caption,
+)

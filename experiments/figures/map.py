@@ -1,11 +1,10 @@
-"""Gradient norms without the scale over those with it, on the plane of d_k and n_keys, and where they are equal."""
+"""Ratios of gradient norms over d_k and n_keys, and where they cross 1."""
 
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from experiments.analysis.crossings import (
     CROSSING_COLUMNS,
@@ -16,11 +15,12 @@ from experiments.analysis.crossings import (
     UNSCALED,
     of_first_map,
 )
-from experiments.figures import Tables
 from experiments.figures.axes import first_combination, fixed, plain, under
 from experiments.figures.caption_text import listed
 from experiments.figures.crossing_text import NORM_NAMES, crossing_list, crossings_of, of_norm
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import INK, diverging, note, panels
+from experiments.harness.figures import Default
 
 _SHOWN_FACTOR = 16  # a ratio this far from 1 has the strongest colour
 _SMALLEST_NUMBER = 0.005
@@ -28,7 +28,7 @@ _WHITE_FROM = 0.75  # of the way to that colour, letters are white
 _SIZE, _PANEL_INCHES, _INCHES_PER_NUMBER = (11, 6.4), 3.0, 0.3
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """One row of maps per statistic, one column per norm, each with the line on which the ratio is 1."""
     figure, grid = panels(len(STATISTICS), len(NORMS), _SIZE, sharex=True, sharey=True)
     if "ratios" not in tables:
@@ -40,7 +40,7 @@ def draw(tables: Tables) -> Figure:
     image: Any = None
     for axes, statistic in zip(grid, STATISTICS, strict=True):
         for ax, (norm, name) in zip(axes, NORM_NAMES.items(), strict=True):
-            image = _draw_map(ax, of_norm(ratios, norm, statistic), crossings_of(crossings, (norm, statistic, EQUAL)))
+            image = _plot_map(ax, of_norm(ratios, norm, statistic), crossings_of(crossings, (norm, statistic, EQUAL)))
             ax.set_title(f"{statistic} of {name}")
     for ax in grid[-1]:
         ax.set_xlabel("d_k")
@@ -76,7 +76,7 @@ def _first_map(tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     return of_first_map(tables["ratios"]), crossings, where
 
 
-def _draw_map(ax: Axes, ratios: pd.DataFrame, crossings: pd.DataFrame) -> Any:
+def _plot_map(ax: Axes, ratios: pd.DataFrame, crossings: pd.DataFrame) -> Any:
     """Ratios as colours and numbers; in a cell beside its neighbours, whatever the steps between their sizes."""
     shown = ratios.pivot_table(index="n_keys", columns="d_k", values="ratio", dropna=False)
     strongest = np.log(_SHOWN_FACTOR)
@@ -93,7 +93,7 @@ def _draw_map(ax: Axes, ratios: pd.DataFrame, crossings: pd.DataFrame) -> Any:
             ax.annotate(_short(ratio), (x, row - 0.3), ha=side, va="center", fontsize=6.5, color=ink)
     ax.set_xticks(columns, [plain(value) for value in shown.columns[columns]], fontsize=8)
     ax.set_yticks(range(len(n_keys)), map(plain, shown.index))
-    _draw_line(ax, crossings, d_k, n_keys)
+    _plot_line(ax, crossings, d_k, n_keys)
     return image
 
 
@@ -115,7 +115,7 @@ def _short(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio >= _SMALLEST_NUMBER else ""
 
 
-def _draw_line(ax: Axes, crossings: pd.DataFrame, d_k: Any, n_keys: Any) -> None:
+def _plot_line(ax: Axes, crossings: pd.DataFrame, d_k: Any, n_keys: Any) -> None:
     """Where the ratio is 1, in cells from the first: measured with its interval, and by the law."""
     y = np.interp(np.log(crossings["n_keys"]), np.log(n_keys), range(len(n_keys)))
 
@@ -146,3 +146,16 @@ def caption(tables: Tables) -> str:
             clauses.append(f"{crossing_list(rows)} ({statistic} of {NORM_NAMES[norm]}{exact})")
     keys = listed([plain(n_keys) for n_keys in sorted(crossings["n_keys"].unique())])
     return f"With {keys} keys{where} {UNSCALED} norms fall below those under {SCALED} at d_k = {'; '.join(clauses)}."
+
+
+FIGURE = Figure(
+    title=(
+        "Gradient norms without the scale over those with it, on the plane of d_k and n_keys, and where they are equal"
+    ),
+    of="saturation",
+    tables=("measured", "ratios", "crossings"),
+    metrics=("jacobian_norm_median", "query_gradient_norm_median", "jacobian_norm", "query_gradient_norm"),
+    default=Default(varied=("d_k", "n_keys"), rules=("unscaled", "d_k^1/2")),
+    plot=plot,
+    caption=caption,
+)

@@ -1,14 +1,13 @@
-"""The metrics against the exponent p of the divisor d_k^p: why 1/2, and what 1/3 and 2/3 do."""
+"""Metrics along the exponent of the divisor."""
 
 import math
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
 from experiments.figures.axes import first_combination, fixed, of_keys, under
 from experiments.figures.caption_text import differ, exactly, exactness, listed, measured
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.metric_lines import TITLES, legend, plot_exact, plot_measured, reading, scale_y
 from experiments.figures.style import INK, note, ordered_colours, panels
 
@@ -18,12 +17,12 @@ MARKED = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
 _MOST_IN_PANEL = 3
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """One panel per metric, one line per d_k."""
     table, _ = first_combination(tables["measured"], "d_k")
     figure, grid = panels(2, 3, (9, 5.4), sharex=True)
     for ax, metric in zip((ax for axes in grid for ax in axes), METRICS, strict=True):
-        _draw_metric(ax, table, metric)
+        _plot_metric(ax, table, metric)
     for ax in grid[1]:
         ax.set_xlabel("exponent p of the divisor d_k^p")
     d_ks = [f"d_k = {d_k}" for d_k in sorted(table["d_k"].unique())]
@@ -35,7 +34,7 @@ def draw(tables: Tables) -> Figure:
     return figure
 
 
-def _draw_metric(ax: Axes, table: pd.DataFrame, metric: str) -> None:
+def _plot_metric(ax: Axes, table: pd.DataFrame, metric: str) -> None:
     groups = [(d_k, rows.sort_values("exponent")) for d_k, rows in table.groupby("d_k")]
     for (d_k, rows), colour in zip(groups, ordered_colours(len(groups)), strict=True):
         p = rows["exponent"]
@@ -72,3 +71,13 @@ def caption(tables: Tables) -> str:
     others = [named[p] for p in ends if p != best]
     against = f", against {listed(others)}" if others else ""
     return f"{opening} changes least {course} {under(small.loc[best, 'scaling'])}: {pairs[best]}{against}{remark}."
+
+
+FIGURE = Figure(
+    title="The metrics against the exponent p of the divisor d_k^p: why 1/2, and what 1/3 and 2/3 do",
+    of="saturation",
+    tables=("measured",),
+    metrics=("max_weight", "score_variance", "entropy", "jacobian_norm"),
+    plot=plot,
+    caption=caption,
+)

@@ -1,22 +1,22 @@
-"""Attention weights of a few queries, with and without scaling, at small and large d_k."""
+"""Weights of a few queries as heat maps."""
 
 import math
 
 import pandas as pd
 import seaborn as sns
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
 from experiments.figures.axes import first_combination, under
 from experiments.figures.caption_text import listed
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import panels
+from experiments.harness.figures import Default
 
 _MOST_COLUMNS = 4
 _MOST_KEYS_WITH_GRID = 40
 _LEAST_SHARE_LABELLED = 24
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """One heat map per d_k and scaling, of the first draw; darker is a larger weight."""
     table, _ = _shown(tables)
     shown = table[["d_k", "scaling"]].drop_duplicates()
@@ -60,3 +60,14 @@ def _shown(tables: Tables) -> tuple[pd.DataFrame, str]:
     """The first draw of the first combination of the axes besides d_k, and the words that name it."""
     table, where = first_combination(tables["measured"], "d_k")
     return table[table["trial"] == 0], where
+
+
+FIGURE = Figure(
+    title="Attention weights of a few queries, with and without scaling, at small and large d_k",
+    of="rows",
+    tables=("measured",),
+    metrics=("query", "key", "scaled_score", "weight"),
+    default=Default(),
+    plot=plot,
+    caption=caption,
+)

@@ -24,6 +24,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import Experiment, load_experiment
+from experiments.harness.figures import default_figures, figures_of
 from experiments.harness.grid import Sweep, cell_fields, defaults, describe
 from experiments.harness.yaml_text import Document, Fault, KeyPath, YamlError, dotted
 from experiments.statistics.intervals import MIN_TRIALS
@@ -133,7 +134,7 @@ class _Reader:
     def resolved(self, name: str, experiment: str, body: dict[str, Any]) -> Sweep | None:
         path: KeyPath = ("sweeps", name)
         loaded = load_experiment(experiment)
-        model = _sweep_model(loaded)
+        model = _sweep_model(loaded, figures_of(experiment))
         required = [key for key, field in model.model_fields.items() if field.is_required()]
         optional = [key for key in model.model_fields if key not in required]
         self.keys(path, body, ("experiment", *required), optional)
@@ -146,7 +147,7 @@ class _Reader:
         values = {key: getattr(checked, key) for key in cell_fields(loaded.cell)}
         precision = getattr(checked, "precision", None)
         trials = checked.max_trials if precision else checked.trials
-        figures = checked.figures or loaded.default_figures(values)
+        figures = checked.figures or default_figures(experiment, values)
         sweep = Sweep(name, experiment, values, trials, figures, precision)
         if problem := _size_problem(sweep, loaded):
             self.fault(path, problem, of_key=True)
@@ -221,7 +222,7 @@ def _size_problem(sweep: Sweep, experiment: Experiment) -> str | None:
     return None
 
 
-def _sweep_model(experiment: Experiment) -> type[BaseModel]:
+def _sweep_model(experiment: Experiment, figures: Sequence[str]) -> type[BaseModel]:
     """The pydantic model of a sweep: the fields of the experiment's cell as lists, then trials and figures."""
     fields: dict[str, Any] = {}
     left_out = defaults(experiment.cell)
@@ -235,7 +236,7 @@ def _sweep_model(experiment: Experiment) -> type[BaseModel]:
         fields["trials"] = (trials, None)
         fields["precision"] = (Annotated[float, Field(strict=True), Gt(0), Lt(1)], None)
         fields["max_trials"] = (Annotated[int, Field(strict=True), Ge(MIN_TRIALS), Le(_MOST_TRIALS)], 100_000)
-    fields["figures"] = (_list_of(_one_of(experiment.figures)), None)
+    fields["figures"] = (_list_of(_one_of(figures)), None)
     return create_model("SweepBlock", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
 
 

@@ -1,7 +1,7 @@
 """What an experiment is to the harness, and how one is loaded."""
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -60,9 +60,6 @@ class Experiment:
     seconds_per_trial: Callable[[Cell], float]  # rough, for `plan` and the order of work
     memory: Callable[[Cell], int]  # bytes that measuring one chunk takes in a worker
     table_rows: Callable[[Cell, int], int]  # rows of a cell of that many trials
-    figures: tuple[str, ...]  # the names of the modules that draw its tables
-    # The figures of a sweep that names none, from the values of its fields.
-    default_figures: Callable[[Mapping[str, Sequence[Any]]], tuple[str, ...]]
     metrics: "tuple[Metric, ...]" = ()
     min_trials: int = 1
     # The largest relative standard error of a cell, which a sweep's `precision` bounds; None if that makes no sense.

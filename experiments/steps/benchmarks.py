@@ -25,13 +25,14 @@ def measure_growth(results: Path) -> str:
 
 
 def bench(config: Config, results: Path) -> str:
-    """Write benchmarks.csv, draw its figure, and report the ratios."""
+    """Write benchmarks.csv, draw its figures, and report the ratios."""
     from experiments.bench.eager import is_there
     from experiments.bench.measure import benchmark
     from experiments.bench.profile import Step
     from experiments.bench.summary import growth_rows, over_floor, report
-    from experiments.figures import load_figure
-    from experiments.figures.style import render
+    from experiments.figures.figure import load_figure
+    from experiments.figures.rendering import render
+    from experiments.harness.figures import figures_of
 
     if not is_there():
         print("PyTorch is not installed: without it")
@@ -44,5 +45,6 @@ def bench(config: Config, results: Path) -> str:
     found = benchmark(config, later, print)
     write_whole(results / f"{BENCHMARKS}.csv", csv_bytes(found))
     tables = {"ratios": over_floor(found), "growth": growth_rows(found)}
-    render(load_figure(BENCHMARKS), tables, figure_path(results, BENCHMARKS, BENCHMARKS, ""))
+    for figure in figures_of(BENCHMARKS):
+        render(load_figure(figure), tables, figure_path(results, BENCHMARKS, figure, ""))
     return report(found)

@@ -48,7 +48,7 @@ def draw_examples(results: Path, names: Sequence[str] = (), say: Say = print) ->
     kept = 0
     with held(results / EXAMPLES):
         for name in names or example_names():
-            source = source_fingerprint(f"experiments.figures.examples.{name}", "experiments.figures.style")
+            source = source_fingerprint(f"experiments.figures.examples.{name}", "experiments.figures.rendering")
             source += " ".join(versions(*_DRAWN_WITH).values())
             files = [table, *(example_path(results, name, suffix) for suffix in FIGURE_SUFFIXES)]
             current = _made(results).get(name) == _state(source, files)
@@ -159,10 +159,10 @@ def _say(text: str) -> None:
 def _draw(name: str, table: Path, stem: Path) -> str:
     """Draw the figure of an example from the table; its caption."""
     from experiments.examples.table import matrices, read_table
-    from experiments.figures import load_figure
-    from experiments.figures.style import render
+    from experiments.figures.figure import load_figure
+    from experiments.figures.rendering import render
 
-    return render(load_figure(f"examples.{name}"), matrices(read_table(table), name), stem)
+    return render(load_figure(f"{EXAMPLES}.{name}"), matrices(read_table(table), name), stem)
 
 
 def _made(results: Path) -> dict[str, str]:

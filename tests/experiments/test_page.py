@@ -3,45 +3,27 @@
 import html
 import re
 import shutil
-import subprocess
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from experiments.__main__ import app
 from experiments.analysis.suite import DisagreementError
 from experiments.figures.crossing_text import crossing_rows
 from experiments.harness.config import load_config
-from experiments.harness.discovery import experiment_names
-from experiments.harness.experiment import load_experiment
 from experiments.harness.paths import figure_path
 from experiments.harness.tables import TableError, read_sweep, write_sweep
 from experiments.page import findings, provenance, strip
-from experiments.page.entries import OF_FIGURE
 from experiments.page.index import make_page
 from experiments.page.svg import Drawings
 from experiments.steps import sweeps as steps
 from sdpa.theory import attention_expectations
 from tests.page_text import assert_self_contained
 
-ROOT = Path(__file__).parents[2]
 QUICK = {"exponents": [0.0, 1.0], "errors": dict.fromkeys((*strip.QUANTITIES, "effective_keys"), 1e-9)}
-
-
-@pytest.fixture(scope="module")
-def drawn(tiny, tmp_path_factory):
-    """The tiny config, whose results are drawn, in a folder that may be changed."""
-    config, source = tiny
-    fewer = {"single": ("metrics", "variance"), "many": ("metrics", "phase")}
-    sweeps = [replace(sweep, figures=fewer.get(sweep.name, sweep.figures)) for sweep in config.sweeps]
-    config = replace(config, sweeps=tuple(sweeps))
-    folder = tmp_path_factory.mktemp("page") / "tiny"
-    shutil.copytree(source, folder)
-    steps.draw(config, config.sweeps, folder)
-    return config, folder
 
 
 @pytest.fixture
@@ -179,12 +161,6 @@ def raising(error: Exception) -> None:
     raise error
 
 
-def test_every_figure_of_an_experiment_has_its_metrics():
-    figures = {figure for name in experiment_names() for figure in load_experiment(name).figures}
-    assert set(findings.METRICS) == figures
-    assert set(OF_FIGURE) <= figures
-
-
 def test_interpolated_expectations_are_off_by_no_more_than_is_said():
     table = strip.expectations()
     points = np.array(table["exponents"])
@@ -206,6 +182,7 @@ sweeps:
 """
 
 
+@pytest.mark.usefixtures("quick", "in_this_process")
 def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
     (tmp_path / "mine.yaml").write_text(MINE)
     folder = tmp_path / "out"
@@ -213,10 +190,9 @@ def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
 
     def run(*words: str) -> tuple[int, str, str]:
         options = ["--config", str(tmp_path / "mine.yaml"), "--results", str(folder)]
-        command = [sys.executable, "-m", "experiments", *words, *options]
-        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert "Traceback" not in ran.stderr
-        return ran.returncode, ran.stdout, ran.stderr
+        ran = CliRunner().invoke(app, [*words, *options])
+        assert isinstance(ran.exception, SystemExit | None)
+        return ran.exit_code, ran.stdout, ran.stderr
 
     run("run", "mine", "--jobs", "1")
     status, _, said = run("page")

@@ -1,19 +1,18 @@
-"""A, B and C: queries and keys as arrows, weights and outputs."""
+"""The figure of the example abc."""
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
 from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.heatmaps import CONVENTION, Panel, heatmap
 from experiments.figures.style import INK, note, panels, token_colours
 
 _OFFSETS = {"query": (5, 6), "key": (7, -4)}
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Arrows, a heatmap of weights and bars of outputs."""
     steps = ("q", "k", "weights", "output")
     queries, keys, weights, outputs = (tables[step] for step in steps)
@@ -57,3 +56,12 @@ def caption(tables: Tables) -> str:
     given = ", ".join(number(weight, 0.001) for weight in weights)
     made = ", ".join(number(value, 0.001) for value in outputs)
     return f"A gives {given} to {', '.join(weights.index)}; its output is [{made}]{same}."
+
+
+FIGURE = Figure(
+    title="A, B and C: queries and keys as arrows, weights and outputs",
+    of="examples",
+    tables=("q", "k", "weights", "output", "scores"),
+    plot=plot,
+    caption=caption,
+)

@@ -1,18 +1,17 @@
-"""The cat sat down: scores as a strip and as a table, and their weights."""
+"""The figure of the example cat sat down."""
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
 from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.heatmaps import CONVENTION, Panel, heatmap, sizes
 from experiments.figures.style import note, panels
 
 _SCORES = (-0.1, 1)
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """The strip above, table and weights below."""
     scores, weights = (tables[step] for step in ("scaled_scores", "weights"))
     figure, grid = panels(3, 2, (9, 6.4), height_ratios=(1, 1, 7))
@@ -24,7 +23,7 @@ def draw(tables: Tables) -> Figure:
     return figure
 
 
-def _strip(figure: Figure, grid: list[list[Axes]], place: int, scores: pd.DataFrame) -> None:
+def _strip(figure: Drawing, grid: list[list[Axes]], place: int, scores: pd.DataFrame) -> None:
     """Rows of scores one after the other, over the whole width."""
     for ax in grid[place]:
         ax.remove()
@@ -47,3 +46,12 @@ def caption(tables: Tables) -> str:
         f"{number(share, 0.01)}; {hub.idxmax()} gets most, {number(hub.max(), 0.001)} on average; the row of "
         f"{rows['entropy / ln n'].idxmax()} is the most uniform."
     )
+
+
+FIGURE = Figure(
+    title="The cat sat down: scores as a strip and as a table, and their weights",
+    of="examples",
+    tables=("scaled_scores", "weights", "diagonal", "columns", "rows", "divisor"),
+    plot=plot,
+    caption=caption,
+)

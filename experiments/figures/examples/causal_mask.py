@@ -1,17 +1,16 @@
-"""A causal mask: weights, and outputs before and after a later token changed."""
+"""The figure of the example causal mask."""
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
 from experiments.figures.caption_text import listed, number
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.heatmaps import CONVENTION, Panel, heatmap
 from experiments.figures.style import note, panels, token_colours
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Three heatmaps, and bars of how far outputs moved."""
     figure, grid = panels(2, 2, (9, 7.5))
     outputs = (-0.8, 0.8)
@@ -45,3 +44,12 @@ def caption(tables: Tables) -> str:
     moved = [f"{word} by {number(row[word], 0.001)}" for word in row.index[row != 0]]
     kept = f"leaves the outputs of {listed(stay)} as they were, to the bit" if stay else "leaves no output as it was"
     return f"Under a causal mask a changed token {kept}; it moves those of {listed(moved)}."
+
+
+FIGURE = Figure(
+    title="A causal mask: weights, and outputs before and after a later token changed",
+    of="examples",
+    tables=("weights", "output", "changed_output", "moved"),
+    plot=plot,
+    caption=caption,
+)

@@ -1,17 +1,16 @@
-"""Deviation of scores and largest weight with and without scaling: one draw, the exact means, and how draws spread."""
+"""The figure of the example comparison."""
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
 from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.metric_lines import plot_exact
 from experiments.figures.style import note, panels, scaling_colours
 
 _SCALINGS = {"unscaled": 0.0, "d_k^1/2": 0.5}
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Points of one draw on exact curves, over the range of nine draws in ten."""
     shown = {panel: tables[panel] for panel in ("drawn", "exact", "low", "high")}
     figure, [axes] = panels(1, 2, (10, 4.2))
@@ -51,3 +50,15 @@ def caption(tables: Tables) -> str:
         f"d_k = {scaled.index[0]} to {scaled.index[-1]} lie between {number(scaled.min(), 0.001)} and "
         f"{number(scaled.max(), 0.001)}."
     )
+
+
+FIGURE = Figure(
+    title=(
+        "Deviation of scores and largest weight with and without scaling: one draw, the exact means, and how draws "
+        "spread"
+    ),
+    of="examples",
+    tables=("drawn", "exact", "low", "high"),
+    plot=plot,
+    caption=caption,
+)

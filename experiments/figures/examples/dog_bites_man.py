@@ -1,16 +1,14 @@
-"""Dog bites man: scaled scores, their softmax, the weights that are printed with them, and the outputs."""
+"""The figure of the example dog bites man."""
 
-from matplotlib.figure import Figure
-
-from experiments.figures import Tables
 from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, sizes
 from experiments.figures.style import note
 
 _WEIGHTS = (0, 0.75)
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Four heatmaps."""
     grid = [
         [Panel("scaled_scores", "scaled scores"), Panel("weights", "weights: their softmax", _WEIGHTS)],
@@ -31,3 +29,12 @@ def caption(tables: Tables) -> str:
     shown = number(printed["dog"], 0.01)
     of = sizes(tables)
     return f"With {of} dog gives itself {number(right, 0.001)} of its attention; the source prints {shown}{origin}."
+
+
+FIGURE = Figure(
+    title="Dog bites man: scaled scores, their softmax, the weights that are printed with them, and the outputs",
+    of="examples",
+    tables=("scaled_scores", "weights", "printed", "output", "halved"),
+    plot=plot,
+    caption=caption,
+)

@@ -1,14 +1,12 @@
-"""Scaled scores, weights and outputs of the article's four words."""
+"""The figure of the example four words."""
 
-from matplotlib.figure import Figure
-
-from experiments.figures import Tables
 from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, sizes
 from experiments.figures.style import note
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Three heatmaps."""
     shown = [Panel("scaled_scores", "scaled scores"), Panel("weights", "weights", (0, 0.5)), Panel("output", "output")]
     figure = heatmaps(tables, [shown], (10, 4.5))
@@ -29,3 +27,12 @@ def caption(tables: Tables) -> str:
         f"{high}; cat gives {row.idxmax()} most, {number(row.max(), 0.001)}, where an even share is "
         f"{number(1 / len(row), 0.01)}."
     )
+
+
+FIGURE = Figure(
+    title="Scaled scores, weights and outputs of the article's four words",
+    of="examples",
+    tables=("scaled_scores", "weights", "output", "divisor"),
+    plot=plot,
+    caption=caption,
+)

@@ -1,16 +1,14 @@
-"""Weights of the notebook's three queries over three keys, without and with scaling."""
+"""The figure of the example notebook."""
 
-from matplotlib.figure import Figure
-
-from experiments.figures import Tables
 from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, sizes
 from experiments.figures.style import note
 
 _WEIGHTS = (0, 0.85)
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Scores, and weights without scaling and with it."""
     panels = [
         Panel("scores", "scores"),
@@ -27,3 +25,12 @@ def caption(tables: Tables) -> str:
     without, scaled = (number(tables[step].to_numpy().max(), 0.001) for step in ("undivided_weights", "weights"))
     of = sizes(tables)
     return f"The largest weight of the notebook ({of}) is {without} without scaling and {scaled} with it."
+
+
+FIGURE = Figure(
+    title="Weights of the notebook's three queries over three keys, without and with scaling",
+    of="examples",
+    tables=("scores", "undivided_weights", "weights", "divisor"),
+    plot=plot,
+    caption=caption,
+)

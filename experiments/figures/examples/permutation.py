@@ -1,13 +1,11 @@
-"""Outputs of words in two orders: the rows move with their words, and stay as they are."""
+"""The figure of the example permutation."""
 
-from matplotlib.figure import Figure
-
-from experiments.figures import Tables
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.heatmaps import Panel, heatmaps
 from experiments.figures.style import note
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Two pairs of heatmaps."""
     words, dog = (-0.5, 0.35), (-0.2, 0.75)
     grid = [
@@ -26,3 +24,12 @@ def caption(tables: Tables) -> str:
     if apart == 0:
         return "Without a mask every word keeps its output in another order of words, to 12 decimals."
     return f"Without a mask, in another order of words an output differs by up to {apart:.2g}."
+
+
+FIGURE = Figure(
+    title="Outputs of words in two orders: the rows move with their words, and stay as they are",
+    of="examples",
+    tables=("outputs", "shuffled", "dog_bites_man", "man_bites_dog", "difference", "swap_difference"),
+    plot=plot,
+    caption=caption,
+)

@@ -1,14 +1,12 @@
-"""The article's running example: scores, weights with and without scaling, and output."""
+"""The figure of the example session."""
 
-from matplotlib.figure import Figure
-
-from experiments.figures import Tables
 from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, sizes
 from experiments.figures.style import note
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Four heatmaps."""
     shown = [
         [Panel("scores", "scores", digits=3), Panel("scaled_scores", "scaled scores", digits=3)],
@@ -30,3 +28,12 @@ def caption(tables: Tables) -> str:
         f"Scores of the article's running example ({of}) go from {low} to {high}, and its weights only from {least} to "
         f"{most}."
     )
+
+
+FIGURE = Figure(
+    title="The article's running example: scores, weights with and without scaling, and output",
+    of="examples",
+    tables=("scores", "scaled_scores", "weights", "output", "divisor"),
+    plot=plot,
+    caption=caption,
+)

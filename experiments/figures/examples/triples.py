@@ -1,14 +1,12 @@
-"""Softmax of three scores, small, large and over sqrt(512), beside the weights that are printed."""
+"""The figure of the example triples."""
 
-from matplotlib.figure import Figure
-
-from experiments.figures import Tables
 from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.heatmaps import Panel, heatmaps
 from experiments.figures.style import note
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Two heatmaps side by side."""
     grid = [[Panel("weights", "softmax", (0, 1), 3), Panel("printed", "as printed", (0, 1), 3)]]
     figure = heatmaps(tables, grid, (9, 4))
@@ -24,3 +22,12 @@ def caption(tables: Tables) -> str:
         f"{number(right[row], 0.0001)} for {name}, printed {number(printed[row], 0.01)}" for row, name in rows.items()
     ]
     return f"The largest of three weights is {'; '.join(clauses)}."
+
+
+FIGURE = Figure(
+    title="Softmax of three scores, small, large and over sqrt(512), beside the weights that are printed",
+    of="examples",
+    tables=("weights", "printed"),
+    plot=plot,
+    caption=caption,
+)

@@ -1,15 +1,13 @@
-"""Weights of four small scores and of twenty times as large ones, as bars."""
+"""The figure of the example two scales."""
 
-from matplotlib.figure import Figure
-
-from experiments.figures import Tables
 from experiments.figures.axes import plain
 from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.heatmaps import sizes
 from experiments.figures.style import INK, note, panels
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Two bar charts."""
     scores, weights = (tables[step] for step in ("scores", "weights"))
     figure, [axes] = panels(1, 2, (9, 3.6), sharey=True)
@@ -32,3 +30,12 @@ def caption(tables: Tables) -> str:
         f"{large[0]} of large ones; their entropy is "
         f"{small[1]} and {large[1]} nats."
     )
+
+
+FIGURE = Figure(
+    title="Weights of four small scores and of twenty times as large ones, as bars",
+    of="examples",
+    tables=("scores", "weights", "spread"),
+    plot=plot,
+    caption=caption,
+)

@@ -1,14 +1,12 @@
-"""The variance of scores against d_k, of one sample each, on the line y = d_k."""
+"""The figure of the example variance sweep."""
 
-from matplotlib.figure import Figure
-
-from experiments.figures import Tables
 from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.metric_lines import plot_exact
 from experiments.figures.style import INK, note, panels
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Points on the exact line."""
     rows = tables["variances"]
     figure, [[ax]] = panels(1, 1, (7, 4.4))
@@ -34,3 +32,12 @@ def caption(tables: Tables) -> str:
         f"{number(last['sample'], 0.1)} and the exact variance of a score {number(last['exact'], 1)}; the furthest of "
         f"its samples, at d_k = {away.idxmax()}, is {number(away.max(), 0.1)} standard errors off."
     )
+
+
+FIGURE = Figure(
+    title="The variance of scores against d_k, of one sample each, on the line y = d_k",
+    of="examples",
+    tables=("variances",),
+    plot=plot,
+    caption=caption,
+)

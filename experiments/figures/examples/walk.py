@@ -1,14 +1,12 @@
-"""Scores, weights with and without the divisor, and output of a user's own matrices."""
+"""The figure of a user's own matrices."""
 
-from matplotlib.figure import Figure
-
-from experiments.figures import Tables
 from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps
 from experiments.figures.style import note
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Scores and weights side by side, and the output if there are values."""
     grid = [
         Panel("scores", "scores"),
@@ -36,3 +34,12 @@ def caption(tables: Tables) -> str:
 def _divisor(tables: Tables) -> str:
     rows = tables["divisor"]
     return f"{rows.index[0]} = {number(rows.iloc[0, 0])}"
+
+
+FIGURE = Figure(
+    title="Scores, weights with and without the divisor, and output of a user's own matrices",
+    of="walk",
+    tables=("scores", "undivided_weights", "weights", "output", "divisor", "divisor_effect"),
+    plot=plot,
+    caption=caption,
+)
