@@ -15,9 +15,10 @@ _CHARACTERS_PER_INCH = 12
 
 
 def render(figure: Figure, tables: Tables, stem: Path) -> str:
-    """Draw a figure and write it as STEM.png and STEM.svg, and its caption as STEM.txt.
+    """Draw a figure and write STEM.png with its caption over it, STEM.svg without, and the caption as STEM.txt.
 
-    Nothing that varies between equal runs (dates, random ids) goes into the files.
+    The SVG is for pages, which have the caption as text; its title is the figure's. Nothing that varies between equal
+    runs (dates, random ids) goes into the files.
 
     Returns:
         The caption.
@@ -26,10 +27,12 @@ def render(figure: Figure, tables: Tables, stem: Path) -> str:
     caption = figure.caption(chosen)
     with mpl.rc_context({**sns.axes_style("ticks"), **STYLE}):
         drawing = figure.plot(chosen)
-        title = wrapped(caption, drawing.get_figwidth() * _CHARACTERS_PER_INCH)
-        drawing.suptitle(title, x=0.01, ha="left", fontsize=11)
+        lines = wrapped(caption, drawing.get_figwidth() * _CHARACTERS_PER_INCH)
+        heading = drawing.suptitle(lines, x=0.01, ha="left", fontsize=11)
         _save(drawing, stem, ".png", {"Description": caption})
-        _save(drawing, stem, ".svg", {"Date": None, "Description": caption})
+        drawing.set_figheight(drawing.get_figheight() - heading.get_window_extent().height / drawing.dpi)
+        heading.set(visible=False, in_layout=False)
+        _save(drawing, stem, ".svg", {"Title": figure.title, "Description": caption, "Date": None})
     write_whole(stem.with_name(f"{stem.name}.txt"), f"{caption}\n".encode())
     return caption
 

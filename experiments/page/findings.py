@@ -137,7 +137,7 @@ class Writer:
         caption = path.with_suffix(".txt").read_text(encoding="utf-8").strip()
         title = load_figure(figure).title
         svg = path.with_suffix(".svg").read_text(encoding="utf-8")
-        drawing = self.drawings.inline(svg, f"{name}-", title, caption)
+        drawing = self.drawings.inline(svg, f"{name}-")
         return Finding(name, title, caption, drawing, png.as_posix(), **more)
 
 

@@ -1,7 +1,9 @@
 """Figures declare what they are, of what and from which tables; each is drawn from those alone, and twice alike."""
 
+import html
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -143,6 +145,19 @@ def test_a_figure_of_something_else_comes_out_byte_identical(of, sources, tmp_pa
     for run in "ab":
         render(load_figure(name), tables, tmp_path / run)
     assert_alike(tmp_path / "a", tmp_path / "b")
+
+
+def test_an_svg_has_the_title_of_its_figure_and_no_caption_over_it(drawn):
+    config, folder = drawn
+    for sweep in config.sweeps:
+        for name in sweep.figures:
+            path = figure_path(folder, sweep.name, name, ".svg")
+            svg = path.read_text(encoding="utf-8")
+            assert html.unescape(re.search("<title>(.*?)</title>", svg)[1]) == load_figure(name).title
+            caption = path.with_suffix(".txt").read_text(encoding="utf-8")
+            labels = html.unescape(" ".join(re.findall(r"<!-- (.*?) -->", svg, re.DOTALL)))
+            assert len(labels) > 10
+            assert " ".join(caption.split()[:4]) not in " ".join(labels.split()), path
 
 
 @pytest.mark.parametrize(
