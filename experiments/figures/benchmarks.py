@@ -61,7 +61,7 @@ def _reach(points: pd.DataFrame) -> float:
 
 
 def caption(tables: Tables) -> str:
-    """How near the suite is to the floor, and how far the faster of the article's ways is from the suite."""
+    """The suite's time over the floor, and that of the faster of the article's ways over the suite's."""
     rows = tables["ratios"]
     rows = rows[~rows["gradients"]]
     without = rows["suite"]

@@ -54,7 +54,7 @@ def _in_order(ax: Axes, expected: Floats, found: Floats) -> None:
 
 
 def caption(tables: Tables) -> str:
-    """How many z-scores lie how far out, and how likely the cells are together."""
+    """The shares of z-scores that lie far out, and the p-value of all cells together."""
     size, together = tables["z_scores"]["of_own_error"].dropna().abs(), tables["agreement"].iloc[0]
     alarm = ", and the check raises its alarm" if together["disagrees"] else ""
     shares = [f"{(size > limit).mean():.1%} lie beyond {limit}" for limit in (1.96, 2.58)]

@@ -71,7 +71,7 @@ def _label(distance: pd.Series) -> str:
 
 
 def caption(tables: Tables) -> str:
-    """How far the scores are from their exact law, and what their kurtosis does."""
+    """The largest distance of the scores from their exact law, and their kurtosis at both ends."""
     table, distances = tables["measured"], tables["tests"]
     first, last = table.sort_values("d_k").iloc[0], table.sort_values("d_k").iloc[-1]
     p_value = number(float(distances["p_value"].min()), 0.01)
@@ -79,8 +79,7 @@ def caption(tables: Tables) -> str:
     kurtosis = f"the excess kurtosis is {measured(first, 'score_kurtosis')}"
     if first["d_k"] != last["d_k"]:
         kurtosis += f" at d_k = {first['d_k']:g} and {measured(last, 'score_kurtosis')} at {last['d_k']:g}"
-    ends = dict.fromkeys((first["d_k"], last["d_k"]))
-    exact = " and ".join(number(6 / d_k, 0.0) for d_k in ends)
+    exact = " and ".join(dict.fromkeys(number(float(row["score_kurtosis_exact"])) for row in (first, last)))
     return (
         f"{span(table, 'd_k')} the distribution of {first['trials']:,.0f} scores is nowhere further than {distance} "
         f"from the exact one (p = {p_value} or more); {kurtosis} (exact: {exact})."

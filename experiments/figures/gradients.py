@@ -28,7 +28,7 @@ def plot(tables: Tables) -> Drawing:
 
 
 def caption(tables: Tables) -> str:
-    """What root mean square and median of |dL/dq| do under the first scaling, and under the others if they differ."""
+    """The courses of median and r.m.s. of |dL/dq| under the first scaling, and under the others if the two differ."""
     table, where = first_combination(tables["measured"], "d_k")
     clauses: list[str] = []
     for name, rows in by_scaling(table, "d_k").items():

@@ -33,7 +33,7 @@ def plot(tables: Tables) -> Drawing:
 
 
 def caption(tables: Tables) -> str:
-    """What the largest weight does under each scaling."""
+    """The course of the largest weight under each scaling."""
     table, where = first_combination(tables["measured"], "n_keys")
     clauses = [
         f"{course(rows, 'n_keys', 'max_weight')} {under(name)}" for name, rows in by_scaling(table, "n_keys").items()

@@ -116,7 +116,7 @@ def _short(ratio: float) -> str:
 
 
 def _plot_line(ax: Axes, crossings: pd.DataFrame, d_k: Any, n_keys: Any) -> None:
-    """Where the ratio is 1, in cells from the first: measured with its interval, and by the law."""
+    """The line on which the ratio is 1, in cells from the first: measured with its interval, and by the law."""
     y = np.interp(np.log(crossings["n_keys"]), np.log(n_keys), range(len(n_keys)))
 
     def place(values: pd.Series) -> Any:

@@ -39,7 +39,7 @@ def is_zero(table: pd.DataFrame, metric: str) -> bool:
 
 
 def caption(tables: Tables) -> str:
-    """What the largest weight does along the first axis."""
+    """The course of the largest weight along the first axis."""
     x = first_axis(tables["measured"])
     table, where = first_combination(tables["measured"], x)
     clauses = [f"{course(rows, x, 'max_weight')} {under(name)}" for name, rows in by_scaling(table, x).items()]

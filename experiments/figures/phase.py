@@ -111,7 +111,7 @@ def _points(table: pd.DataFrame, n_keys: int, metric: str) -> tuple[pd.Series, p
 
 
 def caption(tables: Tables) -> str:
-    """What the entropy of the longest rows does along d_k, under each scaling."""
+    """The course of the entropy of the longest rows along d_k, under each scaling."""
     table, where = _shares(tables)
     n_keys = table["n_keys"].max()
     longest = table[table["n_keys"] == n_keys]

@@ -14,7 +14,7 @@ from experiments.figures.style import INK, note, ordered_colours, panels
 METRICS = ("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm_median", "saturated_rows")
 MARKED = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
 
-_MOST_IN_PANEL = 3
+_MAX_IN_PANEL = 3
 
 
 def plot(tables: Tables) -> Drawing:
@@ -26,7 +26,7 @@ def plot(tables: Tables) -> Drawing:
     for ax in grid[1]:
         ax.set_xlabel("exponent p of the divisor d_k^p")
     d_ks = [f"d_k = {d_k}" for d_k in sorted(table["d_k"].unique())]
-    if len(d_ks) > _MOST_IN_PANEL:
+    if len(d_ks) > _MAX_IN_PANEL:
         legend(grid[0][0], d_ks)
     else:
         grid[0][0].legend(fontsize=9, handlelength=1.2)
@@ -50,7 +50,7 @@ def _plot_metric(ax: Axes, table: pd.DataFrame, metric: str) -> None:
 
 
 def caption(tables: Tables) -> str:
-    """At which power the largest weight changes least from the smallest to the largest d_k, and what it is there."""
+    """The power at which the largest weight changes least from the smallest to the largest d_k, with its values."""
     measured_table, where = first_combination(tables["measured"], "d_k")
     table, remark = exactly(measured_table, "max_weight"), exactness(measured_table, "max_weight")
     small, large = (table[table["d_k"] == d_k].set_index("exponent") for d_k in (min(table["d_k"]), max(table["d_k"])))

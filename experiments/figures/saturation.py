@@ -37,7 +37,7 @@ def _mark(ax: Axes, value: float, text: str) -> None:
 
 
 def caption(tables: Tables) -> str:
-    """What the largest weight does under each scaling."""
+    """The course of the largest weight under each scaling."""
     table, where = first_combination(tables["measured"], "d_k")
     clauses = [f"{course(rows, 'd_k', 'max_weight')} {under(name)}" for name, rows in by_scaling(table, "d_k").items()]
     what = f"the largest of {table['n_keys'].iloc[0]} weights{where}"

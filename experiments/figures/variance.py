@@ -53,7 +53,7 @@ def _plot_deviation(ax: Axes, table: pd.DataFrame) -> None:
 
 
 def caption(tables: Tables) -> str:
-    """How the variance grows under each scaling: by its slope, or by its value where there is a single d_k."""
+    """The growth of the variance under each scaling: its slope, or its value where there is a single d_k."""
     table, where = first_combination(tables["measured"], "d_k")
     first_rows = [rows.iloc[0] for rows in by_scaling(table, "d_k").values()]
     slopes = [_slope_of(row, tables.get("slopes")) for row in first_rows]

@@ -1,7 +1,7 @@
 """The figures that there are: every module under `experiments/figures` that binds FIGURE declares one.
 
-What a figure is of, its metrics and the sweeps that have it by default are read from the source of its module, which is
-not imported: drawing takes packages that workers and most commands can do without. So these are literals there.
+The harness reads the subject, the metrics and the default of a figure from the source of its module and does not import
+it: drawing takes packages that workers and most commands can do without. So these three are literals there.
 """
 
 import ast
@@ -40,7 +40,7 @@ class Default:
 
 @dataclass(frozen=True)
 class Declaration:
-    """What the harness knows of a figure: fields of `experiments.figures.figure.Figure`."""
+    """The part of a figure that the harness reads: fields of `experiments.figures.figure.Figure`."""
 
     of: str
     metrics: tuple[str, ...] = ()
