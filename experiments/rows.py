@@ -66,8 +66,6 @@ EXPERIMENT = Experiment(
     seconds_per_trial=lambda cell: 1e-8 * cell.numbers + 1e-5 * len(cell.scaling) * cell.scores,
     memory=lambda cell: 16 * block_trials(cell) * cell.numbers,
     table_rows=lambda cell, trials: len(cell.scaling) * trials * cell.scores,
-    figures=("rows",),
-    default_figures=lambda _: ("rows",),
     named=NAMED,
     stamp=Cell.stamp,
 )

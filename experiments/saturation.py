@@ -4,9 +4,9 @@ Per trial one Q (n_queries x d_k), one K (n_keys x d_k) and one standard normal 
 Each trial is reduced to a vector of row means, so that standard errors come from whole independent draws.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -160,14 +160,6 @@ def _correlations(means: Estimates[tuple[str, str]]) -> list[Row]:
     ]
 
 
-def default_figures(values: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
-    """The figures along the sizes that a sweep varies, first the map of both; every metric if it varies neither."""
-    along_d_k = ("variance", "saturation", "gradients") if len(values["d_k"]) > 1 else ()
-    along_n_keys = ("length",) if len(values["n_keys"]) > 1 else ()
-    both = along_d_k and along_n_keys and {"unscaled", "d_k^1/2"} <= {scaling.name for scaling in values["scaling"]}
-    return (*(("map",) if both else ()), *along_d_k, *along_n_keys) or ("metrics",)
-
-
 def seconds_per_trial(cell: Cell) -> float:
     """Rough time of a draw and all its scalings on one worker."""
     narrow = min(cell.n_keys, cell.d_k)
@@ -206,8 +198,6 @@ EXPERIMENT = Experiment(
     seconds_per_trial=seconds_per_trial,
     memory=memory,
     table_rows=lambda cell, _: len(cell.scaling),
-    figures=("map", "metrics", "variance", "saturation", "gradients", "powers", "length", "phase"),
-    default_figures=default_figures,
     min_trials=2,
     named=NAMED,
     stamp=Cell.stamp,

@@ -55,7 +55,12 @@ ALLOWED = {
         "experiments.metrics",
         "experiments.analysis",
     },
-    "experiments/statements": {"sdpa", "experiments.statements", "experiments.examples", "experiments.figures.words"},
+    "experiments/statements": {
+        "sdpa",
+        "experiments.statements",
+        "experiments.examples",
+        "experiments.figures.caption_text",
+    },
     "experiments/examples": {"sdpa", "experiments.examples"},
     "experiments/harness": {"experiments.harness", "experiments.statistics", "experiments.__path__"},
     "experiments/analysis": {
@@ -71,7 +76,6 @@ ALLOWED = {
         "experiments.metrics",
         "experiments.analysis.crossings",
         "experiments.analysis.slopes",
-        "experiments.examples.place",
     },
     "experiments/page": {
         "sdpa",

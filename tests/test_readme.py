@@ -36,7 +36,7 @@ def test_generated_parts_are_those_of_the_results(pages):
 
 @pytest.mark.parametrize("marker", ["<!-- begin slopes -->", "<!-- end headline -->"])
 def test_a_marker_that_is_missing_is_refused(pages, marker):
-    with pytest.raises(BlockError, match=r"expected the blocks calibration, columns, .*slopes, .*once each, got cal"):
+    with pytest.raises(BlockError, match=r"expected the blocks .*slopes, once each, got "):
         generated({path: text.replace(marker, "") for path, text in pages.items()}, Path("results"))
 
 
@@ -84,8 +84,6 @@ def test_every_config_key_is_described_with_its_default():
     assert set(described) == of_every_sweep.union(*map(cell_fields, cells))
     for name, value in {name: value for cell in cells for name, value in defaults(cell).items()}.items():
         assert described[name].strip("`") == (f"{value:g}" if isinstance(value, float) else str(value))
-    figures = {figure for name in experiment_names() for figure in load_experiment(name).figures}
-    assert all(f"`{figure}`" in table for figure in figures)
 
 
 def source_items() -> list[tuple[str, str]]:

@@ -8,10 +8,12 @@ import pandas as pd
 
 from experiments.examples import example_names
 from experiments.examples.place import example_path
+from experiments.figures.figure import load_figure
+from experiments.harness.figures import declarations
 from experiments.harness.paths import figure_path
 from experiments.harness.tables import read_sweep
 from experiments.page import opening, provenance
-from experiments.page.entries import OF_FIGURE, OF_OPENING, entries
+from experiments.page.entries import OF_OPENING, entries
 from experiments.statements.sources import SOURCES
 from experiments.statements.verdicts import SEVERITIES
 from tests.page_text import assert_self_contained
@@ -62,7 +64,7 @@ def test_no_first_screen_without_what_it_says():
 
 def test_the_topics_name_entries_that_are_found_wrong():
     published = {name: entry for entry in entries(RESULTS) for name in entry.ids.split()}
-    for name in [*(name for names in OF_FIGURE.values() for name in names), *OF_OPENING]:
+    for name in [*(name for figure in declarations() for name in load_figure(figure).corrects), *OF_OPENING]:
         assert published[name].verdict in ("wrong", "misleading"), name
     ranks = [entry.rank for entry in entries(RESULTS)]
     assert ranks == sorted(ranks)

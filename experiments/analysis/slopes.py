@@ -1,34 +1,21 @@
 """How fast the score variance grows with d_k: slopes of log variance against log d_k, with their errors."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 from scipy import special
 
 from experiments.analysis.derived import Derived
-from experiments.harness.columns import Column, axis_names, names
+from experiments.harness.columns import Column, axis_columns, names
 from experiments.harness.discovery import axes_of
 from experiments.harness.experiment import MEASURED, Experiment
 from sdpa import Scaling
 
 LEVEL = 0.999
-_TREATMENT = ["scaling", "exponent"]
-
-
-def _columns(experiment: Experiment) -> tuple[Column, ...]:
-    """The columns of a line: what its cells share, then its slope."""
-    shared = [column for column in experiment.table_columns if column.name in _shared(axis_names(experiment.cell))]
-    return (*shared, *_FITTED)
 
 
 def shared_by_line(table: pd.DataFrame) -> list[str]:
-    """The columns that the cells of a line share: the axes besides d_k, and the scaling."""
-    return _shared(axes_of(table))
-
-
-def _shared(axes: Sequence[str]) -> list[str]:
-    return [*(name for name in axes if name != "d_k"), *_TREATMENT]
+    """The columns that tell a line from others: the axes besides d_k, and the scaling."""
+    return [*(name for name in axes_of(table) if name != "d_k"), "scaling"]
 
 
 def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
@@ -41,7 +28,7 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     shared = shared_by_line(table)
-    for key, cells in table.groupby(shared, sort=False, dropna=False):
+    for key, cells in table.groupby(shared, sort=False):
         if len(cells) < 2:
             continue
         x = np.log(cells["d_k"].to_numpy(dtype=float))
@@ -55,6 +42,7 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
         rows.append(
             {
                 **dict(zip(shared, key, strict=True)),
+                "exponent": cells["exponent"].iloc[0],
                 "points": len(cells),
                 "slope": slope,
                 "slope_se": error,
@@ -67,6 +55,7 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
 
 
 _FITTED = (
+    Column("exponent", "float", "p, where the divisor is d_k^p; empty for another rule", may_be_empty=True),
     Column("points", "int", "values of d_k that the line is fitted to"),
     Column("slope", "float", "slope of ln score_variance against ln d_k, least squares"),
     Column("slope_se", "float", "standard error of the slope, from the points' own standard errors"),
@@ -75,9 +64,15 @@ _FITTED = (
     Column("slope_exact", "float", "exact slope", "1 - 2 p, p the power of d_k in the divisor"),
 )
 
+
+def _columns(experiment: Experiment) -> tuple[Column, ...]:
+    axes = [column for column in axis_columns(experiment.cell) if column.name != "d_k"]
+    return (*axes, *(column for column in experiment.columns if column.name == "scaling"), *_FITTED)
+
+
 SLOPES = Derived(
     "slopes",
-    needs=frozenset({"d_k", "score_variance", *_TREATMENT}),
+    needs=frozenset({"d_k", "score_variance", "scaling", "exponent"}),
     columns=_columns,
     derive=lambda _, tables: fit_slopes(tables[MEASURED]),
 )

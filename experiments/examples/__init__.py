@@ -1,7 +1,7 @@
 """Worked examples of scaled dot-product attention, step by step, and the data that they start from.
 
 A module with an `EXAMPLE` is an example, and its name is the module's. The others are what examples share. The figure
-of an example is the module of the same name in `experiments.figures`.
+of an example is the module of the same name in `experiments.figures.examples`.
 """
 
 import importlib

@@ -34,6 +34,17 @@ def read_table(path: Path) -> pd.DataFrame:
     return table
 
 
+def matrices(table: pd.DataFrame, example: str) -> dict[str, pd.DataFrame]:
+    """The matrix of each step of an example, rows and columns in their order."""
+    steps = table[table["example"] == example].groupby("step", sort=False)
+    return {str(step): _matrix(entries) for step, entries in steps}
+
+
+def _matrix(entries: pd.DataFrame) -> pd.DataFrame:
+    wide = entries.pivot_table(index="row", columns="column", values="value", sort=False)
+    return wide.loc[entries["row"].unique(), entries["column"].unique()]
+
+
 def _entries(example: str, steps: Sequence[Step]) -> Iterator[Entry]:
     for step in steps:
         if step.matrix:

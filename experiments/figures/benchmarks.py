@@ -1,12 +1,11 @@
-"""How long ways to measure a cell take over its floor, and how the suite's time grows."""
+"""Time of several ways to measure over the floor, and growth of the suite's time."""
 
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import INK, note, panels
 
 _WAYS = {"suite": "o", "article, powers": "^", "article, products": "v", "pytorch": "s"}
@@ -14,14 +13,14 @@ _PALETTE = sns.color_palette("colorblind")
 _COLOURS = dict(zip(_WAYS, (_PALETTE[0], _PALETTE[3], _PALETTE[1], _PALETTE[2]), strict=True))
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Seconds over the floor's, cell by cell, without gradients and with; then growth."""
     figure, [[left, middle, right]] = panels(1, 3, (12, 4.6), width_ratios=(1.2, 1.2, 1))
     for ax, gradients in ((left, False), (middle, True)):
-        _draw_ratios(ax, tables["ratios"], gradients)
+        _plot_ratios(ax, tables["ratios"], gradients)
     middle.sharey(left)
     left.legend(fontsize=8.5, loc="upper left")
-    _draw_growth(right, tables["growth"])
+    _plot_growth(right, tables["growth"])
     note(
         figure,
         "Time per trial over the floor: the same number of normal numbers from the same generator, one matrix product "
@@ -31,7 +30,7 @@ def draw(tables: Tables) -> Figure:
     return figure
 
 
-def _draw_ratios(ax: Axes, rows: pd.DataFrame, gradients: bool) -> None:
+def _plot_ratios(ax: Axes, rows: pd.DataFrame, gradients: bool) -> None:
     rows = rows[rows["gradients"] == gradients]
     x = np.arange(len(rows))
     for way, marker in _WAYS.items():
@@ -44,7 +43,7 @@ def _draw_ratios(ax: Axes, rows: pd.DataFrame, gradients: bool) -> None:
     ax.set_title(f"time over the floor, {'with' if gradients else 'without'} gradients")
 
 
-def _draw_growth(ax: Axes, rows: pd.DataFrame) -> None:
+def _plot_growth(ax: Axes, rows: pd.DataFrame) -> None:
     for i, (swept, points) in enumerate(rows.groupby("what", sort=False)):
         x = points[str(swept)] / points[str(swept)].min()
         ax.plot(x, points["seconds"] / points["seconds"].min(), marker="o", color=_PALETTE[4 + i], label=str(swept))
@@ -62,7 +61,7 @@ def _reach(points: pd.DataFrame) -> float:
 
 
 def caption(tables: Tables) -> str:
-    """How near the suite is to the floor, and how far the faster of the article's ways is from the suite."""
+    """The suite's time over the floor, and that of the faster of the article's ways over the suite's."""
     rows = tables["ratios"]
     rows = rows[~rows["gradients"]]
     without = rows["suite"]
@@ -72,3 +71,12 @@ def caption(tables: Tables) -> str:
         f"{without.max():.2f} in the worst; the faster of the article's two ways takes {faster.min():.1f} to "
         f"{faster.max():.0f} times as long as the suite."
     )
+
+
+FIGURE = Figure(
+    title="How long ways to measure a cell take over its floor, and how the suite's time grows",
+    of="benchmarks",
+    tables=("ratios", "growth"),
+    plot=plot,
+    caption=caption,
+)

@@ -1,21 +1,20 @@
-"""Test of the error bars: z-scores of every value against the normal law, p-values of every cell against uniform."""
+"""Calibration of the error bars of all sweeps together."""
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from scipy import stats
 
-from experiments.figures import Tables
+from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import INK, note, panels
-from experiments.figures.words import number
 
 Floats = npt.NDArray[np.floating]
 
 _POINTS = 200
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """The z-scores as a histogram and in order, and the p-values of cells in order."""
     figure, [[left, middle, right]] = panels(1, 3, (11, 4.2))
     z = np.sort(tables["z_scores"]["of_own_error"].dropna().to_numpy())
@@ -55,7 +54,7 @@ def _in_order(ax: Axes, expected: Floats, found: Floats) -> None:
 
 
 def caption(tables: Tables) -> str:
-    """How many z-scores lie how far out, and how likely the cells are together."""
+    """The shares of z-scores that lie far out, and the p-value of all cells together."""
     size, together = tables["z_scores"]["of_own_error"].dropna().abs(), tables["agreement"].iloc[0]
     alarm = ", and the check raises its alarm" if together["disagrees"] else ""
     shares = [f"{(size > limit).mean():.1%} lie beyond {limit}" for limit in (1.96, 2.58)]
@@ -63,3 +62,14 @@ def caption(tables: Tables) -> str:
         f"Of {len(size)} z-scores {shares[0]} and {shares[1]} (5.0% and 1.0% of N(0, 1)); {len(tables['cells'])} cells "
         f"together have p = {number(together['p_cells'], 0.01)} against theory{alarm}."
     )
+
+
+FIGURE = Figure(
+    title=(
+        "Test of the error bars: z-scores of every value against the normal law, p-values of every cell against uniform"
+    ),
+    of="suite",
+    tables=("cells", "z_scores", "agreement"),
+    plot=plot,
+    caption=caption,
+)

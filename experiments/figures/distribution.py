@@ -1,19 +1,20 @@
-"""The law of one score against the exact one, and its excess kurtosis against 6/d_k."""
+"""Density and kurtosis of one score beside the exact ones."""
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
-from experiments.figures.lines import draw_exact, draw_measured, scale_x, scale_y, spans_widely
+from experiments.figures.axes import span
+from experiments.figures.caption_text import measured, number
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.metric_lines import plot_exact, plot_measured, scale_x, scale_y, spans_widely
 from experiments.figures.style import INK, note, ordered_colours, panels
-from experiments.figures.words import measured, number, span
+from experiments.harness.figures import Default
 
 _FEW = 10
 _SHOWN = 4  # standard deviations to either side that the linear panel shows
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Density on a linear and on a logarithmic ordinate, so that tails show; and the kurtosis."""
     table = tables["measured"]
     figure, [[linear, logarithmic, right]] = panels(1, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
@@ -26,9 +27,9 @@ def draw(tables: Tables) -> Figure:
     logarithmic.set_ylim(bottom=seen[seen > 0].min() / 2)
     logarithmic.set_title("the same on a logarithmic axis")
     at = table["d_k"].to_numpy()
-    draw_exact(right, at, table["score_kurtosis_exact"].to_numpy(), INK)
+    plot_exact(right, at, table["score_kurtosis_exact"].to_numpy(), INK)
     look = {"color": INK, "marker": "o", "linestyle": ""}
-    draw_measured(right, at, table["score_kurtosis"], table, "score_kurtosis", **look)
+    plot_measured(right, at, table["score_kurtosis"], table, "score_kurtosis", **look)
     right.set_xlabel("d_k")
     right.set_title("excess kurtosis of q·k (band: 6/d_k)")
     scale_x(right, table, "d_k")
@@ -48,7 +49,7 @@ def _densities(ax: Axes, tables: Tables, *, label: bool) -> None:
     groups = tables["histogram"].groupby("d_k", sort=False)
     for (d_k, bins), colour in zip(groups, ordered_colours(len(groups)), strict=True):
         middle = ((bins["low"] + bins["high"]) / 2).to_numpy()
-        draw_exact(ax, middle, bins["density_exact"].to_numpy(), colour)
+        plot_exact(ax, middle, bins["density_exact"].to_numpy(), colour)
         seen = bins["count"] > 0
         ax.errorbar(
             middle[seen],
@@ -70,7 +71,7 @@ def _label(distance: pd.Series) -> str:
 
 
 def caption(tables: Tables) -> str:
-    """How far the scores are from their exact law, and what their kurtosis does."""
+    """The largest distance of the scores from their exact law, and their kurtosis at both ends."""
     table, distances = tables["measured"], tables["tests"]
     first, last = table.sort_values("d_k").iloc[0], table.sort_values("d_k").iloc[-1]
     p_value = number(float(distances["p_value"].min()), 0.01)
@@ -78,9 +79,20 @@ def caption(tables: Tables) -> str:
     kurtosis = f"the excess kurtosis is {measured(first, 'score_kurtosis')}"
     if first["d_k"] != last["d_k"]:
         kurtosis += f" at d_k = {first['d_k']:g} and {measured(last, 'score_kurtosis')} at {last['d_k']:g}"
-    ends = dict.fromkeys((first["d_k"], last["d_k"]))
-    exact = " and ".join(number(6 / d_k, 0.0) for d_k in ends)
+    exact = " and ".join(dict.fromkeys(number(float(row["score_kurtosis_exact"])) for row in (first, last)))
     return (
         f"{span(table, 'd_k')} the distribution of {first['trials']:,.0f} scores is nowhere further than {distance} "
         f"from the exact one (p = {p_value} or more); {kurtosis} (exact: {exact})."
     )
+
+
+FIGURE = Figure(
+    title="The law of one score against the exact one, and its excess kurtosis against 6/d_k",
+    of="distribution",
+    tables=("measured", "histogram", "tests"),
+    metrics=("score_variance", "score_kurtosis"),
+    default=Default(),
+    corrects=("qa-07",),
+    plot=plot,
+    caption=caption,
+)

@@ -1,26 +1,16 @@
-"""Norms of the softmax Jacobian and of dL/dq against d_k: root mean square and median side by side."""
+"""Gradient norms along d_k."""
 
-from matplotlib.figure import Figure
-
-from experiments.figures import Tables
-from experiments.figures.lines import label_lines, plot_metric, reading, scale_x, scale_y, series
+from experiments.figures.axes import by_scaling, first_combination, fixed, of_keys, span, under
+from experiments.figures.caption_text import course, exactness, turns
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.metric_lines import label_lines, plot_metric, reading, scale_x, scale_y, series
 from experiments.figures.style import note, panels
-from experiments.figures.words import (
-    by_scaling,
-    course,
-    exactness,
-    first_combination,
-    fixed,
-    of_keys,
-    span,
-    turns,
-    under,
-)
+from experiments.harness.figures import Default
 
 NORMS = ("jacobian_norm", "query_gradient_norm")
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """One row per norm, with one scale for its root mean square (left) and its median (right)."""
     table = tables["measured"]
     figure, grid = panels(2, 2, (9, 6.2), sharey="row")
@@ -38,7 +28,7 @@ def draw(tables: Tables) -> Figure:
 
 
 def caption(tables: Tables) -> str:
-    """What root mean square and median of |dL/dq| do under the first scaling, and under the others if they differ."""
+    """The courses of median and r.m.s. of |dL/dq| under the first scaling, and under the others if the two differ."""
     table, where = first_combination(tables["measured"], "d_k")
     clauses: list[str] = []
     for name, rows in by_scaling(table, "d_k").items():
@@ -50,3 +40,15 @@ def caption(tables: Tables) -> str:
             )
     keys = f" with{of_keys(table)} keys" if of_keys(table) and "n_keys" not in where else ""
     return f"{span(table, 'd_k')}{keys}{where}, {'; '.join(clauses)}."
+
+
+FIGURE = Figure(
+    title="Norms of the softmax Jacobian and of dL/dq against d_k: root mean square and median side by side",
+    of="saturation",
+    tables=("measured",),
+    metrics=("jacobian_norm_median", "jacobian_norm", "query_gradient_norm_median", "query_gradient_norm"),
+    default=Default(varied=("d_k",)),
+    corrects=("notebook-18", "textbook-30"),
+    plot=plot,
+    caption=caption,
+)

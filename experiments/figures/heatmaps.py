@@ -1,4 +1,4 @@
-"""Matrices as heatmaps, in the one convention of all figures: darker is more, rows are queries, columns are keys."""
+"""Matrices as heatmaps in one convention: darker is more, rows are queries, columns are keys."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
-from matplotlib.figure import Figure
 
+from experiments.figures.figure import Drawing, Tables
 from experiments.figures.style import panels, sequential
 
 CONVENTION = "Rows: queries. Columns: keys. Darker is more."
-_MOST_WITH_NUMBERS = 12  # rows and columns
-_MOST_NAMES = 16
+_MAX_WITH_NUMBERS = 12  # rows and columns
+_MAX_NAMES = 16
 _MARGIN = 0.15  # of the range of values, beyond which colours end
 # Light enough for black numbers: the darkest stands off from them by 6.6 to 1 (WCAG 2 asks for 4.5).
 _SHADES = ListedColormap(sequential()(np.linspace(0, 0.6, 256)))
@@ -25,7 +25,7 @@ class Panel:
 
     Attributes:
         step: its name.
-        title: what stands over it.
+        title: the title over it.
         limits: the values of the lightest and the darkest colour; those of the numbers, with a margin, if None.
         digits: the decimals in its cells.
     """
@@ -36,37 +36,25 @@ class Panel:
     digits: int = 2
 
 
-def matrix(examples: pd.DataFrame, example: str, step: str) -> pd.DataFrame:
-    """The matrix of one step of an example, rows and columns in their order."""
-    chosen = examples[(examples["example"] == example) & (examples["step"] == step)]
-    wide = chosen.pivot_table(index="row", columns="column", values="value", sort=False)
-    return wide.loc[chosen["row"].unique(), chosen["column"].unique()]
-
-
-def sizes(examples: pd.DataFrame, example: str) -> str:
+def sizes(steps: Tables) -> str:
     """The sizes of an example in words, `d_k = 4, n_keys = 3`; without d_k if it has no divisor sqrt(d_k)."""
-    n_keys = f"n_keys = {matrix(examples, example, 'weights').shape[1]}"
-    divided = ((examples["example"] == example) & (examples["step"] == "divisor")).any()
-    if not divided:
-        return n_keys
-    return f"d_k = {matrix(examples, example, 'divisor').iloc[0, 0] ** 2:.0f}, {n_keys}"
+    n_keys = f"n_keys = {steps['weights'].shape[1]}"
+    return f"d_k = {steps['divisor'].iloc[0, 0] ** 2:.0f}, {n_keys}" if "divisor" in steps else n_keys
 
 
-def heatmaps(
-    examples: pd.DataFrame, example: str, grid: Sequence[Sequence[Panel]], size: tuple[float, float]
-) -> Figure:
+def heatmaps(steps: Tables, grid: Sequence[Sequence[Panel]], size: tuple[float, float]) -> Drawing:
     """Steps of an example side by side, as a grid of heatmaps."""
     figure, axes = panels(len(grid), len(grid[0]), size)
     for shown, row in zip(grid, axes, strict=True):
         for panel, ax in zip(shown, row, strict=True):
-            heatmap(ax, matrix(examples, example, panel.step), panel)
+            heatmap(ax, steps[panel.step], panel)
     return figure
 
 
 def heatmap(ax: Axes, values: pd.DataFrame, panel: Panel) -> None:
     """A matrix with its numbers in its cells; with a scale of colours beside it, where they do not fit."""
     low, high = panel.limits or _limits(values)
-    numbers = max(values.shape) <= _MOST_WITH_NUMBERS
+    numbers = max(values.shape) <= _MAX_WITH_NUMBERS
     shades = values.clip(lower=low)  # a hidden key is the lightest
     image = ax.imshow(shades, cmap=_SHADES, vmin=low, vmax=high, aspect="equal" if numbers else "auto")
     if numbers:
@@ -75,9 +63,9 @@ def heatmap(ax: Axes, values: pd.DataFrame, panel: Panel) -> None:
     else:
         ax.figure.colorbar(image, ax=ax, shrink=0.8, pad=0.02)
     for set_ticks, names in ((ax.set_xticks, values.columns), (ax.set_yticks, values.index)):
-        every = -(-len(names) // _MOST_NAMES)
+        every = -(-len(names) // _MAX_NAMES)
         set_ticks(range(0, len(names), every), names[::every])
-    if max(map(len, values.columns)) * len(values.columns) > _MOST_NAMES * 2:
+    if max(map(len, values.columns)) * len(values.columns) > _MAX_NAMES * 2:
         ax.tick_params(axis="x", rotation=90)
     ax.tick_params(length=0)
     ax.set_title(panel.title)

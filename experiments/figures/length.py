@@ -1,15 +1,16 @@
-"""Entropy and largest weight against the number of keys."""
+"""Entropy and largest weight along n_keys."""
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
-from experiments.figures.lines import label_lines, plot_metric, reading, scale_x, scale_y, series
+from experiments.figures.axes import by_scaling, first_combination, fixed, span, under
+from experiments.figures.caption_text import course, exactness, listed
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.metric_lines import label_lines, plot_metric, reading, scale_x, scale_y, series
 from experiments.figures.style import INK, note, panels
-from experiments.figures.words import by_scaling, course, exactness, first_combination, fixed, listed, span, under
+from experiments.harness.figures import Default
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Entropy under its bound ln n, and the largest weight over its bound 1/n."""
     table = tables["measured"]
     figure, [[left, right]] = panels(1, 2, (9, 4))
@@ -32,7 +33,7 @@ def draw(tables: Tables) -> Figure:
 
 
 def caption(tables: Tables) -> str:
-    """What the largest weight does under each scaling."""
+    """The course of the largest weight under each scaling."""
     table, where = first_combination(tables["measured"], "n_keys")
     clauses = [
         f"{course(rows, 'n_keys', 'max_weight')} {under(name)}" for name, rows in by_scaling(table, "n_keys").items()
@@ -41,3 +42,14 @@ def caption(tables: Tables) -> str:
     return (
         f"{span(table, 'n_keys')}{width} the largest weight{where} {listed(clauses)}{exactness(table, 'max_weight')}."
     )
+
+
+FIGURE = Figure(
+    title="Entropy and largest weight against the number of keys",
+    of="saturation",
+    tables=("measured",),
+    metrics=("max_weight", "entropy"),
+    default=Default(varied=("n_keys",)),
+    plot=plot,
+    caption=caption,
+)

@@ -1,27 +1,18 @@
-"""Every metric that is not zero throughout against the first axis, one line per scaling."""
+"""Every metric along the first axis."""
 
 import pandas as pd
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
-from experiments.figures.lines import DECLARED, legend, plot_metric, reading, scale_x, scale_y, series
+from experiments.figures.axes import by_scaling, first_axis, first_combination, fixed, span, under
+from experiments.figures.caption_text import course, exactness, listed
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.metric_lines import DECLARED, legend, plot_metric, reading, scale_x, scale_y, series
 from experiments.figures.style import note, panels
-from experiments.figures.words import (
-    by_scaling,
-    course,
-    exactness,
-    first_axis,
-    first_combination,
-    fixed,
-    listed,
-    span,
-    under,
-)
+from experiments.harness.figures import Default
 
 _COLUMNS, _ROW_INCHES = 3, 2.75
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """One panel per metric."""
     table = tables["measured"]
     x = first_axis(table)
@@ -48,8 +39,19 @@ def is_zero(table: pd.DataFrame, metric: str) -> bool:
 
 
 def caption(tables: Tables) -> str:
-    """What the largest weight does along the first axis."""
+    """The course of the largest weight along the first axis."""
     x = first_axis(tables["measured"])
     table, where = first_combination(tables["measured"], x)
     clauses = [f"{course(rows, x, 'max_weight')} {under(name)}" for name, rows in by_scaling(table, x).items()]
     return f"{span(table, x)} the largest weight of a row{where} {listed(clauses)}{exactness(table, 'max_weight')}."
+
+
+FIGURE = Figure(
+    title="Every metric that is not zero throughout against the first axis, one line per scaling",
+    of="saturation",
+    tables=("measured",),
+    metrics=("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm"),
+    default=Default(single=("d_k", "n_keys")),
+    plot=plot,
+    caption=caption,
+)

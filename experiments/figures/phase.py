@@ -1,45 +1,35 @@
-"""Where the softmax freezes: a map of its entropy over d_k and n_keys, and all measured rows on one axis."""
+"""Freezing of the softmax over d_k and n_keys."""
 
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
+from experiments.figures.axes import by_scaling, first_combination, fixed, plain, span, under
+from experiments.figures.caption_text import course, exactness, listed
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import INK, note, ordered_colours, panels, sequential
-from experiments.figures.words import (
-    by_scaling,
-    course,
-    exactness,
-    first_combination,
-    fixed,
-    listed,
-    plain,
-    span,
-    under,
-)
 
 _MAPS = 2
 _LIGHT_FROM = 0.55  # of the way to the darkest colour letters are white
 _LARGEST_MAP = 14  # rows or columns of a map whose cells have room for a number
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Above, maps of the first two scalings; below, entropy and collision against the spread of the scaled scores."""
     table, _ = _shares(tables)
     figure, [maps, curves] = panels(2, _MAPS, (10, 8.6))
     groups = list(by_scaling(table, "d_k").items())
     for ax, (scaling, rows) in zip(maps, groups, strict=False):
-        _draw_map(ax, rows)
+        _plot_map(ax, rows)
         ax.set_title(f"entropy / ln n_keys, {under(scaling)}")
     for ax in maps[len(groups) :]:
         ax.set_visible(False)
     for ax, metric, title in zip(
         curves, ("entropy_share", "collision"), ("entropy / ln n_keys", "$\\sum w^2$"), strict=True
     ):
-        _draw_collapse(ax, tables, metric)
+        _plot_collapse(ax, tables, metric)
         ax.set_title(f"{title}, measured and exact")
     if "curves" in tables:
         curves[0].legend(fontsize=8.5, loc="lower left")
@@ -63,7 +53,7 @@ def _shares(tables: Tables) -> tuple[pd.DataFrame, str]:
     return table.assign(**shares, share_shown=known / largest), where
 
 
-def _draw_map(ax: Axes, rows: pd.DataFrame) -> None:
+def _plot_map(ax: Axes, rows: pd.DataFrame) -> None:
     shown = rows.pivot_table(index="n_keys", columns="d_k", values="share_shown")
     measured = rows.pivot_table(index="n_keys", columns="d_k", values="entropy_share").to_numpy()
     colours: dict[str, Any] = {"cmap": sequential(), "vmin": 0, "vmax": 1}
@@ -78,10 +68,10 @@ def _draw_map(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_yticks(range(len(n_keys)), map(plain, n_keys))
     ax.set_xlabel("d_k")
     ax.set_ylabel("n_keys")
-    _draw_freezing(ax, rows, d_k, n_keys)
+    _plot_freezing(ax, rows, d_k, n_keys)
 
 
-def _draw_freezing(ax: Axes, rows: pd.DataFrame, d_k: Any, n_keys: Any) -> None:
+def _plot_freezing(ax: Axes, rows: pd.DataFrame, d_k: Any, n_keys: Any) -> None:
     """The line input_std^2 d_k^(1/2 - p) = sqrt(2 ln n_keys), which is d_k = 2 ln n_keys for p = 0."""
     exponent, input_std = rows["exponent"].iloc[0], rows["input_std"].iloc[0]
     if exponent >= 1 / 2 or min(len(d_k), len(n_keys)) < 2:
@@ -94,7 +84,7 @@ def _draw_freezing(ax: Axes, rows: pd.DataFrame, d_k: Any, n_keys: Any) -> None:
     ax.plot(x[inside], y[inside], color=INK, alpha=0.4, linestyle="--", linewidth=1.5, zorder=1.5)
 
 
-def _draw_collapse(ax: Axes, tables: Tables, metric: str) -> None:
+def _plot_collapse(ax: Axes, tables: Tables, metric: str) -> None:
     """Exact curves, one for each n_keys, and the measured rows."""
     ax.set_xscale("log")
     ax.set_xlabel("sigma / sigma_c")
@@ -121,7 +111,7 @@ def _points(table: pd.DataFrame, n_keys: int, metric: str) -> tuple[pd.Series, p
 
 
 def caption(tables: Tables) -> str:
-    """What the entropy of the longest rows does along d_k, under each scaling."""
+    """The course of the entropy of the longest rows along d_k, under each scaling."""
     table, where = _shares(tables)
     n_keys = table["n_keys"].max()
     longest = table[table["n_keys"] == n_keys]
@@ -130,3 +120,14 @@ def caption(tables: Tables) -> str:
     ]
     what = f"the entropy of rows of {n_keys} keys{where}, over ln {n_keys},"
     return f"{span(longest, 'd_k')} {what} {listed(clauses)}{exactness(longest, 'entropy')}."
+
+
+FIGURE = Figure(
+    title="Where the softmax freezes: a map of its entropy over d_k and n_keys, and all measured rows on one axis",
+    of="saturation",
+    tables=("measured", "curves"),
+    metrics=("entropy", "jacobian_trace"),
+    corrects=("textbook-28",),
+    plot=plot,
+    caption=caption,
+)

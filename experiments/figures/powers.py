@@ -1,42 +1,32 @@
-"""The metrics against the exponent p of the divisor d_k^p: why 1/2, and what 1/3 and 2/3 do."""
+"""Metrics along the exponent of the divisor."""
 
 import math
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
-from experiments.figures.lines import DECLARED, draw_exact, draw_measured, legend, reading, scale_y
+from experiments.figures.axes import first_combination, fixed, of_keys, under
+from experiments.figures.caption_text import differ, exactly, exactness, listed, measured
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.metric_lines import DECLARED, legend, plot_exact, plot_measured, reading, scale_y
 from experiments.figures.style import INK, note, ordered_colours, panels
-from experiments.figures.words import (
-    differ,
-    exactly,
-    exactness,
-    first_combination,
-    fixed,
-    listed,
-    measured,
-    of_keys,
-    under,
-)
 
 METRICS = ("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm_median", "saturated_rows")
 MARKED = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
 
-_MOST_IN_PANEL = 3
+_MAX_IN_PANEL = 3
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """One panel per metric, one line per d_k."""
     table, _ = first_combination(tables["measured"], "d_k")
     figure, grid = panels(2, 3, (9, 5.4), sharex=True)
     for ax, metric in zip((ax for axes in grid for ax in axes), METRICS, strict=True):
-        _draw_metric(ax, table, metric)
+        _plot_metric(ax, table, metric)
     for ax in grid[1]:
         ax.set_xlabel("exponent p of the divisor d_k^p")
     d_ks = [f"d_k = {d_k}" for d_k in sorted(table["d_k"].unique())]
-    if len(d_ks) > _MOST_IN_PANEL:
+    if len(d_ks) > _MAX_IN_PANEL:
         legend(grid[0][0], d_ks)
     else:
         grid[0][0].legend(fontsize=9, handlelength=1.2)
@@ -44,13 +34,13 @@ def draw(tables: Tables) -> Figure:
     return figure
 
 
-def _draw_metric(ax: Axes, table: pd.DataFrame, metric: str) -> None:
+def _plot_metric(ax: Axes, table: pd.DataFrame, metric: str) -> None:
     groups = [(d_k, rows.sort_values("exponent")) for d_k, rows in table.groupby("d_k")]
     for (d_k, rows), colour in zip(groups, ordered_colours(len(groups)), strict=True):
         p = rows["exponent"]
         if f"{metric}_exact" in rows:
-            draw_exact(ax, p, rows[f"{metric}_exact"], colour)
-        draw_measured(ax, p, rows[metric], rows, metric, color=colour, marker="o", label=f"d_k = {d_k}")
+            plot_exact(ax, p, rows[f"{metric}_exact"], colour)
+        plot_measured(ax, p, rows[metric], rows, metric, color=colour, marker="o", label=f"d_k = {d_k}")
     ax.set_title(DECLARED[metric].title)
     if table["exponent"].min() >= 0 and table["exponent"].max() <= 1:
         ax.set_xticks([*MARKED], MARKED.values())
@@ -60,7 +50,7 @@ def _draw_metric(ax: Axes, table: pd.DataFrame, metric: str) -> None:
 
 
 def caption(tables: Tables) -> str:
-    """At which power the largest weight changes least from the smallest to the largest d_k, and what it is there."""
+    """The power at which the largest weight changes least from the smallest to the largest d_k, with its values."""
     measured_table, where = first_combination(tables["measured"], "d_k")
     table, remark = exactly(measured_table, "max_weight"), exactness(measured_table, "max_weight")
     small, large = (table[table["d_k"] == d_k].set_index("exponent") for d_k in (min(table["d_k"]), max(table["d_k"])))
@@ -81,3 +71,13 @@ def caption(tables: Tables) -> str:
     others = [named[p] for p in ends if p != best]
     against = f", against {listed(others)}" if others else ""
     return f"{opening} changes least {course} {under(small.loc[best, 'scaling'])}: {pairs[best]}{against}{remark}."
+
+
+FIGURE = Figure(
+    title="The metrics against the exponent p of the divisor d_k^p: why 1/2, and what 1/3 and 2/3 do",
+    of="saturation",
+    tables=("measured",),
+    metrics=("max_weight", "score_variance", "entropy", "jacobian_norm"),
+    plot=plot,
+    caption=caption,
+)

@@ -1,33 +1,34 @@
-"""Attention weights of a few queries, with and without scaling, at small and large d_k."""
+"""Weights of a few queries as heat maps."""
 
 import math
 
 import pandas as pd
 import seaborn as sns
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
+from experiments.figures.axes import first_combination, under
+from experiments.figures.caption_text import listed
+from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import panels
-from experiments.figures.words import first_combination, listed, under
+from experiments.harness.figures import Default
 
-_MOST_COLUMNS = 4
-_MOST_KEYS_WITH_GRID = 40
-_LEAST_SHARE_LABELLED = 24
+_MAX_COLUMNS = 4
+_MAX_KEYS_WITH_GRID = 40
+_MAX_TICKS = 24
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """One heat map per d_k and scaling, of the first draw; darker is a larger weight."""
     table, _ = _shown(tables)
     shown = table[["d_k", "scaling"]].drop_duplicates()
-    columns = min(table["scaling"].nunique(), _MOST_COLUMNS)
+    columns = min(table["scaling"].nunique(), _MAX_COLUMNS)
     n_rows = math.ceil(len(shown) / columns)
     figure, grid = panels(n_rows, columns, (9, 1.1 + 2.1 * n_rows), sharex=True, sharey=True)
     every = [ax for row in grid for ax in row]
-    ticks = max(1, table["key"].nunique() * columns // _LEAST_SHARE_LABELLED)
+    ticks = max(1, table["key"].nunique() * columns // _MAX_TICKS)
     for ax, (d_k, scaling) in zip(every, shown.itertuples(index=False), strict=False):
         rows = table[(table["d_k"] == d_k) & (table["scaling"] == scaling)]
         weights = rows.pivot_table(index="query", columns="key", values="weight")
-        lines = 0.5 if weights.shape[1] * columns <= 2 * _MOST_KEYS_WITH_GRID else 0
+        lines = 0.5 if weights.shape[1] * columns <= 2 * _MAX_KEYS_WITH_GRID else 0
         sns.heatmap(weights, ax=ax, vmin=0, vmax=1, cmap="Blues", cbar=False, linewidths=lines, xticklabels=ticks)
         ax.set_title(f"d_k = {d_k}, {scaling}\nmean of largest: {weights.max(axis=1).mean():.2f}")
         ax.set_xlabel("key")
@@ -59,3 +60,14 @@ def _shown(tables: Tables) -> tuple[pd.DataFrame, str]:
     """The first draw of the first combination of the axes besides d_k, and the words that name it."""
     table, where = first_combination(tables["measured"], "d_k")
     return table[table["trial"] == 0], where
+
+
+FIGURE = Figure(
+    title="Attention weights of a few queries, with and without scaling, at small and large d_k",
+    of="rows",
+    tables=("measured",),
+    metrics=("query", "key", "scaled_score", "weight"),
+    default=Default(),
+    plot=plot,
+    caption=caption,
+)

@@ -1,19 +1,20 @@
-"""How peaked the softmax rows are: largest weight, entropy and share of saturated rows against d_k."""
+"""Peakedness of softmax rows along d_k."""
 
 import math
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
-from experiments.figures.lines import label_lines, plot_metric, reading, scale_x, series
+from experiments.figures.axes import by_scaling, first_combination, fixed, span, under
+from experiments.figures.caption_text import course, exactness, listed
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.metric_lines import label_lines, plot_metric, reading, scale_x, series
 from experiments.figures.style import INK, note, panels
-from experiments.figures.words import by_scaling, course, exactness, first_combination, fixed, listed, span, under
+from experiments.harness.figures import Default
 
 METRICS = ("saturated_rows", "max_weight", "entropy")
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """One panel per metric; ln n, the entropy of equal weights, is marked."""
     table = tables["measured"]
     figure, [axes] = panels(1, len(METRICS), (9, 3.6))
@@ -36,8 +37,20 @@ def _mark(ax: Axes, value: float, text: str) -> None:
 
 
 def caption(tables: Tables) -> str:
-    """What the largest weight does under each scaling."""
+    """The course of the largest weight under each scaling."""
     table, where = first_combination(tables["measured"], "d_k")
     clauses = [f"{course(rows, 'd_k', 'max_weight')} {under(name)}" for name, rows in by_scaling(table, "d_k").items()]
     what = f"the largest of {table['n_keys'].iloc[0]} weights{where}"
     return f"{span(table, 'd_k')} {what} {listed(clauses)}{exactness(table, 'max_weight')}."
+
+
+FIGURE = Figure(
+    title="How peaked the softmax rows are: largest weight, entropy and share of saturated rows against d_k",
+    of="saturation",
+    tables=("measured",),
+    metrics=("max_weight", "entropy", "saturated_rows"),
+    default=Default(varied=("d_k",)),
+    corrects=("textbook-11", "article-50"),
+    plot=plot,
+    caption=caption,
+)

@@ -1,29 +1,23 @@
-"""The one style of all figures, and the one way in which they are drawn and saved."""
+"""The one style of all figures: panels, notes and colours."""
 
-import io
 import textwrap
 from collections.abc import Mapping
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import matplotlib as mpl
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
-from experiments.harness.files import write_whole
+from experiments.figures.figure import Drawing
 
 INK = "#333333"
-_DPI = 150
-_CHARACTERS_PER_INCH, _NOTE_CHARACTERS_PER_INCH = 12, 15
+DPI = 150
+_NOTE_CHARACTERS_PER_INCH = 15
 _JOINED = "\u00a0=\u00a0"  # holds a name and its value on one line
 _PALETTE = sns.color_palette("colorblind")
 _COLOURS = {"unscaled": _PALETTE[3], "d_k^1/3": _PALETTE[1], "d_k^1/2": _PALETTE[0], "d_k^2/3": _PALETTE[2]}
 _OTHER_COLOURS = [_PALETTE[i] for i in (4, 5, 7, 9)]
-_STYLE = {
+STYLE = {
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
     "axes.titlelocation": "left",
@@ -31,7 +25,7 @@ _STYLE = {
     "axes.labelsize": 10,
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "figure.dpi": _DPI,
+    "figure.dpi": DPI,
     "font.size": 10,
     "legend.frameon": False,
     "lines.linewidth": 1.4,
@@ -43,15 +37,15 @@ _STYLE = {
 }
 
 
-def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Figure, list[list[Axes]]]:
+def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Drawing, list[list[Axes]]]:
     """A figure of that size in inches and its grid of axes."""
-    figure = Figure(figsize=size, layout="constrained")
+    figure = Drawing(figsize=size, layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options).tolist()
 
 
-def note(figure: Figure, text: str) -> None:
-    """A remark at the foot of a figure, over its legend if it has one: how to read it."""
-    lines = _wrapped(text, figure.get_figwidth() * _NOTE_CHARACTERS_PER_INCH)
+def note(figure: Drawing, text: str) -> None:
+    """A remark on how to read a figure, at its foot, over its legend if it has one."""
+    lines = wrapped(text, figure.get_figwidth() * _NOTE_CHARACTERS_PER_INCH)
     if figure.legends:
         figure.legends[0].set_title(lines, prop={"size": 8.5})
         figure.legends[0].set_alignment("left")
@@ -59,28 +53,7 @@ def note(figure: Figure, text: str) -> None:
         figure.supxlabel(lines, x=0.01, ha="left", fontsize=8.5)
 
 
-def render(figure: ModuleType, tables: Tables, stem: Path) -> str:
-    """Draw a figure, write it as STEM.png and STEM.svg with its caption over it, and the caption as STEM.txt.
-
-    Nothing that varies between equal runs (dates, random ids) goes into the files.
-
-    Returns:
-        The caption.
-    """
-    caption: str = figure.caption(tables)
-    with mpl.rc_context({**sns.axes_style("ticks"), **_STYLE}):
-        drawing = figure.draw(tables)
-        title = _wrapped(caption, drawing.get_figwidth() * _CHARACTERS_PER_INCH)
-        drawing.suptitle(title, x=0.01, ha="left", fontsize=11)
-        for suffix, metadata in ((".png", {"Description": caption}), (".svg", {"Date": None, "Description": caption})):
-            content = io.BytesIO()
-            drawing.savefig(content, format=suffix[1:], dpi=_DPI, metadata=metadata)
-            write_whole(stem.with_name(f"{stem.name}{suffix}"), content.getvalue())
-    write_whole(stem.with_name(f"{stem.name}.txt"), f"{caption}\n".encode())
-    return caption
-
-
-def _wrapped(text: str, width: float) -> str:
+def wrapped(text: str, width: float) -> str:
     """A text in lines of so many characters, which part no name from its value."""
     return textwrap.fill(text.replace(" = ", _JOINED), int(width)).replace(_JOINED, " = ")
 

@@ -1,32 +1,23 @@
-"""Score variance against d_k, over the predicted powers and with the fitted slopes."""
+"""Score variance along d_k."""
 
 import math
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from experiments.analysis.slopes import LEVEL, shared_by_line
-from experiments.figures import Tables
-from experiments.figures.lines import label_lines, plot_metric, reach, reading, scale_x, scale_y, series
+from experiments.figures.axes import by_scaling, first_combination, fixed, of_keys, span, under
+from experiments.figures.caption_text import listed, measured, number
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.metric_lines import label_lines, plot_metric, reach, reading, scale_x, scale_y, series
 from experiments.figures.style import INK, note, panels
-from experiments.figures.words import (
-    by_scaling,
-    first_combination,
-    fixed,
-    listed,
-    measured,
-    number,
-    of_keys,
-    span,
-    under,
-)
+from experiments.harness.figures import Default
 
 METRIC = "score_variance"
 _LEVEL_WITHIN = 0.2  # the width of a slope's interval within which a slope of 0 is called level
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Left: measured variances over the exact d_k^(1 - 2p); right: how far apart they are."""
     table = tables["measured"]
     figure, [[left, right]] = panels(1, 2, (9, 4), width_ratios=[2, 1])
@@ -40,13 +31,13 @@ def draw(tables: Tables) -> Figure:
         for line, slope in zip(lines, slopes, strict=True)
     ]
     label_lines(left, lines, "d_k", METRIC, texts)
-    _draw_deviation(right, table)
+    _plot_deviation(right, table)
     remark = f" Slopes: ± half the {LEVEL:.1%} interval." if "slopes" in tables else ""
     note(figure, f"{fixed(table, 'd_k')} {reading(table, METRIC)}{remark}")
     return figure
 
 
-def _draw_deviation(ax: Axes, table: pd.DataFrame) -> None:
+def _plot_deviation(ax: Axes, table: pd.DataFrame) -> None:
     # Every scaling divides the same scores, so all share one relative deviation; the first scaling shows it.
     shared = table[table["scaling"] == table["scaling"].iloc[0]]
     percent = 100 / shared[f"{METRIC}_exact"]
@@ -62,7 +53,7 @@ def _draw_deviation(ax: Axes, table: pd.DataFrame) -> None:
 
 
 def caption(tables: Tables) -> str:
-    """How the variance grows under each scaling: by its slope, or by its value where there is a single d_k."""
+    """The growth of the variance under each scaling: its slope, or its value where there is a single d_k."""
     table, where = first_combination(tables["measured"], "d_k")
     first_rows = [rows.iloc[0] for rows in by_scaling(table, "d_k").values()]
     slopes = [_slope_of(row, tables.get("slopes")) for row in first_rows]
@@ -97,3 +88,15 @@ def _interval(slope: pd.Series) -> str:
     half = (slope["slope_high"] - slope["slope_low"]) / 2
     places = max(0, -math.floor(math.log10(half)))
     return f"{slope['slope']:z.{places}f} ± {half:.{places}f}".replace("-", "−")
+
+
+FIGURE = Figure(
+    title="Score variance against d_k, over the predicted powers and with the fitted slopes",
+    of="saturation",
+    tables=("measured", "slopes"),
+    metrics=("score_variance",),
+    default=Default(varied=("d_k",)),
+    corrects=("lesson-14", "article-15", "article-16"),
+    plot=plot,
+    caption=caption,
+)

@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from experiments.harness.columns import cell_fields, defaults
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import Experiment, load_experiment
+from experiments.harness.figures import default_figures, figures_of
 from experiments.harness.grid import Sweep, describe
 from experiments.harness.yaml_text import Document, Fault, KeyPath, YamlError
 from experiments.statistics.intervals import MIN_TRIALS
@@ -120,13 +121,13 @@ def _resolved(document: Document, name: str, experiment: str, body: dict[str, An
     loaded = load_experiment(experiment)
     if loaded.has_precision:
         _check_trials_or_precision(document, path, body)
-    checked = _validated(document, path, _sweep_model(loaded), body)
+    checked = _validated(document, path, _sweep_model(loaded, figures_of(experiment)), body)
     if document.faults:
         return None
     values = {key: getattr(checked, key) for key in cell_fields(loaded.cell)}
     precision = getattr(checked, "precision", None)
     trials = checked.max_trials if precision else checked.trials
-    figures = checked.figures or loaded.default_figures(values)
+    figures = checked.figures or default_figures(experiment, values)
     sweep = Sweep(name, experiment, values, trials, figures, precision)
     if problem := _size_problem(sweep, loaded):
         document.fault(path, problem, document.place(path, of_key=True))
@@ -200,7 +201,7 @@ def _size_problem(sweep: Sweep, experiment: Experiment) -> str | None:
     return None
 
 
-def _sweep_model(experiment: Experiment) -> type[BaseModel]:
+def _sweep_model(experiment: Experiment, figures: Sequence[str]) -> type[BaseModel]:
     """The pydantic model of a sweep: the fields of the experiment's cell as lists, then trials and figures."""
     fields: dict[str, Any] = {"experiment": (str, ...)}
     left_out = defaults(experiment.cell)
@@ -212,7 +213,7 @@ def _sweep_model(experiment: Experiment) -> type[BaseModel]:
     if not required:
         fields["precision"] = (float, Field(None, gt=0, lt=1))
         fields["max_trials"] = (int, Field(100_000, ge=MIN_TRIALS, le=_MAX_TRIALS))
-    fields["figures"] = (_list_of(_one_of(experiment.figures)), None)
+    fields["figures"] = (_list_of(_one_of(figures)), None)
     return create_model("SweepBlock", __config__=_STRICT, **fields)
 
 

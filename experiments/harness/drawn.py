@@ -59,7 +59,7 @@ class Drawn:
     def _record(self, sweep: str, figure: str) -> dict[str, str]:
         """Source and libraries that draw a figure, its tables, and its files, each by checksum."""
         tests = ["experiments.analysis.suite"] * (sweep == SUITE)
-        source = source_fingerprint(f"experiments.figures.{figure}", "experiments.figures.style", *tests)
+        source = source_fingerprint(f"experiments.figures.{figure}", "experiments.figures.rendering", *tests)
         libraries = " ".join(versions(*_DRAWN_WITH).values())
         tables = [self.results / f"{other.name}.json" for other in self.config.sweeps if sweep in (other.name, SUITE)]
         return {

@@ -1,7 +1,7 @@
 """The interface between the harness and an experiment."""
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -43,9 +43,6 @@ class Experiment:
     seconds_per_trial: Callable[[Cell], float]  # rough, for `plan` and the order of work
     memory: Callable[[Cell], int]  # bytes that measuring one chunk takes in a worker
     table_rows: Callable[[Cell, int], int]  # rows of a cell of that many trials
-    figures: tuple[str, ...]  # the names of the modules that draw its tables
-    # The figures of a sweep that names none, from the values of its fields.
-    default_figures: Callable[[Mapping[str, Sequence[Any]]], tuple[str, ...]]
     metrics: "tuple[Metric, ...]" = ()
     # The columns, but for the axes, of the tables beside the main one; analysis alone reads these.
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

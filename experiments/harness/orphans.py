@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.harness.config import RESERVED, Config
-from experiments.harness.discovery import experiment_names
 from experiments.harness.drawn import Drawn
-from experiments.harness.experiment import load_experiment
+from experiments.harness.figures import figures_of
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import FIGURE_SUFFIXES, figure_path
 from experiments.harness.tables import TableError, checksum_of, csv_name, read_sidecar
@@ -52,13 +51,11 @@ def _written_with(drawn: Drawn, sidecar: Path) -> Iterator[Path]:
     tables = {drawn.results / csv_name(sidecar.stem, kind): checksum for kind, checksum in record["sha256"].items()}
     yield from (path for path, checksum in tables.items() if checksum_of(path) == checksum)
     yield sidecar
-    experiment = record["parameters"].get("experiment")
-    if experiment in experiment_names():
-        yield from _figures(drawn, sidecar.stem, load_experiment(experiment).figures)
+    yield from _figures(drawn, sidecar.stem, figures_of(record["parameters"].get("experiment")))
 
 
 def _figures_not_asked_for(drawn: Drawn, sweep: Sweep) -> Iterator[Path]:
-    others = [figure for figure in load_experiment(sweep.experiment).figures if figure not in sweep.figures]
+    others = [figure for figure in figures_of(sweep.experiment) if figure not in sweep.figures]
     return _figures(drawn, sweep.name, others)
 
 

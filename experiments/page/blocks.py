@@ -13,9 +13,18 @@ from experiments.analysis.slopes import LEVEL
 from experiments.benchmarks.summary import SIZE, exponents, growth, normals, peaks, ratios, shares, speedup
 from experiments.examples import example_names, load_example, spelled
 from experiments.examples.place import example_path
-from experiments.figures import SUITE_FIGURES
-from experiments.figures.map import NAMES, crossing_rows, law_is_inside, three_digits, with_ends
+from experiments.figures.caption_text import listed
+from experiments.figures.crossing_text import (
+    NORM_NAMES,
+    crossing_rows,
+    crossing_with_interval,
+    law_is_inside,
+    three_digits,
+)
+from experiments.figures.figure import load_figure
 from experiments.harness.config import Config
+from experiments.harness.discovery import experiment_names
+from experiments.harness.figures import Default, declarations, figures_of
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import BENCHMARKS, SUITE, figure_path
 from experiments.harness.problems import Problem
@@ -77,6 +86,7 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
         "findings": lambda: _captions(_drawings(config.sweeps, results), link),
         "example-captions": lambda: _captions([example_path(results, n, ".png") for n in example_names()], link),
         "examples": _examples,
+        "figures": _figures,
         "measured": lambda: _measured(measured["scaling"]),
         "slopes": lambda: _slopes(measured["scaling-slopes"]),
         "statements": lambda: counts_in_markdown(read_statements(results)),
@@ -94,7 +104,7 @@ def _drawings_of(sweeps: Sequence[Sweep], results: Path) -> list[Path]:
 def _drawings(sweeps: Sequence[Sweep], results: Path) -> list[Path]:
     """Every figure of the sweeps, and of the suite where values were tested."""
     tested = any((results / csv_name(sweep.name, TESTS)).exists() for sweep in sweeps)
-    of_suite = [figure_path(results, SUITE, figure, ".png") for figure in SUITE_FIGURES if tested]
+    of_suite = [figure_path(results, SUITE, figure, ".png") for figure in figures_of(SUITE) if tested]
     return [*_drawings_of(sweeps, results), *of_suite]
 
 
@@ -110,6 +120,26 @@ def _examples() -> str:
     lines = ["| command | example |", "|---|---|"]
     lines += [f"| `make walk EXAMPLE={spelled(name)}` | {load_example(name).title} |" for name in example_names()]
     return "\n".join([*lines, "| `make walk Q=q.csv K=k.csv V=v.csv` | Your own matrices, as CSV files |"])
+
+
+def _figures() -> str:
+    """Every figure that a sweep may have, and the sweeps that have it by default."""
+    lines = ["| sweeps of | figure | shows | by default |", "|---|---|---|---|"]
+    for experiment in experiment_names():
+        for name in figures_of(experiment):
+            by_default = _sweeps_of(declarations()[name].default)
+            lines.append(f"| `{experiment}` | `{name}` | {load_figure(name).title} | {by_default} |")
+    return "\n".join(lines)
+
+
+def _sweeps_of(default: Default | None) -> str:
+    """The sweeps that have a figure without naming it, in words."""
+    if default is None:
+        return "only if named"
+    conditions = [f"that vary {listed(default.varied)}"] if default.varied else []
+    conditions += [f"of a single {listed(default.single)}"] if default.single else []
+    conditions += [f"with {listed([f'`{rule}`' for rule in default.rules])}"] if default.rules else []
+    return f"sweeps {' '.join(conditions)}" if conditions else "all"
 
 
 def _crossing_table(config: Config, results: Path) -> pd.DataFrame | None:
@@ -134,9 +164,11 @@ def _laws(table: pd.DataFrame | None) -> str:
         return _NO_CROSSINGS
     lines = ["| | n_keys | measured d_k | law | in the interval |", "|---|---:|---:|---:|---|"]
     for _, row in table.dropna(subset=["law", "crossing"]).iterrows():
-        name = f"{row['statistic']} of {NAMES[row['norm']]}".replace("|", "\\|")
+        name = f"{row['statistic']} of {NORM_NAMES[row['norm']]}".replace("|", "\\|")
         inside = "yes" if law_is_inside(row) else "no"
-        lines.append(f"| {name} | {row['n_keys']} | {with_ends(row)} | {three_digits(row['law'])} | {inside} |")
+        lines.append(
+            f"| {name} | {row['n_keys']} | {crossing_with_interval(row)} | {three_digits(row['law'])} | {inside} |"
+        )
     return "\n".join(lines)
 
 

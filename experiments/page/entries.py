@@ -11,14 +11,7 @@ from experiments.statements.verdicts import rank
 
 _YES, _NO = re.compile(r"(?<![^; ])yes: "), re.compile(r"(?<![^; ])no: ")
 
-# The statements that a finding corrects, by one of their ids: of figures, and of the first screen.
-OF_FIGURE = {
-    "variance": ("lesson-14", "article-15", "article-16"),
-    "saturation": ("textbook-11", "article-50"),
-    "gradients": ("notebook-18", "textbook-30"),
-    "phase": ("textbook-28",),
-    "distribution": ("qa-07",),
-}
+# The statements that the first screen corrects, by one of their ids. A figure declares those that it corrects.
 OF_OPENING = {"notebook-15": "It is not what keeps the softmax numerically stable."}
 
 

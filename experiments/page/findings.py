@@ -8,41 +8,31 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from experiments.analysis.crossings import of_first_map
 from experiments.analysis.derived import VERDICTS
 from experiments.analysis.slopes import LEVEL
 from experiments.analysis.suite import Agreement, agreement
 from experiments.examples import example_names
 from experiments.examples.place import EXAMPLES, example_path
-from experiments.figures import SUITE_FIGURES, load_figure
-from experiments.figures.lines import DECLARED
-from experiments.figures.map import NAMES, crossing_rows, law_is_inside, of_first, three_digits
-from experiments.figures.words import listed, number, plain, under
+from experiments.figures.axes import plain, under
+from experiments.figures.caption_text import listed, number
+from experiments.figures.crossing_text import NORM_NAMES, crossing_rows, law_is_inside, three_digits
+from experiments.figures.figure import load_figure
+from experiments.figures.metric_lines import DECLARED
 from experiments.harness.columns import axis_names, treatment_names
 from experiments.harness.config import Config
 from experiments.harness.experiment import load_experiment
+from experiments.harness.figures import figures_of
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import SUITE, figure_path
 from experiments.harness.tables import csv_name
-from experiments.page.entries import OF_FIGURE, Entry, chosen
+from experiments.page.entries import Entry, chosen
 from experiments.page.numbers import exact_text, interval, plus_minus
 from experiments.page.svg import Drawings
 
-# What a figure is about: its metrics, the one that its numbers are given of first.
-METRICS = {
-    "map": ("jacobian_norm_median", "query_gradient_norm_median", "jacobian_norm", "query_gradient_norm"),
-    "variance": ("score_variance",),
-    "saturation": ("max_weight", "entropy", "saturated_rows"),
-    "gradients": ("jacobian_norm_median", "jacobian_norm", "query_gradient_norm_median", "query_gradient_norm"),
-    "powers": ("max_weight", "score_variance", "entropy", "jacobian_norm"),
-    "length": ("max_weight", "entropy"),
-    "phase": ("entropy", "jacobian_trace"),
-    "metrics": ("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm"),
-    "distribution": ("score_variance", "score_kurtosis"),
-    "rows": ("query", "key", "scaled_score", "weight"),
-}
 _COMMON = ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3", "d_k^1")
 _PAIR = ("unscaled", "d_k^1/2")
-_MOST_ROWS, _MOST_SCALINGS, _FURTHEST = 12, 5, 5
+_MAX_ROWS, _MAX_SCALINGS, _FURTHEST = 12, 5, 5
 
 SweepTables = Mapping[str, Mapping[str, pd.DataFrame]]
 
@@ -110,24 +100,25 @@ class Writer:
         whole = agreement([sweep for sweep in self.config.sweeps if sweep.name in self.tables], self.tables)
         if whole.has_tests:
             verdicts = [csv_name(sweep, VERDICTS) for sweep, tables in self.tables.items() if VERDICTS in tables]
-            yield Section("", [self._of_suite(figure, whole) for figure in SUITE_FIGURES], tuple(verdicts))
+            yield Section("", [self._of_suite(figure, whole) for figure in figures_of(SUITE)], tuple(verdicts))
 
     def examples(self) -> list[Finding]:
         """The worked examples that are drawn; none for results without published statements."""
         paths = {name: example_path(Path(), name, ".png") for name in example_names() if self.published}
         drawn = {name: png for name, png in paths.items() if (self.results / png).with_suffix(".svg").exists()}
-        return [self._drawn(EXAMPLES, name, png) for name, png in drawn.items()]
+        return [self._drawn(f"{EXAMPLES}-{name}", f"{EXAMPLES}.{name}", png) for name, png in drawn.items()]
 
     def _finding(self, sweep: Sweep, figure: str) -> Finding:
-        measured = self.tables[sweep.name]["measured"]
-        numbers = list(_numbers(sweep, measured, _metrics(figure, measured)[0]))
-        if figure == "variance" and "slopes" in self.tables[sweep.name]:
-            numbers.insert(0, _slopes(self.tables[sweep.name]["slopes"]))
-        table = few_rows(sweep, measured, _metrics(figure, measured))
-        if figure == "map" and "crossings" in self.tables[sweep.name]:
-            _, crossings, _ = of_first(self.tables[sweep.name])
-            numbers, table = list(_laws(crossings)), _crossings(sweep, crossings)
-        corrections = chosen(self.published, OF_FIGURE.get(figure, ()))
+        declared, tables = load_figure(figure), self.tables[sweep.name]
+        shown = declared.chosen(tables)
+        if "crossings" in shown:
+            crossings = of_first_map(shown["crossings"])
+            numbers, table = list(_law_sentences(crossings)), _crossing_table(sweep, crossings)
+        else:
+            numbers = [_slope_sentence(shown["slopes"])] if "slopes" in shown else []
+            numbers += _numbers(sweep, tables["measured"], declared.metrics[0])
+            table = few_rows(sweep, tables["measured"], declared.metrics)
+        corrections = chosen(self.published, declared.corrects)
         return self._figure(sweep.name, figure, numbers=numbers, table=table, corrections=corrections)
 
     def _of_suite(self, figure: str, whole: Agreement) -> Finding:
@@ -140,16 +131,15 @@ class Writer:
         return self._figure(SUITE, figure, numbers=[f"{whole.summary()}.", *gaps], table=table)
 
     def _figure(self, sweep: str, figure: str, **more: Any) -> Finding:
-        return self._drawn(sweep, figure, figure_path(Path(), sweep, figure, ".png"), **more)
+        return self._drawn(f"{sweep}-{figure}", figure, figure_path(Path(), sweep, figure, ".png"), **more)
 
-    def _drawn(self, sweep: str, figure: str, png: Path, **more: Any) -> Finding:
+    def _drawn(self, name: str, figure: str, png: Path, **more: Any) -> Finding:
         """The finding of a drawing in the results folder."""
         path = self.results / png
         caption = path.with_suffix(".txt").read_text(encoding="utf-8").strip()
-        title = (load_figure(figure).__doc__ or figure).splitlines()[0].removesuffix(".")
-        name = f"{sweep}-{figure}"
+        title = load_figure(figure).title
         svg = path.with_suffix(".svg").read_text(encoding="utf-8")
-        drawing = self.drawings.inline(svg, f"{name}-", title, caption)
+        drawing = self.drawings.inline(svg, f"{name}-")
         return Finding(name, title, caption, drawing, png.as_posix(), **more)
 
 
@@ -173,11 +163,11 @@ def few_rows(sweep: Sweep, table: pd.DataFrame, metrics: Sequence[str]) -> Table
     for axis in varied:
         ends = sorted(shown[axis].unique())
         shown = shown[shown[axis].isin([ends[0], ends[-1]])]
-    if "scaling" in shown and shown["scaling"].nunique() > _MOST_SCALINGS:
+    if "scaling" in shown and shown["scaling"].nunique() > _MAX_SCALINGS:
         common = shown["scaling"].isin(_COMMON)
         shown = shown[common] if common.any() else shown
     groups = shown.groupby(named, sort=False) if named else None
-    shown = (shown if groups is None else groups.head(max(1, _MOST_ROWS // groups.ngroups))).head(_MOST_ROWS)
+    shown = (shown if groups is None else groups.head(max(1, _MAX_ROWS // groups.ngroups))).head(_MAX_ROWS)
     rows = [
         [*(Cell(plain(row[name])) for name in named), *(_cell(row, metric) for metric in metrics)]
         for _, row in shown.iterrows()
@@ -224,13 +214,13 @@ def _with_interval(row: pd.Series, metric: str) -> str:
     return f"{value}{scaling} (95% interval {text[0]} to {text[1]}{known})"
 
 
-def _crossings(sweep: Sweep, crossings: pd.DataFrame) -> Table:
+def _crossing_table(sweep: Sweep, crossings: pd.DataFrame) -> Table:
     """The d_k at which norms unscaled fall below those under d_k^1/2, with 95% intervals, by n_keys."""
     head, rows = crossing_rows(crossings)
     return Table(head, [[Cell(text) for text in row] for row in rows], len(rows), csv_name(sweep.name, "crossings"))
 
 
-def _laws(crossings: pd.DataFrame) -> Iterator[str]:
+def _law_sentences(crossings: pd.DataFrame) -> Iterator[str]:
     """The laws of theory, and how many intervals of measured crossings they lie in."""
     for (norm, statistic), rows in crossings.dropna(subset=["law", "crossing"]).groupby(
         ["norm", "statistic"], sort=False
@@ -241,25 +231,19 @@ def _laws(crossings: pd.DataFrame) -> Iterator[str]:
         )
         inside = sum(law_is_inside(row) for _, row in rows.iterrows())
         yield (
-            f"Theory puts the d_k of equal {statistic}s of {NAMES[norm]} at {laws} for {n_keys} keys;"
+            f"Theory puts the d_k of equal {statistic}s of {NORM_NAMES[norm]} at {laws} for {n_keys} keys;"
             f" {inside} of {len(rows)} lie in the 95% interval of the measured one."
         )
 
 
-def _slopes(slopes: pd.DataFrame) -> str:
+def _slope_sentence(slopes: pd.DataFrame) -> str:
     clauses = []
-    for _, row in slopes.head(_MOST_SCALINGS).iterrows():
+    for _, row in slopes.head(_MAX_SCALINGS).iterrows():
         half = (row["slope_high"] - row["slope_low"]) / 2
         value, low, high = interval(row["slope"], row["slope_low"], row["slope_high"])
         exact = exact_text(row["slope_exact"], half)
         clauses.append(f"{value} {under(row['scaling'])} ({low} to {high}, exactly {exact})")
     return f"Slope of ln variance against ln d_k, with its {LEVEL:.1%} interval: {'; '.join(clauses)}."
-
-
-def _metrics(figure: str, table: pd.DataFrame) -> Sequence[str]:
-    """The metrics of a figure; all with an error, of a figure that is not listed."""
-    named = [name for name in METRICS.get(figure, ()) if name in table]
-    return named or [name.removesuffix("_low") for name in table if name.endswith("_low")] or [str(table.columns[-1])]
 
 
 def _varied(sweep: Sweep, table: pd.DataFrame) -> list[str]:

@@ -4,7 +4,7 @@ import math
 
 import pandas as pd
 
-from experiments.figures.words import number, standard_error
+from experiments.figures.caption_text import number, standard_error
 
 _SMALLEST_PLAIN = 1e-4  # below it a number is written with a power of ten
 

@@ -9,18 +9,9 @@ import pandas as pd
 from experiments.analysis.crossings import EQUAL, TENTH, of_first_map
 from experiments.analysis.crossings import SCALED as _ROOT
 from experiments.analysis.crossings import UNSCALED as _NONE
-from experiments.figures.map import NAMES, crossings_of, falls
-from experiments.figures.words import (
-    exactly,
-    exactness,
-    first_combination,
-    is_number,
-    listed,
-    measured,
-    number,
-    plain,
-    varied_axes,
-)
+from experiments.figures.axes import first_combination, is_number, plain, varied_axes
+from experiments.figures.caption_text import exactly, exactness, listed, measured, number
+from experiments.figures.crossing_text import NORM_NAMES, crossing_list, crossings_of
 from experiments.harness.grid import Sweep
 
 _HEAD_WIDTHS = (64, 128)  # d_k of common models
@@ -148,8 +139,10 @@ def _keeps_typical_gradient(crossings: pd.DataFrame | None) -> Statement | None:
     of_jacobian = crossings_of(crossings, ("jacobian", "median", EQUAL))
     if of_jacobian["crossing"].isna().any():
         return None
-    jacobian, query, undivided = (falls(crossings_of(crossings, (norm, "median", EQUAL))) for norm in NAMES)
-    tenth = falls(crossings_of(crossings, ("jacobian", "median", TENTH)))
+    jacobian, query, undivided = (
+        crossing_list(crossings_of(crossings, (norm, "median", EQUAL))) for norm in NORM_NAMES
+    )
+    tenth = crossing_list(crossings_of(crossings, ("jacobian", "median", TENTH)))
     keys = listed([plain(n_keys) for n_keys in of_jacobian["n_keys"]])
     return Statement(
         "It makes the gradient of the typical row larger, but only above a d_k that depends on the number of keys.",

@@ -1,9 +1,7 @@
-"""Drawings to go side by side into one page: no prologue, no id twice, no text twice, every glyph once."""
+"""Drawings side by side in one page: without prologues, every id and every glyph once."""
 
-import html
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
 
 _NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 _REFERENCE = re.compile(r"#([^)\"]+)")
@@ -11,7 +9,6 @@ _GLYPH = re.compile(r"DejaVu|Cmsy|Cmmi|Cmr|STIX")
 _ALONG = re.compile(r"translate\((\S+) 0\)")
 _DROPPED = {"metadata", "style"}
 _ROOM = 1_600_000  # characters that all drawings may take, so that a page stays below 2 MB
-_BELOW = 5.0  # points under the baseline of a title's last line
 
 
 class Drawings:
@@ -21,13 +18,12 @@ class Drawings:
         self._glyphs: dict[str, str] = {}
         self._room = room
 
-    def inline(self, svg: str, prefix: str, label: str, caption: str = "") -> str:
-        """An SVG file as an element of a page, with its ids behind a prefix and that label for screen readers.
+    def inline(self, svg: str, prefix: str) -> str:
+        """An SVG file as an element of a page, with its ids behind a prefix; empty if there is no room left.
 
-        The caption over the drawing is taken out, as the page has it as text. Empty, if there is no room left.
+        Screen readers find its title in it.
         """
-        root = ET.fromstring(svg, parser=ET.XMLParser(target=ET.TreeBuilder(insert_comments=True)))
-        top = _without_title(root, caption)
+        root = ET.fromstring(svg)
         _clean(root)
         for parent, glyph in [(p, c) for p in root.iter() for c in p if _GLYPH.match(c.get("id", ""))]:
             self._keep(glyph)
@@ -37,11 +33,10 @@ class Drawings:
         for parent in list(root.iter()):
             for child in [c for c in parent if c.tag == "defs" and not len(c)]:
                 parent.remove(child)
-        width, height = (float(size) for size in root.get("viewBox", "").split()[2:])
-        view = f"0 {_plain(top)} {_plain(width)} {_plain(height - top)}"
+        view = _rounded(root.get("viewBox", ""))
         root.attrib.clear()
         # What the file says for all its elements in a style sheet, which here would be one for the whole page.
-        root.attrib |= {"viewBox": view, "stroke-linejoin": "round", "role": "img", "aria-label": label}
+        root.attrib |= {"viewBox": view, "stroke-linejoin": "round", "role": "img"}
         drawing = ET.tostring(root, encoding="unicode")
         if len(drawing) > self._room:
             return ""
@@ -62,45 +57,19 @@ class Drawings:
             raise ValueError(f"expected one shape of the glyph {name}, got two")
 
 
-def _without_title(root: ET.Element, caption: str) -> float:
-    """Take the caption out of a drawing; how much of the drawing's top is then empty."""
-    for parent in root.iter():
-        for child in list(parent):
-            if caption and _comments(child) == caption.split():
-                parent.remove(child)
-                return max(_baselines(child), default=-_BELOW) + _BELOW
-    return 0.0
-
-
-def _comments(element: ET.Element) -> list[str]:
-    """The words of the comments in an element, in which matplotlib keeps the text that it draws, with &gt; for >."""
-    comments = (html.unescape(part.text or "") for part in element.iter() if _is_comment(part))
-    return [word for comment in comments for word in comment.split()]
-
-
-def _is_comment(element: ET.Element) -> bool:
-    return not isinstance(element.tag, str)
-
-
-def _baselines(title: ET.Element) -> Iterator[float]:
-    """Where the lines of a title stand, from the top of the drawing."""
-    for element in title.iter():
-        if match := re.match(r"translate\(\S+ (\S+)\) scale", element.get("transform", "")):
-            yield float(match[1])
-
-
 def _clean(root: ET.Element) -> None:
-    """Drop comments, metadata, style sheets, namespaces and the space between elements."""
+    """Drop metadata, style sheets, namespaces and the space between elements."""
     for parent in list(root.iter()):
         for child in list(parent):
-            if _is_comment(child) or child.tag.split("}")[-1] in _DROPPED:
+            if child.tag.split("}")[-1] in _DROPPED:
                 parent.remove(child)
     for element in root.iter():
         element.tag = element.tag.split("}")[-1]
         attributes = {name.split("}")[-1]: value for name, value in element.attrib.items()}
         element.attrib.clear()
         element.attrib |= attributes
-        element.text = element.tail = None
+        element.text = element.text if element.tag == "title" else None
+        element.tail = None
 
 
 def _shorten(element: ET.Element, prefix: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.figures.words import number
+from experiments.figures.caption_text import number
 from experiments.statements.cutoffs import CERTAIN, LEVEL
 
 Tables = Mapping[str, pd.DataFrame]

@@ -42,15 +42,17 @@ def time_suite(config: Config, results: Path, workload: "Workload | None" = None
     from experiments.benchmarks.pytorch import is_installed
     from experiments.benchmarks.speed import benchmark
     from experiments.benchmarks.summary import growth_rows, over_floor, report
-    from experiments.figures import load_figure
-    from experiments.figures.style import render
+    from experiments.figures.figure import load_figure
+    from experiments.figures.rendering import render
+    from experiments.harness.figures import figures_of
 
     if not is_installed():
         print("PyTorch is not installed, so it is not timed")
     found = benchmark(config, _steps_after_measuring(config), print, workload)
     write_whole(results / f"{BENCHMARKS}.csv", csv_bytes(found))
     tables = {"ratios": over_floor(found), "growth": growth_rows(found)}
-    render(load_figure(BENCHMARKS), tables, figure_path(results, BENCHMARKS, BENCHMARKS, ""))
+    for figure in figures_of(BENCHMARKS):
+        render(load_figure(figure), tables, figure_path(results, BENCHMARKS, figure, ""))
     return report(found)
 
 

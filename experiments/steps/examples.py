@@ -48,7 +48,7 @@ def draw_examples(results: Path, names: Sequence[str] = (), say: Say = print) ->
     kept = 0
     with held(results / EXAMPLES):
         for name in names or example_names():
-            source = source_fingerprint(f"experiments.figures.{name}", "experiments.figures.style")
+            source = source_fingerprint(f"experiments.figures.examples.{name}", "experiments.figures.rendering")
             source += " ".join(versions(*_DRAWN_WITH).values())
             files = [table, *(example_path(results, name, suffix) for suffix in FIGURE_SUFFIXES)]
             current = _made(results).get(name) == _state(source, files)
@@ -140,7 +140,7 @@ def walk_own(q: Path, k: Path, v: Path | None, *, scaling: str, causal: bool, ou
     table, stem = out / f"{WALK}.csv", out / WALK
     write_whole(table, csv_bytes(long_table(WALK, steps)))
     _say(f"wrote {table}")
-    _say(f"drew {stem}.png: {_draw('own_matrices', table, stem)}")
+    _say(f"drew {stem}.png: {_draw(WALK, table, stem)}")
 
 
 def _say(text: str) -> None:
@@ -156,13 +156,13 @@ def _say(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _draw(figure: str, table: Path, stem: Path) -> str:
-    """Draw a figure from the table; its caption."""
-    from experiments.examples.table import read_table
-    from experiments.figures import load_figure
-    from experiments.figures.style import render
+def _draw(name: str, table: Path, stem: Path) -> str:
+    """Draw the figure of an example from the table; its caption."""
+    from experiments.examples.table import matrices, read_table
+    from experiments.figures.figure import load_figure
+    from experiments.figures.rendering import render
 
-    return render(load_figure(figure), {"examples": read_table(table)}, stem)
+    return render(load_figure(f"{EXAMPLES}.{name}"), matrices(read_table(table), name), stem)
 
 
 def _made(results: Path) -> dict[str, str]:

@@ -16,7 +16,7 @@ from experiments.harness.problems import attempt
 from experiments.harness.tables import TableError, csv_bytes, csv_name, is_current, read_sweep, write_sweep
 
 if TYPE_CHECKING:
-    from experiments.figures import Tables
+    from experiments.figures.figure import Tables
 
 NOTHING_JUDGED = "no value is judged against theory by Student's t; raise trials to 20 or more"
 _PAGE_NOTE = "page"  # in the store: the state that the page was made in
@@ -76,8 +76,8 @@ def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
         TableError: a sweep has no sound table; the figures of all others are drawn.
     """
     from experiments.analysis.suite import suite_tables
-    from experiments.figures import SUITE_FIGURES
     from experiments.harness.drawn import Drawn
+    from experiments.harness.figures import figures_of
 
     sound, unsound = _read(config, results)
     drawn = Drawn(results, config)
@@ -100,7 +100,7 @@ def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
     ]
     suite = suite_tables([sweep for sweep in config.sweeps if sweep.name in sound], sound)
     if suite:
-        actions += [partial(draw_figure, SUITE, figure, lambda: suite) for figure in SUITE_FIGURES]
+        actions += [partial(draw_figure, SUITE, figure, lambda: suite) for figure in figures_of(SUITE)]
     with held(results):
         attempt(actions)
 
@@ -118,8 +118,8 @@ def _read(config: Config, results: Path) -> "tuple[dict[str, Tables], dict[str, 
 
 
 def _drew(sweep: str, figure: str, tables: "Tables", results: Path) -> str:
-    from experiments.figures import load_figure
-    from experiments.figures.style import render
+    from experiments.figures.figure import load_figure
+    from experiments.figures.rendering import render
 
     render(load_figure(figure), tables, figure_path(results, sweep, figure, ""))
     return "drew"

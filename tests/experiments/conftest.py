@@ -1,13 +1,26 @@
-"""A tiny config of every experiment, measured once for all tests that only read it."""
+"""A tiny config of every experiment, measured and drawn once for all tests that only read it."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from experiments.harness import run
 from experiments.harness.config import Config, load_config
-from experiments.steps.sweeps import measure
+from experiments.harness.figures import figures_of
+from experiments.harness.store import measure_record
+from experiments.steps.sweeps import draw, measure
 
-TINY = """\
+
+def _every(experiment: str) -> str:
+    """Every figure of an experiment, as a config lists them."""
+    return f"[{', '.join(figures_of(experiment))}]"
+
+
+# A single cell draws fastest, and has every figure; others have those that show what it has not.
+_FEW_DRAWN = {"scaling": ("variance",), "many": ("phase",), "map": ("map",)}
+TINY = f"""\
 seed: 0
 sweeps:
   scaling:
@@ -17,14 +30,14 @@ sweeps:
     n_queries: 5
     scaling: [unscaled, d_k^1/3, d_k^1/2]
     trials: 60
-    figures: [map, metrics, variance, saturation, gradients, powers, length, phase]
+    figures: {_every("saturation")}
   single:
     experiment: saturation
     d_k: 16
     n_keys: 8
     scaling: d_k^1/2
     trials: 20
-    figures: [map, metrics, variance, saturation, gradients, powers, length, phase]
+    figures: {_every("saturation")}
   many:
     experiment: saturation
     d_k: [4, 16]
@@ -32,7 +45,7 @@ sweeps:
     inputs: [gaussian, uniform]
     scaling: [unscaled, d_k^1/2]
     trials: 20
-    figures: [map, metrics, variance, saturation, gradients, powers, length, phase]
+    figures: {_every("saturation")}
   laws:
     experiment: saturation
     d_k: 4
@@ -47,10 +60,12 @@ sweeps:
     n_queries: 3
     scaling: [unscaled, d_k^1/2]
     trials: 2
+    figures: {_every("rows")}
   distribution:
     experiment: distribution
     d_k: [1, 16]
     trials: 3000
+    figures: {_every("distribution")}
   map:
     experiment: saturation
     d_k: [2, 8, 24, 64]
@@ -70,3 +85,25 @@ def tiny(tmp_path_factory) -> tuple[Config, Path]:
     config = load_config(path)
     measure(config, config.sweeps, folder, jobs=2)
     return config, folder
+
+
+@pytest.fixture(scope="session")
+def drawn(tiny, tmp_path_factory) -> tuple[Config, Path]:
+    """The tiny config with every figure of a single cell and few of the others, and the folder of its drawn results."""
+    config, source = tiny
+    sweeps = [replace(sweep, figures=_FEW_DRAWN.get(sweep.name, sweep.figures)) for sweep in config.sweeps]
+    config, folder = replace(config, sweeps=tuple(sweeps)), tmp_path_factory.mktemp("drawn") / "tiny"
+    shutil.copytree(source, folder)
+    draw(config, config.sweeps, folder)
+    return config, folder
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Chunks measured one after the other in this process, since a worker takes longer to start than they take."""
+
+    def measured(_pool, store, work, _jobs):
+        for chunk, names in work.todo:
+            yield chunk, names, measure_record(chunk, store.seed, store.stamp(chunk))
+
+    monkeypatch.setattr(run, "_measured", measured)

@@ -9,7 +9,9 @@ import pytest
 from experiments.analysis.slopes import fit_slopes
 from experiments.figures import gradients, length, metrics, phase, powers, rows, saturation, variance
 from experiments.figures import map as map_figure
-from experiments.figures.words import course, exactness, first_combination, listed, number
+from experiments.figures.axes import first_combination
+from experiments.figures.caption_text import course, exactness, listed, number
+from experiments.figures.crossing_text import crossing_list, crossing_with_interval, law_is_inside
 from experiments.harness.tables import read_sweep
 from experiments.metrics import METRICS
 
@@ -218,20 +220,20 @@ def test_the_map_says_where_norms_cross_and_on_which_side_they_do_not():
     crossed = rows(
         crossing=[20.61, 71.97, 172.9], crossing_low=[20.1, 69.0, np.nan], crossing_high=[21.1, 75.0, 180.0]
     ).assign(ratio_at_largest=0.1)
-    assert map_figure.falls(crossed) == "20.6, 72 and 173"
+    assert crossing_list(crossed) == "20.6, 72 and 173"
     known = crossed.assign(crossing_exact=[20.55, np.nan, 1712.3])
-    assert map_figure.falls(known) == "20.6, 72 and 1710"
-    assert [map_figure.with_ends(row) for _, row in known.iterrows()][1:] == [
+    assert crossing_list(known) == "20.6, 72 and 1710"
+    assert [crossing_with_interval(row) for _, row in known.iterrows()][1:] == [
         "72 (69 to 75)",
         "173 (? to 180; exactly 1710)",
     ]
     laws = crossed.assign(law=[20.0, 70.0, 900.0])
-    assert [map_figure.law_is_inside(row) for _, row in laws.iterrows()] == [False, True, False]
+    assert [law_is_inside(row) for _, row in laws.iterrows()] == [False, True, False]
     none = rows(crossing=np.nan, crossing_low=np.nan, crossing_high=np.nan)
-    assert map_figure.falls(none.assign(ratio_at_largest=3.0)) == "none up to 512"
-    assert map_figure.falls(none.assign(ratio_at_largest=[0.5, 3.0, np.nan])) == "<8, >512 and –"
+    assert crossing_list(none.assign(ratio_at_largest=3.0)) == "none up to 512"
+    assert crossing_list(none.assign(ratio_at_largest=[0.5, 3.0, np.nan])) == "<8, >512 and –"
     tenth = none.assign(level=0.1, ratio_at_largest=[0.05, 0.2, 3.0])
-    assert map_figure.falls(tenth) == "<8, >512 and >512"
+    assert crossing_list(tenth) == "<8, >512 and >512"
 
 
 def test_the_map_says_why_it_is_empty(tiny):

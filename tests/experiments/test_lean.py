@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from experiments.harness.discovery import experiment_names
+
 ROOT = Path(__file__).parents[2]
 HEAVY = {"pandas", "scipy", "matplotlib", "seaborn", "jinja2", "pydantic", "typer"}
 
@@ -32,7 +34,7 @@ def command(words: str) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("experiment", ["saturation", "distribution", "rows"])
+@pytest.mark.parametrize("experiment", experiment_names())
 def test_a_worker_loads_numpy_alone(experiment):
     assert loaded(f"import experiments.harness.run, experiments.{experiment}") == set()
 

@@ -3,45 +3,27 @@
 import html
 import re
 import shutil
-import subprocess
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from experiments.__main__ import app
 from experiments.analysis.suite import DisagreementError
-from experiments.figures.map import crossing_rows
+from experiments.figures.crossing_text import crossing_rows
 from experiments.harness.config import load_config
-from experiments.harness.discovery import experiment_names
-from experiments.harness.experiment import load_experiment
 from experiments.harness.paths import figure_path
 from experiments.harness.tables import TableError, read_sweep, write_sweep
 from experiments.page import findings, provenance, strip
-from experiments.page.entries import OF_FIGURE
 from experiments.page.index import make_page
 from experiments.page.svg import Drawings
 from experiments.steps import sweeps as steps
 from sdpa.theory import attention_expectations
 from tests.page_text import assert_self_contained
 
-ROOT = Path(__file__).parents[2]
 QUICK = {"exponents": [0.0, 1.0], "errors": dict.fromkeys((*strip.QUANTITIES, "effective_keys"), 1e-9)}
-
-
-@pytest.fixture(scope="module")
-def drawn(tiny, tmp_path_factory):
-    """The tiny config, whose results are drawn, in a folder that may be changed."""
-    config, source = tiny
-    fewer = {"single": ("metrics", "variance"), "many": ("metrics", "phase")}
-    sweeps = [replace(sweep, figures=fewer.get(sweep.name, sweep.figures)) for sweep in config.sweeps]
-    config = replace(config, sweeps=tuple(sweeps))
-    folder = tmp_path_factory.mktemp("page") / "tiny"
-    shutil.copytree(source, folder)
-    steps.draw(config, config.sweeps, folder)
-    return config, folder
 
 
 @pytest.fixture
@@ -125,6 +107,7 @@ def test_a_shown_config_is_the_sweeps(drawn, tmp_path):
         assert len(yaml.safe_load(path.read_text())["sweeps"]) == 1
 
 
+@pytest.mark.usefixtures("quick")
 def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
     config, folder = own
     path = folder / "index.html"
@@ -179,12 +162,6 @@ def raising(error: Exception) -> None:
     raise error
 
 
-def test_every_figure_of_an_experiment_has_its_metrics():
-    figures = {figure for name in experiment_names() for figure in load_experiment(name).figures}
-    assert set(findings.METRICS) == figures
-    assert set(OF_FIGURE) <= figures
-
-
 def test_interpolated_expectations_are_off_by_no_more_than_is_said():
     table = strip.expectations()
     points = np.array(table["exponents"])
@@ -206,6 +183,7 @@ sweeps:
 """
 
 
+@pytest.mark.usefixtures("quick", "in_this_process")
 def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
     (tmp_path / "mine.yaml").write_text(MINE)
     folder = tmp_path / "out"
@@ -213,10 +191,9 @@ def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
 
     def run(*words: str) -> tuple[int, str, str]:
         options = ["--config", str(tmp_path / "mine.yaml"), "--results", str(folder)]
-        command = [sys.executable, "-m", "experiments", *words, *options]
-        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert "Traceback" not in ran.stderr
-        return ran.returncode, ran.stdout, ran.stderr
+        ran = CliRunner().invoke(app, [*words, *options])
+        assert isinstance(ran.exception, SystemExit | None)
+        return ran.exit_code, ran.stdout, ran.stderr
 
     run("run", "mine", "--jobs", "1")
     status, _, said = run("page")
@@ -239,28 +216,27 @@ def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
     assert "raises its alarm" in page.read_text(encoding="utf-8").split("<h1>")[0]
 
 
-SVG = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 100 80">
+SVG = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 100 80.126">
+<title>it shows "this" &amp; that</title>
 <metadata>who</metadata><defs><style>*{fill: red}</style><path id="DejaVuSans-1" d="M 0 0
 L 1 1"/><clipPath id="p1"><rect x="1.23456" y="2"/></clipPath></defs>
-<g id="text_1"><!-- A caption -->
+<g id="text_1"><!-- A label -->
 <g transform="translate(1 20) scale(0.1 -0.1)"><use xlink:href="#DejaVuSans-1"/></g></g>
 <g id="axes" clip-path="url(#p1)"><use xlink:href="#DejaVuSans-1" transform="translate(12.345 0)"/></g></svg>"""
 
 
 def test_drawings_share_glyphs_and_nothing_else():
     drawings = Drawings()
-    first, second = (drawings.inline(SVG, prefix, 'it shows "this"', "A  caption") for prefix in ("a-", "b-"))
+    first, second = (drawings.inline(SVG, prefix) for prefix in ("a-", "b-"))
     assert first == second.replace("b-p1", "a-p1")
-    assert first.startswith('<svg viewBox="0 25 100 55" stroke-linejoin="round" role="img" aria-label="it shows &quot;')
+    title = '<title>it shows "this" &amp; that</title>'
+    assert first.startswith(f'<svg viewBox="0 0 100 80.13" stroke-linejoin="round" role="img">{title}')
     assert '<use href="#DejaVuSans-1" x="12.35" />' in first or '<use href="#DejaVuSans-1" x="12.34" />' in first
     assert 'clip-path="url(#a-p1)"' in first
-    for gone in ("caption", "metadata", "style>", "xmlns", "text_1"):
+    for gone in ("label", "metadata", "style>", "xmlns", "text_1"):
         assert gone not in first
     assert drawings.glyphs().count("<path") == 1
-    above = drawings.inline(SVG.replace("A caption", "A &gt;caption"), "c-", "label", "A >caption")
-    assert above.startswith('<svg viewBox="0 25 100 55"')
-    assert 'viewBox="0 0 100 80"' in drawings.inline(SVG, "c-", "label", "Another caption")
-    assert Drawings(room=len(first) + 5).inline(SVG, "a-", 'it shows "this"', "A caption") == first
-    assert Drawings(room=len(first) - 5).inline(SVG, "a-", 'it shows "this"', "A caption") == ""
+    assert Drawings(room=len(first) + 5).inline(SVG, "a-") == first
+    assert Drawings(room=len(first) - 5).inline(SVG, "a-") == ""
     with pytest.raises(ValueError, match="expected one shape of the glyph DejaVuSans-1, got two"):
-        drawings.inline(SVG.replace("L 1 1", "L 1 2"), "d-", "label")
+        drawings.inline(SVG.replace("L 1 1", "L 1 2"), "d-")

@@ -11,10 +11,11 @@ import pytest
 
 from experiments.examples import example_names, load_example
 from experiments.examples.example import ExampleError, Step, table
-from experiments.examples.table import examples, long_table, read_table
-from experiments.figures import load_figure
-from experiments.figures.heatmaps import Panel, heatmap, matrix
-from experiments.figures.style import panels, render
+from experiments.examples.place import EXAMPLES
+from experiments.examples.table import examples, long_table, matrices, read_table
+from experiments.figures.figure import Figure, Tables, load_figure
+from experiments.figures.heatmaps import Panel, heatmap
+from experiments.figures.style import panels
 from experiments.harness.tables import csv_bytes
 from experiments.steps import examples as example_steps
 
@@ -27,11 +28,15 @@ def numbers() -> pd.DataFrame:
     return examples()
 
 
-def changed(numbers: pd.DataFrame, example: str, step: str, change) -> dict[str, pd.DataFrame]:
-    """The numbers with those of one step replaced."""
+def figure_of(example: str) -> Figure:
+    return load_figure(f"{EXAMPLES}.{example}")
+
+
+def changed(numbers: pd.DataFrame, example: str, step: str, change) -> Tables:
+    """The steps of an example with the numbers of one replaced."""
     chosen = (numbers["example"] == example) & (numbers["step"] == step)
     assert chosen.any()
-    return {"examples": numbers.assign(value=np.where(chosen, change(numbers["value"]), numbers["value"]))}
+    return matrices(numbers.assign(value=np.where(chosen, change(numbers["value"]), numbers["value"])), example)
 
 
 def test_the_shipped_numbers_are_what_comes_out(numbers):
@@ -40,9 +45,10 @@ def test_the_shipped_numbers_are_what_comes_out(numbers):
 
 def test_every_number_is_in_the_table_under_its_names(numbers):
     for name in example_names():
+        steps = matrices(numbers, name)
         for step in load_example(name).steps():
             if step.matrix:
-                found = matrix(numbers, name, step.name)
+                found = steps[step.name]
                 assert tuple(found.index) == step.matrix.rows
                 assert tuple(found.columns) == step.matrix.columns
                 np.testing.assert_array_equal(found.to_numpy(), step.matrix.values)
@@ -52,7 +58,7 @@ def test_a_table_reads_back_with_its_names_and_hidden_keys(tmp_path):
     steps = [Step("s", "Heading", "", table([[1, -np.inf], [0.5, 2]], ("NA", "1"), ("null", "2.0")))]
     path = tmp_path / "table.csv"
     path.write_bytes(csv_bytes(long_table("mine", steps)))
-    found = matrix(read_table(path), "mine", "s")
+    found = matrices(read_table(path), "mine")["s"]
     assert (list(found.index), list(found.columns)) == (["NA", "1"], ["null", "2.0"])
     assert found.to_numpy().tolist() == [[1, -np.inf], [0.5, 2]]
 
@@ -63,40 +69,17 @@ def test_two_steps_of_one_name_are_refused():
 
 
 @pytest.mark.parametrize("name", example_names())
-def test_every_example_has_its_figure_with_the_shipped_caption(name, numbers, tmp_path):
+def test_every_example_has_its_figure_with_the_shipped_caption(name, numbers):
     shipped = (SHIPPED / f"{name}.txt").read_text(encoding="utf-8")
-    caption = render(load_figure(name), {"examples": numbers}, tmp_path / name)
-    assert f"{caption}\n" == shipped
-    assert caption.endswith(".")
-    assert "nan" not in caption
-    for suffix in (".png", ".svg", ".txt"):
-        assert (tmp_path / f"{name}{suffix}").stat().st_size > 10
+    assert f"{figure_of(name).caption(matrices(numbers, name))}\n" == shipped
     assert (SHIPPED / f"{name}.png").exists()
-
-
-# For each example a step whose numbers its caption gives.
-CAPTIONED = {
-    "abc": "weights",
-    "cat_sat_down": "columns",
-    "causal_mask": "moved",
-    "comparison": "exact",
-    "dog_bites_man": "halved",
-    "four_words": "scaled_scores",
-    "notebook": "undivided_weights",
-    "permutation": "difference",
-    "session": "scores",
-    "strip": "measures",
-    "triples": "weights",
-    "two_scales": "spread",
-    "variance_sweep": "variances",
-}
 
 
 @pytest.mark.parametrize("name", example_names())
 def test_a_caption_follows_its_table(name, numbers):
-    figure = load_figure(name)
-    other = figure.caption(changed(numbers, name, CAPTIONED[name], lambda x: 0.5 * x + 0.125))
-    assert other != figure.caption({"examples": numbers})
+    figure, steps = figure_of(name), matrices(numbers, name)
+    other = figure.caption({step: 0.5 * matrix + 0.125 for step, matrix in steps.items()})
+    assert other != figure.caption(steps)
 
 
 # What a reader needs to place the numbers of a caption; the scores of the last two have no d_k.
@@ -114,19 +97,19 @@ SIZES = {
 
 @pytest.mark.parametrize("name", SIZES)
 def test_a_caption_names_its_sizes(name, numbers):
-    assert SIZES[name] in load_figure(name).caption({"examples": numbers})
+    assert SIZES[name] in figure_of(name).caption(matrices(numbers, name))
 
 
 def test_the_sizes_of_a_caption_are_those_of_its_table(numbers):
     fewer = numbers[(numbers["example"] != "strip") | (numbers["column"] != "8")]
-    wider = changed(fewer, "strip", "measures", lambda x: 2 * x)["examples"]
-    assert "At d_k = 128 the largest of 7 weights" in load_figure("strip").caption({"examples": wider})
+    wider = changed(fewer, "strip", "measures", lambda x: 2 * x)
+    assert "At d_k = 128 the largest of 7 weights" in figure_of("strip").caption(wider)
     doubled = changed(numbers, "session", "divisor", lambda x: 2 * x)
-    assert "d_k = 24, n_keys = 4" in load_figure("session").caption(doubled)
+    assert "d_k = 24, n_keys = 4" in figure_of("session").caption(doubled)
 
 
 def test_captions_claim_only_what_their_table_shows(numbers):
-    captions = {name: load_figure(name).caption for name in example_names()}
+    captions = {name: figure_of(name).caption for name in example_names()}
     assert "softmax of half" not in captions["dog_bites_man"](
         changed(numbers, "dog_bites_man", "halved", lambda x: x + np.arange(len(x)))
     )

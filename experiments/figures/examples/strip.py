@@ -1,20 +1,19 @@
-"""A strip of eight weights under a slider of the divisor's exponent, and what becomes of its measures."""
+"""The figure of the example strip."""
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
-from experiments.figures.heatmaps import Panel, heatmap, matrix
+from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.heatmaps import Panel, heatmap
 from experiments.figures.style import note, panels, token_colours
-from experiments.figures.words import number
 
 _LABELS = {"largest": "largest weight", "entropy": "entropy (nats)", "Jacobian |J|": "Jacobian norm |J|"}
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Strips over one another, and lines of three measures."""
-    weights, measures = (matrix(tables["examples"], "strip", step) for step in ("weights", "measures"))
+    weights, measures = (tables[step] for step in ("weights", "measures"))
     figure, [[left, right]] = panels(1, 2, (11, 4.6), width_ratios=(1.35, 1))
     heatmap(left, weights, Panel("weights", "weights of eight keys", (0, 0.85)))
     left.set_aspect("auto")
@@ -35,10 +34,19 @@ def _lines(ax: Axes, measures: pd.DataFrame) -> None:
 
 def caption(tables: Tables) -> str:
     """The largest weight and the entropy at both ends and at the square root."""
-    rows = matrix(tables["examples"], "strip", "measures").loc[["unscaled", "d_k^1/2", "d_k^1"]]
-    d_k, n_keys = rows.loc["d_k^1", "divisor"], matrix(tables["examples"], "strip", "weights").shape[1]
+    rows = tables["measures"].loc[["unscaled", "d_k^1/2", "d_k^1"]]
+    d_k, n_keys = rows.loc["d_k^1", "divisor"], tables["weights"].shape[1]
     largest, entropy = ([number(value, 0.001) for value in rows[name]] for name in ("largest", "entropy"))
     return (
         f"At d_k = {d_k:.0f} the largest of {n_keys} weights is {largest[0]} unscaled, {largest[1]} under d_k^1/2 and "
         f"{largest[2]} under d_k^1; the entropy is {entropy[0]}, {entropy[1]} and {entropy[2]} nats."
     )
+
+
+FIGURE = Figure(
+    title="A strip of eight weights under a slider of the divisor's exponent, and what becomes of its measures",
+    of="examples",
+    tables=("weights", "measures"),
+    plot=plot,
+    caption=caption,
+)

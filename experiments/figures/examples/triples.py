@@ -1,26 +1,33 @@
-"""Softmax of three scores, small, large and over sqrt(512), beside the weights that are printed."""
+"""The figure of the example triples."""
 
-from matplotlib.figure import Figure
-
-from experiments.figures import Tables
-from experiments.figures.heatmaps import Panel, heatmaps, matrix
+from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.heatmaps import Panel, heatmaps
 from experiments.figures.style import note
-from experiments.figures.words import number
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Two heatmaps side by side."""
     grid = [[Panel("weights", "softmax", (0, 1), 3), Panel("printed", "as printed", (0, 1), 3)]]
-    figure = heatmaps(tables["examples"], "triples", grid, (9, 4))
+    figure = heatmaps(tables, grid, (9, 4))
     note(figure, "Rows: three scores each. Darker is more.")
     return figure
 
 
 def caption(tables: Tables) -> str:
     """The largest weight of each row, and the one that is printed."""
-    right, printed = (matrix(tables["examples"], "triples", step).max(axis=1) for step in ("weights", "printed"))
+    right, printed = (tables[step].max(axis=1) for step in ("weights", "printed"))
     rows = {row: row if "(" in row else f"({row})" for row in right.index}
     clauses = [
         f"{number(right[row], 0.0001)} for {name}, printed {number(printed[row], 0.01)}" for row, name in rows.items()
     ]
     return f"The largest of three weights is {'; '.join(clauses)}."
+
+
+FIGURE = Figure(
+    title="Softmax of three scores, small, large and over sqrt(512), beside the weights that are printed",
+    of="examples",
+    tables=("weights", "printed"),
+    plot=plot,
+    caption=caption,
+)

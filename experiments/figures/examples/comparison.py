@@ -1,20 +1,18 @@
-"""Deviation of scores and largest weight with and without scaling: one draw, the exact means, and how draws spread."""
+"""The figure of the example comparison."""
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
-from experiments.figures.heatmaps import matrix
-from experiments.figures.lines import draw_exact
+from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.metric_lines import plot_exact
 from experiments.figures.style import note, panels, scaling_colours
-from experiments.figures.words import number
 
 _SCALINGS = {"unscaled": 0.0, "d_k^1/2": 0.5}
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Points of one draw on exact curves, over the range of nine draws in ten."""
-    shown = {panel: matrix(tables["examples"], "comparison", panel) for panel in ("drawn", "exact", "low", "high")}
+    shown = {panel: tables[panel] for panel in ("drawn", "exact", "low", "high")}
     figure, [axes] = panels(1, 2, (10, 4.2))
     colours = scaling_colours(_SCALINGS)
     for ax, metric, title in zip(
@@ -24,7 +22,7 @@ def draw(tables: Tables) -> Figure:
             rows = {panel: table.loc[f"{metric} {scaling}"] for panel, table in shown.items()}
             d_k = rows["exact"].index.astype(int).to_numpy()
             ax.fill_between(d_k, rows["low"], rows["high"], color=colours[scaling], alpha=0.12, linewidth=0)
-            draw_exact(ax, d_k, rows["exact"].to_numpy(), colours[scaling])
+            plot_exact(ax, d_k, rows["exact"].to_numpy(), colours[scaling])
             ax.plot(d_k, rows["drawn"], color=colours[scaling], marker="o", linestyle="", label=scaling)
         ax.set_xscale("log", base=2)
         ax.set_xticks(d_k, d_k)
@@ -42,7 +40,7 @@ def draw(tables: Tables) -> Figure:
 
 def caption(tables: Tables) -> str:
     """The unscaled point that lies furthest from its exact mean, and the range of the scaled ones."""
-    drawn, exact = (matrix(tables["examples"], "comparison", panel) for panel in ("drawn", "exact"))
+    drawn, exact = (tables[panel] for panel in ("drawn", "exact"))
     point, mean, scaled = drawn.loc["largest unscaled"], exact.loc["largest unscaled"], drawn.loc["largest d_k^1/2"]
     d_k = point.index[int(np.argmax(abs(point - mean)))]
     one = number(point[d_k], 0.001)
@@ -52,3 +50,15 @@ def caption(tables: Tables) -> str:
         f"d_k = {scaled.index[0]} to {scaled.index[-1]} lie between {number(scaled.min(), 0.001)} and "
         f"{number(scaled.max(), 0.001)}."
     )
+
+
+FIGURE = Figure(
+    title=(
+        "Deviation of scores and largest weight with and without scaling: one draw, the exact means, and how draws "
+        "spread"
+    ),
+    of="examples",
+    tables=("drawn", "exact", "low", "high"),
+    plot=plot,
+    caption=caption,
+)

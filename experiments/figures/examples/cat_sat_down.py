@@ -1,20 +1,19 @@
-"""The cat sat down: scores as a strip and as a table, and their weights."""
+"""The figure of the example cat sat down."""
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
-from experiments.figures.heatmaps import CONVENTION, Panel, heatmap, matrix, sizes
+from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmap, sizes
 from experiments.figures.style import note, panels
-from experiments.figures.words import number
 
 _SCORES = (-0.1, 1)
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """The strip above, table and weights below."""
-    scores, weights = (matrix(tables["examples"], "cat_sat_down", step) for step in ("scaled_scores", "weights"))
+    scores, weights = (tables[step] for step in ("scaled_scores", "weights"))
     figure, grid = panels(3, 2, (9, 6.4), height_ratios=(1, 1, 7))
     for i, half in enumerate((scores.iloc[:2], scores.iloc[2:])):
         _strip(figure, grid, i, half)
@@ -24,7 +23,7 @@ def draw(tables: Tables) -> Figure:
     return figure
 
 
-def _strip(figure: Figure, grid: list[list[Axes]], place: int, scores: pd.DataFrame) -> None:
+def _strip(figure: Drawing, grid: list[list[Axes]], place: int, scores: pd.DataFrame) -> None:
     """Rows of scores one after the other, over the whole width."""
     for ax in grid[place]:
         ax.remove()
@@ -37,13 +36,22 @@ def _strip(figure: Figure, grid: list[list[Axes]], place: int, scores: pd.DataFr
 
 def caption(tables: Tables) -> str:
     """The diagonal, the hub column and the most uniform row."""
-    own, columns, rows = (matrix(tables["examples"], "cat_sat_down", step) for step in ("diagonal", "columns", "rows"))
+    own, columns, rows = (tables[step] for step in ("diagonal", "columns", "rows"))
     mean, share = own.loc["own weight", "mean"], own.loc["own weight", "even share"]
     side = "less than" if mean < share else "at least"
     hub = columns.loc["mean weight"]
-    of = sizes(tables["examples"], "cat_sat_down")
+    of = sizes(tables)
     return (
         f"In the cat sat down ({of}) a word gives itself {number(mean, 0.001)} on average, {side} the even share of "
         f"{number(share, 0.01)}; {hub.idxmax()} gets most, {number(hub.max(), 0.001)} on average; the row of "
         f"{rows['entropy / ln n'].idxmax()} is the most uniform."
     )
+
+
+FIGURE = Figure(
+    title="The cat sat down: scores as a strip and as a table, and their weights",
+    of="examples",
+    tables=("scaled_scores", "weights", "diagonal", "columns", "rows", "divisor"),
+    plot=plot,
+    caption=caption,
+)

@@ -1,22 +1,21 @@
-"""A, B and C: queries and keys as arrows, weights and outputs."""
+"""The figure of the example abc."""
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
-from experiments.figures.heatmaps import CONVENTION, Panel, heatmap, matrix
+from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmap
 from experiments.figures.style import INK, note, panels, token_colours
-from experiments.figures.words import number
 
 _OFFSETS = {"query": (5, 6), "key": (7, -4)}
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Arrows, a heatmap of weights and bars of outputs."""
     steps = ("q", "k", "weights", "output")
-    queries, keys, weights, outputs = (matrix(tables["examples"], "abc", step) for step in steps)
+    queries, keys, weights, outputs = (tables[step] for step in steps)
     figure, [[left, middle, right]] = panels(1, 3, (11, 4.7), width_ratios=(1.15, 0.9, 1))
     _arrows(left, "query", "-", queries)
     _arrows(left, "key", "--", keys)
@@ -51,9 +50,18 @@ def _bars(ax: Axes, outputs: pd.DataFrame) -> None:
 
 def caption(tables: Tables) -> str:
     """The weights and the output of A, and the scores of B."""
-    weights, outputs = (matrix(tables["examples"], "abc", step).loc["A"] for step in ("weights", "output"))
-    tied = np.ptp(matrix(tables["examples"], "abc", "scores").loc["B"]) < 1e-9
+    weights, outputs = (tables[step].loc["A"] for step in ("weights", "output"))
+    tied = np.ptp(tables["scores"].loc["B"]) < 1e-9
     same = "; B scores the same with all" if tied else ""
     given = ", ".join(number(weight, 0.001) for weight in weights)
     made = ", ".join(number(value, 0.001) for value in outputs)
     return f"A gives {given} to {', '.join(weights.index)}; its output is [{made}]{same}."
+
+
+FIGURE = Figure(
+    title="A, B and C: queries and keys as arrows, weights and outputs",
+    of="examples",
+    tables=("q", "k", "weights", "output", "scores"),
+    plot=plot,
+    caption=caption,
+)

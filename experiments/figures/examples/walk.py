@@ -1,34 +1,30 @@
-"""Scores, weights with and without the divisor, and output of a user's own matrices."""
+"""The figure of a user's own matrices."""
 
-from matplotlib.figure import Figure
-
-from experiments.examples.place import WALK
-from experiments.figures import Tables
-from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, matrix
+from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps
 from experiments.figures.style import note
-from experiments.figures.words import number
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Scores and weights side by side, and the output if there are values."""
-    examples = tables["examples"]
     grid = [
         Panel("scores", "scores"),
         Panel("undivided_weights", "weights without the divisor", (0, 1)),
         Panel("weights", "weights", (0, 1)),
     ]
-    if (examples["step"] == "output").any():
+    if "output" in tables:
         grid.append(Panel("output", "output"))
     half = len(grid) // 2 if len(grid) == 4 else len(grid)
     rows = [grid[i : i + half] for i in range(0, len(grid), half)]
-    figure = heatmaps(examples, WALK, rows, (4.8 * half, 0.6 + 4.2 * len(rows)))
+    figure = heatmaps(tables, rows, (4.8 * half, 0.6 + 4.2 * len(rows)))
     note(figure, f"{CONVENTION} Divisor: {_divisor(tables)}.")
     return figure
 
 
 def caption(tables: Tables) -> str:
     """The largest weights, on average over the rows, without the divisor and with it."""
-    rows = matrix(tables["examples"], WALK, "divisor_effect").mean()
+    rows = tables["divisor_effect"].mean()
     without, scaled = (number(rows[f"largest {way}"], 0.001) for way in ("without", "with"))
     return (
         f"The largest weight of a row is {without} without the divisor and {scaled} with it, on average over the rows."
@@ -36,5 +32,14 @@ def caption(tables: Tables) -> str:
 
 
 def _divisor(tables: Tables) -> str:
-    rows = matrix(tables["examples"], WALK, "divisor")
+    rows = tables["divisor"]
     return f"{rows.index[0]} = {number(rows.iloc[0, 0])}"
+
+
+FIGURE = Figure(
+    title="Scores, weights with and without the divisor, and output of a user's own matrices",
+    of="walk",
+    tables=("scores", "undivided_weights", "weights", "output", "divisor", "divisor_effect"),
+    plot=plot,
+    caption=caption,
+)

@@ -1,20 +1,18 @@
-"""Outputs of words in two orders: the rows move with their words, and stay as they are."""
+"""The figure of the example permutation."""
 
-from matplotlib.figure import Figure
-
-from experiments.figures import Tables
-from experiments.figures.heatmaps import Panel, heatmaps, matrix
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.heatmaps import Panel, heatmaps
 from experiments.figures.style import note
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Two pairs of heatmaps."""
     words, dog = (-0.5, 0.35), (-0.2, 0.75)
     grid = [
         [Panel("outputs", "outputs, in order", words, 3), Panel("shuffled", "outputs, shuffled", words, 3)],
         [Panel("dog_bites_man", "dog bites man", dog, 3), Panel("man_bites_dog", "man bites dog", dog, 3)],
     ]
-    figure = heatmaps(tables["examples"], "permutation", grid, (8.5, 7.5))
+    figure = heatmaps(tables, grid, (8.5, 7.5))
     note(figure, "Rows: words. Columns: entries of the output. Darker is more.")
     return figure
 
@@ -22,7 +20,16 @@ def draw(tables: Tables) -> Figure:
 def caption(tables: Tables) -> str:
     """The largest difference of a word's two outputs."""
     steps = ("difference", "swap_difference")
-    apart = max(matrix(tables["examples"], "permutation", step).to_numpy().max() for step in steps)
+    apart = max(tables[step].to_numpy().max() for step in steps)
     if apart == 0:
         return "Without a mask every word keeps its output in another order of words, to 12 decimals."
     return f"Without a mask, in another order of words an output differs by up to {apart:.2g}."
+
+
+FIGURE = Figure(
+    title="Outputs of words in two orders: the rows move with their words, and stay as they are",
+    of="examples",
+    tables=("outputs", "shuffled", "dog_bites_man", "man_bites_dog", "difference", "swap_difference"),
+    plot=plot,
+    caption=caption,
+)

@@ -1,17 +1,15 @@
-"""Scaled scores, weights and outputs of the article's four words."""
+"""The figure of the example four words."""
 
-from matplotlib.figure import Figure
-
-from experiments.figures import Tables
-from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, matrix, sizes
+from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, sizes
 from experiments.figures.style import note
-from experiments.figures.words import number
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Three heatmaps."""
     shown = [Panel("scaled_scores", "scaled scores"), Panel("weights", "weights", (0, 0.5)), Panel("output", "output")]
-    figure = heatmaps(tables["examples"], "four_words", [shown], (10, 4.5))
+    figure = heatmaps(tables, [shown], (10, 4.5))
     note(
         figure,
         f"{CONVENTION} Columns of the output: its four entries. Legacy generator, seed 123.",
@@ -21,11 +19,20 @@ def draw(tables: Tables) -> Figure:
 
 def caption(tables: Tables) -> str:
     """The range of scores, and the largest weight of cat."""
-    scores, weights = (matrix(tables["examples"], "four_words", step) for step in ("scaled_scores", "weights"))
+    scores, weights = (tables[step] for step in ("scaled_scores", "weights"))
     low, high = (number(value, 0.01) for value in (scores.to_numpy().min(), scores.to_numpy().max()))
     row = weights.loc["cat"]
     return (
-        f"Scaled scores of the article's four words ({sizes(tables['examples'], 'four_words')}) range from {low} to "
+        f"Scaled scores of the article's four words ({sizes(tables)}) range from {low} to "
         f"{high}; cat gives {row.idxmax()} most, {number(row.max(), 0.001)}, where an even share is "
         f"{number(1 / len(row), 0.01)}."
     )
+
+
+FIGURE = Figure(
+    title="Scaled scores, weights and outputs of the article's four words",
+    of="examples",
+    tables=("scaled_scores", "weights", "output", "divisor"),
+    plot=plot,
+    caption=caption,
+)

@@ -1,16 +1,15 @@
-"""Weights of four small scores and of twenty times as large ones, as bars."""
+"""The figure of the example two scales."""
 
-from matplotlib.figure import Figure
-
-from experiments.figures import Tables
-from experiments.figures.heatmaps import matrix, sizes
+from experiments.figures.axes import plain
+from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.heatmaps import sizes
 from experiments.figures.style import INK, note, panels
-from experiments.figures.words import number, plain
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Two bar charts."""
-    scores, weights = (matrix(tables["examples"], "two_scales", step) for step in ("scores", "weights"))
+    scores, weights = (tables[step] for step in ("scores", "weights"))
     figure, [axes] = panels(1, 2, (9, 3.6), sharey=True)
     for ax, (scale, row) in zip(axes, weights.iterrows(), strict=True):
         bars = ax.bar(row.index, row, color=INK, alpha=0.6)
@@ -24,10 +23,19 @@ def draw(tables: Tables) -> Figure:
 
 def caption(tables: Tables) -> str:
     """Largest weight and entropy at both scales."""
-    spread = matrix(tables["examples"], "two_scales", "spread")
+    spread = tables["spread"]
     small, large = ([number(spread.loc[scale, name], 0.001) for name in spread] for scale in ("small", "large"))
     return (
-        f"With {sizes(tables['examples'], 'two_scales')} the largest weight is {small[0]} of small scores and "
+        f"With {sizes(tables)} the largest weight is {small[0]} of small scores and "
         f"{large[0]} of large ones; their entropy is "
         f"{small[1]} and {large[1]} nats."
     )
+
+
+FIGURE = Figure(
+    title="Weights of four small scores and of twenty times as large ones, as bars",
+    of="examples",
+    tables=("scores", "weights", "spread"),
+    plot=plot,
+    caption=caption,
+)

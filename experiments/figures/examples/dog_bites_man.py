@@ -1,33 +1,40 @@
-"""Dog bites man: scaled scores, their softmax, the weights that are printed with them, and the outputs."""
+"""The figure of the example dog bites man."""
 
-from matplotlib.figure import Figure
-
-from experiments.figures import Tables
-from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, matrix, sizes
+from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmaps, sizes
 from experiments.figures.style import note
-from experiments.figures.words import number
 
 _WEIGHTS = (0, 0.75)
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Four heatmaps."""
     grid = [
         [Panel("scaled_scores", "scaled scores"), Panel("weights", "weights: their softmax", _WEIGHTS)],
         [Panel("printed", "weights as printed", _WEIGHTS), Panel("output", "output", digits=3)],
     ]
-    figure = heatmaps(tables["examples"], "dog_bites_man", grid, (8, 7))
+    figure = heatmaps(tables, grid, (8, 7))
     note(figure, f"{CONVENTION} Columns of the output: its four entries.")
     return figure
 
 
 def caption(tables: Tables) -> str:
     """The weight that dog gives itself, the printed one, and where that comes from."""
-    rows = matrix(tables["examples"], "dog_bites_man", "halved")
+    rows = tables["halved"]
     printed, halved = rows.loc["printed weights of dog"], rows.loc["softmax of half the scores"]
     right = rows.loc["softmax of the scores", "dog"]
     fits = (abs(printed - halved) < 0.0051).all()
     origin = ": the softmax of half the scores has that row, and not the other two as printed" if fits else ""
     shown = number(printed["dog"], 0.01)
-    of = sizes(tables["examples"], "dog_bites_man")
+    of = sizes(tables)
     return f"With {of} dog gives itself {number(right, 0.001)} of its attention; the source prints {shown}{origin}."
+
+
+FIGURE = Figure(
+    title="Dog bites man: scaled scores, their softmax, the weights that are printed with them, and the outputs",
+    of="examples",
+    tables=("scaled_scores", "weights", "printed", "output", "halved"),
+    plot=plot,
+    caption=caption,
+)

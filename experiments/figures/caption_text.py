@@ -1,4 +1,4 @@
-"""The words of captions: numbers with the digits that their errors leave, and what a metric does along an axis."""
+"""Values in captions: numbers with the digits that their errors leave, and the course of a metric along an axis."""
 
 import math
 from collections.abc import Sequence
@@ -7,91 +7,13 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from experiments.harness.discovery import axes_of
+from experiments.figures.axes import is_number, plain
 from experiments.harness.metric import FEW_DRAWS
 
-_MOST_DIGITS = 4
+_MAX_DIGITS = 4
 _DOUBT = stats.norm.sf(3)  # two values differ if chance alone would part them so far this rarely
 _SMALL_CHANGE = 0.1
 _SHOWN = 1e-4  # a relative difference that four digits show
-_USUAL = {"inputs": "gaussian", "input_std": 1}
-
-
-def axes(table: pd.DataFrame) -> list[str]:
-    """The axes of a table."""
-    return axes_of(table)
-
-
-def varied_axes(table: pd.DataFrame) -> list[str]:
-    """The axes of which a table has more than one value."""
-    return [name for name in axes(table) if len(table[name].unique()) > 1]
-
-
-def first_axis(table: pd.DataFrame) -> str:
-    """The first axis of which the table has more than one value; the first of all if none has."""
-    return [*varied_axes(table), *axes(table)][0]
-
-
-def other_axes(table: pd.DataFrame, *shown: str) -> list[str]:
-    """The axes besides these of which the table has more than one value."""
-    return [name for name in varied_axes(table) if name not in shown]
-
-
-def first_combination(table: pd.DataFrame, *shown: str) -> tuple[pd.DataFrame, str]:
-    """The rows of the first combination of the other axes, and the words that name it if there are more."""
-    others = other_axes(table, *shown)
-    if not others:
-        return table, ""
-    first = table.iloc[0]
-    rows = table[(table[others] == first[others]).all(axis=1)]
-    return rows, f" (at {values_of(first, others)})"
-
-
-def fixed(table: pd.DataFrame, *shown: str) -> str:
-    """The axes that a table holds fixed, but for usual inputs, as a remark: `n_keys = 64, n_queries = 64.`"""
-    first, varied = table.iloc[0], varied_axes(table)
-    constant = [name for name in axes(table) if name not in (*shown, *varied) and first[name] != _USUAL.get(name)]
-    return f"{values_of(first, constant)}." if constant else ""
-
-
-def values_of(row: pd.Series, names: Sequence[str]) -> str:
-    """Axes of a row with their values: `d_k = 4, n_keys = 64`."""
-    return ", ".join(f"{name} = {plain(row[name])}" for name in names)
-
-
-def by_scaling(table: pd.DataFrame, x: str) -> dict[str, pd.DataFrame]:
-    """The rows of each scaling, by its name and in order of x (as they stand, if x is no number)."""
-    groups = table.groupby("scaling", sort=False)
-    return {str(name): rows.sort_values(x) if is_number(table, x) else rows for name, rows in groups}
-
-
-def is_number(table: pd.DataFrame, x: str) -> bool:
-    """Whether an axis has an order and distances."""
-    return table[x].dtype.kind in "iuf"
-
-
-def plain(value: object) -> str:
-    """A value of an axis without idle zeros: 1, 0.5, gaussian."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def span(table: pd.DataFrame, x: str) -> str:
-    """The range of x: `From d_k = 4 to 512`, `At d_k = 64`, `Over inputs = gaussian, uniform`."""
-    values = [plain(value) for value in (table[x].sort_values() if is_number(table, x) else table[x]).unique()]
-    if len(values) == 1:
-        return f"At {x} = {values[0]}"
-    return f"From {x} = {values[0]} to {values[-1]}" if is_number(table, x) else f"Over {x} = {', '.join(values)}"
-
-
-def of_keys(table: pd.DataFrame) -> str:
-    """The number of keys as an adjective, ` 64`, where a table has one number; nothing else."""
-    numbers = table["n_keys"].unique()
-    return f" {numbers[0]}" if len(numbers) == 1 else ""
-
-
-def under(scaling: str) -> str:
-    """How a scaling is named in a sentence."""
-    return "unscaled" if scaling == "unscaled" else f"under {scaling}"
 
 
 def number(value: float, error: float = 0.0) -> str:
@@ -105,8 +27,8 @@ def number(value: float, error: float = 0.0) -> str:
     if value and not 1e-4 <= abs(value) < 1e6:
         digits = 3 if error == 0 else 1 + math.floor(math.log10(abs(value))) - math.floor(math.log10(error))
         return f"{value:.{min(max(digits, 1), 3)}g}".replace("-", "−")
-    least = abs(value) * 10.0 ** (1 - _MOST_DIGITS)
-    scale = max(error, least) if value else error
+    smallest = abs(value) * 10.0 ** (1 - _MAX_DIGITS)
+    scale = max(error, smallest) if value else error
     places = -math.floor(math.log10(scale))
     return f"{round(value, places):z.{max(places, 0)}f}".replace("-", "−")
 
@@ -138,9 +60,7 @@ def exactness(rows: pd.DataFrame, metric: str) -> str:
     """
     if not _is_known(rows, metric):
         return ""
-    sure = rows[
-        ~rows[FEW_DRAWS].str.split().map(lambda names: metric in names).astype(bool) & (rows[f"{metric}_se"] > 0)
-    ]
+    sure = rows[~few_draws(rows, metric) & (rows[f"{metric}_se"] > 0)]
     if sure.empty:
         return " (exact)"
     away = ((sure[metric] - sure[f"{metric}_exact"]) / sure[f"{metric}_se"]).abs().max()
@@ -148,12 +68,17 @@ def exactness(rows: pd.DataFrame, metric: str) -> str:
     return f" (exact; measured ones lie within {np.ceil(10 * away) / 10:.1f} standard errors)"
 
 
+def few_draws(rows: pd.DataFrame, metric: str) -> pd.Series:
+    """True for each row in which a metric rests on too few draws."""
+    return rows[FEW_DRAWS].str.split().map(lambda names: metric in names).astype(bool)
+
+
 def _is_known(rows: pd.DataFrame, metric: str) -> bool:
     return f"{metric}_exact" in rows and bool(rows[f"{metric}_exact"].notna().all())
 
 
 def turns(rows: pd.DataFrame, metric: str) -> tuple[str, ...]:
-    """What a metric does from row to row, by its ends and its extreme value: rises, falls, both in turn, or nothing."""
+    """The verbs of a metric from row to row, by its ends and its extreme value: rises, falls, both in turn, or none."""
     rows = exactly(rows, metric)
     first, last = rows.iloc[0], rows.iloc[-1]
     for turn, verbs in ((rows[metric].idxmax(), ("rises", "falls")), (rows[metric].idxmin(), ("falls", "rises"))):
@@ -165,7 +90,7 @@ def turns(rows: pd.DataFrame, metric: str) -> tuple[str, ...]:
 
 
 def course(rows: pd.DataFrame, x: str, metric: str) -> str:
-    """What a metric does along x, in words, with its values: the exact ones where all are known."""
+    """The course of a metric along x in words, with its values: the exact ones where all are known."""
     rows = exactly(rows, metric)
     first, last = measured(rows.iloc[0], metric), measured(rows.iloc[-1], metric)
     if len(rows) == 1:
@@ -186,9 +111,9 @@ def course(rows: pd.DataFrame, x: str, metric: str) -> str:
 
 
 def differ(one: pd.Series, other: pd.Series, metric: str) -> bool:
-    """Whether two values are further apart than chance would part them, by Student's t, and than digits show."""
-    least = max(_error_of_difference(one, other, metric), _SHOWN * abs(one[metric]))
-    return bool(abs(one[metric] - other[metric]) > least)
+    """True if two values are further apart than chance would part them, by Student's t, and than digits show."""
+    noise = max(_error_of_difference(one, other, metric), _SHOWN * abs(one[metric]))
+    return bool(abs(one[metric] - other[metric]) > noise)
 
 
 def _error_of_difference(one: pd.Series, other: pd.Series, metric: str) -> float:

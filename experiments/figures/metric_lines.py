@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodFormatter
 from matplotlib.transforms import Bbox
 
+from experiments.figures.axes import is_number, other_axes, values_of
+from experiments.figures.caption_text import few_draws
 from experiments.figures.style import scaling_colours
-from experiments.figures.words import is_number, other_axes, values_of
-from experiments.harness.metric import FEW_DRAWS
 from experiments.metrics import METRICS
 
 _READING = "Points: measured, with 95% intervals where these are wider. Pale bands: exact values, where known."
@@ -65,24 +65,24 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
     for line in lines:
         at, values = line.rows[x].to_numpy(), line.rows[metric].to_numpy()
         if f"{metric}_exact" in line.rows:
-            draw_exact(ax, at, line.rows[f"{metric}_exact"], line.colour)
+            plot_exact(ax, at, line.rows[f"{metric}_exact"], line.colour)
         joined = "-" if is_number(line.rows, x) else ""
         look = {"color": line.colour, "marker": line.marker, "label": line.label, "linestyle": joined}
-        draw_measured(ax, at, values, line.rows, metric, **look)
+        plot_measured(ax, at, values, line.rows, metric, **look)
     ax.set_xlabel(x)
     ax.set_title(DECLARED[metric].title)
     if metric == "saturated_rows":
         ax.set_ylim(bottom=0, top=None if any(line.rows[metric].any() for line in lines) else 1)
 
 
-def draw_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:
+def plot_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:
     """Exact values: a pale band, or pale dashes where there is a single one or x is no number."""
     joined = len(values) > 1 and np.asarray(at).dtype.kind in "iuf"
     look = {"linewidth": 5} if joined else {"linestyle": "", "marker": "_", "markersize": 22, "markeredgewidth": 5}
     ax.plot(at, values, color=colour, alpha=0.3, zorder=1, **look)
 
 
-def draw_measured(ax: Axes, at: Any, values: Any, rows: pd.DataFrame, metric: str, **look: Any) -> None:
+def plot_measured(ax: Axes, at: Any, values: Any, rows: pd.DataFrame, metric: str, **look: Any) -> None:
     """Points with 95% intervals, hollow where a metric rests on too few draws."""
     ax.errorbar(at, values, reach(rows, metric), capsize=2, elinewidth=1, **look)
     hollow = few_draws(rows, metric).to_numpy()
@@ -92,17 +92,12 @@ def draw_measured(ax: Axes, at: Any, values: Any, rows: pd.DataFrame, metric: st
 
 
 def reach(rows: pd.DataFrame, metric: str) -> Any:
-    """How far the 95% interval of a metric reaches below and above its value, (2, rows)."""
+    """The reach of the 95% interval of a metric below and above its value, (2, rows)."""
     return np.stack([rows[metric] - rows[f"{metric}_low"], rows[f"{metric}_high"] - rows[metric]]).clip(0)
 
 
-def few_draws(rows: pd.DataFrame, metric: str) -> pd.Series:
-    """Whether a metric rests on too few draws, by row."""
-    return rows[FEW_DRAWS].str.split().map(lambda names: metric in names).astype(bool)
-
-
 def reading(table: pd.DataFrame, *metrics: str) -> str:
-    """How to read points and bands of these metrics."""
+    """A remark on how to read points and bands of these metrics."""
     hollow = any(few_draws(table, metric).any() for metric in metrics)
     return _READING + _HOLLOW * hollow
 
@@ -140,7 +135,7 @@ def scale_y(ax: Axes, table: pd.DataFrame, *metrics: str, log: bool = False) -> 
 
 
 def spans_widely(values: Any) -> bool:
-    """Whether the values are positive and span more than a factor of 8."""
+    """True if the values are positive and span more than a factor of 8."""
     return bool(values.min() > 0 and values.max() / values.min() > _LOG_FROM)
 
 

@@ -1,20 +1,17 @@
-"""The variance of scores against d_k, of one sample each, on the line y = d_k."""
+"""The figure of the example variance sweep."""
 
-from matplotlib.figure import Figure
-
-from experiments.figures import Tables
-from experiments.figures.heatmaps import matrix
-from experiments.figures.lines import draw_exact
+from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.metric_lines import plot_exact
 from experiments.figures.style import INK, note, panels
-from experiments.figures.words import number
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Points on the exact line."""
-    rows = matrix(tables["examples"], "variance_sweep", "variances")
+    rows = tables["variances"]
     figure, [[ax]] = panels(1, 1, (7, 4.4))
     d_k = rows.index.astype(int).to_numpy()
-    draw_exact(ax, d_k, rows["exact"].to_numpy(), INK)
+    plot_exact(ax, d_k, rows["exact"].to_numpy(), INK)
     ax.plot(d_k, rows["sample"], color=INK, marker="o", linestyle="")
     for set_scale in (ax.set_xscale, ax.set_yscale):
         set_scale("log", base=2)
@@ -28,10 +25,19 @@ def draw(tables: Tables) -> Figure:
 
 def caption(tables: Tables) -> str:
     """The last point with its exact value, and the point that is furthest off."""
-    rows = matrix(tables["examples"], "variance_sweep", "variances")
+    rows = tables["variances"]
     last, away = rows.iloc[-1], rows["errors away"].abs()
     return (
         f"At d_k = {rows.index[-1]} the sample variance of the article's 10,000 scores is "
         f"{number(last['sample'], 0.1)} and the exact variance of a score {number(last['exact'], 1)}; the furthest of "
         f"its samples, at d_k = {away.idxmax()}, is {number(away.max(), 0.1)} standard errors off."
     )
+
+
+FIGURE = Figure(
+    title="The variance of scores against d_k, of one sample each, on the line y = d_k",
+    of="examples",
+    tables=("variances",),
+    plot=plot,
+    caption=caption,
+)

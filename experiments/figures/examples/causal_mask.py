@@ -1,17 +1,16 @@
-"""A causal mask: weights, and outputs before and after a later token changed."""
+"""The figure of the example causal mask."""
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from experiments.figures import Tables
-from experiments.figures.heatmaps import CONVENTION, Panel, heatmap, matrix
+from experiments.figures.caption_text import listed, number
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.heatmaps import CONVENTION, Panel, heatmap
 from experiments.figures.style import note, panels, token_colours
-from experiments.figures.words import listed, number
 
 
-def draw(tables: Tables) -> Figure:
+def plot(tables: Tables) -> Drawing:
     """Three heatmaps, and bars of how far outputs moved."""
     figure, grid = panels(2, 2, (9, 7.5))
     outputs = (-0.8, 0.8)
@@ -21,8 +20,8 @@ def draw(tables: Tables) -> Figure:
         Panel("changed_output", "output after sat changed", outputs),
     ]
     for ax, panel in zip((*grid[0], grid[1][0]), shown, strict=True):
-        heatmap(ax, matrix(tables["examples"], "causal_mask", panel.step), panel)
-    _bars(grid[1][1], matrix(tables["examples"], "causal_mask", "moved"))
+        heatmap(ax, tables[panel.step], panel)
+    _bars(grid[1][1], tables["moved"])
     note(figure, f"{CONVENTION} Columns of the outputs: their four entries.")
     return figure
 
@@ -40,8 +39,17 @@ def _bars(ax: Axes, moved: pd.DataFrame) -> None:
 
 def caption(tables: Tables) -> str:
     """The words that stay, and the words that move."""
-    row = matrix(tables["examples"], "causal_mask", "moved").loc["with the mask"]
+    row = tables["moved"].loc["with the mask"]
     stay = [str(word) for word in row.index[row == 0]]
     moved = [f"{word} by {number(row[word], 0.001)}" for word in row.index[row != 0]]
     kept = f"leaves the outputs of {listed(stay)} as they were, to the bit" if stay else "leaves no output as it was"
     return f"Under a causal mask a changed token {kept}; it moves those of {listed(moved)}."
+
+
+FIGURE = Figure(
+    title="A causal mask: weights, and outputs before and after a later token changed",
+    of="examples",
+    tables=("weights", "output", "changed_output", "moved"),
+    plot=plot,
+    caption=caption,
+)

@@ -1,0 +1,81 @@
+"""The axes of a table: those that vary, those that are fixed, and how a caption names them."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from experiments.harness.discovery import axes_of
+
+_USUAL = {"inputs": "gaussian", "input_std": 1}
+
+
+def varied_axes(table: pd.DataFrame) -> list[str]:
+    """The axes of which a table has more than one value."""
+    return [name for name in axes_of(table) if len(table[name].unique()) > 1]
+
+
+def first_axis(table: pd.DataFrame) -> str:
+    """The first axis of which the table has more than one value; the first of all if none has."""
+    return [*varied_axes(table), *axes_of(table)][0]
+
+
+def other_axes(table: pd.DataFrame, *shown: str) -> list[str]:
+    """The axes besides these of which the table has more than one value."""
+    return [name for name in varied_axes(table) if name not in shown]
+
+
+def first_combination(table: pd.DataFrame, *shown: str) -> tuple[pd.DataFrame, str]:
+    """The rows of the first combination of the other axes, and the words that name it if there are more."""
+    others = other_axes(table, *shown)
+    if not others:
+        return table, ""
+    first = table.iloc[0]
+    rows = table[(table[others] == first[others]).all(axis=1)]
+    return rows, f" (at {values_of(first, others)})"
+
+
+def fixed(table: pd.DataFrame, *shown: str) -> str:
+    """The axes that a table holds fixed, but for usual inputs, as a remark: `n_keys = 64, n_queries = 64.`"""
+    first, varied = table.iloc[0], varied_axes(table)
+    constant = [name for name in axes_of(table) if name not in (*shown, *varied) and first[name] != _USUAL.get(name)]
+    return f"{values_of(first, constant)}." if constant else ""
+
+
+def values_of(row: pd.Series, names: Sequence[str]) -> str:
+    """Axes of a row with their values: `d_k = 4, n_keys = 64`."""
+    return ", ".join(f"{name} = {plain(row[name])}" for name in names)
+
+
+def by_scaling(table: pd.DataFrame, x: str) -> dict[str, pd.DataFrame]:
+    """The rows of each scaling, by its name and in order of x (as they stand, if x is no number)."""
+    groups = table.groupby("scaling", sort=False)
+    return {str(name): rows.sort_values(x) if is_number(table, x) else rows for name, rows in groups}
+
+
+def is_number(table: pd.DataFrame, x: str) -> bool:
+    """True if an axis has an order and distances."""
+    return table[x].dtype.kind in "iuf"
+
+
+def plain(value: object) -> str:
+    """A value of an axis without idle zeros: 1, 0.5, gaussian."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def span(table: pd.DataFrame, x: str) -> str:
+    """The range of x: `From d_k = 4 to 512`, `At d_k = 64`, `Over inputs = gaussian, uniform`."""
+    values = [plain(value) for value in (table[x].sort_values() if is_number(table, x) else table[x]).unique()]
+    if len(values) == 1:
+        return f"At {x} = {values[0]}"
+    return f"From {x} = {values[0]} to {values[-1]}" if is_number(table, x) else f"Over {x} = {', '.join(values)}"
+
+
+def of_keys(table: pd.DataFrame) -> str:
+    """The number of keys as an adjective, ` 64`, where a table has one number; nothing else."""
+    numbers = table["n_keys"].unique()
+    return f" {numbers[0]}" if len(numbers) == 1 else ""
+
+
+def under(scaling: str) -> str:
+    """The name of a scaling in a sentence."""
+    return "unscaled" if scaling == "unscaled" else f"under {scaling}"

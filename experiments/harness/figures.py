@@ -1,0 +1,110 @@
+"""The figures that there are: every module under `experiments/figures` that binds FIGURE declares one.
+
+The harness reads the subject, the metrics and the default of a figure from the source of its module and does not import
+it: drawing takes packages that workers and most commands can do without. So these three are literals there.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from experiments.harness.discovery import experiment_names
+from experiments.harness.experiment import load_experiment
+
+
+@dataclass(frozen=True)
+class Default:
+    """The sweeps that have a figure without naming it: `Default()` holds for all of its experiment.
+
+    Attributes:
+        varied: axes of which such a sweep has more than one value.
+        single: axes of which it has one value.
+        rules: scaling rules that it has, among others.
+    """
+
+    varied: tuple[str, ...] = ()
+    single: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+
+    def holds(self, values: Mapping[str, Sequence[Any]]) -> bool:
+        """True for a sweep with these values of the fields of its cells."""
+        return (
+            all(len(values[name]) > 1 for name in self.varied)
+            and all(len(values[name]) == 1 for name in self.single)
+            and all(rule in map(str, values["scaling"]) for rule in self.rules)
+        )
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """The part of a figure that the harness reads: fields of `experiments.figures.figure.Figure`."""
+
+    of: str
+    metrics: tuple[str, ...] = ()
+    default: Default | None = None
+
+
+@cache
+def declarations() -> dict[str, Declaration]:
+    """Every figure by its name, the path of its module below `experiments.figures`, in alphabetical order."""
+    return read_declarations(Path(__file__).parents[1] / "figures")
+
+
+def read_declarations(folder: Path) -> dict[str, Declaration]:
+    """The figures that the modules under a folder declare, by name.
+
+    Raises:
+        TypeError: a module binds FIGURE to something else than a call with literals.
+    """
+    found = {path: _declared(path) for path in sorted(folder.rglob("*.py"))}
+    names = {path: ".".join(path.relative_to(folder).with_suffix("").parts) for path in found}
+    return {names[path]: declared for path, declared in found.items() if declared}
+
+
+def figures_of(of: str) -> tuple[str, ...]:
+    """The figures of an experiment or of what else a figure may be of, by name.
+
+    Those of an experiment come in the order in which its table has the metrics that they are about.
+    """
+    found = {name: declared.metrics for name, declared in declarations().items() if declared.of == of}
+    columns = [column.name for column in load_experiment(of).columns] if of in experiment_names() else []
+    place = {column: i for i, column in enumerate(columns)}
+    return tuple(sorted(found, key=lambda name: [place[metric] for metric in found[name][:1] if metric in place]))
+
+
+def default_figures(experiment: str, values: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
+    """The figures of a sweep that names none, from the values of the fields of its cells."""
+    defaults = {name: declarations()[name].default for name in figures_of(experiment)}
+    return tuple(name for name, default in defaults.items() if default and default.holds(values))
+
+
+def _declared(path: Path) -> Declaration | None:
+    """The declaration in a module; None if it binds no FIGURE."""
+    for node in ast.parse(path.read_bytes()).body:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["FIGURE"]:
+            try:
+                return Declaration(**dict(_literals(node.value, "Figure", Declaration)))
+            except ValueError as error:
+                raise TypeError(f"{path}:{node.lineno}: FIGURE: {error}") from None
+    return None
+
+
+def _literals(node: ast.expr, name: str, kind: type[Declaration | Default]) -> Iterator[tuple[str, Any]]:
+    """The keywords of a call `name(...)` that are fields of a kind, with their values."""
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) != name:
+        raise ValueError(f"expected {name}(...), got {ast.unparse(node)}")
+    for keyword in node.keywords:
+        if keyword.arg in kind.__dataclass_fields__:
+            yield keyword.arg, _value(keyword)
+
+
+def _value(keyword: ast.keyword) -> Any:
+    if keyword.arg == "default":
+        return Default(**dict(_literals(keyword.value, "Default", Default)))
+    try:
+        return ast.literal_eval(keyword.value)
+    except ValueError:
+        raise ValueError(f"expected {keyword.arg} as a literal, got {ast.unparse(keyword.value)}") from None
