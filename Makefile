@@ -91,7 +91,7 @@ lock: ## resolve requirements.lock and requirements-page.lock from pyproject.tom
 
 clean: ## remove what can be rebuilt and is not committed
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis results/quick results/walk results/.cells
-	find results \( -name .lock -o -name .drawn.json -o -name .made -o -name manifest.json \) -delete
+	find results \( -name .lock -o -name .made.json -o -name manifest.json \) -delete
 	find sdpa experiments tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	find results -name '*.svg' -exec sh -c 'test ! -f "$${1%.svg}.txt" || rm "$$1"' _ {} \;
 

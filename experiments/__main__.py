@@ -123,8 +123,10 @@ def plan(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Resu
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.plan import plan_lines
         from experiments.harness.run import default_jobs
+        from experiments.steps.orphans import find_orphans
 
-        print("\n".join(plan_lines(loaded, sweeps, folder, jobs or default_jobs())))
+        lines = plan_lines(loaded, sweeps, folder, jobs or default_jobs())
+        print("\n".join([*lines, *find_orphans(folder, loaded).lines()]))
 
 
 @app.command()

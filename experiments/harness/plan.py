@@ -6,7 +6,6 @@ from pathlib import Path
 from experiments.harness.config import Config
 from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import Sweep
-from experiments.harness.orphans import find_orphans
 from experiments.harness.paths import STORE
 from experiments.harness.run import Work, survey, survey_pilots
 from experiments.harness.store import Store
@@ -38,7 +37,7 @@ def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int
     if len(piloted) < len(sweeps):
         total += ", and what the pilots ask for"
     lines.append(f"to measure in all: about {total}; tables go to {results}")
-    return [*lines, *find_orphans(results, config).lines()]
+    return lines
 
 
 def _state(config: Config, sweep: Sweep, results: Path, work: Work, kind: str) -> str:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from experiments.harness.artifacts import is_same
 from experiments.harness.columns import cell_fields
 from experiments.harness.experiment import Measurement, load_experiment
 from experiments.harness.files import write_whole
@@ -65,7 +66,7 @@ class Store:
             header, _ = _opened(content)
         except RecordError:
             return "damaged"
-        return "sound" if header["stamp"] == self.stamp(chunk) else "stale"
+        return "sound" if is_same(header["stamp"], self.stamp(chunk)) else "stale"
 
     def write(self, chunk: Chunk, record: bytes) -> None:
         """Keep a record that `measure_record` made."""
@@ -80,7 +81,7 @@ class Store:
             raise RecordError(f"{path}: expected the record of chunk {chunk.index}, got nothing") from None
         except RecordError as error:
             raise RecordError(f"{path}: {error}") from None
-        if header["stamp"] != self.stamp(chunk):
+        if not is_same(header["stamp"], self.stamp(chunk)):
             raise RecordError(f"{path}: expected the record of {self.stamp(chunk)}, got that of {header['stamp']}")
         kind = typing.get_type_hints(load_experiment(chunk.experiment).measure)["return"]
         measurement: Measurement = _built(kind, _arrays(header["arrays"], payload), "")

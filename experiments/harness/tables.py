@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.harness.artifacts import checksum, is_same
 from experiments.harness.config import Config
 from experiments.harness.files import write_whole
 from experiments.harness.fingerprint import analysis_fingerprint, measuring_fingerprint, stamp, versions
@@ -38,14 +39,11 @@ def write_sweep(results: Path, config: Config, sweep: Sweep, tables: "Mapping[st
     before = _checksums_before(results, sweep.name)
     for kind, path in paths.items():
         write_whole(path, contents[kind])
-    record = {
-        **_provenance(config, sweep),
-        "sha256": {kind: hashlib.sha256(content).hexdigest() for kind, content in contents.items()},
-    }
+    record = {**_provenance(config, sweep), "sha256": {kind: checksum(path) for kind, path in paths.items()}}
     write_whole(results / f"{sweep.name}.json", (json.dumps(record, indent=1) + "\n").encode())
     for kind in set(before) - set(contents):
         path = results / csv_name(sweep.name, kind)
-        if checksum_of(path) == before[kind]:
+        if checksum(path) == before[kind]:
             path.unlink()  # derived from an earlier table, not from this one, and as the suite wrote it
     return alike
 
@@ -57,7 +55,7 @@ def is_current(results: Path, config: Config, sweep: Sweep) -> bool:
         record = read_sidecar(results / f"{sweep.name}.json")
     except TableError:
         return False
-    return record | _provenance(config, sweep) == record
+    return is_same(record, _provenance(config, sweep))
 
 
 def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
@@ -107,15 +105,15 @@ def _contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:
         was = f"got {key} {json.dumps(got.get(key))}, expected {json.dumps(expected.get(key))}"
         raise TableError(f"{results / sweep.name}.csv was not measured with this config: {was}")
     contents = {}
-    for kind, checksum in record["sha256"].items():
+    for kind, expected in record["sha256"].items():
         path = results / csv_name(sweep.name, kind)
         try:
             content = path.read_bytes()
         except OSError as error:
             raise TableError(f"{path}: {error.strerror}") from None
         got = hashlib.sha256(content).hexdigest()
-        if got != checksum:
-            raise TableError(f"{path} was altered: got SHA-256 {got[:12]}..., expected {checksum[:12]}...")
+        if got != expected:
+            raise TableError(f"{path} was altered: got SHA-256 {got[:12]}..., expected {expected[:12]}...")
         contents[kind] = content
     return contents
 
@@ -141,12 +139,7 @@ def _checksums_before(results: Path, sweep: str) -> dict[str, str]:
         checksums = read_sidecar(results / f"{sweep}.json")["sha256"]
     except TableError:
         return {}
-    return {kind: checksum for kind, checksum in checksums.items() if kind.isidentifier()}
-
-
-def checksum_of(path: Path) -> str:
-    """SHA-256 of a file; empty if it is not there."""
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+    return {kind: sha256 for kind, sha256 in checksums.items() if kind.isidentifier()}
 
 
 def read_sidecar(path: Path) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from experiments.harness.config import Config
 from experiments.harness.fingerprint import versions
 from experiments.harness.paths import SHIPPED_CONFIG
 from experiments.page import opening, strip
+from experiments.page.artifact import FOLDER, MADE_WITH, TEMPLATE
 from experiments.page.entries import OF_OPENING, Entry, chosen, entries
 from experiments.page.findings import Writer
-from experiments.page.made import FOLDER, MADE_WITH, TEMPLATE
 from experiments.page.provenance import provenance, sound_tables
 from experiments.statements.summary import not_included
 

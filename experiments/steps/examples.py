@@ -1,8 +1,6 @@
 """The steps of the worked examples: write their table, draw their figures, walk through one or a user's matrices."""
 
-import hashlib
 import io
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -11,14 +9,14 @@ from pathlib import Path
 from experiments.examples import example_names, load_example, spelled
 from experiments.examples.example import ExampleError
 from experiments.examples.place import EXAMPLES, WALK, example_path
+from experiments.harness.artifacts import Artifact, Ledger
 from experiments.harness.files import held, write_whole
-from experiments.harness.fingerprint import source_fingerprint, versions
-from experiments.harness.paths import FIGURE_SUFFIXES
 from experiments.harness.tables import csv_bytes
+from experiments.steps.drawing import drawing
 
 Say = Callable[[str], object]
 
-_COMPUTED_WITH, _DRAWN_WITH = ("numpy", "scipy"), ("matplotlib", "seaborn", "pandas", "numpy")
+_COMPUTED_WITH = ("numpy", "scipy")
 
 
 def write_examples(results: Path, say: Say = print) -> None:
@@ -26,10 +24,10 @@ def write_examples(results: Path, say: Say = print) -> None:
     from experiments.harness.compare import how_alike
 
     path = example_path(results, EXAMPLES, ".csv")
-    source = source_fingerprint(*(f"experiments.examples.{name}" for name in (*example_names(), "table")))
-    source += " ".join(versions(*_COMPUTED_WITH).values())
+    modules = [f"experiments.examples.{name}" for name in (*example_names(), "table")]
+    table, ledger = Artifact((path,), tuple(modules), _COMPUTED_WITH), Ledger(results / EXAMPLES)
     with held(results / EXAMPLES):
-        if _made(results).get(EXAMPLES) == _state(source, [path]):
+        if ledger.is_current(table):
             say(f"{path}: made before, nothing to do")
             return
         from experiments.examples.table import examples
@@ -37,24 +35,22 @@ def write_examples(results: Path, say: Say = print) -> None:
         content = csv_bytes(examples())
         say(f"wrote {path}: {how_alike(path.read_bytes() if path.exists() else None, content)}")
         write_whole(path, content)
-        _note(results, EXAMPLES, _state(source, [path]))
+        ledger.note(table)
 
 
 def draw_examples(results: Path, names: Sequence[str] = (), say: Say = print) -> None:
-    """Draw the figures of examples, of all if none is named, that are not there as they would be drawn."""
+    """Draw the figures of examples, of all if none is named, that are not up to date."""
     table = example_path(results, EXAMPLES, ".csv")
     if not table.exists():
         return
-    kept = 0
+    kept, ledger = 0, Ledger(results / EXAMPLES)
     with held(results / EXAMPLES):
         for name in names or example_names():
-            source = source_fingerprint(f"experiments.figures.examples.{name}", "experiments.figures.rendering")
-            source += " ".join(versions(*_DRAWN_WITH).values())
-            files = [table, *(example_path(results, name, suffix) for suffix in FIGURE_SUFFIXES)]
-            current = _made(results).get(name) == _state(source, files)
+            drawn = drawing(example_path(results, name, ""), f"{EXAMPLES}.{name}", [table])
+            current = ledger.is_current(drawn)
             if not current:
                 _draw(name, table, example_path(results, name, ""))
-                _note(results, name, _state(source, files))
+                ledger.note(drawn)
             kept += current
             if names or not current:
                 caption = example_path(results, name, ".txt").read_text(encoding="utf-8").strip()
@@ -163,28 +159,3 @@ def _draw(name: str, table: Path, stem: Path) -> str:
     from experiments.figures.rendering import render
 
     return render(load_figure(f"{EXAMPLES}.{name}"), matrices(read_table(table), name), stem)
-
-
-def _made(results: Path) -> dict[str, str]:
-    """The states of table and figures when they were made, by name; none if the note is missing or damaged."""
-    try:
-        content = json.loads(_note_path(results).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _note(results: Path, name: str, state: str) -> None:
-    write_whole(_note_path(results), json.dumps(_made(results) | {name: state}, indent=1).encode())
-
-
-def _note_path(results: Path) -> Path:
-    return example_path(results, "", ".made")
-
-
-def _state(source: str, files: Sequence[Path]) -> str:
-    """SHA-256 of the source and of files, or of their absence."""
-    digest = hashlib.sha256(source.encode())
-    for path in files:
-        digest.update(hashlib.sha256(path.read_bytes() if path.exists() else b"missing").digest())
-    return digest.hexdigest()

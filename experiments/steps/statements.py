@@ -4,10 +4,10 @@ They do not depend on what a user sweeps. Their own config, `experiments/stateme
 The tables of that config and statements.csv are in the folder `statements` of the repository's results.
 """
 
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.harness.artifacts import Artifact, Ledger
 from experiments.harness.config import Config, load_config
 from experiments.harness.files import held, write_whole
 from experiments.harness.paths import STORE
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 HOME = Path("results")  # the results of the repository itself, the only ones with published statements
-_NOTE = ".made"
+_COMPUTED_WITH = ("numpy", "scipy", "pandas")
 
 
 def is_home(results: Path) -> bool:
@@ -44,8 +44,13 @@ def update_statements(results: Path, jobs: int) -> None:
 
 
 def _write(config: Config, results: Path) -> None:
-    path, note = table_path(results), results / FOLDER / _NOTE
-    if path.exists() and note.exists() and note.read_bytes() == _state(config, results):
+    from experiments.statements.declare import statement_modules
+
+    path, ledger = table_path(results), Ledger(results / FOLDER)
+    measured = (results / FOLDER / f"{sweep.name}.json" for sweep in config.sweeps)
+    modules = ("experiments.statements.compute", *statement_modules())
+    table = Artifact((path,), modules, _COMPUTED_WITH, tuple(measured))
+    if ledger.is_current(table):
         print(f"{path}: made before, nothing to do")
         return
     from experiments.harness.compare import how_alike
@@ -54,18 +59,7 @@ def _write(config: Config, results: Path) -> None:
     content = csv_bytes(compute_table(measured_tables(results)))
     print(f"wrote {path}: {how_alike(path.read_bytes() if path.exists() else None, content)}")
     write_whole(path, content)
-    write_whole(note, _state(config, results))
-
-
-def _state(config: Config, results: Path) -> bytes:
-    """Checksums of everything that decides statements.csv, and of statements.csv itself."""
-    from experiments.harness.fingerprint import source_fingerprint
-    from experiments.statements.declare import statement_modules
-
-    files = [*(results / FOLDER / f"{sweep.name}.json" for sweep in config.sweeps), table_path(results)]
-    checksums = (hashlib.sha256(path.read_bytes()).hexdigest() for path in files)
-    source = source_fingerprint("experiments.statements.compute", *statement_modules())
-    return "\n".join([source, *checksums]).encode()
+    ledger.note(table)
 
 
 def measured_tables(results: Path) -> "dict[str, pd.DataFrame]":

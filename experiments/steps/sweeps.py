@@ -6,20 +6,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.harness.artifacts import Artifact, Ledger
 from experiments.harness.config import Config
 from experiments.harness.experiment import MEASURED
 from experiments.harness.files import held, write_whole
 from experiments.harness.grid import Sweep
-from experiments.harness.orphans import find_orphans
 from experiments.harness.paths import STORE, STORED_CONFIG, SUITE, figure_path
 from experiments.harness.problems import attempt
 from experiments.harness.tables import TableError, csv_bytes, csv_name, is_current, read_sweep, write_sweep
+from experiments.steps.drawing import drawing
+from experiments.steps.orphans import find_orphans
 
 if TYPE_CHECKING:
     from experiments.figures.figure import Tables
 
 NOTHING_JUDGED = "no value is judged against theory by Student's t; raise trials to 20 or more"
-_PAGE_NOTE = "page"  # in the store: the state that the page was made in
 
 
 def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *, store: Path | None = None) -> None:
@@ -76,15 +77,12 @@ def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
         TableError: a sweep has no sound table; the figures of all others are drawn.
     """
     from experiments.analysis.suite import suite_tables
-    from experiments.harness.drawn import Drawn
     from experiments.harness.figures import figures_of
 
     sound, unsound = _read(config, results)
-    drawn = Drawn(results, config)
 
     def draw_figure(sweep: str, figure: str, tables: Callable[[], "Tables"]) -> None:
-        done = "kept" if drawn.is_current(sweep, figure) else _drew(sweep, figure, tables(), results)
-        drawn.note(sweep, figure)
+        done = "drew" if _draw_if_due(_drawing(config, results, sweep, figure), figure, tables, results) else "kept"
         caption = figure_path(results, sweep, figure, ".txt").read_text(encoding="utf-8").strip()
         print(f"{done} {figure_path(results, sweep, figure, '.png')}: {caption}")
 
@@ -117,12 +115,23 @@ def _read(config: Config, results: Path) -> "tuple[dict[str, Tables], dict[str, 
     return sound, unsound
 
 
-def _drew(sweep: str, figure: str, tables: "Tables", results: Path) -> str:
+def _drawing(config: Config, results: Path, sweep: str, figure: str) -> Artifact:
+    """The drawing of a sweep or, in place of its name, of the whole suite, from the sidecars of its tables."""
+    tables = [results / f"{other.name}.json" for other in config.sweeps if sweep in (other.name, SUITE)]
+    code = ["experiments.analysis.suite"] * (sweep == SUITE)
+    return drawing(figure_path(results, sweep, figure, ""), figure, tables, *code)
+
+
+def _draw_if_due(drawn: Artifact, figure: str, tables: "Callable[[], Tables]", results: Path) -> bool:
+    """Draw a figure unless it is up to date; True if it was drawn."""
+    if Ledger(results).is_current(drawn):
+        return False
     from experiments.figures.figure import load_figure
     from experiments.figures.rendering import render
 
-    render(load_figure(figure), tables, figure_path(results, sweep, figure, ""))
-    return "drew"
+    render(load_figure(figure), tables(), drawn.files[0].with_suffix(""))
+    Ledger(results).note(drawn)
+    return True
 
 
 def check(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
@@ -183,22 +192,21 @@ def whole_sweeps(config: Config, results: Path, *, incomplete: bool) -> list[Swe
 
 
 def page_is_current(config: Config, results: Path, *given: object) -> bool:
-    """True if the page is there, made of the files that are there now and with these options."""
-    from experiments.page.made import state
+    """True if the page is up to date for a config and these options."""
+    from experiments.page.artifact import page
 
-    note = results / STORE / _PAGE_NOTE
-    return note.exists() and note.read_bytes() == state(config, results, *given)
+    return Ledger(results).is_current(page(config, results, *given))
 
 
 def write_page(config: Config, results: Path, config_path: Path, *, incomplete: bool = False) -> None:
-    """Write index.html from tables, figures and record, where one of them changed.
+    """Write index.html from tables, figures and published statements, where one of them changed.
 
     Raises:
         TableError: a sweep has no sound table, and `incomplete` is not given.
     """
-    from experiments.page.made import page_path, state
+    from experiments.page.artifact import page, page_path
 
-    path, note, given = page_path(results), results / STORE / _PAGE_NOTE, (config_path, incomplete)
+    path, given = page_path(results), (config_path, incomplete)
     if page_is_current(config, results, *given):
         print(f"{path}: made before, nothing to do")
         return
@@ -209,5 +217,5 @@ def write_page(config: Config, results: Path, config_path: Path, *, incomplete: 
     with held(results), threadpool_limits(limits=1):
         content = make_page(config, results, config_path, incomplete=incomplete)
         write_whole(path, content)
-        write_whole(note, state(config, results, *given))
+        Ledger(results).note(page(config, results, *given))
     print(f"wrote {path}: {len(content) / 1e6:.2f} MB")

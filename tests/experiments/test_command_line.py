@@ -57,7 +57,7 @@ def test_a_new_block_gets_its_tables_and_the_figures_along_its_axis(suite):
     assert "variance" in mine.figures
     figures = {f"figures/mine/{name}{suffix}" for name in mine.figures for suffix in FIGURE_SUFFIXES}
     assert {name for name in made if not name.startswith(".cells/")} == (
-        {"columns.csv", "config.yaml", "manifest.json", ".lock", ".drawn.json", "mine.json", *TABLES} | figures
+        {"columns.csv", "config.yaml", "manifest.json", ".lock", ".made.json", "mine.json", *TABLES} | figures
     )
     assert (suite.folder / "config.yaml").read_text() == SMALL
 

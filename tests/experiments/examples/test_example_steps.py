@@ -158,7 +158,7 @@ def test_what_is_current_is_kept_and_what_is_not_is_written(tmp_path, capsys):
     (folder / "examples.csv").write_bytes(b"damaged")
     assert said() == ["examples.csv wrote", "two_scales.png kept"]
     assert (folder / "examples.csv").read_bytes() == (SHIPPED / "examples.csv").read_bytes()
-    (folder / ".made").write_text("damaged")
+    (folder / ".made.json").write_text("damaged")
     assert said() == ["examples.csv wrote", "two_scales.png drew"]
 
 

@@ -1,14 +1,13 @@
-"""The state of a page: checksums of all that it shows, kept in a note."""
+"""The page as an artifact: its file, and what decides it."""
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from experiments.examples import example_names
 from experiments.examples.place import example_path
+from experiments.harness.artifacts import Artifact
 from experiments.harness.config import Config
 from experiments.harness.figures import declarations, figures_of
-from experiments.harness.fingerprint import source_fingerprint, versions
 from experiments.harness.paths import SUITE, figure_path
 from experiments.statements.table import table_path
 
@@ -23,30 +22,16 @@ def page_path(results: Path) -> Path:
     return results / "index.html"
 
 
-def _page_source() -> str:
-    """SHA-256 of the source and templates that pages are made by.
-
-    It is not on the page, which would then be another one after every change of a comment.
-    """
-    figures = (f"experiments.figures.{name}" for name in declarations())
-    digest = hashlib.sha256(source_fingerprint("experiments.page.index", *figures).encode())
-    for name in _TEMPLATES:
-        digest.update((FOLDER / name).read_bytes())
-    return digest.hexdigest()
+def page(config: Config, results: Path, *options: object) -> Artifact:
+    """The page of a config's results, with what decides it."""
+    modules = ("experiments.page.index", *(f"experiments.figures.{name}" for name in declarations()))
+    templates = [FOLDER / name for name in _TEMPLATES]
+    parameters = [config.digest, *map(str, options)]
+    return Artifact((page_path(results),), modules, MADE_WITH, (*templates, *_shown(config, results)), parameters)
 
 
-def state(config: Config, results: Path, *given: object) -> bytes:
-    """Checksums of a page's inputs and of the page itself."""
-    lines = [_page_source(), *versions(*MADE_WITH).values(), config.digest, *map(str, given)]
-    for path in _files(config, results):
-        content = path.read_bytes() if path.exists() else b"missing"
-        lines.append(f"{path.name} {hashlib.sha256(content).hexdigest()}")
-    return "\n".join(lines).encode()
-
-
-def _files(config: Config, results: Path) -> Iterator[Path]:
-    """The page and every file that it shows something of."""
-    yield page_path(results)
+def _shown(config: Config, results: Path) -> Iterator[Path]:
+    """Every file that the page shows something of."""
     yield table_path(results)
     for sweep in config.sweeps:
         yield from (results / f"{sweep.name}.{suffix}" for suffix in ("json", "csv"))

@@ -1,0 +1,98 @@
+"""Artifacts: files that a command makes, and the one rule by which they are up to date.
+
+An artifact is up to date if its files are as they were written, and if all that decides them is what it was then: code,
+libraries, input files and parameters. A measured chunk and the tables of a sweep carry their own record of that, in
+their header and in SWEEP.json; all else is in the ledger of its results folder.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.harness.files import write_whole
+from experiments.harness.fingerprint import source_fingerprint, versions
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """Files that are made together, and what decides them.
+
+    Attributes:
+        files: the first names the artifact.
+        code: modules that make them, with all that these import.
+        libraries: packages that make them.
+        inputs: files that they are made from.
+        parameters: JSON values that decide them too.
+    """
+
+    files: tuple[Path, ...]
+    code: tuple[str, ...]
+    libraries: tuple[str, ...]
+    inputs: tuple[Path, ...] = ()
+    parameters: Any = None
+
+    def decided_by(self) -> dict[str, Any]:
+        """JSON values that differ if the files would."""
+        return {
+            "code": source_fingerprint(*self.code),
+            "libraries": versions(*self.libraries),
+            "inputs": checksums(self.inputs),
+            "parameters": self.parameters,
+        }
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The artifacts that were made in a folder on this machine, in a file that git ignores."""
+
+    folder: Path
+
+    def is_current(self, artifact: Artifact) -> bool:
+        """True if the files of an artifact are as they were made, and would be made the same again."""
+        recorded = self._read().get(self._key(artifact), {})
+        return is_same(recorded, artifact.decided_by() | {"files": checksums(artifact.files)})
+
+    def is_untouched(self, artifact: Artifact) -> bool | None:
+        """True if the files of an artifact are as they were made; None if they were not made here."""
+        recorded = self._read().get(self._key(artifact))
+        return None if recorded is None else recorded.get("files") == checksums(artifact.files)
+
+    def note(self, artifact: Artifact) -> None:
+        """Record an artifact that has just been made."""
+        made = {self._key(artifact): artifact.decided_by() | {"files": checksums(artifact.files)}}
+        write_whole(self._path, (json.dumps(self._read() | made, indent=1) + "\n").encode())
+
+    def _key(self, artifact: Artifact) -> str:
+        return os.path.relpath(artifact.files[0], self.folder)
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / ".made.json"
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        """What was recorded, by artifact; nothing if the file is missing or damaged: then everything is made again."""
+        try:
+            content = json.loads(self._path.read_bytes())
+        except (OSError, ValueError):
+            return {}
+        entries = content.items() if isinstance(content, dict) else ()
+        return {key: entry for key, entry in entries if isinstance(entry, dict)}
+
+
+def is_same(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """True if all that decides an artifact now is what was recorded when it was made."""
+    return all(recorded.get(key) == value for key, value in now.items())
+
+
+def checksums(files: Iterable[Path]) -> list[str]:
+    """SHA-256 of files, in order."""
+    return [checksum(path) for path in files]
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file; empty if it is not there."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""

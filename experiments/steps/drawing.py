@@ -1,0 +1,29 @@
+"""The drawings of a figure as artifacts: their files, and what decides them."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from experiments.harness.artifacts import Artifact, Ledger
+from experiments.harness.paths import FIGURE_SUFFIXES
+
+LIBRARIES = ("matplotlib", "seaborn", "pandas", "numpy")
+
+
+def drawing(stem: Path, figure: str, inputs: Iterable[Path] = (), *code: str) -> Artifact:
+    """STEM.png, STEM.svg and STEM.txt, drawn by a figure from input files; `code` names other modules that count."""
+    files = tuple(stem.with_name(f"{stem.name}{suffix}") for suffix in FIGURE_SUFFIXES)
+    modules = (f"experiments.figures.{figure}", "experiments.figures.rendering", *code)
+    return Artifact(files, modules, LIBRARIES, tuple(inputs))
+
+
+def is_untouched(ledger: Ledger, drawn: Artifact) -> bool:
+    """True if the files of a drawing are as the suite wrote them.
+
+    Where this folder has not drawn it, as in a fresh clone, there is no SVG, and the PNG holds its caption.
+    """
+    known = ledger.is_untouched(drawn)
+    if known is not None:
+        return known
+    png, svg, text = drawn.files
+    caption = text.read_bytes().strip() if text.exists() else b""
+    return bool(caption) and png.exists() and caption in png.read_bytes() and not svg.exists()
