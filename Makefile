@@ -14,7 +14,7 @@ AXE = axe-core-4.14.1
 AXE_SHA256 = e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 
 .DEFAULT_GOAL = help
-.PHONY: all quick results figures check page plan prune walk test test-page test-coverage test-faults test-edits calibration lint statements cost bench readme lock clean help
+.PHONY: all quick results figures check page plan prune walk test test-page test-coverage test-faults test-edits test-recipes calibration lint statements cost bench readme lock clean help
 
 all: $(READY) ## environment, every sweep, every figure, the page, check
 	@$(SUITE) all $(RUN_OPTIONS)
@@ -61,6 +61,9 @@ test-faults: $(READY) ## slow: kills, damage and hostile configs, on real proces
 
 test-edits: $(READY) ## slow: edit config.yaml in many ways, then make all and the tests, in a copy of this folder
 	@$(PY) -m pytest -m edits
+
+test-recipes: $(READY) ## slow: perform the recipes of CONTRIBUTING.md, in copies of this folder
+	@$(PY) -m pytest -m recipes
 
 calibration: $(READY) ## slow: false alarms of check, faults that it misses, coverage of intervals; FULL=1: all configs
 	@$(SUITE) calibrate $(if $(FULL),--full)

@@ -74,7 +74,7 @@ def _plot_map(ax: Axes, rows: pd.DataFrame) -> None:
 def _plot_freezing(ax: Axes, rows: pd.DataFrame, d_k: Any, n_keys: Any) -> None:
     """The line input_std^2 d_k^(1/2 - p) = sqrt(2 ln n_keys), which is d_k = 2 ln n_keys for p = 0."""
     exponent, input_std = rows["exponent"].iloc[0], rows["input_std"].iloc[0]
-    if exponent >= 1 / 2 or min(len(d_k), len(n_keys)) < 2:
+    if not exponent < 1 / 2 or min(len(d_k), len(n_keys)) < 2:  # NaN for a rule that is no power of d_k
         return
     at = np.geomspace(n_keys[0], n_keys[-1], 50)
     freezing = (2 * np.log(at) / input_std**4) ** (1 / (1 - 2 * exponent))

@@ -15,12 +15,18 @@ METRICS = ("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gr
 MARKED = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
 
 _MAX_IN_PANEL = 3
+_NOTHING = "No rule of this sweep is a power of d_k."
 
 
 def plot(tables: Tables) -> Drawing:
     """One panel per metric, one line per d_k."""
-    table, _ = first_combination(tables["measured"], "d_k")
+    table, _ = _of_powers(tables)
     figure, grid = panels(2, 3, (9, 5.4), sharex=True)
+    if table.empty:
+        for ax in (ax for axes in grid for ax in axes):
+            ax.set_axis_off()
+        grid[0][0].text(0, 0.5, _NOTHING, transform=grid[0][0].transAxes)
+        return figure
     for ax, metric in zip((ax for axes in grid for ax in axes), METRICS, strict=True):
         _plot_metric(ax, table, metric)
     for ax in grid[1]:
@@ -51,7 +57,9 @@ def _plot_metric(ax: Axes, table: pd.DataFrame, metric: str) -> None:
 
 def caption(tables: Tables) -> str:
     """The power at which the largest weight changes least from the smallest to the largest d_k, with its values."""
-    measured_table, where = first_combination(tables["measured"], "d_k")
+    measured_table, where = _of_powers(tables)
+    if measured_table.empty:
+        return _NOTHING
     table, remark = exactly(measured_table, "max_weight"), exactness(measured_table, "max_weight")
     small, large = (table[table["d_k"] == d_k].set_index("exponent") for d_k in (min(table["d_k"]), max(table["d_k"])))
     exponents = sorted(small.index)
@@ -71,6 +79,12 @@ def caption(tables: Tables) -> str:
     others = [named[p] for p in ends if p != best]
     against = f", against {listed(others)}" if others else ""
     return f"{opening} changes least {course} {under(small.loc[best, 'scaling'])}: {pairs[best]}{against}{remark}."
+
+
+def _of_powers(tables: Tables) -> tuple[pd.DataFrame, str]:
+    """The first combination of the other axes, under rules that are powers of d_k, and the words that name it."""
+    table, where = first_combination(tables["measured"], "d_k")
+    return table[table["exponent"].notna()], where
 
 
 FIGURE = Figure(

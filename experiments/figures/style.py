@@ -1,5 +1,6 @@
 """The one style of all figures: panels, notes and colours."""
 
+import math
 import textwrap
 from collections.abc import Mapping
 from typing import Any
@@ -59,8 +60,14 @@ def wrapped(text: str, width: float) -> str:
 
 
 def scaling_colours(exponents: Mapping[str, float]) -> dict[str, Any]:
-    """The colour of each scaling: fixed for the four of the common story, by order of exponent for others."""
-    others = sorted((name for name in exponents if name not in _COLOURS), key=exponents.__getitem__)
+    """The colour of each scaling: fixed for the four of the common story, by order of exponent for others.
+
+    Rules that are no power of d_k, whose exponent is NaN, come last.
+    """
+    others = sorted(
+        (name for name in exponents if name not in _COLOURS),
+        key=lambda name: (math.isnan(exponents[name]), 0.0 if math.isnan(exponents[name]) else exponents[name]),
+    )
     colours = _OTHER_COLOURS if len(others) <= len(_OTHER_COLOURS) else sns.color_palette("viridis", len(others) + 1)
     return {**_COLOURS, **dict(zip(others, colours, strict=False))}
 

@@ -1,0 +1,327 @@
+"""The recipes of CONTRIBUTING.md, each performed on a copy of this repository: edit, run, table, figure, page, check.
+
+Every recipe names the files that it edits; a recipe that needs one more fails.
+"""
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("sdpa", "experiments", "tests", "results", "docs")
+FILES = ("config.yaml", "quick.yaml", "pyproject.toml", "README.md")
+SWEEP = """
+    d_k: [4, 16]
+    n_keys: 8
+    n_queries: 4
+    trials: 40
+"""
+
+pytestmark = pytest.mark.recipes
+
+
+@dataclass
+class Repository:
+    """A copy of this repository, and the files that were edited in it by hand."""
+
+    folder: Path
+    edited: set[str] = field(default_factory=set)
+
+    def write(self, path: str, text: str) -> None:
+        """Add a file, or lines at the end of one."""
+        self.edited.add(path)
+        with (self.folder / path).open("a", encoding="utf-8") as file:
+            file.write(text)
+
+    def insert(self, path: str, before: str, text: str) -> None:
+        """Insert lines before a line of a file, the only one that reads so."""
+        self.edited.add(path)
+        content = (self.folder / path).read_text(encoding="utf-8")
+        assert content.count(f"\n{before}\n") == 1, (path, before)
+        (self.folder / path).write_text(content.replace(f"\n{before}\n", f"\n{text}{before}\n"), encoding="utf-8")
+
+    def test(self, *paths: str) -> None:
+        """Run the tests in these files of the copy, which must pass."""
+        self.run("-m", "pytest", "-q", *paths)
+
+    def run(self, *words: str) -> str:
+        """The output of `python WORDS`, which must succeed."""
+        ran = subprocess.run([sys.executable, *words], cwd=self.folder, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
+        return ran.stdout
+
+    def sweep(self, experiment: str, keys: str) -> pd.DataFrame:
+        """The table of a tiny config of one sweep, measured, drawn, checked and put on a page."""
+        config = f"seed: 0\nsweeps:\n  tiny:\n    experiment: {experiment}\n{keys}"
+        (self.folder / "tiny.yaml").write_text(config, encoding="utf-8")
+        self.run("-m", "experiments", "all", "--config", "tiny.yaml", "--jobs", "1")
+        return pd.read_csv(self.folder / "results" / "tiny" / "tiny.csv")
+
+    def figures(self) -> set[str]:
+        """The names of the figures of the tiny sweep."""
+        return {path.stem for path in (self.folder / "results" / "tiny" / "figures" / "tiny").glob("*.png")}
+
+    def page(self) -> str:
+        """The page of the tiny sweep."""
+        return (self.folder / "results" / "tiny" / "index.html").read_text(encoding="utf-8")
+
+    def stale(self) -> list[str]:
+        """The sweeps of the shipped config whose tables are not complete."""
+        lines = self.run("-m", "experiments", "plan").splitlines()[1:]
+        names = {path.stem for path in (self.folder / "results").glob("*.json")}
+        return [line for line in lines if line.split()[0] in names and "complete" not in line]
+
+
+@pytest.fixture
+def repository(tmp_path):
+    hidden = shutil.ignore_patterns("__pycache__", ".*", "quick", "walk")
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=hidden)
+    for name in FILES:
+        shutil.copy(ROOT / name, tmp_path)
+    return Repository(tmp_path)
+
+
+def test_a_rule_of_known_factors_needs_no_source(repository):
+    table = repository.sweep("saturation", f"{SWEEP}    scaling: [unscaled, d_k^1/2, d_k^1/2/ln(n_keys)]\n")
+    assert set(table["scaling"]) == {"unscaled", "d_k^1/2", "d_k^1/2/ln(n_keys)"}
+    assert {"variance", "saturation", "gradients"} == repository.figures()
+    assert "d_k^1/2/ln(n_keys)" in repository.page()
+
+
+def test_a_rule_with_a_factor_of_its_own(repository):
+    repository.insert("sdpa/scaling.py", "}", '    "ln(d_k)": lambda d_k, _: math.log(d_k),\n')
+    table = repository.sweep("saturation", f"{SWEEP}    scaling: [unscaled, d_k^1/2, d_k^1/2/ln(d_k)]\n")
+    rows = table[table["scaling"] == "d_k^1/2/ln(d_k)"]
+    assert rows["score_variance_exact"].tolist() == pytest.approx([1.9218120557, 7.6872482226])  # ln(d_k)^2
+    assert rows["exponent"].isna().all()
+    assert rows["max_weight_exact"].notna().all()
+    assert repository.stale() == []
+    assert repository.edited == {"sdpa/scaling.py"}
+
+
+METRIC = """    Metric(
+        "participation",
+        "",
+        "participation ratio of a row, mean over rows",
+        "E[1 / sum_j w_j^2]",
+        "participation ratio",
+        of=OfWeights(lambda weights: 1 / np.vecdot(weights, weights)),
+        limits=lambda cells: Limits(1, cells.n_keys),
+    ),
+"""
+METRIC_TEST = '''"""The participation ratio of equal weights is their number, and of a one-hot row 1."""
+
+import numpy as np
+
+from experiments.metrics import METRICS
+
+
+def test_the_participation_ratio_counts_weights():
+    (metric,) = (metric for metric in METRICS if metric.name == "participation")
+    assert metric.of.function(np.array([[[0.25] * 4, [1.0, 0, 0, 0]]])).tolist() == [[4.0, 1.0]]
+'''
+
+
+def test_a_metric(repository):
+    source = repository.folder / "experiments" / "metrics.py"
+    text = source.read_text(encoding="utf-8")
+    assert text.endswith("\n)\n")
+    source.write_text(text[:-2] + METRIC + ")\n", encoding="utf-8")
+    repository.edited.add("experiments/metrics.py")
+    repository.write("tests/experiments/test_participation.py", METRIC_TEST)
+    table = repository.sweep("saturation", f"{SWEEP}    scaling: [unscaled, d_k^1/2]\n    figures: metrics\n")
+    assert table["participation"].between(1, 8).all()
+    assert (table["participation_low"] < table["participation_high"]).all()
+    assert "participation ratio" in (repository.folder / "results/tiny/figures/tiny/metrics.svg").read_text()
+    columns = pd.read_csv(repository.folder / "results/tiny/columns.csv")
+    assert "participation ratio of a row, mean over rows" in set(columns["meaning"])
+    repository.run(
+        "-m", "pytest", "-q", "tests/experiments/test_participation.py", "tests/experiments/test_saturation.py"
+    )
+    assert repository.edited == {"experiments/metrics.py", "tests/experiments/test_participation.py"}
+
+
+LAW = '''
+
+@input_law(1.0, 1.0, 1.0)
+def rademacher(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    """x = -1 or 1 with equal probability; independent entries of the given shape."""
+    return 2.0 * rng.integers(0, 2, shape) - 1.0
+'''
+
+
+def test_an_input_law(repository):
+    repository.write("sdpa/inputs.py", LAW)
+    test = "tests/sdpa/test_inputs_and_theory.py"
+    repository.insert(test, "}", '    "rademacher": (np.array([-1.0, 1.0]), np.array([0.5, 0.5])),\n')
+    keys = f"{SWEEP}    scaling: [unscaled, d_k^1/2]\n    inputs: [gaussian, rademacher]\n"
+    table = repository.sweep("saturation", keys)
+    rows = table[table["inputs"] == "rademacher"]
+    assert rows["score_kurtosis_exact"].tolist() == pytest.approx([-2 / 4] * 2 + [-2 / 16] * 2)
+    repository.run(
+        "-m", "pytest", "-q", test, "tests/sdpa/test_score_moments.py", "tests/experiments/test_saturation.py"
+    )
+    assert repository.stale() == []
+    assert repository.edited == {"sdpa/inputs.py", test}
+
+
+EXPERIMENT = '''"""The squared length of a query over d_k, which the spread of its scores follows from."""
+
+from dataclasses import dataclass
+from typing import Annotated, Self
+
+import numpy as np
+from annotated_types import Ge, Le
+
+from experiments.harness.columns import Column, Meaning
+from experiments.harness.experiment import MEASURED, Experiment, Row
+from experiments.harness.metric import Exact, Metric, fields, metric_columns
+from experiments.statistics.intervals import Limits
+from experiments.statistics.moments import Estimate, Estimates, Moments
+
+LENGTH = Metric(
+    "squared_length",
+    "",
+    "squared length of a query over d_k",
+    "E |q|^2 / d_k",
+    "$|q|^2 / d_k$",
+    exact=Exact("stretch^2", lambda _, cell: cell.stretch**2),
+    limits=lambda _: Limits(0),
+    is_precise=True,
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid."""
+
+    d_k: Annotated[int, Ge(1), Le(2**20), Meaning("width of queries")]
+    stretch: Annotated[float, Ge(1e-6), Le(1e6), Meaning("standard deviation of the entries of q")] = 1.0
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Moments of the squared lengths."""
+
+    moments: Moments
+
+    def merge(self, later: Self) -> Self:
+        """Both chunks together."""
+        return type(self)(self.moments.merge(later.moments))
+
+
+def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Lengths:
+    """The squared lengths of that many queries."""
+    queries = cell.stretch * rng.standard_normal((trials, cell.d_k))
+    return Lengths(Moments.of((queries**2).mean(axis=1)[None]))
+
+
+def tabulate(cell: Cell, measured: Lengths) -> dict[str, list[Row]]:
+    """One row with the mean."""
+    moments = measured.moments
+    mean = Estimates.of(moments, {LENGTH.name: Estimate(float(moments.mean[0]), np.ones(1))})
+    found = {LENGTH.name: mean.pair(LENGTH.name)}
+    return {MEASURED: [{"trials": moments.trials, **fields((LENGTH,), cell, moments.trials, found)}]}
+
+
+EXPERIMENT = Experiment(
+    cell=Cell,
+    columns=(Column("trials", "int", "queries"), *metric_columns((LENGTH,))),
+    metrics=(LENGTH,),
+    chunk_trials=lambda _: 1000,
+    measure=measure,
+    tabulate=tabulate,
+    seconds_per_trial=lambda cell: 1e-8 * cell.d_k,
+    memory=lambda cell: 16 * 1000 * cell.d_k,
+    table_rows=lambda _cell, _trials: 1,
+    min_trials=2,
+)
+'''
+FIGURE = '''"""The squared length of queries along d_k."""
+
+from experiments.figures.axes import span
+from experiments.figures.caption_text import number
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.style import panels
+from experiments.harness.figures import Default
+
+
+def plot(tables: Tables) -> Drawing:
+    """Mean squared lengths and their exact values."""
+    table = tables["measured"]
+    figure, [[ax]] = panels(1, 1, (6, 3.5))
+    ax.plot(table["d_k"], table["squared_length"], "o")
+    ax.plot(table["d_k"], table["squared_length_exact"], "_")
+    ax.set_xlabel("d_k")
+    return figure
+
+
+def caption(tables: Tables) -> str:
+    """The largest distance from the exact value."""
+    table = tables["measured"]
+    distance = (table["squared_length"] - table["squared_length_exact"]).abs().max()
+    return f"{span(table, 'd_k')} the mean squared length is within {number(float(distance))} of its exact value."
+
+
+FIGURE = Figure(
+    title="The squared length of a query",
+    of="lengths",
+    tables=("measured",),
+    metrics=("squared_length",),
+    default=Default(),
+    plot=plot,
+    caption=caption,
+)
+'''
+
+
+def test_an_experiment_and_its_figure(repository):
+    repository.write("experiments/lengths.py", EXPERIMENT)
+    repository.write("experiments/figures/lengths.py", FIGURE)
+    table = repository.sweep("lengths", "    d_k: [4, 64]\n    stretch: [1, 2]\n    precision: 0.02\n")
+    assert table["squared_length"].tolist() == pytest.approx([1, 4, 1, 4], rel=0.1)
+    verdicts = pd.read_csv(repository.folder / "results/tiny/tiny-verdicts.csv")
+    assert verdicts["test"].tolist() == ["t"] * 4
+    assert verdicts["stretch"].tolist() == [1, 2, 1, 2]
+    assert repository.figures() == {"lengths"}
+    assert "The squared length of a query" in repository.page()
+    tests = ("test_every_experiment.py", "test_lean.py", "test_store.py")
+    repository.test("tests/test_architecture.py", *(f"tests/experiments/{name}" for name in tests))
+    assert repository.stale() == []
+    assert repository.edited == {"experiments/lengths.py", "experiments/figures/lengths.py"}
+
+
+def test_a_figure(repository):
+    text = FIGURE.replace('of="lengths"', 'of="distribution"').replace("squared_length", "score_variance")
+    repository.write("experiments/figures/spread.py", text)
+    repository.sweep("distribution", "    d_k: [4, 64]\n    trials: 1000\n    figures: [distribution, spread]\n")
+    assert repository.figures() == {"distribution", "spread"}
+    assert "The squared length of a query" in repository.page()
+    repository.run(
+        "-m", "pytest", "-q", "tests/test_architecture.py", "tests/experiments/test_figures.py", "-k", "not benchmarks"
+    )
+    assert repository.edited == {"experiments/figures/spread.py"}
+
+
+STATEMENT = '''
+
+@statement("qa-36", says="Two and two are five.", claimed="5", rule="count", severity="slip")
+def two_and_two() -> Answer:
+    """The sum of two and two."""
+    return numbers(2 + 2)
+'''
+
+
+def test_a_published_statement(repository):
+    repository.write("experiments/statements/published/qa.py", STATEMENT)
+    repository.run("-m", "experiments", "statements", "--jobs", "1")
+    table = pd.read_csv(repository.folder / "results/statements/statements.csv").set_index("id")
+    assert table.loc["qa-36", ["computed", "verdict"]].tolist() == ["4", "wrong"]
+    repository.test("tests/experiments/statements")
+    assert repository.edited == {"experiments/statements/published/qa.py"}
