@@ -32,8 +32,9 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> dict[str, pd.
     for derived in _DERIVED:
         if derived.source in tables and derived.needs <= set(tables[derived.source]):
             tables[derived.kind] = found[derived.kind] = derived.derive(sweep, tables)
-    table = flag_few_draws(tables[MEASURED], tables[VERDICTS])
-    return {kind: frame for kind, frame in {MEASURED: table, **found}.items() if len(frame)}
+    if VERDICTS in found:
+        tables[MEASURED] = flag_few_draws(tables[MEASURED], found[VERDICTS])
+    return {kind: frame for kind, frame in {MEASURED: tables[MEASURED], **found}.items() if len(frame)}
 
 
 def columns_of(experiment: Experiment) -> dict[str, tuple[Column, ...]]:

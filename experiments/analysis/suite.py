@@ -228,6 +228,7 @@ def _cells(sweep: Sweep, tests: pd.DataFrame) -> pd.DataFrame:
 def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
     """The tested values of a sweep, with their names, p-values and normal scores."""
     judged = rows[rows["test"] != NONE]
+    judged = judged.assign(scaling=judged.get("scaling", np.nan))
     axes = axes_of(rows)
     # What a z-score of few trials, which follows Student's t, is worth as a normal one.
     normal = -np.sign(judged["z"]) * special.ndtri((judged["p_value"] / 2).clip(lower=_SMALLEST))

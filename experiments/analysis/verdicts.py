@@ -259,7 +259,7 @@ _TEST = (
 
 VERDICT_TABLE = Derived(
     VERDICTS,
-    needs=frozenset(),
+    needs=frozenset({FEW_DRAWS}),
     columns=_verdict_columns,
     derive=lambda sweep, tables: verdicts(sweep.name, load_experiment(sweep.experiment), tables[MEASURED]),
 )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from threadpoolctl import threadpool_limits
 
+from experiments.harness.columns import axis_names
 from experiments.harness.experiment import MEASURED, Cell, Measurement, Row, load_experiment
 from experiments.harness.grid import Chunk, Sweep, axis_values, describe
 from experiments.harness.memory import keep_freed_memory
@@ -125,7 +126,7 @@ def gather(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":
             sweep.experiment, cells, (store.merged(iter(cell_chunks(store, sweep, cell))) for cell in cells)
         )
     except MeasurementError as error:
-        raise MeasurementError(f"sweep {sweep.name}: {error}") from None
+        raise MeasurementError(f"sweep {sweep.name}, {error}") from None
 
 
 def tabulated(
@@ -147,7 +148,8 @@ def tabulated(
     for row in tables[MEASURED]:
         for name in full:
             if isinstance(row[name], float) and not math.isfinite(row[name]):
-                raise MeasurementError(f"expected a finite {name}, got {row[name]} in {row}")
+                cell = ", ".join(f"{axis}={row[axis]}" for axis in axis_names(experiment.cell))
+                raise MeasurementError(f"cell {cell}: expected a finite {name}, got {row[name]} in {row}")
     return {kind: pd.DataFrame(rows) for kind, rows in tables.items()}
 
 

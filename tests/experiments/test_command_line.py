@@ -47,7 +47,7 @@ def suite(tmp_path):
 def test_a_new_block_gets_its_tables_and_the_figures_along_its_axis(suite):
     ran = suite("run", "--jobs", "1")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.splitlines() == [f"wrote {suite.folder}/{name}: new" for name in TABLES]
+    assert sorted(ran.stdout.splitlines()) == sorted(f"wrote {suite.folder}/{name}: new" for name in TABLES)
     drew = suite("draw")
     assert (drew.returncode, drew.stderr) == (0, "")
     checked = suite("check")
@@ -91,7 +91,7 @@ sweeps:
     d_k: [4, 0, -3, 2.5, many, 010, "8", 4, [1]]
     n_keys: 1
     n_queries: 0
-    scaling: [none, d_k^1/2, d_k^2/4, d_k^1/0, 2]
+    scaling: [none, d_k^1/2, d_k^2/4, d_k^1/0, 0]
     inputs: normal
     input_std: [0, -1, .inf, 1e9]
     trials: 1e-3

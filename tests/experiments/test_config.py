@@ -128,8 +128,12 @@ PLANTED = {
     "duplicate sweep": ("sweeps:\n", "sweeps:\n  one: 1\n", "4:3: sweeps.one: got this key again"),
     "nested list": ("[4, 8]", "[[4], 8]", r"5:11: sweeps.one.d_k\[0\]: got a list, expected a whole number"),
     "mapping for a list": ("[4, 8]", "{from: 4}", r"5:10: sweeps.one.d_k: got a mapping, expected a whole number"),
-    "unknown scaling": ("unscaled", "none", r"7:15: sweeps.one.scaling\[0\]: got none, expected 'unscaled' or a power"),
-    "scaling that is a number": ("unscaled", "1/2", r"7:15: sweeps.one.scaling\[0\]: got 1/2, expected 'unscaled'"),
+    "unknown scaling": (
+        "unscaled",
+        "none",
+        r"7:15: sweeps.one.scaling\[0\]: got none, expected 'unscaled' or a product",
+    ),
+    "scaling that is not positive": ("unscaled", "-2", r"7:15: sweeps.one.scaling\[0\]: got -2, expected 'unscaled'"),
     "scaling twice in other words": (
         "unscaled",
         "d_k^2/4",

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from experiments.bench.summary import growth_rows, over_floor
 
 from experiments import figures
 from experiments.analysis.suite import suite_tables
+from experiments.benchmarks.summary import growth_rows, over_floor
 from experiments.examples import example_names
 from experiments.examples.place import EXAMPLES, WALK
 from experiments.examples.table import matrices, read_table
 from experiments.figures.figure import Tables, load_figure
 from experiments.figures.rendering import render
+from experiments.harness.columns import axis_names, cell_fields
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
 from experiments.harness.figures import Declaration, Default, declarations, figures_of, read_declarations
-from experiments.harness.grid import axis_names, cell_fields
 from experiments.harness.paths import BENCHMARKS, FIGURE_SUFFIXES, SUITE, figure_path
 from experiments.harness.tables import read_sweep
 from sdpa import Scaling

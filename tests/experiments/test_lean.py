@@ -41,7 +41,11 @@ def test_a_worker_loads_numpy_alone(experiment):
 
 @pytest.mark.parametrize(
     ("words", "needed"),
-    [("--help", {"typer"}), ("plan", {"typer", "pydantic"}), ("plan --config quick.yaml", {"typer", "pydantic"})],
+    [
+        ("--help", {"typer"}),
+        ("plan --results nowhere", {"typer", "pydantic"}),
+        ("plan --config quick.yaml --results nowhere", {"typer", "pydantic"}),
+    ],
 )
 def test_a_command_loads_what_it_needs(words, needed):
     assert loaded(command(words)) == needed

@@ -116,7 +116,7 @@ def test_a_masked_key_gets_no_weight_and_the_rest_are_renormalised(qkv):
         ({"mask": np.ones((2, 2), dtype=bool)}, r"broadcasts to \(2, 3, 5\), got \(2, 2\)"),
         ({"mask": np.arange(N_QUERIES)[:, None] != [1] * N_KEYS}, r"a key, got none in row \(0, 1\)"),
         ({"scaling": 0.0}, "finite and above 0, got 0.0"),
-        ({"scaling": "sqrt"}, "expected 'unscaled' or a power"),
+        ({"scaling": "sqrt"}, "expected 'unscaled' or a product"),
     ],
 )
 def test_attention_refuses(qkv, change, message):

@@ -88,7 +88,7 @@ def test_the_seed_says_the_weights(module):
         ({"seed": -1}, ValueError, "seed: expected an integer from 0, got -1"),
         ({"seed": 0.5}, TypeError, "seed: expected an integer from 0, got 0.5"),
         ({"rng": 42}, TypeError, r"rng: expected a NumPy Generator or RandomState, got 42 \(an integer goes to seed\)"),
-        ({"scaling": "sqrt"}, ValueError, "expected 'unscaled' or a power .* got 'sqrt'"),
+        ({"scaling": "sqrt"}, ValueError, "expected 'unscaled' or a product .* got 'sqrt'"),
         ({"scaling": 0.0}, ValueError, "finite and above 0, got 0.0"),
     ],
 )

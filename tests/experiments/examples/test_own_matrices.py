@@ -18,6 +18,7 @@ from experiments.examples.example import ExampleError
 from experiments.examples.files import MOST, read_matrix
 from experiments.examples.own import own_steps
 from experiments.examples.text import text
+from sdpa import Scaling
 
 ROOT = Path(__file__).parents[3]
 Q = "word,east,north\ndog,1,-0.5\nbites,2,3\nman,-1,0.25\n"
@@ -65,7 +66,7 @@ def test_every_number_is_that_of_plain_python_and_is_printed(files, scaling, pow
     assert got["scores"].columns == ("k1", "k2", "k3")
     assert got["q"].columns == got["k"].columns == ("east", "north")
     assert got["output"].columns == ("x", "y")
-    assert got["divisor"].rows == (scaling,)
+    assert got["divisor"].rows == (Scaling.parse(scaling).name,)
 
 
 def test_the_largest_matrices_are_walked_through(files):
@@ -148,7 +149,7 @@ def test_a_bad_file_is_named_with_its_line_and_what_was_expected(files, content,
         ({"q": "1,2\n", "k": "1,2,3\n"}, {}, "k.csv: expected 2 columns, as many as .*q.csv has, got 3"),
         ({"q": "1,2\n", "k": "1,2\n", "v": "1\n2\n"}, {}, "v.csv: expected 1 rows, as many as .*k.csv has, got 2"),
         ({"q": "1\n", "k": "1\n2\n"}, {"causal": True}, "k.csv: expected 1 rows, .*, for a causal mask, got 2"),
-        ({"q": "1\n", "k": "1\n"}, {"scaling": "sqrt"}, "--scaling: expected 'unscaled' or a power .*, got 'sqrt'"),
+        ({"q": "1\n", "k": "1\n"}, {"scaling": "sqrt"}, "--scaling: expected 'unscaled' or a product .*, got 'sqrt'"),
     ],
 )
 def test_matrices_that_do_not_fit_are_refused(files, texts, options, problem):

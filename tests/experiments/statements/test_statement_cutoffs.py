@@ -3,12 +3,12 @@
 import ast
 from pathlib import Path
 
-from experiments import saturation
 from experiments.statements import cutoffs
+from sdpa import metrics
 
 
 def test_a_saturated_row_is_that_of_the_suite():
-    assert cutoffs.SATURATED == saturation.SATURATED
+    assert cutoffs.SATURATED == metrics.SATURATED
 
 
 def test_cut_offs_are_in_one_place():

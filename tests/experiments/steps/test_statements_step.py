@@ -57,7 +57,7 @@ def test_the_table_is_made_again_after_a_change_in_any_module_with_statements(sa
         roots.extend(names)
         return "another"
 
-    monkeypatch.setattr("experiments.harness.fingerprint.source_fingerprint", changed)
+    monkeypatch.setattr("experiments.harness.artifacts.source_fingerprint", changed)
     monkeypatch.setattr(step, "measured_tables", lambda _: {})
     assert "statements.csv: byte-identical" in said()
     assert "made before" in said()
