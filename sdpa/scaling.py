@@ -125,7 +125,7 @@ def _decimal(value: Fraction) -> str:
 
 
 def _power(factor: str, power: Fraction) -> str:
-    return factor if factor == "ln(n_keys)" and power == 1 else f"{factor}^{power}"
+    return factor if factor.endswith(")") and power == 1 else f"{factor}^{power}"
 
 
 def _terms(text: str) -> Iterator[tuple[int, str | None, Fraction]]:

@@ -3,6 +3,7 @@
 Every recipe names the files that it edits; a recipe that needs one more fails.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("sdpa", "experiments", "tests", "results", "docs")
-FILES = ("config.yaml", "quick.yaml", "pyproject.toml", "README.md")
+FILES = ("config.yaml", "quick.yaml", "pyproject.toml", "README.md", "requirements.lock", "requirements-page.lock")
 SWEEP = """
     d_k: [4, 16]
     n_keys: 8
@@ -311,17 +312,19 @@ def test_a_figure(repository):
 
 STATEMENT = '''
 
-@statement("qa-36", says="Two and two are five.", claimed="5", rule="count", severity="slip")
+@statement("qa-{number}", says="Two and two are five.", claimed="5", rule="count", severity="slip")
 def two_and_two() -> Answer:
     """The sum of two and two."""
-    return numbers(2 + 2)
+    return numbers(2 + 2, note="the sum is 4")
 '''
 
 
 def test_a_published_statement(repository):
-    repository.write("experiments/statements/published/qa.py", STATEMENT)
+    shipped = (repository.folder / "results/statements/statements.csv").read_text(encoding="utf-8")
+    number = 1 + max(map(int, re.findall(r"\bqa-(\d+)", shipped)))
+    repository.write("experiments/statements/published/qa.py", STATEMENT.format(number=number))
     repository.run("-m", "experiments", "statements", "--jobs", "1")
     table = pd.read_csv(repository.folder / "results/statements/statements.csv").set_index("id")
-    assert table.loc["qa-36", ["computed", "verdict"]].tolist() == ["4", "wrong"]
+    assert table.loc[f"qa-{number}", ["computed", "verdict"]].tolist() == ["4", "wrong"]
     repository.test("tests/experiments/statements")
     assert repository.edited == {"experiments/statements/published/qa.py"}

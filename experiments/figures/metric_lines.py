@@ -121,9 +121,8 @@ def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None
 
 def scale_y(ax: Axes, table: pd.DataFrame, *metrics: str, log: bool = False) -> None:
     """A logarithmic y axis for positive variances, norms and weights that span a wide range, and for power laws."""
-    if log or (
-        all(DECLARED[metric].is_logarithmic for metric in metrics) and spans_widely(table[list(metrics)].to_numpy())
-    ):
+    may_be_log = bool(metrics) and all(DECLARED[metric].is_logarithmic for metric in metrics)
+    if log or (may_be_log and spans_widely(table[list(metrics)].to_numpy())):
         ax.set_yscale("log")
         low, high = ax.get_ylim()
         if high < _FEW_DECADES * low:

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from experiments.harness import run
+from experiments.harness.columns import axis_names, defaults, treatment_names
 from experiments.harness.config import Config, load_config
+from experiments.harness.discovery import experiment_names
+from experiments.harness.experiment import load_experiment
 from experiments.harness.figures import figures_of
 from experiments.harness.store import measure_record
 from experiments.steps.sweeps import draw, measure
@@ -76,12 +79,25 @@ sweeps:
 """
 
 
+def _of_other_experiments() -> str:
+    """A sweep of one cell for every experiment that TINY does not name."""
+    lines = []
+    for name in experiment_names():
+        if f"experiment: {name}\n" not in TINY:
+            experiment = load_experiment(name)
+            needed = [axis for axis in axis_names(experiment.cell) if axis not in defaults(experiment.cell)]
+            lines += [f"  {name}:", f"    experiment: {name}", *(f"    {axis}: 4" for axis in needed)]
+            lines += [f"    {rules}: unscaled" for rules in treatment_names(experiment.cell)]
+            lines += [f"    trials: {max(20, experiment.min_trials)}", f"    figures: {_every(name)}"]
+    return "".join(f"{line}\n" for line in lines)
+
+
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory) -> tuple[Config, Path]:
     """The tiny config and the folder of its tables."""
     folder = tmp_path_factory.mktemp("tiny")
     path = folder / "tiny.yaml"
-    path.write_text(TINY)
+    path.write_text(TINY + _of_other_experiments())
     config = load_config(path)
     measure(config, config.sweeps, folder, jobs=2)
     return config, folder

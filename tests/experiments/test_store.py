@@ -60,12 +60,6 @@ def test_a_measurement_reads_back_to_the_bit(tmp_path, experiment):
     assert same(filled.read(chunk), measure_chunk(chunk, 3))
 
 
-def test_every_experiment_is_read_back_above():
-    from experiments.harness.discovery import experiment_names
-
-    assert set(CHUNKS) == set(experiment_names())
-
-
 @pytest.mark.parametrize("change", [{"index": 1}, {"trials": 4}, {"cell": dataclasses.replace(CHUNK.cell, d_k=5)}])
 def test_a_record_is_of_its_chunk_and_seed_alone(kept, change):
     assert kept.state(dataclasses.replace(CHUNK, **change)) == "missing"
