@@ -271,7 +271,7 @@ def _outcome(config: Path, results: Path | None) -> Iterator[None]:
 
 
 def _message(error: Exception) -> str:
-    """What to print of a problem or of a file that cannot be used; nothing of a fault of this code."""
+    """The message of a problem or of a file that cannot be used; none for a fault of this code."""
     from experiments.harness.problems import Problem
 
     if isinstance(error, OSError) and error.filename and error.strerror:

@@ -1,4 +1,4 @@
-"""What the experiments that draw Q and K share: the cell, its axes as columns, and the draw itself, in blocks.
+"""Draws of Q and K, which experiments share: the cell, its scalings as columns, and the draw itself, in blocks.
 
 The sizes of blocks and chunks decide which numbers are drawn for which trial: a change here changes every table.
 """
@@ -73,7 +73,7 @@ class Cell:
             }
 
     def stamp(self) -> dict[str, Any]:
-        """What the names of the law and of the scalings stand for: sampler, moments and divisors."""
+        """The values that the names of the law and of the scalings stand for: sampler, moments and divisors."""
         return {"inputs": [self.inputs.sample, *self.inputs.moments], "divisors": self.divisors()}
 
     @property

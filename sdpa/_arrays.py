@@ -1,4 +1,4 @@
-"""What the public functions share: the array type, and reading what a caller passed."""
+"""The array type of the public functions, and the conversion of their arguments."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is measured of each row of scores, for several divisors of the same scores in one pass.
+"""Diagnostics of each row of scores, for several divisors of the same scores in one pass.
 
 Per row, let s be the scores, s1 the largest and s2 the second largest, c a divisor and gap = s1 - s2. The weights
 are split into the largest one and the others, so that nothing cancels or underflows in a saturated row:
@@ -41,7 +41,7 @@ _SHORT_ROW = 32
 
 @dataclass(frozen=True)
 class RowDiagnostics:
-    """What the softmax makes of each row of scaled scores, each of shape (n_divisors, n_draws, n_queries)."""
+    """Properties of the softmax of each row of scaled scores, each of shape (n_divisors, n_draws, n_queries)."""
 
     max_weight: FloatArray
     entropy: FloatArray
@@ -136,7 +136,7 @@ def _upstream(
 
 @dataclass(frozen=True)
 class _Metric:
-    """What takes v to |K^T v|^2: v . (K K^T) v, or |K^T v|^2 itself, whichever matrix is the smaller."""
+    """The matrix that takes v to |K^T v|^2: K K^T as v . (K K^T) v, or K itself, whichever is the smaller."""
 
     matrix: FloatArray
     is_gram: bool

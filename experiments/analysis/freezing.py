@@ -1,4 +1,4 @@
-"""How a softmax row freezes as its scores spread: exact curves for each number of keys, and their limit for many."""
+"""The freezing of a softmax row as its scores spread: exact curves for each number of keys, and their limit."""
 
 import numpy as np
 import pandas as pd

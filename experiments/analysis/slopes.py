@@ -1,4 +1,4 @@
-"""How fast the score variance grows with d_k: slopes of log variance against log d_k, with their errors."""
+"""The growth of the score variance with d_k: slopes of log variance against log d_k, with their errors."""
 
 import numpy as np
 import pandas as pd

@@ -125,7 +125,7 @@ class Agreement:
         return self.p_value < ALARM or sure or bool(self.off_law)
 
     def summary(self) -> str:
-        """What was tested and how it came out, in a line."""
+        """The tests and their results, in a line."""
         if self.by_t.empty:
             return ""
         parts = []
@@ -179,7 +179,7 @@ def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreemen
 
 
 def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
-    """What was not tested of a sweep, or by a bound alone, and why."""
+    """The values of a sweep that were not tested, or by a bound alone, and the reasons."""
     metrics = [metric.name for metric in load_experiment(sweep.experiment).metrics]
     if not metrics:
         return [Gap((sweep.name,), "all columns", "no exact value is known")]
@@ -210,7 +210,7 @@ def _merged(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
 
 
 def suite_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> dict[str, pd.DataFrame]:
-    """What the figures of the whole suite are drawn from; empty if there is nothing to hold against theory."""
+    """The tables behind the figures of the whole suite; none if no value can be compared with theory."""
     whole = agreement(sweeps, tables)
     if not whole.has_tests:
         return {}
@@ -260,7 +260,7 @@ def _where(sweep: Sweep, rows: pd.DataFrame, axes: list[str]) -> pd.Series:
 
 
 def _key(sweep: Sweep, rows: pd.DataFrame, axes: list[str]) -> pd.Series:
-    """What the draws of a row depend on."""
+    """A text that is the same for rows of the same draws."""
     points = (map(_plain, point) for point in rows[axes].itertuples(index=False))
     return pd.Series([" ".join([sweep.experiment, *point]) for point in points], index=rows.index, dtype=str)
 

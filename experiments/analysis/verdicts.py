@@ -92,7 +92,7 @@ def _errors(rows: pd.DataFrame, metric: Metric, min_error: Floats) -> Floats:
 
 
 def _power(metric: Metric) -> int:
-    """What a metric is to be raised to, so that it is a mean."""
+    """The power of a metric that is a mean."""
     return 2 if metric.kind == "root" else 1
 
 
@@ -190,7 +190,7 @@ def cell_tests(table: pd.DataFrame, correlations: pd.DataFrame, judged: pd.DataF
 
 
 def _leading(z: Floats, correlation: Floats, trials: int) -> tuple[int, float]:
-    """How many leading principal directions are tested, and the sum of squares of z along them, each of variance 1."""
+    """The number of leading principal directions that are tested, and the sum of squares of z along them."""
     shares, directions = np.linalg.eigh(correlation)
     shares, directions = shares[::-1], directions[:, ::-1]
     count = min(int((shares > _MIN_SHARE).sum()), max(1, trials // _TRIALS_PER_DIRECTION))

@@ -74,7 +74,7 @@ class Ledger:
         return self.folder / ".made.json"
 
     def _read(self) -> dict[str, dict[str, Any]]:
-        """What was recorded, by artifact; nothing if the file is missing or damaged: then everything is made again."""
+        """The recorded entries by artifact; none if the file is missing or damaged: then everything is made again."""
         try:
             content = json.loads(self._path.read_bytes())
         except (OSError, ValueError):

@@ -149,7 +149,7 @@ def _check_trials_or_precision(document: Document, path: KeyPath, body: dict[str
 
 
 def _validated(document: Document, path: KeyPath, model: type[BaseModel], value: dict[str, Any]) -> Any:
-    """What stands at a path as that model; None if it has faults, which the document notes."""
+    """The value at a path as that model; None if it has faults, which the document notes."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -246,7 +246,7 @@ def _list_of(item: Any) -> Any:
 
 
 def _expected(detail: ErrorDetails) -> str:
-    """What was expected, of pydantic's own faults and of ours, which may go on to say what they got."""
+    """The expectation of a fault, from pydantic's own messages and from ours, which may name the value too."""
     if detail["type"] in ("dict_type", "too_short"):
         return "expected a block for each sweep"
     expected = detail["msg"].removeprefix("Value error, ").split(", got ")[0]

@@ -19,7 +19,7 @@ MEASURED = "measured"  # the main table of an experiment
 
 
 class Measurement(Protocol):
-    """What a chunk of trials gave; merging the chunks of a cell in order gives the cell's."""
+    """The result of a chunk of trials; merging the chunks of a cell in order gives the cell's."""
 
     def merge(self, later: Self) -> Self:
         """The measurement of both chunks together."""

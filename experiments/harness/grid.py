@@ -29,7 +29,7 @@ class Sweep:
         return [cell(**dict(zip(axes, point, strict=True)), **fixed) for point in points]
 
     def parameters(self) -> dict[str, Any]:
-        """What decides the table, as plain JSON values."""
+        """The parameters that decide the table, as plain JSON values."""
         values = {name: [plain(v) for v in values] for name, values in self.values.items()}
         precise = {"precision": self.precision, "max_trials": self.trials}
         return {"experiment": self.experiment, **values, **(precise if self.precision else {"trials": self.trials})}

@@ -1,4 +1,4 @@
-"""How the last run went, in manifest.json: not part of the results, as it differs from run to run."""
+"""The account of the last run, manifest.json: not part of the results, as it differs from run to run."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""How many trials a cell takes: as many as its sweep says, or what a pilot finds for the precision that it asks for.
+"""The number of trials of a cell: its sweep names it, or a pilot finds it for the precision that the sweep asks for.
 
 The pilot's draws are none of those that the estimates come from, and are thrown away: a number of trials that followed
 from the draws themselves would be smaller where these happen to lie close together, and bias what they give.

@@ -11,7 +11,7 @@ SECONDS_BETWEEN_LINES = 15  # in a log, which shows so that a long run is alive
 
 
 class Report:
-    """What a run tells: how much of its work is done, and lines that stay."""
+    """The report of a run: the share of its work that is done, and lines that stay."""
 
     def __init__(self, progress: Progress, total_seconds: float) -> None:
         self._progress = progress

@@ -59,7 +59,7 @@ def survey_pilots(store: Store, sweeps: Sequence[Sweep]) -> Work:
 
 
 def survey(store: Store, sweeps: Sequence[Sweep]) -> Work:
-    """What of the sweeps is in the store and what is to be measured, in order: largest cells of a sweep first."""
+    """The chunks of sweeps that are in the store and those to be measured, the largest cells of a sweep first."""
     return _survey(store, sweeps, lambda sweep, cell: cell_chunks(store, sweep, cell))
 
 

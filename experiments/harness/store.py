@@ -51,7 +51,7 @@ class Store:
         return self.folder / name[:2] / name[2:34]
 
     def stamp(self, chunk: Chunk) -> Stamp:
-        """What a record of a chunk says of itself if it was made by this source and these libraries."""
+        """The stamp of a chunk's record if this source and these libraries made it."""
         made_by = {"fingerprint": measuring_fingerprint(chunk.experiment), "versions": versions()}
         named = stamp(chunk.experiment, chunk.cell)
         return {**_parameters(chunk), "named": named, "seed": self.seed, **made_by}
@@ -110,7 +110,7 @@ def measure_record(chunk: Chunk, seed: int, stamp: Stamp) -> bytes:
 
 
 def _parameters(chunk: Chunk) -> dict[str, Any]:
-    """What a chunk is, as plain JSON values."""
+    """The parameters of a chunk, as plain JSON values."""
     cell = {}
     for name in cell_fields(type(chunk.cell)):
         value = getattr(chunk.cell, name)

@@ -59,7 +59,7 @@ def is_current(results: Path, config: Config, sweep: Sweep) -> bool:
 
 
 def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
-    """What decides the tables of a sweep."""
+    """Everything that decides the tables of a sweep, as JSON values."""
     stamps = [stamp(sweep.experiment, cell) for cell in sweep.cells()]
     fingerprint = {
         "measuring": measuring_fingerprint(sweep.experiment),

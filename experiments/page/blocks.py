@@ -205,7 +205,7 @@ def _slopes(slopes: pd.DataFrame) -> str:
 
 
 def _cost(results: Path) -> str:
-    """How time and memory grew in the run whose table is there."""
+    """The growth of time and memory, from the table of the last run."""
     lines = ["| grows with | time as | memory as |", "|---|---:|---:|"]
     for _, row in exponents(pd.read_csv(results / "cost.csv")).iterrows():
         name = row["swept"]
@@ -294,7 +294,7 @@ def _calibration(results: Path) -> str:
 
 
 def _columns(results: Path) -> str:
-    """What each column means, from columns.csv; standard errors and exact values once for all."""
+    """The meaning of each column, from columns.csv; standard errors and exact values once for all."""
     columns = pd.read_csv(results / "columns.csv", keep_default_na=False)
     shown = columns[~columns["column"].str.contains("_se$|_low$|_high$|_exact$") | columns["table"].str.contains("-")]
     lines = ["| table of | column | unit | meaning | formula |", "|---|---|---|---|---|"]

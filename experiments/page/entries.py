@@ -30,7 +30,7 @@ class Entry:
 
     @property
     def right(self) -> str:
-        """What was computed: of conditions whether they hold, of numbers what they are."""
+        """The computed numbers, or the conditions and if each holds."""
         if not self.computed:
             return "Not computed here: it is about training"
         words = _NO.sub("not true: ", _YES.sub("true: ", self.computed))

@@ -176,7 +176,7 @@ def few_rows(sweep: Sweep, table: pd.DataFrame, metrics: Sequence[str]) -> Table
 
 
 def title_of(metric: str) -> str:
-    """What a metric is called in text.
+    """The name of a metric in text.
 
     >>> title_of("jacobian_norm"), title_of("weight")
     ('Jacobian norm |J|_F, r.m.s.', 'weight')

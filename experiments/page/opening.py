@@ -69,7 +69,7 @@ class _Along:
 
 
 def does(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]:
-    """What dividing by sqrt(d_k) does, as far as these tables show it."""
+    """The effects of dividing by sqrt(d_k) that these tables show."""
     at = _along(sweeps, tables, "d_k", (_NONE, _ROOT))
     if at is None:
         return []
@@ -78,7 +78,7 @@ def does(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]:
 
 
 def does_not(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]:
-    """What it does not do, or not alone, as far as these tables show it."""
+    """The effects that it does not have, or not alone, as far as these tables show."""
     widths = _along(sweeps, tables, "d_k", (_NONE, _ROOT))
     lengths = _along(sweeps, tables, "n_keys", (_ROOT,))
     return _there(

@@ -1,4 +1,4 @@
-"""How the results were made: what each sweep's table is made of, whether it is whole, and the verdict of the check."""
+"""The origin of the results: the state of each sweep's tables, and the verdict of the check."""
 
 import json
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class SweepState:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What the page says about how it came to be."""
+    """The page's account of its own origin."""
 
     seed: int
     versions: Mapping[str, str]

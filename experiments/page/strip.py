@@ -1,4 +1,4 @@
-"""What the strip of the page needs from theory: exact expectations to interpolate, and rows to test its numbers on.
+"""Theory for the explorer of the page: exact expectations to interpolate, and rows to test its numbers on.
 
 Between the Chebyshev points p_k = (1 - cos(pi k / N)) / 2 of the exponent the expectations are interpolated by the
 polynomial through them, in the barycentric form (Berrut and Trefethen 2004), here and in attention.js alike.

@@ -206,7 +206,7 @@ def _saturation(row: GaussianRow) -> list[float]:
 
 
 def _interpolated(sigma: FloatArray, n_keys: float, values_of: ValuesOf) -> FloatArray:
-    """What a function of rows gives at each sigma, (len(sigma), values)."""
+    """The values of a function of rows at each sigma, (len(sigma), values)."""
     place = np.log(sigma) / _OCTAVE
     octaves = np.floor(place)
     pieces = []

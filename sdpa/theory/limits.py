@@ -1,4 +1,4 @@
-"""What the exact expectations of a Gaussian row tend to: small sigma, large n, large sigma; and where medians cross.
+"""Limits of the exact expectations of a Gaussian row: small sigma, large n, large sigma; and crossings of medians.
 
 sigma is the standard deviation of the scaled scores of a row of n keys. Each function says where it holds, and how
 far it is from `GaussianRow` elsewhere.
