@@ -53,8 +53,8 @@ test-page: $(BROWSER_READY) ## the page of results/ in a browser (CHROMIUM=/usr/
 	@test -x "$(CHROMIUM)" || { echo "expected a Chromium at $(CHROMIUM): give another one with CHROMIUM="; exit 1; }
 	@CHROMIUM="$(CHROMIUM)" $(PY) -m pytest -m page
 
-test-coverage: $(READY) ## slow: do the 95% intervals hold the truth, over a matrix of cells and many seeds?
-	@$(PY) -m pytest -m slow
+test-coverage: $(READY) ## slow: the coverage of 95% intervals, p-values, exact deviations over their whole range
+	@$(PY) -m pytest -n $(or $(JOBS),auto) -m slow
 
 test-faults: $(READY) ## slow: kills, damage and hostile configs, on real processes
 	@$(PY) -m pytest -m faults
@@ -63,7 +63,7 @@ test-edits: $(READY) ## slow: edit config.yaml in many ways, then make all and t
 	@$(PY) -m pytest -m edits
 
 test-recipes: $(READY) ## slow: perform the recipes of CONTRIBUTING.md, in copies of this folder
-	@$(PY) -m pytest -m recipes
+	@$(PY) -m pytest -n $(or $(JOBS),auto) -m recipes
 
 calibration: $(READY) ## slow: false alarms of check, faults that it misses, coverage of intervals; FULL=1: all configs
 	@$(SUITE) calibrate $(if $(FULL),--full)

@@ -88,6 +88,7 @@ def test_the_peak_of_a_process_is_that_of_its_arrays():
     assert 64 < peak < 64 + 40
 
 
+@pytest.mark.slow
 def test_a_small_benchmark_has_every_part_and_its_figure(tmp_path, monkeypatch):
     sizes = {"d_k": (4, 8, 16), "n_keys": (4, 8, 16), "trials": (4, 8, 16)}
     workload = Workload(cells=((4, 8, 5),), largest=(8, 16, 2), growth=sizes, round_seconds=0.001)

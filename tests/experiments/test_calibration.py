@@ -120,6 +120,7 @@ def test_pairs_of_queries_and_keys_are_correlated_and_no_others(n_keys, n_querie
         assert np.mean(queries**2) == pytest.approx(1, abs=6 * error)
 
 
+@pytest.mark.slow
 def test_runs_in_batches_are_those_of_all_seeds():
     seeds = range(5, 16)
     with ThreadPoolExecutor(1) as pool:

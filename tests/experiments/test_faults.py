@@ -145,6 +145,7 @@ def disturb(suite: Suite, kills: int, seed: int) -> None:
     assert suite.temporary_files() == []
 
 
+@pytest.mark.faults
 def test_killed_runs_lose_nothing_and_end_as_an_undisturbed_one(tmp_path, undisturbed):
     suite = Suite(tmp_path, trials=5000)
     disturb(suite, kills=3, seed=1)
@@ -159,6 +160,7 @@ def test_24_kills_lose_nothing(tmp_path, undisturbed, seed):
     assert suite.tables() == undisturbed(16000)
 
 
+@pytest.mark.faults
 def test_a_damaged_record_is_named_and_measured_again_alone(tmp_path, undisturbed):
     suite = Suite(tmp_path, trials=2000)
     suite.run("run")
@@ -174,6 +176,7 @@ def test_a_damaged_record_is_named_and_measured_again_alone(tmp_path, undisturbe
     assert suite.tables() == undisturbed(2000)
 
 
+@pytest.mark.faults
 def test_a_flipped_byte_in_a_table_is_refused_and_made_good_without_measuring(tmp_path, undisturbed):
     suite = Suite(tmp_path, trials=2000)
     suite.run("run")
@@ -190,6 +193,7 @@ def test_a_flipped_byte_in_a_table_is_refused_and_made_good_without_measuring(tm
     assert suite.records() == records
 
 
+@pytest.mark.faults
 def test_a_second_run_on_the_same_folder_ends_at_once_and_a_dead_one_blocks_nobody(tmp_path):
     suite = Suite(tmp_path, trials=10**6)
     first = suite.start("run")
@@ -340,6 +344,7 @@ def test_an_interrupt_inside_an_exec_has_the_status_of_any_other(tmp_path):
     assert (done.returncode, done.stderr.startswith("interrupted: ")) == (130, True)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("sent", SIGNALS)
 def test_no_worker_goes_on_with_a_long_chunk(tmp_path, sent):
     """A chunk of these cells takes some ten seconds and more; what a worker is at is given up."""

@@ -168,6 +168,7 @@ def test_few_trials_test_few_directions():
     assert cells_of(table_of(metrics, 19), np.eye(3)).empty
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trials", [40, 150, 1200])
 def test_p_values_of_normal_trials_are_uniform(trials):
     """400 cells of dependent normal metrics; fixed seed, the test's own level is 0.001."""

@@ -173,6 +173,7 @@ def test_inputs_of_another_spread_scale_the_query_gradient():
     assert one.query_gradient_square == pytest.approx(other.query_gradient_square / 1.5**2, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_no_deviation_exceeds_what_bounds_allow_and_none_is_lost():
     """Within [0, c] a standard deviation is at most sqrt(mean (c - mean)); finite from uniform to one-hot rows."""
     for d_k, n_keys, divisor in itertools.product((1, 64, 4096), (2, 4096), (1e-3, 1.0, 8.0, 1e6)):
@@ -196,6 +197,7 @@ def test_deviations_need_a_whole_number_of_keys():
         attention_deviations(0.5, 4, 1.0)
 
 
+@pytest.mark.slow
 def test_rows_that_hardly_differ_have_a_number_as_deviation():
     """Variances of nearly equal rows come out at the size of rounding errors, of either sign."""
     for d_k, n_keys, divisor in itertools.product((1, 64, 4096), (2, 5, 300), (1e2, 1e4, 1e7)):
