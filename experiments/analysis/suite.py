@@ -62,8 +62,8 @@ class Agreement:
 
     @property
     def has_tests(self) -> bool:
-        """True if there are cells and values to show beside what chance gives."""
-        return not (self.cells.empty or self.values.empty)
+        """True if cells were tested, and values in their own errors by t, to show beside N(0, 1)."""
+        return not (self.cells.empty or self.by_t.empty) and bool(self.by_t["of_own_error"].notna().any())
 
     @property
     def by_t(self) -> pd.DataFrame:

@@ -316,6 +316,15 @@ def test_nothing_to_test_is_no_alarm_and_no_silence():
     assert [gap.reason for gap in suite.gaps] == ["no exact value is known"]
 
 
+def test_figures_of_the_suite_need_values_that_t_judges():
+    """Cells of one sweep, and values of another that a bound alone judges, make no histogram of z-scores."""
+    cells, values = pd.DataFrame({"p_value": [0.5]}), values_of([0.1])
+    assert Agreement(cells, values.assign(of_own_error=1.0), ()).has_tests
+    assert not Agreement(cells, values.assign(of_own_error=1.0, test=BOUND), ()).has_tests
+    assert not Agreement(cells, values.assign(of_own_error=np.nan), ()).has_tests
+    assert not Agreement(pd.DataFrame(), values.assign(of_own_error=1.0), ()).has_tests
+
+
 def test_verdicts_have_the_declared_columns():
     found = judged(table_of({"max_weight": (0.3, 0.01, 0.34)}))
     assert list(found) == names(columns_of(EXPERIMENT)["verdicts"])
