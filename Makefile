@@ -76,10 +76,10 @@ lint: $(READY) ## ruff (style and format) and mypy (types)
 statements: $(READY) ## published statements: how many are right, and which are wrong or misleading, the gravest first
 	@$(SUITE) statements $(if $(JOBS),--jobs $(JOBS))
 
-cost: $(READY) ## time and memory of attention on this machine, and how they grow (results/cost.csv)
+cost: $(READY) ## time and memory of attention on this machine, and how they grow (results/benchmarks/cost.csv)
 	@$(SUITE) cost
 
-bench: $(READY) ## minutes: the suite's speed beside other ways to measure (results/benchmarks.csv)
+bench: $(READY) ## minutes: the suite's speed beside other ways to measure (results/benchmarks/speed.csv)
 	@$(SUITE) bench
 
 readme: $(READY) ## rewrite the generated numbers of README.md and docs/ from results/

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from experiments.folders import HOME, SHIPPED_CONFIG, default_results
+
 if TYPE_CHECKING:
     from experiments.harness.config import Config
     from experiments.harness.grid import Sweep
@@ -29,12 +31,11 @@ Results = Annotated[
 ]
 Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Worker processes. Default: one per processor.")]
 Incomplete = Annotated[bool, typer.Option("--incomplete", help="Also if sweeps are missing; the page then says so.")]
-DEFAULT_CONFIG = Path("config.yaml")
 
 
 @app.command(name="all")
 def all_parts(
-    names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None, jobs: Jobs = None
+    names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None, jobs: Jobs = None
 ) -> None:
     """Measure, draw, check and write the page; in this repository's results also published statements and examples.
 
@@ -72,7 +73,7 @@ def all_parts(
 
 
 @app.command()
-def run(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None, jobs: Jobs = None) -> None:
+def run(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None, jobs: Jobs = None) -> None:
     """Measure what is missing of sweeps and write their tables."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
@@ -83,7 +84,7 @@ def run(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Resul
 
 
 @app.command(name="draw")
-def draw_figures(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None) -> None:
+def draw_figures(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None) -> None:
     """Draw the figures of sweeps from their tables."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
@@ -93,7 +94,7 @@ def draw_figures(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, resul
 
 
 @app.command(name="check")
-def check_results(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None) -> None:
+def check_results(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None) -> None:
     """Compare tables with config and checksums, and measured values with exact ones; list orphans."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
@@ -103,7 +104,7 @@ def check_results(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, resu
 
 
 @app.command()
-def page(config: ConfigFile = DEFAULT_CONFIG, results: Results = None, incomplete: Incomplete = False) -> None:
+def page(config: ConfigFile = SHIPPED_CONFIG, results: Results = None, incomplete: Incomplete = False) -> None:
     """Write the page, index.html in the results folder, and draw its figures."""
     with _outcome(config, results):
         loaded, _, folder = _load(config, None, results)
@@ -117,7 +118,7 @@ def page(config: ConfigFile = DEFAULT_CONFIG, results: Results = None, incomplet
 
 
 @app.command()
-def plan(names: Names = None, config: ConfigFile = DEFAULT_CONFIG, results: Results = None, jobs: Jobs = None) -> None:
+def plan(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None, jobs: Jobs = None) -> None:
     """Print which chunks a run would measure, which are complete, and about how much time and memory it takes."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
@@ -140,14 +141,14 @@ def walk(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: results/walk.")] = None,
 ) -> None:
     """Walk through a worked example step by step, or through attention on your own matrices."""
-    with _outcome(DEFAULT_CONFIG, None):
+    with _outcome(SHIPPED_CONFIG, None):
         from experiments.steps.examples import walk_any
 
         walk_any(example, q, k, v, scaling=scaling, mask=mask, out=out)
 
 
 @app.command(name="prune")
-def prune_results(config: ConfigFile = DEFAULT_CONFIG, results: Results = None) -> None:
+def prune_results(config: ConfigFile = SHIPPED_CONFIG, results: Results = None) -> None:
     """Remove tables and figures of sweeps that the config no longer has, if the suite wrote them."""
     with _outcome(config, results):
         loaded, _, folder = _load(config, None, results)
@@ -159,21 +160,21 @@ def prune_results(config: ConfigFile = DEFAULT_CONFIG, results: Results = None) 
 @app.command(name="statements")
 def show_statements(jobs: Jobs = None) -> None:
     """Compare published statements with measurements and computations; list the wrong ones."""
-    with _outcome(DEFAULT_CONFIG, None):
+    with _outcome(SHIPPED_CONFIG, None):
         from experiments.harness.run import default_jobs
         from experiments.steps import statements
 
-        statements.update_statements(statements.HOME, jobs or default_jobs())
-        print(statements.statement_summary(statements.HOME))
+        statements.update_statements(HOME, jobs or default_jobs())
+        print(statements.statement_summary(HOME))
 
 
 @app.command()
 def cost() -> None:
     """Time attention and its memory on this machine, and how both grow."""
-    with _outcome(DEFAULT_CONFIG, None):
-        from experiments.steps import benchmarks, statements
+    with _outcome(SHIPPED_CONFIG, None):
+        from experiments.steps import benchmarks
 
-        print(benchmarks.time_attention(statements.HOME))
+        print(benchmarks.time_attention(HOME))
 
 
 @app.command()
@@ -183,17 +184,17 @@ def calibrate(
     ] = False,
 ) -> None:
     """Run the check under many root seeds: how often it raises a false alarm, and which planted faults it finds."""
-    with _outcome(DEFAULT_CONFIG, None):
-        from experiments.steps import calibration, statements
+    with _outcome(SHIPPED_CONFIG, None):
+        from experiments.steps import calibration
 
-        calibration.calibrate(statements.HOME, full=full)
+        calibration.calibrate(HOME, full=full)
 
 
 @app.command(name="bench")
 def run_bench() -> None:
     """Time the suite beside other ways to measure and beside what a plain way cannot do without."""
-    with _outcome(DEFAULT_CONFIG, None):
-        loaded, _, folder = _load(DEFAULT_CONFIG, None, None)
+    with _outcome(SHIPPED_CONFIG, None):
+        loaded, _, folder = _load(SHIPPED_CONFIG, None, None)
         from experiments.steps.benchmarks import time_suite
 
         print(time_suite(loaded, folder))
@@ -202,7 +203,7 @@ def run_bench() -> None:
 @app.command()
 def readme() -> None:
     """Rewrite the generated parts of README.md and docs/ from results/."""
-    with _outcome(DEFAULT_CONFIG, None):
+    with _outcome(SHIPPED_CONFIG, None):
         from experiments.steps.markdown import rewrite_pages
 
         rewrite_pages()
@@ -211,7 +212,6 @@ def readme() -> None:
 def _load(config: Path, names: list[str] | None, results: Path | None) -> tuple["Config", tuple["Sweep", ...], Path]:
     """The config, the sweeps that were asked for, and the folder of their tables."""
     from experiments.harness.config import load_config
-    from experiments.harness.paths import default_results
 
     loaded = load_config(config)
     known = {sweep.name: sweep for sweep in loaded.sweeps}

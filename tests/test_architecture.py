@@ -21,6 +21,7 @@ ALLOWED = {
         "experiments.score_metrics",
     },
     "experiments/steps": {
+        "experiments.folders",
         "experiments.steps",
         "experiments.harness",
         "experiments.analysis",
@@ -42,6 +43,7 @@ ALLOWED = {
     },
     "experiments/statements": {
         "sdpa",
+        "experiments.folders",
         "experiments.statements",
         "experiments.examples",
         "experiments.figures.caption_text",
@@ -64,6 +66,7 @@ ALLOWED = {
     },
     "experiments/page": {
         "sdpa",
+        "experiments.folders",
         "experiments.examples",
         "experiments.figures",
         "experiments.harness",

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from experiments.folders import figure_path
 from experiments.harness.config import load_config
-from experiments.harness.paths import figure_path
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
@@ -86,7 +86,7 @@ def changed(**keys: object):
 
 
 def renamed(config: dict) -> None:
-    config["sweeps"] = {"mine" if name == "scaling" else name: body for name, body in config["sweeps"].items()}
+    config["sweeps"] = {"mine" if name == "dimension" else name: body for name, body in config["sweeps"].items()}
 
 
 def reordered(config: dict) -> None:
@@ -122,8 +122,8 @@ EDITS = {
     "blocks reordered": reordered,
     "another seed": reseeded,
     "one sweep of one cell": single_cell,
-    "rows alone": only("rows"),
-    "distribution alone": only("distribution"),
+    "rows alone": only("single_rows"),
+    "distribution alone": only("dot_products"),
 }
 
 
@@ -156,7 +156,7 @@ def assert_tested(tree: Path) -> None:
 
 
 def test_all_tests_pass_with_another_config_and_its_results(tree):
-    write_config(tree, with_few_trials({"seed": 3, "sweeps": {"mine": SHIPPED["sweeps"]["scaling"] | {"n_keys": 9}}}))
+    write_config(tree, with_few_trials({"seed": 3, "sweeps": {"mine": SHIPPED["sweeps"]["dimension"] | {"n_keys": 9}}}))
     assert make(tree, "all").returncode == 0
     assert make(tree, "readme").returncode == 0
     tested = make(tree, "test")

@@ -147,7 +147,7 @@ def test_a_metric(repository):
     repository.run(
         "-m", "pytest", "-q", "tests/experiments/test_participation.py", "tests/experiments/test_saturation.py"
     )
-    assert repository.stale() == {"crossing", "scaling", "powers", "length", "phase"}  # all that measure it
+    assert repository.stale() == {"crossing", "dimension", "powers", "length", "phase"}  # all that measure it
     assert repository.edited == {"experiments/metrics.py", "tests/experiments/test_participation.py"}
 
 
@@ -290,7 +290,7 @@ def test_an_experiment_and_its_figure(repository):
     repository.write("experiments/figures/lengths.py", FIGURE)
     table = repository.sweep("lengths", "    d_k: [4, 64]\n    stretch: [1, 2]\n    precision: 0.02\n")
     assert table["squared_length"].tolist() == pytest.approx([1, 4, 1, 4], rel=0.1)
-    verdicts = pd.read_csv(repository.folder / "results/tiny/tiny-verdicts.csv")
+    verdicts = pd.read_csv(repository.folder / "results/tiny/derived/tiny/verdicts.csv")
     assert verdicts["test"].tolist() == ["t"] * 4
     assert verdicts["stretch"].tolist() == [1, 2, 1, 2]
     assert repository.figures() == {"lengths"}

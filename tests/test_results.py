@@ -9,6 +9,7 @@ from experiments.analysis.check import check_table
 from experiments.analysis.suite import agreement
 from experiments.benchmarks.calibration.faults import MISTAKES
 from experiments.benchmarks.calibration.tables import Calibration
+from experiments.folders import BENCHMARKS
 from experiments.harness.config import load_config
 from experiments.harness.tables import csv_bytes
 from experiments.steps.calibration import CONFIG as CALIBRATED
@@ -33,7 +34,7 @@ def test_columns_are_described_as_the_code_declares_them():
 
 
 @shipped_only
-@pytest.mark.parametrize("name", ["scaling", "powers", "length"])
+@pytest.mark.parametrize("name", ["dimension", "powers", "length"])
 def test_relative_errors_are_below_half_a_percent(name):
     table = TABLES[name]["measured"]
     for metric in PRECISE:
@@ -42,7 +43,9 @@ def test_relative_errors_are_below_half_a_percent(name):
 
 def test_the_shipped_calibration_meets_what_the_check_promises():
     """The tables of `make calibration FULL=1`: every config under 300 seeds, every fault of many errors found."""
-    tables = (pd.read_csv(RESULTS / f"{name}.csv").fillna({"metric": "", "scaling": ""}) for name in CALIBRATION)
+    tables = (
+        pd.read_csv(RESULTS / BENCHMARKS / f"{name}.csv").fillna({"metric": "", "scaling": ""}) for name in CALIBRATION
+    )
     found = Calibration(*tables)
     configs = found.alarms[found.alarms["config"] != "all"]
     assert configs["config"].tolist() == [sweep.name for sweep in load_config(CALIBRATED).sweeps]
@@ -82,7 +85,7 @@ def test_root_mean_squares_cross_where_the_exact_ones_do():
 
 
 def test_slopes_hold_the_exact_ones_in_narrow_intervals():
-    slopes = measured_tables(RESULTS)["scaling-slopes"]
+    slopes = measured_tables(RESULTS)["dimension/slopes"]
     assert slopes["scaling"].tolist() == ["unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3"]
     assert slopes["slope_exact"].tolist() == pytest.approx([1, 1 / 3, 0, -1 / 3])
     assert (slopes["slope_low"] < slopes["slope_exact"]).all()

@@ -7,10 +7,9 @@ import numpy as np
 import pandas as pd
 
 from experiments.examples import example_names
-from experiments.examples.place import example_path
 from experiments.figures.figure import load_figure
+from experiments.folders import example_path, figure_path
 from experiments.harness.figures import declarations
-from experiments.harness.paths import figure_path
 from experiments.harness.tables import read_sweep
 from experiments.page import opening, provenance
 from experiments.page.entries import OF_OPENING, entries
@@ -37,7 +36,7 @@ def test_no_first_screen_without_what_it_says():
     assert heads[0] == "It keeps the variance of the scores at 1, whatever d_k."
     assert len(heads) == 4
     assert len(opening.does_not(config.sweeps, tables)) == 3
-    table = tables["scaling"]["measured"]
+    table = tables["dimension"]["measured"]
     root = table["scaling"] == "d_k^1/2"
 
     def heads_with(**other: dict[str, pd.DataFrame]) -> list[str]:
@@ -46,7 +45,7 @@ def test_no_first_screen_without_what_it_says():
 
     def changed(rows: pd.Series, metric: str, factor: np.ndarray | float) -> list[str]:
         moved = table.assign(**{metric: table[metric].where(~rows, table[metric] * factor)})
-        return heads_with(scaling={"measured": moved})
+        return heads_with(dimension={"measured": moved})
 
     assert heads[0] not in changed(root, "score_variance", table["d_k"].to_numpy())
     assert heads[2] == "Other powers of d_k do not keep it so."
@@ -58,7 +57,7 @@ def test_no_first_screen_without_what_it_says():
     uncrossed = of_map["crossings"].assign(crossing=np.nan, ratio_at_largest=2.0)
     assert heads[3] not in heads_with(crossing=of_map | {"crossings": uncrossed})
     assert smaller not in heads_with(crossing=of_map | {"ratios": of_map["ratios"].assign(ratio_low=0.9)})
-    rows_alone = [sweep for sweep in config.sweeps if sweep.name in ("rows", "distribution")]
+    rows_alone = [sweep for sweep in config.sweeps if sweep.name in ("single_rows", "dot_products")]
     assert opening.does(rows_alone, tables) == opening.does_not(rows_alone, tables) == []
 
 

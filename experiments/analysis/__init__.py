@@ -16,7 +16,7 @@ from experiments.harness.experiment import MEASURED, Experiment, load_experiment
 from experiments.harness.grid import Sweep
 
 # In the order in which they are derived: each may use those before it.
-_DERIVED = (VERDICT_TABLE, TEST_TABLE, SLOPES, RATIOS, CROSSINGS, CURVES, HISTOGRAM, LAW_TESTS)
+DERIVED_TABLES = (VERDICT_TABLE, TEST_TABLE, SLOPES, RATIOS, CROSSINGS, CURVES, HISTOGRAM, LAW_TESTS)
 
 
 def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -29,7 +29,7 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> dict[str, pd.
     experiment = load_experiment(sweep.experiment)
     tables = {**measured, MEASURED: add_exact(experiment, measured[MEASURED])}
     found = {}
-    for derived in _DERIVED:
+    for derived in DERIVED_TABLES:
         if derived.source in tables and derived.needs <= set(tables[derived.source]):
             tables[derived.kind] = found[derived.kind] = derived.derive(sweep, tables)
     if VERDICTS in found:
@@ -62,4 +62,4 @@ def _named(experiment: str) -> Iterator[tuple[str, tuple[Column, ...]]]:
 def _of(experiment: Experiment) -> list[Derived]:
     """The derived tables that an experiment can have."""
     columns = {MEASURED: {column.name for column in experiment.table_columns}, **experiment.beside}
-    return [kind for kind in _DERIVED if kind.source in columns and kind.needs <= set(columns[kind.source])]
+    return [kind for kind in DERIVED_TABLES if kind.source in columns and kind.needs <= set(columns[kind.source])]

@@ -17,7 +17,7 @@ Tables = Mapping[str, pd.DataFrame]
 
 @dataclass(frozen=True)
 class Derived:
-    """A table SWEEP-KIND.csv.
+    """A table derived/SWEEP/KIND.csv.
 
     Attributes:
         kind: its name.

@@ -1,4 +1,4 @@
-"""The suite's speed and memory beside other ways to measure, and as sizes grow: the rows of benchmarks.csv."""
+"""The suite's speed and memory beside other ways to measure, and as sizes grow: the rows of speed.csv."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

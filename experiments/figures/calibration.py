@@ -68,7 +68,7 @@ FIGURE = Figure(
     title=(
         "Test of the error bars: z-scores of every value against the normal law, p-values of every cell against uniform"
     ),
-    of="suite",
+    of="all-sweeps",
     tables=("cells", "z_scores", "agreement"),
     plot=plot,
     caption=caption,

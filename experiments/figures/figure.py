@@ -20,7 +20,7 @@ class Figure:
 
     Attributes:
         title: the heading on the page and the title of the drawing.
-        of: the experiment whose sweeps it shows, each in a drawing of its own; or `suite` (all sweeps together),
+        of: the experiment whose sweeps it shows, each in a drawing of its own; or `all-sweeps` (all sweeps together),
             `benchmarks`, `examples` (the worked example of its name) or `walk` (a user's own matrices).
         tables: the kinds of tables that it reads, `measured` and those that `experiments.analysis` derives; of an
             example, its steps. It gets those of them that there are.

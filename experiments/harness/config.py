@@ -18,10 +18,11 @@ from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import Experiment, load_experiment
 from experiments.harness.figures import default_figures, figures_of
 from experiments.harness.grid import Sweep, describe
+from experiments.harness.paths import COLUMNS, MANIFEST
 from experiments.harness.yaml_text import Document, Fault, KeyPath, YamlError
 from experiments.statistics.intervals import MIN_TRIALS
 
-RESERVED = ("columns", "calibration", "cost", "suite", "config", "manifest", "benchmarks", "figures", "index")
+_RESERVED = tuple(Path(name).stem for name in (COLUMNS, MANIFEST))  # a sweep of such a name would overwrite the file
 _SWEEP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
@@ -178,8 +179,8 @@ def _name_problem(name: str, alike: list[str]) -> str | None:
     """The fault of a sweep's name; `alike` are the first two names that are the same but for case."""
     if not _SWEEP_NAME.fullmatch(name):
         return "expected a letter, then letters, digits and underscores, at most 64"
-    if name.lower() in RESERVED:
-        return f"expected none of the reserved {', '.join(RESERVED)}"
+    if name.lower() in _RESERVED:
+        return f"expected none of the reserved {', '.join(_RESERVED)}"
     others = [other for other in alike if other != name]
     return f"expected names that differ by more than case (also {others[0]!r})" if others else None
 

@@ -1,6 +1,7 @@
-"""Discovery of experiments: every module of `experiments` that binds EXPERIMENT is one."""
+"""Discovery of what modules declare: an EXPERIMENT, a FIGURE, or DERIVED_TABLES."""
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,14 +13,23 @@ from experiments.harness.experiment import load_experiment
 if TYPE_CHECKING:
     import pandas as pd
 
-_BINDING = re.compile(r"^EXPERIMENT\b", re.MULTILINE)
-
 
 @cache
+def modules_binding(name: str) -> Mapping[str, Path]:
+    """Modules of `experiments` that bind a name at their top level, in alphabetical order; read, not imported."""
+    binds = re.compile(rf"^{name}\b[^\n]* = ", re.MULTILINE)
+    sources = {_module(path, folder): path for folder in map(Path, _folders) for path in folder.rglob("*.py")}
+    return {module: sources[module] for module in sorted(sources) if binds.search(sources[module].read_text("utf-8"))}
+
+
+def _module(path: Path, folder: Path) -> str:
+    """The name of a module of `experiments`, without that prefix; of a package, not of its __init__.py."""
+    return ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
+
+
 def experiment_names() -> list[str]:
-    """Names of the experiments, in alphabetical order; their modules are read, not imported."""
-    modules = [path for folder in _folders for path in Path(folder).glob("*.py")]
-    return sorted(path.stem for path in modules if _BINDING.search(path.read_text(encoding="utf-8")))
+    """Names of the experiments, in alphabetical order: modules that bind EXPERIMENT."""
+    return list(modules_binding("EXPERIMENT"))
 
 
 def axes_of(table: "pd.DataFrame") -> list[str]:

@@ -1,4 +1,4 @@
-"""The figures that there are: every module under `experiments/figures` that binds FIGURE declares one.
+"""Figures as the harness knows them: every module that binds FIGURE declares one.
 
 The harness reads the subject, the metrics and the default of a figure from the source of its module and does not import
 it: drawing takes packages that workers and most commands can do without. So these three are literals there.
@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from experiments.harness.discovery import experiment_names
+from experiments.harness.discovery import experiment_names, modules_binding
 from experiments.harness.experiment import load_experiment
 
 
@@ -40,7 +40,7 @@ class Default:
 
 @dataclass(frozen=True)
 class Declaration:
-    """The part of a figure that the harness reads: fields of `experiments.figures.figure.Figure`."""
+    """The part of a figure that the harness reads: some of the fields of its `Figure`."""
 
     of: str
     metrics: tuple[str, ...] = ()
@@ -49,19 +49,8 @@ class Declaration:
 
 @cache
 def declarations() -> dict[str, Declaration]:
-    """Every figure by its name, the path of its module below `experiments.figures`, in alphabetical order."""
-    return read_declarations(Path(__file__).parents[1] / "figures")
-
-
-def read_declarations(folder: Path) -> dict[str, Declaration]:
-    """The figures that the modules under a folder declare, by name.
-
-    Raises:
-        TypeError: a module binds FIGURE to something else than a call with literals.
-    """
-    found = {path: _declared(path) for path in sorted(folder.rglob("*.py"))}
-    names = {path: ".".join(path.relative_to(folder).with_suffix("").parts) for path in found}
-    return {names[path]: declared for path, declared in found.items() if declared}
+    """Every figure by its name, in alphabetical order: its module's path below the package of figures."""
+    return {name.partition(".")[2]: read_declaration(path) for name, path in modules_binding("FIGURE").items()}
 
 
 def figures_of(of: str) -> tuple[str, ...]:
@@ -81,15 +70,26 @@ def default_figures(experiment: str, values: Mapping[str, Sequence[Any]]) -> tup
     return tuple(name for name, default in defaults.items() if default and default.holds(values))
 
 
-def _declared(path: Path) -> Declaration | None:
-    """The declaration in a module; None if it binds no FIGURE."""
-    for node in ast.parse(path.read_bytes()).body:
-        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["FIGURE"]:
-            try:
-                return Declaration(**dict(_literals(node.value, "Figure", Declaration)))
-            except ValueError as error:
-                raise TypeError(f"{path}:{node.lineno}: FIGURE: {error}") from None
-    return None
+def read_declaration(path: Path) -> Declaration:
+    """The figure that a module declares.
+
+    Raises:
+        TypeError: the module binds FIGURE to something else than a call with literals.
+    """
+    values = {ast.unparse(target): value for target, value in _assigned(ast.parse(path.read_bytes()))}
+    try:
+        return Declaration(**dict(_literals(values["FIGURE"], "Figure", Declaration)))
+    except ValueError as error:
+        raise TypeError(f"{path}:{values['FIGURE'].lineno}: FIGURE: {error}") from None
+
+
+def _assigned(module: ast.Module) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What the statements at the top of a module assign to, and its value."""
+    for node in module.body:
+        if isinstance(node, ast.AnnAssign) and node.value:
+            yield node.target, node.value
+        elif isinstance(node, ast.Assign):
+            yield from ((target, node.value) for target in node.targets)
 
 
 def _literals(node: ast.expr, name: str, kind: type[Declaration | Default]) -> Iterator[tuple[str, Any]]:

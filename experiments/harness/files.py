@@ -11,7 +11,8 @@ from pathlib import Path
 
 from experiments.harness.problems import BusyError
 
-_TEMPORARY = ".part"
+_TEMPORARY = ".sdpa-part"  # of no file that a user may keep among results
+_LOCK = ".lock"
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -42,7 +43,7 @@ def held(results: Path) -> Iterator[None]:
     Raises:
         BusyError: another process holds it.
     """
-    path = results / ".lock"
+    path = results / _LOCK
     try:
         results.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -58,9 +59,10 @@ def held(results: Path) -> Iterator[None]:
         lock.truncate()
         lock.write(json.dumps({"process": os.getpid(), "machine": platform.node()}))
         lock.flush()
-        for folder in (results, results / "figures", results / ".cells"):
-            # Folders in `results` itself are those of other configs, with locks of their own.
-            for leftover in folder.glob(f".*{_TEMPORARY}") if folder == results else folder.rglob(f".*{_TEMPORARY}"):
+        for folder, below, _ in os.walk(results):
+            # A folder with a lock of its own belongs to another config or step, which may be writing to it.
+            below[:] = [name for name in below if not (Path(folder) / name / _LOCK).exists()]
+            for leftover in Path(folder).glob(f".*{_TEMPORARY}"):
                 leftover.unlink(missing_ok=True)
         yield
 

@@ -19,11 +19,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from experiments.harness.discovery import modules_binding
 from experiments.harness.experiment import Cell, load_experiment
 
 _OURS = ("sdpa", "experiments")
 _MEASURING = "experiments.harness.measuring"
-_ANALYSIS = "experiments.analysis"
 
 
 @cache
@@ -39,7 +39,8 @@ def measuring_fingerprint(experiment: str) -> str:
 
 def analysis_fingerprint(experiment: str) -> str:
     """SHA-256 of the source that makes finished tables of measured ones."""
-    return source_fingerprint(_ANALYSIS, without=_stamped(experiment))
+    roots = (f"experiments.{name}" for name in modules_binding("DERIVED_TABLES"))
+    return source_fingerprint(*roots, without=_stamped(experiment))
 
 
 def _stamped(experiment: str) -> frozenset[str]:

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_info
 
 from experiments.harness.files import write_whole
 from experiments.harness.fingerprint import versions
+from experiments.harness.paths import MANIFEST
 from experiments.harness.run import Work
 
 _OF_BLAS = ("internal_api", "version", "architecture")
@@ -43,7 +44,7 @@ def write_manifest(results: Path, parts: Sequence[Work], jobs: int, seconds: flo
             ],
         },
     }
-    write_whole(results / "manifest.json", (json.dumps(manifest, indent=1) + "\n").encode())
+    write_whole(results / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
 
 
 def _source() -> dict[str, Any]:

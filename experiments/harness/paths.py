@@ -1,29 +1,12 @@
-"""Where results go: in one place, so that nobody's sweep overwrites the shipped tables."""
+"""Names of what the harness itself writes to a results folder."""
 
-from pathlib import Path
-
-SHIPPED_CONFIG = Path("config.yaml")
-STORE = ".cells"  # in a results folder: the records of finished chunks
-FIGURE_SUFFIXES = (".png", ".svg", ".txt")  # two drawings and the caption
-STORED_CONFIG = "config.yaml"  # in a results folder: the text of the config that its tables are of
-BENCHMARKS = "benchmarks"  # its table, its figure, and in the place of a sweep's name its folder
-SUITE = "suite"  # in the place of a sweep's name: figures of all sweeps together
-_FOLDERS = ("figures", "statements", "examples", "walk")  # that `results` has for other things than a config's results
+STORE = ".cells"  # the folder of finished chunks
+STORED_CONFIG = "config.yaml"  # the text of the config that the tables are of
+COLUMNS = "columns.csv"  # the meaning of every column
+MANIFEST = "manifest.json"  # the account of the last run
+DERIVED = "derived"  # the folder of the tables that follow from measured ones
 
 
-def default_results(config: Path) -> Path:
-    """`results` for the config.yaml of this folder, `results/NAME` for a config called NAME.yaml.
-
-    Raises:
-        ValueError: the name belongs to something else in `results`.
-    """
-    if config.resolve() == SHIPPED_CONFIG.resolve():
-        return Path("results")
-    if config.stem.lower() in _FOLDERS or config.stem.startswith("."):
-        raise ValueError(f"{config}: expected --results, or a name other than {', '.join(_FOLDERS)} and no leading dot")
-    return Path("results") / config.stem
-
-
-def figure_path(results: Path, sweep: str, figure: str, suffix: str) -> Path:
-    """The file of a sweep's figure: .png and .svg, and .txt for its caption."""
-    return results / "figures" / sweep / f"{figure}{suffix}"
+def csv_name(sweep: str, kind: str) -> str:
+    """The file of a table in a results folder: SWEEP.csv for `measured`, else derived/SWEEP/KIND.csv."""
+    return f"{sweep}.csv" if kind == "measured" else f"{DERIVED}/{sweep}/{kind}.csv"

@@ -6,10 +6,10 @@ from pathlib import Path
 from experiments.harness.config import Config
 from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import STORE
+from experiments.harness.paths import STORE, csv_name
 from experiments.harness.run import Work, survey, survey_pilots
 from experiments.harness.store import Store
-from experiments.harness.tables import TableError, check_sound, csv_name, is_current
+from experiments.harness.tables import TableError, check_sound, is_current
 
 _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
 

@@ -1,4 +1,4 @@
-"""Tables on disk: SWEEP.csv, the derived SWEEP-KIND.csv, and SWEEP.json with their parameters and checksums."""
+"""Tables on disk: SWEEP.csv, the derived tables, and SWEEP.json with their parameters and checksums."""
 
 import hashlib
 import io
@@ -13,6 +13,7 @@ from experiments.harness.files import write_whole
 from experiments.harness.fingerprint import analysis_fingerprint, measuring_fingerprint, stamp, versions
 from experiments.harness.grid import Sweep
 from experiments.harness.metric import FEW_DRAWS
+from experiments.harness.paths import csv_name
 from experiments.harness.problems import Problem
 
 if TYPE_CHECKING:
@@ -116,11 +117,6 @@ def _contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:
             raise TableError(f"{path} was altered: got SHA-256 {got[:12]}..., expected {expected[:12]}...")
         contents[kind] = content
     return contents
-
-
-def csv_name(sweep: str, kind: str) -> str:
-    """File name of a table: SWEEP.csv for `measured`, else SWEEP-KIND.csv."""
-    return f"{sweep}.csv" if kind == "measured" else f"{sweep}-{kind}.csv"
 
 
 def csv_bytes(table: "pd.DataFrame") -> bytes:

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from experiments.examples import example_names
-from experiments.examples.place import example_path
+from experiments.folders import ALL_SWEEPS, example_path, figure_path
 from experiments.harness.artifacts import Artifact
 from experiments.harness.config import Config
 from experiments.harness.figures import declarations, figures_of
-from experiments.harness.paths import SUITE, figure_path
+from experiments.harness.paths import DERIVED
 from experiments.statements.table import table_path
 
 FOLDER = Path(__file__).parent
@@ -35,9 +35,9 @@ def _shown(config: Config, results: Path) -> Iterator[Path]:
     yield table_path(results)
     for sweep in config.sweeps:
         yield from (results / f"{sweep.name}.{suffix}" for suffix in ("json", "csv"))
-        yield from sorted(results.glob(f"{sweep.name}-*.csv"))
+        yield from sorted((results / DERIVED / sweep.name).glob("*.csv"))
     drawn = [(sweep.name, figure) for sweep in config.sweeps for figure in sweep.figures]
-    drawn += [(SUITE, figure) for figure in figures_of(SUITE)]
+    drawn += [(ALL_SWEEPS, figure) for figure in figures_of(ALL_SWEEPS)]
     for suffix in (".svg", ".txt"):
         yield from (figure_path(results, sweep_name, figure, suffix) for sweep_name, figure in drawn)
         yield from (example_path(results, name, suffix) for name in example_names())

@@ -12,7 +12,6 @@ from experiments.analysis.derived import TESTS
 from experiments.analysis.slopes import LEVEL
 from experiments.benchmarks.summary import SIZE, exponents, growth, normals, peaks, ratios, shares, speedup
 from experiments.examples import example_names, load_example, spelled
-from experiments.examples.place import example_path
 from experiments.figures.caption_text import listed
 from experiments.figures.crossing_text import (
     NORM_NAMES,
@@ -22,13 +21,13 @@ from experiments.figures.crossing_text import (
     three_digits,
 )
 from experiments.figures.figure import load_figure
+from experiments.folders import ALL_SWEEPS, BENCHMARKS, example_path, figure_path
 from experiments.harness.config import Config
 from experiments.harness.discovery import experiment_names
 from experiments.harness.figures import Default, declarations, figures_of
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import BENCHMARKS, SUITE, figure_path
+from experiments.harness.paths import csv_name
 from experiments.harness.problems import Problem
-from experiments.harness.tables import csv_name
 from experiments.page.numbers import like_measured, with_error
 from experiments.statements.summary import counts_in_markdown
 from experiments.statements.table import read_statements
@@ -87,11 +86,11 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
         "example-captions": lambda: _captions([example_path(results, n, ".png") for n in example_names()], link),
         "examples": _examples,
         "figures": _figures,
-        "measured": lambda: _measured(measured["scaling"]),
-        "slopes": lambda: _slopes(measured["scaling-slopes"]),
+        "measured": lambda: _measured(measured["dimension"]),
+        "slopes": lambda: _slopes(measured["dimension/slopes"]),
         "statements": lambda: counts_in_markdown(read_statements(results)),
         "cost": lambda: _cost(results),
-        "performance": lambda: _performance(pd.read_csv(results / f"{BENCHMARKS}.csv")),
+        "performance": lambda: _performance(pd.read_csv(results / BENCHMARKS / "speed.csv")),
         "calibration": lambda: _calibration(results),
         "columns": lambda: _columns(results),
     }
@@ -104,7 +103,7 @@ def _drawings_of(sweeps: Sequence[Sweep], results: Path) -> list[Path]:
 def _drawings(sweeps: Sequence[Sweep], results: Path) -> list[Path]:
     """Every figure of the sweeps, and of the suite where values were tested."""
     tested = any((results / csv_name(sweep.name, TESTS)).exists() for sweep in sweeps)
-    of_suite = [figure_path(results, SUITE, figure, ".png") for figure in figures_of(SUITE) if tested]
+    of_suite = [figure_path(results, ALL_SWEEPS, figure, ".png") for figure in figures_of(ALL_SWEEPS) if tested]
     return [*_drawings_of(sweeps, results), *of_suite]
 
 
@@ -207,7 +206,7 @@ def _slopes(slopes: pd.DataFrame) -> str:
 def _cost(results: Path) -> str:
     """The growth of time and memory, from the table of the last run."""
     lines = ["| grows with | time as | memory as |", "|---|---:|---:|"]
-    for _, row in exponents(pd.read_csv(results / "cost.csv")).iterrows():
+    for _, row in exponents(pd.read_csv(results / BENCHMARKS / "cost.csv")).iterrows():
         name = row["swept"]
         lines.append(f"| {name} | {name}^{row['seconds']:.2f} | {name}^{row['peak_bytes']:z.2f} |")
     return "\n".join(lines)
@@ -255,7 +254,7 @@ def _peaks_of_suite(bench: pd.DataFrame) -> pd.Series:
 def _calibration(results: Path) -> str:
     """False alarms, coverage and planted faults, from the tables of the calibration."""
     alarms, coverage, faults = (
-        pd.read_csv(results / f"calibration{part}.csv") for part in ("", "-coverage", "-faults")
+        pd.read_csv(results / BENCHMARKS / f"calibration{part}.csv") for part in ("", "-coverage", "-faults")
     )
     whole, configs = alarms.set_index("config").loc["all"], alarms[alarms["config"] != "all"]
     covered = coverage[coverage["metric"] == "all"].set_index("config")

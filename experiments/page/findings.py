@@ -13,19 +13,18 @@ from experiments.analysis.derived import VERDICTS
 from experiments.analysis.slopes import LEVEL
 from experiments.analysis.suite import Agreement, agreement
 from experiments.examples import example_names
-from experiments.examples.place import EXAMPLES, example_path
 from experiments.figures.axes import plain, under
 from experiments.figures.caption_text import listed, number
 from experiments.figures.crossing_text import NORM_NAMES, crossing_rows, law_is_inside, three_digits
 from experiments.figures.figure import load_figure
 from experiments.figures.metric_lines import DECLARED
+from experiments.folders import ALL_SWEEPS, EXAMPLES, example_path, figure_path
 from experiments.harness.columns import axis_names, treatment_names
 from experiments.harness.config import Config
 from experiments.harness.experiment import load_experiment
 from experiments.harness.figures import figures_of
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import SUITE, figure_path
-from experiments.harness.tables import csv_name
+from experiments.harness.paths import csv_name
 from experiments.page.entries import Entry, chosen
 from experiments.page.numbers import exact_text, interval, plus_minus
 from experiments.page.svg import Drawings
@@ -100,7 +99,7 @@ class Writer:
         whole = agreement([sweep for sweep in self.config.sweeps if sweep.name in self.tables], self.tables)
         if whole.has_tests:
             verdicts = [csv_name(sweep, VERDICTS) for sweep, tables in self.tables.items() if VERDICTS in tables]
-            yield Section("", [self._of_suite(figure, whole) for figure in figures_of(SUITE)], tuple(verdicts))
+            yield Section("", [self._of_suite(figure, whole) for figure in figures_of(ALL_SWEEPS)], tuple(verdicts))
 
     def examples(self) -> list[Finding]:
         """The worked examples that are drawn; none for results without published statements."""
@@ -128,7 +127,7 @@ class Writer:
         every = sum(len(tables[VERDICTS]) for tables in self.tables.values() if VERDICTS in tables)
         table = Table(head, rows, every)
         gaps = [f"{gap}."[0].upper() + f"{gap}."[1:] for gap in whole.gaps]
-        return self._figure(SUITE, figure, numbers=[f"{whole.summary()}.", *gaps], table=table)
+        return self._figure(ALL_SWEEPS, figure, numbers=[f"{whole.summary()}.", *gaps], table=table)
 
     def _figure(self, sweep: str, figure: str, **more: Any) -> Finding:
         return self._drawn(f"{sweep}-{figure}", figure, figure_path(Path(), sweep, figure, ".png"), **more)

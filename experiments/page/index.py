@@ -9,9 +9,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from experiments.folders import SHIPPED_CONFIG
 from experiments.harness.config import Config
 from experiments.harness.fingerprint import versions
-from experiments.harness.paths import SHIPPED_CONFIG
 from experiments.page import opening, strip
 from experiments.page.artifact import FOLDER, MADE_WITH, TEMPLATE
 from experiments.page.entries import OF_OPENING, Entry, chosen, entries

@@ -3,16 +3,17 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.folders import STATEMENTS
+
 if TYPE_CHECKING:
     import pandas as pd
 
 CONFIG = Path(__file__).with_name("config.yaml")
-FOLDER = "statements"  # in the repository's results: the tables of CONFIG, and the table of statements
 
 
 def table_path(results: Path) -> Path:
     """The table of statements in a results folder, whether it exists or not."""
-    return results / FOLDER / "statements.csv"
+    return results / STATEMENTS / "statements.csv"
 
 
 def read_statements(results: Path) -> "pd.DataFrame":

@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.folders import BENCHMARKS
 from experiments.harness.config import Config
 from experiments.harness.files import write_whole
-from experiments.harness.paths import BENCHMARKS, figure_path
 from experiments.harness.tables import csv_bytes
 from experiments.steps import statements, sweeps
 
@@ -22,17 +22,17 @@ _IMPORTS = (
 
 
 def time_attention(results: Path) -> str:
-    """Write cost.csv, time and memory of attention on this machine; the table, and how both grow."""
+    """Write benchmarks/cost.csv, time and memory of attention on this machine; the table, and how both grow."""
     from experiments.benchmarks.attention import attention_cost
     from experiments.benchmarks.summary import exponent_lines, exponents
 
     cost = attention_cost()
-    write_whole(results / "cost.csv", csv_bytes(cost))
+    write_whole(results / BENCHMARKS / "cost.csv", csv_bytes(cost))
     return "\n".join([cost.to_string(index=False), *exponent_lines(exponents(cost))])
 
 
 def time_suite(config: Config, results: Path, workload: "Workload | None" = None) -> str:
-    """Write benchmarks.csv, draw its figure, and report the ratios.
+    """Write benchmarks/speed.csv, draw its figure, and report the ratios.
 
     Args:
         config: what is measured as a whole.
@@ -49,10 +49,10 @@ def time_suite(config: Config, results: Path, workload: "Workload | None" = None
     if not is_installed():
         print("PyTorch is not installed, so it is not timed")
     found = benchmark(config, _steps_after_measuring(config), print, workload)
-    write_whole(results / f"{BENCHMARKS}.csv", csv_bytes(found))
+    write_whole(results / BENCHMARKS / "speed.csv", csv_bytes(found))
     tables = {"ratios": over_floor(found), "growth": growth_rows(found)}
     for figure in figures_of(BENCHMARKS):
-        render(load_figure(figure), tables, figure_path(results, BENCHMARKS, figure, ""))
+        render(load_figure(figure), tables, results / BENCHMARKS / figure)
     return report(found)
 
 

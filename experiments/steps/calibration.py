@@ -3,6 +3,7 @@
 from itertools import repeat
 from pathlib import Path
 
+from experiments.folders import BENCHMARKS
 from experiments.harness.config import load_config
 from experiments.harness.files import held, write_whole
 from experiments.harness.problems import Problem
@@ -54,7 +55,7 @@ def calibrate(results: Path, *, full: bool) -> None:
     if full:
         with held(results):
             for name, table in zip(TABLES, (tables.alarms, tables.coverage, tables.faults), strict=True):
-                write_whole(results / f"{name}.csv", csv_bytes(table))
+                write_whole(results / BENCHMARKS / f"{name}.csv", csv_bytes(table))
     if failures := tables.failures():
         raise CalibrationError("\n".join(failures))
     print("The check keeps its promises: alarms, coverage and faults are as docs/methods.md says.")

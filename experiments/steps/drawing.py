@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from experiments.harness.artifacts import Artifact, Ledger
-from experiments.harness.paths import FIGURE_SUFFIXES
 
+SUFFIXES = (".png", ".svg", ".txt")  # two drawings and the caption
 LIBRARIES = ("matplotlib", "seaborn", "pandas", "numpy")
 
 
 def drawing(stem: Path, figure: str, inputs: Iterable[Path] = (), *code: str) -> Artifact:
     """STEM.png, STEM.svg and STEM.txt, drawn by a figure from input files; `code` names other modules that count."""
-    files = tuple(stem.with_name(f"{stem.name}{suffix}") for suffix in FIGURE_SUFFIXES)
+    files = tuple(stem.with_name(f"{stem.name}{suffix}") for suffix in SUFFIXES)
     modules = (f"experiments.figures.{figure}", "experiments.figures.rendering", *code)
     return Artifact(files, modules, LIBRARIES, tuple(inputs))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from experiments.examples import example_names, load_example, spelled
 from experiments.examples.example import ExampleError
-from experiments.examples.place import EXAMPLES, WALK, example_path
+from experiments.folders import EXAMPLES, HOME, WALK, example_path
 from experiments.harness.artifacts import Artifact, Ledger
 from experiments.harness.files import held, write_whole
 from experiments.harness.tables import csv_bytes
@@ -89,7 +89,7 @@ def walk_any(
             v,
             scaling="d_k^1/2" if scaling is None else scaling,
             causal=mask == "causal",
-            out=out or Path("results") / WALK,
+            out=out or HOME / WALK,
         )
     elif given:
         raise ExampleError(f"{given[0]}: expected queries and keys with it, as --q FILE --k FILE")

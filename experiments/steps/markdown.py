@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from experiments.folders import HOME
 from experiments.harness.config import load_config
 from experiments.harness.files import write_whole
 from experiments.harness.paths import STORED_CONFIG
-from experiments.steps.statements import HOME, measured_tables
+from experiments.steps.statements import measured_tables
 
 DOCUMENTS = Path("docs")
 

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.folders import figure_path
 from experiments.harness.artifacts import Ledger, checksum
-from experiments.harness.config import RESERVED, Config
+from experiments.harness.config import Config
 from experiments.harness.figures import figures_of
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import figure_path
-from experiments.harness.tables import TableError, csv_name, read_sidecar
+from experiments.harness.paths import COLUMNS, DERIVED, MANIFEST, csv_name
+from experiments.harness.tables import TableError, read_sidecar
 from experiments.steps.drawing import drawing, is_untouched
 
 
@@ -35,8 +36,9 @@ def find_orphans(results: Path, config: Config) -> Orphans:
     for sidecar in sorted(results.glob("*.json")):
         if sidecar.stem not in names:
             ours += _written_with(sidecar)
-    files = sorted(path for suffix in ("csv", "json") for path in results.glob(f"*.{suffix}"))
-    unowned = [path for path in files if path.stem.split("-")[0] not in names | set(RESERVED)]
+    tables = [path for pattern in ("*.csv", "*.json") for path in results.glob(pattern) if path.stem not in names]
+    derived = [path for path in results.glob(f"{DERIVED}/*/*.csv") if path.parent.name not in names]
+    unowned = sorted(path for path in tables + derived if path.name not in (COLUMNS, MANIFEST))
     return Orphans(tuple(ours), tuple(path for path in unowned if path not in ours and path.name[0] != "."))
 
 

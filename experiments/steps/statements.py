@@ -7,18 +7,18 @@ The tables of that config and statements.csv are in the folder `statements` of t
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.folders import HOME, STATEMENTS
 from experiments.harness.artifacts import Artifact, Ledger
 from experiments.harness.config import Config, load_config
 from experiments.harness.files import held, write_whole
 from experiments.harness.paths import STORE
 from experiments.harness.tables import csv_bytes, is_current, read_sweep
-from experiments.statements.table import CONFIG, FOLDER, read_statements, table_path
+from experiments.statements.table import CONFIG, read_statements, table_path
 from experiments.steps.sweeps import measure
 
 if TYPE_CHECKING:
     import pandas as pd
 
-HOME = Path("results")  # the results of the repository itself, the only ones with published statements
 _COMPUTED_WITH = ("numpy", "scipy", "pandas")
 
 
@@ -34,7 +34,7 @@ def update_statements(results: Path, jobs: int) -> None:
         results: its folder `statements` is written; chunks that a sweep in `results` measured are not measured again.
         jobs: worker processes.
     """
-    config, folder = load_config(CONFIG), results / FOLDER
+    config, folder = load_config(CONFIG), results / STATEMENTS
     due = [sweep for sweep in config.sweeps if not is_current(folder, config, sweep)]
     with held(results):
         if due:
@@ -46,8 +46,8 @@ def update_statements(results: Path, jobs: int) -> None:
 def _write(config: Config, results: Path) -> None:
     from experiments.statements.declare import statement_modules
 
-    path, ledger = table_path(results), Ledger(results / FOLDER)
-    measured = (results / FOLDER / f"{sweep.name}.json" for sweep in config.sweeps)
+    path, ledger = table_path(results), Ledger(results / STATEMENTS)
+    measured = (results / STATEMENTS / f"{sweep.name}.json" for sweep in config.sweeps)
     modules = ("experiments.statements.compute", *statement_modules())
     table = Artifact((path,), modules, _COMPUTED_WITH, tuple(measured))
     if ledger.is_current(table):
@@ -63,11 +63,11 @@ def _write(config: Config, results: Path) -> None:
 
 
 def measured_tables(results: Path) -> "dict[str, pd.DataFrame]":
-    """The measurements that statements rest on, by name: SWEEP for a measured table, SWEEP-KIND for a derived one."""
+    """The measurements that statements rest on, by name: SWEEP for a measured table, SWEEP/KIND for a derived one."""
     config, tables = load_config(CONFIG), {}
     for sweep in config.sweeps:
-        for kind, table in read_sweep(results / FOLDER, config, sweep).items():
-            tables[sweep.name if kind == "measured" else f"{sweep.name}-{kind}"] = table
+        for kind, table in read_sweep(results / STATEMENTS, config, sweep).items():
+            tables[sweep.name if kind == "measured" else f"{sweep.name}/{kind}"] = table
     return tables
 
 

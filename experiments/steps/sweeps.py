@@ -6,14 +6,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.folders import ALL_SWEEPS, figure_path
 from experiments.harness.artifacts import Artifact, Ledger
 from experiments.harness.config import Config
 from experiments.harness.experiment import MEASURED
 from experiments.harness.files import held, write_whole
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import STORE, STORED_CONFIG, SUITE, figure_path
+from experiments.harness.paths import COLUMNS, STORE, STORED_CONFIG, csv_name
 from experiments.harness.problems import attempt
-from experiments.harness.tables import TableError, csv_bytes, csv_name, is_current, read_sweep, write_sweep
+from experiments.harness.tables import TableError, csv_bytes, is_current, read_sweep, write_sweep
 from experiments.steps.drawing import drawing
 from experiments.steps.orphans import find_orphans
 
@@ -50,7 +51,7 @@ def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *
                     pass  # a sweep whose pilots are there
         work = survey(records, sweeps)
         to_measure = work.left()
-        write_whole(results / "columns.csv", csv_bytes(all_columns(sorted({s.experiment for s in config.sweeps}))))
+        write_whole(results / COLUMNS, csv_bytes(all_columns(sorted({s.experiment for s in config.sweeps}))))
         with reporting(work.seconds) as report:
             for chunk in pilots.damaged + work.damaged:
                 report.line(f"{records.path(chunk)} is damaged: measuring it again")
@@ -98,7 +99,7 @@ def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
     ]
     suite = suite_tables([sweep for sweep in config.sweeps if sweep.name in sound], sound)
     if suite:
-        actions += [partial(draw_figure, SUITE, figure, lambda: suite) for figure in figures_of(SUITE)]
+        actions += [partial(draw_figure, ALL_SWEEPS, figure, lambda: suite) for figure in figures_of(ALL_SWEEPS)]
     with held(results):
         attempt(actions)
 
@@ -117,8 +118,8 @@ def _read(config: Config, results: Path) -> "tuple[dict[str, Tables], dict[str, 
 
 def _drawing(config: Config, results: Path, sweep: str, figure: str) -> Artifact:
     """The drawing of a sweep or, in place of its name, of the whole suite, from the sidecars of its tables."""
-    tables = [results / f"{other.name}.json" for other in config.sweeps if sweep in (other.name, SUITE)]
-    code = ["experiments.analysis.suite"] * (sweep == SUITE)
+    tables = [results / f"{other.name}.json" for other in config.sweeps if sweep in (other.name, ALL_SWEEPS)]
+    code = ["experiments.analysis.suite"] * (sweep == ALL_SWEEPS)
     return drawing(figure_path(results, sweep, figure, ""), figure, tables, *code)
 
 

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from experiments.figures.figure import load_figure
+from experiments.folders import figure_path
 from experiments.harness.config import Config, load_config
 from experiments.harness.discovery import experiment_names
 from experiments.harness.figures import figures_of
-from experiments.harness.paths import figure_path
 from experiments.harness.tables import read_sweep
 from experiments.page import strip
 from experiments.steps import sweeps as steps

@@ -11,11 +11,12 @@ from experiments.benchmarks.memory import peak_of_process, peak_of_task
 from experiments.benchmarks.speed import Workload, cell_of
 from experiments.benchmarks.summary import exponents, growth, normals, over_floor, ratios, report, shares, speedup
 from experiments.benchmarks.ways import DifferentOutputError, compare
+from experiments.folders import BENCHMARKS
 from experiments.harness.config import load_config
 from experiments.steps import benchmarks, statements
 from tests.shipped import RESULTS
 
-SHIPPED = RESULTS / "benchmarks.csv"
+SHIPPED = RESULTS / BENCHMARKS / "speed.csv"
 
 
 @pytest.mark.parametrize("size", [(3, 7, 5), (11, 7, 5), (2, 40, 1)])
@@ -99,7 +100,7 @@ def test_a_small_benchmark_has_every_part_and_its_figure(tmp_path, monkeypatch):
         "    scaling: [unscaled, d_k^1/2]\n    precision: 0.1\n"
     )
     text = benchmarks.time_suite(load_config(config), tmp_path, workload)
-    found = pd.read_csv(tmp_path / "benchmarks.csv")
+    found = pd.read_csv(tmp_path / BENCHMARKS / "speed.csv")
     assert set(found["part"]) == {"cell", "normals", "growth", "memory", "workers", "profile"}
     assert (found.loc[~found["part"].isin(["memory", "profile"]), "seconds"] > 0).all()
     profiled = found[found["part"] == "profile"].set_index("what")["seconds"]
@@ -162,7 +163,7 @@ def test_the_growth_of_cost_is_fitted_to_the_larger_sizes():
 
 
 def test_the_shipped_cost_grows_with_the_square_of_tokens_and_not_with_that_of_the_width():
-    grown = exponents(pd.read_csv(RESULTS / "cost.csv")).set_index("swept")
+    grown = exponents(pd.read_csv(RESULTS / BENCHMARKS / "cost.csv")).set_index("swept")
     assert 1.7 < grown.loc["n", "seconds"] < 2.3
     assert 1.9 < grown.loc["n", "peak_bytes"] < 2.1
     assert grown.loc["d_k", "seconds"] < 1.2

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from experiments.harness.config import load_config
-from experiments.harness.paths import FIGURE_SUFFIXES
 from experiments.harness.tables import read_sweep, write_sweep
+from experiments.steps.drawing import SUFFIXES
 
 ROOT = Path(__file__).parents[2]
 SMALL = """\
@@ -24,7 +24,7 @@ sweeps:
     scaling: d_k^1
     trials: 3
 """
-TABLES = ("mine.csv", "mine-slopes.csv", "mine-verdicts.csv")
+TABLES = ("mine.csv", "derived/mine/slopes.csv", "derived/mine/verdicts.csv")
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_a_new_block_gets_its_tables_and_the_figures_along_its_axis(suite):
     made = {path.relative_to(suite.folder).as_posix() for path in suite.folder.rglob("*") if path.is_file()}
     (mine,) = load_config(suite.folder / "config.yaml").sweeps
     assert "variance" in mine.figures
-    figures = {f"figures/mine/{name}{suffix}" for name in mine.figures for suffix in FIGURE_SUFFIXES}
+    figures = {f"figures/mine/{name}{suffix}" for name in mine.figures for suffix in SUFFIXES}
     assert {name for name in made if not name.startswith(".cells/")} == (
         {"columns.csv", "config.yaml", "manifest.json", ".lock", ".made.json", "mine.json", *TABLES} | figures
     )
@@ -64,11 +64,11 @@ def test_a_new_block_gets_its_tables_and_the_figures_along_its_axis(suite):
 
 def test_a_second_run_writes_the_same_bytes(suite):
     suite("run", "--jobs", "1")
-    before = {path.name: path.read_bytes() for path in suite.folder.glob("*.csv")}
+    before = {path: path.read_bytes() for path in suite.folder.rglob("*.csv")}
     shutil.rmtree(suite.folder / ".cells")
     again = suite("run", "--jobs", "2")
     assert again.stdout.count(": byte-identical to the one before") == 3
-    assert {path.name: path.read_bytes() for path in suite.folder.glob("*.csv")} == before
+    assert {path: path.read_bytes() for path in suite.folder.rglob("*.csv")} == before
     assert len(before) == 4
     assert suite("run").stdout == f"{suite.folder}/mine.csv: measured before, nothing to do\n"
 
@@ -220,7 +220,7 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     assert "tested by a bound alone: mine: saturated_rows (1 of 1): events too rare for any run" in agreed.stdout
     assert re.search(r"not tested: mine: jacobian_norm_p10, .*: no exact value is known", agreed.stdout)
     assert "drew" in suite("draw").stdout
-    assert (suite.folder / "figures" / "suite" / "calibration.png").exists()
+    assert (suite.folder / "figures" / "all-sweeps" / "calibration.png").exists()
     tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = -7.5, 1e-13
     write_sweep(suite.folder, config, config.sweeps[0], tables)
     checked = suite("check")
@@ -233,7 +233,7 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
 def test_what_a_renamed_sweep_leaves_is_listed_and_pruned_if_the_suite_wrote_it(suite):
     for command in ("run", "draw"):
         suite(command)
-    owned = ["mine-slopes.csv", "mine-verdicts.csv", "mine.json", "mine.csv"]
+    owned = ["derived/mine/slopes.csv", "derived/mine/verdicts.csv", "mine.json", "mine.csv"]
     figures = sorted((suite.folder / "figures" / "mine").iterdir())
     notes = {name: suite.folder / name for name in ("mine-notes.csv", "budget.csv", "figures/mine/variance2.png")}
     for path in notes.values():
@@ -256,13 +256,13 @@ def test_what_a_renamed_sweep_leaves_is_listed_and_pruned_if_the_suite_wrote_it(
 def test_prune_keeps_what_a_sweep_owns_and_what_was_changed_by_hand(suite):
     suite("run")
     suite("draw")
-    (suite.folder / "mine-slopes.csv").write_text("changed by hand")
+    (suite.folder / "derived/mine/slopes.csv").write_text("changed by hand")
     suite("prune", text=f"{SMALL}    figures: variance\n")
     left = {path.name for path in (suite.folder / "figures" / "mine").iterdir()}
     assert left == {"variance.png", "variance.svg", "variance.txt"}
     assert (suite.folder / "mine.csv").exists()
     suite("prune", text=SMALL.replace("mine", "yours"))
-    assert (suite.folder / "mine-slopes.csv").read_text() == "changed by hand"
+    assert (suite.folder / "derived/mine/slopes.csv").read_text() == "changed by hand"
     assert not (suite.folder / "mine.csv").exists()
     assert not (suite.folder / "figures" / "mine").exists()
 

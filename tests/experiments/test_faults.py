@@ -71,10 +71,10 @@ class Suite:
         return {path.name: path.stat().st_mtime_ns for path in files}
 
     def tables(self) -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in self.results.glob("*.csv")}
+        return {path.relative_to(self.results).as_posix(): path.read_bytes() for path in self.results.rglob("*.csv")}
 
     def temporary_files(self) -> list[Path]:
-        return list(self.results.rglob("*.part"))
+        return list(self.results.rglob("*.sdpa-part"))
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +181,7 @@ def test_a_flipped_byte_in_a_table_is_refused_and_made_good_without_measuring(tm
     suite = Suite(tmp_path, trials=2000)
     suite.run("run")
     records = suite.records()
-    for name in ("first.csv", "first-verdicts.csv", "second-histogram.csv"):
+    for name in ("first.csv", "derived/first/verdicts.csv", "derived/second/histogram.csv"):
         content = (suite.results / name).read_bytes()
         (suite.results / name).write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
         status, _, said = suite.run("check")
@@ -366,8 +366,8 @@ def test_no_worker_goes_on_with_a_long_chunk(tmp_path, sent):
 
 def test_what_killed_runs_left_half_written_is_cleared_and_nothing_else(tmp_path):
     suite = Suite(tmp_path, trials=100)
-    left = [suite.results / name for name in (".a.part", "figures/first/.b.part", ".cells/ab/.c.part")]
-    others = [suite.results / name for name in ("another/.d.part", "part.part", "notes.txt")]
+    left = [suite.results / name for name in (".a.sdpa-part", "figures/first/.b.sdpa-part", ".cells/ab/.c.sdpa-part")]
+    others = [suite.results / name for name in ("another/.d.sdpa-part", "another/.lock", ".a.part", "notes.txt")]
     for path in (*left, *others):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")

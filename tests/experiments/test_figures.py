@@ -14,16 +14,16 @@ from experiments import figures
 from experiments.analysis.suite import suite_tables
 from experiments.benchmarks.summary import growth_rows, over_floor
 from experiments.examples import example_names
-from experiments.examples.place import EXAMPLES, WALK
 from experiments.examples.table import matrices, read_table
 from experiments.figures.figure import Tables, load_figure
 from experiments.figures.rendering import render
+from experiments.folders import ALL_SWEEPS, BENCHMARKS, EXAMPLES, WALK, figure_path
 from experiments.harness.columns import axis_names, cell_fields
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
-from experiments.harness.figures import Declaration, Default, declarations, figures_of, read_declarations
-from experiments.harness.paths import BENCHMARKS, FIGURE_SUFFIXES, SUITE, figure_path
+from experiments.harness.figures import Declaration, Default, declarations, figures_of, read_declaration
 from experiments.harness.tables import read_sweep
+from experiments.steps.drawing import SUFFIXES
 from sdpa import Scaling
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -59,11 +59,11 @@ def sources(tiny):
 
     def of(name: str) -> dict[str, Tables]:
         declared = declarations()[name]
-        if declared.of == SUITE:
+        if declared.of == ALL_SWEEPS:
             every = {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps}
-            return {SUITE: suite_tables(config.sweeps, every)}
+            return {ALL_SWEEPS: suite_tables(config.sweeps, every)}
         if declared.of == BENCHMARKS:
-            found = pd.read_csv(RESULTS / f"{BENCHMARKS}.csv")
+            found = pd.read_csv(RESULTS / BENCHMARKS / "speed.csv")
             return {BENCHMARKS: {"ratios": over_floor(found), "growth": growth_rows(found)}}
         if declared.of in (EXAMPLES, WALK):
             # The example abc has all steps of a walk through a user's own matrices.
@@ -100,7 +100,7 @@ def test_a_figure_of_sweeps_names_metrics_and_axes_that_there_are(name):
 
 
 def test_every_figure_is_of_something_that_is_drawn():
-    assert {declarations()[name].of for name in OTHERS} == {SUITE, BENCHMARKS, EXAMPLES, WALK}
+    assert {declarations()[name].of for name in OTHERS} == {ALL_SWEEPS, BENCHMARKS, EXAMPLES, WALK}
     assert set(figures_of(EXAMPLES)) == {f"{EXAMPLES}.{name}" for name in example_names()}
 
 
@@ -121,17 +121,17 @@ def test_a_figure_reads_the_tables_that_it_declares_and_no_others(name, sources)
 
 def assert_alike(one: Path, other: Path) -> None:
     """The files of both figures are the same to the byte."""
-    for suffix in FIGURE_SUFFIXES:
+    for suffix in SUFFIXES:
         content = one.with_name(f"{one.name}{suffix}").read_bytes()
         assert len(content) > 10
         assert content == other.with_name(f"{other.name}{suffix}").read_bytes(), suffix
 
 
-@pytest.mark.parametrize("name", [*OF_SWEEPS, *figures_of(SUITE)])
+@pytest.mark.parametrize("name", [*OF_SWEEPS, *figures_of(ALL_SWEEPS)])
 def test_a_figure_of_sweeps_comes_out_byte_identical(name, drawn, sources, tmp_path):
     """On the smallest table that it was drawn of."""
     config, folder = drawn
-    places = [sweep.name for sweep in config.sweeps if name in sweep.figures] or [SUITE]
+    places = [sweep.name for sweep in config.sweeps if name in sweep.figures] or [ALL_SWEEPS]
     tables = sources(name)
     place = min(places, key=lambda place: sum(map(len, tables[place].values())))
     render(load_figure(name), tables[place], tmp_path / name)
@@ -185,11 +185,9 @@ FIGURE = Figure(title=TITLE, of="rows", plot=plot, metrics=("weight",), default=
 
 
 def test_declarations_are_read_without_an_import(tmp_path):
-    (tmp_path / "below").mkdir()
-    (tmp_path / "below" / "mine.py").write_text(f"raise ImportError\n{SOURCE}")
-    (tmp_path / "shared.py").write_text("FIGURES = 1\n")
-    expected = Declaration("rows", ("weight",), Default(varied=("d_k",)))
-    assert read_declarations(tmp_path) == {"below.mine": expected}
+    path = tmp_path / "mine.py"
+    path.write_text(f"raise ImportError\nFIGURES = 1\n{SOURCE}")
+    assert read_declaration(path) == Declaration("rows", ("weight",), Default(varied=("d_k",)))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +202,7 @@ def test_declarations_are_read_without_an_import(tmp_path):
 def test_what_cannot_be_read_is_named_with_its_place(tmp_path, written, changed, problem):
     (tmp_path / "mine.py").write_text(SOURCE.replace(written, changed))
     with pytest.raises(TypeError, match=rf"mine\.py:2: FIGURE: {problem}"):
-        read_declarations(tmp_path)
+        read_declaration(tmp_path / "mine.py")
 
 
 def test_figures_of_an_experiment_come_in_the_order_of_its_columns():

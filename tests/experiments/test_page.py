@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from experiments.__main__ import app
 from experiments.analysis.suite import DisagreementError
 from experiments.figures.crossing_text import crossing_rows
+from experiments.folders import figure_path
 from experiments.harness.config import load_config
-from experiments.harness.paths import figure_path
 from experiments.harness.tables import TableError, read_sweep, write_sweep
 from experiments.page import findings, provenance, strip
 from experiments.page.index import make_page

@@ -6,9 +6,9 @@ import json
 import pytest
 
 from experiments.analysis.check import check_table
+from experiments.folders import default_results
 from experiments.harness.compare import how_alike
 from experiments.harness.files import write_whole
-from experiments.harness.paths import default_results
 from experiments.harness.tables import TableError, csv_bytes, read_sweep, write_sweep
 
 
@@ -26,8 +26,9 @@ def test_what_is_written_reads_back_to_ten_digits(copied, tiny):
     config, sweep, folder = copied
     for kind, table in read_sweep(folder, config, sweep).items():
         assert csv_bytes(table) == csv_bytes(read_sweep(tiny[1], config, sweep)[kind])
-    kinds = [f"scaling-{kind}.csv" for kind in ("ratios", "slopes", "tests", "verdicts")]
-    assert sorted(path.name for path in folder.iterdir()) == [*kinds, "scaling.csv", "scaling.json"]
+    kinds = [f"{kind}.csv" for kind in ("ratios", "slopes", "tests", "verdicts")]
+    assert sorted(path.name for path in folder.iterdir()) == ["derived", "scaling.csv", "scaling.json"]
+    assert sorted(path.name for path in (folder / "derived" / "scaling").iterdir()) == kinds
 
 
 def test_a_record_holds_nothing_that_varies_between_equal_runs(copied):
@@ -39,7 +40,7 @@ def test_a_record_holds_nothing_that_varies_between_equal_runs(copied):
 
 def test_a_flipped_byte_is_noticed_and_named(copied):
     config, sweep, folder = copied
-    for name in ("scaling.csv", "scaling-slopes.csv"):
+    for name in ("scaling.csv", "derived/scaling/slopes.csv"):
         content = (folder / name).read_bytes()
         (folder / name).write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
         with pytest.raises(TableError, match=rf"{name} was altered: got SHA-256 \w+"):
@@ -72,7 +73,7 @@ def test_a_spoilt_record_is_refused(copied, content):
         read_sweep(folder, config, sweep)
 
 
-@pytest.mark.parametrize("name", ["scaling.json", "scaling.csv", "scaling-slopes.csv"])
+@pytest.mark.parametrize("name", ["scaling.json", "scaling.csv", "derived/scaling/slopes.csv"])
 def test_a_missing_file_is_named(copied, name):
     config, sweep, folder = copied
     (folder / name).unlink()
@@ -113,7 +114,7 @@ def test_a_config_of_another_name_or_folder_never_writes_over_the_shipped_tables
     assert default_results(here).as_posix() == "results"
     assert default_results(elsewhere).as_posix() == "results/config"
     assert default_results(tmp_path / "mine.yaml").as_posix() == "results/mine"
-    with pytest.raises(ValueError, match="a name other than figures"):
+    with pytest.raises(ValueError, match="a name other than derived, figures"):
         default_results(tmp_path / "figures.yaml")
 
 
@@ -148,7 +149,7 @@ def test_what_an_earlier_run_derived_and_this_one_does_not_is_gone(copied):
     tables = read_sweep(folder, config, sweep)
     write_sweep(folder, config, sweep, {"measured": tables["measured"]})
     assert set(read_sweep(folder, config, sweep)) == {"measured"}
-    assert not (folder / "scaling-slopes.csv").exists()
+    assert not (folder / "derived/scaling/slopes.csv").exists()
 
 
 def test_equal_infinities_are_equal():

@@ -105,7 +105,7 @@ def deviation_at_512() -> Answer:
 )
 def deviation_grows_as_root(tables: Tables) -> Answer:
     """The standard deviation of unscaled scores over sqrt(d_k): measured over many draws, and in the article's one."""
-    rows = rows_of(tables["scaling"], "unscaled")
+    rows = rows_of(tables["dimension"], "unscaled")
     measured = np.sqrt(rows["score_variance"] / rows["d_k"])
     own, chance = [comparison(d_k)[0] / math.sqrt(d_k) for d_k in COMPARED], _chance_of_deviations()
     note = (

@@ -11,11 +11,11 @@ import pytest
 
 from experiments.examples import example_names, load_example
 from experiments.examples.example import ExampleError, Step, table
-from experiments.examples.place import EXAMPLES
 from experiments.examples.table import examples, long_table, matrices, read_table
 from experiments.figures.figure import Figure, Tables, load_figure
 from experiments.figures.heatmaps import Panel, heatmap
 from experiments.figures.style import panels
+from experiments.folders import EXAMPLES
 from experiments.harness.tables import csv_bytes
 from experiments.steps import examples as example_steps
 

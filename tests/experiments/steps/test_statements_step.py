@@ -6,9 +6,10 @@ import shutil
 import pandas as pd
 import pytest
 
+from experiments.folders import STATEMENTS
 from experiments.statements import compute
 from experiments.statements.declare import all_statements
-from experiments.statements.table import FOLDER, read_statements, table_path
+from experiments.statements.table import read_statements, table_path
 from experiments.steps import statements as step
 from tests.shipped import RESULTS
 
@@ -16,7 +17,7 @@ from tests.shipped import RESULTS
 @pytest.fixture
 def said(tmp_path, capsys, monkeypatch):
     """What an update of a copy of the shipped results says, with a table of one statement that is quick to make."""
-    shutil.copytree(RESULTS / FOLDER, tmp_path / FOLDER)
+    shutil.copytree(RESULTS / STATEMENTS, tmp_path / STATEMENTS)
     table_path(tmp_path).unlink()
     monkeypatch.setattr(step, "is_current", lambda *_: True)
     monkeypatch.setattr(compute, "compute_table", lambda _: pd.DataFrame({"id": ["qa-3"], "note": ["so"]}))
@@ -44,7 +45,7 @@ def test_the_table_is_made_again_after_it_was_altered(said, tmp_path):
 
 def test_the_table_is_made_again_after_a_measurement(said, tmp_path):
     said()
-    sidecar = tmp_path / FOLDER / "plane.json"
+    sidecar = tmp_path / STATEMENTS / "plane.json"
     sidecar.write_text(json.dumps(json.loads(sidecar.read_text())))
     assert "statements.csv: byte-identical" in said()
 

@@ -9,9 +9,9 @@ from experiments.statements.published.score_law import dependence
 @pytest.mark.parametrize("name", ["notebook-12", "qa-18", "qa-19"])
 def test_a_slope_is_judged_by_its_exact_value(tables, judge, name):
     """Not by the last digit of a measured one, which chance decides."""
-    slopes = tables["scaling-slopes"]
-    assert judge(name, **{"scaling-slopes": slopes.assign(slope=slopes["slope"] + 0.002)}) == "reproduced"
-    assert judge(name, **{"scaling-slopes": slopes.assign(slope_exact=slopes["slope_exact"] + 0.002)}) == "wrong"
+    slopes = tables["dimension/slopes"]
+    assert judge(name, **{"dimension/slopes": slopes.assign(slope=slopes["slope"] + 0.002)}) == "reproduced"
+    assert judge(name, **{"dimension/slopes": slopes.assign(slope_exact=slopes["slope_exact"] + 0.002)}) == "wrong"
 
 
 def test_terms_that_depend_without_being_correlated_are_found(judge):
