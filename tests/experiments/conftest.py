@@ -13,6 +13,7 @@ from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
 from experiments.harness.figures import figures_of
 from experiments.harness.store import measure_record
+from experiments.page import strip
 from experiments.steps.sweeps import draw, measure
 
 
@@ -123,3 +124,10 @@ def in_this_process(monkeypatch):
             yield chunk, names, measure_record(chunk, store.seed, store.stamp(chunk))
 
     monkeypatch.setattr(run, "_measured", measured)
+
+
+@pytest.fixture
+def quick_strip(monkeypatch):
+    """The page without the seconds that the expectations of its strip take."""
+    errors = dict.fromkeys((*strip.QUANTITIES, "effective_keys"), 1e-9)
+    monkeypatch.setattr(strip, "expectations", lambda: {"exponents": [0.0, 1.0], "errors": errors})
