@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from experiments.harness.discovery import experiment_names
+from experiments.harness.figures import declarations
+
 ROOT = Path(__file__).parents[1]
 
 # What the modules under a folder (or the module itself) may import of this repository.
@@ -167,3 +170,25 @@ def test_the_lock_names_no_index_and_every_requirement_has_a_hash(lock):
     for requirement in re.split(r"\n(?=\S)", text.strip()):
         assert "==" in requirement
         assert "--hash=sha256:" in requirement
+
+
+def names_of_clients(source: str) -> set[str]:
+    """Strings of a source, docstrings aside, that name an experiment, a figure or a sibling package of the harness."""
+    siblings = {f"experiments.{path.name}" for path in (ROOT / "experiments").iterdir() if path.is_dir()}
+    clients = {*experiment_names(), *declarations(), *siblings} - {"experiments.harness"}
+    nodes = list(ast.walk(ast.parse(source)))
+    docstrings = [node.value for node in nodes if isinstance(node, ast.Expr)]
+    constants = (node for node in nodes if isinstance(node, ast.Constant) and node not in docstrings)
+    return {node.value for node in constants if isinstance(node.value, str) and node.value in clients}
+
+
+def test_the_harness_names_no_client():
+    for path in modules("experiments/harness"):
+        assert names_of_clients(path.read_text()) == set(), path
+    assert names_of_clients(
+        '_ANALYSIS = "experiments.analysis"\nif name == "saturation" or "map" in figures: pass'
+    ) == {
+        "experiments.analysis",
+        "saturation",
+        "map",
+    }

@@ -1,6 +1,8 @@
 """A tiny config of every experiment, measured and drawn once for all tests that only read it."""
 
+import fcntl
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
 from experiments.harness.figures import figures_of
 from experiments.harness.store import measure_record
+from experiments.page import strip
 from experiments.steps.sweeps import draw, measure
 
 
@@ -93,33 +96,71 @@ def _of_other_experiments() -> str:
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory) -> tuple[Config, Path]:
-    """The tiny config and the folder of its tables."""
-    folder = tmp_path_factory.mktemp("tiny")
-    path = folder / "tiny.yaml"
-    path.write_text(TINY + _of_other_experiments())
-    config = load_config(path)
-    measure(config, config.sweeps, folder, jobs=2)
-    return config, folder
+def made_once(request, tmp_path_factory) -> Callable[[str, Callable[[Path], None]], Path]:
+    """A folder of a name that the first process of this test run to ask for it fills, and that the others wait for.
+
+    If filling it fails, the next process that asks begins with an empty folder, and fails by itself.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    shared = folder.parent if hasattr(request.config, "workerinput") else folder  # of all workers of pytest-xdist
+
+    def made(name: str, fill: Callable[[Path], None]) -> Path:
+        done, begun = shared / f"once-{name}", shared / f"once-{name}.begun"
+        with (shared / f"once-{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # it goes with the process, however that ends
+            if not done.exists():
+                shutil.rmtree(begun, ignore_errors=True)
+                begun.mkdir()
+                fill(begun)
+                begun.rename(done)
+        return done
+
+    return made
 
 
 @pytest.fixture(scope="session")
-def drawn(tiny, tmp_path_factory) -> tuple[Config, Path]:
+def tiny(made_once) -> tuple[Config, Path]:
+    """The tiny config and the folder of its tables."""
+
+    def fill(folder: Path) -> None:
+        path = folder / "tiny.yaml"
+        path.write_text(TINY + _of_other_experiments())
+        config = load_config(path)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(run, "_measured", _measured_here)
+            measure(config, config.sweeps, folder, jobs=1)
+
+    folder = made_once("tiny", fill)
+    return load_config(folder / "tiny.yaml"), folder
+
+
+@pytest.fixture(scope="session")
+def drawn(tiny, made_once) -> tuple[Config, Path]:
     """The tiny config with every figure of a single cell and few of the others, and the folder of its drawn results."""
     config, source = tiny
     sweeps = [replace(sweep, figures=_FEW_DRAWN.get(sweep.name, sweep.figures)) for sweep in config.sweeps]
-    config, folder = replace(config, sweeps=tuple(sweeps)), tmp_path_factory.mktemp("drawn") / "tiny"
-    shutil.copytree(source, folder)
-    draw(config, config.sweeps, folder)
-    return config, folder
+    config = replace(config, sweeps=tuple(sweeps))
+
+    def fill(folder: Path) -> None:
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+        draw(config, config.sweeps, folder)
+
+    return config, made_once("drawn", fill)
+
+
+def _measured_here(_pool, store, work, _jobs):
+    for chunk, names in work.todo:
+        yield chunk, names, measure_record(chunk, store.seed, store.stamp(chunk))
 
 
 @pytest.fixture
 def in_this_process(monkeypatch):
     """Chunks measured one after the other in this process, since a worker takes longer to start than they take."""
+    monkeypatch.setattr(run, "_measured", _measured_here)
 
-    def measured(_pool, store, work, _jobs):
-        for chunk, names in work.todo:
-            yield chunk, names, measure_record(chunk, store.seed, store.stamp(chunk))
 
-    monkeypatch.setattr(run, "_measured", measured)
+@pytest.fixture
+def quick_strip(monkeypatch):
+    """The page without the seconds that the expectations of its strip take."""
+    errors = dict.fromkeys((*strip.QUANTITIES, "effective_keys"), 1e-9)
+    monkeypatch.setattr(strip, "expectations", lambda: {"exponents": [0.0, 1.0], "errors": errors})

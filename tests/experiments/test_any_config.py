@@ -14,7 +14,6 @@ from experiments.harness.config import Config, load_config
 from experiments.harness.discovery import experiment_names
 from experiments.harness.figures import figures_of
 from experiments.harness.tables import read_sweep
-from experiments.page import strip
 from experiments.steps import sweeps as steps
 from sdpa import LAWS
 
@@ -57,13 +56,6 @@ SWEEP = st.one_of(SATURATION, ROWS, DISTRIBUTION)
 CONFIGS = st.fixed_dictionaries(
     {"seed": st.integers(0, 3), "sweeps": st.dictionaries(st.sampled_from("abc"), SWEEP, min_size=1, max_size=2)}
 )
-EXPECTATIONS = {"exponents": [0.0, 1.0], "errors": dict.fromkeys((*strip.QUANTITIES, "effective_keys"), 1e-9)}
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    """Without the seconds that the expectations of the strip take."""
-    monkeypatch.setattr(strip, "expectations", lambda: EXPECTATIONS)
 
 
 def measured(config: dict, folder: Path) -> Config:
@@ -125,7 +117,7 @@ def test_a_generated_config_has_its_tables_and_figures(tmp_path_factory, config)
 
 
 @pytest.mark.edits
-@pytest.mark.usefixtures("in_this_process", "quick")
+@pytest.mark.usefixtures("in_this_process", "quick_strip")
 @any_config(60)
 def test_any_of_60_generated_configs_runs(tmp_path_factory, config):
     run_whole(config, tmp_path_factory.getbasetemp() / "any60")

@@ -4,13 +4,16 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 from experiments.harness.config import load_config
 from experiments.harness.tables import read_sweep, write_sweep
 from experiments.steps.drawing import SUFFIXES
+from tests.command_line import call
 
 ROOT = Path(__file__).parents[2]
 SMALL = """\
@@ -27,21 +30,34 @@ sweeps:
 TABLES = ("mine.csv", "derived/mine/slopes.csv", "derived/mine/verdicts.csv")
 
 
-@pytest.fixture
-def suite(tmp_path):
-    """Run the command line on a config in a folder of its own, with its results beside it."""
-    config = tmp_path / "small.yaml"
-    config.write_text(SMALL)
+class Suite:
+    """The command line on a config in a folder of its own, with its results beside it."""
 
-    def run(*words, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    def __init__(self, folder: Path, call: Callable[..., CompletedProcess[str]]) -> None:
+        self.config, self.folder, self._call = folder / "small.yaml", folder / "out", call
+        self.config.write_text(SMALL)
+
+    def __call__(self, *words: str, text: str | None = None) -> CompletedProcess[str]:
         if text is not None:
-            config.write_text(text)
-        options = ["--config", str(config), "--results", str(tmp_path / "out")]
-        command = [sys.executable, "-m", "experiments", *words, *options]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+            self.config.write_text(text)
+        return self._call(*words, "--config", str(self.config), "--results", str(self.folder))
 
-    run.folder = tmp_path / "out"
-    return run
+
+@pytest.fixture
+def suite(tmp_path, in_this_process) -> Suite:  # noqa: ARG001
+    """Commands that are called in this process, and so measure."""
+    return Suite(tmp_path, call)
+
+
+@pytest.fixture
+def processes(tmp_path) -> Suite:
+    """Commands that are processes of their own, with workers."""
+    return Suite(tmp_path, in_a_process)
+
+
+def in_a_process(*words: str) -> CompletedProcess[str]:
+    command = [sys.executable, "-m", "experiments", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def test_a_new_block_gets_its_tables_and_the_figures_along_its_axis(suite):
@@ -62,25 +78,25 @@ def test_a_new_block_gets_its_tables_and_the_figures_along_its_axis(suite):
     assert (suite.folder / "config.yaml").read_text() == SMALL
 
 
-def test_a_second_run_writes_the_same_bytes(suite):
-    suite("run", "--jobs", "1")
+def test_a_second_run_writes_the_same_bytes(suite, processes):
+    suite("run")
     before = {path: path.read_bytes() for path in suite.folder.rglob("*.csv")}
     shutil.rmtree(suite.folder / ".cells")
-    again = suite("run", "--jobs", "2")
+    again = processes("run", "--jobs", "2")
     assert again.stdout.count(": byte-identical to the one before") == 3
     assert {path: path.read_bytes() for path in suite.folder.rglob("*.csv")} == before
     assert len(before) == 4
     assert suite("run").stdout == f"{suite.folder}/mine.csv: measured before, nothing to do\n"
 
 
-def test_a_bad_config_is_refused_without_a_traceback_or_a_file(suite):
-    refused = suite("run", text=SMALL.replace("trials: 3", "trials: 0").replace("d_k^1", "sqrt"))
+def test_a_bad_config_is_refused_without_a_traceback_or_a_file(processes):
+    refused = processes("run", text=SMALL.replace("trials: 3", "trials: 0").replace("d_k^1", "sqrt"))
     assert refused.returncode == 2
     assert re.search(r"small\.yaml:8:14: .*got sqrt", refused.stderr)
     assert re.search(r"small\.yaml:9:13: .*got 0", refused.stderr)
     assert "Traceback" not in refused.stderr
     assert refused.stdout == ""
-    assert not suite.folder.exists()
+    assert not processes.folder.exists()
 
 
 FAULTY = """\
@@ -148,7 +164,6 @@ def test_missing_tables_exit_1_and_name_the_command_that_makes_them(suite, comma
     assert refused.returncode == 1
     assert "mine.csv is missing" in refused.stderr
     assert "make results CONFIG=" in refused.stderr
-    assert "Traceback" not in refused.stderr
 
 
 def test_a_table_of_another_config_is_not_drawn(suite):
@@ -189,25 +204,23 @@ def test_plan_and_run_say_what_a_precision_takes(suite):
     assert re.search(r"complete; a run measures ([0-9]+) of \1 pilots again to confirm it\n", suite("plan").stdout)
 
 
-def test_a_folder_that_cannot_be_written_is_named(suite):
-    suite.folder.write_text("a file, not a folder")
-    refused = suite("run")
+def test_a_folder_that_cannot_be_written_is_named(processes):
+    processes.folder.write_text("a file, not a folder")
+    refused = processes("run")
     assert refused.returncode == 1
-    assert str(suite.folder) in refused.stderr
+    assert str(processes.folder) in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
-def test_help_names_every_command(suite):
-    shown = subprocess.run(
-        [sys.executable, "-m", "experiments", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+def test_help_names_every_command():
+    shown = in_a_process("--help")
+    assert shown.returncode == 0
     assert all(command in shown.stdout for command in ("run", "draw", "plan", "check", "readme"))
-    assert suite.folder.exists() is False
 
 
 def test_check_names_the_values_that_disagree(suite, tmp_path):
     """Tables that are vouched for, of a measurement at odds with theory."""
-    enough = SMALL.replace("trials: 3", "trials: 1000").replace("[1000, 2000]", "4")
+    enough = SMALL.replace("trials: 3", "trials: 1000\n    figures: length").replace("[1000, 2000]", "4")
     suite("run", text=enough)
     config = load_config(tmp_path / "small.yaml")
     tables = read_sweep(suite.folder, config, config.sweeps[0])
@@ -226,7 +239,6 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     checked = suite("check")
     assert checked.returncode == 1
     assert "checked mine: 1 rows for 1 cells" in checked.stdout
-    assert "Traceback" not in checked.stderr
     assert re.search(r"disagree: .*\n  entropy of mine, d_k\^1: z = -7\.50\n", checked.stderr)
 
 
@@ -267,24 +279,48 @@ def test_prune_keeps_what_a_sweep_owns_and_what_was_changed_by_hand(suite):
     assert not (suite.folder / "figures" / "mine").exists()
 
 
+def test_what_killed_runs_left_half_written_is_cleared_and_nothing_else(suite):
+    left = [suite.folder / name for name in (".a.sdpa-part", "figures/mine/.b.sdpa-part", ".cells/ab/.c.sdpa-part")]
+    others = [suite.folder / name for name in ("another/.d.sdpa-part", "another/.lock", ".a.part", "notes.txt")]
+    for path in (*left, *others):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    assert suite("run").returncode == 0
+    assert not any(path.exists() for path in left)
+    assert all(path.exists() for path in others)
+
+
+def test_figures_are_drawn_when_what_they_show_changed(suite):
+    """For the figures of a whole config see `test_faults`."""
+    few = f"{SMALL}    figures: [variance, length]\n"
+    suite("run", text=few)
+    assert suite("draw").stdout.count("drew ") == 2
+    (suite.folder / "figures" / "mine" / "length.png").write_bytes(b"spoilt")
+    said = suite("draw").stdout
+    assert (said.count("drew "), said.count("kept ")) == (1, 1)
+    suite("run", text=few.replace("trials: 3", "trials: 4"))
+    assert suite("draw").stdout.count("drew ") == 2
+
+
 PARTS = """\
 seed: 0
 sweeps:
-  one: {experiment: saturation, d_k: 4, n_keys: 5, n_queries: 3, scaling: d_k^1/2, trials: 30}
-  two: {experiment: saturation, d_k: 8, n_keys: 5, n_queries: 3, scaling: d_k^1/2, trials: 30, input_std: 1e6}
+  one: {experiment: saturation, d_k: 4, n_keys: 5, n_queries: 3, scaling: d_k^1/2, trials: 30, figures: length}
+  two: {experiment: saturation, d_k: 8, n_keys: 5, n_queries: 3, scaling: d_k^1/2, trials: 30, input_std: 1e6,
+    figures: length}
 """
 
 
+@pytest.mark.usefixtures("quick_strip")
 def test_a_problem_in_one_part_is_reported_at_the_end_and_stops_no_other(suite):
     assert suite("all", "--jobs", "1", text=PARTS).returncode == 0
-    for name in ("one.csv", "index.html", "figures/two/metrics.png"):
+    for name in ("one.csv", "index.html", "figures/two/length.png"):
         (suite.folder / name).unlink()
     (suite.folder / "columns.csv").unlink()
     (suite.folder / "columns.csv").mkdir()  # so that measuring fails
     ended = suite("all", "--jobs", "1")
     assert ended.returncode == 1
-    assert "Traceback" not in ended.stderr
-    assert "figures/two/metrics.png" in ended.stdout
+    assert "figures/two/length.png" in ended.stdout
     assert "checked two" in ended.stdout
     assert re.search(r"columns\.csv: cannot be written", ended.stderr)
     assert ended.stderr.count("one.csv: No such file or directory") == 1

@@ -1,4 +1,4 @@
-"""What may happen to a run and must not harm it, on real processes. The long versions are run by `make test-faults`."""
+"""What may happen to a run and must not harm it, on real processes."""
 
 import contextlib
 import os
@@ -12,11 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from experiments.harness.config import ConfigError, load_config
+pytestmark = pytest.mark.faults
 
 ROOT = Path(__file__).parents[2]
 CONFIG = """\
@@ -145,14 +142,12 @@ def disturb(suite: Suite, kills: int, seed: int) -> None:
     assert suite.temporary_files() == []
 
 
-@pytest.mark.faults
 def test_killed_runs_lose_nothing_and_end_as_an_undisturbed_one(tmp_path, undisturbed):
     suite = Suite(tmp_path, trials=5000)
     disturb(suite, kills=3, seed=1)
     assert suite.tables() == undisturbed(5000)
 
 
-@pytest.mark.faults
 @pytest.mark.parametrize("seed", range(4))
 def test_24_kills_lose_nothing(tmp_path, undisturbed, seed):
     suite = Suite(tmp_path, trials=16000)
@@ -160,7 +155,6 @@ def test_24_kills_lose_nothing(tmp_path, undisturbed, seed):
     assert suite.tables() == undisturbed(16000)
 
 
-@pytest.mark.faults
 def test_a_damaged_record_is_named_and_measured_again_alone(tmp_path, undisturbed):
     suite = Suite(tmp_path, trials=2000)
     suite.run("run")
@@ -176,7 +170,6 @@ def test_a_damaged_record_is_named_and_measured_again_alone(tmp_path, undisturbe
     assert suite.tables() == undisturbed(2000)
 
 
-@pytest.mark.faults
 def test_a_flipped_byte_in_a_table_is_refused_and_made_good_without_measuring(tmp_path, undisturbed):
     suite = Suite(tmp_path, trials=2000)
     suite.run("run")
@@ -193,7 +186,6 @@ def test_a_flipped_byte_in_a_table_is_refused_and_made_good_without_measuring(tm
     assert suite.records() == records
 
 
-@pytest.mark.faults
 def test_a_second_run_on_the_same_folder_ends_at_once_and_a_dead_one_blocks_nobody(tmp_path):
     suite = Suite(tmp_path, trials=10**6)
     first = suite.start("run")
@@ -236,86 +228,6 @@ def test_a_disk_that_is_full_stops_the_run_and_leaves_old_tables_whole(tmp_path)
     assert {name: now[name] for name in records} == records
 
 
-VALUES = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-(10**12), 10**12),
-    st.floats(),
-    st.text(max_size=8),
-    st.sampled_from(["unscaled", "d_k^1/2", "d_k^x", "gaussian", "saturation", "rows", "distribution", "1e3", "phase"]),
-)
-KEYS = st.sampled_from(
-    ["experiment", "d_k", "n_keys", "n_queries", "scaling", "trials", "inputs", "input_std", "figures", "seed", "no"]
-)
-BLOCKS = st.dictionaries(KEYS, st.one_of(VALUES, st.lists(VALUES, max_size=4)), max_size=9)
-SOUND = {"experiment": "saturation", "d_k": 4, "n_keys": 8, "trials": 5, "scaling": "d_k^1/2"}
-NAMES = st.sampled_from(["a", "b", "../c", "columns"])
-CONFIGS = st.one_of(
-    st.fixed_dictionaries({"seed": VALUES, "sweeps": st.dictionaries(st.text(max_size=9), BLOCKS, max_size=3)}),
-    st.fixed_dictionaries(
-        {
-            "seed": st.integers(0, 5),
-            "sweeps": st.dictionaries(NAMES, BLOCKS.map(lambda block: SOUND | block), min_size=1),
-        }
-    ),
-    st.recursive(VALUES, lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.text(max_size=5), inner))),
-).map(lambda value: yaml.safe_dump(value, allow_unicode=True))
-EDITS = st.lists(st.tuples(st.integers(0, 1800), st.integers(0, 40), st.text(max_size=6)), max_size=4)
-
-
-def edited(edits) -> str:
-    """The shipped config with a few passages replaced by something else."""
-    text = (ROOT / "config.yaml").read_text()
-    for place, length, new in edits:
-        text = text[:place] + new + text[place + length :]
-    return text
-
-
-def read_or_refused(text: str, path: Path) -> None:
-    """A config is read, or refused with lines that name a place; nothing else comes out."""
-    path.write_text(text, encoding="utf-8", errors="surrogatepass")
-    said = ""
-    try:
-        load_config(path)
-    except ConfigError as error:
-        said = str(error)
-    assert all(re.match(rf"{re.escape(str(path))}:\d+:\d+: .", line) for line in said.splitlines())
-
-
-def any_config(examples: int):
-    return lambda test: settings(
-        max_examples=examples, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-    )(given(text=st.one_of(CONFIGS, EDITS.map(edited)))(test))
-
-
-@any_config(100)
-def test_any_config_is_read_or_refused(tmp_path_factory, text):
-    read_or_refused(text, tmp_path_factory.getbasetemp() / "any.yaml")
-
-
-@pytest.mark.faults
-@any_config(1000)
-def test_any_of_1000_configs_is_read_or_refused(tmp_path_factory, text):
-    read_or_refused(text, tmp_path_factory.getbasetemp() / "any1000.yaml")
-
-
-def test_more_work_than_a_run_can_keep_is_refused(tmp_path):
-    suite = Suite(tmp_path, trials=10**11)
-    status, _, said = suite.run("run")
-    assert status == 2
-    assert re.search(r"sweeps\.first: got 100000000000 trials in \d+ chunks of work, expected at most 500000", said)
-
-
-@pytest.mark.parametrize("d_k", ["1000000000", "[4, 1000000000]"])
-def test_an_absurd_size_is_refused_with_the_memory_it_needs(tmp_path, d_k):
-    suite = Suite(tmp_path, trials=10)
-    suite.config.write_text(suite.config.read_text().replace("[16, 200, 256]", d_k))
-    status, _, said = suite.run("run")
-    assert status == 2
-    assert re.search(r"d_k=1000000000, .*, which needs \S+ GiB per worker, expected at most 4 GiB", said)
-    assert not suite.results.exists()
-
-
 INTERRUPTED_IN_AN_EXEC = """\
 import os
 import signal
@@ -344,7 +256,6 @@ def test_an_interrupt_inside_an_exec_has_the_status_of_any_other(tmp_path):
     assert (done.returncode, done.stderr.startswith("interrupted: ")) == (130, True)
 
 
-@pytest.mark.faults
 @pytest.mark.parametrize("sent", SIGNALS)
 def test_no_worker_goes_on_with_a_long_chunk(tmp_path, sent):
     """A chunk of these cells takes some ten seconds and more; what a worker is at is given up."""
@@ -362,18 +273,6 @@ def test_no_worker_goes_on_with_a_long_chunk(tmp_path, sent):
     process.communicate(timeout=10)
     assert process.returncode == STATUS[sent]
     assert ends_within(5, process.pid)
-
-
-def test_what_killed_runs_left_half_written_is_cleared_and_nothing_else(tmp_path):
-    suite = Suite(tmp_path, trials=100)
-    left = [suite.results / name for name in (".a.sdpa-part", "figures/first/.b.sdpa-part", ".cells/ab/.c.sdpa-part")]
-    others = [suite.results / name for name in ("another/.d.sdpa-part", "another/.lock", ".a.part", "notes.txt")]
-    for path in (*left, *others):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("x")
-    assert suite.run("run")[0] == 0
-    assert not any(path.exists() for path in left)
-    assert all(path.exists() for path in others)
 
 
 def test_figures_are_drawn_when_what_they_show_changed(tmp_path):

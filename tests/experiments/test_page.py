@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from experiments.__main__ import app
 from experiments.analysis.suite import DisagreementError
 from experiments.figures.crossing_text import crossing_rows
 from experiments.folders import figure_path
@@ -21,15 +19,8 @@ from experiments.page.index import make_page
 from experiments.page.svg import Drawings
 from experiments.steps import sweeps as steps
 from sdpa.theory import attention_expectations
+from tests.command_line import call
 from tests.page_text import assert_self_contained
-
-QUICK = {"exponents": [0.0, 1.0], "errors": dict.fromkeys((*strip.QUANTITIES, "effective_keys"), 1e-9)}
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    """Without the seconds that the expectations of the strip take."""
-    monkeypatch.setattr(strip, "expectations", lambda: QUICK)
 
 
 @pytest.fixture
@@ -44,12 +35,12 @@ def text_of(config, folder, **options) -> str:
     return make_page(config, folder, Path("tiny.yaml"), **options).decode()
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick_strip")
 def test_it_is_whole_and_asks_for_nothing(drawn):
     assert_self_contained(text_of(*drawn))
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick_strip")
 def test_every_figure_of_a_users_config_is_on_it_with_caption_rows_and_config(drawn):
     config, folder = drawn
     text = text_of(config, folder)
@@ -64,7 +55,7 @@ def test_every_figure_of_a_users_config_is_on_it_with_caption_rows_and_config(dr
     assert "make all CONFIG=tiny.yaml" in text
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick_strip")
 def test_its_numbers_follow_the_table(own):
     """Another table, another page: a value that is shown is the table's."""
     config, folder = own
@@ -79,7 +70,7 @@ def test_its_numbers_follow_the_table(own):
     assert moved.rows[0][-1].exact == rows.rows[0][-1].exact != ""
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick_strip")
 def test_a_map_stands_over_its_crossings(drawn):
     config, folder = drawn
     article = text_of(config, folder).split('id="map-map"')[1].split("</article>")[0]
@@ -107,7 +98,7 @@ def test_a_shown_config_is_the_sweeps(drawn, tmp_path):
         assert len(yaml.safe_load(path.read_text())["sweeps"]) == 1
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick_strip")
 def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
     config, folder = own
     path = folder / "index.html"
@@ -124,7 +115,7 @@ def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
     assert "Something else." in path.read_text(encoding="utf-8")
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick_strip")
 def test_incomplete_results_are_refused_or_named_at_the_top(own):
     config, folder = own
     (folder / "single.csv").unlink()
@@ -141,7 +132,7 @@ def test_incomplete_results_are_refused_or_named_at_the_top(own):
     assert 'id="scaling-variance"' in text
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick_strip")
 def test_an_alarm_of_the_check_is_told_at_the_top(own, monkeypatch):
     config, folder = own
     agreement = provenance.agreement
@@ -178,12 +169,12 @@ def test_interpolated_expectations_are_off_by_no_more_than_is_said():
 MINE = """\
 seed: 0
 sweeps:
-  mine: {experiment: saturation, d_k: 4, n_keys: 30, n_queries: 4, scaling: d_k^1, trials: 1000}
-  other: {experiment: saturation, d_k: 4, n_keys: 3, n_queries: 2, scaling: d_k^1, trials: 3}
+  mine: {experiment: saturation, d_k: 4, n_keys: 30, n_queries: 4, scaling: d_k^1, trials: 1000, figures: length}
+  other: {experiment: saturation, d_k: 4, n_keys: 3, n_queries: 2, scaling: d_k^1, trials: 3, figures: length}
 """
 
 
-@pytest.mark.usefixtures("quick", "in_this_process")
+@pytest.mark.usefixtures("quick_strip", "in_this_process")
 def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
     (tmp_path / "mine.yaml").write_text(MINE)
     folder = tmp_path / "out"
@@ -191,9 +182,8 @@ def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
 
     def run(*words: str) -> tuple[int, str, str]:
         options = ["--config", str(tmp_path / "mine.yaml"), "--results", str(folder)]
-        ran = CliRunner().invoke(app, [*words, *options])
-        assert isinstance(ran.exception, SystemExit | None)
-        return ran.exit_code, ran.stdout, ran.stderr
+        ran = call(*words, *options)
+        return ran.returncode, ran.stdout, ran.stderr
 
     run("run", "mine", "--jobs", "1")
     status, _, said = run("page")

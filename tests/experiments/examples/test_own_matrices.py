@@ -2,8 +2,6 @@
 
 import math
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +9,14 @@ import pandas as pd
 import pytest
 from test_example_numbers import attention
 from test_example_text import assert_shown, blocks
-from typer.testing import CliRunner
 
-from experiments.__main__ import app
 from experiments.examples.example import ExampleError
 from experiments.examples.files import MOST, read_matrix
 from experiments.examples.own import own_steps
 from experiments.examples.text import text
 from sdpa import Scaling
+from tests.command_line import call
 
-ROOT = Path(__file__).parents[3]
 Q = "word,east,north\ndog,1,-0.5\nbites,2,3\nman,-1,0.25\n"
 K = "0.5,1\n-1,2\n1e-1,-3\n"
 V = "x,y\n1,0\n0,1\n2,2\n"
@@ -165,8 +161,8 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
 
 
 def walk(*words: str) -> tuple[int, str, str]:
-    ran = CliRunner().invoke(app, ["walk", *words])
-    return ran.exit_code, ran.stdout, ran.stderr
+    ran = call("walk", *words)
+    return ran.returncode, ran.stdout, ran.stderr
 
 
 def test_the_command_prints_writes_and_draws_ones_own_matrices(files, tmp_path):
@@ -208,28 +204,23 @@ def test_without_values_the_walk_ends_at_the_weights(files):
     ],
 )
 def test_bad_usage_exits_2_with_one_sentence(words, problem):
-
     status, said, wrong = walk(*words)
     assert (status, said) == (2, "")
     assert re.match(problem, wrong)
     assert len(wrong.splitlines()) == 1
 
 
-def test_the_command_walks_through_an_example_and_lists_all(tmp_path):
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "experiments", "walk", *words]
-        environment = {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-
-    walked = run("dog-bites-man")
-    assert (walked.returncode, walked.stderr) == (0, "")
-    assert ["dog", "0.5341", "0.3406", "0.1253"] in [line.split() for line in walked.stdout.splitlines()]
-    assert "drew results/examples/dog_bites_man.png: With n_keys = 3 dog gives itself 0.534" in walked.stdout
-    assert max(map(len, walked.stdout.splitlines())) <= 100
+def test_the_command_walks_through_an_example_and_lists_all(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, walked, wrong = walk("dog-bites-man")
+    assert (status, wrong) == (0, "")
+    assert ["dog", "0.5341", "0.3406", "0.1253"] in [line.split() for line in walked.splitlines()]
+    assert "drew results/examples/dog_bites_man.png: With n_keys = 3 dog gives itself 0.534" in walked
+    assert max(map(len, walked.splitlines())) <= 100
     assert (tmp_path / "results" / "examples" / "dog_bites_man.png").exists()
-    listed = run()
-    assert (listed.returncode, listed.stderr) == (0, "")
-    assert "make walk EXAMPLE=dog-bites-man  " in listed.stdout
+    status, listed, wrong = walk()
+    assert (status, wrong) == (0, "")
+    assert "make walk EXAMPLE=dog-bites-man  " in listed
 
 
 def test_a_header_of_pandas_is_not_read_as_a_row(tmp_path):
