@@ -1,21 +1,21 @@
-"""Where results go: in one place, so that nobody's sweep overwrites the shipped tables."""
+"""Paths of results, defined in one place so that no user's sweep overwrites the shipped tables."""
 
 from pathlib import Path
 
 SHIPPED_CONFIG = Path("config.yaml")
 STORE = ".cells"  # in a results folder: the records of finished chunks
 FIGURE_SUFFIXES = (".png", ".svg", ".txt")  # two drawings and the caption
-STORED_CONFIG = "config.yaml"  # in a results folder: the text of the config that its tables are of
-BENCHMARKS = "benchmarks"  # its table, its figure, and in the place of a sweep's name its folder
-SUITE = "suite"  # in the place of a sweep's name: figures of all sweeps together
-_FOLDERS = ("figures", "statements", "examples", "walk")  # that `results` has for other things than a config's results
+STORED_CONFIG = "config.yaml"  # in a results folder: the text of the config of its tables
+BENCHMARKS = "benchmarks"  # its table, its figure, and its folder in place of a sweep's name
+SUITE = "suite"  # in place of a sweep's name: figures of all sweeps together
+_FOLDERS = ("figures", "statements", "examples", "walk")  # folders of `results` that hold no config's results
 
 
 def default_results(config: Path) -> Path:
     """`results` for the config.yaml of this folder, `results/NAME` for a config called NAME.yaml.
 
     Raises:
-        ValueError: the name belongs to something else in `results`.
+        ValueError: another folder in `results` has the name.
     """
     if config.resolve() == SHIPPED_CONFIG.resolve():
         return Path("results")
