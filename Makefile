@@ -1,4 +1,4 @@
-# The commands a person types. CONFIG=, RESULTS= and JOBS= go with the commands about sweeps.
+# The commands that users type. The commands about sweeps take CONFIG=, RESULTS= and JOBS=.
 
 CONFIG ?= config.yaml
 PYTHON ?= python3
@@ -7,7 +7,7 @@ RUN_OPTIONS = $(OPTIONS) $(if $(JOBS),--jobs $(JOBS))
 PY = .venv/bin/python
 SUITE = $(PY) -m experiments
 READY = .venv/ready
-# The browser that tests the page, and axe-core, which looks for what hinders people: its version and archive.
+# The browser that tests the page; the version and archive of axe-core, which finds accessibility problems.
 CHROMIUM ?= /usr/bin/chromium
 BROWSER_READY = .venv/browser-ready
 AXE = axe-core-4.14.1
@@ -16,10 +16,10 @@ AXE_SHA256 = e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 .DEFAULT_GOAL = help
 .PHONY: all quick results figures check page plan prune walk test test-page test-coverage test-faults test-edits test-recipes calibration lint statements cost bench readme lock clean help
 
-all: $(READY) ## environment, every sweep, every figure, the page, check
+all: $(READY) ## set up the environment, measure every sweep, draw every figure, check, write the page
 	@$(SUITE) all $(RUN_OPTIONS)
 
-quick: ## the same on a small config, for a first look in seconds
+quick: ## run make all on a small config: a first look in seconds
 	@$(MAKE) --no-print-directory all CONFIG=quick.yaml
 
 results: $(READY) ## measure every sweep and write its table
@@ -28,61 +28,61 @@ results: $(READY) ## measure every sweep and write its table
 figures: $(READY) ## draw every figure from its tables
 	@$(SUITE) draw $(OPTIONS)
 
-check: $(READY) ## compare tables with config and checksums, and measured values with exact ones
+check: $(READY) ## compare tables with the config and their checksums, and measured values with exact ones
 	@$(SUITE) check $(OPTIONS)
 
-page: $(READY) ## write index.html among the results
+page: $(READY) ## write index.html into the results folder
 	@$(SUITE) page $(OPTIONS)
 
-plan: $(READY) ## what would run, what is measured already, how long and how much memory it takes
+plan: $(READY) ## show what would run, what is already measured, and the time and memory a run takes
 	@$(SUITE) plan $(RUN_OPTIONS)
 
 prune: $(READY) ## remove tables and figures of sweeps that the config no longer has
 	@$(SUITE) prune $(OPTIONS)
 
-# Q=, K=, V=, MASK=, SCALING= and OUT= count on the command line only: V=1 in the environment is somebody else's.
+# Q=, K=, V=, MASK=, SCALING= and OUT= count on the command line only: other programs may set V=1 in the environment.
 lower = $(shell echo $(1) | tr A-Z a-z)
 given = $(if $(filter command,$(firstword $(origin $(1)))),--$(call lower,$(1)) "$($(1))")
-walk: $(READY) ## a worked example, EXAMPLE=dog-bites-man, or your own Q=q.csv K=k.csv V=v.csv; else a list
+walk: $(READY) ## print a worked example, EXAMPLE=dog-bites-man, or your own Q=q.csv K=k.csv V=v.csv; otherwise a list
 	@$(SUITE) walk $(if $(EXAMPLE),"$(EXAMPLE)") $(foreach one,Q K V MASK SCALING OUT,$(call given,$(one)))
 
-test: $(READY) ## the tests (without the slow ones), one process per core or JOBS=N
+test: $(READY) ## run the tests except the slow ones, one process per core or JOBS=N
 	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist loadfile
 
-test-page: $(BROWSER_READY) ## the page of results/ in a browser (CHROMIUM=/usr/bin/chromium; needs npm once)
-	@test -x "$(CHROMIUM)" || { echo "expected a Chromium at $(CHROMIUM): give another one with CHROMIUM="; exit 1; }
+test-page: $(BROWSER_READY) ## test the page of results/ in a browser (CHROMIUM=/usr/bin/chromium; needs npm once)
+	@test -x "$(CHROMIUM)" || { echo "found no Chromium at $(CHROMIUM); set its path with CHROMIUM="; exit 1; }
 	@CHROMIUM="$(CHROMIUM)" $(PY) -m pytest -m page
 
-test-coverage: $(READY) ## slow: the coverage of 95% intervals, p-values, exact deviations over their whole range
+test-coverage: $(READY) ## slow: test the coverage of 95% intervals, p-values, and exact deviations over their whole range
 	@$(PY) -m pytest -n $(or $(JOBS),auto) -m slow
 
-test-faults: $(READY) ## slow: kills, damage and hostile configs, on real processes
+test-faults: $(READY) ## slow: test kills, damaged files and hostile configs on real processes
 	@$(PY) -m pytest -m faults
 
-test-edits: $(READY) ## slow: edit config.yaml in many ways, then make all and the tests, in a copy of this folder
+test-edits: $(READY) ## slow: edit config.yaml in many ways in a copy of this folder, then run make all and the tests there
 	@$(PY) -m pytest -m edits
 
-test-recipes: $(READY) ## slow: perform the recipes of CONTRIBUTING.md, in copies of this folder
+test-recipes: $(READY) ## slow: follow the recipes of CONTRIBUTING.md in copies of this folder
 	@$(PY) -m pytest -n $(or $(JOBS),auto) -m recipes
 
-calibration: $(READY) ## slow: false alarms of check, faults that it misses, coverage of intervals; FULL=1: all configs
+calibration: $(READY) ## slow: measure false alarms and missed faults of the check, and coverage of intervals; FULL=1: all configs
 	@$(SUITE) calibrate $(if $(FULL),--full)
 
-lint: $(READY) ## ruff (style and format) and mypy (types)
+lint: $(READY) ## run ruff (style and format) and mypy (types)
 	@$(PY) -m ruff check
 	@$(PY) -m ruff format --check
 	@$(PY) -m mypy
 
-statements: $(READY) ## published statements: how many are right, and which are wrong or misleading, the gravest first
+statements: $(READY) ## count the published statements that are right, and list wrong and misleading ones, gravest first
 	@$(SUITE) statements $(if $(JOBS),--jobs $(JOBS))
 
-cost: $(READY) ## time and memory of attention on this machine, and how they grow (results/benchmarks/cost.csv)
+cost: $(READY) ## measure the time and memory of attention on this machine, and how they grow (results/benchmarks/cost.csv)
 	@$(SUITE) cost
 
-bench: $(READY) ## minutes: the suite's speed beside other ways to measure (results/benchmarks/speed.csv)
+bench: $(READY) ## takes minutes: compare the suite's speed with other ways to measure (results/benchmarks/speed.csv)
 	@$(SUITE) bench
 
-readme: $(READY) ## rewrite the generated numbers of README.md and docs/ from results/
+readme: $(READY) ## rewrite the generated parts of README.md and docs/ from results/
 	@$(SUITE) readme
 
 lock: ## resolve requirements.lock and requirements-page.lock from pyproject.toml (needs uv)
@@ -92,18 +92,18 @@ lock: ## resolve requirements.lock and requirements-page.lock from pyproject.tom
 	  --no-emit-find-links --no-header --no-annotate --group page --upgrade --constraint requirements.lock \
 	  --output-file requirements-page.lock
 
-clean: ## remove what can be rebuilt and is not committed
+clean: ## remove everything that is not committed and can be rebuilt
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis results/quick results/walk results/.cells
 	find results \( -name .lock -o -name .made.json -o -name manifest.json \) -delete
 	find sdpa experiments tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	find results -name '*.svg' -exec sh -c 'test ! -f "$${1%.svg}.txt" || rm "$$1"' _ {} \;
 
-help: ## this list
+help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
-	@echo "  CONFIG=FILE RESULTS=DIR JOBS=N go with all, results, figures, check, page, plan and prune; now CONFIG=$(CONFIG)"
+	@echo "  all, results, figures, check, page, plan and prune accept CONFIG=FILE RESULTS=DIR JOBS=N; now CONFIG=$(CONFIG)"
 
 $(READY): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) or sys.exit("expected Python 3.11 or later, got %d.%d: give another one with PYTHON=" % v)'
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) or sys.exit("expected Python 3.11 or later, got %d.%d; choose another with PYTHON=" % v)'
 	$(PYTHON) -m venv --clear .venv
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

@@ -1,7 +1,7 @@
 """The command line: python -m experiments COMMAND [SWEEP ...] [--config FILE] [--results DIR] [--jobs N].
 
-Exit status: 0 done, 1 something measured or checked failed, 2 bad config or usage, 130 interrupted, 143 terminated.
-What a command needs is imported when it runs, so that the others start without it; workers import this module too.
+Exit status: 0 success, 1 a measurement or a check failed, 2 bad config or usage, 130 interrupted, 143 terminated.
+Each command imports its dependencies when it runs, so that other commands and the workers start without them.
 """
 
 import shlex
@@ -23,23 +23,29 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, help=__doc__)
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="SWEEP", help="Sweeps of the config; all if none.")]
-ConfigFile = Annotated[Path, typer.Option("--config", metavar="FILE", help="What is swept.")]
+Names = Annotated[list[str] | None, typer.Argument(metavar="SWEEP", help="Sweeps of the config; default: all.")]
+ConfigFile = Annotated[Path, typer.Option("--config", metavar="FILE", help="Config that defines the sweeps.")]
 Results = Annotated[
     Path | None,
-    typer.Option("--results", metavar="DIR", help="Default: results, or results/NAME for another config NAME.yaml."),
+    typer.Option(
+        "--results",
+        metavar="DIR",
+        help="Results folder. Default: results, or results/NAME for another config NAME.yaml.",
+    ),
 ]
 Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Worker processes. Default: one per processor.")]
-Incomplete = Annotated[bool, typer.Option("--incomplete", help="Also if sweeps are missing; the page then says so.")]
+Incomplete = Annotated[
+    bool, typer.Option("--incomplete", help="Write the page even if sweeps are missing; the page then says so.")
+]
 
 
 @app.command(name="all")
 def all_parts(
     names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None, jobs: Jobs = None
 ) -> None:
-    """Measure, draw, check and write the page; in this repository's results also published statements and examples.
+    """Measure, draw, check and write the page; in this repository's results also update statements and examples.
 
-    A problem in one part is reported at the end and does not stop the others.
+    A problem in one part does not stop the others; all problems are reported at the end.
     """
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
@@ -53,7 +59,7 @@ def all_parts(
 
         def page_again() -> None:
             if not steps.page_is_current(loaded, folder, config, False):
-                page()  # it shows the statements and the examples
+                page()  # the page shows the statements and the examples
 
         parts: list[Callable[[], object]] = [
             partial(steps.measure, loaded, sweeps, folder, workers),
@@ -74,7 +80,7 @@ def all_parts(
 
 @app.command()
 def run(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None, jobs: Jobs = None) -> None:
-    """Measure what is missing of sweeps and write their tables."""
+    """Measure the missing chunks of sweeps and write their tables."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.run import default_jobs
@@ -95,7 +101,7 @@ def draw_figures(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, resul
 
 @app.command(name="check")
 def check_results(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None) -> None:
-    """Compare tables with config and checksums, and measured values with exact ones; list orphans."""
+    """Compare tables with the config and their checksums, and measured values with exact ones; list orphans."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.steps.sweeps import check
@@ -119,7 +125,7 @@ def page(config: ConfigFile = SHIPPED_CONFIG, results: Results = None, incomplet
 
 @app.command()
 def plan(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None, jobs: Jobs = None) -> None:
-    """Print which chunks a run would measure, which are complete, and about how much time and memory it takes."""
+    """Print which chunks a run would measure, which are complete, and roughly how much time and memory it takes."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.plan import plan_lines
@@ -132,13 +138,15 @@ def plan(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Resu
 
 @app.command()
 def walk(
-    example: Annotated[str | None, typer.Argument(help="An example; without one they are listed.")] = None,
+    example: Annotated[str | None, typer.Argument(help="Name of an example; omit it to list all.")] = None,
     q: Annotated[Path | None, typer.Option("--q", metavar="FILE", help="Your queries, as CSV.")] = None,
     k: Annotated[Path | None, typer.Option("--k", metavar="FILE", help="Your keys, as CSV.")] = None,
     v: Annotated[Path | None, typer.Option("--v", metavar="FILE", help="Your values, as CSV.")] = None,
-    scaling: Annotated[str | None, typer.Option(metavar="RULE", help="Default: d_k^1/2.")] = None,
-    mask: Annotated[str | None, typer.Option(metavar="MASK", help="causal: no key after its query.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: results/walk.")] = None,
+    scaling: Annotated[str | None, typer.Option(metavar="RULE", help="Scaling rule. Default: d_k^1/2.")] = None,
+    mask: Annotated[
+        str | None, typer.Option(metavar="MASK", help="causal: each query sees only the keys up to its own position.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Output folder. Default: results/walk.")] = None,
 ) -> None:
     """Walk through a worked example step by step, or through attention on your own matrices."""
     with _outcome(SHIPPED_CONFIG, None):
@@ -149,7 +157,7 @@ def walk(
 
 @app.command(name="prune")
 def prune_results(config: ConfigFile = SHIPPED_CONFIG, results: Results = None) -> None:
-    """Remove tables and figures of sweeps that the config no longer has, if the suite wrote them."""
+    """Remove tables and figures that the suite wrote for sweeps no longer in the config."""
     with _outcome(config, results):
         loaded, _, folder = _load(config, None, results)
         from experiments.steps.sweeps import prune
@@ -159,7 +167,7 @@ def prune_results(config: ConfigFile = SHIPPED_CONFIG, results: Results = None) 
 
 @app.command(name="statements")
 def show_statements(jobs: Jobs = None) -> None:
-    """Compare published statements with measurements and computations; list the wrong ones."""
+    """Compare published statements with measurements and computations; list wrong and misleading ones."""
     with _outcome(SHIPPED_CONFIG, None):
         from experiments.harness.run import default_jobs
         from experiments.steps import statements
@@ -170,7 +178,7 @@ def show_statements(jobs: Jobs = None) -> None:
 
 @app.command()
 def cost() -> None:
-    """Time attention and its memory on this machine, and how both grow."""
+    """Measure the time and memory of attention on this machine, and how both grow."""
     with _outcome(SHIPPED_CONFIG, None):
         from experiments.steps import benchmarks
 
@@ -180,10 +188,10 @@ def cost() -> None:
 @app.command()
 def calibrate(
     full: Annotated[
-        bool, typer.Option("--full", help="All configs, under 300 root seeds each; writes tables.")
+        bool, typer.Option("--full", help="Run all configs under 300 root seeds each, and write tables.")
     ] = False,
 ) -> None:
-    """Run the check under many root seeds: how often it raises a false alarm, and which planted faults it finds."""
+    """Run the check under many root seeds; count its false alarms and the planted faults that it finds."""
     with _outcome(SHIPPED_CONFIG, None):
         from experiments.steps import calibration
 
@@ -192,7 +200,7 @@ def calibrate(
 
 @app.command(name="bench")
 def run_bench() -> None:
-    """Time the suite beside other ways to measure and beside what a plain way cannot do without."""
+    """Compare the suite's speed with other ways to measure, and with the least work that a plain way needs."""
     with _outcome(SHIPPED_CONFIG, None):
         loaded, _, folder = _load(SHIPPED_CONFIG, None, None)
         from experiments.steps.benchmarks import time_suite
@@ -210,7 +218,7 @@ def readme() -> None:
 
 
 def _load(config: Path, names: list[str] | None, results: Path | None) -> tuple["Config", tuple["Sweep", ...], Path]:
-    """The config, the sweeps that were asked for, and the folder of their tables."""
+    """The config, the requested sweeps, and the folder of their tables."""
     from experiments.harness.config import load_config
 
     loaded = load_config(config)
@@ -226,7 +234,7 @@ def _load(config: Path, names: list[str] | None, results: Path | None) -> tuple[
 
 
 class _UsageError(Exception):
-    """Something that was asked for does not exist or cannot be."""
+    """A request for something that does not exist or is not possible."""
 
 
 class _InterruptedError(KeyboardInterrupt):
@@ -239,7 +247,7 @@ class _TerminatedError(BaseException):
 
 @contextmanager
 def _outcome(config: Path, results: Path | None) -> Iterator[None]:
-    """Turn what went wrong into a message and an exit status; a fault of this code keeps its traceback."""
+    """Turn an error into a message and an exit status; a bug in this code keeps its traceback."""
     from experiments.examples.example import ExampleError
     from experiments.harness.config import ConfigError
 
@@ -253,7 +261,7 @@ def _outcome(config: Path, results: Path | None) -> Iterator[None]:
         _stop(str(error), 2)
     except (KeyboardInterrupt, _TerminatedError) as error:
         status = 130 if isinstance(error, KeyboardInterrupt) else 143
-        _stop(f"interrupted: what was finished is kept; to go on: make all {given}", status)
+        _stop(f"interrupted; finished work is kept. To continue: make all {given}", status)
     except Exception as error:
         from experiments.harness.problems import leaves
         from experiments.harness.tables import TableError
@@ -261,7 +269,7 @@ def _outcome(config: Path, results: Path | None) -> Iterator[None]:
         errors = list(leaves(error))
         messages = [text for each in errors if (text := _message(each))]
         if any(isinstance(each, TableError) for each in errors):
-            messages.append(f"to complete it: make results {given}")
+            messages.append(f"to complete the results: make results {given}")
         # Several parts may meet the same problem.
         text = "\n".join(dict.fromkeys(line for message in messages for line in message.splitlines()))
         if len(messages) < len(errors) + any(isinstance(each, TableError) for each in errors):
@@ -271,7 +279,7 @@ def _outcome(config: Path, results: Path | None) -> Iterator[None]:
 
 
 def _message(error: Exception) -> str:
-    """The message of a problem or of a file that cannot be used; none for a fault of this code."""
+    """The message of a problem or of an unusable file; none for a bug in this code."""
     from experiments.harness.problems import Problem
 
     if isinstance(error, OSError) and error.filename and error.strerror:

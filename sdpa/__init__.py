@@ -1,6 +1,6 @@
 """Scaled dot-product attention, its gradients and its theory, in NumPy and SciPy alone.
 
-The library knows no file, table, config or figure; what sweeps it and draws it is in `experiments/`.
+The library handles no files, tables, configs or figures; `experiments/` sweeps it and draws figures.
 """
 
 import importlib
@@ -54,9 +54,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`sdpa.theory` and `sdpa.__version__`, when first asked for.
+    """`sdpa.theory` and `sdpa.__version__`, loaded on first use.
 
-    Theory loads SciPy, which attention and its measurement do without; the version is that of the installed package.
+    Theory loads SciPy, which attention and its measurement do not need; the version is that of the installed package.
     """
     if name == "theory":
         return importlib.import_module("sdpa.theory")

@@ -10,9 +10,9 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 def as_float(name: str, values: npt.ArrayLike, min_ndim: int = 1) -> FloatArray:
-    """The values as an array of floats, or a ValueError that names what came.
+    """The values as an array of floats, or a ValueError that names the values received.
 
-    Integers become float64; float16 becomes float32, since its sums overflow at 65504.
+    Integers become float64; float16 becomes float32, because its sums overflow at 65504.
     """
     array = np.asarray(values)
     if array.dtype.kind in "iu":
@@ -27,5 +27,5 @@ def as_float(name: str, values: npt.ArrayLike, min_ndim: int = 1) -> FloatArray:
 
 
 def row_label(index: tuple[Any, ...]) -> str:
-    """An index as it is named in an error: `row (0, 2)`."""
+    """The name of an index in errors: `row (0, 2)`."""
     return f"row ({', '.join(str(int(i)) for i in index)})" if index else "the only row"

@@ -1,4 +1,4 @@
-"""The source of random numbers: a seed, or a generator of the caller's."""
+"""The source of random numbers: a seed, or the caller's generator."""
 
 from typing import Protocol
 
@@ -18,11 +18,11 @@ class NormalSource(Protocol):
 
 
 def normal_source(seed: int | None, rng: NormalSource | None) -> NormalSource:
-    """The given rng, or NumPy's default Generator of the given seed, 0 without one; nothing global is touched.
+    """The given rng, or NumPy's default Generator with the given seed (default 0); global state stays untouched.
 
     Raises:
-        ValueError: both are given, or a seed below 0.
-        TypeError: a seed that is no integer, or an rng that draws no normal numbers.
+        ValueError: both seed and rng are given, or the seed is below 0.
+        TypeError: the seed is not an integer, or the rng cannot draw normal numbers.
 
     >>> normal_source(None, None).standard_normal((2,)).round(4)
     array([ 0.1257, -0.1321])
@@ -32,13 +32,13 @@ def normal_source(seed: int | None, rng: NormalSource | None) -> NormalSource:
     if seed is not None:
         raise ValueError(f"expected seed or rng, got both: seed {seed!r} and an rng")
     if not hasattr(rng, "standard_normal"):
-        raise TypeError(f"rng: expected a NumPy Generator or RandomState, got {rng!r} (an integer goes to seed)")
+        raise TypeError(f"rng: expected a NumPy Generator or RandomState, got {rng!r} (pass an integer as seed)")
     return rng
 
 
 def _checked(seed: int) -> int:
     if not isinstance(seed, int | np.integer):
-        raise TypeError(f"seed: expected an integer from 0, got {seed!r}")
+        raise TypeError(f"seed: expected a non-negative integer, got {seed!r}")
     if seed < 0:
-        raise ValueError(f"seed: expected an integer from 0, got {seed}")
+        raise ValueError(f"seed: expected a non-negative integer, got {seed}")
     return int(seed)

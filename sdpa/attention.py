@@ -13,14 +13,14 @@ def softmax(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
     """softmax(x)_i = exp(x_i - max x) / sum_j exp(x_j - max x), along one axis.
 
     Args:
-        x: scaled scores, any shape, no unit; -inf stands for an entry that gets weight 0.
-        axis: the axis that sums to 1 afterwards.
+        x: scaled scores, any shape, no unit; an entry of -inf gets weight 0.
+        axis: the axis along which the result sums to 1.
 
     Returns:
-        Weights of the shape of x. Subtracting the maximum first changes no weight and lets no exp overflow.
+        Weights of the shape of x. Subtracting the maximum first changes no weight and prevents overflow of exp.
 
     Raises:
-        ValueError: the axis is not there or is empty, or a row has a NaN, a +inf or nothing but -inf
+        ValueError: the axis does not exist or is empty, or a row contains a NaN, a +inf or only -inf
             (the message names the row).
 
     >>> softmax([1000.0, 1000.0])
@@ -39,7 +39,7 @@ def shifted_exponentials(scores: FloatArray, axis: int = -1) -> FloatArray:
     """exp(x - max x) along an axis, of the shape of x: from 0 to 1, with at least one 1 in every row.
 
     Raises:
-        ValueError: a row has a NaN, a +inf or nothing but -inf (the message names the row).
+        ValueError: a row contains a NaN, a +inf or only -inf (the message names the row).
     """
     largest = scores.max(axis=axis, keepdims=True)
     if not np.isfinite(largest).all():
@@ -48,7 +48,7 @@ def shifted_exponentials(scores: FloatArray, axis: int = -1) -> FloatArray:
             f"softmax: expected every row to have a finite largest score, got {largest.squeeze(axis)[tuple(index)]}"
             f" in {row_label(tuple(index))}"
         )
-    with np.errstate(over="ignore"):  # scores further apart than the largest float: their difference may be -inf
+    with np.errstate(over="ignore"):  # the difference of scores may be -inf if it exceeds the largest float
         return np.asarray(np.exp(scores - largest))
 
 
@@ -127,7 +127,7 @@ def scaled_dot_product_attention(
         Output, (..., n_queries, d_v), in the units of v; with return_weights also the weights.
 
     Raises:
-        ValueError: as `attention_weights`, or v has not one row per key.
+        ValueError: as `attention_weights`, or v does not have one row per key.
 
     Source: Vaswani et al. (2017), equation 1.
 
@@ -142,7 +142,7 @@ def scaled_dot_product_attention(
 
 
 def queries_and_keys(q: npt.ArrayLike, k: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """q and k as arrays of floats; ValueError unless their shapes fit each other."""
+    """q and k as arrays of floats; ValueError unless their shapes match."""
     queries, keys = as_float("q", q, min_ndim=2), as_float("k", k, min_ndim=2)
     if queries.shape[-1] != keys.shape[-1]:
         raise ValueError(
@@ -165,7 +165,7 @@ def values_for(v: npt.ArrayLike, queries: FloatArray, keys: FloatArray) -> Float
 
 
 def masked(scores: FloatArray, mask: npt.ArrayLike | None) -> FloatArray:
-    """The scores, and -inf where the mask hides the key; ValueError for a mask that does not fit."""
+    """The scores, with -inf where the mask hides the key; ValueError for an invalid mask."""
     return scores if mask is None else np.where(allowed_keys(mask, scores.shape), scores, -np.inf)
 
 

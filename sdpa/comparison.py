@@ -15,14 +15,15 @@ class DividedScores:
     """The scores of one draw over a divisor, their softmax, and the exact values over all draws.
 
     Attributes:
-        divisor: the number that the scores are divided by; 1 is none.
+        divisor: the divisor of the scores; 1 means no scaling.
         scores: q k^T / divisor, (n_queries, n_keys).
         weights: softmax of the scores, (n_queries, n_keys); rows sum to 1.
         score_std: standard deviation of all scores of the draw, about their mean.
         max_weight: mean over the rows of the largest weight.
         entropy: mean over the rows of the entropy, in nats.
-        exact_score_std: standard deviation of a single score, sqrt(d_k) / divisor; that of the scores of one draw about
-            their mean is less on average, as they share queries and keys (for five of each 5% at d_k = 4, 3% at 512).
+        exact_score_std: standard deviation of a single score, sqrt(d_k) / divisor. The deviation of the scores of one
+            draw about their mean is smaller on average, because they share queries and keys (for five of each by 5%
+            at d_k = 4, by 3% at 512).
         exact_max_weight: expectation of the largest weight of a row.
         exact_entropy: expectation of the entropy of a row, in nats.
     """
@@ -40,7 +41,7 @@ class DividedScores:
 
 @dataclass(frozen=True)
 class ScalingComparison:
-    """One draw of queries and keys of width d_k: its scores as they are, and divided."""
+    """One draw of queries and keys of width d_k, with undivided and with divided scores."""
 
     d_k: int
     unscaled: DividedScores
@@ -59,20 +60,20 @@ def compare_scaling(
     """softmax(q k^T) beside softmax(q k^T / divisor), for standard normal q, drawn first, and k.
 
     Args:
-        d_k: width of queries and keys, from 1.
-        n_queries: queries, from 1.
-        n_keys: keys, from 2.
+        d_k: width of queries and keys, at least 1.
+        n_queries: number of queries, at least 1.
+        n_keys: number of keys, at least 2.
         scaling: a rule, its name (`unscaled`, `d_k^1/2`, ...), or the divisor itself as a number.
         seed: of the generator that draws q and k; 0 by default.
-        rng: the generator itself instead of a seed, a NumPy Generator or RandomState.
+        rng: the generator itself instead of a seed: a NumPy Generator or RandomState.
 
     Returns:
-        `ScalingComparison`; its exact values are of `sdpa.theory`, which this loads, and SciPy with it.
+        `ScalingComparison`; its exact values come from `sdpa.theory`, which this function loads together with SciPy.
 
     Raises:
-        ValueError: a number out of its range, both seed and rng, or a scaling that is neither a rule nor a number
-            above 0.
-        TypeError: a seed that is no integer, or an rng that draws no normal numbers.
+        ValueError: a number is out of range, both seed and rng are given, or the scaling is neither a rule nor a
+            number above 0.
+        TypeError: the seed is not an integer, or the rng cannot draw normal numbers.
 
     >>> at_64 = compare_scaling(64)
     >>> round(at_64.unscaled.max_weight, 4), round(at_64.scaled.max_weight, 4)
@@ -82,7 +83,7 @@ def compare_scaling(
     """
     if d_k < 1 or n_queries < 1 or n_keys < 2:
         got = f"{d_k}, {n_queries} and {n_keys}"
-        raise ValueError(f"expected d_k and n_queries from 1 and n_keys from 2, got {got}")
+        raise ValueError(f"expected d_k and n_queries of at least 1 and n_keys of at least 2, got {got}")
     divisor = resolve_divisor(scaling, d_k, n_keys)
     source = normal_source(seed, rng)
     q, k = source.standard_normal((n_queries, d_k)), source.standard_normal((n_keys, d_k))
@@ -91,7 +92,7 @@ def compare_scaling(
 
 
 def _divided(scores: FloatArray, d_k: int, divisor: float) -> DividedScores:
-    from sdpa.theory import attention_expectations, score_variance  # not above: they load SciPy
+    from sdpa.theory import attention_expectations, score_variance  # not at the top: theory loads SciPy
 
     scaled = scores / divisor
     weights = softmax(scaled)

@@ -15,9 +15,9 @@ The gradient to the query is dL/dq = K^T J g / c with g the gradient to the weig
 weight), P = sum e h and m = w.h = a b P, J g has the entries a b e_j (h_j - m), and minus their sum, which is
 a b P a, at the largest weight. So J g = a b v with v_j = e_j (h_j - m) and v = -P a at the largest weight.
 
-A tile of scores at a time goes through all divisors, in buffers that stay in cache: per score and divisor four passes
-and four sums over the keys, and for the gradient two passes, two sums and a matrix product more. All that is per row is
-done once, for all rows and divisors together.
+The kernel takes a tile of scores at a time through all divisors, in buffers that stay in cache. Each score and divisor
+takes four passes and four sums over the keys; the gradient takes two more passes, two more sums and a matrix product.
+All work per row happens once, for all rows and divisors together.
 """
 
 import math
@@ -31,10 +31,10 @@ from sdpa._arrays import FloatArray, as_float
 from sdpa.gradients import norm_from_shares, trace_from_shares
 
 _SMALLEST_DIVISOR = 1e-300
-# Scores of a tile. Measured against tiles of 2^13 to 2^16: in smaller ones calls of NumPy cost more than their work,
-# larger ones leave the second-level cache (buffers of 256 KiB, three of them in use at a time).
+# Scores of a tile, chosen by measurement among 2^13 to 2^16. In smaller tiles NumPy's calls cost more than their work;
+# larger tiles leave the second-level cache (buffers of 256 KiB, three of them in use at a time).
 _TILE_SCORES = 2**15
-# But long rows go 128 at a time, up to 8 MiB of them: the product with the keys then reads these once for as many rows.
+# But long rows go 128 at a time, up to 8 MiB: the product with the keys then reads the keys once for 128 rows.
 _PRODUCT_ROWS, _MOST_TILE_SCORES = 128, 2**20
 _SHORT_ROW = 32
 
@@ -65,10 +65,10 @@ def row_diagnostics(
         weights_gradient: g = dL/dw, of the shape of scores; with keys.
 
     Returns:
-        `RowDiagnostics` in double precision; what stands under a divisor is the same whatever the others are.
+        `RowDiagnostics` in double precision; the values under a divisor do not depend on the other divisors.
 
     Raises:
-        ValueError: shapes that do not fit each other, or scores or divisors that are not finite.
+        ValueError: shapes do not match, or scores or divisors are not finite.
 
     >>> rows = row_diagnostics(np.zeros((1, 1, 4)), [1.0, 2.0])
     >>> rows.max_weight[0], rows.entropy[0].round(4)
@@ -97,7 +97,7 @@ def row_diagnostics(
 
 
 def tile_rows(n_keys: int) -> int:
-    """Rows of that many scores that `row_diagnostics` works on at a time: what it needs memory for."""
+    """Number of rows of this many scores that `row_diagnostics` processes at a time; it determines its memory."""
     return max(1, _TILE_SCORES // n_keys, min(_PRODUCT_ROWS, _MOST_TILE_SCORES // n_keys))
 
 
@@ -106,14 +106,14 @@ def _doubles(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def _runs(length: int, size: int) -> Iterator[slice]:
-    """Slices of that size, at least 1, one after the other."""
+    """Consecutive slices of that size, at least 1."""
     step = max(1, size)
     return (slice(first, min(first + step, length)) for first in range(0, length, step))
 
 
 @dataclass(frozen=True)
 class _Upstream:
-    """Where the gradient to the weights g comes in, and the keys through which it goes on to the query."""
+    """The gradient g to the weights, and the keys that carry it on to the query."""
 
     keys: FloatArray
     g: FloatArray
@@ -136,18 +136,18 @@ def _upstream(
 
 @dataclass(frozen=True)
 class _Metric:
-    """The matrix that takes v to |K^T v|^2: K K^T as v . (K K^T) v, or K itself, whichever is the smaller."""
+    """The matrix that gives |K^T v|^2: K K^T as v . (K K^T) v, or K itself, whichever is smaller."""
 
     matrix: FloatArray
     is_gram: bool
 
     @classmethod
     def of(cls, keys: FloatArray) -> "_Metric":
-        """Of keys (n_draws, n_keys, d_k).
+        """From keys (n_draws, n_keys, d_k).
 
-        The entries of v sum to 0, so that what all keys have in common has no part in K^T v; v . (K K^T) v would lose
-        digits to it, and so the keys are centred there. Where only the keys that have weight are nearly equal, it loses
-        digits all the same: twice as many as |K^T v| / |K| |v| is short of 1.
+        The entries of v sum to 0, so a part common to all keys cancels in K^T v; v . (K K^T) v would lose digits to it,
+        and so the keys are centred there. If only the keys that have weight are nearly equal, it still loses digits:
+        twice as many as |K^T v| / |K| |v| is short of 1.
         """
         if keys.shape[1] >= keys.shape[2]:
             return cls(keys, is_gram=False)
@@ -155,17 +155,17 @@ class _Metric:
         return cls(centred @ centred.swapaxes(-1, -2), is_gram=True)
 
     def square(self, v: FloatArray, buffer: FloatArray) -> FloatArray:
-        """|K^T v|^2 of each row v; never below 0, but for rounding where keys lie in fewer dimensions than they are."""
+        """|K^T v|^2 of each row v; below 0 only by rounding, where keys span fewer dimensions than their number."""
         through = np.matmul(v, self.matrix, out=_shaped(buffer, (*v.shape[:-1], self.matrix.shape[-1])))
         return np.asarray(np.maximum(np.vecdot(v if self.is_gram else through, through), 0.0))
 
 
 class _Tile:
-    """Rows of scores whose e is made and summed for one divisor after the other, in the same buffers."""
+    """Rows of scores; computes and sums e for one divisor after the other, in the same buffers."""
 
     def __init__(self, top: npt.NDArray[np.intp], gap: FloatArray, below: FloatArray, buffers: FloatArray) -> None:
         self.gap = gap  # (n_draws, n_queries)
-        self._top = top  # where the largest score of each row stands in the raveled scores
+        self._top = top  # index of each row's largest score in the raveled scores
         self._below = below  # s - s2, and 0 at the largest score
         self._h, self._e, self._scratch = (_shaped(buffer, below.shape) for buffer in buffers[1:4])
         self._through = buffers[4]
@@ -205,7 +205,7 @@ class _Tile:
         """The dot products of rows; the scratch buffer is overwritten."""
         if one.shape[-1] >= _SHORT_ROW:
             return np.asarray(np.vecdot(one, other))
-        # A call of BLAS for each row costs more than the arithmetic of a short one.
+        # A BLAS call per row costs more than the arithmetic of a short row.
         return np.asarray(np.multiply(one, other, out=self._scratch) @ self._ones)
 
     def gradient_square(self, divisor: float, metric: _Metric) -> FloatArray:
@@ -220,12 +220,12 @@ class _Tile:
 
 
 def _shaped(buffer: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """The beginning of a buffer, in that shape."""
+    """The beginning of a buffer, with the given shape."""
     return buffer[: math.prod(shape)].reshape(shape)
 
 
 def _metrics(c: FloatArray, gap: FloatArray, sums: FloatArray, *, with_gradient: bool) -> RowDiagnostics:
-    """From divisors c, (n_divisors, 1, 1), and per row the gap and the sums, |K^T v|^2 the last of them."""
+    """From divisors c, (n_divisors, 1, 1), and the gap and the sums of each row; the last sum is |K^T v|^2."""
     e1, es, e2, e3, gradient_square = sums
     b = np.exp(-gap / c)
     t = b * e1
@@ -247,7 +247,7 @@ def _check(scores: FloatArray, divisors: Sequence[float]) -> None:
             raise ValueError(f"divisors: expected finite numbers from {_SMALLEST_DIVISOR}, got {divisor}")
     if scores.ndim != 3 or scores.shape[-1] < 2:
         raise ValueError(f"scores: expected (n_draws, n_queries, n_keys) with 2 keys or more, got {scores.shape}")
-    with np.errstate(over="ignore"):  # the sums are quicker, but those of large numbers may overflow
+    with np.errstate(over="ignore"):  # sums are faster than testing each entry, but may overflow for large numbers
         sums = scores @ np.ones(scores.shape[-1])
     if not np.isfinite(sums).all() and not np.isfinite(scores).all():
         raise ValueError("scores: expected finite numbers")

@@ -153,10 +153,10 @@ def attention_gradients(
         output_gradient: dL/dO, of the output's shape (..., n_queries, d_v).
 
     Returns:
-        `AttentionGradients`; where q, k or v was broadcast over leading axes its gradient is summed over them.
+        `AttentionGradients`; if q, k or v broadcasts over leading axes, its gradient is summed over them.
 
     Raises:
-        ValueError: as `scaled_dot_product_attention`, or output_gradient is not of the output's shape.
+        ValueError: as `scaled_dot_product_attention`, or output_gradient does not have the output's shape.
 
     >>> gradients = attention_gradients([[1.0]], [[0.0], [0.0]], [[1.0], [0.0]], [[1.0]])
     >>> gradients.scores
@@ -179,21 +179,21 @@ def attention_gradients(
 
 
 def _sum_to(gradient: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """Undo broadcasting: sum over the axes that were added or stretched from length 1."""
+    """Undo broadcasting: sum over the axes that broadcasting added or stretched from length 1."""
     added = gradient.ndim - len(shape)
     stretched = tuple(added + i for i, size in enumerate(shape) if size == 1 and gradient.shape[added + i] != 1)
     return np.asarray(gradient.sum(axis=(*range(added), *stretched)).reshape(shape))
 
 
 def softmax_rows(weights: npt.ArrayLike) -> FloatArray:
-    """The weights as an array of floats; ValueError unless each row is of numbers from 0 that sum to 1."""
+    """The weights as an array of floats; ValueError unless each row holds non-negative numbers that sum to 1."""
     w = as_float("weights", weights)
     sums = w.sum(axis=-1)
     wrong = np.argwhere(~((np.abs(sums - 1) <= _SUM_TOLERANCE) & (w >= 0).all(axis=-1)))
     if len(wrong):
         index = tuple(wrong[0])
         raise ValueError(
-            f"weights: expected rows of numbers from 0 that sum to 1, got sum {sums[index]} in {row_label(index)}"
+            f"weights: expected rows of non-negative numbers that sum to 1, got sum {sums[index]} in {row_label(index)}"
         )
     return w
 

@@ -1,6 +1,6 @@
 """The laws from which the entries of q and k are drawn: independent, mean 0, variance 1.
 
-A law is a sampler with its even moments; `@input_law` enters it under its name.
+A law is a sampler with its even moments; `@input_law` registers it under its name.
 """
 
 import math
@@ -31,7 +31,7 @@ class InputLaw:
 
     @classmethod
     def parse(cls, text: str) -> "InputLaw":
-        """The law of that name; ValueError for a name that is not in `LAWS`."""
+        """The law of that name; ValueError if `LAWS` does not contain it."""
         if text not in LAWS:
             raise ValueError(f"expected one of {', '.join(LAWS)}, got {text!r}")
         return LAWS[text]
@@ -41,10 +41,10 @@ class InputLaw:
 
 
 def input_law(*moments: float) -> Callable[[Sampler], Sampler]:
-    """Enter a sampler into `LAWS` under its name, with E x^4, E x^6 and E x^8.
+    """Register a sampler in `LAWS` under its name, with E x^4, E x^6 and E x^8.
 
     Raises:
-        ValueError: another number of moments, or a second law of that name.
+        ValueError: the number of moments is not three, or the name is taken.
     """
     if len(moments) != 3:
         raise ValueError(f"expected E x^4, E x^6 and E x^8, got {len(moments)} moments")
@@ -52,7 +52,7 @@ def input_law(*moments: float) -> Callable[[Sampler], Sampler]:
     def enter(sample: Sampler) -> Sampler:
         name = sample.__name__
         if name in LAWS:
-            raise ValueError(f"expected one law called {name}, got a second")
+            raise ValueError(f"expected a single law called {name}, got a second one")
         LAWS[name] = InputLaw(name, sample, (moments[0], moments[1], moments[2]))
         return sample
 

@@ -1,4 +1,4 @@
-"""Concentration of a softmax row: its largest weight, its entropy, and the number of keys that it amounts to."""
+"""Concentration of a softmax row: its largest weight, its entropy, and its effective number of keys."""
 
 import numpy as np
 import numpy.typing as npt

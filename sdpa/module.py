@@ -27,8 +27,9 @@ class ScaledDotProductAttention:
         scaling: a rule, its name (`unscaled`, `d_k^1/2`, ...), or the divisor itself as a number.
 
     Raises:
-        ValueError: a width below 1, both seed and rng, or a scaling that is neither a rule nor a number above 0.
-        TypeError: a seed that is no integer, or an rng that draws no normal numbers.
+        ValueError: a width is below 1, both seed and rng are given, or the scaling is neither a rule nor a number
+            above 0.
+        TypeError: the seed is not an integer, or the rng cannot draw normal numbers.
 
     >>> import numpy as np
     >>> attention = ScaledDotProductAttention(4, 3, 2)
@@ -47,7 +48,7 @@ class ScaledDotProductAttention:
         scaling: Scaling | str | float = "d_k^1/2",
     ) -> None:
         if min(d_model, d_k, d_v) < 1:
-            raise ValueError(f"expected d_model, d_k and d_v from 1, got {d_model}, {d_k} and {d_v}")
+            raise ValueError(f"expected d_model, d_k and d_v of at least 1, got {d_model}, {d_k} and {d_v}")
         self.d_model, self.d_k, self.d_v, self.scaling = d_model, d_k, d_v, scaling
         resolve_divisor(scaling, d_k, n_keys=1)  # refuses a wrong scaling now, not at the first call
         source = normal_source(seed, rng)
@@ -64,7 +65,7 @@ class ScaledDotProductAttention:
     def __call__(
         self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = None, return_weights: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Every token as the weighted mean of all tokens' values.
+        """The weighted mean of all tokens' values, for every token.
 
         Args:
             X: tokens, (..., n, d_model).
@@ -75,7 +76,7 @@ class ScaledDotProductAttention:
             Output, (..., n, d_v); with return_weights also the weights, (..., n, n).
 
         Raises:
-            ValueError: X has not d_model columns, or a mask as `scaled_dot_product_attention` refuses it.
+            ValueError: X does not have d_model columns, or `scaled_dot_product_attention` refuses the mask.
         """
         tokens = _tokens(X, self.d_model)
         queries, keys, values = tokens @ self.W_Q, tokens @ self.W_K, tokens @ self.W_V
@@ -150,7 +151,7 @@ class MultiHeadAttention:
             Output, (..., n, d_model); with return_weights also the weights, (..., n_heads, n, n).
 
         Raises:
-            ValueError: X has not d_model columns, or a mask as `scaled_dot_product_attention` refuses it.
+            ValueError: X does not have d_model columns, or `scaled_dot_product_attention` refuses the mask.
         """
         tokens = _tokens(X, self.d_model)
         queries, keys, values = (self._heads(tokens @ matrix) for matrix in (self.W_Q, self.W_K, self.W_V))

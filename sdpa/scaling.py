@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-# What a divisor may be made of, of queries and keys of width d_k and n_keys keys.
+# The factors of a divisor, as functions of the width d_k and the number of keys n_keys.
 FACTORS: dict[str, Callable[[int, int], float]] = {
     "d_k": lambda d_k, _: d_k,
     "n_keys": lambda _, n_keys: n_keys,
@@ -23,7 +23,7 @@ _TERM = re.compile(
     rf"(?:\^(?P<exponent>-?{_NUMBER}(?:/\d{{1,9}})?))?)"
 )
 _MAX_EXPONENT = 10
-_MAX_NUMBER = 10**8  # of numerators and denominators, so that every name can be read again
+_MAX_NUMBER = 10**8  # limit of numerators and denominators, so that every name parses again
 _EXPECTED = (
     "expected 'unscaled' or a product of numbers and powers of "
     f"{', '.join(FACTORS)}, such as 'd_k^1/2' or 'd_k^1/2/ln(n_keys)' (exponents within ±{_MAX_EXPONENT})"
@@ -71,11 +71,11 @@ class Scaling:
 
     @property
     def name(self) -> str:
-        """The one spelling of the rule: a constant, what else multiplies, what divides; exponents in lowest terms."""
+        """The canonical name: the constant, other multipliers, divisors; exponents in lowest terms."""
         above = [_power(factor, power) for factor, power in self.powers if power > 0]
         below = [_power(factor, -power) for factor, power in self.powers if power < 0]
         if self.constant != 1 or (below and not above):
-            # In front, as a number after a power would be the denominator of its exponent: d_k^1/3.
+            # In front, because a number after a power would be the denominator of its exponent: d_k^1/3.
             above.insert(0, _number(self.constant))
         return "/".join(["*".join(above), *below]) or "unscaled"
 
@@ -86,14 +86,14 @@ class Scaling:
         return None if other else self.power_of("d_k")
 
     def power_of(self, factor: str) -> Fraction:
-        """The power of a factor in the divisor, 0 without it."""
+        """The power of a factor in the divisor; 0 if it is absent."""
         return dict(self.powers).get(factor, Fraction(0))
 
     def divisor(self, d_k: int, n_keys: int) -> float:
-        """The divisor of the scores of queries and keys of width d_k, n_keys of them (no unit).
+        """The divisor of the scores for queries and n_keys keys of width d_k (no unit).
 
         Raises:
-            ValueError: it is not finite and above 0, as 1/ln(n_keys) of a single key.
+            ValueError: the divisor is not finite and above 0, such as 1/ln(n_keys) for a single key.
         """
         divisor = float(self.constant)
         for factor, power in self.powers:
@@ -119,7 +119,7 @@ def _number(value: Fraction) -> str:
 
 
 def _decimal(value: Fraction) -> str:
-    """The decimal of a number; empty if nine places do not hold it."""
+    """The decimal form of a number; empty if it needs more than nine places."""
     text = f"{float(value):.9f}".rstrip("0").rstrip(".")
     return text if Fraction(text) == value else ""
 
@@ -149,10 +149,10 @@ def _fraction(text: str) -> Fraction | None:
 
 
 def resolve_divisor(scaling: Scaling | str | float, d_k: int, n_keys: int) -> float:
-    """The divisor that a rule, the name of a rule, or a plain number stands for.
+    """The divisor of a rule, of the name of a rule, or a plain number itself.
 
     Raises:
-        ValueError: the name does not parse, or the number is not finite and above 0.
+        ValueError: the name is not a rule, or the number is not finite and above 0.
 
     >>> resolve_divisor("d_k^1/2", d_k=16, n_keys=3), resolve_divisor(2, d_k=16, n_keys=3)
     (4.0, 2.0)

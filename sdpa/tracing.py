@@ -11,14 +11,14 @@ from sdpa.scaling import Scaling, resolve_divisor
 
 @dataclass(frozen=True)
 class Trace:
-    """The arrays on the way from q, k and v to the output, in the order in which they are computed.
+    """The arrays between q, k and v and the output, in the order of their computation.
 
     Attributes:
         q: queries, (..., n_queries, d_k).
         k: keys, (..., n_keys, d_k).
         v: values, (..., n_keys, d_v), or None.
         scores: q k^T, (..., n_queries, n_keys).
-        divisor: the number that the scores are divided by.
+        divisor: the divisor of the scores.
         scaled_scores: scores / divisor, and -inf where the mask hides the key.
         exponentials: exp(scaled_scores - the largest of the row); subtracting it changes no weight.
         sums: the sum of the exponentials of a row, (..., n_queries, 1).
@@ -85,10 +85,10 @@ def trace_shapes(q: npt.ArrayLike, k: npt.ArrayLike, v: npt.ArrayLike | None = N
     Args:
         q: queries, (..., n_queries, d_k).
         k: keys, (..., n_keys, d_k).
-        v: values, (..., n_keys, d_v); without them V and the output are left out.
+        v: values, (..., n_keys, d_v); without them the result has no V and no output.
 
     Returns:
-        The shapes by the names above; no scaling and no mask changes them.
+        The shapes by the names above; they depend on neither scaling nor mask.
 
     Raises:
         ValueError: as `trace`.

@@ -1,6 +1,6 @@
-"""The measurement as a reader of articles would write it: one trial at a time, in plain NumPy, from the formulas.
+"""The measurement in the style of an article: one trial at a time, in plain NumPy, from the formulas.
 
-No line is tuned, for the suite or against it.
+No line is tuned for or against the suite.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ def with_powers(scaled, weights):
 
 
 def with_products(scaled, weights):
-    """The same with products in place of powers, which NumPy computes faster."""
+    """The same with products instead of powers, because NumPy computes products faster."""
     squared, w2 = scaled * scaled, weights * weights
     s2, s3 = np.sum(w2, axis=-1), np.sum(w2 * weights, axis=-1)
     return {

@@ -11,7 +11,7 @@ from experiments.benchmarks.memory import peak_of_task
 from experiments.benchmarks.timing import Task, interleaved
 from sdpa import scaled_dot_product_attention
 
-_USUAL_TOKENS, _USUAL_WIDTH = 1024, 64  # while the other one grows
+_USUAL_TOKENS, _USUAL_WIDTH = 1024, 64  # the fixed size while the other one grows
 
 
 def attention_cost(

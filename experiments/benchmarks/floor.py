@@ -1,7 +1,7 @@
-"""The work that no plain way to measure a cell can do without, each part timed alone.
+"""The least work of any plain way to measure a cell, each part timed alone.
 
-That is the cell's normal numbers, a matrix product, and an exponential for each score and scaling, all in arrays that
-stay in cache and are used again.
+The parts are the cell's normal numbers, a matrix product, and an exponential for each score and scaling. All use arrays
+that stay in cache and are reused.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ _CACHED = 2**15
 
 
 def floor_tasks(cell: Cell, gradients: bool) -> dict[str, tuple[Task, float]]:
-    """Each part as a task, and the number of times that a trial takes it."""
+    """Each part as a task, and how many times a trial runs it."""
     numbers = cell.numbers - (0 if gradients else cell.scores)
     trials, queries = block_trials(cell), block_queries(cell)
     rng = bit_generator(0)

@@ -1,4 +1,4 @@
-"""Peaks of memory: of the arrays that a task makes, and of a process that measures a cell."""
+"""Peak memory: of the arrays that a task makes, and of a process that measures a cell."""
 
 import contextlib
 import resource
@@ -16,7 +16,7 @@ _PROCESS = Path("/proc/self")
 
 
 def peak_of_task(task: Task) -> int:
-    """Bytes of what Python and NumPy allocate during the task, at the peak."""
+    """Peak bytes that Python and NumPy allocate during the task."""
     tracemalloc.start()
     task()
     peak = tracemalloc.get_traced_memory()[1]
@@ -25,7 +25,7 @@ def peak_of_task(task: Task) -> int:
 
 
 def peak_of_process(cell: Cell, way: str) -> int:
-    """Bytes that a process of its own takes above its imports to measure a chunk of the cell in that way."""
+    """Bytes above its imports that a separate process needs to measure a chunk of the cell in one way."""
     with worker_pool(1) as pool:
         return pool.submit(_peak, cell, way).result()
 
@@ -33,21 +33,21 @@ def peak_of_process(cell: Cell, way: str) -> int:
 def _peak(cell: Cell, name: str) -> int:
     way = ways()[name]
     small = Cell(d_k=2, n_keys=2, n_queries=2, scaling=cell.scaling)
-    way.measure(small, 2, True)  # loads what is loaded on first use
+    way.measure(small, 2, True)  # runs the imports that wait for first use
     before = _restart_peak()
     way.measure(cell, way.chunk(cell), True)
     return _process_peak() - before
 
 
 def _restart_peak() -> int:
-    """The bytes in memory now, from which on the system records the peak; where it cannot, the peak so far."""
-    with contextlib.suppress(OSError):  # where there is no such file, or it may not be written
+    """Reset the recorded peak and return the bytes in memory now; the peak so far on systems without a reset."""
+    with contextlib.suppress(OSError):  # if the file does not exist or is not writable
         (_PROCESS / "clear_refs").write_text("5")
     return _process_peak()
 
 
 def _process_peak() -> int:
-    """Bytes in memory at the peak."""
+    """Peak bytes in memory."""
     if not _PROCESS.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
     lines = (_PROCESS / "status").read_text().splitlines()

@@ -1,11 +1,11 @@
-"""The measurement in PyTorch, eager, in double precision, on as many trials at a time as the suite takes."""
+"""The measurement in eager PyTorch, in double precision, with the suite's number of trials per batch."""
 
 import importlib.util
 from typing import Any
 
 
 def is_installed() -> bool:
-    """True if PyTorch can be imported; no lock file has it."""
+    """True if PyTorch is installed; no lock file includes it."""
     return importlib.util.find_spec("torch") is not None
 
 
@@ -14,7 +14,7 @@ def measure(keys: Any, queries: Any, gradients: Any | None, divisors: list[float
 
     Args:
         keys, queries, gradients: tensors (trials, n_keys, d_k), (trials, n_queries, d_k), (trials, n_queries, n_keys).
-        divisors: the numbers by which the scores are divided, one after the other.
+        divisors: the divisors of the scores, applied one after the other.
     """
     import torch
 
@@ -49,7 +49,7 @@ def measure(keys: Any, queries: Any, gradients: Any | None, divisors: list[float
 def draw_and_measure(
     d_k: int, n_keys: int, n_queries: int, divisors: list[float], trials: int, batch: int, *, gradients: bool
 ) -> None:
-    """Draw so many trials and measure them, a batch at a time."""
+    """Draw and measure this many trials, a batch at a time."""
     import torch
 
     def normals(*shape: int) -> Any:
@@ -62,7 +62,7 @@ def draw_and_measure(
 
 
 def use_one_thread() -> None:
-    """Keep PyTorch on one core, as everything that is timed."""
+    """Keep PyTorch on one core, like every timed task."""
     import torch
 
     torch.set_num_threads(1)

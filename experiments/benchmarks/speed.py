@@ -32,13 +32,13 @@ _GROWTH_QUERIES = 64
 
 @dataclass(frozen=True)
 class Workload:
-    """The cells that are timed, each d_k, n_keys and n_queries.
+    """The cells to time, each as d_k, n_keys and n_queries.
 
     Attributes:
-        cells: square ones small and large, many keys, wide keys, and rows so short that calls cost most.
-        largest: a cell whose memory alone is measured, and in the suite's way alone.
-        growth: the sizes that grow, one at a time, to see how time and memory grow with them.
-        round_seconds: of each way in a round, or one block of its trials if that takes longer.
+        cells: small and large square cells, many keys, wide keys, and rows so short that function calls dominate.
+        largest: a cell for which only the memory of the suite is measured.
+        growth: the sizes that grow, one at a time, to show how time and memory grow with them.
+        round_seconds: duration of each way in a round; one block of its trials if that takes longer.
     """
 
     cells: tuple[Size, ...] = ((64, 64, 64), (512, 512, 512), (16, 4096, 64), (512, 64, 64), (64, 512, 64), (4, 16, 16))
@@ -56,19 +56,19 @@ class Workload:
 def benchmark(
     config: Config, steps: Mapping[str, Step], say: Callable[[str], None], workload: Workload | None = None
 ) -> pd.DataFrame:
-    """Time everything on one core, but for two workers.
+    """Time everything on one core, except the run with two workers.
 
     Args:
-        config: what is measured as a whole, with one worker and with two.
+        config: the config to measure as a whole, with one worker and with two.
         steps: by name the steps of `make all` that come after measuring, each from and into a folder.
-        say: takes a line about each part before it starts.
-        workload: the cells that are timed.
+        say: receives a line about each part before it starts.
+        workload: the cells to time.
     """
     workload = workload or Workload()
     rows: list[dict[str, Any]] = []
-    keep_freed_memory()  # as workers do, for the good of all ways
+    keep_freed_memory()  # as workers do; it speeds up every way
     with threadpool_limits(limits=1):
-        say("comparing what the ways give for the same draws")
+        say("comparing the results of all ways on the same draws")
         for size in workload.cells:
             compare(cell_of(size))
         for size in workload.cells:
@@ -79,7 +79,7 @@ def benchmark(
         rows += [{"part": "normals", "what": name, "seconds": took} for name, took in normals.items()]
         say("timing growth")
         rows += _growth_rows(workload.growth)
-        say("measuring the peak of memory, each in a process of its own")
+        say("measuring peak memory, each in a separate process")
         rows += _memory_rows(workload)
         say("timing the whole config with one worker and with two, and its parts")
         rows += whole_run_rows(config, steps, normals["SFC64"])
@@ -156,7 +156,7 @@ def _growth_rows(growth: Mapping[str, tuple[int, ...]]) -> Rows:
 
 
 def _memory_rows(workload: Workload) -> Rows:
-    """Bytes that a process takes above its imports for a chunk, in every way but for the largest cell."""
+    """Bytes above its imports that a process needs for a chunk, in every way; for the largest cell in one."""
     for size in (*workload.cells, workload.largest):
         for name in ways() if size != workload.largest else ["suite"]:
             peak = {"gradients": True, "what": name, "peak_bytes": peak_of_process(cell_of(size), name)}

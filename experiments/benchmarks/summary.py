@@ -36,10 +36,10 @@ def peaks(bench: pd.DataFrame) -> pd.DataFrame:
 
 
 def exponents(table: pd.DataFrame) -> pd.DataFrame:
-    """Slopes of ln seconds and ln bytes against ln of the size that grows, over the three largest sizes.
+    """Slopes of ln seconds and ln bytes against ln of the growing size, over its three largest values.
 
     Args:
-        table: `swept` names the column of that size; `seconds` and `peak_bytes` grow with it.
+        table: `swept` names the column of the growing size; `seconds` and `peak_bytes` grow with it.
     """
     rows = []
     for swept, group in table.groupby("swept", sort=False):
@@ -51,13 +51,13 @@ def exponents(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def exponent_lines(found: pd.DataFrame) -> Iterator[str]:
-    """The `exponents` in words, a line for each size that grows."""
+    """The `exponents` in words, one line for each growing size."""
     for row in found.itertuples():
         yield f"time grows as {row.swept}^{row.seconds:.2f}, memory as {row.swept}^{row.peak_bytes:z.2f}"
 
 
 def growth(bench: pd.DataFrame) -> pd.DataFrame:
-    """The exponents of the suite's time and memory, by the size that grows."""
+    """The exponents of the suite's time and memory, by growing size."""
     return exponents(growth_rows(bench).rename(columns={"what": "swept"}))
 
 
@@ -85,14 +85,14 @@ def shares(bench: pd.DataFrame) -> pd.Series:
 
 
 def report(bench: pd.DataFrame) -> str:
-    """All of it, to be read in a terminal."""
+    """The whole summary, for a terminal."""
     lines = [
         ratios(bench).to_string(index=False, float_format="{:.2f}".format),
-        "MiB at the peak, above imports:",
+        "peak memory above imports, in MiB:",
         peaks(bench).to_string(index=False, float_format="{:.0f}".format, na_rep=""),
         *exponent_lines(growth(bench)),
-        "normal numbers, time over the fastest: " + _listed(normals(bench), "{:.2f}"),
-        f"two workers measure the whole config {speedup(bench):.2f} times as fast as one",
+        "normal numbers, time relative to the fastest generator: " + _listed(normals(bench), "{:.2f}"),
+        f"two workers measure the whole config {speedup(bench):.2f} times as fast as one worker",
         "make all on one core: " + _listed(shares(bench), "{:.1%}"),
     ]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Timing in one process: tasks take turns, so that a slow moment of the machine meets all alike."""
+"""Timing in one process: tasks take turns, so that a slow moment of the machine affects all of them equally."""
 
 import time
 from collections.abc import Callable, Hashable, Mapping
@@ -19,9 +19,9 @@ def seconds(task: Task) -> float:
 
 
 def repeated(task: Task, wanted: float) -> tuple[Task, int]:
-    """The task so many times in a row as take that many seconds, and the number of times.
+    """A task that repeats another for about this many seconds, and the number of repetitions.
 
-    A short task alone finds a cold cache.
+    A short task that runs alone meets a cold cache.
     """
     task()
     times = max(1, round(wanted / seconds(task)))
@@ -34,7 +34,7 @@ def repeated(task: Task, wanted: float) -> tuple[Task, int]:
 
 
 def interleaved(tasks: Mapping[Key, Task], rounds: int = ROUNDS) -> dict[Key, float]:
-    """The median seconds of each task over rounds in which every task runs once, after one round that is not timed."""
+    """The median seconds of each task over rounds in which every task runs once, after an untimed round."""
     for task in tasks.values():
         task()
     timed = [{name: seconds(task) for name, task in tasks.items()} for _ in range(rounds)]

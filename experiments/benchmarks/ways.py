@@ -1,4 +1,4 @@
-"""The ways to measure a cell that are timed against each other, and a test that they agree on the same draws."""
+"""The competing ways to measure a cell, and a test that they agree on the same draws."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ class Way:
     """A way to measure a cell.
 
     Attributes:
-        measure: takes the cell, a number of trials, and True if gradients are measured too.
-        block: the trials of a cell that it works on at once.
-        chunk: the trials of a cell after which it needs no more memory for further ones.
+        measure: takes the cell, a number of trials, and whether to measure gradients too.
+        block: the trials of a cell that it processes at once.
+        chunk: the trials of a cell after which its memory no longer grows.
     """
 
     measure: Callable[[Cell, int, bool], object]
@@ -42,7 +42,7 @@ class DifferentOutputError(Exception):
 
 
 def ways() -> dict[str, Way]:
-    """Every way by name; PyTorch if it is installed."""
+    """Every way by name, including PyTorch if it is installed."""
     found = {"suite": Way(measure_by_suite, block_trials, chunk_trials)}
     for name, metrics in ARTICLE.items():
         found[name] = Way(partial(_measure_by_article, metrics), lambda _: 1, lambda _: 2)
@@ -72,7 +72,7 @@ def _measure_by_pytorch(cell: Cell, trials: int, gradients: bool) -> None:
 
 
 def compare(cell: Cell) -> None:
-    """Raise `DifferentOutputError` if a way gives other numbers than the suite for the draws of a block."""
+    """Raise `DifferentOutputError` if a way and the suite give different numbers for the draws of a block."""
     trials = max(2, block_trials(cell))
     measured = saturation.measure(cell, trials, bit_generator(0))
     rows = [{**row, **_powers(measured, row["divisor"])} for row in saturation.tabulate(cell, measured)[MEASURED]]
@@ -99,11 +99,11 @@ def _compare_metrics(cell: Cell, name: str, row: Mapping[str, Any], values: Metr
         tolerance = _MEDIAN_TOLERANCE if metric.endswith("_median") else _TOLERANCE
         if not abs(got - expected) <= tolerance * max(abs(expected), scales.get(metric, 1e-6)):
             where = f"d_k = {cell.d_k}, {cell.n_keys} keys, {row['scaling']}"
-            raise DifferentOutputError(f"{name}, {where}: expected {metric} {expected!r} as the suite, got {got!r}")
+            raise DifferentOutputError(f"{name}, {where}: expected the suite's {metric} {expected!r}, got {got!r}")
 
 
 def _same_draws(cell: Cell, trials: int) -> tuple[Floats, Floats, Floats]:
-    """The draws that the suite makes of so many trials: keys, queries, gradients to the weights."""
+    """The suite's draws for this many trials: keys, queries, gradients to the weights."""
     rng, size = bit_generator(0), block_trials(cell)
     drawn = []
     for first in range(0, trials, size):
@@ -115,7 +115,7 @@ def _same_draws(cell: Cell, trials: int) -> tuple[Floats, Floats, Floats]:
 
 
 def _metrics_by_way(cell: Cell, keys: Floats, queries: Floats, gradients: Floats) -> dict[str, list[Metrics]]:
-    """The metrics of given draws in every way but the suite's, a dictionary for each scaling."""
+    """The metrics of given draws in every way except the suite's, one dictionary for each scaling."""
     exponents = [float(scaling.power_of("d_k")) for scaling in cell.scaling]
     sizes = (cell.d_k, cell.n_keys, cell.n_queries)
     found = {}

@@ -26,12 +26,12 @@ _ROUNDS, _ROUND_SECONDS = 3, 0.01
 
 
 def whole_run_rows(config: Config, steps: Mapping[str, Step], per_normal: float) -> Iterator[dict[str, Any]]:
-    """Seconds that one and two workers take to measure the config, and those of each part of `make all`.
+    """Seconds that one and two workers need to measure the config, and seconds of each part of `make all`.
 
     Args:
-        config: what is measured.
-        steps: by name the steps that come after measuring, each from and into a folder.
-        per_normal: seconds for a normal number.
+        config: the config to measure.
+        steps: the steps after measuring by name, each from and into a folder.
+        per_normal: seconds per normal number.
     """
     with tempfile.TemporaryDirectory() as folder:
         measuring = {}

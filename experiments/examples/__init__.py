@@ -1,7 +1,7 @@
-"""Worked examples of scaled dot-product attention, step by step, and the data that they start from.
+"""Worked examples of scaled dot-product attention, step by step, and their starting data.
 
-A module with an `EXAMPLE` is an example, and its name is the module's. The others are what examples share. The figure
-of an example is the module of the same name in `experiments.figures.examples`.
+A module that binds `EXAMPLE` is an example and gives it its name. The other modules hold code that examples share. The
+figure of an example is the module of the same name in `experiments.figures.examples`.
 """
 
 import importlib
@@ -20,7 +20,7 @@ def load_example(name: str) -> Example:
     """The example of that name.
 
     Raises:
-        ExampleError: no example has the name; the message lists those there are.
+        ExampleError: no example has the name; the message lists all examples.
     """
     if name not in example_names():
         raise ExampleError(
@@ -31,7 +31,7 @@ def load_example(name: str) -> Example:
 
 
 def spelled(name: str) -> str:
-    """A name as it is typed in a command, with hyphens."""
+    """A name as users type it in a command, with hyphens."""
     return name.replace("_", "-")
 
 

@@ -66,13 +66,13 @@ def _terms() -> Step:
     return Step(
         "terms",
         "Every score as the sum of two products",
-        "The products of the x entries and of the y entries, and their sum.",
+        "The product of the x entries, the product of the y entries, and their sum.",
         table(np.column_stack([terms, terms.sum(axis=1)]), rows, (*_AXES, "score"), 2),
     )
 
 
 def _exponentials(scaled: Floats) -> Step:
-    """Exponentials without the shift by the largest of the row, as one computes them by hand."""
+    """Exponentials without the shift by the largest of the row, as in a computation by hand."""
     values = np.exp(scaled)
     columns = (*TOKENS, "sum")
     return Step(

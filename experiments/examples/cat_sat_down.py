@@ -26,7 +26,7 @@ def _steps() -> list[Step]:
     scaled = Step(
         "scaled_scores",
         "Scaled scores (4 x 4)",
-        "Rows are queries, columns are keys. The source prints them; they are divided by sqrt(8) already.",
+        "Rows are queries, columns are keys. The source prints these scores, already divided by sqrt(8).",
         table(SCORES, WORDS, WORDS, 3),
     )
     return [scaled, told.exponentials(), told.weights(), *_reading(told.trace.weights), told.divisor(), *told.effect()]
@@ -54,7 +54,7 @@ def _reading(weights: Floats) -> list[Step]:
         Step(
             "rows",
             "Reading the heat map: the rows",
-            "The most uniform row first: its entropy is closest to ln n, as of even weights.",
+            "The most uniform row comes first: its entropy is closest to ln n, the entropy of even weights.",
             table(uniform[[WORDS.index(word) for word in rows]], rows, ("entropy / ln n", "largest - smallest")),
         ),
     ]

@@ -1,4 +1,4 @@
-"""A causal mask: a later token changes, and the outputs before it stay the same to the bit."""
+"""A causal mask: when a token changes, the outputs of earlier tokens stay identical to the bit."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from experiments.examples.walkthrough import Walkthrough, numbers_of
 from sdpa import Trace, trace
 
 CHANGED = WORDS.index("sat")
-MASK = np.tri(len(WORDS), dtype=bool)  # a word sees itself and those before it
+MASK = np.tri(len(WORDS), dtype=bool)  # a word sees itself and the words before it
 
 
 def changed() -> Floats:
@@ -27,9 +27,7 @@ def _steps() -> list[Step]:
     return [
         numbers_of("x", "Tokens X", "One row per token.", drawn.tokens, WORDS),
         numbers_of("changed_x", "Tokens X after the change", "The row of sat is negated.", tokens, WORDS),
-        Step(
-            "mask", "Causal mask (4 x 4)", "1 where a query may see a key: itself and what stands before it.", _mask()
-        ),
+        Step("mask", "Causal mask (4 x 4)", "1 where a query may see a key: itself and earlier words.", _mask()),
         told.scaled_scores(),
         told.exponentials(),
         told.weights(),
@@ -37,14 +35,14 @@ def _steps() -> list[Step]:
         numbers_of(
             "changed_output",
             "Output after the change",
-            "The and cat, which stand before sat, keep their rows.",
+            "The words before sat, The and cat, keep their rows.",
             np.asarray(after.output),
             WORDS,
         ),
         Step(
             "moved",
             "How far each output moved",
-            "The largest change of an entry: with the mask exactly 0 before sat, without it 0 nowhere.",
+            "The largest change of an entry. With the mask it is exactly 0 before sat; without it, nowhere 0.",
             table(moved, ("with the mask", "without it"), WORDS),
         ),
         *told.effect(),

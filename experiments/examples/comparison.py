@@ -22,7 +22,7 @@ def _both(d_k: int) -> ScalingComparison:
 
 
 def comparison(d_k: int) -> Four:
-    """Of five queries and keys of seed 42: deviations of scores, then mean largest weights, unscaled and scaled."""
+    """Deviations of scores, then mean largest weights, unscaled and scaled, for five queries and keys of seed 42."""
     one, other = _both(d_k).unscaled, _both(d_k).scaled
     return one.score_std, other.score_std, one.max_weight, other.max_weight
 
@@ -34,7 +34,7 @@ def _exact(d_k: int) -> Four:
 
 
 def _band(d_k: int, rng: np.random.Generator) -> Floats:
-    """The ends between which nine of ten single draws lie, for each of the four, (2, 4)."""
+    """The two limits that enclose nine of ten single draws, for each of the four, (2, 4)."""
     q, k = rng.standard_normal((2, _DRAWS, 5, d_k))
     unscaled = q @ k.swapaxes(-1, -2)
     both = unscaled, unscaled / math.sqrt(d_k)
@@ -46,9 +46,9 @@ def _steps() -> list[Step]:
     rng = np.random.default_rng(0)
     low, high = zip(*(_band(d_k, rng) for d_k in COMPARED), strict=True)
     exact = (
-        "The standard deviation of a score, sqrt(d_k) over the divisor, and the expected largest weight. "
-        "The deviation of 25 scores about their own mean is less on average (5% at d_k = 4, 3% at 512), "
-        "since they share queries and keys."
+        "The standard deviation of a score, sqrt(d_k) / divisor, and the expected largest weight. "
+        "The deviation of 25 scores about their own mean is smaller on average (5% at d_k = 4, 3% at 512), "
+        "because they share queries and keys."
     )
     text = "Columns: d_k. Rows: the deviation of 25 scores, the mean largest of 5 weights."
     return [

@@ -19,7 +19,7 @@ def _steps() -> list[Step]:
     scaled = Step(
         "scaled_scores",
         "Scaled scores (3 x 3)",
-        "Rows are queries, columns are keys. The source prints them; they are divided already.",
+        "Rows are queries, columns are keys. The source prints these scores, already divided.",
         table(SCORES, WORDS, WORDS, 2),
     )
     return [
@@ -35,7 +35,7 @@ def _steps() -> list[Step]:
 
 
 def _printed(weights: Floats) -> list[Step]:
-    """The weights and the output that the source prints, beside what they are."""
+    """The weights and the output that the source prints, beside the correct ones."""
     halved = softmax(SCORES / 2)
     rows = ("printed weights of dog", "softmax of half the scores", "softmax of the scores")
     blended = [PRINTED_OUTPUT, PRINTED[0] @ VALUES, weights[0] @ VALUES]
@@ -45,13 +45,13 @@ def _printed(weights: Floats) -> list[Step]:
         Step(
             "halved",
             "The printed row of dog",
-            "It is the softmax of half the scores, to its two decimals. The printed rows of bites and man are not.",
+            "To two decimals, it is the softmax of half the scores. The printed rows of bites and man are not.",
             table([PRINTED[0], halved[0], weights[0]], rows, WORDS),
         ),
         Step(
             "printed_output",
             "The output of dog as printed",
-            "It is the blend of the printed weights, so that it shares their error.",
+            "It blends the values with the printed weights, so it shares their error.",
             table(blended, outputs, ("1", "2", "3", "4"), 3),
         ),
     ]
@@ -59,7 +59,7 @@ def _printed(weights: Floats) -> list[Step]:
 
 def _effect(told: Walkthrough) -> list[Step]:
     undivided = told.undivided()
-    text = "The source does not say d_k. If it is 4, the width of the values, the scores were twice as large."
+    text = "The source does not state d_k. If it is 4, the width of the values, the scores were twice as large."
     return [Step(undivided.name, undivided.heading, text, undivided.matrix), told.divisor_effect()]
 
 

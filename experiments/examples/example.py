@@ -16,7 +16,7 @@ TEXTBOOK = "textbook: a page on scaled dot-product attention"
 
 
 class ExampleError(ValueError):
-    """An example that does not exist, or matrices that attention cannot take; the message says what was expected."""
+    """A missing example, or matrices that are not valid inputs of attention; the message names the expectation."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Matrix:
     """A matrix with names for its rows and columns.
 
     Attributes:
-        rows: one name per row; no two are alike.
-        columns: one name per column; no two are alike.
+        rows: one unique name per row.
+        columns: one unique name per column.
         values: the numbers, (rows, columns).
         digits: the decimals to print.
-        bars: print each row as a strip of bars too; its numbers go from 0 to 1.
+        bars: also print each row as a strip of bars; its numbers lie between 0 and 1.
     """
 
     rows: tuple[str, ...]
@@ -39,11 +39,11 @@ class Matrix:
 
     def __post_init__(self) -> None:
         if self.values.shape != (len(self.rows), len(self.columns)):
-            named = f"{len(self.rows)} names of rows and {len(self.columns)} of columns"
-            raise ValueError(f"expected a value for {named}, got shape {self.values.shape}")
+            named = f"{len(self.rows)} row names and {len(self.columns)} column names"
+            raise ValueError(f"expected one value for each of {named}, got shape {self.values.shape}")
         for names in (self.rows, self.columns):
             if len(set(names)) < len(names):
-                raise ValueError(f"expected names that differ, got {', '.join(names)}")
+                raise ValueError(f"expected unique names, got {', '.join(names)}")
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class Step:
     """A step of an example.
 
     Attributes:
-        name: a short identifier, unique within the example; the rows of the table bear it.
+        name: a short identifier, unique within the example, which appears in the rows of the table.
         heading: what the step computes.
         text: a sentence or two of explanation.
-        matrix: the numbers, if the step has some.
+        matrix: the numbers, if the step has any.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Example:
     Attributes:
         title: what it shows, in a few words.
         source: where its numbers come from.
-        steps: computes its steps; called when they are needed, since some take a second.
+        steps: computes its steps; called only when needed, because some take a second.
     """
 
     title: str
@@ -79,12 +79,12 @@ class Example:
 
 
 def table(values: npt.ArrayLike, rows: Sequence[str], columns: Sequence[str], digits: int = 4) -> Matrix:
-    """A matrix of anything that NumPy reads as one."""
+    """A matrix from any values that NumPy converts to one."""
     return Matrix(tuple(rows), tuple(columns), np.asarray(values, dtype=float), digits)
 
 
 def shape(values: Floats) -> str:
-    """The shape of a matrix as it stands in a heading.
+    """The shape of a matrix for a heading.
 
     >>> shape(np.zeros((3, 4)))
     '(3 x 4)'
@@ -93,5 +93,5 @@ def shape(values: Floats) -> str:
 
 
 def rounded(values: Floats) -> Floats:
-    """Differences to 12 decimals, at which rounding errors of doubles, other on every machine, are zero."""
+    """Differences to 12 decimals, which hides the rounding errors of doubles; these differ between machines."""
     return np.asarray(np.round(values, 12) + 0.0)

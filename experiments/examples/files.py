@@ -1,4 +1,4 @@
-"""Matrices from CSV files: numbers with commas between them, with or without names for rows and columns."""
+"""Matrices from CSV files: comma-separated numbers, with or without names for rows and columns."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ Line = tuple[int, list[str]]
 
 @dataclass(frozen=True)
 class Named:
-    """A matrix with the names that its file gives; none where it gives none."""
+    """A matrix with the names in its file, if there are any."""
 
     values: Floats
     rows: tuple[str, ...]
@@ -34,15 +34,15 @@ def read_matrix(path: Path) -> Named:
     A first line of names is a header. A first column of names has the names of the rows.
 
     Raises:
-        ExampleError: the file is missing, or holds no such matrix; the message names file, line and what was expected.
+        ExampleError: the file is missing or holds no matrix; the message names the file, the line and the expectation.
     """
     lines = list(_lines(path))
     if not lines:
         raise ExampleError(f"{path}: expected rows of numbers, got an empty file")
     if len(lines) > 1 and len(lines[0][1]) > 1 and lines[0][1] == [str(i) for i in range(len(lines[0][1]))]:
         raise ExampleError(
-            f"{path}:{lines[0][0]}: expected numbers or names of columns, got a header that counts from 0, as pandas "
-            "writes it; leave it out (header=False), or write a row of such numbers as 0.0, 1.0"
+            f"{path}:{lines[0][0]}: expected numbers or column names, got a header that counts from 0, as pandas "
+            "writes it; omit it (header=False), or write a row of such numbers as 0.0, 1.0"
         )
     header = _is_header(path, *lines[0])
     body = lines[1:] if header else lines
@@ -52,7 +52,7 @@ def read_matrix(path: Path) -> Named:
     named = (header and lines[0][1][0] == "") or all(_number(cells[0]) is None for _, cells in body)
     if len(body[0][1]) - named == 0:
         place, cells = body[0]
-        raise ExampleError(f"{path}:{place}: expected numbers with commas between them, got {_short(cells[0])}")
+        raise ExampleError(f"{path}:{place}: expected comma-separated numbers, got {_short(cells[0])}")
     place, names = lines[0]
     return _matrix(path, body, [(place, name) for name in names[named:]] if header else [], named=named)
 
@@ -72,11 +72,11 @@ def _lines(path: Path) -> Iterator[Line]:
             if any(cell.strip() for cell in cells):
                 yield reader.line_num, [cell.strip() for cell in cells]
     except OSError as error:
-        raise ExampleError(f"{path}: expected a file that can be read: {error.strerror}") from None
+        raise ExampleError(f"{path}: cannot read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ExampleError(f"{path}: expected text in UTF-8, got bytes that are none") from None
+        raise ExampleError(f"{path}: expected UTF-8 text, got other bytes") from None
     except csv.Error as error:
-        raise ExampleError(f"{path}: expected numbers with commas between them: {error}") from None
+        raise ExampleError(f"{path}: expected comma-separated numbers: {error}") from None
 
 
 def _is_header(path: Path, place: int, cells: list[str]) -> bool:
@@ -88,7 +88,7 @@ def _is_header(path: Path, place: int, cells: list[str]) -> bool:
         return False
     if any(numbers):
         text = cells[1 + numbers.index(False)]
-        raise ExampleError(f"{path}:{place}: expected a row of numbers, or of names alone, got {_short(text)}")
+        raise ExampleError(f"{path}:{place}: expected a row of only numbers or only names, got {_short(text)}")
     return True
 
 
@@ -98,7 +98,7 @@ def _counts(cells: list[str]) -> bool:
 
 
 def _same_lengths(path: Path, lines: list[Line]) -> None:
-    """ExampleError unless all lines have as many cells as the first, and are not too many."""
+    """ExampleError if lines differ in their number of cells, or if lines or cells are too many."""
     first = len(lines[0][1])
     for place, cells in lines:
         if len(cells) != first:
@@ -117,7 +117,7 @@ def _matrix(path: Path, body: list[Line], header: list[tuple[int, str]], *, name
 
 def _too_large(path: Path, rows: int, columns: int) -> None:
     raise ExampleError(
-        f"{path}: expected at most {MOST} rows and {MOST} columns, since every number is printed, "
+        f"{path}: expected at most {MOST} rows and {MOST} columns, because the command prints every number, "
         f"got {rows} rows and {columns} columns"
     )
 
@@ -140,7 +140,7 @@ def _number(cell: str) -> float | None:
 
 
 def _names(path: Path, names: list[tuple[int, str]]) -> tuple[str, ...]:
-    """Names, each with its line, made to differ: one that returns, or is `sum`, which is taken, gets a number."""
+    """Unique names from names with their lines: a repeated name, or the reserved name `sum`, gets a number."""
     unique: list[str] = []
     for place, name in names:
         if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
@@ -153,5 +153,5 @@ def _names(path: Path, names: list[tuple[int, str]]) -> tuple[str, ...]:
 
 
 def _short(cell: str) -> str:
-    """A cell as it stands in a message."""
+    """A short form of a cell for messages."""
     return repr(cell if len(cell) <= 2 * _LONGEST_NAME else f"{cell[: 2 * _LONGEST_NAME]}...")

@@ -13,7 +13,7 @@ WORDS = ("The", "cat", "sat", "down")
 
 @dataclass(frozen=True)
 class Projected:
-    """Tokens, and what turns them into queries, keys and values."""
+    """Tokens, and the projections that turn them into queries, keys and values."""
 
     tokens: Floats
     w_q: Floats

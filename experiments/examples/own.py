@@ -21,10 +21,10 @@ def own_steps(q: Path, k: Path, v: Path | None, *, scaling: str, causal: bool) -
         k: file of the keys.
         v: file of the values; without it the steps end at the weights.
         scaling: the name of a scaling rule.
-        causal: let a query see the keys up to its own place alone.
+        causal: let a query see only the keys up to its own position.
 
     Raises:
-        ExampleError: a file holds no matrix, shapes do not fit, or the rule has no name; the message says which.
+        ExampleError: a file holds no matrix, shapes do not match, or the rule is unknown; the message says which.
     """
     queries, keys = read_matrix(q), read_matrix(k)
     values = read_matrix(v) if v else None
@@ -64,12 +64,12 @@ def _rule(name: str) -> Scaling:
 
 
 def _widths(queries: Named, keys: Named) -> tuple[str, ...]:
-    """The names of the columns of q and k: those in the header of either."""
+    """The names of the columns of q and k, from the header of either."""
     return queries.columns or keys.columns
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Names for a message, the first few if there are many."""
+    """Names for a message, only the first few if there are many."""
     return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
 
 

@@ -1,4 +1,4 @@
-"""Shuffled tokens: the outputs shuffle with them, so that attention without a mask does not know the order of words."""
+"""Shuffled tokens: the outputs shuffle along, so attention without a mask ignores the order of words."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ SWAP = (2, 1, 0)
 def _steps() -> list[Step]:
     last = (
         "Without a mask attention cannot tell dog bites man from man bites dog. "
-        "Position has to come in with the tokens."
+        "The tokens themselves must carry their position."
     )
     return [*_shuffled(), *_swapped(), Step("reading", "What it means", last)]
 
@@ -34,7 +34,7 @@ def _shuffled() -> list[Step]:
 
 
 def _swapped() -> list[Step]:
-    """Dog and man in each other's place."""
+    """Dog and man, swapped."""
     words, scores, values = dog_bites_man.WORDS, dog_bites_man.SCORES, dog_bites_man.VALUES
     other, order = tuple(words[i] for i in SWAP), list(SWAP)
     before = from_scores(scores, values).output
@@ -53,10 +53,10 @@ def _outputs(name: str, heading: str, text: str, output: Floats | None, words: t
 def _difference(
     name: str, before: Floats | None, after: Floats | None, words: tuple[str, ...], other: tuple[str, ...]
 ) -> Step:
-    """The largest difference of each word's two outputs."""
+    """The largest difference between each word's two outputs."""
     back = np.asarray(after)[[other.index(word) for word in words]]
     apart = rounded(abs(back - np.asarray(before)).max(axis=1))
-    text = "The largest difference of each word's two outputs, to 12 decimals: every word keeps its output."
+    text = "The largest difference between each word's two outputs, to 12 decimals: every word keeps its output."
     grid = table([*apart[:, None], [apart.max()]], (*words, "all"), ("largest difference",), 12)
     return Step(
         name,

@@ -23,7 +23,7 @@ def running() -> Projected:
 
 
 def batch() -> tuple[Floats, Floats, Floats]:
-    """Queries, keys and values of three sequences: what the generator of the four words gives after them."""
+    """Queries, keys and values of three sequences: the next numbers of the generator of the four words."""
     rng = np.random.RandomState(123)
     four_words.draw(rng)
     return rng.standard_normal((3, 4, 6)), rng.standard_normal((3, 4, 6)), rng.standard_normal((3, 4, 6))
@@ -36,7 +36,7 @@ def _steps() -> list[Step]:
 
 
 def _attention(told: Walkthrough) -> list[Step]:
-    """The steps of attention but for the exponentials, since the example is long."""
+    """The steps of attention; the exponentials are left out because the example is long."""
     return [step for step in told.attention() if step.name != "exponentials"]
 
 

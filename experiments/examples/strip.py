@@ -38,8 +38,8 @@ def _steps() -> list[Step]:
         ),
         Step(
             "measures",
-            "What each row is like",
-            "|J| is the norm of the softmax Jacobian, which gradients pass on their way back.",
+            "Properties of each row",
+            "|J| is the norm of the softmax Jacobian, through which gradients flow back.",
             table(measures, RULES, columns),
         ),
     ]

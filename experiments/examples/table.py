@@ -20,10 +20,10 @@ def examples() -> pd.DataFrame:
 
 
 def long_table(example: str, steps: Sequence[Step]) -> pd.DataFrame:
-    """The numbers of one example; ValueError if two of its steps bear one name."""
+    """The numbers of one example; ValueError if two of its steps share a name."""
     names = [step.name for step in steps]
     if len(set(names)) < len(names):
-        raise ValueError(f"{example}: expected steps whose names differ, got {', '.join(names)}")
+        raise ValueError(f"{example}: expected steps with unique names, got {', '.join(names)}")
     return pd.DataFrame(_entries(example, steps), columns=list(COLUMNS))
 
 
@@ -35,7 +35,7 @@ def read_table(path: Path) -> pd.DataFrame:
 
 
 def matrices(table: pd.DataFrame, example: str) -> dict[str, pd.DataFrame]:
-    """The matrix of each step of an example, rows and columns in their order."""
+    """The matrix of each step of an example, with rows and columns in order."""
     steps = table[table["example"] == example].groupby("step", sort=False)
     return {str(step): _matrix(entries) for step, entries in steps}
 

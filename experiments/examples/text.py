@@ -1,4 +1,4 @@
-"""An example as text of at most 100 columns: headings, explanations, and numbers in line."""
+"""An example as text of at most 100 columns: headings, explanations, and aligned numbers."""
 
 import itertools
 import math
@@ -25,14 +25,14 @@ def text(title: str, source: str, steps: Sequence[Step]) -> str:
 
 
 def wrapped(line: str) -> str:
-    """A line in as many as it takes, parted between words."""
+    """A line, wrapped between words."""
     if len(line) <= WIDTH:
         return line
     return textwrap.fill(line, WIDTH, subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False)
 
 
 def number(value: float, digits: int) -> str:
-    """A number with so many decimals; in powers of ten where these would show none of it, or too many digits.
+    """A number with this many decimals; with a power of ten if it would show as zero or have too many digits.
 
     >>> number(-0.25, 2), number(3.7e-44, 4), number(0.0, 1), number(float("-inf"), 2)
     ('−0.25', '3.7e−44', '0.0', '−∞')
@@ -47,7 +47,7 @@ def number(value: float, digits: int) -> str:
 
 
 def matrix_lines(matrix: Matrix) -> Iterator[str]:
-    """A matrix with its names, in blocks of as many columns as fit."""
+    """A matrix with its names, in blocks of columns that fit the width."""
     cells = [[number(float(value), matrix.digits) for value in row] for row in matrix.values]
     columns = [[name, *values] for name, values in zip(matrix.columns, zip(*cells, strict=True), strict=True)]
     if matrix.bars:
@@ -62,7 +62,7 @@ def matrix_lines(matrix: Matrix) -> Iterator[str]:
 
 
 def _blocks(columns: list[list[str]], room: int) -> Iterator[list[list[str]]]:
-    """The columns in groups that are no wider than the room; a wider column stands alone."""
+    """The columns in groups no wider than the available width; a wider column stands alone."""
     ends = list(itertools.accumulate(max(map(len, column)) + len(_GAP) for column in columns))
     start = 0
     while start < len(columns):
@@ -73,5 +73,5 @@ def _blocks(columns: list[list[str]], room: int) -> Iterator[list[list[str]]]:
 
 
 def _strip(values: Sequence[float]) -> str:
-    """A bar of eighths per number from 0 to 1; a dot where it rounds to none."""
+    """A bar in eighths for each number from 0 to 1; a dot where it rounds to zero."""
     return "".join(_BARS[round(value * 8)] for value in values)

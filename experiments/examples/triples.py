@@ -1,4 +1,4 @@
-"""Rows of three scores, ten and a hundred times as large, and the softmax that is printed beside them."""
+"""Rows of three scores, ten and a hundred times as large, and the softmax that the source prints beside them."""
 
 import math
 
@@ -10,7 +10,7 @@ from experiments.examples.walkthrough import Walkthrough, from_scores, spread
 KEYS = ("first", "second", "third")
 ONES, TENS, HUNDREDS = (2.0, 1.0, 1.0), (20.0, 10.0, 10.0), (200.0, 100.0, 100.0)
 D_K = 512
-# The weights that are printed beside each row.
+# The weights that the source prints beside each row.
 PRINTED = {
     "2, 1, 1": (0.50, 0.25, 0.25),
     "20, 10, 10": (0.99, 0.005, 0.005),
@@ -29,7 +29,7 @@ def _steps() -> list[Step]:
         Step(
             "divisor",
             "Divisor",
-            "The square root of d_k, which is 512 in the source.",
+            "The square root of d_k; the source takes d_k = 512.",
             table([[D_K, math.sqrt(D_K)]], ("d_k^1/2",), ("d_k", "divisor")),
         ),
         Step(
@@ -43,8 +43,8 @@ def _steps() -> list[Step]:
         Step("printed", "Weights as printed", "The source prints these.", table(printed, _ROWS, KEYS, 3)),
         Step(
             "difference",
-            "Weights less those printed",
-            "Below half a unit of the last printed digit a difference is rounding.",
+            "Weights minus the printed ones",
+            "A difference below half a unit of the last printed digit is rounding.",
             table(apart, _ROWS, KEYS),
         ),
         spread(told.trace.weights, _ROWS),

@@ -1,4 +1,4 @@
-"""Four scores, and the same four times 20: weights, largest weight and entropy."""
+"""Four scores, and the same scores times 20: weights, largest weight and entropy."""
 
 import numpy as np
 

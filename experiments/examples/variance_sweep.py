@@ -1,4 +1,4 @@
-"""The variance of 10,000 scores at each width, of the article's stream of random numbers, beside the exact one."""
+"""The variance of 10,000 scores at each width, from the article's stream of random numbers, beside the exact one."""
 
 from functools import cache
 
@@ -14,7 +14,7 @@ SAMPLE = 10_000
 
 @cache
 def variances() -> Floats:
-    """The variance of the scores at each width: the stream goes on where the running example ends."""
+    """The variance of the scores at each width; the stream continues where the running example ends."""
     rng = np.random.RandomState(42)
     session.draw(rng)
     found = []
@@ -32,7 +32,7 @@ def _steps() -> list[Step]:
     values = np.column_stack([sample, exact, sample / exact, errors, (sample - exact) / errors])
     text = (
         "One row per d_k. The standard error of the variance of a sample of n scores is d_k sqrt((2 + 6 / d_k) / n);"
-        " the last column is the distance of sample and exact value in that unit."
+        " the last column is the distance between sample and exact value in standard errors."
     )
     rows = tuple(map(str, SWEPT))
     return [Step("variances", "Variance of 10,000 scores beside the exact one", text, table(values, rows, columns))]

@@ -1,4 +1,4 @@
-"""The steps of attention, made of its trace: each with a heading, an explanation and its numbers."""
+"""The steps of attention, made from its trace: each with a heading, an explanation and its numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from sdpa import Trace, entropy, softmax, trace
 
 
 def from_scores(scaled: npt.ArrayLike, v: npt.ArrayLike | None = None, divisor: float = 1.0) -> Trace:
-    """The trace of attention whose scaled scores are known, and its queries and keys are not.
+    """The trace of attention from known scaled scores, with unknown queries and keys.
 
-    With the unit matrix for keys, the scores are the queries.
+    With the unit matrix as keys, the scores equal the queries.
     """
     scores = np.asarray(scaled, dtype=float) * divisor
     return trace(scores, np.eye(scores.shape[-1]), v, scaling=divisor)
@@ -22,13 +22,13 @@ def from_scores(scaled: npt.ArrayLike, v: npt.ArrayLike | None = None, divisor: 
 def spread(weights: npt.ArrayLike, rows: Sequence[str]) -> Step:
     """The largest weight and the entropy of each row."""
     values = np.column_stack([np.max(weights, axis=-1), entropy(weights)])
-    text = "The entropy, in nats, is 0 if one key gets everything, and ln n if n keys get the same."
+    text = "The entropy, in nats, is 0 if one key gets all the weight, and ln n if n keys share it equally."
     return Step("spread", "Largest weight and entropy of each row", text, table(values, rows, ("largest", "entropy")))
 
 
 @dataclass(frozen=True)
 class Walkthrough:
-    """Attention with names for its queries and keys, told in steps.
+    """Attention with names for its queries and keys, as steps.
 
     Attributes:
         trace: the arrays of attention on two axes.
@@ -36,8 +36,8 @@ class Walkthrough:
         keys: one name per key.
         rule: the scaling rule that gave the divisor.
         digits: the decimals of q, k, v, scores and output; weights and exponentials have four.
-        widths: names of the columns of q and k; numbers if there are none.
-        outputs: names of the columns of v and of the output; numbers if there are none.
+        widths: names of the columns of q and k; numbers in their absence.
+        outputs: names of the columns of v and of the output; numbers in their absence.
     """
 
     trace: Trace
@@ -56,7 +56,7 @@ class Walkthrough:
         return [*inputs, self.scores(), *softmax, *output]
 
     def effect(self) -> list[Step]:
-        """The steps that say what the divisor changed."""
+        """The steps that show the effect of the divisor."""
         return [self.undivided(), self.divisor_effect()]
 
     def q(self) -> Step:
@@ -70,35 +70,35 @@ class Walkthrough:
     def v(self) -> Step:
         """The values."""
         values = table(self._v, self.keys, self._outputs, self.digits)
-        return Step("v", f"Values V {shape(self._v)}", "One row per key: what the key has to give.", values)
+        return Step("v", f"Values V {shape(self._v)}", "One row per key: the content that the output blends.", values)
 
     def scores(self) -> Step:
         """The products of queries and keys."""
-        text = "Rows are queries, columns are keys; each score is the sum of the products of their entries."
+        text = "Rows are queries, columns are keys. Each score is the dot product of a query and a key."
         return self._square("scores", "Scores S = Q Kᵀ", text, self.trace.scores, self.digits)
 
     def divisor(self) -> Step:
         """The number that the scores are divided by."""
-        text = "Each score is divided by this number."
+        text = "This number divides each score."
         return Step("divisor", "Divisor", text, table([[self.trace.divisor]], (self.rule,), ("divisor",)))
 
     def scaled_scores(self) -> Step:
         """The scores over the divisor."""
-        text = "The scores over the divisor."
+        text = "Each score, divided by the divisor."
         if np.isinf(self.trace.scaled_scores).any():
-            text += " −∞ marks a key that the query must not see."
+            text += " −∞ marks a key that the mask hides from the query."
         return self._square("scaled_scores", "Scaled scores", text, self.trace.scaled_scores, self.digits)
 
     def exponentials(self) -> Step:
         """The exponentials of each row, and their sum."""
         values = np.column_stack([self.trace.exponentials, self.trace.sums])
         columns = (*self.keys, "sum")
-        text = "Each row: exp(scaled score − the largest of the row), and the sum. The shift changes no weight."
+        text = "Each row: exp(scaled score − largest score of the row), and the sum. The shift changes no weight."
         return Step("exponentials", "Softmax, row by row: exponentials", text, table(values, self.queries, columns))
 
     def weights(self) -> Step:
         """The weights."""
-        text = "Each exponential over the sum of its row. Every row sums to one."
+        text = "Each exponential, divided by the sum of its row. Every row sums to one."
         return self._square("weights", "Weights W", text, self.trace.weights, 4)
 
     def output(self) -> Step:
@@ -119,7 +119,7 @@ class Walkthrough:
 
     def undivided(self) -> Step:
         """The weights of the same scores without the divisor."""
-        text = "The softmax of the scores as they are."
+        text = "The softmax of the undivided scores."
         return self._square("undivided_weights", "Weights without the divisor", text, self._undivided, 4)
 
     def divisor_effect(self) -> Step:
@@ -127,7 +127,7 @@ class Walkthrough:
         both = self._undivided, self.trace.weights
         values = [*(weights.max(axis=-1) for weights in both), *map(entropy, both)]
         columns = ("largest without", "largest with", "entropy without", "entropy with")
-        text = "Entropy is in nats: 0 if one key gets everything, ln n if n keys get the same."
+        text = "Entropy is in nats: 0 if one key gets all the weight, ln n if n keys share it equally."
         return Step(
             "divisor_effect", "What the divisor changed", text, table(np.transpose(values), self.queries, columns)
         )
@@ -142,7 +142,7 @@ class Walkthrough:
 
     @property
     def _undivided(self) -> Floats:
-        """The weights without the divisor; a key that is hidden stays so."""
+        """The weights without the divisor; hidden keys stay hidden."""
         return softmax(np.where(np.isinf(self.trace.scaled_scores), -np.inf, self.trace.scores))
 
     def _inputs(self, name: str, heading: str, text: str, values: Floats, rows: tuple[str, ...]) -> Step:
@@ -154,7 +154,7 @@ class Walkthrough:
 
 
 def numbered(count: int) -> tuple[str, ...]:
-    """The names of columns that have none: 1, 2, 3."""
+    """Names for unnamed columns: 1, 2, 3."""
     return tuple(str(i + 1) for i in range(count))
 
 

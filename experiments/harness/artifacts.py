@@ -1,8 +1,8 @@
-"""Artifacts: files that a command makes, and the one rule by which they are up to date.
+"""Artifacts: files that a command makes, and the one rule that decides whether they are up to date.
 
-An artifact is up to date if its files are as they were written, and if all that decides them is what it was then: code,
-libraries, input files and parameters. A measured chunk and the tables of a sweep carry their own record of that, in
-their header and in SWEEP.json; all else is in the ledger of its results folder.
+An artifact is up to date if nobody changed its files and if everything that determines them is unchanged: code,
+libraries, input files and parameters. Measured chunks and the tables of a sweep record these themselves, in their
+header and in SWEEP.json; the ledger of the results folder records them for all other artifacts.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ from experiments.harness.fingerprint import source_fingerprint, versions
 
 @dataclass(frozen=True)
 class Artifact:
-    """Files that are made together, and what decides them.
+    """Files that one command makes together, and everything that determines them.
 
     Attributes:
-        files: the first names the artifact.
-        code: modules that make them, with all that these import.
-        libraries: packages that make them.
-        inputs: files that they are made from.
-        parameters: JSON values that decide them too.
+        files: the files; the first names the artifact.
+        code: modules that make the files; everything they import counts too.
+        libraries: packages that make the files.
+        inputs: files that the artifact is made from.
+        parameters: further JSON values that determine the files.
     """
 
     files: tuple[Path, ...]
@@ -47,22 +47,22 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The artifacts that were made in a folder on this machine, in a file that git ignores."""
+    """The record of artifacts made in a folder on this machine, kept in a file that git ignores."""
 
     folder: Path
 
     def is_current(self, artifact: Artifact) -> bool:
-        """True if the files of an artifact are as they were made, and would be made the same again."""
+        """True if nobody changed the files of an artifact, and making them again would give the same."""
         recorded = self._read().get(self._key(artifact), {})
         return is_same(recorded, artifact.decided_by() | {"files": checksums(artifact.files)})
 
     def is_untouched(self, artifact: Artifact) -> bool | None:
-        """True if the files of an artifact are as they were made; None if they were not made here."""
+        """True if nobody changed the files of an artifact; None if they were not made here."""
         recorded = self._read().get(self._key(artifact))
         return None if recorded is None else recorded.get("files") == checksums(artifact.files)
 
     def note(self, artifact: Artifact) -> None:
-        """Record an artifact that has just been made."""
+        """Record a new artifact."""
         made = {self._key(artifact): artifact.decided_by() | {"files": checksums(artifact.files)}}
         write_whole(self._path, (json.dumps(self._read() | made, indent=1) + "\n").encode())
 
@@ -74,7 +74,7 @@ class Ledger:
         return self.folder / ".made.json"
 
     def _read(self) -> dict[str, dict[str, Any]]:
-        """The recorded entries by artifact; none if the file is missing or damaged: then everything is made again."""
+        """The recorded entries by artifact; none if the file is missing or damaged: everything is then made again."""
         try:
             content = json.loads(self._path.read_bytes())
         except (OSError, ValueError):
@@ -84,7 +84,7 @@ class Ledger:
 
 
 def is_same(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """True if all that decides an artifact now is what was recorded when it was made."""
+    """True if everything that determines an artifact still equals its record."""
     return all(recorded.get(key) == value for key, value in now.items())
 
 
@@ -94,5 +94,5 @@ def checksums(files: Iterable[Path]) -> list[str]:
 
 
 def checksum(path: Path) -> str:
-    """SHA-256 of a file; empty if it is not there."""
+    """SHA-256 of a file; empty if the file does not exist."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""

@@ -35,7 +35,7 @@ def names(columns: Iterable[Column]) -> list[str]:
 
 
 def axis_columns(cell: type[Any]) -> tuple[Column, ...]:
-    """The columns of a cell's axes, with which every table of its cells begins."""
+    """The columns of a cell's axes; every table of its cells begins with them."""
     return tuple(_axis_column(name, cell_fields(cell)[name]) for name in axis_names(cell))
 
 
@@ -59,12 +59,12 @@ def _type_hints(cell: Hashable) -> dict[str, Any]:
 
 
 def treatment_names(cell: type[Any]) -> list[str]:
-    """The fields whose whole list is applied to one draw."""
+    """The fields whose whole list applies to one draw."""
     return [name for name, kind in cell_fields(cell).items() if typing.get_origin(kind) is tuple]
 
 
 def axis_names(cell: type[Any]) -> list[str]:
-    """The fields of which each value makes a cell of its own; they alone decide the draws."""
+    """The fields whose every value makes its own cell; they alone determine the draws."""
     return [name for name in cell_fields(cell) if name not in treatment_names(cell)]
 
 
@@ -78,7 +78,7 @@ def cell_of(cell: type[Any], row: Any) -> Any:
 
     Args:
         cell: the class of the experiment's cells.
-        row: has the axes and treatments as attributes, as they stand in the table.
+        row: an object with the axes and treatments of the table as attributes.
     """
     values = {}
     for name, kind in cell_fields(cell).items():

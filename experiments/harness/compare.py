@@ -1,4 +1,4 @@
-"""Comparison of a table with the one before it."""
+"""Comparison of a table with its previous version."""
 
 import io
 
@@ -9,25 +9,25 @@ TOLERANCE = 1e-9
 
 
 def how_alike(old: bytes | None, new: bytes) -> str:
-    """In words: new, byte-identical, equal to 1e-9 relative, or different and where most."""
+    """The comparison in words: new, byte-identical, equal to 1e-9 relative, or different and where it differs most."""
     if old is None:
         return "new"
     if old == new:
-        return "byte-identical to the one before"
+        return "byte-identical to the previous version"
     try:
         before, after = pd.read_csv(io.BytesIO(old)), pd.read_csv(io.BytesIO(new))
     except (ValueError, UnicodeDecodeError):
-        return "different from the one before, which is no table"
+        return "different from the previous version, which is not a table"
     if list(before.columns) != list(after.columns) or len(before) != len(after):
-        return "different from the one before: other rows or columns"
+        return "different from the previous version: other rows or columns"
     text = [name for name in before if "O" in (before[name].dtype.kind, after[name].dtype.kind)]
     if not all(before[name].equals(after[name]) for name in text):
-        return "different from the one before: other rows"
+        return "different from the previous version: other rows"
     apart = {name: _relative_difference(before[name], after[name]) for name in before}
     worst = max(apart, key=apart.__getitem__)
     if apart[worst] <= TOLERANCE:
-        return "equal to the one before to 1e-9 relative"
-    return f"different from the one before, most in {worst} (relative difference {apart[worst]:.2g})"
+        return "equal to the previous version to 1e-9 relative"
+    return f"different from the previous version, most in {worst} (relative difference {apart[worst]:.2g})"
 
 
 def _relative_difference(before: pd.Series, after: pd.Series) -> float:
@@ -37,9 +37,9 @@ def _relative_difference(before: pd.Series, after: pd.Series) -> float:
     a, b = before.to_numpy(dtype=float), after.to_numpy(dtype=float)
     if (np.isnan(a) != np.isnan(b)).any():
         return np.inf
-    a, b = a[a != b], b[a != b]  # without equal infinities, whose difference is no number
+    a, b = a[a != b], b[a != b]  # drops equal infinities, whose difference is NaN
     if np.isinf([a, b]).any():
         return np.inf
     scale = np.maximum(np.abs(a), np.abs(b))
-    # One unit of the tenth digit, the last that a table holds, counts as equal.
+    # A difference of one unit in the tenth digit, the last digit of a table, counts as equal.
     return float(np.nanmax(np.abs(a - b) / scale, initial=0) * (1 - 1e-6))

@@ -1,4 +1,4 @@
-"""The config file, read and checked: every fault at once, each with its line and column."""
+"""The config file, read and checked; reports every fault at once, each with its line and column."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ _RESERVED = tuple(Path(name).stem for name in (COLUMNS, MANIFEST))  # a sweep of
 _SWEEP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
-_MAX_CHUNKS = 500_000  # days of work, and a record each
+_MAX_CHUNKS = 500_000  # days of work, and one record per chunk
 _MAX_MEMORY = 4 * 2**30
 _MAX_TRIALS = 10**12
 _STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
@@ -34,7 +34,7 @@ _STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 @dataclass(frozen=True)
 class Config:
-    """A whole config: the root seed, the sweeps in the order in which they are written, and the text of the file."""
+    """A whole config: the root seed, the sweeps in the order of the file, and the text of the file."""
 
     seed: int
     sweeps: tuple[Sweep, ...]
@@ -42,13 +42,13 @@ class Config:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what is swept and drawn; comments and layout of the file do not count."""
+        """SHA-256 of the sweeps and their figures; comments and layout of the file do not count."""
         swept = [[sweep.name, sweep.parameters(), sweep.figures] for sweep in self.sweeps]
         return hashlib.sha256(json.dumps([self.seed, swept]).encode()).hexdigest()
 
 
 class ConfigError(Exception):
-    """A config that is refused; one line per fault, as FILE:LINE:COLUMN: what, got, expected."""
+    """An invalid config; one line per fault, as FILE:LINE:COLUMN: key: got, expected."""
 
     def __init__(self, path: Path, faults: Iterable[Fault]) -> None:
         ordered = sorted(faults, key=lambda fault: (fault.line, fault.column))
@@ -57,7 +57,7 @@ class ConfigError(Exception):
 
 
 def load_config(path: Path) -> Config:
-    """Read a config, or raise `ConfigError` with every fault in it (a YAML syntax error alone)."""
+    """Read a config, or raise `ConfigError` with all its faults (a YAML syntax error hides the others)."""
     try:
         text = path.read_text(encoding="utf-8")
         document = Document(text)
@@ -76,7 +76,7 @@ def load_config(path: Path) -> Config:
 
 
 class _File(BaseModel):
-    """The keys of the file; the blocks of sweeps have models of their own."""
+    """The keys of the file; each block of a sweep has its own model."""
 
     model_config = _STRICT
 
@@ -85,7 +85,7 @@ class _File(BaseModel):
 
 
 def _config(document: Document) -> Config:
-    """The config, as far as it can be read; the document notes its faults."""
+    """The readable part of the config; the document notes its faults."""
     if not isinstance(document.value, dict):
         document.fault((), f"got {_shown(document.value)}, expected the keys seed and sweeps")
         return Config(0, ())
@@ -137,27 +137,27 @@ def _resolved(document: Document, name: str, experiment: str, body: dict[str, An
 
 
 def _check_trials_or_precision(document: Document, path: KeyPath, body: dict[str, Any]) -> None:
-    """A sweep says how many trials it takes, or which precision, with max_trials if it wants."""
+    """Note a fault unless a sweep names either its trials or a precision, with max_trials only beside the latter."""
     trials, precision, most = ((*path, key) for key in ("trials", "precision", "max_trials"))
     if "precision" not in body and "trials" not in body:
-        document.fault(trials, "missing key, expected it here")
+        document.fault(trials, "missing key; expected trials or precision")
     if "precision" in body and "trials" in body:
         place = document.place(precision, of_key=True)
-        document.fault(precision, "got it beside trials, expected one of the two", place)
+        document.fault(precision, "got both precision and trials, expected one of them", place)
     if "precision" not in body and "max_trials" in body:
         place = document.place(most, of_key=True)
-        document.fault(most, "got it without precision, expected it beside one", place)
+        document.fault(most, "got max_trials without precision, expected both", place)
 
 
 def _validated(document: Document, path: KeyPath, model: type[BaseModel], value: dict[str, Any]) -> Any:
-    """The value at a path as that model; None if it has faults, which the document notes."""
+    """The value at a path, validated by a model; None if it has faults, which the document notes."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             where = (*path, *detail["loc"])
             if detail["type"] == "missing":
-                document.fault(where, "missing key, expected it here")
+                document.fault(where, "missing key")
             elif detail["type"] == "extra_forbidden":
                 message = _unknown_key(str(where[-1]), model)
                 document.fault(path, message, document.place(where, of_key=True))
@@ -176,11 +176,11 @@ def _unknown_key(key: str, model: type[BaseModel]) -> str:
 
 
 def _name_problem(name: str, alike: list[str]) -> str | None:
-    """The fault of a sweep's name; `alike` are the first two names that are the same but for case."""
+    """The fault of a sweep's name; `alike` holds the first two names that differ at most in case."""
     if not _SWEEP_NAME.fullmatch(name):
-        return "expected a letter, then letters, digits and underscores, at most 64"
+        return "expected a letter, then letters, digits and underscores, at most 64 characters"
     if name.lower() in _RESERVED:
-        return f"expected none of the reserved {', '.join(_RESERVED)}"
+        return f"expected a name that is not reserved ({', '.join(_RESERVED)})"
     others = [other for other in alike if other != name]
     return f"expected names that differ by more than case (also {others[0]!r})" if others else None
 
@@ -219,7 +219,7 @@ def _sweep_model(experiment: Experiment, figures: Sequence[str]) -> type[BaseMod
 
 
 def _list_of(item: Any) -> Any:
-    """A list of one or more different items; a single item stands for a list of one."""
+    """A list of one or more distinct items; a single item stands for a list of one."""
     adapter = TypeAdapter(item)
 
     def validate(value: Any) -> tuple[Any, ...]:
@@ -233,13 +233,13 @@ def _list_of(item: Any) -> Any:
             except ValidationError as error:
                 expected = [_expected(detail) for detail in error.errors(include_url=False)]
             else:
-                expected = ["expected it once in the list"] if parsed in items else []
+                expected = ["expected each value once in the list"] if parsed in items else []
                 items[parsed] = None
             for text in expected:
                 refused = PydanticCustomError("refused", "{expected}", {"expected": text})
                 faults.append(InitErrorDetails(type=refused, loc=(i,), input=given))
         if faults:
-            # Raised in one piece, so that one faulty value hides no other.
+            # One error for the whole list, so that no faulty value hides another.
             raise ValidationError.from_exception_data("list", faults)
         return tuple(items)
 
@@ -247,7 +247,7 @@ def _list_of(item: Any) -> Any:
 
 
 def _expected(detail: ErrorDetails) -> str:
-    """The expectation of a fault, from pydantic's own messages and from ours, which may name the value too."""
+    """The expectation in a fault, from pydantic's messages or ours, which may also name the value."""
     if detail["type"] in ("dict_type", "too_short"):
         return "expected a block for each sweep"
     expected = detail["msg"].removeprefix("Value error, ").split(", got ")[0]
@@ -255,7 +255,7 @@ def _expected(detail: ErrorDetails) -> str:
 
 
 def _strict(kind: Any) -> Any:
-    """A type whose values are read from YAML: strict numbers, and types that parse their own names."""
+    """A type to read from YAML: strict numbers, and types that parse their own names."""
     bare = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     parse = getattr(bare, "parse", None)
     return Annotated[kind, PlainValidator(lambda value: parse(str(value))) if parse else Field(strict=True)]
@@ -271,7 +271,7 @@ def _one_of(names: Sequence[str]) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value as it is named in messages, short whatever it is."""
+    """A short form of a value for messages."""
     if value is None:
         return "nothing"
     if isinstance(value, dict):

@@ -33,7 +33,7 @@ def experiment_names() -> list[str]:
 
 
 def axes_of(table: "pd.DataFrame") -> list[str]:
-    """The axes among the columns of a table: those that the cell of some experiment declares."""
+    """The axes among the columns of a table: the columns that the cell of some experiment declares."""
     return [name for name in table.columns if name in _all_axes()]
 
 

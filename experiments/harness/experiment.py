@@ -12,7 +12,7 @@ from experiments.harness.columns import Column, axis_columns
 if TYPE_CHECKING:
     from experiments.harness.metric import Metric
 
-# A cell is a frozen dataclass that the experiment defines; a row is one line of a table, by column.
+# The experiment defines a cell as a frozen dataclass; a row maps the columns of a table to values.
 Cell = Any
 Row = dict[str, Any]
 MEASURED = "measured"  # the main table of an experiment
@@ -31,30 +31,30 @@ class Experiment:
     """A kind of measurement, swept over cells.
 
     The fields of `cell` are the keys of a sweep in the config. A field of type tuple[T, ...] holds treatments: the
-    whole list is applied to the same draw. Any other field is an axis: each of its values makes cells of its own.
+    whole list applies to the same draw. Any other field is an axis: each of its values makes its own cells.
     """
 
     cell: type[Cell]
-    columns: tuple[Column, ...]  # of the main table behind the axes, those of its metrics included
-    chunk_trials: Callable[[Cell], int]  # from the axes alone, so that more trials leave earlier chunks as they are
+    columns: tuple[Column, ...]  # of the main table after the axes, including those of its metrics
+    chunk_trials: Callable[[Cell], int]  # from the axes alone, so that more trials leave earlier chunks unchanged
     measure: Callable[[Cell, int, np.random.Generator], Measurement]
-    # The rows of a cell, without its axes, by table: MEASURED, and others that analysis needs beside it.
+    # The rows of a cell, without its axes, by table: MEASURED, and any others that analysis needs.
     tabulate: Callable[[Cell, Any], Mapping[str, Iterable[Row]]]
     seconds_per_trial: Callable[[Cell], float]  # rough, for `plan` and the order of work
-    memory: Callable[[Cell], int]  # bytes that measuring one chunk takes in a worker
+    memory: Callable[[Cell], int]  # bytes that a worker needs to measure one chunk
     table_rows: Callable[[Cell, int], int]  # rows of a cell of that many trials
     metrics: "tuple[Metric, ...]" = ()
-    # The columns, but for the axes, of the tables beside the main one; analysis alone reads these.
+    # The columns, without the axes, of the tables beside the main one; only analysis reads them.
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     min_trials: int = 1
-    # Parameters that are named in a config, as rules and laws are: a change of one of them makes only those results
-    # stale that use it. The modules of these types count in no fingerprint; the stamp of a cell does.
+    # Types of the parameters that a config names, such as rules and laws. A change of one of them makes only the
+    # results that use it stale: the stamp of a cell counts, and the modules of these types count in no fingerprint.
     named: tuple[type, ...] = ()
     stamp: Callable[[Cell], Any] = lambda _: None  # JSON values and functions that the names of a cell stand for
 
     @property
     def has_precision(self) -> bool:
-        """True if a sweep may ask for a precision in place of a number of trials."""
+        """True if a sweep may request a precision instead of a number of trials."""
         return any(metric.is_precise for metric in self.metrics)
 
     @property

@@ -1,7 +1,7 @@
 """Figures as the harness knows them: every module that binds FIGURE declares one.
 
-The harness reads the subject, the metrics and the default of a figure from the source of its module and does not import
-it: drawing takes packages that workers and most commands can do without. So these three are literals there.
+The harness reads the subject, the metrics and the default of a figure from the source of its module. It does not import
+the module, because workers and most commands do not need the packages for drawing. So these three must be literals.
 """
 
 import ast
@@ -17,12 +17,12 @@ from experiments.harness.experiment import load_experiment
 
 @dataclass(frozen=True)
 class Default:
-    """The sweeps that have a figure without naming it: `Default()` holds for all of its experiment.
+    """The sweeps that get a figure without naming it; `Default()` holds for every sweep of its experiment.
 
     Attributes:
-        varied: axes of which such a sweep has more than one value.
-        single: axes of which it has one value.
-        rules: scaling rules that it has, among others.
+        varied: axes with more than one value in such a sweep.
+        single: axes with exactly one value.
+        rules: scaling rules that the sweep must include.
     """
 
     varied: tuple[str, ...] = ()
@@ -54,9 +54,9 @@ def declarations() -> dict[str, Declaration]:
 
 
 def figures_of(of: str) -> tuple[str, ...]:
-    """The figures of an experiment or of what else a figure may be of, by name.
+    """The figures of an experiment, or of another subject of figures, by name.
 
-    Those of an experiment come in the order in which its table has the metrics that they are about.
+    The figures of an experiment follow the order of their metrics in its table.
     """
     found = {name: declared.metrics for name, declared in declarations().items() if declared.of == of}
     columns = [column.name for column in load_experiment(of).columns] if of in experiment_names() else []

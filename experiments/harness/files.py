@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and a folder that one run at a time writes to."""
+"""Files written whole or not at all, and a lock that lets one run at a time write to a folder."""
 
 import fcntl
 import json
@@ -16,7 +16,7 @@ _LOCK = ".lock"
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a reader sees the old one or the new one, never a part, whatever ends this process."""
+    """Write a file so that readers see the old one or the new one, never a part, even if this process is killed."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_TEMPORARY)
@@ -31,14 +31,14 @@ def write_whole(path: Path, content: bytes) -> None:
             Path(temporary).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from None
+        raise OSError(error.errno, f"cannot write: {error.strerror}", str(path)) from None
 
 
 @contextmanager
 def held(results: Path) -> Iterator[None]:
-    """Hold a results folder against other runs, and clear what killed ones left half written.
+    """Lock a results folder against other runs, and remove the partial files of killed runs.
 
-    The lock is the operating system's and goes with the process, however that ends.
+    The operating system releases the lock when the process ends, however it ends.
 
     Raises:
         BusyError: another process holds it.
@@ -48,13 +48,13 @@ def held(results: Path) -> Iterator[None]:
         results.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise OSError(error.errno, f"cannot be written: {error.strerror}", str(results)) from None
+        raise OSError(error.errno, f"cannot write: {error.strerror}", str(results)) from None
     with os.fdopen(handle, "r+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BusyError(
-                f"{results} is in use by {_holder(lock.read())}; wait for it, or name another folder"
+                f"{results} is in use by {_holder(lock.read())}; wait for it, or choose another folder"
             ) from None
         lock.truncate()
         lock.write(json.dumps({"process": os.getpid(), "machine": platform.node()}))

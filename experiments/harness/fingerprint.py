@@ -1,7 +1,7 @@
-"""Fingerprints of source: a number depends, besides its parameters, on the modules that compute it.
+"""Fingerprints of source: a number depends on its parameters and on the modules that compute it.
 
-The imports of a module lead to the others. Of `from package import name` only the module that defines the name counts,
-not what else the package offers; so measuring does not depend on theory, figures or the command line. Comments,
+A fingerprint follows the imports of a module. For `from package import name`, only the module that defines the name
+counts, not the rest of the package; so measuring does not depend on theory, figures or the command line. Comments,
 docstrings and blank lines do not count.
 """
 
@@ -28,7 +28,7 @@ _MEASURING = "experiments.harness.measuring"
 
 @cache
 def versions(*packages: str) -> dict[str, str]:
-    """The installed versions of packages; without a name of those whose numbers a measurement consists of."""
+    """The installed versions of packages; by default of those whose numbers make up a measurement."""
     return {name: version(name) for name in packages or ("numpy", "scipy")}
 
 
@@ -49,7 +49,7 @@ def _stamped(experiment: str) -> frozenset[str]:
 
 
 def stamp(experiment: str, cell: Cell) -> Any:
-    """JSON values that the names of a cell stand for: the experiment's stamp, with functions as fingerprints."""
+    """JSON values behind the names in a cell: the experiment's stamp, with functions as fingerprints."""
     return json.loads(json.dumps(load_experiment(experiment).stamp(cell), default=definition_fingerprint))
 
 
@@ -69,7 +69,7 @@ def definition_fingerprint(function: Callable[..., Any]) -> str:
 
 @cache
 def source_fingerprint(*roots: str, without: frozenset[str] = frozenset()) -> str:
-    """SHA-256 over the names and the code of these modules and of all of ours that they import, directly or not."""
+    """SHA-256 over the names and code of these modules and of all project modules that they import, also indirectly."""
     digest = hashlib.sha256()
     for name in sorted(imported_modules(*roots) - without):
         source = code(_path(name).read_text(encoding="utf-8")).encode()
@@ -87,7 +87,7 @@ def code(source: str) -> str:
     """
     docstrings = {(node.lineno, node.col_offset) for node in _docstrings(ast.parse(source))}
     lines = source.splitlines()
-    # From the end, so that the places before stay what they are.
+    # From the end, so that earlier positions stay valid.
     for token in reversed(list(tokenize.generate_tokens(io.StringIO(source).readline))):
         if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and token.start in docstrings):
             (first, start), (last, end) = token.start, token.end
@@ -96,7 +96,7 @@ def code(source: str) -> str:
 
 
 def _docstrings(tree: ast.Module) -> Iterator[ast.expr]:
-    """The docstrings of a module and of all that it defines."""
+    """The docstrings of a module and of everything that it defines."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
@@ -105,7 +105,7 @@ def _docstrings(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 def imported_modules(*roots: str) -> set[str]:
-    """These modules and all of ours that they import, directly or not."""
+    """These modules and all project modules that they import, directly or not."""
     found: set[str] = set()
     todo = list(roots)
     while todo:
@@ -117,7 +117,7 @@ def imported_modules(*roots: str) -> set[str]:
 
 
 def _imported(name: str) -> Iterator[str]:
-    """The modules of ours that a module imports, anywhere in its source."""
+    """The project modules that a module imports anywhere in its source."""
     for node in ast.walk(_parsed(name)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if _is_ours(alias.name))
@@ -126,7 +126,7 @@ def _imported(name: str) -> Iterator[str]:
 
 
 def _defining(module: str, name: str) -> str:
-    """The module that `from module import name` gets its name from."""
+    """The module from which `from module import name` takes its name."""
     if _exists(f"{module}.{name}"):
         return f"{module}.{name}"
     if _path(module).name == "__init__.py":

@@ -11,14 +11,14 @@ from experiments.harness.experiment import Cell, load_experiment
 
 @dataclass(frozen=True)
 class Sweep:
-    """One block of the config, resolved: every key has a value, every value its type."""
+    """One resolved block of the config: every key has a value, and every value has its type."""
 
     name: str
     experiment: str
     values: Mapping[str, tuple[Any, ...]]  # of every field of the cell, in the cell's order
-    trials: int  # of each cell; of a sweep with a precision the most
+    trials: int  # of each cell; the maximum in a sweep with a precision
     figures: tuple[str, ...]
-    precision: float | None = None  # the relative standard error that a cell's number of trials follows from
+    precision: float | None = None  # the relative standard error that determines the number of trials
 
     def cells(self) -> list[Cell]:
         """One cell per point of the grid of axes, the last axis varying fastest."""
@@ -29,7 +29,7 @@ class Sweep:
         return [cell(**dict(zip(axes, point, strict=True)), **fixed) for point in points]
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters that decide the table, as plain JSON values."""
+        """The parameters that determine the table, as plain JSON values."""
         values = {name: [plain(v) for v in values] for name, values in self.values.items()}
         precise = {"precision": self.precision, "max_trials": self.trials}
         return {"experiment": self.experiment, **values, **(precise if self.precision else {"trials": self.trials})}
@@ -46,22 +46,22 @@ class Chunk:
 
 
 def plain(value: Any) -> Any:
-    """A parameter as it stands in tables and JSON: numbers stay, everything else goes by its name."""
+    """A parameter as in tables and JSON: numbers stay numbers, everything else becomes its name."""
     return value if isinstance(value, int | float) else str(value)
 
 
 def axis_values(cell: Cell) -> dict[str, Any]:
-    """The axes of a cell and their values, as they stand in a table."""
+    """The axes of a cell and their values, as in a table."""
     return {name: plain(getattr(cell, name)) for name in axis_names(type(cell))}
 
 
 def describe(cell: Cell) -> str:
-    """A cell as it is named in messages: `d_k=8, n_keys=64, ...`."""
+    """The name of a cell in messages: `d_k=8, n_keys=64, ...`."""
     return ", ".join(f"{name}={value}" for name, value in axis_values(cell).items())
 
 
 def chunks(experiment: str, cell: Cell, trials: int, first_index: int = 0) -> Iterator[Chunk]:
-    """The chunks of a cell, in the order in which they are merged."""
+    """The chunks of a cell, in merge order."""
     size = load_experiment(experiment).chunk_trials(cell)
     for index, first in enumerate(range(0, trials, size), first_index):
         yield Chunk(experiment, cell, index, min(size, trials - first))

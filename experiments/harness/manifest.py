@@ -20,7 +20,7 @@ _OF_BLAS = ("internal_api", "version", "architecture")
 
 
 def write_manifest(results: Path, parts: Sequence[Work], jobs: int, seconds: float) -> None:
-    """Write which source ran where, how long, and how many chunks it measured and how many it had already."""
+    """Write which source ran where and for how long, and how many chunks it measured and reused."""
     manifest = {
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 2),
@@ -48,7 +48,7 @@ def write_manifest(results: Path, parts: Sequence[Work], jobs: int, seconds: flo
 
 
 def _source() -> dict[str, Any]:
-    """The commit of this source and whether it had changes, where git knows."""
+    """The commit of this source, and whether it had uncommitted changes, if git knows."""
     here = Path(__file__).parent
 
     def git(*words: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Measure a chunk: with its own generator, one thread, and no number that is not finite."""
+"""Measure a chunk: with its own generator, on one thread, with finite numbers only."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Memory that a process has had once, it keeps: for the measuring loop new pages cost as much as exponentials."""
+"""A process keeps the memory that it frees, because in the measuring loop new pages cost as much as exponentials."""
 
 import ctypes
 
@@ -7,10 +7,10 @@ _KEPT, _FROM_THE_HEAP = 128 * 2**20, 32 * 2**20
 
 
 def keep_freed_memory() -> None:
-    """Have the C library keep freed arrays of up to 32 MiB, and up to 128 MiB of them, for those that come next.
+    """Let the C library keep freed arrays of up to 32 MiB each, and up to 128 MiB in total, for the next arrays.
 
-    As it stands, glibc gives back to the system what NumPy frees, a block of scores at a time, and the system zeroes
-    it page by page for the next block. Another C library is left as it is.
+    By default, glibc returns the memory that NumPy frees to the system, a block of scores at a time, and the system
+    zeroes it page by page for the next block. Other C libraries keep their settings.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

@@ -1,7 +1,7 @@
-"""The number of trials of a cell: its sweep names it, or a pilot finds it for the precision that the sweep asks for.
+"""The number of trials of a cell: the sweep names it, or a pilot finds it for the precision that the sweep requests.
 
-The pilot's draws are none of those that the estimates come from, and are thrown away: a number of trials that followed
-from the draws themselves would be smaller where these happen to lie close together, and bias what they give.
+The suite discards the draws of the pilot and estimates from other draws. If the same draws also determined the number
+of trials, it would be smaller where they happen to lie close together, and the estimates would be biased.
 """
 
 import math
@@ -25,19 +25,19 @@ _MARGIN = 1.4
 
 
 def pilot_chunks(sweep: Sweep, cell: Cell) -> list[Chunk]:
-    """The chunks of a cell's pilot; none for a sweep that says its number of trials."""
+    """The chunks of a cell's pilot; none for a sweep that names its number of trials."""
     if sweep.precision is None:
         return []
     return list(chunks(sweep.experiment, cell, PILOT_TRIALS, _FIRST_PILOT_CHUNK))
 
 
 def cell_trials(store: Store, sweep: Sweep, cell: Cell) -> int:
-    """The trials of a cell; those of a sweep with a precision follow from its pilot, which must be in the store."""
+    """The trials of a cell; in a sweep with a precision they follow from the pilot, which must be in the store."""
     return sweep.trials if sweep.precision is None else min(_wanted(store, sweep, cell), sweep.trials)
 
 
 def _wanted(store: Store, sweep: Sweep, cell: Cell) -> int:
-    """The trials that a cell's pilot asks for; `sweep.trials` + 1, more than there may be, if no number would do.
+    """The trials that a cell's pilot requests; `sweep.trials` + 1, above the maximum, if no number suffices.
 
     Of T trials the standard error is that of the pilot times sqrt(PILOT_TRIALS / T).
     """
@@ -50,12 +50,12 @@ def _wanted(store: Store, sweep: Sweep, cell: Cell) -> int:
 
 
 def cell_chunks(store: Store, sweep: Sweep, cell: Cell) -> list[Chunk]:
-    """The chunks of a cell, in the order in which they are merged."""
+    """The chunks of a cell, in merge order."""
     return list(chunks(sweep.experiment, cell, cell_trials(store, sweep, cell)))
 
 
 def pilot_summary(store: Store, sweep: Sweep, table: "pd.DataFrame") -> list[str]:
-    """The trials that the cells of a measured sweep took, the precision that they reached, and where they missed it."""
+    """The trials of the cells of a measured sweep, the precision they reached, and the cells that missed the target."""
     metrics = load_experiment(sweep.experiment).metrics
     cells = sweep.cells()
     found = [rows for _, rows in table.groupby(list(axis_values(cells[0])), sort=False)]
@@ -64,15 +64,15 @@ def pilot_summary(store: Store, sweep: Sweep, table: "pd.DataFrame") -> list[str
     met = sum(error <= _precision(sweep) for error in errors)
     lines = [
         f"{sweep.name}: {min(trials)} to {max(trials)} trials per cell, relative standard error "
-        f"{min(errors):.2g} to {max(errors):.2g}: {met} of {len(cells)} cells are within {sweep.precision:g}"
+        f"{min(errors):.2g} to {max(errors):.2g}; {met} of {len(cells)} cells meet {sweep.precision:g}"
     ]
     worst = cells[errors.index(max(errors))]
     if met < len(cells):
-        lines.append(f"{sweep.name}: furthest from it is {describe(worst)}")
+        lines.append(f"{sweep.name}: the least precise cell is {describe(worst)}")
     capped = [cell for cell in cells if _wanted(store, sweep, cell) > sweep.trials]
     if capped:
-        few = f"{sweep.name}: max_trials {sweep.trials} is not enough for {len(capped)} cells"
-        lines.append(f"{few}, first {describe(capped[0])}")
+        few = f"{sweep.name}: max_trials {sweep.trials} is too low for {len(capped)} cells"
+        lines.append(f"{few}, the first being {describe(capped[0])}")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""The plan of a run: the results that are complete, those that are missing, and the cost of measuring them."""
+"""The plan of a run: complete results, missing results, and the cost of measuring the missing ones."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
 
 
 def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int) -> list[str]:
-    """A line per sweep and a line in all; times are rough, from the counts of draws, products and exponentials."""
+    """One line per sweep and a total; times are rough estimates from counts of draws, products and exponentials."""
     store = Store(results / STORE, config.seed)
     pilots = survey_pilots(store, sweeps)
     piloted = [sweep for sweep in sweeps if not pilots.left()[sweep.name]]
@@ -35,17 +35,17 @@ def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int
         )
     total = f"{_duration((pilots.seconds + work.seconds) / jobs)} with {jobs} worker{'s' if jobs > 1 else ''}"
     if len(piloted) < len(sweeps):
-        total += ", and what the pilots ask for"
-    lines.append(f"to measure in all: about {total}; tables go to {results}")
+        total += ", plus the trials that the pilots will request"
+    lines.append(f"total to measure: about {total}; tables go to {results}")
     return lines
 
 
 def _state(config: Config, sweep: Sweep, results: Path, work: Work, kind: str) -> str:
-    """Complete, stale and why, partial or missing: the table that is there, and the store behind it."""
+    """The state of a sweep, from its table and the store: complete, stale (with the reason), partial or missing."""
     left, chunks, states = work.left()[sweep.name], work.chunks[sweep.name], work.states[sweep.name]
     if is_current(results, config, sweep):
         return "complete" if not left else f"complete; a run measures {left} of {chunks} {kind} again to confirm it"
-    begun = f"partial ({chunks - left} of {chunks} {kind} are there)" if left < chunks else "missing"
+    begun = f"partial ({chunks - left} of {chunks} {kind} measured)" if left < chunks else "missing"
     begun = begun if left else "measured, table not yet written"
     if not (results / csv_name(sweep.name, "measured")).exists():
         return begun
@@ -54,7 +54,7 @@ def _state(config: Config, sweep: Sweep, results: Path, work: Work, kind: str) -
     except TableError as error:
         return f"stale: {error}"
     others = f", {states['stale']} {kind} too" if states["stale"] else ""
-    return f"stale: made by another version of the source or of the libraries{others}"
+    return f"stale: another version of the source or of the libraries made it{others}"
 
 
 def _duration(seconds: float) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 
 class Problem(Exception):  # noqa: N818
-    """Something measured, read or checked is not as it must be; the message says what and where."""
+    """A measurement, a file or a check has a problem; the message says what and where."""
 
 
 class BusyError(Problem):
@@ -12,9 +12,9 @@ class BusyError(Problem):
 
 
 def attempt(actions: Iterable[Callable[[], object]]) -> None:
-    """Run every action, also those after one that fails, and raise at the end what went wrong.
+    """Run every action, even after one fails, and raise all errors at the end.
 
-    A `BusyError` ends it at once, since no other action can do better.
+    A `BusyError` stops the run at once, because every other action would meet it too.
 
     Raises:
         Exception: the error of the one action that failed.
@@ -35,7 +35,7 @@ def attempt(actions: Iterable[Callable[[], object]]) -> None:
 
 
 def leaves(error: Exception) -> Iterator[Exception]:
-    """The errors of a group and of the groups within it, in order; an error that is no group by itself."""
+    """The errors of a group and of its nested groups, in order; a single error yields itself."""
     if isinstance(error, ExceptionGroup):
         for part in error.exceptions:
             yield from leaves(part)

@@ -1,4 +1,4 @@
-"""Progress of a run: on a terminal a bar with the sweep and the time left, in a log the same as a line now and then."""
+"""Progress of a run: on a terminal a bar with the sweep and the time left, in a log the same as occasional lines."""
 
 import time
 from collections.abc import Iterator
@@ -7,11 +7,11 @@ from contextlib import contextmanager, nullcontext
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-SECONDS_BETWEEN_LINES = 15  # in a log, which shows so that a long run is alive
+SECONDS_BETWEEN_LINES = 15  # in a log, to show that a long run is alive
 
 
 class Report:
-    """The report of a run: the share of its work that is done, and lines that stay."""
+    """The report of a run: the finished share of its work, and permanent lines."""
 
     def __init__(self, progress: Progress, total_seconds: float) -> None:
         self._progress = progress
@@ -19,7 +19,7 @@ class Report:
         self._last_line = time.monotonic()
 
     def advance(self, sweep: str, seconds: float) -> None:
-        """Count work that was finished in a sweep, in estimated seconds."""
+        """Count finished work of a sweep, in estimated seconds."""
         self._progress.update(self._task, advance=seconds, description=sweep)
         console, now = self._progress.console, time.monotonic()
         if not console.is_terminal and now - self._last_line >= SECONDS_BETWEEN_LINES:
@@ -33,7 +33,7 @@ class Report:
 
 @contextmanager
 def reporting(total_seconds: float) -> Iterator[Report]:
-    """A report of a run of about that much work."""
+    """A report of a run with this estimated amount of work."""
     console = Console()
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     progress = Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True)

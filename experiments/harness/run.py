@@ -1,4 +1,4 @@
-"""Fill the store over worker processes; the result does not depend on how many there are or who finishes first."""
+"""Fill the store with worker processes; the result does not depend on their number or on which finishes first."""
 
 import itertools
 import math
@@ -31,35 +31,35 @@ _QUEUED_PER_WORKER = 3
 
 
 class MeasurementError(Problem):
-    """A cell that could not be measured, or came out as something that is no number."""
+    """The measurement of a cell failed or gave a value that is not a finite number."""
 
 
 @dataclass
 class Work:
-    """The chunks of sweeps: how many there are, which are to be measured, and what is wrong with records of them."""
+    """The chunks of sweeps: their number, those still to measure, and the states of their records."""
 
     chunks: Counter[str] = field(default_factory=Counter)
-    todo: list[tuple[Chunk, list[str]]] = field(default_factory=list)  # each once, with the sweeps that ask for it
+    todo: list[tuple[Chunk, list[str]]] = field(default_factory=list)  # each once, with the sweeps that need it
     states: dict[str, Counter[str]] = field(default_factory=dict)
     damaged: list[Chunk] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:
-        """Rough time that the chunks to be measured take on one worker."""
+        """Rough time that one worker needs for the chunks still to measure."""
         return sum(_seconds(chunk) for chunk, _ in self.todo)
 
     def left(self) -> Counter[str]:
-        """Chunks that are to be measured, by sweep."""
+        """Number of chunks still to measure, by sweep."""
         return Counter(name for _, names in self.todo for name in names)
 
 
 def survey_pilots(store: Store, sweeps: Sequence[Sweep]) -> Work:
-    """Which pilots are in the store and which are to be measured, before `survey` can tell what else is."""
+    """The pilots in the store and those still to measure; `survey` needs all of them."""
     return _survey(store, sweeps, pilot_chunks)
 
 
 def survey(store: Store, sweeps: Sequence[Sweep]) -> Work:
-    """The chunks of sweeps that are in the store and those to be measured, the largest cells of a sweep first."""
+    """The chunks of sweeps in the store and those still to measure, the largest cells of a sweep first."""
     return _survey(store, sweeps, lambda sweep, cell: cell_chunks(store, sweep, cell))
 
 
@@ -88,18 +88,18 @@ def _survey(store: Store, sweeps: Sequence[Sweep], chunks_of: Callable[[Sweep, C
 def fill(
     store: Store, sweeps: Sequence[Sweep], work: Work, jobs: int, on_progress: Callable[[str, float], None]
 ) -> Iterator[Sweep]:
-    """Measure what is missing, and give each sweep, in order, as soon as all its records are there.
+    """Measure the missing chunks, and yield each sweep, in order, as soon as its records are complete.
 
     Args:
-        store: where records go, each as soon as it is measured.
-        sweeps: those that were surveyed.
-        work: what `survey` found.
+        store: receives each record as soon as it is measured.
+        sweeps: the surveyed sweeps.
+        work: the result of `survey`.
         jobs: worker processes.
         on_progress: called with the sweep's name and the estimated seconds of work of each finished chunk.
 
     Raises:
         MeasurementError: a worker failed or died, or a number is not finite; the message names the cell.
-        OSError: a record cannot be written.
+        OSError: writing a record failed.
     """
     left = work.left()
     waiting = deque(sweeps)
@@ -137,7 +137,7 @@ def tabulated(
     Raises:
         MeasurementError: a value of the main table is not finite.
     """
-    import pandas as pd  # here, as workers load this module and need no tables
+    import pandas as pd  # not at the top: workers load this module and need no tables
 
     experiment = load_experiment(experiment_name)
     full = [column.name for column in experiment.table_columns if not column.may_be_empty]
@@ -160,8 +160,8 @@ def default_jobs() -> int:
 
 @contextmanager
 def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that each compute on one thread and keep freed memory; an error or Ctrl-C in the block ends them."""
-    # Spawned, not forked: the same on every system, and no thread's lock is copied into a worker.
+    """Processes that compute on one thread each and keep freed memory; an error or Ctrl-C in the block ends them."""
+    # Spawned, not forked: this works the same on every system and copies no thread's lock into a worker.
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker) as pool:
         try:
             yield pool
@@ -171,7 +171,7 @@ def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _start_worker() -> None:
-    # Ctrl-C reaches every process of the terminal; the parent decides what happens then.
+    # Ctrl-C reaches every process of the terminal; only the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     keep_freed_memory()
@@ -189,7 +189,7 @@ def _held_back(*signals: signal.Signals) -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent is gone, whatever ended it, has nobody to answer to."""
+    """End this worker when its parent is gone, for any reason."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -197,12 +197,12 @@ def _end_with_parent() -> None:
 
 
 def _stop(pool: ProcessPoolExecutor) -> None:
-    """End the workers at once: what they are at is measured again, so there is nothing to wait for."""
+    """End the workers at once; the next run measures their unfinished chunks again."""
     with _held_back(signal.SIGINT, signal.SIGTERM):
         for worker in multiprocessing.active_children():
             worker.kill()
-        # The pool's thread would wait forever for the rest of a record that a killed worker was sending, as this
-        # process holds the sending end of the pipe too. Once that is closed, the thread reads the end of the file.
+        # A killed worker may have sent half a record. The pool's thread would wait forever for the rest, because this
+        # process also holds the sending end of the pipe. Once that is closed, the thread reads the end of the file.
         if pool._result_queue is not None:
             pool._result_queue._writer.close()  # type: ignore[attr-defined]
         pool.shutdown(cancel_futures=True)
@@ -215,12 +215,12 @@ def _seconds(chunk: Chunk) -> float:
 def _measured(
     pool: ProcessPoolExecutor, store: Store, work: Work, jobs: int
 ) -> Iterator[tuple[Chunk, list[str], bytes]]:
-    """Records as they are made, with only a few chunks handed out at a time, so that memory stays bounded."""
+    """Records in the order of completion; only a few chunks are in flight at a time, so that memory stays bounded."""
     todo = iter(work.todo)
     pending: dict[Future[bytes], tuple[Chunk, list[str]]] = {}
     while True:
         for chunk, names in itertools.islice(todo, _QUEUED_PER_WORKER * jobs - len(pending)):
-            # A worker that is started here inherits that, and is not interrupted while it imports.
+            # Workers started here inherit this setting, so that Ctrl-C does not interrupt their imports.
             with _held_back(signal.SIGINT), _naming(chunk, names[0]):
                 pending[pool.submit(measure_record, chunk, store.seed, store.stamp(chunk))] = chunk, names
         if not pending:
@@ -235,7 +235,7 @@ def _measured(
 
 @contextmanager
 def _naming(chunk: Chunk, sweep: str) -> Iterator[None]:
-    """Turn what goes wrong with a chunk, or with the pool when the chunk is handed out, into an error with its name."""
+    """Turn a failure of a chunk, or of the pool when it takes the chunk, into an error that names the chunk."""
     try:
         yield
     except BrokenProcessPool:

@@ -1,4 +1,4 @@
-"""Random generators keyed by content: a chunk's stream depends on its cell's axes and its number, on nothing else."""
+"""Random generators keyed by content: a chunk's stream depends only on its cell's axes and its number."""
 
 import hashlib
 import json
@@ -12,8 +12,8 @@ from experiments.harness.grid import Chunk, axis_values, plain
 def chunk_key(chunk: Chunk) -> tuple[int, ...]:
     """Eight 32-bit words of SHA-256 over the experiment's name and the cell's axes, then the chunk's number.
 
-    Treatments (scalings) are left out: they share the draw, and adding one changes no other row. So are axes at their
-    default, so that a new axis leaves the draws of all cells that do not use it.
+    Treatments (scalings) do not count: they share the draw, so that adding one changes no other row. Axes at their
+    default do not count either, so that a new axis keeps the draws of all cells that do not use it.
     """
     usual = {name: plain(value) for name, value in defaults(type(chunk.cell)).items()}
     axes = {
@@ -32,5 +32,5 @@ def generator(seed: int, chunk: Chunk) -> np.random.Generator:
 
 
 def bit_generator(seed: int | np.random.SeedSequence) -> np.random.Generator:
-    """The kind of generator that everything is drawn with: of NumPy's the one that makes normal numbers fastest."""
+    """The generator behind all draws: NumPy's fastest for normal numbers."""
     return np.random.Generator(np.random.SFC64(seed))

@@ -1,8 +1,9 @@
-"""Finished chunks on disk, one record each, so that nothing that was measured is lost or measured twice.
+"""Finished chunks on disk, one record each, so that no measurement is lost or repeated.
 
-A record is written whole and reads, line by line: the SHA-256 of all that follows; as JSON its stamp (parameters, seed,
-source fingerprint, versions) and the names, types and shapes of its arrays; then their bytes, compressed. The file's
-name follows from the parameters and the seed alone: a record of other source or versions is stale and is replaced.
+The store writes a record whole. Its parts are: a line with the SHA-256 of everything after it; a line of JSON with its
+stamp (parameters, seed, source fingerprint, versions) and the names, types and shapes of its arrays; and their
+compressed bytes. The file's name follows from the parameters and the seed alone. A record by other source or other
+versions is stale; the next run replaces it.
 """
 
 import dataclasses
@@ -27,14 +28,14 @@ from experiments.harness.grid import Chunk, plain
 from experiments.harness.measuring import measure_chunk
 from experiments.harness.problems import Problem
 
-_COMPRESSION = 1  # the fastest: records shrink to a quarter for a hundredth of the time that measuring them takes
+_COMPRESSION = 1  # the fastest: records shrink to a quarter in a hundredth of the measuring time
 
 State = Literal["sound", "missing", "stale", "damaged"]
 Stamp = dict[str, Any]
 
 
 class RecordError(Problem):
-    """A record that cannot be read, or that is not the one it was taken for."""
+    """A record that is unreadable or belongs to another chunk."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,13 @@ class Store:
     seed: int
 
     def path(self, chunk: Chunk) -> Path:
-        """Where the record of a chunk is, whether it is there or not."""
+        """The path of a chunk's record, whether or not it exists."""
         identity = json.dumps([_parameters(chunk), self.seed], sort_keys=True)
         name = hashlib.sha256(identity.encode()).hexdigest()
         return self.folder / name[:2] / name[2:34]
 
     def stamp(self, chunk: Chunk) -> Stamp:
-        """The stamp of a chunk's record if this source and these libraries made it."""
+        """The stamp that this source and these libraries give a chunk's record."""
         made_by = {"fingerprint": measuring_fingerprint(chunk.experiment), "versions": versions()}
         named = stamp(chunk.experiment, chunk.cell)
         return {**_parameters(chunk), "named": named, "seed": self.seed, **made_by}
@@ -69,7 +70,7 @@ class Store:
         return "sound" if is_same(header["stamp"], self.stamp(chunk)) else "stale"
 
     def write(self, chunk: Chunk, record: bytes) -> None:
-        """Keep a record that `measure_record` made."""
+        """Write a record from `measure_record`."""
         write_whole(self.path(chunk), record)
 
     def read(self, chunk: Chunk) -> Measurement:
@@ -119,7 +120,7 @@ def _parameters(chunk: Chunk) -> dict[str, Any]:
 
 
 def _opened(content: bytes) -> tuple[dict[str, Any], bytes]:
-    """The header and the payload of a record whose checksum holds."""
+    """The header and the payload of a record, after a check of its checksum."""
     checksum, _, rest = content.partition(b"\n")
     got = hashlib.sha256(rest).hexdigest()
     if checksum != got.encode():
@@ -130,7 +131,7 @@ def _opened(content: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def _flattened(value: Any, name: str) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    """The arrays and numbers of a measurement, by the path of fields and positions that leads to each."""
+    """The arrays and numbers of a measurement, keyed by their path of fields and positions."""
     if dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             yield from _flattened(getattr(value, field.name), f"{name}.{field.name}")

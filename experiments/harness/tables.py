@@ -23,14 +23,14 @@ DIGITS = "%.10g"
 
 
 class TableError(Problem):
-    """A table that is missing, incomplete, altered, or not of this config."""
+    """A table that is missing, incomplete, altered, or from another config."""
 
 
 def write_sweep(results: Path, config: Config, sweep: Sweep, tables: "Mapping[str, pd.DataFrame]") -> dict[Path, str]:
-    """Write the table of a sweep (`measured`), what is derived from it, and last the JSON that vouches for them.
+    """Write the table of a sweep (`measured`), its derived tables, and last the JSON that vouches for them.
 
     Returns:
-        For each table's file, how it compares with the one that was there before.
+        For each table's file, a comparison with its previous version.
     """
     from experiments.harness.compare import how_alike
 
@@ -45,12 +45,12 @@ def write_sweep(results: Path, config: Config, sweep: Sweep, tables: "Mapping[st
     for kind in set(before) - set(contents):
         path = results / csv_name(sweep.name, kind)
         if checksum(path) == before[kind]:
-            path.unlink()  # derived from an earlier table, not from this one, and as the suite wrote it
+            path.unlink()  # the suite derived it from an earlier table, and nobody changed it since
     return alike
 
 
 def is_current(results: Path, config: Config, sweep: Sweep) -> bool:
-    """True if the tables of a sweep are sound, of this config, and made by this source and these libraries."""
+    """True if the tables of a sweep are sound and come from this config, this source and these libraries."""
     try:
         _contents(results, config, sweep)
         record = read_sidecar(results / f"{sweep.name}.json")
@@ -60,7 +60,7 @@ def is_current(results: Path, config: Config, sweep: Sweep) -> bool:
 
 
 def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
-    """Everything that decides the tables of a sweep, as JSON values."""
+    """Everything that determines the tables of a sweep, as JSON values."""
     stamps = [stamp(sweep.experiment, cell) for cell in sweep.cells()]
     fingerprint = {
         "measuring": measuring_fingerprint(sweep.experiment),
@@ -77,7 +77,7 @@ def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
 
 
 def read_sweep(results: Path, config: Config, sweep: Sweep) -> "dict[str, pd.DataFrame]":
-    """The table of a sweep as `measured`, and the tables derived from it; `TableError` if one cannot be trusted."""
+    """The table of a sweep as `measured`, and its derived tables; `TableError` if one is not sound."""
     return {kind: _parsed(content) for kind, content in _contents(results, config, sweep).items()}
 
 
@@ -85,17 +85,17 @@ def _parsed(content: bytes) -> "pd.DataFrame":
     import pandas as pd
 
     table = pd.read_csv(io.BytesIO(content), dtype={FEW_DRAWS: str})
-    # A list of no metrics is an empty field, and no missing number.
+    # An empty field is a list of no metrics, not a missing number.
     return table.fillna({FEW_DRAWS: ""}) if FEW_DRAWS in table else table
 
 
 def check_sound(results: Path, config: Config, sweep: Sweep) -> None:
-    """Raise `TableError` if a table of a sweep cannot be trusted."""
+    """Raise `TableError` if a table of a sweep is not sound."""
     _contents(results, config, sweep)
 
 
 def _contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:
-    """The bytes of a sweep's tables, which are of this config and as they were written."""
+    """The bytes of a sweep's tables, after a check of their config and their checksums."""
     record = read_sidecar(results / f"{sweep.name}.json")
     got, expected = record["parameters"], sweep.parameters()
     differing = [key for key in {**expected, **got} if got.get(key) != expected.get(key)]
@@ -104,7 +104,7 @@ def _contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:
     if differing:
         key = differing[0]
         was = f"got {key} {json.dumps(got.get(key))}, expected {json.dumps(expected.get(key))}"
-        raise TableError(f"{results / sweep.name}.csv was not measured with this config: {was}")
+        raise TableError(f"{results / sweep.name}.csv is from another config: {was}")
     contents = {}
     for kind, expected in record["sha256"].items():
         path = results / csv_name(sweep.name, kind)
@@ -114,13 +114,13 @@ def _contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:
             raise TableError(f"{path}: {error.strerror}") from None
         got = hashlib.sha256(content).hexdigest()
         if got != expected:
-            raise TableError(f"{path} was altered: got SHA-256 {got[:12]}..., expected {expected[:12]}...")
+            raise TableError(f"{path} has been altered: got SHA-256 {got[:12]}..., expected {expected[:12]}...")
         contents[kind] = content
     return contents
 
 
 def csv_bytes(table: "pd.DataFrame") -> bytes:
-    """A table as CSV, floats with ten significant digits, missing values empty."""
+    """A table as CSV: floats have ten significant digits, missing values are empty."""
     text: str = table.to_csv(index=False, float_format=DIGITS, lineterminator="\n")
     return text.encode()
 
@@ -139,15 +139,15 @@ def _checksums_before(results: Path, sweep: str) -> dict[str, str]:
 
 
 def read_sidecar(path: Path) -> dict[str, Any]:
-    """The content of SWEEP.json; `TableError` if it is not one."""
+    """The content of SWEEP.json; `TableError` if it is missing or invalid."""
     try:
         content = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise TableError(f"{path.with_suffix('.csv')} is missing or incomplete: {path.name} is not there") from None
+        raise TableError(f"{path.with_suffix('.csv')} is missing or incomplete: found no {path.name}") from None
     except (OSError, ValueError) as error:
-        raise TableError(f"{path} cannot be read: {error}") from None
+        raise TableError(f"{path}: cannot read: {error}") from None
     record: dict[str, Any] = content if isinstance(content, dict) else {}
     checksums = record.get("sha256")
     if not isinstance(record.get("parameters"), dict) or not isinstance(checksums, dict) or "measured" not in checksums:
-        raise TableError(f"{path}: expected the record of a sweep, with its parameters and checksums")
+        raise TableError(f"{path}: expected the parameters and checksums of a sweep")
     return record

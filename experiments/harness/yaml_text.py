@@ -1,8 +1,8 @@
-"""YAML text as plain values with their places: lists, mappings, numbers and text, nothing else.
+"""YAML text as plain values with their positions: only lists, mappings, numbers and text.
 
-YAML 1.1 reads `no` as false, `010` as 8, `1:30` as 90 and `1e-3` as text. Here a plain scalar is a number when it
-reads as one (`8`, `0.5`, `1e-3`, `1/3`, without leading zeros), and text otherwise. Anchors, aliases and tags are
-refused, so no text can build an object or grow when it is read.
+YAML 1.1 reads `no` as false, `010` as 8, `1:30` as 90 and `1e-3` as text. Here a plain scalar is a number if it looks
+like one (`8`, `0.5`, `1e-3`, `1/3`, without leading zeros), and text otherwise. The reader refuses anchors, aliases and
+tags, so that no text can build an object or grow while it is read.
 """
 
 import re
@@ -24,7 +24,7 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Fault:
-    """Something wrong at a place of the text; line and column count from 1."""
+    """A fault at a position of the text; line and column count from 1."""
 
     line: int
     column: int
@@ -32,14 +32,14 @@ class Fault:
 
 
 class YamlError(ValueError):
-    """Text that cannot be read at all; the arguments are its faults."""
+    """Unreadable text; the arguments are its faults."""
 
 
 class Document:
-    """A YAML text: its value, the place of every part, and the faults that its readers find.
+    """A YAML text: its value, the position of every part, and the faults that its readers find.
 
     Raises:
-        YamlError: the text is not YAML, or has more than plain keys, lists, numbers and text.
+        YamlError: the text is not YAML, or contains more than plain keys, lists, numbers and text.
     """
 
     def __init__(self, text: str) -> None:
@@ -49,7 +49,7 @@ class Document:
         self.value = self._read((), root, root)
 
     def place(self, path: KeyPath, *, of_key: bool = False) -> tuple[int, int]:
-        """Line and column of the value at a path, or of its key; where it is missing, of the key above it."""
+        """Line and column of the value at a path, or of its key; if it is missing, of the key above it."""
         path = nearest = self._canonical(path)
         while nearest not in self._nodes:
             nearest = nearest[:-1]
@@ -57,19 +57,19 @@ class Document:
         return _place((key if of_key or nearest != path else value).start_mark)
 
     def written(self, path: KeyPath) -> str | None:
-        """The scalar at a path as it is written, quotes and all; None where something else stands there."""
+        """The scalar at a path as written, including quotes; None for anything else."""
         _, node = self._nodes.get(self._canonical(path), (None, None))
         if not isinstance(node, yaml.ScalarNode):
             return None
         return repr(node.value) if node.style else node.value
 
     def fault(self, path: KeyPath, message: str, place: tuple[int, int] | None = None) -> None:
-        """Note what is wrong at a path, or at another place that has to do with it."""
+        """Note a fault at a path, or at a related position."""
         name = _dotted(self._canonical(path))
         self.faults.append(Fault(*(place or self.place(path)), f"{name}: {message}" if name else message))
 
     def _canonical(self, path: KeyPath) -> KeyPath:
-        """A path without the 0 of a value that stands for a list of one."""
+        """A path without the final 0 if a single value stands for a list of one."""
         return path[:-1] if path[-1:] == (0,) and path not in self._nodes else path
 
     def _read(self, path: KeyPath, key: yaml.Node, node: yaml.Node) -> Any:
@@ -86,14 +86,14 @@ class Document:
             below = (*path, name.value)
             if below in self._nodes:
                 line, _ = self.place(below, of_key=True)
-                self.fault(below, f"got this key again, expected it once (line {line})", _place(name.start_mark))
+                self.fault(below, f"got a duplicate key, expected it only on line {line}", _place(name.start_mark))
             else:
                 mapping[name.value] = self._read(below, name, value)
         return mapping
 
 
 def _dotted(path: KeyPath) -> str:
-    """A path as it is named in messages: `sweeps.scaling.d_k[2]`."""
+    """The name of a path in messages: `sweeps.scaling.d_k[2]`."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return "".join(parts).removeprefix(".")
 
@@ -128,7 +128,7 @@ def _compose(text: str) -> yaml.Node:
 
 
 def _refused(text: str) -> Iterator[Fault]:
-    """The places of whatever is more than plain keys, lists, numbers and text, up to the first that is too deep."""
+    """The positions of anything but plain keys, lists, numbers and text, up to the first that is too deep."""
     depth = documents = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

@@ -1,4 +1,4 @@
-"""The steps behind the commands: each reads files of the step before it and writes its own.
+"""The steps behind the commands: each reads the files of the previous step and writes its own.
 
-A step imports what it needs when it runs, so that the other commands start without it.
+A step imports its dependencies when it runs, so that other commands start without them.
 """

@@ -1,4 +1,4 @@
-"""Timings on this machine, which no two runs have alike: attention, and the suite beside other ways to measure."""
+"""Timings on this machine, which differ from run to run: attention, and the suite beside other ways to measure."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ _IMPORTS = (
 
 
 def time_attention(results: Path) -> str:
-    """Write benchmarks/cost.csv, time and memory of attention on this machine; the table, and how both grow."""
+    """Write benchmarks/cost.csv, time and memory of attention on this machine; return the table and how both grow."""
     from experiments.benchmarks.attention import attention_cost
     from experiments.benchmarks.summary import exponent_lines, exponents
 
@@ -35,9 +35,9 @@ def time_suite(config: Config, results: Path, workload: "Workload | None" = None
     """Write benchmarks/speed.csv, draw its figure, and report the ratios.
 
     Args:
-        config: what is measured as a whole.
+        config: the config whose whole run is timed.
         results: the folder of the table and the figure.
-        workload: the cells that are timed; by default those of `make bench`.
+        workload: the cells to time; by default those of `make bench`.
     """
     from experiments.benchmarks.pytorch import is_installed
     from experiments.benchmarks.speed import benchmark
@@ -47,7 +47,7 @@ def time_suite(config: Config, results: Path, workload: "Workload | None" = None
     from experiments.harness.figures import figures_of
 
     if not is_installed():
-        print("PyTorch is not installed, so it is not timed")
+        print("PyTorch is not installed; skipping its timings")
     found = benchmark(config, _steps_after_measuring(config), print, workload)
     write_whole(results / BENCHMARKS / "speed.csv", csv_bytes(found))
     tables = {"ratios": over_floor(found), "growth": growth_rows(found)}
@@ -57,7 +57,7 @@ def time_suite(config: Config, results: Path, workload: "Workload | None" = None
 
 
 def _steps_after_measuring(config: Config) -> "dict[str, Step]":
-    """By name the parts of `make all` that follow, each from and into a folder; first the imports of them all."""
+    """The later parts of `make all` by name, each from and into a folder; first the imports of all parts."""
     return {
         "imports": lambda _: subprocess.run([sys.executable, "-c", f"import {_IMPORTS}"], check=True),
         "tables": lambda folder: sweeps.measure(config, config.sweeps, folder, jobs=1),

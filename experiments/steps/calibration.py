@@ -1,4 +1,4 @@
-"""The calibration of the check: its tables, and what does not meet the numbers that it promises."""
+"""The calibration of the check: its tables, and the cases that break its promised rates."""
 
 from itertools import repeat
 from pathlib import Path
@@ -12,7 +12,7 @@ from experiments.harness.tables import csv_bytes
 
 CONFIG = Path(__file__).parents[1] / "benchmarks" / "calibration" / "config.yaml"
 TABLES = ("calibration", "calibration-coverage", "calibration-faults")
-# Of runs of about a second; the others take up to twenty minutes more.
+# Configs whose runs take about a second; the others take up to twenty minutes more.
 _SUBSET = ("pair_spread_3", "pair", "four_keys_wide", "usual_20", "usual_99", "flat", "uniform_20", "small")
 _FAULTED = ("usual_20", "usual_99", "usual_500", "many_trials")  # four sizes of runs
 _MISTAKEN = ("usual_20", "small")  # few trials, and many
@@ -20,18 +20,18 @@ _PROMISED = "small"  # has so many trials that the check must find every mistake
 
 
 class CalibrationError(Problem):
-    """The check does not do what it promises; the message names the configs."""
+    """The check breaks a promise of its documentation; the message names the configs."""
 
 
 def calibrate(results: Path, *, full: bool) -> None:
-    """Run the check under many root seeds, with faults and without, over all processors.
+    """Run the check under many root seeds, with and without planted faults, on all processors.
 
     Args:
-        results: the folder that gets the tables of a full calibration.
-        full: all configs under 300 root seeds each; else a few under 60, without writing tables.
+        results: the folder for the tables of a full calibration.
+        full: run all configs under 300 root seeds each; otherwise a few under 60, and write no tables.
 
     Raises:
-        CalibrationError: alarms, misses or coverage that chance does not explain.
+        CalibrationError: chance does not explain the alarms, the misses or the coverage.
     """
     from experiments.benchmarks.calibration.faults import FACTORS, MISTAKES
     from experiments.benchmarks.calibration.runs import raises_alarm, simulate
@@ -58,4 +58,4 @@ def calibrate(results: Path, *, full: bool) -> None:
                 write_whole(results / BENCHMARKS / f"{name}.csv", csv_bytes(table))
     if failures := tables.failures():
         raise CalibrationError("\n".join(failures))
-    print("The check keeps its promises: alarms, coverage and faults are as docs/methods.md says.")
+    print("The check keeps its promises: false alarms, coverage and detected faults match docs/methods.md.")

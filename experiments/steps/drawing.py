@@ -1,4 +1,4 @@
-"""The drawings of a figure as artifacts: their files, and what decides them."""
+"""The drawings of a figure as artifacts: their files, and the inputs that determine them."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,7 +19,7 @@ def drawing(stem: Path, figure: str, inputs: Iterable[Path] = (), *code: str) ->
 def is_untouched(ledger: Ledger, drawn: Artifact) -> bool:
     """True if the files of a drawing are as the suite wrote them.
 
-    Where this folder has not drawn it, as in a fresh clone, there is no SVG, and the PNG holds its caption.
+    A folder that has not drawn the figure, such as a fresh clone, has no SVG; its PNG contains the caption.
     """
     known = ledger.is_untouched(drawn)
     if known is not None:

@@ -20,7 +20,7 @@ _COMPUTED_WITH = ("numpy", "scipy")
 
 
 def write_examples(results: Path, say: Say = print) -> None:
-    """Write examples.csv, the numbers of all examples, unless it is there as their source makes it."""
+    """Write examples.csv, the numbers of all examples, unless it is up to date."""
     from experiments.harness.compare import how_alike
 
     path = example_path(results, EXAMPLES, ".csv")
@@ -28,7 +28,7 @@ def write_examples(results: Path, say: Say = print) -> None:
     table, ledger = Artifact((path,), tuple(modules), _COMPUTED_WITH), Ledger(results / EXAMPLES)
     with held(results / EXAMPLES):
         if ledger.is_current(table):
-            say(f"{path}: made before, nothing to do")
+            say(f"{path}: up to date")
             return
         from experiments.examples.table import examples
 
@@ -39,7 +39,7 @@ def write_examples(results: Path, say: Say = print) -> None:
 
 
 def draw_examples(results: Path, names: Sequence[str] = (), say: Say = print) -> None:
-    """Draw the figures of examples, of all if none is named, that are not up to date."""
+    """Draw the outdated figures of the named examples, or of all examples."""
     table = example_path(results, EXAMPLES, ".csv")
     if not table.exists():
         return
@@ -72,12 +72,12 @@ def walk_any(
     """The command `walk`: the list of examples, a walk through one, or through one's own matrices.
 
     Raises:
-        ExampleError: options that do not go together, a name or rule that does not exist, or files with no such matrix.
+        ExampleError: options that exclude each other, an unknown name or rule, or a file without a valid matrix.
     """
     of_own = {"--q": q, "--k": k, "--v": v, "--scaling": scaling, "--mask": mask, "--out": out}
     given = [name for name, value in of_own.items() if value is not None]
     if example is not None and given:
-        raise ExampleError(f"expected an example or matrices of your own, got {example} and {given[0]}")
+        raise ExampleError(f"expected either an example or your own matrices, got {example} and {given[0]}")
     if mask not in (None, "causal"):
         raise ExampleError(f"--mask: expected causal, got {mask!r}")
     if example is not None:
@@ -92,7 +92,7 @@ def walk_any(
             out=out or HOME / WALK,
         )
     elif given:
-        raise ExampleError(f"{given[0]}: expected queries and keys with it, as --q FILE --k FILE")
+        raise ExampleError(f"{given[0]}: expected both queries and keys, as --q FILE --k FILE")
     else:
         _say(walk_list())
 
@@ -101,7 +101,7 @@ def walk_list() -> str:
     """Every example with the command that walks through it."""
     lines = [(f"make walk EXAMPLE={spelled(name)}", load_example(name).title) for name in example_names()]
     width = max(len(command) for command, _ in lines)
-    own = ("make walk Q=q.csv K=k.csv V=v.csv", "Your own matrices, as CSV files; V= may be left out")
+    own = ("make walk Q=q.csv K=k.csv V=v.csv", "Your own matrices, as CSV files; V= is optional")
     return "\n".join(f"{command:<{width}}  {title}" for command, title in [*lines, own])
 
 
@@ -124,7 +124,7 @@ def walk_own(q: Path, k: Path, v: Path | None, *, scaling: str, causal: bool, ou
     """Print attention of the matrices in these files step by step, and write their numbers and figure.
 
     Raises:
-        ExampleError: attention cannot take what is in the files; nothing is written.
+        ExampleError: the files do not hold valid inputs of attention; nothing is written.
     """
     from experiments.examples.own import own_steps
     from experiments.examples.table import long_table
@@ -140,7 +140,7 @@ def walk_own(q: Path, k: Path, v: Path | None, *, scaling: str, causal: bool, ou
 
 
 def _say(text: str) -> None:
-    """Print a text for a reader. A pager may close before its end, and a terminal may lack a character."""
+    """Print a text, even to a pager that closes early or a terminal that lacks a character."""
     from experiments.examples.text import wrapped
 
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -148,7 +148,7 @@ def _say(text: str) -> None:
     try:
         print("\n".join(map(wrapped, text.split("\n"))), flush=True)
     except BrokenPipeError:
-        # As in the documentation of Python's signal module: what is printed later has nowhere to go.
+        # As the documentation of Python's signal module advises: later output has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -27,7 +27,7 @@ def read_pages() -> dict[Path, str]:
 
 
 def generated(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
-    """Pages with their generated parts as the files in a results folder have them."""
+    """Pages with their generated parts filled from the files in a results folder."""
     from experiments.page.blocks import rewrite
 
     config = load_config(results / STORED_CONFIG)

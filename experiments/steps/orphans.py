@@ -1,4 +1,4 @@
-"""Orphans: files in a results folder that no sweep of its config owns any more, after one was renamed or deleted."""
+"""Orphans: files in a results folder whose sweep its config no longer has, because it was renamed or deleted."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from experiments.steps.drawing import drawing, is_untouched
 
 @dataclass(frozen=True)
 class Orphans:
-    """Files of no sweep: `ours` are as the suite wrote them, `others` are not known to be the suite's."""
+    """Files of no sweep: the suite wrote `ours` and nobody changed them; the suite may not have written `others`."""
 
     ours: tuple[Path, ...]
     others: tuple[Path, ...]
 
     def lines(self) -> Iterator[str]:
-        """A line for each kind that there is."""
+        """One line for each kind of orphan found."""
         if self.ours:
-            yield f"of no sweep in this config (make prune removes them): {', '.join(map(str, self.ours))}"
+            yield f"files of no sweep in this config (make prune removes them): {', '.join(map(str, self.ours))}"
         if self.others:
-            yield f"of no sweep and not written by this suite: {', '.join(map(str, self.others))}"
+            yield f"files of no sweep that this suite did not write: {', '.join(map(str, self.others))}"
 
 
 def find_orphans(results: Path, config: Config) -> Orphans:
@@ -63,7 +63,7 @@ def _figures_not_asked_for(results: Path, sweep: Sweep) -> Iterator[Path]:
 
 
 def _figures(results: Path, sweep: str, figures: Iterable[str]) -> Iterator[Path]:
-    """The files of figures that are as the suite drew them."""
+    """The files of figures that nobody changed since the suite drew them."""
     for figure in figures:
         drawn = drawing(figure_path(results, sweep, figure, ""), figure)
         if is_untouched(Ledger(results), drawn):

@@ -1,6 +1,6 @@
-"""Published statements: the measurements that they rest on, statements.csv, and its summary.
+"""Published statements: their measurements, statements.csv, and its summary.
 
-They do not depend on what a user sweeps. Their own config, `experiments/statements/config.yaml`, pins what they need.
+They do not depend on the user's sweeps. Their own config, `experiments/statements/config.yaml`, pins their sweeps.
 The tables of that config and statements.csv are in the folder `statements` of the repository's results.
 """
 
@@ -28,10 +28,10 @@ def is_home(results: Path) -> bool:
 
 
 def update_statements(results: Path, jobs: int) -> None:
-    """Measure what statements need and write statements.csv, where they are not up to date.
+    """Bring the measurements for the statements and statements.csv up to date.
 
     Args:
-        results: its folder `statements` is written; chunks that a sweep in `results` measured are not measured again.
+        results: the step writes to its folder `statements` and reuses chunks that sweeps in `results` measured.
         jobs: worker processes.
     """
     config, folder = load_config(CONFIG), results / STATEMENTS
@@ -51,7 +51,7 @@ def _write(config: Config, results: Path) -> None:
     modules = ("experiments.statements.compute", *statement_modules())
     table = Artifact((path,), modules, _COMPUTED_WITH, tuple(measured))
     if ledger.is_current(table):
-        print(f"{path}: made before, nothing to do")
+        print(f"{path}: up to date")
         return
     from experiments.harness.compare import how_alike
     from experiments.statements.compute import compute_table
@@ -63,7 +63,7 @@ def _write(config: Config, results: Path) -> None:
 
 
 def measured_tables(results: Path) -> "dict[str, pd.DataFrame]":
-    """The measurements that statements rest on, by name: SWEEP for a measured table, SWEEP/KIND for a derived one."""
+    """The measurements behind the statements by name: SWEEP for a measured table, SWEEP/KIND for a derived one."""
     config, tables = load_config(CONFIG), {}
     for sweep in config.sweeps:
         for kind, table in read_sweep(results / STATEMENTS, config, sweep).items():
@@ -72,7 +72,7 @@ def measured_tables(results: Path) -> "dict[str, pd.DataFrame]":
 
 
 def statement_summary(results: Path) -> str:
-    """Verdicts by source, and every wrong statement with what is right."""
+    """Verdicts by source, and every wrong statement with its correction."""
     from experiments.statements.summary import summary
 
     return summary(read_statements(results))

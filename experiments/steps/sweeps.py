@@ -21,15 +21,15 @@ from experiments.steps.orphans import find_orphans
 if TYPE_CHECKING:
     from experiments.figures.figure import Tables
 
-NOTHING_JUDGED = "no value is judged against theory by Student's t; raise trials to 20 or more"
+NOTHING_JUDGED = "Student's t judges no value against theory; raise trials to 20 or more"
 
 
 def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *, store: Path | None = None) -> None:
-    """Measure the chunks of sweeps that the store has not, and write the tables that this changes.
+    """Measure the chunks of sweeps that the store lacks, and write the tables that change.
 
     Args:
-        config: the whole config; the results folder keeps a copy of its text once all its tables are there.
-        sweeps: those of its sweeps that are measured.
+        config: the whole config; the results folder keeps a copy of its text once all its tables exist.
+        sweeps: the sweeps of the config to measure.
         results: the folder of the tables.
         jobs: worker processes.
         store: the folder of the chunks' records, if it is not in `results`.
@@ -48,16 +48,16 @@ def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *
         if pilots.todo:
             with reporting(pilots.seconds) as report:
                 for _ in fill(records, sweeps, pilots, jobs, report.advance):
-                    pass  # a sweep whose pilots are there
+                    pass  # the pilots of a sweep are complete
         work = survey(records, sweeps)
         to_measure = work.left()
         write_whole(results / COLUMNS, csv_bytes(all_columns(sorted({s.experiment for s in config.sweeps}))))
         with reporting(work.seconds) as report:
             for chunk in pilots.damaged + work.damaged:
-                report.line(f"{records.path(chunk)} is damaged: measuring it again")
+                report.line(f"{records.path(chunk)} is damaged; measuring it again")
             for sweep in fill(records, sweeps, work, jobs, report.advance):
                 if not to_measure[sweep.name] and is_current(results, config, sweep):
-                    report.line(f"{results / csv_name(sweep.name, 'measured')}: measured before, nothing to do")
+                    report.line(f"{results / csv_name(sweep.name, 'measured')}: up to date")
                     continue
                 measured = gather(records, sweep)
                 if sweep.precision:
@@ -72,7 +72,7 @@ def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *
 
 
 def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
-    """Draw the figures of sweeps and of the whole suite that are not up to date.
+    """Draw the outdated figures of sweeps and of the whole suite.
 
     Raises:
         TableError: a sweep has no sound table; the figures of all others are drawn.
@@ -105,7 +105,7 @@ def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
 
 
 def _read(config: Config, results: Path) -> "tuple[dict[str, Tables], dict[str, TableError]]":
-    """The tables of every sweep that are sound, and what is the matter with the others."""
+    """The sound tables of every sweep, and the errors of the others."""
     sound: dict[str, Tables] = {}
     unsound: dict[str, TableError] = {}
     for sweep in config.sweeps:
@@ -136,7 +136,7 @@ def _draw_if_due(drawn: Artifact, figure: str, tables: "Callable[[], Tables]", r
 
 
 def check(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
-    """Compare tables with config and checksums, and measured values with exact ones; list orphans.
+    """Compare tables with the config and their checksums, and measured values with exact ones; list orphans.
 
     Raises:
         TableError: a table is incomplete or altered.
@@ -169,7 +169,7 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
 
 
 def prune(config: Config, results: Path) -> None:
-    """Remove the files that the suite wrote for sweeps and figures that the config no longer has."""
+    """Remove the files that the suite wrote for sweeps and figures no longer in the config."""
     with held(results):
         found = find_orphans(results, config)
         for path in found.ours:
@@ -181,11 +181,11 @@ def prune(config: Config, results: Path) -> None:
     if not found.ours:
         print(f"{results}: no orphans, nothing to remove")
     if found.others:
-        print(f"kept, as the suite did not write it: {', '.join(str(path) for path in found.others)}")
+        print(f"kept, because the suite did not write them: {', '.join(str(path) for path in found.others)}")
 
 
 def whole_sweeps(config: Config, results: Path, *, incomplete: bool) -> list[Sweep]:
-    """The sweeps whose tables are sound and whole; `TableError` if these are not all and `incomplete` is not given."""
+    """The sweeps with sound and whole tables; `TableError` if a sweep has none and `incomplete` is false."""
     from experiments.page.provenance import sound_tables
 
     tables, _ = sound_tables(config, results, incomplete=incomplete)
@@ -200,16 +200,16 @@ def page_is_current(config: Config, results: Path, *given: object) -> bool:
 
 
 def write_page(config: Config, results: Path, config_path: Path, *, incomplete: bool = False) -> None:
-    """Write index.html from tables, figures and published statements, where one of them changed.
+    """Write index.html from tables, figures and published statements if one of them changed.
 
     Raises:
-        TableError: a sweep has no sound table, and `incomplete` is not given.
+        TableError: a sweep has no sound table, and `incomplete` is false.
     """
     from experiments.page.artifact import page, page_path
 
     path, given = page_path(results), (config_path, incomplete)
     if page_is_current(config, results, *given):
-        print(f"{path}: made before, nothing to do")
+        print(f"{path}: up to date")
         return
     from threadpoolctl import threadpool_limits
 

@@ -1,4 +1,4 @@
-"""Exact laws and expectations: one function per equation; draws no random number and holds no tabulated result."""
+"""Exact laws and expectations: one function per equation, without random numbers or tabulated results."""
 
 from sdpa.theory import limits
 from sdpa.theory.attention import (

@@ -8,7 +8,7 @@ from scipy import special
 
 FloatArray = npt.NDArray[np.float64]
 
-# e^-RANGE is where integrands are cut off; 1 / e^-38 is below the precision of a double.
+# Integrands are cut off at e^-RANGE; 1 / e^-38 is below the precision of a double.
 RANGE = 38.0
 # In u and v; in y, where e^(k y - e^y) has the slowest Fourier tail, |Gamma(k + i omega)|, the step is finer.
 STEP, FINE_STEP = 0.28, 0.22
@@ -17,7 +17,7 @@ LEAST_SIGMA = 1e-9  # below it a row is uniform to the precision of a double
 
 
 def trapezoid(low: float, high: float, step: float) -> tuple[FloatArray, float]:
-    """Equally spaced nodes from low to high and their step, at most the one asked for."""
+    """Equally spaced nodes from low to high and their step, at most the given one."""
     nodes, spacing = np.linspace(low, high, math.ceil((high - low) / step) + 1, retstep=True)
     return nodes, float(spacing)
 

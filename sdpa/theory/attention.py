@@ -6,8 +6,8 @@ chi-squared with d_k degrees of freedom, over which these functions average:
 
     E f = int f(sigma(r)) r^(d/2) e^-r / Gamma(d/2) dx,   r = e^x = |q|^2 / (2 input_std^2)
 
-with the trapezoidal rule in x. What is averaged is a smooth function of ln sigma, evaluated at Chebyshev nodes of
-each octave and interpolated, since neighbouring d_k and divisors ask for the same sigma again.
+with the trapezoidal rule in x. Each f is a smooth function of ln sigma, evaluated at Chebyshev nodes of each octave and
+interpolated, because neighbouring d_k and divisors need the same sigma again.
 """
 
 import itertools
@@ -29,14 +29,14 @@ ValuesOf = Callable[[GaussianRow], list[float]]
 
 _NODES = 12
 _OCTAVE = math.log(2)
-# Queries shorter than all but this share of them are left out: f varies by less than n_keys over them.
+# The integral omits the shortest queries, this share of all: f varies by less than n_keys over them.
 _SHORTEST, _LONGEST = 1e-9, 1e-14
 _LEAST_VARIANCE = 2e-8
 
 
 @dataclass(frozen=True)
 class AttentionExpectations:
-    """Exact values of the metrics of that name, for Gaussian inputs."""
+    """Exact values of the metrics, by their names, for Gaussian inputs."""
 
     max_weight: float
     entropy: float
@@ -48,7 +48,7 @@ class AttentionExpectations:
 
 @dataclass(frozen=True)
 class AttentionDeviations:
-    """Standard deviations of the metrics of one row, for Gaussian inputs; of the squares of the norms."""
+    """Standard deviations of the metrics of one row, for Gaussian inputs; for the norms, those of their squares."""
 
     max_weight: float
     entropy: float
@@ -206,7 +206,7 @@ def _saturation(row: GaussianRow) -> list[float]:
 
 
 def _interpolated(sigma: FloatArray, n_keys: float, values_of: ValuesOf) -> FloatArray:
-    """The values of a function of rows at each sigma, (len(sigma), values)."""
+    """Values of a function of rows at each sigma, (len(sigma), values)."""
     place = np.log(sigma) / _OCTAVE
     octaves = np.floor(place)
     pieces = []

@@ -1,7 +1,7 @@
 """Limits of the exact expectations of a Gaussian row: small sigma, large n, large sigma; and crossings of medians.
 
-sigma is the standard deviation of the scaled scores of a row of n keys. Each function says where it holds, and how
-far it is from `GaussianRow` elsewhere.
+sigma is the standard deviation of the scaled scores of a row of n keys. Each function states where it holds and how
+far it lies from `GaussianRow` elsewhere.
 """
 
 import math
@@ -132,7 +132,7 @@ def saturated_attention_trace(d_k: float, n_keys: float, divisor: float, input_s
     At n = 64 and unscaled it is 1.7% high at d_k = 64 and 0.02% at 4096, and three times too high at d_k = 2.
 
     Raises:
-        ValueError: d_k is not above 1, where the mean of 1/|q| is infinite.
+        ValueError: d_k is at most 1, where the mean of 1/|q| is infinite.
     """
     if d_k <= 1:
         raise ValueError(f"expected d_k above 1, got {d_k}")

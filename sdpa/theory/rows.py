@@ -30,11 +30,11 @@ from sdpa.theory.expansion import Index, metric_expansion
 
 FloatArray = npt.NDArray[np.float64]
 
-_MOST_KEYS = 1e9  # e^-RANGE of them is still nothing
+_MOST_KEYS = 1e9  # times e^-RANGE is still negligible
 
 
 class GaussianRow:
-    """Expectations of a softmax row over n_keys independent N(0, sigma^2) scores; both are real numbers.
+    """Expectations of a softmax row over n_keys independent N(0, sigma^2) scores; sigma and n_keys are real numbers.
 
     >>> row = GaussianRow(sigma=1.0, n_keys=64)
     >>> round(row.entropy(), 6), round(row.max_weight(), 6)

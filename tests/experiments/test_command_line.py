@@ -83,10 +83,10 @@ def test_a_second_run_writes_the_same_bytes(suite, processes):
     before = {path: path.read_bytes() for path in suite.folder.rglob("*.csv")}
     shutil.rmtree(suite.folder / ".cells")
     again = processes("run", "--jobs", "2")
-    assert again.stdout.count(": byte-identical to the one before") == 3
+    assert again.stdout.count(": byte-identical to the previous version") == 3
     assert {path: path.read_bytes() for path in suite.folder.rglob("*.csv")} == before
     assert len(before) == 4
-    assert suite("run").stdout == f"{suite.folder}/mine.csv: measured before, nothing to do\n"
+    assert suite("run").stdout == f"{suite.folder}/mine.csv: up to date\n"
 
 
 def test_a_bad_config_is_refused_without_a_traceback_or_a_file(processes):
@@ -170,7 +170,7 @@ def test_a_table_of_another_config_is_not_drawn(suite):
     suite("run")
     refused = suite("draw", text=SMALL.replace("2000", "3000"))
     assert refused.returncode == 1
-    assert "was not measured with this config" in refused.stderr
+    assert "is from another config" in refused.stderr
 
 
 def test_plan_says_what_is_missing_and_what_is_there(suite):
@@ -181,24 +181,24 @@ def test_plan_says_what_is_missing_and_what_is_there(suite):
     assert re.search(r"mine +saturation +3 +3 +1/3 chunks .* stale: .* got d_k \[1000, 2000\], expected", other)
     (suite.folder / "mine.csv").unlink()
     partial = suite("plan", text=SMALL.replace("2000]", "2000, 3000]").replace("mine", "yours")).stdout
-    assert re.search(r"yours +.* 1/3 chunks .* partial \(2 of 3 chunks are there\)\n", partial)
+    assert re.search(r"yours +.* 1/3 chunks .* partial \(2 of 3 chunks measured\)\n", partial)
     suite("run", text=SMALL)
     shutil.rmtree(suite.folder / ".cells")
     assert "complete; a run measures 2 of 2 chunks again to confirm it" in suite("plan").stdout
     record = (suite.folder / "mine.json").read_text()
     (suite.folder / "mine.json").write_text(record.replace('"measuring": "', '"measuring": "0'))
-    assert "stale: made by another version of the source" in suite("plan").stdout
+    assert "stale: another version of the source" in suite("plan").stdout
 
 
 def test_plan_and_run_say_what_a_precision_takes(suite):
     precise = SMALL.replace("trials: 3", "precision: 0.05")
     planned = suite("plan", text=precise).stdout
     assert re.search(r"mine +saturation +2 +to 0.05 +[0-9]+/[0-9]+ pilots .* missing\n", planned)
-    assert ", and what the pilots ask for; tables go to" in planned
-    assert re.search(r"mine: \d+ to \d+ trials per cell, .*: 2 of 2 cells are within 0.05\n", suite("run").stdout)
+    assert ", plus the trials that the pilots will request; tables go to" in planned
+    assert re.search(r"mine: \d+ to \d+ trials per cell, .*; 2 of 2 cells meet 0.05\n", suite("run").stdout)
     planned = suite("plan").stdout
     assert re.search(r"mine +saturation +2 +to 0.05 +0/[0-9]+ chunks .* complete\n", planned)
-    assert "what the pilots ask for" not in planned
+    assert "the pilots will request" not in planned
     assert suite("check").returncode == 0
     shutil.rmtree(suite.folder / ".cells")
     assert re.search(r"complete; a run measures ([0-9]+) of \1 pilots again to confirm it\n", suite("plan").stdout)
@@ -256,7 +256,7 @@ def test_what_a_renamed_sweep_leaves_is_listed_and_pruned_if_the_suite_wrote_it(
         (line,) = [line for line in said.splitlines() if "make prune removes them" in line]
         assert all(f"{suite.folder}/{name}" in line for name in owned)
         assert all(str(path) in line for path in figures)
-        assert f"not written by this suite: {notes['budget.csv']}, {notes['mine-notes.csv']}\n" in said
+        assert f"that this suite did not write: {notes['budget.csv']}, {notes['mine-notes.csv']}\n" in said
     pruned = suite("prune")
     assert (pruned.returncode, pruned.stderr) == (0, "")
     assert pruned.stdout.count("removed ") == len(owned) + len(figures)
@@ -322,6 +322,6 @@ def test_a_problem_in_one_part_is_reported_at_the_end_and_stops_no_other(suite):
     assert ended.returncode == 1
     assert "figures/two/length.png" in ended.stdout
     assert "checked two" in ended.stdout
-    assert re.search(r"columns\.csv: cannot be written", ended.stderr)
+    assert re.search(r"columns\.csv: cannot write", ended.stderr)
     assert ended.stderr.count("one.csv: No such file or directory") == 1
-    assert ended.stderr.splitlines()[-1].startswith("to complete it: make results CONFIG=")
+    assert ended.stderr.splitlines()[-1].startswith("to complete the results: make results CONFIG=")

@@ -123,9 +123,9 @@ PLANTED = {
     "quoted number": ("[4, 8]", '[4, "8"]', r"5:14: sweeps.one.d_k\[1\]: got '8', expected a whole number"),
     "empty axis": ("[4, 8]", "[]", "5:10: sweeps.one.d_k: got an empty list, expected at least one value"),
     "empty value": ("[4, 8]", "", r"5:9: sweeps.one.d_k: got nothing, expected a whole number"),
-    "duplicate value": ("[4, 8]", "[4, 8, 4.0]", r"5:17: sweeps.one.d_k\[2\]: got 4.0, expected it once"),
-    "duplicate key": ("d_k: [4, 8]", "d_k: 4\n    d_k: 8", "6:5: sweeps.one.d_k: got this key again, .*line 5"),
-    "duplicate sweep": ("sweeps:\n", "sweeps:\n  one: 1\n", "4:3: sweeps.one: got this key again"),
+    "duplicate value": ("[4, 8]", "[4, 8, 4.0]", r"5:17: sweeps.one.d_k\[2\]: got 4.0, expected each value once"),
+    "duplicate key": ("d_k: [4, 8]", "d_k: 4\n    d_k: 8", "6:5: sweeps.one.d_k: got a duplicate key, .*line 5"),
+    "duplicate sweep": ("sweeps:\n", "sweeps:\n  one: 1\n", "4:3: sweeps.one: got a duplicate key"),
     "nested list": ("[4, 8]", "[[4], 8]", r"5:11: sweeps.one.d_k\[0\]: got a list, expected a whole number"),
     "mapping for a list": ("[4, 8]", "{from: 4}", r"5:10: sweeps.one.d_k: got a mapping, expected a whole number"),
     "unknown scaling": (
@@ -137,17 +137,17 @@ PLANTED = {
     "scaling twice in other words": (
         "unscaled",
         "d_k^2/4",
-        r"7:24: sweeps.one.scaling\[1\]: got d_k\^1/2, expected it once",
+        r"7:24: sweeps.one.scaling\[1\]: got d_k\^1/2, expected each value once",
     ),
     "no trials but a most": (
         "trials: 10",
         "max_trials: 100",
-        "8:5: sweeps.one.max_trials: got it without precision, expected it beside one",
+        "8:5: sweeps.one.max_trials: got max_trials without precision, expected both",
     ),
     "trials and a precision": (
         "trials: 10",
         "trials: 10\n    precision: 0.01",
-        "9:5: sweeps.one.precision: got it beside trials, expected one of the two",
+        "9:5: sweeps.one.precision: got both precision and trials, expected one of them",
     ),
     "no precision at all": (
         "trials: 10",
@@ -182,7 +182,7 @@ PLANTED = {
         r"9:14: .*figures: got rows, expected one of .*variance",
     ),
     "name with a slash": ("one:", "../one:", "3:3: sweeps.../one: got the sweep name '../one', expected a letter"),
-    "reserved name": ("one:", "columns:", "3:3: sweeps.columns: got the sweep name 'columns', expected none"),
+    "reserved name": ("one:", "columns:", "3:3: sweeps.columns: got the sweep name 'columns', expected a name that"),
     "anchor": ("[4, 8]", "&a [4, 8]", "5:10: got an anchor or alias"),
     "alias": ("[4, 8]", "*a", "5:10: got an anchor or alias"),
     "tag": ("16", "!!python/object:os.system 16", "6:13: got the tag tag:yaml.org,2002:python/object:os.system"),

@@ -129,7 +129,7 @@ def disturb(suite: Suite, kills: int, seed: int) -> None:
         _, said = process.communicate(timeout=30)
         assert ended_by_itself or process.returncode in (STATUS[sent], 0), said
         if process.returncode in (130, 143):
-            assert re.fullmatch(r"interrupted: what was finished is kept; to go on: make all CONFIG=.*\n", said)
+            assert re.fullmatch(r"interrupted; finished work is kept\. To continue: make all CONFIG=.*\n", said)
         assert ends_within(5, process.pid)
         now = suite.records()
         assert {name: now.get(name) for name in kept} == kept, "a finished chunk was lost, or measured again"
@@ -179,8 +179,8 @@ def test_a_flipped_byte_in_a_table_is_refused_and_made_good_without_measuring(tm
         (suite.results / name).write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
         status, _, said = suite.run("check")
         assert status == 1
-        assert f"{name} was altered" in said
-        assert "to complete it: make results" in said
+        assert f"{name} has been altered" in said
+        assert "to complete the results: make results" in said
         assert suite.run("run")[0] == 0
         assert suite.tables() == undisturbed(2000)
     assert suite.records() == records
@@ -194,7 +194,7 @@ def test_a_second_run_on_the_same_folder_ends_at_once_and_a_dead_one_blocks_nobo
     status, _, said = suite.run("run", timeout=30)
     assert status == 1
     holder = f"process {first.pid} on {os.uname().nodename}"
-    assert said == f"{suite.results} is in use by {holder}; wait for it, or name another folder\n"
+    assert said == f"{suite.results} is in use by {holder}; wait for it, or choose another folder\n"
     assert suite.run("draw", timeout=30)[0] == 1
     assert suite.run("plan")[0] == 0  # which only reads
     first.kill()
@@ -221,7 +221,7 @@ def test_a_disk_that_is_full_stops_the_run_and_leaves_old_tables_whole(tmp_path)
     suite.config.write_text(CONFIG.format(trials=4000))
     status, _, said = suite.run("run", preexec_fn=limited(20_000))
     assert status == 1
-    assert re.fullmatch(rf"{suite.results}/\S+: cannot be written: File too large\n", said)
+    assert re.fullmatch(rf"{suite.results}/\S+: cannot write: File too large\n", said)
     assert suite.tables() == tables
     assert suite.temporary_files() == []
     now = suite.records()
@@ -253,7 +253,7 @@ def test_an_interrupt_inside_an_exec_has_the_status_of_any_other(tmp_path):
         capture_output=True,
         text=True,
     )
-    assert (done.returncode, done.stderr.startswith("interrupted: ")) == (130, True)
+    assert (done.returncode, done.stderr.startswith("interrupted; ")) == (130, True)
 
 
 @pytest.mark.parametrize("sent", SIGNALS)

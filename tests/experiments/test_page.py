@@ -105,7 +105,7 @@ def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
     steps.write_page(config, folder, Path("tiny.yaml"))
     first = path.read_bytes()
     steps.write_page(config, folder, Path("tiny.yaml"))
-    assert "made before, nothing to do" in capsys.readouterr().out
+    assert "up to date" in capsys.readouterr().out
     path.unlink()
     steps.write_page(config, folder, Path("tiny.yaml"))
     assert path.read_bytes() == first

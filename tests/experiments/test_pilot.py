@@ -116,7 +116,7 @@ def test_what_came_of_the_precision_is_said(precise):
     trials, errors = sorted(set(table["trials"])), relative_errors(table).groupby(table["d_k"]).max()
     assert line == (
         f"precise: {trials[0]} to {trials[-1]} trials per cell, relative standard error "
-        f"{errors.min():.2g} to {errors.max():.2g}: 2 of 2 cells are within 0.02"
+        f"{errors.min():.2g} to {errors.max():.2g}; 2 of 2 cells meet 0.02"
     )
 
 
@@ -127,11 +127,11 @@ def test_max_trials_bounds_and_is_said(tmp_path):
     assert set(table["trials"]) == {300}
     line, furthest, few = pilot_summary(store, capped, table)
     assert "300 to 300 trials per cell" in line
-    assert line.endswith("0 of 2 cells are within 0.02")
-    assert furthest.startswith("precise: furthest from it is d_k=")
+    assert line.endswith("0 of 2 cells meet 0.02")
+    assert furthest.startswith("precise: the least precise cell is d_k=")
     assert few == (
-        "precise: max_trials 300 is not enough for 2 cells, "
-        "first d_k=4, n_keys=8, n_queries=6, inputs=gaussian, input_std=1.0"
+        "precise: max_trials 300 is too low for 2 cells, "
+        "the first being d_k=4, n_keys=8, n_queries=6, inputs=gaussian, input_std=1.0"
     )
 
 

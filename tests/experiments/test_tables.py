@@ -43,7 +43,7 @@ def test_a_flipped_byte_is_noticed_and_named(copied):
     for name in ("scaling.csv", "derived/scaling/slopes.csv"):
         content = (folder / name).read_bytes()
         (folder / name).write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
-        with pytest.raises(TableError, match=rf"{name} was altered: got SHA-256 \w+"):
+        with pytest.raises(TableError, match=rf"{name} has been altered: got SHA-256 \w+"):
             read_sweep(folder, config, sweep)
         (folder / name).write_bytes(content)
 
@@ -53,7 +53,7 @@ def test_a_table_of_other_parameters_is_refused(copied, change):
     config, sweep, folder = copied
     if "values" in change:
         change = {"values": {**sweep.values, "d_k": (4, 64, 128)}}
-    with pytest.raises(TableError, match=r"scaling\.csv was not measured with this config: got (trials|d_k)"):
+    with pytest.raises(TableError, match=r"scaling\.csv is from another config: got (trials|d_k)"):
         read_sweep(folder, config, dataclasses.replace(sweep, **change))
 
 
@@ -125,19 +125,22 @@ TABLE = b"name,value\na,1.000000001\nb,-3.5\n"
     ("old", "words"),
     [
         (None, "new"),
-        (TABLE, "byte-identical to the one before"),
-        (TABLE.replace(b"1.000000001", b"1.000000002"), "equal to the one before to 1e-9 relative"),
-        (TABLE.replace(b"-3.5", b"-3.50"), "equal to the one before to 1e-9 relative"),
+        (TABLE, "byte-identical to the previous version"),
+        (TABLE.replace(b"1.000000001", b"1.000000002"), "equal to the previous version to 1e-9 relative"),
+        (TABLE.replace(b"-3.5", b"-3.50"), "equal to the previous version to 1e-9 relative"),
         (
             TABLE.replace(b"-3.5", b"-3.50000001"),
-            "different from the one before, most in value (relative difference 2.9e-09)",
+            "different from the previous version, most in value (relative difference 2.9e-09)",
         ),
-        (TABLE.replace(b"b,", b"c,"), "different from the one before: other rows"),
-        (TABLE.replace(b"-3.5", b""), "different from the one before, most in value (relative difference inf)"),
-        (TABLE.replace(b"-3.5", b"-inf"), "different from the one before, most in value (relative difference inf)"),
-        (TABLE + b"c,1\n", "different from the one before: other rows or columns"),
-        (b"", "different from the one before, which is no table"),
-        (b"\xff\xfe\x00", "different from the one before, which is no table"),
+        (TABLE.replace(b"b,", b"c,"), "different from the previous version: other rows"),
+        (TABLE.replace(b"-3.5", b""), "different from the previous version, most in value (relative difference inf)"),
+        (
+            TABLE.replace(b"-3.5", b"-inf"),
+            "different from the previous version, most in value (relative difference inf)",
+        ),
+        (TABLE + b"c,1\n", "different from the previous version: other rows or columns"),
+        (b"", "different from the previous version, which is not a table"),
+        (b"\xff\xfe\x00", "different from the previous version, which is not a table"),
     ],
 )
 def test_a_table_is_compared_with_the_one_before(old, words):
@@ -154,4 +157,4 @@ def test_what_an_earlier_run_derived_and_this_one_does_not_is_gone(copied):
 
 def test_equal_infinities_are_equal():
     table = b"name,value\na,-inf\nb,1.000000001\n"
-    assert how_alike(table, table.replace(b"001", b"002")) == "equal to the one before to 1e-9 relative"
+    assert how_alike(table, table.replace(b"001", b"002")) == "equal to the previous version to 1e-9 relative"

@@ -67,7 +67,7 @@ def test_it_is_of_seed_0_unless_told():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"d_k": 0}, "expected d_k and n_queries from 1 and n_keys from 2, got 0, 5 and 5"),
+        ({"d_k": 0}, "expected d_k and n_queries of at least 1 and n_keys of at least 2, got 0, 5 and 5"),
         ({"n_queries": 0}, "got 7, 0 and 5"),
         ({"n_keys": 1}, "got 7, 5 and 1"),
         ({"scaling": -1.0}, "finite and above 0, got -1.0"),

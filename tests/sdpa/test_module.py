@@ -50,7 +50,7 @@ def test_a_published_seed_draws_as_numpy_s_global_generator_did():
 
 @pytest.mark.parametrize("widths", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])
 def test_widths_below_one_are_refused(widths):
-    with pytest.raises(ValueError, match="expected d_model, d_k and d_v from 1, got"):
+    with pytest.raises(ValueError, match="expected d_model, d_k and d_v of at least 1, got"):
         ScaledDotProductAttention(*widths, seed=0)
 
 
@@ -85,9 +85,9 @@ def test_the_seed_says_the_weights(module):
     ("options", "error", "message"),
     [
         ({"seed": 0, "rng": np.random.default_rng(0)}, ValueError, "expected seed or rng, got both: seed 0 and an rng"),
-        ({"seed": -1}, ValueError, "seed: expected an integer from 0, got -1"),
-        ({"seed": 0.5}, TypeError, "seed: expected an integer from 0, got 0.5"),
-        ({"rng": 42}, TypeError, r"rng: expected a NumPy Generator or RandomState, got 42 \(an integer goes to seed\)"),
+        ({"seed": -1}, ValueError, "seed: expected a non-negative integer, got -1"),
+        ({"seed": 0.5}, TypeError, "seed: expected a non-negative integer, got 0.5"),
+        ({"rng": 42}, TypeError, r"rng: expected a NumPy Generator or RandomState, got 42 \(pass an integer as seed\)"),
         ({"scaling": "sqrt"}, ValueError, "expected 'unscaled' or a product .* got 'sqrt'"),
         ({"scaling": 0.0}, ValueError, "finite and above 0, got 0.0"),
     ],

@@ -1,4 +1,4 @@
-"""Faults to plant: a metric that is off by a factor, and mistakes in the code that measures."""
+"""Faults to plant: a metric off by a factor, and mistakes in the measuring code."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ _AVERAGED = [metric.name for metric in METRICS if metric.kind != "quantile"]
 FACTORS = [
     Factor(metric, scaling, 1 + size)
     for metric in _AVERAGED
-    if metric != "score_mean"  # the exact one is 0, so that a factor leaves its distance in errors as it is
+    if metric != "score_mean"  # its exact value is 0, so a factor does not change its distance in errors
     for scaling in ("", "unscaled", "d_k^1/2")
     for size in (0.01, 0.03, 0.1, 0.3)
 ]
@@ -57,9 +57,9 @@ def _with_divisors_off(cell: Cell) -> Cell:
 
 
 class _PairedSampler:
-    """Samples the keys of a draw, then its queries, as `draw` asks for them; the i-th of both share a part.
+    """Sample the keys of a draw, then its queries, in the order of `draw`; the i-th query and key share a part.
 
-    So they do where both are projections of one token.
+    They share one, for example, if both are projections of one token.
     """
 
     def __init__(self, law: InputLaw, n_queries: int, correlation: float) -> None:
@@ -82,13 +82,13 @@ class _PairedSampler:
 
 
 def with_pairs(cell: Cell, correlation: float = 0.05) -> Cell:
-    """The cell with a law under which the i-th query and the i-th key of a draw are correlated."""
+    """The cell under a law that correlates the i-th query and the i-th key of a draw."""
     sampler = _PairedSampler(cell.inputs, cell.n_queries, correlation)
     return replace(cell, inputs=replace(cell.inputs, sample=sampler))
 
 
 def _errors_times(factor: float) -> Callable[[Sweep, int], Tables]:
-    """All standard errors multiplied, and intervals that are so much wider."""
+    """All standard errors multiplied, and intervals wider by the same factor."""
 
     def measure(sweep: Sweep, seed: int) -> Tables:
         measured = measure_sweep(sweep, seed)
@@ -109,7 +109,7 @@ def _entropy_in_bits(sweep: Sweep, seed: int) -> Tables:
 
 
 def _largest_weight_of_each_key(sweep: Sweep, seed: int) -> Tables:
-    """The largest weight over queries in place of keys, from other draws under the same seed."""
+    """The largest weight over queries instead of keys, from other draws under the same seed."""
     measured, rng = measure_sweep(sweep, seed), bit_generator(seed)
     rows = [row for cell in sweep.cells() for row in _largest_over_queries(cell, sweep.trials, rng)]
     found = pd.DataFrame(rows, columns=["max_weight", "max_weight_se", "max_weight_low", "max_weight_high"])
@@ -128,7 +128,7 @@ def _largest_over_queries(cell: Cell, trials: int, rng: np.random.Generator) -> 
     return found
 
 
-# By name, how code with that mistake measures a sweep under a root seed.
+# Functions by mistake that measure a sweep under a root seed with that mistake.
 MISTAKES: dict[str, Callable[[Sweep, int], Tables]] = {
     "divisor off by 1%": partial(measure_sweep, change=_with_divisors_off),
     "error bars halved": _errors_times(0.5),
@@ -137,5 +137,5 @@ MISTAKES: dict[str, Callable[[Sweep, int], Tables]] = {
     "entropy in bits": _entropy_in_bits,
     "largest weight over the wrong axis": _largest_weight_of_each_key,
 }
-# The check asks if values are too far from the exact ones; error bars that are too wide put none too far.
+# The check looks for values too far from the exact ones; error bars that are too wide move no value too far.
 HARMLESS = ("error bars doubled",)

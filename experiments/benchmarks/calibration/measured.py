@@ -1,4 +1,4 @@
-"""A sweep that is measured under a root seed in this process, with no chunk kept on disk."""
+"""A sweep measured under a root seed in this process, with no chunk on disk."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
@@ -21,13 +21,13 @@ Tables = dict[str, pd.DataFrame]
 
 
 def measure_sweep(sweep: Sweep, seed: int, change: Callable[[Cell], Cell] = lambda cell: cell) -> Tables:
-    """The tables of a measured sweep; `change` makes of every cell the one that is measured in its place."""
+    """The tables of a measured sweep; `change` maps every cell to the cell to measure in its place."""
     cells = [change(cell) for cell in sweep.cells()]
     return tabulated(sweep.experiment, cells, measure_cells(cells, sweep.trials, seed))
 
 
 def measure_cells(cells: Sequence[Cell], trials: int, seed: int) -> list[SaturationMeasurement]:
-    """The measurement of every cell: its chunks, merged in order."""
+    """The measurement of every cell, merged from its chunks in order."""
     found = []
     for cell in cells:
         measured: Iterator[Any] = (measure_chunk(chunk, seed) for chunk in chunks("saturation", cell, trials))
@@ -38,7 +38,7 @@ def measure_cells(cells: Sequence[Cell], trials: int, seed: int) -> list[Saturat
 def quantile_bounds(
     cells: Sequence[Cell], measurements: Sequence[SaturationMeasurement]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The least and the largest value that each quantile may have, each a table with the rows of the measured one."""
+    """The smallest and the largest possible value of each quantile, as two tables with the rows of the measured one."""
     rows = [
         {
             metric.name: saturation.known_within(cell, measurement, scaling.name, metric)

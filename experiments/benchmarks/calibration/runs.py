@@ -1,4 +1,4 @@
-"""Runs of a sweep under many root seeds: their alarms, their intervals, and the faults that the check finds in them."""
+"""Runs of a sweep under many root seeds: alarms, intervals, and the faults that the check finds."""
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
@@ -39,13 +39,13 @@ class Runs:
     """The runs of a sweep under some root seeds.
 
     Attributes:
-        sweep: what was run.
+        sweep: the sweep.
         alarms: (seeds,), True where the check raised its alarm.
-        p_cells: (seeds,), the p-value of the cells together.
-        judged: (seeds, 3), values judged by t, by a bound, and not at all.
+        p_cells: (seeds,), the joint p-value of the cells.
+        judged: (seeds, 3), numbers of values judged by t, by a bound, and not at all.
         lows, highs: (seeds, rows, metrics), the ends of the 95% intervals.
         flagged: (seeds, rows, metrics), True where a metric rests on too few draws.
-        exact: (rows, metrics), the exact values, NaN where none is known.
+        exact: (rows, metrics), the exact values, NaN where unknown.
         pooled: all draws of each cell.
         faults: one row for each planted factor and seed.
     """
@@ -73,10 +73,10 @@ class Runs:
         )
 
     def truth(self) -> tuple[Floats, Floats]:
-        """The least and the largest value that the truth may have, each (rows, metrics).
+        """The smallest and the largest possible true value, each (rows, metrics).
 
-        Both are the exact value, or the value of all draws where none is known. Quantiles of all draws are known to
-        within a bin.
+        Both equal the exact value or, where it is unknown, the value of all draws. Quantiles of all draws are known
+        to within a bin.
         """
         cells = self.sweep.cells()
         table = tabulated(self.sweep.experiment, cells, self.pooled)[MEASURED]
@@ -121,7 +121,7 @@ def run_seeds(sweep: Sweep, seeds: range, factors: Sequence[Factor] = ()) -> Run
 
 
 def raises_alarm(sweep: Sweep, seed: int, mistake: str) -> bool:
-    """True if the check raises its alarm on a run of code with that mistake."""
+    """True if the check raises its alarm on a run with that mistake in the code."""
     _, found = _check(sweep, MISTAKES[mistake](sweep, seed))
     return found.disagrees
 
@@ -136,7 +136,7 @@ def _flags(table: pd.DataFrame) -> npt.NDArray[np.bool_]:
 
 
 def _plant(sweep: Sweep, measured: Tables, fault: Factor) -> dict[str, Any]:
-    """A row about a fault: its alarm, and how many errors off it puts a value that t judges, at most."""
+    """A row about a fault: its alarm, and the largest shift of a value that t judges, in errors."""
     tables, found = _check(sweep, {**measured, MEASURED: fault.plant(measured[MEASURED])})
     verdicts = tables[VERDICTS]
     mine = verdicts[(verdicts["metric"] == fault.metric) & (verdicts["test"] == T_TEST)]

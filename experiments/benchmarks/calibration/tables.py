@@ -1,4 +1,4 @@
-"""The calibration in tables: alarms by config, coverage by config and metric, faults by size, and what fails."""
+"""The calibration in tables: alarms by config, coverage by config and metric, faults by size, and failures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from experiments.benchmarks.calibration.faults import HARMLESS
 from experiments.benchmarks.calibration.runs import Runs
 from experiments.metrics import METRICS
 
-MIN_COVERAGE = 0.92  # of 95% intervals that are not flagged, in any config
-_CHANCE = 1e-3  # by which more alarms than promised are not told from chance
-_MIN_INTERVALS = 100  # of which a share that covers the truth says something
+MIN_COVERAGE = 0.92  # of unflagged 95% intervals, in any config
+_CHANCE = 1e-3  # p-value above which chance explains more alarms than promised
+_MIN_INTERVALS = 100  # fewer intervals give no meaningful coverage
 _SHOWN = ("d_k", "n_keys", "n_queries", "inputs", "input_std", "scaling")
 
 
@@ -27,7 +27,7 @@ class Calibration:
     faults: pd.DataFrame
 
     def failures(self) -> list[str]:
-        """A line for everything that does not meet the numbers that the check promises."""
+        """One line for each promise of the check that the runs break."""
         failed = [
             f"{row['config']}: {row['alarms']} alarms in {row['runs']} runs, p = {row['p_value']:.2g}"
             for _, row in self.alarms.iterrows()
@@ -47,12 +47,12 @@ class Calibration:
 
 
 def summarise(runs: Sequence[Runs], mistakes: Mapping[tuple[str, str], Sequence[bool]], promised: str) -> Calibration:
-    """The tables of runs without mistakes in the code, and of runs with some.
+    """The tables of runs with and without mistakes in the code.
 
     Args:
-        runs: those of each sweep.
+        runs: the runs of each sweep without mistakes.
         mistakes: by mistake and sweep, True for each run with an alarm.
-        promised: the sweep in which none but `HARMLESS` may be missed.
+        promised: the sweep in which the check may miss only `HARMLESS` mistakes.
     """
     alarms = pd.DataFrame([_alarms(each) for each in runs])
     whole = {"config": "all", "runs": alarms["runs"].sum(), "alarms": alarms["alarms"].sum()}
@@ -72,7 +72,7 @@ def _alarms(runs: Runs) -> dict[str, object]:
     """The number of alarms of a config, and a test of its cells' p-values for uniformity (Kolmogorov and Smirnov)."""
     sweep = runs.sweep
     varied = {name: "/".join(map(str, sweep.values[name])) for name in _SHOWN}
-    # In a config without a cell that is tested all are 1.
+    # In a config without a tested cell all p-values are 1.
     has_tests = (runs.p_cells < 1).any()
     judged = runs.judged.mean(axis=0).round(1).tolist()
     return {
@@ -87,7 +87,7 @@ def _alarms(runs: Runs) -> dict[str, object]:
 
 
 def coverage_of(runs: Runs) -> pd.DataFrame:
-    """For each metric, and for all, the intervals that are not flagged, and those of them that cover the truth."""
+    """The unflagged intervals of each metric and of all metrics, and how many of these cover the truth."""
     low, high = runs.truth()
     # Exact values are good to 1e-9, and those that are 0 to the precision of a double are ends of intervals.
     slack = 1e-9 * np.abs(high) + 1e-300
@@ -108,7 +108,7 @@ def coverage_of(runs: Runs) -> pd.DataFrame:
 
 
 def _factors(planted: pd.DataFrame) -> list[dict[str, object]]:
-    """By size of a factor, sweep, metric and scaling: runs, alarms, and missed faults of SURE errors or more."""
+    """Runs, alarms, and missed faults of SURE errors or more, by size of the factor, sweep, metric and scaling."""
     rows: list[dict[str, object]] = []
     for (size, config, trials, metric, scaling), group in planted.groupby(
         ["size", "sweep", "trials", "metric", "scaling"], sort=False
@@ -134,7 +134,7 @@ def _factors(planted: pd.DataFrame) -> list[dict[str, object]]:
 def _mistakes(
     mistakes: Mapping[tuple[str, str], Sequence[bool]], trials: Mapping[str, int], promised: str
 ) -> list[dict[str, object]]:
-    """By mistake and sweep: runs, alarms, and those missed where none may be."""
+    """Runs, alarms, and forbidden misses, by mistake and sweep."""
     return [
         {
             "fault": name,

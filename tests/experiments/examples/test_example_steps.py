@@ -64,7 +64,7 @@ def test_a_table_reads_back_with_its_names_and_hidden_keys(tmp_path):
 
 
 def test_two_steps_of_one_name_are_refused():
-    with pytest.raises(ValueError, match="mine: expected steps whose names differ, got s, s"):
+    with pytest.raises(ValueError, match="mine: expected steps with unique names, got s, s"):
         long_table("mine", [Step("s", "Heading", ""), Step("s", "Heading", "")])
 
 

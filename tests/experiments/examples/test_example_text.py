@@ -112,7 +112,8 @@ def test_a_step_without_numbers_is_words_alone():
 
 
 @pytest.mark.parametrize(
-    ("values", "rows", "problem"), [([[1]], ("a", "b"), r"got shape \(1, 1\)"), ([[1], [2]], ("a", "a"), "that differ")]
+    ("values", "rows", "problem"),
+    [([[1]], ("a", "b"), r"got shape \(1, 1\)"), ([[1], [2]], ("a", "a"), "unique names")],
 )
 def test_a_matrix_has_one_name_for_each_row(values, rows, problem):
     with pytest.raises(ValueError, match=problem):

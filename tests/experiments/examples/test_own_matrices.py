@@ -118,16 +118,19 @@ def test_names_of_rows_and_columns_are_optional(files, content, rows, columns, v
         ("1,2\n3,1e999\n", ":2: expected a finite number, got '1e999'"),
         ("1,2\n3,1e101\n", ":2: expected a number within ±1e+100, got '1e101'"),
         ("1,2\n3,1_0\n", ":2: expected a finite number, got '1_0'"),
-        ("1;2\n3;4\n", ":1: expected numbers with commas between them, got '1;2'"),
-        ("1,2,x\n3,4,5\n", ":1: expected a row of numbers, or of names alone, got 'x'"),
+        ("1;2\n3;4\n", ":1: expected comma-separated numbers, got '1;2'"),
+        ("1,2,x\n3,4,5\n", ":1: expected a row of only numbers or only names, got 'x'"),
         ("a,b\nc,d\n", ":2: expected a finite number, got 'd'"),
-        (b"1,2\n\xff\xfe,3\n", ": expected text in UTF-8, got bytes that are none"),
-        ('"1,2\n3,4\n', ": expected numbers with commas between them: unexpected end of data"),
+        (b"1,2\n\xff\xfe,3\n", ": expected UTF-8 text, got other bytes"),
+        ('"1,2\n3,4\n', ": expected comma-separated numbers: unexpected end of data"),
         (",2,3\n4,5,6\n", ":1: expected a finite number, got ''"),
         ("a,,c\n4,5,6\n", ":1: expected names of 1 to 20 characters, got ''"),
         ("a" * 21 + ",1\n", f":1: expected names of 1 to 20 characters, got '{'a' * 21}'"),
-        ("1\n" * 65, ": expected at most 64 rows and 64 columns, since every number is printed, got 65 rows"),
-        (",".join(["1"] * 65), ": expected at most 64 rows and 64 columns, since every number is printed, got 1 rows"),
+        ("1\n" * 65, ": expected at most 64 rows and 64 columns, because the command prints every number, got 65 rows"),
+        (
+            ",".join(["1"] * 65),
+            ": expected at most 64 rows and 64 columns, because the command prints every number, got 1 rows",
+        ),
         ("1\n" * 600_000, ": expected a file of at most 1000000 bytes, 64 rows and 64 columns"),
     ],
 )  # fmt: skip
@@ -154,9 +157,9 @@ def test_matrices_that_do_not_fit_are_refused(files, texts, options, problem):
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):
-    with pytest.raises(ExampleError, match=r"none.csv: expected a file that can be read: No such file"):
+    with pytest.raises(ExampleError, match=r"none.csv: cannot read: No such file"):
         read_matrix(tmp_path / "none.csv")
-    with pytest.raises(ExampleError, match="expected a file that can be read: Is a directory"):
+    with pytest.raises(ExampleError, match="cannot read: Is a directory"):
         read_matrix(tmp_path)
 
 
@@ -196,11 +199,11 @@ def test_without_values_the_walk_ends_at_the_weights(files):
     ("words", "problem"),
     [
         (("nonsense",), "expected one of the examples abc, .*, got nonsense"),
-        (("abc", "--k", "k.csv"), "expected an example or matrices of your own, got abc and --k"),
-        (("--v", "v.csv"), "--v: expected queries and keys with it"),
-        (("--q", "q.csv"), "--q: expected queries and keys with it"),
+        (("abc", "--k", "k.csv"), "expected either an example or your own matrices, got abc and --k"),
+        (("--v", "v.csv"), "--v: expected both queries and keys"),
+        (("--q", "q.csv"), "--q: expected both queries and keys"),
         (("--mask", "padding"), "--mask: expected causal, got 'padding'"),
-        (("--q", "none.csv", "--k", "none.csv"), "none.csv: expected a file that can be read"),
+        (("--q", "none.csv", "--k", "none.csv"), "none.csv: cannot read"),
     ],
 )
 def test_bad_usage_exits_2_with_one_sentence(words, problem):

@@ -32,7 +32,7 @@ def said(tmp_path, capsys, monkeypatch):
 def test_the_table_is_made_once(said, tmp_path):
     assert "statements.csv: new" in said()
     assert read_statements(tmp_path)["note"].tolist() == ["so"]
-    assert said().endswith("statements.csv: made before, nothing to do\n")
+    assert said().endswith("statements.csv: up to date\n")
 
 
 def test_the_table_is_made_again_after_it_was_altered(said, tmp_path):
@@ -61,5 +61,5 @@ def test_the_table_is_made_again_after_a_change_in_any_module_with_statements(sa
     monkeypatch.setattr("experiments.harness.artifacts.source_fingerprint", changed)
     monkeypatch.setattr(step, "measured_tables", lambda _: {})
     assert "statements.csv: byte-identical" in said()
-    assert "made before" in said()
+    assert "up to date" in said()
     assert set(roots) >= {one.function.__module__ for one in all_statements() if one.rule}
