@@ -60,9 +60,9 @@ class Scores:
     moments: Moments
     counts: npt.NDArray[np.int64]
 
-    def merge(self, later: Self) -> Self:
+    def merge(self, following: Self) -> Self:
         """Both chunks together."""
-        return type(self)(self.moments.merge(later.moments), self.counts + later.counts)
+        return type(self)(self.moments.merge(following.moments), self.counts + following.counts)
 
 
 def bin_edges() -> npt.NDArray[np.floating]:

@@ -6,9 +6,9 @@ from typing import Self
 
 import numpy as np
 
-from experiments.draws import NAMED, TREATMENT, Cell, Floats, block_trials, draw
 from experiments.harness.columns import Column
 from experiments.harness.experiment import MEASURED, Experiment, Row
+from experiments.sampling import NAMED, TREATMENT, Cell, Floats, block_trials, sample_inputs
 from sdpa import softmax
 
 
@@ -18,14 +18,14 @@ class RowsMeasurement:
 
     scores: Floats
 
-    def merge(self, later: Self) -> Self:
+    def merge(self, following: Self) -> Self:
         """Both chunks together."""
-        return type(self)(np.concatenate([self.scores, later.scores]))
+        return type(self)(np.concatenate([self.scores, following.scores]))
 
 
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> RowsMeasurement:
     """The scores of that many independent draws of (Q, K)."""
-    keys, query_blocks = draw(cell, trials, rng)
+    keys, query_blocks = sample_inputs(cell, trials, rng)
     blocks = [queries @ keys.swapaxes(-1, -2) for _, queries in query_blocks]
     return RowsMeasurement(np.concatenate(blocks, axis=1))
 

@@ -10,11 +10,20 @@ from typing import Self
 
 import numpy as np
 
-from experiments.draws import NAMED, TREATMENT, Cell, Floats, block_queries, block_trials, chunk_trials, draw
 from experiments.harness.columns import Column
 from experiments.harness.experiment import MEASURED, Experiment, Row
 from experiments.harness.metric import Metric, fields, metric_columns
 from experiments.metrics import METRICS, PerRow
+from experiments.sampling import (
+    NAMED,
+    TREATMENT,
+    Cell,
+    Floats,
+    block_queries,
+    block_trials,
+    chunk_trials,
+    sample_inputs,
+)
 from experiments.score_metrics import OfScores
 from experiments.statistics.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, Shape, power_sums
 from experiments.statistics.quantiles import MAX_BINS, Histograms, Quantile
@@ -40,9 +49,9 @@ class SaturationMeasurement:
     moments: Moments
     norms: Histograms
 
-    def merge(self, later: Self) -> Self:
+    def merge(self, following: Self) -> Self:
         """Both chunks together."""
-        return type(self)(self.moments.merge(later.moments), self.norms.merge(later.norms))
+        return type(self)(self.moments.merge(following.moments), self.norms.merge(following.norms))
 
 
 def measure(
@@ -70,7 +79,7 @@ def _measure_block(
     averaged, ranked, divisors = _averaged(metrics), _ranked(metrics), cell.divisors()
     per_row = dict.fromkeys([*(metric.of for metric in averaged), *ranked])
     needs_gradient = any(of.needs_gradient for of in per_row)
-    keys, query_blocks = draw(cell, trials, rng)
+    keys, query_blocks = sample_inputs(cell, trials, rng)
     for _, queries in query_blocks:
         scores = queries @ keys.swapaxes(-1, -2)
         score_sums += power_sums(scores.reshape(trials, -1))

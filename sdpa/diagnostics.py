@@ -35,7 +35,7 @@ _SMALLEST_DIVISOR = 1e-300
 # larger tiles leave the second-level cache (buffers of 256 KiB, three of them in use at a time).
 _TILE_SCORES = 2**15
 # But long rows go 128 at a time, up to 8 MiB: the product with the keys then reads the keys once for 128 rows.
-_PRODUCT_ROWS, _MOST_TILE_SCORES = 128, 2**20
+_PRODUCT_ROWS, _MAX_TILE_SCORES = 128, 2**20
 _SHORT_ROW = 32
 
 
@@ -98,7 +98,7 @@ def row_diagnostics(
 
 def tile_rows(n_keys: int) -> int:
     """Number of rows of this many scores that `row_diagnostics` processes at a time; it determines its memory."""
-    return max(1, _TILE_SCORES // n_keys, min(_PRODUCT_ROWS, _MOST_TILE_SCORES // n_keys))
+    return max(1, _TILE_SCORES // n_keys, min(_PRODUCT_ROWS, _MAX_TILE_SCORES // n_keys))
 
 
 def _doubles(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -10,9 +10,9 @@ import pytest
 from experiments.benchmarks.calibration.measured import measure_cells
 from experiments.benchmarks.calibration.runs import run_seeds
 from experiments.benchmarks.calibration.tables import MIN_COVERAGE, coverage_of
-from experiments.draws import Cell
 from experiments.harness.config import load_config
 from experiments.harness.experiment import MEASURED
+from experiments.sampling import Cell
 from experiments.saturation import tabulate
 from experiments.steps.calibration import CONFIG
 from sdpa import Scaling, row_diagnostics

@@ -215,9 +215,9 @@ class Lengths:
 
     moments: Moments
 
-    def merge(self, later: Self) -> Self:
+    def merge(self, following: Self) -> Self:
         """Both chunks together."""
-        return type(self)(self.moments.merge(later.moments))
+        return type(self)(self.moments.merge(following.moments))
 
 
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Lengths:

@@ -5,8 +5,8 @@ import pytest
 from scipy import optimize
 
 from experiments.analysis import all_columns
+from experiments.analysis.agreement import agreement
 from experiments.analysis.check import check_table
-from experiments.analysis.suite import agreement
 from experiments.benchmarks.calibration.faults import MISTAKES
 from experiments.benchmarks.calibration.tables import Calibration
 from experiments.folders import BENCHMARKS

@@ -32,16 +32,16 @@ def test_no_first_screen_without_what_it_says():
     """Each sentence goes when the table does not show it; with none of them there is nothing to say."""
     config = CONFIG
     tables = {sweep.name: read_sweep(RESULTS, config, sweep) for sweep in config.sweeps}
-    heads = [statement.head for statement in opening.does(config.sweeps, tables)]
+    heads = [statement.head for statement in opening.effects(config.sweeps, tables)]
     assert heads[0] == "It keeps the variance of the scores at 1, whatever d_k."
     assert len(heads) == 4
-    assert len(opening.does_not(config.sweeps, tables)) == 3
+    assert len(opening.non_effects(config.sweeps, tables)) == 3
     table = tables["dimension"]["measured"]
     root = table["scaling"] == "d_k^1/2"
 
     def heads_with(**other: dict[str, pd.DataFrame]) -> list[str]:
         now = tables | other
-        return [s.head for s in (*opening.does(config.sweeps, now), *opening.does_not(config.sweeps, now))]
+        return [s.head for s in (*opening.effects(config.sweeps, now), *opening.non_effects(config.sweeps, now))]
 
     def changed(rows: pd.Series, metric: str, factor: np.ndarray | float) -> list[str]:
         moved = table.assign(**{metric: table[metric].where(~rows, table[metric] * factor)})
@@ -51,14 +51,14 @@ def test_no_first_screen_without_what_it_says():
     assert heads[2] == "Other powers of d_k do not keep it so."
     assert heads[1] not in changed(root, "max_weight", table["d_k"].to_numpy() / 100)
     assert heads[2] not in changed(table["scaling"] == "d_k^1/3", "max_weight", 1 / table["max_weight"].to_numpy())
-    smaller, average, _ = (statement.head for statement in opening.does_not(config.sweeps, tables))
+    smaller, average, _ = (statement.head for statement in opening.non_effects(config.sweeps, tables))
     assert average not in changed(table["scaling"] == "unscaled", "jacobian_norm", 1e-3)
     of_map = tables["crossing"]
     uncrossed = of_map["crossings"].assign(crossing=np.nan, ratio_at_largest=2.0)
     assert heads[3] not in heads_with(crossing=of_map | {"crossings": uncrossed})
     assert smaller not in heads_with(crossing=of_map | {"ratios": of_map["ratios"].assign(ratio_low=0.9)})
     rows_alone = [sweep for sweep in config.sweeps if sweep.name in ("single_rows", "dot_products")]
-    assert opening.does(rows_alone, tables) == opening.does_not(rows_alone, tables) == []
+    assert opening.effects(rows_alone, tables) == opening.non_effects(rows_alone, tables) == []
 
 
 def test_the_topics_name_entries_that_are_found_wrong():

@@ -1,5 +1,6 @@
 """The distance of every measured value from its exact one, tested by what its draws allow; and one test per cell."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,10 @@ import pandas as pd
 from scipy import special
 
 from experiments.analysis.derived import TESTS, VERDICTS, Derived
-from experiments.analysis.exact import by_row
+from experiments.analysis.exact import cells_of, of_cells
 from experiments.harness.columns import Column, axis_columns, names
 from experiments.harness.discovery import axes_of
-from experiments.harness.experiment import MEASURED, Experiment, load_experiment
+from experiments.harness.experiment import MEASURED, Cell, Experiment, load_experiment
 from experiments.harness.metric import FEW_DRAWS, Metric
 from experiments.statistics.intervals import MIN_TRIALS, Limits
 from experiments.statistics.moments import CORRELATIONS
@@ -46,11 +47,11 @@ def verdicts(sweep: str, experiment: Experiment, table: pd.DataFrame) -> pd.Data
     # Means and shares before roots: the order of the rows that readers of earlier tables know.
     metrics = sorted(experiment.metrics, key=lambda metric: metric.kind == "root")
     known = {metric.name: metric for metric in metrics if metric.exact is not None}
-    frames = {}
+    frames, cells = {}, cells_of(experiment, table)
     for metric in known.values():
         rows = table[table[f"{metric.name}_exact"].notna()]
         if len(rows):
-            frames[metric.name] = _compared(sweep, experiment, rows, metric)
+            frames[metric.name] = _compared(sweep, experiment, rows, metric, cells[rows.index])
     if not frames:
         return pd.DataFrame(columns=declared)
     for name, frame in frames.items():
@@ -61,10 +62,12 @@ def verdicts(sweep: str, experiment: Experiment, table: pd.DataFrame) -> pd.Data
     return _judged(rows)[declared]
 
 
-def _compared(sweep: str, experiment: Experiment, rows: pd.DataFrame, metric: Metric) -> pd.DataFrame:
+def _compared(
+    sweep: str, experiment: Experiment, rows: pd.DataFrame, metric: Metric, cells: Iterable[Cell]
+) -> pd.DataFrame:
     """A metric beside its exact values, with the error that is tested with, its effective draws and bound."""
     deviations = [
-        by_row(experiment, rows, deviation) / np.sqrt(rows["trials"].to_numpy())
+        of_cells(deviation, cells) / np.sqrt(rows["trials"].to_numpy())
         for deviation in (metric.exact.min_deviation, metric.exact.max_deviation)  # type: ignore[union-attr]
     ]
     columns = [name for name in names(_verdict_columns(experiment)) if name in rows]

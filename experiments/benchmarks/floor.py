@@ -7,8 +7,8 @@ that stay in cache and are reused.
 import numpy as np
 
 from experiments.benchmarks.timing import Task
-from experiments.draws import Cell, block_queries, block_trials
 from experiments.harness.seeds import bit_generator
+from experiments.sampling import Cell, block_queries, block_trials
 
 _CACHED = 2**15
 

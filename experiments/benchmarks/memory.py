@@ -8,8 +8,8 @@ from pathlib import Path
 
 from experiments.benchmarks.timing import Task
 from experiments.benchmarks.ways import ways
-from experiments.draws import Cell
 from experiments.harness.run import worker_pool
+from experiments.sampling import Cell
 
 _UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
 _PROCESS = Path("/proc/self")

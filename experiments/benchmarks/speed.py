@@ -16,9 +16,8 @@ from experiments.benchmarks.summary import SIZE
 from experiments.benchmarks.timing import ROUNDS, Task, interleaved, repeated, seconds
 from experiments.benchmarks.ways import Way, compare, measure_by_suite, ways
 from experiments.benchmarks.whole_run import Step, whole_run_rows
-from experiments.draws import Cell
 from experiments.harness.config import Config
-from experiments.harness.memory import keep_freed_memory
+from experiments.sampling import Cell
 from sdpa import Scaling
 
 Rows = Iterator[dict[str, Any]]
@@ -66,7 +65,6 @@ def benchmark(
     """
     workload = workload or Workload()
     rows: list[dict[str, Any]] = []
-    keep_freed_memory()  # as workers do; it speeds up every way
     with threadpool_limits(limits=1):
         say("comparing the results of all ways on the same draws")
         for size in workload.cells:

@@ -9,11 +9,11 @@ import numpy as np
 
 from experiments import saturation
 from experiments.benchmarks import article, pytorch
-from experiments.draws import Cell, Floats, block_trials, chunk_trials, draw
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import chunks
 from experiments.harness.seeds import bit_generator
 from experiments.metrics import METRICS
+from experiments.sampling import Cell, Floats, block_trials, chunk_trials, sample_inputs
 
 Metrics = dict[str, float]
 
@@ -107,7 +107,7 @@ def _same_draws(cell: Cell, trials: int) -> tuple[Floats, Floats, Floats]:
     rng, size = bit_generator(0), block_trials(cell)
     drawn = []
     for first in range(0, trials, size):
-        keys, blocks = draw(cell, min(size, trials - first), rng)
+        keys, blocks = sample_inputs(cell, min(size, trials - first), rng)
         parts = [(queries, rng.standard_normal((*queries.shape[:2], cell.n_keys))) for _, queries in blocks]
         drawn.append((keys, *(np.concatenate(part, axis=1) for part in zip(*parts, strict=True))))
     keys, queries, gradients = (np.concatenate(part) for part in zip(*drawn, strict=True))

@@ -10,14 +10,14 @@ from typing import Any
 
 from experiments.benchmarks.floor import floor_tasks
 from experiments.benchmarks.timing import Task, interleaved, repeated, seconds
-from experiments.draws import Cell, chunk_trials
 from experiments.harness.config import Config
 from experiments.harness.paths import STORE
 from experiments.harness.pilot import PILOT_TRIALS, cell_trials
-from experiments.harness.run import fill, survey, survey_pilots
+from experiments.harness.run import find_chunks, find_pilots, measure_missing
 from experiments.harness.seeds import bit_generator
 from experiments.harness.store import Store
 from experiments.metrics import METRICS
+from experiments.sampling import Cell, chunk_trials
 from experiments.statistics.quantiles import Histograms
 
 Step = Callable[[Path], object]
@@ -49,8 +49,8 @@ def whole_run_rows(config: Config, steps: Mapping[str, Step], per_normal: float)
 def _measure_all(config: Config, folder: Path, jobs: int) -> None:
     """Every chunk of every sweep, with that many workers, into a store in the folder."""
     store = Store(folder / STORE, config.seed)
-    for survey_any in (survey_pilots, survey):
-        for _ in fill(store, config.sweeps, survey_any(store, config.sweeps), jobs, lambda *_: None):
+    for find in (find_pilots, find_chunks):
+        for _ in measure_missing(store, config.sweeps, find(store, config.sweeps), jobs, lambda *_: None):
             pass  # the sweep is whole
 
 

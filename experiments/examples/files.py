@@ -12,7 +12,7 @@ import numpy as np
 from experiments.examples.example import ExampleError, Floats
 
 MOST = 64  # rows and columns
-_MOST_BYTES = 1_000_000
+_MAX_BYTES = 1_000_000
 _LONGEST_NAME = 20
 _LARGEST = 1e100  # of a number, so that no product or sum of them overflows
 
@@ -61,12 +61,10 @@ def _lines(path: Path) -> Iterator[Line]:
     """The cells of each line that is not blank, with its number."""
     try:
         with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-        text = content[:_MOST_BYTES].decode("utf-8-sig")
-        if len(content) > _MOST_BYTES:
-            raise ExampleError(
-                f"{path}: expected a file of at most {_MOST_BYTES} bytes, {MOST} rows and {MOST} columns"
-            )
+            content = file.read(_MAX_BYTES + 1)
+        text = content[:_MAX_BYTES].decode("utf-8-sig")
+        if len(content) > _MAX_BYTES:
+            raise ExampleError(f"{path}: expected a file of at most {_MAX_BYTES} bytes, {MOST} rows and {MOST} columns")
         reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True, strict=True)
         for cells in reader:
             if any(cell.strip() for cell in cells):

@@ -9,7 +9,7 @@ import seaborn as sns
 
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import DPI, STYLE, wrapped
-from experiments.harness.files import write_whole
+from experiments.harness.files import write_atomically
 
 _CHARACTERS_PER_INCH = 12
 
@@ -33,11 +33,11 @@ def render(figure: Figure, tables: Tables, stem: Path) -> str:
         drawing.set_figheight(drawing.get_figheight() - heading.get_window_extent().height / drawing.dpi)
         heading.set(visible=False, in_layout=False)
         _save(drawing, stem, ".svg", {"Title": figure.title, "Description": caption, "Date": None})
-    write_whole(stem.with_name(f"{stem.name}.txt"), f"{caption}\n".encode())
+    write_atomically(stem.with_name(f"{stem.name}.txt"), f"{caption}\n".encode())
     return caption
 
 
 def _save(drawing: Drawing, stem: Path, suffix: str, metadata: dict[str, Any]) -> None:
     content = io.BytesIO()
     drawing.savefig(content, format=suffix[1:], dpi=DPI, metadata=metadata)
-    write_whole(stem.with_name(f"{stem.name}{suffix}"), content.getvalue())
+    write_atomically(stem.with_name(f"{stem.name}{suffix}"), content.getvalue())

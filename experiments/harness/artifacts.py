@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.harness.files import write_whole
+from experiments.harness.files import write_atomically
 from experiments.harness.fingerprint import source_fingerprint, versions
 
 
@@ -64,7 +64,7 @@ class Ledger:
     def note(self, artifact: Artifact) -> None:
         """Record a new artifact."""
         made = {self._key(artifact): artifact.decided_by() | {"files": checksums(artifact.files)}}
-        write_whole(self._path, (json.dumps(self._read() | made, indent=1) + "\n").encode())
+        write_atomically(self._path, (json.dumps(self._read() | made, indent=1) + "\n").encode())
 
     def _key(self, artifact: Artifact) -> str:
         return os.path.relpath(artifact.files[0], self.folder)

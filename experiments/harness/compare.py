@@ -8,7 +8,7 @@ import pandas as pd
 TOLERANCE = 1e-9
 
 
-def how_alike(old: bytes | None, new: bytes) -> str:
+def describe_change(old: bytes | None, new: bytes) -> str:
     """The comparison in words: new, byte-identical, equal to 1e-9 relative, or different and where it differs most."""
     if old is None:
         return "new"

@@ -21,7 +21,7 @@ MEASURED = "measured"  # the main table of an experiment
 class Measurement(Protocol):
     """The result of a chunk of trials; merging the chunks of a cell in order gives the cell's."""
 
-    def merge(self, later: Self) -> Self:
+    def merge(self, following: Self) -> Self:
         """The measurement of both chunks together."""
         ...
 

@@ -15,7 +15,7 @@ _TEMPORARY = ".sdpa-part"  # of no file that a user may keep among results
 _LOCK = ".lock"
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that readers see the old one or the new one, never a part, even if this process is killed."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def held(results: Path) -> Iterator[None]:
+def locked(results: Path) -> Iterator[None]:
     """Lock a results folder against other runs, and remove the partial files of killed runs.
 
     The operating system releases the lock when the process ends, however it ends.

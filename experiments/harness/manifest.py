@@ -11,7 +11,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
-from experiments.harness.files import write_whole
+from experiments.harness.files import write_atomically
 from experiments.harness.fingerprint import versions
 from experiments.harness.paths import MANIFEST
 from experiments.harness.run import Work
@@ -27,7 +27,7 @@ def write_manifest(results: Path, parts: Sequence[Work], jobs: int, seconds: flo
         "jobs": jobs,
         "chunks": {
             "measured": sum(len(work.todo) for work in parts),
-            "reused": sum(sum(work.chunks.values()) - sum(work.left().values()) for work in parts),
+            "reused": sum(sum(work.chunks.values()) - sum(work.missing().values()) for work in parts),
             "damaged": sum(len(work.damaged) for work in parts),
         },
         "source": _source(),
@@ -44,7 +44,7 @@ def write_manifest(results: Path, parts: Sequence[Work], jobs: int, seconds: flo
             ],
         },
     }
-    write_whole(results / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
+    write_atomically(results / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
 
 
 def _source() -> dict[str, Any]:

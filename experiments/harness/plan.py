@@ -7,7 +7,7 @@ from experiments.harness.config import Config
 from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import STORE, csv_name
-from experiments.harness.run import Work, survey, survey_pilots
+from experiments.harness.run import Work, find_chunks, find_pilots
 from experiments.harness.store import Store
 from experiments.harness.tables import TableError, check_sound, is_current
 
@@ -17,9 +17,9 @@ _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
 def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int) -> list[str]:
     """One line per sweep and a total; times are rough estimates from counts of draws, products and exponentials."""
     store = Store(results / STORE, config.seed)
-    pilots = survey_pilots(store, sweeps)
-    piloted = [sweep for sweep in sweeps if not pilots.left()[sweep.name]]
-    work = survey(store, piloted)
+    pilots = find_pilots(store, sweeps)
+    piloted = [sweep for sweep in sweeps if not pilots.missing()[sweep.name]]
+    work = find_chunks(store, piloted)
     lines = [
         f"{'sweep':<16} {'experiment':<12} {'cells':>6} {'trials':>9} {'to measure':>16} {'per worker':>11}  table"
     ]
@@ -27,7 +27,7 @@ def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int
         cells = sweep.cells()
         memory = max(load_experiment(sweep.experiment).memory(cell) for cell in cells) + _WORKER_BASE
         part, kind = (work, "chunks") if sweep in piloted else (pilots, "pilots")
-        chunks = f"{part.left()[sweep.name]}/{part.chunks[sweep.name]} {kind}"
+        chunks = f"{part.missing()[sweep.name]}/{part.chunks[sweep.name]} {kind}"
         trials = f"to {sweep.precision:g}" if sweep.precision else sweep.trials
         lines.append(
             f"{sweep.name:<16} {sweep.experiment:<12} {len(cells):>6} {trials:>9}"
@@ -42,7 +42,7 @@ def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int
 
 def _state(config: Config, sweep: Sweep, results: Path, work: Work, kind: str) -> str:
     """The state of a sweep, from its table and the store: complete, stale (with the reason), partial or missing."""
-    left, chunks, states = work.left()[sweep.name], work.chunks[sweep.name], work.states[sweep.name]
+    left, chunks, states = work.missing()[sweep.name], work.chunks[sweep.name], work.states[sweep.name]
     if is_current(results, config, sweep):
         return "complete" if not left else f"complete; a run measures {left} of {chunks} {kind} again to confirm it"
     begun = f"partial ({chunks - left} of {chunks} {kind} measured)" if left < chunks else "missing"

@@ -19,7 +19,6 @@ from threadpoolctl import threadpool_limits
 from experiments.harness.columns import axis_names
 from experiments.harness.experiment import MEASURED, Cell, Measurement, Row, load_experiment
 from experiments.harness.grid import Chunk, Sweep, axis_values, describe
-from experiments.harness.memory import keep_freed_memory
 from experiments.harness.pilot import cell_chunks, pilot_chunks
 from experiments.harness.problems import Problem
 from experiments.harness.store import Store, measure_record
@@ -48,22 +47,22 @@ class Work:
         """Rough time that one worker needs for the chunks still to measure."""
         return sum(_seconds(chunk) for chunk, _ in self.todo)
 
-    def left(self) -> Counter[str]:
+    def missing(self) -> Counter[str]:
         """Number of chunks still to measure, by sweep."""
         return Counter(name for _, names in self.todo for name in names)
 
 
-def survey_pilots(store: Store, sweeps: Sequence[Sweep]) -> Work:
-    """The pilots in the store and those still to measure; `survey` needs all of them."""
-    return _survey(store, sweeps, pilot_chunks)
+def find_pilots(store: Store, sweeps: Sequence[Sweep]) -> Work:
+    """The pilots in the store and those still to measure; `find_chunks` needs all of them."""
+    return _find(store, sweeps, pilot_chunks)
 
 
-def survey(store: Store, sweeps: Sequence[Sweep]) -> Work:
+def find_chunks(store: Store, sweeps: Sequence[Sweep]) -> Work:
     """The chunks of sweeps in the store and those still to measure, the largest cells of a sweep first."""
-    return _survey(store, sweeps, lambda sweep, cell: cell_chunks(store, sweep, cell))
+    return _find(store, sweeps, lambda sweep, cell: cell_chunks(store, sweep, cell))
 
 
-def _survey(store: Store, sweeps: Sequence[Sweep], chunks_of: Callable[[Sweep, Cell], list[Chunk]]) -> Work:
+def _find(store: Store, sweeps: Sequence[Sweep], chunks_of: Callable[[Sweep, Cell], list[Chunk]]) -> Work:
     work = Work()
     asked: dict[str, list[str]] = {}
     for sweep in sweeps:
@@ -85,7 +84,7 @@ def _survey(store: Store, sweeps: Sequence[Sweep], chunks_of: Callable[[Sweep, C
     return work
 
 
-def fill(
+def measure_missing(
     store: Store, sweeps: Sequence[Sweep], work: Work, jobs: int, on_progress: Callable[[str, float], None]
 ) -> Iterator[Sweep]:
     """Measure the missing chunks, and yield each sweep, in order, as soon as its records are complete.
@@ -93,7 +92,7 @@ def fill(
     Args:
         store: receives each record as soon as it is measured.
         sweeps: the surveyed sweeps.
-        work: the result of `survey`.
+        work: the result of `find_chunks`.
         jobs: worker processes.
         on_progress: called with the sweep's name and the estimated seconds of work of each finished chunk.
 
@@ -101,7 +100,7 @@ def fill(
         MeasurementError: a worker failed or died, or a number is not finite; the message names the cell.
         OSError: writing a record failed.
     """
-    left = work.left()
+    left = work.missing()
     waiting = deque(sweeps)
     with worker_pool(jobs) as pool:
         while waiting and not left[waiting[0].name]:
@@ -114,7 +113,7 @@ def fill(
                 yield waiting.popleft()
 
 
-def gather(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":
+def tabulate_sweep(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":
     """The tables of a measured sweep, from its records.
 
     Raises:
@@ -160,7 +159,7 @@ def default_jobs() -> int:
 
 @contextmanager
 def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that compute on one thread each and keep freed memory; an error or Ctrl-C in the block ends them."""
+    """Processes that compute on one thread each; an error or Ctrl-C in the block ends them."""
     # Spawned, not forked: this works the same on every system and copies no thread's lock into a worker.
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker) as pool:
         try:
@@ -174,7 +173,6 @@ def _start_worker() -> None:
     # Ctrl-C reaches every process of the terminal; only the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    keep_freed_memory()
     # With more threads, BLAS would split its sums by their number, and results would depend on the machine's load.
     threadpool_limits(limits=1)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.harness.artifacts import checksum, is_same
 from experiments.harness.config import Config
-from experiments.harness.files import write_whole
+from experiments.harness.files import write_atomically
 from experiments.harness.fingerprint import analysis_fingerprint, measuring_fingerprint, stamp, versions
 from experiments.harness.grid import Sweep
 from experiments.harness.metric import FEW_DRAWS
@@ -32,16 +32,16 @@ def write_sweep(results: Path, config: Config, sweep: Sweep, tables: "Mapping[st
     Returns:
         For each table's file, a comparison with its previous version.
     """
-    from experiments.harness.compare import how_alike
+    from experiments.harness.compare import describe_change
 
     contents = {kind: csv_bytes(frame) for kind, frame in tables.items()}
     paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
-    alike = {path: how_alike(_old(path), contents[kind]) for kind, path in paths.items()}
+    alike = {path: describe_change(_old(path), contents[kind]) for kind, path in paths.items()}
     before = _checksums_before(results, sweep.name)
     for kind, path in paths.items():
-        write_whole(path, contents[kind])
-    record = {**_provenance(config, sweep), "sha256": {kind: checksum(path) for kind, path in paths.items()}}
-    write_whole(results / f"{sweep.name}.json", (json.dumps(record, indent=1) + "\n").encode())
+        write_atomically(path, contents[kind])
+    sidecar = {**_provenance(config, sweep), "sha256": {kind: checksum(path) for kind, path in paths.items()}}
+    write_atomically(results / f"{sweep.name}.json", (json.dumps(sidecar, indent=1) + "\n").encode())
     for kind in set(before) - set(contents):
         path = results / csv_name(sweep.name, kind)
         if checksum(path) == before[kind]:
@@ -53,10 +53,10 @@ def is_current(results: Path, config: Config, sweep: Sweep) -> bool:
     """True if the tables of a sweep are sound and come from this config, this source and these libraries."""
     try:
         _contents(results, config, sweep)
-        record = read_sidecar(results / f"{sweep.name}.json")
+        sidecar = read_sidecar(results / f"{sweep.name}.json")
     except TableError:
         return False
-    return is_same(record, _provenance(config, sweep))
+    return is_same(sidecar, _provenance(config, sweep))
 
 
 def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
@@ -96,17 +96,17 @@ def check_sound(results: Path, config: Config, sweep: Sweep) -> None:
 
 def _contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:
     """The bytes of a sweep's tables, after a check of their config and their checksums."""
-    record = read_sidecar(results / f"{sweep.name}.json")
-    got, expected = record["parameters"], sweep.parameters()
+    sidecar = read_sidecar(results / f"{sweep.name}.json")
+    got, expected = sidecar["parameters"], sweep.parameters()
     differing = [key for key in {**expected, **got} if got.get(key) != expected.get(key)]
-    if record.get("seed") != config.seed:
-        differing, got, expected = ["seed"], record, {"seed": config.seed}
+    if sidecar.get("seed") != config.seed:
+        differing, got, expected = ["seed"], sidecar, {"seed": config.seed}
     if differing:
         key = differing[0]
         was = f"got {key} {json.dumps(got.get(key))}, expected {json.dumps(expected.get(key))}"
         raise TableError(f"{results / sweep.name}.csv is from another config: {was}")
     contents = {}
-    for kind, expected in record["sha256"].items():
+    for kind, expected in sidecar["sha256"].items():
         path = results / csv_name(sweep.name, kind)
         try:
             content = path.read_bytes()
@@ -146,8 +146,12 @@ def read_sidecar(path: Path) -> dict[str, Any]:
         raise TableError(f"{path.with_suffix('.csv')} is missing or incomplete: found no {path.name}") from None
     except (OSError, ValueError) as error:
         raise TableError(f"{path}: cannot read: {error}") from None
-    record: dict[str, Any] = content if isinstance(content, dict) else {}
-    checksums = record.get("sha256")
-    if not isinstance(record.get("parameters"), dict) or not isinstance(checksums, dict) or "measured" not in checksums:
+    sidecar: dict[str, Any] = content if isinstance(content, dict) else {}
+    checksums = sidecar.get("sha256")
+    if (
+        not isinstance(sidecar.get("parameters"), dict)
+        or not isinstance(checksums, dict)
+        or "measured" not in checksums
+    ):
         raise TableError(f"{path}: expected the parameters and checksums of a sweep")
-    return record
+    return sidecar

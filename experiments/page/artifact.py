@@ -13,7 +13,7 @@ from experiments.statements.table import table_path
 
 FOLDER = Path(__file__).parent
 TEMPLATE = "index.html.j2"
-_TEMPLATES = (TEMPLATE, "page.css", "attention.js", "strip.js", "page.js")
+_TEMPLATES = (TEMPLATE, "page.css", "attention.js", "slider.js", "page.js")
 MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "scipy", "seaborn")
 
 

@@ -35,7 +35,7 @@ const attention = (() => {
     return r * Math.sqrt(a2 + u2 * (1 + 2 * a2) - 2 * r * u3 + r * r * u2 * u2);
   }
 
-  /* The polynomial through values at Chebyshev points, at p: the barycentric form, as in strip.py. */
+  /* The polynomial through values at Chebyshev points, at p: the barycentric form, as in slider.py. */
   function interpolated(points, values, p) {
     const exact = points.indexOf(p);
     if (exact >= 0) return values[exact];

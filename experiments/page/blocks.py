@@ -101,10 +101,10 @@ def _drawings_of(sweeps: Sequence[Sweep], results: Path) -> list[Path]:
 
 
 def _drawings(sweeps: Sequence[Sweep], results: Path) -> list[Path]:
-    """Every figure of the sweeps, and of the suite where values were tested."""
+    """Every figure of the sweeps, and those of all sweeps together if values were tested."""
     tested = any((results / csv_name(sweep.name, TESTS)).exists() for sweep in sweeps)
-    of_suite = [figure_path(results, ALL_SWEEPS, figure, ".png") for figure in figures_of(ALL_SWEEPS) if tested]
-    return [*_drawings_of(sweeps, results), *of_suite]
+    of_all = [figure_path(results, ALL_SWEEPS, figure, ".png") for figure in figures_of(ALL_SWEEPS) if tested]
+    return [*_drawings_of(sweeps, results), *of_all]
 
 
 def _captions(drawings: Sequence[Path], link: Callable[[Path], str]) -> str:
@@ -214,7 +214,7 @@ def _cost(results: Path) -> str:
 
 def _performance(bench: pd.DataFrame) -> str:
     """Ratios within the shipped run of the benchmark."""
-    *_, (size, peak) = _peaks_of_suite(bench).items()
+    *_, (size, peak) = _peaks_of_all_sweeps(bench).items()
     d_k, n_keys, n_queries = size
     grown = [f"{row['swept']}^{row['seconds']:.2f}" for _, row in growth(bench).iterrows()]
     generators = [f"{name} {value:.2f}" for name, value in normals(bench).items()]
@@ -231,7 +231,7 @@ def _performance(bench: pd.DataFrame) -> str:
 
 
 def _ratios(bench: pd.DataFrame) -> list[str]:
-    table, of_suite = ratios(bench), _peaks_of_suite(bench)
+    table, of_all = ratios(bench), _peaks_of_all_sweeps(bench)
     beside = [str(name) for name in table if str(name).endswith(" over suite")]
     ways = "".join(f" {name.removesuffix(' over suite')} |" for name in beside)
     lines = [
@@ -241,13 +241,13 @@ def _ratios(bench: pd.DataFrame) -> list[str]:
     for _, row in table.iterrows():
         size = (row["d_k"], row["n_keys"], row["n_queries"])
         others = [f"{row[name]:.1f}" if row[name] < 10 else f"{row[name]:.0f}" for name in beside]
-        gradients, memory = ("yes", f"{of_suite[size]:.0f}") if row["gradients"] else ("no", "")
+        gradients, memory = ("yes", f"{of_all[size]:.0f}") if row["gradients"] else ("no", "")
         fields = [*map(str, size), gradients, f"{row['suite over floor']:.2f}", *others, memory]
         lines.append(f"| {' | '.join(fields)} |")
     return lines
 
 
-def _peaks_of_suite(bench: pd.DataFrame) -> pd.Series:
+def _peaks_of_all_sweeps(bench: pd.DataFrame) -> pd.Series:
     return peaks(bench).set_index(SIZE)["suite"]
 
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from experiments.harness.files import write_whole
+from experiments.harness.files import write_atomically
 from experiments.harness.problems import Problem
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*$", re.MULTILINE)
@@ -53,7 +53,7 @@ def rewrite_documents(folder: Path) -> None:
         except DocumentError as error:
             raise DocumentError(f"{path}: {error}") from error
         if rewritten != text:
-            write_whole(path, rewritten.encode())
+            write_atomically(path, rewritten.encode())
 
 
 def _output(example: doctest.Example, namespace: dict[str, Any]) -> list[str]:

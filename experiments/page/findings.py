@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from experiments.analysis.agreement import Agreement, agreement
 from experiments.analysis.crossings import of_first_map
 from experiments.analysis.derived import VERDICTS
 from experiments.analysis.slopes import LEVEL
-from experiments.analysis.suite import Agreement, agreement
 from experiments.examples import example_names
 from experiments.figures.axes import plain, under
 from experiments.figures.caption_text import listed, number
@@ -70,7 +70,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Section:
-    """The findings of a sweep, its config and its tables; of the whole suite without name and config."""
+    """The findings of a sweep, its config and its tables; of all sweeps together without name and config."""
 
     name: str
     findings: Sequence[Finding]
@@ -89,7 +89,7 @@ class Writer:
     drawings: Drawings = field(default_factory=Drawings)
 
     def sections(self) -> Iterator[Section]:
-        """One of every sound sweep, and one of the whole suite where something is compared with theory."""
+        """One of every sound sweep, and one of all sweeps together where something is compared with theory."""
         for sweep in self.config.sweeps:
             if sweep.name in self.tables:
                 of_sweep = self.tables[sweep.name]
@@ -99,7 +99,7 @@ class Writer:
         whole = agreement([sweep for sweep in self.config.sweeps if sweep.name in self.tables], self.tables)
         if whole.has_tests:
             verdicts = [csv_name(sweep, VERDICTS) for sweep, tables in self.tables.items() if VERDICTS in tables]
-            yield Section("", [self._of_suite(figure, whole) for figure in figures_of(ALL_SWEEPS)], tuple(verdicts))
+            yield Section("", [self._of_all(figure, whole) for figure in figures_of(ALL_SWEEPS)], tuple(verdicts))
 
     def examples(self) -> list[Finding]:
         """The worked examples that are drawn; none for results without published statements."""
@@ -120,7 +120,7 @@ class Writer:
         corrections = chosen(self.published, declared.corrects)
         return self._figure(sweep.name, figure, numbers=numbers, table=table, corrections=corrections)
 
-    def _of_suite(self, figure: str, whole: Agreement) -> Finding:
+    def _of_all(self, figure: str, whole: Agreement) -> Finding:
         furthest = whole.by_t.assign(size=whole.by_t["z"].abs()).nlargest(_FURTHEST, "size")
         rows = [[Cell(row["where"]), Cell(row["metric"]), Cell(number(row["z"]))] for _, row in furthest.iterrows()]
         head = ("furthest from their exact values", "metric", "standard errors")

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from experiments.folders import SHIPPED_CONFIG
 from experiments.harness.config import Config
 from experiments.harness.fingerprint import versions
-from experiments.page import opening, strip
+from experiments.page import opening, slider
 from experiments.page.artifact import FOLDER, MADE_WITH, TEMPLATE
 from experiments.page.entries import OF_OPENING, Entry, chosen, entries
 from experiments.page.findings import Writer
@@ -48,11 +48,11 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
     )
     environment.filters |= {"names": _names, "power": _power}
     text = environment.get_template(TEMPLATE).render(
-        does=opening.does(sound, tables),
-        does_not=[*opening.does_not(sound, tables), *_corrected(published)],
-        strip=strip,
-        expectations=strip.expectations(),
-        vectors=strip.vectors(),
+        effects=opening.effects(sound, tables),
+        non_effects=[*opening.non_effects(sound, tables), *_corrected(published)],
+        slider=slider,
+        expectations=slider.expectations(),
+        vectors=slider.vectors(),
         sections=sections,
         published=published,
         not_included=not_included(),

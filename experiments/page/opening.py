@@ -68,20 +68,20 @@ class _Along:
         return f"{self.text(scaling, metric, 0)} to {self.text(scaling, metric, -1)}"
 
 
-def does(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]:
+def effects(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]:
     """The effects of dividing by sqrt(d_k) that these tables show."""
     at = _along(sweeps, tables, "d_k", (_NONE, _ROOT))
     if at is None:
         return []
     typical = _keeps_typical_gradient(_widest(sweeps, tables, "crossings"))
-    return _there(_keeps_variance(at), _keeps_softmax(at), _no_other_power(at), typical)
+    return _applicable(_keeps_variance(at), _keeps_softmax(at), _no_other_power(at), typical)
 
 
-def does_not(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]:
+def non_effects(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]:
     """The effects that it does not have, or not alone, as far as these tables show."""
     widths = _along(sweeps, tables, "d_k", (_NONE, _ROOT))
     lengths = _along(sweeps, tables, "n_keys", (_ROOT,))
-    return _there(
+    return _applicable(
         _makes_smaller(_widest(sweeps, tables, "ratios")),
         _no_rescue(widths) if widths else None,
         _no_length(lengths) if lengths else None,
@@ -227,5 +227,5 @@ def _apart(ratio: float, factor: float) -> bool:
     return not 1 / factor < ratio < factor if ratio > 0 and math.isfinite(ratio) else True
 
 
-def _there(*statements: Statement | None) -> list[Statement]:
+def _applicable(*statements: Statement | None) -> list[Statement]:
     return [statement for statement in statements if statement is not None]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from experiments.analysis.agreement import DisagreementError, agreement
 from experiments.analysis.check import check_table
-from experiments.analysis.suite import DisagreementError, agreement
 from experiments.harness.config import Config
 from experiments.harness.grid import Sweep
 from experiments.harness.tables import TableError, is_current, read_sweep

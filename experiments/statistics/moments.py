@@ -34,14 +34,14 @@ class Moments:
         # One dot product per pair: an entry is then the same number whatever other quantities x holds.
         return cls(samples.shape[1], mean, np.vecdot(centred[:, None], centred[None, :]))
 
-    def merge(self, later: Self) -> Self:
+    def merge(self, following: Self) -> Self:
         """Both together (Chan, Golub and LeVeque 1983, equation 2.1)."""
-        trials = self.trials + later.trials
-        shift = later.mean - self.mean
+        trials = self.trials + following.trials
+        shift = following.mean - self.mean
         return type(self)(
             trials,
-            self.mean + shift * (later.trials / trials),
-            self.comoment + later.comoment + np.outer(shift, shift) * (self.trials * later.trials / trials),
+            self.mean + shift * (following.trials / trials),
+            self.comoment + following.comoment + np.outer(shift, shift) * (self.trials * following.trials / trials),
         )
 
     @property

@@ -61,14 +61,14 @@ class Bins:
         sums = (np.diff(_running_sum(values)[edges]) for values in (counts, rank_sums))
         return cls(dropped + more, keys[edges[:-1]] >> more, *sums)
 
-    def merge(self, later: Self) -> Self:
+    def merge(self, following: Self) -> Self:
         """The bins of both."""
-        dropped = max(self.dropped, later.dropped)
-        keys = [bins.keys >> (dropped - bins.dropped) for bins in (self, later)]
+        dropped = max(self.dropped, following.dropped)
+        keys = [bins.keys >> (dropped - bins.dropped) for bins in (self, following)]
         together = np.concatenate(keys)
         # In what order equal keys come does not matter: they share a bin, and sums of integers are exact.
         order = np.argsort(together)
-        counts, rank_sums = [self.counts, later.counts], [self.rank_sums, later.rank_sums]
+        counts, rank_sums = [self.counts, following.counts], [self.rank_sums, following.rank_sums]
         sums = (np.concatenate(parts)[order] for parts in (counts, rank_sums))
         return self._grouped(dropped, together[order], *sums)
 
@@ -117,10 +117,10 @@ class Histograms:
         _, trials, rows = values.shape
         return cls(trials, rows, tuple(map(Bins.of, values)))
 
-    def merge(self, later: Self) -> Self:
+    def merge(self, following: Self) -> Self:
         """Both chunks together."""
-        series = tuple(one.merge(other) for one, other in zip(self.series, later.series, strict=True))
-        return type(self)(self.trials + later.trials, self.rows, series)
+        series = tuple(one.merge(other) for one, other in zip(self.series, following.series, strict=True))
+        return type(self)(self.trials + following.trials, self.rows, series)
 
     def quantile(self, series: int, share: float) -> Quantile:
         """The value below which that share of a series lies, over the rows of all trials, with its 95% interval.

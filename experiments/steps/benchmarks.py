@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from experiments.folders import BENCHMARKS
 from experiments.harness.config import Config
-from experiments.harness.files import write_whole
+from experiments.harness.files import write_atomically
 from experiments.harness.tables import csv_bytes
 from experiments.steps import statements, sweeps
 
@@ -27,7 +27,7 @@ def time_attention(results: Path) -> str:
     from experiments.benchmarks.summary import exponent_lines, exponents
 
     cost = attention_cost()
-    write_whole(results / BENCHMARKS / "cost.csv", csv_bytes(cost))
+    write_atomically(results / BENCHMARKS / "cost.csv", csv_bytes(cost))
     return "\n".join([cost.to_string(index=False), *exponent_lines(exponents(cost))])
 
 
@@ -49,7 +49,7 @@ def time_suite(config: Config, results: Path, workload: "Workload | None" = None
     if not is_installed():
         print("PyTorch is not installed; skipping its timings")
     found = benchmark(config, _steps_after_measuring(config), print, workload)
-    write_whole(results / BENCHMARKS / "speed.csv", csv_bytes(found))
+    write_atomically(results / BENCHMARKS / "speed.csv", csv_bytes(found))
     tables = {"ratios": over_floor(found), "growth": growth_rows(found)}
     for figure in figures_of(BENCHMARKS):
         render(load_figure(figure), tables, results / BENCHMARKS / figure)

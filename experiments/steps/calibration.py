@@ -5,7 +5,7 @@ from pathlib import Path
 
 from experiments.folders import BENCHMARKS
 from experiments.harness.config import load_config
-from experiments.harness.files import held, write_whole
+from experiments.harness.files import locked, write_atomically
 from experiments.harness.problems import Problem
 from experiments.harness.run import default_jobs, worker_pool
 from experiments.harness.tables import csv_bytes
@@ -53,9 +53,9 @@ def calibrate(results: Path, *, full: bool) -> None:
     for table in (tables.alarms, tables.coverage[tables.coverage["metric"] == "all"]):
         print(table.to_string(index=False))
     if full:
-        with held(results):
+        with locked(results):
             for name, table in zip(TABLES, (tables.alarms, tables.coverage, tables.faults), strict=True):
-                write_whole(results / BENCHMARKS / f"{name}.csv", csv_bytes(table))
+                write_atomically(results / BENCHMARKS / f"{name}.csv", csv_bytes(table))
     if failures := tables.failures():
         raise CalibrationError("\n".join(failures))
     print("The check keeps its promises: false alarms, coverage and detected faults match docs/methods.md.")

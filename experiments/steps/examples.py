@@ -10,7 +10,7 @@ from experiments.examples import example_names, load_example, spelled
 from experiments.examples.example import ExampleError
 from experiments.folders import EXAMPLES, HOME, WALK, example_path
 from experiments.harness.artifacts import Artifact, Ledger
-from experiments.harness.files import held, write_whole
+from experiments.harness.files import locked, write_atomically
 from experiments.harness.tables import csv_bytes
 from experiments.steps.drawing import drawing
 
@@ -21,20 +21,20 @@ _COMPUTED_WITH = ("numpy", "scipy")
 
 def write_examples(results: Path, say: Say = print) -> None:
     """Write examples.csv, the numbers of all examples, unless it is up to date."""
-    from experiments.harness.compare import how_alike
+    from experiments.harness.compare import describe_change
 
     path = example_path(results, EXAMPLES, ".csv")
     modules = [f"experiments.examples.{name}" for name in (*example_names(), "table")]
     table, ledger = Artifact((path,), tuple(modules), _COMPUTED_WITH), Ledger(results / EXAMPLES)
-    with held(results / EXAMPLES):
+    with locked(results / EXAMPLES):
         if ledger.is_current(table):
             say(f"{path}: up to date")
             return
         from experiments.examples.table import examples
 
         content = csv_bytes(examples())
-        say(f"wrote {path}: {how_alike(path.read_bytes() if path.exists() else None, content)}")
-        write_whole(path, content)
+        say(f"wrote {path}: {describe_change(path.read_bytes() if path.exists() else None, content)}")
+        write_atomically(path, content)
         ledger.note(table)
 
 
@@ -44,7 +44,7 @@ def draw_examples(results: Path, names: Sequence[str] = (), say: Say = print) ->
     if not table.exists():
         return
     kept, ledger = 0, Ledger(results / EXAMPLES)
-    with held(results / EXAMPLES):
+    with locked(results / EXAMPLES):
         for name in names or example_names():
             drawn = drawing(example_path(results, name, ""), f"{EXAMPLES}.{name}", [table])
             current = ledger.is_current(drawn)
@@ -134,7 +134,7 @@ def walk_own(q: Path, k: Path, v: Path | None, *, scaling: str, causal: bool, ou
     given = ", ".join(str(path) for path in (q, k, v) if path)
     _say(f"{text('Attention of your own matrices', given, steps)}\n")
     table, stem = out / f"{WALK}.csv", out / WALK
-    write_whole(table, csv_bytes(long_table(WALK, steps)))
+    write_atomically(table, csv_bytes(long_table(WALK, steps)))
     _say(f"wrote {table}")
     _say(f"drew {stem}.png: {_draw(WALK, table, stem)}")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from experiments.folders import HOME
 from experiments.harness.config import load_config
-from experiments.harness.files import write_whole
+from experiments.harness.files import write_atomically
 from experiments.harness.paths import STORED_CONFIG
 from experiments.steps.statements import measured_tables
 
@@ -17,7 +17,7 @@ def rewrite_pages() -> None:
     from experiments.page.documents import rewrite_documents
 
     for path, text in generated(read_pages(), HOME).items():
-        write_whole(path, text.encode())
+        write_atomically(path, text.encode())
     rewrite_documents(DOCUMENTS)
 
 

@@ -45,16 +45,16 @@ def find_orphans(results: Path, config: Config) -> Orphans:
 def _written_with(sidecar: Path) -> Iterator[Path]:
     """The tables and figures that a sweep's sidecar vouches for, and the sidecar."""
     try:
-        record = read_sidecar(sidecar)
+        content = read_sidecar(sidecar)
     except TableError:
         return
-    if record.get("sweep") != sidecar.stem:
+    if content.get("sweep") != sidecar.stem:
         return
     results = sidecar.parent
-    tables = {results / csv_name(sidecar.stem, kind): expected for kind, expected in record["sha256"].items()}
+    tables = {results / csv_name(sidecar.stem, kind): expected for kind, expected in content["sha256"].items()}
     yield from (path for path, expected in tables.items() if checksum(path) == expected)
     yield sidecar
-    yield from _figures(results, sidecar.stem, figures_of(record["parameters"].get("experiment")))
+    yield from _figures(results, sidecar.stem, figures_of(content["parameters"].get("experiment")))
 
 
 def _figures_not_asked_for(results: Path, sweep: Sweep) -> Iterator[Path]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from experiments.folders import HOME, STATEMENTS
 from experiments.harness.artifacts import Artifact, Ledger
 from experiments.harness.config import Config, load_config
-from experiments.harness.files import held, write_whole
+from experiments.harness.files import locked, write_atomically
 from experiments.harness.paths import STORE
 from experiments.harness.tables import csv_bytes, is_current, read_sweep
 from experiments.statements.table import CONFIG, read_statements, table_path
@@ -36,10 +36,10 @@ def update_statements(results: Path, jobs: int) -> None:
     """
     config, folder = load_config(CONFIG), results / STATEMENTS
     due = [sweep for sweep in config.sweeps if not is_current(folder, config, sweep)]
-    with held(results):
+    with locked(results):
         if due:
             measure(config, due, folder, jobs, store=results / STORE)
-        with held(folder):
+        with locked(folder):
             _write(config, results)
 
 
@@ -53,12 +53,12 @@ def _write(config: Config, results: Path) -> None:
     if ledger.is_current(table):
         print(f"{path}: up to date")
         return
-    from experiments.harness.compare import how_alike
+    from experiments.harness.compare import describe_change
     from experiments.statements.compute import compute_table
 
     content = csv_bytes(compute_table(measured_tables(results)))
-    print(f"wrote {path}: {how_alike(path.read_bytes() if path.exists() else None, content)}")
-    write_whole(path, content)
+    print(f"wrote {path}: {describe_change(path.read_bytes() if path.exists() else None, content)}")
+    write_atomically(path, content)
     ledger.note(table)
 
 

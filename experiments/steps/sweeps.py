@@ -10,7 +10,7 @@ from experiments.folders import ALL_SWEEPS, figure_path
 from experiments.harness.artifacts import Artifact, Ledger
 from experiments.harness.config import Config
 from experiments.harness.experiment import MEASURED
-from experiments.harness.files import held, write_whole
+from experiments.harness.files import locked, write_atomically
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import COLUMNS, STORE, STORED_CONFIG, csv_name
 from experiments.harness.problems import attempt
@@ -38,28 +38,28 @@ def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *
     from experiments.harness.manifest import write_manifest
     from experiments.harness.pilot import pilot_summary
     from experiments.harness.progress import reporting
-    from experiments.harness.run import fill, gather, survey, survey_pilots
+    from experiments.harness.run import find_chunks, find_pilots, measure_missing, tabulate_sweep
     from experiments.harness.store import Store
 
     started = time.monotonic()
-    with held(results):
+    with locked(results):
         records = Store(store or results / STORE, config.seed)
-        pilots = survey_pilots(records, sweeps)
+        pilots = find_pilots(records, sweeps)
         if pilots.todo:
             with reporting(pilots.seconds) as report:
-                for _ in fill(records, sweeps, pilots, jobs, report.advance):
+                for _ in measure_missing(records, sweeps, pilots, jobs, report.advance):
                     pass  # the pilots of a sweep are complete
-        work = survey(records, sweeps)
-        to_measure = work.left()
-        write_whole(results / COLUMNS, csv_bytes(all_columns(sorted({s.experiment for s in config.sweeps}))))
+        work = find_chunks(records, sweeps)
+        to_measure = work.missing()
+        write_atomically(results / COLUMNS, csv_bytes(all_columns(sorted({s.experiment for s in config.sweeps}))))
         with reporting(work.seconds) as report:
             for chunk in pilots.damaged + work.damaged:
                 report.line(f"{records.path(chunk)} is damaged; measuring it again")
-            for sweep in fill(records, sweeps, work, jobs, report.advance):
+            for sweep in measure_missing(records, sweeps, work, jobs, report.advance):
                 if not to_measure[sweep.name] and is_current(results, config, sweep):
                     report.line(f"{results / csv_name(sweep.name, 'measured')}: up to date")
                     continue
-                measured = gather(records, sweep)
+                measured = tabulate_sweep(records, sweep)
                 if sweep.precision:
                     for line in pilot_summary(records, sweep, measured[MEASURED]):
                         report.line(line)
@@ -67,17 +67,17 @@ def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *
                 for path, alike in write_sweep(results, config, sweep, tables).items():
                     report.line(f"wrote {path}: {alike}")
         if all(is_current(results, config, sweep) for sweep in config.sweeps):
-            write_whole(results / STORED_CONFIG, config.text.encode())
+            write_atomically(results / STORED_CONFIG, config.text.encode())
         write_manifest(results, (pilots, work), jobs, time.monotonic() - started)
 
 
 def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
-    """Draw the outdated figures of sweeps and of the whole suite.
+    """Draw the outdated figures of sweeps, and of all sweeps together.
 
     Raises:
         TableError: a sweep has no sound table; the figures of all others are drawn.
     """
-    from experiments.analysis.suite import suite_tables
+    from experiments.analysis.agreement import agreement_tables
     from experiments.harness.figures import figures_of
 
     sound, unsound = _read(config, results)
@@ -97,10 +97,10 @@ def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
         for sweep in sweeps
         for figure in sweep.figures
     ]
-    suite = suite_tables([sweep for sweep in config.sweeps if sweep.name in sound], sound)
-    if suite:
-        actions += [partial(draw_figure, ALL_SWEEPS, figure, lambda: suite) for figure in figures_of(ALL_SWEEPS)]
-    with held(results):
+    together = agreement_tables([sweep for sweep in config.sweeps if sweep.name in sound], sound)
+    if together:
+        actions += [partial(draw_figure, ALL_SWEEPS, figure, lambda: together) for figure in figures_of(ALL_SWEEPS)]
+    with locked(results):
         attempt(actions)
 
 
@@ -117,9 +117,9 @@ def _read(config: Config, results: Path) -> "tuple[dict[str, Tables], dict[str, 
 
 
 def _drawing(config: Config, results: Path, sweep: str, figure: str) -> Artifact:
-    """The drawing of a sweep or, in place of its name, of the whole suite, from the sidecars of its tables."""
+    """The drawing of a sweep or, in place of its name, of all sweeps together, from the sidecars of its tables."""
     tables = [results / f"{other.name}.json" for other in config.sweeps if sweep in (other.name, ALL_SWEEPS)]
-    code = ["experiments.analysis.suite"] * (sweep == ALL_SWEEPS)
+    code = ["experiments.analysis.agreement"] * (sweep == ALL_SWEEPS)
     return drawing(figure_path(results, sweep, figure, ""), figure, tables, *code)
 
 
@@ -142,8 +142,8 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
         TableError: a table is incomplete or altered.
         DisagreementError: measured and exact values are too far apart.
     """
+    from experiments.analysis.agreement import agreement
     from experiments.analysis.check import check_table
-    from experiments.analysis.suite import agreement
 
     tables = {}
 
@@ -154,23 +154,23 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
         if summary := agreement([sweep], tables).summary():
             print(f"  {summary}")
 
-    def check_suite() -> None:
-        suite = agreement([sweep for sweep in sweeps if sweep.name in tables], tables)
-        if not suite.disagrees:
-            summary = suite.summary()
+    def check_all() -> None:
+        together = agreement([sweep for sweep in sweeps if sweep.name in tables], tables)
+        if not together.disagrees:
+            summary = together.summary()
             print(f"theory, sampler and error bars agree: {summary}" if summary else NOTHING_JUDGED)
-        for gap in suite.gaps:
+        for gap in together.gaps:
             print(gap)
-        suite.raise_alarm()
+        together.raise_alarm()
 
     for line in find_orphans(results, config).lines():
         print(line)
-    attempt([*(partial(check_sweep, sweep) for sweep in sweeps), check_suite])
+    attempt([*(partial(check_sweep, sweep) for sweep in sweeps), check_all])
 
 
 def prune(config: Config, results: Path) -> None:
     """Remove the files that the suite wrote for sweeps and figures no longer in the config."""
-    with held(results):
+    with locked(results):
         found = find_orphans(results, config)
         for path in found.ours:
             path.unlink()
@@ -215,8 +215,8 @@ def write_page(config: Config, results: Path, config_path: Path, *, incomplete: 
 
     from experiments.page.index import make_page
 
-    with held(results), threadpool_limits(limits=1):
+    with locked(results), threadpool_limits(limits=1):
         content = make_page(config, results, config_path, incomplete=incomplete)
-        write_whole(path, content)
+        write_atomically(path, content)
         Ledger(results).note(page(config, results, *given))
     print(f"wrote {path}: {len(content) / 1e6:.2f} MB")

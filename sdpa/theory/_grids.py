@@ -13,7 +13,7 @@ RANGE = 38.0
 # In u and v; in y, where e^(k y - e^y) has the slowest Fourier tail, |Gamma(k + i omega)|, the step is finer.
 STEP, FINE_STEP = 0.28, 0.22
 HIGHEST = 4.2  # exp(-e^4.2) is below 1e-28
-LEAST_SIGMA = 1e-9  # below it a row is uniform to the precision of a double
+MIN_SIGMA = 1e-9  # below it a row is uniform to the precision of a double
 
 
 def trapezoid(low: float, high: float, step: float) -> tuple[FloatArray, float]:
@@ -46,7 +46,7 @@ def row_nodes(u: FloatArray, sigma: float) -> tuple[FloatArray, FloatArray, Floa
     if sigma >= 1:
         y, step = trapezoid(-RANGE - 1, HIGHEST, FINE_STEP)
         return y[None], y / sigma, normal_density((y - u[:, None]) / sigma) * (step / sigma)
-    sigma = max(sigma, LEAST_SIGMA)
+    sigma = max(sigma, MIN_SIGMA)
     # The mode of e^(8 sigma z) phi(z) is at 8 sigma; no order is above 8.
     z, step = trapezoid(-10.0, 10.0 + 8 * sigma, min(0.35, FINE_STEP / sigma))
     return u[:, None] + sigma * z, z, normal_density(z)[None] * step

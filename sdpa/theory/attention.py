@@ -31,7 +31,7 @@ _NODES = 12
 _OCTAVE = math.log(2)
 # The integral omits the shortest queries, this share of all: f varies by less than n_keys over them.
 _SHORTEST, _LONGEST = 1e-9, 1e-14
-_LEAST_VARIANCE = 2e-8
+_MIN_VARIANCE = 2e-8
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def attention_deviations(d_k: float, n_keys: int, divisor: float, input_std: flo
 
 def _known(variance: Any, square: Any) -> Any:
     """Variances, 0 where their share of the mean square is so small that rounding errors reach it."""
-    return np.where(variance > _LEAST_VARIANCE * square, variance, 0.0)
+    return np.where(variance > _MIN_VARIANCE * square, variance, 0.0)
 
 
 def _queries(d_k: float, divisor: float, input_std: float) -> tuple[FloatArray, FloatArray]:

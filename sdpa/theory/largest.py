@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from sdpa.theory._grids import HIGHEST, LEAST_SIGMA, RANGE, STEP, log_g, normal_density, smoothing, trapezoid
+from sdpa.theory._grids import HIGHEST, MIN_SIGMA, RANGE, STEP, log_g, normal_density, smoothing, trapezoid
 
 FloatArray = npt.NDArray[np.float64]
 ComplexArray = npt.NDArray[np.complex128]
@@ -22,7 +22,7 @@ def max_weight_moments(sigma: float, n_keys: float) -> tuple[float, float]:
     dt / (k-1)!, t = e^v, and each of the others, below m, gives A(v, m) = int_(z < m) phi(z) exp(-e^(v + sigma
     (z - m))) dz, which is Phi(m) minus the same integral of 1 - exp(...), over x = sigma (z - m).
     """
-    n, sigma = n_keys, max(sigma, LEAST_SIGMA)
+    n, sigma = n_keys, max(sigma, MIN_SIGMA)
     low = max(special.ndtri_exp(-RANGE / (n - 1)), -_DEVIATIONS)
     high = -special.ndtri(1e-17 / n)
     m, m_step = trapezoid(low, high, STEP / math.sqrt(1 + math.log(n) / 1.5))
@@ -53,7 +53,7 @@ def max_weight_survival(sigma: float, n_keys: float, threshold: float) -> float:
         probability = _by_kernel(sigma, n, log_ratio)
     else:
         distance = (math.log(n - 1) - log_ratio) / math.sqrt(n / (n - 1))
-        bound = n * special.ndtr(-distance / max(sigma, LEAST_SIGMA))
+        bound = n * special.ndtr(-distance / max(sigma, MIN_SIGMA))
         probability = min(_by_characteristic(sigma, n, math.exp(log_ratio)), bound) if bound > 1e-13 else 0.0
     return float(min(max(probability, 0.0), 1.0))
 
@@ -92,7 +92,7 @@ def _by_characteristic(sigma: float, n: float, c: float) -> float:
     The midpoint rule in w, which is exact but for what lies further off than half of 2 pi / step. X and S are taken
     from 1 and n - 1 and in units of sigma; the path of z runs above the real axis, where e^(i w e^(sigma z)) decays.
     """
-    sigma = max(sigma, LEAST_SIGMA)
+    sigma = max(sigma, MIN_SIGMA)
     step = 2 * math.pi / 250
     w = (np.arange(math.ceil(40 / step), dtype=np.float64) + 0.5) * step
     z, z_step = trapezoid(-10.0, 10.0, 0.02)

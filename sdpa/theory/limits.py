@@ -17,7 +17,7 @@ from sdpa.theory._grids import normal_density, trapezoid
 FloatArray = npt.NDArray[np.float64]
 
 _Z_STEP = 0.01  # well below 1 / sqrt(2 ln n), the width of what is integrated, at a billion keys
-_MOST_KEYS = 1e9
+_MAX_KEYS = 1e9
 _POINTS = 2**15
 
 
@@ -189,8 +189,8 @@ def query_gradient_crossing(n_keys: float) -> float:
 
 def _crossing(n_keys: float, median: Callable[[float, bool], float]) -> float:
     """The d_k between 3 and 10^5 at which a median, of (d_k, whether unscaled), is the same for both rules."""
-    if not 8 <= n_keys <= _MOST_KEYS:
-        raise ValueError(f"expected n_keys from 8 to {_MOST_KEYS:g}, got {n_keys}")
+    if not 8 <= n_keys <= _MAX_KEYS:
+        raise ValueError(f"expected n_keys from 8 to {_MAX_KEYS:g}, got {n_keys}")
 
     def difference(log_d_k: float) -> float:
         d_k = math.exp(log_d_k)

@@ -30,7 +30,7 @@ from sdpa.theory.expansion import Index, metric_expansion
 
 FloatArray = npt.NDArray[np.float64]
 
-_MOST_KEYS = 1e9  # times e^-RANGE is still negligible
+_MAX_KEYS = 1e9  # times e^-RANGE is still negligible
 
 
 class GaussianRow:
@@ -42,8 +42,8 @@ class GaussianRow:
     """
 
     def __init__(self, sigma: float, n_keys: float) -> None:
-        if not (0 <= sigma < math.inf and 2 <= n_keys <= _MOST_KEYS):
-            raise ValueError(f"expected sigma from 0 and n_keys from 2 to {_MOST_KEYS:g}, got {sigma} and {n_keys}")
+        if not (0 <= sigma < math.inf and 2 <= n_keys <= _MAX_KEYS):
+            raise ValueError(f"expected sigma from 0 and n_keys from 2 to {_MAX_KEYS:g}, got {sigma} and {n_keys}")
         self.sigma, self.n_keys = float(sigma), float(n_keys)
         self._moments: dict[Index, FloatArray] = {}
         self._kernels: dict[int, FloatArray] = {}

@@ -15,7 +15,7 @@ from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
 from experiments.harness.figures import figures_of
 from experiments.harness.store import measure_record
-from experiments.page import strip
+from experiments.page import slider
 from experiments.steps.sweeps import draw, measure
 
 
@@ -160,7 +160,7 @@ def in_this_process(monkeypatch):
 
 
 @pytest.fixture
-def quick_strip(monkeypatch):
+def quick_slider(monkeypatch):
     """The page without the seconds that the expectations of its strip take."""
-    errors = dict.fromkeys((*strip.QUANTITIES, "effective_keys"), 1e-9)
-    monkeypatch.setattr(strip, "expectations", lambda: {"exponents": [0.0, 1.0], "errors": errors})
+    errors = dict.fromkeys((*slider.QUANTITIES, "effective_keys"), 1e-9)
+    monkeypatch.setattr(slider, "expectations", lambda: {"exponents": [0.0, 1.0], "errors": errors})

@@ -117,7 +117,7 @@ def test_a_generated_config_has_its_tables_and_figures(tmp_path_factory, config)
 
 
 @pytest.mark.edits
-@pytest.mark.usefixtures("in_this_process", "quick_strip")
+@pytest.mark.usefixtures("in_this_process", "quick_slider")
 @any_config(60)
 def test_any_of_60_generated_configs_runs(tmp_path_factory, config):
     run_whole(config, tmp_path_factory.getbasetemp() / "any60")

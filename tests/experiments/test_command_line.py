@@ -311,7 +311,7 @@ sweeps:
 """
 
 
-@pytest.mark.usefixtures("quick_strip")
+@pytest.mark.usefixtures("quick_slider")
 def test_a_problem_in_one_part_is_reported_at_the_end_and_stops_no_other(suite):
     assert suite("all", "--jobs", "1", text=PARTS).returncode == 0
     for name in ("one.csv", "index.html", "figures/two/length.png"):

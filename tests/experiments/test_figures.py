@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from experiments import figures
-from experiments.analysis.suite import suite_tables
+from experiments.analysis.agreement import agreement_tables
 from experiments.benchmarks.summary import growth_rows, over_floor
 from experiments.examples import example_names
 from experiments.examples.table import matrices, read_table
@@ -61,7 +61,7 @@ def sources(tiny):
         declared = declarations()[name]
         if declared.of == ALL_SWEEPS:
             every = {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps}
-            return {ALL_SWEEPS: suite_tables(config.sweeps, every)}
+            return {ALL_SWEEPS: agreement_tables(config.sweeps, every)}
         if declared.of == BENCHMARKS:
             found = pd.read_csv(RESULTS / BENCHMARKS / "speed.csv")
             return {BENCHMARKS: {"ratios": over_floor(found), "growth": growth_rows(found)}}

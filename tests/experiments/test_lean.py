@@ -1,4 +1,4 @@
-"""Commands and workers load what they need and no more, and keep the memory that they have had."""
+"""Commands and workers load what they need and no more."""
 
 import json
 import subprocess
@@ -55,32 +55,3 @@ def test_theory_is_there_when_it_is_asked_for():
     assert loaded("import sdpa") == set()
     assert loaded("import sdpa; sdpa.theory.score_variance(4, 2.0)") == {"scipy"}
     assert loaded("from sdpa import theory") == {"scipy"}
-
-
-FAULTS = """
-import resource
-import numpy as np
-from experiments.harness.memory import keep_freed_memory
-if {keep}:
-    keep_freed_memory()
-def block():
-    arrays = [np.ones(2**17) for _ in range(4)]
-block()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(50):
-    block()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-"""
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="of glibc's allocator")
-def test_freed_memory_is_used_again():
-    """50 blocks of 4 MiB: as it stands each finds new pages, 1,024 of 4 KiB; with it none does."""
-    faults = []
-    for keep in (False, True):
-        ran = subprocess.run(
-            [sys.executable, "-c", FAULTS.format(keep=keep)], cwd=ROOT, capture_output=True, check=True
-        )
-        faults.append(int(ran.stdout))
-    assert faults[1] < 100
-    assert faults[1] <= faults[0]  # much less, unless the system hands out pages of 2 MiB

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import yaml
 
-from experiments.analysis.suite import DisagreementError
+from experiments.analysis.agreement import DisagreementError
 from experiments.figures.crossing_text import crossing_rows
 from experiments.folders import figure_path
 from experiments.harness.config import load_config
 from experiments.harness.tables import TableError, read_sweep, write_sweep
-from experiments.page import findings, provenance, strip
+from experiments.page import findings, provenance, slider
 from experiments.page.index import make_page
 from experiments.page.svg import Drawings
 from experiments.steps import sweeps as steps
@@ -35,12 +35,12 @@ def text_of(config, folder, **options) -> str:
     return make_page(config, folder, Path("tiny.yaml"), **options).decode()
 
 
-@pytest.mark.usefixtures("quick_strip")
+@pytest.mark.usefixtures("quick_slider")
 def test_it_is_whole_and_asks_for_nothing(drawn):
     assert_self_contained(text_of(*drawn))
 
 
-@pytest.mark.usefixtures("quick_strip")
+@pytest.mark.usefixtures("quick_slider")
 def test_every_figure_of_a_users_config_is_on_it_with_caption_rows_and_config(drawn):
     config, folder = drawn
     text = text_of(config, folder)
@@ -55,7 +55,7 @@ def test_every_figure_of_a_users_config_is_on_it_with_caption_rows_and_config(dr
     assert "make all CONFIG=tiny.yaml" in text
 
 
-@pytest.mark.usefixtures("quick_strip")
+@pytest.mark.usefixtures("quick_slider")
 def test_its_numbers_follow_the_table(own):
     """Another table, another page: a value that is shown is the table's."""
     config, folder = own
@@ -70,7 +70,7 @@ def test_its_numbers_follow_the_table(own):
     assert moved.rows[0][-1].exact == rows.rows[0][-1].exact != ""
 
 
-@pytest.mark.usefixtures("quick_strip")
+@pytest.mark.usefixtures("quick_slider")
 def test_a_map_stands_over_its_crossings(drawn):
     config, folder = drawn
     article = text_of(config, folder).split('id="map-map"')[1].split("</article>")[0]
@@ -98,7 +98,7 @@ def test_a_shown_config_is_the_sweeps(drawn, tmp_path):
         assert len(yaml.safe_load(path.read_text())["sweeps"]) == 1
 
 
-@pytest.mark.usefixtures("quick_strip")
+@pytest.mark.usefixtures("quick_slider")
 def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
     config, folder = own
     path = folder / "index.html"
@@ -115,7 +115,7 @@ def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
     assert "Something else." in path.read_text(encoding="utf-8")
 
 
-@pytest.mark.usefixtures("quick_strip")
+@pytest.mark.usefixtures("quick_slider")
 def test_incomplete_results_are_refused_or_named_at_the_top(own):
     config, folder = own
     (folder / "single.csv").unlink()
@@ -132,7 +132,7 @@ def test_incomplete_results_are_refused_or_named_at_the_top(own):
     assert 'id="scaling-variance"' in text
 
 
-@pytest.mark.usefixtures("quick_strip")
+@pytest.mark.usefixtures("quick_slider")
 def test_an_alarm_of_the_check_is_told_at_the_top(own, monkeypatch):
     config, folder = own
     agreement = provenance.agreement
@@ -154,15 +154,15 @@ def raising(error: Exception) -> None:
 
 
 def test_interpolated_expectations_are_off_by_no_more_than_is_said():
-    table = strip.expectations()
+    table = slider.expectations()
     points = np.array(table["exponents"])
     rng = np.random.default_rng(1)
     for p in rng.uniform(size=20):
-        d_k, n_keys = (int(rng.choice(choice)) for choice in (strip.WIDTHS, strip.LENGTHS))
+        d_k, n_keys = (int(rng.choice(choice)) for choice in (slider.WIDTHS, slider.LENGTHS))
         exact = attention_expectations(d_k, n_keys, d_k**p)
-        for name in strip.QUANTITIES:
-            values = np.array(table[name][strip.WIDTHS.index(d_k)][strip.LENGTHS.index(n_keys)])
-            assert abs(strip.interpolated(points, values, p) - getattr(exact, name)) <= table["errors"][name]
+        for name in slider.QUANTITIES:
+            values = np.array(table[name][slider.WIDTHS.index(d_k)][slider.LENGTHS.index(n_keys)])
+            assert abs(slider.interpolated(points, values, p) - getattr(exact, name)) <= table["errors"][name]
     assert max(table["errors"].values()) < 1e-4
 
 
@@ -174,7 +174,7 @@ sweeps:
 """
 
 
-@pytest.mark.usefixtures("quick_strip", "in_this_process")
+@pytest.mark.usefixtures("quick_slider", "in_this_process")
 def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
     (tmp_path / "mine.yaml").write_text(MINE)
     folder = tmp_path / "out"

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.page import strip
+from experiments.page import slider
 from experiments.statements.sources import SOURCES
 from experiments.statements.verdicts import FAULTY, SEVERITIES
 from sdpa import row_diagnostics
@@ -96,13 +96,13 @@ def readings(page) -> dict[str, dict[str, float]]:
 def scores_of(page, width: int, length: int, seed: int = 0) -> np.ndarray:
     """The scores of a draw of the page."""
     call = "([seed, widths, length]) => attention.draw(seed, widths, 64).get(widths.at(-1)).slice(0, length)"
-    widths = [w for w in strip.WIDTHS if w != width] + [width]
+    widths = [w for w in slider.WIDTHS if w != width] + [width]
     return np.array(page.evaluate(call, [seed, widths, length]))
 
 
 def expected_of(width: int, length: int, p: float) -> dict[str, float]:
     exact = attention_expectations(width, length, width**p)
-    values = {name: getattr(exact, name) for name in strip.QUANTITIES}
+    values = {name: getattr(exact, name) for name in slider.QUANTITIES}
     return values | {"effective_keys": math.exp(exact.entropy)}
 
 
@@ -110,7 +110,7 @@ def assert_shows(page, width: int, length: int, p: float, seed: int = 0) -> None
     """The page shows the row and the expectations of these settings, and says so in words."""
     scores = scores_of(page, width, length, seed)[None, None]
     row = row_diagnostics(scores, [width**p])
-    values = {name: getattr(row, name).item() for name in strip.QUANTITIES}
+    values = {name: getattr(row, name).item() for name in slider.QUANTITIES}
     values["effective_keys"] = math.exp(values["entropy"])
     errors = page.evaluate(ERRORS)
     shown = readings(page)
@@ -136,7 +136,7 @@ def drag_to(page, share: float) -> None:
     slider.scroll_into_view_if_needed()
     box = slider.bounding_box()
     thumb = page.evaluate("1.6 * parseFloat(getComputedStyle(document.documentElement).fontSize)")
-    now = int(slider.input_value()) / strip.POSITIONS
+    now = int(slider.input_value()) / slider.POSITIONS
     middle = box["y"] + box["height"] / 2
 
     def x(at: float) -> float:
@@ -168,10 +168,10 @@ def test_the_mouse_drags_the_slider(visit, size, scheme):
     page = visit(size=size, scheme=scheme)
     assert_shows(page, 64, 16, 0.0)
     drag_to(page, 0.5)
-    assert page.locator("#exponent").input_value() == str(strip.POSITIONS // 2)
+    assert page.locator("#exponent").input_value() == str(slider.POSITIONS // 2)
     assert_shows(page, 64, 16, 0.5)
     drag_to(page, 0.75)
-    assert_shows(page, 64, 16, int(page.locator("#exponent").input_value()) / strip.POSITIONS)
+    assert_shows(page, 64, 16, int(page.locator("#exponent").input_value()) / slider.POSITIONS)
     drag_to(page, 0)
     assert_shows(page, 64, 16, 0.0)
 
@@ -199,7 +199,7 @@ def test_the_keyboard_alone_does_everything(visit):
     assert focused() == "exponent"
     outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
-    for _ in range(strip.POSITIONS // 3):
+    for _ in range(slider.POSITIONS // 3):
         page.keyboard.press("ArrowRight")
     assert page.locator("#exponent").get_attribute("aria-valuetext").startswith("p = 1/3, scores divided by 128^1/3")
     assert_shows(page, 128, 8, 1 / 3, seed=1)
@@ -226,7 +226,7 @@ def test_a_screen_reader_is_told_once_the_slider_rests(visit):
     assert said.startswith("d_k 64, 16 keys, p = 1/2, scores divided by 64^1/2 = 8.00; largest weight 0.")
     assert said.count("expected") == len(METRICS)
     assert page.get_by_role("slider", name="Exponent p").count() == 1
-    assert page.get_by_role("radio").count() == len(strip.WIDTHS) + len(strip.LENGTHS)
+    assert page.get_by_role("radio").count() == len(slider.WIDTHS) + len(slider.LENGTHS)
     assert page.get_by_role("meter").count() == len(METRICS)
 
 
@@ -285,7 +285,7 @@ WORST = """() => {
 def test_the_page_computes_what_the_library_does(visit):
     page = visit()
     embedded = page.evaluate("JSON.parse(document.getElementById('vectors').textContent)")
-    assert numbers(embedded) == pytest.approx(numbers(strip.vectors()), rel=1e-10)
+    assert numbers(embedded) == pytest.approx(numbers(slider.vectors()), rel=1e-10)
     worst, compared = page.evaluate(WORST)
     assert worst < 1e-9
     assert compared > 1000
@@ -313,7 +313,7 @@ def test_expectations_are_those_of_theory_within_the_stated_error(visit):
     page = visit()
     errors = page.evaluate(ERRORS)
     rng = np.random.default_rng(0)
-    points = [(int(rng.choice(strip.WIDTHS)), int(rng.choice(strip.LENGTHS)), p) for p in rng.uniform(size=200)]
+    points = [(int(rng.choice(slider.WIDTHS)), int(rng.choice(slider.LENGTHS)), p) for p in rng.uniform(size=200)]
     call = """points => {
       const table = JSON.parse(document.getElementById("expectations").textContent);
       return points.map(([width, length, p]) => attention.expected(table, width, length, p));

@@ -12,7 +12,7 @@ from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, Sweep
 from experiments.harness.measuring import measure_chunk
 from experiments.harness.pilot import PILOT_TRIALS, pilot_chunks, pilot_summary
-from experiments.harness.run import fill, gather, survey, survey_pilots
+from experiments.harness.run import find_chunks, find_pilots, measure_missing, tabulate_sweep
 from experiments.harness.store import Store
 from experiments.saturation import tabulate
 from experiments.statistics.intervals import MIN_TRIALS
@@ -33,10 +33,10 @@ SWEEP = Sweep("precise", "saturation", VALUES, trials=100_000, figures=(), preci
 
 
 def measured(store: Store, sweep: Sweep) -> pd.DataFrame:
-    pilots = survey_pilots(store, [sweep])
-    assert list(fill(store, [sweep], pilots, 1, lambda *_: None)) == [sweep]
-    assert list(fill(store, [sweep], survey(store, [sweep]), 1, lambda *_: None)) == [sweep]
-    return gather(store, sweep)[MEASURED]
+    pilots = find_pilots(store, [sweep])
+    assert list(measure_missing(store, [sweep], pilots, 1, lambda *_: None)) == [sweep]
+    assert list(measure_missing(store, [sweep], find_chunks(store, [sweep]), 1, lambda *_: None)) == [sweep]
+    return tabulate_sweep(store, sweep)[MEASURED]
 
 
 def relative_errors(table: pd.DataFrame) -> pd.Series:
@@ -70,8 +70,8 @@ def test_the_table_is_that_of_the_same_number_of_trials_without_a_pilot(precise,
 
 def test_a_rerun_measures_nothing(precise):
     store, _ = precise
-    assert not survey_pilots(store, [SWEEP]).todo
-    assert not survey(store, [SWEEP]).todo
+    assert not find_pilots(store, [SWEEP]).todo
+    assert not find_chunks(store, [SWEEP]).todo
 
 
 def test_the_precision_is_met(tmp_path):

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from experiments.draws import Cell
 from experiments.harness.experiment import MEASURED, load_experiment
 from experiments.rows import measure, tabulate
+from experiments.sampling import Cell
 from sdpa import Scaling
 
 CELL = Cell(d_k=5, n_keys=3, n_queries=2, input_std=1.5, scaling=(Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")))

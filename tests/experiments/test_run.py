@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from experiments import saturation
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, Sweep, chunks
-from experiments.harness.run import MeasurementError, fill, gather, survey
+from experiments.harness.run import MeasurementError, find_chunks, measure_missing, tabulate_sweep
 from experiments.harness.seeds import chunk_key
 from experiments.harness.store import Store, measure_record
 from experiments.statistics.quantiles import Quantile
@@ -44,18 +44,18 @@ def store(tmp_path) -> Store:
 
 
 def measured(store: Store, sweep: Sweep, jobs: int, on_progress=lambda *_: None) -> pd.DataFrame:
-    assert list(fill(store, [sweep], survey(store, [sweep]), jobs, on_progress)) == [sweep]
-    return gather(store, sweep)[MEASURED]
+    assert list(measure_missing(store, [sweep], find_chunks(store, [sweep]), jobs, on_progress)) == [sweep]
+    return tabulate_sweep(store, sweep)[MEASURED]
 
 
 def in_shuffled_order(store: Store, sweep: Sweep) -> pd.DataFrame:
     """Every chunk measured here, in an order of its own."""
-    work = survey(store, [sweep]).todo
+    work = find_chunks(store, [sweep]).todo
     random.Random(1).shuffle(work)
     with threadpool_limits(limits=1):
         for chunk, _ in work:
             store.write(chunk, measure_record(chunk, store.seed, store.stamp(chunk)))
-    return gather(store, sweep)[MEASURED]
+    return tabulate_sweep(store, sweep)[MEASURED]
 
 
 def test_tables_do_not_depend_on_workers_or_order(tmp_path):
@@ -125,7 +125,7 @@ def test_a_killed_worker_ends_the_run_at_once_and_names_a_cell(store):
         measured(store, long, jobs=2, on_progress=kill_one)
     assert time.monotonic() - started < 60
     assert not multiprocessing.active_children()
-    kept = survey(store, [long])
+    kept = find_chunks(store, [long])
     assert kept.states["wide"]["sound"] >= 1  # the chunk after which it was killed
 
 
@@ -167,7 +167,7 @@ def test_a_worker_killed_while_it_sends_a_record_holds_nobody_up(store, monkeypa
 
 def count(store: Store, *sweeps: Sweep) -> int:
     """Chunks that are to be measured."""
-    return len(survey(store, sweeps).todo)
+    return len(find_chunks(store, sweeps).todo)
 
 
 def test_a_rerun_measures_what_is_missing_alone(store):
@@ -189,9 +189,9 @@ def test_a_rerun_measures_what_is_missing_alone(store):
 
 def test_sweeps_that_share_a_cell_measure_it_once(store):
     other = dataclasses.replace(SWEEP, name="other", values={**VALUES, "d_k": (4,)})
-    work = survey(store, [SWEEP, other])
+    work = find_chunks(store, [SWEEP, other])
     assert len(work.todo) == count(store, SWEEP)
-    assert work.left()["other"] == count(store, other) > 0
-    done = [sweep.name for sweep in fill(store, [SWEEP, other], work, 2, lambda *_: None)]
+    assert work.missing()["other"] == count(store, other) > 0
+    done = [sweep.name for sweep in measure_missing(store, [SWEEP, other], work, 2, lambda *_: None)]
     assert done == ["wide", "other"]
     assert count(store, SWEEP, other) == 0

@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments import draws, saturation
+from experiments import sampling, saturation
 from experiments.analysis.exact import add_exact
-from experiments.draws import Cell, chunk_trials
 from experiments.harness.columns import names
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, axis_values
@@ -19,6 +18,7 @@ from experiments.harness.measuring import measure_chunk
 from experiments.harness.metric import Metric
 from experiments.harness.seeds import generator
 from experiments.metrics import METRICS, OfRows, OfWeights
+from experiments.sampling import Cell, chunk_trials
 from experiments.saturation import SaturationMeasurement, measure, tabulate
 from sdpa import LAWS, Scaling, softmax, softmax_jacobian
 
@@ -134,8 +134,8 @@ def test_the_variance_is_unbiased_where_every_draw_is_one_score():
 
 
 def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypatch):
-    monkeypatch.setattr(draws, "_BLOCK_SCORES", 14)  # two queries at a time
-    monkeypatch.setattr(draws, "_PRODUCT_QUERIES", 1)
+    monkeypatch.setattr(sampling, "_BLOCK_SCORES", 14)  # two queries at a time
+    monkeypatch.setattr(sampling, "_PRODUCT_QUERIES", 1)
     cell = dataclasses.replace(CELL, n_queries=5)
     measurement = measure(cell, 4, np.random.default_rng(8))
     rng = np.random.default_rng(8)
@@ -188,7 +188,7 @@ def test_a_scaling_is_measured_alike_whatever_the_others_are(seed):
 def test_a_chunk_is_the_one_it_has_always_been():
     """The key, the generator and the sizes of blocks and chunks: a change of any of them changes every table."""
     cell = Cell(d_k=64, n_keys=64, scaling=SCALINGS)
-    assert (chunk_trials(cell), draws.block_trials(cell), draws.block_queries(cell)) == (1024, 16, 64)
+    assert (chunk_trials(cell), sampling.block_trials(cell), sampling.block_queries(cell)) == (1024, 16, 64)
     first = Chunk("saturation", cell, 0, 1024)
     assert generator(0, first).standard_normal(3).tolist() == FIRST_NORMALS
     used = dataclasses.replace(cell, input_std=2.0)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from experiments.draws import Cell
 from experiments.harness.experiment import MEASURED
 from experiments.metrics import METRICS
+from experiments.sampling import Cell
 from experiments.saturation import SaturationMeasurement, measure, tabulate
 from experiments.statistics.intervals import share_interval
 from experiments.statistics.moments import Estimate, Estimates, Moments

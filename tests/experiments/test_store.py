@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import distribution, draws, rows, saturation
+from experiments import distribution, rows, sampling, saturation
 from experiments.harness import fingerprint, measuring, store
 from experiments.harness.fingerprint import (
     code,
@@ -26,8 +26,8 @@ from sdpa import LAWS, Scaling, scaling
 
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 CHUNKS = {
-    "saturation": Chunk("saturation", draws.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 0, 7),
-    "rows": Chunk("rows", draws.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 2, 3),
+    "saturation": Chunk("saturation", sampling.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 0, 7),
+    "rows": Chunk("rows", sampling.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 2, 3),
     "distribution": Chunk("distribution", distribution.Cell(d_k=4), 1, 50),
 }
 CHUNK = CHUNKS["rows"]
@@ -141,7 +141,7 @@ def test_measuring_depends_on_what_measures_and_on_nothing_else():
     found = imported_modules(measuring.__name__, saturation.__name__)
     assert {
         "experiments.saturation",
-        "experiments.draws",
+        "experiments.sampling",
         "experiments.harness.seeds",
         "experiments.statistics.moments",
         "experiments.statistics.quantiles",

@@ -7,8 +7,8 @@ import pytest
 
 from experiments.analysis.check import check_table
 from experiments.folders import default_results
-from experiments.harness.compare import how_alike
-from experiments.harness.files import write_whole
+from experiments.harness.compare import describe_change
+from experiments.harness.files import write_atomically
 from experiments.harness.tables import TableError, csv_bytes, read_sweep, write_sweep
 
 
@@ -83,14 +83,14 @@ def test_a_missing_file_is_named(copied, name):
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     path = tmp_path / "table.csv"
-    write_whole(path, b"old")
+    write_atomically(path, b"old")
 
     def full(_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("experiments.harness.files.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        write_whole(path, b"new")
+        write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -144,7 +144,7 @@ TABLE = b"name,value\na,1.000000001\nb,-3.5\n"
     ],
 )
 def test_a_table_is_compared_with_the_one_before(old, words):
-    assert how_alike(old, TABLE) == words
+    assert describe_change(old, TABLE) == words
 
 
 def test_what_an_earlier_run_derived_and_this_one_does_not_is_gone(copied):
@@ -157,4 +157,4 @@ def test_what_an_earlier_run_derived_and_this_one_does_not_is_gone(copied):
 
 def test_equal_infinities_are_equal():
     table = b"name,value\na,-inf\nb,1.000000001\n"
-    assert how_alike(table, table.replace(b"001", b"002")) == "equal to the previous version to 1e-9 relative"
+    assert describe_change(table, table.replace(b"001", b"002")) == "equal to the previous version to 1e-9 relative"

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from experiments.analysis import columns_of
-from experiments.analysis.suite import ALARM, Agreement, DisagreementError, Gap, agreement
+from experiments.analysis.agreement import ALARM, Agreement, DisagreementError, Gap, agreement
 from experiments.analysis.verdicts import (
     BOUND,
     FEW_TRIALS,

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from experiments.benchmarks.calibration.measured import Tables, measure_sweep
-from experiments.draws import Cell, draw
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Sweep
 from experiments.harness.seeds import bit_generator
 from experiments.metrics import METRICS
+from experiments.sampling import Cell, sample_inputs
 from experiments.statistics.intervals import Limits, mean_interval
 from sdpa import InputLaw, Scaling, softmax
 
@@ -118,7 +118,7 @@ def _largest_weight_of_each_key(sweep: Sweep, seed: int) -> Tables:
 
 def _largest_over_queries(cell: Cell, trials: int, rng: np.random.Generator) -> Sequence[tuple[float, ...]]:
     """For each scaling the mean, its standard error and its interval."""
-    keys, blocks = draw(cell, trials, rng)
+    keys, blocks = sample_inputs(cell, trials, rng)
     scores = np.concatenate([queries @ keys.swapaxes(-1, -2) for _, queries in blocks], axis=1)
     found = []
     for divisor in cell.divisors():

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from experiments import saturation
-from experiments.draws import Cell
 from experiments.harness.grid import Sweep, chunks
 from experiments.harness.measuring import measure_chunk
 from experiments.harness.run import tabulated
 from experiments.metrics import METRICS
+from experiments.sampling import Cell
 from experiments.saturation import SaturationMeasurement
 
 Tables = dict[str, pd.DataFrame]

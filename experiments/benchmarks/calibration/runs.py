@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from experiments.analysis import analyse
+from experiments.analysis.agreement import Agreement, agreement
 from experiments.analysis.derived import VERDICTS
-from experiments.analysis.suite import Agreement, agreement
 from experiments.analysis.verdicts import BOUND, NONE, T_TEST
 from experiments.benchmarks.calibration.faults import MISTAKES, Factor
 from experiments.benchmarks.calibration.measured import (

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from experiments.analysis.suite import ALARM, SURE
+from experiments.analysis.agreement import ALARM, SURE
 from experiments.benchmarks.calibration.faults import HARMLESS
 from experiments.benchmarks.calibration.runs import Runs
 from experiments.metrics import METRICS

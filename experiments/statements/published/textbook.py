@@ -2,7 +2,7 @@
 
 import math
 
-from experiments.examples.strip import D_K, KEYS, strip
+from experiments.examples.weight_strip import D_K, KEYS, strip_scores
 from experiments.statements.answer import Answer, cases, numbers, shown
 from experiments.statements.cutoffs import DOMINANT, ONE_HOT, TENTH
 from experiments.statements.declare import statement
@@ -36,7 +36,7 @@ def swing_at_64() -> Answer:
 )
 def strip_is_spiky() -> Answer:
     """The largest weight of the strip at raw scale, and its exact mean, at d_k = 64 and 512."""
-    largest = softmax(strip()).max()
+    largest = softmax(strip_scores()).max()
     mean, wide = (theory.attention_expectations(d_k, KEYS, 1.0).max_weight for d_k in (D_K, 512))
     note = (
         f"largest of {KEYS} weights at d_k = {D_K}: {largest:.3f} in the strip, {mean:.3f} on average; {wide:.3f} at"
@@ -53,7 +53,7 @@ def strip_is_spiky() -> Answer:
 @statement("textbook-29", says="At 1/sqrt(d_k) the same row spreads its weights.", severity="wrong number")
 def strip_smooths() -> Answer:
     """The weights of the strip at 1/sqrt(d_k), and their exact mean maximum."""
-    weights = softmax(strip() / math.sqrt(D_K))
+    weights = softmax(strip_scores() / math.sqrt(D_K))
     mean = theory.attention_expectations(D_K, KEYS, math.sqrt(D_K)).max_weight
     note = f"{KEYS} keys, d_k = {D_K}: weights {shown(weights, 2)}; largest {mean:.3f} on average (exact, {UNTRAINED})"
     return cases({"in this strip": weights.max() < DOMINANT, "on average": mean < DOMINANT}, note)
@@ -66,7 +66,7 @@ def strip_smooths() -> Answer:
 )
 def strip_gradient(tables: Tables) -> Answer:
     """|J|_F at raw scale over that at 1/sqrt(d_k): of the strip, and at d_k = 512 for each number of keys."""
-    before, after = (float(jacobian_norm(softmax(strip() / divisor))) for divisor in (1.0, math.sqrt(D_K)))
+    before, after = (float(jacobian_norm(softmax(strip_scores() / divisor))) for divisor in (1.0, math.sqrt(D_K)))
     median, mean = (ratio(tables, metric).loc[512] for metric in (MEDIAN, ROOT_MEAN_SQUARES[0]))
     typical = measured_by_keys(median, ratio_errors(tables).loc[512])
     note = (

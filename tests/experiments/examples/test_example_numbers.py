@@ -234,7 +234,7 @@ def comparison():
     return {"drawn": transposed(drawn), "low": transposed(low), "high": transposed(high)}
 
 
-def strip():
+def weight_strip():
     rng = np.random.default_rng(42)
     query = rng.standard_normal(64).tolist()
     scores = product([query], transposed(rng.standard_normal((8, 64)).tolist()))
@@ -311,10 +311,10 @@ REFERENCES = (
     notebook,
     permutation,
     session,
-    strip,
     triples,
     two_scales,
     variance_sweep,
+    weight_strip,
 )
 
 

@@ -89,7 +89,7 @@ SIZES = {
     "four_words": "d_k = 4, n_keys = 4",
     "notebook": "d_k = 4, n_keys = 3",
     "session": "d_k = 6, n_keys = 4",
-    "strip": "At d_k = 64 the largest of 8 weights",
+    "weight_strip": "At d_k = 64 the largest of 8 weights",
     "dog_bites_man": "With n_keys = 3 dog",
     "two_scales": "With n_keys = 4 the",
 }
@@ -101,9 +101,9 @@ def test_a_caption_names_its_sizes(name, numbers):
 
 
 def test_the_sizes_of_a_caption_are_those_of_its_table(numbers):
-    fewer = numbers[(numbers["example"] != "strip") | (numbers["column"] != "8")]
-    wider = changed(fewer, "strip", "measures", lambda x: 2 * x)
-    assert "At d_k = 128 the largest of 7 weights" in figure_of("strip").caption(wider)
+    fewer = numbers[(numbers["example"] != "weight_strip") | (numbers["column"] != "8")]
+    wider = changed(fewer, "weight_strip", "measures", lambda x: 2 * x)
+    assert "At d_k = 128 the largest of 7 weights" in figure_of("weight_strip").caption(wider)
     doubled = changed(numbers, "session", "divisor", lambda x: 2 * x)
     assert "d_k = 24, n_keys = 4" in figure_of("session").caption(doubled)
 

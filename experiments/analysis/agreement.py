@@ -16,7 +16,7 @@ from experiments.harness.grid import Sweep
 from experiments.harness.problems import Problem
 from experiments.harness.tables import DIGITS
 
-# Of all honest runs of a suite this share meets the alarm, at most: a third of it by each test.
+# Of all honest runs of a config this share meets the alarm, at most: a third of it by each test.
 ALARM = 1e-3
 # Errors beyond which a value that t judges raises the alarm by itself. At 20 trials chance does so to one of 900,000.
 SURE = 7.0
@@ -167,7 +167,7 @@ def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreemen
     cells = [_cells(sweep, tables[sweep.name][TESTS]) for sweep in sweeps if TESTS in tables[sweep.name]]
     values = [_values(sweep, tables[sweep.name][VERDICTS]) for sweep in sweeps if VERDICTS in tables[sweep.name]]
     # A score metric has one z-score whatever its scores are divided by.
-    distinct = _once([_once(values, ["key", "scaling", "metric"])], ["key", "metric", "which"])
+    distinct = _distinct([_distinct(values, ["key", "scaling", "metric"])], ["key", "metric", "which"])
     gaps = [gap for sweep in sweeps for gap in _gaps(sweep, tables[sweep.name])]
     far = [
         f"{sweep.name}: {line}"
@@ -175,7 +175,7 @@ def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreemen
         if "crossings" in tables[sweep.name]
         for line in off_law(tables[sweep.name]["crossings"])
     ]
-    return Agreement(_once(cells, ["key"]), distinct, _merged(gaps), tuple(far))
+    return Agreement(_distinct(cells, ["key"]), distinct, _merged(gaps), tuple(far))
 
 
 def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
@@ -209,8 +209,8 @@ def _merged(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
     return tuple(Gap(tuple(names), *key) for key, names in sweeps.items())
 
 
-def suite_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> dict[str, pd.DataFrame]:
-    """The tables behind the figures of the whole suite; none if no value can be compared with theory."""
+def agreement_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> dict[str, pd.DataFrame]:
+    """The tables behind the figures of all sweeps together; none if no value can be compared with theory."""
     whole = agreement(sweeps, tables)
     if not whole.has_tests:
         return {}
@@ -269,7 +269,7 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else DIGITS % value
 
 
-def _once(frames: list[pd.DataFrame], same: list[str]) -> pd.DataFrame:
+def _distinct(frames: list[pd.DataFrame], same: list[str]) -> pd.DataFrame:
     """All rows, but of those that are the same only the one of most trials."""
     if not any(len(frame) for frame in frames):
         return pd.DataFrame()

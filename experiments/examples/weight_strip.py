@@ -10,7 +10,7 @@ D_K, KEYS = 64, 8
 RULES = ("unscaled", "d_k^1/8", "d_k^1/4", "d_k^3/8", "d_k^1/2", "d_k^5/8", "d_k^3/4", "d_k^7/8", "d_k^1")
 
 
-def strip() -> Floats:
+def strip_scores() -> Floats:
     """The scores of one query and eight keys of width 64, of NumPy's default generator with seed 42."""
     rng = np.random.default_rng(42)
     query = rng.standard_normal(D_K)
@@ -18,7 +18,7 @@ def strip() -> Floats:
 
 
 def _steps() -> list[Step]:
-    scores = strip()
+    scores = strip_scores()
     divisors = np.array([Scaling.parse(rule).divisor(D_K, KEYS) for rule in RULES])
     weights = softmax(scores / divisors[:, None])
     columns = ("divisor", "largest", "entropy", "Jacobian |J|")

@@ -22,11 +22,11 @@ _BLOCK_SCORES = 2**16
 _BLOCK_INPUTS = 2**20
 # A matrix product reads all keys once for its queries: with fewer than this it waits for memory. So long rows are
 # scored 128 at a time, up to 8 MiB of them.
-_PRODUCT_QUERIES, _MOST_BLOCK_SCORES = 128, 2**20
+_PRODUCT_QUERIES, _MAX_BLOCK_SCORES = 128, 2**20
 # Numbers drawn in a chunk: a few tenths of a second of work, much less than a sweep and much more than handing it out.
 _CHUNK_NUMBERS = 2**24
-_MOST_CHUNK_TRIALS = 1024  # if a block has not more
-_MOST_CHUNK_ROWS = 2**17  # whose norms are kept until the chunk is done
+_MAX_CHUNK_TRIALS = 1024  # if a block has not more
+_MAX_CHUNK_ROWS = 2**17  # whose norms are kept until the chunk is done
 
 TREATMENT = (
     Column("scaling", "str", "scaling rule"),
@@ -87,7 +87,7 @@ class Cell:
         return (self.n_queries + self.n_keys) * self.d_k + self.scores
 
 
-def draw(cell: Cell, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
+def sample_inputs(cell: Cell, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
     """Keys (trials, n_keys, d_k), and the queries in blocks (which rows, (trials, block, d_k)), drawn as they come."""
     keys = _inputs(cell, rng, trials, cell.n_keys)
 
@@ -114,11 +114,11 @@ def block_trials(cell: Cell) -> int:
 
 def block_queries(cell: Cell) -> int:
     """Queries that are scored at once; fewer than all only where a trial is a block of its own."""
-    long_rows = min(_PRODUCT_QUERIES, _MOST_BLOCK_SCORES // cell.n_keys)
+    long_rows = min(_PRODUCT_QUERIES, _MAX_BLOCK_SCORES // cell.n_keys)
     return min(cell.n_queries, max(1, _BLOCK_SCORES // cell.n_keys, long_rows))
 
 
 def chunk_trials(cell: Cell) -> int:
     """Trials of a chunk: whole blocks, whatever scalings are measured and however many trials are asked for."""
-    trials = min(_CHUNK_NUMBERS // cell.numbers, _MOST_CHUNK_ROWS // cell.n_queries, _MOST_CHUNK_TRIALS)
+    trials = min(_CHUNK_NUMBERS // cell.numbers, _MAX_CHUNK_ROWS // cell.n_queries, _MAX_CHUNK_TRIALS)
     return max(1, trials // block_trials(cell)) * block_trials(cell)
