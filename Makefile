@@ -47,7 +47,7 @@ walk: $(READY) ## a worked example, EXAMPLE=dog-bites-man, or your own Q=q.csv K
 	@$(SUITE) walk $(if $(EXAMPLE),"$(EXAMPLE)") $(foreach one,Q K V MASK SCALING OUT,$(call given,$(one)))
 
 test: $(READY) ## the tests (without the slow ones), one process per core or JOBS=N
-	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist loadfile
+	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist worksteal
 
 test-page: $(BROWSER_READY) ## the page of results/ in a browser (CHROMIUM=/usr/bin/chromium; needs npm once)
 	@test -x "$(CHROMIUM)" || { echo "expected a Chromium at $(CHROMIUM): give another one with CHROMIUM="; exit 1; }
