@@ -54,10 +54,10 @@ test-page: $(BROWSER_READY) ## the page of results/ in a browser (CHROMIUM=/usr/
 	@CHROMIUM="$(CHROMIUM)" $(PY) -m pytest -m page
 
 test-coverage: $(READY) ## slow: the coverage of 95% intervals, p-values, exact deviations over their whole range
-	@$(PY) -m pytest -n $(or $(JOBS),auto) -m slow
+	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist worksteal -m slow
 
 test-faults: $(READY) ## slow: kills, damage and hostile configs, on real processes
-	@$(PY) -m pytest -m faults
+	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist worksteal -m faults
 
 test-edits: $(READY) ## slow: edit config.yaml in many ways, then make all and the tests, in a copy of this folder
 	@$(PY) -m pytest -m edits
