@@ -47,17 +47,17 @@ walk: $(READY) ## print a worked example, EXAMPLE=dog-bites-man, or your own Q=q
 	@$(SUITE) walk $(if $(EXAMPLE),"$(EXAMPLE)") $(foreach one,Q K V MASK SCALING OUT,$(call given,$(one)))
 
 test: $(READY) ## run the tests except the slow ones, one process per core or JOBS=N
-	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist loadfile
+	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist worksteal
 
 test-page: $(BROWSER_READY) ## test the page of results/ in a browser (CHROMIUM=/usr/bin/chromium; needs npm once)
 	@test -x "$(CHROMIUM)" || { echo "found no Chromium at $(CHROMIUM); set its path with CHROMIUM="; exit 1; }
 	@CHROMIUM="$(CHROMIUM)" $(PY) -m pytest -m page
 
 test-coverage: $(READY) ## slow: test the coverage of 95% intervals, p-values, and exact deviations over their whole range
-	@$(PY) -m pytest -n $(or $(JOBS),auto) -m slow
+	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist worksteal -m slow
 
 test-faults: $(READY) ## slow: test kills, damaged files and hostile configs on real processes
-	@$(PY) -m pytest -m faults
+	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist worksteal -m faults
 
 test-edits: $(READY) ## slow: edit config.yaml in many ways in a copy of this folder, then run make all and the tests there
 	@$(PY) -m pytest -m edits

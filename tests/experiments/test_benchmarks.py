@@ -13,17 +13,32 @@ from experiments.benchmarks.summary import exponents, growth, normals, over_floo
 from experiments.benchmarks.ways import DifferentOutputError, compare
 from experiments.folders import BENCHMARKS
 from experiments.harness.config import load_config
+from experiments.sampling import block_trials
 from experiments.steps import benchmarks, statements
 from tests.shipped import RESULTS
 
 SHIPPED = RESULTS / BENCHMARKS / "speed.csv"
 
 
+@pytest.fixture
+def few_trials(monkeypatch):
+    """100 trials compared, in place of the thousands in a block of small cells."""
+    monkeypatch.setattr(ways, "block_trials", lambda cell: min(100, block_trials(cell)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(3, 7, 5), (11, 7, 5), (2, 40, 1)])
+def test_every_way_gives_the_same_numbers_for_all_draws_of_a_block(size):
+    compare(cell_of(size))
+
+
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.parametrize("size", [(3, 7, 5), (11, 7, 5), (2, 40, 1)])
 def test_every_way_gives_the_same_numbers_for_the_same_draws(size):
     compare(cell_of(size))
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.parametrize(
     "metric",
     ["max_weight", "entropy", "jacobian_trace", "saturated_rows", "score_mean", "score_square", "score_fourth"],
@@ -35,10 +50,13 @@ def test_a_way_that_gives_another_number_is_named(monkeypatch, metric):
 
     with_products = article.with_products
     monkeypatch.setitem(ways.ARTICLE, "article, products", wrong)
-    with pytest.raises(DifferentOutputError, match=f"article, products, d_k = 4, 8 keys, unscaled: expected the suite's {metric}"):
+    with pytest.raises(
+        DifferentOutputError, match=f"article, products, d_k = 4, 8 keys, unscaled: expected the suite's {metric}"
+    ):
         compare(cell_of((4, 8, 5)))
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.parametrize("norm", ["jacobian_norm", "query_gradient_norm"])
 def test_a_norm_that_is_another_is_named(monkeypatch, norm):
     def wrong(trials, norms):

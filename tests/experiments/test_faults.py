@@ -273,17 +273,3 @@ def test_no_worker_goes_on_with_a_long_chunk(tmp_path, sent):
     process.communicate(timeout=10)
     assert process.returncode == STATUS[sent]
     assert ends_within(5, process.pid)
-
-
-def test_figures_are_drawn_when_what_they_show_changed(tmp_path):
-    suite = Suite(tmp_path, trials=100)
-    suite.run("run")
-    count = suite.run("draw")[1].count("drew ")
-    assert count == 5
-    assert suite.run("draw")[1].count("kept ") == count
-    (suite.results / "figures" / "first" / "variance.png").write_bytes(b"spoilt")
-    said = suite.run("draw")[1]
-    assert (said.count("drew "), said.count("kept ")) == (1, count - 1)
-    suite.config.write_text(CONFIG.format(trials=200))
-    suite.run("run")
-    assert suite.run("draw")[1].count("drew ") == count

@@ -153,6 +153,7 @@ def raising(error: Exception) -> None:
     raise error
 
 
+@pytest.mark.slow
 def test_interpolated_expectations_are_off_by_no_more_than_is_said():
     table = slider.expectations()
     points = np.array(table["exponents"])

@@ -58,14 +58,14 @@ def in_shuffled_order(store: Store, sweep: Sweep) -> pd.DataFrame:
     return tabulate_sweep(store, sweep)[MEASURED]
 
 
-def test_tables_do_not_depend_on_workers_or_order(tmp_path):
+@pytest.mark.parametrize("jobs", [2, *(pytest.param(jobs, marks=pytest.mark.slow) for jobs in (1, 4))])
+def test_tables_do_not_depend_on_workers_or_order(tmp_path, jobs):
     assert len(list(chunks("saturation", SWEEP.cells()[-1], SWEEP.trials))) >= 3
-    one = measured(Store(tmp_path / "1", 0), SWEEP, jobs=1)
-    for jobs in (2, 4):
-        pd.testing.assert_frame_equal(measured(Store(tmp_path / str(jobs), 0), SWEEP, jobs), one, check_exact=True)
-    pd.testing.assert_frame_equal(in_shuffled_order(Store(tmp_path / "shuffled", 0), SWEEP), one, check_exact=True)
+    shuffled = in_shuffled_order(Store(tmp_path / "shuffled", 0), SWEEP)
+    pd.testing.assert_frame_equal(measured(Store(tmp_path, 0), SWEEP, jobs), shuffled, check_exact=True)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_grid_points_and_trials_do_not_touch_each_other(tmp_path):
     """Another d_k, another order, and the chunks of a smaller number of trials: the shared rows are the same."""
     fewer = dataclasses.replace(SWEEP, values={**VALUES, "d_k": (1024, 4, 8), "n_keys": (300,)})
@@ -104,12 +104,13 @@ def test_a_number_that_overflows_stops_the_run_and_names_its_cell(store):
 
 
 def test_a_metric_that_is_not_finite_stops_the_run_and_names_its_cell(store, monkeypatch):
+    small = dataclasses.replace(SWEEP, values={**VALUES, "d_k": (4,), "n_keys": (300,)})
     broken = Quantile(float("nan"), 0.0, 1.0, True)
     monkeypatch.setattr(saturation.Histograms, "quantile", lambda *_: broken)
     with pytest.raises(
         MeasurementError, match=r"sweep wide, cell d_k=.*: expected a finite jacobian_norm_p10, got nan"
     ):
-        in_shuffled_order(store, SWEEP)
+        in_shuffled_order(store, small)
 
 
 def test_a_killed_worker_ends_the_run_at_once_and_names_a_cell(store):
@@ -170,6 +171,7 @@ def count(store: Store, *sweeps: Sweep) -> int:
     return len(find_chunks(store, sweeps).todo)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_rerun_measures_what_is_missing_alone(store):
     small = dataclasses.replace(SWEEP, values={**VALUES, "n_keys": (300,)})
     measured(store, small, jobs=2)
@@ -187,6 +189,7 @@ def test_a_rerun_measures_what_is_missing_alone(store):
     assert count(Store(store.folder, seed=1), small) == sum(size)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_sweeps_that_share_a_cell_measure_it_once(store):
     other = dataclasses.replace(SWEEP, name="other", values={**VALUES, "d_k": (4,)})
     work = find_chunks(store, [SWEEP, other])

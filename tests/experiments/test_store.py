@@ -5,6 +5,7 @@ import random
 import shutil
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -132,6 +133,7 @@ def copied_sources(tmp_path, monkeypatch):
     for package in ("sdpa", "experiments"):
         shutil.copytree(fingerprint._package_folder(package), tmp_path / package)
     monkeypatch.setattr(fingerprint, "_package_folder", lambda package: tmp_path / package)
+    monkeypatch.setattr(fingerprint, "code", cache(code))  # a function of the source alone
     yield CopiedSources(tmp_path)
     source_fingerprint.cache_clear()
     fingerprint._parsed.cache_clear()

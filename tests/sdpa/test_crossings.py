@@ -25,7 +25,7 @@ def test_the_tie_density_is_the_mean_of_the_largest(n_keys):
     assert limits.tie_density(n_keys) == pytest.approx(centre + above - below, rel=1e-9)
 
 
-@pytest.mark.parametrize("n_keys", [2, 7, 64, 4096])
+@pytest.mark.parametrize("n_keys", [2, 7, 64, pytest.param(4096, marks=pytest.mark.slow)])
 def test_the_gap_median_splits_gaps_drawn_at_random(n_keys):
     """20,000 gaps at a fixed seed: half below within 5 standard errors (false alarm 2e-6 in all if reseeded)."""
     rng, below, chunk = np.random.default_rng(10), 0, 2000
@@ -61,7 +61,7 @@ def medians(d_k, n_keys, rows):
     return float(ratios[0]), float(ratios[1])
 
 
-@pytest.mark.parametrize("n_keys", [16, 64])
+@pytest.mark.parametrize("n_keys", [16, pytest.param(64, marks=pytest.mark.slow)])
 def test_the_medians_cross_where_stated(n_keys):
     """At a d_k lower and higher by a factor the medians of 1,500 rows are on either side: by 3.7 or more standard
     errors of ln(ratio), as measured over six seeds (false alarm 1e-3 in all if it were reseeded)."""
