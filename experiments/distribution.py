@@ -1,7 +1,7 @@
 """The law of one score q.k: its histogram, its distance from the exact law, and its moments.
 
-Every trial is one pair of a query and a key of its own, so that scores are independent and a test of their law holds.
-Scores are counted in bins of asinh(s / sqrt(d_k)): even near 0, ever wider in the tails, the same for every d_k.
+Every trial draws its own query and its own key, so that scores are independent and a test of their law is valid. Bins
+are uniform in asinh(s / sqrt(d_k)): nearly equal near 0, ever wider in the tails, the same for every d_k.
 """
 
 import math
@@ -20,16 +20,16 @@ from experiments.statistics.intervals import MIN_TRIALS
 from experiments.statistics.moments import Estimates, Moments, Shape, power_sums
 from sdpa import LAWS, InputLaw, Scaling
 
-# Bins on either side of 0, to sinh(4.8) = 60 standard deviations. What lies beyond counts in the last bin.
+# Bins on either side of 0, up to sinh(4.8) = 60 standard deviations. Scores beyond count in the last bin.
 BINS, BIN_WIDTH = 3072, 4.8 / 3072
-COUNTS = "counts"  # the table of how many scores of a cell lie in each bin
+COUNTS = "counts"  # the table of the number of scores in each bin, by cell
 
 METRICS = score_metrics(divided=False)
 
 _BLOCK_NUMBERS = 2**20
 _CHUNK_NUMBERS = 2**24
 _PER_NORMAL, _PER_PAIR = 8.0, 60.0  # nanoseconds, for `plan`
-_PAIR_ARRAYS = 12  # arrays of a block's scores that are alive at once, at most
+_PAIR_ARRAYS = 12  # upper limit of the arrays of a block's scores in memory at once
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Cell:
 
     d_k: Annotated[int, Ge(1), Le(2**31), Meaning("width of queries and keys")]
 
-    # As `experiments.metrics` asks for it: standard normal entries, one score per trial, divided by nothing.
+    # As the score metrics require: standard normal entries, one score per trial, no divisor.
     divisor = input_std = 1.0
     scores = 1
 
@@ -55,7 +55,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Scores:
-    """Moments of the scores' first four powers, and how many scores lie in each bin."""
+    """Moments of the scores' first four powers, and the number of scores in each bin."""
 
     moments: Moments
     counts: npt.NDArray[np.int64]
@@ -66,12 +66,12 @@ class Scores:
 
 
 def bin_edges() -> npt.NDArray[np.floating]:
-    """Where the bins begin and end, as scores over sqrt(d_k), (2 BINS + 1,)."""
+    """The edges of the bins, as scores over sqrt(d_k), (2 BINS + 1,)."""
     return np.asarray(np.sinh(BIN_WIDTH * np.arange(-BINS, BINS + 1)))
 
 
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
-    """Scores of that many independent pairs, a block of them at a time."""
+    """Scores of that many independent pairs, a block at a time."""
     size = _block_trials(cell)
     measured = _measure_block(cell, min(size, trials), rng)
     for first in range(size, trials, size):

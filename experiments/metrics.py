@@ -1,7 +1,7 @@
 """The metrics of scores and of softmax rows, each declared once for columns, verdicts, figures and tests.
 
-A metric of rows is computed from the kernel's diagnostics (`OfRows`), or from the weights (`OfWeights`), which takes
-longer. Those of scores are in `experiments.score_metrics`.
+A metric of rows comes from the kernel's diagnostics (`OfRows`) or, more slowly, from the weights (`OfWeights`). The
+module `experiments.score_metrics` declares the metrics of scores.
 """
 
 import math
@@ -20,7 +20,7 @@ from sdpa.metrics import SATURATED
 Floats = npt.NDArray[np.floating]
 
 QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
-_INTEGRALS = "integrals over a Gaussian row, then over |q| (sdpa.theory); empty where inputs is not gaussian"
+_INTEGRALS = "integral over a Gaussian row, then over |q| (sdpa.theory); empty unless inputs is gaussian"
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,13 @@ PerRow = OfRows | OfWeights
 def _exact(metric: str, of_row: str) -> Exact:
     """The expectation over rows, known for Gaussian inputs, and bounds of the deviation of a trial.
 
-    Rows that share keys depend on each other: at most entirely, so that the mean of a trial varies like one row, and
-    at least not at all, so that it varies by 1/sqrt(n_queries) of that.
+    Rows that share keys depend on each other. In full dependence the mean of a trial varies like one row; in full
+    independence it varies by 1/sqrt(n_queries) of that.
 
     Args:
-        metric: in `AttentionExpectations`.
-        of_row: in `AttentionDeviations`: of one row's value, or of its square for a root mean square.
+        metric: name of the expectation in `AttentionExpectations`.
+        of_row: name of the deviation in `AttentionDeviations`: of one row's value, or of its square for a root mean
+            square.
     """
 
     def value(theory: Theory, cell: Cell) -> float:
@@ -90,7 +91,7 @@ def _norm_metrics(
     root = Metric(
         norm,
         "",
-        f"{meaning}, root mean square over rows",
+        f"{meaning}; root mean square over rows",
         f"sqrt(E {formula}^2)",
         f"{title}, r.m.s.",
         "root",
@@ -104,7 +105,7 @@ def _norm_metrics(
         Metric(
             f"{norm}_{name}",
             "",
-            f"the same norm, {share:.0%} quantile of rows",
+            f"{share:.0%} quantile of the same norm over rows",
             f"F^-1({share})",
             f"{title}, {name if name == 'median' else f'{share:.0%} quantile'}",
             "quantile",
@@ -122,7 +123,7 @@ METRICS = (
     Metric(
         "max_weight",
         "",
-        "largest weight of a row, mean over rows",
+        "largest weight of a row; mean over rows",
         "E max_j w_j",
         "largest weight of a row",
         of=OfRows(lambda rows: rows.max_weight),
@@ -134,7 +135,7 @@ METRICS = (
     Metric(
         "entropy",
         "nats",
-        "entropy of a row, mean over rows",
+        "entropy of a row; mean over rows",
         "E[-sum_j w_j ln w_j]",
         "entropy of a row (nats)",
         of=OfRows(lambda rows: rows.entropy),
@@ -145,7 +146,7 @@ METRICS = (
     Metric(
         "jacobian_trace",
         "",
-        "trace of the softmax Jacobian, mean over rows",
+        "trace of the softmax Jacobian; mean over rows",
         "E[1 - sum_j w_j^2]",
         "Jacobian trace $1-\\sum w^2$",
         of=OfRows(lambda rows: rows.jacobian_trace),
@@ -160,11 +161,11 @@ METRICS = (
         "Jacobian norm $|J|_F$",
         OfRows(lambda rows: rows.jacobian_norm),
         "jacobian_square",
-        high=0.5,  # in a row with two equal weights
+        high=0.5,  # reached by a row with two equal weights
     ),
     *_norm_metrics(
         "query_gradient_norm",
-        "norm of dL/dq = K^T J g / divisor for a standard normal gradient g to the weights",
+        "norm of dL/dq = K^T J g / divisor, with a standard normal gradient g to the weights",
         "|dL/dq|",
         "$|dL/dq|$",
         OfRows(lambda rows: rows.query_gradient_norm, needs_gradient=True),
@@ -174,7 +175,7 @@ METRICS = (
     Metric(
         "saturated_rows",
         "",
-        f"share of rows whose largest weight exceeds {SATURATED}",
+        f"share of rows with a weight above {SATURATED}",
         f"P(max_j w_j > {SATURATED})",
         f"rows with a weight > {SATURATED}",
         "share",

@@ -1,4 +1,4 @@
-"""The weights of a few rows, for looking at: what a tutorial shows, from our own draw."""
+"""The weights of a few rows to look at, as in a tutorial, from our own draw."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ EXPERIMENT = Experiment(
         Column("trial", "int", "number of the draw of (Q, K), from 0"),
         Column("query", "int", "number of the query, from 0"),
         Column("key", "int", "number of the key, from 0"),
-        Column("scaled_score", "float", "score of the query and the key over the divisor", "q.k / divisor"),
+        Column("scaled_score", "float", "score of the query and the key, divided by the divisor", "q.k / divisor"),
         Column("weight", "float", "softmax weight of the key in the query's row", "softmax(q.k / divisor)"),
     ),
     chunk_trials=block_trials,

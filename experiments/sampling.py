@@ -1,6 +1,6 @@
-"""Draws of Q and K, which experiments share: the cell, its scalings as columns, and the draw itself, in blocks.
+"""Draws of Q and K for all experiments: the cell, its scalings as columns, and the draw itself, in blocks.
 
-The sizes of blocks and chunks decide which numbers are drawn for which trial: a change here changes every table.
+The sizes of blocks and chunks determine the random numbers of each trial: a change here changes every table.
 """
 
 import math
@@ -20,33 +20,33 @@ Floats = npt.NDArray[np.floating]
 # A block's scores take 512 KiB, which fits into the second-level cache of current cores; its inputs at most 8 MiB.
 _BLOCK_SCORES = 2**16
 _BLOCK_INPUTS = 2**20
-# A matrix product reads all keys once for its queries: with fewer than this it waits for memory. So long rows are
-# scored 128 at a time, up to 8 MiB of them.
+# A matrix product reads all keys once for its queries. With fewer queries than this it waits for memory, so long rows
+# are scored 128 at a time, up to 8 MiB.
 _PRODUCT_QUERIES, _MAX_BLOCK_SCORES = 128, 2**20
-# Numbers drawn in a chunk: a few tenths of a second of work, much less than a sweep and much more than handing it out.
+# Numbers drawn in a chunk: a few tenths of a second of work, much less than a sweep, and much more than the overhead.
 _CHUNK_NUMBERS = 2**24
-_MAX_CHUNK_TRIALS = 1024  # if a block has not more
-_MAX_CHUNK_ROWS = 2**17  # whose norms are kept until the chunk is done
+_MAX_CHUNK_TRIALS = 1024  # unless a block has more
+_MAX_CHUNK_ROWS = 2**17  # a worker keeps their norms until the chunk is complete
 
 TREATMENT = (
     Column("scaling", "str", "scaling rule"),
-    Column("exponent", "float", "p, where the divisor is d_k^p; empty for another rule", may_be_empty=True),
+    Column("exponent", "float", "p if the divisor is d_k^p; empty for any other rule", may_be_empty=True),
     Column("divisor", "float", "divisor of the scores"),
 )
 
-NAMED = (Scaling, InputLaw)  # parameters of a cell that a config names
+NAMED = (Scaling, InputLaw)  # types of the parameters that a config names
 
 _Size = Annotated[int, Ge(1), Le(2**31)]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the grid, and the scalings that are applied to its draws."""
+    """One point of the grid, and the scalings applied to its draws."""
 
     d_k: Annotated[_Size, Meaning("width of queries and keys")]
-    n_keys: Annotated[_Size, Ge(2), Meaning("keys per draw: the length of a softmax row")]
+    n_keys: Annotated[_Size, Ge(2), Meaning("keys per draw, the length of a softmax row")]
     scaling: tuple[Scaling, ...]
-    n_queries: Annotated[_Size, Meaning("queries per draw: rows that share one K")] = 64
+    n_queries: Annotated[_Size, Meaning("queries per draw, the number of rows that share one K")] = 64
     inputs: Annotated[InputLaw, Meaning("law of the entries of q and k: mean 0, variance 1 before input_std")] = LAWS[
         "gaussian"
     ]
@@ -73,7 +73,7 @@ class Cell:
             }
 
     def stamp(self) -> dict[str, Any]:
-        """The values that the names of the law and of the scalings stand for: sampler, moments and divisors."""
+        """The values behind the names of the law and of the scalings: sampler, moments and divisors."""
         return {"inputs": [self.inputs.sample, *self.inputs.moments], "divisors": self.divisors()}
 
     @property
@@ -88,7 +88,7 @@ class Cell:
 
 
 def sample_inputs(cell: Cell, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
-    """Keys (trials, n_keys, d_k), and the queries in blocks (which rows, (trials, block, d_k)), drawn as they come."""
+    """Keys (trials, n_keys, d_k), and the queries in blocks (which rows, (trials, block, d_k)), drawn on demand."""
     keys = _inputs(cell, rng, trials, cell.n_keys)
 
     def queries() -> Iterator[tuple[slice, Floats]]:
@@ -107,18 +107,18 @@ def _inputs(cell: Cell, rng: np.random.Generator, trials: int, rows: int) -> Flo
 
 
 def block_trials(cell: Cell) -> int:
-    """Trials that are drawn and scored at once."""
+    """Number of trials drawn and scored at once."""
     inputs = (cell.n_keys + cell.n_queries) * cell.d_k
     return max(1, min(_BLOCK_SCORES // cell.scores, _BLOCK_INPUTS // inputs))
 
 
 def block_queries(cell: Cell) -> int:
-    """Queries that are scored at once; fewer than all only where a trial is a block of its own."""
+    """Number of queries scored at once; less than all only if one trial makes a whole block."""
     long_rows = min(_PRODUCT_QUERIES, _MAX_BLOCK_SCORES // cell.n_keys)
     return min(cell.n_queries, max(1, _BLOCK_SCORES // cell.n_keys, long_rows))
 
 
 def chunk_trials(cell: Cell) -> int:
-    """Trials of a chunk: whole blocks, whatever scalings are measured and however many trials are asked for."""
+    """Trials of a chunk: whole blocks, independent of the scalings and of the number of trials requested."""
     trials = min(_CHUNK_NUMBERS // cell.numbers, _MAX_CHUNK_ROWS // cell.n_queries, _MAX_CHUNK_TRIALS)
     return max(1, trials // block_trials(cell)) * block_trials(cell)

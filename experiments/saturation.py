@@ -30,12 +30,12 @@ from experiments.statistics.quantiles import MAX_BINS, Histograms, Quantile
 from sdpa import row_diagnostics
 from sdpa.diagnostics import tile_rows
 
-# What `plan` reckons with, measured on a server core of 2025: nanoseconds per normal, per multiplication of a matrix
-# product, per score and scaling for the exponential and the sums, and per row and scaling for the rest.
+# The costs that `plan` assumes, measured on a server core of 2025: nanoseconds per normal, per multiplication of a
+# matrix product, per score and scaling for the exponential and the sums, and per row and scaling for the rest.
 _PER_NORMAL, _PER_PRODUCT, _PER_SCORE, _PER_ROW = 7.1, 0.03, 2.0, 125.0
-# Arrays that are alive at once, at most; a test compares them with a measured peak. Of a block's scores, of the rows
-# at hand in the kernel, of a chunk's row norms for all scalings, and of the norms of one scaling while they are
-# counted; of what is per row and scaling of a block, and of the means of a chunk's trials.
+# Upper limits of the number of arrays in memory at once; a test compares them with a measured peak. In order: arrays
+# of a block's scores, of the rows in the kernel, of a chunk's row norms for all scalings, of the norms of one scaling
+# during counting, of a block's values per row and scaling, and of the means of a chunk's trials.
 _SCORE_ARRAYS, _KERNEL_ARRAYS, _NORM_ARRAYS, _COUNTING_ARRAYS = 2, 6, 3, 12
 _ROW_ARRAYS, _MEAN_ARRAYS = 13, 3
 
@@ -59,7 +59,7 @@ def measure(
 ) -> SaturationMeasurement:
     """Measure these metrics in that many independent draws of (Q, K), a block of draws at a time.
 
-    Where no metric needs a gradient to the weights, none is drawn.
+    The function draws a gradient to the weights only if a metric needs one.
     """
     size = block_trials(cell)
     counts = (min(size, trials - first) for first in range(0, trials, size))
@@ -73,7 +73,7 @@ def measure(
 def _measure_block(
     cell: Cell, trials: int, rng: np.random.Generator, metrics: Sequence[Metric]
 ) -> tuple[Floats, Floats]:
-    """Per draw the means in the order of `_mean_names`, (means, trials); and per row the numbers that quantiles are of,
+    """The means per draw in the order of `_mean_names`, (means, trials), and the numbers per row behind the quantiles
     in the order of `_series_names`, (series, trials, n_queries)."""
     score_sums, row_sums, series = np.zeros((POWERS, trials)), np.zeros(()), []
     averaged, ranked, divisors = _averaged(metrics), _ranked(metrics), cell.divisors()
@@ -98,7 +98,7 @@ def _averaged(metrics: Iterable[Metric]) -> list[Metric]:
 
 
 def _ranked(metrics: Iterable[Metric]) -> list[PerRow]:
-    """The numbers per row that the quantiles among the metrics are of, in order."""
+    """The numbers per row behind the quantiles among the metrics, in order."""
     return list(dict.fromkeys(metric.of for metric in metrics if metric.kind == "quantile"))
 
 
@@ -114,12 +114,12 @@ def _mean_names(cell: Cell) -> list[tuple[str, str]]:
 
 
 def _series_names(cell: Cell) -> list[tuple[str, PerRow]]:
-    """The numbers per row of which there are quantiles, by scaling."""
+    """The numbers per row behind the quantiles, by scaling."""
     return [(scaling.name, of) for scaling in cell.scaling for of in _ranked(METRICS)]
 
 
 def tabulate(cell: Cell, measurement: SaturationMeasurement) -> dict[str, list[Row]]:
-    """One row per scaling with each metric and its interval; and the correlations of all of them."""
+    """One row per scaling with each metric and its interval, and the correlations of all metrics."""
     trials, means = measurement.moments.trials, _estimates(cell, measurement)
     rows = []
     for treatment in cell.treatments():
@@ -140,12 +140,12 @@ def quantile(cell: Cell, measurement: SaturationMeasurement, scaling: str, metri
 
 
 def known_within(cell: Cell, measurement: SaturationMeasurement, scaling: str, metric: Metric) -> tuple[float, float]:
-    """The values between which a quantile of the drawn rows lies: the bins do not tell more."""
+    """The values that enclose a quantile of the drawn rows, as precisely as the bins allow."""
     return measurement.norms.known_within(_series_names(cell).index((scaling, metric.of)), metric.share)
 
 
 def _estimates(cell: Cell, measurement: SaturationMeasurement) -> Estimates[tuple[str, str]]:
-    """Every metric of every scaling but the quantiles, named (scaling, metric), with their covariance."""
+    """Every metric of every scaling except the quantiles, named (scaling, metric), with their covariance."""
     moments, shape, names = measurement.moments, Shape.of(measurement.moments), _mean_names(cell)
     unit = dict(zip(names, np.eye(len(names)), strict=True))
     mean = dict(zip(names, moments.mean.tolist(), strict=True))
@@ -162,7 +162,7 @@ def _estimates(cell: Cell, measurement: SaturationMeasurement) -> Estimates[tupl
 
 
 def _correlations(means: Estimates[tuple[str, str]]) -> list[Row]:
-    """One row per estimate: its correlation between draws with each of them, in their order."""
+    """One row per estimate: its correlation between draws with every estimate, in order."""
     return [
         dict(zip(_CORRELATION_COLUMNS, (*name, correlations), strict=True))
         for name, correlations in zip(means.names, means.correlation, strict=True)
@@ -170,7 +170,7 @@ def _correlations(means: Estimates[tuple[str, str]]) -> list[Row]:
 
 
 def seconds_per_trial(cell: Cell) -> float:
-    """Rough time of a draw and all its scalings on one worker."""
+    """Rough time that one worker needs for a draw and all its scalings."""
     narrow = min(cell.n_keys, cell.d_k)
     products = cell.scores * (cell.d_k + len(cell.scaling) * narrow) + cell.n_keys * narrow * cell.d_k
     passes = (len(cell.scaling) + 1) * _PER_SCORE * cell.scores + len(cell.scaling) * _PER_ROW * cell.n_queries
@@ -178,10 +178,10 @@ def seconds_per_trial(cell: Cell) -> float:
 
 
 def memory(cell: Cell) -> int:
-    """Bytes at the peak of a chunk: keys, queries and scores of a block, the kernel's arrays, norms of rows, bins."""
+    """Peak bytes of a chunk: keys, queries and scores of a block, the kernel's arrays, norms of rows, bins."""
     trials, queries = block_trials(cell), block_queries(cell)
     block = trials * (cell.n_keys * cell.d_k + queries * (cell.d_k + _SCORE_ARRAYS * cell.n_keys))
-    # The Gram matrix and the centred keys that it is made from are there only if there are fewer keys than d_k.
+    # The Gram matrix and the centred keys behind it exist only with fewer keys than d_k.
     gram = cell.n_keys * (cell.n_keys + cell.d_k) if cell.n_keys < cell.d_k else 0
     tile = min(tile_rows(cell.n_keys), trials * queries)
     kernel = _KERNEL_ARRAYS * tile * cell.n_keys + max(1, tile // queries) * gram

@@ -17,7 +17,7 @@ class OfScores:
 
 
 def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
-    """Mean, variance and excess kurtosis of the scores q.k, which are divided by the divisor of a scaling or not."""
+    """Mean, variance and excess kurtosis of the scores q.k, with or without division by the divisor of a scaling."""
     scores, over, over_square = ("scaled scores", " / divisor", " / divisor^2") if divided else ("scores", "", "")
     return (
         Metric(
@@ -68,7 +68,7 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
 
 
 def _score_deviation(metric: str) -> Callable[[Theory, Cell], float]:
-    """The deviation of a trial of independent scores, which scores that share a query or a key have at least."""
+    """The deviation of a trial of independent scores: the least deviation of scores that share a query or a key."""
 
     def deviation(theory: Theory, cell: Cell) -> float:
         found = theory.score_power_deviations(cell.d_k, cell.divisor, cell.input_std, cell.inputs.moments)

@@ -33,10 +33,10 @@ def test_no_first_screen_without_what_it_says():
     config = CONFIG
     tables = {sweep.name: read_sweep(RESULTS, config, sweep) for sweep in config.sweeps}
     heads = [statement.head for statement in opening.effects(config.sweeps, tables)]
-    assert heads[0] == "It keeps the variance of the scores at 1, whatever d_k."
+    assert heads[0] == "It keeps the variance of the scores at 1 for every d_k."
     assert len(heads) == 4
     assert len(opening.non_effects(config.sweeps, tables)) == 3
-    table = tables["dimension"]["measured"]
+    table = tables["scaling"]["measured"]
     root = table["scaling"] == "d_k^1/2"
 
     def heads_with(**other: dict[str, pd.DataFrame]) -> list[str]:
@@ -48,7 +48,7 @@ def test_no_first_screen_without_what_it_says():
         return heads_with(dimension={"measured": moved})
 
     assert heads[0] not in changed(root, "score_variance", table["d_k"].to_numpy())
-    assert heads[2] == "Other powers of d_k do not keep it so."
+    assert heads[2] == "Other powers of d_k do not keep it constant."
     assert heads[1] not in changed(root, "max_weight", table["d_k"].to_numpy() / 100)
     assert heads[2] not in changed(table["scaling"] == "d_k^1/3", "max_weight", 1 / table["max_weight"].to_numpy())
     smaller, average, _ = (statement.head for statement in opening.non_effects(config.sweeps, tables))
@@ -57,7 +57,7 @@ def test_no_first_screen_without_what_it_says():
     uncrossed = of_map["crossings"].assign(crossing=np.nan, ratio_at_largest=2.0)
     assert heads[3] not in heads_with(crossing=of_map | {"crossings": uncrossed})
     assert smaller not in heads_with(crossing=of_map | {"ratios": of_map["ratios"].assign(ratio_low=0.9)})
-    rows_alone = [sweep for sweep in config.sweeps if sweep.name in ("single_rows", "dot_products")]
+    rows_alone = [sweep for sweep in config.sweeps if sweep.name in ("rows", "distribution")]
     assert opening.effects(rows_alone, tables) == opening.non_effects(rows_alone, tables) == []
 
 

@@ -1,4 +1,4 @@
-"""Tables to tables: exact columns, fits, and the verdict on every value. A drawing never fits or derives."""
+"""Tables to tables: exact columns, fits, and the verdict on every value. Figures fit and derive nothing."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -15,16 +15,16 @@ from experiments.harness.columns import Column
 from experiments.harness.experiment import MEASURED, Experiment, load_experiment
 from experiments.harness.grid import Sweep
 
-# In the order in which they are derived: each may use those before it.
+# In the order of derivation: each table may use the earlier ones.
 DERIVED_TABLES = (VERDICT_TABLE, TEST_TABLE, SLOPES, RATIOS, CROSSINGS, CURVES, HISTOGRAM, LAW_TESTS)
 
 
 def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """The finished main table of a sweep, with its exact columns, and every table that follows from it.
+    """The finished main table of a sweep, with its exact columns, and all its derived tables.
 
     Args:
         sweep: a block of the config.
-        measured: its tables as they were measured.
+        measured: its measured tables.
     """
     experiment = load_experiment(sweep.experiment)
     tables = {**measured, MEASURED: add_exact(experiment, measured[MEASURED])}
@@ -38,13 +38,13 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> dict[str, pd.
 
 
 def columns_of(experiment: Experiment) -> dict[str, tuple[Column, ...]]:
-    """The columns of every table that an experiment can have, by kind."""
+    """The columns of every possible table of an experiment, by kind."""
     derived = {kind.kind: kind.columns(experiment) for kind in _of(experiment)}
     return {MEASURED: experiment.table_columns, **derived}
 
 
 def all_columns(experiments: Iterable[str]) -> pd.DataFrame:
-    """The meaning of every column of every table: the content of columns.csv."""
+    """The meaning of every column of every table, the content of columns.csv."""
     rows = [
         {"table": table, "column": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning, "formula": c.formula}
         for name in experiments
@@ -60,6 +60,6 @@ def _named(experiment: str) -> Iterator[tuple[str, tuple[Column, ...]]]:
 
 
 def _of(experiment: Experiment) -> list[Derived]:
-    """The derived tables that an experiment can have."""
+    """The possible derived tables of an experiment."""
     columns = {MEASURED: {column.name for column in experiment.table_columns}, **experiment.beside}
     return [kind for kind in DERIVED_TABLES if kind.source in columns and kind.needs <= set(columns[kind.source])]

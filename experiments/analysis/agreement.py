@@ -1,4 +1,4 @@
-"""Agreement of theory, sampler and error bars: three tests of every sweep and of all together, and the alarm."""
+"""Agreement of theory, sampler and error bars: three tests of each sweep and of all sweeps together, and the alarm."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ from experiments.harness.grid import Sweep
 from experiments.harness.problems import Problem
 from experiments.harness.tables import DIGITS
 
-# Of all honest runs of a config this share meets the alarm, at most: a third of it by each test.
+# At most this share of all honest runs of a config raises the alarm; each test accounts for a third of it.
 ALARM = 1e-3
-# Errors beyond which a value that t judges raises the alarm by itself. At 20 trials chance does so to one of 900,000.
+# A single value that t judges raises the alarm beyond this many errors. At 20 trials chance does so to 1 in 900,000.
 SURE = 7.0
-_SMALLEST = 1e-300  # of a p-value, so that its logarithm is a number
+_SMALLEST = 1e-300  # of a p-value, so that its logarithm is finite
 _SHOWN = 5
 
 Tables = Mapping[str, pd.DataFrame]
 
 
 class DisagreementError(Problem):
-    """Measured and exact values are further apart than chance would part them; the message names the rows."""
+    """Measured and exact values differ by more than chance explains; the message names the rows."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Metrics that were not tested in these sweeps, or by a bound alone, and why."""
+    """Metrics without a test in these sweeps, or with only a bound, and the reason."""
 
     sweeps: tuple[str, ...]
     metrics: str
@@ -49,10 +49,10 @@ class Agreement:
 
     Attributes:
         cells: the tested cells, with their p_value.
-        values: the tested values, each once, with `normal`, the normal score of their p_value, and `of_own_error`, that
-            of their distance in standard errors between draws, whatever the least error is.
-        gaps: what was not tested.
-        off_law: crossings of medians that are far from the law of theory, in words.
+        values: the tested values, each once, with `normal`, the normal score of their p_value, and `of_own_error`, the
+            normal score of their distance in standard errors between draws, regardless of the least error.
+        gaps: the values without a test.
+        off_law: crossings of medians far from the law of theory, in words.
     """
 
     cells: pd.DataFrame
@@ -62,12 +62,12 @@ class Agreement:
 
     @property
     def has_tests(self) -> bool:
-        """True if cells were tested, and values in their own errors by t, to show beside N(0, 1)."""
+        """True if there are tested cells, and values tested by t in their own errors, to compare with N(0, 1)."""
         return not (self.cells.empty or self.by_t.empty) and bool(self.by_t["of_own_error"].notna().any())
 
     @property
     def by_t(self) -> pd.DataFrame:
-        """The values that Student's t judges, whose normal scores are those of N(0, 1) by chance."""
+        """The values that Student's t judges; by chance, their normal scores follow N(0, 1)."""
         return self.values[self.values["test"] == T_TEST] if len(self.values) else self.values
 
     @property
@@ -82,15 +82,15 @@ class Agreement:
     def rules(self) -> pd.DataFrame:
         """One row for each metric under each scaling: sum of w z over its cells, over sqrt(sum of w^2), and p_value.
 
-        A fault that shifts a metric by the same share everywhere shifts z by that share of w = |exact| / error. No
-        cell weighs more than others where the exact values are 0.
+        A fault that shifts a metric by the same share everywhere shifts z by that share of w = |exact| / error. If the
+        exact values are 0, all cells have the same weight.
 
-        Student's t of a skewed mean of m effective draws is biased by about -1 / sqrt(m). Over k cells that adds up to
-        sqrt(k / m), so that the k cells of most draws enter only if each has k times the draws that one needs: the sum
-        is then biased by a tenth of its error.
+        Student's t of a skewed mean of m effective draws is biased by about -1 / sqrt(m). Over k cells this adds up to
+        sqrt(k / m), so the k cells with the most draws enter only if each has k times the draws that a single cell
+        needs. The sum is then biased by a tenth of its error.
         """
         rows = []
-        # A score metric has one z-score whatever its scores are divided by, listed under the first scaling.
+        # A score metric has the same z-score under every divisor; the table lists it under the first scaling.
         for (metric, scaling), judged in self.by_t.groupby(["metric", "scaling"], sort=False, dropna=False):
             ordered = judged.sort_values("multiple", ascending=False, kind="stable")
             group = ordered[(ordered["multiple"] >= np.arange(1, len(ordered) + 1)).to_numpy()]
@@ -102,12 +102,12 @@ class Agreement:
 
     @property
     def p_rules(self) -> float:
-        """The smallest p-value of one metric under one scaling at the level of all."""
+        """The smallest p-value of one metric under one scaling, adjusted for their number."""
         return _sidak(self.rules["p_value"]) if len(self.values) else 1.0
 
     @property
     def p_furthest(self) -> float:
-        """The smallest p-value of one value at the level of all."""
+        """The smallest p-value of a single value, adjusted for their number."""
         return _sidak(self.values["p_value"]) if len(self.values) else 1.0
 
     @property
@@ -117,9 +117,9 @@ class Agreement:
 
     @property
     def disagrees(self) -> bool:
-        """True if chance parts measured and exact values so far in under 0.1% of runs, or one lies 7 errors off.
+        """True if chance separates measured and exact values so far in under 0.1% of runs, or one lies 7 errors off.
 
-        And if a crossing of medians is far from its law, the only test that medians have.
+        Also true if a crossing of medians is far from its law, the only test of medians.
         """
         sure = bool((self.by_t["z"].abs() >= SURE).any()) if len(self.values) else False
         return self.p_value < ALARM or sure or bool(self.off_law)
@@ -130,12 +130,12 @@ class Agreement:
             return ""
         parts = []
         if len(self.cells):
-            parts.append(f"{_count(len(self.cells), 'cell')} against theory p = {self.p_cells:.2g}")
+            parts.append(f"{_count(len(self.cells), 'cell')} against theory: p = {self.p_cells:.2g}")
         if len(self.values):
-            parts.append(f"{_count(len(self.rules), 'metric')} by rule p = {self.p_rules:.2g}")
+            parts.append(f"{_count(len(self.rules), 'metric')} by rule: p = {self.p_rules:.2g}")
             furthest = f"{self.furthest(1)[0]} (p = {self.p_furthest:.2g})"
-            parts.append(f"furthest of {_count(len(self.values), 'value')} {furthest}")
-        return ", ".join(parts)
+            parts.append(f"furthest of {_count(len(self.values), 'value')}: {furthest}")
+        return "; ".join(parts)
 
     def furthest(self, count: int = _SHOWN) -> list[str]:
         """The values that agree least, by name."""
@@ -148,10 +148,10 @@ class Agreement:
         return [f"{row['where']}: p = {row['p_value']:.2g}" for _, row in rows.iterrows()]
 
     def raise_alarm(self) -> None:
-        """`DisagreementError`, with the rows that make it, if measured and exact values disagree."""
+        """Raise `DisagreementError`, with the rows behind it, if measured and exact values disagree."""
         if not self.disagrees:
             return
-        chance = f": chance parts them so far with p = {self.p_value:.2g}" if self.p_value < ALARM else ""
+        chance = f": chance separates them so far with p = {self.p_value:.2g}" if self.p_value < ALARM else ""
         lines = [f"measured and exact values disagree{chance}", *(f"  {line}" for line in self.off_law)]
         if len(self.values):
             lines += [f"  {line}" for line in self.furthest()]
@@ -163,10 +163,10 @@ class Agreement:
 
 
 def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreement:
-    """The tests of these sweeps; what several sweeps share (the same cell is the same draws) counts once."""
+    """The tests of these sweeps; cells that several sweeps share (and so their draws) count once."""
     cells = [_cells(sweep, tables[sweep.name][TESTS]) for sweep in sweeps if TESTS in tables[sweep.name]]
     values = [_values(sweep, tables[sweep.name][VERDICTS]) for sweep in sweeps if VERDICTS in tables[sweep.name]]
-    # A score metric has one z-score whatever its scores are divided by.
+    # A score metric has the same z-score under every divisor.
     distinct = _distinct([_distinct(values, ["key", "scaling", "metric"])], ["key", "metric", "which"])
     gaps = [gap for sweep in sweeps for gap in _gaps(sweep, tables[sweep.name])]
     far = [
@@ -179,7 +179,7 @@ def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreemen
 
 
 def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
-    """The values of a sweep that were not tested, or by a bound alone, and the reasons."""
+    """The values of a sweep without a test, or with only a bound, and the reasons."""
     metrics = [metric.name for metric in load_experiment(sweep.experiment).metrics]
     if not metrics:
         return [Gap((sweep.name,), "all columns", "no exact value is known")]
@@ -188,11 +188,11 @@ def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
     gaps = []
     for reason, names in (
         ("no exact value is known", known.index[known == 0]),
-        ("an exact value is known for Gaussian inputs alone", known.index[(known > 0) & (known < known.max())]),
+        ("an exact value is known only for Gaussian inputs", known.index[(known > 0) & (known < known.max())]),
     ):
         if len(names):
             gaps.append(Gap((sweep.name,), ", ".join(names), reason))
-    for test, state in ((NONE, "not tested"), (BOUND, "tested by a bound alone")):
+    for test, state in ((NONE, "not tested"), (BOUND, "tested only by a bound")):
         for remark, group in rows[rows["test"] == test].groupby("remark", sort=False):
             counts = group["metric"].value_counts(sort=False)
             named = ", ".join(f"{name} ({count} of {known[name]})" for name, count in counts.items())
@@ -202,7 +202,7 @@ def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
 
 
 def _merged(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
-    """The same metrics for the same reason in one gap, with all its sweeps."""
+    """Gaps with the same metrics and the same reason, merged into one with all its sweeps."""
     sweeps: dict[tuple[str, str, str], list[str]] = {}
     for gap in gaps:
         sweeps.setdefault((gap.metrics, gap.reason, gap.state), []).extend(gap.sweeps)
@@ -219,7 +219,7 @@ def agreement_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> d
 
 
 def _cells(sweep: Sweep, tests: pd.DataFrame) -> pd.DataFrame:
-    """The tested cells of a sweep, with their names and what tells their draws from others."""
+    """The tested cells of a sweep, with their names and a key of their draws."""
     axes = axes_of(tests)
     named = tests[["trials", "p_value"]].assign(where=_where(sweep, tests, axes), key=_key(sweep, tests, axes))
     return named.reset_index(drop=True)
@@ -230,7 +230,7 @@ def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
     judged = rows[rows["test"] != NONE]
     judged = judged.assign(scaling=judged.get("scaling", np.nan))
     axes = axes_of(rows)
-    # What a z-score of few trials, which follows Student's t, is worth as a normal one.
+    # The normal score that corresponds to a z-score of few trials, which follows Student's t.
     normal = -np.sign(judged["z"]) * special.ndtri((judged["p_value"] / 2).clip(lower=_SMALLEST))
     own = (judged["measured"] - judged["exact"]) / judged["se"].where(judged["se"] > 0)
     tails = special.stdtr(judged["trials"] - 1, -own.abs()).clip(lower=_SMALLEST)
@@ -238,7 +238,7 @@ def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
     enough = {metric.name: metric.min_draws for metric in metrics}
     scale_free = judged["metric"].isin([metric.name for metric in metrics if metric.scale_free])
     columns = judged[["scaling", "metric", "trials", "z", "test", "p_value"]].assign(
-        # Times the effective draws that a value needs; a metric without limits is symmetric.
+        # Multiples of the required effective draws; a metric without limits is symmetric.
         multiple=(judged["effective_draws"] / judged["metric"].map(enough)).fillna(np.inf),
         where=_where(sweep, judged, axes),
         normal=normal,
@@ -250,7 +250,7 @@ def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _where(sweep: Sweep, rows: pd.DataFrame, axes: list[str]) -> pd.Series:
-    """Rows by name: the sweep, the axes of which it has more than one value, and the scaling if there is one."""
+    """The names of rows: the sweep, its axes with more than one value, and the scaling if there is one."""
     columns = [f"{name} = " + rows[name].map(_plain) for name in axes if len(rows[name].unique()) > 1]
     scaling = [rows["scaling"]] if "scaling" in rows and rows["scaling"].notna().all() else []
     where = pd.Series(sweep.name, index=rows.index)
@@ -260,7 +260,7 @@ def _where(sweep: Sweep, rows: pd.DataFrame, axes: list[str]) -> pd.Series:
 
 
 def _key(sweep: Sweep, rows: pd.DataFrame, axes: list[str]) -> pd.Series:
-    """A text that is the same for rows of the same draws."""
+    """A key that rows of the same draws share."""
     points = (map(_plain, point) for point in rows[axes].itertuples(index=False))
     return pd.Series([" ".join([sweep.experiment, *point]) for point in points], index=rows.index, dtype=str)
 
@@ -270,7 +270,7 @@ def _plain(value: object) -> str:
 
 
 def _distinct(frames: list[pd.DataFrame], same: list[str]) -> pd.DataFrame:
-    """All rows, but of those that are the same only the one of most trials."""
+    """All distinct rows; among duplicates, the one with the most trials."""
     if not any(len(frame) for frame in frames):
         return pd.DataFrame()
     rows = pd.concat(frames).sort_values("trials", ascending=False, kind="stable")
@@ -278,7 +278,7 @@ def _distinct(frames: list[pd.DataFrame], same: list[str]) -> pd.DataFrame:
 
 
 def _sidak(p_values: pd.Series) -> float:
-    """The smallest p-value at the level of all: an upper bound, as they depend on each other."""
+    """The smallest p-value, adjusted for the number of tests (Sidak): an upper bound, because the tests depend."""
     return float(-np.expm1(len(p_values) * np.log1p(-p_values.min()))) if p_values.min() < 1 else 1.0
 
 

@@ -1,4 +1,4 @@
-"""A check that tables are whole: every column, every row of the grid, every number present and finite."""
+"""A check that tables are whole: they have every column and every row of the grid, and every number is finite."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from experiments.harness.tables import DIGITS, TableError
 
 
 def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
-    """A line about a table that is whole; `TableError` names what is wrong with another."""
+    """A line about a whole table; `TableError` names the fault of any other table."""
     experiment = load_experiment(sweep.experiment)
     columns = columns_of(experiment)
     for kind, frame in tables.items():
@@ -24,7 +24,7 @@ def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
             raise TableError(f"{sweep.name}, {kind}: expected the columns {', '.join(expected)}, got {got}")
         wrong = [column.name for column in columns[kind] if not (column.may_be_empty or _is_full(frame[column.name]))]
         if wrong:
-            raise TableError(f"{sweep.name}, {kind}: expected finite numbers, got others in {', '.join(wrong)}")
+            raise TableError(f"{sweep.name}, {kind}: expected finite numbers, got other values in {', '.join(wrong)}")
     table = tables[MEASURED]
     cells = sweep.cells()
     wanted = {_as_written(axis_values(cell).values()): experiment.table_rows(cell, sweep.trials) for cell in cells}
@@ -42,5 +42,5 @@ def _is_full(values: pd.Series) -> bool:
 
 
 def _as_written(point: Iterable[object]) -> tuple[str, ...]:
-    """The values of axes with the digits that a table has."""
+    """The values of axes, with the digits of a table."""
     return tuple(value if isinstance(value, str) else DIGITS % value for value in point)

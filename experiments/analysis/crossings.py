@@ -1,4 +1,4 @@
-"""Gradient norms unscaled over those under d_k^1/2, and the d_k at which this ratio falls through 1 and through 0.1."""
+"""Ratios of gradient norms, unscaled over d_k^1/2, and the d_k at which a ratio falls through 1 and through 0.1."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -22,32 +22,32 @@ Floats = npt.NDArray[np.float64]
 
 UNSCALED, SCALED = "unscaled", "d_k^1/2"
 STATISTICS = {"median": "_median", "r.m.s.": ""}
-EQUAL, TENTH = 1.0, 0.1  # ratios that are crossed: as large unscaled as scaled, and a tenth of it
+EQUAL, TENTH = 1.0, 0.1  # levels that ratios cross: the unscaled norm equals the scaled one, or a tenth of it
 _RATIO = ["ratio", "ratio_low", "ratio_high"]
 _CROSSING = ["crossing", "crossing_low", "crossing_high", "crossing_exact"]
-_SMALLEST = np.finfo(float).tiny  # where the end of an interval is 0, so that it has a logarithm
+_SMALLEST = np.finfo(float).tiny  # replaces an interval's end of 0, so that it has a logarithm
 _STEPS = 64  # between neighbours, for the ends of the interval
-_MIN_D_K = 4  # that a crossing is interpolated from
-# The laws are approximate: good to 3% from 16 to 4096 keys and to 7% at 8. A crossing is far from its law if it is
-# further off than this and than so many times the reach of its interval: 2.5 x 1.96 standard errors.
+_MIN_D_K = 4  # needed to interpolate a crossing
+# The laws are approximate: good to 3% from 16 to 4096 keys and to 7% at 8. A crossing is far from its law if its
+# distance exceeds both this and this multiple of its interval's reach: 2.5 x 1.96 standard errors.
 _LAW_ACCURACY, _REACHES = 0.1, 2.5
 
 
 @dataclass(frozen=True)
 class Norm:
-    """A norm that is compared: the metric that it is made of, and if it is multiplied by the divisor."""
+    """A norm to compare: its metric, and whether it is multiplied by the divisor."""
 
     metric: str
     times_divisor: bool = False
 
 
-# dL/dq = K^T J g / divisor: times the divisor it is what the softmax passes on, without the chain rule's factor.
+# dL/dq = K^T J g / divisor; times the divisor, it is the gradient that the softmax passes on.
 NORMS = {
     "jacobian": Norm("jacobian_norm"),
     "query_gradient": Norm("query_gradient_norm"),
     "undivided_query_gradient": Norm("query_gradient_norm", times_divisor=True),
 }
-# By norm and statistic, the d_k at which theory puts a ratio of 1, from n_keys: for standard normal inputs.
+# The d_k at which theory expects a ratio of 1, from n_keys, by norm and statistic; for standard normal inputs.
 LAWS: dict[tuple[str, str], Callable[[float], float]] = {
     ("jacobian", "median"): limits.jacobian_crossing,
     ("query_gradient", "median"): limits.query_gradient_crossing,
@@ -55,11 +55,11 @@ LAWS: dict[tuple[str, str], Callable[[float], float]] = {
 
 
 def norm_ratios(table: pd.DataFrame) -> pd.DataFrame:
-    """Ratio of each norm and statistic at each point of a sweep that varies d_k and has both rules; else empty.
+    """Ratio of each norm and statistic at each point of a sweep that varies d_k and has both rules; otherwise empty.
 
-    The interval is (low / high, high / low) of the two norms' own: with normal errors it holds at least as often as
-    these do, whatever their correlation. Both rules see the same draws, and what peaks a row raises the scaled norm and
-    lowers the unscaled one.
+    The interval is (low / high, high / low) of the two norms' own intervals. With normal errors it holds at least as
+    often as these do, whatever their correlation. Both rules see the same draws, and a more peaked row has a larger
+    scaled norm and a smaller unscaled one.
     """
     axes = axes_of(table)
     unscaled, scaled = (table[table["scaling"] == name].set_index(axes) for name in (UNSCALED, SCALED))
@@ -74,7 +74,7 @@ def norm_ratios(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ratio(unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, times_divisor: bool) -> pd.DataFrame:
-    """The ratio of one metric; empty where one of the norms is 0."""
+    """The ratio of one metric; empty if one of the norms is 0."""
     factor = unscaled["divisor"] / scaled["divisor"] if times_divisor else 1.0
     exact = f"{metric}_exact"
     few = [rows[FEW_DRAWS].str.split().map(lambda names: metric in names) for rows in (unscaled, scaled)]
@@ -90,7 +90,7 @@ def _ratio(unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, times_divi
             ],
         }
     )
-    # Norms too small for a double are 0, and then there is no ratio.
+    # A norm too small for a double is 0 and has no ratio.
     known = (unscaled[metric] > 0) & (scaled[f"{metric}_low"] > 0) & np.isfinite(found["ratio_high"])
     found[_RATIO] = found[_RATIO].where(known)
     return found.reset_index()
@@ -99,8 +99,9 @@ def _ratio(unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, times_divi
 def crossings(table: pd.DataFrame) -> pd.DataFrame:
     """Crossing of each norm, statistic and level for each combination of the axes besides d_k.
 
-    ln ratio is interpolated in ln d_k, with an interval at every d_k: where its lower end falls through the level the
-    crossing's interval begins, and where its upper end does it ends. Empty like the ratios, and for fewer than 4 d_k.
+    The function interpolates ln ratio in ln d_k, with an interval at every d_k. The crossing's interval begins where
+    the lower end falls through the level, and ends where the upper end does. Empty if the ratios are, or for fewer
+    than 4 d_k.
     """
     axes = axes_of(table)
     enough = table["d_k"].nunique() >= _MIN_D_K
@@ -116,7 +117,7 @@ def crossings(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def off_law(crossings: pd.DataFrame) -> list[str]:
-    """The crossings that are far from the law of theory, in words."""
+    """The crossings far from the law of theory, in words."""
     known = crossings.dropna(subset=["law", "crossing_low", "crossing_high"])
     far = []
     for _, row in known.iterrows():
@@ -125,7 +126,7 @@ def off_law(crossings: pd.DataFrame) -> list[str]:
         if abs(away) > math.log1p(_LAW_ACCURACY) + _REACHES * reach:
             kind = f"{row['statistic']} of {NORMS[row['norm']].metric}"
             sizes = f"{row['n_keys']} keys: unscaled and {SCALED} cross at d_k = {row['crossing']:.4g}"
-            far.append(f"{kind}, {sizes}, by the law of theory at {row['law']:.4g}")
+            far.append(f"{kind}, {sizes}; the law of theory gives {row['law']:.4g}")
     return far
 
 
@@ -136,7 +137,7 @@ def of_first_map(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _crossings(group: dict[str, Any], cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """The crossing of each level in a group of cells that differ in d_k alone; none of fewer than 4 known ratios."""
+    """The crossing of each level in a group of cells that differ only in d_k; none for fewer than 4 known ratios."""
     smallest, largest = cells["d_k"].min(), cells["d_k"].max()
     cells = cells.dropna(subset=_RATIO).sort_values("d_k")
     if len(cells) < _MIN_D_K:
@@ -162,10 +163,10 @@ def _crossings(group: dict[str, Any], cells: pd.DataFrame) -> Iterator[dict[str,
 
 
 def _interpolated(x: Floats, y: Floats, low: Floats, high: Floats, exact: Floats) -> list[Floats]:
-    """Places x in and between the points; there y, the ends of its 95% interval, and the exact curve.
+    """Places x at and between the points, and at each place y, the ends of its 95% interval, and the exact curve.
 
-    Neighbours are independent draws: a curve that is sum_j A_j y_j there reaches sqrt(sum_j (A_j reach_j)^2). What the
-    cubics miss between the points is added: they are no further off than parabolas are from them.
+    Neighbours are independent draws, so a curve sum_j A_j y_j has the reach sqrt(sum_j (A_j reach_j)^2). The function
+    adds a bound of the cubics' error between the points: their distance from parabolas.
     """
     at, weights = _local_polynomials(x, 4)
     _, coarser = _local_polynomials(x, 3)
@@ -175,10 +176,11 @@ def _interpolated(x: Floats, y: Floats, low: Floats, high: Floats, exact: Floats
 
 
 def _local_polynomials(x: Floats, size: int) -> tuple[Floats, Floats]:
-    """Places in and between the points, and the weight that each point has there, (places, points).
+    """Places at and between the points, and the weight of each point there, (places, points).
 
-    Lagrange's polynomial through that many neighbours: one below the interval if there is one, the others above.
-    Straight lines would put the crossing of a concave curve 1 to 2% too low at steps of a factor sqrt(2).
+    The weights are those of Lagrange's polynomial through that many neighbours: one below the interval if it exists,
+    the others above. Straight lines would put the crossing of a concave curve 1 to 2% too low at steps of a factor
+    sqrt(2).
     """
     size = min(size, len(x))
     places, weights = [], []
@@ -196,7 +198,7 @@ def _local_polynomials(x: Floats, size: int) -> tuple[Floats, Floats]:
 
 
 def fall_through_zero(x: Floats, y: Floats) -> float:
-    """The x at which the polygon through (x, y) falls through 0 for the last time; NaN if it does not.
+    """The x at which the polygon through (x, y) last falls through 0; NaN if it never does.
 
     >>> fall_through_zero(np.array([0.0, 1.0, 2.0]), np.array([-1.0, 3.0, -1.0]))
     1.75
@@ -216,7 +218,7 @@ def _law(group: dict[str, Any]) -> float:
 
 @cache
 def _law_of(norm: str, statistic: str, n_keys: int) -> float:
-    """The law's crossing, which takes half a second; NaN without a law, or outside its range of n_keys."""
+    """The law's crossing (takes half a second); NaN without a law, or outside its range of n_keys."""
     law = LAWS.get((norm, statistic))
     if law is None:
         return np.nan
@@ -227,7 +229,7 @@ def _law_of(norm: str, statistic: str, n_keys: int) -> float:
 
 
 def no_crossings(table: pd.DataFrame) -> pd.DataFrame:
-    """The table of crossings of a main table that has none: its columns without rows."""
+    """An empty table of crossings: the columns for a main table, without rows."""
     return pd.DataFrame(columns=[*(name for name in axes_of(table) if name != "d_k"), *names(_CROSSING_COLUMNS)])
 
 
@@ -236,46 +238,46 @@ def _ratio_names(axes: Sequence[str]) -> list[str]:
 
 
 _KIND = (
-    Column("norm", "str", f"norm of a row: {', '.join(NORMS)} (|J|_F, |dL/dq|, and |dL/dq| times the divisor)"),
-    Column("statistic", "str", f"of the norms of all rows: {' or '.join(STATISTICS)}"),
+    Column("norm", "str", f"norm of a row: {', '.join(NORMS)} (|J|_F, |dL/dq|, and divisor times |dL/dq|)"),
+    Column("statistic", "str", f"statistic of the norm over all rows: {' or '.join(STATISTICS)}"),
 )
 _RATIO_COLUMNS = (
     *_KIND,
     Column(
         "ratio",
         "float",
-        f"the norm {UNSCALED} over the norm under {SCALED}; empty where one is 0",
+        f"{UNSCALED} norm divided by the norm under {SCALED}; empty if one of them is 0",
         may_be_empty=True,
     ),
     Column(
         "ratio_low",
         "float",
-        f"lower end of its {LEVEL:.0%} interval, for any correlation of the two",
+        f"lower end of the {LEVEL:.0%} interval of the ratio, valid for any correlation of the two norms",
         may_be_empty=True,
     ),
     Column("ratio_high", "float", "upper end of the same interval", may_be_empty=True),
-    Column("ratio_exact", "float", "ratio of the exact norms; empty where they are not known", may_be_empty=True),
+    Column("ratio_exact", "float", "ratio of the exact norms; empty if they are unknown", may_be_empty=True),
     Column(
         FEW_DRAWS,
         "str",
-        "scalings whose norm rests on too few effective draws for its interval",
+        "scalings whose norm has too few effective draws for a reliable interval",
         may_be_empty=True,
     ),
 )
 _CROSSING_COLUMNS = (
     *_KIND,
-    Column("level", "float", f"ratio that is crossed: {EQUAL:g} or {TENTH:g}"),
+    Column("level", "float", f"level that the ratio crosses: {EQUAL:g} or {TENTH:g}"),
     Column(
         "crossing",
         "float",
-        "d_k at which the ratio falls through the level; empty if it does not",
+        "d_k at which the ratio falls through the level; empty if it never does",
         "ratio(crossing) = level",
         may_be_empty=True,
     ),
     Column(
         "crossing_low",
         "float",
-        f"lower end of its {LEVEL:.0%} interval; empty if below the smallest d_k",
+        f"lower end of the {LEVEL:.0%} interval of the crossing; empty if below the smallest d_k",
         may_be_empty=True,
     ),
     Column(
@@ -287,14 +289,17 @@ _CROSSING_COLUMNS = (
     Column(
         "crossing_exact",
         "float",
-        "the same of exact ratios; empty where these are unknown or do not cross",
+        "crossing of the exact ratios; empty if they are unknown or never cross",
         may_be_empty=True,
     ),
     Column("smallest_d_k", "int", "smallest d_k of the sweep"),
     Column("largest_d_k", "int", "largest d_k of the sweep"),
-    Column("ratio_at_largest", "float", "ratio at the largest d_k that has one", may_be_empty=True),
+    Column("ratio_at_largest", "float", "ratio at the largest d_k with a known ratio", may_be_empty=True),
     Column(
-        "law", "float", "approximate law of theory for standard normal inputs; empty without one", may_be_empty=True
+        "law",
+        "float",
+        "crossing by an approximate law of theory for standard normal inputs; empty without a law",
+        may_be_empty=True,
     ),
 )
 

@@ -1,4 +1,4 @@
-"""A derived table: declared by the module that derives it, and made for every sweep whose tables have what it needs."""
+"""A derived table: its module declares it, and every sweep whose tables have the needed columns gets it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ class Derived:
 
     Attributes:
         kind: its name.
-        needs: columns of the table that it is derived from.
+        needs: required columns of the source table.
         columns: its own columns, for an experiment.
-        derive: makes it from the tables of a sweep so far; no rows where it does not apply.
-        source: the table that it is derived from.
+        derive: makes it from the existing tables of a sweep; gives no rows if it does not apply.
+        source: the source table.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""The measured law of q.k against the exact one: a histogram, and Kolmogorov and Smirnov's test."""
+"""The measured law of q.k against the exact one: a histogram, and the Kolmogorov-Smirnov test."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,11 +17,11 @@ from sdpa import theory
 
 Floats = npt.NDArray[np.floating]
 
-_COARSE = 64  # bins of a measurement to one of the histogram
+_COARSE = 64  # bins of a measurement per bin of the histogram
 
 
 def histograms(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
-    """Density of q.k / sqrt(d_k) in bins, measured and exact; bins beyond the furthest score are left out."""
+    """Density of q.k / sqrt(d_k) in bins, measured and exact, without the bins beyond the furthest score."""
     frames = []
     edges = bin_edges()[::_COARSE]
     for d_k, trials, fine in zip(table["d_k"], table["trials"], counts, strict=True):
@@ -45,12 +45,12 @@ def histograms(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
 
 
 def distances(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
-    """Kolmogorov and Smirnov's statistic of each d_k, over the bins' edges, and its p-value.
+    """The Kolmogorov-Smirnov statistic of each d_k, over the bins' edges, and its p-value.
 
-    Between edges the distance can be larger by what the scores of one bin do: at most about sqrt(mass / trials), 3%
-    of the statistic. So the p-value is a little too large, never too small.
+    Between edges the distance can be larger by the effect of the scores in one bin: at most about sqrt(mass / trials),
+    3% of the statistic. So the p-value is slightly too large, never too small.
     """
-    from scipy import stats  # here, as it takes half a second to load, which most commands can do without
+    from scipy import stats  # not at the top: it takes half a second to load, and most commands do not need it
 
     rows = []
     for d_k, trials, fine in zip(table["d_k"], table["trials"], counts, strict=True):
@@ -73,15 +73,20 @@ _HISTOGRAM_COLUMNS = (
     Column("low", "float", "lower end of the bin", "q.k / sqrt(d_k)"),
     Column("high", "float", "upper end of the bin"),
     Column("count", "int", "scores in the bin"),
-    Column("density", "float", "share of the scores over the width of the bin"),
-    Column("density_se", "float", "its standard error (binomial)"),
-    Column("density_exact", "float", "its exact value: the mean density over the bin"),
+    Column("density", "float", "share of the scores in the bin, divided by the width of the bin"),
+    Column("density_se", "float", "standard error of the density (binomial)"),
+    Column("density_exact", "float", "exact mean density over the bin"),
 )
 _TEST_COLUMNS = (
     _D_K,
     Column("trials", "int", "independent pairs of a query and a key"),
-    Column("statistic", "float", f"largest distance at {2 * BINS + 1} points (Kolmogorov-Smirnov)", "max |F_n - F|"),
-    Column("p_value", "float", "probability of so large a distance if the scores follow the exact law"),
+    Column(
+        "statistic",
+        "float",
+        f"largest distance between the measured and the exact law at {2 * BINS + 1} points (Kolmogorov-Smirnov)",
+        "max |F_n - F|",
+    ),
+    Column("p_value", "float", "probability of a distance at least this large if the scores follow the exact law"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Exact values beside the measured ones, as the metrics declare them and `sdpa.theory` knows them."""
+"""Exact values beside the measured ones, declared by the metrics and computed by `sdpa.theory`."""
 
 from collections.abc import Callable, Iterable
 
@@ -15,7 +15,7 @@ OfCell = Callable[[Theory, Cell], float]
 
 
 def add_exact(experiment: Experiment, measured: pd.DataFrame) -> pd.DataFrame:
-    """The finished table: every declared column in order, NAME_exact of each metric that theory knows among them."""
+    """The finished table: every declared column in order, including NAME_exact of each metric that theory knows."""
     table, cells = measured.copy(), cells_of(experiment, measured)
     for metric in experiment.metrics:
         if metric.exact is not None:

@@ -1,4 +1,4 @@
-"""The freezing of a softmax row as its scores spread: exact curves for each number of keys, and their limit."""
+"""The freezing of a softmax row as its scores spread out: exact curves for each number of keys, and their limit."""
 
 import numpy as np
 import pandas as pd
@@ -8,24 +8,24 @@ from experiments.harness.columns import Column, names
 from experiments.harness.experiment import MEASURED
 from sdpa.theory import GaussianRow, limits
 
-# A sweep of at least that many values of both d_k and n_keys is a map.
+# A sweep with at least this many values of both d_k and n_keys is a map.
 _MIN_VALUES = 3
 _POINTS_PER_OCTAVE = 8
 _MIN_RATIO = 1 / 8
 
 _COLUMNS = (
-    Column("n_keys", "int", "keys: the length of a softmax row"),
-    Column("freezing_sigma", "float", "sigma_c, where the row freezes for many keys", "sqrt(2 ln n_keys)"),
-    Column("ratio", "float", "spread of the scaled scores of a row over sigma_c", "sigma / sigma_c"),
-    Column("entropy_share", "float", "entropy over its largest value", "E H / ln n_keys"),
-    Column("collision", "float", "sum of squared weights", "E sum_j w_j^2"),
-    Column("entropy_share_limit", "float", "the same for n_keys to infinity", "max(1 - ratio^2, 0)"),
-    Column("collision_limit", "float", "the same for n_keys to infinity", "max(1 - 1 / ratio, 0)"),
+    Column("n_keys", "int", "number of keys, the length of a softmax row"),
+    Column("freezing_sigma", "float", "sigma_c, the spread at which a row of many keys freezes", "sqrt(2 ln n_keys)"),
+    Column("ratio", "float", "spread of the scaled scores of a row, divided by sigma_c", "sigma / sigma_c"),
+    Column("entropy_share", "float", "expected entropy, divided by its maximum", "E H / ln n_keys"),
+    Column("collision", "float", "expected sum of squared weights", "E sum_j w_j^2"),
+    Column("entropy_share_limit", "float", "limit of entropy_share as n_keys tends to infinity", "max(1 - ratio^2, 0)"),
+    Column("collision_limit", "float", "limit of collision as n_keys tends to infinity", "max(1 - 1 / ratio, 0)"),
 )
 
 
 def freezing_curves(table: pd.DataFrame) -> pd.DataFrame:
-    """Curves over the spreads that the sweep reaches, for each of its n_keys, if it is a map of d_k and n_keys."""
+    """Curves over the spreads in the sweep, for each of its n_keys, if the sweep is a map of d_k and n_keys."""
     columns = names(_COLUMNS)
     if table["d_k"].nunique() < _MIN_VALUES or table["n_keys"].nunique() < _MIN_VALUES:
         return pd.DataFrame(columns=columns)

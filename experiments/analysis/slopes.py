@@ -1,4 +1,4 @@
-"""The growth of the score variance with d_k: slopes of log variance against log d_k, with their errors."""
+"""The growth of the score variance with d_k: slopes of log variance against log d_k, with standard errors."""
 
 import numpy as np
 import pandas as pd
@@ -14,17 +14,17 @@ LEVEL = 0.999
 
 
 def shared_by_line(table: pd.DataFrame) -> list[str]:
-    """The columns that tell a line from others: the axes besides d_k, and the scaling."""
+    """The columns that identify a line: the axes besides d_k, and the scaling."""
     return [*(name for name in axes_of(table) if name != "d_k"), "scaling"]
 
 
 def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
-    """One row per scaling (and combination of the other axes) with at least two values of d_k; empty if none has.
+    """One row per scaling (and combination of the other axes) with at least two values of d_k; otherwise empty.
 
     ln(variance) = y has the standard error e = se / variance; cells of different d_k are independent draws, so the
     least-squares slope b = sum c y, c = (x - mean x) / sum (x - mean x)^2, has the variance sum (c e)^2. The errors
-    are themselves estimated from a number of trials: hence Student's t (Welch and Satterthwaite). The points have
-    equal weights: weights estimated from few trials favour points whose error came out too small.
+    are themselves estimated from a number of trials, hence Student's t (Welch and Satterthwaite). The points have equal
+    weights, because weights estimated from few trials favour points whose error came out too small.
     """
     rows = []
     shared = shared_by_line(table)
@@ -55,10 +55,10 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
 
 
 _FITTED = (
-    Column("exponent", "float", "p, where the divisor is d_k^p; empty for another rule", may_be_empty=True),
-    Column("points", "int", "values of d_k that the line is fitted to"),
-    Column("slope", "float", "slope of ln score_variance against ln d_k, least squares"),
-    Column("slope_se", "float", "standard error of the slope, from the points' own standard errors"),
+    Column("exponent", "float", "p if the divisor is d_k^p; empty for any other rule", may_be_empty=True),
+    Column("points", "int", "number of values of d_k in the fit"),
+    Column("slope", "float", "least-squares slope of ln score_variance against ln d_k"),
+    Column("slope_se", "float", "standard error of the slope, from the standard errors of the points"),
     Column("slope_low", "float", f"lower end of the {LEVEL:.1%} interval of the slope"),
     Column("slope_high", "float", f"upper end of the {LEVEL:.1%} interval of the slope"),
     Column("slope_exact", "float", "exact slope", "1 - 2 p, p the power of d_k in the divisor"),

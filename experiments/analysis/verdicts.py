@@ -1,4 +1,4 @@
-"""The distance of every measured value from its exact one, tested by what its draws allow; and one test per cell."""
+"""The distance of every measured value from its exact one, with the test that its draws allow; one test per cell."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,32 +19,32 @@ from experiments.statistics.moments import CORRELATIONS
 
 Floats = npt.NDArray[np.floating]
 
-# Directions of a cell's values are tested up to one for that many trials, and those of a share of variance above this:
-# finer contrasts of nearly equal metrics are the least normal, and meet the accuracy of the exact values.
+# A cell's test uses at most one direction for this many trials, and only directions above this share of variance:
+# finer contrasts of nearly equal metrics are the least normal, and reach the accuracy of the exact values.
 _TRIALS_PER_DIRECTION = 25
 _MIN_SHARE = 1e-2
-# The exact values are good to 1e-9 where that was measured; an error bar below this says nothing about the draws.
+# The exact values are good to 1e-9, as far as measured; an error bar below this limit says nothing about the draws.
 _ACCURACY = 1e-8
 
 T_TEST, BOUND, NONE = "t", "bound", "none"
 FEW_TRIALS = f"fewer than {MIN_TRIALS} trials"
 TOO_FEW = "too few effective draws"
 TOO_RARE = "events too rare for any run"
-_MAX_TRIALS = 1e9  # that a run can take
+_MAX_TRIALS = 1e9  # the most that a run can take
 
 
 def verdicts(sweep: str, experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
-    """One row for every measured value whose exact value is known.
+    """One row for every measured value with a known exact value.
 
-    A mean of at least `min_draws` effective draws and 20 trials is tested with Student's t. A mean of fewer is not
-    normal: where most rows are saturated, the few near a tie carry both the mean and its standard error (sizes:
+    Student's t tests a mean of at least `min_draws` effective draws and 20 trials. A mean of fewer draws is not normal:
+    where most rows are saturated, the few near a tie carry both the mean and its standard error (sizes:
     `experiments.statistics.intervals`). The mean m of T independent draws between 0 and 1 still exceeds its
     expectation mu with a probability of at most e^(-T D), where D = m ln(m / mu) + (1 - m) ln((1 - m) / (1 - mu))
-    (Chernoff 1952; Hoeffding 1963, theorem 1). Draws without a limit whose variance is at most v are off by |m - mu|
-    with a probability of at most v / (T (m - mu)^2) (Chebyshev).
+    (Chernoff 1952; Hoeffding 1963, theorem 1). For draws without a limit and with a variance of at most v, the mean is
+    off by |m - mu| with a probability of at most v / (T (m - mu)^2) (Chebyshev).
     """
     declared = names(_verdict_columns(experiment))
-    # Means and shares before roots: the order of the rows that readers of earlier tables know.
+    # Means and shares before roots, as in earlier tables.
     metrics = sorted(experiment.metrics, key=lambda metric: metric.kind == "root")
     known = {metric.name: metric for metric in metrics if metric.exact is not None}
     frames, cells = {}, cells_of(experiment, table)
@@ -65,7 +65,7 @@ def verdicts(sweep: str, experiment: Experiment, table: pd.DataFrame) -> pd.Data
 def _compared(
     sweep: str, experiment: Experiment, rows: pd.DataFrame, metric: Metric, cells: Iterable[Cell]
 ) -> pd.DataFrame:
-    """A metric beside its exact values, with the error that is tested with, its effective draws and bound."""
+    """A metric beside its exact values, with the error of its test, its effective draws and its bound."""
     deviations = [
         of_cells(deviation, cells) / np.sqrt(rows["trials"].to_numpy())
         for deviation in (metric.exact.min_deviation, metric.exact.max_deviation)  # type: ignore[union-attr]
@@ -79,7 +79,7 @@ def _compared(
         exact=rows[f"{metric.name}_exact"],
         error=_errors(rows, metric, deviations[0]),
     )
-    # Of a value that is far too large, and its error with it, the exact one would seem to rest on few draws.
+    # If a value and its error are far too large, the exact value would seem to rest on few draws.
     draws = (metric.effective_draws(rows, frame[value], frame["error"]) for value in ("measured", "exact"))
     bound = _chernoff(frame, metric, metric.limits(rows)).fillna(_chebyshev(frame, metric, deviations[1]))
     return frame.assign(effective_draws=np.maximum(*draws), bound=bound)
@@ -89,13 +89,13 @@ def _errors(rows: pd.DataFrame, metric: Metric, min_error: Floats) -> Floats:
     """max(se, least error, accuracy) of a metric in each row."""
     values = rows[f"{metric.name}_exact"].to_numpy()
     if metric.kind == "root":
-        # Of the mean square; that of its root x follows from d(x^2) = 2 x dx.
+        # Deviation of the mean square; that of its root x follows from d(x^2) = 2 x dx.
         min_error = np.divide(min_error, 2 * values, out=np.zeros_like(min_error), where=values > 0)
     return np.asarray(np.maximum.reduce([rows[f"{metric.name}_se"].to_numpy(), min_error, _ACCURACY * np.abs(values)]))
 
 
 def _power(metric: Metric) -> int:
-    """The power of a metric that is a mean."""
+    """The power of a metric whose value is a mean."""
     return 2 if metric.kind == "root" else 1
 
 
@@ -111,15 +111,15 @@ def _chernoff(rows: pd.DataFrame, metric: Metric, limits: Limits) -> pd.Series:
 
 
 def _chebyshev(rows: pd.DataFrame, metric: Metric, max_error: Floats) -> pd.Series:
-    """The bound of the p-value from the largest standard error that the mean can have; NaN where that is unknown."""
+    """The bound of the p-value from the largest possible standard error of the mean; NaN if that is unknown."""
     distance = rows["measured"] ** _power(metric) - rows["exact"] ** _power(metric)
     return ((max_error / distance) ** 2).clip(upper=1).where(np.isfinite(max_error))
 
 
 def _judged(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with z, the test that its draws allow, and the p-value of that test."""
+    """The rows with z, the test that the draws allow, and its p-value."""
     distance = (rows["measured"] - rows["exact"]).to_numpy()
-    # Without an error, as where an exact value is 0 to the precision of a double, only a bound judges.
+    # Without an error, for example if an exact value is 0 to the precision of a double, only a bound judges.
     z = pd.Series(np.divide(distance, rows["error"], out=np.zeros(len(rows)), where=rows["error"] > 0), rows.index)
     few_trials = rows["trials"] < MIN_TRIALS
     by_t = ~few_trials & ~rows["few"]
@@ -128,8 +128,8 @@ def _judged(rows: pd.DataFrame) -> pd.DataFrame:
         [by_t, by_bound], [2 * special.stdtr(rows["trials"] - 1, -z.abs()), rows["bound"]], default=np.nan
     )
     return rows.assign(
-        z=z.round(4),  # more decimals are not the same on every machine
-        # Few digits, so that other machines round alike.
+        z=z.round(4),  # further decimals differ between machines
+        # Few digits, so that all machines round alike.
         effective_draws=[float(f"{draws:.3g}") if np.isfinite(draws) else np.nan for draws in rows["effective_draws"]],
         test=np.select([by_t, by_bound], [T_TEST, BOUND], default=NONE),
         p_value=[_six_digits(value) for value in p_value],
@@ -138,9 +138,9 @@ def _judged(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def flag_few_draws(table: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
-    """The table with the metrics of too few effective draws, by theory, added to those in `few_draws`.
+    """The table after adding to `few_draws` the metrics with too few effective draws by theory.
 
-    Draws that happen to miss the rare rows that carry a mean have a small spread too; the exact value knows better.
+    Draws that happen to miss the rare rows behind a mean also have a small spread; the exact value reveals this.
     """
     if judged.empty:
         return table
@@ -151,21 +151,21 @@ def flag_few_draws(table: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
 
 
 def cell_tests(table: pd.DataFrame, correlations: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
-    """One row per cell of at least 20 trials: do all its values agree with the exact ones, at once?
+    """One row per cell of at least 20 trials: a joint test of all its values against the exact ones.
 
-    The z-scores of a cell depend on each other, as metrics and scalings share its draws. With R their correlation
+    The z-scores of a cell depend on each other, because metrics and scalings share its draws. With R their correlation
     between draws, V its leading eigenvectors and L their eigenvalues, |L^(-1/2) V^T z|^2 is Hotelling's T^2 of those
     directions: k (T - 1) / (T - k) times an F of k and T - k degrees of freedom for T trials, as far as means of
-    trials are normal. The directions are chosen by R alone, not by z. z is in the values' own standard errors, from
-    which R comes too.
+    trials are normal. R alone determines the directions, not z. z is in units of the values' own standard errors, on
+    which R rests too.
 
     Args:
         table: measured values, with their exact ones.
-        correlations: one row per value: its correlation between draws with each of the cell's, in their order.
-        judged: the verdicts of the table; only values that t judges are tested.
+        correlations: one row per value: its correlation between draws with each value of the cell, in order.
+        judged: the verdicts of the table; the test uses only values that t judges.
     """
     axes = axes_of(table)
-    # Where the spread of the draws nears the accuracy of the exact values, z in standard errors says nothing.
+    # If the spread of the draws approaches the accuracy of the exact values, z in standard errors is meaningless.
     known = judged["se"] > 10 * _ACCURACY * judged["exact"].abs()
     tested = dict(list(judged[(judged["test"] == T_TEST) & known].groupby(axes, sort=False)))
     matrices = dict(list(correlations.groupby(axes, sort=False)))
@@ -193,7 +193,7 @@ def cell_tests(table: pd.DataFrame, correlations: pd.DataFrame, judged: pd.DataF
 
 
 def _leading(z: Floats, correlation: Floats, trials: int) -> tuple[int, float]:
-    """The number of leading principal directions that are tested, and the sum of squares of z along them."""
+    """The number of leading principal directions in the test, and the sum of squares of z along them."""
     shares, directions = np.linalg.eigh(correlation)
     shares, directions = shares[::-1], directions[:, ::-1]
     count = min(int((shares > _MIN_SHARE).sum()), max(1, trials // _TRIALS_PER_DIRECTION))
@@ -217,46 +217,57 @@ def _test_columns(experiment: Experiment) -> tuple[Column, ...]:
 
 _VERDICT = (
     Column("trials", "int", "independent draws"),
-    Column("metric", "str", "what was measured: a column of the sweep's table"),
-    Column("measured", "float", "its value"),
-    Column("se", "float", "its standard error between draws"),
-    Column("exact", "float", "its exact value"),
+    Column("metric", "str", "name of the measured value, a column of the sweep's table"),
+    Column("measured", "float", "measured value"),
+    Column("se", "float", "standard error of the measured value between draws"),
+    Column("exact", "float", "exact value"),
     Column(
         "error",
         "float",
-        "standard error that is tested with: not below that of independent rows, where theory knows it, nor below "
+        "standard error in the test: not below that of independent rows, if theory knows it, nor below "
         f"{_ACCURACY:g} of the exact value",
         "max(se, least error, accuracy)",
     ),
-    Column("z", "float", "how far apart they are, in those errors", "(measured - exact) / error", may_be_empty=True),
+    Column(
+        "z",
+        "float",
+        "difference between measured and exact value in units of error",
+        "(measured - exact) / error",
+        may_be_empty=True,
+    ),
     Column(
         "effective_draws",
         "float",
-        "draws that the mean rests on; empty where the metric has no limit",
-        "(distance from the nearer limit / error)^2, of the measured or the exact value, whichever is further",
+        "effective number of draws behind the mean; empty if the metric has no limit",
+        "(distance from the nearer limit / error)^2, for the measured or the exact value, whichever is further",
         may_be_empty=True,
     ),
     Column(
         "test",
         "str",
-        f"{T_TEST}: Student's t; {BOUND}: a bound that always holds, Chernoff's of a mean of bounded draws or "
-        f"Chebyshev's of one whose variance is known; {NONE}: not tested",
+        f"{T_TEST}: Student's t; {BOUND}: a bound that always holds, Chernoff's for a mean of bounded draws or "
+        f"Chebyshev's for a mean of known variance; {NONE}: not tested",
     ),
-    Column("p_value", "float", "probability of so large a distance by chance, or its upper bound", may_be_empty=True),
+    Column(
+        "p_value",
+        "float",
+        "probability that chance gives a difference at least this large, or its upper bound",
+        may_be_empty=True,
+    ),
     Column(
         "remark",
         "str",
-        f"why t does not judge: {FEW_TRIALS}; {TOO_FEW}; or {TOO_RARE} of {_MAX_TRIALS:g} trials",
+        f"reason why t does not judge: {FEW_TRIALS}; {TOO_FEW}; or {TOO_RARE} of {_MAX_TRIALS:g} trials",
         may_be_empty=True,
     ),
 )
 
 _TEST = (
     Column("trials", "int", "independent draws of (Q, K)"),
-    Column("values", "int", "measured values of the cell that are compared with exact ones"),
-    Column("directions", "int", "leading principal directions of their correlation that are tested together"),
+    Column("values", "int", "number of measured values of the cell in the comparison with exact ones"),
+    Column("directions", "int", "number of leading principal directions of their correlation in the joint test"),
     Column("statistic", "float", "sum of squares of the z-scores in those directions (Hotelling's T^2)"),
-    Column("p_value", "float", "probability of so large a statistic if measured and exact values agree"),
+    Column("p_value", "float", "probability of a statistic at least this large if measured and exact values agree"),
 )
 
 

@@ -1,1 +1,1 @@
-"""Tables to drawings: every module here that binds FIGURE is a figure, and the others are what figures share."""
+"""Tables to drawings: every module here that binds FIGURE is a figure; the other modules hold code that they share."""

@@ -1,4 +1,4 @@
-"""The axes of a table: those that vary, those that are fixed, and how a caption names them."""
+"""The axes of a table: varied axes, fixed axes, and their names in captions."""
 
 from collections.abc import Sequence
 
@@ -10,22 +10,22 @@ _USUAL = {"inputs": "gaussian", "input_std": 1}
 
 
 def varied_axes(table: pd.DataFrame) -> list[str]:
-    """The axes of which a table has more than one value."""
+    """The axes with more than one value in a table."""
     return [name for name in axes_of(table) if len(table[name].unique()) > 1]
 
 
 def first_axis(table: pd.DataFrame) -> str:
-    """The first axis of which the table has more than one value; the first of all if none has."""
+    """The first axis with more than one value in the table; the first axis of all if there is none."""
     return [*varied_axes(table), *axes_of(table)][0]
 
 
 def other_axes(table: pd.DataFrame, *shown: str) -> list[str]:
-    """The axes besides these of which the table has more than one value."""
+    """The other axes with more than one value in the table."""
     return [name for name in varied_axes(table) if name not in shown]
 
 
 def first_combination(table: pd.DataFrame, *shown: str) -> tuple[pd.DataFrame, str]:
-    """The rows of the first combination of the other axes, and the words that name it if there are more."""
+    """The rows of the first combination of the other axes, and its name in words if there are more."""
     others = other_axes(table, *shown)
     if not others:
         return table, ""
@@ -35,7 +35,7 @@ def first_combination(table: pd.DataFrame, *shown: str) -> tuple[pd.DataFrame, s
 
 
 def fixed(table: pd.DataFrame, *shown: str) -> str:
-    """The axes that a table holds fixed, but for usual inputs, as a remark: `n_keys = 64, n_queries = 64.`"""
+    """The fixed axes of a table, except usual inputs, as a remark: `n_keys = 64, n_queries = 64.`"""
     first, varied = table.iloc[0], varied_axes(table)
     constant = [name for name in axes_of(table) if name not in (*shown, *varied) and first[name] != _USUAL.get(name)]
     return f"{values_of(first, constant)}." if constant else ""
@@ -47,7 +47,7 @@ def values_of(row: pd.Series, names: Sequence[str]) -> str:
 
 
 def by_scaling(table: pd.DataFrame, x: str) -> dict[str, pd.DataFrame]:
-    """The rows of each scaling, by its name and in order of x (as they stand, if x is no number)."""
+    """The rows of each scaling, by its name and in order of x (in table order if x is not a number)."""
     groups = table.groupby("scaling", sort=False)
     return {str(name): rows.sort_values(x) if is_number(table, x) else rows for name, rows in groups}
 
@@ -58,7 +58,7 @@ def is_number(table: pd.DataFrame, x: str) -> bool:
 
 
 def plain(value: object) -> str:
-    """A value of an axis without idle zeros: 1, 0.5, gaussian."""
+    """A value of an axis without trailing zeros: 1, 0.5, gaussian."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -71,7 +71,7 @@ def span(table: pd.DataFrame, x: str) -> str:
 
 
 def of_keys(table: pd.DataFrame) -> str:
-    """The number of keys as an adjective, ` 64`, where a table has one number; nothing else."""
+    """The number of keys as an adjective, ` 64`, if the table has a single one; otherwise nothing."""
     numbers = table["n_keys"].unique()
     return f" {numbers[0]}" if len(numbers) == 1 else ""
 

@@ -26,19 +26,19 @@ def plot(tables: Tables) -> Drawing:
     left.set_xlabel("z = (measured − exact) / standard error")
     _in_order(middle, stats.norm.ppf(_places(len(z))), z)
     middle.set_title("z-scores in order")
-    middle.set_xlabel("expected of N(0, 1)")
+    middle.set_xlabel("expected under N(0, 1)")
     p = np.sort(tables["cells"]["p_value"].to_numpy())
     _in_order(right, _places(len(p)), p)
     ranks = np.arange(1, len(p) + 1)
     low, high = (stats.beta.ppf(end, ranks, len(p) + 1 - ranks) for end in (0.025, 0.975))
     right.fill_between(_places(len(p)), low, high, color=INK, alpha=0.15, linewidth=0)
     right.set_title(f"p-values of {len(p)} cells in order")
-    right.set_xlabel("expected if uniform; shaded: 95% of each")
+    right.set_xlabel("expected if uniform; shaded: 95% range of each")
     note(
         figure,
-        "Each value that has an exact one, once, of 20 trials and 100 effective draws or more; the z of few trials, "
-        "which follows Student's t, as the normal score of the same probability. z-scores of one cell depend on each "
-        "other, so that they wander further from the line than independent ones; cells are independent.",
+        "Each value with a known exact value, once, if it has at least 20 trials and 100 effective draws. The z of few "
+        "trials follows Student's t and is shown as the normal score of the same probability. z-scores of one cell "
+        "depend on each other, so they stray further from the line than independent ones; cells are independent.",
     )
     return figure
 
@@ -48,26 +48,24 @@ def _places(count: int) -> Floats:
 
 
 def _in_order(ax: Axes, expected: Floats, found: Floats) -> None:
-    # Thousands of points would take most of the room that the page has for drawings.
+    # Thousands of vector points would take most of the page's space for drawings.
     ax.plot(expected, found, color=INK, marker=".", linestyle="", rasterized=True)
     ax.axline((0, 0), slope=1, color=INK, linewidth=0.8)
 
 
 def caption(tables: Tables) -> str:
-    """The shares of z-scores that lie far out, and the p-value of all cells together."""
+    """The shares of extreme z-scores, and the joint p-value of all cells."""
     size, together = tables["z_scores"]["of_own_error"].dropna().abs(), tables["agreement"].iloc[0]
     alarm = ", and the check raises its alarm" if together["disagrees"] else ""
-    shares = [f"{(size > limit).mean():.1%} lie beyond {limit}" for limit in (1.96, 2.58)]
+    shares = [f"{(size > limit).mean():.1%} lie beyond ±{limit}" for limit in (1.96, 2.58)]
     return (
-        f"Of {len(size)} z-scores {shares[0]} and {shares[1]} (5.0% and 1.0% of N(0, 1)); {len(tables['cells'])} cells "
-        f"together have p = {number(together['p_cells'], 0.01)} against theory{alarm}."
+        f"Of {len(size)} z-scores, {shares[0]} and {shares[1]} (N(0, 1): 5.0% and 1.0%); the joint test of "
+        f"{len(tables['cells'])} cells against theory gives p = {number(together['p_cells'], 0.01)}{alarm}."
     )
 
 
 FIGURE = Figure(
-    title=(
-        "Test of the error bars: z-scores of every value against the normal law, p-values of every cell against uniform"
-    ),
+    title="Test of the error bars: z-scores against the normal law, p-values against the uniform law",
     of="all-sweeps",
     tables=("cells", "z_scores", "agreement"),
     plot=plot,

@@ -1,4 +1,4 @@
-"""Values in captions: numbers with the digits that their errors leave, and the course of a metric along an axis."""
+"""Values in captions: numbers with as many digits as their errors justify, and the course of a metric along an axis."""
 
 import math
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from experiments.figures.axes import is_number, plain
 from experiments.harness.metric import FEW_DRAWS
 
 _MAX_DIGITS = 4
-_DOUBT = stats.norm.sf(3)  # two values differ if chance alone would part them so far this rarely
+_DOUBT = stats.norm.sf(3)  # two values differ if chance separates them this far at most this often
 _SMALL_CHANGE = 0.1
 _SHOWN = 1e-4  # a relative difference that four digits show
 
 
 def number(value: float, error: float = 0.0) -> str:
-    """A value to the place of its standard error's first digit, but to no more than four digits.
+    """A value rounded to the first digit of its standard error, with at most four digits.
 
     >>> number(0.27411, 0.003), number(3.9671234, 0.00001), number(0.0), number(1.3e30), number(1.13e-5, 7e-6)
     ('0.274', '3.967', '0', '1.3e+30', '1.1e−05')
@@ -39,7 +39,7 @@ def measured(row: pd.Series, metric: str) -> str:
 
 
 def standard_error(row: pd.Series, metric: str) -> float:
-    """The standard error of a metric; of a quantile, what its 95% interval amounts to."""
+    """The standard error of a metric; for a quantile, the one that its 95% interval implies."""
     if f"{metric}_se" in row:
         return float(row[f"{metric}_se"])
     width = row[f"{metric}_high"] - row[f"{metric}_low"]
@@ -47,16 +47,16 @@ def standard_error(row: pd.Series, metric: str) -> float:
 
 
 def exactly(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Rows with the exact values of a metric, without error, in place of the measured ones if all are known."""
+    """Rows with the exact values of a metric, without error, instead of the measured values if all are known."""
     if not _is_known(rows, metric):
         return rows
     return rows.assign(**{metric: rows[f"{metric}_exact"], f"{metric}_se": 0.0})
 
 
 def exactness(rows: pd.DataFrame, metric: str) -> str:
-    """A remark on values that `exactly` gives: how far the measured ones are from them; nothing if none are known.
+    """A remark on the values of `exactly`: the distance of the measured values; empty unless all are known.
 
-    Rows whose error bars rest on too few draws do not count.
+    Rows with too few draws for their error bars do not count.
     """
     if not _is_known(rows, metric):
         return ""
@@ -65,11 +65,11 @@ def exactness(rows: pd.DataFrame, metric: str) -> str:
         return " (exact)"
     away = ((sure[metric] - sure[f"{metric}_exact"]) / sure[f"{metric}_se"]).abs().max()
     # Rounded up, so that "within" is true.
-    return f" (exact; measured ones lie within {np.ceil(10 * away) / 10:.1f} standard errors)"
+    return f" (exact; measurements lie within {np.ceil(10 * away) / 10:.1f} standard errors)"
 
 
 def few_draws(rows: pd.DataFrame, metric: str) -> pd.Series:
-    """True for each row in which a metric rests on too few draws."""
+    """True for each row in which a metric has too few draws."""
     return rows[FEW_DRAWS].str.split().map(lambda names: metric in names).astype(bool)
 
 
@@ -78,7 +78,7 @@ def _is_known(rows: pd.DataFrame, metric: str) -> bool:
 
 
 def turns(rows: pd.DataFrame, metric: str) -> tuple[str, ...]:
-    """The verbs of a metric from row to row, by its ends and its extreme value: rises, falls, both in turn, or none."""
+    """The verbs for a metric along the rows, from its ends and its extreme: rises, falls, both in turn, or none."""
     rows = exactly(rows, metric)
     first, last = rows.iloc[0], rows.iloc[-1]
     for turn, verbs in ((rows[metric].idxmax(), ("rises", "falls")), (rows[metric].idxmin(), ("falls", "rises"))):
@@ -90,7 +90,7 @@ def turns(rows: pd.DataFrame, metric: str) -> tuple[str, ...]:
 
 
 def course(rows: pd.DataFrame, x: str, metric: str) -> str:
-    """The course of a metric along x in words, with its values: the exact ones where all are known."""
+    """The course of a metric along x in words, with its values: exact values if all are known."""
     rows = exactly(rows, metric)
     first, last = measured(rows.iloc[0], metric), measured(rows.iloc[-1], metric)
     if len(rows) == 1:
@@ -111,7 +111,7 @@ def course(rows: pd.DataFrame, x: str, metric: str) -> str:
 
 
 def differ(one: pd.Series, other: pd.Series, metric: str) -> bool:
-    """True if two values are further apart than chance would part them, by Student's t, and than digits show."""
+    """True if two values differ by more than chance explains, by Student's t, and by a visible digit."""
     noise = max(_error_of_difference(one, other, metric), _SHOWN * abs(one[metric]))
     return bool(abs(one[metric] - other[metric]) > noise)
 

@@ -1,4 +1,4 @@
-"""Crossings in text: the d_k at which unscaled norms fall below those under d_k^1/2, measured and exact."""
+"""Crossings in text: the d_k at which unscaled norms fall below scaled ones (d_k^1/2), measured and exact."""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ NORM_NAMES = {
     "query_gradient": "|dL/dq|",
     "undivided_query_gradient": "divisor · |dL/dq|",
 }
-Kind = tuple[str, str, float]  # of a crossing: its norm, its statistic, and the ratio that is crossed
+Kind = tuple[str, str, float]  # of a crossing: its norm, its statistic, and the level that the ratio crosses
 _SHOWN: tuple[Kind, ...] = (
     ("jacobian", "median", EQUAL),
     ("jacobian", "median", TENTH),
@@ -26,7 +26,7 @@ _LEVELS = {EQUAL: "equal", TENTH: "a tenth"}
 
 
 def of_norm(table: pd.DataFrame, norm: str, statistic: str) -> pd.DataFrame:
-    """The rows of one norm and statistic, of ratios or of crossings."""
+    """The rows of one norm and statistic, from ratios or crossings."""
     return table[(table["norm"] == norm) & (table["statistic"] == statistic)]
 
 
@@ -38,7 +38,7 @@ def crossings_of(table: pd.DataFrame, kind: Kind) -> pd.DataFrame:
 
 
 def crossing_list(crossings: pd.DataFrame) -> str:
-    """The d_k of crossings of one kind, in order of n_keys: exact ones where they are known."""
+    """The d_k of crossings of one kind, in order of n_keys: exact ones if known."""
     found = [_exact_text(row) or crossing(row) for _, row in crossings.iterrows()]
     largest = crossings["largest_d_k"].iloc[0]
     if set(found) == {f">{largest}"}:
@@ -47,9 +47,9 @@ def crossing_list(crossings: pd.DataFrame) -> str:
 
 
 def crossing(row: pd.Series) -> str:
-    """A crossing with the digits that its interval leaves; `>2048` or `<8` where it lies outside the sweep.
+    """A crossing with as many digits as its interval justifies; `>2048` or `<8` if it lies outside the sweep.
 
-    A dash where no ratio is known.
+    A dash if no ratio is known.
 
     >>> row = {"level": 1.0, "crossing": 71.98, "crossing_low": 69.2, "crossing_high": 74.5, "ratio_at_largest": 0.1}
     >>> crossing(pd.Series(row))
@@ -69,7 +69,7 @@ def _exact_text(row: pd.Series) -> str:
 
 
 def three_digits(d_k: float) -> str:
-    """A d_k that is not whole, to three digits.
+    """A fractional d_k to three digits.
 
     >>> three_digits(71.619), three_digits(1029.2)
     ('71.6', '1030')
@@ -78,7 +78,7 @@ def three_digits(d_k: float) -> str:
 
 
 def crossing_with_interval(row: pd.Series) -> str:
-    """A crossing, the ends of its interval with the same decimals, and the exact crossing where it is known.
+    """A crossing, the ends of its interval with the same decimals, and the exact crossing if it is known.
 
     >>> row = {"level": 1.0, "crossing": 71.98, "crossing_low": 69.2, "crossing_high": 74.5, "ratio_at_largest": 0.1}
     >>> crossing_with_interval(pd.Series(row | {"crossing_exact": 71.6}))

@@ -11,11 +11,11 @@ from experiments.figures.style import INK, note, ordered_colours, panels
 from experiments.harness.figures import Default
 
 _FEW = 10
-_SHOWN = 4  # standard deviations to either side that the linear panel shows
+_SHOWN = 4  # standard deviations on either side in the linear panel
 
 
 def plot(tables: Tables) -> Drawing:
-    """Density on a linear and on a logarithmic ordinate, so that tails show; and the kurtosis."""
+    """Density on a linear axis, and on a logarithmic one that shows the tails; and the kurtosis."""
     table = tables["measured"]
     figure, [[linear, logarithmic, right]] = panels(1, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
     _densities(linear, tables, label=True)
@@ -37,9 +37,9 @@ def plot(tables: Tables) -> Drawing:
     figure.legend(loc="outside lower left", ncols=3, fontsize=8.5, borderpad=0)
     note(
         figure,
-        f"Points: measured, with 95% intervals where a bin has {_FEW} scores or more; pale bands: exact. D: largest "
-        "distance of the measured from the exact distribution function (Kolmogorov-Smirnov), p: how likely "
-        "chance makes it so large.",
+        f"Points: measured, with 95% intervals for bins with at least {_FEW} scores; pale bands: exact. D: largest "
+        "distance between the measured and the exact distribution function (Kolmogorov-Smirnov); p: probability that "
+        "chance makes D this large.",
     )
     return figure
 
@@ -81,13 +81,13 @@ def caption(tables: Tables) -> str:
         kurtosis += f" at d_k = {first['d_k']:g} and {measured(last, 'score_kurtosis')} at {last['d_k']:g}"
     exact = " and ".join(dict.fromkeys(number(float(row["score_kurtosis_exact"])) for row in (first, last)))
     return (
-        f"{span(table, 'd_k')} the distribution of {first['trials']:,.0f} scores is nowhere further than {distance} "
-        f"from the exact one (p = {p_value} or more); {kurtosis} (exact: {exact})."
+        f"{span(table, 'd_k')}, the distribution of {first['trials']:,.0f} scores differs from the exact one by at "
+        f"most {distance} (p = {p_value} or more); {kurtosis} (exact: {exact})."
     )
 
 
 FIGURE = Figure(
-    title="The law of one score against the exact one, and its excess kurtosis against 6/d_k",
+    title="The measured law of one score against the exact law, and its excess kurtosis against 6/d_k",
     of="distribution",
     tables=("measured", "histogram", "tests"),
     metrics=("score_variance", "score_kurtosis"),

@@ -1,4 +1,4 @@
-"""The declaration of a figure: its subject, its tables, and the functions that draw it and write its caption."""
+"""The declaration of a figure: its subject, its tables, and its functions for drawing and caption."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -20,14 +20,14 @@ class Figure:
 
     Attributes:
         title: the heading on the page and the title of the drawing.
-        of: the experiment whose sweeps it shows, each in a drawing of its own; or `all-sweeps` (all sweeps together),
+        of: the experiment whose sweeps it shows, one drawing for each sweep; or `all-sweeps` (all sweeps together),
             `benchmarks`, `examples` (the worked example of its name) or `walk` (a user's own matrices).
-        tables: the kinds of tables that it reads, `measured` and those that `experiments.analysis` derives; of an
-            example, its steps. It gets those of them that there are.
-        metrics: the columns of the measured table that it is about; the page gives the values of the first.
-        default: the sweeps that have it without naming it; none if it must be named.
+        tables: the kinds of tables that it reads: `measured`, those that `experiments.analysis` derives, or the steps
+            of an example. It gets the ones that exist.
+        metrics: the columns of the measured table that it shows; the page gives the values of the first.
+        default: the sweeps that get it without naming it; none if a sweep must name it.
         corrects: ids of published statements that it shows to be wrong or misleading.
-        plot: makes the drawing. It fits nothing and derives nothing: that is for `experiments.analysis`.
+        plot: makes the drawing. It fits and derives nothing; `experiments.analysis` does that.
         caption: one sentence with the measured numbers.
     """
 
@@ -41,7 +41,7 @@ class Figure:
     caption: Callable[[Tables], str]
 
     def chosen(self, tables: Tables) -> dict[str, pd.DataFrame]:
-        """Those tables that the figure reads."""
+        """The tables that the figure reads."""
         return {kind: tables[kind] for kind in self.tables if kind in tables}
 
 

@@ -11,7 +11,7 @@ NORMS = ("jacobian_norm", "query_gradient_norm")
 
 
 def plot(tables: Tables) -> Drawing:
-    """One row per norm, with one scale for its root mean square (left) and its median (right)."""
+    """One row per norm, with a common scale for its root mean square (left) and its median (right)."""
     table = tables["measured"]
     figure, grid = panels(2, 2, (9, 6.2), sharey="row")
     lines = series(table, "d_k")
@@ -23,12 +23,12 @@ def plot(tables: Tables) -> Drawing:
             scale_y(ax, table, *metrics)
         label_lines(axes[1], lines, "d_k", metrics[1])
     drawn = [*NORMS, *(f"{norm}_median" for norm in NORMS)]
-    note(figure, f"{fixed(table, 'd_k')} {reading(table, *drawn)} Left and right share a scale.")
+    note(figure, f"{fixed(table, 'd_k')} {reading(table, *drawn)} Left and right panels share a scale.")
     return figure
 
 
 def caption(tables: Tables) -> str:
-    """The courses of median and r.m.s. of |dL/dq| under the first scaling, and under the others if the two differ."""
+    """The courses of median and r.m.s. of |dL/dq| under the first scaling, and under others where the two differ."""
     table, where = first_combination(tables["measured"], "d_k")
     clauses: list[str] = []
     for name, rows in by_scaling(table, "d_k").items():
@@ -36,14 +36,14 @@ def caption(tables: Tables) -> str:
         if not clauses or turns(rows, "query_gradient_norm") != turns(rows, "query_gradient_norm_median"):
             remark = exactness(rows, "query_gradient_norm")
             clauses.append(
-                f"{under(name)} the measured median of |dL/dq| {median} while its root mean square {mean}{remark}"
+                f"{under(name)} the measured median of |dL/dq| {median}, while its root mean square {mean}{remark}"
             )
     keys = f" with{of_keys(table)} keys" if of_keys(table) and "n_keys" not in where else ""
     return f"{span(table, 'd_k')}{keys}{where}, {'; '.join(clauses)}."
 
 
 FIGURE = Figure(
-    title="Norms of the softmax Jacobian and of dL/dq against d_k: root mean square and median side by side",
+    title="Gradient norms against d_k: root mean square and median of |J|_F and |dL/dq|",
     of="saturation",
     tables=("measured",),
     metrics=("jacobian_norm_median", "jacobian_norm", "query_gradient_norm_median", "query_gradient_norm"),

@@ -1,4 +1,4 @@
-"""Matrices as heatmaps in one convention: darker is more, rows are queries, columns are keys."""
+"""Matrices as heatmaps with one convention: darker means more, rows are queries, columns are keys."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,23 +11,23 @@ from matplotlib.colors import ListedColormap
 from experiments.figures.figure import Drawing, Tables
 from experiments.figures.style import panels, sequential
 
-CONVENTION = "Rows: queries. Columns: keys. Darker is more."
+CONVENTION = "Rows: queries. Columns: keys. Darker means more."
 _MAX_WITH_NUMBERS = 12  # rows and columns
 _MAX_NAMES = 16
-_MARGIN = 0.15  # of the range of values, beyond which colours end
-# Light enough for black numbers: the darkest stands off from them by 6.6 to 1 (WCAG 2 asks for 4.5).
+_MARGIN = 0.15  # extends the colour scale by this share of the range of values
+# Light enough for black numbers: the contrast with the darkest colour is 6.6 to 1 (WCAG 2 requires 4.5).
 _SHADES = ListedColormap(sequential()(np.linspace(0, 0.6, 256)))
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A step of an example that a figure shows.
+    """A panel that shows a step of an example.
 
     Attributes:
-        step: its name.
-        title: the title over it.
-        limits: the values of the lightest and the darkest colour; those of the numbers, with a margin, if None.
-        digits: the decimals in its cells.
+        step: the name of the step.
+        title: the title above the panel.
+        limits: the values of the lightest and the darkest colour; if None, the range of the numbers plus a margin.
+        digits: the decimals in the cells.
     """
 
     step: str
@@ -37,7 +37,7 @@ class Panel:
 
 
 def sizes(steps: Tables) -> str:
-    """The sizes of an example in words, `d_k = 4, n_keys = 3`; without d_k if it has no divisor sqrt(d_k)."""
+    """The sizes of an example in words, `d_k = 4, n_keys = 3`; without d_k if it has no divisor."""
     n_keys = f"n_keys = {steps['weights'].shape[1]}"
     return f"d_k = {steps['divisor'].iloc[0, 0] ** 2:.0f}, {n_keys}" if "divisor" in steps else n_keys
 
@@ -52,10 +52,10 @@ def heatmaps(steps: Tables, grid: Sequence[Sequence[Panel]], size: tuple[float, 
 
 
 def heatmap(ax: Axes, values: pd.DataFrame, panel: Panel) -> None:
-    """A matrix with its numbers in its cells; with a scale of colours beside it, where they do not fit."""
+    """A matrix with numbers in its cells, or with a colour scale beside it if the numbers do not fit."""
     low, high = panel.limits or _limits(values)
     numbers = max(values.shape) <= _MAX_WITH_NUMBERS
-    shades = values.clip(lower=low)  # a hidden key is the lightest
+    shades = values.clip(lower=low)  # a hidden key gets the lightest colour
     image = ax.imshow(shades, cmap=_SHADES, vmin=low, vmax=high, aspect="equal" if numbers else "auto")
     if numbers:
         for (i, j), value in np.ndenumerate(values.to_numpy()):
@@ -72,7 +72,7 @@ def heatmap(ax: Axes, values: pd.DataFrame, panel: Panel) -> None:
 
 
 def _shown(value: float, digits: int) -> str:
-    """A number as on paper: 0.955 is 0.96, and minus signs are true."""
+    """A number as on paper: 0.955 becomes 0.96, with a typographic minus sign."""
     text = "-∞" if value == -np.inf else f"{value * (1 + 1e-9):z.{digits}f}"
     return text.replace("-", "−")
 

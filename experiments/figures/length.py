@@ -11,7 +11,7 @@ from experiments.harness.figures import Default
 
 
 def plot(tables: Tables) -> Drawing:
-    """Entropy under its bound ln n, and the largest weight over its bound 1/n."""
+    """Entropy below its bound ln n, and the largest weight above its bound 1/n."""
     table = tables["measured"]
     figure, [[left, right]] = panels(1, 2, (9, 4))
     lines = series(table, "n_keys")
@@ -40,7 +40,7 @@ def caption(tables: Tables) -> str:
     ]
     width = "" if where else f" at d_k = {table['d_k'].iloc[0]}"
     return (
-        f"{span(table, 'n_keys')}{width} the largest weight{where} {listed(clauses)}{exactness(table, 'max_weight')}."
+        f"{span(table, 'n_keys')}{width}, the largest weight{where} {listed(clauses)}{exactness(table, 'max_weight')}."
     )
 
 

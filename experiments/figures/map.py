@@ -1,4 +1,4 @@
-"""Ratios of gradient norms over d_k and n_keys, and where they cross 1."""
+"""Ratios of gradient norms on the plane of d_k and n_keys, and where they cross 1."""
 
 from typing import Any
 
@@ -24,12 +24,12 @@ from experiments.harness.figures import Default
 
 _SHOWN_FACTOR = 16  # a ratio this far from 1 has the strongest colour
 _SMALLEST_NUMBER = 0.005
-_WHITE_FROM = 0.75  # of the way to that colour, letters are white
+_WHITE_FROM = 0.75  # beyond this share of the way to that colour, letters are white
 _SIZE, _PANEL_INCHES, _INCHES_PER_NUMBER = (11, 6.4), 3.0, 0.3
 
 
 def plot(tables: Tables) -> Drawing:
-    """One row of maps per statistic, one column per norm, each with the line on which the ratio is 1."""
+    """One row of maps per statistic and one column per norm, each with the line where the ratio is 1."""
     figure, grid = panels(len(STATISTICS), len(NORMS), _SIZE, sharex=True, sharey=True)
     if "ratios" not in tables:
         for ax in (ax for axes in grid for ax in axes):
@@ -51,24 +51,24 @@ def plot(tables: Tables) -> Drawing:
     bar.set_ticks([float(np.log(tick)) for tick in ticks], labels=["≤ 1/16", "1/4", "1", "4", "≥ 16"])
     note(
         figure,
-        f"{fixed(tables['measured'], 'd_k', 'n_keys')} Colour and number: the norm {UNSCALED} over the norm under "
-        f"{SCALED}; red where it is the larger one {UNSCALED}, blue where it is the smaller one. Points: where the "
-        "ratio falls through 1, with 95% intervals where these are wider; pale lines join them. Dashed: the law, where "
-        "theory has one. divisor · |dL/dq| is without the factor 1/divisor of the chain rule.",
+        f"{fixed(tables['measured'], 'd_k', 'n_keys')} Colour and number: the {UNSCALED} norm divided by the norm "
+        f"under {SCALED}; red: the {UNSCALED} norm is larger, blue: it is smaller. Points: the ratio falls through 1, "
+        "with 95% intervals where these exceed the marker; pale lines join them. Dashed: the law of theory, if any. "
+        "divisor · |dL/dq| omits the factor 1/divisor of the chain rule.",
     )
     return figure
 
 
 def _reason(table: pd.DataFrame) -> str:
-    """Why there is nothing to draw."""
+    """The reason for an empty drawing."""
     missing = [name for name in (UNSCALED, SCALED) if name not in set(table["scaling"])]
     return f"no values {listed([under(name) for name in missing])}" if missing else "no ratios along a single d_k"
 
 
 def _first_map(tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame, str]:
-    """Ratios and crossings of the first combination of the axes that no map shows, and the words that name it.
+    """Ratios and crossings of the first combination of the axes that no map shows, and its name in words.
 
-    Few d_k have no crossings; the table is empty then.
+    With few d_k there are no crossings, and their table is empty.
     """
     _, where = first_combination(tables["measured"], "d_k", "n_keys")
     crossings = of_first_map(tables["crossings"]) if "crossings" in tables else no_crossings(tables["measured"])
@@ -76,7 +76,7 @@ def _first_map(tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame, str]:
 
 
 def _plot_map(ax: Axes, ratios: pd.DataFrame, crossings: pd.DataFrame) -> Any:
-    """Ratios as colours and numbers; in a cell beside its neighbours, whatever the steps between their sizes."""
+    """Ratios as colours and numbers, in cells of equal size regardless of the steps between d_k or n_keys."""
     shown = ratios.pivot_table(index="n_keys", columns="d_k", values="ratio", dropna=False)
     strongest = np.log(_SHOWN_FACTOR)
     image = ax.imshow(
@@ -97,14 +97,14 @@ def _plot_map(ax: Axes, ratios: pd.DataFrame, crossings: pd.DataFrame) -> Any:
 
 
 def _label_place(column: int, columns: int, *, narrow: bool) -> tuple[float, str]:
-    """Place of a cell's number and the side that is aligned there; a number wider than its cell stays on the map."""
+    """The place of a cell's number and its aligned side; a number wider than its cell stays on the map."""
     if narrow and column == 0:
         return -0.4, "left"
     return (columns - 0.6, "right") if narrow and column == columns - 1 else (column, "center")
 
 
 def _short(ratio: float) -> str:
-    """A ratio in as few characters as a cell has room for; nothing below 0.005.
+    """A ratio, short enough for a cell; empty below 0.005.
 
     >>> _short(12.3), _short(0.456), _short(0.0123), _short(0.001)
     ('12', '0.46', '0.01', '')
@@ -115,7 +115,7 @@ def _short(ratio: float) -> str:
 
 
 def _plot_line(ax: Axes, crossings: pd.DataFrame, d_k: Any, n_keys: Any) -> None:
-    """The line on which the ratio is 1, in cells from the first: measured with its interval, and by the law."""
+    """The line where the ratio is 1, in units of cells: measured with its interval, and by the law."""
     y = np.interp(np.log(crossings["n_keys"]), np.log(n_keys), range(len(n_keys)))
 
     def place(values: pd.Series) -> Any:
@@ -133,9 +133,9 @@ def _plot_line(ax: Axes, crossings: pd.DataFrame, d_k: Any, n_keys: Any) -> None
 def caption(tables: Tables) -> str:
     """The d_k at which the medians and root mean squares of both norms are equal under both rules."""
     if "ratios" not in tables:
-        return f"No ratio of norms {UNSCALED} and under {SCALED}: {_reason(tables['measured'])}."
+        return f"No ratio of {UNSCALED} norms to norms under {SCALED}: {_reason(tables['measured'])}."
     if "crossings" not in tables:
-        return f"Norms {UNSCALED} over those under {SCALED}; too few d_k to tell where they are equal."
+        return f"Ratios of {UNSCALED} norms to norms under {SCALED}; too few d_k to tell where they are equal."
     _, crossings, where = _first_map(tables)
     clauses = []
     for statistic in STATISTICS:
@@ -144,13 +144,11 @@ def caption(tables: Tables) -> str:
             exact = ", exact" if rows["crossing_exact"].notna().any() else ""
             clauses.append(f"{crossing_list(rows)} ({statistic} of {NORM_NAMES[norm]}{exact})")
     keys = listed([plain(n_keys) for n_keys in sorted(crossings["n_keys"].unique())])
-    return f"With {keys} keys{where} {UNSCALED} norms fall below those under {SCALED} at d_k = {'; '.join(clauses)}."
+    return f"With {keys} keys{where}, {UNSCALED} norms fall below norms under {SCALED} at d_k = {'; '.join(clauses)}."
 
 
 FIGURE = Figure(
-    title=(
-        "Gradient norms without the scale over those with it, on the plane of d_k and n_keys, and where they are equal"
-    ),
+    title="Unscaled gradient norms divided by scaled ones, over d_k and n_keys, and where they are equal",
     of="saturation",
     tables=("measured", "ratios", "crossings"),
     metrics=("jacobian_norm_median", "query_gradient_norm_median", "jacobian_norm", "query_gradient_norm"),

@@ -17,11 +17,11 @@ from experiments.figures.caption_text import few_draws
 from experiments.figures.style import scaling_colours
 from experiments.metrics import METRICS
 
-_READING = "Points: measured, with 95% intervals where these are wider. Pale bands: exact values, where known."
-_HOLLOW = " Hollow points rest on too few draws for their intervals; more trials help."
+_READING = "Points: measured, with 95% intervals where these exceed the marker. Pale bands: exact values, where known."
+_HOLLOW = " Hollow points have too few draws for reliable intervals; more trials help."
 DECLARED = {metric.name: metric for metric in METRICS}
 _MARKERS = "osD^vP*X"
-_LOG_FROM = 8  # a positive quantity that spans more than this factor gets a logarithmic axis
+_LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _FEW_DECADES = 300
 _TICKS_PER_INCH = 2.4
 _LABEL_INCHES = 0.18
@@ -31,7 +31,7 @@ _LEGEND_CHARACTERS_PER_INCH = 13
 
 @dataclass(frozen=True)
 class Series:
-    """The rows of one line in order of x, and how the line is told from the others."""
+    """The rows of one line in order of x, and the line's label, colour and marker."""
 
     scaling: str
     label: str
@@ -41,7 +41,7 @@ class Series:
 
 
 def series(table: pd.DataFrame, x: str) -> list[Series]:
-    """One line per scaling, which gives the colour, and combination of the other axes, which gives the marker."""
+    """One line per scaling (its colour) and combination of the other axes (its marker)."""
     others = other_axes(table, x)
     combinations = list(dict.fromkeys(table[others].itertuples(index=False, name=None))) if others else [()]
     colours = scaling_colours(dict(zip(table["scaling"], table["exponent"], strict=True)))
@@ -61,7 +61,7 @@ def series(table: pd.DataFrame, x: str) -> list[Series]:
 
 
 def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
-    """Measured points with 95% intervals, joined; the exact value as a pale band under them where it is known."""
+    """Measured points with 95% intervals, joined; known exact values as a pale band behind them."""
     for line in lines:
         at, values = line.rows[x].to_numpy(), line.rows[metric].to_numpy()
         if f"{metric}_exact" in line.rows:
@@ -76,14 +76,14 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
 
 
 def plot_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:
-    """Exact values: a pale band, or pale dashes where there is a single one or x is no number."""
+    """Exact values: a pale band, or pale dashes if there is a single value or x is not a number."""
     joined = len(values) > 1 and np.asarray(at).dtype.kind in "iuf"
     look = {"linewidth": 5} if joined else {"linestyle": "", "marker": "_", "markersize": 22, "markeredgewidth": 5}
     ax.plot(at, values, color=colour, alpha=0.3, zorder=1, **look)
 
 
 def plot_measured(ax: Axes, at: Any, values: Any, rows: pd.DataFrame, metric: str, **look: Any) -> None:
-    """Points with 95% intervals, hollow where a metric rests on too few draws."""
+    """Points with 95% intervals, hollow where a metric has too few draws."""
     ax.errorbar(at, values, reach(rows, metric), capsize=2, elinewidth=1, **look)
     hollow = few_draws(rows, metric).to_numpy()
     if hollow.any():
@@ -103,7 +103,7 @@ def reading(table: pd.DataFrame, *metrics: str) -> str:
 
 
 def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None:
-    """Ticks at the values of x; a logarithmic axis if they span a wide range, or for a power law in any case."""
+    """Ticks at the values of x; a logarithmic axis if their range is wide, and always for a power law."""
     if not is_number(table, x):
         return
     values = np.sort(table[x].unique())
@@ -120,7 +120,7 @@ def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None
 
 
 def scale_y(ax: Axes, table: pd.DataFrame, *metrics: str, log: bool = False) -> None:
-    """A logarithmic y axis for positive variances, norms and weights that span a wide range, and for power laws."""
+    """A logarithmic y axis for positive variances, norms and weights with a wide range, and for power laws."""
     may_be_log = bool(metrics) and all(DECLARED[metric].is_logarithmic for metric in metrics)
     if log or (may_be_log and spans_widely(table[list(metrics)].to_numpy())):
         ax.set_yscale("log")
@@ -139,9 +139,9 @@ def spans_widely(values: Any) -> bool:
 
 
 def label_lines(ax: Axes, lines: Sequence[Series], x: str, metric: str, texts: Sequence[str] | None = None) -> None:
-    """Write each line's label behind its last point, moved apart where labels would touch; scales must be set.
+    """Write each line's label behind its last point, without overlaps; the scales must be set before.
 
-    Where there are more lines than labels fit, or labels are long, a legend under the figure names the lines.
+    If the labels are too many or too long, a legend under the figure names the lines.
     """
     gap = _LABEL_INCHES / _inches(ax).height
     texts = texts or [line.label for line in lines]
@@ -160,7 +160,7 @@ def label_lines(ax: Axes, lines: Sequence[Series], x: str, metric: str, texts: S
 
 
 def legend(ax: Axes, texts: Sequence[str]) -> None:
-    """The lines of one axes, named once under the figure, which grows by as much."""
+    """A legend for the lines of one axes, once under the figure; the figure grows by its height."""
     figure = ax.figure
     if figure.legends:
         return

@@ -33,7 +33,7 @@ def plot(tables: Tables) -> Drawing:
 
 
 def is_zero(table: pd.DataFrame, metric: str) -> bool:
-    """True for a metric whose exact value is 0 in every row, such as the mean score, or whose every value is 0."""
+    """True for a metric with exact value 0 in every row, such as the mean score, or with only zero values."""
     values = table.get(f"{metric}_exact", table[metric])
     return bool((values == 0).all() or (table[metric] == 0).all())
 
@@ -43,11 +43,11 @@ def caption(tables: Tables) -> str:
     x = first_axis(tables["measured"])
     table, where = first_combination(tables["measured"], x)
     clauses = [f"{course(rows, x, 'max_weight')} {under(name)}" for name, rows in by_scaling(table, x).items()]
-    return f"{span(table, x)} the largest weight of a row{where} {listed(clauses)}{exactness(table, 'max_weight')}."
+    return f"{span(table, x)}, the largest weight of a row{where} {listed(clauses)}{exactness(table, 'max_weight')}."
 
 
 FIGURE = Figure(
-    title="Every metric that is not zero throughout against the first axis, one line per scaling",
+    title="All nonzero metrics along the first axis, one line per scaling",
     of="saturation",
     tables=("measured",),
     metrics=("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm"),

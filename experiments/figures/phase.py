@@ -12,8 +12,8 @@ from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import INK, note, ordered_colours, panels, sequential
 
 _MAPS = 2
-_LIGHT_FROM = 0.55  # of the way to the darkest colour letters are white
-_LARGEST_MAP = 14  # rows or columns of a map whose cells have room for a number
+_LIGHT_FROM = 0.55  # beyond this share of the way to the darkest colour, letters are white
+_LARGEST_MAP = 14  # most rows or columns of a map with numbers in its cells
 
 
 def plot(tables: Tables) -> Drawing:
@@ -35,11 +35,12 @@ def plot(tables: Tables) -> Drawing:
         curves[0].legend(fontsize=8.5, loc="lower left")
     note(
         figure,
-        f"{fixed(table, 'd_k', 'n_keys')} Maps: darker is more; exact values, where known, in colour and number; the "
-        "dot in each cell has the colour of the measured value. Dashed on a map: d_k = 2 ln n_keys, where an unscaled "
-        "row freezes. Below: points measured, lines exact for rows of that spread, dashed the limit of many keys. The "
-        "spread of the scaled scores of a row is sigma = |q| / divisor, here with the root mean square of |q|; its "
-        "freezing point is sigma_c = sqrt(2 ln n_keys). Points of small d_k, where |q| varies much, lie off the lines.",
+        f"{fixed(table, 'd_k', 'n_keys')} Maps: darker means more. Colour and number give the exact value, if known; "
+        "the dot in each cell has the colour of the measured value. Dashed on a map: d_k = 2 ln n_keys, where an "
+        "unscaled row freezes. Below: measured points, exact lines for rows of that spread, and dashed the limit of "
+        "many keys. The spread of the scaled scores of a row is sigma = |q| / divisor, here with the root mean square "
+        "of |q|; its freezing point is sigma_c = sqrt(2 ln n_keys). Points at small d_k lie off the lines, because |q| "
+        "varies much.",
     )
     return figure
 
@@ -74,7 +75,7 @@ def _plot_map(ax: Axes, rows: pd.DataFrame) -> None:
 def _plot_freezing(ax: Axes, rows: pd.DataFrame, d_k: Any, n_keys: Any) -> None:
     """The line input_std^2 d_k^(1/2 - p) = sqrt(2 ln n_keys), which is d_k = 2 ln n_keys for p = 0."""
     exponent, input_std = rows["exponent"].iloc[0], rows["input_std"].iloc[0]
-    if not exponent < 1 / 2 or min(len(d_k), len(n_keys)) < 2:  # NaN for a rule that is no power of d_k
+    if not exponent < 1 / 2 or min(len(d_k), len(n_keys)) < 2:  # NaN for a rule other than a power of d_k
         return
     at = np.geomspace(n_keys[0], n_keys[-1], 50)
     freezing = (2 * np.log(at) / input_std**4) ** (1 / (1 - 2 * exponent))
@@ -104,7 +105,7 @@ def _plot_collapse(ax: Axes, tables: Tables, metric: str) -> None:
 
 
 def _points(table: pd.DataFrame, n_keys: int, metric: str) -> tuple[pd.Series, pd.Series]:
-    """The spread sigma of the measured rows of that many keys, and their entropy share or collision."""
+    """The spread sigma of the measured rows with n_keys keys, and their entropy share or collision."""
     rows = table[table["n_keys"] == n_keys]
     sigma = rows["input_std"] ** 2 * np.sqrt(rows["d_k"]) / rows["divisor"]
     return sigma, rows["entropy"] / np.log(n_keys) if metric == "entropy_share" else 1 - rows["jacobian_trace"]
@@ -118,12 +119,12 @@ def caption(tables: Tables) -> str:
     clauses = [
         f"{course(rows, 'd_k', 'entropy_share')} {under(name)}" for name, rows in by_scaling(longest, "d_k").items()
     ]
-    what = f"the entropy of rows of {n_keys} keys{where}, over ln {n_keys},"
-    return f"{span(longest, 'd_k')} {what} {listed(clauses)}{exactness(longest, 'entropy')}."
+    what = f"the entropy of rows of {n_keys} keys{where}, divided by ln {n_keys},"
+    return f"{span(longest, 'd_k')}, {what} {listed(clauses)}{exactness(longest, 'entropy')}."
 
 
 FIGURE = Figure(
-    title="Where the softmax freezes: a map of its entropy over d_k and n_keys, and all measured rows on one axis",
+    title="Where the softmax freezes: its entropy over d_k and n_keys, and all measured rows on one axis",
     of="saturation",
     tables=("measured", "curves"),
     metrics=("entropy", "jacobian_trace"),

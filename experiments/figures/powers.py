@@ -15,7 +15,7 @@ METRICS = ("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gr
 MARKED = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
 
 _MAX_IN_PANEL = 3
-_NOTHING = "No rule of this sweep is a power of d_k."
+_NOTHING = "This sweep has no rule that is a power of d_k."
 
 
 def plot(tables: Tables) -> Drawing:
@@ -56,7 +56,7 @@ def _plot_metric(ax: Axes, table: pd.DataFrame, metric: str) -> None:
 
 
 def caption(tables: Tables) -> str:
-    """The power at which the largest weight changes least from the smallest to the largest d_k, with its values."""
+    """The power under which the largest weight changes least from the smallest to the largest d_k, with its values."""
     measured_table, where = _of_powers(tables)
     if measured_table.empty:
         return _NOTHING
@@ -67,7 +67,7 @@ def caption(tables: Tables) -> str:
     if small["d_k"].iloc[0] == large["d_k"].iloc[0]:
         values = [f"{measured(small.loc[p], 'max_weight')} {under(small.loc[p, 'scaling'])}" for p in ends]
         weights = f"the mean largest of {table['n_keys'].iloc[0]} weights{where}"
-        return f"At d_k = {table['d_k'].iloc[0]} {weights} is {listed(values)}{remark}."
+        return f"At d_k = {table['d_k'].iloc[0]}, {weights} is {listed(values)}{remark}."
     pairs = {p: f"{measured(small.loc[p], 'max_weight')} and {measured(large.loc[p], 'max_weight')}" for p in exponents}
     opening = f"The mean largest of{of_keys(table)} weights"
     course = f"from d_k = {small['d_k'].iloc[0]} to {large['d_k'].iloc[0]}{where}"
@@ -82,13 +82,13 @@ def caption(tables: Tables) -> str:
 
 
 def _of_powers(tables: Tables) -> tuple[pd.DataFrame, str]:
-    """The first combination of the other axes, under rules that are powers of d_k, and the words that name it."""
+    """The first combination of the other axes, under rules that are powers of d_k, and its name in words."""
     table, where = first_combination(tables["measured"], "d_k")
     return table[table["exponent"].notna()], where
 
 
 FIGURE = Figure(
-    title="The metrics against the exponent p of the divisor d_k^p: why 1/2, and what 1/3 and 2/3 do",
+    title="Metrics against the exponent p of the divisor d_k^p: why 1/2, and what 1/3 and 2/3 do",
     of="saturation",
     tables=("measured",),
     metrics=("max_weight", "score_variance", "entropy", "jacobian_norm"),

@@ -1,4 +1,4 @@
-"""The one way in which figures are drawn and saved."""
+"""The common way to draw and save figures."""
 
 import io
 from pathlib import Path
@@ -15,10 +15,10 @@ _CHARACTERS_PER_INCH = 12
 
 
 def render(figure: Figure, tables: Tables, stem: Path) -> str:
-    """Draw a figure and write STEM.png with its caption over it, STEM.svg without, and the caption as STEM.txt.
+    """Draw a figure and write STEM.png with the caption above it, STEM.svg without it, and the caption as STEM.txt.
 
-    The SVG is for pages, which have the caption as text; its title is the figure's. Nothing that varies between equal
-    runs (dates, random ids) goes into the files.
+    The SVG is for pages, which show the caption as text; its title is the figure's. The files contain nothing that
+    varies between equal runs, such as dates or random ids.
 
     Returns:
         The caption.

@@ -40,7 +40,7 @@ def plot(tables: Tables) -> Drawing:
 
 
 def caption(tables: Tables) -> str:
-    """The mean of the rows' largest weights, per d_k and scaling."""
+    """The mean of the rows' largest weights for each d_k and scaling."""
     table, where = _shown(tables)
     largest = table.groupby(["d_k", "scaling", "query"], sort=False)["weight"].max()
     means = largest.groupby(["d_k", "scaling"], sort=False).mean()
@@ -51,13 +51,13 @@ def caption(tables: Tables) -> str:
     n_queries, n_keys = table["query"].nunique(), table["key"].nunique()
     count = "one row" if n_queries == 1 else f"{n_queries} rows"
     return (
-        f"In the {count} drawn, over {n_keys} keys{where}, the largest weights average {'; '.join(clauses)}: an "
-        "illustration from which no trend follows, since means over many draws are those of a saturation sweep."
+        f"In the {count} drawn, over {n_keys} keys{where}, the largest weights average {'; '.join(clauses)}. This is "
+        "an illustration from which no trend follows; saturation sweeps have the means over many draws."
     )
 
 
 def _shown(tables: Tables) -> tuple[pd.DataFrame, str]:
-    """The first draw of the first combination of the axes besides d_k, and the words that name it."""
+    """The first draw of the first combination of the axes besides d_k, and its name in words."""
     table, where = first_combination(tables["measured"], "d_k")
     return table[table["trial"] == 0], where
 

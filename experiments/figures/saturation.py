@@ -1,4 +1,4 @@
-"""Peakedness of softmax rows along d_k."""
+"""Concentration of softmax rows along d_k."""
 
 import math
 
@@ -15,7 +15,7 @@ METRICS = ("saturated_rows", "max_weight", "entropy")
 
 
 def plot(tables: Tables) -> Drawing:
-    """One panel per metric; ln n, the entropy of equal weights, is marked."""
+    """One panel per metric, with a mark at ln n, the entropy of equal weights."""
     table = tables["measured"]
     figure, [axes] = panels(1, len(METRICS), (9, 3.6))
     lines = series(table, "d_k")
@@ -41,11 +41,11 @@ def caption(tables: Tables) -> str:
     table, where = first_combination(tables["measured"], "d_k")
     clauses = [f"{course(rows, 'd_k', 'max_weight')} {under(name)}" for name, rows in by_scaling(table, "d_k").items()]
     what = f"the largest of {table['n_keys'].iloc[0]} weights{where}"
-    return f"{span(table, 'd_k')} {what} {listed(clauses)}{exactness(table, 'max_weight')}."
+    return f"{span(table, 'd_k')}, {what} {listed(clauses)}{exactness(table, 'max_weight')}."
 
 
 FIGURE = Figure(
-    title="How peaked the softmax rows are: largest weight, entropy and share of saturated rows against d_k",
+    title="How peaked softmax rows are: largest weight, entropy and share of saturated rows against d_k",
     of="saturation",
     tables=("measured",),
     metrics=("max_weight", "entropy", "saturated_rows"),

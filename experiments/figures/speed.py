@@ -1,4 +1,4 @@
-"""Time of several ways to measure over the floor, and growth of the suite's time."""
+"""Time of several ways to measure relative to the floor, and growth of the suite's time."""
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ _COLOURS = dict(zip(_WAYS, (_PALETTE[0], _PALETTE[3], _PALETTE[1], _PALETTE[2]),
 
 
 def plot(tables: Tables) -> Drawing:
-    """Seconds over the floor's, cell by cell, without gradients and with; then growth."""
+    """Seconds relative to the floor, cell by cell, without gradients and with them; then growth."""
     figure, [[left, middle, right]] = panels(1, 3, (12, 4.6), width_ratios=(1.2, 1.2, 1))
     for ax, gradients in ((left, False), (middle, True)):
         _plot_ratios(ax, tables["ratios"], gradients)
@@ -23,9 +23,10 @@ def plot(tables: Tables) -> Drawing:
     _plot_growth(right, tables["growth"])
     note(
         figure,
-        "Time per trial over the floor: the same number of normal numbers from the same generator, one matrix product "
-        "and one exponential per score and scaling, each measured alone. One core, medians of 7 interleaved rounds; "
-        "'with gradients' a gradient to each weight is drawn and the one to the query measured.",
+        "Time per trial relative to the floor. The floor is the same number of normal numbers from the same generator, "
+        "one matrix product and one exponential per score and scaling, each measured alone. One core, medians of 7 "
+        "interleaved rounds. 'With gradients': each trial draws a gradient to each weight and measures the gradient to "
+        "the query.",
     )
     return figure
 
@@ -40,7 +41,7 @@ def _plot_ratios(ax: Axes, rows: pd.DataFrame, gradients: bool) -> None:
     ax.set_yscale("log")
     ax.set_xticks(x, [f"{row.d_k}\n{row.n_keys}\n{row.n_queries}" for row in rows.itertuples()], fontsize=8.5)
     ax.set_xlabel("d_k, keys, queries")
-    ax.set_title(f"time over the floor, {'with' if gradients else 'without'} gradients")
+    ax.set_title(f"time / floor, {'with' if gradients else 'without'} gradients")
 
 
 def _plot_growth(ax: Axes, rows: pd.DataFrame) -> None:
@@ -48,11 +49,11 @@ def _plot_growth(ax: Axes, rows: pd.DataFrame) -> None:
         x = points[str(swept)] / points[str(swept)].min()
         ax.plot(x, points["seconds"] / points["seconds"].min(), marker="o", color=_PALETTE[4 + i], label=str(swept))
     ends = np.array([1, rows.groupby("what").apply(_reach, include_groups=False).max()])
-    ax.plot(ends, ends, color=INK, linewidth=0.8, linestyle="--", label="in proportion")
+    ax.plot(ends, ends, color=INK, linewidth=0.8, linestyle="--", label="proportional")
     ax.set_xscale("log", base=2)
     ax.set_yscale("log", base=2)
-    ax.set_xlabel("size over the smallest")
-    ax.set_title("the suite's time over the smallest")
+    ax.set_xlabel("size / smallest size")
+    ax.set_title("the suite's time / time at the smallest size")
     ax.legend(fontsize=8.5)
 
 
@@ -61,20 +62,20 @@ def _reach(points: pd.DataFrame) -> float:
 
 
 def caption(tables: Tables) -> str:
-    """The suite's time over the floor, and that of the faster of the article's ways over the suite's."""
+    """The suite's time relative to the floor, and the time of the faster article way relative to the suite's."""
     rows = tables["ratios"]
     rows = rows[~rows["gradients"]]
     without = rows["suite"]
     faster = rows[["article, powers", "article, products"]].min(axis=1) / rows["suite"]
     return (
-        f"Without gradients the suite takes {without.median():.2f} times the floor in the median cell and "
-        f"{without.max():.2f} in the worst; the faster of the article's two ways takes {faster.min():.1f} to "
+        f"Without gradients, the suite takes {without.median():.2f} times the floor in the median cell and "
+        f"{without.max():.2f} times in the worst; the faster of the article's two ways takes {faster.min():.1f} to "
         f"{faster.max():.0f} times as long as the suite."
     )
 
 
 FIGURE = Figure(
-    title="How long ways to measure a cell take over its floor, and how the suite's time grows",
+    title="Time of ways to measure a cell relative to its floor, and growth of the suite's time",
     of="benchmarks",
     tables=("ratios", "growth"),
     plot=plot,

@@ -1,4 +1,4 @@
-"""The one style of all figures: panels, notes and colours."""
+"""The common style of all figures: panels, notes and colours."""
 
 import math
 import textwrap
@@ -14,7 +14,7 @@ from experiments.figures.figure import Drawing
 INK = "#333333"
 DPI = 150
 _NOTE_CHARACTERS_PER_INCH = 15
-_JOINED = "\u00a0=\u00a0"  # holds a name and its value on one line
+_JOINED = "\u00a0=\u00a0"  # keeps a name and its value on one line
 _PALETTE = sns.color_palette("colorblind")
 _COLOURS = {"unscaled": _PALETTE[3], "d_k^1/3": _PALETTE[1], "d_k^1/2": _PALETTE[0], "d_k^2/3": _PALETTE[2]}
 _OTHER_COLOURS = [_PALETTE[i] for i in (4, 5, 7, 9)]
@@ -34,7 +34,7 @@ STYLE = {
     "text.color": INK,
     "xtick.color": INK,
     "ytick.color": INK,
-    "svg.hashsalt": "sdpa",  # ids inside an SVG follow from its content alone
+    "svg.hashsalt": "sdpa",  # makes the ids inside an SVG depend only on its content
 }
 
 
@@ -45,7 +45,7 @@ def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -
 
 
 def note(figure: Drawing, text: str) -> None:
-    """A remark on how to read a figure, at its foot, over its legend if it has one."""
+    """A remark on how to read a figure, at its foot, above the legend if there is one."""
     lines = wrapped(text, figure.get_figwidth() * _NOTE_CHARACTERS_PER_INCH)
     if figure.legends:
         figure.legends[0].set_title(lines, prop={"size": 8.5})
@@ -55,14 +55,14 @@ def note(figure: Drawing, text: str) -> None:
 
 
 def wrapped(text: str, width: float) -> str:
-    """A text in lines of so many characters, which part no name from its value."""
+    """A text wrapped to this many characters, without breaks between a name and its value."""
     return textwrap.fill(text.replace(" = ", _JOINED), int(width)).replace(_JOINED, " = ")
 
 
 def scaling_colours(exponents: Mapping[str, float]) -> dict[str, Any]:
-    """The colour of each scaling: fixed for the four of the common story, by order of exponent for others.
+    """The colour of each scaling: fixed for the four most common rules, by order of exponent for the others.
 
-    Rules that are no power of d_k, whose exponent is NaN, come last.
+    Rules other than powers of d_k (exponent NaN) come last.
     """
     others = sorted(
         (name for name in exponents if name not in _COLOURS),
@@ -73,7 +73,7 @@ def scaling_colours(exponents: Mapping[str, float]) -> dict[str, Any]:
 
 
 def sequential() -> Colormap:
-    """Colours for amounts, light to dark: darker is more."""
+    """Colours for amounts, light to dark: darker means more."""
     return sns.color_palette("Blues", as_cmap=True)
 
 
@@ -83,10 +83,10 @@ def diverging() -> Colormap:
 
 
 def token_colours(count: int) -> list[Any]:
-    """Colours for tokens, which have no order, fit for any sight; the darker ones of the palette."""
+    """Colours for tokens, without order and safe for colour-blind readers; the darker ones of the palette."""
     return [_PALETTE[i] for i in (0, 3, 2, 4, 5, 7)][:count]
 
 
 def ordered_colours(count: int) -> list[Any]:
-    """Colours for that many values of an ordered quantity, light to dark."""
+    """Colours for the values of an ordered quantity, light to dark."""
     return list(sns.color_palette("flare", count))

@@ -14,11 +14,11 @@ from experiments.figures.style import INK, note, panels
 from experiments.harness.figures import Default
 
 METRIC = "score_variance"
-_LEVEL_WITHIN = 0.2  # the width of a slope's interval within which a slope of 0 is called level
+_LEVEL_WITHIN = 0.2  # a slope that may be 0 counts as level if its interval is narrower than this
 
 
 def plot(tables: Tables) -> Drawing:
-    """Left: measured variances over the exact d_k^(1 - 2p); right: how far apart they are."""
+    """Left: measured variances above the exact d_k^(1 - 2p); right: their relative difference."""
     table = tables["measured"]
     figure, [[left, right]] = panels(1, 2, (9, 4), width_ratios=[2, 1])
     lines = series(table, "d_k")
@@ -53,7 +53,7 @@ def _plot_deviation(ax: Axes, table: pd.DataFrame) -> None:
 
 
 def caption(tables: Tables) -> str:
-    """The growth of the variance under each scaling: its slope, or its value where there is a single d_k."""
+    """The growth of the variance under each scaling: its slope, or its value if there is a single d_k."""
     table, where = first_combination(tables["measured"], "d_k")
     first_rows = [rows.iloc[0] for rows in by_scaling(table, "d_k").values()]
     slopes = [_slope_of(row, tables.get("slopes")) for row in first_rows]
@@ -61,7 +61,7 @@ def caption(tables: Tables) -> str:
     if not clauses:
         clauses = [f"is {measured(row, METRIC)} {under(row['scaling'])}" for row in first_rows]
     keys = f" with{of_keys(table)} keys" if of_keys(table) and "n_keys" not in where else ""
-    return f"{span(table, 'd_k')}{keys} the variance of the scaled scores{where} {listed(clauses)}."
+    return f"{span(table, 'd_k')}{keys}, the variance of the scaled scores{where} {listed(clauses)}."
 
 
 def _growth(slope: pd.Series) -> str:
@@ -76,7 +76,7 @@ def _growth(slope: pd.Series) -> str:
 
 
 def _slope_of(row: pd.Series, slopes: pd.DataFrame | None) -> pd.Series | None:
-    """The fitted slope of the line that a row of the table belongs to."""
+    """The fitted slope of the line that contains a row of the table."""
     if slopes is None:
         return None
     shared = shared_by_line(slopes)
@@ -91,7 +91,7 @@ def _interval(slope: pd.Series) -> str:
 
 
 FIGURE = Figure(
-    title="Score variance against d_k, over the predicted powers and with the fitted slopes",
+    title="Score variance against d_k, with predicted powers and fitted slopes",
     of="saturation",
     tables=("measured", "slopes"),
     metrics=("score_variance",),

@@ -34,9 +34,9 @@ class Exact:
 
     Attributes:
         formula: in words or symbols.
-        value: NaN where theory does not know it.
-        min_deviation, max_deviation: bounds of the standard deviation of one trial's value; of a root, of the mean
-            under it. 0 and infinity where theory knows none.
+        value: computes the exact value; NaN if theory does not know it.
+        min_deviation, max_deviation: bounds of the standard deviation of one trial's value; for a root, of the mean
+            under it. 0 and infinity if theory knows none.
     """
 
     formula: str
@@ -50,18 +50,18 @@ class Metric:
     """A measured quantity of a table.
 
     Attributes:
-        name: of its column; NAME_se, NAME_low, NAME_high and NAME_exact follow it.
+        name: name of its column; NAME_se, NAME_low, NAME_high and NAME_exact follow it.
         unit, meaning, formula: for the description of the column.
         title: for the panels of figures, with mathematics between dollar signs.
-        kind: how a trial's rows are reduced: a mean, the root of a mean, a share of rows, or a quantile of all rows.
-        of: what is reduced, in the experiment's own terms.
-        share: of the rows below a quantile.
+        kind: the reduction of a trial's rows: a mean, the root of a mean, a share of rows, or a quantile of all rows.
+        of: the quantity to reduce, in the experiment's own terms.
+        share: the share of the rows below a quantile.
         exact: the exact value, if theory knows it.
-        limits: values that the quantity cannot pass, from anything that has a cell's axes as attributes: a cell, or a
+        limits: values that the quantity cannot pass, from anything with a cell's axes as attributes: a cell, or a
             table for arrays of limits.
-        min_draws: effective draws below which its error bar is not to be trusted.
-        draws_like: the metric whose effective draws count for one without limits.
-        scale_free: True if its z-score is the same whatever the scores are divided by.
+        min_draws: effective draws below which its error bar is unreliable.
+        draws_like: the metric whose effective draws count for a metric without limits.
+        scale_free: True if its z-score does not depend on the divisor of the scores.
         is_precise: True if the `precision` of a sweep bounds its relative standard error.
         is_logarithmic: True if figures may show it on a logarithmic axis.
     """
@@ -90,7 +90,7 @@ class Metric:
 
         columns = [column("", self.meaning, self.formula)]
         if self.kind != "quantile":
-            columns.append(column("_se", f"standard error of {self.name}, between draws"))
+            columns.append(column("_se", f"standard error of {self.name} between draws"))
         columns.append(column("_low", f"lower end of the {LEVEL:.0%} interval of {self.name}"))
         columns.append(column("_high", "upper end of the same interval"))
         if self.exact is not None:
@@ -98,18 +98,18 @@ class Metric:
         return tuple(columns)
 
     def effective_draws(self, table: Any, value: Any, error: Any) -> npt.NDArray[np.floating]:
-        """(d / se)^2 of the mean, d its distance from the nearer limit; of a root, that of the mean under it."""
+        """(d / se)^2 of the mean, with d its distance from the nearer limit; for a root, that of the mean under it."""
         draws = effective_draws(value, error, self.limits(table))
         return draws / 4 if self.kind == "root" else draws
 
 
 def metric_columns(metrics: Iterable[Metric]) -> tuple[Column, ...]:
-    """The columns of metrics, and the one that lists those of a row whose error bars are not to be trusted."""
+    """The columns of metrics, and a column that lists the metrics with unreliable error bars in each row."""
     few_draws = Column(
         FEW_DRAWS,
         "str",
-        "metrics of this row that rest on too few effective draws for their error bars: fewer than "
-        f"{MIN_DRAWS}, or {MIN_TRIALS} trials; raise trials",
+        "metrics of this row with too few effective draws for reliable error bars: fewer than "
+        f"{MIN_DRAWS} effective draws, or fewer than {MIN_TRIALS} trials; raise trials",
         "effective draws = (distance from the nearer limit / se)^2",
         may_be_empty=True,
     )
@@ -123,14 +123,14 @@ def fields(
     found: Mapping[str, tuple[float, float] | Quantile],
     rows_per_trial: int = 1,
 ) -> Row:
-    """The measured columns of metrics in a row of a table, and the list of those that rest on few draws.
+    """The measured columns of metrics in a row of a table, and the list of metrics with too few draws.
 
     Args:
-        metrics: those of the experiment, in order.
-        cell: the metrics' limits follow from it.
-        trials: independent draws.
-        found: by metric, its value and standard error, or the quantile.
-        rows_per_trial: of which a share is one.
+        metrics: the metrics of the experiment, in order.
+        cell: determines the metrics' limits.
+        trials: number of independent draws.
+        found: the value and standard error of each metric, or its quantile, by metric.
+        rows_per_trial: the rows of a trial, behind a share.
     """
     draws = {
         metric.name: float(metric.effective_draws(cell, *estimate))
@@ -152,7 +152,7 @@ def fields(
                 else mean_interval(value, error, trials, metric.limits(cell))
             )
             row |= {name: value, f"{name}_se": error, f"{name}_low": low, f"{name}_high": high}
-            # Clopper and Pearson's interval of a share holds for any number of events.
+            # The Clopper-Pearson interval of a share holds for any number of events.
             enough = metric.kind == "share" or draws[metric.draws_like or name] >= metric.min_draws
         if trials < MIN_TRIALS or not enough:
             few.append(name)
@@ -161,12 +161,12 @@ def fields(
 
 
 def relative_error(metrics: Iterable[Metric], rows: Iterable[Row]) -> float:
-    """The largest relative standard error of the precise metrics in rows; infinite where one came out as 0."""
+    """The largest relative standard error of the precise metrics in rows; infinite if a value or error is 0."""
     errors = [0.0]
     for row in rows:
         for metric in metrics:
             if metric.is_precise:
                 value, error = abs(row[metric.name]), row[f"{metric.name}_se"]
-                # An error of 0 beside a value says that its square was too small for a double.
+                # An error of 0 beside a positive value means that its square was too small for a double.
                 errors.append(error / value if value > 0 and error > 0 else math.inf)
     return max(errors)

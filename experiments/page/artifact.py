@@ -1,4 +1,4 @@
-"""The page as an artifact: its file, and what decides it."""
+"""The page as an artifact: its file, and everything that determines it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ def page_path(results: Path) -> Path:
 
 
 def page(config: Config, results: Path, *options: object) -> Artifact:
-    """The page of a config's results, with what decides it."""
+    """The page of a config's results, with everything that determines it."""
     modules = ("experiments.page.index", *(f"experiments.figures.{name}" for name in declarations()))
     templates = [FOLDER / name for name in _TEMPLATES]
     parameters = [config.digest, *map(str, options)]
@@ -31,7 +31,7 @@ def page(config: Config, results: Path, *options: object) -> Artifact:
 
 
 def _shown(config: Config, results: Path) -> Iterator[Path]:
-    """Every file that the page shows something of."""
+    """Every file whose content appears on the page."""
     yield table_path(results)
     for sweep in config.sweeps:
         yield from (results / f"{sweep.name}.{suffix}" for suffix in ("json", "csv"))

@@ -1,6 +1,6 @@
 "use strict";
 
-/* The mathematics of one row of scores, of exact expectations and of random draws. No document in here. */
+/* The mathematics of a row of scores, of exact expectations and of random draws, without access to the document. */
 const attention = (() => {
   /* Weights, max weight, entropy (nats) and |J|_F of a row of scores under a divisor, in the form of
      sdpa/diagnostics.py and sdpa/gradients.py: from t, the sum of the other weights over the largest, so that
@@ -29,7 +29,7 @@ const attention = (() => {
     };
   }
 
-  /* |J|_F from r = 1 - max weight and the sums of squares and cubes of the other weights over r. */
+  /* |J|_F from r = 1 - max weight and the sums of squares and cubes of the other weights divided by r. */
   function normFromShares(r, u2, u3) {
     const a2 = (1 - r) * (1 - r);
     return r * Math.sqrt(a2 + u2 * (1 + 2 * a2) - 2 * r * u3 + r * r * u2 * u2);
@@ -49,7 +49,7 @@ const attention = (() => {
     return above / below;
   }
 
-  /* What theory expects of a row: of each quantity its mean, of |J|_F its root mean square; e^(mean entropy). */
+  /* Expectations of a row by theory: the mean of each quantity, the root mean square of |J|_F, and e^(mean entropy). */
   function expected(table, width, length, p) {
     const i = table.widths.indexOf(width), j = table.lengths.indexOf(length);
     const at = (name) => interpolated(table.exponents, table[name][i][j], p);
@@ -62,7 +62,7 @@ const attention = (() => {
     };
   }
 
-  /* Standard normal numbers that follow from a seed: xoshiro128** (Blackman and Vigna 2018), Box and Muller. */
+  /* Standard normal numbers from a seed: xoshiro128** (Blackman and Vigna 2018), Box and Muller. */
   function normals(seed) {
     const state = new Uint32Array(4);
     let mixed = seed >>> 0;
@@ -95,8 +95,8 @@ const attention = (() => {
     };
   }
 
-  /* One query and as many keys as the longest row has, of the largest width: by width, their scores q.k.
-     A smaller width takes the first entries, a shorter row the first keys, so that only what is chosen changes. */
+  /* The scores q.k, by width, of one query and the keys of the longest row at the largest width. A smaller width
+     takes the first entries and a shorter row the first keys, so that a control changes nothing else. */
   function draw(seed, widths, length) {
     const normal = normals(seed);
     const largest = Math.max(...widths);

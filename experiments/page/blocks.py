@@ -1,4 +1,4 @@
-"""Generated parts of README.md and docs/: each stands between markers and comes from the files in results/."""
+"""Generated parts of README.md and docs/, between markers, from the files in results/."""
 
 import os
 import re
@@ -34,14 +34,14 @@ from experiments.statements.table import read_statements
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _UNLIKELY = 0.01
-_NO_CROSSINGS = "No sweep of the config has four d_k or more, unscaled and under `d_k^1/2`."
+_NO_CROSSINGS = "No sweep of the config has at least four d_k, both unscaled and under `d_k^1/2`."
 
 Block = Callable[[], str]
 Pages = dict[Path, str]
 
 
 class BlockError(Problem):
-    """A marker that no block answers, or a block without its marker."""
+    """A marker without a block, or a block without its marker."""
 
 
 def rewrite(pages: Mapping[Path, str], config: Config, measured: Mapping[str, pd.DataFrame], results: Path) -> Pages:
@@ -50,11 +50,11 @@ def rewrite(pages: Mapping[Path, str], config: Config, measured: Mapping[str, pd
     Args:
         pages: the text of each page, by its path.
         config: the config of the results.
-        measured: the measurements that published statements rest on, which no user's config changes.
+        measured: the measurements behind published statements, independent of the user's config.
         results: the folder.
 
     Raises:
-        BlockError: a block is not marked exactly once in all pages together.
+        BlockError: a block does not have exactly one marker in all pages together.
     """
     blocks = {name: path for path, text in pages.items() for name in _names(text)}
     every = {path: _blocks(config, measured, results, path) for path in pages}
@@ -108,7 +108,7 @@ def _drawings(sweeps: Sequence[Sweep], results: Path) -> list[Path]:
 
 
 def _captions(drawings: Sequence[Path], link: Callable[[Path], str]) -> str:
-    """Figures as a list, each with the caption that was computed for it."""
+    """Figures as a list, each with its computed caption."""
     captions = [path.with_suffix(".txt").read_text(encoding="utf-8").strip() for path in drawings]
     lines = zip(drawings, captions, strict=True)
     return "\n".join(f"- [{path.stem}]({link(path)}): {caption}" for path, caption in lines)
@@ -122,7 +122,7 @@ def _examples() -> str:
 
 
 def _figures() -> str:
-    """Every figure that a sweep may have, and the sweeps that have it by default."""
+    """Every possible figure of a sweep, and the sweeps that get it by default."""
     lines = ["| sweeps of | figure | shows | by default |", "|---|---|---|---|"]
     for experiment in experiment_names():
         for name in figures_of(experiment):
@@ -132,23 +132,23 @@ def _figures() -> str:
 
 
 def _sweeps_of(default: Default | None) -> str:
-    """The sweeps that have a figure without naming it, in words."""
+    """The sweeps that get a figure without naming it, in words."""
     if default is None:
         return "only if named"
     conditions = [f"that vary {listed(default.varied)}"] if default.varied else []
-    conditions += [f"of a single {listed(default.single)}"] if default.single else []
+    conditions += [f"with a single {listed(default.single)}"] if default.single else []
     conditions += [f"with {listed([f'`{rule}`' for rule in default.rules])}"] if default.rules else []
     return f"sweeps {' '.join(conditions)}" if conditions else "all"
 
 
 def _crossing_table(config: Config, results: Path) -> pd.DataFrame | None:
-    """The crossings of the first sweep that has some."""
+    """The crossings of the first sweep with crossings."""
     tables = [results / csv_name(sweep.name, "crossings") for sweep in config.sweeps]
     return next((of_first_map(pd.read_csv(path)) for path in tables if path.exists()), None)
 
 
 def _crossings(table: pd.DataFrame | None) -> str:
-    """The d_k above which each norm is smaller unscaled than under d_k^1/2, with its interval, by n_keys."""
+    """The d_k above which each norm is smaller unscaled than under d_k^1/2, with an interval, by n_keys."""
     if table is None:
         return _NO_CROSSINGS
     head, rows = crossing_rows(table)
@@ -158,7 +158,7 @@ def _crossings(table: pd.DataFrame | None) -> str:
 
 
 def _laws(table: pd.DataFrame | None) -> str:
-    """Measured crossings beside the law of theory, for every norm that has one."""
+    """Measured crossings beside the law of theory, for every norm with a law."""
     if table is None:
         return _NO_CROSSINGS
     lines = ["| | n_keys | measured d_k | law | in the interval |", "|---|---:|---:|---:|---|"]
@@ -220,12 +220,12 @@ def _performance(bench: pd.DataFrame) -> str:
     generators = [f"{name} {value:.2f}" for name, value in normals(bench).items()]
     parts = [f"{name} {share:.0%}" for name, share in shares(bench).items()]
     lines = [
-        f"Time grows as {', '.join(grown)} over the three largest sizes.",
+        f"Over the three largest sizes, time grows as {', '.join(grown)}.",
         f"Two workers measure the whole config {speedup(bench):.2f} times as fast as one.",
-        f"At d_k = {d_k}, {n_keys} keys and {n_queries} queries a worker takes {peak:.0f} MiB above its imports, of "
-        f"which K is {d_k * n_keys / 2**17:.0f}.",
-        f"Time for a normal number over the fastest generator's: {', '.join(generators)}.",
-        f"`make all` on one core: {', '.join(parts)}.",
+        f"At d_k = {d_k} with {n_keys} keys and {n_queries} queries, a worker needs {peak:.0f} MiB above its imports; "
+        f"K accounts for {d_k * n_keys / 2**17:.0f} MiB.",
+        f"Time per normal number, relative to the fastest generator: {', '.join(generators)}.",
+        f"Shares of `make all` on one core: {', '.join(parts)}.",
     ]
     return "\n".join([*_ratios(bench), "", *(f"- {line}" for line in lines)])
 
@@ -262,19 +262,19 @@ def _calibration(results: Path) -> str:
     flagged = covered.loc["all", "flagged"] / covered.loc["all", ["flagged", "intervals"]].sum()
     skewed = configs["config"][configs["uniform_p"] < _UNLIKELY]
     lines = [
-        f"- False alarms: {whole['alarms']} in {whole['runs']:,} honest runs of {len(configs)} configs, where "
-        f"{whole['runs'] / 1000:.1f} are promised (as many or more by chance: p = {whole['p_value']:.2g}); in one "
-        f"config at most {configs['alarms'].max()} of {configs['runs'].max()} (p = {configs['p_value'].min():.2g}, the "
-        f"smallest of {len(configs)}).",
+        f"- False alarms: {whole['alarms']} in {whole['runs']:,} honest runs of {len(configs)} configs; the check "
+        f"promises {whole['runs'] / 1000:.1f} (probability of as many or more: p = {whole['p_value']:.2g}). A single "
+        f"config has at most {configs['alarms'].max()} in {configs['runs'].max()} runs (p = "
+        f"{configs['p_value'].min():.2g}, the smallest of {len(configs)}).",
         f"- The p-values of cells are not uniform (Kolmogorov-Smirnov, p < {_UNLIKELY:g}) in {len(skewed)} of "
-        f"{configs['uniform_p'].notna().sum()} configs that have some: {', '.join(skewed)}. Few trials of skewed "
-        "metrics are not normal.",
-        f"- 95% intervals that are not flagged hold the truth in {covered.loc['all', 'coverage']:.1%} of "
-        f"{covered.loc['all', 'intervals']:,.0f} cases; in {shares.min():.1%} to {shares.max():.1%} by config. "
-        f"{flagged:.0%} of all intervals are flagged in these configs, many of which are chosen for saturated rows.",
+        f"{configs['uniform_p'].notna().sum()} configs with such p-values: {', '.join(skewed)}. The mean of a skewed "
+        "metric over few trials is not normal.",
+        f"- Unflagged 95% intervals contain the truth in {covered.loc['all', 'coverage']:.1%} of "
+        f"{covered.loc['all', 'intervals']:,.0f} cases, and in {shares.min():.1%} to {shares.max():.1%} by config. "
+        f"{flagged:.0%} of all intervals are flagged in these configs; many configs were chosen for saturated rows.",
         "- Planted faults, each under one rule and under all:",
         "",
-        "| planted | runs | with an alarm | 7 errors off or more | of these missed |",
+        "| planted fault | runs | runs with an alarm | at least 7 errors off | missed among these |",
         "|---|---:|---:|---:|---:|",
     ]
     of_metrics = faults[faults["metric"].notna()]
@@ -293,7 +293,7 @@ def _calibration(results: Path) -> str:
 
 
 def _columns(results: Path) -> str:
-    """The meaning of each column, from columns.csv; standard errors and exact values once for all."""
+    """The meaning of each column, from columns.csv, without standard errors, interval ends and exact values."""
     columns = pd.read_csv(results / "columns.csv", keep_default_na=False)
     shown = columns[~columns["column"].str.contains("_se$|_low$|_high$|_exact$") | columns["table"].str.contains("-")]
     lines = ["| table of | column | unit | meaning | formula |", "|---|---|---|---|---|"]

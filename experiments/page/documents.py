@@ -1,4 +1,4 @@
-"""Pages in Markdown whose `>>>` examples run, and whose printed numbers are what came out."""
+"""Markdown pages with `>>>` examples that run, and with the numbers that they print."""
 
 import contextlib
 import doctest
@@ -18,7 +18,7 @@ class DocumentError(Problem):
 
 
 def rerun(text: str) -> str:
-    """The text with the output of every `>>>` example as it is printed now; all examples share one namespace.
+    """The text with the current output of every `>>>` example; all examples share one namespace.
 
     Raises:
         DocumentError: an example raises, or doctest cannot read it (the message names its line).
@@ -28,20 +28,22 @@ def rerun(text: str) -> str:
     """
     lines = text.split("\n")
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    # Without its fences, which doctest would take for output; every line keeps its number.
+    # Without fences, which doctest would read as output; every line keeps its number.
     try:
         examples = doctest.DocTestParser().get_examples(_FENCE.sub("", text))
     except ValueError as error:
         raise DocumentError(str(error)) from error
     outputs = [_output(example, namespace) for example in examples]
-    for example, output in reversed(list(zip(examples, outputs, strict=True))):  # from the end: lines keep their places
+    for example, output in reversed(
+        list(zip(examples, outputs, strict=True))
+    ):  # from the end, so that earlier lines keep their numbers
         first = example.lineno + example.source.count("\n")
         lines[first : first + example.want.count("\n")] = [" " * example.indent + line for line in output]
     return "\n".join(lines)
 
 
 def rewrite_documents(folder: Path) -> None:
-    """Rerun every Markdown page of a folder, and write it where a number changed.
+    """Rerun every Markdown page of a folder, and write the pages with changed numbers.
 
     Raises:
         DocumentError: an example raises, or doctest cannot read it (the message names the file and the line).
@@ -57,7 +59,7 @@ def rewrite_documents(folder: Path) -> None:
 
 
 def _output(example: doctest.Example, namespace: dict[str, Any]) -> list[str]:
-    """The lines that an example prints, empty ones as doctest marks them."""
+    """The lines that an example prints, with empty lines marked as in doctest."""
     line = example.lineno + 1
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         try:

@@ -1,4 +1,4 @@
-"""Published statements for the page: the gravest mistakes first, and which statements belong to which finding."""
+"""Published statements for the page: the gravest mistakes first, and the statements for each finding."""
 
 import re
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from experiments.statements.verdicts import rank
 
 _YES, _NO = re.compile(r"(?<![^; ])yes: "), re.compile(r"(?<![^; ])no: ")
 
-# The statements that the first screen corrects, by one of their ids. A figure declares those that it corrects.
+# The statements that the first screen corrects, by one of their ids. Each figure declares the ones that it corrects.
 OF_OPENING = {"notebook-15": "It is not what keeps the softmax numerically stable."}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A published statement and what is right."""
+    """A published statement and its correction."""
 
     ids: str
     sources: tuple[Source, ...]
@@ -30,7 +30,7 @@ class Entry:
 
     @property
     def right(self) -> str:
-        """The computed numbers, or the conditions and if each holds."""
+        """The computed numbers, or the conditions and whether each holds."""
         if not self.computed:
             return "Not computed here: it is about training"
         words = _NO.sub("not true: ", _YES.sub("true: ", self.computed))
@@ -38,12 +38,12 @@ class Entry:
 
     @property
     def rank(self) -> int:
-        """Its place: wrong and misleading entries by severity, then what is open, then what is right."""
+        """The position of the entry: wrong and misleading ones by severity, then open ones, then right ones."""
         return rank(self.verdict, self.severity)
 
 
 def entries(results: Path) -> list[Entry]:
-    """All entries, the gravest first; none where these results have no published statements."""
+    """All entries, the gravest first; none if these results have no published statements."""
     found = [
         Entry(
             ids=row["id"],
@@ -56,6 +56,6 @@ def entries(results: Path) -> list[Entry]:
 
 
 def chosen(published: Sequence[Entry], ids: Sequence[str]) -> list[Entry]:
-    """The entries that hold these ids, in this order; none if there are no entries."""
+    """The entries with these ids, in this order; none if there are no entries."""
     by_id = {name: entry for entry in published for name in entry.ids.split()}
     return [by_id[name] for name in ids] if published else []

@@ -1,4 +1,4 @@
-"""The findings: for every figure its caption, its key numbers with intervals, its drawing and a few rows behind it."""
+"""The findings: for every figure its caption, its key numbers with intervals, its drawing and a few table rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ SweepTables = Mapping[str, Mapping[str, pd.DataFrame]]
 
 @dataclass(frozen=True)
 class Cell:
-    """A field of a table: what was measured, and the exact value where it is known."""
+    """A field of a table: the measured value, and the exact value if it is known."""
 
     text: str
     exact: str = ""
@@ -46,7 +46,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A few of the rows of a CSV, or of several where `csv` is empty."""
+    """A few rows of a CSV, or of several CSVs if `csv` is empty."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[Cell]]
@@ -56,7 +56,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Finding:
-    """A figure with all that belongs to it; `drawing` is empty where the page has no room for it."""
+    """A figure with its texts and numbers; `drawing` is empty if the page has no room for it."""
 
     name: str
     title: str
@@ -70,7 +70,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Section:
-    """The findings of a sweep, its config and its tables; of all sweeps together without name and config."""
+    """The findings of a sweep, its config and its tables; for all sweeps together, without name and config."""
 
     name: str
     findings: Sequence[Finding]
@@ -89,7 +89,7 @@ class Writer:
     drawings: Drawings = field(default_factory=Drawings)
 
     def sections(self) -> Iterator[Section]:
-        """One of every sound sweep, and one of all sweeps together where something is compared with theory."""
+        """One section for every sound sweep, and one for all together if a test compares values with theory."""
         for sweep in self.config.sweeps:
             if sweep.name in self.tables:
                 of_sweep = self.tables[sweep.name]
@@ -102,7 +102,7 @@ class Writer:
             yield Section("", [self._of_all(figure, whole) for figure in figures_of(ALL_SWEEPS)], tuple(verdicts))
 
     def examples(self) -> list[Finding]:
-        """The worked examples that are drawn; none for results without published statements."""
+        """The worked examples with drawings; none for results without published statements."""
         paths = {name: example_path(Path(), name, ".png") for name in example_names() if self.published}
         drawn = {name: png for name, png in paths.items() if (self.results / png).with_suffix(".svg").exists()}
         return [self._drawn(f"{EXAMPLES}-{name}", f"{EXAMPLES}.{name}", png) for name, png in drawn.items()]
@@ -143,7 +143,7 @@ class Writer:
 
 
 def config_block(seed: int, sweep: Sweep) -> str:
-    """A sweep as a config of its own, every key with its value."""
+    """A sweep as a separate config with a value for every key."""
     treatments = treatment_names(load_experiment(sweep.experiment).cell)
     body = {
         name: value[0] if isinstance(value, list) and len(value) == 1 and name not in treatments else value
@@ -155,7 +155,7 @@ def config_block(seed: int, sweep: Sweep) -> str:
 
 
 def few_rows(sweep: Sweep, table: pd.DataFrame, metrics: Sequence[str]) -> Table:
-    """The rows at the ends of every axis, of the common scalings if there are many: metrics ± half the 95% interval."""
+    """The rows at the ends of every axis, for common scalings if there are many: metrics ± half the 95% interval."""
     varied = _varied(sweep, table)
     named = [*varied, *(["scaling"] if "scaling" in table else [])]
     shown = table
@@ -185,7 +185,7 @@ def title_of(metric: str) -> str:
 
 
 def _numbers(sweep: Sweep, table: pd.DataFrame, metric: str) -> Iterator[str]:
-    """A metric with its 95% interval and exact value where the axes end, for the two scalings of the question."""
+    """A metric with its 95% interval and exact value at the ends of the axes, unscaled and under d_k^1/2."""
     if f"{metric}_low" not in table:
         return
     varied = _varied(sweep, table)
@@ -214,13 +214,13 @@ def _with_interval(row: pd.Series, metric: str) -> str:
 
 
 def _crossing_table(sweep: Sweep, crossings: pd.DataFrame) -> Table:
-    """The d_k at which norms unscaled fall below those under d_k^1/2, with 95% intervals, by n_keys."""
+    """The d_k at which unscaled norms fall below norms under d_k^1/2, with 95% intervals, by n_keys."""
     head, rows = crossing_rows(crossings)
     return Table(head, [[Cell(text) for text in row] for row in rows], len(rows), csv_name(sweep.name, "crossings"))
 
 
 def _law_sentences(crossings: pd.DataFrame) -> Iterator[str]:
-    """The laws of theory, and how many intervals of measured crossings they lie in."""
+    """The laws of theory, and the number of intervals of measured crossings that contain them."""
     for (norm, statistic), rows in crossings.dropna(subset=["law", "crossing"]).groupby(
         ["norm", "statistic"], sort=False
     ):
@@ -230,8 +230,8 @@ def _law_sentences(crossings: pd.DataFrame) -> Iterator[str]:
         )
         inside = sum(law_is_inside(row) for _, row in rows.iterrows())
         yield (
-            f"Theory puts the d_k of equal {statistic}s of {NORM_NAMES[norm]} at {laws} for {n_keys} keys;"
-            f" {inside} of {len(rows)} lie in the 95% interval of the measured one."
+            f"By theory, the d_k of equal {statistic}s of {NORM_NAMES[norm]} are {laws} for {n_keys} keys;"
+            f" {inside} of {len(rows)} lie in the 95% interval of the measured d_k."
         )
 
 
@@ -242,7 +242,7 @@ def _slope_sentence(slopes: pd.DataFrame) -> str:
         value, low, high = interval(row["slope"], row["slope_low"], row["slope_high"])
         exact = exact_text(row["slope_exact"], half)
         clauses.append(f"{value} {under(row['scaling'])} ({low} to {high}, exactly {exact})")
-    return f"Slope of ln variance against ln d_k, with its {LEVEL:.1%} interval: {'; '.join(clauses)}."
+    return f"Slope of ln variance against ln d_k, with {LEVEL:.1%} intervals: {'; '.join(clauses)}."
 
 
 def _varied(sweep: Sweep, table: pd.DataFrame) -> list[str]:

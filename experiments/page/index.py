@@ -1,4 +1,4 @@
-"""The page to look at, index.html: all on it comes from tables, captions, drawings and statements in results/."""
+"""The page index.html; its content comes from the tables, captions, drawings and statements in results/."""
 
 import json
 import re
@@ -29,13 +29,13 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
     """The page of a config's results.
 
     Args:
-        config: what was swept.
-        results: the folder of its tables, with its figures drawn.
-        config_path: where the config is.
-        incomplete: make a page of the sweeps that are there, which says so at its top, where some are not.
+        config: the config of the results.
+        results: the folder of its tables and figures.
+        config_path: the path of the config.
+        incomplete: if sweeps are missing, make a page of the others, with a notice at its top.
 
     Raises:
-        TableError: a sweep has no sound table, and `incomplete` is not given.
+        TableError: a sweep has no sound table, and `incomplete` is false.
     """
     tables, problems = sound_tables(config, results, incomplete=incomplete)
     sound = [sweep for sweep in config.sweeps if sweep.name in tables]
@@ -77,12 +77,12 @@ def _corrected(published: list[Entry]) -> Iterator[opening.Statement]:
 
 
 def _include(name: str) -> Markup:
-    """A style sheet or script, as it stands."""
+    """The text of a style sheet or script, unchanged."""
     return Markup((FOLDER / name).read_text(encoding="utf-8"))
 
 
 def _json(value: Any) -> Markup:
-    """Data for a script; no text in it can end the element that holds it."""
+    """Data for a script, escaped so that no text in it can end the script element."""
     return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))
 
 
@@ -93,7 +93,7 @@ def _power(value: float) -> Markup:
 
 
 def _names(text: str) -> Markup:
-    """A sentence with powers of d_k set as code, which no line break parts, and true minus signs and indices."""
+    """A sentence with powers of d_k as unbreakable code, and with typographic minus signs and indices."""
     text = _EXPONENT.sub("\u00a0×\u00a0" r"10^−\1", _MINUS.sub("−", text))
     text = _POWER.sub(r"<code>\1</code>", str(Markup.escape(text)))
     return Markup(_OF_TEN.sub(r"10<sup>\1</sup>", text).replace("|J|_F", "|J|<sub>F</sub>"))

@@ -1,4 +1,4 @@
-"""Numbers as a page shows them: with the digits that their errors leave."""
+"""Numbers for the page, with as many digits as their errors justify."""
 
 import math
 
@@ -6,7 +6,7 @@ import pandas as pd
 
 from experiments.figures.caption_text import number, standard_error
 
-_SMALLEST_PLAIN = 1e-4  # below it a number is written with a power of ten
+_SMALLEST_PLAIN = 1e-4  # smaller numbers get a power of ten
 
 
 def with_error(row: pd.Series, metric: str) -> str:
@@ -17,14 +17,14 @@ def with_error(row: pd.Series, metric: str) -> str:
 
 
 def like_measured(row: pd.Series, metric: str) -> str:
-    """The exact value of a metric with as many decimals as its measured one has; a dash where it is not known."""
+    """The exact value of a metric with the decimals of its measured value; a dash if it is unknown."""
     if f"{metric}_exact" not in row:
         return "–"
     return f"{row[f'{metric}_exact']:.{_places(standard_error(row, metric))}f}"
 
 
 def plus_minus(value: float, half: float) -> str:
-    """A value and half its interval; the value alone if the interval is empty or not known.
+    """A value and half its interval; the value alone if the interval is empty or unknown.
 
     >>> plus_minus(511.8123, 0.3147), plus_minus(1.5e-6, 2e-8), plus_minus(0.25, 0.0), plus_minus(-0.1, math.nan)
     ('511.81 ± 0.31', '(1.500 ± 0.020) × 10^−6', '0.2500', '−0.1000')
@@ -50,7 +50,7 @@ def interval(value: float, low: float, high: float) -> tuple[str, str, str]:
 
 
 def exact_text(value: float, half: float) -> str:
-    """An exact value with the decimals of a measured one and its interval; a whole number as such.
+    """An exact value with the decimals of its measured value; a whole number without decimals.
 
     >>> exact_text(0.9274812, 0.0004), exact_text(512.0, 0.31), exact_text(2 / 3, 0.0)
     ('0.92748', '512', '0.6667')
@@ -62,12 +62,12 @@ def exact_text(value: float, half: float) -> str:
 
 
 def minus(text: str) -> str:
-    """A number's text with the sign that a reader expects."""
+    """The text of a number with a typographic minus sign."""
     return text.replace("-", "−")
 
 
 def _power(value: float, half: float) -> int:
-    """The power of ten that is taken out of a number: 0 for all but small ones."""
+    """The power of ten of a number's text: 0 except for small numbers."""
     size = max(abs(value), half)
     return 0 if size >= _SMALLEST_PLAIN else math.floor(math.log10(size))
 

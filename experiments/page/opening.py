@@ -1,4 +1,4 @@
-"""The first screen: effects that sqrt(d_k) has and has not, with their numbers and only where the tables show them."""
+"""The first screen: effects that sqrt(d_k) has and does not have, with numbers, as far as the tables show them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,15 +15,15 @@ from experiments.figures.crossing_text import NORM_NAMES, crossing_list, crossin
 from experiments.harness.grid import Sweep
 
 _HEAD_WIDTHS = (64, 128)  # d_k of common models
-_LEVEL = 1.1  # values within this factor of each other are called the same
-_APART = 1.5  # and beyond this factor no longer
+_LEVEL = 1.1  # values within this factor of each other count as the same
+_APART = 1.5  # values beyond this factor count as different
 
 SweepTables = Mapping[str, Mapping[str, pd.DataFrame]]
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A sentence and the numbers that it rests on."""
+    """A sentence and its supporting numbers."""
 
     head: str
     numbers: str
@@ -31,7 +31,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class _Along:
-    """The rows of every scaling along an axis, all else fixed, in order."""
+    """The rows of every scaling in order along an axis, with all else fixed."""
 
     axis: str
     rows: Mapping[str, pd.DataFrame]
@@ -51,7 +51,7 @@ class _Along:
         return plain(values.iloc[0]), plain(values.iloc[-1])
 
     def text(self, scaling: str, metric: str, end: int) -> str:
-        """A metric at the first (0) or last (-1) value of the axis: exact where it is known."""
+        """A metric at the first (0) or last (-1) value of the axis: the exact value if known."""
         row = exactly(self.rows[scaling], metric).iloc[end]
         return short(float(row[metric])) if row.get(f"{metric}_se") == 0 else measured(row, metric)
 
@@ -60,7 +60,7 @@ class _Along:
         return float(self.rows[scaling][metric].iloc[-1])
 
     def growth(self, scaling: str, metric: str) -> float:
-        """By which factor a metric grows along the axis."""
+        """The factor by which a metric grows along the axis."""
         return self.last(scaling, metric) / float(self.rows[scaling][metric].iloc[0])
 
     def course(self, scaling: str, metric: str) -> str:
@@ -69,7 +69,7 @@ class _Along:
 
 
 def effects(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]:
-    """The effects of dividing by sqrt(d_k) that these tables show."""
+    """The effects of division by sqrt(d_k) that these tables show."""
     at = _along(sweeps, tables, "d_k", (_NONE, _ROOT))
     if at is None:
         return []
@@ -78,7 +78,7 @@ def effects(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]:
 
 
 def non_effects(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]:
-    """The effects that it does not have, or not alone, as far as these tables show."""
+    """The effects that division by sqrt(d_k) does not have, or not alone, as far as these tables show."""
     widths = _along(sweeps, tables, "d_k", (_NONE, _ROOT))
     lengths = _along(sweeps, tables, "n_keys", (_ROOT,))
     return _applicable(
@@ -89,7 +89,7 @@ def non_effects(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]
 
 
 def short(value: float) -> str:
-    """A value to three digits, for a first look; the tables have the others.
+    """A value to three digits, for a first look; the tables have more digits.
 
     >>> short(511.8123), short(0.99963), short(0.003587), short(12345.6)
     ('512', '1', '0.00359', '12350')
@@ -104,10 +104,10 @@ def _keeps_variance(at: _Along) -> Statement | None:
     first, last = (measured(at.rows[_ROOT].iloc[end], metric) for end in (0, -1))
     small, large = (at.text(_NONE, metric, end) for end in (0, -1))
     return Statement(
-        f"It keeps the variance of the scores at {short(at.last(_ROOT, f'{metric}_exact'))}, whatever d_k.",
-        f"With {at.n_keys} keys it measures {first} at d_k = {at.ends[0]} and {last} at {at.ends[1]}; unscaled it is"
-        f" {small} and {large}{exactness(at.table, metric)}: a score is a sum of d_k products, and the variance of a"
-        " sum grows with the number of its terms.",
+        f"It keeps the variance of the scores at {short(at.last(_ROOT, f'{metric}_exact'))} for every d_k.",
+        f"With {at.n_keys} keys, the measured variance is {first} at d_k = {at.ends[0]} and {last} at {at.ends[1]};"
+        f" unscaled it is {small} and {large}{exactness(at.table, metric)}. A score is a sum of d_k products, and the"
+        " variance of a sum grows with the number of its terms.",
     )
 
 
@@ -115,10 +115,10 @@ def _keeps_softmax(at: _Along) -> Statement | None:
     if _apart(at.growth(_ROOT, "max_weight"), _LEVEL) or at.growth(_NONE, "max_weight") < _APART:
         return None
     return Statement(
-        f"So with {at.n_keys} keys the softmax is about as peaked at d_k = {at.ends[0]} as at {at.ends[1]}.",
+        f"So with {at.n_keys} keys, the softmax is about as peaked at d_k = {at.ends[0]} as at {at.ends[1]}.",
         f"The largest of {at.n_keys} weights averages {at.text(_ROOT, 'max_weight', 0)} at d_k = {at.ends[0]} and"
-        f" {at.text(_ROOT, 'max_weight', -1)} at {at.ends[1]}; unscaled, {at.text(_NONE, 'max_weight', 0)} and"
-        f" {at.text(_NONE, 'max_weight', -1)}{exactness(at.table, 'max_weight')}.",
+        f" {at.text(_ROOT, 'max_weight', -1)} at {at.ends[1]}; unscaled, it averages {at.text(_NONE, 'max_weight', 0)}"
+        f" and {at.text(_NONE, 'max_weight', -1)}{exactness(at.table, 'max_weight')}.",
     )
 
 
@@ -129,11 +129,13 @@ def _no_other_power(at: _Along) -> Statement | None:
         return None
     courses = listed([f"{at.course(name, 'max_weight')} under {name}" for name in others])
     where = f"From d_k = {at.ends[0]} to {at.ends[1]} with {at.n_keys} keys"
-    return Statement("Other powers of d_k do not keep it so.", f"{where} that weight goes from {courses}.")
+    return Statement(
+        "Other powers of d_k do not keep it constant.", f"{where}, the largest weight goes from {courses}."
+    )
 
 
 def _keeps_typical_gradient(crossings: pd.DataFrame | None) -> Statement | None:
-    """From which d_k on the medians are smaller unscaled, where all of those of |J|_F fall below within the sweep."""
+    """The d_k above which unscaled medians are smaller, if all those of |J|_F fall below within the sweep."""
     if crossings is None:
         return None
     of_jacobian = crossings_of(crossings, ("jacobian", "median", EQUAL))
@@ -146,15 +148,15 @@ def _keeps_typical_gradient(crossings: pd.DataFrame | None) -> Statement | None:
     keys = listed([plain(n_keys) for n_keys in of_jacobian["n_keys"]])
     return Statement(
         "It makes the gradient of the typical row larger, but only above a d_k that depends on the number of keys.",
-        f"For {keys} keys the median of |J|_F, the size of the softmax's derivative, is smaller unscaled only above"
-        f" d_k = {jacobian}, and a tenth of the scaled one at {tenth}; that of |dL/dq|, the loss's gradient at the"
-        f" query, is smaller above {query}; without the factor 1/divisor that the chain rule gives |dL/dq|, above"
-        f" {undivided}.",
+        f"For {keys} keys, the median of |J|_F, the size of the softmax's derivative, is smaller unscaled only above"
+        f" d_k = {jacobian}, and a tenth of the scaled median at {tenth}. The median of |dL/dq|, the gradient of the"
+        f" loss at the query, is smaller unscaled above {query}; without the chain rule's factor 1/divisor in |dL/dq|,"
+        f" above {undivided}.",
     )
 
 
 def _makes_smaller(ratios: pd.DataFrame | None) -> Statement | None:
-    """The medians of |J|_F at common head widths in the longest rows, where the scaled one is surely the smaller."""
+    """The medians of |J|_F at common head widths in the longest rows, if the scaled median is surely smaller."""
     if ratios is None:
         return None
     longest = ratios[ratios["n_keys"] == ratios["n_keys"].max()]
@@ -165,8 +167,8 @@ def _makes_smaller(ratios: pd.DataFrame | None) -> Statement | None:
     factors = [f"{_factor(row)} times at d_k = {row['d_k']}" for _, row in shown.iterrows()]
     return Statement(
         "At common widths and in long rows it makes the typical gradient smaller, not larger.",
-        f"With {shown['n_keys'].iloc[0]} keys the median of |J|_F unscaled is {listed(factors)} the one divided by"
-        " sqrt(d_k), whose rows are spread over all keys.",
+        f"With {shown['n_keys'].iloc[0]} keys, the unscaled median of |J|_F is {listed(factors)} the median under"
+        " sqrt(d_k), where rows spread over all keys.",
     )
 
 
@@ -181,13 +183,13 @@ def _no_rescue(at: _Along) -> Statement | None:
         return None
     open_rows = 1 - at.last(_NONE, "saturated_rows")
     return Statement(
-        f"At d_k = {at.ends[1]} with {at.n_keys} keys it is not what keeps the root mean square of gradients up: the"
-        " rows that stay unsaturated do.",
-        f"There {open_rows:.0%} of the unscaled rows have no weight above 0.99."
+        f"At d_k = {at.ends[1]} with {at.n_keys} keys, it is not what keeps the root mean square of gradients up:"
+        " unsaturated rows do.",
+        f"There, {open_rows:.0%} of the unscaled rows have no weight above 0.99."
         f" The root mean square of |J|_F is {at.text(_NONE, jacobian, -1)} unscaled and"
-        f" {at.text(_ROOT, jacobian, -1)} divided by sqrt(d_k). That of |dL/dq|, the loss's gradient at the query, is"
-        f" {at.text(_NONE, query, -1)} and {at.text(_ROOT, query, -1)}, where the divisor itself makes it"
-        f" smaller{exactness(at.table, query)}.",
+        f" {at.text(_ROOT, jacobian, -1)} under sqrt(d_k). The root mean square of |dL/dq|, the gradient of the loss"
+        f" at the query, is {at.text(_NONE, query, -1)} unscaled and {at.text(_ROOT, query, -1)} under sqrt(d_k), where"
+        f" the divisor itself makes it smaller{exactness(at.table, query)}.",
     )
 
 
@@ -196,14 +198,14 @@ def _no_length(at: _Along) -> Statement | None:
     if at.growth(_ROOT, metric) > 1 / _APART:
         return None
     return Statement(
-        "It does not know how many keys there are.",
-        f"From {' to '.join(at.ends)} keys at d_k = {plain(at.rows[_ROOT]['d_k'].iloc[0])} the largest weight goes from"
-        f" {at.course(_ROOT, metric)}{exactness(at.rows[_ROOT], metric)}: the more keys, the smaller it is.",
+        "It does not account for the number of keys.",
+        f"From {' to '.join(at.ends)} keys at d_k = {plain(at.rows[_ROOT]['d_k'].iloc[0])}, the largest weight goes"
+        f" from {at.course(_ROOT, metric)}{exactness(at.rows[_ROOT], metric)}: more keys make it smaller.",
     )
 
 
 def _widest(sweeps: Sequence[Sweep], tables: SweepTables, kind: str) -> pd.DataFrame | None:
-    """The first derived table of that kind, with several n_keys if one has; the first combination of its other axes."""
+    """The first combination of axes of the first derived table of a kind, preferably one with several n_keys."""
     found = [tables[sweep.name][kind] for sweep in sweeps if kind in tables[sweep.name]]
     if not found:
         return None
@@ -212,7 +214,7 @@ def _widest(sweeps: Sequence[Sweep], tables: SweepTables, kind: str) -> pd.DataF
 
 
 def _along(sweeps: Sequence[Sweep], tables: SweepTables, axis: str, scalings: Sequence[str]) -> _Along | None:
-    """The first sweep with at least two values of an axis under all of these scalings, if it can one without others."""
+    """The first sweep with at least two values of an axis under these scalings, preferably without other axes."""
     measured_tables = [tables[sweep.name]["measured"] for sweep in sweeps]
     of_rows = [table for table in measured_tables if "max_weight" in table and is_number(table, axis)]
     for whole in sorted(of_rows, key=lambda table: len(varied_axes(table))):

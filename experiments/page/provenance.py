@@ -18,7 +18,7 @@ _SHOWN_DIGITS = 12  # of a SHA-256
 
 @dataclass(frozen=True)
 class SweepState:
-    """One sweep: whether its tables are whole and by whom they were made."""
+    """One sweep: whether its tables are whole, and the fingerprints of the source that made them."""
 
     name: str
     experiment: str
@@ -32,7 +32,7 @@ class SweepState:
 
 @dataclass(frozen=True)
 class Provenance:
-    """The page's account of its own origin."""
+    """The page's statement of its own origin."""
 
     seed: int
     versions: Mapping[str, str]
@@ -49,10 +49,10 @@ class Provenance:
 def sound_tables(
     config: Config, results: Path, *, incomplete: bool
 ) -> tuple[dict[str, dict[str, pd.DataFrame]], dict[str, str]]:
-    """The tables of every sweep that are sound and whole, and what is the matter with all others.
+    """The sound and whole tables of every sweep, and the problems of all others.
 
     Raises:
-        TableError: something is, and `incomplete` is not given.
+        TableError: there is a problem, and `incomplete` is false.
     """
     tables, problems = {}, {}
     for sweep in config.sweeps:
@@ -64,7 +64,7 @@ def sound_tables(
             problems[sweep.name] = str(error)
     if problems and not incomplete:
         lines = "\n".join(problems.values())
-        raise TableError(f"{lines}\nresults are incomplete; pass --incomplete to write a page marked as such")
+        raise TableError(f"{lines}\nResults are incomplete; pass --incomplete to write a page marked as such")
     return tables, problems
 
 
@@ -102,7 +102,7 @@ def _state(
     trials = sorted({*table["trials"]}) if "trials" in table else [sweep.trials]
     found = f"complete: {rows} rows for {cells} cell{'' if cells == 1 else 's'}"
     if not is_current(results, config, sweep):
-        found += "; made by another version of the source or of the libraries"
+        found += "; another version of the source or of the libraries made it"
     return SweepState(
         sweep.name,
         sweep.experiment,

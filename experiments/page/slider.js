@@ -1,6 +1,6 @@
 "use strict";
 
-/* The strip: reads the controls, draws one row, sets it beside its expectations. */
+/* The strip: reads the controls, draws one row, and shows it beside its expectations. */
 (() => {
   const table = JSON.parse(document.getElementById("expectations").textContent);
   const slider = document.getElementById("exponent");
@@ -9,7 +9,7 @@
   const positions = Number(slider.max);
   const NAMED = new Map([[0, "0"], [1 / 3, "1/3"], [1 / 2, "1/2"], [2 / 3, "2/3"], [1, "1"]]);
   const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
-  const QUIET_MILLISECONDS = 400; // a dragged slider is summed up when it rests
+  const QUIET_MILLISECONDS = 400; // the summary waits until a dragged slider rests
 
   let seed = 0;
   let scores = drawn();

@@ -1,7 +1,7 @@
-"""Theory for the explorer of the page: exact expectations to interpolate, and rows to test its numbers on.
+"""Theory for the explorer of the page: exact expectations to interpolate, and rows to test its numbers.
 
-Between the Chebyshev points p_k = (1 - cos(pi k / N)) / 2 of the exponent the expectations are interpolated by the
-polynomial through them, in the barycentric form (Berrut and Trefethen 2004), here and in attention.js alike.
+Between the Chebyshev points p_k = (1 - cos(pi k / N)) / 2 of the exponent, the polynomial through them interpolates the
+expectations, in barycentric form (Berrut and Trefethen 2004). This module and attention.js use the same form.
 """
 
 import math
@@ -17,12 +17,12 @@ Floats = npt.NDArray[np.float64]
 
 WIDTHS = tuple(2**power for power in range(2, 10))
 LENGTHS = tuple(2**power for power in range(2, 7))
-POSITIONS = 120  # steps of the slider: thirds, halves and quarters of the way are among them
+POSITIONS = 120  # steps of the slider, including thirds, halves and quarters of the way
 QUANTITIES = ("max_weight", "entropy", "jacobian_norm")
 _DEGREE = 40
-_DIGITS, _VECTOR_DIGITS = 9, 11  # fewer than a double has, so that machines agree
+_DIGITS, _VECTOR_DIGITS = 9, 11  # fewer digits than in a double, so that machines agree
 _VECTOR_WIDTHS, _VECTOR_LENGTHS, _VECTOR_EXPONENTS = (4, 64, 512), (4, 16, 64), (0.0, 1 / 3, 1 / 2, 2 / 3, 1.0)
-# Rows that a draw does not give: two keys, equal scores, a tie of the largest, one far ahead, one far behind.
+# Rows that random draws do not cover: two keys, equal scores, a tie of the largest, one far ahead, one far behind.
 _ODD_ROWS = ([0.5, -0.25], [3.0] * 5, [7.0, 7.0, 1.0], [600.0, 1.0, 0.0, -2.5], [-600.0, 0.0, 0.1])
 
 
@@ -31,7 +31,7 @@ def expectations() -> dict[str, Any]:
 
     Returns:
         JSON values: `exponents` (the points), `widths`, `lengths`, for each quantity an array (width, length, point),
-        and in `errors` how far the interpolated values are from the exact ones, at most, over every position of the
+        and in `errors` the largest difference between interpolated and exact values, over every position of the
         slider and between the points; `effective_keys` is e^entropy.
     """
     points = _points()
@@ -48,7 +48,7 @@ def interpolated(points: Floats, values: Floats, p: float) -> Floats:
     Args:
         points: Chebyshev points, (points,).
         values: at these points, (points, ...).
-        p: where.
+        p: the place of interpolation.
     """
     if p in points:
         return np.asarray(values[points.tolist().index(p)])
@@ -59,7 +59,7 @@ def interpolated(points: Floats, values: Floats, p: float) -> Floats:
 
 
 def vectors() -> list[dict[str, Any]]:
-    """Rows of scores with what the library makes of them under some divisors: the page computes the same to 1e-9."""
+    """Rows of scores with the library's results under some divisors; the page computes the same to 1e-9."""
     rng = np.random.default_rng(0)
     rows = []
     for d_k in _VECTOR_WIDTHS:

@@ -1,4 +1,4 @@
-"""Drawings side by side in one page: without prologues, every id and every glyph once."""
+"""Several drawings in one page: without prologues, with unique ids, and with each glyph once."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -8,20 +8,20 @@ _REFERENCE = re.compile(r"#([^)\"]+)")
 _GLYPH = re.compile(r"DejaVu|Cmsy|Cmmi|Cmr|STIX")
 _ALONG = re.compile(r"translate\((\S+) 0\)")
 _DROPPED = {"metadata", "style"}
-_ROOM = 1_600_000  # characters that all drawings may take, so that a page stays below 2 MB
+_ROOM = 1_600_000  # characters for all drawings, so that a page stays below 2 MB
 
 
 class Drawings:
-    """Makes SVG files fit for one page, and keeps the glyphs that they share."""
+    """Adapts SVG files to one page, and collects the glyphs that they share."""
 
     def __init__(self, room: int = _ROOM) -> None:
         self._glyphs: dict[str, str] = {}
         self._room = room
 
     def inline(self, svg: str, prefix: str) -> str:
-        """An SVG file as an element of a page, with its ids behind a prefix; empty if there is no room left.
+        """An SVG file as an element of a page, with prefixed ids; empty if there is no room left.
 
-        Screen readers find its title in it.
+        It contains its title for screen readers.
         """
         root = ET.fromstring(svg)
         _clean(root)
@@ -35,7 +35,7 @@ class Drawings:
                 parent.remove(child)
         view = _rounded(root.get("viewBox", ""))
         root.attrib.clear()
-        # What the file says for all its elements in a style sheet, which here would be one for the whole page.
+        # The file's style sheet applies to all its elements; on the page it would apply to the whole page.
         root.attrib |= {"viewBox": view, "stroke-linejoin": "round", "role": "img"}
         drawing = ET.tostring(root, encoding="unicode")
         if len(drawing) > self._room:
@@ -44,13 +44,13 @@ class Drawings:
         return drawing
 
     def glyphs(self) -> str:
-        """The element that all drawings take their glyphs from."""
+        """The element with the glyphs of all drawings."""
         shapes = "".join(self._glyphs[name] for name in sorted(self._glyphs))
         return f'<svg class="glyphs" width="0" height="0" aria-hidden="true"><defs>{shapes}</defs></svg>'
 
     def _keep(self, glyph: ET.Element) -> None:
         name = glyph.attrib["id"]
-        glyph.set("d", " ".join(glyph.get("d", "").split()))  # a space has none
+        glyph.set("d", " ".join(glyph.get("d", "").split()))  # a space has no path
         glyph.tail = None
         shape = ET.tostring(glyph, encoding="unicode")
         if self._glyphs.setdefault(name, shape) != shape:
@@ -58,7 +58,7 @@ class Drawings:
 
 
 def _clean(root: ET.Element) -> None:
-    """Drop metadata, style sheets, namespaces and the space between elements."""
+    """Remove metadata, style sheets, namespaces and the space between elements."""
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag.split("}")[-1] in _DROPPED:
@@ -73,12 +73,12 @@ def _clean(root: ET.Element) -> None:
 
 
 def _shorten(element: ET.Element, prefix: str) -> None:
-    """Put ids and what refers to them behind a prefix, numbers to hundredths, and a shift along a line into an x."""
+    """Prefix ids and references to them, round numbers to hundredths, and turn a shift along a line into an x."""
     attributes = dict(element.attrib)
     element.attrib.clear()
     for name, value in attributes.items():
         if name == "id":
-            # Groups are named too, but nothing refers to them.
+            # Groups have ids too, but nothing refers to them.
             element.attrib |= {} if element.tag == "g" else {"id": f"{prefix}{value}"}
         elif name == "transform" and element.tag == "use" and (along := _ALONG.fullmatch(value)):
             element.set("x", _rounded(along[1]))
@@ -93,5 +93,5 @@ def _rounded(text: str) -> str:
 
 
 def _plain(value: float) -> str:
-    """A number to hundredths; small ones, which are scales, to four digits."""
+    """A number to hundredths; small numbers, which are scales, to four digits."""
     return f"{value:.4g}" if abs(value) < 0.1 else f"{value:.2f}".rstrip("0").rstrip(".")

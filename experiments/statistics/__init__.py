@@ -1,1 +1,1 @@
-"""Estimates from independent draws: moments, quantiles, and their 95% intervals; knows no experiment and no table."""
+"""Estimates from independent draws: moments, quantiles, and their 95% intervals; independent of any experiment."""

@@ -1,7 +1,7 @@
-"""95% intervals of means, shares and ranks, and the number of draws that an estimate rests on.
+"""95% intervals of means, shares and ranks, and the effective number of draws of an estimate.
 
 A mean of few effective draws is not normal. Where rows saturate, those near a tie carry both the mean and its standard
-error: with 64 keys unscaled, 43% of rows carry 90% of the mean square of |J|_F at d_k = 64, and 9% at d_k = 2048.
+error: unscaled with 64 keys, 43% of rows carry 90% of the mean square of |J|_F at d_k = 64, and 9% at d_k = 2048.
 `effective_draws` finds such means, and intervals of quantities with limits stay within them.
 """
 
@@ -14,12 +14,12 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.floating]
 
 LEVEL = 0.95
-MIN_TRIALS = 20  # fewer trials say too little about their own spread
-# A mean of that many effective draws has a relative standard error of a tenth.
+MIN_TRIALS = 20  # fewer trials give too little information about their own spread
+# A mean of this many effective draws has a relative standard error of a tenth.
 MIN_DRAWS = 100
-# A mean of fourth powers of scores is as skew as 3 (d_k large) to 8 (d_k = 1) times its relative error, here 2%.
+# The skewness of a mean of fourth powers of scores is 3 (large d_k) to 8 (d_k = 1) times its relative error, here 2%.
 MIN_DRAWS_OF_FOURTH_POWERS = 2500
-_LARGEST_EXPONENT = 700.0  # e^700 is a double
+_LARGEST_EXPONENT = 700.0  # e^700 fits into a double
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Limits:
 def mean_interval(value: float, error: float, trials: int, limits: Limits) -> tuple[float, float]:
     """The 95% interval of a mean, or of a smooth function of means, from its standard error over trials.
 
-    With Student's t of trials - 1 degrees of freedom, x -+ t se. A quantity with limits gets the interval of
-    ln d, d its distance from the nearer limit, whose standard error is se / d: limit + d e^(-+ t se / d).
+    It is x -+ t se, with Student's t of trials - 1 degrees of freedom. For a quantity with limits it follows from the
+    interval of ln d, with d its distance from the nearer limit and standard error se / d: limit + d e^(-+ t se / d).
     """
     half = _student(trials) * error
     distance = float(limits.distance(value))
@@ -54,12 +54,12 @@ def mean_interval(value: float, error: float, trials: int, limits: Limits) -> tu
 def share_interval(share: float, error: float, trials: int, rows: int) -> tuple[float, float]:
     """The 95% interval of a share of rows, where the rows of a trial may depend on each other.
 
-    Clopper and Pearson's (1934) of n* = share (1 - share) / se^2 draws, as if so many independent ones had given the
-    share: at most all rows, and reduced by the squared ratio of the normal to Student's t quantile (Korn and Graubard
-    1998, Survey Methodology 24:193). Trials that all have the same share do not show their dependence; then n* is
-    the number of trials.
+    It is the interval of Clopper and Pearson (1934) for n* = share (1 - share) / se^2 independent draws. n* is at most
+    the number of rows, and reduced by the squared ratio of the normal to Student's t quantile (Korn and Graubard 1998,
+    Survey Methodology 24:193). Trials that all have the same share do not show their dependence; n* is then the number
+    of trials.
     """
-    from scipy import special  # here, as workers load this module and need no distributions
+    from scipy import special  # not at the top: workers load this module and need no distributions
 
     draws = float(trials)
     if error > 0:
@@ -72,10 +72,10 @@ def share_interval(share: float, error: float, trials: int, rows: int) -> tuple[
 
 
 def effective_draws(value: float | Floats, error: float | Floats, limits: Limits) -> Floats:
-    """(d / se)^2, d the distance from the nearer limit: the independent draws that a mean amounts to.
+    """(d / se)^2, with d the distance from the nearer limit: the effective number of independent draws of a mean.
 
-    For a share p of n draws near 0 it is the number of events, n p / (1 - p); for a mean of positive numbers x it is
-    near Kish's (1965) (sum x)^2 / sum x^2. Infinite without a limit, or if the error is 0 away from one.
+    For a share p near 0 of n draws it is the number of events, n p / (1 - p); for a mean of positive numbers x it is
+    near the (sum x)^2 / sum x^2 of Kish (1965). Infinite without a limit, or if the error is 0 away from a limit.
     """
     distance, error = limits.distance(value), np.asarray(error, dtype=float)
     ratio = np.divide(distance, error, out=np.full(np.broadcast(distance, error).shape, np.inf), where=error > 0)

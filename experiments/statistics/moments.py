@@ -1,7 +1,7 @@
 """Means of whole trials, and estimates that are functions of them with their covariance.
 
-Scores that share a query or a key are not independent; whole draws of (Q, K) are. So everything is averaged within
-a trial first, and errors come from the spread between trials.
+Scores that share a query or a key are not independent; whole draws of (Q, K) are. So the suite averages everything
+within a trial first, and errors come from the spread between trials.
 """
 
 import math
@@ -31,11 +31,11 @@ class Moments:
         """From samples of shape (len(x), trials)."""
         mean = samples.mean(axis=1)
         centred = samples - mean[:, None]
-        # One dot product per pair: an entry is then the same number whatever other quantities x holds.
+        # One dot product per pair, so that an entry does not depend on the other quantities in x.
         return cls(samples.shape[1], mean, np.vecdot(centred[:, None], centred[None, :]))
 
     def merge(self, following: Self) -> Self:
-        """Both together (Chan, Golub and LeVeque 1983, equation 2.1)."""
+        """Both merged (Chan, Golub and LeVeque 1983, equation 2.1)."""
         trials = self.trials + following.trials
         shift = following.mean - self.mean
         return type(self)(
@@ -72,7 +72,7 @@ class Estimate:
         return Estimate(self.value / number, self.gradient / number)
 
     def root(self) -> "Estimate":
-        """The square root of the function; where that is 0, with a gradient of 0."""
+        """The square root of the function, with a gradient of 0 where the root is 0."""
         root = math.sqrt(self.value)
         return Estimate(root, self.gradient / (2 * root) if root else 0 * self.gradient)
 
@@ -113,7 +113,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Estimates(Generic[Name]):
-    """Named functions of the mean of x: values, standard errors, and correlations (0 with what does not vary)."""
+    """Named functions of the mean of x: values, standard errors, and correlations (0 with constant quantities)."""
 
     names: tuple[Name, ...]
     values: Floats
@@ -137,7 +137,7 @@ class Estimates(Generic[Name]):
 
 
 def _standard_error(gradient: Floats, moments: Moments) -> float:
-    """sqrt(g^T Cov(x) g / trials), from the entries that count: whatever else x holds, it is the same number."""
+    """sqrt(g^T Cov(x) g / trials), from the entries with a gradient alone: other quantities in x do not change it."""
     (used,) = gradient.nonzero()
     variance = float(gradient[used] @ moments.covariance[np.ix_(used, used)] @ gradient[used])
     return math.sqrt(max(variance, 0.0) / moments.trials)

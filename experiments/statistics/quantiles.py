@@ -1,15 +1,15 @@
-"""Quantiles of values over many trials, in bounded memory; their intervals know that rows of a trial hang together.
+"""Quantiles of values over many trials, in bounded memory; intervals account for within-trial correlation of rows.
 
-Values from 0 are counted in bins of their leading bits: the bit pattern of a double, read as an integer, grows with
-the double, so that a pattern without its last bits is a bin, and bins are nearly logarithmic. As many last bits are
-dropped as it takes to have at most MAX_BINS bins that hold a value, so that bins are fine where values crowd, and as
-fine as doubles, but for the few bits that ranks take, where there are few. Bins nest: merging chunks gives the bins of
-all values, whatever the order.
+Bins hold non-negative values by their leading bits. The bit pattern of a double, read as an integer, grows with the
+double, so that a pattern without its last bits is a bin, and bins are nearly logarithmic. The code drops as few last
+bits as possible while at most MAX_BINS bins hold a value. So bins are fine where values crowd, and as fine as doubles,
+except for the few bits that ranks take, where there are few values. Bins nest: merging chunks gives the bins of all
+values, in any order.
 
-Besides the plain count c, each bin sums 2 k - 1 over its values, k being the rank within the trial. Summed over the
-bins up to an edge that gives sum_t c_t^2, because 1 + 3 + ... + (2 c - 1) = c^2: the second moment between trials of
-the share of rows below the edge, without a histogram per trial. From it comes the error of the share at a quantile, and
-from the interval of the share, read back through the histogram, that of the quantile (Woodruff 1952, JASA 47:635).
+Besides the plain count c, each bin sums 2 k - 1 over its values, where k is the rank within the trial. The sum over the
+bins up to an edge is sum_t c_t^2, because 1 + 3 + ... + (2 c - 1) = c^2: the second moment between trials of the share
+of rows below the edge, without a histogram per trial. This gives the error of the share at a quantile. The interval of
+the share, read back through the histogram, gives the interval of the quantile (Woodruff 1952, JASA 47:635).
 """
 
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ Floats = npt.NDArray[np.float64]
 
 MAX_BINS = 4096
 _COARSE = 0.02
-# The exponent of a double stands above its mantissa; a number of one bit, 1.0, has this exponent plus one.
+# The exponent bits of a double precede its mantissa; a number of one bit, 1.0, has this exponent plus one.
 _MANTISSA_BITS, _EXPONENT_BIAS = 52, 1022
 
 
 @dataclass(frozen=True)
 class Bins:
-    """The bins of one series that hold a value, in order: patterns without their last `dropped` bits."""
+    """The non-empty bins of one series, in order: patterns without their last `dropped` bits."""
 
     dropped: int
     keys: Integers
@@ -42,7 +42,7 @@ class Bins:
     def of(cls, values: Floats) -> Self:
         """From the values of whole trials, (trials, rows)."""
         rows = values.shape[1]
-        # The rank takes the place of a value's last bits, so that one sort keeps both together.
+        # The rank replaces a value's last bits, so that one sort keeps both together.
         rank_bits = (rows - 1).bit_length()
         patterns = np.sort(values, axis=-1).view(np.int64)
         marked = ((patterns >> rank_bits << rank_bits) | np.arange(rows)).reshape(-1)
@@ -52,9 +52,9 @@ class Bins:
 
     @classmethod
     def _grouped(cls, dropped: int, keys: Integers, counts: Integers, rank_sums: Integers) -> Self:
-        """Of keys in order: sum what falls into equal bins, and drop more bits while there are too many bins."""
+        """From sorted keys: sum the entries of equal bins, and drop more bits while there are too many bins."""
         differing = _bit_length(keys[1:] ^ keys[:-1])
-        # Two neighbours share a bin once all the bits in which they differ are dropped.
+        # Two neighbours share a bin once all bits in which they differ are dropped.
         bins_left = len(keys) - np.bincount(differing, minlength=64).cumsum()
         more = int(np.argmax(bins_left <= MAX_BINS))
         edges = np.concatenate([[0], np.flatnonzero(differing > more) + 1, [len(keys)]])
@@ -66,24 +66,25 @@ class Bins:
         dropped = max(self.dropped, following.dropped)
         keys = [bins.keys >> (dropped - bins.dropped) for bins in (self, following)]
         together = np.concatenate(keys)
-        # In what order equal keys come does not matter: they share a bin, and sums of integers are exact.
+        # The order of equal keys does not matter: they share a bin, and sums of integers are exact.
         order = np.argsort(together)
         counts, rank_sums = [self.counts, following.counts], [self.rank_sums, following.rank_sums]
         sums = (np.concatenate(parts)[order] for parts in (counts, rank_sums))
         return self._grouped(dropped, together[order], *sums)
 
     def quantile(self, rank: float, end: int = 0) -> float:
-        """The value below which that many values lie, linear within a bin; halfway over a gap between bins.
+        """The value below which that many values lie: linear within a bin, halfway across a gap between bins.
 
-        Where the values of a bin lie is not known. A bin of more than _COARSE of all values may hold a peak of their
-        density, as near a limit; as the lower (end -1) or upper (+1) end of an interval it gives its edge.
+        The positions of the values within a bin are unknown. A bin with more than _COARSE of all values may hold a peak
+        of their density, for example near a limit; as the lower (end -1) or upper (+1) end of an interval it gives its
+        edge.
         """
         below = np.concatenate([[0], self.counts.cumsum()])
         ends = [min(int(np.searchsorted(below[1:], rank, side)), len(self.keys) - 1) for side in ("left", "right")]
         values = []
         for place in ends:
             if self.keys[place] == 0:
-                values.append(0.0)  # norms that underflowed; the bin reaches from 0 to the smallest doubles
+                values.append(0.0)  # norms that underflowed; the bin spans 0 to the smallest doubles
                 continue
             within = min((rank - below[place]) / self.counts[place], 1.0)
             if end and self.counts[place] > _COARSE * below[-1]:
@@ -95,7 +96,7 @@ class Bins:
 
 @dataclass(frozen=True)
 class Quantile:
-    """A quantile of values, its 95% interval, and if all of the interval lies inside the range of the values."""
+    """A quantile of values, its 95% interval, and whether the whole interval lies inside the range of the values."""
 
     value: float
     low: float
@@ -130,7 +131,7 @@ class Histograms:
         bins, total = self.series[series], self.trials * self.rows
         below = np.concatenate([[0.0], bins.counts.cumsum() / total])
         second_moment = np.concatenate([[0.0], bins.rank_sums.cumsum() / (total * self.rows)])
-        # Where all trials have the same count the difference is 0, and may be rounded to less.
+        # If all trials have the same count the difference is 0; rounding may make it negative.
         variance = np.maximum(second_moment - below**2, 0.0) * self.trials / (self.trials - 1)
         error = float(np.sqrt(np.interp(share, below, variance) / self.trials))
         low, high = share_interval(share, error, self.trials, self.rows)
@@ -139,7 +140,7 @@ class Histograms:
         return Quantile(bins.quantile(total * share), *ends, inside)
 
     def known_within(self, series: int, share: float) -> tuple[float, float]:
-        """Between which values a quantile lies, as far as the bins tell: equal but in a bin of many values."""
+        """The two values that enclose a quantile, as precisely as the bins allow; equal unless its bin is coarse."""
         bins, rank = self.series[series], self.trials * self.rows * share
         return bins.quantile(rank, -1), bins.quantile(rank, +1)
 
@@ -152,8 +153,8 @@ def _running_sum(values: Integers) -> Integers:
 
 
 def _bit_length(numbers: Integers) -> Integers:
-    """The number of bits of each number, 0 for 0: the exponent of the number as a double."""
-    # Clearing every bit below a set one keeps the highest, and then no number is rounded up to the next power of two.
+    """The number of bits of each number (0 for 0): the exponent of the number as a double."""
+    # Clearing every bit below a set one keeps the highest, so that no number rounds up to the next power of two.
     doubles = (numbers & ~(numbers >> 1)).astype(np.float64)
     exponents = doubles.view(np.int64) >> _MANTISSA_BITS
     return np.asarray(np.maximum(exponents - _EXPONENT_BIAS, 0))

@@ -27,7 +27,7 @@ def time_attention(results: Path) -> str:
     from experiments.benchmarks.summary import exponent_lines, exponents
 
     cost = attention_cost()
-    write_atomically(results / BENCHMARKS / "cost.csv", csv_bytes(cost))
+    write_atomically(results / "cost.csv", csv_bytes(cost))
     return "\n".join([cost.to_string(index=False), *exponent_lines(exponents(cost))])
 
 

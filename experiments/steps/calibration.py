@@ -3,7 +3,6 @@
 from itertools import repeat
 from pathlib import Path
 
-from experiments.folders import BENCHMARKS
 from experiments.harness.config import load_config
 from experiments.harness.files import locked, write_atomically
 from experiments.harness.problems import Problem
@@ -55,7 +54,7 @@ def calibrate(results: Path, *, full: bool) -> None:
     if full:
         with locked(results):
             for name, table in zip(TABLES, (tables.alarms, tables.coverage, tables.faults), strict=True):
-                write_atomically(results / BENCHMARKS / f"{name}.csv", csv_bytes(table))
+                write_atomically(results / f"{name}.csv", csv_bytes(table))
     if failures := tables.failures():
         raise CalibrationError("\n".join(failures))
     print("The check keeps its promises: false alarms, coverage and detected faults match docs/methods.md.")

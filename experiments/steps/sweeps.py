@@ -117,7 +117,7 @@ def _read(config: Config, results: Path) -> "tuple[dict[str, Tables], dict[str, 
 
 
 def _drawing(config: Config, results: Path, sweep: str, figure: str) -> Artifact:
-    """The drawing of a sweep or, in place of its name, of all sweeps together, from the sidecars of its tables."""
+    """The drawing of a sweep, or of all sweeps together under its name, from the sidecars of its tables."""
     tables = [results / f"{other.name}.json" for other in config.sweeps if sweep in (other.name, ALL_SWEEPS)]
     code = ["experiments.analysis.agreement"] * (sweep == ALL_SWEEPS)
     return drawing(figure_path(results, sweep, figure, ""), figure, tables, *code)

@@ -63,8 +63,8 @@ def test_gradients_say_where_median_and_mean_part(tables):
     )
     caption = gradients.caption({"measured": parted})
     assert (
-        "unscaled the measured median of |dL/dq| falls from 0.250 to 0.016 while its root mean square rises from 4.0 to"
-        in caption
+        "unscaled the measured median of |dL/dq| falls from 0.250 to 0.016, "
+        "while its root mean square rises from 4.0 to" in caption
     )
     together = parted.assign(**{median: parted[mean]})
     assert "falls" not in gradients.caption({"measured": together})
@@ -102,7 +102,7 @@ def test_other_axes_are_named_where_there_are_some(tiny):
 def test_an_axis_without_order_is_read_as_it_stands(tiny):
     config, folder = tiny
     laws = read_sweep(folder, config, config.sweeps[3])
-    assert metrics.caption(laws).startswith("Over inputs = gaussian, uniform the largest weight of a row is 0.")
+    assert metrics.caption(laws).startswith("Over inputs = gaussian, uniform, the largest weight of a row is 0.")
 
 
 def test_rows_give_the_means_of_their_largest_weights(tiny):
@@ -187,7 +187,7 @@ def test_exact_values_are_printed_with_how_far_the_measured_ones_are(figure, tin
     away = ((rows[metric] - rows[f"{metric}_exact"]) / rows[f"{metric}_se"]).abs()
     sure = ~rows["few_draws"].str.split().map(lambda names: metric in names)
     caption = figure.caption(one)
-    shown = float(re.search(r"\(exact; measured ones lie within (\d+\.\d) standard errors\)", caption)[1])
+    shown = float(re.search(r"\(exact; measurements lie within (\d+\.\d) standard errors\)", caption)[1])
     assert away[sure].max() <= shown < away[sure].max() + 0.1
     first = rows[rows["scaling"] == "d_k^1/2"].iloc[0]
     scale = np.log(20) if figure is phase else 1
@@ -207,7 +207,7 @@ def test_exact_values_stay_fall_or_rise_by_their_digits():
 
 def test_rows_of_few_draws_do_not_count_as_measured():
     table = pd.DataFrame({"m": [1.0, 9.0], "m_se": [0.1, 0.1], "m_exact": [1.015, 1.0], "few_draws": ["", "m"]})
-    assert exactness(table, "m") == " (exact; measured ones lie within 0.2 standard errors)"
+    assert exactness(table, "m") == " (exact; measurements lie within 0.2 standard errors)"
     assert exactness(table.iloc[1:], "m") == " (exact)"
     assert exactness(table.assign(m_exact=np.nan), "m") == ""
 
@@ -239,7 +239,7 @@ def test_the_map_says_where_norms_cross_and_on_which_side_they_do_not():
 def test_the_map_says_why_it_is_empty(tiny):
     config, folder = tiny
     single = read_sweep(folder, config, config.sweeps[1])
-    assert map_figure.caption(single) == "No ratio of norms unscaled and under d_k^1/2: no values unscaled."
+    assert map_figure.caption(single) == "No ratio of unscaled norms to norms under d_k^1/2: no values unscaled."
     both = single["measured"].assign(scaling=["unscaled"])
     twice = {"measured": pd.concat([single["measured"], both])}
     assert map_figure.caption(twice).endswith(": no ratios along a single d_k.")

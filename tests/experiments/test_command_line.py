@@ -226,10 +226,10 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     agreed = suite("check")
     assert (agreed.returncode, agreed.stderr) == (0, "")
     expected = (
-        r"1 cell against theory p = 0\.\d+, 8 metrics by rule p = .*, furthest of 9 values \w+ of mine, d_k\^1: z = "
+        r"1 cell against theory: p = 0\.\d+; 8 metrics by rule: p = .*; furthest of 9 values: \w+ of mine, d_k\^1: z = "
     )
     assert re.search(expected, agreed.stdout)
-    assert "tested by a bound alone: mine: saturated_rows (1 of 1): events too rare for any run" in agreed.stdout
+    assert "tested only by a bound: mine: saturated_rows (1 of 1): events too rare for any run" in agreed.stdout
     assert re.search(r"not tested: mine: jacobian_norm_p10, .*: no exact value is known", agreed.stdout)
     assert "drew" in suite("draw").stdout
     assert (suite.folder / "figures" / "all-sweeps" / "calibration.png").exists()

@@ -103,8 +103,8 @@ def test_a_crossing_far_from_its_law_is_named():
         found = found[found["norm"] == "jacobian"]
         assert bool(off_law(found)) == named, factor
     assert off_law(found) == [
-        f"median of jacobian_norm, 64 keys: unscaled and d_k^1/2 cross at d_k = {law / 1.3:.4g}, by the law of"
-        f" theory at {law:.4g}"
+        f"median of jacobian_norm, 64 keys: unscaled and d_k^1/2 cross at d_k = {law / 1.3:.4g}; the law of"
+        f" theory gives {law:.4g}"
     ]
     wide = crossings(table_of(d_k, (law * 1.3 / d_k) ** 2.0, np.ones(6), error=0.2))
     assert off_law(wide[wide["norm"] == "jacobian"]) == []

@@ -126,7 +126,7 @@ def test_incomplete_results_are_refused_or_named_at_the_top(own):
     assert len(steps.whole_sweeps(config, folder, incomplete=True)) == len(config.sweeps) - 1
     text = text_of(config, folder, incomplete=True)
     top = text.split("<h1>")[0]
-    assert "made from incomplete results" in top
+    assert "shows incomplete results" in top
     assert "1 of 7 sweeps is missing: single" in top
     assert 'id="single-variance"' not in text
     assert 'id="scaling-variance"' in text

@@ -6,9 +6,9 @@ import json
 import pytest
 
 from experiments.analysis.check import check_table
-from experiments.folders import default_results
 from experiments.harness.compare import describe_change
 from experiments.harness.files import write_atomically
+from experiments.harness.paths import default_results
 from experiments.harness.tables import TableError, csv_bytes, read_sweep, write_sweep
 
 
@@ -104,7 +104,7 @@ def test_check_refuses_missing_rows_columns_and_numbers(copied):
         check_table(sweep, {"measured": table.drop(columns="entropy")})
     spoilt = table.copy()
     spoilt.loc[2, "entropy"] = float("nan")
-    with pytest.raises(TableError, match="expected finite numbers, got others in entropy"):
+    with pytest.raises(TableError, match="expected finite numbers, got other values in entropy"):
         check_table(sweep, {"measured": spoilt})
 
 

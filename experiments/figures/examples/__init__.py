@@ -1,1 +1,1 @@
-"""The figures of the worked examples, each with the name of its example; it reads the steps of that example."""
+"""The figures of the worked examples; each has the name of its example and reads its steps."""

@@ -52,10 +52,10 @@ def caption(tables: Tables) -> str:
     """The weights and the output of A, and the scores of B."""
     weights, outputs = (tables[step].loc["A"] for step in ("weights", "output"))
     tied = np.ptp(tables["scores"].loc["B"]) < 1e-9
-    same = "; B scores the same with all" if tied else ""
+    same = "; B has the same score with all keys" if tied else ""
     given = ", ".join(number(weight, 0.001) for weight in weights)
     made = ", ".join(number(value, 0.001) for value in outputs)
-    return f"A gives {given} to {', '.join(weights.index)}; its output is [{made}]{same}."
+    return f"A gives weights {given} to {', '.join(weights.index)}; its output is [{made}]{same}."
 
 
 FIGURE = Figure(

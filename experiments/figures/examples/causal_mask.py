@@ -11,7 +11,7 @@ from experiments.figures.style import note, panels, token_colours
 
 
 def plot(tables: Tables) -> Drawing:
-    """Three heatmaps, and bars of how far outputs moved."""
+    """Three heatmaps, and bars with the change of each output."""
     figure, grid = panels(2, 2, (9, 7.5))
     outputs = (-0.8, 0.8)
     shown = [
@@ -38,12 +38,12 @@ def _bars(ax: Axes, moved: pd.DataFrame) -> None:
 
 
 def caption(tables: Tables) -> str:
-    """The words that stay, and the words that move."""
+    """The words with unchanged outputs, and the words with changed ones."""
     row = tables["moved"].loc["with the mask"]
     stay = [str(word) for word in row.index[row == 0]]
     moved = [f"{word} by {number(row[word], 0.001)}" for word in row.index[row != 0]]
-    kept = f"leaves the outputs of {listed(stay)} as they were, to the bit" if stay else "leaves no output as it was"
-    return f"Under a causal mask a changed token {kept}; it moves those of {listed(moved)}."
+    kept = f"leaves the outputs of {listed(stay)} identical to the bit" if stay else "leaves no output unchanged"
+    return f"Under a causal mask, a changed token {kept}; it moves the outputs of {listed(moved)}."
 
 
 FIGURE = Figure(

@@ -32,21 +32,21 @@ def plot(tables: Tables) -> Drawing:
     axes[1].legend(loc="center right")
     note(
         figure,
-        "Points: one draw of five queries and five keys, seed 42. Bands: exact (left: of one score). Shaded: nine of "
-        "ten such draws.",
+        "Points: one draw of five queries and five keys, seed 42. Bands: exact values (left: for one score). Shaded: "
+        "range of nine in ten such draws.",
     )
     return figure
 
 
 def caption(tables: Tables) -> str:
-    """The unscaled point that lies furthest from its exact mean, and the range of the scaled ones."""
+    """The unscaled point furthest from its exact mean, and the range of the scaled points."""
     drawn, exact = (tables[panel] for panel in ("drawn", "exact"))
     point, mean, scaled = drawn.loc["largest unscaled"], exact.loc["largest unscaled"], drawn.loc["largest d_k^1/2"]
     d_k = point.index[int(np.argmax(abs(point - mean)))]
     one = number(point[d_k], 0.001)
     return (
         f"Unscaled, at d_k = {d_k}, the largest of five weights is {one} in the article's draw and "
-        f"{number(mean[d_k], 0.001)} on average over all draws; under d_k^1/2 its draws at "
+        f"{number(mean[d_k], 0.001)} on average over all draws; under d_k^1/2, its draws at "
         f"d_k = {scaled.index[0]} to {scaled.index[-1]} lie between {number(scaled.min(), 0.001)} and "
         f"{number(scaled.max(), 0.001)}."
     )
@@ -54,8 +54,7 @@ def caption(tables: Tables) -> str:
 
 FIGURE = Figure(
     title=(
-        "Deviation of scores and largest weight with and without scaling: one draw, the exact means, and how draws "
-        "spread"
+        "Deviation of scores and largest weight with and without scaling: one draw, exact means, and how draws spread"
     ),
     of="examples",
     tables=("drawn", "exact", "low", "high"),

@@ -20,19 +20,19 @@ def plot(tables: Tables) -> Drawing:
 
 
 def caption(tables: Tables) -> str:
-    """The weight that dog gives itself, the printed one, and where that comes from."""
+    """The weight that dog gives itself, the printed weight, and its origin."""
     rows = tables["halved"]
     printed, halved = rows.loc["printed weights of dog"], rows.loc["softmax of half the scores"]
     right = rows.loc["softmax of the scores", "dog"]
     fits = (abs(printed - halved) < 0.0051).all()
-    origin = ": the softmax of half the scores has that row, and not the other two as printed" if fits else ""
+    origin = "; the softmax of half the scores gives that row, but not the other two printed rows" if fits else ""
     shown = number(printed["dog"], 0.01)
     of = sizes(tables)
-    return f"With {of} dog gives itself {number(right, 0.001)} of its attention; the source prints {shown}{origin}."
+    return f"With {of}, dog gives itself {number(right, 0.001)} of its attention; the source prints {shown}{origin}."
 
 
 FIGURE = Figure(
-    title="Dog bites man: scaled scores, their softmax, the weights that are printed with them, and the outputs",
+    title="Dog bites man: scaled scores, their softmax, the printed weights, and the outputs",
     of="examples",
     tables=("scaled_scores", "weights", "printed", "output", "halved"),
     plot=plot,

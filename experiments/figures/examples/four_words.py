@@ -24,7 +24,7 @@ def caption(tables: Tables) -> str:
     row = weights.loc["cat"]
     return (
         f"Scaled scores of the article's four words ({sizes(tables)}) range from {low} to "
-        f"{high}; cat gives {row.idxmax()} most, {number(row.max(), 0.001)}, where an even share is "
+        f"{high}; cat gives {row.idxmax()} the most, {number(row.max(), 0.001)}; an even share is "
         f"{number(1 / len(row), 0.01)}."
     )
 

@@ -13,7 +13,7 @@ def plot(tables: Tables) -> Drawing:
         [Panel("dog_bites_man", "dog bites man", dog, 3), Panel("man_bites_dog", "man bites dog", dog, 3)],
     ]
     figure = heatmaps(tables, grid, (8.5, 7.5))
-    note(figure, "Rows: words. Columns: entries of the output. Darker is more.")
+    note(figure, "Rows: words. Columns: entries of the output. Darker means more.")
     return figure
 
 
@@ -22,12 +22,12 @@ def caption(tables: Tables) -> str:
     steps = ("difference", "swap_difference")
     apart = max(tables[step].to_numpy().max() for step in steps)
     if apart == 0:
-        return "Without a mask every word keeps its output in another order of words, to 12 decimals."
-    return f"Without a mask, in another order of words an output differs by up to {apart:.2g}."
+        return "Without a mask, every word keeps its output in another word order, to 12 decimals."
+    return f"Without a mask, an output differs by up to {apart:.2g} in another word order."
 
 
 FIGURE = Figure(
-    title="Outputs of words in two orders: the rows move with their words, and stay as they are",
+    title="Outputs of words in two orders: each row moves with its word and does not change",
     of="examples",
     tables=("outputs", "shuffled", "dog_bites_man", "man_bites_dog", "difference", "swap_difference"),
     plot=plot,

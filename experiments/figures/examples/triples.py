@@ -10,12 +10,12 @@ def plot(tables: Tables) -> Drawing:
     """Two heatmaps side by side."""
     grid = [[Panel("weights", "softmax", (0, 1), 3), Panel("printed", "as printed", (0, 1), 3)]]
     figure = heatmaps(tables, grid, (9, 4))
-    note(figure, "Rows: three scores each. Darker is more.")
+    note(figure, "Rows: three scores each. Darker means more.")
     return figure
 
 
 def caption(tables: Tables) -> str:
-    """The largest weight of each row, and the one that is printed."""
+    """The largest weight of each row, and the printed one."""
     right, printed = (tables[step].max(axis=1) for step in ("weights", "printed"))
     rows = {row: row if "(" in row else f"({row})" for row in right.index}
     clauses = [
@@ -25,7 +25,7 @@ def caption(tables: Tables) -> str:
 
 
 FIGURE = Figure(
-    title="Softmax of three scores, small, large and over sqrt(512), beside the weights that are printed",
+    title="Softmax of three scores (small, large, divided by sqrt(512)) beside the printed weights",
     of="examples",
     tables=("weights", "printed"),
     plot=plot,

@@ -17,7 +17,7 @@ def plot(tables: Tables) -> Drawing:
         ax.set_title(f"weights of scores {', '.join(plain(float(score)) for score in scores.loc[scale])}")
         ax.set_xlabel("position")
         ax.set_ylim(0, 1.08)
-    note(figure, "The same four scores, as they are and times 20.")
+    note(figure, "The same four scores, unchanged and times 20.")
     return figure
 
 
@@ -26,14 +26,14 @@ def caption(tables: Tables) -> str:
     spread = tables["spread"]
     small, large = ([number(spread.loc[scale, name], 0.001) for name in spread] for scale in ("small", "large"))
     return (
-        f"With {sizes(tables)} the largest weight is {small[0]} of small scores and "
-        f"{large[0]} of large ones; their entropy is "
+        f"With {sizes(tables)}, the largest weight is {small[0]} for small scores and "
+        f"{large[0]} for large ones; the entropy is "
         f"{small[1]} and {large[1]} nats."
     )
 
 
 FIGURE = Figure(
-    title="Weights of four small scores and of twenty times as large ones, as bars",
+    title="Weights of four small scores, and of the same scores times 20, as bars",
     of="examples",
     tables=("scores", "weights", "spread"),
     plot=plot,

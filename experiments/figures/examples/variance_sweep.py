@@ -19,23 +19,23 @@ def plot(tables: Tables) -> Drawing:
     ax.set_yticks(d_k, rows.index)
     ax.set_xlabel("d_k")
     ax.set_title("variance of unscaled scores")
-    note(figure, "Points: 10,000 scores each, of the article's own stream of random numbers. Band: exact, y = d_k.")
+    note(figure, "Points: 10,000 scores each, from the article's own stream of random numbers. Band: exact, y = d_k.")
     return figure
 
 
 def caption(tables: Tables) -> str:
-    """The last point with its exact value, and the point that is furthest off."""
+    """The last point with its exact value, and the point furthest from its exact value."""
     rows = tables["variances"]
     last, away = rows.iloc[-1], rows["errors away"].abs()
     return (
-        f"At d_k = {rows.index[-1]} the sample variance of the article's 10,000 scores is "
-        f"{number(last['sample'], 0.1)} and the exact variance of a score {number(last['exact'], 1)}; the furthest of "
-        f"its samples, at d_k = {away.idxmax()}, is {number(away.max(), 0.1)} standard errors off."
+        f"At d_k = {rows.index[-1]}, the sample variance of the article's 10,000 scores is "
+        f"{number(last['sample'], 0.1)} and the exact variance of a score is {number(last['exact'], 1)}; the "
+        f"sample furthest off, at d_k = {away.idxmax()}, lies {number(away.max(), 0.1)} standard errors away."
     )
 
 
 FIGURE = Figure(
-    title="The variance of scores against d_k, of one sample each, on the line y = d_k",
+    title="The variance of one sample of scores at each d_k, against the line y = d_k",
     of="examples",
     tables=("variances",),
     plot=plot,

@@ -23,12 +23,10 @@ def plot(tables: Tables) -> Drawing:
 
 
 def caption(tables: Tables) -> str:
-    """The largest weights, on average over the rows, without the divisor and with it."""
+    """The largest weights, averaged over the rows, without and with the divisor."""
     rows = tables["divisor_effect"].mean()
     without, scaled = (number(rows[f"largest {way}"], 0.001) for way in ("without", "with"))
-    return (
-        f"The largest weight of a row is {without} without the divisor and {scaled} with it, on average over the rows."
-    )
+    return f"On average over the rows, the largest weight is {without} without the divisor and {scaled} with it."
 
 
 def _divisor(tables: Tables) -> str:

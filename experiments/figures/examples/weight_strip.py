@@ -12,13 +12,15 @@ _LABELS = {"largest": "largest weight", "entropy": "entropy (nats)", "Jacobian |
 
 
 def plot(tables: Tables) -> Drawing:
-    """Strips over one another, and lines of three measures."""
+    """A stack of strips, and lines of three measures."""
     weights, measures = (tables[step] for step in ("weights", "measures"))
     figure, [[left, right]] = panels(1, 2, (11, 4.6), width_ratios=(1.35, 1))
     heatmap(left, weights, Panel("weights", "weights of eight keys", (0, 0.85)))
     left.set_aspect("auto")
     _lines(right, measures)
-    note(figure, "Rows: positions of the slider, from undivided scores to scores over d_k = 64. Darker is more.")
+    note(
+        figure, "Rows: positions of the slider, from undivided scores to scores divided by d_k = 64. Darker means more."
+    )
     return figure
 
 
@@ -38,13 +40,13 @@ def caption(tables: Tables) -> str:
     d_k, n_keys = rows.loc["d_k^1", "divisor"], tables["weights"].shape[1]
     largest, entropy = ([number(value, 0.001) for value in rows[name]] for name in ("largest", "entropy"))
     return (
-        f"At d_k = {d_k:.0f} the largest of {n_keys} weights is {largest[0]} unscaled, {largest[1]} under d_k^1/2 and "
+        f"At d_k = {d_k:.0f}, the largest of {n_keys} weights is {largest[0]} unscaled, {largest[1]} under d_k^1/2 and "
         f"{largest[2]} under d_k^1; the entropy is {entropy[0]}, {entropy[1]} and {entropy[2]} nats."
     )
 
 
 FIGURE = Figure(
-    title="A strip of eight weights under a slider of the divisor's exponent, and what becomes of its measures",
+    title="Eight weights under a slider of the divisor's exponent, and measures of each row",
     of="examples",
     tables=("weights", "measures"),
     plot=plot,
