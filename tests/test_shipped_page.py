@@ -36,7 +36,7 @@ def test_no_first_screen_without_what_it_says():
     assert heads[0] == "It keeps the variance of the scores at 1 for every d_k."
     assert len(heads) == 4
     assert len(opening.non_effects(config.sweeps, tables)) == 3
-    table = tables["scaling"]["measured"]
+    table = tables["dimension"]["measured"]
     root = table["scaling"] == "d_k^1/2"
 
     def heads_with(**other: dict[str, pd.DataFrame]) -> list[str]:
@@ -57,7 +57,7 @@ def test_no_first_screen_without_what_it_says():
     uncrossed = of_map["crossings"].assign(crossing=np.nan, ratio_at_largest=2.0)
     assert heads[3] not in heads_with(crossing=of_map | {"crossings": uncrossed})
     assert smaller not in heads_with(crossing=of_map | {"ratios": of_map["ratios"].assign(ratio_low=0.9)})
-    rows_alone = [sweep for sweep in config.sweeps if sweep.name in ("rows", "distribution")]
+    rows_alone = [sweep for sweep in config.sweeps if sweep.name in ("single_rows", "dot_products")]
     assert opening.effects(rows_alone, tables) == opening.non_effects(rows_alone, tables) == []
 
 
