@@ -164,7 +164,7 @@ def test_a_damaged_record_is_named_and_measured_again_alone(tmp_path, undisturbe
     victim.write_bytes(content[:200] + bytes([content[200] ^ 4]) + content[201:])
     status, said, _ = suite.run("run")
     assert status == 0
-    assert f"{victim} is damaged: measuring it again" in said
+    assert f"{victim} is damaged; measuring it again" in said
     after = suite.records()
     assert {name for name in before if after[name] != before[name]} == {victim.name}
     assert suite.tables() == undisturbed(2000)

@@ -89,9 +89,9 @@ SIZES = {
     "four_words": "d_k = 4, n_keys = 4",
     "notebook": "d_k = 4, n_keys = 3",
     "session": "d_k = 6, n_keys = 4",
-    "weight_strip": "At d_k = 64 the largest of 8 weights",
-    "dog_bites_man": "With n_keys = 3 dog",
-    "two_scales": "With n_keys = 4 the",
+    "weight_strip": "At d_k = 64, the largest of 8 weights",
+    "dog_bites_man": "With n_keys = 3, dog",
+    "two_scales": "With n_keys = 4, the",
 }
 
 
@@ -103,7 +103,7 @@ def test_a_caption_names_its_sizes(name, numbers):
 def test_the_sizes_of_a_caption_are_those_of_its_table(numbers):
     fewer = numbers[(numbers["example"] != "weight_strip") | (numbers["column"] != "8")]
     wider = changed(fewer, "weight_strip", "measures", lambda x: 2 * x)
-    assert "At d_k = 128 the largest of 7 weights" in figure_of("weight_strip").caption(wider)
+    assert "At d_k = 128, the largest of 7 weights" in figure_of("weight_strip").caption(wider)
     doubled = changed(numbers, "session", "divisor", lambda x: 2 * x)
     assert "d_k = 24, n_keys = 4" in figure_of("session").caption(doubled)
 
@@ -116,13 +116,15 @@ def test_captions_claim_only_what_their_table_shows(numbers):
     assert "at least the even share" in captions["cat_sat_down"](
         changed(numbers, "cat_sat_down", "diagonal", lambda x: 1 - x)
     )
-    assert "leaves no output as it was" in captions["causal_mask"](
+    assert "leaves no output unchanged" in captions["causal_mask"](
         changed(numbers, "causal_mask", "moved", lambda x: x + 1)
     )
     assert "differs by up to 3" in captions["permutation"](
         changed(numbers, "permutation", "difference", lambda x: x + 3)
     )
-    assert "B scores" not in captions["abc"](changed(numbers, "abc", "scores", lambda x: x + np.arange(len(x))))
+    assert "B has the same score" not in captions["abc"](
+        changed(numbers, "abc", "scores", lambda x: x + np.arange(len(x)))
+    )
 
 
 def test_cells_are_light_enough_for_black_numbers_and_darker_is_more():

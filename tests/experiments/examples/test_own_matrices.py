@@ -186,8 +186,8 @@ def test_the_command_prints_writes_and_draws_ones_own_matrices(files, tmp_path):
     for suffix in (".png", ".svg", ".txt"):
         assert (out / f"walk{suffix}").stat().st_size > 10
     largest = next(s for s in steps if s.name == "divisor_effect").matrix.values[:, :2].mean(axis=0)
-    caption = f"is {largest[0]:.3f} without the divisor and {largest[1]:.3f} with it, on average over the rows."
-    assert " ".join(said.split()).endswith(f"drew {out}/walk.png: The largest weight of a row {caption}")
+    caption = f"the largest weight is {largest[0]:.3f} without the divisor and {largest[1]:.3f} with it."
+    assert " ".join(said.split()).endswith(f"drew {out}/walk.png: On average over the rows, {caption}")
 
 
 def test_without_values_the_walk_ends_at_the_weights(files):
@@ -218,7 +218,7 @@ def test_the_command_walks_through_an_example_and_lists_all(tmp_path, monkeypatc
     status, walked, wrong = walk("dog-bites-man")
     assert (status, wrong) == (0, "")
     assert ["dog", "0.5341", "0.3406", "0.1253"] in [line.split() for line in walked.splitlines()]
-    assert "drew results/examples/dog_bites_man.png: With n_keys = 3 dog gives itself 0.534" in walked
+    assert "drew results/examples/dog_bites_man.png: With n_keys = 3, dog gives itself 0.534" in walked
     assert max(map(len, walked.splitlines())) <= 100
     assert (tmp_path / "results" / "examples" / "dog_bites_man.png").exists()
     status, listed, wrong = walk()
