@@ -56,7 +56,7 @@ def all_columns(experiments: Iterable[str]) -> pd.DataFrame:
 
 def _named(experiment: str) -> Iterator[tuple[str, tuple[Column, ...]]]:
     for kind, columns in columns_of(load_experiment(experiment)).items():
-        yield experiment if kind == MEASURED else f"{experiment}-{kind}", columns
+        yield experiment if kind == MEASURED else f"{experiment}/{kind}", columns
 
 
 def _of(experiment: Experiment) -> list[Derived]:

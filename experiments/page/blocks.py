@@ -295,7 +295,7 @@ def _calibration(results: Path) -> str:
 def _columns(results: Path) -> str:
     """The meaning of each column, from columns.csv, without standard errors, interval ends and exact values."""
     columns = pd.read_csv(results / "columns.csv", keep_default_na=False)
-    shown = columns[~columns["column"].str.contains("_se$|_low$|_high$|_exact$") | columns["table"].str.contains("-")]
+    shown = columns[~columns["column"].str.contains("_se$|_low$|_high$|_exact$") | columns["table"].str.contains("/")]
     lines = ["| table of | column | unit | meaning | formula |", "|---|---|---|---|---|"]
     for (column, meaning), same in shown.groupby(["column", "meaning"], sort=False):
         first = same.iloc[0]

@@ -6,9 +6,9 @@ import json
 import pytest
 
 from experiments.analysis.check import check_table
+from experiments.folders import default_results
 from experiments.harness.compare import describe_change
 from experiments.harness.files import write_atomically
-from experiments.harness.paths import default_results
 from experiments.harness.tables import TableError, csv_bytes, read_sweep, write_sweep
 
 
