@@ -1,5 +1,5 @@
 """Published statements about scaled dot-product attention, each answered by a computation.
 
-The modules of `published` declare the statements. `declare` has the decorator, `sources` where they were published,
-`judge` the one rule that makes a verdict of what is claimed and what is computed, and `compute` the table of them all.
+The modules of `published` declare the statements. `declare` contains the decorator, `sources` the publications, `judge`
+the one rule that derives a verdict from the claimed and the computed values, and `compute` the table of all statements.
 """

@@ -1,4 +1,4 @@
-"""Numbers as a source prints them, and the answer that a computation gives to a statement."""
+"""Numbers as a source prints them, and the answers of computations to statements."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"[-+]?\d+(?:\.(?P<decimals>\d+))?(?:e(?P<power>[-+]?\d+))?
 
 @dataclass(frozen=True)
 class Claimed:
-    """A number as it is printed: its value, and the unit of its last digit."""
+    """A printed number: its value, and the unit of its last digit."""
 
     value: float
     unit: float
@@ -28,9 +28,9 @@ class Claimed:
 
     @property
     def size(self) -> float:
-        """The number that a relative error refers to: the value, or between 0 and 1 its distance from the nearer end.
+        """The reference of a relative error: the value, or between 0 and 1 its distance from the nearer end.
 
-        0.9999 and 0.0001 say the same of two weights; 0.95 is no approximation of the one, nor 0.05 of the other.
+        0.9999 and 0.0001 say the same about two weights; 0.95 does not approximate the former, nor 0.05 the latter.
         """
         return min(self.value, 1 - self.value) if 0 <= self.value <= 1 else abs(self.value)
 
@@ -49,10 +49,10 @@ def values(claimed: Sequence[Claimed]) -> list[float]:
 class Answer:
     """The result of the computation for a statement.
 
-    numbers: what the statement's numbers should be, in its order.
-    cases: the statement itself, tested: where it holds and where it does not, each case by its condition.
-    p_value: of a random draw without a recipe: how likely a draw is as far from its exact law as the one claimed.
-    note: what the numbers are of, what is right, where a wrong number comes from, which measurement shows it.
+    numbers: the correct numbers of the statement, in its order.
+    cases: the tested cases of the statement by condition, each with whether the statement holds.
+    p_value: for a random draw without a recipe: the probability of a draw as far from its exact law as the claimed one.
+    note: the subject of the numbers, the correction, the origin of a wrong number, and the measurement that shows it.
     """
 
     numbers: tuple[float, ...] = ()
@@ -72,5 +72,5 @@ def cases(conditions: Mapping[str, Any], note: str = "") -> Answer:
 
 
 def shown(values: npt.ArrayLike, digits: int = 4) -> str:
-    """Numbers as they stand in a note."""
+    """Numbers in the form of a note."""
     return "[" + ", ".join(f"{x:.{digits}g}" for x in np.ravel(values)) + "]"

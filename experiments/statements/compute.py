@@ -1,4 +1,4 @@
-"""The table of published statements: what was computed for each, and its verdict."""
+"""The table of published statements: the computed values and the verdict for each."""
 
 import math
 from typing import Any
@@ -11,7 +11,7 @@ from experiments.statements.judge import severity, verdict
 from experiments.statements.measured import Tables
 from experiments.statements.sources import sources_of
 
-_ROUNDING = 1e-12  # errors below are those of doubles, and differ from machine to machine
+_ROUNDING = 1e-12  # smaller errors come from the rounding of doubles and differ between machines
 
 
 def compute_table(tables: Tables) -> pd.DataFrame:
@@ -46,7 +46,7 @@ def compute_row(statement: Statement, tables: Tables) -> dict[str, Any]:
 
 
 def _computed(answer: Answer) -> str:
-    """Numbers with six digits, or the cases in which a statement was tested."""
+    """Numbers with six digits, or the tested cases of a statement."""
     if answer.numbers:
         return " ".join(f"{0.0 if math.isclose(x, 0, abs_tol=1e-12) else x:.6g}" for x in answer.numbers)
     return "; ".join(f"{'yes' if true else 'no'}: {condition}" for condition, true in answer.cases.items())

@@ -1,4 +1,4 @@
-"""Declarations of published statements: each stands above the function that computes what is right."""
+"""Declarations of published statements, each above the function that computes the correct result."""
 
 import importlib
 import inspect
@@ -54,21 +54,21 @@ def statement(
 ) -> Callable[[Function], Function]:
     """Declare a published statement above the function that answers it.
 
-    The function takes what it needs by name: `tables`, the measured tables; `claimed`, the claimed numbers; and the
-    arguments in `given`. The declarations of several statements that share a function stand above each other.
+    The function takes its inputs by name: `tables`, the measured tables; `claimed`, the claimed numbers; and the
+    arguments in `given`. If several statements share a function, their declarations are stacked above it.
 
     Args:
-        ids: SOURCE-NUMBER for every place where it was published, with blanks between them; a letter marks a part.
+        ids: SOURCE-NUMBER for every place of publication, separated by blanks; a letter marks a part.
         says: the statement in our words.
-        claimed: its numbers with the digits that the source prints, and blanks between them; one that is meant
-            exactly, such as a sum of 1, has zeros.
-        rule: how it is judged (see `judge.verdict`); a statement without numbers is true or not.
-        severity: that of a mistake in it: a conceptual error if it is about attention in general, a wrong number if it
-            is about one example or result, a slip if it is about counting or about the last digit of a double.
-        given: arguments of the function, by name, where it answers several statements.
+        claimed: its numbers with the digits that the source prints, separated by blanks; an exact number, such as a
+            sum of 1, has zeros.
+        rule: the rule of its verdict (see `judge.verdict`); a statement without numbers is true or not.
+        severity: the severity of a mistake in it: a conceptual error if it is about attention in general, a wrong
+            number if it is about one example or result, a slip if it is about counting or the last digit of a double.
+        given: arguments of the function, by name, if it answers several statements.
 
     Raises:
-        ValueError: a declaration that cannot be right; the message names the statement.
+        ValueError: an invalid declaration; the message names the statement.
     """
 
     def declare(function: Function) -> Function:
@@ -79,7 +79,7 @@ def statement(
 
 
 def open_statement(ids: str, *, says: str) -> None:
-    """Declare a statement about training, which nothing here does: its verdict stays open."""
+    """Declare a statement about training: its verdict stays open, because the suite does not train."""
     _add(Statement(ids, says, "", None, None, lambda: Answer()))
 
 

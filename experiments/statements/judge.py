@@ -1,4 +1,4 @@
-"""The one rule that makes a verdict, and its severity, of what is claimed and what is computed."""
+"""The one rule that derives a verdict and its severity from the claimed and the computed values."""
 
 import math
 from collections.abc import Sequence
@@ -10,22 +10,23 @@ from experiments.statements.verdicts import FAULTY, Severity, Verdict
 
 Rule = Literal["true", "digits", "about", "count", "shape", "draw"]
 
-_HALF = 0.5 + 1e-6  # of a unit of the last digit, and what rounding of doubles may add
+_HALF = 0.5 + 1e-6  # of a unit of the last digit, plus the rounding of doubles
 _UNIT = 1 + 1e-6
 
 
 def verdict(rule: Rule | None, claimed: Sequence[Claimed], answer: Answer) -> tuple[Verdict, float]:
     """The verdict on a statement and the largest error of its numbers (NaN without numbers).
 
-    `true`: a statement that is true in every case tested `holds`, in none is `wrong`, in some is `misleading`.
-    `digits`: the numbers are as printed (`reproduced`), each within one unit of its last digit (`to rounding`), or
-    `wrong`. `about`: the numbers are as printed (`reproduced`), each within 5% (`approximately`), or `wrong`; between 0
-    and 1 these are 5% of the distance from the nearer end. `count`: whole numbers are `reproduced` or `wrong`.
-    `shape`: shapes that are as stated `hold`. `draw`: numbers of a random draw whose recipe is not given are `within
-    sampling error` of their exact law unless a draw as far from it has a probability below 1%. Without a rule: `open`.
+    `true`: a statement that is true in every tested case `holds`; it is `wrong` if true in none, and `misleading` if
+    true in some. `digits`: the numbers are as printed (`reproduced`), each within one unit of its last digit (`to
+    rounding`), or `wrong`. `about`: the numbers are as printed (`reproduced`), each within 5% (`approximately`), or
+    `wrong`; between 0 and 1, 5% refers to the distance from the nearer end. `count`: whole numbers are `reproduced` or
+    `wrong`. `shape`: shapes `hold` if they are as stated. `draw`: numbers of a random draw without a known recipe are
+    `within sampling error` of their exact law unless a draw as far from it has a probability below 1%. Without a rule:
+    `open`.
 
     Raises:
-        ValueError: an answer that does not fit the rule, such as another number of numbers.
+        ValueError: an answer that does not match the rule, such as a wrong number of numbers.
     """
     if rule is None:
         return "open", math.nan
@@ -59,13 +60,13 @@ def _of_numbers(rule: Rule, claimed: Sequence[Claimed], errors: Sequence[float],
 def severity(
     found: Verdict, of_mistake: Severity | None, claimed: Sequence[Claimed], answer: Answer
 ) -> Severity | None:
-    """The severity of a wrong or misleading statement; none of another verdict.
+    """The severity of a wrong or misleading statement; none for another verdict.
 
     Args:
         found: the verdict.
-        of_mistake: the severity that a mistake in this statement has, if it is no slip in the last digit.
+        of_mistake: the severity of a mistake in this statement, unless it is a slip in the last digit.
         claimed: the numbers of the statement.
-        answer: what they should be.
+        answer: the correct numbers.
     """
     if found not in FAULTY:
         return None

@@ -1,4 +1,4 @@
-"""Values of the measured tables, most of them on the (d_k, n_keys) plane of the sweep `plane`, and words for them."""
+"""Values of the measured tables, mostly on the (d_k, n_keys) plane of the sweep `plane`, and their forms in words."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from experiments.statements.cutoffs import CERTAIN, LEVEL
 
 Tables = Mapping[str, pd.DataFrame]
 
-# The queries and keys that the suite measures and its exact values are of, as a note says it.
+# The kind of queries and keys behind the measured and exact values, as worded in notes.
 UNTRAINED = "q and k independent, centred and untrained"
 MEDIAN = "jacobian_norm_median"  # measured: no exact value is known
 ROOT_MEAN_SQUARES = ("jacobian_norm_exact", "query_gradient_norm_exact")
@@ -23,7 +23,7 @@ def rows_of(table: pd.DataFrame, scaling: str) -> pd.DataFrame:
 
 
 def agree(rows: pd.DataFrame, metric: str, expected: Any) -> bool:
-    """True if a metric is what is expected, in every row, within its error."""
+    """True if a metric has its expected value, within its error, in every row."""
     return bool((abs(rows[metric] - expected) < CERTAIN * rows[f"{metric}_se"]).all())
 
 
@@ -34,12 +34,12 @@ def plane(tables: Tables, scaling: str, metric: str) -> pd.DataFrame:
 
 
 def ratio(tables: Tables, metric: str) -> pd.DataFrame:
-    """A metric unscaled over the same under d_k^1/2."""
+    """The unscaled value of a metric divided by its value under d_k^1/2."""
     return plane(tables, "unscaled", metric) / plane(tables, "d_k^1/2", metric)
 
 
 def median_errors(tables: Tables, scaling: str) -> pd.DataFrame:
-    """The standard error of the median of |J| that its interval amounts to."""
+    """The standard error of the median of |J| that its interval implies."""
     return _errors(*(plane(tables, scaling, f"{MEDIAN}_{end}") for end in ("low", "high")))
 
 
@@ -60,13 +60,13 @@ def level(values: "pd.Series[float]") -> bool:
 
 
 def grid(values: pd.DataFrame, errors: pd.DataFrame) -> str:
-    """All values in words, a number of keys at a time, with the digits that their errors leave."""
+    """All values in words, by the number of keys, with as many digits as their errors justify."""
     columns = (f"{', '.join(map(number, values[n], errors[n]))} with {n:,} keys" for n in values)
     return f"{'; '.join(columns)}, each at d_k = {', '.join(map(str, values.index))}"
 
 
 def measured_by_keys(values: "pd.Series[float]", errors: "pd.Series[float]") -> str:
-    """Measured values by the number of keys, in words, with the digits that their errors leave."""
+    """Measured values by the number of keys, in words, with as many digits as their errors justify."""
     return ", ".join(f"{number(value, errors[n])} with {n:,} keys" for n, value in values.items())
 
 

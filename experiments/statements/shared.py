@@ -32,20 +32,20 @@ def variance_of_unit_vectors(d: int) -> float:
 
 
 def least_likely(p_values: Iterable[float]) -> float:
-    """The probability of draws in which one of these p-values is as small: the smallest, times their number."""
+    """The probability that one of several p-values is this small: the smallest one, times their number."""
     found = list(p_values)
     return min(1.0, len(found) * min(found))
 
 
 def distributions(weights: Floats) -> Answer:
-    """An answer for weights that a source speaks of and does not show: they are in the note."""
+    """An answer for weights that a source mentions but does not show; the note contains them."""
     return cases(
         {"rows are distributions": np.allclose(weights.sum(-1), 1)}, f"weights, row by row: {shown(weights, 3)}"
     )
 
 
 def tempered(scores: Sequence[float], claimed: Sequence[Claimed]) -> str:
-    """The number over which scores have a claimed softmax, to half a unit of its last digit, in words."""
+    """The divisor of the scores that gives a claimed softmax, to half a unit of its last digit, in words."""
     wanted, given = np.array(values(claimed)), np.array(scores, dtype=float)
 
     def distance(divisor: float) -> float:
@@ -56,5 +56,5 @@ def tempered(scores: Sequence[float], claimed: Sequence[Claimed]) -> str:
     whole = min((1.0, 2.0, 0.5), key=distance)
     divisor = whole if distance(whole) <= half else best
     if distance(divisor) > half:
-        return f"the softmax of no multiple of the scores (closest: over {best:.3g})"
-    return f"the softmax of the scores over {divisor:.3g}"
+        return f"not the softmax of any multiple of the scores (closest: divided by {best:.3g})"
+    return f"the softmax of the scores divided by {divisor:.3g}"

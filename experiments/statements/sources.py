@@ -1,4 +1,4 @@
-"""Sources: the publications that statements come from, and their statements that have no entry."""
+"""Sources: the publications of the statements, and the statements without an entry."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 # Kinds of statements that claim nothing a computation could refute.
 Unrefutable = Literal["analogy", "convention", "figure without numbers", "illustration", "input of an example"]
-# Kinds of statements that no list of ours has.
+# Kinds of statements that our lists omit.
 OUTSIDE = (
     "history and impact",
     "hardware and production code",
@@ -27,7 +27,7 @@ class Source:
     address: its address without a scheme; empty where it is unknown.
     left_out: the numbers of statements that no computation could refute, each with the kind of statement.
     skipped: numbers that the list of its statements does not use.
-    counts: true if the list counts its statements from 1, false if their numbers are those of the source.
+    counts: true if the list counts its statements from 1, false if it uses the numbers of the source.
     """
 
     kind: str
@@ -111,11 +111,11 @@ class StatementId(NamedTuple):
 
     source: str  # its key in SOURCES
     number: int
-    part: str  # the letter of a part that is judged by itself; empty for a whole statement
+    part: str  # the letter of a part with its own verdict; empty for a whole statement
 
     @classmethod
     def parse(cls, text: str) -> "StatementId":
-        """From text; `ValueError` if it is no id of a known source."""
+        """From text; `ValueError` unless it is an id of a known source."""
         match = _ID.fullmatch(text)
         if match is None or match["source"] not in SOURCES:
             raise ValueError(f"expected an id such as qa-13 or qa-13a of {', '.join(SOURCES)}, got {text!r}")
@@ -123,12 +123,12 @@ class StatementId(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int, str]:
-        """Its place in the table: by the order of SOURCES, then by number and part."""
+        """Its position in the table: by the order of SOURCES, then by number and part."""
         return list(SOURCES).index(self.source), self.number, self.part
 
 
 def parse_ids(ids: str) -> list[StatementId]:
-    """The ids of an entry, as the column `id` has them."""
+    """The ids of an entry, from the column `id`."""
     return [StatementId.parse(name) for name in ids.split()]
 
 

@@ -1,4 +1,4 @@
-"""Published statements in short: verdicts by source and by severity, the mistakes, and what is left out."""
+"""A summary of published statements: verdicts by source and by severity, the mistakes, and the omissions."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ def gravest_first(statements: pd.DataFrame) -> pd.DataFrame:
 
 
 def counts_in_markdown(statements: pd.DataFrame) -> str:
-    """The counts as tables in Markdown, with every source, and what was left out and why."""
+    """The counts as tables in Markdown, with every source, and the omissions with their reasons."""
     by_source, by_severity = counts(statements), severities(statements)
     names = [source.citation for source in SOURCES.values()] + [_ALL]
     whole = {(one.source, one.number) for ids in statements["id"] for one in parse_ids(ids)}
@@ -46,8 +46,8 @@ def counts_in_markdown(statements: pd.DataFrame) -> str:
             "",
             *_markdown("severity", SEVERITIES, by_severity),
             "",
-            f"{len(whole)} statements are merged into {len(statements)} entries. {by_source.loc[_ALL, 'open']} entries"
-            f" are open: they are about training, which nothing here does. {not_included()}",
+            f"The {len(whole)} statements form {len(statements)} entries. Open entries:"
+            f" {by_source.loc[_ALL, 'open']}; they are about training, which the suite does not do. {not_included()}",
         ]
     )
 
@@ -58,17 +58,17 @@ def _markdown(corner: str, names: Iterable[str], table: pd.DataFrame) -> list[st
 
 
 def not_included() -> str:
-    """The kinds of statements that have no entry."""
+    """The kinds of statements without an entry."""
     kinds = Counter(kind for source in SOURCES.values() for kind in source.left_out.values())
     listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(kinds.items()))
     return (
-        f"{kinds.total()} statements have no entry, since they claim nothing that a computation could refute: {listed}."
-        f" Not included at all are statements about {'; '.join(OUTSIDE)}."
+        f"{kinds.total()} statements have no entry, because they claim nothing that a computation could refute:"
+        f" {listed}. The lists omit statements about {'; '.join(OUTSIDE)}."
     )
 
 
 def summary(statements: pd.DataFrame) -> str:
-    """The counts by source and by severity, what is left out, then every wrong or misleading statement."""
+    """The counts by source and by severity, the omissions, then every wrong or misleading statement."""
     lines = []
     for (name, row), source in zip(counts(statements).iterrows(), [*SOURCES.values(), None], strict=True):
         found = ", ".join(f"{count} {verdict}" for verdict, count in row.items() if count)

@@ -1,4 +1,4 @@
-"""The table of published statements: its place among the results, and the config of the measurements behind it."""
+"""The table of published statements: its path in the results, and the config of the measurements behind it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ def table_path(results: Path) -> Path:
 
 
 def read_statements(results: Path) -> "pd.DataFrame":
-    """The table of statements as text, one row per statement; without rows where the results have none."""
+    """The table of statements as text, one row per statement; without rows if the results have none."""
     import pandas as pd
 
     path = table_path(results)

@@ -1,4 +1,4 @@
-"""Verdicts and severities, and the order in which statements are listed."""
+"""Verdicts and severities, and the order of statements in lists."""
 
 from typing import Literal, get_args
 
@@ -15,7 +15,7 @@ _RANKS = (*((verdict, severity) for severity in SEVERITIES for verdict in FAULTY
 
 
 def rank(verdict: str, severity: str) -> int:
-    """The place of a statement: by severity, the wrong before the misleading; then the open, then the right ones."""
+    """The position of a statement: by severity, wrong before misleading; then open ones, then right ones."""
     if (verdict, severity) in _RANKS:
         return _RANKS.index((verdict, severity))
     return len(_RANKS) + [str(right) for right in VERDICTS].index(verdict)

@@ -247,11 +247,11 @@ def outputs_by_hand() -> Answer:
     severity="wrong number",
 )
 def prose_output_of_a() -> Answer:
-    """The output of A, and where the weights of the prose come from."""
+    """The output of A, and the origin of the weights in the prose."""
     weights = parse_claimed(_PROSE_WEIGHTS)
     note = (
-        f"the article itself prints the right output; that of the prose goes with the weights {values(weights)},"
-        f" {tempered(tiny().scores[0], weights)}"
+        "the article itself prints the right output; the output in the prose follows from the weights"
+        f" {values(weights)}, {tempered(tiny().scores[0], weights)}"
     )
     return numbers(_outputs()[0], note=note)
 

@@ -84,7 +84,7 @@ def output_has_the_shape_of_the_input() -> Answer:
     }
     note = (
         f"the source chooses such d_k and d_v. For d_model = 6 and d_k = d_v = 4 the output of 5 tokens has the shape"
-        f" {narrow(tokens).shape}; only a further projection brings d_model back"
+        f" {narrow(tokens).shape}; only a further projection restores d_model"
     )
     return cases(conditions, note)
 
@@ -125,7 +125,7 @@ def communication() -> Answer:
     change = np.linalg.norm(after - before) / step
     return cases(
         {
-            "a projection of its own does not move": np.array_equal((moved @ module.W_V)[0], (tokens @ module.W_V)[0]),
+            "its own projection does not change": np.array_equal((moved @ module.W_V)[0], (tokens @ module.W_V)[0]),
             "its output does": not np.allclose(before, after, rtol=0, atol=1e-12),
         },
         f"|d output_0 / d x_1| = {change:.3f} in one direction",

@@ -43,7 +43,7 @@ def unscaled_is_peaked(tables: Tables) -> Answer:
     far = "; ".join(f"{exact[n][512]:.3f} and {exact[n][LARGE]:.3f} with {n:,} keys" for n in exact)
     note = (
         f"plane.csv, {UNTRAINED}, mean largest weight at d_k = 512 and {LARGE}, exactly: {far}. It grows"
-        f" {_from_to(exact)} with every number of keys; how large d_k has to be depends on the number of keys"
+        f" {_from_to(exact)} with every number of keys; the required d_k depends on the number of keys"
     )
     return cases(conditions, note)
 
@@ -123,7 +123,7 @@ def gradients_vanish(tables: Tables) -> Answer:
         f"plane.csv, unscaled over d_k^1/2, {UNTRAINED}: median |J| {grid(median, ratio_errors(tables))}. The more"
         f" keys, the larger d_k has to be. Exactly, {at} the root mean square of |J| is {by_keys(mean.loc[LARGE])}, and"
         f" that of |dL/dq| {by_keys(query.loc[LARGE])}; that of |J| with 4 keys falls to a tenth at d_k ="
-        f" {d_k_of_a_tenth(4):,.0f}. What that does to training is open"
+        f" {d_k_of_a_tenth(4):,.0f}. The effect on training is open"
     )
     return cases(conditions, note)
 
@@ -163,8 +163,8 @@ def scaled_gradients_are_healthy(tables: Tables) -> Answer:
     note = (
         f"plane.csv, d_k^1/2, d_k = {LARGE}, {UNTRAINED}: median |J| {typical}; root mean square, exactly,"
         f" {by_keys(mean.loc[LARGE])}; that of |dL/dq| {by_keys(query.loc[LARGE])}. They are level in d_k from"
-        f" {query.index.min()}, but smaller the more keys there are. Below, norms do fall with d_k where keys are many:"
-        f" that of |dL/dq| with {most:,} keys from {below:.3g} at d_k = {narrow} to"
+        f" {query.index.min()} on, but fall with the number of keys. Below that d_k, norms fall with d_k if there are"
+        f" many keys: that of |dL/dq| with {most:,} keys from {below:.3g} at d_k = {narrow} to"
         f" {query[most].iloc[0]:.3g} at {query.index.min()}"
     )
     return cases(conditions, note)

@@ -46,7 +46,7 @@ def products_of_unit_vectors(claimed: Sequence[Claimed]) -> Answer:
     bounds = zip(variances, values(claimed)[4::2], strict=True)
     listed = ", ".join(f"{1 - share_beyond(bound, d):.1%} within {bound:g} at d = {d}" for d, bound in bounds)
     note = (
-        "for unit vectors the variance is 1/d; the range is two standard deviations on either side. Further down the"
+        "for unit vectors the variance is 1/d; the range is two standard deviations on either side. Later, the"
         " lesson says that it means entries of variance 1. For these the variances are right, two standard deviations"
         f" are {shown([2 * math.sqrt(d) for d in variances])}, and these shares of scores lie in the ranges:"
         f" {listed}"
@@ -116,21 +116,21 @@ def diagonal() -> Answer:
     severity="conceptual error",
 )
 def dark_and_bright() -> Answer:
-    """The brightest column where darker is more, and where brighter is more."""
+    """The brightest column if darker means more attention, and if brighter does."""
     hub = int(np.bincount(WEIGHTS.argmax(-1), minlength=4).argmax())
     brightest = {"darker": (1 - WEIGHTS).mean(0).argmax(), "brighter": WEIGHTS.mean(0).argmax()}
-    note = f"where darker is more, the brightest column is that of {WORDS[brightest['darker']]}, which gets least"
-    return cases({f"where {shade} is more": place == hub for shade, place in brightest.items()}, note)
+    note = f"if darker means more, {WORDS[brightest['darker']]} has the brightest column and gets the least attention"
+    return cases({f"if {shade} means more": place == hub for shade, place in brightest.items()}, note)
 
 
 @statement("lesson-36", says="A row of nearly equal weights attends broadly.", severity="wrong number")
 def uniform_rows() -> Answer:
-    """The entropy of each row over ln 4, and how far its weights are from a quarter."""
+    """The entropy of each row divided by ln 4, and the distance of its weights from a quarter."""
     uniform = 1 / len(WORDS)
     share = stats.entropy(WEIGHTS, axis=-1) / math.log(len(WORDS))
     far = abs(WEIGHTS - uniform).max(-1)
     equal = far < NEARLY_EQUAL * uniform
-    note = f"entropy over ln 4 {shown(share, 3)}; weights up to {shown(far, 2)} from a quarter"
+    note = f"entropy divided by ln 4: {shown(share, 3)}; weights differ from a quarter by up to {shown(far, 2)}"
     conditions = {f"row {WORDS[i]} of nearly equal weights": share[i] > BROAD for i in np.flatnonzero(equal)}
     return cases(conditions, note)
 

@@ -87,12 +87,12 @@ _WIDTHS = (16, 64, 256, 1024)
     severity="wrong number",
 )
 def deviations_of_eight_keys(claimed: Sequence[Claimed]) -> Answer:
-    """The exact standard deviations, and how likely draws are as far from them as those claimed."""
+    """The exact standard deviations, and the probability of draws as far from them as the claimed ones."""
     draws = list(zip(_WIDTHS, values(claimed), strict=True))
     shared, own = ([deviation_p_value(*draw, _QUERIES, shared=shared) for draw in draws] for shared in (True, False))
     note = (
-        f"p-values {shown(shared, 2)} if all queries share eight keys, {shown(own, 2)} if each query has eight of its"
-        " own; the source does not say which; the verdict rests on the smallest"
+        f"p-values {shown(shared, 2)} if all queries share eight keys, {shown(own, 2)} if each query has its own"
+        " eight keys; the source does not say which; the verdict rests on the smallest"
     )
     return numbers(np.sqrt(_WIDTHS), p_value=min(least_likely(shared), least_likely(own)), note=note)
 
@@ -128,8 +128,8 @@ def largest_of_eight_keys(claimed: Sequence[Claimed]) -> Answer:
     p_values = [float(2 * stats.t.sf(away / spread, 199)) for spread in (shared, own)]
     note = (
         f"the exact mean; draws spread by {shared:.3f} (p = {p_values[0]:.2f}) if all queries share eight keys, by"
-        f" {own:.4f} (p = {p_values[1]:.2f}) if each query has eight of its own; the source does not say which; the"
-        " verdict rests on the smaller p"
+        f" {own:.4f} (p = {p_values[1]:.2f}) if each query has its own eight keys; the source does not say which;"
+        " the verdict rests on the smaller p"
     )
     return numbers(exact, p_value=min(p_values), note=note)
 
@@ -169,7 +169,7 @@ def scalable_softmax() -> Answer:
     low = " and ".join(str(n) for n in keys if scalable[n] <= ONE_HOT)
     note = (
         f"at {', '.join(f'{n:,}' for n in keys)} keys the weight is {shown(list(scalable.values()), 3)}, of the plain"
-        f" softmax {shown(plain, 2)}; it is 0.9 or less with {low or 'none'} of them"
+        f" softmax {shown(plain, 2)}; it is 0.9 or less with {low or 'none'} of these numbers of keys"
     )
     return cases({f"with {n:,} keys": weight > ONE_HOT for n, weight in scalable.items()}, note)
 

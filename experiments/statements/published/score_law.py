@@ -76,9 +76,9 @@ def terms_are_independent() -> Answer:
     one_law = stats.ks_2samp(*found["plain"]).pvalue >= UNLIKELY
     free, bound = dependence(found["plain"]), dependence(found["shifted"])
     note = (
-        f"in {n:,} draws, terms or their sizes have a correlation of {free:.3f} if Q and K are independent, of"
-        f" {bound:.2f} if they are not (k_1 = q_2). The law N(0, I_d), which the source states earlier, is needed too:"
-        " if the entries of a row have a correlation of 0.5, the terms have one of"
+        f"in {n:,} draws, terms or their sizes have a correlation of {free:.3f} if Q and K are independent, and"
+        f" {bound:.2f} if they are not (k_1 = q_2). The law N(0, I_d), which the source states earlier, is also"
+        " required: if the entries of a row have a correlation of 0.5, the terms have a correlation of"
         f" {_correlation(found['correlated']):.3f}"
     )
     conditions = {

@@ -73,11 +73,11 @@ def stable_softmax() -> Answer:
     severity="conceptual error",
 )
 def effective_number() -> Answer:
-    """The change of an output with the values of all tokens but the first, of a one-hot row and of a spread one."""
+    """The change of an output with the values of all tokens but the first, for a one-hot row and for a spread one."""
     values, others = normals(3, 4), normals(3, 4, seed=1)
     others[0] = values[0]
     moved = {name: abs(softmax(row) @ (others - values)).max() for name, row in {"one": HUNDREDS, "all": ONES}.items()}
     return cases(
-        {"a one-hot row takes nothing of them": moved["one"] < 1e-12, "a spread row does": moved["all"] > TENTH},
+        {"a one-hot row ignores the rest": moved["one"] < 1e-12, "a spread row does not": moved["all"] > TENTH},
         f"the output moves by {moved['one']:.1g} for scores {shown(HUNDREDS)}, by {moved['all']:.2f} for {shown(ONES)}",
     )

@@ -1,4 +1,4 @@
-"""Training, which nothing here does."""
+"""Statements about training, which the suite does not do."""
 
 from experiments.statements.declare import open_statement
 

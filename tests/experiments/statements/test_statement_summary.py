@@ -36,7 +36,7 @@ def test_a_row_counts_for_each_of_its_sources_and_once_in_all(table):
 
 
 def test_parts_are_counted_as_one_statement(table):
-    assert "8 statements are merged into 6 entries. 1 entries are open" in counts_in_markdown(table)
+    assert "The 8 statements form 6 entries. Open entries: 1;" in counts_in_markdown(table)
 
 
 def test_mistakes_are_listed_by_severity_and_the_wrong_before_the_misleading(table):
