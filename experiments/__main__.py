@@ -238,11 +238,11 @@ class _UsageError(Exception):
 
 
 class _InterruptedError(KeyboardInterrupt):
-    """Ctrl-C. Once a bare KeyboardInterrupt left an exec, Python ends by the signal, whatever status was asked for."""
+    """Ctrl-C. After a bare KeyboardInterrupt leaves an exec, Python ends by the signal and ignores the exit status."""
 
 
 class _TerminatedError(BaseException):
-    """SIGTERM: like Ctrl-C, but with an exit status of its own."""
+    """SIGTERM: like Ctrl-C, but with its own exit status."""
 
 
 @contextmanager

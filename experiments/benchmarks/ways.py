@@ -99,7 +99,7 @@ def _compare_metrics(cell: Cell, name: str, row: Mapping[str, Any], values: Metr
         tolerance = _MEDIAN_TOLERANCE if metric.endswith("_median") else _TOLERANCE
         if not abs(got - expected) <= tolerance * max(abs(expected), scales.get(metric, 1e-6)):
             where = f"d_k = {cell.d_k}, {cell.n_keys} keys, {row['scaling']}"
-            raise DifferentOutputError(f"{name}, {where}: expected the suite's {metric} {expected!r}, got {got!r}")
+            raise DifferentOutputError(f"{name}, {where}: expected {metric} {expected!r} as in the suite, got {got!r}")
 
 
 def _same_draws(cell: Cell, trials: int) -> tuple[Floats, Floats, Floats]:

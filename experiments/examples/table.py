@@ -28,7 +28,7 @@ def long_table(example: str, steps: Sequence[Step]) -> pd.DataFrame:
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """A table of examples from its file; names are text, whatever they look like."""
+    """A table of examples from its file; names are always text, even if they look like numbers."""
     names = dict.fromkeys(COLUMNS[:-1], str)
     table: pd.DataFrame = pd.read_csv(path, dtype={**names, "value": float}, keep_default_na=False)
     return table

@@ -1,4 +1,4 @@
-"""The account of the last run, manifest.json: not part of the results, as it differs from run to run."""
+"""The record of the last run, manifest.json: not part of the results, because it differs from run to run."""
 
 import json
 import os

@@ -15,7 +15,7 @@ TABLES = ("calibration", "calibration-coverage", "calibration-faults")
 _SUBSET = ("pair_spread_3", "pair", "four_keys_wide", "usual_20", "usual_99", "flat", "uniform_20", "small")
 _FAULTED = ("usual_20", "usual_99", "usual_500", "many_trials")  # four sizes of runs
 _MISTAKEN = ("usual_20", "small")  # few trials, and many
-_PROMISED = "small"  # has so many trials that the check must find every mistake
+_PROMISED = "small"  # has enough trials that the check must find every mistake
 
 
 class CalibrationError(Problem):

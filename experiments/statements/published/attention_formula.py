@@ -91,7 +91,7 @@ def output_has_the_shape_of_the_input() -> Answer:
 
 @statement(
     "qa-28 article-03",
-    says="Queries, keys and values are projections of the tokens by matrices of their own.",
+    says="Queries, keys and values are projections of the tokens by separate matrices.",
     severity="conceptual error",
 )
 def projections() -> Answer:
@@ -199,7 +199,7 @@ def word_order() -> Answer:
     "article-54a", says="With scaling a model can express sharp and soft attention.", severity="conceptual error"
 )
 def sharp_and_soft() -> Answer:
-    """The mean largest of 8 weights of a scaled module whose W_Q is a tenth, as it is, and ten times as large."""
+    """The mean largest of 8 weights of a scaled module with W_Q times 0.1, 1 and 10."""
     module, tokens, largest = ScaledDotProductAttention(32, 16, 16, seed=99), normals(8, 32), []
     for factor in (0.1, 1.0, 10.0):
         q, k = factor * tokens @ module.W_Q, tokens @ module.W_K

@@ -199,7 +199,7 @@ def overflowing_rows(d_k: int, n_keys: int, divisor: float) -> float:
 
 
 def _lost(weights: Floats) -> float:
-    """The share of rows with a weight that is no number."""
+    """The share of rows with a NaN weight."""
     return float((~np.isfinite(weights)).any(axis=-1).mean())
 
 
