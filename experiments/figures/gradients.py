@@ -43,7 +43,7 @@ def caption(tables: Tables) -> str:
 
 
 FIGURE = Figure(
-    title="Gradient norms against d_k: root mean square and median of |J|_F and |dL/dq|",
+    title="Gradient norms against d_k: root mean square and median side by side",
     of="saturation",
     tables=("measured",),
     metrics=("jacobian_norm_median", "jacobian_norm", "query_gradient_norm_median", "query_gradient_norm"),

@@ -300,5 +300,6 @@ def _columns(results: Path) -> str:
     for (column, meaning), same in shown.groupby(["column", "meaning"], sort=False):
         first = same.iloc[0]
         formula = f"`{first['formula']}`".replace("|", "\\|") if first["formula"] else ""
-        lines.append(f"| {', '.join(same['table'])} | `{column}` | {first['unit']} | {meaning} | {formula} |")
+        described = str(meaning).replace("|", "\\|")
+        lines.append(f"| {', '.join(same['table'])} | `{column}` | {first['unit']} | {described} | {formula} |")
     return "\n".join(lines)
