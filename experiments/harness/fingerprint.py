@@ -77,6 +77,7 @@ def source_fingerprint(*roots: str, without: frozenset[str] = frozenset()) -> st
     return digest.hexdigest()
 
 
+@cache
 def code(source: str) -> str:
     r"""A Python source without comments, docstrings and blank lines.
 

@@ -47,7 +47,7 @@ sweeps:
   many:
     experiment: saturation
     d_k: [4, 16]
-    n_keys: [8, 16]
+    n_keys: [8, 20]
     inputs: [gaussian, uniform]
     scaling: [unscaled, d_k^1/2]
     trials: 20
