@@ -15,7 +15,7 @@ def test_the_least_likely_of_several_draws_is_judged_by_their_number():
 def test_the_origin_of_a_wrong_softmax_is_found():
     halved = np.exp([0.625, 0.4, -0.1])
     printed = " ".join(f"{weight:.2f}" for weight in halved / halved.sum())
-    assert "over 2" in tempered([1.25, 0.8, -0.2], parse_claimed(printed))
+    assert "divided by 2" in tempered([1.25, 0.8, -0.2], parse_claimed(printed))
     assert "no multiple" in tempered([1.0, 0.0, -1.0], parse_claimed("0.20 0.20 0.60"))
 
 
