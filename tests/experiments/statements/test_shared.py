@@ -16,7 +16,7 @@ def test_the_origin_of_a_wrong_softmax_is_found():
     halved = np.exp([0.625, 0.4, -0.1])
     printed = " ".join(f"{weight:.2f}" for weight in halved / halved.sum())
     assert "divided by 2" in tempered([1.25, 0.8, -0.2], parse_claimed(printed))
-    assert "no multiple" in tempered([1.0, 0.0, -1.0], parse_claimed("0.20 0.20 0.60"))
+    assert "not the softmax of any multiple" in tempered([1.0, 0.0, -1.0], parse_claimed("0.20 0.20 0.60"))
 
 
 def test_scores_beyond_a_bound_are_those_of_a_simulation():
