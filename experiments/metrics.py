@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from experiments.harness.metric import Cell, Exact, Metric, Theory
+from experiments.harness.experiment import Cell
+from experiments.harness.metric import Exact, Metric, Theory
 from experiments.score_metrics import score_metrics
 from experiments.statistics.intervals import Limits
 from sdpa import RowDiagnostics, softmax

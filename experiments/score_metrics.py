@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from experiments.harness.metric import Cell, Exact, Metric, Theory
+from experiments.harness.experiment import Cell
+from experiments.harness.metric import Exact, Metric, Theory
 from experiments.statistics.intervals import MIN_DRAWS_OF_FOURTH_POWERS, Limits
 from experiments.statistics.moments import Estimate, Shape
 

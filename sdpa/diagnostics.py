@@ -83,7 +83,7 @@ def row_diagnostics(
     rows = tile_rows(n_keys)
     buffers = np.empty((5, min(rows * n_keys, scores.size)))
     for draws in _runs(n_draws, rows // max(1, n_queries)):
-        metric = None if upstream is None else _Metric.of(upstream.keys[draws])
+        key_norm = None if upstream is None else _KeyNorm.of(upstream.keys[draws])
         for queries in _runs(n_queries, rows):
             tile = _Tile.of(scores[draws, queries], buffers)
             gap[draws, queries] = tile.gap
@@ -91,8 +91,8 @@ def row_diagnostics(
                 tile.set_upstream(upstream.g[draws, queries])
             for i, divisor in enumerate(divisors):
                 sums[:4, i, draws, queries] = tile.sums(divisor)
-                if metric is not None:
-                    sums[4, i, draws, queries] = tile.gradient_square(divisor, metric)
+                if key_norm is not None:
+                    sums[4, i, draws, queries] = tile.gradient_square(divisor, key_norm)
     return _metrics(np.reshape(divisors, (-1, 1, 1)), gap, sums, with_gradient=upstream is not None)
 
 
@@ -135,14 +135,14 @@ def _upstream(
 
 
 @dataclass(frozen=True)
-class _Metric:
+class _KeyNorm:
     """The matrix that gives |K^T v|^2: K K^T as v . (K K^T) v, or K itself, whichever is smaller."""
 
     matrix: FloatArray
     is_gram: bool
 
     @classmethod
-    def of(cls, keys: FloatArray) -> "_Metric":
+    def of(cls, keys: FloatArray) -> "_KeyNorm":
         """From keys (n_draws, n_keys, d_k).
 
         The entries of v sum to 0, so a part common to all keys cancels in K^T v; v . (K K^T) v would lose digits to it,
@@ -208,7 +208,7 @@ class _Tile:
         # A BLAS call per row costs more than the arithmetic of a short row.
         return np.asarray(np.multiply(one, other, out=self._scratch) @ self._ones)
 
-    def gradient_square(self, divisor: float, metric: _Metric) -> FloatArray:
+    def gradient_square(self, divisor: float, key_norm: _KeyNorm) -> FloatArray:
         """|K^T v|^2 of each row, for the divisor of the last sums."""
         b = np.exp(-self.gap / divisor)
         a = 1 / (1 + b * self._e1)
@@ -216,7 +216,7 @@ class _Tile:
         v = np.subtract(self._h, (a * b * p)[..., None], out=self._scratch)
         v *= self._e
         v.reshape(-1)[self._top] = (-a * p).reshape(-1)
-        return metric.square(v, self._through)
+        return key_norm.square(v, self._through)
 
 
 def _shaped(buffer: FloatArray, shape: tuple[int, ...]) -> FloatArray:

@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from experiments.harness.columns import cell_of, names
-from experiments.harness.experiment import Experiment
-from experiments.harness.metric import Cell, Theory
+from experiments.harness.experiment import Cell, Experiment
+from experiments.harness.metric import Theory
 from sdpa import theory
 
 OfCell = Callable[[Theory, Cell], float]

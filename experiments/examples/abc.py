@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from experiments.examples.example import ARTICLE, Example, Floats, Step, shape, table
+from experiments.examples.example import ARTICLE, Example, Floats, Step, sizes, table
 from experiments.examples.walkthrough import Walkthrough
 from sdpa import Trace, trace
 
@@ -52,7 +52,7 @@ def _geometry() -> list[Step]:
         ),
         Step(
             "cosines",
-            f"Cosines of the angles between queries and keys {shape(cosines)}",
+            f"Cosines of the angles between queries and keys {sizes(cosines)}",
             "A score is the length of the query times the length of the key times this cosine.",
             table(cosines, TOKENS, TOKENS),
         ),

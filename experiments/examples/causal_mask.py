@@ -3,7 +3,7 @@
 import numpy as np
 
 from experiments.examples.example import ARTICLE, Example, Floats, Matrix, Step, table
-from experiments.examples.four_words import WORDS, Projected, words
+from experiments.examples.four_words import WORDS, Projected, projected_words
 from experiments.examples.walkthrough import Walkthrough, numbers_of
 from sdpa import Trace, trace
 
@@ -13,13 +13,13 @@ MASK = np.tri(len(WORDS), dtype=bool)  # a word sees itself and the words before
 
 def changed() -> Floats:
     """The tokens of the four words with the third one negated."""
-    tokens = words().tokens.copy()
+    tokens = projected_words().tokens.copy()
     tokens[CHANGED] = -tokens[CHANGED]
     return tokens
 
 
 def _steps() -> list[Step]:
-    drawn, tokens = words(), changed()
+    drawn, tokens = projected_words(), changed()
     before, after = _trace(drawn, drawn.tokens, MASK), _trace(drawn, tokens, MASK)
     told = Walkthrough(before, WORDS, WORDS, digits=3)
     open_before, open_after = drawn.trace(), _trace(drawn, tokens, None)

@@ -83,10 +83,10 @@ def table(values: npt.ArrayLike, rows: Sequence[str], columns: Sequence[str], di
     return Matrix(tuple(rows), tuple(columns), np.asarray(values, dtype=float), digits)
 
 
-def shape(values: Floats) -> str:
+def sizes(values: Floats) -> str:
     """The shape of a matrix for a heading.
 
-    >>> shape(np.zeros((3, 4)))
+    >>> sizes(np.zeros((3, 4)))
     '(3 x 4)'
     """
     return f"({' x '.join(map(str, values.shape))})"

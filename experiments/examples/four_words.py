@@ -44,13 +44,13 @@ def draw(rng: np.random.RandomState) -> Projected:
     return Projected(tokens, *(rng.standard_normal((8, 4)) * 0.3 for _ in range(3)))
 
 
-def words() -> Projected:
+def projected_words() -> Projected:
     """The four words of seed 123 of the legacy generator."""
     return draw(np.random.RandomState(123))
 
 
 def _steps() -> list[Step]:
-    drawn = words()
+    drawn = projected_words()
     told = Walkthrough(drawn.trace(), WORDS, WORDS, digits=3)
     return [*drawn.steps(WORDS), *told.attention(), told.divisor_effect()]
 

@@ -21,7 +21,7 @@ def _steps() -> list[Step]:
 
 def _shuffled() -> list[Step]:
     """The four words in another order."""
-    words, drawn = four_words.WORDS, four_words.words()
+    words, drawn = four_words.WORDS, four_words.projected_words()
     other = tuple(words[i] for i in ORDER)
     tokens = drawn.tokens[list(ORDER)]
     before = drawn.trace().output

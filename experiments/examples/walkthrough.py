@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from experiments.examples.example import Floats, Step, shape, table
+from experiments.examples.example import Floats, Step, sizes, table
 from sdpa import Trace, entropy, softmax, trace
 
 
@@ -70,7 +70,7 @@ class Walkthrough:
     def v(self) -> Step:
         """The values."""
         values = table(self._v, self.keys, self._outputs, self.digits)
-        return Step("v", f"Values V {shape(self._v)}", "One row per key: the content that the output blends.", values)
+        return Step("v", f"Values V {sizes(self._v)}", "One row per key: the content that the output blends.", values)
 
     def scores(self) -> Step:
         """The products of queries and keys."""
@@ -106,7 +106,7 @@ class Walkthrough:
         output = np.asarray(self.trace.output)
         text = "Each row blends the rows of V with the weights of its query."
         values = table(output, self.queries, self._outputs, self.digits)
-        return Step("output", f"Output W V {shape(output)}", text, values)
+        return Step("output", f"Output W V {sizes(output)}", text, values)
 
     def blend(self, query: str) -> Step:
         """The output of one query, term by term."""
@@ -147,10 +147,10 @@ class Walkthrough:
 
     def _inputs(self, name: str, heading: str, text: str, values: Floats, rows: tuple[str, ...]) -> Step:
         columns = self.widths or numbered(values.shape[1])
-        return Step(name, f"{heading} {shape(values)}", text, table(values, rows, columns, self.digits))
+        return Step(name, f"{heading} {sizes(values)}", text, table(values, rows, columns, self.digits))
 
     def _square(self, name: str, heading: str, text: str, values: Floats, digits: int) -> Step:
-        return Step(name, f"{heading} {shape(values)}", text, table(values, self.queries, self.keys, digits))
+        return Step(name, f"{heading} {sizes(values)}", text, table(values, self.queries, self.keys, digits))
 
 
 def numbered(count: int) -> tuple[str, ...]:
@@ -160,4 +160,4 @@ def numbered(count: int) -> tuple[str, ...]:
 
 def numbers_of(name: str, heading: str, text: str, values: Floats, rows: tuple[str, ...], digits: int = 3) -> Step:
     """A matrix whose columns have numbers for names: tokens, a projection, an output."""
-    return Step(name, f"{heading} {shape(values)}", text, table(values, rows, numbered(values.shape[1]), digits))
+    return Step(name, f"{heading} {sizes(values)}", text, table(values, rows, numbered(values.shape[1]), digits))

@@ -11,7 +11,7 @@ from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.metric_lines import DECLARED, legend, plot_exact, plot_measured, reading, scale_y
 from experiments.figures.style import INK, note, ordered_colours, panels
 
-METRICS = ("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm_median", "saturated_rows")
+_PANELS = ("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm_median", "saturated_rows")
 MARKED = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
 
 _MAX_IN_PANEL = 3
@@ -27,7 +27,7 @@ def plot(tables: Tables) -> Drawing:
             ax.set_axis_off()
         grid[0][0].text(0, 0.5, _NOTHING, transform=grid[0][0].transAxes)
         return figure
-    for ax, metric in zip((ax for axes in grid for ax in axes), METRICS, strict=True):
+    for ax, metric in zip((ax for axes in grid for ax in axes), _PANELS, strict=True):
         _plot_metric(ax, table, metric)
     for ax in grid[1]:
         ax.set_xlabel("exponent p of the divisor d_k^p")
@@ -36,7 +36,7 @@ def plot(tables: Tables) -> Drawing:
         legend(grid[0][0], d_ks)
     else:
         grid[0][0].legend(fontsize=9, handlelength=1.2)
-    note(figure, f"{fixed(table, 'd_k')} {reading(table, *METRICS)}")
+    note(figure, f"{fixed(table, 'd_k')} {reading(table, *_PANELS)}")
     return figure
 
 

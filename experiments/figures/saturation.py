@@ -11,23 +11,23 @@ from experiments.figures.metric_lines import label_lines, plot_metric, reading, 
 from experiments.figures.style import INK, note, panels
 from experiments.harness.figures import Default
 
-METRICS = ("saturated_rows", "max_weight", "entropy")
+_PANELS = ("saturated_rows", "max_weight", "entropy")
 
 
 def plot(tables: Tables) -> Drawing:
     """One panel per metric, with a mark at ln n, the entropy of equal weights."""
     table = tables["measured"]
-    figure, [axes] = panels(1, len(METRICS), (9, 3.6))
+    figure, [axes] = panels(1, len(_PANELS), (9, 3.6))
     lines = series(table, "d_k")
-    for ax, metric in zip(axes, METRICS, strict=True):
+    for ax, metric in zip(axes, _PANELS, strict=True):
         plot_metric(ax, lines, "d_k", metric)
         scale_x(ax, table, "d_k")
         ax.set_ylim(bottom=0)
     for n_keys in {min(table["n_keys"]), max(table["n_keys"])}:
         _mark(axes[-1], math.log(n_keys), f"ln {n_keys}")
     axes[-1].set_ylim(top=1.08 * math.log(max(table["n_keys"])))
-    label_lines(axes[-1], lines, "d_k", METRICS[-1])
-    note(figure, f"{fixed(table, 'd_k')} {reading(table, *METRICS)}")
+    label_lines(axes[-1], lines, "d_k", _PANELS[-1])
+    note(figure, f"{fixed(table, 'd_k')} {reading(table, *_PANELS)}")
     return figure
 
 

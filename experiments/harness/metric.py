@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.harness.columns import Column
-from experiments.harness.experiment import Row
+from experiments.harness.experiment import Cell, Row
 from experiments.statistics.intervals import (
     LEVEL,
     MIN_DRAWS,
@@ -23,9 +23,7 @@ from experiments.statistics.quantiles import Quantile
 
 FEW_DRAWS = "few_draws"
 
-# The module `sdpa.theory`, which only analysis loads, and a cell with one scaling.
-Theory = Any
-Cell = Any
+Theory = Any  # the module `sdpa.theory`, which only analysis loads
 
 
 @dataclass(frozen=True)

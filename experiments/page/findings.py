@@ -37,7 +37,7 @@ SweepTables = Mapping[str, Mapping[str, pd.DataFrame]]
 
 
 @dataclass(frozen=True)
-class Cell:
+class Field:
     """A field of a table: the measured value, and the exact value if it is known."""
 
     text: str
@@ -49,7 +49,7 @@ class Table:
     """A few rows of a CSV, or of several CSVs if `csv` is empty."""
 
     head: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[Field]]
     of: int
     csv: str = ""
 
@@ -122,7 +122,7 @@ class Writer:
 
     def _of_all(self, figure: str, whole: Agreement) -> Finding:
         furthest = whole.by_t.assign(size=whole.by_t["z"].abs()).nlargest(_FURTHEST, "size")
-        rows = [[Cell(row["where"]), Cell(row["metric"]), Cell(number(row["z"]))] for _, row in furthest.iterrows()]
+        rows = [[Field(row["where"]), Field(row["metric"]), Field(number(row["z"]))] for _, row in furthest.iterrows()]
         head = ("furthest from their exact values", "metric", "standard errors")
         every = sum(len(tables[VERDICTS]) for tables in self.tables.values() if VERDICTS in tables)
         table = Table(head, rows, every)
@@ -168,7 +168,7 @@ def few_rows(sweep: Sweep, table: pd.DataFrame, metrics: Sequence[str]) -> Table
     groups = shown.groupby(named, sort=False) if named else None
     shown = (shown if groups is None else groups.head(max(1, _MAX_ROWS // groups.ngroups))).head(_MAX_ROWS)
     rows = [
-        [*(Cell(plain(row[name])) for name in named), *(_cell(row, metric) for metric in metrics)]
+        [*(Field(plain(row[name])) for name in named), *(_cell(row, metric) for metric in metrics)]
         for _, row in shown.iterrows()
     ]
     return Table([*named, *map(title_of, metrics)], rows, len(table), csv_name(sweep.name, "measured"))
@@ -216,7 +216,7 @@ def _with_interval(row: pd.Series, metric: str) -> str:
 def _crossing_table(sweep: Sweep, crossings: pd.DataFrame) -> Table:
     """The d_k at which unscaled norms fall below norms under d_k^1/2, with 95% intervals, by n_keys."""
     head, rows = crossing_rows(crossings)
-    return Table(head, [[Cell(text) for text in row] for row in rows], len(rows), csv_name(sweep.name, "crossings"))
+    return Table(head, [[Field(text) for text in row] for row in rows], len(rows), csv_name(sweep.name, "crossings"))
 
 
 def _law_sentences(crossings: pd.DataFrame) -> Iterator[str]:
@@ -249,11 +249,11 @@ def _varied(sweep: Sweep, table: pd.DataFrame) -> list[str]:
     return [name for name in axis_names(load_experiment(sweep.experiment).cell) if len(table[name].unique()) > 1]
 
 
-def _cell(row: pd.Series, metric: str) -> Cell:
+def _cell(row: pd.Series, metric: str) -> Field:
     value = row[metric]
     if f"{metric}_low" not in row:
-        return Cell(plain(value) if isinstance(value, str | int) else number(float(value)))
+        return Field(plain(value) if isinstance(value, str | int) else number(float(value)))
     half = float(row[f"{metric}_high"] - row[f"{metric}_low"]) / 2
     exact = row.get(f"{metric}_exact")
     known = "" if exact is None or pd.isna(exact) else exact_text(float(exact), half)
-    return Cell(plus_minus(float(value), half), known)
+    return Field(plus_minus(float(value), half), known)

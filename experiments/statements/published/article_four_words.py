@@ -4,7 +4,7 @@ import math
 
 from scipy import stats
 
-from experiments.examples.four_words import WORDS, words
+from experiments.examples.four_words import WORDS, projected_words
 from experiments.statements.answer import Answer, cases, numbers, shown
 from experiments.statements.cutoffs import BROAD, DOMINANT, STRONGLY
 from experiments.statements.declare import statement
@@ -12,7 +12,7 @@ from experiments.statements.declare import statement
 
 @statement("article-71", says="The scaled scores of the four words lie between -1 and 1.", severity="wrong number")
 def bounds_of_four_words() -> Answer:
-    scores = words().trace().scaled_scores
+    scores = projected_words().trace().scaled_scores
     return cases({"within 1": abs(scores).max() <= 1}, f"from {scores.min():.3f} to {scores.max():.3f}")
 
 
@@ -24,7 +24,7 @@ def bounds_of_four_words() -> Answer:
     severity="wrong number",
 )
 def range_of_four_words() -> Answer:
-    scores = words().trace().scaled_scores
+    scores = projected_words().trace().scaled_scores
     return numbers(scores.min(), scores.max(), note="smallest and largest of the article's own scaled scores")
 
 
@@ -34,7 +34,7 @@ def range_of_four_words() -> Answer:
     severity="wrong number",
 )
 def centre_of_four_words() -> Answer:
-    scores = words().trace().scaled_scores
+    scores = projected_words().trace().scaled_scores
     note = f"mean {scores.mean():.3f}, standard deviation {scores.std():.3f}"
     return cases(
         {"mean well within a standard deviation": abs(scores.mean()) < scores.std() / 2, "moderate": scores.std() < 1},
@@ -45,7 +45,7 @@ def centre_of_four_words() -> Answer:
 @statement("article-74", says="Of the four words, cat attends strongly to sat.", severity="wrong number")
 def cat_to_sat() -> Answer:
     """The weight that cat gives sat, over that of a uniform row."""
-    row = words().trace().weights[WORDS.index("cat")]
+    row = projected_words().trace().weights[WORDS.index("cat")]
     uniform = 1 / len(WORDS)
     times = row[WORDS.index("sat")] / uniform
     given = ", ".join(f"{word} {weight:.3f}" for word, weight in zip(WORDS, row, strict=True))
@@ -55,7 +55,7 @@ def cat_to_sat() -> Answer:
 
 @statement("article-75", says="Some of the four words have one dominant weight.", severity="wrong number")
 def sharp_rows_of_four_words() -> Answer:
-    largest = words().trace().weights.max(axis=-1)
+    largest = projected_words().trace().weights.max(axis=-1)
     return cases(
         {"some row has a weight above one half": largest.max() > DOMINANT}, f"largest weights {shown(largest, 3)}"
     )
@@ -63,7 +63,7 @@ def sharp_rows_of_four_words() -> Answer:
 
 @statement("article-76", says="Others of the four words attend broadly.", severity="wrong number")
 def broad_rows_of_four_words() -> Answer:
-    share = stats.entropy(words().trace().weights, axis=-1) / math.log(4)
+    share = stats.entropy(projected_words().trace().weights, axis=-1) / math.log(4)
     return cases({"some row above nine tenths": share.max() > BROAD}, f"entropy over ln 4: {shown(share, 3)}")
 
 
@@ -75,4 +75,4 @@ def broad_rows_of_four_words() -> Answer:
     severity="wrong number",
 )
 def sums_of_four_words() -> Answer:
-    return numbers(words().trace().weights.sum(axis=1))
+    return numbers(projected_words().trace().weights.sum(axis=1))
