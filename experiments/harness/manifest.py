@@ -16,8 +16,6 @@ from experiments.harness.fingerprint import versions
 from experiments.harness.paths import MANIFEST
 from experiments.harness.run import Work
 
-_OF_BLAS = ("internal_api", "version", "architecture")
-
 
 def write_manifest(results: Path, parts: Sequence[Work], jobs: int, seconds: float) -> None:
     """Write which source ran where and for how long, and how many chunks it measured and reused."""
