@@ -218,7 +218,17 @@ def readme() -> None:
 
 
 def _load(config: Path, names: list[str] | None, results: Path | None) -> tuple["Config", tuple["Sweep", ...], Path]:
-    """The config, the requested sweeps, and the folder of their tables."""
+    """The config, the requested sweeps, and the folder of their tables.
+
+    Args:
+        config: path of the config.
+        names: names of sweeps; None or none for all.
+        results: the folder of the tables; None for the default of the config.
+
+    Raises:
+        ConfigError: the config is invalid.
+        _UsageError: a sweep is unknown, or the default results folder of the config belongs to something else.
+    """
     from experiments.harness.config import load_config
 
     loaded = load_config(config)
@@ -247,7 +257,17 @@ class _TerminatedError(BaseException):
 
 @contextmanager
 def _outcome(config: Path, results: Path | None) -> Iterator[None]:
-    """Turn an error into a message and an exit status; a bug in this code keeps its traceback."""
+    """Turn an error into a message and an exit status; a bug in this code keeps its traceback.
+
+    SIGTERM and Ctrl-C become exceptions, so that the block can end its workers. If several parts fail, all messages
+    appear, each line once.
+
+    Args:
+        config, results: as the user gave them, for the command that continues an interrupted run.
+
+    Raises:
+        typer.Exit: with the status that this module lists.
+    """
     from experiments.examples.example import ExampleError
     from experiments.harness.config import ConfigError
 
@@ -296,6 +316,7 @@ def _terminate(*_: object) -> None:
 
 
 def _stop(message: str, status: int) -> None:
+    """Print a message to standard error and exit with a status."""
     print(message, file=sys.stderr)
     raise typer.Exit(status)
 

@@ -20,6 +20,9 @@ def default_results(config: Path) -> Path:
 
     Raises:
         ValueError: the name belongs to something else in `results`.
+
+    >>> default_results(Path("mine.yaml")).as_posix()
+    'results/mine'
     """
     if config.resolve() == SHIPPED_CONFIG.resolve():
         return HOME
@@ -34,5 +37,9 @@ def example_path(results: Path, name: str, suffix: str) -> Path:
 
 
 def figure_path(results: Path, sweep: str, figure: str, suffix: str) -> Path:
-    """The file of a sweep's figure: .png and .svg, and .txt for its caption."""
+    """The file of a sweep's figure: .png and .svg, and .txt for its caption.
+
+    >>> figure_path(HOME, "dimension", "variance", ".png").as_posix()
+    'results/figures/dimension/variance.png'
+    """
     return results / FIGURES / sweep / f"{figure}{suffix}"

@@ -1,4 +1,8 @@
-"""Tables to tables: exact columns, fits, and the verdict on every value. Figures fit and derive nothing."""
+"""Tables to tables: exact columns, fits, and the verdict on every value. Figures fit and derive nothing.
+
+The measured tables of a sweep come in; its finished main table and its derived tables go out. A module that derives a
+table binds a `Derived`, which DERIVED_TABLES lists.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -24,7 +28,11 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> dict[str, pd.
 
     Args:
         sweep: a block of the config.
-        measured: its measured tables.
+        measured: its measured tables by kind: the main one as `measured`, and those beside it.
+
+    Returns:
+        The tables by kind, without empty ones and without the tables beside the main one. `few_draws` of the main table
+        then also lists metrics that have too few effective draws by theory (`flag_few_draws`).
     """
     experiment = load_experiment(sweep.experiment)
     tables = {**measured, MEASURED: add_exact(experiment, measured[MEASURED])}
@@ -38,13 +46,17 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> dict[str, pd.
 
 
 def columns_of(experiment: Experiment) -> dict[str, tuple[Column, ...]]:
-    """The columns of every possible table of an experiment, by kind."""
+    """The columns of every possible table of an experiment, by kind; a sweep need not have all these tables."""
     derived = {kind.kind: kind.columns(experiment) for kind in _of(experiment)}
     return {MEASURED: experiment.table_columns, **derived}
 
 
 def all_columns(experiments: Iterable[str]) -> pd.DataFrame:
-    """The meaning of every column of every table, the content of columns.csv."""
+    """The meaning of every column of every table, the content of columns.csv.
+
+    Returns:
+        One row per column: table (EXPERIMENT or EXPERIMENT/KIND), column, type, unit, meaning and formula.
+    """
     rows = [
         {"table": table, "column": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning, "formula": c.formula}
         for name in experiments
@@ -55,6 +67,7 @@ def all_columns(experiments: Iterable[str]) -> pd.DataFrame:
 
 
 def _named(experiment: str) -> Iterator[tuple[str, tuple[Column, ...]]]:
+    """Each possible table of an experiment, as EXPERIMENT or EXPERIMENT/KIND, with its columns."""
     for kind, columns in columns_of(load_experiment(experiment)).items():
         yield experiment if kind == MEASURED else f"{experiment}/{kind}", columns
 

@@ -1,4 +1,9 @@
-"""Agreement of theory, sampler and error bars: three tests of each sweep and of all sweeps together, and the alarm."""
+"""Agreement of theory, sampler and error bars: three tests of each sweep and of all sweeps together, and the alarm.
+
+The verdicts, cell tests and crossings of sweeps come in; an `Agreement` comes out. Its tests are: all cells together
+(Fisher), each metric under each rule summed over cells, and the furthest single value. They promise a false alarm in
+at most 1 of 1,000 runs; docs/methods.md reports the measured rates.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +37,17 @@ class DisagreementError(Problem):
 
 @dataclass(frozen=True)
 class Gap:
-    """Metrics without a test in these sweeps, or with only a bound, and the reason."""
+    """Metrics without a test in these sweeps, or with only a bound, and the reason.
+
+    Attributes:
+        sweeps: names of the sweeps.
+        metrics: names of the metrics, separated by commas, some with the number of their values concerned.
+        reason: the reason in words.
+        state: `not tested`, or `tested only by a bound`.
+
+    >>> str(Gap(("wide",), "entropy", "too few effective draws"))
+    'not tested: wide: entropy: too few effective draws'
+    """
 
     sweeps: tuple[str, ...]
     metrics: str
@@ -72,7 +87,10 @@ class Agreement:
 
     @property
     def p_cells(self) -> float:
-        """Fisher's combination of the cells' p-values; cells are independent draws."""
+        """Fisher's combination of the cells' p-values; cells are independent draws.
+
+        Of k cells, -2 sum ln p has a chi-squared law with 2 k degrees of freedom if each p is uniform. 1 without cells.
+        """
         if self.cells.empty:
             return 1.0
         logarithms = np.log(self.cells["p_value"].clip(lower=_SMALLEST))
@@ -102,17 +120,17 @@ class Agreement:
 
     @property
     def p_rules(self) -> float:
-        """The smallest p-value of one metric under one scaling, adjusted for their number."""
+        """The smallest p-value of a metric under a scaling, adjusted for their number (`_sidak`); 1 without values."""
         return _sidak(self.rules["p_value"]) if len(self.values) else 1.0
 
     @property
     def p_furthest(self) -> float:
-        """The smallest p-value of a single value, adjusted for their number."""
+        """The smallest p-value of a single value, adjusted for their number (`_sidak`); 1 without values."""
         return _sidak(self.values["p_value"]) if len(self.values) else 1.0
 
     @property
     def p_value(self) -> float:
-        """All three together (Bonferroni)."""
+        """All three together: three times the smallest p-value, at most 1 (Bonferroni)."""
         return min(1.0, 3 * min(self.p_cells, self.p_rules, self.p_furthest))
 
     @property
@@ -125,7 +143,7 @@ class Agreement:
         return self.p_value < ALARM or sure or bool(self.off_law)
 
     def summary(self) -> str:
-        """The tests and their results, in a line."""
+        """The tests and their results, in a line; empty if t judges no value."""
         if self.by_t.empty:
             return ""
         parts = []
@@ -138,7 +156,7 @@ class Agreement:
         return "; ".join(parts)
 
     def furthest(self, count: int = _SHOWN) -> list[str]:
-        """The values that agree least, by name."""
+        """The values that agree least, by name, with z or the bound of their p-value."""
         rows = self.values.nsmallest(count, "p_value")
         return [f"{row['metric']} of {row['where']}: {_distance(row)}" for _, row in rows.iterrows()]
 
@@ -148,7 +166,13 @@ class Agreement:
         return [f"{row['where']}: p = {row['p_value']:.2g}" for _, row in rows.iterrows()]
 
     def raise_alarm(self) -> None:
-        """Raise `DisagreementError`, with the rows behind it, if measured and exact values disagree."""
+        """Raise `DisagreementError`, with the rows behind it, if measured and exact values disagree.
+
+        Raises:
+            DisagreementError: `disagrees` is true; the message lists crossings off their law, and the furthest values,
+                rules and
+                cells, up to five of each.
+        """
         if not self.disagrees:
             return
         chance = f": chance separates them so far with p = {self.p_value:.2g}" if self.p_value < ALARM else ""
@@ -163,7 +187,12 @@ class Agreement:
 
 
 def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreement:
-    """The tests of these sweeps; cells that several sweeps share (and so their draws) count once."""
+    """The tests of these sweeps; cells that several sweeps share (and so their draws) count once.
+
+    Args:
+        sweeps: the sweeps to test.
+        tables: the finished tables of each sweep by its name.
+    """
     cells = [_cells(sweep, tables[sweep.name][TESTS]) for sweep in sweeps if TESTS in tables[sweep.name]]
     values = [_values(sweep, tables[sweep.name][VERDICTS]) for sweep in sweeps if VERDICTS in tables[sweep.name]]
     # A score metric has the same z-score under every divisor.
@@ -210,7 +239,16 @@ def _merged(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
 
 
 def agreement_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> dict[str, pd.DataFrame]:
-    """The tables behind the figures of all sweeps together; none if no value can be compared with theory."""
+    """The tables behind the figures of all sweeps together; none if no value can be compared with theory.
+
+    Args:
+        sweeps: the sweeps to show.
+        tables: the finished tables of each sweep by its name.
+
+    Returns:
+        `cells` and `z_scores`, the tested cells and the values that t judges, and `agreement`, one row with p_cells and
+        disagrees.
+    """
     whole = agreement(sweeps, tables)
     if not whole.has_tests:
         return {}
@@ -226,7 +264,11 @@ def _cells(sweep: Sweep, tests: pd.DataFrame) -> pd.DataFrame:
 
 
 def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
-    """The tested values of a sweep, with their names, p-values and normal scores."""
+    """The tested values of a sweep, with their names, p-values and normal scores.
+
+    Besides the columns that `Agreement` names, `weight` is |exact| / error, `multiple` the effective draws over those
+    that the metric requires, and `key` and `which` identify equal values of several rows or sweeps.
+    """
     judged = rows[rows["test"] != NONE]
     judged = judged.assign(scaling=judged.get("scaling", np.nan))
     axes = axes_of(rows)
@@ -260,17 +302,23 @@ def _where(sweep: Sweep, rows: pd.DataFrame, axes: list[str]) -> pd.Series:
 
 
 def _key(sweep: Sweep, rows: pd.DataFrame, axes: list[str]) -> pd.Series:
-    """A key that rows of the same draws share."""
+    """A key that rows of the same draws share: the experiment and the values of its axes."""
     points = (map(_plain, point) for point in rows[axes].itertuples(index=False))
     return pd.Series([" ".join([sweep.experiment, *point]) for point in points], index=rows.index, dtype=str)
 
 
 def _plain(value: object) -> str:
+    """A value of an axis as text, with the digits of a table."""
     return value if isinstance(value, str) else DIGITS % value
 
 
 def _distinct(frames: list[pd.DataFrame], same: list[str]) -> pd.DataFrame:
-    """All distinct rows; among duplicates, the one with the most trials."""
+    """All distinct rows; among duplicates, the one with the most trials.
+
+    Args:
+        frames: tables with a column `trials`.
+        same: the columns in which duplicates agree.
+    """
     if not any(len(frame) for frame in frames):
         return pd.DataFrame()
     rows = pd.concat(frames).sort_values("trials", ascending=False, kind="stable")
@@ -278,13 +326,23 @@ def _distinct(frames: list[pd.DataFrame], same: list[str]) -> pd.DataFrame:
 
 
 def _sidak(p_values: pd.Series) -> float:
-    """The smallest p-value, adjusted for the number of tests (Sidak): an upper bound, because the tests depend."""
+    """1 - (1 - p)^n of the smallest p of n tests (Sidak): adjusted for their number; an upper bound, as they depend.
+
+    >>> round(_sidak(pd.Series([0.01, 0.5])), 6)
+    0.0199
+    """
     return float(-np.expm1(len(p_values) * np.log1p(-p_values.min()))) if p_values.min() < 1 else 1.0
 
 
 def _distance(row: pd.Series) -> str:
+    """The distance of a value in words: z if t judges it, otherwise the bound of its p-value."""
     return f"z = {row['z']:+.2f}" if row["test"] == T_TEST else f"p < {row['p_value']:.2g} by a bound"
 
 
 def _count(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> _count(1, "cell"), _count(2, "cell")
+    ('1 cell', '2 cells')
+    """
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,4 +1,7 @@
-"""A check that tables are whole: they have every column and every row of the grid, and every number is finite."""
+"""A check that tables are whole: they have every column and every row of the grid, and every number is finite.
+
+It compares tables with their declarations alone; `experiments.analysis.agreement` compares values with theory.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,7 +17,17 @@ from experiments.harness.tables import DIGITS, TableError
 
 
 def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
-    """A line about a whole table; `TableError` names the fault of any other table."""
+    """A line about a whole table.
+
+    Args:
+        sweep: a block of the config.
+        tables: its finished tables by kind, with the main one as `measured`.
+
+    Raises:
+        TableError: a table has other columns, an empty or infinite value in a column that allows none, or the main
+            table
+            lacks a cell, has a foreign one, or has another number of rows for a cell.
+    """
     experiment = load_experiment(sweep.experiment)
     columns = columns_of(experiment)
     for kind, frame in tables.items():
@@ -42,5 +55,9 @@ def _is_full(values: pd.Series) -> bool:
 
 
 def _as_written(point: Iterable[object]) -> tuple[str, ...]:
-    """The values of axes, with the digits of a table."""
+    """The values of axes, with the digits of a table.
+
+    >>> _as_written([8, 1 / 3, "gaussian"])
+    ('8', '0.3333333333', 'gaussian')
+    """
     return tuple(value if isinstance(value, str) else DIGITS % value for value in point)

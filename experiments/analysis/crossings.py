@@ -1,4 +1,8 @@
-"""Ratios of gradient norms, unscaled over d_k^1/2, and the d_k at which a ratio falls through 1 and through 0.1."""
+"""Ratios of gradient norms, unscaled over d_k^1/2, and the d_k at which a ratio falls through 1 and through 0.1.
+
+The main table of a sweep comes in; the derived tables `ratios` and `crossings` come out. Below a crossing the unscaled
+norm is larger than that under d_k^1/2 (level 1), or than a tenth of it (level 0.1); above it, it is smaller.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +39,12 @@ _LAW_ACCURACY, _REACHES = 0.1, 2.5
 
 @dataclass(frozen=True)
 class Norm:
-    """A norm to compare: its metric, and whether it is multiplied by the divisor."""
+    """A norm to compare: its metric, and whether it is multiplied by the divisor.
+
+    Attributes:
+        metric: name of the metric of its root mean square; its quantiles have this name and a suffix.
+        times_divisor: True for divisor * norm.
+    """
 
     metric: str
     times_divisor: bool = False
@@ -60,6 +69,12 @@ def norm_ratios(table: pd.DataFrame) -> pd.DataFrame:
     The interval is (low / high, high / low) of the two norms' own intervals. With normal errors it holds at least as
     often as these do, whatever their correlation. Both rules see the same draws, and a more peaked row has a larger
     scaled norm and a smaller unscaled one.
+
+    Args:
+        table: a finished main table with the columns of _NEEDS.
+
+    Returns:
+        One row per point, norm (NORMS) and statistic (STATISTICS), with the axes of the point.
     """
     axes = axes_of(table)
     unscaled, scaled = (table[table["scaling"] == name].set_index(axes) for name in (UNSCALED, SCALED))
@@ -74,7 +89,13 @@ def norm_ratios(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ratio(unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, times_divisor: bool) -> pd.DataFrame:
-    """The ratio of one metric; empty if one of the norms is 0."""
+    """The ratio of one metric; empty if one of the norms is 0.
+
+    Args:
+        unscaled, scaled: the rows of each rule, under the axes as their index.
+        metric: name of the column.
+        times_divisor: True to multiply each norm by its divisor.
+    """
     factor = unscaled["divisor"] / scaled["divisor"] if times_divisor else 1.0
     exact = f"{metric}_exact"
     few = [rows[FEW_DRAWS].str.split().map(lambda names: metric in names) for rows in (unscaled, scaled)]
@@ -102,6 +123,12 @@ def crossings(table: pd.DataFrame) -> pd.DataFrame:
     The function interpolates ln ratio in ln d_k, with an interval at every d_k. The crossing's interval begins where
     the lower end falls through the level, and ends where the upper end does. Empty if the ratios are, or for fewer
     than 4 d_k.
+
+    If a ratio falls through a level more than once, the last fall counts. A ratio that never falls through it has an
+    empty crossing.
+
+    Args:
+        table: a finished main table with the columns of _NEEDS.
     """
     axes = axes_of(table)
     enough = table["d_k"].nunique() >= _MIN_D_K
@@ -117,7 +144,14 @@ def crossings(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def off_law(crossings: pd.DataFrame) -> list[str]:
-    """The crossings far from the law of theory, in words."""
+    """The crossings far from the law of theory, in words.
+
+    Far means |ln(law / crossing)| > ln 1.1 + 2.5 |ln(end / crossing)|, with the end of the crossing's interval on the
+    side of the law. Crossings without a law, or without both ends of an interval, do not count.
+
+    Args:
+        crossings: a table of crossings.
+    """
     known = crossings.dropna(subset=["law", "crossing_low", "crossing_high"])
     far = []
     for _, row in known.iterrows():
@@ -131,7 +165,11 @@ def off_law(crossings: pd.DataFrame) -> list[str]:
 
 
 def of_first_map(rows: pd.DataFrame) -> pd.DataFrame:
-    """The ratios or crossings of the first combination of the axes besides d_k and n_keys."""
+    """The ratios or crossings of the first combination of the axes besides d_k and n_keys.
+
+    Args:
+        rows: a table of ratios or crossings, not empty.
+    """
     others = [name for name in axes_of(rows) if name not in ("d_k", "n_keys")]
     return rows[(rows[others] == rows.iloc[0][others]).all(axis=1)]
 
@@ -167,6 +205,14 @@ def _interpolated(x: Floats, y: Floats, low: Floats, high: Floats, exact: Floats
 
     Neighbours are independent draws, so a curve sum_j A_j y_j has the reach sqrt(sum_j (A_j reach_j)^2). The function
     adds a bound of the cubics' error between the points: their distance from parabolas.
+
+    Args:
+        x: ln d_k, increasing, (points,).
+        y, low, high: ln ratio and the ends of its interval, (points,).
+        exact: ln of the exact ratio, NaN where unknown, (points,).
+
+    Returns:
+        Five arrays over 64 (points - 1) + 1 places: places, curve, lower end, upper end and exact curve.
     """
     at, weights = _local_polynomials(x, 4)
     _, coarser = _local_polynomials(x, 3)
@@ -181,6 +227,15 @@ def _local_polynomials(x: Floats, size: int) -> tuple[Floats, Floats]:
     The weights are those of Lagrange's polynomial through that many neighbours: one below the interval if it exists,
     the others above. Straight lines would put the crossing of a concave curve 1 to 2% too low at steps of a factor
     sqrt(2).
+
+    Args:
+        x: increasing, (points,).
+        size: number of neighbours, 4 for cubics; all points if there are fewer.
+
+    >>> x = np.array([0.0, 1.0, 2.0, 4.0])
+    >>> places, weights = _local_polynomials(x, 4)
+    >>> bool(np.allclose(weights @ x**3, places**3))  # cubics are exact
+    True
     """
     size = min(size, len(x))
     places, weights = [], []
@@ -200,6 +255,8 @@ def _local_polynomials(x: Floats, size: int) -> tuple[Floats, Floats]:
 def fall_through_zero(x: Floats, y: Floats) -> float:
     """The x at which the polygon through (x, y) last falls through 0; NaN if it never does.
 
+    A fall goes from above 0 to 0 or below.
+
     >>> fall_through_zero(np.array([0.0, 1.0, 2.0]), np.array([-1.0, 3.0, -1.0]))
     1.75
     """
@@ -211,6 +268,7 @@ def fall_through_zero(x: Floats, y: Floats) -> float:
 
 
 def _law(group: dict[str, Any]) -> float:
+    """The law's crossing for a group of cells; NaN unless its entries are standard normal."""
     if group["inputs"] != "gaussian" or group["input_std"] != 1:
         return np.nan
     return _law_of(group["norm"], group["statistic"], group["n_keys"])

@@ -1,4 +1,8 @@
-"""The measured law of q.k against the exact one: a histogram, and the Kolmogorov-Smirnov test."""
+"""The measured law of q.k against the exact one: a histogram, and the Kolmogorov-Smirnov test.
+
+The counts of scores in the fine bins of `experiments.distribution` come in, one array for each row of the main table.
+The derived tables `histogram`, whose bins unite 64 fine ones, and `tests` come out.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,7 +25,15 @@ _COARSE = 64  # bins of a measurement per bin of the histogram
 
 
 def histograms(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
-    """Density of q.k / sqrt(d_k) in bins, measured and exact, without the bins beyond the furthest score."""
+    """Density of q.k / sqrt(d_k) in bins, measured and exact, without the bins beyond the furthest score.
+
+    The exact density of a bin is its probability over its width. With p the measured share of a bin, the standard error
+    of the density is sqrt(p (1 - p) / trials) / width.
+
+    Args:
+        table: d_k and trials of each cell.
+        counts: scores in each fine bin of each cell, (2 BINS,).
+    """
     frames = []
     edges = bin_edges()[::_COARSE]
     for d_k, trials, fine in zip(table["d_k"], table["trials"], counts, strict=True):
@@ -49,6 +61,10 @@ def distances(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
 
     Between edges the distance can be larger by the effect of the scores in one bin: at most about sqrt(mass / trials),
     3% of the statistic. So the p-value is slightly too large, never too small.
+
+    Args:
+        table: d_k and trials of each cell; those with fewer than 20 trials get no test.
+        counts: scores in each fine bin of each cell, (2 BINS,).
     """
     from scipy import stats  # not at the top: it takes half a second to load, and most commands do not need it
 
@@ -64,6 +80,7 @@ def distances(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
 
 
 def _survival(edges: Floats, d_k: int) -> Any:
+    """P(q.k / sqrt(d_k) > edge) for each edge, by theory."""
     return theory.score_survival(edges * math.sqrt(d_k), d_k)
 
 
@@ -91,6 +108,7 @@ _TEST_COLUMNS = (
 
 
 def _of_counts(derive: Callable[[pd.DataFrame, Sequence[Floats]], pd.DataFrame]) -> Any:
+    """A `derive` of `Derived` from a function of the main table and the counts of each cell."""
     return lambda _, tables: derive(tables[MEASURED], list(tables[COUNTS]["counts"]))
 
 

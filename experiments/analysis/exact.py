@@ -1,4 +1,8 @@
-"""Exact values beside the measured ones, declared by the metrics and computed by `sdpa.theory`."""
+"""Exact values beside the measured ones, declared by the metrics and computed by `sdpa.theory`.
+
+A measured table comes in; the finished main table comes out. Exact values come from the cell of each row, which its
+axes and its scaling determine, never from measured numbers.
+"""
 
 from collections.abc import Callable, Iterable
 
@@ -32,5 +36,10 @@ def cells_of(experiment: Experiment, table: pd.DataFrame) -> pd.Series:
 
 
 def of_cells(function: OfCell, cells: Iterable[Cell]) -> npt.NDArray[np.float64]:
-    """A function of theory and cell, for each cell: a value of `Exact`."""
+    """A function of theory and cell, for each cell, (cells,): a value of `Exact`; NaN where theory knows none.
+
+    >>> from experiments.distribution import Cell
+    >>> of_cells(lambda theory, cell: theory.score_variance(cell.d_k, cell.divisor), [Cell(d_k=4), Cell(d_k=9)])
+    array([4., 9.])
+    """
     return np.array([function(theory, cell) for cell in cells], dtype=float)

@@ -1,4 +1,9 @@
-"""The freezing of a softmax row as its scores spread out: exact curves for each number of keys, and their limit."""
+"""The freezing of a softmax row as its scores spread out: exact curves for each number of keys, and their limit.
+
+sigma is the standard deviation of the scaled scores of a Gaussian row, and sigma_c = sqrt(2 ln n_keys) the spread at
+which a row of many keys freezes (`sdpa.theory.limits.freezing_sigma`). The table `curves` is all theory: a figure
+compares it with the measured points of a map.
+"""
 
 import numpy as np
 import pandas as pd
@@ -25,7 +30,17 @@ _COLUMNS = (
 
 
 def freezing_curves(table: pd.DataFrame) -> pd.DataFrame:
-    """Curves over the spreads in the sweep, for each of its n_keys, if the sweep is a map of d_k and n_keys."""
+    """Curves over the spreads in the sweep, for each of its n_keys, if the sweep is a map of d_k and n_keys.
+
+    The spread of a cell is sigma = input_std^2 sqrt(d_k) / divisor. The curves go from sigma / sigma_c = 1/8 to the
+    largest of the sweep, with about 8 points for each doubling.
+
+    Args:
+        table: a main table with the columns of CURVES.needs.
+
+    Returns:
+        One row per n_keys and ratio; none unless the sweep has at least 3 values of d_k and 3 of n_keys.
+    """
     columns = names(_COLUMNS)
     if table["d_k"].nunique() < _MIN_VALUES or table["n_keys"].nunique() < _MIN_VALUES:
         return pd.DataFrame(columns=columns)

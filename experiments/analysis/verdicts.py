@@ -1,4 +1,8 @@
-"""The distance of every measured value from its exact one, with the test that its draws allow; one test per cell."""
+"""The distance of every measured value from its exact one, with the test that its draws allow; one test per cell.
+
+A finished main table comes in; the derived tables `verdicts` (one row per value) and `tests` (one row per cell) come
+out. `experiments.analysis.agreement` combines them and raises the alarm; nothing here does.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -42,6 +46,14 @@ def verdicts(sweep: str, experiment: Experiment, table: pd.DataFrame) -> pd.Data
     expectation mu with a probability of at most e^(-T D), where D = m ln(m / mu) + (1 - m) ln((1 - m) / (1 - mu))
     (Chernoff 1952; Hoeffding 1963, theorem 1). For draws without a limit and with a variance of at most v, the mean is
     off by |m - mu| with a probability of at most v / (T (m - mu)^2) (Chebyshev).
+
+    Args:
+        sweep: name of the sweep.
+        experiment: declares the metrics and their exact values.
+        table: its finished main table.
+
+    Returns:
+        Rows with the index of their row in table, so that one label may have several verdicts.
     """
     declared = names(_verdict_columns(experiment))
     # Means and shares before roots, as in earlier tables.
@@ -65,7 +77,15 @@ def verdicts(sweep: str, experiment: Experiment, table: pd.DataFrame) -> pd.Data
 def _compared(
     sweep: str, experiment: Experiment, rows: pd.DataFrame, metric: Metric, cells: Iterable[Cell]
 ) -> pd.DataFrame:
-    """A metric beside its exact values, with the error of its test, its effective draws and its bound."""
+    """A metric beside its exact values, with the error of its test, its effective draws and its bound.
+
+    Args:
+        sweep: name of the sweep.
+        experiment: declares the columns.
+        rows: the rows of the table with a known exact value.
+        metric: a metric with `exact`.
+        cells: the cell of each row.
+    """
     deviations = [
         of_cells(deviation, cells) / np.sqrt(rows["trials"].to_numpy())
         for deviation in (metric.exact.min_deviation, metric.exact.max_deviation)  # type: ignore[union-attr]
@@ -86,7 +106,13 @@ def _compared(
 
 
 def _errors(rows: pd.DataFrame, metric: Metric, min_error: Floats) -> Floats:
-    """max(se, least error, accuracy) of a metric in each row."""
+    """max(se, least error, accuracy) of a metric in each row, (rows,).
+
+    Args:
+        rows: rows of the main table.
+        metric: a metric with `exact`.
+        min_error: least standard error of the mean, (rows,); for a root, of the mean under it.
+    """
     values = rows[f"{metric.name}_exact"].to_numpy()
     if metric.kind == "root":
         # Deviation of the mean square; that of its root x follows from d(x^2) = 2 x dx.
@@ -95,12 +121,16 @@ def _errors(rows: pd.DataFrame, metric: Metric, min_error: Floats) -> Floats:
 
 
 def _power(metric: Metric) -> int:
-    """The power of a metric whose value is a mean."""
+    """The power of a metric whose value is a mean: 2 for a root, else 1."""
     return 2 if metric.kind == "root" else 1
 
 
 def _chernoff(rows: pd.DataFrame, metric: Metric, limits: Limits) -> pd.Series:
-    """The bound of the p-value, two-sided; NaN for a metric without two limits."""
+    """min(1, 2 e^(-T D)), the two-sided bound of the p-value; NaN for a metric without two limits.
+
+    D is the divergence that `verdicts` defines, with values moved from the limits to 0 and 1; for a root, of the means
+    under it.
+    """
     low, high = np.power(limits.low, _power(metric)), np.power(limits.high, _power(metric))
     width = np.broadcast_to(high - low, len(rows)).astype(float)
     if not np.isfinite(width).all():
@@ -111,13 +141,23 @@ def _chernoff(rows: pd.DataFrame, metric: Metric, limits: Limits) -> pd.Series:
 
 
 def _chebyshev(rows: pd.DataFrame, metric: Metric, max_error: Floats) -> pd.Series:
-    """The bound of the p-value from the largest possible standard error of the mean; NaN if that is unknown."""
+    """min(1, (max_error / distance)^2), the bound of the p-value; NaN if max_error is unknown.
+
+    Args:
+        rows: measured and exact values.
+        metric: for a root, the distance is that of the means under it.
+        max_error: largest possible standard error of the mean, infinite if unknown, (rows,).
+    """
     distance = rows["measured"] ** _power(metric) - rows["exact"] ** _power(metric)
     return ((max_error / distance) ** 2).clip(upper=1).where(np.isfinite(max_error))
 
 
 def _judged(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with z, the test that the draws allow, and its p-value."""
+    """The rows with z, the test that the draws allow, and its p-value.
+
+    Student's t judges if it can; otherwise a bound if there is one; otherwise p_value is empty. The remark gives the
+    reason why t does not judge.
+    """
     distance = (rows["measured"] - rows["exact"]).to_numpy()
     # Without an error, for example if an exact value is 0 to the precision of a double, only a bound judges.
     z = pd.Series(np.divide(distance, rows["error"], out=np.zeros(len(rows)), where=rows["error"] > 0), rows.index)
@@ -141,6 +181,10 @@ def flag_few_draws(table: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
     """The table after adding to `few_draws` the metrics with too few effective draws by theory.
 
     Draws that happen to miss the rare rows behind a mean also have a small spread; the exact value reveals this.
+
+    Args:
+        table: a finished main table.
+        judged: its verdicts, with the same index.
     """
     if judged.empty:
         return table
@@ -193,7 +237,20 @@ def cell_tests(table: pd.DataFrame, correlations: pd.DataFrame, judged: pd.DataF
 
 
 def _leading(z: Floats, correlation: Floats, trials: int) -> tuple[int, float]:
-    """The number of leading principal directions in the test, and the sum of squares of z along them."""
+    """The number of leading principal directions in the test, and the sum of squares of z along them.
+
+    With eigenvalues L_i and eigenvectors v_i of the correlation in falling order, the sum is sum_i (v_i . z)^2 / L_i. A
+    direction counts if L_i exceeds 0.01, and if the trials allow it: one for every 25 trials, but at least one.
+
+    Args:
+        z: z-scores, (values,).
+        correlation: (values, values).
+        trials: number of independent draws.
+
+    >>> count, total = _leading(np.array([2.0, 2.0]), np.array([[1.0, 0.5], [0.5, 1.0]]), trials=25)
+    >>> count, round(total, 4)  # along (1, 1): 8 / 1.5
+    (1, 5.3333)
+    """
     shares, directions = np.linalg.eigh(correlation)
     shares, directions = shares[::-1], directions[:, ::-1]
     count = min(int((shares > _MIN_SHARE).sum()), max(1, trials // _TRIALS_PER_DIRECTION))
@@ -201,6 +258,7 @@ def _leading(z: Floats, correlation: Floats, trials: int) -> tuple[int, float]:
 
 
 def _six_digits(value: Any) -> float:
+    """A number rounded to six significant digits; further ones differ between machines."""
     return float(f"{value:.6g}")
 
 

@@ -36,7 +36,7 @@ class Artifact:
     parameters: Any = None
 
     def decided_by(self) -> dict[str, Any]:
-        """JSON values that differ if the files would."""
+        """JSON values that differ if the files would: fingerprint, versions, checksums of inputs, parameters."""
         return {
             "code": source_fingerprint(*self.code),
             "libraries": versions(*self.libraries),
@@ -47,7 +47,13 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The record of artifacts made in a folder on this machine, kept in a file that git ignores."""
+    """The record of artifacts made in a folder on this machine, kept in a file that git ignores.
+
+    `note` reads and rewrites the whole file, so that a command holds the folder's lock meanwhile.
+
+    Attributes:
+        folder: the folder of `.made.json`; names of artifacts are paths relative to it.
+    """
 
     folder: Path
 
@@ -57,16 +63,20 @@ class Ledger:
         return is_same(recorded, artifact.decided_by() | {"files": checksums(artifact.files)})
 
     def is_untouched(self, artifact: Artifact) -> bool | None:
-        """True if nobody changed the files of an artifact; None if they were not made here."""
+        """True if nobody changed or removed the files of an artifact since its last `note`; None without such a note.
+
+        Unlike in `is_current`, a change of the code or of the inputs does not matter.
+        """
         recorded = self._read().get(self._key(artifact))
         return None if recorded is None else recorded.get("files") == checksums(artifact.files)
 
     def note(self, artifact: Artifact) -> None:
-        """Record a new artifact."""
+        """Record an artifact whose files are complete, in place of its previous record."""
         made = {self._key(artifact): artifact.decided_by() | {"files": checksums(artifact.files)}}
         write_atomically(self._path, (json.dumps(self._read() | made, indent=1) + "\n").encode())
 
     def _key(self, artifact: Artifact) -> str:
+        """The name of an artifact: the path of its first file relative to the folder."""
         return os.path.relpath(artifact.files[0], self.folder)
 
     @property
@@ -84,15 +94,23 @@ class Ledger:
 
 
 def is_same(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """True if everything that determines an artifact still equals its record."""
+    """True if everything that determines an artifact still equals its record; other entries of the record do not count.
+
+    >>> is_same({"seed": 0, "made_on": "another day"}, {"seed": 0}), is_same({}, {"seed": 0})
+    (True, False)
+    """
     return all(recorded.get(key) == value for key, value in now.items())
 
 
 def checksums(files: Iterable[Path]) -> list[str]:
-    """SHA-256 of files, in order."""
+    """SHA-256 of files, in order; empty for each that does not exist."""
     return [checksum(path) for path in files]
 
 
 def checksum(path: Path) -> str:
-    """SHA-256 of a file; empty if the file does not exist."""
+    """SHA-256 of a file as 64 hexadecimal digits; empty if the file does not exist.
+
+    >>> checksum(Path("no such file"))
+    ''
+    """
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""

@@ -1,4 +1,8 @@
-"""Columns of tables and axes of cells: each declared once, with its meaning, by the code that makes it."""
+"""Columns of tables and axes of cells: each declared once, with its meaning, by the code that makes it.
+
+An experiment declares its cell as a dataclass. The functions here read its fields: their names and types become keys of
+the config, columns of tables and parts of messages.
+"""
 
 import dataclasses
 import typing
@@ -12,7 +16,16 @@ Type = Literal["int", "float", "str"]
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table."""
+    """One column of a table.
+
+    Attributes:
+        name: the heading of the column.
+        type: type of its values.
+        meaning: what a value is, in words.
+        formula: the same in symbols, if that adds something.
+        unit: unit of its values; empty for a number without one.
+        may_be_empty: True if a value may be missing; every other field must hold text or a finite number.
+    """
 
     name: str
     type: Type
@@ -30,7 +43,11 @@ class Meaning:
 
 
 def names(columns: Iterable[Column]) -> list[str]:
-    """The names of columns, in order."""
+    """The names of columns, in order.
+
+    >>> names([Column("d_k", "int", "width of queries and keys")])
+    ['d_k']
+    """
     return [column.name for column in columns]
 
 
@@ -40,6 +57,11 @@ def axis_columns(cell: type[Any]) -> tuple[Column, ...]:
 
 
 def _axis_column(name: str, kind: Any) -> Column:
+    """The column of one field of a cell, with the text of its `Meaning`; a type besides int and float is `str`.
+
+    Raises:
+        TypeError: the field has no `Meaning`, or more than one.
+    """
     bare, *notes = typing.get_args(kind) if typing.get_origin(kind) is typing.Annotated else (kind,)
     meanings = [note.text for note in notes if isinstance(note, Meaning)]
     if len(meanings) != 1:
@@ -49,7 +71,7 @@ def _axis_column(name: str, kind: Any) -> Column:
 
 
 def cell_fields(cell: type[Any]) -> dict[str, Any]:
-    """The fields of a cell with their types, annotations included."""
+    """The fields of a cell with their types, annotations included, in the order of declaration."""
     return _type_hints(typing.cast(Hashable, cell))
 
 
@@ -59,7 +81,15 @@ def _type_hints(cell: Hashable) -> dict[str, Any]:
 
 
 def treatment_names(cell: type[Any]) -> list[str]:
-    """The fields whose whole list applies to one draw."""
+    """The fields whose whole list applies to one draw: those of type tuple[T, ...].
+
+    >>> @dataclass
+    ... class Cell:
+    ...     d_k: int
+    ...     scaling: tuple[str, ...]
+    >>> treatment_names(Cell), axis_names(Cell)
+    (['scaling'], ['d_k'])
+    """
     return [name for name, kind in cell_fields(cell).items() if typing.get_origin(kind) is tuple]
 
 
@@ -69,16 +99,24 @@ def axis_names(cell: type[Any]) -> list[str]:
 
 
 def defaults(cell: type[Any]) -> dict[str, Any]:
-    """The default of each field that a config may leave out."""
+    """The default of each field that a config may leave out; fields without one are required."""
     return {f.name: f.default for f in dataclasses.fields(cell) if f.default is not dataclasses.MISSING}
 
 
 def cell_of(cell: type[Any], row: Any) -> Any:
     """The cell of one row of a table, with the row's own treatment alone.
 
+    Types with a `parse` read their value from its name in the table; other types convert it.
+
     Args:
         cell: the class of the experiment's cells.
         row: an object with the axes and treatments of the table as attributes.
+
+    >>> from types import SimpleNamespace
+    >>> from experiments.sampling import Cell
+    >>> row = SimpleNamespace(d_k=8, n_keys=64, scaling="d_k^1/2", n_queries=1, inputs="gaussian", input_std=1.0)
+    >>> round(cell_of(Cell, row).divisor, 4)
+    2.8284
     """
     values = {}
     for name, kind in cell_fields(cell).items():

@@ -1,4 +1,7 @@
-"""Comparison of a table with its previous version."""
+"""Comparison of a table with its previous version, both as the bytes of CSV files.
+
+Other machines differ in the last digits, so that a table of unchanged results need not be byte-identical.
+"""
 
 import io
 
@@ -9,7 +12,20 @@ TOLERANCE = 1e-9
 
 
 def describe_change(old: bytes | None, new: bytes) -> str:
-    """The comparison in words: new, byte-identical, equal to 1e-9 relative, or different and where it differs most."""
+    r"""The comparison in words: new, byte-identical, equal to 1e-9 relative, or different and where it differs most.
+
+    Columns of text, and empty fields, must be equal. Tables with other columns, or another number of rows, are
+    different; rows are compared in order.
+
+    Args:
+        old: the previous file, None if there was none.
+        new: the new file, a valid table.
+
+    >>> describe_change(b"x\n1\n", b"x\n1.0000000001\n")
+    'equal to the previous version to 1e-9 relative'
+    >>> describe_change(b"x,y\n1,2\n", b"x,y\n1,3\n")
+    'different from the previous version, most in y (relative difference 0.33)'
+    """
     if old is None:
         return "new"
     if old == new:
@@ -31,7 +47,10 @@ def describe_change(old: bytes | None, new: bytes) -> str:
 
 
 def _relative_difference(before: pd.Series, after: pd.Series) -> float:
-    """The largest difference of two columns, relative to the value; infinite where text or empty values differ."""
+    """max |a - b| / max(|a|, |b|) over the rows of two columns; infinite where text or empty values differ.
+
+    A finite and an infinite value differ infinitely; equal infinities, and two empty values, do not differ.
+    """
     if before.dtype.kind not in "iuf" or after.dtype.kind not in "iuf":
         return 0.0 if before.equals(after) else np.inf
     a, b = before.to_numpy(dtype=float), after.to_numpy(dtype=float)

@@ -1,4 +1,9 @@
-"""The config file, read and checked; reports every fault at once, each with its line and column."""
+"""The config file, read and checked; reports every fault at once, each with its line and column.
+
+The text of the file goes in; a `Config` of resolved sweeps comes out, or a `ConfigError`. The keys of a sweep are the
+fields of its experiment's cell, with their types and limits, so that this module knows no experiment by name. It also
+refuses sizes that no run can complete: see `_size_problem`.
+"""
 
 import hashlib
 import json
@@ -34,7 +39,13 @@ _STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 @dataclass(frozen=True)
 class Config:
-    """A whole config: the root seed, the sweeps in the order of the file, and the text of the file."""
+    """A whole config: the root seed, the sweeps in the order of the file, and the text of the file.
+
+    Attributes:
+        seed: root seed of all draws, from 0 to 2^128 - 1.
+        sweeps: the sweeps, in the order of the file.
+        text: the file as read; empty for a config made in code.
+    """
 
     seed: int
     sweeps: tuple[Sweep, ...]
@@ -48,7 +59,10 @@ class Config:
 
 
 class ConfigError(Exception):
-    """An invalid config; one line per fault, as FILE:LINE:COLUMN: key: got, expected."""
+    """An invalid config; one line per fault, as FILE:LINE:COLUMN: key: got, expected.
+
+    Faults are in the order of their positions. Characters that a terminal may not print appear as escapes.
+    """
 
     def __init__(self, path: Path, faults: Iterable[Fault]) -> None:
         ordered = sorted(faults, key=lambda fault: (fault.line, fault.column))
@@ -57,7 +71,15 @@ class ConfigError(Exception):
 
 
 def load_config(path: Path) -> Config:
-    """Read a config, or raise `ConfigError` with all its faults (a YAML syntax error hides the others)."""
+    """Read a config and all its sweeps.
+
+    Args:
+        path: a YAML file in UTF-8.
+
+    Raises:
+        ConfigError: the file is unreadable or has faults; the message lists all of them, but a YAML syntax error hides
+            the others.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         document = Document(text)
@@ -101,6 +123,10 @@ def _config(document: Document) -> Config:
 
 
 def _sweep(document: Document, name: str, body: Any, alike: list[str]) -> Sweep | None:
+    """The sweep of a block; None if the block is no mapping, has no known experiment or has faults, which it notes.
+
+    For a misspelt experiment it notes also the faults in the other keys, as if the nearest name had been meant.
+    """
     path: KeyPath = ("sweeps", name)
     if problem := _name_problem(name, alike):
         document.fault(path, f"got the sweep name {name[:80]!r}, {problem}", document.place(path, of_key=True))
@@ -118,6 +144,7 @@ def _sweep(document: Document, name: str, body: Any, alike: list[str]) -> Sweep 
 
 
 def _resolved(document: Document, name: str, experiment: str, body: dict[str, Any]) -> Sweep | None:
+    """The sweep of a block whose experiment is known; None if the document has faults. Faults of size come last."""
     path: KeyPath = ("sweeps", name)
     loaded = load_experiment(experiment)
     if loaded.has_precision:
@@ -168,6 +195,7 @@ def _validated(document: Document, path: KeyPath, model: type[BaseModel], value:
 
 
 def _unknown_key(key: str, model: type[BaseModel]) -> str:
+    """The message about a key that the model lacks: the keys that it has, required ones first, and the nearest one."""
     fields = model.model_fields
     expected = sorted(fields, key=lambda name: not fields[name].is_required())
     close = get_close_matches(key, expected, n=1)
@@ -186,6 +214,11 @@ def _name_problem(name: str, alike: list[str]) -> str | None:
 
 
 def _size_problem(sweep: Sweep, experiment: Experiment) -> str | None:
+    """The size of a sweep that no run can or should complete, in words; None if all its sizes are possible.
+
+    The limits are 100,000 cells and scalings, 4 GiB for a worker, 500,000 chunks and 200,000 rows of the table. A sweep
+    with a precision counts with its `max_trials`.
+    """
     cells = math.prod(map(len, sweep.values.values()))
     if cells > _MAX_CELLS:
         return f"got a grid of {cells} cells and scalings, expected at most {_MAX_CELLS}"
@@ -203,7 +236,15 @@ def _size_problem(sweep: Sweep, experiment: Experiment) -> str | None:
 
 
 def _sweep_model(experiment: Experiment, figures: Sequence[str]) -> type[BaseModel]:
-    """The pydantic model of a sweep: the fields of the experiment's cell as lists, then trials and figures."""
+    """The pydantic model of a sweep: the fields of the experiment's cell as lists, then trials and figures.
+
+    An experiment with a precise metric also has `precision`, between 0 and 1, and `max_trials`, by default 100,000;
+    `trials` is then optional, and `_check_trials_or_precision` requires one of the two.
+
+    Args:
+        experiment: gives the fields, their limits and the least number of trials.
+        figures: the names that `figures` may list.
+    """
     fields: dict[str, Any] = {"experiment": (str, ...)}
     left_out = defaults(experiment.cell)
     for key, kind in cell_fields(experiment.cell).items():
@@ -219,7 +260,7 @@ def _sweep_model(experiment: Experiment, figures: Sequence[str]) -> type[BaseMod
 
 
 def _list_of(item: Any) -> Any:
-    """A list of one or more distinct items; a single item stands for a list of one."""
+    """A list of one or more distinct items; a single item stands for a list of one. Validation gives a tuple."""
     adapter = TypeAdapter(item)
 
     def validate(value: Any) -> tuple[Any, ...]:
@@ -255,13 +296,18 @@ def _expected(detail: ErrorDetails) -> str:
 
 
 def _strict(kind: Any) -> Any:
-    """A type to read from YAML: strict numbers, and types that parse their own names."""
+    """A type to read from YAML: strict numbers, and types that parse their own names.
+
+    Strict means that 8.0, read as the number 8, is a valid int, but text such as "8" is not.
+    """
     bare = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     parse = getattr(bare, "parse", None)
     return Annotated[kind, PlainValidator(lambda value: parse(str(value))) if parse else Field(strict=True)]
 
 
 def _one_of(names: Sequence[str]) -> Any:
+    """Text that is one of these names."""
+
     def validate(value: Any) -> str:
         if value not in names:
             raise ValueError(f"expected one of {', '.join(names)}")

@@ -1,4 +1,8 @@
-"""Discovery of what modules declare: an EXPERIMENT, a FIGURE, or DERIVED_TABLES."""
+"""Discovery of what modules declare: an EXPERIMENT, a FIGURE, or DERIVED_TABLES.
+
+A name at the top level of a module of `experiments` goes in; the modules that bind it come out. The search reads the
+sources and imports nothing, so that the harness finds its clients without naming or loading them.
+"""
 
 import re
 from collections.abc import Mapping
@@ -16,14 +20,27 @@ if TYPE_CHECKING:
 
 @cache
 def modules_binding(name: str) -> Mapping[str, Path]:
-    """Modules of `experiments` that bind a name at their top level, in alphabetical order; read, not imported."""
+    """Modules of `experiments` that bind a name at their top level, in alphabetical order; read, not imported.
+
+    The result is cached: the function does not see a module that appears later in the same process.
+
+    Returns:
+        The path of each module's source, by the module's name without the prefix `experiments.`.
+
+    >>> list(modules_binding("DERIVED_TABLES"))
+    ['analysis']
+    """
     binds = re.compile(rf"^{name}\b[^\n]* = ", re.MULTILINE)
     sources = {_module(path, folder): path for folder in map(Path, _folders) for path in folder.rglob("*.py")}
     return {module: sources[module] for module in sorted(sources) if binds.search(sources[module].read_text("utf-8"))}
 
 
 def _module(path: Path, folder: Path) -> str:
-    """The name of a module of `experiments`, without that prefix; of a package, not of its __init__.py."""
+    """The name of a module of `experiments`, without that prefix; of a package, not of its __init__.py.
+
+    >>> _module(Path("a/b/c.py"), Path("a")), _module(Path("a/b/__init__.py"), Path("a"))
+    ('b.c', 'b')
+    """
     return ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
 
 
@@ -33,7 +50,10 @@ def experiment_names() -> list[str]:
 
 
 def axes_of(table: "pd.DataFrame") -> list[str]:
-    """The axes among the columns of a table: the columns that the cell of some experiment declares."""
+    """The axes among the columns of a table: the columns that the cell of some experiment declares.
+
+    Treatments such as `scaling` are no axes. The order is that of the table.
+    """
     return [name for name in table.columns if name in _all_axes()]
 
 

@@ -1,4 +1,9 @@
-"""The interface between the harness and an experiment."""
+"""The interface between the harness and an experiment.
+
+A module of `experiments` declares its experiment as `EXPERIMENT = Experiment(...)`. The harness makes cells from the
+config, measures them in chunks (`measure`), stores and merges the measurements (`Measurement.merge`), and turns the
+result of each cell into rows (`tabulate`).
+"""
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
@@ -19,10 +24,14 @@ MEASURED = "measured"  # the main table of an experiment
 
 
 class Measurement(Protocol):
-    """The result of a chunk of trials; merging the chunks of a cell in order gives the cell's."""
+    """The result of a chunk of trials; merging the chunks of a cell in order gives the cell's.
+
+    A dataclass of numbers, arrays and tuples of them, nested as needed, because the store writes and rebuilds it by its
+    fields.
+    """
 
     def merge(self, following: Self) -> Self:
-        """The measurement of both chunks together."""
+        """The measurement of both chunks together; `following` holds the later trials."""
         ...
 
 
@@ -64,7 +73,15 @@ class Experiment:
 
 
 def load_experiment(name: str) -> Experiment:
-    """The `EXPERIMENT` of the module of that name."""
+    """The `EXPERIMENT` of the module of that name.
+
+    Raises:
+        ModuleNotFoundError: no module of `experiments` has the name.
+        TypeError: its EXPERIMENT is something else.
+
+    >>> load_experiment("distribution").table_columns[0].name
+    'd_k'
+    """
     experiment = importlib.import_module(f"experiments.{name}").EXPERIMENT
     if not isinstance(experiment, Experiment):
         raise TypeError(f"experiments.{name}.EXPERIMENT: expected an Experiment, got {type(experiment).__name__}")

@@ -30,7 +30,11 @@ class Default:
     rules: tuple[str, ...] = ()
 
     def holds(self, values: Mapping[str, Sequence[Any]]) -> bool:
-        """True for a sweep with these values of the fields of its cells."""
+        """True for a sweep with these values of the fields of its cells.
+
+        >>> Default(varied=("d_k",), single=("n_keys",)).holds({"d_k": (4, 8), "n_keys": (64,)})
+        True
+        """
         return (
             all(len(values[name]) > 1 for name in self.varied)
             and all(len(values[name]) == 1 for name in self.single)
@@ -40,7 +44,13 @@ class Default:
 
 @dataclass(frozen=True)
 class Declaration:
-    """The part of a figure that the harness reads: some of the fields of its `Figure`."""
+    """The part of a figure that the harness reads: some of the fields of its `Figure`.
+
+    Attributes:
+        of: its experiment, or another subject, such as `benchmarks`.
+        metrics: columns of the measured table that it shows.
+        default: the sweeps that get it without naming it; None if a sweep must name it.
+    """
 
     of: str
     metrics: tuple[str, ...] = ()
@@ -56,7 +66,7 @@ def declarations() -> dict[str, Declaration]:
 def figures_of(of: str) -> tuple[str, ...]:
     """The figures of an experiment, or of another subject of figures, by name.
 
-    The figures of an experiment follow the order of their metrics in its table.
+    The figures of an experiment follow the order of their first metrics in its table; those without one come first.
     """
     found = {name: declared.metrics for name, declared in declarations().items() if declared.of == of}
     columns = [column.name for column in load_experiment(of).columns] if of in experiment_names() else []
@@ -93,7 +103,11 @@ def _assigned(module: ast.Module) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 
 def _literals(node: ast.expr, name: str, kind: type[Declaration | Default]) -> Iterator[tuple[str, Any]]:
-    """The keywords of a call `name(...)` that are fields of a kind, with their values."""
+    """The keywords of a call `name(...)` that are fields of a kind, with their values.
+
+    Raises:
+        ValueError: the node is no such call, or one of these keywords is no literal.
+    """
     if not isinstance(node, ast.Call) or ast.unparse(node.func) != name:
         raise ValueError(f"expected {name}(...), got {ast.unparse(node)}")
     for keyword in node.keywords:
@@ -102,6 +116,7 @@ def _literals(node: ast.expr, name: str, kind: type[Declaration | Default]) -> I
 
 
 def _value(keyword: ast.keyword) -> Any:
+    """The value of a keyword: a `Default` for `default`, else a literal."""
     if keyword.arg == "default":
         return Default(**dict(_literals(keyword.value, "Default", Default)))
     try:

@@ -1,4 +1,7 @@
-"""Files written whole or not at all, and a lock that lets one run at a time write to a folder."""
+"""Files written whole or not at all, and a lock that lets one run at a time write to a folder.
+
+Tables, records, drawings and the page all go through `write_atomically`: a kill or a full disk leaves the old file.
+"""
 
 import fcntl
 import json
@@ -16,7 +19,14 @@ _LOCK = ".lock"
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that readers see the old one or the new one, never a part, even if this process is killed."""
+    """Write a file so that readers see the old one or the new one, never a part, even if this process is killed.
+
+    The content goes to a temporary file in the same folder, which then replaces the old file. The function makes
+    missing folders. A killed process may leave its temporary file; `locked` removes it.
+
+    Raises:
+        OSError: the file cannot be written; it names the path, and the old file is unchanged.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_TEMPORARY)
@@ -38,10 +48,15 @@ def write_atomically(path: Path, content: bytes) -> None:
 def locked(results: Path) -> Iterator[None]:
     """Lock a results folder against other runs, and remove the partial files of killed runs.
 
-    The operating system releases the lock when the process ends, however it ends.
+    The operating system releases the lock when the process ends, however it ends. The lock is exclusive also within a
+    process: a second lock on the same folder fails. It makes the folder if it is missing.
+
+    Args:
+        results: the folder; the removal leaves out folders below it with a lock file of their own.
 
     Raises:
-        BusyError: another process holds it.
+        BusyError: another run holds it; the message names its process.
+        OSError: the folder is not writable.
     """
     path = results / _LOCK
     try:
@@ -68,6 +83,7 @@ def locked(results: Path) -> Iterator[None]:
 
 
 def _holder(text: str) -> str:
+    """The process that holds a lock, in words, from the content of the lock file; vague if that is unreadable."""
     try:
         holder = json.loads(text)
         return f"process {holder['process']} on {holder['machine']}"

@@ -3,6 +3,9 @@
 A fingerprint follows the imports of a module. For `from package import name`, only the module that defines the name
 counts, not the rest of the package; so measuring does not depend on theory, figures or the command line. Comments,
 docstrings and blank lines do not count.
+
+Imports inside functions and under TYPE_CHECKING count too. All results are cached: a process sees the source as it was
+when it first asked.
 """
 
 import ast
@@ -28,7 +31,11 @@ _MEASURING = "experiments.harness.measuring"
 
 @cache
 def versions(*packages: str) -> dict[str, str]:
-    """The installed versions of packages; by default of those whose numbers make up a measurement."""
+    """The installed versions of packages; by default of NumPy and SciPy, whose numbers make up a measurement.
+
+    Raises:
+        PackageNotFoundError: a package is not installed.
+    """
     return {name: version(name) for name in packages or ("numpy", "scipy")}
 
 
@@ -38,7 +45,7 @@ def measuring_fingerprint(experiment: str) -> str:
 
 
 def analysis_fingerprint(experiment: str) -> str:
-    """SHA-256 of the source that makes finished tables of measured ones."""
+    """SHA-256 of the source that makes finished tables of measured ones, for the sweeps of an experiment."""
     roots = (f"experiments.{name}" for name in modules_binding("DERIVED_TABLES"))
     return source_fingerprint(*roots, without=_stamped(experiment))
 
@@ -49,13 +56,20 @@ def _stamped(experiment: str) -> frozenset[str]:
 
 
 def stamp(experiment: str, cell: Cell) -> Any:
-    """JSON values behind the names in a cell: the experiment's stamp, with functions as fingerprints."""
+    """JSON values behind the names in a cell: the experiment's stamp, with functions as fingerprints.
+
+    The stamp stands in for the modules of rules and laws, which count in no fingerprint of a sweep: a new rule leaves
+    all results complete, and a changed one makes only its own results stale.
+    """
     return json.loads(json.dumps(load_experiment(experiment).stamp(cell), default=definition_fingerprint))
 
 
 @cache
 def definition_fingerprint(function: Callable[..., Any]) -> str:
-    """SHA-256 of the code of a function and of the functions of its module that it calls, directly or not."""
+    """SHA-256 of the code of a function and of the functions of its module that it calls, directly or not.
+
+    Functions of other modules, and constants of its own module, do not count.
+    """
     found: dict[str, str] = {}
     todo = [function]
     while todo:
@@ -69,7 +83,12 @@ def definition_fingerprint(function: Callable[..., Any]) -> str:
 
 @cache
 def source_fingerprint(*roots: str, without: frozenset[str] = frozenset()) -> str:
-    """SHA-256 over the names and code of these modules and of all project modules that they import, also indirectly."""
+    """SHA-256 over the names and code of these modules and of all project modules that they import, also indirectly.
+
+    Args:
+        roots: full names of modules.
+        without: modules to leave out; what they import counts nevertheless.
+    """
     digest = hashlib.sha256()
     for name in sorted(imported_modules(*roots) - without):
         source = code(_path(name).read_text(encoding="utf-8")).encode()
@@ -106,7 +125,11 @@ def _docstrings(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 def imported_modules(*roots: str) -> set[str]:
-    """These modules and all project modules that they import, directly or not."""
+    """These modules and all project modules that they import, directly or not.
+
+    >>> sorted(imported_modules("experiments.harness.files"))
+    ['experiments.harness.files', 'experiments.harness.problems']
+    """
     found: set[str] = set()
     todo = list(roots)
     while todo:
@@ -127,7 +150,14 @@ def _imported(name: str) -> Iterator[str]:
 
 
 def _defining(module: str, name: str) -> str:
-    """The module from which `from module import name` takes its name."""
+    """The module from which `from module import name` takes its name.
+
+    This is the submodule of that name, or the module from which a package's __init__.py imports the name, or else the
+    module itself.
+
+    >>> _defining("sdpa", "Scaling"), _defining("sdpa", "theory"), _defining("sdpa.scaling", "Scaling")
+    ('sdpa.scaling', 'sdpa.theory', 'sdpa.scaling')
+    """
     if _exists(f"{module}.{name}"):
         return f"{module}.{name}"
     if _path(module).name == "__init__.py":
@@ -144,11 +174,13 @@ def _is_ours(name: str) -> bool:
 
 
 def _exists(name: str) -> bool:
+    """True if the source of a module or package of that name exists."""
     folder = _folder(name)
     return folder.with_suffix(".py").is_file() or (folder / "__init__.py").is_file()
 
 
 def _path(name: str) -> Path:
+    """The source of a module; of a package, its __init__.py."""
     folder = _folder(name)
     return folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
 

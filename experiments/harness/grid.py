@@ -1,4 +1,7 @@
-"""From a sweep to its cells and their chunks of trials; pure."""
+"""From a sweep to its cells and their chunks of trials; pure.
+
+A `Sweep` from the config comes in; cells and chunks come out, without reading or writing a file.
+"""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -11,7 +14,16 @@ from experiments.harness.experiment import Cell, load_experiment
 
 @dataclass(frozen=True)
 class Sweep:
-    """One resolved block of the config: every key has a value, and every value has its type."""
+    """One resolved block of the config: every key has a value, and every value has its type.
+
+    Attributes:
+        name: key of the block, and the name of its table.
+        experiment: name of the experiment.
+        values: values of every field of the experiment's cell, in the cell's order; for a treatment, all of them.
+        trials: trials of each cell; the maximum in a sweep with a precision.
+        figures: names of its figures.
+        precision: the relative standard error that determines the number of trials; None if the config names trials.
+    """
 
     name: str
     experiment: str
@@ -21,7 +33,7 @@ class Sweep:
     precision: float | None = None  # the relative standard error that determines the number of trials
 
     def cells(self) -> list[Cell]:
-        """One cell per point of the grid of axes, the last axis varying fastest."""
+        """One cell per point of the grid of axes, the last axis varying fastest; each cell holds all treatments."""
         cell = load_experiment(self.experiment).cell
         axes, treatments = axis_names(cell), treatment_names(cell)
         fixed = {name: self.values[name] for name in treatments}
@@ -29,7 +41,11 @@ class Sweep:
         return [cell(**dict(zip(axes, point, strict=True)), **fixed) for point in points]
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters that determine the table, as plain JSON values."""
+        """The parameters that determine the table, as plain JSON values.
+
+        The keys are `experiment`, the fields of the cell, and `trials`, or `precision` and `max_trials`. Name and
+        figures do not belong to them: they change no number.
+        """
         values = {name: [plain(v) for v in values] for name, values in self.values.items()}
         precise = {"precision": self.precision, "max_trials": self.trials}
         return {"experiment": self.experiment, **values, **(precise if self.precision else {"trials": self.trials})}
@@ -37,7 +53,14 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Trials of one cell that one worker measures with one generator."""
+    """Trials of one cell that one worker measures with one generator.
+
+    Attributes:
+        experiment: name of the experiment.
+        cell: its point of the grid, with all treatments.
+        index: number of the chunk within the cell, from 0; far larger for the chunks of a pilot.
+        trials: its number of trials.
+    """
 
     experiment: str
     cell: Cell
@@ -46,7 +69,12 @@ class Chunk:
 
 
 def plain(value: Any) -> Any:
-    """A parameter as in tables and JSON: numbers stay numbers, everything else becomes its name."""
+    """A parameter as in tables and JSON: numbers stay numbers, everything else becomes its name.
+
+    >>> from sdpa import Scaling
+    >>> plain(0.5), plain(Scaling.parse("d_k^1/2"))
+    (0.5, 'd_k^1/2')
+    """
     return value if isinstance(value, int | float) else str(value)
 
 
@@ -61,7 +89,18 @@ def describe(cell: Cell) -> str:
 
 
 def chunks(experiment: str, cell: Cell, trials: int, first_index: int = 0) -> Iterator[Chunk]:
-    """The chunks of a cell, in merge order."""
+    """The chunks of a cell, in merge order: each of the experiment's `chunk_trials`, the last of those left over.
+
+    Args:
+        experiment: name of the experiment.
+        cell: a point of the grid.
+        trials: trials of all chunks together.
+        first_index: number of the first chunk.
+
+    >>> from experiments.distribution import Cell
+    >>> [(chunk.index, chunk.trials) for chunk in chunks("distribution", Cell(d_k=2**20), 30)]
+    [(0, 16), (1, 14)]
+    """
     size = load_experiment(experiment).chunk_trials(cell)
     for index, first in enumerate(range(0, trials, size), first_index):
         yield Chunk(experiment, cell, index, min(size, trials - first))

@@ -1,4 +1,7 @@
-"""The record of the last run, manifest.json: not part of the results, because it differs from run to run."""
+"""The record of the last run, manifest.json: not part of the results, because it differs from run to run.
+
+It tells which source made the results on which machine with which libraries, and how much of the work was new.
+"""
 
 import json
 import os
@@ -18,7 +21,14 @@ from experiments.harness.run import Work
 
 
 def write_manifest(results: Path, parts: Sequence[Work], jobs: int, seconds: float) -> None:
-    """Write which source ran where and for how long, and how many chunks it measured and reused."""
+    """Write which source ran where and for how long, and how many chunks it measured and reused.
+
+    Args:
+        results: the folder of manifest.json.
+        parts: the pilots and the chunks of the run, as surveyed before it measured them.
+        jobs: worker processes.
+        seconds: duration of the run.
+    """
     manifest = {
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 2),
@@ -46,7 +56,7 @@ def write_manifest(results: Path, parts: Sequence[Work], jobs: int, seconds: flo
 
 
 def _source() -> dict[str, Any]:
-    """The commit of this source, and whether it had uncommitted changes, if git knows."""
+    """The commit of this source, and whether it had uncommitted changes in tracked files; None for both without git."""
     here = Path(__file__).parent
 
     def git(*words: str) -> str | None:
@@ -61,7 +71,7 @@ def _source() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """The name of the processor, which Linux keeps in a file."""
+    """The name of the processor from /proc/cpuinfo; on systems without that file, from Python's `platform`."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,4 +1,8 @@
-"""Measure a chunk: with its own generator, on one thread, with finite numbers only."""
+"""Measure a chunk: with its own generator, on one thread, with finite numbers only.
+
+This module is a root of the fingerprint of measurements: a change of its code, or of the code that it imports, makes
+every record stale.
+"""
 
 import numpy as np
 
@@ -8,7 +12,16 @@ from experiments.harness.seeds import generator
 
 
 def measure_chunk(chunk: Chunk, seed: int) -> Measurement:
-    """Measure a chunk with its own generator; an overflow or an invalid operation is an error, not a value."""
+    """Measure a chunk with its own generator; an overflow or an invalid operation is an error, not a value.
+
+    Args:
+        chunk: trials of one cell.
+        seed: root seed of the config.
+
+    Raises:
+        FloatingPointError: an overflow, an invalid operation or a division by 0 in NumPy's arithmetic. Underflow is
+            allowed: weights of saturated rows are too small for a double.
+    """
     experiment = load_experiment(chunk.experiment)
     with np.errstate(over="raise", invalid="raise", divide="raise"):
         return experiment.measure(chunk.cell, chunk.trials, generator(seed, chunk))

@@ -1,4 +1,8 @@
-"""A metric: one measured quantity, declared once, and its columns in a table."""
+"""A metric: one measured quantity, declared once, and its columns in a table.
+
+A `Metric` declares a name, a meaning and a reduction of rows. Its columns, their descriptions, intervals and list of
+unreliable error bars follow from it; verdicts and figures iterate over the same declarations.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -96,7 +100,16 @@ class Metric:
         return tuple(columns)
 
     def effective_draws(self, table: Any, value: Any, error: Any) -> npt.NDArray[np.floating]:
-        """(d / se)^2 of the mean, with d its distance from the nearer limit; for a root, that of the mean under it."""
+        """(d / se)^2 of the mean, with d its distance from the nearer limit; for a root, that of the mean under it.
+
+        If x is a root, the mean square x^2 has the standard error 2 x se. Near a limit of 0 it thus has a quarter of
+        the draws of x.
+
+        Args:
+            table: a cell, or a table with the axes of cells as columns; determines the limits.
+            value: the metric's value, a number or a column.
+            error: its standard error, likewise.
+        """
         draws = effective_draws(value, error, self.limits(table))
         return draws / 4 if self.kind == "root" else draws
 
@@ -129,6 +142,13 @@ def fields(
         trials: number of independent draws.
         found: the value and standard error of each metric, or its quantile, by metric.
         rows_per_trial: the rows of a trial, behind a share.
+
+    Returns:
+        NAME, NAME_se (except of quantiles), NAME_low and NAME_high of each metric, and `few_draws`: the names,
+            separated
+        by spaces, of metrics with unreliable error bars. Below 20 trials these are all; otherwise means and roots of
+            fewer
+        effective draws than `min_draws`, and quantiles whose interval is not `inside`.
     """
     draws = {
         metric.name: float(metric.effective_draws(cell, *estimate))
@@ -159,7 +179,7 @@ def fields(
 
 
 def relative_error(metrics: Iterable[Metric], rows: Iterable[Row]) -> float:
-    """The largest relative standard error of the precise metrics in rows; infinite if a value or error is 0."""
+    """max of se / |value| over the precise metrics in rows; infinite if a value or error is 0, and 0 without any."""
     errors = [0.0]
     for row in rows:
         for metric in metrics:

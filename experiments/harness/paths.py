@@ -8,5 +8,9 @@ DERIVED = "derived"  # the folder of the tables that follow from measured ones
 
 
 def csv_name(sweep: str, kind: str) -> str:
-    """The file of a table in a results folder: SWEEP.csv for `measured`, else derived/SWEEP/KIND.csv."""
+    """The path of a table below a results folder: SWEEP.csv for `measured`, else derived/SWEEP/KIND.csv.
+
+    >>> csv_name("dimension", "measured"), csv_name("dimension", "slopes")
+    ('dimension.csv', 'derived/dimension/slopes.csv')
+    """
     return f"{sweep}.csv" if kind == "measured" else f"{DERIVED}/{sweep}/{kind}.csv"

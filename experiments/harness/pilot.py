@@ -1,5 +1,9 @@
 """The number of trials of a cell: the sweep names it, or a pilot finds it for the precision that the sweep requests.
 
+With e the largest relative standard error among the precise metrics in a pilot of 200 trials, a precision p needs
+
+    trials = 1.4 * 200 (e / p)^2,   at least 20 and at most max_trials
+
 The suite discards the draws of the pilot and estimates from other draws. If the same draws also determined the number
 of trials, it would be smaller where they happen to lie close together, and the estimates would be biased.
 """
@@ -25,7 +29,7 @@ _MARGIN = 1.4
 
 
 def pilot_chunks(sweep: Sweep, cell: Cell) -> list[Chunk]:
-    """The chunks of a cell's pilot; none for a sweep that names its number of trials."""
+    """The chunks of a cell's pilot, of 200 trials together; none for a sweep that names its number of trials."""
     if sweep.precision is None:
         return []
     return list(chunks(sweep.experiment, cell, PILOT_TRIALS, _FIRST_PILOT_CHUNK))
@@ -39,7 +43,8 @@ def cell_trials(store: Store, sweep: Sweep, cell: Cell) -> int:
 def _wanted(store: Store, sweep: Sweep, cell: Cell) -> int:
     """The trials that a cell's pilot requests; `sweep.trials` + 1, above the maximum, if no number suffices.
 
-    Of T trials the standard error is that of the pilot times sqrt(PILOT_TRIALS / T).
+    Of T trials the standard error is that of the pilot times sqrt(PILOT_TRIALS / T). The result may exceed the maximum
+    of the sweep, which `cell_trials` applies. No number suffices if a value or an error of the pilot is 0.
     """
     experiment = load_experiment(sweep.experiment)
     pilot = store.merged(iter(pilot_chunks(sweep, cell)))
@@ -50,12 +55,22 @@ def _wanted(store: Store, sweep: Sweep, cell: Cell) -> int:
 
 
 def cell_chunks(store: Store, sweep: Sweep, cell: Cell) -> list[Chunk]:
-    """The chunks of a cell, in merge order."""
+    """The chunks of a cell, in merge order; in a sweep with a precision, its pilot must be in the store."""
     return list(chunks(sweep.experiment, cell, cell_trials(store, sweep, cell)))
 
 
 def pilot_summary(store: Store, sweep: Sweep, table: "pd.DataFrame") -> list[str]:
-    """The trials of the cells of a measured sweep, the precision they reached, and the cells that missed the target."""
+    """The trials of the cells of a measured sweep, the precision they reached, and the cells that missed the target.
+
+    Args:
+        store: holds the pilots of the sweep.
+        sweep: a sweep with a precision.
+        table: its main table.
+
+    Returns:
+        One to three lines: the ranges over cells; the least precise cell, if one misses the precision; and the cells
+        that needed more than `max_trials`, if there are any.
+    """
     metrics = load_experiment(sweep.experiment).metrics
     cells = sweep.cells()
     found = [rows for _, rows in table.groupby(list(axis_values(cells[0])), sort=False)]

@@ -1,4 +1,7 @@
-"""The plan of a run: complete results, missing results, and the cost of measuring the missing ones."""
+"""The plan of a run: complete results, missing results, and the cost of measuring the missing ones.
+
+It reads the store and the tables, and writes nothing.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +18,16 @@ _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
 
 
 def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int) -> list[str]:
-    """One line per sweep and a total; times are rough estimates from counts of draws, products and exponentials."""
+    """One line per sweep and a total; times are rough estimates from counts of draws, products and exponentials.
+
+    A sweep with a precision counts its pilots until all are measured: only then are its trials known.
+
+    Args:
+        config: the whole config.
+        sweeps: the sweeps of the plan.
+        results: the folder of the tables and the store.
+        jobs: worker processes, by which the time is divided.
+    """
     store = Store(results / STORE, config.seed)
     pilots = find_pilots(store, sweeps)
     piloted = [sweep for sweep in sweeps if not pilots.missing()[sweep.name]]
@@ -58,6 +70,11 @@ def _state(config: Config, sweep: Sweep, results: Path, work: Work, kind: str) -
 
 
 def _duration(seconds: float) -> str:
+    """A time in words, in seconds below 90 s, in minutes below 90 min, else in hours.
+
+    >>> _duration(75), _duration(600), _duration(9000)
+    ('75 s', '10 min', '2.5 h')
+    """
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

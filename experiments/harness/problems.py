@@ -35,7 +35,12 @@ def attempt(actions: Iterable[Callable[[], object]]) -> None:
 
 
 def leaves(error: Exception) -> Iterator[Exception]:
-    """The errors of a group and of its nested groups, in order; a single error yields itself."""
+    """The errors of a group and of its nested groups, in order; a single error yields itself.
+
+    >>> group = ExceptionGroup("all", [Problem("one"), ExceptionGroup("rest", [Problem("two")])])
+    >>> [str(error) for error in leaves(group)]
+    ['one', 'two']
+    """
     if isinstance(error, ExceptionGroup):
         for part in error.exceptions:
             yield from leaves(part)

@@ -1,4 +1,8 @@
-"""Progress of a run: on a terminal a bar with the sweep and the time left, in a log the same as occasional lines."""
+"""Progress of a run: on a terminal a bar with the sweep and the time left, in a log the same as occasional lines.
+
+Work counts in estimated seconds of one worker (`Experiment.seconds_per_trial`), so that the share done follows time
+rather than the number of chunks.
+"""
 
 import time
 from collections.abc import Iterator
@@ -11,7 +15,12 @@ SECONDS_BETWEEN_LINES = 15  # in a log, to show that a long run is alive
 
 
 class Report:
-    """The report of a run: the finished share of its work, and permanent lines."""
+    """The report of a run: the finished share of its work, and permanent lines.
+
+    Args:
+        progress: the bar; without a terminal nobody starts it, and it only keeps count.
+        total_seconds: estimated work of the whole run, in seconds of one worker.
+    """
 
     def __init__(self, progress: Progress, total_seconds: float) -> None:
         self._progress = progress
@@ -19,7 +28,7 @@ class Report:
         self._last_line = time.monotonic()
 
     def advance(self, sweep: str, seconds: float) -> None:
-        """Count finished work of a sweep, in estimated seconds."""
+        """Count finished work of a sweep, in estimated seconds; in a log, print a line every 15 seconds."""
         self._progress.update(self._task, advance=seconds, description=sweep)
         console, now = self._progress.console, time.monotonic()
         if not console.is_terminal and now - self._last_line >= SECONDS_BETWEEN_LINES:
@@ -33,7 +42,10 @@ class Report:
 
 @contextmanager
 def reporting(total_seconds: float) -> Iterator[Report]:
-    """A report of a run with this estimated amount of work."""
+    """A report of a run with this estimated amount of work, in seconds of one worker.
+
+    On a terminal the bar is visible during the block and disappears at its end.
+    """
     console = Console()
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     progress = Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True)

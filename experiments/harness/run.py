@@ -1,4 +1,8 @@
-"""Fill the store with worker processes; the result does not depend on their number or on which finishes first."""
+"""Fill the store with worker processes; the result does not depend on their number or on which finishes first.
+
+A run surveys the store (`find_pilots`, `find_chunks`), measures what it lacks (`measure_missing`), and makes the tables
+from the store alone (`tabulate_sweep`). Workers measure and compress; only the parent process writes.
+"""
 
 import itertools
 import math
@@ -35,7 +39,14 @@ class MeasurementError(Problem):
 
 @dataclass
 class Work:
-    """The chunks of sweeps: their number, those still to measure, and the states of their records."""
+    """The chunks of sweeps: their number, those still to measure, and the states of their records.
+
+    Attributes:
+        chunks: number of chunks of each sweep; sweeps may share chunks, which count in each.
+        todo: the chunks still to measure, each once, with the names of the sweeps that need it.
+        states: number of records in each state, by sweep.
+        damaged: the chunks in todo whose records are damaged.
+    """
 
     chunks: Counter[str] = field(default_factory=Counter)
     todo: list[tuple[Chunk, list[str]]] = field(default_factory=list)  # each once, with the sweeps that need it
@@ -44,25 +55,33 @@ class Work:
 
     @property
     def seconds(self) -> float:
-        """Rough time that one worker needs for the chunks still to measure."""
+        """Rough time in seconds that one worker needs for the chunks still to measure."""
         return sum(_seconds(chunk) for chunk, _ in self.todo)
 
     def missing(self) -> Counter[str]:
-        """Number of chunks still to measure, by sweep."""
+        """Number of chunks still to measure, by sweep; a chunk that several sweeps need counts in each."""
         return Counter(name for _, names in self.todo for name in names)
 
 
 def find_pilots(store: Store, sweeps: Sequence[Sweep]) -> Work:
-    """The pilots in the store and those still to measure; `find_chunks` needs all of them."""
+    """The pilots in the store and those still to measure; `find_chunks` needs all of them.
+
+    Sweeps that name their number of trials have none.
+    """
     return _find(store, sweeps, pilot_chunks)
 
 
 def find_chunks(store: Store, sweeps: Sequence[Sweep]) -> Work:
-    """The chunks of sweeps in the store and those still to measure, the largest cells of a sweep first."""
+    """The chunks of sweeps in the store and those still to measure, the largest cells of a sweep first.
+
+    Raises:
+        RecordError: a sweep with a precision lacks a pilot.
+    """
     return _find(store, sweeps, lambda sweep, cell: cell_chunks(store, sweep, cell))
 
 
 def _find(store: Store, sweeps: Sequence[Sweep], chunks_of: Callable[[Sweep, Cell], list[Chunk]]) -> Work:
+    """A survey of the chunks that `chunks_of` names for each cell; the sweeps keep their order."""
     work = Work()
     asked: dict[str, list[str]] = {}
     for sweep in sweeps:
@@ -89,10 +108,13 @@ def measure_missing(
 ) -> Iterator[Sweep]:
     """Measure the missing chunks, and yield each sweep, in order, as soon as its records are complete.
 
+    At most three chunks per worker wait or run at a time.
+    If the caller stops early or an error occurs, the workers end at once; all written records stay.
+
     Args:
         store: receives each record as soon as it is measured.
         sweeps: the surveyed sweeps.
-        work: the result of `find_chunks`.
+        work: the result of `find_pilots` or `find_chunks`.
         jobs: worker processes.
         on_progress: called with the sweep's name and the estimated seconds of work of each finished chunk.
 
@@ -114,10 +136,11 @@ def measure_missing(
 
 
 def tabulate_sweep(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":
-    """The tables of a measured sweep, from its records.
+    """The tables of a measured sweep, from its records: the main one as `measured`, and those that only analysis reads.
 
     Raises:
         MeasurementError: a value of the main table is not finite.
+        RecordError: a record is missing, damaged or stale.
     """
     cells = sweep.cells()
     try:
@@ -132,6 +155,14 @@ def tabulated(
     experiment_name: str, cells: Iterable[Cell], measurements: Iterable[Measurement]
 ) -> "dict[str, pd.DataFrame]":
     """The tables of cells of an experiment from the measurement of each, in order.
+
+    Args:
+        experiment_name: name of the experiment.
+        cells: points of the grid.
+        measurements: the merged measurement of each cell; may be a generator, which the function reads one at a time.
+
+    Returns:
+        Each table by its kind; rows begin with the axes of their cell.
 
     Raises:
         MeasurementError: a value of the main table is not finite.
@@ -159,7 +190,11 @@ def default_jobs() -> int:
 
 @contextmanager
 def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that compute on one thread each; an error or Ctrl-C in the block ends them."""
+    """Processes that compute on one thread each; an error or Ctrl-C in the block ends them.
+
+    Args:
+        jobs: number of processes; the pool starts them when it gets work.
+    """
     # Spawned, not forked: this works the same on every system and copies no thread's lock into a worker.
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker) as pool:
         try:
@@ -170,6 +205,7 @@ def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _start_worker() -> None:
+    """Prepare a worker: it ignores Ctrl-C, ends with its parent, and computes on one thread."""
     # Ctrl-C reaches every process of the terminal; only the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -179,6 +215,7 @@ def _start_worker() -> None:
 
 @contextmanager
 def _held_back(*signals: signal.Signals) -> Iterator[None]:
+    """Hold these signals back until the end of the block; processes that start in it inherit this."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
@@ -207,6 +244,7 @@ def _stop(pool: ProcessPoolExecutor) -> None:
 
 
 def _seconds(chunk: Chunk) -> float:
+    """Estimated seconds that one worker needs for a chunk."""
     return load_experiment(chunk.experiment).seconds_per_trial(chunk.cell) * chunk.trials
 
 
@@ -233,7 +271,10 @@ def _measured(
 
 @contextmanager
 def _naming(chunk: Chunk, sweep: str) -> Iterator[None]:
-    """Turn a failure of a chunk, or of the pool when it takes the chunk, into an error that names the chunk."""
+    """Turn a failure of a chunk, or of the pool when it takes the chunk, into an error that names the chunk.
+
+    Arithmetic, memory and value errors come from measuring. Others, such as an import error, are bugs and pass through.
+    """
     try:
         yield
     except BrokenProcessPool:

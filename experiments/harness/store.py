@@ -41,25 +41,37 @@ class RecordError(Problem):
 
 @dataclass(frozen=True)
 class Store:
-    """The records of one results folder under one root seed."""
+    """The records of one results folder under one root seed.
+
+    Attributes:
+        folder: the folder of the records; `write` makes it.
+        seed: root seed.
+    """
 
     folder: Path
     seed: int
 
     def path(self, chunk: Chunk) -> Path:
-        """The path of a chunk's record, whether or not it exists."""
+        """The path of a chunk's record, whether or not the record exists: a folder of two digits, a name of 32.
+
+        It depends on the parameters and the seed, not on the source, so that a new record replaces a stale one.
+        """
         identity = json.dumps([_parameters(chunk), self.seed], sort_keys=True)
         name = hashlib.sha256(identity.encode()).hexdigest()
         return self.folder / name[:2] / name[2:34]
 
     def stamp(self, chunk: Chunk) -> Stamp:
-        """The stamp that this source and these libraries give a chunk's record."""
+        """The stamp that this source and these libraries give a chunk's record: all that determines its numbers."""
         made_by = {"fingerprint": measuring_fingerprint(chunk.experiment), "versions": versions()}
         named = stamp(chunk.experiment, chunk.cell)
         return {**_parameters(chunk), "named": named, "seed": self.seed, "format": _FORMAT, **made_by}
 
     def state(self, chunk: Chunk) -> State:
-        """The state of the record of a chunk."""
+        """The state of the record of a chunk.
+
+        `sound`: its checksum and its stamp are right; `missing`: there is none; `damaged`: its checksum is wrong;
+        `stale`: another version of the source, of a rule, of a law or of the libraries made it.
+        """
         try:
             content = self.path(chunk).read_bytes()
         except FileNotFoundError:
@@ -75,7 +87,11 @@ class Store:
         write_atomically(self.path(chunk), record)
 
     def read(self, chunk: Chunk) -> Measurement:
-        """The measurement of a chunk; `RecordError` if its record is not sound."""
+        """The measurement of a chunk, equal to the bit to the one that was written.
+
+        Raises:
+            RecordError: the record is missing, damaged, stale or another chunk's.
+        """
         path = self.path(chunk)
         try:
             header, payload = _opened(path.read_bytes())
@@ -90,12 +106,27 @@ class Store:
         return measurement
 
     def merged(self, chunks: Iterator[Chunk]) -> Measurement:
-        """The measurement of a cell: its chunks, merged in order."""
+        """The measurement of a cell: its chunks, merged in order. The order counts: sums of floats depend on it.
+
+        Args:
+            chunks: at least one chunk.
+
+        Raises:
+            RecordError: a record is not sound.
+        """
         return reduce(lambda merged, following: merged.merge(following), map(self.read, chunks))
 
 
 def measure_record(chunk: Chunk, seed: int, stamp: Stamp) -> bytes:
     """Measure a chunk and make its record; runs in a worker.
+
+    Args:
+        chunk: trials of one cell.
+        seed: root seed.
+        stamp: the stamp of the record, from `Store.stamp`; the worker need not compute it.
+
+    Returns:
+        The bytes of the record, in the format that this module describes.
 
     Raises:
         FloatingPointError: a number of the measurement is not finite.
@@ -121,7 +152,11 @@ def _parameters(chunk: Chunk) -> dict[str, Any]:
 
 
 def _opened(content: bytes) -> tuple[dict[str, Any], bytes]:
-    """The header and the payload of a record, after a check of its checksum."""
+    """The header and the payload of a record, after a check of its checksum.
+
+    Raises:
+        RecordError: the checksum is wrong.
+    """
     checksum, _, rest = content.partition(b"\n")
     got = hashlib.sha256(rest).hexdigest()
     if checksum != got.encode():
@@ -132,7 +167,12 @@ def _opened(content: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def _flattened(value: Any, name: str) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    """The arrays and numbers of a measurement, keyed by their path of fields and positions."""
+    """The arrays and numbers of a measurement, keyed by their path of fields and positions.
+
+    >>> from experiments.statistics.intervals import Limits
+    >>> [(name, float(array)) for name, array in _flattened((Limits(0, 1), 2), "")]
+    [('.0.low', 0.0), ('.0.high', 1.0), ('.1', 2.0)]
+    """
     if dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             yield from _flattened(getattr(value, field.name), f"{name}.{field.name}")
@@ -144,14 +184,27 @@ def _flattened(value: Any, name: str) -> Iterator[tuple[str, np.ndarray[Any, Any
 
 
 def _arrays(described: list[list[Any]], payload: bytes) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of a payload, by name, as the fields of one packed structure."""
+    """The arrays of a payload, by name, as the fields of one packed structure.
+
+    Args:
+        described: name, type (as in `numpy.dtype.str`) and shape of each array, in the order of the payload.
+        payload: the compressed bytes of the arrays, one after another.
+    """
     structure = np.dtype([(name, kind, tuple(shape)) for name, kind, shape in described])
     packed = np.frombuffer(zlib.decompress(payload), structure)[0]
     return {name: packed[name] for name, *_ in described}
 
 
 def _built(kind: Any, arrays: dict[str, np.ndarray[Any, Any]], name: str) -> Any:
-    """A measurement of that type from its arrays, the reverse of `_flattened`."""
+    """A measurement of that type from its arrays, the reverse of `_flattened`.
+
+    Types come from the code, not from the record, so that a record builds nothing but declared measurements.
+
+    Args:
+        kind: a dataclass, tuple[T, ...], int, float or a type of arrays.
+        arrays: all arrays of the record.
+        name: path of the part to build; empty for the whole.
+    """
     if dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         values = {f.name: _built(hints[f.name], arrays, f"{name}.{f.name}") for f in dataclasses.fields(kind)}

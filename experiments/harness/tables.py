@@ -1,4 +1,8 @@
-"""Tables on disk: SWEEP.csv, the derived tables, and SWEEP.json with their parameters and checksums."""
+"""Tables on disk: SWEEP.csv, the derived tables, and SWEEP.json with their parameters and checksums.
+
+The JSON file vouches for the tables (the sidecar). A table is sound if the sidecar has the parameters of the config and
+the checksum of the table; it is current if the same source and libraries would write it again.
+"""
 
 import hashlib
 import io
@@ -29,6 +33,15 @@ class TableError(Problem):
 def write_sweep(results: Path, config: Config, sweep: Sweep, tables: "Mapping[str, pd.DataFrame]") -> dict[Path, str]:
     """Write the table of a sweep (`measured`), its derived tables, and last the JSON that vouches for them.
 
+    A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes them again. Derived
+    tables of an earlier run that the sweep no longer has are removed, unless somebody changed them.
+
+    Args:
+        results: the folder of the tables.
+        config: the whole config.
+        sweep: the sweep to write.
+        tables: its tables by kind.
+
     Returns:
         For each table's file, a comparison with its previous version.
     """
@@ -50,7 +63,10 @@ def write_sweep(results: Path, config: Config, sweep: Sweep, tables: "Mapping[st
 
 
 def is_current(results: Path, config: Config, sweep: Sweep) -> bool:
-    """True if the tables of a sweep are sound and come from this config, this source and these libraries."""
+    """True if the tables of a sweep are sound and come from this config, this source and these libraries.
+
+    Unlike `check_sound`, it also compares fingerprints and versions.
+    """
     try:
         _contents(results, config, sweep)
         sidecar = read_sidecar(results / f"{sweep.name}.json")
@@ -77,11 +93,16 @@ def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
 
 
 def read_sweep(results: Path, config: Config, sweep: Sweep) -> "dict[str, pd.DataFrame]":
-    """The table of a sweep as `measured`, and its derived tables; `TableError` if one is not sound."""
+    """The table of a sweep as `measured`, and its derived tables, by kind.
+
+    Raises:
+        TableError: a table is missing, altered, or from another config.
+    """
     return {kind: _parsed(content) for kind, content in _contents(results, config, sweep).items()}
 
 
 def _parsed(content: bytes) -> "pd.DataFrame":
+    """A table from its CSV: `few_draws` is text, empty where no metric is listed; other empty fields are NaN."""
     import pandas as pd
 
     table = pd.read_csv(io.BytesIO(content), dtype={FEW_DRAWS: str})
@@ -90,12 +111,16 @@ def _parsed(content: bytes) -> "pd.DataFrame":
 
 
 def check_sound(results: Path, config: Config, sweep: Sweep) -> None:
-    """Raise `TableError` if a table of a sweep is not sound."""
+    """Raise `TableError` if a table of a sweep is missing, altered, or from another config."""
     _contents(results, config, sweep)
 
 
 def _contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:
-    """The bytes of a sweep's tables, after a check of their config and their checksums."""
+    """The bytes of a sweep's tables by kind, after a check of their config and their checksums.
+
+    Raises:
+        TableError: the sidecar is unreadable or has other parameters, or a table is unreadable or altered.
+    """
     sidecar = read_sidecar(results / f"{sweep.name}.json")
     got, expected = sidecar["parameters"], sweep.parameters()
     differing = [key for key in {**expected, **got} if got.get(key) != expected.get(key)]
@@ -120,7 +145,12 @@ def _contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:
 
 
 def csv_bytes(table: "pd.DataFrame") -> bytes:
-    """A table as CSV: floats have ten significant digits, missing values are empty."""
+    r"""A table as CSV: floats have ten significant digits, missing values are empty.
+
+    >>> import pandas as pd
+    >>> csv_bytes(pd.DataFrame({"d_k": [4, 8], "slope": [1 / 3, float("nan")]}))
+    b'd_k,slope\n4,0.3333333333\n8,\n'
+    """
     text: str = table.to_csv(index=False, float_format=DIGITS, lineterminator="\n")
     return text.encode()
 
@@ -130,7 +160,10 @@ def _old(path: Path) -> bytes | None:
 
 
 def _checksums_before(results: Path, sweep: str) -> dict[str, str]:
-    """The tables that an earlier run of a sweep wrote, by kind, and their checksums."""
+    """The tables that an earlier run of a sweep wrote, by kind, and their checksums.
+
+    A kind that is no identifier is left out: it becomes a path, and the file may have been edited.
+    """
     try:
         checksums = read_sidecar(results / f"{sweep}.json")["sha256"]
     except TableError:

@@ -2,7 +2,8 @@
 
 YAML 1.1 reads `no` as false, `010` as 8, `1:30` as 90 and `1e-3` as text. Here a plain scalar is a number if it looks
 like one (`8`, `0.5`, `1e-3`, `1/3`, without leading zeros), and text otherwise. The reader refuses anchors, aliases and
-tags, so that no text can build an object or grow while it is read.
+tags, so that no text can build an object or grow while it is read. It also refuses a second document, more than 10
+levels and more than a million characters.
 """
 
 import re
@@ -38,8 +39,16 @@ class YamlError(ValueError):
 class Document:
     """A YAML text: its value, the position of every part, and the faults that its readers find.
 
+    Attributes:
+        value: the text as nested lists and dicts of numbers, text, and None for nothing.
+        faults: the faults found so far: those of keys, and those that `fault` adds.
+
     Raises:
         YamlError: the text is not YAML, or contains more than plain keys, lists, numbers and text.
+
+    >>> document = Document("sweeps: {wide: {d_k: [8, 1/4, no, 010]}}")
+    >>> document.value, document.place(("sweeps", "wide", "d_k", 1))
+    ({'sweeps': {'wide': {'d_k': [8, 0.25, 'no', '010']}}}, (1, 26))
     """
 
     def __init__(self, text: str) -> None:
@@ -49,7 +58,12 @@ class Document:
         self.value = self._read((), root, root)
 
     def place(self, path: KeyPath, *, of_key: bool = False) -> tuple[int, int]:
-        """Line and column of the value at a path, or of its key; if it is missing, of the key above it."""
+        """Line and column of the value at a path, or of its key; if it is missing, of the nearest key above it.
+
+        Args:
+            path: keys and positions from the root.
+            of_key: True for the position of the key.
+        """
         path = nearest = self._canonical(path)
         while nearest not in self._nodes:
             nearest = nearest[:-1]
@@ -64,7 +78,13 @@ class Document:
         return repr(node.value) if node.style else node.value
 
     def fault(self, path: KeyPath, message: str, place: tuple[int, int] | None = None) -> None:
-        """Note a fault at a path, or at a related position."""
+        """Note a fault at a path, or at a related position.
+
+        Args:
+            path: keys and positions from the root; names the fault.
+            message: the fault in words.
+            place: line and column, if they are not those of the path.
+        """
         name = _dotted(self._canonical(path))
         self.faults.append(Fault(*(place or self.place(path)), f"{name}: {message}" if name else message))
 
@@ -73,6 +93,7 @@ class Document:
         return path[:-1] if path[-1:] == (0,) and path not in self._nodes else path
 
     def _read(self, path: KeyPath, key: yaml.Node, node: yaml.Node) -> Any:
+        """The plain value of a node; notes positions. Duplicate keys, and keys that are no names, become faults."""
         self._nodes[path] = key, node
         if isinstance(node, yaml.ScalarNode):
             return node.value if node.style else _plain_scalar(node.value)
@@ -93,16 +114,26 @@ class Document:
 
 
 def _dotted(path: KeyPath) -> str:
-    """The name of a path in messages: `sweeps.scaling.d_k[2]`."""
+    """The name of a path in messages.
+
+    >>> _dotted(("sweeps", "scaling", "d_k", 2))
+    'sweeps.scaling.d_k[2]'
+    """
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return "".join(parts).removeprefix(".")
 
 
 def _place(mark: Any) -> tuple[int, int]:
+    """Line and column of a position that PyYAML marks, from 1; the beginning if it marks none."""
     return (mark.line + 1, mark.column + 1) if mark else (1, 1)
 
 
 def _plain_scalar(text: str) -> int | float | str | None:
+    """The value of a scalar without quotes: a number if it looks like one, None if it is empty, and otherwise the text.
+
+    >>> [_plain_scalar(text) for text in ("1/4", "2e3", "1:30", "")]
+    [0.25, 2000, '1:30', None]
+    """
     if text == "":
         return None
     if len(text) > _MAX_NUMBER_LENGTH or not _NUMBER.fullmatch(text):
@@ -112,6 +143,11 @@ def _plain_scalar(text: str) -> int | float | str | None:
 
 
 def _compose(text: str) -> yaml.Node:
+    """The nodes of a YAML text, from PyYAML.
+
+    Raises:
+        YamlError: the text is too long, is not YAML, or has a part that `_refused` finds.
+    """
     if len(text) > _MAX_CHARACTERS:
         raise YamlError(Fault(1, 1, f"got {len(text)} characters, expected at most {_MAX_CHARACTERS}"))
     try:

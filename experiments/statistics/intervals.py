@@ -24,13 +24,24 @@ _LARGEST_EXPONENT = 700.0  # e^700 fits into a double
 
 @dataclass(frozen=True)
 class Limits:
-    """The values that a quantity cannot pass: numbers, or arrays of them."""
+    """The values that a quantity cannot pass: numbers, or arrays of them; by default there are none.
+
+    Attributes:
+        low: the least possible value, -inf without one.
+        high: the largest possible value, inf without one.
+    """
 
     low: float | Floats = -math.inf
     high: float | Floats = math.inf
 
     def distance(self, value: float | Floats) -> Floats:
-        """The distance of a value from the nearer limit; infinite without one."""
+        """min(value - low, high - value): the distance of a value from the nearer limit; infinite without a limit.
+
+        The value and the limits broadcast; a value beyond a limit has a negative distance.
+
+        >>> float(Limits(0, 1).distance(0.75))
+        0.25
+        """
         return np.asarray(np.minimum(np.subtract(value, self.low), np.subtract(self.high, value)))
 
 
@@ -39,6 +50,20 @@ def mean_interval(value: float, error: float, trials: int, limits: Limits) -> tu
 
     It is x -+ t se, with Student's t of trials - 1 degrees of freedom. For a quantity with limits it follows from the
     interval of ln d, with d its distance from the nearer limit and standard error se / d: limit + d e^(-+ t se / d).
+    A value on or beyond a limit, and an error of 0, have the interval without limits.
+
+    Args:
+        value: the mean x.
+        error: its standard error se.
+        trials: number of independent draws, at least 2.
+        limits: two numbers; arrays are not allowed here.
+
+    Returns:
+        The lower and the upper end; neither passes a limit if x lies strictly between the limits.
+
+    >>> low, high = mean_interval(0.9, 0.05, 100, Limits(0, 1))
+    >>> round(low, 3), round(high, 3)
+    (0.73, 0.963)
     """
     half = _student(trials) * error
     distance = float(limits.distance(value))
@@ -58,6 +83,19 @@ def share_interval(share: float, error: float, trials: int, rows: int) -> tuple[
     the number of rows, and reduced by the squared ratio of the normal to Student's t quantile (Korn and Graubard 1998,
     Survey Methodology 24:193). Trials that all have the same share do not show their dependence; n* is then the number
     of trials.
+
+    Args:
+        share: share of all rows, from 0 to 1.
+        error: its standard error se between trials.
+        trials: number of independent draws, at least 2 if error is above 0.
+        rows: rows of a trial.
+
+    Returns:
+        The lower and the upper end, within 0 and 1.
+
+    >>> low, high = share_interval(0.0, 0.0, trials=100, rows=64)  # no event: 0 to 1 - 0.025^(1/100)
+    >>> low, round(high, 4)
+    (0.0, 0.0362)
     """
     from scipy import special  # not at the top: workers load this module and need no distributions
 
@@ -75,7 +113,16 @@ def effective_draws(value: float | Floats, error: float | Floats, limits: Limits
     """(d / se)^2, with d the distance from the nearer limit: the effective number of independent draws of a mean.
 
     For a share p near 0 of n draws it is the number of events, n p / (1 - p); for a mean of positive numbers x it is
-    near the (sum x)^2 / sum x^2 of Kish (1965). Infinite without a limit, or if the error is 0 away from a limit.
+    near the (sum x)^2 / sum x^2 of Kish (1965). Infinite without a limit, or if the error is 0 away from a limit; 0 if
+    the error is 0 on a limit.
+
+    Args:
+        value: the mean, a number or an array.
+        error: its standard error, of a shape that broadcasts with value.
+        limits: numbers or arrays that broadcast with value.
+
+    >>> float(effective_draws(0.5, 0.05, Limits(0, 1)))
+    100.0
     """
     distance, error = limits.distance(value), np.asarray(error, dtype=float)
     ratio = np.divide(distance, error, out=np.full(np.broadcast(distance, error).shape, np.inf), where=error > 0)
@@ -83,6 +130,7 @@ def effective_draws(value: float | Floats, error: float | Floats, limits: Limits
 
 
 def _student(trials: int) -> float:
+    """The 97.5% quantile of Student's t with trials - 1 degrees of freedom; NaN for fewer than 2 trials."""
     from scipy import special
 
     return float(special.stdtrit(trials - 1, 0.5 + LEVEL / 2))

@@ -2,6 +2,11 @@
 
 Scores that share a query or a key are not independent; whole draws of (Q, K) are. So the suite averages everything
 within a trial first, and errors come from the spread between trials.
+
+One vector x per trial comes in. `Moments` keeps its mean and comoments and merges over chunks. `Estimate` is a function
+f of the mean with its gradient g, and `Estimates` gives values, standard errors and correlations by the delta method:
+
+    Var f(mean) = g^T Cov(x) g / trials
 """
 
 import math
@@ -20,7 +25,18 @@ Name = TypeVar("Name")
 
 @dataclass(frozen=True)
 class Moments:
-    """Trials, mean vector and comoment matrix sum_t (x_t - mean)(x_t - mean)^T of one vector x per trial."""
+    """Trials, mean vector and comoment matrix sum_t (x_t - mean)(x_t - mean)^T of one vector x per trial.
+
+    Attributes:
+        trials: number of trials.
+        mean: (len(x),).
+        comoment: (len(x), len(x)), symmetric.
+
+    >>> halves = [Moments.of(np.array([[1.0, 2.0]])), Moments.of(np.array([[3.0, 6.0]]))]
+    >>> merged = halves[0].merge(halves[1])
+    >>> merged.trials, merged.mean, merged.covariance.round(2)
+    (4, array([3.]), array([[4.67]]))
+    """
 
     trials: int
     mean: Floats
@@ -35,7 +51,11 @@ class Moments:
         return cls(samples.shape[1], mean, np.vecdot(centred[:, None], centred[None, :]))
 
     def merge(self, following: Self) -> Self:
-        """Both merged (Chan, Golub and LeVeque 1983, equation 2.1)."""
+        """The moments of both sets of trials (Chan, Golub and LeVeque 1983, equation 2.1).
+
+        With m and n trials and the means a and b: mean = a + (b - a) n / (m + n), and the comoments add up, plus
+        (b - a)(b - a)^T m n / (m + n).
+        """
         trials = self.trials + following.trials
         shift = following.mean - self.mean
         return type(self)(
@@ -46,7 +66,7 @@ class Moments:
 
     @property
     def covariance(self) -> Floats:
-        """Unbiased estimate of Cov(x) between trials."""
+        """Unbiased estimate of Cov(x) between trials: comoment / (trials - 1), (len(x), len(x)); needs 2 trials."""
         return self.comoment / (self.trials - 1)
 
 
@@ -54,7 +74,11 @@ POWERS = 4
 
 
 def power_sums(values: Floats) -> Floats:
-    """Sums over the last axis of x, x^2, x^3 and x^4, (4, ...)."""
+    """Sums over the last axis of x, x^2, x^3 and x^4, (4, ...).
+
+    >>> power_sums(np.array([1.0, 2.0]))
+    array([ 3.,  5.,  9., 17.])
+    """
     squared = values * values
     sums = [values.sum(-1), np.vecdot(values, values), np.vecdot(squared, values), np.vecdot(squared, squared)]
     return np.stack(sums)
@@ -72,14 +96,24 @@ class Estimate:
         return Estimate(self.value / number, self.gradient / number)
 
     def root(self) -> "Estimate":
-        """The square root of the function, with a gradient of 0 where the root is 0."""
+        """The square root of the function: its gradient g becomes g / (2 root), and 0 where the root is 0.
+
+        Raises:
+            ValueError: the function is negative.
+        """
         root = math.sqrt(self.value)
         return Estimate(root, self.gradient / (2 * root) if root else 0 * self.gradient)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Mean, variance about the mean and excess kurtosis of a quantity."""
+    """Mean, variance about the mean and excess kurtosis of a quantity s, as functions of the means of its powers.
+
+    Attributes:
+        mean: m1, with m_p the mean of s^p over all trials.
+        variance: m2 - m1^2, with a correction that makes it unbiased.
+        kurtosis: (m4 - 4 m1 m3 + 6 m1^2 m2 - 3 m1^4) / (m2 - m1^2)^2 - 3.
+    """
 
     mean: Estimate
     variance: Estimate
@@ -87,7 +121,11 @@ class Shape:
 
     @classmethod
     def of(cls, moments: Moments) -> Self:
-        """From moments of x, which begins with the means of the quantity's first four powers."""
+        """From moments of x, which begins with the means of the quantity's first four powers.
+
+        x may have further entries; the gradients are 0 there. The gradient of the variance ignores its correction, of
+        order 1 / trials.
+        """
         m1, m2, m3, m4 = (float(m) for m in moments.mean[:POWERS])
         # m1^2 exceeds the squared true mean by Var(m1) on average; adding that back makes the variance unbiased.
         variance = m2 - m1**2 + float(moments.covariance[0, 0]) / moments.trials
@@ -113,7 +151,14 @@ class Shape:
 
 @dataclass(frozen=True)
 class Estimates(Generic[Name]):
-    """Named functions of the mean of x: values, standard errors, and correlations (0 with constant quantities)."""
+    """Named functions of the mean of x: values, standard errors, and correlations (0 with constant quantities).
+
+    Attributes:
+        names: names of the functions, in order.
+        values: (len(names),).
+        errors: standard errors over trials, (len(names),).
+        correlation: correlations of the estimates with each other, (len(names), len(names)).
+    """
 
     names: tuple[Name, ...]
     values: Floats

@@ -31,7 +31,14 @@ _MANTISSA_BITS, _EXPONENT_BIAS = 52, 1022
 
 @dataclass(frozen=True)
 class Bins:
-    """The non-empty bins of one series, in order: patterns without their last `dropped` bits."""
+    """The non-empty bins of one series, in order: patterns without their last `dropped` bits.
+
+    Attributes:
+        dropped: number of last bits that the bins drop; more bits make wider bins.
+        keys: the bit patterns of the bins, shifted right by `dropped`, increasing, (bins,).
+        counts: values in each bin, (bins,).
+        rank_sums: sum of 2 k - 1 over the values of each bin, k from 1 the rank within the trial, (bins,).
+    """
 
     dropped: int
     keys: Integers
@@ -40,7 +47,11 @@ class Bins:
 
     @classmethod
     def of(cls, values: Floats) -> Self:
-        """From the values of whole trials, (trials, rows)."""
+        """From the values of whole trials, (trials, rows), none negative.
+
+        A value loses as many last bits as the ranks within a trial need, or more: 6 of its 52 mantissa bits for 64
+        rows.
+        """
         rows = values.shape[1]
         # The rank replaces a value's last bits, so that one sort keeps both together.
         rank_bits = (rows - 1).bit_length()
@@ -52,7 +63,13 @@ class Bins:
 
     @classmethod
     def _grouped(cls, dropped: int, keys: Integers, counts: Integers, rank_sums: Integers) -> Self:
-        """From sorted keys: sum the entries of equal bins, and drop more bits while there are too many bins."""
+        """From sorted keys: sum the entries of equal bins, and drop more bits while there are too many bins.
+
+        Args:
+            dropped: bits that the keys already lack.
+            keys: sorted, with repetitions.
+            counts, rank_sums: of each key, of the shape of keys.
+        """
         differing = _bit_length(keys[1:] ^ keys[:-1])
         # Two neighbours share a bin once all bits in which they differ are dropped.
         bins_left = len(keys) - np.bincount(differing, minlength=64).cumsum()
@@ -62,7 +79,7 @@ class Bins:
         return cls(dropped + more, keys[edges[:-1]] >> more, *sums)
 
     def merge(self, following: Self) -> Self:
-        """The bins of both."""
+        """The bins of both, as wide as the wider ones; wider still if they would otherwise exceed MAX_BINS."""
         dropped = max(self.dropped, following.dropped)
         keys = [bins.keys >> (dropped - bins.dropped) for bins in (self, following)]
         together = np.concatenate(keys)
@@ -78,6 +95,10 @@ class Bins:
         The positions of the values within a bin are unknown. A bin with more than _COARSE of all values may hold a peak
         of their density, for example near a limit; as the lower (end -1) or upper (+1) end of an interval it gives its
         edge.
+
+        Args:
+            rank: number of values below, from 0 to the number of all values; not necessarily whole.
+            end: -1 or +1 for an end of an interval, 0 for an estimate.
         """
         below = np.concatenate([[0], self.counts.cumsum()])
         ends = [min(int(np.searchsorted(below[1:], rank, side)), len(self.keys) - 1) for side in ("left", "right")]
@@ -96,7 +117,14 @@ class Bins:
 
 @dataclass(frozen=True)
 class Quantile:
-    """A quantile of values, its 95% interval, and whether the whole interval lies inside the range of the values."""
+    """A quantile of values, its 95% interval, and whether the whole interval lies inside the range of the values.
+
+    Attributes:
+        value: the quantile.
+        low, high: the ends of its interval.
+        inside: True if at least one value lies below the interval and one above it; otherwise an end of the interval is
+            only the smallest or largest drawn value, and the row of the table flags the metric in `few_draws`.
+    """
 
     value: float
     low: float
@@ -106,7 +134,18 @@ class Quantile:
 
 @dataclass(frozen=True)
 class Histograms:
-    """Bins of several series of values, of the same trials with the same number of rows each."""
+    """Bins of several series of values, of the same trials with the same number of rows each.
+
+    Attributes:
+        trials: number of trials.
+        rows: values of a trial in each series.
+        series: the bins of each series.
+
+    >>> one = Histograms.of(np.arange(100.0).reshape(1, 50, 2))  # one series, 50 trials of 2 rows
+    >>> median = one.quantile(0, 0.5)
+    >>> round(median.value, 6), median.inside
+    (49.5, True)
+    """
 
     trials: int
     rows: int
@@ -126,7 +165,14 @@ class Histograms:
     def quantile(self, series: int, share: float) -> Quantile:
         """The value below which that share of a series lies, over the rows of all trials, with its 95% interval.
 
-        The interval of the share below the value (`share_interval`) is read back through the histogram.
+        The interval of the share below the value (`share_interval`) is read back through the histogram. The standard
+        error of that share is sqrt(Var / trials), with c_t of the `rows` values of trial t below the value and
+
+            Var = (mean of (c_t / rows)^2 - (mean of c_t / rows)^2) trials / (trials - 1)
+
+        Args:
+            series: position of the series.
+            share: share of the values below, between 0 and 1.
         """
         bins, total = self.series[series], self.trials * self.rows
         below = np.concatenate([[0.0], bins.counts.cumsum() / total])
@@ -146,7 +192,7 @@ class Histograms:
 
 
 def _running_sum(values: Integers) -> Integers:
-    """The sum of the first 0, 1, ... values."""
+    """The sum of the first 0, 1, ..., n of n values, (n + 1,)."""
     sums = np.zeros(len(values) + 1, dtype=np.int64)
     values.cumsum(out=sums[1:])
     return sums

@@ -1,4 +1,7 @@
-"""Timings on this machine, which differ from run to run: attention, and the suite beside other ways to measure."""
+"""Timings on this machine, which differ from run to run: attention, and the suite beside other ways to measure.
+
+No other run reproduces their tables, and `make check` does not compare them.
+"""
 
 import subprocess
 import sys
@@ -22,7 +25,11 @@ _IMPORTS = (
 
 
 def time_attention(results: Path) -> str:
-    """Write benchmarks/cost.csv, time and memory of attention on this machine; return the table and how both grow."""
+    """Write cost.csv, time and memory of attention on this machine; return the table and how both grow.
+
+    Args:
+        results: the folder of cost.csv.
+    """
     from experiments.benchmarks.attention import attention_cost
     from experiments.benchmarks.summary import exponent_lines, exponents
 
@@ -32,7 +39,7 @@ def time_attention(results: Path) -> str:
 
 
 def time_suite(config: Config, results: Path, workload: "Workload | None" = None) -> str:
-    """Write benchmarks/speed.csv, draw its figure, and report the ratios.
+    """Write benchmarks/speed.csv, draw its figure, and report the ratios. PyTorch is timed only if it is installed.
 
     Args:
         config: the config whose whole run is timed.

@@ -1,4 +1,8 @@
-"""The calibration of the check: its tables, and the cases that break its promised rates."""
+"""The calibration of the check: its tables, and the cases that break its promised rates.
+
+Configs under many root seeds come in; the rates of false alarms, of missed faults and of intervals that contain the
+truth come out. It compares the check with its promises, not the suite with theory.
+"""
 
 from itertools import repeat
 from pathlib import Path

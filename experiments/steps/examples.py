@@ -1,4 +1,8 @@
-"""The steps of the worked examples: write their table, draw their figures, walk through one or a user's matrices."""
+"""The steps of the worked examples: write their table, draw their figures, walk through one or a user's matrices.
+
+The steps of an example (`experiments.examples`) come in; examples.csv, its figure and text on the terminal go out.
+`say` receives each line of progress, so that `walk` can print it where a pipe may close.
+"""
 
 import io
 import os
@@ -20,7 +24,12 @@ _COMPUTED_WITH = ("numpy", "scipy")
 
 
 def write_examples(results: Path, say: Say = print) -> None:
-    """Write examples.csv, the numbers of all examples, unless it is up to date."""
+    """Write examples.csv, the numbers of all examples, unless it is up to date.
+
+    Args:
+        results: the step writes to its folder `examples`.
+        say: receives a line about the outcome.
+    """
     from experiments.harness.compare import describe_change
 
     path = example_path(results, EXAMPLES, ".csv")
@@ -39,7 +48,13 @@ def write_examples(results: Path, say: Say = print) -> None:
 
 
 def draw_examples(results: Path, names: Sequence[str] = (), say: Say = print) -> None:
-    """Draw the outdated figures of the named examples, or of all examples."""
+    """Draw the outdated figures of the named examples, or of all examples; nothing without examples.csv.
+
+    Args:
+        results: the step reads and writes its folder `examples`.
+        names: modules of examples, with underscores; none for all.
+        say: receives the caption of each drawn or named figure.
+    """
     table = example_path(results, EXAMPLES, ".csv")
     if not table.exists():
         return
@@ -70,6 +85,13 @@ def walk_any(
     out: Path | None,
 ) -> None:
     """The command `walk`: the list of examples, a walk through one, or through one's own matrices.
+
+    Args:
+        example: name of an example.
+        q, k, v: CSV files of queries, keys and values; values are optional.
+        scaling: a scaling rule; None for d_k^1/2.
+        mask: `causal`, or None.
+        out: the folder for the numbers and figure of one's own matrices; None for results/walk.
 
     Raises:
         ExampleError: options that exclude each other, an unknown name or rule, or a file without a valid matrix.
@@ -123,6 +145,12 @@ def walk_example(name: str, results: Path) -> None:
 def walk_own(q: Path, k: Path, v: Path | None, *, scaling: str, causal: bool, out: Path) -> None:
     """Print attention of the matrices in these files step by step, and write their numbers and figure.
 
+    Args:
+        q, k, v: CSV files; values are optional.
+        scaling: a scaling rule.
+        causal: True if each query sees only the keys up to its own position.
+        out: the folder of walk.csv and of the figure walk.png.
+
     Raises:
         ExampleError: the files do not hold valid inputs of attention; nothing is written.
     """
@@ -153,7 +181,13 @@ def _say(text: str) -> None:
 
 
 def _draw(name: str, table: Path, stem: Path) -> str:
-    """Draw the figure of an example from the table; its caption."""
+    """Draw the figure of an example from the table; its caption.
+
+    Args:
+        name: module of the example.
+        table: the file of numbers.
+        stem: path of the figure without its suffix.
+    """
     from experiments.examples.table import matrices, read_table
     from experiments.figures.figure import load_figure
     from experiments.figures.rendering import render

@@ -1,4 +1,8 @@
-"""The generated parts of README.md and of the pages in docs/."""
+"""The generated parts of README.md and of the pages in docs/.
+
+The files in results/ and the declarations in the code come in; text between `<!-- begin NAME -->` and
+`<!-- end NAME -->` goes out.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +17,10 @@ DOCUMENTS = Path("docs")
 
 
 def rewrite_pages() -> None:
-    """Rewrite the generated parts of README.md and docs/ from results/, and rerun the examples in docs/."""
+    """Rewrite the generated parts of README.md and docs/ from results/, and rerun the examples in docs/.
+
+    The pages are those of the current folder. The numbers come from existing results: no sweep is measured.
+    """
     from experiments.page.documents import rewrite_documents
 
     for path, text in generated(read_pages(), HOME).items():
@@ -27,7 +34,12 @@ def read_pages() -> dict[Path, str]:
 
 
 def generated(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
-    """Pages with their generated parts filled from the files in a results folder."""
+    """Pages with their generated parts filled from the files in a results folder; pure apart from reading.
+
+    Args:
+        pages: text of each page by its path.
+        results: the folder of the tables; the sweeps are those of the config that it stores.
+    """
     from experiments.page.blocks import rewrite
 
     config = load_config(results / STORED_CONFIG)

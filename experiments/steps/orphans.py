@@ -1,4 +1,8 @@
-"""Orphans: files in a results folder whose sweep its config no longer has, because it was renamed or deleted."""
+"""Orphans: files in a results folder whose sweep its config no longer has, because it was renamed or deleted.
+
+A results folder and a config come in; the files that belong to no sweep come out. The step that removes them removes
+only files that the suite wrote and nobody changed since; checksums and the ledger tell.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,7 +20,13 @@ from experiments.steps.drawing import drawing, is_untouched
 
 @dataclass(frozen=True)
 class Orphans:
-    """Files of no sweep: the suite wrote `ours` and nobody changed them; the suite may not have written `others`."""
+    """Files of no sweep: the suite wrote `ours` and nobody changed them; the suite may not have written `others`.
+
+    Attributes:
+        ours: tables, JSON files and figures of absent sweeps, and figures that a sweep no longer asks for; safe to
+            remove.
+        others: tables and JSON files without proof of their origin; the suite only lists them.
+    """
 
     ours: tuple[Path, ...]
     others: tuple[Path, ...]
@@ -30,7 +40,11 @@ class Orphans:
 
 
 def find_orphans(results: Path, config: Config) -> Orphans:
-    """The files in a results folder that belong to no sweep of the config."""
+    """The files in a results folder that belong to no sweep of the config.
+
+    columns.csv, manifest.json and hidden files are no orphans. Besides the folder itself, the search covers `derived`,
+    and `figures` for figures that the suite drew.
+    """
     names = {sweep.name for sweep in config.sweeps}
     ours = [path for sweep in config.sweeps for path in _figures_not_asked_for(results, sweep)]
     for sidecar in sorted(results.glob("*.json")):
@@ -43,7 +57,10 @@ def find_orphans(results: Path, config: Config) -> Orphans:
 
 
 def _written_with(sidecar: Path) -> Iterator[Path]:
-    """The tables and figures that a sweep's sidecar vouches for, and the sidecar."""
+    """The tables and figures that a sweep's sidecar vouches for, and the sidecar; none if it is invalid.
+
+    Tables and figures that somebody changed since are left out.
+    """
     try:
         content = read_sidecar(sidecar)
     except TableError:
@@ -58,6 +75,7 @@ def _written_with(sidecar: Path) -> Iterator[Path]:
 
 
 def _figures_not_asked_for(results: Path, sweep: Sweep) -> Iterator[Path]:
+    """The untouched files of figures that a sweep could have but does not name."""
     others = [figure for figure in figures_of(sweep.experiment) if figure not in sweep.figures]
     return _figures(results, sweep.name, others)
 

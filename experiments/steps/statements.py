@@ -44,6 +44,7 @@ def update_statements(results: Path, jobs: int) -> None:
 
 
 def _write(config: Config, results: Path) -> None:
+    """Write statements.csv unless it is up to date; the tables of its config must be complete."""
     from experiments.statements.declare import statement_modules
 
     path, ledger = table_path(results), Ledger(results / STATEMENTS)
@@ -63,7 +64,14 @@ def _write(config: Config, results: Path) -> None:
 
 
 def measured_tables(results: Path) -> "dict[str, pd.DataFrame]":
-    """The measurements behind the statements by name: SWEEP for a measured table, SWEEP/KIND for a derived one."""
+    """The measurements behind the statements by name: SWEEP for a measured table, SWEEP/KIND for a derived one.
+
+    Args:
+        results: the tables are in its folder `statements`.
+
+    Raises:
+        TableError: a table is missing, altered, or from another config.
+    """
     config, tables = load_config(CONFIG), {}
     for sweep in config.sweeps:
         for kind, table in read_sweep(results / STATEMENTS, config, sweep).items():
@@ -72,7 +80,7 @@ def measured_tables(results: Path) -> "dict[str, pd.DataFrame]":
 
 
 def statement_summary(results: Path) -> str:
-    """Verdicts by source, and every wrong statement with its correction."""
+    """Verdicts by source and severity, and every wrong or misleading statement, from statements.csv."""
     from experiments.statements.summary import summary
 
     return summary(read_statements(results))

@@ -1,4 +1,8 @@
-"""From a config to its results: measure, draw, check, write the page, remove orphans."""
+"""From a config to its results: measure, draw, check, write the page, remove orphans.
+
+Each step reads the files of earlier ones and writes its own, except those that are up to date. So a step that was
+interrupted can simply run again.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -27,12 +31,18 @@ NOTHING_JUDGED = "Student's t judges no value against theory; raise trials to 20
 def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *, store: Path | None = None) -> None:
     """Measure the chunks of sweeps that the store lacks, and write the tables that change.
 
+    It also writes columns.csv and manifest.json.
+
     Args:
         config: the whole config; the results folder keeps a copy of its text once all its tables exist.
         sweeps: the sweeps of the config to measure.
         results: the folder of the tables.
         jobs: worker processes.
         store: the folder of the chunks' records, if it is not in `results`.
+
+    Raises:
+        BusyError: another run uses the results folder.
+        MeasurementError: a cell failed; the tables of sweeps that were complete before are written.
     """
     from experiments.analysis import all_columns, analyse
     from experiments.harness.manifest import write_manifest
@@ -74,6 +84,11 @@ def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *
 def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
     """Draw the outdated figures of sweeps, and of all sweeps together.
 
+    Args:
+        config: the whole config; figures of all sweeps together show its sound tables.
+        sweeps: the sweeps of the config to draw.
+        results: the folder of the tables and figures.
+
     Raises:
         TableError: a sweep has no sound table; the figures of all others are drawn.
     """
@@ -105,7 +120,7 @@ def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
 
 
 def _read(config: Config, results: Path) -> "tuple[dict[str, Tables], dict[str, TableError]]":
-    """The sound tables of every sweep, and the errors of the others."""
+    """The sound tables of every sweep by name, and the errors of the others."""
     sound: dict[str, Tables] = {}
     unsound: dict[str, TableError] = {}
     for sweep in config.sweeps:
@@ -138,6 +153,13 @@ def _draw_if_due(drawn: Artifact, figure: str, tables: "Callable[[], Tables]", r
 def check(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; list orphans.
 
+    Each sweep is checked alone and all of them together; one alarm is raised, for all together.
+
+    Args:
+        config: the whole config.
+        sweeps: the sweeps of the config to check.
+        results: the folder of the tables; nothing in it changes.
+
     Raises:
         TableError: a table is incomplete or altered.
         DisagreementError: measured and exact values are too far apart.
@@ -169,7 +191,10 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
 
 
 def prune(config: Config, results: Path) -> None:
-    """Remove the files that the suite wrote for sweeps and figures no longer in the config."""
+    """Remove the files that the suite wrote for sweeps and figures no longer in the config.
+
+    Files that somebody changed, or that the suite may not have written, stay.
+    """
     with locked(results):
         found = find_orphans(results, config)
         for path in found.ours:
@@ -193,7 +218,13 @@ def whole_sweeps(config: Config, results: Path, *, incomplete: bool) -> list[Swe
 
 
 def page_is_current(config: Config, results: Path, *given: object) -> bool:
-    """True if the page is up to date for a config and these options."""
+    """True if the page is up to date for a config and these options.
+
+    Args:
+        config: the whole config.
+        results: the folder of the page.
+        given: the path of the config, and whether sweeps may be missing, as for `write_page`.
+    """
     from experiments.page.artifact import page
 
     return Ledger(results).is_current(page(config, results, *given))
@@ -201,6 +232,12 @@ def page_is_current(config: Config, results: Path, *given: object) -> bool:
 
 def write_page(config: Config, results: Path, config_path: Path, *, incomplete: bool = False) -> None:
     """Write index.html from tables, figures and published statements if one of them changed.
+
+    Args:
+        config: the whole config.
+        results: the folder of the tables and the page.
+        config_path: the file of the config.
+        incomplete: True to write the page even if sweeps have no sound tables.
 
     Raises:
         TableError: a sweep has no sound table, and `incomplete` is false.
