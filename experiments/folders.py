@@ -36,6 +36,11 @@ def example_path(results: Path, name: str, suffix: str) -> Path:
     return results / EXAMPLES / f"{name}{suffix}"
 
 
+def benchmark_path(results: Path, name: str) -> Path:
+    """A table of benchmarks: speed, cost, calibration, calibration-coverage or calibration-faults."""
+    return results / BENCHMARKS / f"{name}.csv"
+
+
 def figure_path(results: Path, sweep: str, figure: str, suffix: str) -> Path:
     """The file of a sweep's figure: .png and .svg, and .txt for its caption.
 

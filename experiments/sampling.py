@@ -74,7 +74,8 @@ class Cell:
 
     def stamp(self) -> dict[str, Any]:
         """The values behind the names of the law and of the scalings: sampler, moments and divisors."""
-        return {"inputs": [self.inputs.sample, *self.inputs.moments], "divisors": self.divisors()}
+        rules = [[rule.name, str(rule.exponent), str(rule.power_of("d_k"))] for rule in self.scaling]
+        return {"inputs": [self.inputs.sample, *self.inputs.moments], "rules": rules, "divisors": self.divisors()}
 
     @property
     def scores(self) -> int:

@@ -328,7 +328,7 @@ _CROSSING_COLUMNS = (
     Column(
         "crossing",
         "float",
-        "d_k at which the ratio falls through the level; empty if it never does",
+        "d_k at which the ratio falls through the level; empty if it does not within the sweep",
         "ratio(crossing) = level",
         may_be_empty=True,
     ),
@@ -347,7 +347,7 @@ _CROSSING_COLUMNS = (
     Column(
         "crossing_exact",
         "float",
-        "crossing of the exact ratios; empty if they are unknown or never cross",
+        "crossing of the exact ratios; empty if they are unknown or do not cross within the sweep",
         may_be_empty=True,
     ),
     Column("smallest_d_k", "int", "smallest d_k of the sweep"),

@@ -56,7 +56,7 @@ def verdicts(sweep: str, experiment: Experiment, table: pd.DataFrame) -> pd.Data
         Rows with the index of their row in table, so that one label may have several verdicts.
     """
     declared = names(_verdict_columns(experiment))
-    # Means and shares before roots, as in earlier tables.
+    # Means and shares before roots: the order of the rows of verdicts.csv.
     metrics = sorted(experiment.metrics, key=lambda metric: metric.kind == "root")
     known = {metric.name: metric for metric in metrics if metric.exact is not None}
     frames, cells = {}, cells_of(experiment, table)
@@ -297,7 +297,8 @@ _VERDICT = (
         "effective_draws",
         "float",
         "effective number of draws behind the mean; empty if the metric has no limit",
-        "(distance from the nearer limit / error)^2, for the measured or the exact value, whichever is further",
+        "(distance from the nearer limit / error)^2, a quarter of it for a root mean square; for the measured or the "
+        "exact value, whichever is further",
         may_be_empty=True,
     ),
     Column(

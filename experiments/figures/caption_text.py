@@ -65,7 +65,7 @@ def exactness(rows: pd.DataFrame, metric: str) -> str:
         return " (exact)"
     away = ((sure[metric] - sure[f"{metric}_exact"]) / sure[f"{metric}_se"]).abs().max()
     # Rounded up, so that "within" is true.
-    return f" (exact; measurements lie within {np.ceil(10 * away) / 10:.1f} standard errors)"
+    return f" (exact; measured values lie within {np.ceil(10 * away) / 10:.1f} standard errors)"
 
 
 def few_draws(rows: pd.DataFrame, metric: str) -> pd.Series:

@@ -38,7 +38,7 @@ class Default:
         return (
             all(len(values[name]) > 1 for name in self.varied)
             and all(len(values[name]) == 1 for name in self.single)
-            and all(rule in map(str, values["scaling"]) for rule in self.rules)
+            and all(rule in map(str, values.get("scaling", ())) for rule in self.rules)
         )
 
 

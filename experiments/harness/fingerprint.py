@@ -22,11 +22,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from experiments.harness.discovery import modules_binding
 from experiments.harness.experiment import Cell, load_experiment
 
 _OURS = ("sdpa", "experiments")
 _MEASURING = "experiments.harness.measuring"
+_TABULATING = ("experiments.harness.run", "experiments.harness.tables")
 
 
 @cache
@@ -44,10 +47,12 @@ def measuring_fingerprint(experiment: str) -> str:
     return source_fingerprint(_MEASURING, f"experiments.{experiment}", without=_stamped(experiment))
 
 
-def analysis_fingerprint(experiment: str) -> str:
-    """SHA-256 of the source that makes finished tables of measured ones, for the sweeps of an experiment."""
-    roots = (f"experiments.{name}" for name in modules_binding("DERIVED_TABLES"))
-    return source_fingerprint(*roots, without=_stamped(experiment))
+def tables_fingerprint(experiment: str) -> str:
+    """SHA-256 of the source that makes finished tables of records: number of trials, tabulating, analysis, writing."""
+    analysis = [f"experiments.{name}" for name in modules_binding("DERIVED_TABLES")]
+    if len(analysis) != 1:
+        raise TypeError(f"expected one module that binds DERIVED_TABLES, got {', '.join(analysis) or 'none'}")
+    return source_fingerprint(*_TABULATING, *analysis, without=_stamped(experiment))
 
 
 def _stamped(experiment: str) -> frozenset[str]:
@@ -66,19 +71,44 @@ def stamp(experiment: str, cell: Cell) -> Any:
 
 @cache
 def definition_fingerprint(function: Callable[..., Any]) -> str:
-    """SHA-256 of the code of a function and of the functions of its module that it calls, directly or not.
+    """SHA-256 of the code of a function, and of the functions, classes and constants that it uses, directly or not.
 
-    Functions of other modules, and constants of its own module, do not count.
+    Code of other packages does not count.
+
+    Raises:
+        ValueError: a constant has no text that is the same in every process.
     """
     found: dict[str, str] = {}
-    todo = [function]
+    todo: list[Any] = [function]
     while todo:
         one = todo.pop()
-        if one.__name__ not in found:
-            found[one.__name__] = code(textwrap.dedent(inspect.getsource(one)))
-            called = (one.__globals__.get(name) for name in one.__code__.co_names)
-            todo += [f for f in called if inspect.isfunction(f) and f.__module__ == one.__module__]
-    return hashlib.sha256("\n".join(found[name] for name in sorted(found)).encode()).hexdigest()
+        name = f"{one.__module__}.{one.__qualname__}"
+        if name in found:
+            continue
+        found[name] = code(textwrap.dedent(inspect.getsource(one)))
+        for used, value in _globals_of(one):
+            if inspect.isfunction(value) or inspect.isclass(value):
+                todo += [value] * (value.__module__ == function.__module__ or _is_ours(value.__module__))
+            elif not inspect.ismodule(value):
+                found[f"{one.__module__}.{used}"] = _constant(f"{name}: {used}", value)
+    return hashlib.sha256("\n".join(f"{name} {found[name]}" for name in sorted(found)).encode()).hexdigest()
+
+
+def _globals_of(definition: Any) -> Iterator[tuple[str, Any]]:
+    """The global names that a function uses, those within its inner functions included, with their values."""
+    codes = [definition.__code__] if inspect.isfunction(definition) else []
+    while codes:
+        one = codes.pop()
+        codes += [constant for constant in one.co_consts if inspect.iscode(constant)]
+        yield from ((name, definition.__globals__[name]) for name in one.co_names if name in definition.__globals__)
+
+
+def _constant(name: str, value: Any) -> str:
+    """The text of a constant: every entry of an array, else its representation."""
+    text = f"{value.dtype} {value.tolist()}" if isinstance(value, np.ndarray) else repr(value)
+    if " at 0x" in text:
+        raise ValueError(f"{name}: expected a constant whose text names no address in memory, got {text}")
+    return text
 
 
 @cache

@@ -121,7 +121,7 @@ def metric_columns(metrics: Iterable[Metric]) -> tuple[Column, ...]:
         "str",
         "metrics of this row with too few effective draws for reliable error bars: fewer than "
         f"{MIN_DRAWS} effective draws, or fewer than {MIN_TRIALS} trials; raise trials",
-        "effective draws = (distance from the nearer limit / se)^2",
+        "effective draws = (distance from the nearer limit / se)^2, a quarter of it for a root mean square",
         may_be_empty=True,
     )
     return (*(column for metric in metrics for column in metric.columns()), few_draws)

@@ -1,5 +1,7 @@
 """Names of what the harness itself writes to a results folder."""
 
+from experiments.harness.experiment import MEASURED
+
 STORE = ".cells"  # the folder of finished chunks
 STORED_CONFIG = "config.yaml"  # the text of the config that the tables are of
 COLUMNS = "columns.csv"  # the meaning of every column
@@ -13,4 +15,4 @@ def csv_name(sweep: str, kind: str) -> str:
     >>> csv_name("dimension", "measured"), csv_name("dimension", "slopes")
     ('dimension.csv', 'derived/dimension/slopes.csv')
     """
-    return f"{sweep}.csv" if kind == "measured" else f"{DERIVED}/{sweep}/{kind}.csv"
+    return f"{sweep}.csv" if kind == MEASURED else f"{DERIVED}/{sweep}/{kind}.csv"

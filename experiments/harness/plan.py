@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.harness.config import Config
-from experiments.harness.experiment import load_experiment
+from experiments.harness.experiment import MEASURED, load_experiment
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import STORE, csv_name
 from experiments.harness.run import Work, find_chunks, find_pilots
@@ -59,7 +59,7 @@ def _state(config: Config, sweep: Sweep, results: Path, work: Work, kind: str) -
         return "complete" if not left else f"complete; a run measures {left} of {chunks} {kind} again to confirm it"
     begun = f"partial ({chunks - left} of {chunks} {kind} measured)" if left < chunks else "missing"
     begun = begun if left else "measured, table not yet written"
-    if not (results / csv_name(sweep.name, "measured")).exists():
+    if not (results / csv_name(sweep.name, MEASURED)).exists():
         return begun
     try:
         check_sound(results, config, sweep)

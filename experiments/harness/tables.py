@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.harness.artifacts import checksum, is_same
 from experiments.harness.config import Config
+from experiments.harness.experiment import MEASURED
 from experiments.harness.files import write_atomically
-from experiments.harness.fingerprint import analysis_fingerprint, measuring_fingerprint, stamp, versions
+from experiments.harness.fingerprint import measuring_fingerprint, stamp, tables_fingerprint, versions
 from experiments.harness.grid import Sweep
 from experiments.harness.metric import FEW_DRAWS
 from experiments.harness.paths import csv_name
@@ -80,7 +81,7 @@ def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
     stamps = [stamp(sweep.experiment, cell) for cell in sweep.cells()]
     fingerprint = {
         "measuring": measuring_fingerprint(sweep.experiment),
-        "analysis": analysis_fingerprint(sweep.experiment),
+        "tables": tables_fingerprint(sweep.experiment),
         "named": hashlib.sha256(json.dumps(stamps, sort_keys=True).encode()).hexdigest(),
     }
     return {
@@ -88,7 +89,7 @@ def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
         "seed": config.seed,
         "parameters": sweep.parameters(),
         "fingerprint": fingerprint,
-        "versions": versions(),
+        "versions": versions("numpy", "scipy", "pandas"),
     }
 
 
@@ -181,10 +182,6 @@ def read_sidecar(path: Path) -> dict[str, Any]:
         raise TableError(f"{path}: cannot read: {error}") from None
     sidecar: dict[str, Any] = content if isinstance(content, dict) else {}
     checksums = sidecar.get("sha256")
-    if (
-        not isinstance(sidecar.get("parameters"), dict)
-        or not isinstance(checksums, dict)
-        or "measured" not in checksums
-    ):
+    if not isinstance(sidecar.get("parameters"), dict) or not isinstance(checksums, dict) or MEASURED not in checksums:
         raise TableError(f"{path}: expected the parameters and checksums of a sweep")
     return sidecar

@@ -21,7 +21,7 @@ from experiments.figures.crossing_text import (
     three_digits,
 )
 from experiments.figures.figure import load_figure
-from experiments.folders import ALL_SWEEPS, BENCHMARKS, example_path, figure_path
+from experiments.folders import ALL_SWEEPS, benchmark_path, example_path, figure_path
 from experiments.harness.config import Config
 from experiments.harness.discovery import experiment_names
 from experiments.harness.figures import Default, declarations, figures_of
@@ -34,6 +34,7 @@ from experiments.statements.table import read_statements
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _UNLIKELY = 0.01
+_HEADLINE = ("crossing", "dimension")  # sweeps of config.yaml whose figures the README shows
 _NO_CROSSINGS = "No sweep of the config has at least four d_k, both unscaled and under `d_k^1/2`."
 
 Block = Callable[[], str]
@@ -80,7 +81,7 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
 
     return {
         "crossings": lambda: _crossings(_crossing_table(config, results)),
-        "headline": lambda: _captions(_drawings_of(config.sweeps[:2], results), link),
+        "headline": lambda: _captions(_drawings_of([s for s in config.sweeps if s.name in _HEADLINE], results), link),
         "laws": lambda: _laws(_crossing_table(config, results)),
         "findings": lambda: _captions(_drawings(config.sweeps, results), link),
         "example-captions": lambda: _captions([example_path(results, n, ".png") for n in example_names()], link),
@@ -90,7 +91,7 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
         "slopes": lambda: _slopes(measured["dimension/slopes"]),
         "statements": lambda: counts_in_markdown(read_statements(results)),
         "cost": lambda: _cost(results),
-        "performance": lambda: _performance(pd.read_csv(results / BENCHMARKS / "speed.csv")),
+        "performance": lambda: _performance(pd.read_csv(benchmark_path(results, "speed"))),
         "calibration": lambda: _calibration(results),
         "columns": lambda: _columns(results),
     }
@@ -206,7 +207,7 @@ def _slopes(slopes: pd.DataFrame) -> str:
 def _cost(results: Path) -> str:
     """The growth of time and memory, from the table of the last run."""
     lines = ["| grows with | time as | memory as |", "|---|---:|---:|"]
-    for _, row in exponents(pd.read_csv(results / BENCHMARKS / "cost.csv")).iterrows():
+    for _, row in exponents(pd.read_csv(benchmark_path(results, "cost"))).iterrows():
         name = row["swept"]
         lines.append(f"| {name} | {name}^{row['seconds']:.2f} | {name}^{row['peak_bytes']:z.2f} |")
     return "\n".join(lines)
@@ -254,7 +255,7 @@ def _peaks_of_all_sweeps(bench: pd.DataFrame) -> pd.Series:
 def _calibration(results: Path) -> str:
     """False alarms, coverage and planted faults, from the tables of the calibration."""
     alarms, coverage, faults = (
-        pd.read_csv(results / BENCHMARKS / f"calibration{part}.csv") for part in ("", "-coverage", "-faults")
+        pd.read_csv(benchmark_path(results, f"calibration{part}")) for part in ("", "-coverage", "-faults")
     )
     whole, configs = alarms.set_index("config").loc["all"], alarms[alarms["config"] != "all"]
     covered = coverage[coverage["metric"] == "all"].set_index("config")

@@ -115,7 +115,7 @@ class Writer:
             numbers, table = list(_law_sentences(crossings)), _crossing_table(sweep, crossings)
         else:
             numbers = [_slope_sentence(shown["slopes"])] if "slopes" in shown else []
-            numbers += _numbers(sweep, tables["measured"], declared.metrics[0])
+            numbers += [text for metric in declared.metrics[:1] for text in _numbers(sweep, tables["measured"], metric)]
             table = few_rows(sweep, tables["measured"], declared.metrics)
         corrections = chosen(self.published, declared.corrects)
         return self._figure(sweep.name, figure, numbers=numbers, table=table, corrections=corrections)

@@ -27,7 +27,7 @@ class SweepState:
     whole: bool
     agreement: str = ""
     measuring: str = ""
-    analysis: str = ""
+    tables: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,5 +111,5 @@ def _state(
         whole=True,
         agreement=agreement([sweep], tables).summary(),
         measuring=fingerprint["measuring"][:_SHOWN_DIGITS],
-        analysis=fingerprint["analysis"][:_SHOWN_DIGITS],
+        tables=fingerprint["tables"][:_SHOWN_DIGITS],
     )

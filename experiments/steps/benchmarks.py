@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.folders import BENCHMARKS
+from experiments.folders import BENCHMARKS, benchmark_path
 from experiments.harness.config import Config
 from experiments.harness.files import write_atomically
 from experiments.harness.tables import csv_bytes
@@ -25,16 +25,16 @@ _IMPORTS = (
 
 
 def time_attention(results: Path) -> str:
-    """Write cost.csv, time and memory of attention on this machine; return the table and how both grow.
+    """Write benchmarks/cost.csv, time and memory of attention on this machine; return the table and how both grow.
 
     Args:
-        results: the folder of cost.csv.
+        results: the folder of benchmarks/cost.csv.
     """
     from experiments.benchmarks.attention import attention_cost
     from experiments.benchmarks.summary import exponent_lines, exponents
 
     cost = attention_cost()
-    write_atomically(results / "cost.csv", csv_bytes(cost))
+    write_atomically(benchmark_path(results, "cost"), csv_bytes(cost))
     return "\n".join([cost.to_string(index=False), *exponent_lines(exponents(cost))])
 
 
@@ -56,7 +56,7 @@ def time_suite(config: Config, results: Path, workload: "Workload | None" = None
     if not is_installed():
         print("PyTorch is not installed; skipping its timings")
     found = benchmark(config, _steps_after_measuring(config), print, workload)
-    write_atomically(results / BENCHMARKS / "speed.csv", csv_bytes(found))
+    write_atomically(benchmark_path(results, "speed"), csv_bytes(found))
     tables = {"ratios": over_floor(found), "growth": growth_rows(found)}
     for figure in figures_of(BENCHMARKS):
         render(load_figure(figure), tables, results / BENCHMARKS / figure)

@@ -7,6 +7,7 @@ truth come out. It compares the check with its promises, not the suite with theo
 from itertools import repeat
 from pathlib import Path
 
+from experiments.folders import benchmark_path
 from experiments.harness.config import load_config
 from experiments.harness.files import locked, write_atomically
 from experiments.harness.problems import Problem
@@ -58,7 +59,7 @@ def calibrate(results: Path, *, full: bool) -> None:
     if full:
         with locked(results):
             for name, table in zip(TABLES, (tables.alarms, tables.coverage, tables.faults), strict=True):
-                write_atomically(results / f"{name}.csv", csv_bytes(table))
+                write_atomically(benchmark_path(results, name), csv_bytes(table))
     if failures := tables.failures():
         raise CalibrationError("\n".join(failures))
     print("The check keeps its promises: false alarms, coverage and detected faults match docs/methods.md.")

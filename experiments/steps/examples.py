@@ -103,7 +103,7 @@ def walk_any(
     if mask not in (None, "causal"):
         raise ExampleError(f"--mask: expected causal, got {mask!r}")
     if example is not None:
-        walk_example(example, Path("results"))
+        walk_example(example, HOME)
     elif q is not None and k is not None:
         walk_own(
             q,

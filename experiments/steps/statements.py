@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from experiments.folders import HOME, STATEMENTS
 from experiments.harness.artifacts import Artifact, Ledger
 from experiments.harness.config import Config, load_config
+from experiments.harness.experiment import MEASURED
 from experiments.harness.files import locked, write_atomically
 from experiments.harness.paths import STORE
 from experiments.harness.tables import csv_bytes, is_current, read_sweep
@@ -75,7 +76,7 @@ def measured_tables(results: Path) -> "dict[str, pd.DataFrame]":
     config, tables = load_config(CONFIG), {}
     for sweep in config.sweeps:
         for kind, table in read_sweep(results / STATEMENTS, config, sweep).items():
-            tables[sweep.name if kind == "measured" else f"{sweep.name}/{kind}"] = table
+            tables[sweep.name if kind == MEASURED else f"{sweep.name}/{kind}"] = table
     return tables
 
 

@@ -15,6 +15,7 @@ from experiments.harness.artifacts import Artifact, Ledger
 from experiments.harness.config import Config
 from experiments.harness.experiment import MEASURED
 from experiments.harness.files import locked, write_atomically
+from experiments.harness.fingerprint import tables_fingerprint
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import COLUMNS, STORE, STORED_CONFIG, csv_name
 from experiments.harness.problems import attempt
@@ -25,7 +26,7 @@ from experiments.steps.orphans import find_orphans
 if TYPE_CHECKING:
     from experiments.figures.figure import Tables
 
-NOTHING_JUDGED = "Student's t judges no value against theory; raise trials to 20 or more"
+NOTHING_JUDGED = "Student's t judges no value: that takes at least 20 trials and a metric with a known exact value"
 
 
 def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *, store: Path | None = None) -> None:
@@ -52,6 +53,8 @@ def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *
     from experiments.harness.store import Store
 
     started = time.monotonic()
+    for sweep in sweeps:
+        tables_fingerprint(sweep.experiment)  # of the source as it is imported now, not of edits during the run
     with locked(results):
         records = Store(store or results / STORE, config.seed)
         pilots = find_pilots(records, sweeps)
@@ -98,7 +101,8 @@ def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
     sound, unsound = _read(config, results)
 
     def draw_figure(sweep: str, figure: str, tables: Callable[[], "Tables"]) -> None:
-        done = "drew" if _draw_if_due(_drawing(config, results, sweep, figure), figure, tables, results) else "kept"
+        shown = tables()  # an altered table is an error even if its figure is up to date
+        done = "drew" if _draw_if_due(_drawing(config, results, sweep, figure), figure, shown, results) else "kept"
         caption = figure_path(results, sweep, figure, ".txt").read_text(encoding="utf-8").strip()
         print(f"{done} {figure_path(results, sweep, figure, '.png')}: {caption}")
 
@@ -138,14 +142,14 @@ def _drawing(config: Config, results: Path, sweep: str, figure: str) -> Artifact
     return drawing(figure_path(results, sweep, figure, ""), figure, tables, *code)
 
 
-def _draw_if_due(drawn: Artifact, figure: str, tables: "Callable[[], Tables]", results: Path) -> bool:
+def _draw_if_due(drawn: Artifact, figure: str, tables: "Tables", results: Path) -> bool:
     """Draw a figure unless it is up to date; True if it was drawn."""
     if Ledger(results).is_current(drawn):
         return False
     from experiments.figures.figure import load_figure
     from experiments.figures.rendering import render
 
-    render(load_figure(figure), tables(), drawn.files[0].with_suffix(""))
+    render(load_figure(figure), tables, drawn.files[0].with_suffix(""))
     Ledger(results).note(drawn)
     return True
 
@@ -172,6 +176,10 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
     def check_sweep(sweep: Sweep) -> None:
         read = read_sweep(results, config, sweep)
         print(check_table(sweep, read))
+        if not is_current(results, config, sweep):
+            print(
+                f"  {sweep.name} is from another version of the source or of the libraries, and so are its exact values"
+            )
         tables[sweep.name] = read
         if summary := agreement([sweep], tables).summary():
             print(f"  {summary}")

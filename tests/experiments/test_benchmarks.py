@@ -11,7 +11,7 @@ from experiments.benchmarks.memory import peak_of_process, peak_of_task
 from experiments.benchmarks.speed import Workload, cell_of
 from experiments.benchmarks.summary import exponents, growth, normals, over_floor, ratios, report, shares, speedup
 from experiments.benchmarks.ways import DifferentOutputError, compare
-from experiments.folders import BENCHMARKS
+from experiments.folders import BENCHMARKS, benchmark_path
 from experiments.harness.config import load_config
 from experiments.sampling import block_trials
 from experiments.steps import benchmarks, statements
@@ -183,3 +183,10 @@ def test_the_shipped_cost_grows_with_the_square_of_tokens_and_not_with_that_of_t
     assert 1.7 < grown.loc["n", "seconds"] < 2.3
     assert 1.9 < grown.loc["n", "peak_bytes"] < 2.1
     assert grown.loc["d_k", "seconds"] < 1.2
+
+
+def test_the_cost_of_attention_goes_where_the_docs_read_it(tmp_path, monkeypatch):
+    shipped = pd.read_csv(benchmark_path(RESULTS, "cost"))
+    monkeypatch.setattr("experiments.benchmarks.attention.attention_cost", lambda: shipped)
+    assert "time grows as n^1.9" in benchmarks.time_attention(tmp_path)
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.csv")] == ["benchmarks/cost.csv"]

@@ -187,7 +187,7 @@ def test_exact_values_are_printed_with_how_far_the_measured_ones_are(figure, tin
     away = ((rows[metric] - rows[f"{metric}_exact"]) / rows[f"{metric}_se"]).abs()
     sure = ~rows["few_draws"].str.split().map(lambda names: metric in names)
     caption = figure.caption(one)
-    shown = float(re.search(r"\(exact; measurements lie within (\d+\.\d) standard errors\)", caption)[1])
+    shown = float(re.search(r"\(exact; measured values lie within (\d+\.\d) standard errors\)", caption)[1])
     assert away[sure].max() <= shown < away[sure].max() + 0.1
     first = rows[rows["scaling"] == "d_k^1/2"].iloc[0]
     scale = np.log(20) if figure is phase else 1
@@ -207,7 +207,7 @@ def test_exact_values_stay_fall_or_rise_by_their_digits():
 
 def test_rows_of_few_draws_do_not_count_as_measured():
     table = pd.DataFrame({"m": [1.0, 9.0], "m_se": [0.1, 0.1], "m_exact": [1.015, 1.0], "few_draws": ["", "m"]})
-    assert exactness(table, "m") == " (exact; measurements lie within 0.2 standard errors)"
+    assert exactness(table, "m") == " (exact; measured values lie within 0.2 standard errors)"
     assert exactness(table.iloc[1:], "m") == " (exact)"
     assert exactness(table.assign(m_exact=np.nan), "m") == ""
 

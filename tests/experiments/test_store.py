@@ -124,7 +124,7 @@ class CopiedSources:
         source_fingerprint.cache_clear()
         fingerprint._parsed.cache_clear()
         return {name: measuring_fingerprint(name) for name in CHUNKS} | {
-            "analysis": fingerprint.analysis_fingerprint("saturation")
+            "tables": fingerprint.tables_fingerprint("saturation")
         }
 
 
@@ -183,11 +183,14 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
         "sdpa/diagnostics.py": {"saturation"},
         "sdpa/scaling.py": set(),
         "sdpa/inputs.py": set(),
-        "sdpa/theory/rows.py": {"analysis"},
+        "sdpa/theory/rows.py": {"tables"},
+        "experiments/harness/run.py": {"tables"},
+        "experiments/harness/pilot.py": {"tables"},
+        "experiments/harness/tables.py": {"tables"},
         "experiments/figures/length.py": set(),
-        "experiments/harness/seeds.py": set(CHUNKS),
-        "experiments/statistics/moments.py": {"saturation", "distribution", "analysis"},
-        "experiments/distribution.py": {"distribution", "analysis"},
+        "experiments/harness/seeds.py": {*CHUNKS, "tables"},
+        "experiments/statistics/moments.py": {"saturation", "distribution", "tables"},
+        "experiments/distribution.py": {"distribution", "tables"},
         "experiments/__main__.py": set(),
     }.items():
         source = copied_sources.folder / path
@@ -211,7 +214,10 @@ def test_a_law_or_rule_that_means_something_else_makes_its_results_stale(monkeyp
     ):
         changed = dataclasses.replace(uniform.cell, inputs=other)
         assert Store(Path(), 0).stamp(dataclasses.replace(uniform, cell=changed))["named"] != before[1]["named"]
-    monkeypatch.setitem(scaling.FACTORS, "d_k", lambda d_k, _: 1.01 * d_k)
+    with monkeypatch.context() as patched:
+        patched.setitem(scaling.FACTORS, "d_k", lambda d_k, _: 1.01 * d_k)
+        assert Store(Path(), 0).stamp(uniform)["named"] != before[1]["named"]
+    monkeypatch.setattr(scaling.Scaling, "exponent", property(lambda rule: 2 * rule.power_of("d_k")))
     assert Store(Path(), 0).stamp(uniform)["named"] != before[1]["named"]
 
 
@@ -219,14 +225,32 @@ def helper():
     return 1
 
 
+def another():
+    return 2
+
+
+SPREAD = 3.0
+
+
 def calls_the_helper():
-    return helper()
+    return [helper() * SPREAD for _ in range(2)]  # within a comprehension, which is code of its own in Python 3.11
 
 
-def test_a_definition_is_that_of_its_helpers_too(monkeypatch):
+@pytest.mark.parametrize(("name", "value"), [("helper", another), ("SPREAD", 2.0), ("SPREAD", np.arange(2000.0))])
+def test_a_definition_is_that_of_its_helpers_and_constants_too(monkeypatch, name, value):
     fresh = definition_fingerprint.__wrapped__  # not the remembered ones
     before = fresh(calls_the_helper)
-    assert fresh(helper) != before
-    monkeypatch.setattr(sys.modules[__name__], "helper", SCALINGS[0].divisor.__func__)
-    monkeypatch.setattr(SCALINGS[0].divisor.__func__, "__module__", __name__)
+    assert before not in (fresh(helper), fresh(another))
+    monkeypatch.setattr(sys.modules[__name__], name, value)
     assert fresh(calls_the_helper) != before
+
+
+def test_every_entry_of_an_array_counts_and_no_address(monkeypatch):
+    fresh = definition_fingerprint.__wrapped__
+    monkeypatch.setattr(sys.modules[__name__], "SPREAD", np.arange(2000.0))
+    before = fresh(calls_the_helper)
+    monkeypatch.setattr(sys.modules[__name__], "SPREAD", np.arange(2000.0) + 1e-9 * (np.arange(2000) == 1000))
+    assert fresh(calls_the_helper) != before
+    monkeypatch.setattr(sys.modules[__name__], "SPREAD", {1: helper})
+    with pytest.raises(ValueError, match=r"calls_the_helper: SPREAD: expected a constant .*, got .* at 0x"):
+        fresh(calls_the_helper)

@@ -109,7 +109,7 @@ def deviation_grows_as_root(tables: Tables) -> Answer:
     measured = np.sqrt(rows["score_variance"] / rows["d_k"])
     own, chance = [comparison(d_k)[0] / math.sqrt(d_k) for d_k in COMPARED], _chance_of_deviations()
     note = (
-        f"divided by sqrt(d_k), it is {measured.min():.3f} to {measured.max():.3f} (scaling.csv, unscaled, d_k = 4 to"
+        f"divided by sqrt(d_k), it is {measured.min():.3f} to {measured.max():.3f} (dimension.csv, unscaled, d_k = 4 to"
         f" 512, 64 keys, {UNTRAINED}), {min(own):.2f} to {max(own):.2f} in the article's draws: by chance, draws"
         f" deviate this much with probability {chance:.1f}"
     )

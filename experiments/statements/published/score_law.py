@@ -51,7 +51,7 @@ def product_density(tables: Tables) -> Answer:
     """The density K_0(|z|) / pi: it integrates to 1, and two million measured products follow it."""
     mass = 2 * integrate.quad(lambda z: special.k0(z) / math.pi, 0, np.inf)[0]
     measured = tables["dot_products/tests"].set_index("d_k").loc[1]
-    note = f"dot_products/tests.csv, d_k = 1: Kolmogorov-Smirnov p = {measured['p_value']:.2f}"
+    note = f"derived/dot_products/tests.csv, d_k = 1: Kolmogorov-Smirnov p = {measured['p_value']:.2f}"
     return cases(
         {"integral is 1": abs(mass - 1) < 1e-8, "measured products follow it": measured["p_value"] >= UNLIKELY}, note
     )
@@ -113,7 +113,7 @@ def mean_score(tables: Tables) -> Answer:
     rows = rows_of(tables["dimension"], "unscaled")
     return cases(
         {"is 0 at every d_k": agree(rows, "score_mean", 0)},
-        f"scaling.csv, unscaled, d_k = 4 to 512, 64 keys, {UNTRAINED}",
+        f"dimension.csv, unscaled, d_k = 4 to 512, 64 keys, {UNTRAINED}",
     )
 
 
@@ -125,7 +125,7 @@ def mean_score(tables: Tables) -> Answer:
 def variance_is_d_k(tables: Tables) -> Answer:
     """The measured variance of unscaled scores against d_k."""
     rows = rows_of(tables["dimension"], "unscaled")
-    note = f"scaling.csv, unscaled, 64 keys, {UNTRAINED}: {rows['score_variance'].loc[512]:.1f} at d_k = 512"
+    note = f"dimension.csv, unscaled, 64 keys, {UNTRAINED}: {rows['score_variance'].loc[512]:.1f} at d_k = 512"
     return cases({"at every d_k from 4 to 512": agree(rows, "score_variance", rows["d_k"])}, note)
 
 
@@ -144,7 +144,7 @@ def variance_is_d_k_and_1(tables: Tables) -> Answer:
             "d_k before": agree(unscaled, "score_variance", unscaled["d_k"]),
             "one after": agree(scaled, "score_variance", 1),
         },
-        f"scaling.csv, unscaled and d_k^1/2, d_k = 4 to 512, 64 keys, {UNTRAINED}",
+        f"dimension.csv, unscaled and d_k^1/2, d_k = 4 to 512, 64 keys, {UNTRAINED}",
     )
 
 
@@ -157,7 +157,7 @@ def scaled_variance_is_1(tables: Tables) -> Answer:
     """The measured variance of scores over sqrt(d_k)."""
     rows = rows_of(tables["dimension"], "d_k^1/2")
     lowest, highest = rows["score_variance"].min(), rows["score_variance"].max()
-    note = f"scaling.csv, d_k^1/2, d_k = 4 to 512, 64 keys, {UNTRAINED}: {lowest:.4f} to {highest:.4f}"
+    note = f"dimension.csv, d_k^1/2, d_k = 4 to 512, 64 keys, {UNTRAINED}: {lowest:.4f} to {highest:.4f}"
     return cases({"at every d_k from 4 to 512": agree(rows, "score_variance", 1)}, note)
 
 
@@ -190,7 +190,7 @@ def slope_of_variance(tables: Tables, scaling: str) -> Answer:
     slopes = tables["dimension/slopes"].set_index("scaling").loc[scaling]
     note = (
         f"slope of ln variance on ln d_k, exactly 1 - 2 p; measured {slopes['slope']:.4f}, 99.9% interval"
-        f" {slopes['slope_low']:.4f} to {slopes['slope_high']:.4f} (dimension/slopes.csv)"
+        f" {slopes['slope_low']:.4f} to {slopes['slope_high']:.4f} (derived/dimension/slopes.csv)"
     )
     return numbers(slopes["slope_exact"], note=note)
 
