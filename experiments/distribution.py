@@ -2,6 +2,9 @@
 
 Every trial draws its own query and its own key, so that scores are independent and a test of their law is valid. Bins
 are uniform in asinh(s / sqrt(d_k)): nearly equal near 0, ever wider in the tails, the same for every d_k.
+
+This module counts; `experiments.analysis.distribution` turns the counts into densities and Kolmogorov-Smirnov
+distances. Entries are standard normal, for which the law of q.k is known.
 """
 
 import math
@@ -34,7 +37,13 @@ _PAIR_ARRAYS = 12  # upper limit of the arrays of a block's scores in memory at 
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the grid."""
+    """One point of the grid: a width.
+
+    Attributes:
+        d_k: width of the query and of the key.
+        divisor, input_std: 1, as the score metrics read them from every cell.
+        scores: 1, the number of scores of a trial.
+    """
 
     d_k: Annotated[int, Ge(1), Le(2**31), Meaning("width of queries and keys")]
 
@@ -55,23 +64,40 @@ class Cell:
 
 @dataclass(frozen=True)
 class Scores:
-    """Moments of the scores' first four powers, and the number of scores in each bin."""
+    """The law of the scores of some trials, reduced to a size that does not grow with their number.
+
+    Attributes:
+        moments: of the vector (s, s^2, s^3, s^4) of a score s.
+        counts: scores in each bin, (2 BINS,).
+    """
 
     moments: Moments
     counts: npt.NDArray[np.int64]
 
     def merge(self, following: Self) -> Self:
-        """Both chunks together."""
+        """Both chunks together: merged moments, and added counts."""
         return type(self)(self.moments.merge(following.moments), self.counts + following.counts)
 
 
 def bin_edges() -> npt.NDArray[np.floating]:
-    """The edges of the bins, as scores over sqrt(d_k), (2 BINS + 1,)."""
+    """The edges of the bins, as scores over sqrt(d_k), (2 BINS + 1,): sinh(BIN_WIDTH i) for i from -BINS to BINS.
+
+    A score beyond the last edge, 60.75, counts in the last bin.
+
+    >>> bin_edges()[[0, BINS, -1]].round(2)
+    array([-60.75,   0.  ,  60.75])
+    """
     return np.asarray(np.sinh(BIN_WIDTH * np.arange(-BINS, BINS + 1)))
 
 
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
-    """Scores of that many independent pairs, a block at a time."""
+    """Scores of that many independent pairs, a block at a time.
+
+    Args:
+        cell: the width.
+        trials: number of pairs, each of its own query and key.
+        rng: draws the queries, then the keys, of each block.
+    """
     size = _block_trials(cell)
     measured = _measure_block(cell, min(size, trials), rng)
     for first in range(size, trials, size):
@@ -80,6 +106,7 @@ def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
 
 
 def _measure_block(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
+    """The moments and counts of a block of trials, whose queries and keys are in memory at once."""
     queries, keys = rng.standard_normal((2, trials, cell.d_k))
     scores = np.vecdot(queries, keys)
     place = np.floor(np.arcsinh(scores / math.sqrt(cell.d_k)) / BIN_WIDTH).astype(np.int64)
@@ -88,7 +115,15 @@ def _measure_block(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
 
 
 def tabulate(cell: Cell, measured: Scores) -> dict[str, list[Row]]:
-    """One row with the moments and their intervals; and the counts of the bins, (2 BINS,)."""
+    """One row with the moments and their intervals; and the counts of the bins, (2 BINS,).
+
+    Args:
+        cell: the cell of the measurement.
+        measured: over 20 trials or more, the least number that the experiment accepts.
+
+    Returns:
+        The row of the main table without the axes, and one row of the table `counts`.
+    """
     shape, trials = Shape.of(measured.moments), measured.moments.trials
     estimates = Estimates.of(measured.moments, {metric.name: metric.of.estimate(shape, 1.0) for metric in METRICS})
     found = {metric.name: estimates.pair(metric.name) for metric in METRICS}
@@ -97,10 +132,12 @@ def tabulate(cell: Cell, measured: Scores) -> dict[str, list[Row]]:
 
 
 def _block_trials(cell: Cell) -> int:
+    """Trials drawn at once: at most 2^20 random numbers, and at least one trial."""
     return max(1, _BLOCK_NUMBERS // cell.numbers)
 
 
 def _chunk_trials(cell: Cell) -> int:
+    """Trials of a chunk: 16 blocks, about 2^24 random numbers."""
     return max(1, _CHUNK_NUMBERS // _BLOCK_NUMBERS) * _block_trials(cell)
 
 

@@ -1,7 +1,19 @@
 """The metrics of scores and of softmax rows, each declared once for columns, verdicts, figures and tests.
 
 A metric of rows comes from the kernel's diagnostics (`OfRows`) or, more slowly, from the weights (`OfWeights`). The
-module `experiments.score_metrics` declares the metrics of scores.
+module `experiments.score_metrics` declares the metrics of scores. `METRICS` lists all of them, in the order of the
+columns of a saturation table.
+
+With w a softmax row of n weights, g a standard normal gradient to the weights, and E over rows and draws:
+
+    max_weight            E max_j w_j                   from 1/n to 1
+    entropy               E[-sum_j w_j ln w_j], nats    from 0 to ln n
+    jacobian_trace        E[1 - sum_j w_j^2]            from 0 to 1 - 1/n
+    jacobian_norm         sqrt(E |J|_F^2)               J = diag(w) - w w^T, from 0 to 1/2
+    query_gradient_norm   sqrt(E |dL/dq|^2)             dL/dq = K^T J g / divisor, from 0
+    saturated_rows        P(max_j w_j > 0.99)           from 0 to 1
+
+Both norms also have the quantiles `_p10`, `_median` and `_p90` of their rows, for which theory knows no exact value.
 """
 
 import math
@@ -26,26 +38,51 @@ _INTEGRALS = "integral over a Gaussian row, then over |q| (sdpa.theory); empty u
 
 @dataclass(frozen=True)
 class OfRows:
-    """A number per row, from the kernel: diagnostics to an array of shape (n_divisors, n_draws, n_queries)."""
+    """A number per row, from the kernel.
+
+    Attributes:
+        function: from diagnostics to an array of shape (n_divisors, n_draws, n_queries).
+        needs_gradient: True if the number depends on a gradient to the weights, which a measurement draws only then.
+    """
 
     function: Callable[[RowDiagnostics], Floats]
     needs_gradient: bool = False
 
     def values(self, rows: RowDiagnostics, scores: Floats, divisors: Sequence[float]) -> Floats:
-        """The number of each row, (n_divisors, n_draws, n_queries)."""
+        """The number of each row, (n_divisors, n_draws, n_queries).
+
+        Args:
+            rows: the diagnostics under all divisors.
+            scores, divisors: unused; `OfWeights.values` takes the same arguments.
+        """
         del scores, divisors
         return self.function(rows)
 
 
 @dataclass(frozen=True)
 class OfWeights:
-    """A number per row, from its weights: (n_draws, n_queries, n_keys) to (n_draws, n_queries)."""
+    """A number per row, from its weights.
+
+    Attributes:
+        function: from weights (n_draws, n_queries, n_keys) to an array (n_draws, n_queries).
+        needs_gradient: as for `OfRows`.
+
+    >>> collision = OfWeights(lambda weights: (weights**2).sum(axis=-1))
+    >>> collision.values(None, np.zeros((1, 1, 4)), [1.0, 2.0]).shape
+    (2, 1, 1)
+    """
 
     function: Callable[[Floats], Floats]
     needs_gradient: bool = False
 
     def values(self, rows: RowDiagnostics, scores: Floats, divisors: Sequence[float]) -> Floats:
-        """The number of each row, (n_divisors, n_draws, n_queries)."""
+        """The number of each row, (n_divisors, n_draws, n_queries), from one softmax of all scores for each divisor.
+
+        Args:
+            rows: unused; `OfRows.values` takes the same arguments.
+            scores: q.k before any divisor, (n_draws, n_queries, n_keys).
+            divisors: numbers above 0.
+        """
         del rows
         return np.stack([self.function(softmax(scores / divisor)) for divisor in divisors])
 
@@ -63,6 +100,10 @@ def _exact(metric: str, of_row: str) -> Exact:
         metric: name of the expectation in `AttentionExpectations`.
         of_row: name of the deviation in `AttentionDeviations`: of one row's value, or of its square for a root mean
             square.
+
+    Returns:
+        `Exact`; under another law than `gaussian`, its value is NaN and its bounds are 0 and infinity. A deviation too
+        small for theory to compute comes out as 0, and gives the same bounds.
     """
 
     def value(theory: Theory, cell: Cell) -> float:
@@ -88,7 +129,18 @@ def _exact(metric: str, of_row: str) -> Exact:
 def _norm_metrics(
     norm: str, meaning: str, formula: str, title: str, of: OfRows, of_row: str, high: float
 ) -> tuple[Metric, ...]:
-    """The root mean square of a norm from 0 to `high`, and the quantiles of its rows."""
+    """The root mean square of a norm from 0 to `high`, and the quantiles of its rows.
+
+    The root mean square follows rare large rows, and the median follows the typical row. Unscaled and at large d_k, the
+    median of |dL/dq| falls with d_k while its root mean square rises, so a table has both.
+
+    Args:
+        norm: name of the first metric; the quantiles are called NORM_p10, NORM_median and NORM_p90.
+        meaning, formula, title: of the norm of a row, completed here for each metric.
+        of: computes the norm of each row.
+        of_row: as in `_exact`.
+        high: a bound of the norm, or infinity.
+    """
     root = Metric(
         norm,
         "",

@@ -1,4 +1,8 @@
-"""The weights of a few rows to look at, as in a tutorial, from our own draw."""
+"""The weights of a few rows to look at, as in a tutorial, from our own draw.
+
+Every score is kept, so tables have scalings x trials x n_queries x n_keys rows; sweeps of this experiment are small.
+There are no metrics, and so no errors, exact values or verdicts: a few rows illustrate, and saturation sweeps measure.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,28 +18,38 @@ from sdpa import softmax
 
 @dataclass(frozen=True)
 class RowsMeasurement:
-    """The scores q.k of every draw, (draws, n_queries, n_keys)."""
+    """The scores q.k of every draw, before any divisor.
+
+    Attributes:
+        scores: (draws, n_queries, n_keys).
+    """
 
     scores: Floats
 
     def merge(self, following: Self) -> Self:
-        """Both chunks together."""
+        """The draws of both chunks, in order."""
         return type(self)(np.concatenate([self.scores, following.scores]))
 
 
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> RowsMeasurement:
-    """The scores of that many independent draws of (Q, K)."""
+    """The scores of that many independent draws of (Q, K), (trials, n_queries, n_keys)."""
     keys, query_blocks = sample_inputs(cell, trials, rng)
     blocks = [queries @ keys.swapaxes(-1, -2) for _, queries in query_blocks]
     return RowsMeasurement(np.concatenate(blocks, axis=1))
 
 
 def tabulate(cell: Cell, measurement: RowsMeasurement) -> dict[str, Iterator[Row]]:
-    """One row per scaling, draw, query and key."""
+    """One row per scaling, draw, query and key, made on demand.
+
+    Returns:
+        The rows of the main table without the axes. `trial`, `query` and `key` count from 0; `weight` is
+        softmax(q.k / divisor), so that the weights of the keys of one query sum to 1.
+    """
     return {MEASURED: _rows(cell, measurement)}
 
 
 def _rows(cell: Cell, measurement: RowsMeasurement) -> Iterator[Row]:
+    """The rows of `tabulate`: scalings in the order of the config, and within each the last index, the key, fastest."""
     for treatment in cell.treatments():
         scaled = measurement.scores / treatment["divisor"]
         weights = softmax(scaled)

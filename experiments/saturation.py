@@ -2,6 +2,10 @@
 
 Per trial one Q (n_queries x d_k), one K (n_keys x d_k) and one standard normal gradient to the weights are drawn.
 Each trial is reduced to a vector of row means, so that standard errors come from whole independent draws.
+
+A cell goes in, and two tables come out: the main table with a row per scaling, and `correlations`, the correlation
+between draws of all estimates of the cell. A joint test of all values of a cell needs the correlations, because these
+values come from the same draws.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,13 +48,20 @@ _CORRELATION_COLUMNS = ("scaling", "metric", "correlations")
 
 @dataclass(frozen=True)
 class SaturationMeasurement:
-    """Moments over trials of the score moments and row means, and the histograms of the norms of rows."""
+    """Moments over trials of the score moments and row means, and the histograms of the norms of rows.
+
+    Its size stays bounded as the number of trials grows.
+
+    Attributes:
+        moments: of the vector that `_mean_names` names, one per trial.
+        norms: one series for each name of `_series_names`.
+    """
 
     moments: Moments
     norms: Histograms
 
     def merge(self, following: Self) -> Self:
-        """Both chunks together."""
+        """Both chunks together; the order matters for the rounding of the moments, and not for the histograms."""
         return type(self)(self.moments.merge(following.moments), self.norms.merge(following.norms))
 
 
@@ -60,6 +71,16 @@ def measure(
     """Measure these metrics in that many independent draws of (Q, K), a block of draws at a time.
 
     The function draws a gradient to the weights only if a metric needs one.
+
+    Args:
+        cell: sizes, law and scalings.
+        trials: number of draws.
+        rng: source of all random numbers, in the order keys, then for each block of queries the queries and gradients.
+        metrics: a subset serves benchmarks; `tabulate` needs all of `METRICS`.
+
+    Returns:
+        The measurement. With the same cell and generator, the numbers under one scaling do not depend on the other
+        scalings.
     """
     size = block_trials(cell)
     counts = (min(size, trials - first) for first in range(0, trials, size))
@@ -93,33 +114,54 @@ def _measure_block(
 
 
 def _averaged(metrics: Iterable[Metric]) -> list[Metric]:
-    """The metrics that follow from a mean over rows, in order."""
+    """The metrics that follow from a mean over rows, in order: all but quantiles and metrics of scores."""
     return [metric for metric in metrics if metric.kind != "quantile" and not isinstance(metric.of, OfScores)]
 
 
 def _ranked(metrics: Iterable[Metric]) -> list[PerRow]:
-    """The numbers per row behind the quantiles among the metrics, in order."""
+    """The numbers per row behind the quantiles among the metrics, in order; quantiles of one norm share an entry."""
     return list(dict.fromkeys(metric.of for metric in metrics if metric.kind == "quantile"))
 
 
 def _sum_over_rows(metric: Metric, values: Floats) -> Floats:
-    """Sums over the queries of the values or, for a root mean square, of their squares, (scalings, trials)."""
+    """Sums over the queries of the values or, for a root mean square, of their squares.
+
+    Args:
+        metric: its kind decides between values and squares.
+        values: (scalings, trials, queries).
+
+    Returns:
+        (scalings, trials).
+    """
     return np.asarray(np.vecdot(values, values if metric.kind == "root" else np.ones(values.shape[-1])))
 
 
 def _mean_names(cell: Cell) -> list[tuple[str, str]]:
-    """The means of a trial: powers of the scores, and (scaling, metric)."""
+    """The means of a trial: powers of the scores, and (scaling, metric).
+
+    They are the names of the entries of `SaturationMeasurement.moments`, in order: the four powers under the name
+    ("score", "1") to ("score", "4"), then the averaged metrics of each scaling.
+    """
     of_rows = [(scaling.name, metric.name) for scaling in cell.scaling for metric in _averaged(METRICS)]
     return [*(("score", str(power)) for power in range(1, POWERS + 1)), *of_rows]
 
 
 def _series_names(cell: Cell) -> list[tuple[str, PerRow]]:
-    """The numbers per row behind the quantiles, by scaling."""
+    """The numbers per row behind the quantiles, by scaling: the names of `norms.series` of a measurement, in order."""
     return [(scaling.name, of) for scaling in cell.scaling for of in _ranked(METRICS)]
 
 
 def tabulate(cell: Cell, measurement: SaturationMeasurement) -> dict[str, list[Row]]:
-    """One row per scaling with each metric and its interval, and the correlations of all metrics."""
+    """One row per scaling with each metric and its interval, and the correlations of all metrics.
+
+    Args:
+        cell: the cell of the measurement.
+        measurement: of all metrics, over two trials or more.
+
+    Returns:
+        The rows of the main table without the axes, and those of the table of correlations: for each metric of each
+        scaling except quantiles, its correlation with every one of these, in the order of the rows.
+    """
     trials, means = measurement.moments.trials, _estimates(cell, measurement)
     rows = []
     for treatment in cell.treatments():
@@ -135,17 +177,31 @@ def tabulate(cell: Cell, measurement: SaturationMeasurement) -> dict[str, list[R
 
 
 def quantile(cell: Cell, measurement: SaturationMeasurement, scaling: str, metric: Metric) -> Quantile:
-    """A quantile of rows under a scaling, with its interval."""
+    """A quantile of rows under a scaling, with its interval.
+
+    Args:
+        cell, measurement: a measurement of all metrics in that cell.
+        scaling: the name of one of its scalings.
+        metric: of kind `quantile`; its `share` says which quantile.
+    """
     return measurement.norms.quantile(_series_names(cell).index((scaling, metric.of)), metric.share)
 
 
 def known_within(cell: Cell, measurement: SaturationMeasurement, scaling: str, metric: Metric) -> tuple[float, float]:
-    """The values that enclose a quantile of the drawn rows, as precisely as the bins allow."""
+    """The values that enclose a quantile of the drawn rows, as precisely as the bins allow.
+
+    Both ends are equal unless the bin of the quantile holds many of the values. This is the resolution of the
+    histogram, not a confidence interval. Arguments as in `quantile`.
+    """
     return measurement.norms.known_within(_series_names(cell).index((scaling, metric.of)), metric.share)
 
 
 def _estimates(cell: Cell, measurement: SaturationMeasurement) -> Estimates[tuple[str, str]]:
-    """Every metric of every scaling except the quantiles, named (scaling, metric), with their covariance."""
+    """Every metric of every scaling except the quantiles, named (scaling, metric), with their covariance.
+
+    Each estimate is a smooth function of the means over trials. Its gradient in these means gives its standard error
+    and its correlations (delta method, `Estimates.of`).
+    """
     moments, shape, names = measurement.moments, Shape.of(measurement.moments), _mean_names(cell)
     unit = dict(zip(names, np.eye(len(names)), strict=True))
     mean = dict(zip(names, moments.mean.tolist(), strict=True))
@@ -170,7 +226,12 @@ def _correlations(means: Estimates[tuple[str, str]]) -> list[Row]:
 
 
 def seconds_per_trial(cell: Cell) -> float:
-    """Rough time that one worker needs for a draw and all its scalings."""
+    """Rough time that one worker needs for a draw and all its scalings, in seconds.
+
+    The sum of random numbers, the product Q K^T, the kernel's product for the query gradient, which uses K or K K^T,
+    whichever is narrower, and the passes over scores and rows. `plan` shows it and the run sorts work by it; no
+    result depends on it.
+    """
     narrow = min(cell.n_keys, cell.d_k)
     products = cell.scores * (cell.d_k + len(cell.scaling) * narrow) + cell.n_keys * narrow * cell.d_k
     passes = (len(cell.scaling) + 1) * _PER_SCORE * cell.scores + len(cell.scaling) * _PER_ROW * cell.n_queries
@@ -178,7 +239,10 @@ def seconds_per_trial(cell: Cell) -> float:
 
 
 def memory(cell: Cell) -> int:
-    """Peak bytes of a chunk: keys, queries and scores of a block, the kernel's arrays, norms of rows, bins."""
+    """Peak bytes of a chunk: keys, queries and scores of a block, the kernel's arrays, norms of rows, bins.
+
+    An upper limit for the arrays of a worker, without its imports. A test compares it with a measured peak.
+    """
     trials, queries = block_trials(cell), block_queries(cell)
     block = trials * (cell.n_keys * cell.d_k + queries * (cell.d_k + _SCORE_ARRAYS * cell.n_keys))
     # The Gram matrix and the centred keys behind it exist only with fewer keys than d_k.

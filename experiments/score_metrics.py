@@ -1,4 +1,13 @@
-"""The metrics of the scores q.k, from the moments of their distribution."""
+"""The metrics of the scores q.k, from the moments of their distribution.
+
+The saturation experiment divides mean and variance by the divisor and its square; the distribution experiment measures
+scores without a divisor. Excess kurtosis is the same under every divisor. Exact values hold for independent entries
+x of q and k with variance input_std^2:
+
+    E[q.k] = 0,   Var[q.k] = d_k input_std^4,   excess kurtosis = (E[x^4]^2 / input_std^8 - 3) / d_k
+
+The last one is 6/d_k for Gaussian entries.
+"""
 
 import math
 from collections.abc import Callable
@@ -12,13 +21,30 @@ from experiments.statistics.moments import Estimate, Shape
 
 @dataclass(frozen=True)
 class OfScores:
-    """A metric of the scaled scores, from the shape of the distribution of the scores and the divisor."""
+    """A metric of the scaled scores, from the shape of the distribution of the scores and the divisor.
+
+    Attributes:
+        estimate: from the shape of the undivided scores and a divisor to the metric, with its gradient in the means of
+            the scores' powers. One set of power sums therefore serves every divisor.
+    """
 
     estimate: Callable[[Shape, float], Estimate]
 
 
 def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
-    """Mean, variance and excess kurtosis of the scores q.k, with or without division by the divisor of a scaling."""
+    """Mean, variance and excess kurtosis of the scores q.k, with or without division by the divisor of a scaling.
+
+    Args:
+        divided: True for columns that describe scaled scores, False for the scores themselves. The estimates are the
+            same: an experiment without a divisor passes 1.
+
+    Returns:
+        The metrics `score_mean`, `score_variance` and `score_kurtosis`. All three are scale-free: their z-scores are
+        the same under every divisor. The mean has no limits; the effective draws of the variance count for it.
+
+    >>> [metric.meaning for metric in score_metrics(divided=False)]
+    ['mean of the scores', 'variance of the scores, pooled over draws', 'excess kurtosis of the scores']
+    """
     scores, over, over_square = ("scaled scores", " / divisor", " / divisor^2") if divided else ("scores", "", "")
     return (
         Metric(
@@ -69,7 +95,14 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
 
 
 def _score_deviation(metric: str) -> Callable[[Theory, Cell], float]:
-    """The deviation of a trial of independent scores: the least deviation of scores that share a query or a key."""
+    """The deviation of a trial of independent scores: the least deviation of scores that share a query or a key.
+
+    Args:
+        metric: name of a deviation in `ScoreDeviations`, which holds for a single score.
+
+    Returns:
+        A function of theory and a cell: that deviation over sqrt(n_queries n_keys).
+    """
 
     def deviation(theory: Theory, cell: Cell) -> float:
         found = theory.score_power_deviations(cell.d_k, cell.divisor, cell.input_std, cell.inputs.moments)

@@ -1,4 +1,7 @@
-"""Time and memory of attention on this machine as tokens and width grow: the rows of cost.csv."""
+"""Time and memory of attention on this machine as tokens and width grow: the rows of cost.csv.
+
+The arithmetic of Q K^T and of W V grows as n^2 d_k, and the memory of the scores as n^2.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -17,7 +20,16 @@ _USUAL_TOKENS, _USUAL_WIDTH = 1024, 64  # the fixed size while the other one gro
 def attention_cost(
     tokens: Sequence[int] = (256, 512, 1024, 2048, 4096), widths: Sequence[int] = (64, 128, 256, 512, 1024)
 ) -> pd.DataFrame:
-    """One row for each size: the median seconds of a call on one thread, and the bytes at the peak."""
+    """Median seconds and peak bytes of one call of `scaled_dot_product_attention` on one thread, for each size.
+
+    Args:
+        tokens: numbers n of queries and keys, at width 64.
+        widths: widths d_k of q, k and v, at 1024 tokens.
+
+    Returns:
+        One row for each size: `swept` (the growing size, `n` or `d_k`), `n`, `d_k`, `seconds`, and `peak_bytes`, what
+        Python and NumPy allocate during the call, without q, k and v.
+    """
     sizes = [("n", n, _USUAL_WIDTH) for n in tokens] + [("d_k", _USUAL_TOKENS, width) for width in widths]
     rng = np.random.default_rng(0)
     tasks: dict[tuple[str, int, int], Task] = {

@@ -1,7 +1,8 @@
 """The least work of any plain way to measure a cell, each part timed alone.
 
 The parts are the cell's normal numbers, a matrix product, and an exponential for each score and scaling. All use arrays
-that stay in cache and are reused.
+that stay in cache and are reused. The floor is the sum of the three times; a ratio over it says how much a way loses to
+everything else, such as sums and memory traffic.
 """
 
 import numpy as np
@@ -14,7 +15,17 @@ _CACHED = 2**15
 
 
 def floor_tasks(cell: Cell, gradients: bool) -> dict[str, tuple[Task, float]]:
-    """Each part as a task, and how many times a trial runs it."""
+    """Each part as a task, and how many times a trial runs it.
+
+    Args:
+        cell: sizes and scalings.
+        gradients: count a normal number for each score too.
+
+    Returns:
+        By name, a task and its repetitions per trial, which may be a fraction: a task draws or exponentiates 2^15
+            numbers,
+        or multiplies the matrices of a block.
+    """
     numbers = cell.numbers - (0 if gradients else cell.scores)
     trials, queries = block_trials(cell), block_queries(cell)
     rng = bit_generator(0)

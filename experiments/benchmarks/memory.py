@@ -16,7 +16,11 @@ _PROCESS = Path("/proc/self")
 
 
 def peak_of_task(task: Task) -> int:
-    """Peak bytes that Python and NumPy allocate during the task."""
+    """Peak bytes that Python and NumPy allocate during the task; arrays made before it do not count.
+
+    >>> 8e6 <= peak_of_task(lambda: bytearray(8_000_000)) < 9e6
+    True
+    """
     tracemalloc.start()
     task()
     peak = tracemalloc.get_traced_memory()[1]
@@ -25,12 +29,20 @@ def peak_of_task(task: Task) -> int:
 
 
 def peak_of_process(cell: Cell, way: str) -> int:
-    """Bytes above its imports that a separate process needs to measure a chunk of the cell in one way."""
+    """Bytes above its imports that a separate process needs to measure a chunk of the cell in one way.
+
+    Unlike `peak_of_task` it counts the memory of libraries too, such as BLAS buffers.
+
+    Args:
+        cell: the cell to measure, with gradients.
+        way: a key of `ways()`.
+    """
     with worker_pool(1) as pool:
         return pool.submit(_peak, cell, way).result()
 
 
 def _peak(cell: Cell, name: str) -> int:
+    """The difference of peaks in this process: after the chunk, and after a tiny cell that runs late imports."""
     way = ways()[name]
     small = Cell(d_k=2, n_keys=2, n_queries=2, scaling=cell.scaling)
     way.measure(small, 2, True)  # runs the imports that wait for first use

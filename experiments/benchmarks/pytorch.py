@@ -1,4 +1,8 @@
-"""The measurement in eager PyTorch, in double precision, with the suite's number of trials per batch."""
+"""The measurement in eager PyTorch, in double precision, with the suite's number of trials per batch.
+
+Its metrics are the formulas of `experiments.benchmarks.article` on whole batches. `compare` of
+`experiments.benchmarks.ways` tests that they agree with the suite.
+"""
 
 import importlib.util
 from typing import Any
@@ -14,7 +18,12 @@ def measure(keys: Any, queries: Any, gradients: Any | None, divisors: list[float
 
     Args:
         keys, queries, gradients: tensors (trials, n_keys, d_k), (trials, n_queries, d_k), (trials, n_queries, n_keys).
+            Without gradients, the metrics of the query gradient are missing.
         divisors: the divisors of the scores, applied one after the other.
+
+    Returns:
+        One dictionary for each divisor. PyTorch's median of an even number of values is the lower of the two in the
+        middle.
     """
     import torch
 
@@ -49,7 +58,15 @@ def measure(keys: Any, queries: Any, gradients: Any | None, divisors: list[float
 def draw_and_measure(
     d_k: int, n_keys: int, n_queries: int, divisors: list[float], trials: int, batch: int, *, gradients: bool
 ) -> None:
-    """Draw and measure this many trials, a batch at a time."""
+    """Draw and measure this many trials, a batch at a time, and discard the numbers; only the time matters.
+
+    Args:
+        d_k, n_keys, n_queries: sizes of a draw.
+        divisors: as in `measure`.
+        trials: in all.
+        batch: trials drawn and measured at once.
+        gradients: draw a standard normal gradient to each weight too.
+    """
     import torch
 
     def normals(*shape: int) -> Any:

@@ -1,4 +1,14 @@
-"""The suite's speed and memory beside other ways to measure, and as sizes grow: the rows of speed.csv."""
+"""The suite's speed and memory beside other ways to measure, and as sizes grow: the rows of speed.csv.
+
+The column `part` names the kind of a row, and `what` the way, generator, step or growing size:
+
+    cell      seconds per trial of each way and of each part of the floor, by cell, with gradients and without
+    normals   seconds per normal number of each bit generator
+    growth    seconds per trial (of all trials where these grow) and peak bytes, while one size grows
+    memory    peak bytes of a process above its imports, by cell and way
+    workers   seconds for the whole config with one worker and with two
+    profile   seconds of each part of `make all` on one core
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -62,6 +72,12 @@ def benchmark(
         steps: by name the steps of `make all` that come after measuring, each from and into a folder.
         say: receives a line about each part before it starts.
         workload: the cells to time.
+
+    Returns:
+        The rows of speed.csv, see the module.
+
+    Raises:
+        DifferentOutputError: two ways give different numbers for the same draws, so their times do not compare.
     """
     workload = workload or Workload()
     rows: list[dict[str, Any]] = []
@@ -116,7 +132,7 @@ def _trials(cell: Cell, way: Way, gradients: bool, round_seconds: float) -> int:
 
 
 def _seconds_per_normal() -> dict[str, float]:
-    """Of NumPy's bit generators, and of the transformation of Box and Muller."""
+    """Seconds per normal number of NumPy's bit generators, and of the transformation of Box and Muller."""
     drawn = np.empty(2**15)
     made = {name: np.random.Generator(getattr(np.random, name)(0)) for name in GENERATORS}
     tasks: dict[str, Task] = {name: partial(made[name].standard_normal, out=drawn) for name in GENERATORS}
@@ -125,7 +141,10 @@ def _seconds_per_normal() -> dict[str, float]:
 
 
 def _box_muller(rng: np.random.Generator, out: npt.NDArray[np.float64]) -> None:
-    """Pairs of normal numbers sqrt(-2 ln u) (cos, sin)(2 pi v), of uniform u and v."""
+    """Pairs of normal numbers sqrt(-2 ln u) (cos, sin)(2 pi v), of uniform u and v (Box and Muller 1958), into `out`.
+
+    The length of `out` is even.
+    """
     radius, angle = rng.random((2, out.size // 2))
     radius = np.sqrt(-2 * np.log1p(-radius))
     angle *= 2 * np.pi

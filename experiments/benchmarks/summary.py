@@ -1,4 +1,7 @@
-"""The benchmarks in a few numbers, as ratios within one run: seconds differ from machine to machine."""
+"""The benchmarks in a few numbers, as ratios within one run: seconds differ from machine to machine.
+
+The rows of speed.csv (see `experiments.benchmarks.speed`) go in; tables for pages, figures and the terminal come out.
+"""
 
 from collections.abc import Iterator
 
@@ -10,7 +13,15 @@ _OTHERS = ("article, powers", "article, products", "pytorch")
 
 
 def ratios(bench: pd.DataFrame) -> pd.DataFrame:
-    """One row per cell, with gradients and without: the suite over the floor, and other ways over the suite."""
+    """One row per cell, with gradients and without: the suite over the floor, and other ways over the suite.
+
+    Args:
+        bench: the rows of speed.csv.
+
+    Returns:
+        `d_k`, `n_keys`, `n_queries`, `gradients`, `suite over floor`, and `WAY over suite` for each other way that was
+        measured; the last are above 1 where the suite is faster.
+    """
     over = over_floor(bench)
     table = over[[*SIZE, "gradients"]].assign(**{"suite over floor": over["suite"]})
     for name in _OTHERS:
@@ -20,7 +31,10 @@ def ratios(bench: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_floor(bench: pd.DataFrame) -> pd.DataFrame:
-    """One row per cell, with gradients and without: seconds of each way over those of the floor."""
+    """One row per cell, with gradients and without: seconds of each way over those of the floor.
+
+    The floor is the sum of the parts that `experiments.benchmarks.floor` times. Cells without gradients come first.
+    """
     cells = bench[bench["part"] == "cell"]
     seconds = cells.pivot_table(index=[*SIZE, "gradients"], columns="what", values="seconds", sort=False)
     parts = [name for name in seconds if name.startswith("floor: ")]
@@ -38,8 +52,18 @@ def peaks(bench: pd.DataFrame) -> pd.DataFrame:
 def exponents(table: pd.DataFrame) -> pd.DataFrame:
     """Slopes of ln seconds and ln bytes against ln of the growing size, over its three largest values.
 
+    Small sizes are left out, because the fixed cost of a call flattens the slope there.
+
     Args:
         table: `swept` names the column of the growing size; `seconds` and `peak_bytes` grow with it.
+
+    Returns:
+        One row for each growing size, with `swept` and the slopes in `seconds` and `peak_bytes`.
+
+    >>> size = [1, 2, 4, 8]
+    >>> cost = {"swept": "n", "n": size, "seconds": [n**2 for n in size], "peak_bytes": size}
+    >>> exponents(pd.DataFrame(cost)).round(9).to_numpy().tolist()
+    [['n', 2.0, 1.0]]
     """
     rows = []
     for swept, group in table.groupby("swept", sort=False):
@@ -51,7 +75,11 @@ def exponents(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def exponent_lines(found: pd.DataFrame) -> Iterator[str]:
-    """The `exponents` in words, one line for each growing size."""
+    """The `exponents` in words, one line for each growing size.
+
+    >>> list(exponent_lines(pd.DataFrame({"swept": ["n"], "seconds": [1.98], "peak_bytes": [2.0]})))
+    ['time grows as n^1.98, memory as n^2.00']
+    """
     for row in found.itertuples():
         yield f"time grows as {row.swept}^{row.seconds:.2f}, memory as {row.swept}^{row.peak_bytes:z.2f}"
 
@@ -79,7 +107,7 @@ def speedup(bench: pd.DataFrame) -> float:
 
 
 def shares(bench: pd.DataFrame) -> pd.Series:
-    """The share of each part in `make all` on one core, largest first."""
+    """The share of each part in `make all` on one core, largest first; the shares sum to 1."""
     seconds = bench[bench["part"] == "profile"].set_index("what")["seconds"]
     return (seconds / seconds.sum()).sort_values(ascending=False)
 

@@ -1,4 +1,8 @@
-"""The competing ways to measure a cell, and a test that they agree on the same draws."""
+"""The competing ways to measure a cell, and a test that they agree on the same draws.
+
+The ways are the suite, an article's loop over trials with powers or with products, and PyTorch. All draw the same
+number of normal numbers per trial.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -53,7 +57,13 @@ def ways() -> dict[str, Way]:
 
 
 def measure_by_suite(cell: Cell, trials: int, gradients: bool) -> object:
-    """The measurement of a sweep: chunk after chunk, merged."""
+    """The measurement of a sweep: chunk after chunk, merged.
+
+    Args:
+        cell: sizes and scalings.
+        trials: divided into chunks as in a run of the suite.
+        gradients: measure the metrics that need a gradient to the weights too.
+    """
     rng = bit_generator(0)
     counts = (chunk.trials for chunk in chunks("saturation", cell, trials))
     metrics = [metric for metric in METRICS if gradients or not getattr(metric.of, "needs_gradient", False)]
@@ -72,7 +82,11 @@ def _measure_by_pytorch(cell: Cell, trials: int, gradients: bool) -> None:
 
 
 def compare(cell: Cell) -> None:
-    """Raise `DifferentOutputError` if a way and the suite give different numbers for the draws of a block."""
+    """Raise `DifferentOutputError` if a way and the suite give different numbers for the draws of a block.
+
+    Relative differences may reach 1e-6, and those of medians 1e-2, because the suite reads medians from bins. Standard
+    errors do not count, nor PyTorch's medians: their definitions differ.
+    """
     trials = max(2, block_trials(cell))
     measured = saturation.measure(cell, trials, bit_generator(0))
     rows = [{**row, **_powers(measured, row["divisor"])} for row in saturation.tabulate(cell, measured)[MEASURED]]
@@ -89,6 +103,7 @@ def _powers(measured: saturation.SaturationMeasurement, divisor: float) -> Metri
 
 
 def _compare_metrics(cell: Cell, name: str, row: Mapping[str, Any], values: Metrics) -> None:
+    """Compare the metrics that both have, relative to their size or, for odd moments near 0, to that of the scores."""
     spread = row["score_square"] ** 0.5
     # Near 0 a difference is small beside these.
     scales = {"score_mean": spread, "score_cube": row["score_fourth"] ** 0.75}

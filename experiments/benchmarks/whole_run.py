@@ -1,4 +1,8 @@
-"""The time of a whole run: measuring a config with one worker and with two, and the parts of `make all` on one core."""
+"""The time of a whole run: measuring a config with one worker and with two, and the parts of `make all` on one core.
+
+Parts of the measurement that can be timed alone are timed alone and scaled to the trials of the config; the rest of its
+time appears as `sums and gradients`.
+"""
 
 import contextlib
 import io
@@ -32,6 +36,9 @@ def whole_run_rows(config: Config, steps: Mapping[str, Step], per_normal: float)
         config: the config to measure.
         steps: the steps after measuring by name, each from and into a folder.
         per_normal: seconds per normal number.
+
+    Returns:
+        Rows of speed.csv with `part`, `what` and `seconds`; everything is written into a temporary folder.
     """
     with tempfile.TemporaryDirectory() as folder:
         measuring = {}
@@ -70,7 +77,7 @@ def _parts_of_measuring(config: Config, folder: Path, per_normal: float) -> dict
 
 
 def _seconds_per_trial(cell: Cell) -> dict[str, float]:
-    """Of the product, the exponentials, and the counting of norms in histograms."""
+    """Seconds per trial of the product, the exponentials, and the counting of norms in histograms."""
     floor, trials = floor_tasks(cell, gradients=True), chunk_trials(cell)
     ranked = {metric.of for metric in METRICS if metric.kind == "quantile"}
     norms = bit_generator(0).random((len(cell.scaling) * len(ranked), trials, cell.n_queries))
@@ -85,5 +92,6 @@ def _seconds_per_trial(cell: Cell) -> dict[str, float]:
 
 
 def _quiet_seconds(step: Task) -> float:
+    """The seconds of a step, without what it prints."""
     with contextlib.redirect_stdout(io.StringIO()):
         return seconds(step)

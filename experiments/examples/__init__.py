@@ -12,7 +12,7 @@ from experiments.examples.example import Example, ExampleError
 
 
 def example_names() -> list[str]:
-    """The names of all examples, in alphabetical order."""
+    """The names of all examples, in alphabetical order; the function imports every module of the package."""
     return sorted(name for _, name, _ in pkgutil.iter_modules(__path__) if hasattr(_module(name), "EXAMPLE"))
 
 

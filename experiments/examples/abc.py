@@ -1,4 +1,7 @@
-"""A, B and C in two dimensions: angles and lengths, then every step by hand."""
+"""A, B and C in two dimensions: angles and lengths, then every step by hand.
+
+A score is a dot product, q.k = |q| |k| cos(angle), so the example shows both its geometry and its two products.
+"""
 
 import numpy as np
 
@@ -14,11 +17,16 @@ _AXES = ("x", "y")
 
 
 def tiny() -> Trace:
-    """Attention of A, B and C."""
+    """Attention of A, B and C under the default divisor sqrt(2); all arrays are (3, 2) or (3, 3).
+
+    >>> tiny().scores[0].round(1)
+    array([0.8, 0.3, 0.1])
+    """
     return trace(QUERIES, KEYS, VALUES)
 
 
 def _steps() -> list[Step]:
+    """The steps of the example, geometry before the scores, and exponentials as in a computation by hand."""
     told = Walkthrough(tiny(), TOKENS, TOKENS, widths=_AXES, outputs=_AXES)
     return [
         told.q(),

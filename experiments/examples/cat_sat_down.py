@@ -1,4 +1,8 @@
-"""The cat sat down: a table of scaled scores, their weights, and how to read them as a heat map."""
+"""The cat sat down: a table of scaled scores, their weights, and how to read them as a heat map.
+
+The source prints scores that are already divided by sqrt(8), without queries and keys. The undivided scores of the last
+steps are these times sqrt(8).
+"""
 
 import math
 
@@ -33,7 +37,14 @@ def _steps() -> list[Step]:
 
 
 def _reading(weights: Floats) -> list[Step]:
-    """Diagonal, columns and rows of the heat map, in numbers."""
+    """Diagonal, columns and rows of the heat map, in numbers.
+
+    The diagonal shows attention of words to themselves, the column means show which word gets most, and the entropy of
+    each row over ln n shows how even it is: 1 for equal weights.
+
+    Args:
+        weights: (4, 4), rows summing to 1.
+    """
     own, columns = np.diag(weights), weights.mean(axis=0)
     leads = [np.mean(weights.argmax(axis=1) == j) for j in range(len(WORDS))]
     uniform = np.column_stack([entropy(weights) / math.log(len(WORDS)), np.ptp(weights, axis=1)])

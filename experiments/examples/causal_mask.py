@@ -1,4 +1,8 @@
-"""A causal mask: when a token changes, the outputs of earlier tokens stay identical to the bit."""
+"""A causal mask: when a token changes, the outputs of earlier tokens stay identical to the bit.
+
+A hidden key has the scaled score -inf and the weight 0, so its value adds 0 to the output. The example runs
+the four words twice, with one token negated in the second run, with the mask and without it.
+"""
 
 import numpy as np
 
@@ -12,7 +16,11 @@ MASK = np.tri(len(WORDS), dtype=bool)  # a word sees itself and the words before
 
 
 def changed() -> Floats:
-    """The tokens of the four words with the third one negated."""
+    """The tokens of the four words with the third one, `sat`, negated, (4, 8).
+
+    >>> np.flatnonzero((changed() != projected_words().tokens).any(axis=1))
+    array([2])
+    """
     tokens = projected_words().tokens.copy()
     tokens[CHANGED] = -tokens[CHANGED]
     return tokens
@@ -50,10 +58,12 @@ def _steps() -> list[Step]:
 
 
 def _trace(drawn: Projected, tokens: Floats, mask: np.ndarray[tuple[int, int], np.dtype[np.bool_]] | None) -> Trace:
+    """Attention of these tokens under the projections of the four words, with a mask or without one."""
     return trace(tokens @ drawn.w_q, tokens @ drawn.w_k, tokens @ drawn.w_v, mask=mask)
 
 
 def _moved(before: Trace, after: Trace) -> Floats:
+    """The largest change of an entry of each word's output, (4,)."""
     return np.asarray(abs(np.asarray(after.output) - np.asarray(before.output)).max(axis=1))
 
 

@@ -1,4 +1,8 @@
-"""The article's comparison of scalings: one draw of five queries and keys, exact expectations, and how draws spread."""
+"""The article's comparison of scalings: one draw of five queries and keys, exact expectations, and how draws spread.
+
+A single draw at each d_k shows trend and chance together. The exact values are the trend, and the range of nine draws
+in ten tells how far one draw may lie from it.
+"""
 
 import math
 from collections.abc import Sequence
@@ -18,11 +22,16 @@ Four = tuple[float, float, float, float]
 
 @cache
 def _both(d_k: int) -> ScalingComparison:
+    """The article's draw at a width, with undivided and with divided scores, from the legacy generator of seed 42."""
     return compare_scaling(d_k, rng=np.random.RandomState(42))
 
 
 def comparison(d_k: int) -> Four:
-    """Deviations of scores, then mean largest weights, unscaled and scaled, for five queries and keys of seed 42."""
+    """Deviations of scores, then mean largest weights, unscaled and scaled, for five queries and keys of seed 42.
+
+    >>> [round(value, 3) for value in comparison(64)]
+    [8.663, 1.083, 0.749, 0.44]
+    """
     one, other = _both(d_k).unscaled, _both(d_k).scaled
     return one.score_std, other.score_std, one.max_weight, other.max_weight
 
@@ -34,7 +43,15 @@ def _exact(d_k: int) -> Four:
 
 
 def _band(d_k: int, rng: np.random.Generator) -> Floats:
-    """The two limits that enclose nine of ten single draws, for each of the four, (2, 4)."""
+    """The two limits that enclose nine of ten single draws, for each of the four, (2, 4).
+
+    Args:
+        d_k: width of queries and keys.
+        rng: draws 2,000 times five queries and keys.
+
+    Returns:
+        The 5% and the 95% quantile of the four numbers of `comparison`.
+    """
     q, k = rng.standard_normal((2, _DRAWS, 5, d_k))
     unscaled = q @ k.swapaxes(-1, -2)
     both = unscaled, unscaled / math.sqrt(d_k)

@@ -1,4 +1,8 @@
-"""Dog bites man: scaled scores, their softmax, the blend of the values, and the weights that are printed."""
+"""Dog bites man: scaled scores, their softmax, the blend of the values, and the weights that are printed.
+
+The source prints scaled scores, weights and values of three words. Its weights are not the softmax of its scores, and
+later steps look for the origin of the printed ones.
+"""
 
 import numpy as np
 
@@ -58,6 +62,7 @@ def _printed(weights: Floats) -> list[Step]:
 
 
 def _effect(told: Walkthrough) -> list[Step]:
+    """The weights without the divisor, under an assumed d_k of 4, and the effect of the divisor."""
     undivided = told.undivided()
     text = "The source does not state d_k. If it is 4, the width of the values, the scores were twice as large."
     return [Step(undivided.name, undivided.heading, text, undivided.matrix), told.divisor_effect()]

@@ -1,4 +1,7 @@
-"""The parts of an example: a title, its source, and its steps with the numbers that they show."""
+"""The parts of an example: a title, its source, and its steps with the numbers that they show.
+
+The same steps become text for the terminal (`text`), rows of a CSV file (`table`) and the input of a figure.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -79,7 +82,14 @@ class Example:
 
 
 def table(values: npt.ArrayLike, rows: Sequence[str], columns: Sequence[str], digits: int = 4) -> Matrix:
-    """A matrix from any values that NumPy converts to one."""
+    """A matrix from any values that NumPy converts to one.
+
+    Raises:
+        ValueError: values that do not fit the names, or repeated names.
+
+    >>> table([[1, 2]], ["query"], ["first", "second"]).values
+    array([[1., 2.]])
+    """
     return Matrix(tuple(rows), tuple(columns), np.asarray(values, dtype=float), digits)
 
 
@@ -93,5 +103,9 @@ def sizes(values: Floats) -> str:
 
 
 def rounded(values: Floats) -> Floats:
-    """Differences to 12 decimals, which hides the rounding errors of doubles; these differ between machines."""
+    """Differences to 12 decimals, which hides the rounding errors of doubles; these differ between machines.
+
+    >>> rounded(np.array([0.1 + 0.2 - 0.3, -1e-17, 0.25]))
+    array([0.  , 0.  , 0.25])
+    """
     return np.asarray(np.round(values, 12) + 0.0)

@@ -1,4 +1,8 @@
-"""Matrices from CSV files: comma-separated numbers, with or without names for rows and columns."""
+"""Matrices from CSV files: comma-separated numbers, with or without names for rows and columns.
+
+A user's file goes in; a small, finite and named matrix comes out, or a message with file and line. The limits keep
+the printed example readable and its arithmetic free of overflow: 64 rows and columns, 1 MB, numbers within ±1e100.
+"""
 
 import csv
 import io
@@ -21,7 +25,12 @@ Line = tuple[int, list[str]]
 
 @dataclass(frozen=True)
 class Named:
-    """A matrix with the names in its file, if there are any."""
+    """A matrix with the names in its file, if there are any.
+
+    Attributes:
+        values: (rows, columns), finite.
+        rows, columns: unique names, one for each; empty if the file has none.
+    """
 
     values: Floats
     rows: tuple[str, ...]
@@ -31,7 +40,11 @@ class Named:
 def read_matrix(path: Path) -> Named:
     """The matrix in a file.
 
-    A first line of names is a header. A first column of names has the names of the rows.
+    A first line of names is a header. A first column of names has the names of the rows. A header that counts from 0 or
+    1 after an empty cell is one too, as pandas writes it together with an index.
+
+    Args:
+        path: a UTF-8 file, with or without a byte order mark; blank lines do not count.
 
     Raises:
         ExampleError: the file is missing or holds no matrix; the message names the file, the line and the expectation.
@@ -106,6 +119,7 @@ def _same_lengths(path: Path, lines: list[Line]) -> None:
 
 
 def _matrix(path: Path, body: list[Line], header: list[tuple[int, str]], *, named: bool) -> Named:
+    """The matrix of the lines after the header, whose first cells are names if `named`."""
     values = np.array([[_value(path, place, cell) for cell in cells[named:]] for place, cells in body])
     if max(values.shape) > MOST:
         _too_large(path, *values.shape)
@@ -114,6 +128,7 @@ def _matrix(path: Path, body: list[Line], header: list[tuple[int, str]], *, name
 
 
 def _too_large(path: Path, rows: int, columns: int) -> None:
+    """Raise the ExampleError of a matrix with too many rows or columns."""
     raise ExampleError(
         f"{path}: expected at most {MOST} rows and {MOST} columns, because the command prints every number, "
         f"got {rows} rows and {columns} columns"
@@ -121,6 +136,7 @@ def _too_large(path: Path, rows: int, columns: int) -> None:
 
 
 def _value(path: Path, place: int, cell: str) -> float:
+    """The number in a cell; ExampleError unless it is finite and within ±1e100."""
     value = _number(cell)
     if value is None or not math.isfinite(value):
         raise ExampleError(f"{path}:{place}: expected a finite number, got {_short(cell)}")
@@ -130,7 +146,11 @@ def _value(path: Path, place: int, cell: str) -> float:
 
 
 def _number(cell: str) -> float | None:
-    """The number in a cell; None if it holds none."""
+    """The number in a cell; None if it holds none. Python's 1_000 is no number here.
+
+    >>> _number("1e-3"), _number("1_000"), _number("word")
+    (0.001, None, None)
+    """
     try:
         return float(cell) if "_" not in cell else None
     except ValueError:

@@ -1,4 +1,7 @@
-"""Four words from their tokens: projections, queries, keys, values, scores, weights and output."""
+"""Four words from their tokens: projections, queries, keys, values, scores, weights and output.
+
+The article draws its numbers from NumPy's legacy generator with seed 123, and so does the example.
+"""
 
 from dataclasses import dataclass
 
@@ -13,7 +16,12 @@ WORDS = ("The", "cat", "sat", "down")
 
 @dataclass(frozen=True)
 class Projected:
-    """Tokens, and the projections that turn them into queries, keys and values."""
+    """Tokens, and the projections that turn them into queries, keys and values.
+
+    Attributes:
+        tokens: X, (n, width), one row per token.
+        w_q, w_k, w_v: (width, d_k), (width, d_k) and (width, d_v).
+    """
 
     tokens: Floats
     w_q: Floats
@@ -21,7 +29,7 @@ class Projected:
     w_v: Floats
 
     def trace(self) -> Trace:
-        """Attention of the tokens."""
+        """Attention of the tokens, with q = X W_q, k = X W_k and v = X W_v, under the default divisor sqrt(d_k)."""
         return trace(self.tokens @ self.w_q, self.tokens @ self.w_k, self.tokens @ self.w_v)
 
     def steps(self, words: tuple[str, ...]) -> list[Step]:
@@ -39,7 +47,10 @@ class Projected:
 
 
 def draw(rng: np.random.RandomState) -> Projected:
-    """Four tokens of width 8, then their projections to width 4, from the generator."""
+    """Four tokens of width 8, then their projections to width 4, from the generator.
+
+    Standard deviations are 0.5 for tokens and 0.3 for projections, drawn in the order W_q, W_k, W_v.
+    """
     tokens = rng.standard_normal((4, 8)) * 0.5
     return Projected(tokens, *(rng.standard_normal((8, 4)) * 0.3 for _ in range(3)))
 

@@ -1,4 +1,8 @@
-"""The steps of attention on a user's own matrices."""
+"""The steps of attention on a user's own matrices.
+
+CSV files go in, and the steps of `Walkthrough` come out. The module checks that shapes and names of the files fit
+together, so that a message names a file instead of an array.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,6 +61,7 @@ def own_steps(q: Path, k: Path, v: Path | None, *, scaling: str, causal: bool) -
 
 
 def _rule(name: str) -> Scaling:
+    """The scaling rule of that name; ExampleError for an unknown one."""
     try:
         return Scaling.parse(name)
     except ValueError as error:

@@ -1,4 +1,9 @@
-"""Shuffled tokens: the outputs shuffle along, so attention without a mask ignores the order of words."""
+"""Shuffled tokens: the outputs shuffle along, so attention without a mask ignores the order of words.
+
+With P a permutation of the rows, softmax(P S P^T) P V = P softmax(S) V: the weights of a row move with their keys. The
+sums of a row then have another order, so outputs are equal only up to rounding, and differences are shown to 12
+decimals.
+"""
 
 import numpy as np
 
@@ -47,13 +52,20 @@ def _swapped() -> list[Step]:
 
 
 def _outputs(name: str, heading: str, text: str, output: Floats | None, words: tuple[str, ...]) -> Step:
+    """A step with the output of each word."""
     return numbers_of(name, heading, text, np.asarray(output), words, 4)
 
 
 def _difference(
     name: str, before: Floats | None, after: Floats | None, words: tuple[str, ...], other: tuple[str, ...]
 ) -> Step:
-    """The largest difference between each word's two outputs."""
+    """The largest difference between each word's two outputs.
+
+    Args:
+        name: of the step.
+        before, after: outputs in the order of `words` and of `other`.
+        words, other: the two orders.
+    """
     back = np.asarray(after)[[other.index(word) for word in words]]
     apart = rounded(abs(back - np.asarray(before)).max(axis=1))
     text = "The largest difference between each word's two outputs, to 12 decimals: every word keeps its output."

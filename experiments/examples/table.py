@@ -1,4 +1,7 @@
-"""The numbers of examples as one long table: example, step, row, column, value."""
+"""The numbers of examples as one long table: example, step, row, column, value.
+
+The long form holds matrices of any shape in one CSV file. Figures of examples get the matrices back (`matrices`).
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,12 +38,26 @@ def read_table(path: Path) -> pd.DataFrame:
 
 
 def matrices(table: pd.DataFrame, example: str) -> dict[str, pd.DataFrame]:
-    """The matrix of each step of an example, with rows and columns in order."""
+    """The matrix of each step of an example, with rows and columns in order.
+
+    Args:
+        table: from `examples`, `long_table` or `read_table`.
+        example: its name.
+
+    Returns:
+        By step, a data frame whose index and columns are the names; steps without numbers are missing.
+
+    >>> from experiments.examples.example import table as matrix
+    >>> one = Step("scores", "Scores", "", matrix([[3, 4]], ["query"], ["k2", "k1"]))
+    >>> list(matrices(long_table("mine", [one]), "mine")["scores"])
+    ['k2', 'k1']
+    """
     steps = table[table["example"] == example].groupby("step", sort=False)
     return {str(step): _matrix(entries) for step, entries in steps}
 
 
 def _matrix(entries: pd.DataFrame) -> pd.DataFrame:
+    """The matrix of a step; rows and columns keep the order of their first appearance."""
     wide = entries.pivot_table(index="row", columns="column", values="value", sort=False)
     return wide.loc[entries["row"].unique(), entries["column"].unique()]
 

@@ -14,7 +14,12 @@ _BARS = "·▁▂▃▄▅▆▇█"
 
 
 def text(title: str, source: str, steps: Sequence[Step]) -> str:
-    """The whole example."""
+    """The whole example.
+
+    Args:
+        title, source: of the example.
+        steps: numbered from 1, each with its heading, its explanation and its numbers.
+    """
     lines = [title, f"From: {source}"]
     for number, step in enumerate(steps, start=1):
         lines += ["", f"{number}. {step.heading}"]

@@ -1,4 +1,7 @@
-"""Four scores, and the same scores times 20: weights, largest weight and entropy."""
+"""Four scores, and the same scores times 20: weights, largest weight and entropy.
+
+Only the scale differs, so the softmax of the large ones shows saturation alone: its order of keys is the same.
+"""
 
 import numpy as np
 

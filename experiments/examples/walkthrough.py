@@ -1,4 +1,7 @@
-"""The steps of attention, made from its trace: each with a heading, an explanation and its numbers."""
+"""The steps of attention, made from its trace: each with a heading, an explanation and its numbers.
+
+Examples choose among these steps and add their own. All arrays have two axes: no batch.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +17,14 @@ def from_scores(scaled: npt.ArrayLike, v: npt.ArrayLike | None = None, divisor: 
     """The trace of attention from known scaled scores, with unknown queries and keys.
 
     With the unit matrix as keys, the scores equal the queries.
+
+    Args:
+        scaled: scores after division, (n_queries, n_keys).
+        v: values, (n_keys, d_v), or None.
+        divisor: of the trace; its undivided scores are scaled times divisor.
+
+    >>> from_scores([[1.0, 2.0]], divisor=3.0).scores
+    array([[3., 6.]])
     """
     scores = np.asarray(scaled, dtype=float) * divisor
     return trace(scores, np.eye(scores.shape[-1]), v, scaling=divisor)
@@ -49,14 +60,14 @@ class Walkthrough:
     outputs: tuple[str, ...] = ()
 
     def attention(self) -> list[Step]:
-        """The steps from queries, keys and values to the output."""
+        """The steps from queries, keys and values to the output; without values they end at the weights."""
         inputs = [self.q(), self.k()] if self.trace.v is None else [self.q(), self.k(), self.v()]
         output = [] if self.trace.v is None else [self.output()]
         softmax = [self.divisor(), self.scaled_scores(), self.exponentials(), self.weights()]
         return [*inputs, self.scores(), *softmax, *output]
 
     def effect(self) -> list[Step]:
-        """The steps that show the effect of the divisor."""
+        """The steps that show the effect of the divisor: the weights without it, and largest weights and entropies."""
         return [self.undivided(), self.divisor_effect()]
 
     def q(self) -> Step:
@@ -109,7 +120,11 @@ class Walkthrough:
         return Step("output", f"Output W V {sizes(output)}", text, values)
 
     def blend(self, query: str) -> Step:
-        """The output of one query, term by term."""
+        """The output of one query, term by term: a row per key, and their sum.
+
+        Args:
+            query: one of the names in `queries`.
+        """
         weights = self.trace.weights[self.queries.index(query)]
         terms = weights[:, None] * self._v
         values = np.vstack([np.column_stack([weights, terms]), [weights.sum(), *terms.sum(axis=0)]])

@@ -1,4 +1,8 @@
-"""The axes of a table: varied axes, fixed axes, and their names in captions."""
+"""The axes of a table: varied axes, fixed axes, and their names in captions.
+
+Axes are the fields of a cell, such as d_k, n_keys and inputs. A caption names the varied ones with their range, and a
+note under the drawing lists the fixed ones.
+"""
 
 from collections.abc import Sequence
 
@@ -25,7 +29,17 @@ def other_axes(table: pd.DataFrame, *shown: str) -> list[str]:
 
 
 def first_combination(table: pd.DataFrame, *shown: str) -> tuple[pd.DataFrame, str]:
-    """The rows of the first combination of the other axes, and its name in words if there are more."""
+    """The rows of the first combination of the other axes, and its name in words if there are more.
+
+    A caption has room for one curve per scaling, and uses these rows where a table has more.
+
+    Args:
+        table: a measured table.
+        shown: the axes along which the rows may differ; the scaling always may.
+
+    Returns:
+        The rows; and ` (at n_keys = 16)` or an empty text.
+    """
     others = other_axes(table, *shown)
     if not others:
         return table, ""
@@ -42,7 +56,11 @@ def fixed(table: pd.DataFrame, *shown: str) -> str:
 
 
 def values_of(row: pd.Series, names: Sequence[str]) -> str:
-    """Axes of a row with their values: `d_k = 4, n_keys = 64`."""
+    """Axes of a row with their values: `d_k = 4, n_keys = 64`.
+
+    >>> values_of(pd.Series({"d_k": 4, "input_std": 0.5}), ["d_k", "input_std"])
+    'd_k = 4, input_std = 0.5'
+    """
     return ", ".join(f"{name} = {plain(row[name])}" for name in names)
 
 
@@ -58,12 +76,20 @@ def is_number(table: pd.DataFrame, x: str) -> bool:
 
 
 def plain(value: object) -> str:
-    """A value of an axis without trailing zeros: 1, 0.5, gaussian."""
+    """A value of an axis without trailing zeros: 1, 0.5, gaussian.
+
+    >>> plain(1.0), plain(4096), plain("gaussian")
+    ('1', '4096', 'gaussian')
+    """
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def span(table: pd.DataFrame, x: str) -> str:
-    """The range of x: `From d_k = 4 to 512`, `At d_k = 64`, `Over inputs = gaussian, uniform`."""
+    """The range of x: `From d_k = 4 to 512`, `At d_k = 64`, `Over inputs = gaussian, uniform`.
+
+    >>> span(pd.DataFrame({"d_k": [512, 4]}), "d_k"), span(pd.DataFrame({"d_k": [64, 64]}), "d_k")
+    ('From d_k = 4 to 512', 'At d_k = 64')
+    """
     values = [plain(value) for value in (table[x].sort_values() if is_number(table, x) else table[x]).unique()]
     if len(values) == 1:
         return f"At {x} = {values[0]}"
@@ -77,5 +103,9 @@ def of_keys(table: pd.DataFrame) -> str:
 
 
 def under(scaling: str) -> str:
-    """The name of a scaling in a sentence."""
+    """The name of a scaling in a sentence.
+
+    >>> under("unscaled"), under("d_k^1/2")
+    ('unscaled', 'under d_k^1/2')
+    """
     return "unscaled" if scaling == "unscaled" else f"under {scaling}"

@@ -1,4 +1,8 @@
-"""Calibration of the error bars of all sweeps together."""
+"""Calibration of the error bars of all sweeps together.
+
+If theory, sampler and error bars are right, z = (measured - exact) / standard error follows N(0, 1), and the p-values
+of independent cells are uniform. The tables come from `experiments.analysis.agreement`.
+"""
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +19,11 @@ _POINTS = 200
 
 
 def plot(tables: Tables) -> Drawing:
-    """The z-scores as a histogram and in order, and the p-values of cells in order."""
+    """The z-scores as a histogram and in order, and the p-values of cells in order.
+
+    Args:
+        tables: `z_scores` with the column `of_own_error`, and `cells` with `p_value`.
+    """
     figure, [[left, middle, right]] = panels(1, 3, (11, 4.2))
     z = np.sort(tables["z_scores"]["of_own_error"].dropna().to_numpy())
     x = np.linspace(-4, 4, _POINTS)
@@ -44,10 +52,16 @@ def plot(tables: Tables) -> Drawing:
 
 
 def _places(count: int) -> Floats:
+    """The expected places of that many uniform numbers in order: (i + 1/2) / n for i from 0.
+
+    >>> _places(2)
+    array([0.25, 0.75])
+    """
     return (np.arange(count) + 0.5) / count
 
 
 def _in_order(ax: Axes, expected: Floats, found: Floats) -> None:
+    """Sorted values against their expected values, as points, and the line on which they lie if both are equal."""
     # Thousands of vector points would take most of the page's space for drawings.
     ax.plot(expected, found, color=INK, marker=".", linestyle="", rasterized=True)
     ax.axline((0, 0), slope=1, color=INK, linewidth=0.8)

@@ -1,4 +1,8 @@
-"""Values in captions: numbers with as many digits as their errors justify, and the course of a metric along an axis."""
+"""Values in captions: numbers with as many digits as their errors justify, and the course of a metric along an axis.
+
+A caption is computed from its table, so it changes with the results. The words depend on tests too: `rises` appears
+only where chance does not explain the difference.
+"""
 
 import math
 from collections.abc import Sequence
@@ -19,6 +23,10 @@ _SHOWN = 1e-4  # a relative difference that four digits show
 def number(value: float, error: float = 0.0) -> str:
     """A value rounded to the first digit of its standard error, with at most four digits.
 
+    Args:
+        value: below 1e-4 or from 1e6 on, it gets a power of ten.
+        error: 0 for an exact value.
+
     >>> number(0.27411, 0.003), number(3.9671234, 0.00001), number(0.0), number(1.3e30), number(1.13e-5, 7e-6)
     ('0.274', '3.967', '0', '1.3e+30', '1.1e−05')
     """
@@ -34,12 +42,19 @@ def number(value: float, error: float = 0.0) -> str:
 
 
 def measured(row: pd.Series, metric: str) -> str:
-    """A metric of a row of a table, as a number."""
+    """A metric of a row of a table, as a number.
+
+    >>> measured(pd.Series({"entropy": 2.71828, "entropy_se": 0.02}), "entropy")
+    '2.72'
+    """
     return number(float(row[metric]), standard_error(row, metric))
 
 
 def standard_error(row: pd.Series, metric: str) -> float:
-    """The standard error of a metric; for a quantile, the one that its 95% interval implies."""
+    """The standard error of a metric; for a quantile, the one that its 95% interval implies.
+
+    It is half the width of the interval over the 97.5% point of Student's t with trials - 1 degrees of freedom.
+    """
     if f"{metric}_se" in row:
         return float(row[f"{metric}_se"])
     width = row[f"{metric}_high"] - row[f"{metric}_low"]
@@ -69,7 +84,7 @@ def exactness(rows: pd.DataFrame, metric: str) -> str:
 
 
 def few_draws(rows: pd.DataFrame, metric: str) -> pd.Series:
-    """True for each row in which a metric has too few draws."""
+    """True for each row in which a metric has too few draws for its error bar, from the column `few_draws`."""
     return rows[FEW_DRAWS].str.split().map(lambda names: metric in names).astype(bool)
 
 
@@ -78,7 +93,12 @@ def _is_known(rows: pd.DataFrame, metric: str) -> bool:
 
 
 def turns(rows: pd.DataFrame, metric: str) -> tuple[str, ...]:
-    """The verbs for a metric along the rows, from its ends and its extreme: rises, falls, both in turn, or none."""
+    """The verbs for a metric along the rows, from its ends and its extreme: rises, falls, both in turn, or none.
+
+    Args:
+        rows: in order along an axis, with one row per value; exact values replace measured ones if all are known.
+        metric: its name.
+    """
     rows = exactly(rows, metric)
     first, last = rows.iloc[0], rows.iloc[-1]
     for turn, verbs in ((rows[metric].idxmax(), ("rises", "falls")), (rows[metric].idxmin(), ("falls", "rises"))):
@@ -90,7 +110,18 @@ def turns(rows: pd.DataFrame, metric: str) -> tuple[str, ...]:
 
 
 def course(rows: pd.DataFrame, x: str, metric: str) -> str:
-    """The course of a metric along x in words, with its values: exact values if all are known."""
+    """The course of a metric along x in words, with its values: exact values if all are known.
+
+    Args:
+        rows: of one scaling, in order along x if x is a number.
+        x: an axis.
+        metric: its name.
+
+    Returns:
+        A verb with values: `rises from 0.1 to 0.9`, `falls from 3 to 2 at d_k = 8 and rises to 4`, `stays at 0.11`, or
+        `goes from 2 to 3 within its errors` if errors exceed a tenth of the value. A list of values if x is not a
+        number.
+    """
     rows = exactly(rows, metric)
     first, last = measured(rows.iloc[0], metric), measured(rows.iloc[-1], metric)
     if len(rows) == 1:
@@ -111,16 +142,25 @@ def course(rows: pd.DataFrame, x: str, metric: str) -> str:
 
 
 def differ(one: pd.Series, other: pd.Series, metric: str) -> bool:
-    """True if two values differ by more than chance explains, by Student's t, and by a visible digit."""
+    """True if two values differ by more than chance explains, by Student's t, and by a visible digit.
+
+    The limit of chance is t times the error of the difference; t leaves the same probability to its right as 3 does for
+    a normal law, 0.00135. A visible digit is a relative difference of 1e-4.
+    """
     noise = max(_error_of_difference(one, other, metric), _SHOWN * abs(one[metric]))
     return bool(abs(one[metric] - other[metric]) > noise)
 
 
 def _error_of_difference(one: pd.Series, other: pd.Series, metric: str) -> float:
+    """The limit of chance in `differ`, for two values with independent errors."""
     error = math.hypot(standard_error(one, metric), standard_error(other, metric))
     return float(stats.t.isf(_DOUBT, min(one["trials"], other["trials"]) - 1) * error)
 
 
 def listed(clauses: Sequence[str]) -> str:
-    """Clauses as one list: a, b and c."""
+    """Clauses as one list: a, b and c.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
     return " and ".join([", ".join(clauses[:-1]), clauses[-1]] if len(clauses) > 1 else clauses)

@@ -26,7 +26,13 @@ _LEVELS = {EQUAL: "equal", TENTH: "a tenth"}
 
 
 def of_norm(table: pd.DataFrame, norm: str, statistic: str) -> pd.DataFrame:
-    """The rows of one norm and statistic, from ratios or crossings."""
+    """The rows of one norm and statistic, from ratios or crossings.
+
+    Args:
+        table: of `experiments.analysis.crossings`.
+        norm: a key of `NORM_NAMES`.
+        statistic: `median` or `r.m.s.`.
+    """
     return table[(table["norm"] == norm) & (table["statistic"] == statistic)]
 
 
@@ -38,7 +44,11 @@ def crossings_of(table: pd.DataFrame, kind: Kind) -> pd.DataFrame:
 
 
 def crossing_list(crossings: pd.DataFrame) -> str:
-    """The d_k of crossings of one kind, in order of n_keys: exact ones if known."""
+    """The d_k of crossings of one kind, in order of n_keys: exact ones if known.
+
+    Returns:
+        `20.1, 72 and 170`, or `none up to 2048` if no ratio falls to the level.
+    """
     found = [_exact_text(row) or crossing(row) for _, row in crossings.iterrows()]
     largest = crossings["largest_d_k"].iloc[0]
     if set(found) == {f">{largest}"}:
@@ -65,6 +75,7 @@ def crossing(row: pd.Series) -> str:
 
 
 def _exact_text(row: pd.Series) -> str:
+    """The exact crossing to three digits; empty if it is unknown."""
     return three_digits(row["crossing_exact"]) if pd.notna(row["crossing_exact"]) else ""
 
 

@@ -1,4 +1,8 @@
-"""Density and kurtosis of one score beside the exact ones."""
+"""Density and kurtosis of one score beside the exact ones.
+
+The exact law has heavier tails than a normal one, with excess kurtosis 6/d_k. The tables belong to a sweep of the
+experiment `distribution`: `histogram`, `tests` (Kolmogorov-Smirnov) and `measured`.
+"""
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -45,6 +49,10 @@ def plot(tables: Tables) -> Drawing:
 
 
 def _densities(ax: Axes, tables: Tables, *, label: bool) -> None:
+    """Measured and exact densities of every d_k; bins without scores have no point.
+
+    A bin with fewer than ten scores has a point without an interval, because its count is not nearly normal.
+    """
     distances = tables["tests"].set_index("d_k")
     groups = tables["histogram"].groupby("d_k", sort=False)
     for (d_k, bins), colour in zip(groups, ordered_colours(len(groups)), strict=True):
@@ -66,6 +74,7 @@ def _densities(ax: Axes, tables: Tables, *, label: bool) -> None:
 
 
 def _label(distance: pd.Series) -> str:
+    """A line's name with its Kolmogorov-Smirnov distance and p-value."""
     size = number(float(distance["statistic"]), 1e-5)
     return f"d_k = {distance.name}: D = {size}, p = {number(float(distance['p_value']), 0.01)}"
 

@@ -1,4 +1,8 @@
-"""Gradient norms along d_k."""
+"""Gradient norms along d_k.
+
+Unscaled and at large d_k, a few unsaturated rows carry the root mean square, while the median is the norm of the
+typical row. So the figure shows both for each norm.
+"""
 
 from experiments.figures.axes import by_scaling, first_combination, fixed, of_keys, span, under
 from experiments.figures.caption_text import course, exactness, turns

@@ -1,4 +1,7 @@
-"""Matrices as heatmaps with one convention: darker means more, rows are queries, columns are keys."""
+"""Matrices as heatmaps with one convention: darker means more, rows are queries, columns are keys.
+
+Steps of worked examples come in as data frames with names of rows and columns.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +46,13 @@ def sizes(steps: Tables) -> str:
 
 
 def heatmaps(steps: Tables, grid: Sequence[Sequence[Panel]], size: tuple[float, float]) -> Drawing:
-    """Steps of an example side by side, as a grid of heatmaps."""
+    """Steps of an example side by side, as a grid of heatmaps.
+
+    Args:
+        steps: the matrices of an example, by name of the step.
+        grid: rows of panels, all of the same length.
+        size: of the drawing, in inches.
+    """
     figure, axes = panels(len(grid), len(grid[0]), size)
     for shown, row in zip(grid, axes, strict=True):
         for panel, ax in zip(shown, row, strict=True):
@@ -52,7 +61,13 @@ def heatmaps(steps: Tables, grid: Sequence[Sequence[Panel]], size: tuple[float, 
 
 
 def heatmap(ax: Axes, values: pd.DataFrame, panel: Panel) -> None:
-    """A matrix with numbers in its cells, or with a colour scale beside it if the numbers do not fit."""
+    """A matrix with numbers in its cells, or with a colour scale beside it if the numbers do not fit.
+
+    Args:
+        ax: the axes to draw in.
+        values: with names of rows and columns; -inf marks a key hidden by a mask, in the lightest colour.
+        panel: title, limits of the colours and decimals. Matrices with more than 12 rows or columns have no numbers.
+    """
     low, high = panel.limits or _limits(values)
     numbers = max(values.shape) <= _MAX_WITH_NUMBERS
     shades = values.clip(lower=low)  # a hidden key gets the lightest colour
@@ -72,7 +87,11 @@ def heatmap(ax: Axes, values: pd.DataFrame, panel: Panel) -> None:
 
 
 def _shown(value: float, digits: int) -> str:
-    """A number as on paper: 0.955 becomes 0.96, with a typographic minus sign."""
+    """A number as on paper: 0.955 becomes 0.96, with a typographic minus sign.
+
+    >>> _shown(0.955, 2), _shown(-0.25, 1), _shown(-np.inf, 2)
+    ('0.96', '−0.3', '−∞')
+    """
     text = "-∞" if value == -np.inf else f"{value * (1 + 1e-9):z.{digits}f}"
     return text.replace("-", "−")
 

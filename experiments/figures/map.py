@@ -1,4 +1,8 @@
-"""Ratios of gradient norms on the plane of d_k and n_keys, and where they cross 1."""
+"""Ratios of gradient norms on the plane of d_k and n_keys, and where they cross 1.
+
+The ratio is the unscaled norm over the norm under d_k^1/2, from the tables `ratios` and `crossings` of
+`experiments.analysis.crossings`. Where it is below 1, gradients are smaller without the division.
+"""
 
 from typing import Any
 
@@ -29,7 +33,10 @@ _SIZE, _PANEL_INCHES, _INCHES_PER_NUMBER = (11, 6.4), 3.0, 0.3
 
 
 def plot(tables: Tables) -> Drawing:
-    """One row of maps per statistic and one column per norm, each with the line where the ratio is 1."""
+    """One row of maps per statistic and one column per norm, each with the line where the ratio is 1.
+
+    A sweep without ratios, because it lacks one of the rules or varies no d_k, gets a drawing of the reason.
+    """
     figure, grid = panels(len(STATISTICS), len(NORMS), _SIZE, sharex=True, sharey=True)
     if "ratios" not in tables:
         for ax in (ax for axes in grid for ax in axes):
@@ -97,7 +104,16 @@ def _plot_map(ax: Axes, ratios: pd.DataFrame, crossings: pd.DataFrame) -> Any:
 
 
 def _label_place(column: int, columns: int, *, narrow: bool) -> tuple[float, str]:
-    """The place of a cell's number and its aligned side; a number wider than its cell stays on the map."""
+    """The place of a cell's number and its aligned side; a number wider than its cell stays on the map.
+
+    Args:
+        column: index of the cell's column.
+        columns: number of columns.
+        narrow: True if numbers are wider than cells.
+
+    Returns:
+        x in units of cells, and the horizontal alignment.
+    """
     if narrow and column == 0:
         return -0.4, "left"
     return (columns - 0.6, "right") if narrow and column == columns - 1 else (column, "center")
@@ -115,7 +131,13 @@ def _short(ratio: float) -> str:
 
 
 def _plot_line(ax: Axes, crossings: pd.DataFrame, d_k: Any, n_keys: Any) -> None:
-    """The line where the ratio is 1, in units of cells: measured with its interval, and by the law."""
+    """The line where the ratio is 1, in units of cells: measured with its interval, and by the law.
+
+    Args:
+        ax: the axes of the map, with cells of equal size.
+        crossings: one row per n_keys.
+        d_k, n_keys: the values of columns and rows, in order; between them, places are linear in the logarithm.
+    """
     y = np.interp(np.log(crossings["n_keys"]), np.log(n_keys), range(len(n_keys)))
 
     def place(values: pd.Series) -> Any:

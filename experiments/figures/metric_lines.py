@@ -1,4 +1,8 @@
-"""Metrics of a saturation table as lines with error bars: series, axes and labels."""
+"""Metrics of a saturation table as lines with error bars: series, axes and labels.
+
+A figure makes its lines with `series`, draws each metric with `plot_metric`, then sets the scales and last labels the
+lines, because labels depend on the scales.
+"""
 
 import itertools
 import math
@@ -31,7 +35,15 @@ _LEGEND_CHARACTERS_PER_INCH = 13
 
 @dataclass(frozen=True)
 class Series:
-    """The rows of one line in order of x, and the line's label, colour and marker."""
+    """The rows of one line in order of x, and the line's label, colour and marker.
+
+    Attributes:
+        scaling: the name of its scaling.
+        label: the scaling, and the values of other varied axes.
+        colour: from the scaling alone, the same in all figures for the four most common rules.
+        marker: from the combination of other axes.
+        rows: of the measured table.
+    """
 
     scaling: str
     label: str
@@ -41,7 +53,12 @@ class Series:
 
 
 def series(table: pd.DataFrame, x: str) -> list[Series]:
-    """One line per scaling (its colour) and combination of the other axes (its marker)."""
+    """One line per scaling (its colour) and combination of the other axes (its marker).
+
+    Args:
+        table: a measured table; with more than eight combinations, markers repeat.
+        x: the axis along which lines run.
+    """
     others = other_axes(table, x)
     combinations = list(dict.fromkeys(table[others].itertuples(index=False, name=None))) if others else [()]
     colours = scaling_colours(dict(zip(table["scaling"], table["exponent"], strict=True)))
@@ -61,7 +78,10 @@ def series(table: pd.DataFrame, x: str) -> list[Series]:
 
 
 def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
-    """Measured points with 95% intervals, joined; known exact values as a pale band behind them."""
+    """Measured points with 95% intervals, joined; known exact values as a pale band behind them.
+
+    Points are not joined if x is not a number, such as `inputs`. The title of the axes becomes that of the metric.
+    """
     for line in lines:
         at, values = line.rows[x].to_numpy(), line.rows[metric].to_numpy()
         if f"{metric}_exact" in line.rows:
@@ -76,14 +96,29 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
 
 
 def plot_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:
-    """Exact values: a pale band, or pale dashes if there is a single value or x is not a number."""
+    """Exact values: a pale band, or pale dashes if there is a single value or x is not a number.
+
+    Args:
+        ax: the axes to draw in.
+        at: values of x.
+        values: one for each; NaN where unknown leaves a gap.
+        colour: of the line that they belong to.
+    """
     joined = len(values) > 1 and np.asarray(at).dtype.kind in "iuf"
     look = {"linewidth": 5} if joined else {"linestyle": "", "marker": "_", "markersize": 22, "markeredgewidth": 5}
     ax.plot(at, values, color=colour, alpha=0.3, zorder=1, **look)
 
 
 def plot_measured(ax: Axes, at: Any, values: Any, rows: pd.DataFrame, metric: str, **look: Any) -> None:
-    """Points with 95% intervals, hollow where a metric has too few draws."""
+    """Points with 95% intervals, hollow where a metric has too few draws.
+
+    Args:
+        ax: the axes to draw in.
+        at, values: the points.
+        rows: the rows of the points, for intervals and flags.
+        metric: its name.
+        look: keywords of Matplotlib's `errorbar`, with `color` and `marker`.
+    """
     ax.errorbar(at, values, reach(rows, metric), capsize=2, elinewidth=1, **look)
     hollow = few_draws(rows, metric).to_numpy()
     if hollow.any():
@@ -92,7 +127,12 @@ def plot_measured(ax: Axes, at: Any, values: Any, rows: pd.DataFrame, metric: st
 
 
 def reach(rows: pd.DataFrame, metric: str) -> Any:
-    """The reach of the 95% interval of a metric below and above its value, (2, rows)."""
+    """The reach of the 95% interval of a metric below and above its value, (2, rows), none negative.
+
+    >>> rows = pd.DataFrame({"entropy": [2.0], "entropy_low": [1.5], "entropy_high": [3.0]})
+    >>> reach(rows, "entropy").ravel()
+    array([0.5, 1. ])
+    """
     return np.stack([rows[metric] - rows[f"{metric}_low"], rows[f"{metric}_high"] - rows[metric]]).clip(0)
 
 
@@ -103,7 +143,16 @@ def reading(table: pd.DataFrame, *metrics: str) -> str:
 
 
 def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None:
-    """Ticks at the values of x; a logarithmic axis if their range is wide, and always for a power law."""
+    """Ticks at the values of x; a logarithmic axis if their range is wide, and always for a power law.
+
+    Ticks that would touch their left neighbour are left out. Nothing changes if x is not a number.
+
+    Args:
+        ax: the axes, of their final size.
+        table: the measured table.
+        x: the axis.
+        log: True for a power law, which is straight on logarithmic axes only.
+    """
     if not is_number(table, x):
         return
     values = np.sort(table[x].unique())
@@ -134,7 +183,11 @@ def scale_y(ax: Axes, table: pd.DataFrame, *metrics: str, log: bool = False) -> 
 
 
 def spans_widely(values: Any) -> bool:
-    """True if the values are positive and span more than a factor of 8."""
+    """True if the values are positive and span more than a factor of 8.
+
+    >>> spans_widely(np.array([1, 9])), spans_widely(np.array([0, 9])), spans_widely(np.array([1, 8]))
+    (True, False, False)
+    """
     return bool(values.min() > 0 and values.max() / values.min() > _LOG_FROM)
 
 
@@ -142,6 +195,12 @@ def label_lines(ax: Axes, lines: Sequence[Series], x: str, metric: str, texts: S
     """Write each line's label behind its last point, without overlaps; the scales must be set before.
 
     If the labels are too many or too long, a legend under the figure names the lines.
+
+    Args:
+        ax: the axes; labels stand to their right.
+        lines: the lines drawn there.
+        x, metric: the axis and the metric of the last points.
+        texts: labels instead of those of the lines, such as labels with a slope.
     """
     gap = _LABEL_INCHES / _inches(ax).height
     texts = texts or [line.label for line in lines]
@@ -171,4 +230,5 @@ def legend(ax: Axes, texts: Sequence[str]) -> None:
 
 
 def _inches(ax: Axes) -> Bbox:
+    """The size of axes in inches."""
     return ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())

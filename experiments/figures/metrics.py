@@ -1,4 +1,7 @@
-"""Every metric along the first axis."""
+"""Every metric along the first axis.
+
+The figure is the default of sweeps that vary neither d_k nor n_keys, for example of a sweep over inputs.
+"""
 
 import pandas as pd
 
@@ -13,7 +16,7 @@ _COLUMNS, _ROW_INCHES = 3, 2.75
 
 
 def plot(tables: Tables) -> Drawing:
-    """One panel per metric."""
+    """One panel per metric, except metrics that are 0 in every row."""
     table = tables["measured"]
     x = first_axis(table)
     metrics = [metric for metric in DECLARED if not is_zero(table, metric)]

@@ -1,4 +1,10 @@
-"""Freezing of the softmax over d_k and n_keys."""
+"""Freezing of the softmax over d_k and n_keys.
+
+A row of n independent normal scores of deviation sigma freezes, as n grows, at sigma_c = sqrt(2 ln n): below it the
+entropy is the share 1 - (sigma / sigma_c)^2 of ln n, and above it the share is 0 (the random energy model, see
+`sdpa.theory.limits`). An unscaled row has sigma near sqrt(d_k), and so freezes near d_k = 2 ln n. The table `curves`
+of `experiments.analysis.freezing` has the exact curves for each n and their limit.
+"""
 
 from typing import Any
 
@@ -46,7 +52,12 @@ def plot(tables: Tables) -> Drawing:
 
 
 def _shares(tables: Tables) -> tuple[pd.DataFrame, str]:
-    """The first combination of the axes that a map does not show, with the entropy as a share of ln n_keys."""
+    """The first combination of the axes that a map does not show, with the entropy as a share of ln n_keys.
+
+    Returns:
+        The rows with the columns `entropy_share`, its `_se` and its `_exact`, and `share_shown`, exact if known; and
+        the combination in words.
+    """
     table, where = first_combination(tables["measured"], "d_k", "n_keys")
     largest = np.log(table["n_keys"])
     known = table["entropy_exact"].fillna(table["entropy"])
@@ -55,6 +66,7 @@ def _shares(tables: Tables) -> tuple[pd.DataFrame, str]:
 
 
 def _plot_map(ax: Axes, rows: pd.DataFrame) -> None:
+    """A map of one scaling: exact shares as colours and numbers, measured ones as dots, and the line of freezing."""
     shown = rows.pivot_table(index="n_keys", columns="d_k", values="share_shown")
     measured = rows.pivot_table(index="n_keys", columns="d_k", values="entropy_share").to_numpy()
     colours: dict[str, Any] = {"cmap": sequential(), "vmin": 0, "vmax": 1}
@@ -86,7 +98,13 @@ def _plot_freezing(ax: Axes, rows: pd.DataFrame, d_k: Any, n_keys: Any) -> None:
 
 
 def _plot_collapse(ax: Axes, tables: Tables, metric: str) -> None:
-    """Exact curves, one for each n_keys, and the measured rows."""
+    """Exact curves, one for each n_keys, and the measured rows.
+
+    Args:
+        ax: the axes to draw in; x is sigma / sigma_c.
+        tables: `measured`, and `curves` if the sweep is a map of both axes.
+        metric: `entropy_share` or `collision`, the sum of squared weights.
+    """
     ax.set_xscale("log")
     ax.set_xlabel("sigma / sigma_c")
     ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")

@@ -1,4 +1,8 @@
-"""Metrics along the exponent of the divisor."""
+"""Metrics along the exponent of the divisor.
+
+Only rules d_k^p appear, at their exponent p; 0 is `unscaled`. Where the lines of two d_k meet, a metric does not depend
+on d_k.
+"""
 
 import math
 
@@ -41,6 +45,7 @@ def plot(tables: Tables) -> Drawing:
 
 
 def _plot_metric(ax: Axes, table: pd.DataFrame, metric: str) -> None:
+    """One panel: a line per d_k along the exponent, with marks at 1/3, 1/2 and 2/3."""
     groups = [(d_k, rows.sort_values("exponent")) for d_k, rows in table.groupby("d_k")]
     for (d_k, rows), colour in zip(groups, ordered_colours(len(groups)), strict=True):
         p = rows["exponent"]

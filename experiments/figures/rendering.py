@@ -1,4 +1,7 @@
-"""The common way to draw and save figures."""
+"""The common way to draw and save figures.
+
+The module of a figure makes a drawing and a caption; this module turns them into files.
+"""
 
 import io
 from pathlib import Path
@@ -20,6 +23,11 @@ def render(figure: Figure, tables: Tables, stem: Path) -> str:
     The SVG is for pages, which show the caption as text; its title is the figure's. The files contain nothing that
     varies between equal runs, such as dates or random ids.
 
+    Args:
+        figure: the declaration.
+        tables: at least those that it reads, as far as they exist.
+        stem: path of the files without suffix.
+
     Returns:
         The caption.
     """
@@ -38,6 +46,7 @@ def render(figure: Figure, tables: Tables, stem: Path) -> str:
 
 
 def _save(drawing: Drawing, stem: Path, suffix: str, metadata: dict[str, Any]) -> None:
+    """Write a drawing in the format of the suffix, whole or not at all."""
     content = io.BytesIO()
     drawing.savefig(content, format=suffix[1:], dpi=DPI, metadata=metadata)
     write_atomically(stem.with_name(f"{stem.name}{suffix}"), content.getvalue())

@@ -1,4 +1,8 @@
-"""Weights of a few queries as heat maps."""
+"""Weights of a few queries as heat maps.
+
+The figure shows the first draw of a sweep of the experiment `rows`, so it illustrates and proves no trend; its caption
+says so.
+"""
 
 import math
 

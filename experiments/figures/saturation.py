@@ -1,4 +1,7 @@
-"""Concentration of softmax rows along d_k."""
+"""Concentration of softmax rows along d_k.
+
+Three measures of the same rows: the share of rows with a weight above 0.99, the largest weight and the entropy.
+"""
 
 import math
 
@@ -32,6 +35,7 @@ def plot(tables: Tables) -> Drawing:
 
 
 def _mark(ax: Axes, value: float, text: str) -> None:
+    """A dotted line at a value with its name."""
     ax.axhline(value, color=INK, linestyle=":", linewidth=1, zorder=0)
     ax.annotate(text, (0.02, value), xycoords=("axes fraction", "data"), va="bottom", fontsize=9)
 

@@ -1,4 +1,7 @@
-"""Time of several ways to measure relative to the floor, and growth of the suite's time."""
+"""Time of several ways to measure relative to the floor, and growth of the suite's time.
+
+The tables `ratios` and `growth` come from `experiments.benchmarks.summary`: `over_floor` and `growth_rows`.
+"""
 
 import numpy as np
 import pandas as pd
@@ -32,6 +35,7 @@ def plot(tables: Tables) -> Drawing:
 
 
 def _plot_ratios(ax: Axes, rows: pd.DataFrame, gradients: bool) -> None:
+    """The ways as points, cell by cell; a way that was not measured, such as PyTorch, is missing."""
     rows = rows[rows["gradients"] == gradients]
     x = np.arange(len(rows))
     for way, marker in _WAYS.items():
@@ -45,6 +49,7 @@ def _plot_ratios(ax: Axes, rows: pd.DataFrame, gradients: bool) -> None:
 
 
 def _plot_growth(ax: Axes, rows: pd.DataFrame) -> None:
+    """The time of the suite over its time at the smallest size, for each growing size, beside proportional growth."""
     for i, (swept, points) in enumerate(rows.groupby("what", sort=False)):
         x = points[str(swept)] / points[str(swept)].min()
         ax.plot(x, points["seconds"] / points["seconds"].min(), marker="o", color=_PALETTE[4 + i], label=str(swept))
@@ -58,6 +63,7 @@ def _plot_growth(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def _reach(points: pd.DataFrame) -> float:
+    """The factor by which the growing size grows."""
     return float(max(points[name].max() / points[name].min() for name in ("d_k", "n_keys", "trials")))
 
 

@@ -1,4 +1,8 @@
-"""The common style of all figures: panels, notes and colours."""
+"""The common style of all figures: panels, notes and colours.
+
+Colours come from seaborn's `colorblind` palette. Each of the four most common rules has its own colour everywhere, so
+a reader who knows one figure can read the next.
+"""
 
 import math
 import textwrap
@@ -39,7 +43,16 @@ STYLE = {
 
 
 def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Drawing, list[list[Axes]]]:
-    """A figure of that size in inches and its grid of axes."""
+    """A figure of that size in inches and its grid of axes.
+
+    Args:
+        rows, columns: of the grid.
+        size: width and height.
+        options: keywords of Matplotlib's `subplots`, such as `sharey`.
+
+    Returns:
+        The figure; and its axes as a list of rows, also for a single one.
+    """
     figure = Drawing(figsize=size, layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options).tolist()
 
@@ -55,7 +68,11 @@ def note(figure: Drawing, text: str) -> None:
 
 
 def wrapped(text: str, width: float) -> str:
-    """A text wrapped to this many characters, without breaks between a name and its value."""
+    r"""A text wrapped to this many characters, without breaks between a name and its value.
+
+    >>> wrapped("with d_k = 64", 9)
+    'with\nd_k = 64'
+    """
     return textwrap.fill(text.replace(" = ", _JOINED), int(width)).replace(_JOINED, " = ")
 
 
@@ -63,6 +80,9 @@ def scaling_colours(exponents: Mapping[str, float]) -> dict[str, Any]:
     """The colour of each scaling: fixed for the four most common rules, by order of exponent for the others.
 
     Rules other than powers of d_k (exponent NaN) come last.
+
+    Args:
+        exponents: p by name of the scaling.
     """
     others = sorted(
         (name for name in exponents if name not in _COLOURS),
@@ -83,7 +103,10 @@ def diverging() -> Colormap:
 
 
 def token_colours(count: int) -> list[Any]:
-    """Colours for tokens, without order and safe for colour-blind readers; the darker ones of the palette."""
+    """Colours for tokens, without order and safe for colour-blind readers; the darker ones of the palette.
+
+    There are six; a larger count gets six too.
+    """
     return [_PALETTE[i] for i in (0, 3, 2, 4, 5, 7)][:count]
 
 

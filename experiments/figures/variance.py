@@ -1,4 +1,8 @@
-"""Score variance along d_k."""
+"""Score variance along d_k.
+
+Var[q.k / d_k^p] = d_k^(1 - 2p) input_std^4 is a straight line on logarithmic axes; its measured slope comes from the
+table `slopes` of `experiments.analysis.slopes`, not from this module.
+"""
 
 import math
 
@@ -38,6 +42,7 @@ def plot(tables: Tables) -> Drawing:
 
 
 def _plot_deviation(ax: Axes, table: pd.DataFrame) -> None:
+    """The relative difference between measured and exact variance in percent, with 95% intervals."""
     # Every scaling divides the same scores, so all share one relative deviation; the first scaling shows it.
     shared = table[table["scaling"] == table["scaling"].iloc[0]]
     percent = 100 / shared[f"{METRIC}_exact"]
@@ -65,6 +70,10 @@ def caption(tables: Tables) -> str:
 
 
 def _growth(slope: pd.Series) -> str:
+    """The growth of the variance under a scaling in words, from the sign of its slope's interval.
+
+    A slope that may be 0 counts as level only if its interval is narrower than 0.2.
+    """
     power = f"d_k^{number(slope['slope'], slope['slope_se'])}"
     exact = f" (exactly {slope['slope_exact']:.4g})".replace("-", "−")
     if slope["slope_low"] > 0:
@@ -85,6 +94,11 @@ def _slope_of(row: pd.Series, slopes: pd.DataFrame | None) -> pd.Series | None:
 
 
 def _interval(slope: pd.Series) -> str:
+    """A slope and half its interval, to the first digit of the latter.
+
+    >>> _interval(pd.Series({"slope": 0.9998, "slope_low": 0.9990, "slope_high": 1.0006}))
+    '0.9998 ± 0.0008'
+    """
     half = (slope["slope_high"] - slope["slope_low"]) / 2
     places = max(0, -math.floor(math.log10(half)))
     return f"{slope['slope']:z.{places}f} ± {half:.{places}f}".replace("-", "−")

@@ -23,7 +23,13 @@ def page_path(results: Path) -> Path:
 
 
 def page(config: Config, results: Path, *options: object) -> Artifact:
-    """The page of a config's results, with everything that determines it."""
+    """The page of a config's results, with everything that determines it.
+
+    Args:
+        config: the config of the results.
+        results: the folder of the results.
+        options: further values that determine the page; they count by their text.
+    """
     modules = ("experiments.page.index", *(f"experiments.figures.{name}" for name in declarations()))
     templates = [FOLDER / name for name in _TEMPLATES]
     parameters = [config.digest, *map(str, options)]

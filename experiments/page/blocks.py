@@ -1,4 +1,8 @@
-"""Generated parts of README.md and docs/, between markers, from the files in results/."""
+"""Generated parts of README.md and docs/, between markers, from the files in results/.
+
+A page has the markers `<!-- begin NAME -->` and `<!-- end NAME -->` in separate lines. Each block of `_blocks` appears
+exactly once in all pages together; a missing or repeated marker is an error.
+"""
 
 import os
 import re
@@ -49,10 +53,13 @@ def rewrite(pages: Mapping[Path, str], config: Config, measured: Mapping[str, pd
     """Markdown pages with every marked block generated from the files in a results folder.
 
     Args:
-        pages: the text of each page, by its path.
+        pages: the text of each page, by its path; links in a block start at the folder of its page.
         config: the config of the results.
         measured: the measurements behind published statements, independent of the user's config.
         results: the folder.
+
+    Returns:
+        The new text of each page, by its path; nothing is written.
 
     Raises:
         BlockError: a block does not have exactly one marker in all pages together.
@@ -70,6 +77,7 @@ def rewrite(pages: Mapping[Path, str], config: Config, measured: Mapping[str, pd
 
 
 def _names(text: str) -> list[str]:
+    """The names of the blocks of a page, in order."""
     return [match["name"] for match in _BLOCK.finditer(text)]
 
 
@@ -98,6 +106,7 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
 
 
 def _drawings_of(sweeps: Sequence[Sweep], results: Path) -> list[Path]:
+    """The PNG files of the figures of sweeps, in the order of the config."""
     return [figure_path(results, sweep.name, figure, ".png") for sweep in sweeps for figure in sweep.figures]
 
 
@@ -143,7 +152,7 @@ def _sweeps_of(default: Default | None) -> str:
 
 
 def _crossing_table(config: Config, results: Path) -> pd.DataFrame | None:
-    """The crossings of the first sweep with crossings."""
+    """The crossings of the first sweep with crossings; None if no sweep has any."""
     tables = [results / csv_name(sweep.name, "crossings") for sweep in config.sweeps]
     return next((of_first_map(pd.read_csv(path)) for path in tables if path.exists()), None)
 
@@ -232,6 +241,7 @@ def _performance(bench: pd.DataFrame) -> str:
 
 
 def _ratios(bench: pd.DataFrame) -> list[str]:
+    """The lines of the table of ratios: a row per cell, with gradients and without; memory only for the former."""
     table, of_all = ratios(bench), _peaks_of_all_sweeps(bench)
     beside = [str(name) for name in table if str(name).endswith(" over suite")]
     ways = "".join(f" {name.removesuffix(' over suite')} |" for name in beside)
@@ -249,6 +259,7 @@ def _ratios(bench: pd.DataFrame) -> list[str]:
 
 
 def _peaks_of_all_sweeps(bench: pd.DataFrame) -> pd.Series:
+    """MiB above imports that the suite needs, by (d_k, n_keys, n_queries); the largest cell comes last."""
     return peaks(bench).set_index(SIZE)["suite"]
 
 

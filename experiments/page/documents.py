@@ -1,4 +1,7 @@
-"""Markdown pages with `>>>` examples that run, and with the numbers that they print."""
+"""Markdown pages with `>>>` examples that run, and with the numbers that they print.
+
+The tests run these examples too, so a page cannot show a number that its code no longer gives.
+"""
 
 import contextlib
 import doctest

@@ -17,7 +17,13 @@ OF_OPENING = {"notebook-15": "It is not what keeps the softmax numerically stabl
 
 @dataclass(frozen=True)
 class Entry:
-    """A published statement and its correction."""
+    """A published statement and its correction: a row of the table of statements, with its sources looked up.
+
+    Attributes:
+        ids: all its ids, separated by blanks.
+        sources: the publications, each once.
+        statement, claimed, computed, note, verdict, severity: as in the table, as text.
+    """
 
     ids: str
     sources: tuple[Source, ...]
@@ -30,7 +36,13 @@ class Entry:
 
     @property
     def right(self) -> str:
-        """The computed numbers, or the conditions and whether each holds."""
+        """The computed numbers, or the conditions and whether each holds.
+
+        >>> Entry("qa-2", (), "", "", "yes: with 4 keys; no: with 64 keys", "", "", "").right
+        'True: with 4 keys; not true: with 64 keys'
+        >>> Entry("qa-2", (), "", "", "0.44 0.35", "", "", "").right
+        'Computed: 0.44 0.35'
+        """
         if not self.computed:
             return "Not computed here: it is about training"
         words = _NO.sub("not true: ", _YES.sub("true: ", self.computed))

@@ -1,4 +1,8 @@
-"""The findings: for every figure its caption, its key numbers with intervals, its drawing and a few table rows."""
+"""The findings: for every figure its caption, its key numbers with intervals, its drawing and a few table rows.
+
+`Writer` reads tables, captions (.txt) and drawings (.svg) of a results folder; the template of the page shows the
+`Section`s and `Finding`s that it makes. Numbers have as many digits as their intervals justify.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,7 +50,14 @@ class Field:
 
 @dataclass(frozen=True)
 class Table:
-    """A few rows of a CSV, or of several CSVs if `csv` is empty."""
+    """A few rows of a CSV, or of several CSVs if `csv` is empty.
+
+    Attributes:
+        head: names of the columns.
+        rows: the fields of each row, in the order of the head.
+        of: number of rows of the whole table.
+        csv: its file name.
+    """
 
     head: Sequence[str]
     rows: Sequence[Sequence[Field]]
@@ -56,7 +67,18 @@ class Table:
 
 @dataclass(frozen=True)
 class Finding:
-    """A figure with its texts and numbers; `drawing` is empty if the page has no room for it."""
+    """A figure with its texts and numbers.
+
+    Attributes:
+        name: unique on the page, the prefix of the ids in its drawing.
+        title: the heading.
+        caption: the computed sentence.
+        drawing: an SVG element; empty if the page has no room for it.
+        png: path of the PNG from the folder of the page.
+        numbers: sentences with values, intervals and exact values.
+        table: a few rows of the table that it shows.
+        corrections: published statements that the figure shows to be wrong or misleading.
+    """
 
     name: str
     title: str
@@ -70,7 +92,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Section:
-    """The findings of a sweep, its config and its tables; for all sweeps together, without name and config."""
+    """The findings of a sweep, its config and its tables; for all sweeps together, without name and config.
+
+    Attributes:
+        name: of the sweep.
+        findings: one per figure.
+        csvs: file names of its tables.
+        config: YAML of a config with this sweep alone.
+    """
 
     name: str
     findings: Sequence[Finding]
@@ -80,7 +109,15 @@ class Section:
 
 @dataclass
 class Writer:
-    """Makes findings from the tables, captions and drawings of a results folder."""
+    """Makes findings from the tables, captions and drawings of a results folder.
+
+    Attributes:
+        config: the config of the results.
+        results: the folder.
+        tables: the sound tables, by sweep and kind; a sweep without tables gets no section.
+        published: the published statements, or none.
+        drawings: shares glyphs between the drawings of the page, and counts the room that they take.
+    """
 
     config: Config
     results: Path
@@ -108,6 +145,11 @@ class Writer:
         return [self._drawn(f"{EXAMPLES}-{name}", f"{EXAMPLES}.{name}", png) for name, png in drawn.items()]
 
     def _finding(self, sweep: Sweep, figure: str) -> Finding:
+        """The finding of a figure of a sweep.
+
+        Its numbers are laws beside crossings, slopes, or the first metric at the ends of the axes, by the tables that
+        the figure reads.
+        """
         declared, tables = load_figure(figure), self.tables[sweep.name]
         shown = declared.chosen(tables)
         if "crossings" in shown:
@@ -121,6 +163,7 @@ class Writer:
         return self._figure(sweep.name, figure, numbers=numbers, table=table, corrections=corrections)
 
     def _of_all(self, figure: str, whole: Agreement) -> Finding:
+        """The finding of a figure of all sweeps together, with the five values furthest from theory in their errors."""
         furthest = whole.by_t.assign(size=whole.by_t["z"].abs()).nlargest(_FURTHEST, "size")
         rows = [[Field(row["where"]), Field(row["metric"]), Field(number(row["z"]))] for _, row in furthest.iterrows()]
         head = ("furthest from their exact values", "metric", "standard errors")
@@ -143,7 +186,12 @@ class Writer:
 
 
 def config_block(seed: int, sweep: Sweep) -> str:
-    """A sweep as a separate config with a value for every key."""
+    """A sweep as a separate config with a value for every key, as YAML.
+
+    Args:
+        seed: the root seed of the config.
+        sweep: the sweep, whose defaults are written out too.
+    """
     treatments = treatment_names(load_experiment(sweep.experiment).cell)
     body = {
         name: value[0] if isinstance(value, list) and len(value) == 1 and name not in treatments else value
@@ -155,7 +203,16 @@ def config_block(seed: int, sweep: Sweep) -> str:
 
 
 def few_rows(sweep: Sweep, table: pd.DataFrame, metrics: Sequence[str]) -> Table:
-    """The rows at the ends of every axis, for common scalings if there are many: metrics ± half the 95% interval."""
+    """The rows at the ends of every axis, for common scalings if there are many: metrics ± half the 95% interval.
+
+    Args:
+        sweep: names the axes.
+        table: its measured table.
+        metrics: columns to show after the axes and the scaling.
+
+    Returns:
+        At most 12 rows. With more than five scalings, only unscaled and d_k^1/3, 1/2, 2/3 and 1 count, if any is there.
+    """
     varied = _varied(sweep, table)
     named = [*varied, *(["scaling"] if "scaling" in table else [])]
     shown = table
@@ -202,6 +259,7 @@ def _numbers(sweep: Sweep, table: pd.DataFrame, metric: str) -> Iterator[str]:
 
 
 def _with_interval(row: pd.Series, metric: str) -> str:
+    """A metric of a row with its scaling, its 95% interval and its exact value, as far as these exist."""
     low, high = (float(row[f"{metric}_{end}"]) for end in ("low", "high"))
     half = (high - low) / 2
     scaling = f" {under(row['scaling'])}" if "scaling" in row else ""
@@ -236,6 +294,7 @@ def _law_sentences(crossings: pd.DataFrame) -> Iterator[str]:
 
 
 def _slope_sentence(slopes: pd.DataFrame) -> str:
+    """The fitted slopes of the first five scalings, each with its interval and the exact slope."""
     clauses = []
     for _, row in slopes.head(_MAX_SCALINGS).iterrows():
         half = (row["slope_high"] - row["slope_low"]) / 2
@@ -246,10 +305,12 @@ def _slope_sentence(slopes: pd.DataFrame) -> str:
 
 
 def _varied(sweep: Sweep, table: pd.DataFrame) -> list[str]:
+    """The axes of a sweep with more than one value in its table."""
     return [name for name in axis_names(load_experiment(sweep.experiment).cell) if len(table[name].unique()) > 1]
 
 
 def _cell(row: pd.Series, metric: str) -> Field:
+    """A metric of a row as value ± half its 95% interval, beside the exact value."""
     value = row[metric]
     if f"{metric}_low" not in row:
         return Field(plain(value) if isinstance(value, str | int) else number(float(value)))

@@ -26,12 +26,14 @@ _POWER = re.compile(r"(d_k\^[−\d./]*\d)")
 
 
 def make_page(config: Config, results: Path, config_path: Path, *, incomplete: bool = False) -> bytes:
-    """The page of a config's results.
+    """The page of a config's results, as UTF-8 bytes.
+
+    Styles, scripts and drawings are part of the file; links lead to tables, and to figures without room on the page.
 
     Args:
         config: the config of the results.
         results: the folder of its tables and figures.
-        config_path: the path of the config.
+        config_path: the path of the config; the page shows it as given, or only the file name of an absolute path.
         incomplete: if sweeps are missing, make a page of the others, with a notice at its top.
 
     Raises:
@@ -82,18 +84,30 @@ def _include(name: str) -> Markup:
 
 
 def _json(value: Any) -> Markup:
-    """Data for a script, escaped so that no text in it can end the script element."""
+    r"""Data for a script, escaped so that no text in it can end the script element.
+
+    >>> str(_json({"note": "</script>"}))
+    '{"note":"\\u003c/script>"}'
+    """
     return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))
 
 
 def _power(value: float) -> Markup:
-    """A small number with its power of ten."""
+    """A small number with its power of ten.
+
+    >>> str(_power(3.2e-7))
+    '3.2 × 10<sup>−7</sup>'
+    """
     digits, _, exponent = f"{value:.1e}".partition("e")
     return Markup("{} × 10<sup>{}</sup>").format(digits, str(int(exponent)).replace("-", "−"))
 
 
 def _names(text: str) -> Markup:
-    """A sentence with powers of d_k as unbreakable code, and with typographic minus signs and indices."""
+    """A sentence with powers of d_k as unbreakable code, and with typographic minus signs and indices.
+
+    >>> str(_names("|J|_F under d_k^1/2 is -0.5"))
+    '|J|<sub>F</sub> under <code>d_k^1/2</code> is −0.5'
+    """
     text = _EXPONENT.sub("\u00a0×\u00a0" r"10^−\1", _MINUS.sub("−", text))
     text = _POWER.sub(r"<code>\1</code>", str(Markup.escape(text)))
     return Markup(_OF_TEN.sub(r"10<sup>\1</sup>", text).replace("|J|_F", "|J|<sub>F</sub>"))

@@ -1,4 +1,8 @@
-"""Numbers for the page, with as many digits as their errors justify."""
+"""Numbers for the page, with as many digits as their errors justify.
+
+An error has two digits here, and a value the same decimals. Captions are shorter: there a value ends at the first digit
+of its error (`experiments.figures.caption_text.number`).
+"""
 
 import math
 
@@ -10,14 +14,22 @@ _SMALLEST_PLAIN = 1e-4  # smaller numbers get a power of ten
 
 
 def with_error(row: pd.Series, metric: str) -> str:
-    """A metric of a row and its standard error."""
+    """A metric of a row and its standard error.
+
+    >>> with_error(pd.Series({"entropy": 2.71828, "entropy_se": 0.0123}), "entropy")
+    '2.718 ± 0.012'
+    """
     error = standard_error(row, metric)
     places = _places(error)
     return f"{row[metric]:.{places}f} ± {error:.{places}f}"
 
 
 def like_measured(row: pd.Series, metric: str) -> str:
-    """The exact value of a metric with the decimals of its measured value; a dash if it is unknown."""
+    """The exact value of a metric with the decimals of its measured value; a dash if it is unknown.
+
+    >>> like_measured(pd.Series({"entropy_se": 0.0123, "entropy_exact": 2.71}), "entropy")
+    '2.710'
+    """
     if f"{metric}_exact" not in row:
         return "–"
     return f"{row[f'{metric}_exact']:.{_places(standard_error(row, metric))}f}"

@@ -1,4 +1,9 @@
-"""The first screen: effects that sqrt(d_k) has and does not have, with numbers, as far as the tables show them."""
+"""The first screen: effects that sqrt(d_k) has and does not have, with numbers, as far as the tables show them.
+
+Each function that begins with an underscore and makes a `Statement` first tests its sentence on the tables, and makes
+none if it does not hold there. So a page of another config says only what its own sweeps show. Values within 10% of
+each other count as equal, and those a factor of 1.5 apart as different.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -31,13 +36,19 @@ class Statement:
 
 @dataclass(frozen=True)
 class _Along:
-    """The rows of every scaling in order along an axis, with all else fixed."""
+    """The rows of every scaling in order along an axis, with all else fixed.
+
+    Attributes:
+        axis: `d_k` or `n_keys`.
+        rows: rows of the measured table by scaling, among them d_k^1/2.
+    """
 
     axis: str
     rows: Mapping[str, pd.DataFrame]
 
     @property
     def n_keys(self) -> str:
+        """The number of keys, as text."""
         return plain(self.rows[_ROOT]["n_keys"].iloc[0])
 
     @property
@@ -47,6 +58,7 @@ class _Along:
 
     @property
     def ends(self) -> tuple[str, str]:
+        """The first and the last value of the axis, as text."""
         values = self.rows[_ROOT][self.axis]
         return plain(values.iloc[0]), plain(values.iloc[-1])
 
@@ -69,7 +81,15 @@ class _Along:
 
 
 def effects(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]:
-    """The effects of division by sqrt(d_k) that these tables show."""
+    """The effects of division by sqrt(d_k) that these tables show.
+
+    Args:
+        sweeps: in the order of the config; the statements use the first suitable one, preferably without other axes.
+        tables: by sweep and kind.
+
+    Returns:
+        At most four statements; none without a sweep along d_k, both unscaled and under d_k^1/2.
+    """
     at = _along(sweeps, tables, "d_k", (_NONE, _ROOT))
     if at is None:
         return []
@@ -78,7 +98,10 @@ def effects(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]:
 
 
 def non_effects(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]:
-    """The effects that division by sqrt(d_k) does not have, or not alone, as far as these tables show."""
+    """The effects that division by sqrt(d_k) does not have, or not alone, as far as these tables show.
+
+    Arguments as in `effects`; at most three statements.
+    """
     widths = _along(sweeps, tables, "d_k", (_NONE, _ROOT))
     lengths = _along(sweeps, tables, "n_keys", (_ROOT,))
     return _applicable(
@@ -98,6 +121,7 @@ def short(value: float) -> str:
 
 
 def _keeps_variance(at: _Along) -> Statement | None:
+    """Level variance of the scores under d_k^1/2, if it changes unscaled."""
     metric = "score_variance"
     if _apart(at.growth(_ROOT, metric), _LEVEL) or not _apart(at.growth(_NONE, metric), _APART):
         return None
@@ -112,6 +136,7 @@ def _keeps_variance(at: _Along) -> Statement | None:
 
 
 def _keeps_softmax(at: _Along) -> Statement | None:
+    """Level largest weight under d_k^1/2, if it grows unscaled."""
     if _apart(at.growth(_ROOT, "max_weight"), _LEVEL) or at.growth(_NONE, "max_weight") < _APART:
         return None
     return Statement(
@@ -123,6 +148,7 @@ def _keeps_softmax(at: _Along) -> Statement | None:
 
 
 def _no_other_power(at: _Along) -> Statement | None:
+    """Courses of the largest weight under all other rules of the sweep, if only d_k^1/2 keeps it level."""
     others = [name for name in at.rows if name not in (_NONE, _ROOT)]
     moved = [name for name in others if _apart(at.growth(name, "max_weight"), _LEVEL)]
     if not moved or moved != others or _apart(at.growth(_ROOT, "max_weight"), _LEVEL):
@@ -173,10 +199,16 @@ def _makes_smaller(ratios: pd.DataFrame | None) -> Statement | None:
 
 
 def _factor(row: pd.Series) -> str:
+    """The ratio of a row with as many digits as its interval justifies."""
     return number(float(row["ratio"]), float(row["ratio_high"] - row["ratio_low"]) / 4)
 
 
 def _no_rescue(at: _Along) -> Statement | None:
+    """Unsaturated rows as the origin of the root mean square of unscaled gradients at the largest d_k.
+
+    It holds if the median of |J|_F is more than twice as large scaled as unscaled, its root mean square is not, and the
+    unscaled root mean square of |dL/dq| does not fall along d_k.
+    """
     jacobian, query, typical = "jacobian_norm", "query_gradient_norm", "jacobian_norm_median"
     vanishes = at.last(_ROOT, typical) > 2 * at.last(_NONE, typical)
     if not vanishes or at.last(_ROOT, jacobian) > 2 * at.last(_NONE, jacobian) or at.growth(_NONE, query) < 1:
@@ -194,6 +226,7 @@ def _no_rescue(at: _Along) -> Statement | None:
 
 
 def _no_length(at: _Along) -> Statement | None:
+    """A largest weight that falls along n_keys in spite of d_k^1/2, by a factor of 1.5 or more."""
     metric = "max_weight"
     if at.growth(_ROOT, metric) > 1 / _APART:
         return None
@@ -226,8 +259,10 @@ def _along(sweeps: Sequence[Sweep], tables: SweepTables, axis: str, scalings: Se
 
 
 def _apart(ratio: float, factor: float) -> bool:
+    """True if a ratio is at least the factor or at most its inverse; also if it is not positive and finite."""
     return not 1 / factor < ratio < factor if ratio > 0 and math.isfinite(ratio) else True
 
 
 def _applicable(*statements: Statement | None) -> list[Statement]:
+    """The statements that hold, in order."""
     return [statement for statement in statements if statement is not None]

@@ -18,7 +18,16 @@ _SHOWN_DIGITS = 12  # of a SHA-256
 
 @dataclass(frozen=True)
 class SweepState:
-    """One sweep: whether its tables are whole, and the fingerprints of the source that made them."""
+    """One sweep: whether its tables are whole, and the fingerprints of the source that made them.
+
+    Attributes:
+        name, experiment: of the sweep.
+        trials: per cell, as a number or a range in words; empty without tables.
+        found: the state of its tables, or their problem, in words.
+        whole: True if the page shows it.
+        agreement: the summary of its comparison with theory.
+        measuring, analysis: the first 12 digits of the fingerprints of the code.
+    """
 
     name: str
     experiment: str
@@ -32,7 +41,15 @@ class SweepState:
 
 @dataclass(frozen=True)
 class Provenance:
-    """The page's statement of its own origin."""
+    """The page's statement of its own origin.
+
+    Attributes:
+        seed: the root seed.
+        versions: of the libraries that made the tables, by name.
+        sweeps: in the order of the config.
+        verdict: the summary of the comparison of all sweeps with theory.
+        alarm: the message of the check if it raises its alarm; otherwise empty.
+    """
 
     seed: int
     versions: Mapping[str, str]
@@ -50,6 +67,14 @@ def sound_tables(
     config: Config, results: Path, *, incomplete: bool
 ) -> tuple[dict[str, dict[str, pd.DataFrame]], dict[str, str]]:
     """The sound and whole tables of every sweep, and the problems of all others.
+
+    Args:
+        config: the config of the results.
+        results: the folder.
+        incomplete: allow problems.
+
+    Returns:
+        Tables by sweep and kind; and a message for each sweep without sound tables.
 
     Raises:
         TableError: there is a problem, and `incomplete` is false.
@@ -71,7 +96,13 @@ def sound_tables(
 def provenance(
     config: Config, results: Path, tables: Mapping[str, Mapping[str, pd.DataFrame]], problems: Mapping[str, str]
 ) -> Provenance:
-    """Seed, versions, the state of every sweep, and the verdict of `check` on the tables."""
+    """Seed, versions, the state of every sweep, and the verdict of `check` on the tables.
+
+    Args:
+        config: the config of the results.
+        results: the folder, for the versions and fingerprints in each SWEEP.json.
+        tables, problems: from `sound_tables`.
+    """
     states: list[SweepState] = []
     versions: dict[str, str] = {}
     for sweep in config.sweeps:
@@ -97,6 +128,7 @@ def _state(
     tables: Mapping[str, Mapping[str, pd.DataFrame]],
     fingerprint: Mapping[str, str],
 ) -> SweepState:
+    """The state of a sweep with sound tables, which may come from another version of the source."""
     table = tables[sweep.name]["measured"]
     rows, cells = len(table), len(sweep.cells())
     trials = sorted({*table["trials"]}) if "trials" in table else [sweep.trials]

@@ -49,6 +49,13 @@ def interpolated(points: Floats, values: Floats, p: float) -> Floats:
         points: Chebyshev points, (points,).
         values: at these points, (points, ...).
         p: the place of interpolation.
+
+    Returns:
+        (...), exact at the points.
+
+    >>> points = _points()
+    >>> abs(interpolated(points, np.exp(points), 0.3) - math.exp(0.3)) < 1e-12
+    np.True_
     """
     if p in points:
         return np.asarray(values[points.tolist().index(p)])
@@ -59,7 +66,11 @@ def interpolated(points: Floats, values: Floats, p: float) -> Floats:
 
 
 def vectors() -> list[dict[str, Any]]:
-    """Rows of scores with the library's results under some divisors; the page computes the same to 1e-9."""
+    """Rows of scores with the library's results under some divisors; the page computes the same to 1e-9.
+
+    Returns:
+        JSON values: for each row `scores`, and in `results` for each divisor its quantities and its weights.
+    """
     rng = np.random.default_rng(0)
     rows = []
     for d_k in _VECTOR_WIDTHS:
@@ -70,11 +81,13 @@ def vectors() -> list[dict[str, Any]]:
 
 
 def _points() -> Floats:
+    """The Chebyshev points from 0 to 1, to 15 digits, so that the page and this module use the same numbers."""
     points = (1 - np.cos(np.pi * np.arange(_DEGREE + 1) / _DEGREE)) / 2
     return np.array([float(f"{point:.15g}") for point in points])
 
 
 def _exact(d_k: int, n_keys: int, p: float) -> list[float]:
+    """The expectations of `QUANTITIES` under the divisor d_k^p, in order."""
     exact = attention_expectations(d_k, n_keys, float(d_k**p))
     return [getattr(exact, name) for name in QUANTITIES]
 
@@ -93,12 +106,17 @@ def _errors(points: Floats, values: Floats) -> dict[str, float]:
 
 
 def _up(error: float) -> float:
-    """An error rounded up to two digits."""
+    """An error rounded up to two digits.
+
+    >>> _up(1.2345e-7), _up(9.99e-7)
+    (1.3e-07, 1e-06)
+    """
     unit = 10.0 ** (math.floor(math.log10(error)) - 1)
     return float(f"{math.ceil(error / unit) * unit:.1e}")
 
 
 def _vector(scores: list[float], divisors: list[float]) -> dict[str, Any]:
+    """A row of scores and its results under each divisor, rounded to the digits of the page."""
     row = np.array(scores)[None, None]
     found = row_diagnostics(row, divisors)
     results = []

@@ -1,4 +1,8 @@
-"""Several drawings in one page: without prologues, with unique ids, and with each glyph once."""
+"""Several drawings in one page: without prologues, with unique ids, and with each glyph once.
+
+Matplotlib writes each letter as a path. Drawings on one page share these paths, and other ids get a prefix, because ids
+must be unique in an HTML document.
+"""
 
 import re
 import xml.etree.ElementTree as ET
@@ -12,7 +16,10 @@ _ROOM = 1_600_000  # characters for all drawings, so that a page stays below 2 M
 
 
 class Drawings:
-    """Adapts SVG files to one page, and collects the glyphs that they share."""
+    """Adapts SVG files to one page, and collects the glyphs that they share.
+
+    The constructor takes the number of characters that all drawings of the page may have together.
+    """
 
     def __init__(self, room: int = _ROOM) -> None:
         self._glyphs: dict[str, str] = {}
@@ -22,6 +29,13 @@ class Drawings:
         """An SVG file as an element of a page, with prefixed ids; empty if there is no room left.
 
         It contains its title for screen readers.
+
+        Args:
+            svg: the text of a file that Matplotlib wrote.
+            prefix: unique among the drawings of the page.
+
+        Raises:
+            ValueError: a glyph has another shape than in an earlier drawing.
         """
         root = ET.fromstring(svg)
         _clean(root)
@@ -49,6 +63,7 @@ class Drawings:
         return f'<svg class="glyphs" width="0" height="0" aria-hidden="true"><defs>{shapes}</defs></svg>'
 
     def _keep(self, glyph: ET.Element) -> None:
+        """Collect a glyph under its id, which names font and character."""
         name = glyph.attrib["id"]
         glyph.set("d", " ".join(glyph.get("d", "").split()))  # a space has no path
         glyph.tail = None
@@ -89,9 +104,14 @@ def _shorten(element: ET.Element, prefix: str) -> None:
 
 
 def _rounded(text: str) -> str:
+    """A text with every decimal number in it rounded as by `_plain`."""
     return _NUMBER.sub(lambda match: _plain(float(match[0])), text)
 
 
 def _plain(value: float) -> str:
-    """A number to hundredths; small numbers, which are scales, to four digits."""
+    """A number to hundredths; small numbers, which are scales, to four digits.
+
+    >>> _plain(12.3456), _plain(12.0), _plain(0.015625)
+    ('12.35', '12', '0.01562')
+    """
     return f"{value:.4g}" if abs(value) < 0.1 else f"{value:.2f}".rstrip("0").rstrip(".")

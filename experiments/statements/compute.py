@@ -1,4 +1,8 @@
-"""The table of published statements: the computed values and the verdict for each."""
+"""The table of published statements: the computed values and the verdict for each.
+
+The declarations of `experiments.statements.published` and the measured tables go in; the rows of
+results/statements/statements.csv come out.
+"""
 
 import math
 from typing import Any
@@ -18,13 +22,23 @@ def compute_table(tables: Tables) -> pd.DataFrame:
     """One row per statement, in the order of `all_statements`.
 
     Args:
-        tables: the measured tables by name.
+        tables: the measured tables by name, of the sweeps in the config.yaml of this folder: `dimension`, or
+            `dimension/slopes` for a derived table.
+
+    Returns:
+        The columns of `compute_row`.
     """
     return pd.DataFrame([compute_row(statement, tables) for statement in all_statements()])
 
 
 def compute_row(statement: Statement, tables: Tables) -> dict[str, Any]:
-    """The row of a statement; an error in it names the statement in a note."""
+    """The row of a statement; an error in it names the statement in a note.
+
+    Returns:
+        `id` (all ids), `source` (citations), `statement`, `claimed` (as declared), `computed` (numbers with six digits,
+        or cases), `error` (the largest distance of a computed number from the claimed one; NaN without numbers),
+        `verdict`, `severity` (empty unless the statement is wrong or misleading), and `note`.
+    """
     try:
         answer = statement.answer(tables)
         found, error = verdict(statement.rule, statement.numbers, answer)
@@ -46,7 +60,10 @@ def compute_row(statement: Statement, tables: Tables) -> dict[str, Any]:
 
 
 def _computed(answer: Answer) -> str:
-    """Numbers with six digits, or the tested cases of a statement."""
+    """Numbers with six digits, or the tested cases of a statement.
+
+    A number within 1e-12 of 0 is shown as 0: its digits are rounding errors, which differ between machines.
+    """
     if answer.numbers:
         return " ".join(f"{0.0 if math.isclose(x, 0, abs_tol=1e-12) else x:.6g}" for x in answer.numbers)
     return "; ".join(f"{'yes' if true else 'no'}: {condition}" for condition, true in answer.cases.items())

@@ -1,4 +1,7 @@
-"""Declarations of published statements, each above the function that computes the correct result."""
+"""Declarations of published statements, each above the function that computes the correct result.
+
+A declaration is complete and checked as soon as its module is imported: the decorator enters it in `DECLARED`.
+"""
 
 import importlib
 import inspect
@@ -38,7 +41,11 @@ class Statement:
         return parse_claimed(self.claimed)
 
     def answer(self, tables: Tables) -> Answer:
-        """Compute its answer, from the measured tables by name if the function takes them."""
+        """Compute its answer.
+
+        Args:
+            tables: the measured tables by name, which the function gets if it has a parameter `tables`.
+        """
         offered = {"tables": tables, "claimed": self.numbers, **self.given}
         return self.function(**{name: offered[name] for name in inspect.signature(self.function).parameters})
 
@@ -79,12 +86,19 @@ def statement(
 
 
 def open_statement(ids: str, *, says: str) -> None:
-    """Declare a statement about training: its verdict stays open, because the suite does not train."""
+    """Declare a statement about training: its verdict stays open, because the suite does not train.
+
+    Args:
+        ids, says: as in `statement`.
+
+    Raises:
+        ValueError: invalid ids.
+    """
     _add(Statement(ids, says, "", None, None, lambda: Answer()))
 
 
 def statement_modules() -> list[str]:
-    """The full names of the modules that declare statements."""
+    """The full names of the modules that declare statements: all modules of `experiments.statements.published`."""
     return [f"{published.__name__}.{name}" for _, name, _ in pkgutil.iter_modules(published.__path__)]
 
 
@@ -97,6 +111,7 @@ def all_statements() -> list[Statement]:
 
 
 def _add(declared: Statement) -> None:
+    """Check a declaration and enter it in `DECLARED`, once for each of its ids."""
     try:
         ids = parse_ids(declared.ids)
         _check_ids(ids)
@@ -108,6 +123,7 @@ def _add(declared: Statement) -> None:
 
 
 def _check_ids(ids: list[StatementId]) -> None:
+    """ValueError unless there is an id, each appears in one declaration only, and no source leaves out its number."""
     if not ids:
         raise ValueError("expected at least one id, got none")
     for place, (source, number, part) in enumerate(ids):
@@ -119,6 +135,10 @@ def _check_ids(ids: list[StatementId]) -> None:
 
 
 def _check_judging(declared: Statement) -> None:
+    """ValueError unless rule and severity exist and fit the claimed numbers, and the function takes what is offered.
+
+    A statement under the rule `true` claims no numbers; one under any other rule claims some.
+    """
     if declared.rule not in _RULES:
         raise ValueError(f"expected one of the rules {', '.join(_RULES)}, got {declared.rule!r}")
     if declared.severity not in SEVERITIES:

@@ -1,4 +1,8 @@
-"""The one rule that derives a verdict and its severity from the claimed and the computed values."""
+"""The one rule that derives a verdict and its severity from the claimed and the computed values.
+
+No statement has a verdict of its own making: `verdict` and `severity` depend only on the declared rule, the claimed
+numbers, the answer, and the cut-offs of `experiments.statements.cutoffs`.
+"""
 
 import math
 from collections.abc import Sequence
@@ -25,8 +29,20 @@ def verdict(rule: Rule | None, claimed: Sequence[Claimed], answer: Answer) -> tu
     `within sampling error` of their exact law unless a draw as far from it has a probability below 1%. Without a rule:
     `open`.
 
+    Args:
+        rule: the declared rule; None for an open statement.
+        claimed: the numbers of the statement.
+        answer: the computed numbers in the same order, or the tested cases.
+
     Raises:
         ValueError: an answer that does not match the rule, such as a wrong number of numbers.
+
+    >>> verdict("digits", [Claimed.parse("0.44")], Answer((0.4449,)))[0]
+    'reproduced'
+    >>> verdict("digits", [Claimed.parse("0.44")], Answer((0.4451,)))[0]
+    'to rounding'
+    >>> verdict("true", [], Answer(cases={"with 4 keys": True, "with 64 keys": False}))
+    ('misleading', nan)
     """
     if rule is None:
         return "open", math.nan
@@ -42,6 +58,10 @@ def verdict(rule: Rule | None, claimed: Sequence[Claimed], answer: Answer) -> tu
 
 
 def _of_numbers(rule: Rule, claimed: Sequence[Claimed], errors: Sequence[float], p_value: float | None) -> Verdict:
+    """The verdict under a rule about numbers, from their absolute errors; `draw` looks only at the p-value.
+
+    Half a unit of the last digit, the limit of `reproduced`, includes the rounding of doubles.
+    """
     if rule == "draw":
         if p_value is None:
             raise ValueError("expected a p-value for a random draw, got none")
@@ -62,6 +82,9 @@ def severity(
 ) -> Severity | None:
     """The severity of a wrong or misleading statement; none for another verdict.
 
+    A declared `wrong number` becomes a `slip` if every number is within 5% and 3 units of its last digit. Other
+    declared severities stay, however close the numbers are.
+
     Args:
         found: the verdict.
         of_mistake: the severity of a mistake in this statement, unless it is a slip in the last digit.
@@ -76,6 +99,7 @@ def severity(
 
 
 def _errors(claimed: Sequence[Claimed], answer: Answer) -> list[float]:
+    """The absolute difference between each claimed and computed number."""
     return [abs(number.value - right) for number, right in zip(claimed, answer.numbers, strict=True)]
 
 

@@ -1,4 +1,8 @@
-"""Values of the measured tables, mostly on the (d_k, n_keys) plane of the sweep `plane`, and their forms in words."""
+"""Values of the measured tables, mostly on the (d_k, n_keys) plane of the sweep `plane`, and their forms in words.
+
+The tables come from the config.yaml of this folder, so that an edit of the user's config changes no verdict. The
+functions that answer statements use these values for conditions, and put their words into notes.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,17 +22,32 @@ _HALF_WIDTHS = 2.0  # standard errors on either side of a value in its 95% inter
 
 
 def rows_of(table: pd.DataFrame, scaling: str) -> pd.DataFrame:
-    """The rows of a table of one scaling, by d_k."""
+    """The rows of a table of one scaling, by d_k, which stays a column too."""
     return table[table["scaling"] == scaling].set_index("d_k", drop=False)
 
 
 def agree(rows: pd.DataFrame, metric: str, expected: Any) -> bool:
-    """True if a metric has its expected value, within its error, in every row."""
+    """True if a metric has its expected value, within its error, in every row.
+
+    Args:
+        rows: rows with the columns METRIC and METRIC_se.
+        metric: its name.
+        expected: a number, or one for each row.
+
+    Returns:
+        True if every distance is below 4.5 standard errors, the cut-off `CERTAIN`.
+    """
     return bool((abs(rows[metric] - expected) < CERTAIN * rows[f"{metric}_se"]).all())
 
 
 def plane(tables: Tables, scaling: str, metric: str) -> pd.DataFrame:
-    """A metric under one rule, with a row per d_k and a column per number of keys."""
+    """A metric under one rule, with a row per d_k and a column per number of keys.
+
+    Args:
+        tables: with the table `plane`.
+        scaling: the name of the rule, `unscaled` or `d_k^1/2`.
+        metric: any numeric column, such as METRIC_exact.
+    """
     rows = tables["plane"]
     return rows[rows["scaling"] == scaling].pivot_table(index="d_k", columns="n_keys", values=metric)
 
@@ -39,7 +58,7 @@ def ratio(tables: Tables, metric: str) -> pd.DataFrame:
 
 
 def median_errors(tables: Tables, scaling: str) -> pd.DataFrame:
-    """The standard error of the median of |J| that its interval implies."""
+    """The standard error of the median of |J| that its interval implies: a quarter of the width of the 95% interval."""
     return _errors(*(plane(tables, scaling, f"{MEDIAN}_{end}") for end in ("low", "high")))
 
 
@@ -55,7 +74,11 @@ def _errors(low: pd.DataFrame, high: pd.DataFrame) -> pd.DataFrame:
 
 
 def level(values: "pd.Series[float]") -> bool:
-    """True if a metric hardly changes with d_k."""
+    """True if a metric hardly changes with d_k: its largest value is below 1.1 times its smallest.
+
+    >>> level(pd.Series([0.25, 0.27])), level(pd.Series([0.25, 0.28]))
+    (True, False)
+    """
     return bool(values.max() < LEVEL * values.min())
 
 
@@ -71,5 +94,9 @@ def measured_by_keys(values: "pd.Series[float]", errors: "pd.Series[float]") -> 
 
 
 def by_keys(values: "pd.Series[float]", form: str = ".3g") -> str:
-    """Exact values by the number of keys, in words."""
+    """Exact values by the number of keys, in words.
+
+    >>> by_keys(pd.Series({4: 0.4631, 4096: 0.01}))
+    '0.463 with 4 keys, 0.01 with 4,096 keys'
+    """
     return ", ".join(f"{value:{form}} with {n:,} keys" for n, value in values.items())

@@ -1,4 +1,8 @@
-"""Sources: the publications of the statements, and the statements without an entry."""
+"""Sources: the publications of the statements, and the statements without an entry.
+
+Numbers of a source whose list counts from 1 have no gaps: each belongs to a statement, or is in `left_out` or
+`skipped`.
+"""
 
 import re
 from collections.abc import Mapping
@@ -39,7 +43,7 @@ class Source:
 
     @property
     def label(self) -> str:
-        """The kind and the title."""
+        """The kind and the title, which name the source in counts and in lists of mistakes."""
         return f"{self.kind} {self.title}"
 
     @property
@@ -107,7 +111,11 @@ SOURCES = {
 
 
 class StatementId(NamedTuple):
-    """The id of a published statement, such as article-01a."""
+    """The id of a published statement, such as article-01a.
+
+    >>> StatementId.parse("article-01a")
+    StatementId(source='article', number=1, part='a')
+    """
 
     source: str  # its key in SOURCES
     number: int
@@ -128,10 +136,14 @@ class StatementId(NamedTuple):
 
 
 def parse_ids(ids: str) -> list[StatementId]:
-    """The ids of an entry, from the column `id`."""
+    """The ids of an entry, from the column `id`: words separated by blanks.
+
+    Raises:
+        ValueError: a word that is no id of a known source.
+    """
     return [StatementId.parse(name) for name in ids.split()]
 
 
 def sources_of(ids: str) -> list[Source]:
-    """The sources of an entry, in the order of its ids."""
+    """The sources of an entry, each once, in the order of its ids."""
     return list(dict.fromkeys(SOURCES[one.source] for one in parse_ids(ids)))

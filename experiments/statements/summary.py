@@ -1,4 +1,8 @@
-"""A summary of published statements: verdicts by source and by severity, the mistakes, and the omissions."""
+"""A summary of published statements: verdicts by source and by severity, the mistakes, and the omissions.
+
+The table of `experiments.statements.compute` goes in, as data or read from its file; text for the terminal (`summary`)
+and for Markdown (`counts_in_markdown`) comes out.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -13,7 +17,14 @@ _ALL = "all, once"
 
 
 def counts(statements: pd.DataFrame) -> pd.DataFrame:
-    """The number of rows by source and verdict; a row of several sources counts for each, and once in all."""
+    """The number of rows by source and verdict; a row of several sources counts for each, and once in all.
+
+    Args:
+        statements: the table, with the columns `id` and `verdict`.
+
+    Returns:
+        A row per source, by its label, and the row `all, once`; a column per verdict, 0 where there is none.
+    """
     labels = statements["id"].map(lambda ids: [source.label for source in sources_of(ids)])
     each = statements.assign(source=labels).explode("source")
     table = pd.crosstab(each["source"], each["verdict"]).reindex(columns=list(VERDICTS), fill_value=0)
@@ -23,13 +34,17 @@ def counts(statements: pd.DataFrame) -> pd.DataFrame:
 
 
 def severities(statements: pd.DataFrame) -> pd.DataFrame:
-    """The number of wrong and misleading rows by severity, the gravest first."""
+    """The number of wrong and misleading rows by severity, the gravest first.
+
+    Returns:
+        A row per severity and the columns `wrong` and `misleading`; 0 where there is none.
+    """
     table = pd.crosstab(statements["severity"], statements["verdict"])
     return table.reindex(index=list(SEVERITIES), columns=list(FAULTY), fill_value=0)
 
 
 def gravest_first(statements: pd.DataFrame) -> pd.DataFrame:
-    """The wrong and misleading rows, the gravest first."""
+    """The wrong and misleading rows, the gravest first; rows of equal rank keep their order."""
     found = statements[statements["severity"] != ""]
     ranks = [rank(row["verdict"], row["severity"]) for _, row in found.iterrows()]
     return found.assign(rank=ranks).sort_values("rank", kind="stable").drop(columns="rank")
@@ -53,6 +68,13 @@ def counts_in_markdown(statements: pd.DataFrame) -> str:
 
 
 def _markdown(corner: str, names: Iterable[str], table: pd.DataFrame) -> list[str]:
+    """The lines of a Markdown table, with numbers aligned to the right.
+
+    Args:
+        corner: the head of the first column.
+        names: one per row.
+        table: the numbers.
+    """
     rows = (f"| {name} | {' | '.join(map(str, row))} |" for name, row in zip(names, table.to_numpy(), strict=True))
     return [f"| {corner} | {' | '.join(table.columns)} |", f"|---|{'---:|' * len(table.columns)}", *rows]
 
@@ -80,6 +102,7 @@ def summary(statements: pd.DataFrame) -> str:
 
 
 def _line(row: "pd.Series[str]") -> str:
+    """One wrong or misleading statement in a line; computed values are cut after 100 characters."""
     right = row["computed"] if len(row["computed"]) <= _LONGEST else f"{row['computed'][:_LONGEST]}..."
     claimed = f" claimed {row['claimed']};" if row["claimed"] else ""
     names = ", ".join(source.label for source in sources_of(row["id"]))

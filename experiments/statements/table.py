@@ -17,7 +17,11 @@ def table_path(results: Path) -> Path:
 
 
 def read_statements(results: Path) -> "pd.DataFrame":
-    """The table of statements as text, one row per statement; without rows if the results have none."""
+    """The table of statements as text, one row per statement; without rows if the results have none.
+
+    All columns are text, because `computed` and `claimed` hold several numbers, as printed. The function
+    imports pandas only when called, because some clients of this module need only the path.
+    """
     import pandas as pd
 
     path = table_path(results)

@@ -1,4 +1,8 @@
-"""Faults to plant: a metric off by a factor, and mistakes in the measuring code."""
+"""Faults to plant: a metric off by a factor, and mistakes in the measuring code.
+
+A `Factor` changes a finished table, so one run serves many factors. A mistake of `MISTAKES` needs its own run, because
+it changes the measurement.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,14 +25,27 @@ from sdpa import InputLaw, Scaling, softmax
 
 @dataclass(frozen=True)
 class Factor:
-    """A metric that comes out multiplied, with its errors, under one scaling or under all (an empty name)."""
+    """A metric that comes out multiplied, with its errors, under one scaling or under all.
+
+    Attributes:
+        metric: its name; not a quantile, because `plant` multiplies a standard error too.
+        scaling: the name of the scaling; empty for all.
+        factor: 1.01 for a metric that comes out 1% too large.
+    """
 
     metric: str
     scaling: str
     factor: float
 
     def plant(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The measured table with the fault."""
+        """The measured table with the fault.
+
+        Value, standard error and both ends of the interval are multiplied, so the relative error stays.
+
+        >>> columns = {"scaling": ["unscaled", "d_k^1/2"], "h": 1.0, "h_se": 0.1, "h_low": 0.8, "h_high": 1.2}
+        >>> Factor("h", "unscaled", 2.0).plant(pd.DataFrame(columns))["h_se"].tolist()
+        [0.2, 0.1]
+        """
         rows = table["scaling"] == self.scaling if self.scaling else pd.Series(True, index=table.index)
         columns = [self.metric, *(f"{self.metric}_{part}" for part in ("se", "low", "high"))]
         return table.assign(**{name: table[name].where(~rows, table[name] * self.factor) for name in columns})
@@ -53,13 +70,15 @@ class _DivisorOff(Scaling):
 
 
 def _with_divisors_off(cell: Cell) -> Cell:
+    """The cell with every rule replaced by one of the same name whose divisor is 1% larger."""
     return replace(cell, scaling=tuple(_DivisorOff(scaling.constant, scaling.powers) for scaling in cell.scaling))
 
 
 class _PairedSampler:
-    """Sample the keys of a draw, then its queries, in the order of `draw`; the i-th query and key share a part.
+    """Sample keys, then queries, in the order of `sample_inputs`; the i-th query and key of a draw share a part.
 
-    They share one, for example, if both are projections of one token.
+    They share one, for example, if both are projections of one token. The paired entries of a query are
+    sqrt(1 - rho^2) x + rho k, of unit variance, with k the entry of its key and rho the correlation.
     """
 
     def __init__(self, law: InputLaw, n_queries: int, correlation: float) -> None:
@@ -82,7 +101,15 @@ class _PairedSampler:
 
 
 def with_pairs(cell: Cell, correlation: float = 0.05) -> Cell:
-    """The cell under a law that correlates the i-th query and the i-th key of a draw."""
+    """The cell under a law that correlates the i-th query and the i-th key of a draw.
+
+    Args:
+        cell: any cell; the sampler keeps state between calls, so a cell serves one measurement at a time.
+        correlation: between an entry of the query and the same entry of the key.
+
+    Returns:
+        The cell, whose law has the name and moments of the original, so that theory expects independence.
+    """
     sampler = _PairedSampler(cell.inputs, cell.n_queries, correlation)
     return replace(cell, inputs=replace(cell.inputs, sample=sampler))
 
@@ -104,6 +131,7 @@ def _errors_times(factor: float) -> Callable[[Sweep, int], Tables]:
 
 
 def _entropy_in_bits(sweep: Sweep, seed: int) -> Tables:
+    """The entropy and its errors over ln 2: the mistake of a logarithm to base 2."""
     measured = measure_sweep(sweep, seed)
     return {**measured, MEASURED: Factor("entropy", "", 1 / math.log(2)).plant(measured[MEASURED])}
 
@@ -117,7 +145,7 @@ def _largest_weight_of_each_key(sweep: Sweep, seed: int) -> Tables:
 
 
 def _largest_over_queries(cell: Cell, trials: int, rng: np.random.Generator) -> Sequence[tuple[float, ...]]:
-    """For each scaling the mean, its standard error and its interval."""
+    """For each scaling the mean of the largest weight over queries, its standard error and its interval."""
     keys, blocks = sample_inputs(cell, trials, rng)
     scores = np.concatenate([queries @ keys.swapaxes(-1, -2) for _, queries in blocks], axis=1)
     found = []

@@ -1,4 +1,7 @@
-"""A sweep measured under a root seed in this process, with no chunk on disk."""
+"""A sweep measured under a root seed in this process, with no chunk on disk.
+
+Chunks and their generators are those of a run of the suite with that seed.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
@@ -21,13 +24,28 @@ Tables = dict[str, pd.DataFrame]
 
 
 def measure_sweep(sweep: Sweep, seed: int, change: Callable[[Cell], Cell] = lambda cell: cell) -> Tables:
-    """The tables of a measured sweep; `change` maps every cell to the cell to measure in its place."""
+    """The tables of a measured sweep.
+
+    Args:
+        sweep: a saturation sweep with a number of trials.
+        seed: the root seed.
+        change: maps every cell to the cell to measure in its place; a fault is planted here.
+
+    Returns:
+        The tables of the experiment by name, before analysis.
+    """
     cells = [change(cell) for cell in sweep.cells()]
     return tabulated(sweep.experiment, cells, measure_cells(cells, sweep.trials, seed))
 
 
 def measure_cells(cells: Sequence[Cell], trials: int, seed: int) -> list[SaturationMeasurement]:
-    """The measurement of every cell, merged from its chunks in order."""
+    """The measurement of every cell, merged from its chunks in order.
+
+    Args:
+        cells: of the saturation experiment.
+        trials: for each cell.
+        seed: the root seed.
+    """
     found = []
     for cell in cells:
         measured: Iterator[Any] = (measure_chunk(chunk, seed) for chunk in chunks("saturation", cell, trials))

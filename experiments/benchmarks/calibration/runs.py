@@ -1,4 +1,8 @@
-"""Runs of a sweep under many root seeds: alarms, intervals, and the faults that the check finds."""
+"""Runs of a sweep under many root seeds: alarms, intervals, and the faults that the check finds.
+
+An alarm of an honest run is a false alarm; the check promises at most one in a thousand runs. The truth behind an
+interval is the exact value or, for quantiles, the value of the pooled draws of all runs.
+"""
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
@@ -76,7 +80,7 @@ class Runs:
         """The smallest and the largest possible true value, each (rows, metrics).
 
         Both equal the exact value or, where it is unknown, the value of all draws. Quantiles of all draws are known
-        to within a bin.
+        to within a bin. With many runs, the error of a pooled value is small beside that of a single run.
         """
         cells = self.sweep.cells()
         table = tabulated(self.sweep.experiment, cells, self.pooled)[MEASURED]
@@ -88,7 +92,18 @@ class Runs:
 
 
 def simulate(pool: Executor, sweep: Sweep, seeds: range, factors: Sequence[Factor], faulty: int) -> Runs:
-    """The runs of a sweep, over the workers of a pool; `factors` are planted under the first `faulty` seeds."""
+    """The runs of a sweep, over the workers of a pool.
+
+    Args:
+        pool: its workers run batches of ten seeds.
+        sweep: a saturation sweep with a number of trials.
+        seeds: one run for each root seed.
+        factors: faults to plant under some of the seeds.
+        faulty: plants them under the seeds of each batch that begins before this many seeds, so in whole batches.
+
+    Returns:
+        All runs together, in the order of the seeds.
+    """
     firsts = range(0, len(seeds), _BATCH)
     batches = [seeds[first : first + _BATCH] for first in firsts]
     planted = [factors if first < faulty else () for first in firsts]
@@ -96,7 +111,10 @@ def simulate(pool: Executor, sweep: Sweep, seeds: range, factors: Sequence[Facto
 
 
 def run_seeds(sweep: Sweep, seeds: range, factors: Sequence[Factor] = ()) -> Runs:
-    """The runs of a sweep under these root seeds."""
+    """The runs of a sweep under these root seeds, each with and without the factors planted in its tables.
+
+    One measurement serves all factors. Arguments as in `simulate`.
+    """
     checked, planted, pooled = [], [], []
     cells = sweep.cells()
     for seed in seeds:
@@ -121,17 +139,25 @@ def run_seeds(sweep: Sweep, seeds: range, factors: Sequence[Factor] = ()) -> Run
 
 
 def raises_alarm(sweep: Sweep, seed: int, mistake: str) -> bool:
-    """True if the check raises its alarm on a run with that mistake in the code."""
+    """True if the check raises its alarm on a run with that mistake in the code.
+
+    Args:
+        sweep: a saturation sweep with a number of trials.
+        seed: the root seed of the run.
+        mistake: a key of `MISTAKES`.
+    """
     _, found = _check(sweep, MISTAKES[mistake](sweep, seed))
     return found.disagrees
 
 
 def _check(sweep: Sweep, measured: Tables) -> tuple[Tables, Agreement]:
+    """The analysed tables of a run, and their agreement with theory."""
     tables = analyse(sweep, measured)
     return tables, agreement([sweep], {sweep.name: tables})
 
 
 def _flags(table: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """True where a metric has too few draws for its error bars, (rows, metrics)."""
     return np.array([[metric.name in few.split() for metric in METRICS] for few in table[FEW_DRAWS]])
 
 

@@ -1,4 +1,7 @@
-"""The calibration in tables: alarms by config, coverage by config and metric, faults by size, and failures."""
+"""The calibration in tables: alarms by config, coverage by config and metric, faults by size, and failures.
+
+`Runs` go in; the tables of results/benchmarks/calibration*.csv come out.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,14 +23,27 @@ _SHOWN = ("d_k", "n_keys", "n_queries", "inputs", "input_std", "scaling")
 
 @dataclass(frozen=True)
 class Calibration:
-    """The result of many runs, in three tables."""
+    """The result of many runs, in three tables.
+
+    Attributes:
+        alarms: one row per config and one for `all`: runs, false alarms, and `p_value`, the probability of as many
+            alarms or more if each run has one with the promised probability of 0.001.
+        coverage: one row per config and metric, and for `all` of either: intervals without a flag, flagged ones, and
+            the share of the former that contains the truth.
+        faults: one row per fault, config, metric and scaling: runs, alarms, and `missed`, the runs in which the check
+            broke its promise to find the fault.
+    """
 
     alarms: pd.DataFrame
     coverage: pd.DataFrame
     faults: pd.DataFrame
 
     def failures(self) -> list[str]:
-        """One line for each promise of the check that the runs break."""
+        """One line for each promise of the check that the runs break.
+
+        Promises: no more alarms than chance explains (p from 0.001), unflagged intervals that cover the truth in at
+        least 92% of cases in every config with 100 intervals or more, and no missed fault.
+        """
         failed = [
             f"{row['config']}: {row['alarms']} alarms in {row['runs']} runs, p = {row['p_value']:.2g}"
             for _, row in self.alarms.iterrows()
@@ -87,7 +103,13 @@ def _alarms(runs: Runs) -> dict[str, object]:
 
 
 def coverage_of(runs: Runs) -> pd.DataFrame:
-    """The unflagged intervals of each metric and of all metrics, and how many of these cover the truth."""
+    """The unflagged intervals of each metric and of all metrics, and how many of these cover the truth.
+
+    Returns:
+        One row per metric, then one for `all`: `config`, `metric`, `intervals`, `covering` and `flagged`, as counts
+            over
+        seeds and rows.
+    """
     low, high = runs.truth()
     # Exact values are good to 1e-9, and those that are 0 to the precision of a double are ends of intervals.
     slack = 1e-9 * np.abs(high) + 1e-300
@@ -108,7 +130,11 @@ def coverage_of(runs: Runs) -> pd.DataFrame:
 
 
 def _factors(planted: pd.DataFrame) -> list[dict[str, object]]:
-    """Runs, alarms, and missed faults of SURE errors or more, by size of the factor, sweep, metric and scaling."""
+    """Runs, alarms, and missed faults of SURE errors or more, by size of the factor, sweep, metric and scaling.
+
+    A shift below SURE (7) standard errors may stay unseen in a single value, so a run without an alarm then counts as
+    no miss.
+    """
     rows: list[dict[str, object]] = []
     for (size, config, trials, metric, scaling), group in planted.groupby(
         ["size", "sweep", "trials", "metric", "scaling"], sort=False

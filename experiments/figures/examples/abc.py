@@ -13,7 +13,11 @@ _OFFSETS = {"query": (5, 6), "key": (7, -4)}
 
 
 def plot(tables: Tables) -> Drawing:
-    """Arrows, a heatmap of weights and bars of outputs."""
+    """Arrows, a heatmap of weights and bars of outputs.
+
+    A score is the product of the lengths of two arrows and the cosine of the angle between them, so scores can be read
+    from the left panel.
+    """
     steps = ("q", "k", "weights", "output")
     queries, keys, weights, outputs = (tables[step] for step in steps)
     figure, [[left, middle, right]] = panels(1, 3, (11, 4.7), width_ratios=(1.15, 0.9, 1))
@@ -30,6 +34,7 @@ def plot(tables: Tables) -> Drawing:
 
 
 def _arrows(ax: Axes, kind: str, line: str, arrows: pd.DataFrame) -> None:
+    """One arrow from the origin per row, with columns x and y; a query and a key of one token share a colour."""
     for (name, arrow), colour in zip(arrows.iterrows(), token_colours(len(arrows)), strict=True):
         look = {"arrowstyle": "-|>", "color": colour, "linestyle": line, "linewidth": 1.6, "shrinkA": 0, "shrinkB": 0}
         tip = (arrow["x"], arrow["y"])
@@ -38,6 +43,7 @@ def _arrows(ax: Axes, kind: str, line: str, arrows: pd.DataFrame) -> None:
 
 
 def _bars(ax: Axes, outputs: pd.DataFrame) -> None:
+    """The two entries of each output as bars, with their values."""
     place = np.arange(len(outputs))
     for i, (axis, values) in enumerate(outputs.items()):
         bars = ax.bar(place + 0.4 * (i - 0.5), values, 0.38, color=INK, alpha=0.75 - 0.4 * i, label=axis)

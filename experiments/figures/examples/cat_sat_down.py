@@ -12,7 +12,10 @@ _SCORES = (-0.1, 1)
 
 
 def plot(tables: Tables) -> Drawing:
-    """The strip above, table and weights below."""
+    """The scores row by row as a strip above, and as a table below, beside their weights.
+
+    Strip and table have the same colours, so that a row of the table can be found in the strip.
+    """
     scores, weights = (tables[step] for step in ("scaled_scores", "weights"))
     figure, grid = panels(3, 2, (9, 6.4), height_ratios=(1, 1, 7))
     for i, half in enumerate((scores.iloc[:2], scores.iloc[2:])):

@@ -11,7 +11,11 @@ from experiments.figures.style import note, panels, token_colours
 
 
 def plot(tables: Tables) -> Drawing:
-    """Three heatmaps, and bars with the change of each output."""
+    """Three heatmaps, and bars with the change of each output.
+
+    The heatmaps show the weights under the mask, and the outputs before and after a later token changed, in the same
+    colours. The bars compare the change with the mask and without it.
+    """
     figure, grid = panels(2, 2, (9, 7.5))
     outputs = (-0.8, 0.8)
     shown = [
@@ -27,6 +31,7 @@ def plot(tables: Tables) -> Drawing:
 
 
 def _bars(ax: Axes, moved: pd.DataFrame) -> None:
+    """The largest change of each word's output, a bar with the mask and one without it."""
     place = np.arange(len(moved.columns))
     for i, ((mask, values), colour) in enumerate(zip(moved.iterrows(), token_colours(2), strict=True)):
         bars = ax.bar(place + 0.4 * (i - 0.5), values, 0.38, color=colour, label=mask)

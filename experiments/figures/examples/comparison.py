@@ -11,7 +11,10 @@ _SCALINGS = {"unscaled": 0.0, "d_k^1/2": 0.5}
 
 
 def plot(tables: Tables) -> Drawing:
-    """Points of one draw on exact curves, over the range of nine draws in ten."""
+    """Points of one draw on exact curves, over the range of nine draws in ten.
+
+    Left the standard deviation of the scores, right the mean largest weight, each unscaled and under d_k^1/2.
+    """
     shown = {panel: tables[panel] for panel in ("drawn", "exact", "low", "high")}
     figure, [axes] = panels(1, 2, (10, 4.2))
     colours = scaling_colours(_SCALINGS)

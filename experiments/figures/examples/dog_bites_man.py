@@ -9,7 +9,7 @@ _WEIGHTS = (0, 0.75)
 
 
 def plot(tables: Tables) -> Drawing:
-    """Four heatmaps."""
+    """Four heatmaps: scaled scores, their softmax, the weights as printed in the same colours, and the output."""
     grid = [
         [Panel("scaled_scores", "scaled scores"), Panel("weights", "weights: their softmax", _WEIGHTS)],
         [Panel("printed", "weights as printed", _WEIGHTS), Panel("output", "output", digits=3)],

@@ -7,7 +7,7 @@ from experiments.figures.style import note
 
 
 def plot(tables: Tables) -> Drawing:
-    """Three heatmaps."""
+    """Three heatmaps: scaled scores, weights and output."""
     shown = [Panel("scaled_scores", "scaled scores"), Panel("weights", "weights", (0, 0.5)), Panel("output", "output")]
     figure = heatmaps(tables, [shown], (10, 4.5))
     note(

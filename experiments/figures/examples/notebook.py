@@ -9,7 +9,7 @@ _WEIGHTS = (0, 0.85)
 
 
 def plot(tables: Tables) -> Drawing:
-    """Scores, and weights without scaling and with it."""
+    """Scores, and weights without scaling and with it in the same colours."""
     panels = [
         Panel("scores", "scores"),
         Panel("undivided_weights", "weights without scaling", _WEIGHTS),

@@ -6,7 +6,7 @@ from experiments.figures.style import note
 
 
 def plot(tables: Tables) -> Drawing:
-    """Two pairs of heatmaps."""
+    """Two pairs of heatmaps: the outputs of words in one order and in another, with common colours in each pair."""
     words, dog = (-0.5, 0.35), (-0.2, 0.75)
     grid = [
         [Panel("outputs", "outputs, in order", words, 3), Panel("shuffled", "outputs, shuffled", words, 3)],

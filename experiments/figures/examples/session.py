@@ -7,7 +7,7 @@ from experiments.figures.style import note
 
 
 def plot(tables: Tables) -> Drawing:
-    """Four heatmaps."""
+    """Four heatmaps: scores, scaled scores, weights and output."""
     shown = [
         [Panel("scores", "scores", digits=3), Panel("scaled_scores", "scaled scores", digits=3)],
         [Panel("weights", "weights", (0, 0.5), 3), Panel("output", "output", digits=3)],

@@ -7,7 +7,7 @@ from experiments.figures.style import note
 
 
 def plot(tables: Tables) -> Drawing:
-    """Two heatmaps side by side."""
+    """Two heatmaps in the same colours: the softmax of four rows of scores, and the weights that the source prints."""
     grid = [[Panel("weights", "softmax", (0, 1), 3), Panel("printed", "as printed", (0, 1), 3)]]
     figure = heatmaps(tables, grid, (9, 4))
     note(figure, "Rows: three scores each. Darker means more.")

@@ -8,7 +8,7 @@ from experiments.figures.style import INK, note, panels
 
 
 def plot(tables: Tables) -> Drawing:
-    """Two bar charts."""
+    """Two bar charts on one scale: the weights of four small scores, and of the same scores times 20."""
     scores, weights = (tables[step] for step in ("scores", "weights"))
     figure, [axes] = panels(1, 2, (9, 3.6), sharey=True)
     for ax, (scale, row) in zip(axes, weights.iterrows(), strict=True):

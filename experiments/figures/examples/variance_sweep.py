@@ -7,7 +7,7 @@ from experiments.figures.style import INK, note, panels
 
 
 def plot(tables: Tables) -> Drawing:
-    """Points on the exact line."""
+    """Points on the exact line y = d_k, with both axes logarithmic."""
     rows = tables["variances"]
     figure, [[ax]] = panels(1, 1, (7, 4.4))
     d_k = rows.index.astype(int).to_numpy()

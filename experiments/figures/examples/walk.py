@@ -7,7 +7,10 @@ from experiments.figures.style import note
 
 
 def plot(tables: Tables) -> Drawing:
-    """Scores and weights side by side, and the output if there are values."""
+    """Scores and weights side by side, and the output if there are values.
+
+    Weights without and with the divisor have the same colours. Four panels form two rows; three stand in one.
+    """
     grid = [
         Panel("scores", "scores"),
         Panel("undivided_weights", "weights without the divisor", (0, 1)),
@@ -30,6 +33,7 @@ def caption(tables: Tables) -> str:
 
 
 def _divisor(tables: Tables) -> str:
+    """The scaling rule and the divisor that it gives: `d_k^1/2 = 2`."""
     rows = tables["divisor"]
     return f"{rows.index[0]} = {number(rows.iloc[0, 0])}"
 

@@ -12,7 +12,11 @@ _LABELS = {"largest": "largest weight", "entropy": "entropy (nats)", "Jacobian |
 
 
 def plot(tables: Tables) -> Drawing:
-    """A stack of strips, and lines of three measures."""
+    """A stack of strips, and lines of three measures.
+
+    Each strip is the softmax of the same scores under one divisor. The lines show its largest weight, its entropy in
+    nats and the norm of its Jacobian.
+    """
     weights, measures = (tables[step] for step in ("weights", "measures"))
     figure, [[left, right]] = panels(1, 2, (11, 4.6), width_ratios=(1.35, 1))
     heatmap(left, weights, Panel("weights", "weights of eight keys", (0, 0.85)))
@@ -25,6 +29,7 @@ def plot(tables: Tables) -> Drawing:
 
 
 def _lines(ax: Axes, measures: pd.DataFrame) -> None:
+    """Each measure of `_LABELS` along the positions of the slider."""
     places = range(len(measures))
     for (name, label), colour, marker in zip(_LABELS.items(), token_colours(3), "osD", strict=True):
         ax.plot(places, measures[name], color=colour, marker=marker, label=label)
