@@ -104,8 +104,8 @@ class Cell:
     def stamp(self) -> dict[str, Any]:
         """The values behind the names of the law and of the scalings: sampler, moments and divisors.
 
-        A stored result counts as up to date if its stamp is unchanged. So an edit of one rule or law makes only the
-        results that use it stale.
+        A stored result counts as up to date only if its stamp is unchanged. So an edit of one rule or law makes only
+        the results that use it stale.
         """
         rules = [[rule.name, str(rule.exponent), str(rule.power_of("d_k"))] for rule in self.scaling]
         return {"inputs": [self.inputs.sample, *self.inputs.moments], "rules": rules, "divisors": self.divisors()}
