@@ -26,7 +26,7 @@ class SweepState:
         found: the state of its tables, or their problem, in words.
         whole: True if the page shows it.
         agreement: the summary of its comparison with theory.
-        measuring, analysis: the first 12 digits of the fingerprints of the code.
+        measuring, tables: the first 12 digits of the fingerprints of the code.
     """
 
     name: str
