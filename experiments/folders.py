@@ -27,7 +27,7 @@ def default_results(config: Path) -> Path:
     if config.resolve() == SHIPPED_CONFIG.resolve():
         return HOME
     if config.stem.lower() in _TAKEN or config.stem.startswith("."):
-        raise ValueError(f"{config}: expected --results, or a name other than {', '.join(_TAKEN)} and no leading dot")
+        raise ValueError(f"{config}: {HOME / config.stem} is not for sweeps; rename the file or pass --results")
     return HOME / config.stem
 
 

@@ -48,7 +48,7 @@ def test_no_first_screen_without_what_it_says():
         return heads_with(dimension={"measured": moved})
 
     assert heads[0] not in changed(root, "score_variance", table["d_k"].to_numpy())
-    assert heads[2] == "Other powers of d_k do not keep it constant."
+    assert heads[2] == "Other powers of d_k do not keep the largest weight constant."
     assert heads[1] not in changed(root, "max_weight", table["d_k"].to_numpy() / 100)
     assert heads[2] not in changed(table["scaling"] == "d_k^1/3", "max_weight", 1 / table["max_weight"].to_numpy())
     smaller, average, _ = (statement.head for statement in opening.non_effects(config.sweeps, tables))

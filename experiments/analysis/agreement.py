@@ -150,7 +150,7 @@ class Agreement:
         if len(self.cells):
             parts.append(f"{_count(len(self.cells), 'cell')} against theory: p = {self.p_cells:.2g}")
         if len(self.values):
-            parts.append(f"{_count(len(self.rules), 'metric')} by rule: p = {self.p_rules:.2g}")
+            parts.append(f"{_count(len(self.rules), 'pair')} of metric and rule: p = {self.p_rules:.2g}")
             furthest = f"{self.furthest(1)[0]} (p = {self.p_furthest:.2g})"
             parts.append(f"furthest of {_count(len(self.values), 'value')}: {furthest}")
         return "; ".join(parts)

@@ -46,7 +46,7 @@ def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
     if found != wanted:
         rows = sum(wanted.values())
         raise TableError(f"{sweep.name}: expected {rows} rows for {len(wanted)} cells, got {len(table)}")
-    return f"checked {sweep.name}: {len(table)} rows for {len(wanted)} cells, whole and as measured"
+    return f"checked {sweep.name}: {len(table)} rows for {len(wanted)} cells, complete and unaltered"
 
 
 def _is_full(values: pd.Series) -> bool:

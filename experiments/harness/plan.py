@@ -56,7 +56,8 @@ def _state(config: Config, sweep: Sweep, results: Path, work: Work, kind: str) -
     """The state of a sweep, from its table and the store: complete, stale (with the reason), partial or missing."""
     left, chunks, states = work.missing()[sweep.name], work.chunks[sweep.name], work.states[sweep.name]
     if is_current(results, config, sweep):
-        return "complete" if not left else f"complete; a run measures {left} of {chunks} {kind} again to confirm it"
+        without = f", but without records of {left} of {chunks} {kind}; a run measures these again"
+        return f"complete{without if left else ''}"
     begun = f"partial ({chunks - left} of {chunks} {kind} measured)" if left < chunks else "missing"
     begun = begun if left else "measured, table not yet written"
     if not (results / csv_name(sweep.name, MEASURED)).exists():

@@ -31,7 +31,7 @@ class TableError(Problem):
     """A table that is missing, incomplete, altered, or from another config."""
 
 
-def write_sweep(results: Path, config: Config, sweep: Sweep, tables: "Mapping[str, pd.DataFrame]") -> dict[Path, str]:
+def write_sweep(results: Path, config: Config, sweep: Sweep, tables: "Mapping[str, pd.DataFrame]") -> list[str]:
     """Write the table of a sweep (`measured`), its derived tables, and last the JSON that vouches for them.
 
     A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes them again. Derived
@@ -44,23 +44,24 @@ def write_sweep(results: Path, config: Config, sweep: Sweep, tables: "Mapping[st
         tables: its tables by kind.
 
     Returns:
-        For each table's file, a comparison with its previous version.
+        A line for each file that it wrote, compared with the previous version, or removed.
     """
     from experiments.harness.compare import describe_change
 
     contents = {kind: csv_bytes(frame) for kind, frame in tables.items()}
     paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
-    alike = {path: describe_change(_old(path), contents[kind]) for kind, path in paths.items()}
+    lines = [f"wrote {path}: {describe_change(_old(path), contents[kind])}" for kind, path in paths.items()]
     before = _checksums_before(results, sweep.name)
     for kind, path in paths.items():
         write_atomically(path, contents[kind])
     sidecar = {**_provenance(config, sweep), "sha256": {kind: checksum(path) for kind, path in paths.items()}}
     write_atomically(results / f"{sweep.name}.json", (json.dumps(sidecar, indent=1) + "\n").encode())
-    for kind in set(before) - set(contents):
+    for kind in sorted(set(before) - set(contents)):
         path = results / csv_name(sweep.name, kind)
         if checksum(path) == before[kind]:
             path.unlink()  # the suite derived it from an earlier table, and nobody changed it since
-    return alike
+            lines.append(f"removed {path}: the sweep no longer has it")
+    return lines
 
 
 def is_current(results: Path, config: Config, sweep: Sweep) -> bool:

@@ -156,7 +156,8 @@ def _no_other_power(at: _Along) -> Statement | None:
     courses = listed([f"{at.course(name, 'max_weight')} under {name}" for name in others])
     where = f"From d_k = {at.ends[0]} to {at.ends[1]} with {at.n_keys} keys"
     return Statement(
-        "Other powers of d_k do not keep it constant.", f"{where}, the largest weight goes from {courses}."
+        "Other powers of d_k do not keep the largest weight constant.",
+        f"{where}, the largest weight goes from {courses}.",
     )
 
 

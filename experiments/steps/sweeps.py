@@ -77,8 +77,8 @@ def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *
                     for line in pilot_summary(records, sweep, measured[MEASURED]):
                         report.line(line)
                 tables = analyse(sweep, measured)
-                for path, alike in write_sweep(results, config, sweep, tables).items():
-                    report.line(f"wrote {path}: {alike}")
+                for line in write_sweep(results, config, sweep, tables):
+                    report.line(line)
         if all(is_current(results, config, sweep) for sweep in config.sweeps):
             write_atomically(results / STORED_CONFIG, config.text.encode())
         write_manifest(results, (pilots, work), jobs, time.monotonic() - started)

@@ -114,7 +114,7 @@ def test_a_config_of_another_name_or_folder_never_writes_over_the_shipped_tables
     assert default_results(here).as_posix() == "results"
     assert default_results(elsewhere).as_posix() == "results/config"
     assert default_results(tmp_path / "mine.yaml").as_posix() == "results/mine"
-    with pytest.raises(ValueError, match="a name other than derived, figures"):
+    with pytest.raises(ValueError, match="figures is not for sweeps; rename the file"):
         default_results(tmp_path / "figures.yaml")
 
 
@@ -150,7 +150,8 @@ def test_a_table_is_compared_with_the_one_before(old, words):
 def test_what_an_earlier_run_derived_and_this_one_does_not_is_gone(copied):
     config, sweep, folder = copied
     tables = read_sweep(folder, config, sweep)
-    write_sweep(folder, config, sweep, {"measured": tables["measured"]})
+    wrote = write_sweep(folder, config, sweep, {"measured": tables["measured"]})
+    assert f"removed {folder}/derived/scaling/slopes.csv: the sweep no longer has it" in wrote
     assert set(read_sweep(folder, config, sweep)) == {"measured"}
     assert not (folder / "derived/scaling/slopes.csv").exists()
 

@@ -179,10 +179,11 @@ def numerical_stability() -> Answer:
     bare, scaled = (overflowing_rows(d_k, n_keys, divisor) for divisor in (1.0, math.sqrt(d_k)))
     scores = normals(64, d_k) @ normals(n_keys, d_k, seed=1).T
     subtracted = [_lost(softmax((scores / divisor).astype(np.float32))) for divisor in (1.0, math.sqrt(d_k))]
+    of_scaled = f"{scaled:.1%}".replace("0.0%", "fewer than 0.05%")
     listed = ", ".join(f"{overflowing_rows(d_k, n, 1.0):.1%} with {n:,} keys" for n in others)
     note = (
         f"in single precision, at d_k = {d_k} with {n_keys:,} keys, {UNTRAINED}: without subtracting the maximum an"
-        f" exponential overflows in {bare:.1%} of unscaled rows and in {scaled:.1%} of those divided by sqrt(d_k),"
+        f" exponential overflows in {bare:.1%} of unscaled rows and in {of_scaled} of those divided by sqrt(d_k),"
         f" exactly ({listed}, unscaled); with the maximum subtracted none can"
     )
     conditions = {
