@@ -179,7 +179,8 @@ def numerical_stability() -> Answer:
     bare, scaled = (overflowing_rows(d_k, n_keys, divisor) for divisor in (1.0, math.sqrt(d_k)))
     scores = normals(64, d_k) @ normals(n_keys, d_k, seed=1).T
     subtracted = [_lost(softmax((scores / divisor).astype(np.float32))) for divisor in (1.0, math.sqrt(d_k))]
-    of_scaled = f"{scaled:.1%}".replace("0.0%", "fewer than 0.05%")
+    shown = f"{scaled:.1%}"
+    of_scaled = "fewer than 0.05%" if shown == "0.0%" else shown
     listed = ", ".join(f"{overflowing_rows(d_k, n, 1.0):.1%} with {n:,} keys" for n in others)
     note = (
         f"in single precision, at d_k = {d_k} with {n_keys:,} keys, {UNTRAINED}: without subtracting the maximum an"
