@@ -25,7 +25,7 @@ PRECISE = ("score_variance", "max_weight", "entropy", "jacobian_trace", "jacobia
 
 @pytest.mark.parametrize("sweep", CONFIG.sweeps, ids=lambda sweep: sweep.name)
 def test_tables_are_whole_and_of_this_config(sweep):
-    assert "whole" in check_table(sweep, TABLES[sweep.name])
+    assert "complete" in check_table(sweep, TABLES[sweep.name])
 
 
 def test_columns_are_described_as_the_code_declares_them():
