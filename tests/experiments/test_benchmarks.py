@@ -125,7 +125,7 @@ def test_a_small_benchmark_has_every_part_and_its_figure(tmp_path, monkeypatch):
     assert profiled.drop(later).sum() == pytest.approx(one_worker)
     assert over_floor(found)["gradients"].tolist() == [False, True]
     assert "two workers measure the whole config" in text
-    assert (tmp_path / "figures" / "benchmarks" / "benchmarks.png").stat().st_size > 10_000
+    assert (tmp_path / BENCHMARKS / "speed.png").stat().st_size > 10_000
 
 
 @pytest.fixture(scope="module")
