@@ -132,11 +132,11 @@ def assert_shows(page, width: int, length: int, p: float, seed: int = 0) -> None
 
 def drag_to(page, share: float) -> None:
     """Drag the thumb of the slider to a share of its way, in a few moves."""
-    thumb = page.locator("#exponent")
-    thumb.scroll_into_view_if_needed()
-    box = thumb.bounding_box()
+    control = page.locator("#exponent")
+    control.scroll_into_view_if_needed()
+    box = control.bounding_box()
     thumb = page.evaluate("1.6 * parseFloat(getComputedStyle(document.documentElement).fontSize)")
-    now = int(thumb.input_value()) / slider.POSITIONS
+    now = int(control.input_value()) / slider.POSITIONS
     middle = box["y"] + box["height"] / 2
 
     def x(at: float) -> float:
