@@ -13,6 +13,7 @@ from experiments.harness.paths import STORE, csv_name
 from experiments.harness.run import Work, find_chunks, find_pilots
 from experiments.harness.store import Store
 from experiments.harness.tables import TableError, check_sound, is_current
+from experiments.harness.wording import counted
 
 _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
 
@@ -33,19 +34,19 @@ def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int
     piloted = [sweep for sweep in sweeps if not pilots.missing()[sweep.name]]
     work = find_chunks(store, piloted)
     lines = [
-        f"{'sweep':<16} {'experiment':<12} {'cells':>6} {'trials':>9} {'to measure':>16} {'per worker':>11}  table"
+        f"{'sweep':<16} {'experiment':<12} {'cells':>6} {'trials':>9} {'to measure':>20} {'per worker':>11}  table"
     ]
     for sweep in sweeps:
         cells = sweep.cells()
         memory = max(load_experiment(sweep.experiment).memory(cell) for cell in cells) + _WORKER_BASE
         part, kind = (work, "chunks") if sweep in piloted else (pilots, "pilots")
-        chunks = f"{part.missing()[sweep.name]}/{part.chunks[sweep.name]} {kind}"
+        chunks = f"{part.missing()[sweep.name]} of {part.chunks[sweep.name]} {kind}"
         trials = f"to {sweep.precision:g}" if sweep.precision else sweep.trials
         lines.append(
             f"{sweep.name:<16} {sweep.experiment:<12} {len(cells):>6} {trials:>9}"
-            f" {chunks:>16} {memory / 2**20:>7.0f} MiB  {_state(config, sweep, results, part, kind)}"
+            f" {chunks:>20} {memory / 2**20:>7.0f} MiB  {_state(config, sweep, results, part, kind)}"
         )
-    total = f"{_duration((pilots.seconds + work.seconds) / jobs)} with {jobs} worker{'s' if jobs > 1 else ''}"
+    total = f"{_duration((pilots.seconds + work.seconds) / jobs)} with {counted(jobs, 'worker')}"
     if len(piloted) < len(sweeps):
         total += ", plus the trials that the pilots will request"
     lines.append(f"total to measure: about {total}; tables go to {results}")

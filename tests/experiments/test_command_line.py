@@ -174,14 +174,14 @@ def test_a_table_of_another_config_is_not_drawn(suite):
 
 
 def test_plan_says_what_is_missing_and_what_is_there(suite):
-    assert re.search(r"mine +saturation +2 +3 +2/2 chunks .* missing\n", suite("plan").stdout)
+    assert re.search(r"mine +saturation +2 +3 +2 of 2 chunks .* missing\n", suite("plan").stdout)
     suite("run")
-    assert re.search(r"mine +saturation +2 +3 +0/2 chunks .* complete\n", suite("plan").stdout)
+    assert re.search(r"mine +saturation +2 +3 +0 of 2 chunks .* complete\n", suite("plan").stdout)
     other = suite("plan", text=SMALL.replace("2000]", "2000, 3000]")).stdout
-    assert re.search(r"mine +saturation +3 +3 +1/3 chunks .* stale: .* got d_k \[1000, 2000\], expected", other)
+    assert re.search(r"mine +saturation +3 +3 +1 of 3 chunks .* stale: .* got d_k \[1000, 2000\], expected", other)
     (suite.folder / "mine.csv").unlink()
     partial = suite("plan", text=SMALL.replace("2000]", "2000, 3000]").replace("mine", "yours")).stdout
-    assert re.search(r"yours +.* 1/3 chunks .* partial \(2 of 3 chunks measured\)\n", partial)
+    assert re.search(r"yours +.* 1 of 3 chunks .* partial \(2 of 3 chunks measured\)\n", partial)
     suite("run", text=SMALL)
     shutil.rmtree(suite.folder / ".cells")
     assert "complete, but without records of 2 of 2 chunks; a run measures these again" in suite("plan").stdout
@@ -193,11 +193,13 @@ def test_plan_says_what_is_missing_and_what_is_there(suite):
 def test_plan_and_run_say_what_a_precision_takes(suite):
     precise = SMALL.replace("trials: 3", "precision: 0.05")
     planned = suite("plan", text=precise).stdout
-    assert re.search(r"mine +saturation +2 +to 0.05 +[0-9]+/[0-9]+ pilots .* missing\n", planned)
+    assert re.search(r"mine +saturation +2 +to 0.05 +[0-9]+ of [0-9]+ pilots .* missing\n", planned)
     assert ", plus the trials that the pilots will request; tables go to" in planned
-    assert re.search(r"mine: \d+ to \d+ trials per cell, .*; 2 of 2 cells meet 0.05\n", suite("run").stdout)
+    assert re.search(
+        r"mine: \d+ to \d+ trials per cell, .*; 2 of 2 cells met the precision 0.05\n", suite("run").stdout
+    )
     planned = suite("plan").stdout
-    assert re.search(r"mine +saturation +2 +to 0.05 +0/[0-9]+ chunks .* complete\n", planned)
+    assert re.search(r"mine +saturation +2 +to 0.05 +0 of [0-9]+ chunks .* complete\n", planned)
     assert "the pilots will request" not in planned
     assert suite("check").returncode == 0
     shutil.rmtree(suite.folder / ".cells")
@@ -229,15 +231,15 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     assert (agreed.returncode, agreed.stderr) == (0, "")
     assert re.search(r"1 cell against theory: p = 0\.\d+; 8 pairs of metric and rule: p = ", agreed.stdout)
     assert re.search(r"; furthest of 9 values: \w+ of mine, d_k\^1: z = ", agreed.stdout)
-    assert "tested only by a bound: mine: saturated_rows (1 of 1): events too rare for any run" in agreed.stdout
-    assert re.search(r"not tested: mine: jacobian_norm_p10, .*: no exact value is known", agreed.stdout)
+    assert "tested only by a bound in mine (events too rare for any run" in agreed.stdout
+    assert re.search(r"not tested in mine \(no exact value is known\): jacobian_norm_p10, ", agreed.stdout)
     assert "drew" in suite("draw").stdout
     assert (suite.folder / "figures" / "all-sweeps" / "calibration.png").exists()
     tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = -7.5, 1e-13
     write_sweep(suite.folder, config, config.sweeps[0], tables)
     checked = suite("check")
     assert checked.returncode == 1
-    assert "checked mine: 1 rows for 1 cells" in checked.stdout
+    assert "checked mine: 1 row for 1 cell," in checked.stdout
     assert re.search(r"disagree: .*\n  entropy of mine, d_k\^1: z = -7\.50\n", checked.stderr)
 
 
@@ -252,16 +254,16 @@ def test_what_a_renamed_sweep_leaves_is_listed_and_pruned_if_the_suite_wrote_it(
     renamed = SMALL.replace("mine", "yours")
     for command in ("plan", "check"):
         said = suite(command, text=renamed).stdout
-        (line,) = [line for line in said.splitlines() if "make prune removes them" in line]
+        (line,) = [line for line in said.splitlines() if "make prune with the same config removes them" in line]
         assert all(f"{suite.folder}/{name}" in line for name in owned)
         assert all(str(path) in line for path in figures)
-        assert f"that this suite did not write: {notes['budget.csv']}, {notes['mine-notes.csv']}\n" in said
+        assert f"in this config (make prune keeps them): {notes['budget.csv']}, {notes['mine-notes.csv']}\n" in said
     pruned = suite("prune")
     assert (pruned.returncode, pruned.stderr) == (0, "")
     assert pruned.stdout.count("removed ") == len(owned) + len(figures)
     assert not any(path.exists() for path in (*figures, *(suite.folder / name for name in owned)))
     assert all(path.read_text() == "of a user" for path in notes.values())
-    assert "no orphans, nothing to remove" in suite("prune").stdout
+    assert "no leftover files to remove" in suite("prune").stdout
 
 
 def test_prune_keeps_what_a_sweep_owns_and_what_was_changed_by_hand(suite):
@@ -343,4 +345,4 @@ def test_a_problem_in_one_part_is_reported_at_the_end_and_stops_no_other(suite):
     assert "checked two" in ended.stdout
     assert re.search(r"columns\.csv: cannot write", ended.stderr)
     assert ended.stderr.count("one.csv: No such file or directory") == 1
-    assert ended.stderr.splitlines()[-1].startswith("to complete the results: make results CONFIG=")
+    assert ended.stderr.splitlines()[-1].startswith("to complete or restore the tables: make results CONFIG=")
