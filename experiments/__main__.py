@@ -209,7 +209,7 @@ def calibrate(
 
 @app.command(name="bench")
 def run_bench() -> None:
-    """Compare the suite's speed with other ways to measure the same quantities, and with the least work of any."""
+    """Compare the suite's speed with that of other ways to measure, and with the least work that a plain way needs."""
     with _outcome(SHIPPED_CONFIG, None):
         loaded, _, folder = _load(SHIPPED_CONFIG, None, None)
         from experiments.steps.benchmarks import time_suite

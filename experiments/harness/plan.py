@@ -41,7 +41,7 @@ def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int
         memory = max(load_experiment(sweep.experiment).memory(cell) for cell in cells) + _WORKER_BASE
         part, kind = (work, "chunks") if sweep in piloted else (pilots, "pilots")
         chunks = f"{part.missing()[sweep.name]} of {part.chunks[sweep.name]} {kind}"
-        trials = f"to {sweep.precision:g}" if sweep.precision else sweep.trials
+        trials = "by pilot" if sweep.precision else sweep.trials
         lines.append(
             f"{sweep.name:<16} {sweep.experiment:<12} {len(cells):>6} {trials:>9}"
             f" {chunks:>20} {memory / 2**20:>7.0f} MiB  {_state(config, sweep, results, part, kind)}"

@@ -193,13 +193,13 @@ def test_plan_says_what_is_missing_and_what_is_there(suite):
 def test_plan_and_run_say_what_a_precision_takes(suite):
     precise = SMALL.replace("trials: 3", "precision: 0.05")
     planned = suite("plan", text=precise).stdout
-    assert re.search(r"mine +saturation +2 +to 0.05 +[0-9]+ of [0-9]+ pilots .* missing\n", planned)
+    assert re.search(r"mine +saturation +2 +by pilot +[0-9]+ of [0-9]+ pilots .* missing\n", planned)
     assert ", plus the trials that the pilots will request; tables go to" in planned
     assert re.search(
         r"mine: \d+ to \d+ trials per cell, .*; 2 of 2 cells met the precision 0.05\n", suite("run").stdout
     )
     planned = suite("plan").stdout
-    assert re.search(r"mine +saturation +2 +to 0.05 +0 of [0-9]+ chunks .* complete\n", planned)
+    assert re.search(r"mine +saturation +2 +by pilot +0 of [0-9]+ chunks .* complete\n", planned)
     assert "the pilots will request" not in planned
     assert suite("check").returncode == 0
     shutil.rmtree(suite.folder / ".cells")
