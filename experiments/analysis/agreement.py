@@ -225,7 +225,7 @@ def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
     for test, state in ((NONE, "not tested"), (BOUND, "tested only by a bound")):
         for remark, group in rows[rows["test"] == test].groupby("remark", sort=False):
             counts = group["metric"].value_counts(sort=False)
-            named = ", ".join(f"{name} ({count} of {known[name]})" for name, count in counts.items())
+            named = ", ".join(f"{name} ({count} of {counted(known[name], 'value')})" for name, count in counts.items())
             remedy = "; raise trials" if remark in (FEW_TRIALS, TOO_FEW) else ""
             gaps.append(Gap((sweep.name,), named, f"{remark}{remedy}", state))
     return gaps

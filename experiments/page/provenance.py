@@ -89,7 +89,7 @@ def sound_tables(
         except TableError as error:
             problems[sweep.name] = str(error)
     if problems and not incomplete:
-        remedy = "to write a page that is marked as incomplete: .venv/bin/python -m experiments page --incomplete"
+        remedy = "to write a page marked as incomplete, add --incomplete to: .venv/bin/python -m experiments page"
         raise TableError("\n".join([*problems.values(), remedy]))
     return tables, problems
 

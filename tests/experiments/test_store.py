@@ -97,7 +97,7 @@ def test_a_sound_record_in_the_place_of_another_is_not_taken_for_it(kept):
 
 
 def test_a_missing_record_is_named(tmp_path):
-    with pytest.raises(RecordError, match=r"expected the record of chunk 2, got nothing"):
+    with pytest.raises(RecordError, match=r"expected the record of chunk 2, found no file"):
         Store(tmp_path, 3).read(CHUNK)
 
 
