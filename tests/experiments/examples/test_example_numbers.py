@@ -36,11 +36,15 @@ def times(a, factor):
 
 
 def shifted(row):
-    return [math.exp(x - max(row)) for x in row]
+    largest = max(row)
+    return [math.exp(x - largest) for x in row]
 
 
 def softmax(a):
-    return [[e / math.fsum(shifted(row)) for e in shifted(row)] for row in a]
+    def divided(row, total):
+        return [x / total for x in row]
+
+    return [divided(row, math.fsum(row)) for row in map(shifted, a)]
 
 
 def entropy(row):
