@@ -243,7 +243,7 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
 
 def test_what_a_renamed_sweep_leaves_is_listed_and_pruned_if_the_suite_wrote_it(suite):
     for command in ("run", "draw"):
-        suite(command)
+        suite(command, text=f"{SMALL}    figures: length\n")
     owned = ["derived/mine/slopes.csv", "derived/mine/verdicts.csv", "mine.json", "mine.csv"]
     figures = sorted((suite.folder / "figures" / "mine").iterdir())
     notes = {name: suite.folder / name for name in ("mine-notes.csv", "budget.csv", "figures/mine/variance2.png")}
@@ -265,12 +265,12 @@ def test_what_a_renamed_sweep_leaves_is_listed_and_pruned_if_the_suite_wrote_it(
 
 
 def test_prune_keeps_what_a_sweep_owns_and_what_was_changed_by_hand(suite):
-    suite("run")
+    suite("run", text=f"{SMALL}    figures: [length, saturation]\n")
     suite("draw")
     (suite.folder / "derived/mine/slopes.csv").write_text("changed by hand")
-    suite("prune", text=f"{SMALL}    figures: variance\n")
+    suite("prune", text=f"{SMALL}    figures: length\n")
     left = {path.name for path in (suite.folder / "figures" / "mine").iterdir()}
-    assert left == {"variance.png", "variance.svg", "variance.txt"}
+    assert left == {"length.png", "length.svg", "length.txt"}
     assert (suite.folder / "mine.csv").exists()
     suite("prune", text=SMALL.replace("mine", "yours"))
     assert (suite.folder / "derived/mine/slopes.csv").read_text() == "changed by hand"
