@@ -2,62 +2,21 @@
 
 import re
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable
-from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
 from experiments.harness.config import load_config
 from experiments.harness.tables import read_sweep, write_sweep
 from experiments.steps.drawing import SUFFIXES
-from tests.command_line import call
+from tests.command_line import SMALL, Suite, in_a_process
 
-ROOT = Path(__file__).parents[2]
-SMALL = """\
-seed: 0
-sweeps:
-  mine:
-    experiment: saturation
-    d_k: [1000, 2000]
-    n_keys: 30
-    n_queries: 4
-    scaling: d_k^1
-    trials: 3
-"""
 TABLES = ("mine.csv", "derived/mine/slopes.csv", "derived/mine/verdicts.csv")
-
-
-class Suite:
-    """The command line on a config in a folder of its own, with its results beside it."""
-
-    def __init__(self, folder: Path, call: Callable[..., CompletedProcess[str]]) -> None:
-        self.config, self.folder, self._call = folder / "small.yaml", folder / "out", call
-        self.config.write_text(SMALL)
-
-    def __call__(self, *words: str, text: str | None = None) -> CompletedProcess[str]:
-        if text is not None:
-            self.config.write_text(text)
-        return self._call(*words, "--config", str(self.config), "--results", str(self.folder))
-
-
-@pytest.fixture
-def suite(tmp_path, in_this_process) -> Suite:  # noqa: ARG001
-    """Commands that are called in this process, and so measure."""
-    return Suite(tmp_path, call)
 
 
 @pytest.fixture
 def processes(tmp_path) -> Suite:
     """Commands that are processes of their own, with workers."""
     return Suite(tmp_path, in_a_process)
-
-
-def in_a_process(*words: str) -> CompletedProcess[str]:
-    command = [sys.executable, "-m", "experiments", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def test_a_new_block_gets_its_tables_and_the_figures_along_its_axis(suite):
@@ -241,54 +200,6 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     assert checked.returncode == 1
     assert "checked mine: 1 row for 1 cell," in checked.stdout
     assert re.search(r"disagree: .*\n  entropy of mine, d_k\^1: z = -7\.50\n", checked.stderr)
-
-
-def test_what_a_renamed_sweep_leaves_is_listed_and_pruned_if_the_suite_wrote_it(suite):
-    for command in ("run", "draw"):
-        suite(command)
-    owned = ["derived/mine/slopes.csv", "derived/mine/verdicts.csv", "mine.json", "mine.csv"]
-    figures = sorted((suite.folder / "figures" / "mine").iterdir())
-    notes = {name: suite.folder / name for name in ("mine-notes.csv", "budget.csv", "figures/mine/variance2.png")}
-    for path in notes.values():
-        path.write_text("of a user")
-    renamed = SMALL.replace("mine", "yours")
-    for command in ("plan", "check"):
-        said = suite(command, text=renamed).stdout
-        (line,) = [line for line in said.splitlines() if "make prune with the same config removes them" in line]
-        assert all(f"{suite.folder}/{name}" in line for name in owned)
-        assert all(str(path) in line for path in figures)
-        assert f"in this config (make prune keeps them): {notes['budget.csv']}, {notes['mine-notes.csv']}\n" in said
-    pruned = suite("prune")
-    assert (pruned.returncode, pruned.stderr) == (0, "")
-    assert pruned.stdout.count("removed ") == len(owned) + len(figures)
-    assert not any(path.exists() for path in (*figures, *(suite.folder / name for name in owned)))
-    assert all(path.read_text() == "of a user" for path in notes.values())
-    assert "no leftover files to remove" in suite("prune").stdout
-
-
-def test_prune_keeps_what_a_sweep_owns_and_what_was_changed_by_hand(suite):
-    suite("run")
-    suite("draw")
-    (suite.folder / "derived/mine/slopes.csv").write_text("changed by hand")
-    suite("prune", text=f"{SMALL}    figures: variance\n")
-    left = {path.name for path in (suite.folder / "figures" / "mine").iterdir()}
-    assert left == {"variance.png", "variance.svg", "variance.txt"}
-    assert (suite.folder / "mine.csv").exists()
-    suite("prune", text=SMALL.replace("mine", "yours"))
-    assert (suite.folder / "derived/mine/slopes.csv").read_text() == "changed by hand"
-    assert not (suite.folder / "mine.csv").exists()
-    assert not (suite.folder / "figures" / "mine").exists()
-
-
-def test_what_killed_runs_left_half_written_is_cleared_and_nothing_else(suite):
-    left = [suite.folder / name for name in (".a.sdpa-part", "figures/mine/.b.sdpa-part", ".cells/ab/.c.sdpa-part")]
-    others = [suite.folder / name for name in ("another/.d.sdpa-part", "another/.lock", ".a.part", "notes.txt")]
-    for path in (*left, *others):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("x")
-    assert suite("run").returncode == 0
-    assert not any(path.exists() for path in left)
-    assert all(path.exists() for path in others)
 
 
 def test_figures_are_drawn_when_what_they_show_changed(suite):

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from test_example_numbers import attention
 from test_example_text import assert_shown, blocks
 
 from experiments.examples.example import ExampleError
@@ -16,6 +15,7 @@ from experiments.examples.own import own_steps
 from experiments.examples.text import text
 from sdpa import Scaling
 from tests.command_line import call
+from tests.plain_attention import attention
 
 Q = "word,east,north\ndog,1,-0.5\nbites,2,3\nman,-1,0.25\n"
 K = "0.5,1\n-1,2\n1e-1,-3\n"
