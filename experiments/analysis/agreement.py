@@ -46,7 +46,7 @@ class Gap:
         state: `not tested`, or `tested only by a bound`.
 
     >>> str(Gap(("wide",), "entropy", "too few effective draws"))
-    'not tested: wide: entropy: too few effective draws'
+    'not tested in wide: entropy; reason: too few effective draws'
     """
 
     sweeps: tuple[str, ...]
@@ -55,7 +55,7 @@ class Gap:
     state: str = "not tested"
 
     def __str__(self) -> str:
-        return f"{self.state}: {', '.join(self.sweeps)}: {self.metrics}: {self.reason}"
+        return f"{self.state} in {', '.join(self.sweeps)}: {self.metrics}; reason: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,7 @@ class Agreement:
 
         Raises:
             DisagreementError: `disagrees` is true; the message lists crossings off their law, and the furthest values,
-                rules and
-                cells, up to five of each.
+                rules and cells, up to five of each.
         """
         if not self.disagrees:
             return
@@ -225,7 +224,7 @@ def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
         for remark, group in rows[rows["test"] == test].groupby("remark", sort=False):
             counts = group["metric"].value_counts(sort=False)
             named = ", ".join(f"{name} ({count} of {known[name]})" for name, count in counts.items())
-            remedy = "; raise trials" if remark in (FEW_TRIALS, TOO_FEW) else ""
+            remedy = ", raise trials" if remark in (FEW_TRIALS, TOO_FEW) else ""
             gaps.append(Gap((sweep.name,), named, f"{remark}{remedy}", state))
     return gaps
 

@@ -229,8 +229,10 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     assert (agreed.returncode, agreed.stderr) == (0, "")
     assert re.search(r"1 cell against theory: p = 0\.\d+; 8 pairs of metric and rule: p = ", agreed.stdout)
     assert re.search(r"; furthest of 9 values: \w+ of mine, d_k\^1: z = ", agreed.stdout)
-    assert "tested only by a bound: mine: saturated_rows (1 of 1): events too rare for any run" in agreed.stdout
-    assert re.search(r"not tested: mine: jacobian_norm_p10, .*: no exact value is known", agreed.stdout)
+    assert (
+        "tested only by a bound in mine: saturated_rows (1 of 1); reason: events too rare for any run" in agreed.stdout
+    )
+    assert re.search(r"not tested in mine: jacobian_norm_p10, .*; reason: no exact value is known", agreed.stdout)
     assert "drew" in suite("draw").stdout
     assert (suite.folder / "figures" / "all-sweeps" / "calibration.png").exists()
     tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = -7.5, 1e-13
