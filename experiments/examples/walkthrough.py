@@ -143,8 +143,8 @@ class Walkthrough:
         values = [*(weights.max(axis=-1) for weights in both), *map(entropy, both)]
         columns = ("largest without", "largest with", "entropy without", "entropy with")
         text = (
-            "Each row has its largest weight and its entropy. Entropy is in nats: 0 if one key gets all the weight, ln n"
-            " if n keys share it equally."
+            "Each row has its largest weight and its entropy. Entropy is in nats: 0 if one key gets all the weight,"
+            " ln n if n keys share it equally."
         )
         return Step(
             "divisor_effect", "What the divisor changed", text, table(np.transpose(values), self.queries, columns)

@@ -61,7 +61,7 @@ def plot(tables: Tables) -> Drawing:
         f"{fixed(tables['measured'], 'd_k', 'n_keys')} Colour and number: the {UNSCALED} norm divided by the norm "
         f"under {SCALED}; red: the {UNSCALED} norm is larger, blue: it is smaller. Points: d_k at which the ratio "
         "falls through 1, with 95% intervals where these exceed the marker; pale lines join them. Dashed: prediction "
-        "of theory, where there is one. divisor · |dL/dq| is without the factor 1/divisor of the chain rule.",
+        "of theory, where there is one. divisor\u00a0·\u00a0|dL/dq| is without the factor 1/divisor of the chain rule.",
     )
     return figure
 

@@ -88,10 +88,10 @@ def _json(value: Any) -> Markup:
 
 
 def _power(value: float) -> Markup:
-    """A small number with its power of ten.
+    r"""A small number with its power of ten.
 
     >>> str(_power(3.2e-7))
-    '3.2 × 10<sup>−7</sup>'
+    '3.2\xa0×\xa010<sup>−7</sup>'
     """
     digits, _, exponent = f"{value:.1e}".partition("e")
-    return Markup("{} × 10<sup>{}</sup>").format(digits, str(int(exponent)).replace("-", "−"))
+    return Markup("{}\u00a0×\u00a010<sup>{}</sup>").format(digits, str(int(exponent)).replace("-", "−"))

@@ -44,12 +44,11 @@ def products_of_unit_vectors(claimed: Sequence[Claimed]) -> Answer:
     variances = {d: variance_of_unit_vectors(d) for d in (8, 64, 512)}
     ranges = [(-2 * math.sqrt(variance), 2 * math.sqrt(variance)) for variance in variances.values()]
     bounds = zip(variances, values(claimed)[4::2], strict=True)
-    listed = ", ".join(f"{1 - share_beyond(bound, d):.1%} at d = {d}" for d, bound in bounds)
+    listed = ", ".join(f"{1 - share_beyond(bound, d):.1%} of scores at d = {d}" for d, bound in bounds)
     note = (
         "For unit vectors, the variance is 1/d; the computed ranges are two standard deviations on either side. Later,"
         " the lesson says that it means entries of variance 1. For these, the claimed variances are right, two standard"
-        f" deviations are {shown([2 * math.sqrt(d) for d in variances])}, and the claimed ranges contain {listed} of"
-        " the scores"
+        f" deviations are {shown([2 * math.sqrt(d) for d in variances])}, and the claimed ranges contain {listed}"
     )
     return numbers(*variances.values(), *ranges, note=note)
 
