@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 _MINUS = re.compile(r"(?<![\w.)])-(?=\d)|(?<=\de)-(?=\d)")
 _TEN = re.compile(r"(?<=\d)e(−?)\+?0*(\d+)\b")
-_INDEX = re.compile(r"(?<![\w./])([A-Za-z]|\|J\|)_([A-Za-z]+|\d)")
+_INDEX = re.compile(r"(?<![\w.])([A-Za-z]|\|J\|)_([A-Za-z]+|\d)")
 _POWER = re.compile(r"(?<=[\w>)])\^(?:\(([^()]+)\)|(−?\d+(?:\.\d+)?(?:/\d+)?|[A-Za-z]\b))")
 
 
