@@ -171,8 +171,7 @@ class Agreement:
 
         Raises:
             DisagreementError: `disagrees` is true; the message lists crossings off their law, and the furthest values,
-                rules and
-                cells, up to five of each.
+                rules and cells, up to five of each.
         """
         if not self.disagrees:
             return
