@@ -2,8 +2,7 @@
 
 A sweep is a block of the config; a chunk is a group of trials that one worker measures.
 
-Exit status: 0 for success, 1 if a measurement or a check failed, 2 for a bad config or bad usage, 130 after Ctrl-C,
-143 after SIGTERM.
+Exit status: 0 success; 1 failed measurement or check; 2 bad config or bad usage; 130 Ctrl-C; 143 SIGTERM.
 """
 
 # Each command imports its dependencies when it runs, so that other commands and the workers start without them.

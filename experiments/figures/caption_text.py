@@ -119,7 +119,7 @@ def course(rows: pd.DataFrame, x: str, metric: str) -> str:
 
     Returns:
         A verb with values: `rises from 0.1 to 0.9`, `falls from 3 to 2 at d_k = 8 and rises to 4`, `stays at 0.11`, or
-        `goes from 2 to 3 within its errors` if errors exceed a tenth of the value. A list of values if x is not a
+        `goes from 2 to 3 (no clear change)` if errors exceed a tenth of the value. A list of values if x is not a
         number.
     """
     rows = exactly(rows, metric)
@@ -136,7 +136,7 @@ def course(rows: pd.DataFrame, x: str, metric: str) -> str:
     if len(verbs) == 1 and first != last:
         return f"{verbs[0]} from {first} to {last}"
     if _error_of_difference(rows.iloc[0], rows.iloc[-1], metric) > _SMALL_CHANGE * abs(rows.iloc[0][metric]):
-        return f"goes from {first} to {last} within its errors"
+        return f"goes from {first} to {last} (no clear change)"
     surest = min((row for _, row in rows.iterrows()), key=lambda row: standard_error(row, metric))
     return f"stays at {measured(surest, metric)}"
 

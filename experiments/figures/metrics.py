@@ -50,7 +50,7 @@ def caption(tables: Tables) -> str:
 
 
 FIGURE = Figure(
-    title="All nonzero metrics along the first axis, one line per scaling",
+    title="All metrics that are not zero, along the first axis of the sweep, one line per scaling",
     of="saturation",
     tables=("measured",),
     metrics=("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm"),

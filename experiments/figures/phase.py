@@ -142,7 +142,7 @@ def caption(tables: Tables) -> str:
 
 
 FIGURE = Figure(
-    title="Where the softmax freezes onto few keys: entropy over d_k and n_keys, and against the spread of the scores",
+    title="Where the softmax freezes onto a few keys: entropy over d_k and n_keys, and against the spread of scores",
     of="saturation",
     tables=("measured", "curves"),
     metrics=("entropy", "jacobian_trace"),

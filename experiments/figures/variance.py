@@ -66,7 +66,7 @@ def caption(tables: Tables) -> str:
     if not clauses:
         clauses = [f"is {measured(row, METRIC)} {under(row['scaling'])}" for row in first_rows]
     keys = f" with{of_keys(table)} keys" if of_keys(table) and "n_keys" not in where else ""
-    return f"{span(table, 'd_k')}{keys}, the variance of the scaled scores{where} {listed(clauses)}."
+    return f"{span(table, 'd_k')}{keys}, the variance of the scores{where} {listed(clauses)}."
 
 
 def _growth(slope: pd.Series) -> str:

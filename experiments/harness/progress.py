@@ -47,7 +47,8 @@ def reporting(total_seconds: float) -> Iterator[Report]:
     On a terminal the bar is visible during the block and disappears at its end.
     """
     console = Console()
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    progress = Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    times = (TextColumn("elapsed"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    progress = Progress(*columns, *times, console=console, transient=True)
     with progress if console.is_terminal else nullcontext():
         yield Report(progress, total_seconds)

@@ -235,7 +235,8 @@ def _performance(bench: pd.DataFrame) -> str:
         f"At d_k = {d_k} with {n_keys} keys and {n_queries} queries, a worker needs {peak:.0f} MiB above its imports; "
         f"K accounts for {d_k * n_keys / 2**17:.0f} MiB.",
         f"Time per normal number, relative to the fastest generator: {', '.join(generators)}.",
-        f"Shares of `make all` on one core: {', '.join(parts)}.",
+        f"Shares of `make all` on one core: {', '.join(parts)}. Here *normals* stands for drawing normal numbers, and "
+        "*counting* for counting norms for their quantiles.",
     ]
     return "\n".join([*_ratios(bench), "", *(f"- {line}" for line in lines)])
 

@@ -178,8 +178,8 @@ def _keeps_typical_gradient(crossings: pd.DataFrame | None) -> Statement | None:
         "It makes the gradient of the typical row larger, but only above a d_k that depends on the number of keys.",
         f"|J|_F is the Frobenius norm of the softmax Jacobian. With {keys} keys, its unscaled median is smaller than"
         f" the scaled one only above d_k = {jacobian}, and is a tenth of it at d_k = {tenth}. For |dL/dq|, the norm of"
-        f" the loss gradient at the query, these d_k are {query}; without the factor 1/divisor that the chain rule"
-        f" gives |dL/dq|, they are {undivided}.",
+        f" the loss gradient at the query, the d_k of equal medians are {query}; without the factor 1/divisor, which"
+        f" comes from the chain rule, they are {undivided}.",
     )
 
 
@@ -217,8 +217,8 @@ def _no_rescue(at: _Along) -> Statement | None:
         return None
     open_rows = 1 - at.last(_NONE, "saturated_rows")
     return Statement(
-        f"At d_k = {at.ends[1]} with {at.n_keys} keys, it does not save the root mean square of the gradients:"
-        " without it, unsaturated rows keep that up.",
+        f"At d_k = {at.ends[1]} with {at.n_keys} keys, it is not what keeps the root mean square of the gradients"
+        " from vanishing: unsaturated rows do that without it.",
         f"There, {open_rows:.0%} of the unscaled rows have no weight above 0.99."
         f" The root mean square of |J|_F is {at.text(_NONE, jacobian, -1)} unscaled and"
         f" {at.text(_ROOT, jacobian, -1)} under sqrt(d_k). The root mean square of |dL/dq|, the norm of the"

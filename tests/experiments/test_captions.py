@@ -125,7 +125,7 @@ def test_rows_give_the_means_of_their_largest_weights(tiny):
         ([1.0, 5.0, 2.0], "rises from 1.00 to 5.00 at x = 2 and falls to 2.00"),
         ([5.0, 1.0, 2.0], "falls from 5.00 to 1.00 at x = 2 and rises to 2.00"),
         ([1.0], "is 1.00"),
-        ([0.1, 0.105, 0.11], "goes from 0.10 to 0.11 within its errors"),
+        ([0.1, 0.105, 0.11], "goes from 0.10 to 0.11 (no clear change)"),
     ],
 )
 def test_a_course_is_told_by_its_ends_its_turn_and_its_errors(values, expected):
@@ -156,7 +156,7 @@ def test_numbers_have_the_digits_that_their_errors_leave(value, error, expected)
 def test_few_trials_claim_no_course():
     """Three errors apart with two trials is nothing: Student's t of 1 degree of freedom at that level is 236."""
     table = pd.DataFrame({"x": [1, 2], "m": [1.0, 2.0], "m_se": 0.1, "trials": 2})
-    assert course(table, "x", "m") == "goes from 1.0 to 2.0 within its errors"
+    assert course(table, "x", "m") == "goes from 1.0 to 2.0 (no clear change)"
     assert course(table.assign(trials=1000), "x", "m") == "rises from 1.0 to 2.0"
 
 

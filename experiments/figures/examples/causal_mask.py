@@ -45,10 +45,10 @@ def _bars(ax: Axes, moved: pd.DataFrame) -> None:
 def caption(tables: Tables) -> str:
     """The words with unchanged outputs, and the words with changed ones."""
     row = tables["moved"].loc["with the mask"]
-    stay = [str(word) for word in row.index[row == 0]]
-    moved = [f"{word} by {number(row[word], 0.001)}" for word in row.index[row != 0]]
+    stay = [f"'{word}'" for word in row.index[row == 0]]
+    moved = [f"that of '{word}' by {number(row[word], 0.001)}" for word in row.index[row != 0]]
     kept = f"leaves the outputs of {listed(stay)} bit-identical" if stay else "leaves no output unchanged"
-    return f"Under a causal mask, a change of sat {kept} and moves those of {listed(moved)}."
+    return f"Under a causal mask, a change of 'sat' {kept} and moves {listed(moved)}."
 
 
 FIGURE = Figure(

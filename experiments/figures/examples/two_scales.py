@@ -23,12 +23,12 @@ def plot(tables: Tables) -> Drawing:
 
 def caption(tables: Tables) -> str:
     """Largest weight and entropy at both scales."""
-    spread = tables["spread"]
+    scores, spread = tables["scores"], tables["spread"]
     small, large = ([number(spread.loc[scale, name], 0.001) for name in spread] for scale in ("small", "large"))
+    named = [", ".join(plain(float(score)) for score in scores.loc[scale]) for scale in ("small", "large")]
     return (
-        f"With {sizes(tables)}, the largest weight is {small[0]} for small scores and "
-        f"{large[0]} for large ones; the entropy is "
-        f"{small[1]} and {large[1]} nats."
+        f"With {sizes(tables)}, the largest weight is {small[0]} for the scores ({named[0]}) and "
+        f"{large[0]} for ({named[1]}); the entropy is {small[1]} and {large[1]} nats."
     )
 
 

@@ -83,7 +83,9 @@ def _chance_of_largest() -> float:
     given={"d_k": 512},
 )
 def row_of_the_table(d_k: int) -> Answer:
-    return numbers(comparison(d_k), note="These are five queries and keys of seed 42")
+    return numbers(
+        comparison(d_k), note="The computation repeats the article's draw of five queries and five keys with seed 42"
+    )
 
 
 @statement(

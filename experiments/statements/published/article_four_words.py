@@ -54,8 +54,8 @@ def cat_to_sat() -> Answer:
     row = projected_words().trace().weights[WORDS.index("cat")]
     uniform = 1 / len(WORDS)
     times = row[WORDS.index("sat")] / uniform
-    given = ", ".join(f"{word} {weight:.3f}" for word, weight in zip(WORDS, row, strict=True))
-    note = f"The weights of cat are {given}; sat gets {times:.2f} times the uniform weight of {uniform:g}"
+    given = ", ".join(f"{weight:.3f} to {word}" for word, weight in zip(WORDS, row, strict=True))
+    note = f"The row of cat gives {given}; sat gets {times:.2f} times the uniform weight of {uniform:g}"
     return cases({"cat gives sat at least twice the uniform weight": times >= STRONGLY}, note)
 
 

@@ -40,7 +40,9 @@ def sweep_at_512() -> Answer:
 def within_50() -> Answer:
     """The share of scores within 50 at d_k = 512."""
     share = 1 - share_beyond(50.0, 512)
-    return cases({"more than 19 in 20 scores do": share > TYPICAL}, f"{share:.1%} of scores lie within 50, {UNTRAINED}")
+    return cases(
+        {"more than 19 in 20 scores do": share > TYPICAL}, f"{share:.1%} of scores lie between -50 and 50, {UNTRAINED}"
+    )
 
 
 @statement(
@@ -69,4 +71,6 @@ def sweep_follows_the_law() -> Answer:
 def beyond_30() -> Answer:
     """The share of scores beyond 30 at d_k = 512."""
     share = share_beyond(30.0, 512)
-    return cases({"more than 1 in 10 scores do": share > TENTH}, f"{share:.1%} of scores lie beyond 30, {UNTRAINED}")
+    return cases(
+        {"more than 1 in 10 scores do": share > TENTH}, f"{share:.1%} of scores are above 30 or below -30, {UNTRAINED}"
+    )

@@ -60,7 +60,7 @@ def gradient_where_saturated() -> Answer:
     )
     conditions = {
         "|J|_F is below a tenth of that of the small scores in the example": large < TENTH * small,
-        "it is in every row with a weight above 0.99": saturated.max() < TENTH * small,
+        "the same holds in every row with a weight above 0.99": saturated.max() < TENTH * small,
     }
     return cases(conditions, note)
 

@@ -211,7 +211,7 @@ def permutation() -> Answer:
 
 @statement(
     "article-147",
-    says="Without positions dog bites man cannot be told from man bites dog.",
+    says="Without positions, 'dog bites man' cannot be told from 'man bites dog'.",
     severity="conceptual error",
 )
 def word_order() -> Answer:
@@ -221,7 +221,7 @@ def word_order() -> Answer:
     return cases(
         {
             "each word has the same output in both orders": np.allclose(one, other[::-1], rtol=0, atol=1e-13),
-            "so has the mean of all words": np.allclose(one.mean(0), other.mean(0), rtol=0, atol=1e-13),
+            "the mean of all words is the same too": np.allclose(one.mean(0), other.mean(0), rtol=0, atol=1e-13),
         }
     )
 

@@ -47,5 +47,8 @@ def xavier_keeps_variance() -> Answer:
         "a projection from width 32 to 32 keeps the variance": abs(square - 1) < ABOUT,
         "a projection from width 32 to 16 keeps the variance": abs(narrow - 1) < ABOUT,
     }
-    note = f"From width 32 to 32, a projection multiplies it by {square:.2f}; from width 32 to 16, by {narrow:.2f}"
+    note = (
+        f"From width 32 to 32, a projection multiplies the variance by {square:.2f}; from width 32 to 16, by"
+        f" {narrow:.2f}"
+    )
     return cases(conditions, note)

@@ -44,7 +44,7 @@ def unscaled_is_peaked(tables: Tables) -> Answer:
     }
     far = "; ".join(f"{exact[n][512]:.3f} and {exact[n][LARGE]:.3f} with {count(n)} keys" for n in exact)
     note = (
-        f"Exactly, {UNTRAINED}, the mean largest weight at d_k = 512 and {LARGE} is {far} (plane.csv). It grows"
+        f"The exact mean largest weight at d_k = 512 and {LARGE}, {UNTRAINED}, is {far} (plane.csv). It grows"
         f" {_from_to(exact)} with every number of keys; the required d_k depends on the number of keys"
     )
     return cases(conditions, note)
@@ -75,9 +75,8 @@ def always_saturated(tables: Tables) -> Answer:
     """The share of rows with a weight above 0.99 at d_k = 512 and 4096, unscaled, exactly, for each number of keys."""
     share = plane(tables, "unscaled", "saturated_rows_exact")
     note = (
-        f"Exactly, {UNTRAINED}, the share of unscaled rows with a weight above 0.99 is"
-        f" {by_keys(share.loc[512], '.0%')} at d_k = 512, and {by_keys(share.loc[LARGE], '.0%')} at d_k = {LARGE}"
-        " (plane.csv)"
+        f"At d_k = 512, {UNTRAINED}, the exact share of unscaled rows with a weight above 0.99 is"
+        f" {by_keys(share.loc[512], '.0%')}; at d_k = {LARGE}, it is {by_keys(share.loc[LARGE], '.0%')} (plane.csv)"
     )
     conditions = {
         f"every row is saturated at d_k = {LARGE} with {n} keys": part == 1 for n, part in share.loc[LARGE].items()
@@ -105,10 +104,10 @@ def scaled_is_soft(tables: Tables) -> Answer:
     unlikely = softmax(np.divide(HUNDREDS, math.sqrt(D_K))).max()
     most = _in_a_million(rows.max(axis=None))
     note = (
-        f"Exactly, {UNTRAINED}, {_from_to(rows)} with 4 to 4096 keys, at most {most} rows have a weight above 0.99"
+        f"{_from_to(rows).capitalize()} with 4 to 4096 keys, {UNTRAINED}, at most {most} rows have a weight above 0.99"
         f" under d_k^1/2, and {unscaled.min(axis=None):.0%} to {unscaled.max(axis=None):.0%} of rows unscaled"
-        f" (plane.csv). At d_k = 2 with 4 keys, {_in_a_million(narrow)} rows do under d_k^1/2. At d_k = {LARGE}, the"
-        f" mean largest weight under d_k^1/2 is {by_keys(largest.loc[LARGE])}. Scaled, the Q&A's scores"
+        f" (exact, plane.csv). At d_k = 2 with 4 keys, {_in_a_million(narrow)} rows do under d_k^1/2. At d_k = {LARGE},"
+        f" the mean largest weight under d_k^1/2 is {by_keys(largest.loc[LARGE])}. Scaled, the Q&A's scores"
         f" {shown(HUNDREDS)} at d_k = {D_K} still give a weight of {unlikely:.3f},"
         " but random scores do not get that large (qa-07)"
     )
@@ -131,8 +130,8 @@ def gradients_vanish(tables: Tables) -> Answer:
         conditions |= {f"{below} with {n} keys": values[n][LARGE] < TENTH for n in values}
     note = (
         f"All numbers here are ratios of unscaled values to those under d_k^1/2, {UNTRAINED} (plane.csv). The median of"
-        f" |J|_F is {grid(median, ratio_errors(tables))}. The more keys there are, the larger d_k has to be. Exactly,"
-        f" {at} the root mean square of |J|_F is {by_keys(mean.loc[LARGE])}, and that of |dL/dq| is"
+        f" |J|_F is {grid(median, ratio_errors(tables))}. With more keys, it falls only at larger d_k."
+        f" {at.capitalize()}, the exact root mean square of |J|_F is {by_keys(mean.loc[LARGE])}, and that of |dL/dq| is"
         f" {by_keys(query.loc[LARGE])}. With 4 keys, that of |J|_F falls to a tenth at d_k = {d_k_of_a_tenth(4):,.0f}."
         " The effect on training is open"
     )
@@ -192,15 +191,16 @@ def numerical_stability() -> Answer:
     subtracted = [_lost(softmax((scores / divisor).astype(np.float32))) for divisor in (1.0, math.sqrt(d_k))]
     shown = f"{scaled:.1%}"
     of_scaled = "fewer than 0.05%" if shown == "0.0%" else shown
-    listed = ", ".join(f"{overflowing_rows(d_k, n, 1.0):.1%} of rows with {count(n)} keys" for n in others)
+    few, some, many = (f"{overflowing_rows(d_k, n, 1.0):.1%} with {count(n)} keys" for n in others)
     note = (
         f"In single precision at d_k = {d_k} with {n_keys} keys, a softmax that does not subtract the maximum overflows"
-        f" in {bare:.1%} of unscaled rows and in {of_scaled} of the rows divided by sqrt(d_k). Unscaled, it overflows"
-        f" in {listed}. These shares are exact, {UNTRAINED}. A softmax that subtracts the maximum never overflows"
+        f" in {bare:.1%} of unscaled rows and in {of_scaled} of the rows divided by sqrt(d_k). Of unscaled"
+        f" rows, {few}, {some} and {many} overflow. These shares are exact, {UNTRAINED}. A softmax"
+        " that subtracts the maximum never overflows"
     )
     conditions = {
-        "scaling saves rows of a softmax that does not subtract the maximum": bare > scaled,
-        "scaling saves rows of a softmax that subtracts it": subtracted[0] > subtracted[1],
+        "scaling prevents overflow in a softmax that does not subtract the maximum": bare > scaled,
+        "scaling prevents overflow in a softmax that subtracts the maximum": subtracted[0] > subtracted[1],
     }
     return cases(conditions, note)
 

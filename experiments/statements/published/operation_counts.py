@@ -123,7 +123,9 @@ def two_products() -> Answer:
     """Matrix products in softmax(Q K^T / sqrt(d_k)) V, counted in the source, and with the three projections."""
     formula = matrix_products(*FORMULA)
     whole = formula + matrix_products(ScaledDotProductAttention.__call__)
-    return numbers(formula, note=f"There are {formula} in the formula, and {whole} with the projections of Q, K and V")
+    return numbers(
+        formula, note=f"The formula has {formula} matrix products, and {whole} with the projections of Q, K and V"
+    )
 
 
 @statement(

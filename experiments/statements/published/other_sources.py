@@ -53,7 +53,10 @@ def weights_of_ten_keys(d: int) -> Answer:
     ours = shown(ten_by_ten(0, 2000, (d,))[d], 4)
     expected = [theory.attention_expectations(d, 10, divisor) for divisor in (1.0, math.sqrt(d))]
     exact = shown([x for e in expected for x in (e.max_weight, e.entropy)], 6)
-    note = f"These follow the source's recipe; 2,000 draws of ours give {ours}, and the exact values are {exact}"
+    note = (
+        f"The computed numbers follow the source's recipe; 2,000 draws of ours give {ours}, and the exact values are"
+        f" {exact}"
+    )
     return numbers(theirs, note=note)
 
 
@@ -125,9 +128,9 @@ def largest_of_eight_keys(claimed: Sequence[Claimed]) -> Answer:
     away = abs(claimed[0].value - exact)
     p_values = [float(2 * stats.t.sf(away / spread, 199)) for spread in (shared, own)]
     note = (
-        f"This is the exact mean. Its standard error is {shared:.3f} (p = {p_values[0]:.2f}) if all queries share eight"
-        f" keys, and {own:.4f} (p = {p_values[1]:.2f}) if each query has its own eight keys. The source does not say"
-        " which; the verdict rests on the smaller p"
+        f"The computed number is the exact mean. The standard error of a sample mean is {shared:.3f}"
+        f" (p = {p_values[0]:.2f}) if all queries share eight keys, and {own:.4f} (p = {p_values[1]:.2f}) if each query"
+        " has its own eight keys. The source does not say which; the verdict rests on the smaller p"
     )
     return numbers(exact, p_value=min(p_values), note=note)
 
@@ -168,7 +171,7 @@ def scalable_softmax() -> Answer:
     note = (
         f"With {listed([count(n) for n in keys])} keys, scalable softmax gives the weight"
         f" {shown(list(scalable.values()), 3)}, and the plain softmax {shown(plain, 2)}. Scalable softmax gives 0.9 or"
-        f" less with these numbers of keys: {low or 'none'}"
+        f" less with {low or 'none of these numbers of'} keys"
     )
     return cases(
         {f"the weight is above 0.9 with {count(n)} keys": weight > ONE_HOT for n, weight in scalable.items()}, note

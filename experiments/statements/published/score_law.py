@@ -80,10 +80,10 @@ def terms_are_independent() -> Answer:
     one_law = stats.ks_2samp(*found["plain"]).pvalue >= UNLIKELY
     free, bound = dependence(found["plain"]), dependence(found["shifted"])
     note = (
-        f"In {n:,} draws, terms or their sizes have a correlation of {free:.3f} if Q and K are independent, and"
-        f" {bound:.2f} if they are not (k_1 = q_2). The law N(0, I_d), which the source states earlier, is also"
-        " required: if the entries of a row have a correlation of 0.5, the terms have a correlation of"
-        f" {_correlation(found['correlated']):.3f}"
+        f"In {n:,} draws, the correlation of two terms, or of their absolute values if that is larger, is {free:.3f} if"
+        f" Q and K are independent, and {bound:.2f} if they are not (k_1 = q_2). The law N(0, I_d), which"
+        " the source states earlier, is also required: if the entries of a row have a correlation of 0.5, the terms"
+        f" have a correlation of {_correlation(found['correlated']):.3f}"
     )
     conditions = {
         "the terms are independent and identically distributed if Q and K are independent": apart["plain"] and one_law,

@@ -91,6 +91,6 @@ def effective_number() -> Answer:
             "the output of a one-hot row ignores the rest": moved["one"] < 1e-12,
             "that of a spread row does not": moved["all"] > TENTH,
         },
-        f"The rest moves it by {moved['one']:.1g} for scores {shown(HUNDREDS)}, and by {moved['all']:.2f} for"
+        f"The rest moves the output by {moved['one']:.1g} for scores {shown(HUNDREDS)}, and by {moved['all']:.2f} for"
         f" {shown(ONES)}",
     )
