@@ -243,7 +243,7 @@ def _load(config: Path, names: list[str] | None, results: Path | None) -> tuple[
     known = {sweep.name: sweep for sweep in loaded.sweeps}
     for name in names or ():
         if name not in known:
-            raise _UsageError(f"{config}: expected one of the sweeps {', '.join(known)}, got {name!r}")
+            raise _UsageError(f"{config}: got the sweep {name!r}, expected one of {', '.join(known)}")
     chosen = tuple(sweep for sweep in loaded.sweeps if not names or sweep.name in names)
     try:
         return loaded, chosen, results or default_results(config)

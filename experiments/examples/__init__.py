@@ -24,7 +24,7 @@ def load_example(name: str) -> Example:
     """
     if name not in example_names():
         raise ExampleError(
-            f"expected one of the examples {', '.join(map(spelled, example_names()))}, got {spelled(name)}"
+            f"got the example {spelled(name)}, expected one of {', '.join(map(spelled, example_names()))}"
         )
     example: Example = _module(name).EXAMPLE
     return example

@@ -89,7 +89,10 @@ def sound_tables(
         except TableError as error:
             problems[sweep.name] = str(error)
     if problems and not incomplete:
-        remedy = "to write a page marked as incomplete, add --incomplete to: .venv/bin/python -m experiments page"
+        remedy = (
+            "to write a page marked as incomplete, with the same --config and --results:"
+            " .venv/bin/python -m experiments page --incomplete"
+        )
         raise TableError("\n".join([*problems.values(), remedy]))
     return tables, problems
 

@@ -104,7 +104,7 @@ def test_every_one_of_many_faults_is_named_at_once(suite):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("run", "yours"), "expected one of the sweeps mine, got 'yours'"),
+        (("run", "yours"), "got the sweep 'yours', expected one of mine"),
         (("run", "--jobs", "0"), "greater than or equal to 1"),
         (("run", "--nonsense"), "No such option"),
         (("runn",), "No such command"),

@@ -172,7 +172,7 @@ def test_without_a_table_no_figure_is_drawn(tmp_path, capsys):
 
 
 def test_an_example_that_is_not_there_is_named_with_those_that_are():
-    with pytest.raises(ExampleError, match=r"expected one of the examples abc, cat-sat-down, .*, got table"):
+    with pytest.raises(ExampleError, match=r"got the example table, expected one of abc, cat-sat-down, .*"):
         load_example("table")
 
 

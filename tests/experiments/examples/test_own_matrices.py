@@ -198,7 +198,7 @@ def test_without_values_the_walk_ends_at_the_weights(files):
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("nonsense",), "expected one of the examples abc, .*, got nonsense"),
+        (("nonsense",), "got the example nonsense, expected one of abc, .*"),
         (("abc", "--k", "k.csv"), "expected either an example or your own matrices, got abc and --k"),
         (("--v", "v.csv"), "--v: expected both queries and keys"),
         (("--q", "q.csv"), "--q: expected both queries and keys"),
