@@ -282,7 +282,7 @@ _VERDICT = (
     Column(
         "error",
         "float",
-        "standard error in the test: not below that of independent rows, if theory knows it, nor below "
+        "standard error in the test: not below the least one that theory allows, nor below "
         f"{_ACCURACY:g} of the exact value",
         "max(se, least error, accuracy)",
     ),
