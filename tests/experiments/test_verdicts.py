@@ -176,7 +176,7 @@ def test_a_cell_s_statistic_is_that_of_the_inverse_correlation():
 
 def test_few_trials_test_few_directions():
     metrics = {"max_weight": (0.3, 0.01, 0.34), "entropy": (1.3, 0.02, 1.25), "jacobian_trace": (0.5, 0.01, 0.49)}
-    for trials, directions in ((2000, 3), (74, 2), (49, 1), (20, 1)):
+    for trials, directions in ((2000, 3), (149, 2), (99, 1), (20, 1)):
         (row,) = cells_of(table_of(metrics, trials), np.eye(3)).to_dict("records")
         assert (row["values"], row["directions"]) == (3, directions)
     assert cells_of(table_of(metrics, 19), np.eye(3)).empty
