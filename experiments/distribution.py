@@ -42,14 +42,14 @@ class Cell:
     Attributes:
         d_k: width of the query and of the key.
         divisor, input_std: 1, as the score metrics read them from every cell.
-        scores: 1, the number of scores of a trial.
+        n_queries, n_keys: 1, so that a trial has one score.
     """
 
     d_k: Annotated[int, Ge(1), Le(2**31), Meaning("width of queries and keys")]
 
     # As the score metrics require: standard normal entries, one score per trial, no divisor.
     divisor = input_std = 1.0
-    scores = 1
+    n_queries = n_keys = 1
 
     @property
     def inputs(self) -> InputLaw:

@@ -93,8 +93,8 @@ PerRow = OfRows | OfWeights
 def _exact(metric: str, of_row: str) -> Exact:
     """The expectation over rows, known for Gaussian inputs, and bounds of the deviation of a trial.
 
-    Rows that share keys depend on each other. In full dependence the mean of a trial varies like one row; in full
-    independence it varies by 1/sqrt(n_queries) of that.
+    Rows that share keys depend on each other. In full dependence the mean of a trial varies like one row; theory knows
+    the least dependence.
 
     Args:
         metric: name of the expectation in `AttentionExpectations`.
@@ -103,7 +103,7 @@ def _exact(metric: str, of_row: str) -> Exact:
 
     Returns:
         `Exact`; under another law than `gaussian`, its value is NaN and its bounds are 0 and infinity. A deviation too
-        small for theory to compute comes out as 0, and gives the same bounds.
+        small for theory to compute gives an infinite upper bound.
     """
 
     def value(theory: Theory, cell: Cell) -> float:
@@ -113,17 +113,19 @@ def _exact(metric: str, of_row: str) -> Exact:
             getattr(theory.attention_expectations(cell.d_k, cell.n_keys, cell.divisor, cell.input_std), metric)
         )
 
-    def deviation(theory: Theory, cell: Cell) -> float:
+    def least(theory: Theory, cell: Cell) -> float:
         if cell.inputs.name != "gaussian":
             return 0.0
-        return float(getattr(theory.attention_deviations(cell.d_k, cell.n_keys, cell.divisor, cell.input_std), of_row))
+        found = theory.least_draw_deviations(cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, cell.input_std)
+        return float(getattr(found, of_row))
 
-    return Exact(
-        _INTEGRALS,
-        value,
-        lambda theory, cell: deviation(theory, cell) / math.sqrt(cell.n_queries),
-        lambda theory, cell: deviation(theory, cell) or math.inf,
-    )
+    def largest(theory: Theory, cell: Cell) -> float:
+        if cell.inputs.name != "gaussian":
+            return math.inf
+        found = theory.attention_deviations(cell.d_k, cell.n_keys, cell.divisor, cell.input_std)
+        return float(getattr(found, of_row)) or math.inf
+
+    return Exact(_INTEGRALS, value, least, largest)
 
 
 def _norm_metrics(
@@ -158,7 +160,7 @@ def _norm_metrics(
         Metric(
             f"{norm}_{name}",
             "",
-            f"{share:.0%} quantile of the same norm over rows",
+            f"{meaning}; {share:.0%} quantile over rows",
             f"F^-1({share})",
             f"{title}, {name if name == 'median' else f'{share:.0%} quantile'}",
             "quantile",
@@ -230,7 +232,7 @@ METRICS = (
         "",
         f"share of rows with a weight above {SATURATED}",
         f"P(max_j w_j > {SATURATED})",
-        f"rows with a weight > {SATURATED}",
+        f"share of rows with a weight > {SATURATED}",
         "share",
         of=OfRows(lambda rows: (rows.max_weight > SATURATED).astype(float)),
         exact=_exact("saturated_rows", "saturated_rows"),

@@ -9,7 +9,6 @@ x of q and k with variance input_std^2:
 The last one is 6/d_k for Gaussian entries.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -95,17 +94,16 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
 
 
 def _score_deviation(metric: str) -> Callable[[Theory, Cell], float]:
-    """The deviation of a trial of independent scores: the least deviation of scores that share a query or a key.
+    """The deviation of a trial, whose scores share queries and keys: exact, for the kurtosis to leading order.
 
     Args:
-        metric: name of a deviation in `ScoreDeviations`, which holds for a single score.
-
-    Returns:
-        A function of theory and a cell: that deviation over sqrt(n_queries n_keys).
+        metric: name of a deviation in `ScoreDeviations`.
     """
 
     def deviation(theory: Theory, cell: Cell) -> float:
-        found = theory.score_power_deviations(cell.d_k, cell.divisor, cell.input_std, cell.inputs.moments)
-        return float(getattr(found, metric)) / math.sqrt(cell.scores)
+        found = theory.score_power_deviations(
+            cell.d_k, cell.divisor, cell.input_std, cell.inputs.moments, cell.n_queries, cell.n_keys
+        )
+        return float(getattr(found, metric))
 
     return deviation

@@ -119,8 +119,8 @@ def metric_columns(metrics: Iterable[Metric]) -> tuple[Column, ...]:
     few_draws = Column(
         FEW_DRAWS,
         "str",
-        "metrics of this row with too few effective draws for reliable error bars: fewer than "
-        f"{MIN_DRAWS} effective draws, or fewer than {MIN_TRIALS} trials; raise trials",
+        "metrics of this row with too few effective draws for reliable error bars, which more trials give: fewer than "
+        f"{MIN_DRAWS} effective draws, or fewer than {MIN_TRIALS} trials",
         "effective draws = (distance from the nearer limit / se)^2, a quarter of it for a root mean square",
         may_be_empty=True,
     )

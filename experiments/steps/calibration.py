@@ -17,7 +17,17 @@ from experiments.harness.tables import csv_bytes
 CONFIG = Path(__file__).parents[1] / "benchmarks" / "calibration" / "config.yaml"
 TABLES = ("calibration", "calibration-coverage", "calibration-faults")
 # Configs whose runs take about a second; the others take up to twenty minutes more.
-_SUBSET = ("pair_spread_3", "pair", "four_keys_wide", "usual_20", "usual_99", "flat", "uniform_20", "small")
+_SUBSET = (
+    "pair_spread_3",
+    "pair",
+    "four_keys_wide",
+    "usual_20",
+    "usual_99",
+    "flat",
+    "uniform_20",
+    "narrowest_query_20",
+    "small",
+)
 _FAULTED = ("usual_20", "usual_99", "usual_500", "many_trials")  # four sizes of runs
 _MISTAKEN = ("usual_20", "small")  # few trials, and many
 _PROMISED = "small"  # has enough trials that the check must find every mistake

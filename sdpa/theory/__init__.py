@@ -6,6 +6,7 @@ from sdpa.theory.attention import (
     AttentionExpectations,
     attention_deviations,
     attention_expectations,
+    least_draw_deviations,
 )
 from sdpa.theory.rows import GaussianRow
 from sdpa.theory.scores import (
@@ -30,6 +31,7 @@ __all__ = [
     "attention_expectations",
     "correlated_score_moments",
     "largest_score_survival",
+    "least_draw_deviations",
     "limits",
     "score_kurtosis",
     "score_log_density",

@@ -10,10 +10,10 @@ with the trapezoidal rule in x. Each f is a smooth function of ln sigma, evaluat
 interpolated, because neighbouring d_k and divisors need the same sigma again.
 """
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -34,7 +34,7 @@ _SHORTEST, _LONGEST = 1e-9, 1e-14
 _MIN_VARIANCE = 2e-8
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class AttentionExpectations:
     """Exact values of the metrics, by their names, for Gaussian inputs."""
 
@@ -46,7 +46,7 @@ class AttentionExpectations:
     saturated_rows: float
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class AttentionDeviations:
     """Standard deviations of the metrics of one row, for Gaussian inputs; for the norms, those of their squares."""
 
@@ -129,6 +129,50 @@ def attention_deviations(d_k: float, n_keys: int, divisor: float, input_std: flo
     max_weight, entropy, trace, jacobian = (float(deviation) for deviation in np.sqrt(variances))
     bernoulli = math.sqrt(saturated * (1 - saturated))
     return AttentionDeviations(max_weight, entropy, trace, jacobian, gradient, bernoulli)
+
+
+@cache
+def least_draw_deviations(
+    d_k: float, n_keys: int, n_queries: int, divisor: float, input_std: float = 1.0
+) -> AttentionDeviations:
+    """Lower limits of the standard deviations of the means over the n_queries rows of a draw, which share its keys.
+
+    With V the variance of one row's value f, and C = Var E[f | K] the covariance of two rows of the same keys, the mean
+    has the variance (V + (n_queries - 1) C) / n_queries. For any h(K), C >= Cov(f, h)^2 / Var h (Cauchy and Schwarz).
+    Here h is sum_i |k_i - mean of k|^2 over input_std^2, chi-squared of (n_keys - 1) d_k degrees of freedom: the long
+    keys of a draw saturate all of its rows together. A factor L of all keys changes f in expectation by
+
+        dE f / d ln L = Cov(f, h),   Var h = 2 (n_keys - 1) d_k
+
+    (the score identity, as in the bound of Cramer and Rao). Scores depend on |q| in the same way, so that
+    Cov(f, h) = Cov(f, |q|^2) for all metrics but |dL/dq|^2, which has a further factor L^2: + 2 E f. V has a lower
+    limit of the same kind for rows so equal that `attention_deviations` does not know it. For one query and a known V,
+    the limit is the deviation.
+
+    Args:
+        d_k, n_keys, divisor, input_std: as in `attention_deviations`.
+        n_queries: rows of a draw.
+
+    >>> least_draw_deviations(64, 64, 1, 8.0) == attention_deviations(64, 64, 8.0)
+    True
+    >>> row, draw = attention_deviations(64, 2, 8.0), least_draw_deviations(64, 2, 10**9, 8.0)
+    >>> round(draw.entropy / row.entropy, 3)  # below 1: any number of queries sees no more than one pair of keys
+    0.115
+    """
+    sigma, share = _queries(d_k, divisor, input_std)
+    values, saturated = _row_values(sigma, n_keys), _saturated(sigma, n_keys)
+    values[:, 4] += (d_k - 1) * values[:, 3]
+    means = np.column_stack([values, saturated])
+    mean = share @ means
+    # |q|^2 over input_std^2.
+    square = (sigma * divisor / input_std**2) ** 2
+    of_query = (share * (square - d_k)) @ (means - mean)
+    of_keys = of_query + 2 * mean * np.array([0, 0, 0, 0, 1, 0])
+    per_key = of_keys**2 / (2 * (n_keys - 1) * d_k)
+    scale = np.array([1, 1, 1, 1, (input_std / divisor) ** 2, 1])
+    row = np.array(dataclasses.astuple(attention_deviations(d_k, n_keys, divisor, input_std))) / scale
+    variance = np.maximum(row**2, of_query**2 / (2 * d_k) + per_key)
+    return AttentionDeviations(*(np.sqrt((variance + (n_queries - 1) * per_key) / n_queries) * scale).tolist())
 
 
 def _known(variance: Any, square: Any) -> Any:

@@ -28,7 +28,7 @@ def expand(polynomial: Polynomial) -> list[tuple[tuple[Index, ...], int]]:
     """
     terms: Polynomial = Counter()
     for factors, coefficient in polynomial.items():
-        for blocks in _partitions(factors):
+        for blocks in partitions(factors):
             terms[tuple(sorted(blocks))] += coefficient
     return sorted((term, coefficient) for term, coefficient in terms.items() if coefficient)
 
@@ -109,13 +109,13 @@ def _sum(*terms: Polynomial) -> Polynomial:
     return total
 
 
-def _partitions(factors: tuple[Index, ...]) -> Iterator[list[Index]]:
+def partitions(factors: tuple[Index, ...]) -> Iterator[list[Index]]:
     """Set partitions of the factors, each block as the sums of its k and q."""
     if not factors:
         yield []
         return
     (k, q), rest = factors[0], factors[1:]
-    for blocks in _partitions(rest):
+    for blocks in partitions(rest):
         yield [(k, q), *blocks]
         for place, (other, r) in enumerate(blocks):
             yield [*blocks[:place], (k + other, q + r), *blocks[place + 1 :]]

@@ -1,12 +1,15 @@
 """The law of the score q.k of independent Gaussian q and k, and moments of scores under wider assumptions."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
+
+from sdpa.theory.expansion import partitions
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -74,37 +77,90 @@ def score_moments(d_k: float, moments: Sequence[float] = GAUSSIAN_MOMENTS) -> tu
 
 @dataclass(frozen=True)
 class ScoreDeviations:
-    """Exact standard deviations of what one scaled score adds to the estimates of mean, variance and kurtosis."""
+    """Exact standard deviations of what a draw of scores adds to the estimates of mean, variance and kurtosis."""
 
     score_mean: float
     score_variance: float
     score_kurtosis: float
 
 
+@cache
 def score_power_deviations(
-    d_k: float, divisor: float, input_std: float = 1.0, moments: Sequence[float] = GAUSSIAN_MOMENTS
+    d_k: float,
+    divisor: float,
+    input_std: float = 1.0,
+    moments: tuple[float, ...] = GAUSSIAN_MOMENTS,
+    n_queries: int = 1,
+    n_keys: int = 1,
 ) -> ScoreDeviations:
-    """Standard deviations of s, of s^2, and of the leading term of the excess kurtosis, s = q.k / divisor.
+    """Standard deviations of the means over a draw of s, of s^2, and of the leading term of the excess kurtosis.
 
-    With v = E s^2 and beta = E s^4 / v^2, sqrt(v), sqrt(E s^4 - v^2), and that of s^4 / v^2 - 2 beta s^2 / v: the
-    influence of one score on m4 / m2^2 (delta method; the mean, whose influence is of third moments, adds nothing).
-    All exact; those of estimates from N independent scores are these / sqrt(N), for the kurtosis to leading order.
+    With s = q.k / divisor, v = E s^2 and beta = E s^4 / v^2, the last one is the mean of
+    f(s) = s^4 / v^2 - 2 beta s^2 / v: the influence of one score on m4 / m2^2 (delta method; the mean, whose influence
+    is of third moments, adds nothing). Scores of the same query, like those of the same key, are independent given it;
+    scores that share neither are independent. The mean of a function f over all pairs of m queries and n keys thus has
+    the variance
+
+        (Var f(s) + (n - 1) Var E[f | q] + (m - 1) Var E[f | k]) / (m n),
+
+    with Var E[f | q] = Var E[f | k], because q and k have the same law. With S_p = sum_a q_a^p, E[s | q] = 0,
+    E[s^2 | q] = S_2 and E[s^4 | q] = 3 S_2^2 + (m4 - 3) S_4 for unit-variance entries and no divisor.
+
+    All are exact; those of estimates from T draws are these / sqrt(T), for the kurtosis to leading order.
 
     Args:
         d_k: width of q and k, from 1.
         divisor: above 0.
         input_std: standard deviation of the entries of q and k.
         moments: E x^4, E x^6, E x^8 of a unit-variance entry (`moments` of a law in `sdpa.inputs`).
+        n_queries, n_keys: of a draw; by default, a draw is one score.
 
     >>> round(score_power_deviations(d_k=1, divisor=1.0).score_variance ** 2, 9)  # E s^4 - 1 = 3^2 - 1
     8.0
+    >>> round(score_power_deviations(1, 1.0, n_keys=10**9).score_variance ** 2, 6)  # Var q^2
+    2.0
     """
     second, fourth, sixth, eighth = score_moments(d_k, moments)
     beta = fourth / second**2
     # E (s^4 / v^2 - 2 beta s^2 / v)^2 - beta^2, whose mean is -beta.
     influence = eighth / second**4 - 4 * beta * sixth / second**3 + 4 * beta**3 - beta**2
+    # E[f | q], whose mean is -beta: coefficients by the powers p of the factors S_p.
+    given_query = {(2, 2): 3 / second**2, (4,): (moments[0] - 3) / second**2, (2,): -2 * beta / second}
+    of_pairs = [second, fourth - second**2, influence]
+    of_queries = [
+        0.0,
+        _mean_square({(2,): 1.0}, d_k, moments) - second**2,
+        _mean_square(given_query, d_k, moments) - beta**2,
+    ]
     scale = input_std**2 / divisor
-    return ScoreDeviations(scale * math.sqrt(second), scale**2 * math.sqrt(fourth - second**2), math.sqrt(influence))
+    # Rounding errors reach the differences if d_k is large.
+    variances = [
+        (pair + (n_queries + n_keys - 2) * max(query, 0.0)) / (n_queries * n_keys)
+        for pair, query in zip(of_pairs, of_queries, strict=True)
+    ]
+    mean, variance, kurtosis = (math.sqrt(each) for each in variances)
+    return ScoreDeviations(scale * mean, scale**2 * variance, kurtosis)
+
+
+def _mean_square(polynomial: Mapping[tuple[int, ...], float], d_k: float, moments: Sequence[float]) -> float:
+    """E P^2 of a polynomial P in the sums S_p = sum_a q_a^p: its coefficients by the powers p of the factors."""
+    terms = polynomial.items()
+    return sum(a * b * _mean_product(p + r, d_k, moments) for p, a in terms for r, b in terms)
+
+
+def _mean_product(powers: Sequence[int], d_k: float, moments: Sequence[float]) -> float:
+    """E of the product of the sums S_p = sum_a q_a^p over d_k entries, for even powers p of 8 in all at most.
+
+    >>> _mean_product((2, 2), 3, GAUSSIAN_MOMENTS)  # d (d + 2)
+    15.0
+    """
+    of_entry = {2: 1.0, **dict(zip((4, 6, 8), moments, strict=True))}
+    total = 0.0
+    for blocks in partitions(tuple((power, 0) for power in powers)):
+        # d (d - 1) ... choices of different entries, one for each block.
+        choices = math.prod(d_k - place for place in range(len(blocks)))
+        total += choices * math.prod(of_entry[power] for power, _ in blocks)
+    return total
 
 
 def correlated_score_moments(

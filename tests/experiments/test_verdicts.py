@@ -77,6 +77,20 @@ def test_an_error_below_that_of_independent_rows_is_not_believed():
     assert rows["z"].to_dict() == pytest.approx({"max_weight": -2.0, "jacobian_norm": 1.25, "entropy": 0.0})
 
 
+@pytest.mark.parametrize(
+    ("shared", "scores"), [({"n_queries": 1, "n_keys": 512}, 512), ({"n_queries": 512, "n_keys": 2}, 1024)]
+)
+def test_scores_that_share_a_query_or_keys_have_the_error_of_few_draws(shared, scores):
+    """Var q^2 = 2 of one entry, or half of it over two keys; without it, t would find z = -16 in 20 narrow draws."""
+    row = {**AXES, **shared, "d_k": 1, "scaling": "unscaled", "divisor": 1.0, "trials": 20, "few_draws": ""}
+    table = pd.DataFrame([{**row, "score_variance": 0.2, "score_variance_se": 0.05, "score_variance_exact": 1.0}])
+    only = dataclasses.replace(EXPERIMENT, metrics=tuple(m for m in METRICS if m.name == "score_variance"))
+    (found,) = verdicts("mine", only, table).to_dict("records")
+    extra = shared["n_queries"] + shared["n_keys"] - 2
+    assert found["error"] == pytest.approx(math.sqrt((8 + 2 * extra) / scores / 20), rel=1e-9)
+    assert (found["test"], found["remark"]) == (NONE, TOO_FEW)
+
+
 def test_the_effective_draws_are_those_of_the_value_that_is_further_from_the_limit():
     """(0.34 - 1/8) / 0.01, and (0.24 / 0.01)^2 / 4 of the root's mean square, which is at most 1/2."""
     rows = judged(table_of({"max_weight": (0.3, 0.01, 0.34), "jacobian_norm": (0.3, 0.01, 0.24)}))
@@ -162,7 +176,7 @@ def test_a_cell_s_statistic_is_that_of_the_inverse_correlation():
 
 def test_few_trials_test_few_directions():
     metrics = {"max_weight": (0.3, 0.01, 0.34), "entropy": (1.3, 0.02, 1.25), "jacobian_trace": (0.5, 0.01, 0.49)}
-    for trials, directions in ((2000, 3), (74, 2), (49, 1), (20, 1)):
+    for trials, directions in ((2000, 3), (149, 2), (99, 1), (20, 1)):
         (row,) = cells_of(table_of(metrics, trials), np.eye(3)).to_dict("records")
         assert (row["values"], row["directions"]) == (3, directions)
     assert cells_of(table_of(metrics, 19), np.eye(3)).empty

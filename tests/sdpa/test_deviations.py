@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from sdpa import softmax
+from sdpa import row_diagnostics, softmax
 from sdpa.metrics import SATURATED
 from sdpa.theory import (
     GaussianRow,
     attention_deviations,
     attention_expectations,
+    least_draw_deviations,
     limits,
 )
 from sdpa.theory.expansion import expand, metric_expansion, metrics
@@ -188,6 +189,33 @@ def test_no_deviation_exceeds_what_bounds_allow_and_none_is_lost():
         for mean, deviation, most in pairs:
             assert 0 <= deviation <= math.sqrt(max(mean * (most - mean), 0)) + 1e-6
         assert 0 < spread.query_gradient_square < math.inf
+
+
+@pytest.mark.parametrize(
+    ("d_k", "n_keys", "n_queries", "divisor", "std", "sharpness"),
+    [(1, 2, 64, 1.0, 1.0, 0.75), (4, 8, 16, 4.0, 1.5, 0.6), (32, 64, 1, 32.0, 1.0, 0.9), (16, 2, 64, 1.0, 1.0, 0.9)],
+)
+def test_the_least_deviation_of_a_draw_is_below_its_deviation_and_near(d_k, n_keys, n_queries, divisor, std, sharpness):
+    """5,000 draws at a fixed seed: deviations within 5 standard errors (false alarm 1e-5 in all if reseeded)."""
+    rng = np.random.default_rng(11)
+    queries, keys = (std * rng.standard_normal((5000, count, d_k)) for count in (n_queries, n_keys))
+    scores = queries @ keys.swapaxes(-1, -2)
+    rows = row_diagnostics(scores, [divisor], keys, rng.standard_normal(scores.shape))
+    values = {
+        "max_weight": rows.max_weight,
+        "entropy": rows.entropy,
+        "jacobian_trace": rows.jacobian_trace,
+        "jacobian_square": rows.jacobian_norm**2,
+        "query_gradient_square": rows.query_gradient_norm**2,
+        "saturated_rows": (rows.max_weight > SATURATED).astype(float),
+    }
+    least = asdict(least_draw_deviations(d_k, n_keys, n_queries, divisor, std))
+    for name, of_rows in values.items():
+        means = of_rows[0].mean(axis=-1)
+        if name == "saturated_rows" and means.sum() < 100:
+            continue
+        error = ((means - means.mean()) ** 2).std() / math.sqrt(len(means)) / (2 * means.std())
+        assert sharpness * means.std() - 5 * error <= least[name] <= means.std() + 5 * error, name
 
 
 def test_deviations_need_a_whole_number_of_keys():

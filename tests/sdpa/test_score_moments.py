@@ -53,6 +53,36 @@ def test_a_normal_score_has_the_textbook_spreads():
     assert deviations.score_kurtosis == pytest.approx(math.sqrt(24), rel=1e-6)
 
 
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(("d_k", "n_queries", "n_keys"), [(1, 2, 3), (2, 1, 3), (2, 3, 1)])
+def test_the_spreads_of_scores_that_share_queries_and_keys(law, d_k, n_queries, n_keys):
+    """The mean over all pairs of queries and keys, by quadrature over the entries of one query and one key."""
+    nodes, weights = QUADRATURE[law]
+
+    vectors = np.stack(np.meshgrid(*[nodes] * d_k, indexing="ij")).reshape(d_k, -1)
+    chance = np.prod(np.meshgrid(*[weights] * d_k, indexing="ij"), axis=0).ravel()
+    moments = LAWS[law].moments
+    second, fourth = score_moments(d_k, moments)[:2]
+    functions = {
+        "score_mean": lambda s: s,
+        "score_variance": lambda s: s**2,
+        "score_kurtosis": lambda s: s**4 / second**2 - 2 * fourth * s**2 / second**3,
+    }
+    found = score_power_deviations(d_k, 2.0, 1.5, moments, n_queries, n_keys)
+    scale = 1.5**2 / 2
+    for name, function in functions.items():
+        of_pairs = function(vectors.T @ vectors)
+        mean = chance @ of_pairs @ chance
+        same = chance @ of_pairs**2 @ chance - mean**2
+        given_query = of_pairs @ chance
+        given_key = chance @ of_pairs
+        by_query = (chance * given_query) @ given_query - mean**2
+        by_key = (chance * given_key) @ given_key - mean**2
+        total = (same + (n_keys - 1) * by_query + (n_queries - 1) * by_key) / (n_queries * n_keys)
+        unit = {"score_mean": scale, "score_variance": scale**2, "score_kurtosis": 1.0}[name]
+        assert getattr(found, name) == pytest.approx(unit * math.sqrt(max(total, 0.0)), rel=1e-9, abs=1e-6), name
+
+
 @pytest.mark.parametrize("arguments", [(0.5,), (2, (3.0, 15.0))])
 def test_impossible_moments_are_refused(arguments):
     with pytest.raises(ValueError, match="expected d_k of at least 1 and three moments"):
