@@ -20,6 +20,7 @@ from experiments.folders import HOME, SHIPPED_CONFIG, default_results
 if TYPE_CHECKING:
     from experiments.harness.config import Config
     from experiments.harness.grid import Sweep
+    from experiments.harness.run import Workers
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, help=__doc__)
 
@@ -50,11 +51,10 @@ def all_parts(
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.problems import attempt
-        from experiments.harness.run import default_jobs
         from experiments.steps import examples, statements
         from experiments.steps import sweeps as steps
 
-        workers = jobs or default_jobs()
+        workers = _workers(jobs)
         page = partial(steps.write_page, loaded, folder, config)
 
         def page_again() -> None:
@@ -83,10 +83,9 @@ def run(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Resul
     """Measure the missing chunks of sweeps and write their tables."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
-        from experiments.harness.run import default_jobs
         from experiments.steps.sweeps import measure
 
-        measure(loaded, sweeps, folder, jobs or default_jobs())
+        measure(loaded, sweeps, folder, _workers(jobs))
 
 
 @app.command(name="draw")
@@ -129,10 +128,9 @@ def plan(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Resu
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.plan import plan_lines
-        from experiments.harness.run import default_jobs
         from experiments.steps.orphans import find_orphans
 
-        lines = plan_lines(loaded, sweeps, folder, jobs or default_jobs())
+        lines = plan_lines(loaded, sweeps, folder, _workers(jobs))
         print("\n".join([*lines, *find_orphans(folder, loaded).lines()]))
 
 
@@ -169,10 +167,9 @@ def prune_results(config: ConfigFile = SHIPPED_CONFIG, results: Results = None) 
 def show_statements(jobs: Jobs = None) -> None:
     """Compare published statements with measurements and computations; list wrong and misleading ones."""
     with _outcome(SHIPPED_CONFIG, None):
-        from experiments.harness.run import default_jobs
         from experiments.steps import statements
 
-        statements.update_statements(HOME, jobs or default_jobs())
+        statements.update_statements(HOME, _workers(jobs))
         print(statements.statement_summary(HOME))
 
 
@@ -241,6 +238,13 @@ def _load(config: Path, names: list[str] | None, results: Path | None) -> tuple[
         return loaded, chosen, results or default_results(config)
     except ValueError as error:
         raise _UsageError(str(error)) from None
+
+
+def _workers(jobs: int | None) -> "Workers":
+    """The processes that measure, as many as the user asked for; by default one per processor."""
+    from experiments.harness.local import LocalWorkers, default_jobs
+
+    return LocalWorkers(jobs or default_jobs())
 
 
 class _UsageError(Exception):
