@@ -35,6 +35,13 @@ Results = Annotated[
     ),
 ]
 Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Worker processes. Default: one per processor.")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Measure on the Dask cluster with this scheduler, such as tcp://host:8786."),
+]
+SchedulerFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Measure on the Dask cluster whose scheduler wrote this file.")
+]
 Incomplete = Annotated[
     bool, typer.Option("--incomplete", help="Write the page even if sweeps are missing; the page then says so.")
 ]
@@ -42,7 +49,12 @@ Incomplete = Annotated[
 
 @app.command(name="all")
 def all_parts(
-    names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None, jobs: Jobs = None
+    names: Names = None,
+    config: ConfigFile = SHIPPED_CONFIG,
+    results: Results = None,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    scheduler_file: SchedulerFile = None,
 ) -> None:
     """Measure, draw, check and write the page; in this repository's results also update statements and examples.
 
@@ -54,7 +66,7 @@ def all_parts(
         from experiments.steps import examples, statements
         from experiments.steps import sweeps as steps
 
-        workers = _workers(jobs)
+        workers = _workers(jobs, scheduler, scheduler_file)
         page = partial(steps.write_page, loaded, folder, config)
 
         def page_again() -> None:
@@ -79,13 +91,20 @@ def all_parts(
 
 
 @app.command()
-def run(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None, jobs: Jobs = None) -> None:
+def run(
+    names: Names = None,
+    config: ConfigFile = SHIPPED_CONFIG,
+    results: Results = None,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    scheduler_file: SchedulerFile = None,
+) -> None:
     """Measure the missing chunks of sweeps and write their tables."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.steps.sweeps import measure
 
-        measure(loaded, sweeps, folder, _workers(jobs))
+        measure(loaded, sweeps, folder, _workers(jobs, scheduler, scheduler_file))
 
 
 @app.command(name="draw")
@@ -123,14 +142,21 @@ def page(config: ConfigFile = SHIPPED_CONFIG, results: Results = None, incomplet
 
 
 @app.command()
-def plan(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None, jobs: Jobs = None) -> None:
+def plan(
+    names: Names = None,
+    config: ConfigFile = SHIPPED_CONFIG,
+    results: Results = None,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    scheduler_file: SchedulerFile = None,
+) -> None:
     """Print which chunks a run would measure, which are complete, and roughly how much time and memory it takes."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.plan import plan_lines
         from experiments.steps.orphans import find_orphans
 
-        lines = plan_lines(loaded, sweeps, folder, _workers(jobs))
+        lines = plan_lines(loaded, sweeps, folder, _workers(jobs, scheduler, scheduler_file))
         print("\n".join([*lines, *find_orphans(folder, loaded).lines()]))
 
 
@@ -240,11 +266,24 @@ def _load(config: Path, names: list[str] | None, results: Path | None) -> tuple[
         raise _UsageError(str(error)) from None
 
 
-def _workers(jobs: int | None) -> "Workers":
-    """The processes that measure, as many as the user asked for; by default one per processor."""
+def _workers(jobs: int | None, scheduler: str | None = None, scheduler_file: Path | None = None) -> "Workers":
+    """The processes that measure: those of a cluster, or that many here, by default one per processor.
+
+    Raises:
+        _UsageError: the options exclude each other, or Dask is not installed.
+    """
     from experiments.harness.local import LocalWorkers, default_jobs
 
-    return LocalWorkers(jobs or default_jobs())
+    cluster = scheduler or scheduler_file
+    if not cluster:
+        return LocalWorkers(jobs or default_jobs())
+    if jobs or (scheduler and scheduler_file):
+        raise _UsageError("expected one of --jobs, --scheduler and --scheduler-file, got several")
+    try:
+        from experiments.harness.cluster.dask_cluster import DaskCluster
+    except ModuleNotFoundError as error:
+        raise _UsageError(f"a cluster needs the package {error.name}; install it with: make cluster") from None
+    return DaskCluster(cluster, print)
 
 
 class _UsageError(Exception):

@@ -1,0 +1,372 @@
+"""Hand out chunks to the workers of a Dask cluster.
+
+The client assigns each chunk to one worker, and submits it again itself if the worker is lost. So it knows which chunks
+a worker had, and no chunk waits for a worker that is gone. A worker that leaves costs its current chunks. A worker that
+dies also counts against the cell that it measured: after several deaths in a row the run ends and names the cell.
+"""
+
+import asyncio
+import math
+import queue
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import dask.config
+from dask.utils import parse_timedelta
+from distributed import Client, Future, KilledWorker
+from distributed.client import FutureCancelledError
+
+from experiments.harness.cluster.remote import WorkerDescription, describe_worker, measure_records, this_copy
+from experiments.harness.experiment import Cell
+from experiments.harness.grid import describe
+from experiments.harness.problems import Problem
+from experiments.harness.work import Task
+
+Message = tuple[Task, bytes] | str  # a record, or a line for the user
+
+_SILENT_SECONDS = 15  # that the scheduler may take to answer
+_FIRST_SECONDS = 30  # that the connected workers have to describe themselves before the first chunk
+_PAUSED_SECONDS = 60
+_NO_WORKERS_SECONDS = 300  # unless Dask's configuration names its own time limit
+_CANCEL_SECONDS = 5
+_WORKER_BASE = 150 * 2**20  # bytes of a worker of Dask with the suite
+_MAX_DEATHS = 4  # of workers in a row at one cell
+# A client handles a few hundred tasks of Dask per second; with many workers, a task of Dask consists of several chunks.
+_GROUPS_PER_SECOND = 100
+_MAX_GROUP = 64
+_MAX_UNREAD = 256  # records that wait for the run to write them
+
+
+class ClusterError(Problem):
+    """The cluster is out of reach or cannot measure the chunks; the message names its address or a worker."""
+
+
+@dataclass(eq=False)
+class _Group:
+    """Tasks sent to a worker together, whose records have not come yet."""
+
+    tasks: tuple[Task, ...]
+    future: Future
+    sent: float
+    receiver: asyncio.Task[None]
+
+
+@dataclass
+class _Worker:
+    """A worker in use, with its groups in the order in which it takes them."""
+
+    threads: int
+    heard: float  # when it joined or last returned records
+    groups: list[_Group] = field(default_factory=list)
+
+
+@dataclass
+class _Deaths:
+    """Deaths of workers at a cell since a chunk of it last succeeded; each began after the one before."""
+
+    count: int = 0
+    last: float = -math.inf
+
+
+class Dispatch:
+    """One run on the cluster. Events of the cluster and of its tasks enter a queue; `run` handles them in turn.
+
+    Args:
+        client: connected to the scheduler, asynchronous.
+        scheduler: its address for messages.
+        tasks: the chunks to measure, at least one.
+        messages: receives each record, and lines for the user.
+    """
+
+    def __init__(
+        self, client: Client, scheduler: str, tasks: Sequence[Task], messages: "queue.SimpleQueue[Any]"
+    ) -> None:
+        self._client = client
+        self._scheduler = scheduler
+        self._messages = messages
+        self._fresh = deque(tasks)
+        self._again: deque[tuple[Task, ...]] = deque()  # of lost workers
+        self._missing = len(tasks)  # records
+        self._largest = max(tasks, key=lambda task: task.memory)
+        self._workers: dict[str, _Worker] = {}
+        self._asked: dict[str, asyncio.Task[None]] = {}  # workers that have not described themselves yet
+        self._refused: set[str] = set()
+        self._deaths: dict[Cell, _Deaths] = {}
+        self._submitted = 0  # groups
+        self._with_room: deque[str] = deque()  # workers that can take a group; some may have left or be full
+        self._alone_since: float | None = None  # without workers
+        self._events: asyncio.Queue[Callable[[], object] | None] = asyncio.Queue()
+
+    async def run(self) -> None:
+        """Hand out all chunks and receive their records.
+
+        Raises:
+            ClusterError: the scheduler is lost, no worker comes, or a worker has another copy of the suite.
+            MeasurementError: a chunk failed, or its cell killed several workers in a row.
+        """
+        self._client.subscribe_topic("all", self._on_event)
+        watching = asyncio.create_task(self._watch())
+        try:
+            await self._meet()
+            while self._missing:
+                self._limit_the_wait()
+                self._hand_out()
+                await self._handle_events()
+        finally:
+            watching.cancel()
+            await self._cancel([group for worker in self._workers.values() for group in worker.groups])
+
+    async def _meet(self) -> None:
+        """Check all workers that are connected now, before the first chunk."""
+        self._compare(await self._statuses())
+        if self._asked:
+            await asyncio.wait(self._asked.values(), timeout=_FIRST_SECONDS)
+            await self._handle_events()
+
+    async def _handle_events(self) -> None:
+        """Wait for an event, but not for long, and handle all of them."""
+        problems = []
+        with suppress(TimeoutError):
+            # If the run lags behind with writing, look again soon whether it has caught up.
+            handle = await asyncio.wait_for(self._events.get(), 0.02 if self._is_full else 1)
+            while handle:
+                try:
+                    handle()
+                except ClusterError as error:
+                    problems.append(str(error))
+                handle = None if self._events.empty() else self._events.get_nowait()
+        if problems:
+            raise ClusterError("\n".join(problems))
+        if self._client.status != "running":
+            self._raise_loss()
+
+    @property
+    def _is_full(self) -> bool:
+        return self._messages.qsize() >= _MAX_UNREAD
+
+    # Workers come and go.
+
+    def _on_event(self, event: tuple[float, Any]) -> None:
+        """Follow the scheduler's log of workers that join and leave."""
+        _, entry = event
+        if entry.get("action") == "add-worker":
+            self._events.put_nowait(partial(self._ask, entry["worker"]))
+        elif entry.get("action") == "remove-worker":
+            self._events.put_nowait(partial(self._lose, entry["worker"], died=not entry["expected"]))
+
+    async def _watch(self) -> None:
+        """Ask the scheduler for its workers every few seconds: an event may get lost, and the scheduler may hang."""
+        while True:
+            await asyncio.sleep(2 + len(self._workers) / 100)
+            try:
+                statuses = await self._statuses()
+            except (OSError, TimeoutError):
+                self._events.put_nowait(self._raise_silence)
+            else:
+                self._events.put_nowait(partial(self._compare, statuses))
+
+    def _raise_silence(self) -> None:
+        raise ClusterError(f"the scheduler at {self._scheduler} does not answer")
+
+    def _raise_loss(self) -> None:
+        raise ClusterError(f"lost the scheduler at {self._scheduler}")
+
+    def _raise(self, address: str, error: Exception) -> None:
+        raise ClusterError(f"worker {address}: {type(error).__name__}: {error}") from error
+
+    async def _statuses(self) -> dict[str, str]:
+        """The status of each connected worker, by address."""
+        answer = await asyncio.wait_for(self._client.scheduler.identity(n_workers=-1), _SILENT_SECONDS)
+        return {address: worker["status"] for address, worker in answer["workers"].items()}
+
+    def _compare(self, statuses: dict[str, str]) -> None:
+        """Ask new workers, and take the chunks of those that are gone or paused."""
+        for address in [*self._workers, *self._asked]:
+            if address not in statuses:
+                self._lose(address, died=False)
+        for address, status in statuses.items():
+            worker = self._workers.get(address)
+            if status == "running":
+                self._ask(address)
+            elif worker and time.monotonic() - worker.heard > _PAUSED_SECONDS:
+                self._lose(address, died=False)
+
+    def _ask(self, address: str) -> None:
+        """Let a new worker describe itself."""
+        if not (address in self._workers or address in self._asked or address in self._refused):
+            self._asked[address] = asyncio.create_task(self._receive_description(address))
+
+    async def _receive_description(self, address: str) -> None:
+        # Modules stay where they are; their names come back.
+        suite = self._client.submit(import_module, describe_worker.__module__, workers=[address], pure=False)
+        try:
+            # First alone: a worker that lacks the suite would not survive a message that names a function of it.
+            await self._client.submit(str, suite, workers=[address], pure=False)
+            described = await self._client.submit(describe_worker, workers=[address], pure=False)
+        except Exception as error:  # whatever the worker lacks
+            self._events.put_nowait(partial(self._refuse, address, [f"{type(error).__name__}: {error}"]))
+        else:
+            self._events.put_nowait(partial(self._admit, address, described))
+
+    def _admit(self, address: str, described: WorkerDescription) -> None:
+        """Use a worker if it has the same copy of the suite as this process, and enough memory."""
+        if address not in self._asked:
+            return  # lost before its answer came
+        problems = this_copy().differences(described.copy)
+        needed = _WORKER_BASE + described.threads * self._largest.memory
+        if needed > described.memory:
+            problems.append(
+                f"{self._largest.describe()} needs about {needed / 2**20:.0f} MiB with {described.threads} threads, "
+                f"and Dask pauses the worker at {described.memory / 2**20:.0f} MiB"
+            )
+        if problems:
+            self._refuse(address, problems)
+            return
+        del self._asked[address]
+        if described.copy.arithmetic != this_copy().arithmetic:
+            self._messages.put(
+                f"worker {address}: last digits may differ, because it computes with {described.copy.arithmetic}, "
+                f"this machine with {this_copy().arithmetic}"
+            )
+        self._workers[address] = _Worker(described.threads, time.monotonic())
+        self._with_room.append(address)
+
+    def _refuse(self, address: str, problems: Sequence[str]) -> None:
+        """Refuse a worker: before the first chunk with an error, later with a line, so that a long run goes on."""
+        text = f"worker {address} cannot take part: {'; '.join(problems)}"
+        del self._asked[address]
+        self._refused.add(address)
+        if not self._submitted:
+            raise ClusterError(text)
+        self._messages.put(text)
+
+    def _lose(self, address: str, *, died: bool) -> None:
+        """Forget a worker that is gone, and put its chunks first in line again."""
+        self._refused.discard(address)
+        if asked := self._asked.pop(address, None):
+            asked.cancel()
+        worker = self._workers.pop(address, None)
+        if worker is None or not worker.groups:
+            return
+        for group in worker.groups:
+            group.receiver.cancel()
+            group.future.release()
+        begun = worker.groups[: worker.threads]
+        for group in reversed(worker.groups):
+            # Which of several chunks killed the worker is unknown; each goes out alone, and its next death shows it.
+            again = [(task,) for task in group.tasks] if died and group in begun else [group.tasks]
+            self._again.extendleft(reversed(again))
+        count = sum(len(group.tasks) for group in begun)
+        self._messages.put(f"lost worker {address}; measuring {count} chunk{'s' * (count > 1)} again")
+        for group in begun:
+            if died and len(group.tasks) == 1:
+                self._blame(group)
+
+    def _blame(self, group: _Group) -> None:
+        """Count a death against the cell of a group of one chunk.
+
+        Deaths of workers that had begun before the last counted one are the same incident: machines that leave
+        together take all workers with them, and blame no cell.
+        """
+        (task,) = group.tasks
+        deaths = self._deaths.setdefault(task.chunk.cell, _Deaths())
+        if group.sent > deaths.last:
+            deaths.count, deaths.last = deaths.count + 1, time.monotonic()
+        if deaths.count >= _MAX_DEATHS:
+            raise task.failure(f"{deaths.count} workers in a row died at this cell (killed, or out of memory)")
+
+    def _limit_the_wait(self) -> None:
+        """End a run that has been without workers for long."""
+        if self._workers or self._asked:
+            self._alone_since = None
+            return
+        limit = parse_timedelta(dask.config.get("distributed.scheduler.no-workers-timeout") or _NO_WORKERS_SECONDS)
+        if self._alone_since is None:
+            self._alone_since = time.monotonic()
+            self._messages.put(f"no workers at {self._scheduler}; waiting for up to {limit:g} s")
+        if time.monotonic() - self._alone_since >= limit:
+            blamed = [f"; {deaths.count} died at cell {describe(cell)}" for cell, deaths in self._deaths.items()]
+            raise ClusterError(f"no workers at {self._scheduler} for {limit:g} s{''.join(blamed)}")
+
+    # Chunks go out, records come back.
+
+    def _hand_out(self) -> None:
+        """Give each worker a group for each of its threads, and one more, so that no thread waits for the client."""
+        while self._with_room and (self._again or self._fresh) and not self._is_full:
+            address = self._with_room.popleft()
+            worker = self._workers.get(address)
+            if worker and len(worker.groups) <= worker.threads:
+                self._send(address, worker)
+                self._with_room.append(address)
+
+    def _next_group(self) -> tuple[Task, ...]:
+        """Lost chunks, one after another; then as many new ones as the number of workers requires."""
+        if self._again:
+            return self._again.popleft()
+        threads = sum(worker.threads for worker in self._workers.values())
+        group = [self._fresh.popleft()]
+        seconds = group[0].seconds
+        while self._fresh and len(group) < _MAX_GROUP and seconds < threads / _GROUPS_PER_SECOND:
+            group.append(self._fresh.popleft())
+            seconds += group[-1].seconds
+        return tuple(group)
+
+    def _send(self, address: str, worker: _Worker) -> None:
+        tasks = self._next_group()
+        self._submitted += 1
+        future = self._client.submit(
+            measure_records,
+            [task.arguments for task in tasks],
+            this_copy().source,
+            key=f"sdpa-{self._client.id}-{self._submitted}",
+            workers=[address],
+            pure=False,
+        )
+        receiver = asyncio.create_task(self._receive(address, future))
+        worker.groups.append(_Group(tasks, future, time.monotonic(), receiver))
+
+    async def _receive(self, address: str, future: Future) -> None:
+        """Wait for the records of a group."""
+        try:
+            outcome = await future
+        except KilledWorker:
+            return  # its worker is lost, and `_lose` follows
+        except FutureCancelledError:
+            self._events.put_nowait(self._raise_loss)  # also if the client found a restarted scheduler
+        except Exception as error:  # not from a chunk: its errors come as text
+            self._events.put_nowait(partial(self._raise, address, error))
+        else:
+            self._events.put_nowait(partial(self._finish, address, future, *outcome))
+
+    def _finish(self, address: str, future: Future, records: Sequence[bytes], problem: str | None) -> None:
+        """Pass records on; an error if one of the chunks failed."""
+        worker = self._workers.get(address)
+        group = next((group for group in worker.groups if group.future is future), None) if worker else None
+        if worker is None or group is None:
+            return  # lost while its records were on their way
+        worker.groups.remove(group)
+        worker.heard = time.monotonic()
+        self._with_room.append(address)
+        group.future.release()
+        for task, record in zip(group.tasks, records, strict=False):
+            self._deaths.pop(task.chunk.cell, None)
+            self._missing -= 1
+            self._messages.put((task, record))
+        if problem is not None:
+            raise group.tasks[len(records)].failure(problem)
+
+    async def _cancel(self, groups: Sequence[_Group]) -> None:
+        """Take these groups back from the cluster."""
+        for group in groups:
+            group.receiver.cancel()
+        if groups and self._client.status == "running":
+            with suppress(TimeoutError, OSError):
+                await asyncio.wait_for(
+                    self._client.cancel([group.future for group in groups], force=True), _CANCEL_SECONDS
+                )
