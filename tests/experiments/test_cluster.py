@@ -202,8 +202,10 @@ def test_a_cell_that_kills_every_worker_is_named_and_all_else_is_kept(tmp_path, 
     suite = Suite(tmp_path, TRIALS)
     status, out, err = suite.run("run", "--scheduler", cluster.address)
     assert status == 1
-    assert re.fullmatch(r"sweep first, cell d_k=200, .*: 4 workers in a row died at this cell \(killed.*\)\n", err)
-    assert out.count("lost worker") <= 8
+    assert re.fullmatch(
+        r"sweep first, cell d_k=200, .*: 3 workers in a row died while they measured it \(killed.*\)\n", err
+    )
+    assert out.count("lost worker") <= 2 + 3 * 2  # each at first, then three times with one chunk alone
     kept = suite.records()
     assert kept
     assert suite.run("run")[0] == 0

@@ -1,8 +1,9 @@
 """Hand out chunks to the workers of a Dask cluster.
 
 The client assigns each chunk to one worker, and submits it again itself if the worker is lost. So it knows which chunks
-a worker had, and no chunk waits for a worker that is gone. A worker that leaves costs its current chunks. A worker that
-dies also counts against the cell that it measured: after several deaths in a row the run ends and names the cell.
+a worker had, and no chunk waits for a worker that is gone. A worker that leaves costs its current chunks. Which of its
+chunks a worker died of is unknown, so each goes to a worker alone; if several workers in a row die with a cell alone, the
+run ends and names the cell.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ _PAUSED_SECONDS = 60
 _NO_WORKERS_SECONDS = 300  # unless Dask's configuration names its own time limit
 _CANCEL_SECONDS = 5
 _WORKER_BASE = 150 * 2**20  # bytes of a worker of Dask with the suite
-_MAX_DEATHS = 4  # of workers in a row at one cell
+_MAX_DEATHS = 3  # of workers in a row with one cell alone
 # A client handles a few hundred tasks of Dask per second; with many workers, a task of Dask consists of several chunks.
 _GROUPS_PER_SECOND = 100
 _MAX_GROUP = 64
@@ -52,9 +53,9 @@ class _Group:
     """Tasks sent to a worker together, whose records have not come yet."""
 
     tasks: tuple[Task, ...]
+    alone: bool
     future: Future
     sent: float
-    receiver: asyncio.Task[None]
 
 
 @dataclass
@@ -65,10 +66,15 @@ class _Worker:
     heard: float  # when it joined or last returned records
     groups: list[_Group] = field(default_factory=list)
 
+    @property
+    def has_room(self) -> bool:
+        """True if it has less than one group for each thread and one more, so that no thread waits for the client."""
+        return len(self.groups) <= self.threads and not any(group.alone for group in self.groups)
+
 
 @dataclass
 class _Deaths:
-    """Deaths of workers at a cell since a chunk of it last succeeded; each began after the one before."""
+    """Deaths of workers with a cell alone since a chunk of it last succeeded; each began after the one before."""
 
     count: int = 0
     last: float = -math.inf
@@ -91,15 +97,17 @@ class Dispatch:
         self._scheduler = scheduler
         self._messages = messages
         self._fresh = deque(tasks)
-        self._again: deque[tuple[Task, ...]] = deque()  # of lost workers
+        self._again: deque[tuple[Task, ...]] = deque()  # of workers that left
+        self._suspects: deque[Task] = deque()  # of workers that died
         self._missing = len(tasks)  # records
         self._largest = max(tasks, key=lambda task: task.memory)
         self._workers: dict[str, _Worker] = {}
         self._asked: dict[str, asyncio.Task[None]] = {}  # workers that have not described themselves yet
         self._refused: set[str] = set()
         self._deaths: dict[Cell, _Deaths] = {}
+        self._receivers: set[asyncio.Task[None]] = set()  # the event loop itself keeps no task alive
         self._submitted = 0  # groups
-        self._with_room: deque[str] = deque()  # workers that can take a group; some may have left or be full
+        self._with_room: dict[str, None] = {}  # workers that may take a group, in order; some have left or are full
         self._alone_since: float | None = None  # without workers
         self._events: asyncio.Queue[Callable[[], object] | None] = asyncio.Queue()
 
@@ -174,6 +182,11 @@ class Dispatch:
     def _raise_silence(self) -> None:
         raise ClusterError(f"the scheduler at {self._scheduler} does not answer")
 
+    def _check_cancelled(self, address: str, future: Future) -> None:
+        """Find out why a future was cancelled: its worker is lost, or the client has met a restarted scheduler."""
+        if self._group(address, future):
+            self._raise_loss()
+
     def _raise_loss(self) -> None:
         raise ClusterError(f"lost the scheduler at {self._scheduler}")
 
@@ -235,7 +248,7 @@ class Dispatch:
                 f"this machine with {this_copy().arithmetic}"
             )
         self._workers[address] = _Worker(described.threads, time.monotonic())
-        self._with_room.append(address)
+        self._with_room[address] = None
 
     def _refuse(self, address: str, problems: Sequence[str]) -> None:
         """Refuse a worker: before the first chunk with an error, later with a line, so that a long run goes on."""
@@ -255,21 +268,19 @@ class Dispatch:
         if worker is None or not worker.groups:
             return
         for group in worker.groups:
-            group.receiver.cancel()
             group.future.release()
-        begun = worker.groups[: worker.threads]
-        for group in reversed(worker.groups):
-            # Which of several chunks killed the worker is unknown; each goes out alone, and its next death shows it.
-            again = [(task,) for task in group.tasks] if died and group in begun else [group.tasks]
-            self._again.extendleft(reversed(again))
-        count = sum(len(group.tasks) for group in begun)
-        self._messages.put(f"lost worker {address}; measuring {count} chunk{'s' * (count > 1)} again")
-        for group in begun:
-            if died and len(group.tasks) == 1:
+        begun = sum(len(group.tasks) for group in worker.groups[: worker.threads])
+        self._messages.put(f"lost worker {address}; measuring {begun} chunk{'s' * (begun > 1)} again")
+        for group in worker.groups:
+            if not died:
+                self._again.append(group.tasks)
+                continue
+            self._suspects.extend(group.tasks)
+            if group.alone:
                 self._blame(group)
 
     def _blame(self, group: _Group) -> None:
-        """Count a death against the cell of a group of one chunk.
+        """Count a death against the cell of a chunk that was alone with its worker.
 
         Deaths of workers that had begun before the last counted one are the same incident: machines that leave
         together take all workers with them, and blame no cell.
@@ -279,7 +290,9 @@ class Dispatch:
         if group.sent > deaths.last:
             deaths.count, deaths.last = deaths.count + 1, time.monotonic()
         if deaths.count >= _MAX_DEATHS:
-            raise task.failure(f"{deaths.count} workers in a row died at this cell (killed, or out of memory)")
+            raise task.failure(
+                f"{deaths.count} workers in a row died while they measured it (killed, or out of memory)"
+            )
 
     def _limit_the_wait(self) -> None:
         """End a run that has been without workers for long."""
@@ -297,18 +310,28 @@ class Dispatch:
     # Chunks go out, records come back.
 
     def _hand_out(self) -> None:
-        """Give each worker a group for each of its threads, and one more, so that no thread waits for the client."""
-        while self._with_room and (self._again or self._fresh) and not self._is_full:
-            address = self._with_room.popleft()
+        """Give groups to the workers with room, one at a time each in turn."""
+        passed = 0  # workers in a row that could take none
+        while passed < len(self._with_room) and not self._is_full:
+            address = next(iter(self._with_room))
+            del self._with_room[address]
             worker = self._workers.get(address)
-            if worker and len(worker.groups) <= worker.threads:
-                self._send(address, worker)
-                self._with_room.append(address)
+            if worker is None or not worker.has_room:
+                continue  # it comes back with its next records
+            self._with_room[address] = None
+            if not worker.groups and self._suspects:
+                self._send(address, worker, (self._suspects.popleft(),), alone=True)
+            elif self._again:
+                self._send(address, worker, self._again.popleft())
+            elif self._fresh:
+                self._send(address, worker, self._next_group())
+            else:
+                passed += 1
+                continue
+            passed = 0
 
     def _next_group(self) -> tuple[Task, ...]:
-        """Lost chunks, one after another; then as many new ones as the number of workers requires."""
-        if self._again:
-            return self._again.popleft()
+        """The next chunks, as many as the number of workers requires."""
         threads = sum(worker.threads for worker in self._workers.values())
         group = [self._fresh.popleft()]
         seconds = group[0].seconds
@@ -317,8 +340,7 @@ class Dispatch:
             seconds += group[-1].seconds
         return tuple(group)
 
-    def _send(self, address: str, worker: _Worker) -> None:
-        tasks = self._next_group()
+    def _send(self, address: str, worker: _Worker, tasks: tuple[Task, ...], *, alone: bool = False) -> None:
         self._submitted += 1
         future = self._client.submit(
             measure_records,
@@ -329,7 +351,9 @@ class Dispatch:
             pure=False,
         )
         receiver = asyncio.create_task(self._receive(address, future))
-        worker.groups.append(_Group(tasks, future, time.monotonic(), receiver))
+        self._receivers.add(receiver)
+        receiver.add_done_callback(self._receivers.discard)
+        worker.groups.append(_Group(tasks, alone, future, time.monotonic()))
 
     async def _receive(self, address: str, future: Future) -> None:
         """Wait for the records of a group."""
@@ -337,8 +361,8 @@ class Dispatch:
             outcome = await future
         except KilledWorker:
             return  # its worker is lost, and `_lose` follows
-        except FutureCancelledError:
-            self._events.put_nowait(self._raise_loss)  # also if the client found a restarted scheduler
+        except FutureCancelledError:  # by `_lose`, or because the connection broke
+            self._events.put_nowait(partial(self._check_cancelled, address, future))
         except Exception as error:  # not from a chunk: its errors come as text
             self._events.put_nowait(partial(self._raise, address, error))
         else:
@@ -346,13 +370,13 @@ class Dispatch:
 
     def _finish(self, address: str, future: Future, records: Sequence[bytes], problem: str | None) -> None:
         """Pass records on; an error if one of the chunks failed."""
-        worker = self._workers.get(address)
-        group = next((group for group in worker.groups if group.future is future), None) if worker else None
-        if worker is None or group is None:
+        group = self._group(address, future)
+        if group is None:
             return  # lost while its records were on their way
+        worker = self._workers[address]
         worker.groups.remove(group)
         worker.heard = time.monotonic()
-        self._with_room.append(address)
+        self._with_room[address] = None
         group.future.release()
         for task, record in zip(group.tasks, records, strict=False):
             self._deaths.pop(task.chunk.cell, None)
@@ -361,10 +385,13 @@ class Dispatch:
         if problem is not None:
             raise group.tasks[len(records)].failure(problem)
 
+    def _group(self, address: str, future: Future) -> _Group | None:
+        """The group of this future; none if its worker is lost, and the group is in line again."""
+        worker = self._workers.get(address)
+        return next((group for group in worker.groups if group.future is future), None) if worker else None
+
     async def _cancel(self, groups: Sequence[_Group]) -> None:
         """Take these groups back from the cluster."""
-        for group in groups:
-            group.receiver.cancel()
         if groups and self._client.status == "running":
             with suppress(TimeoutError, OSError):
                 await asyncio.wait_for(
