@@ -22,7 +22,7 @@ AXE_SHA256 = e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 all: $(CAN_RUN) ## set up the environment, measure every sweep, draw every figure, check, write the page
 	@$(SUITE) all $(RUN_OPTIONS)
 
-quick: ## run make all on a small config: a first look in seconds
+quick: ## run make all on quick.yaml, a small config: a first look in less than a minute
 	@$(MAKE) --no-print-directory all CONFIG=quick.yaml
 
 results: $(CAN_RUN) ## measure every sweep and write its table
@@ -46,17 +46,17 @@ prune: $(READY) ## remove tables and figures of sweeps that the config no longer
 # Q=, K=, V=, MASK=, SCALING= and OUT= count on the command line only: other programs may set V=1 in the environment.
 lower = $(shell echo $(1) | tr A-Z a-z)
 given = $(if $(filter command,$(firstword $(origin $(1)))),--$(call lower,$(1)) "$($(1))")
-walk: $(READY) ## print a worked example, EXAMPLE=dog-bites-man, or your own Q=q.csv K=k.csv V=v.csv; otherwise a list
+walk: $(READY) ## list the worked examples, print one (EXAMPLE=dog-bites-man), or use your own matrices (Q=q.csv K=k.csv V=v.csv)
 	@$(SUITE) walk $(if $(EXAMPLE),"$(EXAMPLE)") $(foreach one,Q K V MASK SCALING OUT,$(call given,$(one)))
 
-test: $(READY) ## run the tests except the slow ones, one process per core or JOBS=N
+test: $(READY) ## run all tests except the slow ones, with one process per core or JOBS=N
 	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist worksteal
 
 test-page: $(BROWSER_READY) ## test the page of results/ in a browser (CHROMIUM=/usr/bin/chromium; needs npm once)
 	@test -x "$(CHROMIUM)" || { echo "found no Chromium at $(CHROMIUM); set its path with CHROMIUM="; exit 1; }
 	@CHROMIUM="$(CHROMIUM)" $(PY) -m pytest -m page
 
-test-coverage: $(READY) ## slow: test the coverage of 95% intervals, p-values, and exact deviations over their whole range
+test-coverage: $(READY) ## slow: test coverage of 95% intervals, p-values, and exact standard deviations over their whole range
 	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist worksteal -m slow
 
 test-faults: $(READY) ## slow: test kills, damaged files and hostile configs on real processes
@@ -73,7 +73,7 @@ test-recipes: $(READY) ## slow: follow the recipes of CONTRIBUTING.md in copies 
 
 cluster: $(CLUSTER_READY) ## install Dask, for runs with SCHEDULER=tcp://HOST:8786; see docs/cluster.md
 
-calibration: $(READY) ## slow: measure false alarms and missed faults of the check, and coverage of intervals; FULL=1: all configs
+calibration: $(READY) ## slow: measure false alarms and missed faults of the check, and coverage of intervals (FULL=1 for all configs)
 	@$(SUITE) calibrate $(if $(FULL),--full)
 
 lint: $(READY) ## run ruff (style and format) and mypy (types)
@@ -87,7 +87,7 @@ statements: $(READY) ## count the published statements that are right, and list 
 cost: $(READY) ## measure the time and memory of attention on this machine, and how they grow (results/benchmarks/cost.csv)
 	@$(SUITE) cost
 
-bench: $(READY) ## takes minutes: compare the suite's speed with other ways to measure (results/benchmarks/speed.csv)
+bench: $(READY) ## slow: compare the suite's speed with that of other ways to measure (results/benchmarks/speed.csv)
 	@$(SUITE) bench
 
 readme: $(READY) ## rewrite the generated parts of README.md and docs/ from results/
@@ -112,7 +112,8 @@ clean: ## remove everything that is not committed and can be rebuilt
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
-	@echo "  all, results, figures, check, page, plan and prune accept CONFIG=FILE RESULTS=DIR JOBS=N; now CONFIG=$(CONFIG)"
+	@echo "  all, results, figures, check, page, plan and prune accept CONFIG=FILE (now $(CONFIG)) and RESULTS=DIR;"
+	@echo "  all, results, plan and statements accept JOBS=N, the number of worker processes"
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) or sys.exit("expected Python 3.11 or later, got %d.%d; choose another with PYTHON=" % v)'

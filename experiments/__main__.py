@@ -1,8 +1,12 @@
 """The command line: python -m experiments COMMAND [SWEEP ...] [--config FILE] [--results DIR] [--jobs N].
 
-Exit status: 0 success, 1 a measurement or a check failed, 2 bad config or usage, 130 interrupted, 143 terminated.
-Each command imports its dependencies when it runs, so that other commands and the workers start without them.
+A sweep is a block of the config; a chunk is a group of trials that one worker measures.
+
+Exit status: 0 for success, 1 if a measurement or a check failed, 2 for a bad config or bad usage, 130 after Ctrl-C,
+143 after SIGTERM.
 """
+
+# Each command imports its dependencies when it runs, so that other commands and the workers start without them.
 
 import shlex
 import signal
@@ -24,7 +28,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, help=__doc__)
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="SWEEP", help="Sweeps of the config; default: all.")]
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="SWEEP", help="Names of sweeps in the config. Default: all.")
+]
 ConfigFile = Annotated[Path, typer.Option("--config", metavar="FILE", help="Config that defines the sweeps.")]
 Results = Annotated[
     Path | None,
@@ -56,7 +62,9 @@ def all_parts(
     scheduler: Scheduler = None,
     scheduler_file: SchedulerFile = None,
 ) -> None:
-    """Measure, draw, check and write the page; in this repository's results also update statements and examples.
+    """Measure sweeps, draw their figures, check their tables and write the page.
+
+    In the folder `results`, it also updates the published statements and the worked examples.
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
@@ -119,7 +127,7 @@ def draw_figures(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, resul
 
 @app.command(name="check")
 def check_results(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None) -> None:
-    """Compare tables with the config and their checksums, and measured values with exact ones; list orphans."""
+    """Compare tables with the config and their checksums, and measured values with exact ones; list leftover files."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.steps.sweeps import check
@@ -150,7 +158,7 @@ def plan(
     scheduler: Scheduler = None,
     scheduler_file: SchedulerFile = None,
 ) -> None:
-    """Print which chunks a run would measure, which are complete, and roughly how much time and memory it takes."""
+    """Print the chunks that a run would measure, and roughly how much time and memory it would take."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.plan import plan_lines
@@ -168,7 +176,8 @@ def walk(
     v: Annotated[Path | None, typer.Option("--v", metavar="FILE", help="Your values, as CSV.")] = None,
     scaling: Annotated[str | None, typer.Option(metavar="RULE", help="Scaling rule. Default: d_k^1/2.")] = None,
     mask: Annotated[
-        str | None, typer.Option(metavar="MASK", help="causal: each query sees only the keys up to its own position.")
+        str | None,
+        typer.Option(metavar="causal", help="Each query sees only the keys up to its own position. Default: no mask."),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Output folder. Default: results/walk.")] = None,
 ) -> None:
@@ -181,7 +190,7 @@ def walk(
 
 @app.command(name="prune")
 def prune_results(config: ConfigFile = SHIPPED_CONFIG, results: Results = None) -> None:
-    """Remove tables and figures that the suite wrote for sweeps no longer in the config."""
+    """Remove tables and figures that the suite wrote for sweeps that the config no longer has."""
     with _outcome(config, results):
         loaded, _, folder = _load(config, None, results)
         from experiments.steps.sweeps import prune
@@ -223,7 +232,7 @@ def calibrate(
 
 @app.command(name="bench")
 def run_bench() -> None:
-    """Compare the suite's speed with other ways to measure, and with the least work that a plain way needs."""
+    """Compare the suite's speed with that of other ways to measure, and with the least work that a plain way needs."""
     with _outcome(SHIPPED_CONFIG, None):
         loaded, _, folder = _load(SHIPPED_CONFIG, None, None)
         from experiments.steps.benchmarks import time_suite
@@ -332,7 +341,7 @@ def _outcome(config: Path, results: Path | None) -> Iterator[None]:
         errors = list(leaves(error))
         messages = [text for each in errors if (text := _message(each))]
         if any(isinstance(each, TableError) for each in errors):
-            messages.append(f"to complete the results: make results {given}")
+            messages.append(f"to complete or restore the tables: make results {given}")
         # Several parts may meet the same problem.
         text = "\n".join(dict.fromkeys(line for message in messages for line in message.splitlines()))
         if len(messages) < len(errors) + any(isinstance(each, TableError) for each in errors):

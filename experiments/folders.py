@@ -27,7 +27,10 @@ def default_results(config: Path) -> Path:
     if config.resolve() == SHIPPED_CONFIG.resolve():
         return HOME
     if config.stem.lower() in _TAKEN or config.stem.startswith("."):
-        raise ValueError(f"{config}: {HOME / config.stem} is not for sweeps; rename the file or pass --results")
+        raise ValueError(
+            f"{config}: {HOME / config.stem} is reserved for other results; rename the file, or choose another folder "
+            "with RESULTS=DIR (--results DIR)"
+        )
     return HOME / config.stem
 
 

@@ -121,7 +121,7 @@ class MultiHeadAttention:
         scaling: Scaling | str | float = "d_k^1/2",
     ) -> None:
         if min(d_model, n_heads) < 1 or d_model % n_heads:
-            raise ValueError(f"expected n_heads from 1 that divides d_model, got n_heads {n_heads}, d_model {d_model}")
+            raise ValueError(f"expected n_heads of at least 1 that divides d_model, got {n_heads} and {d_model}")
         self.d_model, self.n_heads, self.scaling = d_model, n_heads, scaling
         self.d_k = self.d_v = d_model // n_heads
         resolve_divisor(scaling, self.d_k, n_keys=1)  # refuses a wrong scaling now, not at the first call

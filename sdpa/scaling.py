@@ -100,7 +100,9 @@ class Scaling:
             base = FACTORS[factor](d_k, n_keys)
             divisor *= math.pow(base, power) if base > 0 or power > 0 else math.inf
         if not 0 < divisor < math.inf:
-            raise ValueError(f"{self.name}: expected a divisor above 0, got {divisor} for d_k={d_k}, n_keys={n_keys}")
+            raise ValueError(
+                f"{self.name}: expected a finite divisor above 0, got {divisor} for d_k={d_k}, n_keys={n_keys}"
+            )
         return divisor
 
     def __str__(self) -> str:

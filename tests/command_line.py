@@ -1,11 +1,28 @@
-"""The command line called in this process, as a new one takes a second and more to import what it needs."""
+"""The command line, mostly called in this process: a new one takes a second and more to import what it needs."""
 
 import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from subprocess import CompletedProcess
 
 from typer.testing import CliRunner
 
 from experiments.__main__ import app
+
+ROOT = Path(__file__).parents[1]
+SMALL = """\
+seed: 0
+sweeps:
+  mine:
+    experiment: saturation
+    d_k: [1000, 2000]
+    n_keys: 30
+    n_queries: 4
+    scaling: d_k^1
+    trials: 3
+"""
 
 
 def call(*words: object) -> CompletedProcess[str]:
@@ -18,3 +35,21 @@ def call(*words: object) -> CompletedProcess[str]:
         for sent, handler in handlers.items():
             signal.signal(sent, handler)
     return CompletedProcess(arguments, ran.exit_code, ran.stdout, ran.stderr)
+
+
+def in_a_process(*words: str) -> CompletedProcess[str]:
+    command = [sys.executable, "-m", "experiments", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+class Suite:
+    """The command line on a config in a folder of its own, with its results beside it."""
+
+    def __init__(self, folder: Path, call: Callable[..., CompletedProcess[str]]) -> None:
+        self.config, self.folder, self._call = folder / "small.yaml", folder / "out", call
+        self.config.write_text(SMALL)
+
+    def __call__(self, *words: str, text: str | None = None) -> CompletedProcess[str]:
+        if text is not None:
+            self.config.write_text(text)
+        return self._call(*words, "--config", str(self.config), "--results", str(self.folder))

@@ -1,7 +1,11 @@
 """Pages as tests read them."""
 
+import html
+import re
 from collections import Counter
 from html.parser import HTMLParser
+
+from experiments.page.typeset import typeset
 
 
 class Elements(HTMLParser):
@@ -25,6 +29,16 @@ class Elements(HTMLParser):
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
+
+
+def words(page: str) -> str:
+    """The text of a page without its elements."""
+    return html.unescape(re.sub(r"<[^>]*>", "", page))
+
+
+def as_shown(text: str) -> str:
+    """A caption or a note as `words` has it."""
+    return words(str(typeset(text)))
 
 
 def assert_self_contained(text: str) -> None:

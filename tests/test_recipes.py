@@ -318,7 +318,7 @@ STATEMENT = '''
 @statement("qa-{number}", says="Two and two are five.", claimed="5", rule="count", severity="slip")
 def two_and_two() -> Answer:
     """The sum of two and two."""
-    return numbers(2 + 2, note="the sum is 4")
+    return numbers(2 + 2, note="The sum is 4")
 '''
 
 

@@ -16,9 +16,10 @@ from experiments.steps.calibration import CONFIG as CALIBRATED
 from experiments.steps.calibration import TABLES as CALIBRATION
 from experiments.steps.statements import measured_tables
 from sdpa.theory import attention_expectations
-from tests.shipped import CONFIG, RESULTS, shipped_only, tables_of_results
+from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only, tables_of_results
 
 TABLES = tables_of_results()
+BENCHMARK_TABLES = [f"{BENCHMARKS}/{path.name}" for path in sorted((RESULTS / BENCHMARKS).glob("*.csv"))]
 CELLS = 166  # with enough trials for a test against theory
 PRECISE = ("score_variance", "max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
 
@@ -31,6 +32,13 @@ def test_tables_are_whole_and_of_this_config(sweep):
 def test_columns_are_described_as_the_code_declares_them():
     columns = all_columns(sorted({sweep.experiment for sweep in CONFIG.sweeps}))
     assert (RESULTS / "columns.csv").read_bytes() == csv_bytes(columns)
+
+
+@pytest.mark.parametrize("name", ["statements/statements.csv", "examples/examples.csv", *BENCHMARK_TABLES])
+def test_columns_of_other_tables_are_described(name):
+    _, described = (ROOT / "docs/columns.md").read_text(encoding="utf-8").split("<!-- end columns -->")
+    for column in pd.read_csv(RESULTS / name, nrows=0).columns:
+        assert f"`{column}`" in described, column
 
 
 @shipped_only

@@ -1,8 +1,5 @@
 """The page in results/: self-contained, small, and made of the tables, captions and published statements beside it."""
 
-import html
-import re
-
 import numpy as np
 import pandas as pd
 
@@ -15,7 +12,7 @@ from experiments.page import opening, provenance
 from experiments.page.entries import OF_OPENING, entries
 from experiments.statements.sources import SOURCES
 from experiments.statements.verdicts import SEVERITIES
-from tests.page_text import assert_self_contained
+from tests.page_text import as_shown, assert_self_contained, words
 from tests.shipped import CONFIG, RESULTS, shipped_only, tables_of_results
 
 PAGE = RESULTS / "index.html"
@@ -73,9 +70,9 @@ def test_the_topics_name_entries_that_are_found_wrong():
 
 
 def test_published_statements_on_the_page_show_sources_and_severities():
-    text = html.unescape(re.sub(r"<[^>]*>", "", PAGE.read_text(encoding="utf-8")))
+    text = words(PAGE.read_text(encoding="utf-8"))
     for source in SOURCES.values():
-        assert source.label in text
+        assert as_shown(source.label) in text
         assert source.address in text
     assert PAGE.read_text(encoding="utf-8").count('<span class="severity">') >= sum(
         bool(entry.severity) for entry in entries(RESULTS)
@@ -86,18 +83,17 @@ def test_published_statements_on_the_page_show_sources_and_severities():
 def test_the_shipped_page_is_that_of_the_shipped_results():
     """As far as is known without the drawings, which are not committed: captions, fingerprints, statements."""
     config = CONFIG
-    text = re.sub(r"<[^>]*>", "", PAGE.read_text(encoding="utf-8")).replace("−", "-")
+    text = words(PAGE.read_text(encoding="utf-8"))
     figures = [(sweep.name, figure) for sweep in config.sweeps for figure in sweep.figures]
     captions = [figure_path(RESULTS, sweep, figure, ".txt") for sweep, figure in figures]
     for path in captions + [example_path(RESULTS, name, ".txt") for name in example_names()]:
         caption = path.read_text(encoding="utf-8").strip()
-        shown = caption.replace("−", "-").replace("|J|_F", "|J|F")
-        assert shown in html.unescape(text), path
+        assert as_shown(caption) in text, path
     tables_of_results()
     tables, problems = provenance.sound_tables(config, RESULTS, incomplete=False)
     made = provenance.provenance(config, RESULTS, tables, problems)
     for sweep in made.sweeps:
         assert sweep.measuring in text
         assert sweep.tables in text
-    assert made.verdict.replace("−", "-") in text
+    assert as_shown(made.verdict) in text
     assert "incomplete results" not in text

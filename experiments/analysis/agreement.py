@@ -20,6 +20,7 @@ from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import Sweep
 from experiments.harness.problems import Problem
 from experiments.harness.tables import DIGITS
+from experiments.harness.wording import counted
 
 # At most this share of all honest runs of a config raises the alarm; each test accounts for a third of it.
 ALARM = 1e-3
@@ -46,7 +47,7 @@ class Gap:
         state: `not tested`, or `tested only by a bound`.
 
     >>> str(Gap(("wide",), "entropy", "too few effective draws"))
-    'not tested: wide: entropy: too few effective draws'
+    'not tested in wide (too few effective draws): entropy'
     """
 
     sweeps: tuple[str, ...]
@@ -55,7 +56,7 @@ class Gap:
     state: str = "not tested"
 
     def __str__(self) -> str:
-        return f"{self.state}: {', '.join(self.sweeps)}: {self.metrics}: {self.reason}"
+        return f"{self.state} in {', '.join(self.sweeps)} ({self.reason}): {self.metrics}"
 
 
 @dataclass(frozen=True)
@@ -148,11 +149,11 @@ class Agreement:
             return ""
         parts = []
         if len(self.cells):
-            parts.append(f"{_count(len(self.cells), 'cell')} against theory: p = {self.p_cells:.2g}")
+            parts.append(f"{counted(len(self.cells), 'cell')} against theory: p = {self.p_cells:.2g}")
         if len(self.values):
-            parts.append(f"{_count(len(self.rules), 'pair')} of metric and rule: p = {self.p_rules:.2g}")
+            parts.append(f"{counted(len(self.rules), 'pair')} of metric and rule: p = {self.p_rules:.2g}")
             furthest = f"{self.furthest(1)[0]} (p = {self.p_furthest:.2g})"
-            parts.append(f"furthest of {_count(len(self.values), 'value')}: {furthest}")
+            parts.append(f"furthest of {counted(len(self.values), 'value')}: {furthest}")
         return "; ".join(parts)
 
     def furthest(self, count: int = _SHOWN) -> list[str]:
@@ -170,8 +171,7 @@ class Agreement:
 
         Raises:
             DisagreementError: `disagrees` is true; the message lists crossings off their law, and the furthest values,
-                rules and
-                cells, up to five of each.
+                rules and cells, up to five of each.
         """
         if not self.disagrees:
             return
@@ -180,7 +180,7 @@ class Agreement:
         if len(self.values):
             lines += [f"  {line}" for line in self.furthest()]
             lines += [
-                f"  {row['metric']}, {row['scaling']}, over {_count(row['cells'], 'cell')}: z = {row['z']:+.2f}"
+                f"  {row['metric']}, {row['scaling']}, over {counted(row['cells'], 'cell')}: z = {row['z']:+.2f}"
                 for _, row in self.rules.nsmallest(_SHOWN, "p_value").iterrows()
             ]
         raise DisagreementError("\n".join([*lines, *(f"  cell {line}" for line in self.unlikeliest())]))
@@ -224,7 +224,7 @@ def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
     for test, state in ((NONE, "not tested"), (BOUND, "tested only by a bound")):
         for remark, group in rows[rows["test"] == test].groupby("remark", sort=False):
             counts = group["metric"].value_counts(sort=False)
-            named = ", ".join(f"{name} ({count} of {known[name]})" for name, count in counts.items())
+            named = ", ".join(f"{name} ({count} of {counted(known[name], 'value')})" for name, count in counts.items())
             remedy = "; raise trials" if remark in (FEW_TRIALS, TOO_FEW) else ""
             gaps.append(Gap((sweep.name,), named, f"{remark}{remedy}", state))
     return gaps
@@ -337,12 +337,3 @@ def _sidak(p_values: pd.Series) -> float:
 def _distance(row: pd.Series) -> str:
     """The distance of a value in words: z if t judges it, otherwise the bound of its p-value."""
     return f"z = {row['z']:+.2f}" if row["test"] == T_TEST else f"p < {row['p_value']:.2g} by a bound"
-
-
-def _count(number: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> _count(1, "cell"), _count(2, "cell")
-    ('1 cell', '2 cells')
-    """
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -14,6 +14,7 @@ from experiments.harness.columns import names
 from experiments.harness.experiment import MEASURED, load_experiment
 from experiments.harness.grid import Sweep, axis_values
 from experiments.harness.tables import DIGITS, TableError
+from experiments.harness.wording import counted
 
 
 def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
@@ -25,8 +26,7 @@ def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
 
     Raises:
         TableError: a table has other columns, an empty or infinite value in a column that allows none, or the main
-            table
-            lacks a cell, has a foreign one, or has another number of rows for a cell.
+            table lacks a cell, has a foreign one, or has another number of rows for a cell.
     """
     experiment = load_experiment(sweep.experiment)
     columns = columns_of(experiment)
@@ -43,10 +43,11 @@ def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
     wanted = {_as_written(axis_values(cell).values()): experiment.table_rows(cell, sweep.trials) for cell in cells}
     axes = list(axis_values(cells[0]))
     found = Counter(_as_written(point) for point in table[axes].itertuples(index=False))
+    of_cells = f"for {counted(len(wanted), 'cell')}"
     if found != wanted:
-        rows = sum(wanted.values())
-        raise TableError(f"{sweep.name}: expected {rows} rows for {len(wanted)} cells, got {len(table)}")
-    return f"checked {sweep.name}: {len(table)} rows for {len(wanted)} cells, complete and unaltered"
+        rows = counted(sum(wanted.values()), "row")
+        raise TableError(f"{sweep.name}: expected {rows} {of_cells}, got {len(table)}")
+    return f"checked {sweep.name}: {counted(len(table), 'row')} {of_cells}, complete and unaltered"
 
 
 def _is_full(values: pd.Series) -> bool:

@@ -86,7 +86,7 @@ def _exponentials(scaled: Floats) -> Step:
     return Step(
         "exponentials",
         "Softmax, row by row: exponentials",
-        "Each row: exp(scaled score), and the sum. Scores as small as these need no shift.",
+        "Each row has exp(scaled score) for every key, and the sum. Scores as small as these need no shift.",
         table(np.column_stack([values, values.sum(axis=1)]), TOKENS, columns),
     )
 

@@ -71,4 +71,4 @@ def _mask() -> Matrix:
     return table(MASK, WORDS, WORDS, 0)
 
 
-EXAMPLE = Example("A causal mask hides later words", f"{ARTICLE}: its four words; our mask", _steps)
+EXAMPLE = Example("A causal mask hides later words", f"{ARTICLE}; the mask is ours", _steps)

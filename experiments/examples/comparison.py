@@ -67,7 +67,7 @@ def _steps() -> list[Step]:
         "The deviation of 25 scores about their own mean is smaller on average (5% at d_k = 4, 3% at 512), "
         "because they share queries and keys."
     )
-    text = "Columns: d_k. Rows: the deviation of 25 scores, the mean largest of 5 weights."
+    text = "Each column is a d_k. Rows have the standard deviation of 25 scores, and the mean largest of 5 weights."
     return [
         _step("drawn", "The article's draw, seed 42", text, [comparison(d_k) for d_k in COMPARED]),
         _step("exact", "Exact, over all draws", exact, [*map(_exact, COMPARED)]),

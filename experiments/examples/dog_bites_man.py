@@ -45,7 +45,7 @@ def _printed(weights: Floats) -> list[Step]:
     blended = [PRINTED_OUTPUT, PRINTED[0] @ VALUES, weights[0] @ VALUES]
     outputs = ("printed", "of the printed weights", "of the softmax")
     return [
-        Step("printed", "Weights as printed", "The source prints these.", table(PRINTED, WORDS, WORDS, 2)),
+        Step("printed", "Weights as printed", "The source prints these weights.", table(PRINTED, WORDS, WORDS, 2)),
         Step(
             "halved",
             "The printed row of dog",

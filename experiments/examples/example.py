@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.floating]
 
-ARTICLE = "article: M. Brenndoerfer, Scaled Dot-Product Attention (2025)"
-LESSON = "lesson: softmax and attention output, of the cat sat down"
-NOTEBOOK = "notebook: why attention divides by sqrt(d)"
-QUESTIONS = "questions and answers on sqrt(d_k)"
-TEXTBOOK = "textbook: a page on scaled dot-product attention"
+ARTICLE = "the article by M. Brenndoerfer, Scaled Dot-Product Attention (2025)"
+LESSON = "the lesson Softmax & Attention Output, on The cat sat down"
+NOTEBOOK = "the notebook Understanding the Division by sqrt(d) in the Attention Mechanism"
+QUESTIONS = "the Q&A Why divide by sqrt(d_k)?"
+TEXTBOOK = "the textbook chapter Scaled Dot-Product Attention"
 
 
 class ExampleError(ValueError):

@@ -87,7 +87,7 @@ def _lines(path: Path) -> Iterator[Line]:
     except UnicodeDecodeError:
         raise ExampleError(f"{path}: expected UTF-8 text, got other bytes") from None
     except csv.Error as error:
-        raise ExampleError(f"{path}: expected comma-separated numbers: {error}") from None
+        raise ExampleError(f"{path}: expected comma-separated numbers, got invalid CSV ({error})") from None
 
 
 def _is_header(path: Path, place: int, cells: list[str]) -> bool:
@@ -131,7 +131,7 @@ def _too_large(path: Path, rows: int, columns: int) -> None:
     """Raise the ExampleError of a matrix with too many rows or columns."""
     raise ExampleError(
         f"{path}: expected at most {MOST} rows and {MOST} columns, because the command prints every number, "
-        f"got {rows} rows and {columns} columns"
+        f"got {rows} x {columns}"
     )
 
 

@@ -78,5 +78,5 @@ def _difference(
     )
 
 
-_SOURCES = f"article: M. Brenndoerfer (2025), and {QUESTIONS}; our order"
+_SOURCES = f"the article by M. Brenndoerfer (2025), and {QUESTIONS} Our order."
 EXAMPLE = Example("Shuffled words keep their outputs", _SOURCES, _steps)

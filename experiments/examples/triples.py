@@ -44,7 +44,7 @@ def _steps() -> list[Step]:
         ),
         told.exponentials(),
         told.weights(),
-        Step("printed", "Weights as printed", "The source prints these.", table(printed, _ROWS, KEYS, 3)),
+        Step("printed", "Weights as printed", "The source prints these weights.", table(printed, _ROWS, KEYS, 3)),
         Step(
             "difference",
             "Weights minus the printed ones",

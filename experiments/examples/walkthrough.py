@@ -104,7 +104,7 @@ class Walkthrough:
         """The exponentials of each row, and their sum."""
         values = np.column_stack([self.trace.exponentials, self.trace.sums])
         columns = (*self.keys, "sum")
-        text = "Each row: exp(scaled score − largest score of the row), and the sum. The shift changes no weight."
+        text = "Each row has exp(scaled score − largest one of the row), and the sum. The shift changes no weight."
         return Step("exponentials", "Softmax, row by row: exponentials", text, table(values, self.queries, columns))
 
     def weights(self) -> Step:
@@ -128,7 +128,7 @@ class Walkthrough:
         weights = self.trace.weights[self.queries.index(query)]
         terms = weights[:, None] * self._v
         values = np.vstack([np.column_stack([weights, terms]), [weights.sum(), *terms.sum(axis=0)]])
-        text = f"Each row: the weight that {query} gives a key, and the key's values times that weight."
+        text = f"Each row has the weight that {query} gives a key, and the key's values times that weight."
         grid = table(values, (*self.keys, "sum"), ("weight", *self._outputs))
         return Step(f"blend_{query}", f"The output of {query}, term by term", text, grid)
 
@@ -142,7 +142,10 @@ class Walkthrough:
         both = self._undivided, self.trace.weights
         values = [*(weights.max(axis=-1) for weights in both), *map(entropy, both)]
         columns = ("largest without", "largest with", "entropy without", "entropy with")
-        text = "Entropy is in nats: 0 if one key gets all the weight, ln n if n keys share it equally."
+        text = (
+            "Each row has its largest weight and its entropy. Entropy is in nats: 0 if one key gets all the weight,"
+            " ln n if n keys share it equally."
+        )
         return Step(
             "divisor_effect", "What the divisor changed", text, table(np.transpose(values), self.queries, columns)
         )

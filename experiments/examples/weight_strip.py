@@ -43,7 +43,7 @@ def _steps() -> list[Step]:
         Step(
             "measures",
             "Properties of each row",
-            "|J| is the norm of the softmax Jacobian, through which gradients flow back.",
+            "|J| is the Frobenius norm of the softmax Jacobian, through which gradients flow back.",
             table(measures, RULES, columns),
         ),
     ]

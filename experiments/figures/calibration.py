@@ -41,12 +41,14 @@ def plot(tables: Tables) -> Drawing:
     low, high = (stats.beta.ppf(end, ranks, len(p) + 1 - ranks) for end in (0.025, 0.975))
     right.fill_between(_places(len(p)), low, high, color=INK, alpha=0.15, linewidth=0)
     right.set_title(f"p-values of {len(p)} cells in order")
-    right.set_xlabel("expected if uniform; shaded: 95% range of each")
+    right.set_xlabel("expected if uniform")
     note(
         figure,
-        "Each value with a known exact value, once, if it has at least 20 trials and 100 effective draws. The z of few "
-        "trials follows Student's t and is shown as the normal score of the same probability. z-scores of one cell "
-        "depend on each other, so they stray further from the line than independent ones; cells are independent.",
+        "Every measured value with a known exact value, once, if it has at least 20 trials and 100 effective draws. The"
+        " z of few trials follows Student's t and is shown as the normal score of the same probability. A cell is one "
+        "combination of the axes, such as d_k and n_keys. z-scores of one cell depend on each other, so they stray "
+        "further from the line than independent ones; cells are independent. Shaded: 95% range of each p-value if "
+        "p-values are uniform.",
     )
     return figure
 
@@ -73,13 +75,13 @@ def caption(tables: Tables) -> str:
     alarm = ", and the check raises its alarm" if together["disagrees"] else ""
     shares = [f"{(size > limit).mean():.1%} lie beyond ±{limit}" for limit in (1.96, 2.58)]
     return (
-        f"Of {len(size)} z-scores, {shares[0]} and {shares[1]} (N(0, 1): 5.0% and 1.0%); the joint test of "
-        f"{len(tables['cells'])} cells against theory gives p = {number(together['p_cells'], 0.01)}{alarm}."
+        f"Of {len(size)} z-scores of measured against exact values, {shares[0]} and {shares[1]} (N(0, 1): 5.0% and "
+        f"1.0%); the joint test of {len(tables['cells'])} cells gives p = {number(together['p_cells'], 0.01)}{alarm}."
     )
 
 
 FIGURE = Figure(
-    title="Test of the error bars: z-scores against the normal law, p-values against the uniform law",
+    title="Test of the error bars: z-scores against N(0, 1), and p-values against the uniform distribution",
     of="all-sweeps",
     tables=("cells", "z_scores", "agreement"),
     plot=plot,

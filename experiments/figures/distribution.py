@@ -90,13 +90,13 @@ def caption(tables: Tables) -> str:
         kurtosis += f" at d_k = {first['d_k']:g} and {measured(last, 'score_kurtosis')} at {last['d_k']:g}"
     exact = " and ".join(dict.fromkeys(number(float(row["score_kurtosis_exact"])) for row in (first, last)))
     return (
-        f"{span(table, 'd_k')}, the distribution of {first['trials']:,.0f} scores differs from the exact one by at "
-        f"most {distance} (p = {p_value} or more); {kurtosis} (exact: {exact})."
+        f"{span(table, 'd_k')}, the distribution function of {first['trials']:,.0f} scores differs from the "
+        f"exact one by at most {distance} (Kolmogorov-Smirnov p = {p_value} or more); {kurtosis} (exact: {exact})."
     )
 
 
 FIGURE = Figure(
-    title="The measured law of one score against the exact law, and its excess kurtosis against 6/d_k",
+    title="Distribution of a score, measured and exact, and its excess kurtosis against d_k",
     of="distribution",
     tables=("measured", "histogram", "tests"),
     metrics=("score_variance", "score_kurtosis"),

@@ -40,7 +40,7 @@ def caption(tables: Tables) -> str:
         if not clauses or turns(rows, "query_gradient_norm") != turns(rows, "query_gradient_norm_median"):
             remark = exactness(rows, "query_gradient_norm")
             clauses.append(
-                f"{under(name)} the measured median of |dL/dq| {median}, while its root mean square {mean}{remark}"
+                f"{under(name)}, the measured median of |dL/dq| {median}, while the root mean square {mean}{remark}"
             )
     keys = f" with{of_keys(table)} keys" if of_keys(table) and "n_keys" not in where else ""
     return f"{span(table, 'd_k')}{keys}{where}, {'; '.join(clauses)}."

@@ -43,9 +43,8 @@ def caption(tables: Tables) -> str:
         f"{course(rows, 'n_keys', 'max_weight')} {under(name)}" for name, rows in by_scaling(table, "n_keys").items()
     ]
     width = "" if where else f" at d_k = {table['d_k'].iloc[0]}"
-    return (
-        f"{span(table, 'n_keys')}{width}, the largest weight{where} {listed(clauses)}{exactness(table, 'max_weight')}."
-    )
+    what = f"the mean largest weight{where} {listed(clauses)}"
+    return f"{span(table, 'n_keys')}{width}, {what}{exactness(table, 'max_weight')}."
 
 
 FIGURE = Figure(

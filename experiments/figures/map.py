@@ -48,7 +48,7 @@ def plot(tables: Tables) -> Drawing:
     for axes, statistic in zip(grid, STATISTICS, strict=True):
         for ax, (norm, name) in zip(axes, NORM_NAMES.items(), strict=True):
             image = _plot_map(ax, of_norm(ratios, norm, statistic), crossings_of(crossings, (norm, statistic, EQUAL)))
-            ax.set_title(f"{statistic} of {name}")
+            ax.set_title(f"{statistic} of {name.replace('|J|_F', '$|J|_F$')}")
     for ax in grid[-1]:
         ax.set_xlabel("d_k")
     for axes in grid:
@@ -59,9 +59,9 @@ def plot(tables: Tables) -> Drawing:
     note(
         figure,
         f"{fixed(tables['measured'], 'd_k', 'n_keys')} Colour and number: the {UNSCALED} norm divided by the norm "
-        f"under {SCALED}; red: the {UNSCALED} norm is larger, blue: it is smaller. Points: the ratio falls through 1, "
-        "with 95% intervals where these exceed the marker; pale lines join them. Dashed: the law of theory, if any. "
-        "divisor · |dL/dq| omits the factor 1/divisor of the chain rule.",
+        f"under {SCALED}; red: the {UNSCALED} norm is larger, blue: it is smaller. Points: d_k at which the ratio "
+        "falls through 1, with 95% intervals where these exceed the marker; pale lines join them. Dashed: prediction "
+        "of theory, where there is one. divisor\u00a0·\u00a0|dL/dq| is without the factor 1/divisor of the chain rule.",
     )
     return figure
 
@@ -166,11 +166,12 @@ def caption(tables: Tables) -> str:
             exact = ", exact" if rows["crossing_exact"].notna().any() else ""
             clauses.append(f"{crossing_list(rows)} ({statistic} of {NORM_NAMES[norm]}{exact})")
     keys = listed([plain(n_keys) for n_keys in sorted(crossings["n_keys"].unique())])
-    return f"With {keys} keys{where}, {UNSCALED} norms fall below norms under {SCALED} at d_k = {'; '.join(clauses)}."
+    opening = f"With {keys} keys{where}, {UNSCALED} gradient norms fall below those under {SCALED}"
+    return f"{opening} at d_k = {'; '.join(clauses)}."
 
 
 FIGURE = Figure(
-    title="Unscaled gradient norms divided by scaled ones, over d_k and n_keys, and where they are equal",
+    title="Ratio of unscaled to scaled gradient norms over d_k and n_keys, and where it is 1",
     of="saturation",
     tables=("measured", "ratios", "crossings"),
     metrics=("jacobian_norm_median", "query_gradient_norm_median", "jacobian_norm", "query_gradient_norm"),

@@ -46,7 +46,7 @@ def caption(tables: Tables) -> str:
     x = first_axis(tables["measured"])
     table, where = first_combination(tables["measured"], x)
     clauses = [f"{course(rows, x, 'max_weight')} {under(name)}" for name, rows in by_scaling(table, x).items()]
-    return f"{span(table, x)}, the largest weight of a row{where} {listed(clauses)}{exactness(table, 'max_weight')}."
+    return f"{span(table, x)}, the mean largest weight{where} {listed(clauses)}{exactness(table, 'max_weight')}."
 
 
 FIGURE = Figure(

@@ -42,11 +42,11 @@ def plot(tables: Tables) -> Drawing:
     note(
         figure,
         f"{fixed(table, 'd_k', 'n_keys')} Maps: darker means more. Colour and number give the exact value, if known; "
-        "the dot in each cell has the colour of the measured value. Dashed on a map: d_k = 2 ln n_keys, where an "
-        "unscaled row freezes. Below: measured points, exact lines for rows of that spread, and dashed the limit of "
-        "many keys. The spread of the scaled scores of a row is sigma = |q| / divisor, here with the root mean square "
-        "of |q|; its freezing point is sigma_c = sqrt(2 ln n_keys). Points at small d_k lie off the lines, because |q| "
-        "varies much.",
+        "the dot in each cell has the colour of the measured value. The dashed line marks d_k = 2 ln n_keys, where an "
+        "unscaled row freezes: its weights begin to gather on a few keys. Below: measured points, exact curves for "
+        "rows of one spread σ, and dashed their limit for many keys. σ = |q| / divisor is the spread of the scaled "
+        "scores of a row, for points with the root mean square of |q|; rows of many keys freeze at σ_c = sqrt(2 ln "
+        "n_keys). Points at small d_k lie off the curves, because |q| varies a lot there.",
     )
     return figure
 
@@ -106,7 +106,7 @@ def _plot_collapse(ax: Axes, tables: Tables, metric: str) -> None:
         metric: `entropy_share` or `collision`, the sum of squared weights.
     """
     ax.set_xscale("log")
-    ax.set_xlabel("sigma / sigma_c")
+    ax.set_xlabel("$\\sigma / \\sigma_c$")
     ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
     if "curves" not in tables:
         return
@@ -137,12 +137,12 @@ def caption(tables: Tables) -> str:
     clauses = [
         f"{course(rows, 'd_k', 'entropy_share')} {under(name)}" for name, rows in by_scaling(longest, "d_k").items()
     ]
-    what = f"the entropy of rows of {n_keys} keys{where}, divided by ln {n_keys},"
+    what = f"the mean entropy of rows of {n_keys} keys{where}, divided by ln {n_keys},"
     return f"{span(longest, 'd_k')}, {what} {listed(clauses)}{exactness(longest, 'entropy')}."
 
 
 FIGURE = Figure(
-    title="Where the softmax freezes: its entropy over d_k and n_keys, and all measured rows on one axis",
+    title="Where the softmax freezes onto few keys: entropy over d_k and n_keys, and against the spread of the scores",
     of="saturation",
     tables=("measured", "curves"),
     metrics=("entropy", "jacobian_trace"),

@@ -93,7 +93,7 @@ def _of_powers(tables: Tables) -> tuple[pd.DataFrame, str]:
 
 
 FIGURE = Figure(
-    title="Metrics against the exponent p of the divisor d_k^p: why 1/2, and what 1/3 and 2/3 do",
+    title="Metrics against the exponent p of the divisor d_k^p",
     of="saturation",
     tables=("measured",),
     metrics=("max_weight", "score_variance", "entropy", "jacobian_norm"),

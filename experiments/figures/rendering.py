@@ -5,13 +5,14 @@ The module of a figure makes a drawing and a caption; this module turns them int
 
 import io
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import seaborn as sns
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-from experiments.figures.figure import Drawing, Figure, Tables
-from experiments.figures.style import DPI, STYLE, wrapped
+from experiments.figures.figure import Figure, Tables
+from experiments.figures.style import STYLE, wrapped
 from experiments.harness.files import write_atomically
 
 _CHARACTERS_PER_INCH = 12
@@ -37,16 +38,12 @@ def render(figure: Figure, tables: Tables, stem: Path) -> str:
         drawing = figure.plot(chosen)
         lines = wrapped(caption, drawing.get_figwidth() * _CHARACTERS_PER_INCH)
         heading = drawing.suptitle(lines, x=0.01, ha="left", fontsize=11)
-        _save(drawing, stem, ".png", {"Description": caption})
+        # Not by `savefig`, which draws everything twice: the layout settles at the start of each drawing.
+        FigureCanvasAgg(drawing).print_png(png := io.BytesIO(), metadata={"Description": caption})
         drawing.set_figheight(drawing.get_figheight() - heading.get_window_extent().height / drawing.dpi)
         heading.set(visible=False, in_layout=False)
-        _save(drawing, stem, ".svg", {"Title": figure.title, "Description": caption, "Date": None})
-    write_atomically(stem.with_name(f"{stem.name}.txt"), f"{caption}\n".encode())
+        metadata = {"Title": figure.title, "Description": caption, "Date": None}
+        FigureCanvasSVG(drawing).print_svg(svg := io.BytesIO(), metadata=metadata)
+    for suffix, content in ((".png", png.getvalue()), (".svg", svg.getvalue()), (".txt", f"{caption}\n".encode())):
+        write_atomically(stem.with_name(f"{stem.name}{suffix}"), content)
     return caption
-
-
-def _save(drawing: Drawing, stem: Path, suffix: str, metadata: dict[str, Any]) -> None:
-    """Write a drawing in the format of the suffix, whole or not at all."""
-    content = io.BytesIO()
-    drawing.savefig(content, format=suffix[1:], dpi=DPI, metadata=metadata)
-    write_atomically(stem.with_name(f"{stem.name}{suffix}"), content.getvalue())

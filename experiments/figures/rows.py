@@ -56,7 +56,7 @@ def caption(tables: Tables) -> str:
     count = "one row" if n_queries == 1 else f"{n_queries} rows"
     return (
         f"In the {count} drawn, over {n_keys} keys{where}, the largest weights average {'; '.join(clauses)}. This is "
-        "an illustration from which no trend follows; saturation sweeps have the means over many draws."
+        "an illustration and shows no trend; sweeps of the experiment saturation have means over many draws."
     )
 
 

@@ -44,7 +44,7 @@ def caption(tables: Tables) -> str:
     """The course of the largest weight under each scaling."""
     table, where = first_combination(tables["measured"], "d_k")
     clauses = [f"{course(rows, 'd_k', 'max_weight')} {under(name)}" for name, rows in by_scaling(table, "d_k").items()]
-    what = f"the largest of {table['n_keys'].iloc[0]} weights{where}"
+    what = f"the mean largest of {table['n_keys'].iloc[0]} weights{where}"
     return f"{span(table, 'd_k')}, {what} {listed(clauses)}{exactness(table, 'max_weight')}."
 
 

@@ -34,6 +34,14 @@ _MAX_ROWS = 200_000
 _MAX_CHUNKS = 500_000  # days of work, and one record per chunk
 _MAX_MEMORY = 4 * 2**30
 _MAX_TRIALS = 10**12
+# For parts of pydantic's messages.
+_OUR_WORDS = {
+    "Input should be ": "expected ",
+    "valid integer": "whole number",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "more than",
+}
 _STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
@@ -59,14 +67,14 @@ class Config:
 
 
 class ConfigError(Exception):
-    """An invalid config; one line per fault, as FILE:LINE:COLUMN: key: got, expected.
+    """An invalid config; one line per fault, as FILE:LINE:COLUMN: key: got, expected; without a place, FILE: fault.
 
     Faults are in the order of their positions. Characters that a terminal may not print appear as escapes.
     """
 
     def __init__(self, path: Path, faults: Iterable[Fault]) -> None:
         ordered = sorted(faults, key=lambda fault: (fault.line, fault.column))
-        lines = (f"{path}:{fault.line}:{fault.column}: {fault.message}" for fault in ordered)
+        lines = (f"{path}{f':{fault.line}:{fault.column}' * (fault.line > 0)}: {fault.message}" for fault in ordered)
         super().__init__("\n".join("".join(c if c.isprintable() else repr(c)[1:-1] for c in line) for line in lines))
 
 
@@ -84,7 +92,7 @@ def load_config(path: Path) -> Config:
         text = path.read_text(encoding="utf-8")
         document = Document(text)
     except OSError as error:
-        raise ConfigError(path, [Fault(1, 1, f"cannot be read: {error.strerror}")]) from None
+        raise ConfigError(path, [Fault(0, 0, f"cannot read: {error.strerror}")]) from None
     except UnicodeDecodeError as error:
         before = error.object[: error.start].split(b"\n")
         fault = Fault(len(before), len(before[-1]) + 1, "got bytes that are not UTF-8, expected text")
@@ -210,7 +218,7 @@ def _name_problem(name: str, alike: list[str]) -> str | None:
     if name.lower() in _RESERVED:
         return f"expected a name that is not reserved ({', '.join(_RESERVED)})"
     others = [other for other in alike if other != name]
-    return f"expected names that differ by more than case (also {others[0]!r})" if others else None
+    return f"expected a name that differs from {others[0]!r} by more than case" if others else None
 
 
 def _size_problem(sweep: Sweep, experiment: Experiment) -> str | None:
@@ -228,7 +236,7 @@ def _size_problem(sweep: Sweep, experiment: Experiment) -> str | None:
         return f"got the cell {describe(largest)}, which needs {needed:.3g} GiB per worker, expected at most 4 GiB"
     chunks = sum(math.ceil(sweep.trials / experiment.chunk_trials(cell)) for cell in sweep.cells())
     if chunks > _MAX_CHUNKS:
-        return f"got {sweep.trials} trials in {chunks} chunks of work, expected at most {_MAX_CHUNKS}"
+        return f"got {sweep.trials} trials in {chunks} chunks of work, expected at most {_MAX_CHUNKS} chunks"
     rows = sum(experiment.table_rows(cell, sweep.trials) for cell in sweep.cells())
     if rows > _MAX_ROWS:
         return f"got a table of {rows} rows, expected at most {_MAX_ROWS}"
@@ -292,7 +300,9 @@ def _expected(detail: ErrorDetails) -> str:
     if detail["type"] in ("dict_type", "too_short"):
         return "expected a block for each sweep"
     expected = detail["msg"].removeprefix("Value error, ").split(", got ")[0]
-    return expected.replace("Input should be ", "expected ").replace("valid integer", "whole number")
+    for theirs, ours in _OUR_WORDS.items():
+        expected = expected.replace(theirs, ours)
+    return expected
 
 
 def _strict(kind: Any) -> Any:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from threadpoolctl import threadpool_limits
 
 from experiments.harness.store import measure_record
+from experiments.harness.wording import counted
 from experiments.harness.work import Task
 
 _QUEUED_PER_WORKER = 3
@@ -30,7 +31,7 @@ class LocalWorkers:
     slots: int
 
     def __str__(self) -> str:
-        return f"{self.slots} worker{'s' * (self.slots > 1)}"
+        return counted(self.slots, "worker")
 
     def measure(self, tasks: Sequence[Task]) -> Generator[tuple[Task, bytes], None, None]:
         """Records in the order of completion; at most three chunks per worker wait or run at a time."""

@@ -15,6 +15,7 @@ from experiments.harness.experiment import MEASURED, Cell, load_experiment
 from experiments.harness.grid import Chunk, Sweep, axis_values, chunks, describe
 from experiments.harness.metric import relative_error
 from experiments.harness.store import Store
+from experiments.harness.wording import counted
 from experiments.statistics.intervals import MIN_TRIALS
 
 if TYPE_CHECKING:
@@ -78,15 +79,15 @@ def pilot_summary(store: Store, sweep: Sweep, table: "pd.DataFrame") -> list[str
     errors = [relative_error(metrics, rows.to_dict("records")) for rows in found]
     met = sum(error <= _precision(sweep) for error in errors)
     lines = [
-        f"{sweep.name}: {min(trials)} to {max(trials)} trials per cell, relative standard error "
-        f"{min(errors):.2g} to {max(errors):.2g}; {met} of {len(cells)} cells meet {sweep.precision:g}"
+        f"{sweep.name}: {min(trials)} to {max(trials)} trials per cell, relative standard error {min(errors):.2g} to "
+        f"{max(errors):.2g}; {met} of {counted(len(cells), 'cell')} met the precision {sweep.precision:g}"
     ]
     worst = cells[errors.index(max(errors))]
     if met < len(cells):
         lines.append(f"{sweep.name}: the least precise cell is {describe(worst)}")
     capped = [cell for cell in cells if _wanted(store, sweep, cell) > sweep.trials]
     if capped:
-        few = f"{sweep.name}: max_trials {sweep.trials} is too low for {len(capped)} cells"
+        few = f"{sweep.name}: max_trials {sweep.trials} is too low for {counted(len(capped), 'cell')}"
         lines.append(f"{few}, the first being {describe(capped[0])}")
     return lines
 

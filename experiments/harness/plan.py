@@ -34,17 +34,17 @@ def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, workers: 
     piloted = [sweep for sweep in sweeps if not pilots.missing()[sweep.name]]
     work = find_chunks(store, piloted)
     lines = [
-        f"{'sweep':<16} {'experiment':<12} {'cells':>6} {'trials':>9} {'to measure':>16} {'per worker':>11}  table"
+        f"{'sweep':<16} {'experiment':<12} {'cells':>6} {'trials':>9} {'to measure':>20} {'per worker':>11}  table"
     ]
     for sweep in sweeps:
         cells = sweep.cells()
         memory = max(load_experiment(sweep.experiment).memory(cell) for cell in cells) + _WORKER_BASE
         part, kind = (work, "chunks") if sweep in piloted else (pilots, "pilots")
-        chunks = f"{part.missing()[sweep.name]}/{part.chunks[sweep.name]} {kind}"
-        trials = f"to {sweep.precision:g}" if sweep.precision else sweep.trials
+        chunks = f"{part.missing()[sweep.name]} of {part.chunks[sweep.name]} {kind}"
+        trials = "by pilot" if sweep.precision else sweep.trials
         lines.append(
             f"{sweep.name:<16} {sweep.experiment:<12} {len(cells):>6} {trials:>9}"
-            f" {chunks:>16} {memory / 2**20:>7.0f} MiB  {_state(config, sweep, results, part, kind)}"
+            f" {chunks:>20} {memory / 2**20:>7.0f} MiB  {_state(config, sweep, results, part, kind)}"
         )
     total = f"{_duration((pilots.seconds + work.seconds) / workers.slots)} with {workers}"
     if len(piloted) < len(sweeps):

@@ -96,7 +96,7 @@ class Store:
         try:
             header, payload = _opened(path.read_bytes())
         except FileNotFoundError:
-            raise RecordError(f"{path}: expected the record of chunk {chunk.index}, got nothing") from None
+            raise RecordError(f"{path}: expected the record of chunk {chunk.index}, found no file") from None
         except RecordError as error:
             raise RecordError(f"{path}: {error}") from None
         if not is_same(header["stamp"], self.stamp(chunk)):

@@ -25,7 +25,7 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault at a position of the text; line and column count from 1."""
+    """A fault at a position of the text; line and column count from 1, and are 0 for a file that is unreadable."""
 
     line: int
     column: int

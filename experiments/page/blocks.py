@@ -275,8 +275,8 @@ def _calibration(results: Path) -> str:
     skewed = configs["config"][configs["uniform_p"] < _UNLIKELY]
     lines = [
         f"- False alarms: {whole['alarms']} in {whole['runs']:,} honest runs of {len(configs)} configs; the check "
-        f"promises {whole['runs'] / 1000:.1f} (probability of as many or more: p = {whole['p_value']:.2g}). A single "
-        f"config has at most {configs['alarms'].max()} in {configs['runs'].max()} runs (p = "
+        f"promises at most {whole['runs'] / 1000:.1f} (probability of as many or more: p = {whole['p_value']:.2g}). "
+        f"A single config has at most {configs['alarms'].max()} in {configs['runs'].max()} runs (p = "
         f"{configs['p_value'].min():.2g}, the smallest of {len(configs)}).",
         f"- The p-values of cells are not uniform (Kolmogorov-Smirnov, p < {_UNLIKELY:g}) in {len(skewed)} of "
         f"{configs['uniform_p'].notna().sum()} configs with such p-values: {', '.join(skewed)}. The mean of a skewed "

@@ -1,15 +1,13 @@
 """Published statements for the page: the gravest mistakes first, and the statements for each finding."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.statements.sources import Source, sources_of
+from experiments.statements.summary import in_words
 from experiments.statements.table import read_statements
 from experiments.statements.verdicts import rank
-
-_YES, _NO = re.compile(r"(?<![^; ])yes: "), re.compile(r"(?<![^; ])no: ")
 
 # The statements that the first screen corrects, by one of their ids. Each figure declares the ones that it corrects.
 OF_OPENING = {"notebook-15": "It is not what keeps the softmax numerically stable."}
@@ -36,17 +34,8 @@ class Entry:
 
     @property
     def right(self) -> str:
-        """The computed numbers, or the conditions and whether each holds.
-
-        >>> Entry("qa-2", (), "", "", "yes: with 4 keys; no: with 64 keys", "", "", "").right
-        'True: with 4 keys; not true: with 64 keys'
-        >>> Entry("qa-2", (), "", "", "0.44 0.35", "", "", "").right
-        'Computed: 0.44 0.35'
-        """
-        if not self.computed:
-            return "Not computed here: it is about training"
-        words = _NO.sub("not true: ", _YES.sub("true: ", self.computed))
-        return f"{words[0].upper()}{words[1:]}" if words != self.computed else f"Computed: {words}"
+        """The computed numbers, or the tests that the statement passes and fails, in words."""
+        return in_words(self.computed)
 
     @property
     def rank(self) -> int:

@@ -166,7 +166,7 @@ class Writer:
         """The finding of a figure of all sweeps together, with the five values furthest from theory in their errors."""
         furthest = whole.by_t.assign(size=whole.by_t["z"].abs()).nlargest(_FURTHEST, "size")
         rows = [[Field(row["where"]), Field(row["metric"]), Field(number(row["z"]))] for _, row in furthest.iterrows()]
-        head = ("furthest from their exact values", "metric", "standard errors")
+        head = ("value furthest from its exact one", "metric", "standard errors")
         every = sum(len(tables[VERDICTS]) for tables in self.tables.values() if VERDICTS in tables)
         table = Table(head, rows, every)
         gaps = [f"{gap}."[0].upper() + f"{gap}."[1:] for gap in whole.gaps]
@@ -228,16 +228,21 @@ def few_rows(sweep: Sweep, table: pd.DataFrame, metrics: Sequence[str]) -> Table
         [*(Field(plain(row[name])) for name in named), *(_cell(row, metric) for metric in metrics)]
         for _, row in shown.iterrows()
     ]
-    return Table([*named, *map(title_of, metrics)], rows, len(table), csv_name(sweep.name, "measured"))
+    head = [*named, *(title_of(metric, divided="scaling" in table) for metric in metrics)]
+    return Table(head, rows, len(table), csv_name(sweep.name, "measured"))
 
 
-def title_of(metric: str) -> str:
+def title_of(metric: str, *, divided: bool) -> str:
     """The name of a metric in text.
 
-    >>> title_of("jacobian_norm"), title_of("weight")
-    ('Jacobian norm |J|_F, r.m.s.', 'weight')
+    Args:
+        metric: its name.
+        divided: False in a table without scalings, whose scores are undivided.
+
+    >>> title_of("jacobian_norm", divided=True), title_of("score_variance", divided=False)
+    ('Jacobian norm |J|_F, r.m.s.', 'score variance')
     """
-    title = DECLARED[metric].title if metric in DECLARED else metric.replace("_", " ")
+    title = DECLARED[metric].title if divided and metric in DECLARED else metric.replace("_", " ")
     return title.replace("$", "").replace("1-\\sum w^2", "1 − Σw²")
 
 
@@ -254,7 +259,7 @@ def _numbers(sweep: Sweep, table: pd.DataFrame, metric: str) -> Iterator[str]:
         last = pair if len(pair) else last.iloc[[0]]
     where = f" at {listed([f'{axis} = {plain(last[axis].iloc[0])}' for axis in varied])}" if varied else ""
     values = [_with_interval(row, metric) for _, row in last.iterrows()]
-    title = title_of(metric) if "scaling" in table else metric.replace("_", " ")
+    title = title_of(metric, divided="scaling" in table)
     yield f"{title[0].upper()}{title[1:]}{where}: {'; '.join(values)}."
 
 
@@ -288,7 +293,7 @@ def _law_sentences(crossings: pd.DataFrame) -> Iterator[str]:
         )
         inside = sum(law_is_inside(row) for _, row in rows.iterrows())
         yield (
-            f"By theory, the d_k of equal {statistic}s of {NORM_NAMES[norm]} are {laws} for {n_keys} keys;"
+            f"Theory predicts equal {statistic}s of {NORM_NAMES[norm]} at d_k = {laws} for {n_keys} keys;"
             f" {inside} of {len(rows)} lie in the 95% interval of the measured d_k."
         )
 

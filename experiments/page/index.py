@@ -1,7 +1,6 @@
 """The page index.html; its content comes from the tables, captions, drawings and statements in results/."""
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,8 @@ from experiments.page.artifact import FOLDER, MADE_WITH, TEMPLATE
 from experiments.page.entries import OF_OPENING, Entry, chosen, entries
 from experiments.page.findings import Writer
 from experiments.page.provenance import provenance, sound_tables
+from experiments.page.typeset import typeset
 from experiments.statements.summary import not_included
-
-_MINUS = re.compile(r"(?<![\w.)])-(?=\d)|(?<=\de)-(?=\d)")
-_EXPONENT = re.compile(r"(?<=\d)e−0*(\d+)\b")
-_OF_TEN = re.compile(r"\b10\^(−?\d+)")
-_POWER = re.compile(r"(d_k\^[−\d./]*\d)")
 
 
 def make_page(config: Config, results: Path, config_path: Path, *, incomplete: bool = False) -> bytes:
@@ -48,7 +43,7 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"names": _names, "power": _power}
+    environment.filters |= {"typeset": typeset, "power": _power}
     text = environment.get_template(TEMPLATE).render(
         effects=opening.effects(sound, tables),
         non_effects=[*opening.non_effects(sound, tables), *_corrected(published)],
@@ -75,7 +70,7 @@ def _corrected(published: list[Entry]) -> Iterator[opening.Statement]:
     """The published statements that the first screen corrects."""
     for name, head in OF_OPENING.items():
         for entry in chosen(published, [name]):
-            yield opening.Statement(head, f"{entry.note[:1].upper()}{entry.note[1:]}.")
+            yield opening.Statement(head, f"{entry.note}.")
 
 
 def _include(name: str) -> Markup:
@@ -93,21 +88,10 @@ def _json(value: Any) -> Markup:
 
 
 def _power(value: float) -> Markup:
-    """A small number with its power of ten.
+    r"""A small number with its power of ten.
 
     >>> str(_power(3.2e-7))
-    '3.2 × 10<sup>−7</sup>'
+    '3.2\xa0×\xa010<sup>−7</sup>'
     """
     digits, _, exponent = f"{value:.1e}".partition("e")
-    return Markup("{} × 10<sup>{}</sup>").format(digits, str(int(exponent)).replace("-", "−"))
-
-
-def _names(text: str) -> Markup:
-    """A sentence with powers of d_k as unbreakable code, and with typographic minus signs and indices.
-
-    >>> str(_names("|J|_F under d_k^1/2 is -0.5"))
-    '|J|<sub>F</sub> under <code>d_k^1/2</code> is −0.5'
-    """
-    text = _EXPONENT.sub("\u00a0×\u00a0" r"10^−\1", _MINUS.sub("−", text))
-    text = _POWER.sub(r"<code>\1</code>", str(Markup.escape(text)))
-    return Markup(_OF_TEN.sub(r"10<sup>\1</sup>", text).replace("|J|_F", "|J|<sub>F</sub>"))
+    return Markup("{}\u00a0×\u00a010<sup>{}</sup>").format(digits, str(int(exponent)).replace("-", "−"))

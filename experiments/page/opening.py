@@ -77,7 +77,7 @@ class _Along:
 
     def course(self, scaling: str, metric: str) -> str:
         """The metric at both ends."""
-        return f"{self.text(scaling, metric, 0)} to {self.text(scaling, metric, -1)}"
+        return f"from {self.text(scaling, metric, 0)} to {self.text(scaling, metric, -1)}"
 
 
 def effects(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]:
@@ -129,9 +129,9 @@ def _keeps_variance(at: _Along) -> Statement | None:
     small, large = (at.text(_NONE, metric, end) for end in (0, -1))
     return Statement(
         f"It keeps the variance of the scores at {short(at.last(_ROOT, f'{metric}_exact'))} for every d_k.",
-        f"With {at.n_keys} keys, the measured variance is {first} at d_k = {at.ends[0]} and {last} at {at.ends[1]};"
-        f" unscaled it is {small} and {large}{exactness(at.table, metric)}. A score is a sum of d_k products, and the"
-        " variance of a sum grows with the number of its terms.",
+        f"With {at.n_keys} keys, the measured variance under sqrt(d_k) is {first} at d_k = {at.ends[0]} and {last} at"
+        f" {at.ends[1]}; unscaled it is {small} and {large}{exactness(at.table, metric)}. A score is a sum of d_k"
+        " products, and the variance of a sum grows with the number of its terms.",
     )
 
 
@@ -141,9 +141,10 @@ def _keeps_softmax(at: _Along) -> Statement | None:
         return None
     return Statement(
         f"So with {at.n_keys} keys, the softmax is about as peaked at d_k = {at.ends[0]} as at {at.ends[1]}.",
-        f"The largest of {at.n_keys} weights averages {at.text(_ROOT, 'max_weight', 0)} at d_k = {at.ends[0]} and"
-        f" {at.text(_ROOT, 'max_weight', -1)} at {at.ends[1]}; unscaled, it averages {at.text(_NONE, 'max_weight', 0)}"
-        f" and {at.text(_NONE, 'max_weight', -1)}{exactness(at.table, 'max_weight')}.",
+        f"Under sqrt(d_k), the largest of {at.n_keys} weights averages {at.text(_ROOT, 'max_weight', 0)} at"
+        f" d_k = {at.ends[0]} and {at.text(_ROOT, 'max_weight', -1)} at {at.ends[1]}; unscaled, it averages"
+        f" {at.text(_NONE, 'max_weight', 0)} and {at.text(_NONE, 'max_weight', -1)}"
+        f"{exactness(at.table, 'max_weight')}.",
     )
 
 
@@ -153,11 +154,11 @@ def _no_other_power(at: _Along) -> Statement | None:
     moved = [name for name in others if _apart(at.growth(name, "max_weight"), _LEVEL)]
     if not moved or moved != others or _apart(at.growth(_ROOT, "max_weight"), _LEVEL):
         return None
-    courses = listed([f"{at.course(name, 'max_weight')} under {name}" for name in others])
+    courses = listed([f"{at.course(name, 'max_weight')} under the divisor {name}" for name in others])
     where = f"From d_k = {at.ends[0]} to {at.ends[1]} with {at.n_keys} keys"
     return Statement(
         "Other powers of d_k do not keep the largest weight constant.",
-        f"{where}, the largest weight goes from {courses}.",
+        f"{where}, the mean largest weight goes {courses}.",
     )
 
 
@@ -175,10 +176,10 @@ def _keeps_typical_gradient(crossings: pd.DataFrame | None) -> Statement | None:
     keys = listed([plain(n_keys) for n_keys in of_jacobian["n_keys"]])
     return Statement(
         "It makes the gradient of the typical row larger, but only above a d_k that depends on the number of keys.",
-        f"For {keys} keys, the median of |J|_F, the size of the softmax's derivative, is smaller unscaled only above"
-        f" d_k = {jacobian}, and a tenth of the scaled median at {tenth}. The median of |dL/dq|, the gradient of the"
-        f" loss at the query, is smaller unscaled above {query}; without the chain rule's factor 1/divisor in |dL/dq|,"
-        f" above {undivided}.",
+        f"|J|_F is the Frobenius norm of the softmax Jacobian. With {keys} keys, its unscaled median is smaller than"
+        f" the scaled one only above d_k = {jacobian}, and is a tenth of it at d_k = {tenth}. For |dL/dq|, the norm of"
+        f" the loss gradient at the query, these d_k are {query}; without the factor 1/divisor that the chain rule"
+        f" gives |dL/dq|, they are {undivided}.",
     )
 
 
@@ -191,11 +192,11 @@ def _makes_smaller(ratios: pd.DataFrame | None) -> Statement | None:
     shown = shown[shown["d_k"].isin(_HEAD_WIDTHS)].sort_values("d_k")
     if shown.empty or not (shown["ratio_low"] > 1).all():
         return None
-    factors = [f"{_factor(row)} times at d_k = {row['d_k']}" for _, row in shown.iterrows()]
+    factors = [f"{_factor(row)} at d_k = {row['d_k']}" for _, row in shown.iterrows()]
     return Statement(
-        "At common widths and in long rows it makes the typical gradient smaller, not larger.",
-        f"With {shown['n_keys'].iloc[0]} keys, the unscaled median of |J|_F is {listed(factors)} the median under"
-        " sqrt(d_k), where rows spread over all keys.",
+        "At common widths and with many keys, it makes the typical gradient smaller, not larger.",
+        f"With {shown['n_keys'].iloc[0]} keys, the unscaled median of |J|_F is larger than the one under sqrt(d_k), by"
+        f" a factor of {listed(factors)}: under sqrt(d_k), rows spread their weight over all keys.",
     )
 
 
@@ -216,13 +217,13 @@ def _no_rescue(at: _Along) -> Statement | None:
         return None
     open_rows = 1 - at.last(_NONE, "saturated_rows")
     return Statement(
-        f"At d_k = {at.ends[1]} with {at.n_keys} keys, it is not what keeps the root mean square of gradients up:"
-        " unsaturated rows do.",
+        f"At d_k = {at.ends[1]} with {at.n_keys} keys, it does not save the root mean square of the gradients:"
+        " without it, unsaturated rows keep that up.",
         f"There, {open_rows:.0%} of the unscaled rows have no weight above 0.99."
         f" The root mean square of |J|_F is {at.text(_NONE, jacobian, -1)} unscaled and"
-        f" {at.text(_ROOT, jacobian, -1)} under sqrt(d_k). The root mean square of |dL/dq|, the gradient of the loss"
-        f" at the query, is {at.text(_NONE, query, -1)} unscaled and {at.text(_ROOT, query, -1)} under sqrt(d_k), where"
-        f" the divisor itself makes it smaller{exactness(at.table, query)}.",
+        f" {at.text(_ROOT, jacobian, -1)} under sqrt(d_k). The root mean square of |dL/dq|, the norm of the"
+        f" loss gradient at the query, is {at.text(_NONE, query, -1)} unscaled and {at.text(_ROOT, query, -1)} under"
+        f" sqrt(d_k), where the divisor itself makes it smaller{exactness(at.table, query)}.",
     )
 
 
@@ -233,8 +234,9 @@ def _no_length(at: _Along) -> Statement | None:
         return None
     return Statement(
         "It does not account for the number of keys.",
-        f"From {' to '.join(at.ends)} keys at d_k = {plain(at.rows[_ROOT]['d_k'].iloc[0])}, the largest weight goes"
-        f" from {at.course(_ROOT, metric)}{exactness(at.rows[_ROOT], metric)}: more keys make it smaller.",
+        f"From {' to '.join(at.ends)} keys at d_k = {plain(at.rows[_ROOT]['d_k'].iloc[0])}, the mean largest weight"
+        f" under sqrt(d_k) goes {at.course(_ROOT, metric)}{exactness(at.rows[_ROOT], metric)}:"
+        " more keys make it smaller.",
     )
 
 

@@ -9,8 +9,9 @@
     const controls = Object.fromEntries(["search", "verdict", "severity", "source", "order"].map((id) => [id, document.getElementById(id)]));
     const more = document.getElementById("more");
     const count = document.getElementById("count");
-    const texts = new Map(entries.map((entry) => [entry, entry.textContent.toLowerCase()]));
-    const statement = (entry) => entry.querySelector(".statement").lastChild.textContent.trim();
+    const searched = (text) => text.toLowerCase().replace(/[_^]/g, ""); // "d_k^1/2" finds d with an index and a power
+    const texts = new Map(entries.map((entry) => [entry, searched(entry.textContent)]));
+    const statement = (entry) => entry.querySelector(".says").textContent;
     const ORDERS = {
       rank: (a, b) => a.dataset.rank - b.dataset.rank,
       source: (a, b) => a.dataset.sources.localeCompare(b.dataset.sources, "en"),
@@ -22,7 +23,7 @@
       (!controls.verdict.value || entry.dataset.verdict === controls.verdict.value) &&
       (!controls.severity.value || entry.dataset.severity === controls.severity.value) &&
       (!controls.source.value || entry.dataset.sources.split("|").includes(controls.source.value)) &&
-      controls.search.value.toLowerCase().split(/\s+/).every((word) => texts.get(entry).includes(word));
+      searched(controls.search.value).split(/\s+/).every((word) => texts.get(entry).includes(word));
 
     function show() {
       const found = entries.filter(matches).sort(ORDERS[controls.order.value]);

@@ -12,6 +12,7 @@ from experiments.analysis.check import check_table
 from experiments.harness.config import Config
 from experiments.harness.grid import Sweep
 from experiments.harness.tables import TableError, is_current, read_sweep
+from experiments.harness.wording import counted
 
 _SHOWN_DIGITS = 12  # of a SHA-256
 
@@ -88,8 +89,8 @@ def sound_tables(
         except TableError as error:
             problems[sweep.name] = str(error)
     if problems and not incomplete:
-        lines = "\n".join(problems.values())
-        raise TableError(f"{lines}\nResults are incomplete; pass --incomplete to write a page marked as such")
+        remedy = "to write a page marked as incomplete, add --incomplete to: .venv/bin/python -m experiments page"
+        raise TableError("\n".join([*problems.values(), remedy]))
     return tables, problems
 
 
@@ -132,7 +133,7 @@ def _state(
     table = tables[sweep.name]["measured"]
     rows, cells = len(table), len(sweep.cells())
     trials = sorted({*table["trials"]}) if "trials" in table else [sweep.trials]
-    found = f"complete: {rows} rows for {cells} cell{'' if cells == 1 else 's'}"
+    found = f"complete: {counted(rows, 'row')} for {counted(cells, 'cell')}"
     if not is_current(results, config, sweep):
         found += "; another version of the source or of the libraries made it"
     return SweepState(

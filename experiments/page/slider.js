@@ -50,7 +50,7 @@
 
   function show(now) {
     const power = `p = ${exponentName(now.p)}`;
-    const divided = now.p === 0 ? "unscaled" : `scores divided by ${now.width}^${exponentName(now.p)} = ${digits(now.divisor)}`;
+    const divided = now.p === 0 ? "unscaled" : `scores divided by ${now.width}^(${exponentName(now.p)}) = ${digits(now.divisor)}`;
     document.getElementById("divisor").textContent = `${power}: ${divided}`;
     slider.setAttribute("aria-valuetext", `${power}, ${divided}`);
     const scaled = now.scores.map((score) => score / now.divisor);

@@ -15,9 +15,10 @@ from experiments.statements.cutoffs import CERTAIN, LEVEL
 Tables = Mapping[str, pd.DataFrame]
 
 # The kind of queries and keys behind the measured and exact values, as worded in notes.
-UNTRAINED = "q and k independent, centred and untrained"
+UNTRAINED = "for independent, centred and untrained q and k"
 MEDIAN = "jacobian_norm_median"  # measured: no exact value is known
 ROOT_MEAN_SQUARES = ("jacobian_norm_exact", "query_gradient_norm_exact")
+_WITH_COMMAS = 10_000
 _HALF_WIDTHS = 2.0  # standard errors on either side of a value in its 95% interval
 
 
@@ -82,21 +83,30 @@ def level(values: "pd.Series[float]") -> bool:
     return bool(values.max() < LEVEL * values.min())
 
 
+def count(number: int) -> str:
+    """A number of keys in words, with commas from 10,000 on.
+
+    >>> count(4096), count(65536)
+    ('4096', '65,536')
+    """
+    return f"{number:,}" if number >= _WITH_COMMAS else str(number)
+
+
 def grid(values: pd.DataFrame, errors: pd.DataFrame) -> str:
     """All values in words, by the number of keys, with as many digits as their errors justify."""
-    columns = (f"{', '.join(map(number, values[n], errors[n]))} with {n:,} keys" for n in values)
+    columns = (f"{', '.join(map(number, values[n], errors[n]))} with {count(n)} keys" for n in values)
     return f"{'; '.join(columns)}, each at d_k = {', '.join(map(str, values.index))}"
 
 
 def measured_by_keys(values: "pd.Series[float]", errors: "pd.Series[float]") -> str:
     """Measured values by the number of keys, in words, with as many digits as their errors justify."""
-    return ", ".join(f"{number(value, errors[n])} with {n:,} keys" for n, value in values.items())
+    return ", ".join(f"{number(value, errors[n])} with {count(n)} keys" for n, value in values.items())
 
 
 def by_keys(values: "pd.Series[float]", form: str = ".3g") -> str:
     """Exact values by the number of keys, in words.
 
     >>> by_keys(pd.Series({4: 0.4631, 4096: 0.01}))
-    '0.463 with 4 keys, 0.01 with 4,096 keys'
+    '0.463 with 4 keys, 0.01 with 4096 keys'
     """
-    return ", ".join(f"{value:{form}} with {n:,} keys" for n, value in values.items())
+    return ", ".join(f"{value:{form}} with {count(n)} keys" for n, value in values.items())

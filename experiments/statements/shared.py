@@ -58,7 +58,7 @@ def distributions(weights: Floats) -> Answer:
         weights: (..., n_keys). The only tested case is that each row sums to 1.
     """
     return cases(
-        {"rows are distributions": np.allclose(weights.sum(-1), 1)}, f"weights, row by row: {shown(weights, 3)}"
+        {"every row sums to 1": np.allclose(weights.sum(-1), 1)}, f"Row by row, the weights are {shown(weights, 3)}"
     )
 
 

@@ -15,7 +15,7 @@ Unrefutable = Literal["analogy", "convention", "figure without numbers", "illust
 OUTSIDE = (
     "history and impact",
     "hardware and production code",
-    "other mechanisms, such as several heads, masks and sparse attention",
+    "other mechanisms (several heads, masks and sparse attention)",
     "advice",
 )
 

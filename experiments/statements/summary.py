@@ -4,16 +4,19 @@ The table of `experiments.statements.compute` goes in, as data or read from its 
 and for Markdown (`counts_in_markdown`) comes out.
 """
 
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
+from experiments.figures.caption_text import listed
 from experiments.statements.sources import OUTSIDE, SOURCES, parse_ids, sources_of
 from experiments.statements.verdicts import FAULTY, SEVERITIES, VERDICTS, rank
 
-_LONGEST = 100
-_ALL = "all, once"
+_ALL = "all sources, each entry once"
+_TESTS = re.compile(r"(?:^|; )(yes|no): ")
+_KEYS = re.compile(r"(?P<test>.*)\bwith (?P<keys>[\d,]+) keys")
 
 
 def counts(statements: pd.DataFrame) -> pd.DataFrame:
@@ -82,10 +85,10 @@ def _markdown(corner: str, names: Iterable[str], table: pd.DataFrame) -> list[st
 def not_included() -> str:
     """The kinds of statements without an entry."""
     kinds = Counter(kind for source in SOURCES.values() for kind in source.left_out.values())
-    listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(kinds.items()))
+    left_out = ", ".join(f"{kind} ({count})" for kind, count in sorted(kinds.items()))
     return (
         f"{kinds.total()} statements have no entry, because they claim nothing that a computation could refute:"
-        f" {listed}. The lists omit statements about {'; '.join(OUTSIDE)}."
+        f" {left_out}. Our lists of statements leave out {listed(OUTSIDE)}."
     )
 
 
@@ -102,9 +105,39 @@ def summary(statements: pd.DataFrame) -> str:
 
 
 def _line(row: "pd.Series[str]") -> str:
-    """One wrong or misleading statement in a line; computed values are cut after 100 characters."""
-    right = row["computed"] if len(row["computed"]) <= _LONGEST else f"{row['computed'][:_LONGEST]}..."
-    claimed = f" claimed {row['claimed']};" if row["claimed"] else ""
+    """One wrong or misleading statement in a line."""
+    claimed = f" Claimed: {', '.join(row['claimed'].split())}." if row["claimed"] else ""
     names = ", ".join(source.label for source in sources_of(row["id"]))
-    text = f"  {row['verdict']}: {row['statement']}{claimed} computed: {right}. {row['note']}"
-    return f"{text.rstrip()} [{row['id']}, {names}]"
+    note = f" {row['note']}." if row["note"] else ""
+    return f"  {row['verdict']}: {row['statement']}{claimed} {in_words(row['computed'])}{note} [{row['id']}, {names}]"
+
+
+def in_words(computed: str) -> str:
+    """The column `computed` as sentences: the numbers, or the tests that a statement passes and those that it fails.
+
+    >>> in_words("0.44 0.35")
+    'Computed: 0.44, 0.35.'
+    >>> in_words("yes: with 4 keys; no: with 64 keys; no: with 4096 keys")
+    'The statement passes this test: with 4 keys. It fails these tests: with 64 and 4096 keys.'
+    """
+    if not computed:
+        return "Not computed here: it is about training."
+    words = _TESTS.split(computed)[1:]
+    if not words:
+        return f"Computed: {', '.join(computed.split())}."
+    tests: dict[str, list[str]] = {"yes": [], "no": []}
+    for result, test in zip(words[::2], words[1::2], strict=True):
+        tests[result].append(test)
+    found = [(verb, tests[result]) for verb, result in (("passes", "yes"), ("fails", "no")) if tests[result]]
+    sentences = [f"{verb} {_in_one(of_verb)}." for verb, of_verb in found]
+    return " It ".join(["The statement " + sentences[0], *sentences[1:]])
+
+
+def _in_one(tests: Sequence[str]) -> str:
+    """Tests as one list; those that differ only in the number of keys become one item."""
+    keys: dict[str, list[str]] = {}
+    for test in tests:
+        match = _KEYS.fullmatch(test)
+        keys.setdefault(match["test"] if match else test, []).extend([match["keys"]] if match else [])
+    items = [f"{test}with {listed(numbers)} keys" if numbers else test for test, numbers in keys.items()]
+    return f"{'this test' if len(tests) == 1 else 'these tests'}: {'; '.join(items)}"

@@ -54,7 +54,7 @@ def time_suite(config: Config, results: Path, workload: "Workload | None" = None
     from experiments.harness.figures import figures_of
 
     if not is_installed():
-        print("PyTorch is not installed; skipping its timings")
+        print("PyTorch is not installed; the benchmark leaves it out")
     found = benchmark(config, _steps_after_measuring(config), print, workload)
     write_atomically(benchmark_path(results, "speed"), csv_bytes(found))
     tables = {"ratios": over_floor(found), "growth": growth_rows(found)}

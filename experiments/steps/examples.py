@@ -114,7 +114,9 @@ def walk_any(
             out=out or HOME / WALK,
         )
     elif given:
-        raise ExampleError(f"{given[0]}: expected both queries and keys, as --q FILE --k FILE")
+        raise ExampleError(
+            f"{given[0]}: expected both queries and keys, as --q FILE --k FILE (make walk Q=FILE K=FILE)"
+        )
     else:
         _say(walk_list())
 
@@ -122,9 +124,9 @@ def walk_any(
 def walk_list() -> str:
     """Every example with the command that walks through it."""
     lines = [(f"make walk EXAMPLE={spelled(name)}", load_example(name).title) for name in example_names()]
+    lines.append(("make walk Q=q.csv K=k.csv V=v.csv", "Your own matrices, as CSV files; V= is optional"))
     width = max(len(command) for command, _ in lines)
-    own = ("make walk Q=q.csv K=k.csv V=v.csv", "Your own matrices, as CSV files; V= is optional")
-    return "\n".join(f"{command:<{width}}  {title}" for command, title in [*lines, own])
+    return "\n".join(f"{command:<{width}}  {title}" for command, title in lines)
 
 
 def walk_example(name: str, results: Path) -> None:

@@ -34,9 +34,9 @@ class Orphans:
     def lines(self) -> Iterator[str]:
         """One line for each kind of orphan found."""
         if self.ours:
-            yield f"files of no sweep in this config (make prune removes them): {', '.join(map(str, self.ours))}"
+            yield f"leftover files (make prune with the same config removes them): {', '.join(map(str, self.ours))}"
         if self.others:
-            yield f"files of no sweep that this suite did not write: {', '.join(map(str, self.others))}"
+            yield f"other files of no sweep in this config (make prune keeps them): {', '.join(map(str, self.others))}"
 
 
 def find_orphans(results: Path, config: Config) -> Orphans:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from experiments.figures.figure import Tables
     from experiments.harness.run import Workers
 
-NOTHING_JUDGED = "Student's t judges no value: that takes at least 20 trials and a metric with a known exact value"
+NOTHING_JUDGED = "Student's t tests no value: it needs at least 20 trials and a metric with a known exact value"
 
 
 def measure(
@@ -160,7 +160,7 @@ def _draw_if_due(drawn: Artifact, figure: str, tables: "Tables", results: Path) 
 
 
 def check(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
-    """Compare tables with the config and their checksums, and measured values with exact ones; list orphans.
+    """Compare tables with the config and their checksums, and measured values with exact ones; list leftover files.
 
     Each sweep is checked alone and all of them together; one alarm is raised, for all together.
 
@@ -182,16 +182,14 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
         read = read_sweep(results, config, sweep)
         print(check_table(sweep, read))
         if not is_current(results, config, sweep):
-            print(
-                f"  {sweep.name} is from another version of the source or of the libraries, and so are its exact values"
-            )
+            print(f"  another version of the source or of the libraries made {sweep.name} and its exact values")
         tables[sweep.name] = read
         if summary := agreement([sweep], tables).summary():
             print(f"  {summary}")
 
     def check_all() -> None:
         together = agreement([sweep for sweep in sweeps if sweep.name in tables], tables)
-        if not together.disagrees:
+        if tables and not together.disagrees:
             summary = together.summary()
             print(f"theory, sampler and error bars agree: {summary}" if summary else NOTHING_JUDGED)
         for gap in together.gaps:
@@ -217,9 +215,10 @@ def prune(config: Config, results: Path) -> None:
             if not any(folder.iterdir()):
                 folder.rmdir()
     if not found.ours:
-        print(f"{results}: no orphans, nothing to remove")
+        print(f"{results}: no leftover files to remove")
     if found.others:
-        print(f"kept, because the suite did not write them: {', '.join(str(path) for path in found.others)}")
+        kept = ", ".join(map(str, found.others))
+        print(f"kept, because somebody changed them or the suite did not write them: {kept}")
 
 
 def whole_sweeps(config: Config, results: Path, *, incomplete: bool) -> list[Sweep]:

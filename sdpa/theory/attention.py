@@ -140,7 +140,7 @@ def _queries(d_k: float, divisor: float, input_std: float) -> tuple[FloatArray, 
     """sigma at the nodes of ln |q|^2 and the probability of each."""
     if not (d_k >= 1 and 0 < divisor < math.inf and 0 < input_std < math.inf):
         got = f"{d_k}, {divisor} and {input_std}"
-        raise ValueError(f"expected d_k from 1, divisor and input_std above 0, got {got}")
+        raise ValueError(f"expected d_k of at least 1, and divisor and input_std above 0, got {got}")
     half = d_k / 2
     low, high = math.log(special.gammaincinv(half, _SHORTEST)), math.log(special.gammainccinv(half, _LONGEST))
     x = np.linspace(low, high, math.ceil((high - low) / min(0.3, 0.45 / math.sqrt(half))) + 1)

@@ -43,7 +43,9 @@ class GaussianRow:
 
     def __init__(self, sigma: float, n_keys: float) -> None:
         if not (0 <= sigma < math.inf and 2 <= n_keys <= _MAX_KEYS):
-            raise ValueError(f"expected sigma from 0 and n_keys from 2 to {_MAX_KEYS:g}, got {sigma} and {n_keys}")
+            raise ValueError(
+                f"expected sigma of at least 0 and n_keys from 2 to {_MAX_KEYS:g}, got {sigma} and {n_keys}"
+            )
         self.sigma, self.n_keys = float(sigma), float(n_keys)
         self._moments: dict[Index, FloatArray] = {}
         self._kernels: dict[int, FloatArray] = {}

@@ -61,7 +61,7 @@ def score_moments(d_k: float, moments: Sequence[float] = GAUSSIAN_MOMENTS) -> tu
     (2.0, 24.0, 720.0, 40320.0)
     """
     if not d_k >= 1 or len(moments) != 3:
-        raise ValueError(f"expected d_k from 1 and three moments, got {d_k} and {moments}")
+        raise ValueError(f"expected d_k of at least 1 and three moments, got {d_k} and {moments}")
     of_product = [1.0, 1.0, *(moment**2 for moment in moments)]  # orders 0, 2, 4, 6, 8
     cumulants, of_sum = [0.0] * 5, [1.0] + [0.0] * 4
     for n in range(1, 5):

@@ -17,6 +17,7 @@ from experiments.harness.local import LocalWorkers
 from experiments.harness.store import measure_record
 from experiments.page import slider
 from experiments.steps.sweeps import draw, measure
+from tests.command_line import Suite, call
 
 
 def _every(experiment: str) -> str:
@@ -164,3 +165,9 @@ def quick_slider(monkeypatch):
     """The page without the seconds that the expectations of its strip take."""
     errors = dict.fromkeys((*slider.QUANTITIES, "effective_keys"), 1e-9)
     monkeypatch.setattr(slider, "expectations", lambda: {"exponents": [0.0, 1.0], "errors": errors})
+
+
+@pytest.fixture
+def suite(tmp_path, in_this_process) -> Suite:  # noqa: ARG001
+    """Commands that are called in this process, and so measure."""
+    return Suite(tmp_path, call)

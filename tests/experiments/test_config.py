@@ -102,7 +102,7 @@ def test_yaml_traps_do_not_change_meaning_silently(load, written):
 PLANTED = {
     "unknown key at the top": ("seed: 0", "seed: 0\nsede: 1", "2:1: got the unknown key 'sede'"),
     "missing seed": ("seed: 0\n", "", "1:1: seed: missing key"),
-    "seed below 0": ("seed: 0", "seed: -1", "1:7: seed: got -1, expected greater than or equal to 0"),
+    "seed below 0": ("seed: 0", "seed: -1", "1:7: seed: got -1, expected at least 0"),
     "seed that is text": ("seed: 0", "seed: zero", "1:7: seed: got zero, expected a whole number"),
     "no sweeps": (GOOD.split("sweeps:")[1], "\n", "2:8: sweeps: got nothing, expected a block for each sweep"),
     "sweep that is a list": ("experiment: saturation\n", "- 1\n", "not YAML"),
@@ -115,9 +115,9 @@ PLANTED = {
     "missing d_k": ("    d_k: [4, 8]\n", "", "3:3: sweeps.one.d_k: missing key"),
     "missing trials": ("    trials: 10\n", "", "3:3: sweeps.one.trials: missing key"),
     "misspelt key": ("n_keys", "n_key", "6:5: sweeps.one: got the unknown key 'n_key', .*did you mean n_keys"),
-    "zero d_k": ("[4, 8]", "[4, 0]", r"5:14: sweeps.one.d_k\[1\]: got 0, expected greater than or equal to 1"),
-    "negative n_keys": ("16", "-16", r"6:13: sweeps.one.n_keys: got -16, expected greater than or equal to 2"),
-    "a single key": ("16", "1", r"6:13: sweeps.one.n_keys: got 1, expected greater than or equal to 2"),
+    "zero d_k": ("[4, 8]", "[4, 0]", r"5:14: sweeps.one.d_k\[1\]: got 0, expected at least 1"),
+    "negative n_keys": ("16", "-16", r"6:13: sweeps.one.n_keys: got -16, expected at least 2"),
+    "a single key": ("16", "1", r"6:13: sweeps.one.n_keys: got 1, expected at least 2"),
     "d_k with a fraction": ("[4, 8]", "[4, 2.5]", r"5:14: sweeps.one.d_k\[1\]: got 2.5, expected a whole number"),
     "d_k that is text": ("[4, 8]", "[4, many]", r"5:14: sweeps.one.d_k\[1\]: got many, expected a whole number"),
     "quoted number": ("[4, 8]", '[4, "8"]', r"5:14: sweeps.one.d_k\[1\]: got '8', expected a whole number"),
@@ -152,7 +152,7 @@ PLANTED = {
     "no precision at all": (
         "trials: 10",
         "precision: 0",
-        "8:16: sweeps.one.precision: got 0, expected greater than 0",
+        "8:16: sweeps.one.precision: got 0, expected more than 0",
     ),
     "precision for rows": (
         "experiment: saturation",
@@ -162,9 +162,9 @@ PLANTED = {
     "too few at most": (
         "trials: 10",
         "precision: 0.1\n    max_trials: 10",
-        "9:17: sweeps.one.max_trials: got 10, expected greater than or equal to 20",
+        "9:17: sweeps.one.max_trials: got 10, expected at least 20",
     ),
-    "one trial": ("trials: 10", "trials: 1", "8:13: sweeps.one.trials: got 1, expected greater than or equal to 2"),
+    "one trial": ("trials: 10", "trials: 1", "8:13: sweeps.one.trials: got 1, expected at least 2"),
     "trials as a list": ("trials: 10", "trials: [10]", "8:13: sweeps.one.trials: got a list, expected a whole number"),
     "unknown law": (
         "trials: 10",
@@ -174,7 +174,7 @@ PLANTED = {
     "zero spread": (
         "trials: 10",
         "trials: 10\n    input_std: 0",
-        r"9:16: .*input_std: got 0, expected greater than or equal to 0.000001",
+        r"9:16: .*input_std: got 0, expected at least 0.000001",
     ),
     "unknown figure": (
         "trials: 10",
@@ -260,7 +260,7 @@ def test_what_is_no_config_at_all_is_refused(load, content):
 
 
 def test_a_config_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"none\.yaml:1:1: cannot be read: No such file"):
+    with pytest.raises(ConfigError, match=r"none\.yaml: cannot read: No such file"):
         load_config(tmp_path / "none.yaml")
 
 

@@ -116,7 +116,7 @@ def test_a_flipped_byte_in_a_table_is_refused_and_made_good_without_measuring(tm
         status, _, said = suite.run("check")
         assert status == 1
         assert f"{name} has been altered" in said
-        assert "to complete the results: make results" in said
+        assert "to complete or restore the tables: make results" in said
         assert suite.run("run")[0] == 0
         assert suite.tables() == undisturbed(2000)
     assert suite.records() == records

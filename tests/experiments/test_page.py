@@ -20,7 +20,7 @@ from experiments.page.svg import Drawings
 from experiments.steps import sweeps as steps
 from sdpa.theory import attention_expectations
 from tests.command_line import call
-from tests.page_text import assert_self_contained
+from tests.page_text import as_shown, assert_self_contained, words
 
 
 @pytest.fixture
@@ -44,11 +44,11 @@ def test_it_is_whole_and_asks_for_nothing(drawn):
 def test_every_figure_of_a_users_config_is_on_it_with_caption_rows_and_config(drawn):
     config, folder = drawn
     text = text_of(config, folder)
-    plain = re.sub(r"<[^>]*>", "", text).replace("&lt;", "<").replace("&gt;", ">").replace("−", "-")
+    plain = words(text)
     for sweep in config.sweeps:
         for figure in sweep.figures:
             caption = figure_path(folder, sweep.name, figure, ".txt").read_text(encoding="utf-8").strip()
-            assert caption.replace("−", "-").replace("|J|_F", "|J|F") in plain
+            assert as_shown(caption) in plain
             assert f'<article class="finding" id="{sweep.name}-{figure}">' in text
         assert f'href="{sweep.name}.csv"' in text
     assert 'id="statements"' not in text

@@ -78,10 +78,11 @@ def test_a_rerun_measures_nothing(precise):
     assert not find_chunks(store, [SWEEP]).todo
 
 
-def test_the_precision_is_met(tmp_path):
-    """In 95 of 100 cells of 50 seeds, and without doing much more than was asked for."""
+@pytest.mark.parametrize("seeds", [20, pytest.param(50, marks=pytest.mark.slow)])
+def test_the_precision_is_met(tmp_path, seeds):
+    """In 95% of the two cells of every seed, and without doing much more than was asked for."""
     found = []
-    for seed in range(50):
+    for seed in range(seeds):
         table = measured_here(Store(tmp_path, seed), SWEEP)
         found += relative_errors(table).groupby(table["d_k"]).max().tolist()
     assert np.mean(np.array(found) <= 0.02) >= 0.95
@@ -121,7 +122,7 @@ def test_what_came_of_the_precision_is_said(precise):
     trials, errors = sorted(set(table["trials"])), relative_errors(table).groupby(table["d_k"]).max()
     assert line == (
         f"precise: {trials[0]} to {trials[-1]} trials per cell, relative standard error "
-        f"{errors.min():.2g} to {errors.max():.2g}; 2 of 2 cells meet 0.02"
+        f"{errors.min():.2g} to {errors.max():.2g}; 2 of 2 cells met the precision 0.02"
     )
 
 
@@ -132,7 +133,7 @@ def test_max_trials_bounds_and_is_said(tmp_path):
     assert set(table["trials"]) == {300}
     line, furthest, few = pilot_summary(store, capped, table)
     assert "300 to 300 trials per cell" in line
-    assert line.endswith("0 of 2 cells meet 0.02")
+    assert line.endswith("0 of 2 cells met the precision 0.02")
     assert furthest.startswith("precise: the least precise cell is d_k=")
     assert few == (
         "precise: max_trials 300 is too low for 2 cells, "

@@ -1,5 +1,6 @@
 """Records of finished chunks: exact, refused when anything about them is not right, and stale with their source."""
 
+import ast
 import dataclasses
 import random
 import shutil
@@ -97,7 +98,7 @@ def test_a_sound_record_in_the_place_of_another_is_not_taken_for_it(kept):
 
 
 def test_a_missing_record_is_named(tmp_path):
-    with pytest.raises(RecordError, match=r"expected the record of chunk 2, got nothing"):
+    with pytest.raises(RecordError, match=r"expected the record of chunk 2, found no file"):
         Store(tmp_path, 3).read(CHUNK)
 
 
@@ -122,7 +123,6 @@ class CopiedSources:
 
     def fingerprints(self) -> dict[str, str]:
         source_fingerprint.cache_clear()
-        fingerprint._parsed.cache_clear()
         return {name: measuring_fingerprint(name) for name in CHUNKS} | {
             "tables": fingerprint.tables_fingerprint("saturation")
         }
@@ -133,10 +133,10 @@ def copied_sources(tmp_path, monkeypatch):
     for package in ("sdpa", "experiments"):
         shutil.copytree(fingerprint._package_folder(package), tmp_path / package)
     monkeypatch.setattr(fingerprint, "_package_folder", lambda package: tmp_path / package)
-    monkeypatch.setattr(fingerprint, "code", cache(code))  # a function of the source alone
+    parsed = cache(ast.parse)
+    monkeypatch.setattr(fingerprint, "_parsed", lambda name: parsed(fingerprint._path(name).read_bytes()))
     yield CopiedSources(tmp_path)
     source_fingerprint.cache_clear()
-    fingerprint._parsed.cache_clear()
 
 
 def test_measuring_depends_on_what_measures_and_on_nothing_else():

@@ -114,7 +114,7 @@ def test_a_config_of_another_name_or_folder_never_writes_over_the_shipped_tables
     assert default_results(here).as_posix() == "results"
     assert default_results(elsewhere).as_posix() == "results/config"
     assert default_results(tmp_path / "mine.yaml").as_posix() == "results/mine"
-    with pytest.raises(ValueError, match="figures is not for sweeps; rename the file"):
+    with pytest.raises(ValueError, match="figures is reserved for other results; rename the file"):
         default_results(tmp_path / "figures.yaml")
 
 

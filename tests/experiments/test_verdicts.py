@@ -299,7 +299,7 @@ def test_what_was_not_tested_is_told_once_for_all_sweeps():
     table = table_of({"max_weight": (0.3, 0.01, 0.30), "query_gradient_norm": (1.0, 0.5, 1.0)})
     both = {name: tables_of(table, name) for name in ("mine", "other")}
     gaps = agreement([sweep(), sweep("other")], both).gaps
-    assert Gap(("mine", "other"), "query_gradient_norm (1 of 1)", f"{TOO_FEW}; raise trials") in gaps
+    assert Gap(("mine", "other"), "query_gradient_norm (1 of 1 value)", f"{TOO_FEW}; raise trials") in gaps
     (unknown,) = [gap for gap in gaps if gap.reason == "no exact value is known"]
     assert "entropy" in unknown.metrics
     assert "max_weight" not in unknown.metrics

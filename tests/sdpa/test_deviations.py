@@ -193,7 +193,7 @@ def test_no_deviation_exceeds_what_bounds_allow_and_none_is_lost():
 def test_deviations_need_a_whole_number_of_keys():
     with pytest.raises(ValueError, match=r"expected a whole number of keys, got 2\.5"):
         attention_deviations(4, 2.5, 1.0)
-    with pytest.raises(ValueError, match="expected d_k from 1"):
+    with pytest.raises(ValueError, match="expected d_k of at least 1"):
         attention_deviations(0.5, 4, 1.0)
 
 

@@ -191,7 +191,7 @@ def test_one_head_is_the_single_head_times_w_o():
 
 @pytest.mark.parametrize(("d_model", "n_heads"), [(7, 2), (6, 0), (0, 1), (6, -2), (3, 6)])
 def test_heads_that_do_not_divide_the_width_are_refused(d_model, n_heads):
-    message = f"expected n_heads from 1 that divides d_model, got n_heads {n_heads}, d_model {d_model}"
+    message = f"expected n_heads of at least 1 that divides d_model, got {n_heads} and {d_model}"
     with pytest.raises(ValueError, match=message):
         MultiHeadAttention(d_model, n_heads)
 

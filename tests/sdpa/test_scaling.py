@@ -75,7 +75,7 @@ def test_divisors_by_hand_for_64_wide_and_16_long(text, divisor, exponent):
 
 
 def test_a_rule_without_a_divisor_for_one_key_is_refused_there():
-    with pytest.raises(ValueError, match="expected a divisor above 0, got inf for d_k=4, n_keys=1"):
+    with pytest.raises(ValueError, match="expected a finite divisor above 0, got inf for d_k=4, n_keys=1"):
         Scaling.parse("d_k^1/2/ln(n_keys)").divisor(4, 1)
     with pytest.raises(ValueError, match=r"got 0\.0 for d_k=4, n_keys=1"):
         Scaling.parse("ln(n_keys)").divisor(4, 1)

@@ -55,5 +55,5 @@ def test_a_normal_score_has_the_textbook_spreads():
 
 @pytest.mark.parametrize("arguments", [(0.5,), (2, (3.0, 15.0))])
 def test_impossible_moments_are_refused(arguments):
-    with pytest.raises(ValueError, match="expected d_k from 1 and three moments"):
+    with pytest.raises(ValueError, match="expected d_k of at least 1 and three moments"):
         score_moments(*arguments)

@@ -110,7 +110,7 @@ def test_finite_and_in_bounds_everywhere_without_a_warning():
 
 @pytest.mark.parametrize(("sigma", "n_keys"), [(-1, 4), (math.nan, 4), (math.inf, 4), (1, 1), (1, math.inf)])
 def test_arguments_out_of_range_are_refused(sigma, n_keys):
-    with pytest.raises(ValueError, match="expected sigma from 0 and n_keys from 2"):
+    with pytest.raises(ValueError, match="expected sigma of at least 0 and n_keys from 2"):
         GaussianRow(sigma, n_keys)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from experiments.figures.caption_text import number
+from experiments.figures.caption_text import listed, number
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.heatmaps import CONVENTION, Panel, heatmap
 from experiments.figures.style import INK, note, panels, token_colours
@@ -58,10 +58,10 @@ def caption(tables: Tables) -> str:
     """The weights and the output of A, and the scores of B."""
     weights, outputs = (tables[step].loc["A"] for step in ("weights", "output"))
     tied = np.ptp(tables["scores"].loc["B"]) < 1e-9
-    same = "; B has the same score with all keys" if tied else ""
-    given = ", ".join(number(weight, 0.001) for weight in weights)
+    same = "; query B has the same score with all keys" if tied else ""
+    given = listed([number(weight, 0.001) for weight in weights])
     made = ", ".join(number(value, 0.001) for value in outputs)
-    return f"A gives weights {given} to {', '.join(weights.index)}; its output is [{made}]{same}."
+    return f"Query A gives the weights {given} to keys {listed(list(weights.index))}, so its output is [{made}]{same}."
 
 
 FIGURE = Figure(

@@ -45,9 +45,9 @@ def caption(tables: Tables) -> str:
     hub = columns.loc["mean weight"]
     of = sizes(tables)
     return (
-        f"In 'The cat sat down' ({of}), a word gives itself {number(mean, 0.001)} on average, {side} the even share of "
-        f"{number(share, 0.01)}; {hub.idxmax()} gets the most, {number(hub.max(), 0.001)} on average; the row of "
-        f"{rows['entropy / ln n'].idxmax()} is the most uniform."
+        f"In 'The cat sat down' ({of}), a word gives itself the weight {number(mean, 0.001)} on average, {side} the"
+        f" even share of {number(share, 0.01)}; {hub.idxmax()} gets the most, {number(hub.max(), 0.001)} on average;"
+        f" the row of {rows['entropy / ln n'].idxmax()} is the most uniform."
     )
 
 

@@ -47,8 +47,8 @@ def caption(tables: Tables) -> str:
     row = tables["moved"].loc["with the mask"]
     stay = [str(word) for word in row.index[row == 0]]
     moved = [f"{word} by {number(row[word], 0.001)}" for word in row.index[row != 0]]
-    kept = f"leaves the outputs of {listed(stay)} identical to the bit" if stay else "leaves no output unchanged"
-    return f"Under a causal mask, a changed token {kept}; it moves the outputs of {listed(moved)}."
+    kept = f"leaves the outputs of {listed(stay)} bit-identical" if stay else "leaves no output unchanged"
+    return f"Under a causal mask, a change of sat {kept} and moves those of {listed(moved)}."
 
 
 FIGURE = Figure(

@@ -49,7 +49,7 @@ def caption(tables: Tables) -> str:
     one = number(point[d_k], 0.001)
     return (
         f"Unscaled, at d_k = {d_k}, the largest of five weights is {one} in the article's draw and "
-        f"{number(mean[d_k], 0.001)} on average over all draws; under d_k^1/2, its draws at "
+        f"{number(mean[d_k], 0.001)} on average over all draws; under d_k^1/2, the article's draws at "
         f"d_k = {scaled.index[0]} to {scaled.index[-1]} lie between {number(scaled.min(), 0.001)} and "
         f"{number(scaled.max(), 0.001)}."
     )

@@ -25,10 +25,10 @@ def caption(tables: Tables) -> str:
     printed, halved = rows.loc["printed weights of dog"], rows.loc["softmax of half the scores"]
     right = rows.loc["softmax of the scores", "dog"]
     fits = (abs(printed - halved) < 0.0051).all()
-    origin = "; the softmax of half the scores gives that row, but not the other two printed rows" if fits else ""
+    origin = " The softmax of half the scores gives the printed row of dog, but not the other two rows." if fits else ""
     shown = number(printed["dog"], 0.01)
     of = sizes(tables)
-    return f"With {of}, dog gives itself {number(right, 0.001)} of its attention; the source prints {shown}{origin}."
+    return f"With {of}, dog gives itself {number(right, 0.001)} of its attention, not {shown} as printed.{origin}"
 
 
 FIGURE = Figure(

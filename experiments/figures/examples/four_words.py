@@ -24,8 +24,8 @@ def caption(tables: Tables) -> str:
     row = weights.loc["cat"]
     return (
         f"Scaled scores of the article's four words ({sizes(tables)}) range from {low} to "
-        f"{high}; cat gives {row.idxmax()} the most, {number(row.max(), 0.001)}; an even share is "
-        f"{number(1 / len(row), 0.01)}."
+        f"{high}; the largest weight of cat is {number(row.max(), 0.001)}, for {row.idxmax()}; an even "
+        f"share is {number(1 / len(row), 0.01)}."
     )
 
 

@@ -24,7 +24,7 @@ def caption(tables: Tables) -> str:
     """The largest weight without scaling and with it."""
     without, scaled = (number(tables[step].to_numpy().max(), 0.001) for step in ("undivided_weights", "weights"))
     of = sizes(tables)
-    return f"The largest weight of the notebook ({of}) is {without} without scaling and {scaled} with it."
+    return f"The largest weight in the notebook's example ({of}) is {without} without scaling and {scaled} with it."
 
 
 FIGURE = Figure(

@@ -22,8 +22,8 @@ def caption(tables: Tables) -> str:
     steps = ("difference", "swap_difference")
     apart = max(tables[step].to_numpy().max() for step in steps)
     if apart == 0:
-        return "Without a mask, every word keeps its output in another word order, to 12 decimals."
-    return f"Without a mask, an output differs by up to {apart:.2g} in another word order."
+        return "Without a mask, every word keeps its output to 12 decimals if the words change places."
+    return f"Without a mask, an output differs by up to {apart:.2g} if the words change places."
 
 
 FIGURE = Figure(

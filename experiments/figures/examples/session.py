@@ -25,8 +25,8 @@ def caption(tables: Tables) -> str:
     )
     of = sizes(tables)
     return (
-        f"Scores of the article's running example ({of}) range from {low} to {high}, and its weights only from {least} "
-        f"to {most}."
+        f"The scores of the article's running example ({of}) range from {low} to {high}, and its weights only from "
+        f"{least} to {most}."
     )
 
 

@@ -19,7 +19,7 @@ def caption(tables: Tables) -> str:
     right, printed = (tables[step].max(axis=1) for step in ("weights", "printed"))
     rows = {row: row if "(" in row else f"({row})" for row in right.index}
     clauses = [
-        f"{number(right[row], 0.0001)} for {name}, printed {number(printed[row], 0.01)}" for row, name in rows.items()
+        f"{number(right[row], 0.0001)} for {name} (printed: {number(printed[row], 0.01)})" for row, name in rows.items()
     ]
     return f"The largest of three weights is {'; '.join(clauses)}."
 

@@ -8,7 +8,7 @@ from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.heatmaps import Panel, heatmap
 from experiments.figures.style import note, panels, token_colours
 
-_LABELS = {"largest": "largest weight", "entropy": "entropy (nats)", "Jacobian |J|": "Jacobian norm |J|"}
+_LABELS = {"largest": "largest weight", "entropy": "entropy (nats)", "Jacobian |J|": "Jacobian norm $|J|_F$"}
 
 
 def plot(tables: Tables) -> Drawing:

@@ -1,9 +1,10 @@
 """Hand out chunks to the workers of a Dask cluster.
 
 The client assigns each chunk to one worker, and submits it again itself if the worker is lost. So it knows which chunks
-a worker had, and no chunk waits for a worker that is gone. A worker that leaves costs its current chunks. Which of its
-chunks a worker died of is unknown, so each goes to a worker alone; if several workers in a row die with a cell alone, the
-run ends and names the cell.
+a worker had, and no chunk waits for a worker that is gone. A worker that leaves costs its current chunks.
+
+Nobody knows which of its chunks killed a worker, so each of them goes to a worker alone. If several workers in a row
+die with chunks of one cell, the run ends and names the cell.
 """
 
 import asyncio
@@ -27,6 +28,7 @@ from experiments.harness.cluster.remote import WorkerDescription, describe_worke
 from experiments.harness.experiment import Cell
 from experiments.harness.grid import describe
 from experiments.harness.problems import Problem
+from experiments.harness.wording import counted
 from experiments.harness.work import Task
 
 Message = tuple[Task, bytes] | str  # a record, or a line for the user
@@ -270,7 +272,7 @@ class Dispatch:
         for group in worker.groups:
             group.future.release()
         begun = sum(len(group.tasks) for group in worker.groups[: worker.threads])
-        self._messages.put(f"lost worker {address}; measuring {begun} chunk{'s' * (begun > 1)} again")
+        self._messages.put(f"lost worker {address}; measuring {counted(begun, 'chunk')} again")
         for group in worker.groups:
             if not died:
                 self._again.append(group.tasks)

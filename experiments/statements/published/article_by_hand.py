@@ -46,11 +46,11 @@ def angles_of_queries() -> Answer:
 def directions_of_keys() -> Answer:
     """Directions and lengths of the three keys."""
     angles, lengths = np.degrees(np.arctan2(KEYS[:, 1], KEYS[:, 0])), np.linalg.norm(KEYS, axis=1)
-    note = f"angles {shown(angles, 3)} degrees, lengths {shown(lengths, 3)}"
+    note = f"The angles are {shown(angles, 3)} degrees, the lengths {shown(lengths, 3)}"
     return cases(
         {
-            "in the order of the queries": (np.diff(angles) > 0).all(),
-            "of different lengths": len(set(lengths.round(6))) == 3,
+            "they have the order of the queries": (np.diff(angles) > 0).all(),
+            "their lengths differ": len(set(lengths.round(6))) == 3,
         },
         note,
     )
@@ -60,8 +60,8 @@ def directions_of_keys() -> Answer:
 def values_by_hand() -> Answer:
     return cases(
         {
-            "orthogonal units": (VALUES[:2] @ VALUES[:2].T == np.eye(2)).all(),
-            "midpoint": (VALUES[2] == VALUES[:2].mean(0)).all(),
+            "two are orthogonal unit vectors": (VALUES[:2] @ VALUES[:2].T == np.eye(2)).all(),
+            "the third is their midpoint": (VALUES[2] == VALUES[:2].mean(0)).all(),
         }
     )
 
@@ -74,12 +74,12 @@ def values_by_hand() -> Answer:
 def alignment_by_hand() -> Answer:
     """With which key each query is aligned: cosines, and scores for B."""
     cosines = QUERIES @ KEYS.T / np.linalg.norm(QUERIES, axis=1)[:, None] / np.linalg.norm(KEYS, axis=1)
-    note = f"cosines {shown(cosines, 3)}, scores of B {shown(tiny().scores[1], 2)}"
+    note = f"Row by row, the cosines are {shown(cosines, 3)}; the scores of B are {shown(tiny().scores[1], 2)}"
     return cases(
         {
-            "A best with its own key": cosines[0].argmax() == 0,
-            "C best with its own key": cosines[2].argmax() == 2,
-            "B the same with all": np.ptp(tiny().scores[1]) < 1e-12,
+            "A aligns best with its own key": cosines[0].argmax() == 0,
+            "C aligns best with its own key": cosines[2].argmax() == 2,
+            "B has the same score with all keys": np.ptp(tiny().scores[1]) < 1e-12,
         },
         note,
     )
@@ -104,7 +104,7 @@ def scores_by_hand() -> Answer:
 @statement("article-96", says="A is most similar to the key of A and least to that of C.", severity="wrong number")
 def order_of_a() -> Answer:
     row = tiny().scores[0]
-    return cases({"most to A": row.argmax() == 0, "least to C": row.argmin() == 2})
+    return cases({"its largest score is with A": row.argmax() == 0, "its smallest is with C": row.argmin() == 2})
 
 
 @statement("article-98", says="In two dimensions scaling changes little.", severity="wrong number")
@@ -112,8 +112,8 @@ def effect_in_two_dimensions() -> Answer:
     """The largest weight of A without and with scaling."""
     before, after = softmax(tiny().scores[0]).max(), tiny().weights[0].max()
     return cases(
-        {"changes by less than a tenth": before - after < TENTH},
-        f"largest weight of A {before:.3f} without, {after:.3f} with scaling",
+        {"the largest weight of A changes by less than a tenth": before - after < TENTH},
+        f"The largest weight of A is {before:.3f} without scaling and {after:.3f} with it",
     )
 
 
@@ -154,7 +154,8 @@ def order_after_scaling() -> Answer:
     ratio = np.ptp(scaled, axis=1)[[0, 2]] / np.ptp(scores, axis=1)[[0, 2]]
     same = (np.argsort(scores[[0, 2]]) == np.argsort(scaled[[0, 2]])).all()
     return cases(
-        {"order is kept": same, "differences shrink": (ratio < 1).all()}, f"differences shrink to {ratio[0]:.3f}"
+        {"the order is kept": same, "the differences shrink": (ratio < 1).all()},
+        f"Differences shrink to {ratio[0]:.3f} of their size",
     )
 
 
@@ -215,11 +216,11 @@ def a_attends_softly() -> Answer:
     row = tiny().weights[0]
     return cases(
         {
-            "most to itself": row.argmax() == 0,
-            "less than half": row.max() < DOMINANT,
-            "others more than a tenth": row.min() > TENTH,
+            "A gives itself the largest weight": row.argmax() == 0,
+            "this weight is below one half": row.max() < DOMINANT,
+            "every other weight is above a tenth": row.min() > TENTH,
         },
-        f"weights {shown(row, 3)}",
+        f"The weights are {shown(row, 3)}",
     )
 
 
@@ -250,7 +251,7 @@ def prose_output_of_a() -> Answer:
     """The output of A, and the origin of the weights in the prose."""
     weights = parse_claimed(_PROSE_WEIGHTS)
     note = (
-        "the article itself prints the right output; the output in the prose follows from the weights"
+        "The article itself prints the right output. The output in the prose follows from the weights"
         f" {values(weights)}, {tempered(tiny().scores[0], weights)}"
     )
     return numbers(_outputs()[0], note=note)
@@ -264,7 +265,7 @@ def prose_output_of_a() -> Answer:
     severity="wrong number",
 )
 def prose_weights_of_a() -> Answer:
-    return numbers(tiny().weights[0], note="the article itself prints the right weights a few lines above")
+    return numbers(tiny().weights[0], note="The article itself prints the right weights a few lines above")
 
 
 @statement(
@@ -277,7 +278,7 @@ def blends_by_hand() -> Answer:
     weights, outputs = tiny().weights, _outputs()
     return cases(
         {
-            "rows are distributions": np.allclose(weights.sum(1), 1),
-            "outputs within the values": bool(((outputs >= 0) & (outputs <= 1)).all()),
+            "every row sums to 1": np.allclose(weights.sum(1), 1),
+            "every output lies between the values": bool(((outputs >= 0) & (outputs <= 1)).all()),
         }
     )

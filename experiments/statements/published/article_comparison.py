@@ -15,7 +15,7 @@ from sdpa import softmax, theory
 
 _COLUMNS = "standard deviation of scores unscaled and scaled, mean largest weight unscaled and scaled"
 _PRINTED_DEVIATION = "20.79"  # unscaled, at d_k = 512
-_ITS_TABLE = "in its own table, to sampling error"
+_ITS_TABLE = "the article's own table agrees to sampling error"
 _DRAWS = 2000  # of five queries and keys, beside the article's
 
 
@@ -83,7 +83,7 @@ def _chance_of_largest() -> float:
     given={"d_k": 512},
 )
 def row_of_the_table(d_k: int) -> Answer:
-    return numbers(comparison(d_k), note="five queries and keys of seed 42")
+    return numbers(comparison(d_k), note="These are five queries and keys of seed 42")
 
 
 @statement(
@@ -95,7 +95,7 @@ def row_of_the_table(d_k: int) -> Answer:
 )
 def deviation_at_512() -> Answer:
     note = (
-        f"the article itself prints {_PRINTED_DEVIATION}; over all draws it is exactly sqrt(512) = {math.sqrt(512):.2f}"
+        f"The article itself prints {_PRINTED_DEVIATION}; over all draws it is exactly sqrt(512) = {math.sqrt(512):.2f}"
     )
     return numbers(comparison(512)[0], note=note)
 
@@ -109,11 +109,14 @@ def deviation_grows_as_root(tables: Tables) -> Answer:
     measured = np.sqrt(rows["score_variance"] / rows["d_k"])
     own, chance = [comparison(d_k)[0] / math.sqrt(d_k) for d_k in COMPARED], _chance_of_deviations()
     note = (
-        f"divided by sqrt(d_k), it is {measured.min():.3f} to {measured.max():.3f} (dimension.csv, unscaled, d_k = 4 to"
-        f" 512, 64 keys, {UNTRAINED}), {min(own):.2f} to {max(own):.2f} in the article's draws: by chance, draws"
-        f" deviate this much with probability {chance:.1f}"
+        f"Divided by sqrt(d_k), it is {measured.min():.3f} to {measured.max():.3f} over many draws (dimension.csv,"
+        f" unscaled, d_k = 4 to 512, 64 keys, {UNTRAINED}) and {min(own):.2f} to {max(own):.2f} in the article's draws."
+        f" By chance, draws deviate this much with probability {chance:.1f}"
     )
-    conditions = {"over many draws": (abs(measured - 1) < ABOUT).all(), _ITS_TABLE: chance >= UNLIKELY}
+    conditions = {
+        "over many draws, it is within 5% of sqrt(d_k)": (abs(measured - 1) < ABOUT).all(),
+        _ITS_TABLE: chance >= UNLIKELY,
+    }
     return cases(conditions, note)
 
 
@@ -121,10 +124,11 @@ def deviation_grows_as_root(tables: Tables) -> Answer:
 def pushed_to_one() -> Answer:
     """The largest of five weights at d_k = 512, unscaled: exact mean."""
     mean = theory.attention_expectations(512, 5, 1.0).max_weight
-    return cases(
-        {"above 0.9 on average": mean > ONE_HOT},
-        f"five keys, d_k = 512: on average {mean:.3f} (exact, {UNTRAINED}); 1.0000 in the article's draw",
+    note = (
+        f"With five keys at d_k = 512, it is {mean:.3f} on average (exact, {UNTRAINED}),"
+        " and 1.0000 in the article's draw"
     )
+    return cases({"it is above 0.9 on average": mean > ONE_HOT}, note)
 
 
 @statement(
@@ -136,11 +140,11 @@ def scaled_deviation_is_one() -> Answer:
     """The standard deviation of scaled scores in the article's table, and exactly."""
     own, chance = [comparison(d_k)[1] for d_k in COMPARED], _chance_of_deviations()
     note = (
-        f"exactly 1 over all draws, {UNTRAINED}; {min(own):.2f} to {max(own):.2f} in the article's draws of 25 scores"
-        f" each: by chance, draws deviate this much with probability {chance:.1f}"
+        f"It is exactly 1 over all draws, {UNTRAINED}, and {min(own):.2f} to {max(own):.2f} in the article's draws of"
+        f" 25 scores each. By chance, draws deviate this much with probability {chance:.1f}"
     )
     conditions = {
-        "over all draws": all(math.isclose(theory.score_variance(d, math.sqrt(d)), 1) for d in COMPARED),
+        "it is 1 over all draws": all(math.isclose(theory.score_variance(d, math.sqrt(d)), 1) for d in COMPARED),
         _ITS_TABLE: chance >= UNLIKELY,
     }
     return cases(conditions, note)
@@ -157,8 +161,8 @@ def scaled_largest_is_moderate() -> Answer:
     """The largest weights under scaling in the article's table, and exactly."""
     own, mean = _largest_scaled()
     return cases(
-        {"below one half": max(own) < DOMINANT and mean < DOMINANT},
-        f"{min(own):.3f} to {max(own):.3f} in the article's table; on average {mean:.3f} (exact)",
+        {"they are below one half": max(own) < DOMINANT and mean < DOMINANT},
+        f"They are {min(own):.3f} to {max(own):.3f} in the article's table; the exact mean at d_k = 512 is {mean:.3f}",
     )
 
 
@@ -170,7 +174,9 @@ def scaled_largest_is_moderate() -> Answer:
     severity="wrong number",
 )
 def ends_of_the_deviation() -> Answer:
-    return numbers(comparison(4)[0], comparison(512)[0], note="first and last row of the article's own table")
+    return numbers(
+        comparison(4)[0], comparison(512)[0], note="These are the first and the last row of the article's own table"
+    )
 
 
 @statement(
@@ -183,9 +189,8 @@ def ends_of_the_deviation() -> Answer:
 def scaled_largest_is_0_4() -> Answer:
     """The mean of the largest weights under scaling in the article's table."""
     own, mean = _largest_scaled()
-    return numbers(
-        np.mean(own), note=f"mean of the article's own column; over all draws {mean:.3f} (exact, five keys, d_k = 512)"
-    )
+    note = f"This is the mean of the article's own column; the exact mean for five keys at d_k = 512 is {mean:.3f}"
+    return numbers(np.mean(own), note=note)
 
 
 @statement("article-131", says="Unscaled attention becomes increasingly peaked as d_k grows.", severity="wrong number")
@@ -194,7 +199,10 @@ def increasingly_peaked() -> Answer:
     means = [theory.attention_expectations(d_k, 5, 1.0).max_weight for d_k in COMPARED]
     own, chance = [comparison(d_k)[2] for d_k in COMPARED], _chance_of_largest()
     note = (
-        f"exact means at d_k = {', '.join(map(str, COMPARED))}, five keys, {UNTRAINED}: {shown(means, 3)};"
-        f" the article's draws {shown(own, 3)}: by chance, draws deviate this much with probability {chance:.1f}"
+        f"At d_k = {', '.join(map(str, COMPARED))} with five keys, {UNTRAINED}, the largest weight is {shown(means, 3)}"
+        f" on average (exact), and {shown(own, 3)} in the article's draws. By chance, draws deviate this much with"
+        f" probability {chance:.1f}"
     )
-    return cases({"on average": (np.diff(means) > 0).all(), _ITS_TABLE: chance >= UNLIKELY}, note)
+    return cases(
+        {"the mean largest weight grows with d_k": (np.diff(means) > 0).all(), _ITS_TABLE: chance >= UNLIKELY}, note
+    )

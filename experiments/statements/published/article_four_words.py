@@ -13,7 +13,8 @@ from experiments.statements.declare import statement
 @statement("article-71", says="The scaled scores of the four words lie between -1 and 1.", severity="wrong number")
 def bounds_of_four_words() -> Answer:
     scores = projected_words().trace().scaled_scores
-    return cases({"within 1": abs(scores).max() <= 1}, f"from {scores.min():.3f} to {scores.max():.3f}")
+    note = f"They range from {scores.min():.3f} to {scores.max():.3f}"
+    return cases({"no scaled score is further from 0 than 1": abs(scores).max() <= 1}, note)
 
 
 @statement(
@@ -25,7 +26,9 @@ def bounds_of_four_words() -> Answer:
 )
 def range_of_four_words() -> Answer:
     scores = projected_words().trace().scaled_scores
-    return numbers(scores.min(), scores.max(), note="smallest and largest of the article's own scaled scores")
+    return numbers(
+        scores.min(), scores.max(), note="These are the smallest and the largest of the article's own scaled scores"
+    )
 
 
 @statement(
@@ -35,9 +38,12 @@ def range_of_four_words() -> Answer:
 )
 def centre_of_four_words() -> Answer:
     scores = projected_words().trace().scaled_scores
-    note = f"mean {scores.mean():.3f}, standard deviation {scores.std():.3f}"
+    note = f"The mean is {scores.mean():.3f} and the standard deviation {scores.std():.3f}"
     return cases(
-        {"mean well within a standard deviation": abs(scores.mean()) < scores.std() / 2, "moderate": scores.std() < 1},
+        {
+            "the mean is within half a standard deviation of 0": abs(scores.mean()) < scores.std() / 2,
+            "the standard deviation is below 1": scores.std() < 1,
+        },
         note,
     )
 
@@ -49,22 +55,24 @@ def cat_to_sat() -> Answer:
     uniform = 1 / len(WORDS)
     times = row[WORDS.index("sat")] / uniform
     given = ", ".join(f"{word} {weight:.3f}" for word, weight in zip(WORDS, row, strict=True))
-    note = f"cat gives {given}: to sat {times:.2f} times the uniform weight of {uniform:g}"
-    return cases({"twice the uniform weight": times >= STRONGLY}, note)
+    note = f"The weights of cat are {given}; sat gets {times:.2f} times the uniform weight of {uniform:g}"
+    return cases({"cat gives sat at least twice the uniform weight": times >= STRONGLY}, note)
 
 
 @statement("article-75", says="Some of the four words have one dominant weight.", severity="wrong number")
 def sharp_rows_of_four_words() -> Answer:
     largest = projected_words().trace().weights.max(axis=-1)
     return cases(
-        {"some row has a weight above one half": largest.max() > DOMINANT}, f"largest weights {shown(largest, 3)}"
+        {"some row has a weight above one half": largest.max() > DOMINANT},
+        f"The largest weights are {shown(largest, 3)}",
     )
 
 
 @statement("article-76", says="Others of the four words attend broadly.", severity="wrong number")
 def broad_rows_of_four_words() -> Answer:
     share = stats.entropy(projected_words().trace().weights, axis=-1) / math.log(4)
-    return cases({"some row above nine tenths": share.max() > BROAD}, f"entropy over ln 4: {shown(share, 3)}")
+    note = f"The entropy divided by ln 4 is {shown(share, 3)}"
+    return cases({"some row has over nine tenths of the entropy ln 4": share.max() > BROAD}, note)
 
 
 @statement(

@@ -30,8 +30,8 @@ def one_product_for_all() -> Answer:
     found = _running()
     dots = np.array([q @ k for q in found.q for k in found.k])
     return cases(
-        {"equal": np.allclose(found.scores, dots.reshape(4, 4), rtol=0, atol=1e-15)},
-        f"{len(dots)} dot products",
+        {"the product equals the dot products": np.allclose(found.scores, dots.reshape(4, 4), rtol=0, atol=1e-15)},
+        f"There are {len(dots)} dot products",
     )
 
 
@@ -56,8 +56,8 @@ def signs_of_the_scores() -> Answer:
     scores = _running().scores
     positive = int((scores > 0).sum())
     return cases(
-        {"some positive": positive > 0, "some negative": positive < 16},
-        f"{positive} positive, {16 - positive} negative",
+        {"some are positive": positive > 0, "some are negative": positive < 16},
+        f"{positive} are positive and {16 - positive} negative",
     )
 
 
@@ -103,8 +103,8 @@ def exact_sums_of_the_session() -> Answer:
 def exactly_one(weights: Floats) -> Answer:
     """Rows of weights that sum to 1, to the rounding of doubles; their largest error is in the note."""
     sums = weights.sum(axis=1)
-    note = f"row sums in double precision differ from 1 by up to {abs(sums - 1).max():.1g}"
-    return cases({"to the rounding of doubles": np.allclose(sums, 1, rtol=0, atol=1e-15)}, note)
+    note = f"Row sums in double precision differ from 1 by up to {abs(sums - 1).max():.1g}"
+    return cases({"row sums are 1 to the rounding of doubles": np.allclose(sums, 1, rtol=0, atol=1e-15)}, note)
 
 
 @statement(
@@ -143,7 +143,7 @@ def batch_shapes() -> Answer:
 def batch_is_loop() -> Answer:
     q, k, v = session.batch()
     loop = [scaled_dot_product_attention(*one) for one in zip(q, k, v, strict=True)]
-    return cases({"equal": np.allclose(scaled_dot_product_attention(q, k, v), loop, rtol=0, atol=1e-14)})
+    return cases({"the two are equal": np.allclose(scaled_dot_product_attention(q, k, v), loop, rtol=0, atol=1e-14)})
 
 
 @cache
@@ -165,8 +165,8 @@ def parts_of_the_module() -> Answer:
     shapes = [weights.shape for weights in (attention.W_Q, attention.W_K, attention.W_V)]
     return cases(
         {
-            "three projections": shapes == [(300, 200), (300, 200), (300, 100)],
-            "initialised": abs(attention.W_Q.var() * 250 - 1) < ABOUT,
+            "our module has three projections": shapes == [(300, 200), (300, 200), (300, 100)],
+            "the entries of W_Q have the variance of Xavier initialisation": abs(attention.W_Q.var() * 250 - 1) < ABOUT,
         }
     )
 

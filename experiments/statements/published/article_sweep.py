@@ -21,7 +21,7 @@ from sdpa import theory
 )
 def sweep_of_the_session() -> Answer:
     """The variance of 10,000 scores at each dimension, of the session's stream."""
-    return numbers(variances(), note="the article's own draws, which it shows as a figure")
+    return numbers(variances(), note="These are the article's own draws, which it shows as a figure")
 
 
 @statement(
@@ -33,14 +33,14 @@ def sweep_of_the_session() -> Answer:
 )
 def sweep_at_512() -> Answer:
     """The variance of 10,000 scores at d_k = 512, of the session's stream."""
-    return numbers(variances()[-1], note="the article's own draw; by law the variance is 512")
+    return numbers(variances()[-1], note="This is the article's own draw; the exact variance is 512")
 
 
 @statement("article-26", says="At d_k = 512 scores typically lie between -50 and 50.", severity="wrong number")
 def within_50() -> Answer:
     """The share of scores within 50 at d_k = 512."""
     share = 1 - share_beyond(50.0, 512)
-    return cases({"more than 19 in 20": share > TYPICAL}, f"{share:.1%} of scores lie within 50, {UNTRAINED}")
+    return cases({"more than 19 in 20 scores do": share > TYPICAL}, f"{share:.1%} of scores lie within 50, {UNTRAINED}")
 
 
 @statement(
@@ -55,12 +55,12 @@ def sweep_follows_the_law() -> Answer:
     errors = away / np.sqrt((2 + 6 / d_k) / 10_000)
     chance = least_likely(2 * stats.norm.sf(errors))
     note = (
-        f"by law the variance is d_k; the samples are up to {away.max():.1%} off, at most {errors.max():.1f} standard"
-        f" errors of 10,000 scores: by chance, samples deviate this much with probability {chance:.2f}"
+        f"The exact variance is d_k. The samples of 10,000 scores are up to {away.max():.1%} and {errors.max():.1f}"
+        f" standard errors off; by chance, samples deviate this much with probability {chance:.2f}"
     )
     conditions = {
-        "the law": all(theory.score_variance(d, 1.0) == d for d in SWEPT),
-        "the samples, to sampling error": chance >= UNLIKELY,
+        "the exact variance is d_k": all(theory.score_variance(d, 1.0) == d for d in SWEPT),
+        "the samples agree to sampling error": chance >= UNLIKELY,
     }
     return cases(conditions, note)
 
@@ -69,4 +69,4 @@ def sweep_follows_the_law() -> Answer:
 def beyond_30() -> Answer:
     """The share of scores beyond 30 at d_k = 512."""
     share = share_beyond(30.0, 512)
-    return cases({"more than 1 in 10": share > TENTH}, f"{share:.1%} of scores lie beyond 30, {UNTRAINED}")
+    return cases({"more than 1 in 10 scores do": share > TENTH}, f"{share:.1%} of scores lie beyond 30, {UNTRAINED}")

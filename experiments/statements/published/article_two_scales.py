@@ -27,8 +27,8 @@ def first_of_ten_and_ones(claimed: Sequence[Claimed]) -> Answer:
     """The largest weight, and what it leaves to the others."""
     weight, printed = float(softmax([10, 1, 1, 1])[0]), claimed[0]
     note = (
-        f"the printed weight is {(printed.value - weight) / printed.unit:.1f} units of its last digit too large, and"
-        f" leaves {1 - printed.value:.4f} to the other three, which have {1 - weight:.5f}"
+        f"The printed weight is {(printed.value - weight) / printed.unit:.1f} units of its last digit too large. It"
+        f" leaves {1 - printed.value:.4f} to the other three weights, whose sum is {1 - weight:.5f}"
     )
     return numbers(weight, note=note)
 
@@ -55,12 +55,12 @@ def gradient_where_saturated() -> Answer:
     weights = softmax(30 * np.random.default_rng(0).standard_normal((20_000, 16)))
     saturated = jacobian_norm(weights[weights.max(-1) > SATURATED])
     note = (
-        f"|J| is {small:.3f} at the small scores, {large:.3f} at the large, and at most {saturated.max():.3f} in"
-        f" {len(saturated)} rows with a weight above 0.99; how many rows are saturated is another question"
+        f"For the small scores |J|_F is {small:.3f}, for the large ones {large:.3f}, and in {len(saturated):,} rows"
+        f" with a weight above 0.99 at most {saturated.max():.3f}. How many rows are saturated is another question"
     )
     conditions = {
-        "in the example": large < TENTH * small,
-        "in every row with a weight above 0.99": saturated.max() < TENTH * small,
+        "|J|_F is below a tenth of that of the small scores in the example": large < TENTH * small,
+        "it is in every row with a weight above 0.99": saturated.max() < TENTH * small,
     }
     return cases(conditions, note)
 
@@ -69,7 +69,8 @@ def gradient_where_saturated() -> Answer:
 def entropy_of_large_scores() -> Answer:
     """Entropy at the small and the large scores."""
     small, large = (float(stats.entropy(softmax(scores))) for scores in (SMALL, LARGE))
-    return cases({"less than a tenth is left": large < TENTH * small}, f"entropy {small:.3f} and {large:.3f} nats")
+    note = f"The entropy is {small:.3f} nats for the small scores and {large:.3f} nats for the large ones"
+    return cases({"less than a tenth of the entropy is left": large < TENTH * small}, note)
 
 
 @statement(
@@ -138,7 +139,7 @@ def entropy_in_nats(scores: Floats) -> Answer:
     severity="wrong number",
 )
 def largest_weight_in_prose() -> Answer:
-    return numbers(softmax(SMALL).max(), note=f"the article itself prints {_PRINTED_LARGEST}")
+    return numbers(softmax(SMALL).max(), note=f"The article itself prints {_PRINTED_LARGEST}")
 
 
 @statement(
@@ -149,7 +150,7 @@ def largest_weight_in_prose() -> Answer:
     severity="wrong number",
 )
 def entropy_in_prose() -> Answer:
-    return numbers(stats.entropy(softmax(SMALL)), note=f"the article itself prints {_PRINTED_ENTROPY}")
+    return numbers(stats.entropy(softmax(SMALL)), note=f"The article itself prints {_PRINTED_ENTROPY}")
 
 
 @statement(
@@ -184,12 +185,12 @@ def large_is_one_hot() -> Answer:
     """Largest weight, place, second weight and entropy of the large scores."""
     weights = softmax(LARGE)
     second, entropy = float(np.sort(weights)[-2]), float(stats.entropy(weights))
-    note = f"weights {shown(weights, 3)}, entropy {entropy:.3f}"
+    note = f"The weights are {shown(weights, 3)} and the entropy is {entropy:.3f} nats"
     return cases(
         {
-            "first position above 0.9": weights[0] > ONE_HOT,
-            "others below a tenth": second < TENTH,
-            "entropy below a tenth": entropy < TENTH,
+            "the first weight is above 0.9": weights[0] > ONE_HOT,
+            "every other weight is below a tenth": second < TENTH,
+            "the entropy is below a tenth": entropy < TENTH,
         },
         note,
     )
@@ -199,4 +200,4 @@ def large_is_one_hot() -> Answer:
 def small_is_spread() -> Answer:
     """The smallest weight of the small scores."""
     smallest = softmax(SMALL).min()
-    return cases({"above one tenth": smallest > TENTH}, f"smallest weight {smallest:.3f}")
+    return cases({"every weight is above a tenth": smallest > TENTH}, f"The smallest weight is {smallest:.3f}")

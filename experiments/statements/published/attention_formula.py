@@ -25,7 +25,13 @@ def matrix_is_loop() -> Answer:
         exponentials = [math.exp(sum(q[i] * k[j]) / math.sqrt(5)) for j in range(6)]
         for j in range(6):
             loop[i] += exponentials[j] / sum(exponentials) * v[j]
-    return cases({"equal to rounding": np.allclose(scaled_dot_product_attention(q, k, v), loop, rtol=0, atol=1e-14)})
+    return cases(
+        {
+            "the formula and the loop agree to rounding": np.allclose(
+                scaled_dot_product_attention(q, k, v), loop, rtol=0, atol=1e-14
+            )
+        }
+    )
 
 
 @statement("textbook-21", says="Each output averages all values by its weights.", severity="conceptual error")
@@ -34,7 +40,12 @@ def weighted_average() -> Answer:
     v = normals(7, 3, seed=2)
     output, weights = scaled_dot_product_attention(normals(7, 4), normals(7, 4, seed=1), v, return_weights=True)
     inside = ((output >= v.min(0)) & (output <= v.max(0))).all()
-    return cases({"every weight is positive": (weights > 0).all(), "outputs within the values": inside})
+    return cases(
+        {
+            "every weight is positive": (weights > 0).all(),
+            "every output lies between the smallest and the largest value": inside,
+        }
+    )
 
 
 @statement(
@@ -55,7 +66,7 @@ def shapes_hold() -> Answer:
         "weights": (7, 7),
         "output": (7, 3),
     }
-    return cases({"as stated": shapes == expected})
+    return cases({"all shapes are as stated": shapes == expected})
 
 
 @statement(
@@ -66,7 +77,9 @@ def shapes_hold() -> Answer:
 def shapes_of_the_lesson() -> Answer:
     """Shapes for 4 tokens of 8 dimensions."""
     shapes = trace_shapes(*(normals(4, 8, seed=seed) for seed in range(3)))
-    return cases({"four by four scores": shapes["Q K^T"] == (4, 4), "four by eight output": shapes["output"] == (4, 8)})
+    return cases(
+        {"there are 4 x 4 scores": shapes["Q K^T"] == (4, 4), "the output is 4 x 8": shapes["output"] == (4, 8)}
+    )
 
 
 @statement(
@@ -79,11 +92,11 @@ def output_has_the_shape_of_the_input() -> Answer:
     tokens, square, narrow = normals(5, 6), *(ScaledDotProductAttention(6, d, d, seed=99) for d in (6, 4))
     projected = [tokens @ weights for weights in (square.W_Q, square.W_K, square.W_V)]
     conditions = {
-        "Q, K and V": all(array.shape == tokens.shape for array in projected),
-        "the output": square(tokens).shape == tokens.shape,
+        "Q, K and V have the shape of the input": all(array.shape == tokens.shape for array in projected),
+        "the output has it too": square(tokens).shape == tokens.shape,
     }
     note = (
-        f"the source chooses such d_k and d_v. For d_model = 6 and d_k = d_v = 4 the output of 5 tokens has the shape"
+        f"The source chooses such d_k and d_v. For d_model = 6 and d_k = d_v = 4, the output of 5 tokens has the shape"
         f" {narrow(tokens).shape}; only a further projection restores d_model"
     )
     return cases(conditions, note)
@@ -98,7 +111,13 @@ def projections() -> Answer:
     """Q, K and V of a module are products of X with its three matrices."""
     module, tokens = ScaledDotProductAttention(6, 4, 3, seed=99), normals(5, 6)
     expected = scaled_dot_product_attention(tokens @ module.W_Q, tokens @ module.W_K, tokens @ module.W_V)
-    return cases({"the module is attention of X W": np.allclose(module(tokens), expected, rtol=0, atol=1e-14)})
+    return cases(
+        {
+            "our module equals attention of X W_Q, X W_K and X W_V": np.allclose(
+                module(tokens), expected, rtol=0, atol=1e-14
+            )
+        }
+    )
 
 
 @statement("article-05", says="Queries and keys need the same width.", severity="conceptual error")
@@ -107,8 +126,8 @@ def widths_must_agree() -> Answer:
     try:
         scaled_dot_product_attention(normals(2, 3), normals(2, 4), normals(2, 2))
     except ValueError:
-        return cases({"other widths are refused": True})
-    return cases({"other widths are refused": False})
+        return cases({"our code refuses other widths": True})
+    return cases({"our code refuses other widths": False})
 
 
 @statement(
@@ -125,10 +144,12 @@ def communication() -> Answer:
     change = np.linalg.norm(after - before) / step
     return cases(
         {
-            "its own projection does not change": np.array_equal((moved @ module.W_V)[0], (tokens @ module.W_V)[0]),
+            "its own projection does not change with another token": np.array_equal(
+                (moved @ module.W_V)[0], (tokens @ module.W_V)[0]
+            ),
             "its output does": not np.allclose(before, after, rtol=0, atol=1e-12),
         },
-        f"|d output_0 / d x_1| = {change:.3f} in one direction",
+        f"For a small change of one entry of token 1, the output of token 0 changes {change:.3f} times as much",
     )
 
 
@@ -147,7 +168,7 @@ def attention_is_differentiable() -> Answer:
         moved = np.zeros_like(tokens)
         moved[place] = step
         differences[place] = ((module(tokens + moved) - module(tokens - moved)) * upstream).sum() / (2 * step)
-    return cases({"differences meet the chain rule": np.allclose(differences, chain, atol=1e-8)})
+    return cases({"finite differences agree with the chain rule": np.allclose(differences, chain, atol=1e-8)})
 
 
 @statement(
@@ -158,7 +179,13 @@ def attention_is_differentiable() -> Answer:
 def alignment() -> Answer:
     """Scores of a vector with itself, a perpendicular one and its opposite."""
     u, across = np.array([3.0, 4.0]), np.array([-4.0, 3.0])
-    return cases({"positive aligned": u @ u == 25, "zero across": u @ across == 0, "negative opposed": u @ -u == -25})
+    return cases(
+        {
+            "a vector has a positive score with itself": u @ u == 25,
+            "it has the score 0 with an orthogonal one": u @ across == 0,
+            "it has a negative score with its opposite": u @ -u == -25,
+        }
+    )
 
 
 @statement(
@@ -174,7 +201,11 @@ def permutation() -> Answer:
         [3, 1, 7, 0, 2, 6, 5, 4],
     )
     return cases(
-        {"outputs permute alike": np.allclose(module(tokens[order]), module(tokens)[order], rtol=0, atol=1e-13)}
+        {
+            "the outputs of shuffled tokens are the shuffled outputs": np.allclose(
+                module(tokens[order]), module(tokens)[order], rtol=0, atol=1e-13
+            )
+        }
     )
 
 
@@ -189,8 +220,8 @@ def word_order() -> Answer:
     one, other = module(words), module(words[::-1])
     return cases(
         {
-            "each word has the same output": np.allclose(one, other[::-1], rtol=0, atol=1e-13),
-            "so has their mean": np.allclose(one.mean(0), other.mean(0), rtol=0, atol=1e-13),
+            "each word has the same output in both orders": np.allclose(one, other[::-1], rtol=0, atol=1e-13),
+            "so has the mean of all words": np.allclose(one.mean(0), other.mean(0), rtol=0, atol=1e-13),
         }
     )
 
@@ -205,6 +236,9 @@ def sharp_and_soft() -> Answer:
         q, k = factor * tokens @ module.W_Q, tokens @ module.W_K
         largest.append(softmax(q @ k.T / 4).max(-1).mean())
     return cases(
-        {"soft": largest[0] < DOMINANT, "sharp": largest[2] > DOMINANT},
-        f"mean largest of 8 weights, d_k = 16, W_Q times 0.1, 1 and 10: {shown(largest, 3)}",
+        {
+            "the mean largest weight is below one half with W_Q times 0.1": largest[0] < DOMINANT,
+            "it is above one half with W_Q times 10": largest[2] > DOMINANT,
+        },
+        f"With W_Q times 0.1, 1 and 10, the mean largest of 8 weights at d_k = 16 is {shown(largest, 3)}",
     )

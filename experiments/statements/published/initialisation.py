@@ -23,15 +23,15 @@ def unit_variance_of_projections() -> Answer:
     xavier, square = projected_variance(32, 16), projected_variance(32, 32)
     small = 8 * 0.1**2
     note = (
-        f"from unit-variance tokens, Xavier projections from width 32 to 16 make queries of variance {xavier:.2f} and"
-        f" scaled scores of variance {xavier**2:.2f}; normal weights times 0.1, from width 8, make queries of variance"
-        f" {small:.2f} and scaled scores of variance {small**2:.4f}"
+        f"From tokens of unit variance, Xavier projections from width 32 to 16 make queries of variance {xavier:.2f}"
+        f" and scaled scores of variance {xavier**2:.2f}; normal weights times 0.1, from width 8, make queries of"
+        f" variance {small:.2f} and scaled scores of variance {small**2:.4f}"
     )
     return cases(
         {
-            "square Xavier projections": abs(square - 1) < ABOUT,
-            "Xavier projections 32 to 16": abs(xavier - 1) < ABOUT,
-            "projections of 0.1 times normal": abs(small - 1) < ABOUT,
+            "square Xavier projections give variance 1": abs(square - 1) < ABOUT,
+            "Xavier projections from width 32 to 16 give variance 1": abs(xavier - 1) < ABOUT,
+            "normal weights times 0.1 from width 8 give variance 1": abs(small - 1) < ABOUT,
         },
         note,
     )
@@ -43,7 +43,9 @@ def unit_variance_of_projections() -> Answer:
 def xavier_keeps_variance() -> Answer:
     """The variance of projected unit-variance tokens, d_in 2 / (d_in + d_out)."""
     square, narrow = projected_variance(32, 32), projected_variance(32, 16)
-    conditions = {"where d_in is d_out": abs(square - 1) < ABOUT, "for 32 to 16": abs(narrow - 1) < ABOUT}
-    return cases(
-        conditions, f"projections multiply it by {square:.2f} from width 32 to 32, by {narrow:.2f} from 32 to 16"
-    )
+    conditions = {
+        "a projection from width 32 to 32 keeps the variance": abs(square - 1) < ABOUT,
+        "a projection from width 32 to 16 keeps the variance": abs(narrow - 1) < ABOUT,
+    }
+    note = f"From width 32 to 32, a projection multiplies it by {square:.2f}; from width 32 to 16, by {narrow:.2f}"
+    return cases(conditions, note)

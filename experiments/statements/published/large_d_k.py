@@ -16,6 +16,7 @@ from experiments.statements.measured import (
     UNTRAINED,
     Tables,
     by_keys,
+    count,
     grid,
     level,
     measured_by_keys,
@@ -37,12 +38,13 @@ def unscaled_is_peaked(tables: Tables) -> Answer:
     """The mean largest weight, unscaled, as d_k grows, for each number of keys, exactly."""
     exact = plane(tables, "unscaled", "max_weight_exact")
     conditions = {
-        f"above 0.9 at d_k = {LARGE} with {n:,} keys": exact[n][LARGE] > ONE_HOT and exact[n].is_monotonic_increasing
+        f"the mean largest weight is above 0.9 at d_k = {LARGE} with {n} keys": exact[n][LARGE] > ONE_HOT
+        and exact[n].is_monotonic_increasing
         for n in exact
     }
-    far = "; ".join(f"{exact[n][512]:.3f} and {exact[n][LARGE]:.3f} with {n:,} keys" for n in exact)
+    far = "; ".join(f"{exact[n][512]:.3f} and {exact[n][LARGE]:.3f} with {count(n)} keys" for n in exact)
     note = (
-        f"plane.csv, {UNTRAINED}, mean largest weight at d_k = 512 and {LARGE}, exactly: {far}. It grows"
+        f"Exactly, {UNTRAINED}, the mean largest weight at d_k = 512 and {LARGE} is {far} (plane.csv). It grows"
         f" {_from_to(exact)} with every number of keys; the required d_k depends on the number of keys"
     )
     return cases(conditions, note)
@@ -54,12 +56,14 @@ def unscaled_is_peaked(tables: Tables) -> Answer:
 def one_hot_at_64(tables: Tables) -> Answer:
     """The mean largest weight at d_k = 64 and the share of saturated rows, exactly, for each number of keys."""
     means, share = (plane(tables, "unscaled", f"{name}_exact").loc[64] for name in ("max_weight", "saturated_rows"))
-    listed = "; ".join(f"{mean:.3f} and {share[n]:.0%} with {n:,} keys" for n, mean in means.items())
+    listed = "; ".join(f"{mean:.3f} and {share[n]:.0%} with {count(n)} keys" for n, mean in means.items())
     note = (
-        f"plane.csv, {UNTRAINED}, unscaled, d_k = 64: mean largest weight, and share of rows with a weight above 0.99,"
-        f" exactly: {listed}"
+        f"Unscaled at d_k = 64, {UNTRAINED}, the mean largest weight and the share of rows with a weight above 0.99 are"
+        f" exactly {listed} (plane.csv)"
     )
-    return cases({f"with {n:,} keys": mean > ONE_HOT for n, mean in means.items()}, note)
+    return cases(
+        {f"the mean largest weight is above 0.9 with {n} keys": mean > ONE_HOT for n, mean in means.items()}, note
+    )
 
 
 @statement(
@@ -71,10 +75,13 @@ def always_saturated(tables: Tables) -> Answer:
     """The share of rows with a weight above 0.99 at d_k = 512 and 4096, unscaled, exactly, for each number of keys."""
     share = plane(tables, "unscaled", "saturated_rows_exact")
     note = (
-        f"plane.csv, unscaled, {UNTRAINED}: rows with a weight above 0.99 are, exactly, at d_k = 512"
-        f" {by_keys(share.loc[512], '.0%')}; at d_k = {LARGE} {by_keys(share.loc[LARGE], '.0%')}"
+        f"Exactly, {UNTRAINED}, the share of unscaled rows with a weight above 0.99 is"
+        f" {by_keys(share.loc[512], '.0%')} at d_k = 512, and {by_keys(share.loc[LARGE], '.0%')} at d_k = {LARGE}"
+        " (plane.csv)"
     )
-    conditions = {f"every row at d_k = {LARGE} with {n:,} keys": part == 1 for n, part in share.loc[LARGE].items()}
+    conditions = {
+        f"every row is saturated at d_k = {LARGE} with {n} keys": part == 1 for n, part in share.loc[LARGE].items()
+    }
     return cases(conditions, note)
 
 
@@ -88,20 +95,22 @@ def scaled_is_soft(tables: Tables) -> Answer:
     rows, largest = (plane(tables, "d_k^1/2", f"{name}_exact") for name in ("saturated_rows", "max_weight"))
     unscaled = plane(tables, "unscaled", "saturated_rows_exact")
     narrow = theory.attention_expectations(2, 4, math.sqrt(2)).saturated_rows
-    conditions = {f"fewer than 1% of rows of {n:,} weights have one above 0.99": rows[n].max() < RARE for n in rows}
+    conditions = {f"fewer than 1% of rows have a weight above 0.99 with {n} keys": rows[n].max() < RARE for n in rows}
     conditions |= {
-        f"the mean largest of {n:,} is below {ONE_HOT} and level {_from_to(largest)}": largest[n].max() < ONE_HOT
-        and level(largest[n])
+        f"the mean largest weight is below {ONE_HOT} and level {_from_to(largest)} with {n} keys": (
+            largest[n].max() < ONE_HOT and level(largest[n])
+        )
         for n in largest
     }
     unlikely = softmax(np.divide(HUNDREDS, math.sqrt(D_K))).max()
     most = _in_a_million(rows.max(axis=None))
     note = (
-        f"plane.csv, 4 to 4096 keys, {UNTRAINED}, exactly: {_from_to(rows)} rows with a weight above 0.99 are at most"
-        f" {most} under d_k^1/2 (with 4 keys; {_in_a_million(narrow)} at d_k = 2), {unscaled.min(axis=None):.0%} to"
-        f" {unscaled.max(axis=None):.0%} unscaled; the mean largest weight under d_k^1/2 at d_k = {LARGE} is"
-        f" {by_keys(largest.loc[LARGE])}. Scaled, the Q&A's scores {shown(HUNDREDS)} at d_k = {D_K} still"
-        f" give a weight of {unlikely:.3f}, but random scores do not get that large (qa-07)"
+        f"Exactly, {UNTRAINED}, {_from_to(rows)} with 4 to 4096 keys, at most {most} rows have a weight above 0.99"
+        f" under d_k^1/2, and {unscaled.min(axis=None):.0%} to {unscaled.max(axis=None):.0%} of rows unscaled"
+        f" (plane.csv). At d_k = 2 with 4 keys, {_in_a_million(narrow)} rows do under d_k^1/2. At d_k = {LARGE}, the"
+        f" mean largest weight under d_k^1/2 is {by_keys(largest.loc[LARGE])}. Scaled, the Q&A's scores"
+        f" {shown(HUNDREDS)} at d_k = {D_K} still give a weight of {unlikely:.3f},"
+        " but random scores do not get that large (qa-07)"
     )
     return cases(conditions, note)
 
@@ -115,15 +124,17 @@ def gradients_vanish(tables: Tables) -> Answer:
     """Norms of the Jacobian and of dL/dq, unscaled over d_k^1/2, over d_k and the number of keys."""
     median, mean, query = (ratio(tables, metric) for metric in (MEDIAN, *ROOT_MEAN_SQUARES))
     at = f"at d_k = {LARGE}"
-    conditions = {f"the median |J| is below a tenth {at} with {n:,} keys": median[n][LARGE] < TENTH for n in median}
-    for name, values in {"|J|": mean, "|dL/dq|": query}.items():
-        below = f"the root mean square of {name} is below a tenth {at}"
-        conditions |= {f"{below} with {n:,} keys": values[n][LARGE] < TENTH for n in values}
+    conditions: dict[str, bool] = {}
+    norms = {"median of |J|_F": median, "root mean square of |J|_F": mean, "root mean square of |dL/dq|": query}
+    for name, values in norms.items():
+        below = f"the {name} is below a tenth of the scaled one {at}"
+        conditions |= {f"{below} with {n} keys": values[n][LARGE] < TENTH for n in values}
     note = (
-        f"plane.csv, unscaled over d_k^1/2, {UNTRAINED}: median |J| {grid(median, ratio_errors(tables))}. The more"
-        f" keys, the larger d_k has to be. Exactly, {at} the root mean square of |J| is {by_keys(mean.loc[LARGE])}, and"
-        f" that of |dL/dq| {by_keys(query.loc[LARGE])}; that of |J| with 4 keys falls to a tenth at d_k ="
-        f" {d_k_of_a_tenth(4):,.0f}. The effect on training is open"
+        f"All numbers here are ratios of unscaled values to those under d_k^1/2, {UNTRAINED} (plane.csv). The median of"
+        f" |J|_F is {grid(median, ratio_errors(tables))}. The more keys there are, the larger d_k has to be. Exactly,"
+        f" {at} the root mean square of |J|_F is {by_keys(mean.loc[LARGE])}, and that of |dL/dq| is"
+        f" {by_keys(query.loc[LARGE])}. With 4 keys, that of |J|_F falls to a tenth at d_k = {d_k_of_a_tenth(4):,.0f}."
+        " The effect on training is open"
     )
     return cases(conditions, note)
 
@@ -147,13 +158,13 @@ def d_k_of_a_tenth(n_keys: int) -> float:
 def scaled_gradients_are_healthy(tables: Tables) -> Answer:
     """Norms of the Jacobian and of dL/dq under d_k^1/2, as d_k grows, for each number of keys."""
     found = {
-        "median |J|": plane(tables, "d_k^1/2", MEDIAN),
-        "root mean square of |J|": plane(tables, "d_k^1/2", ROOT_MEAN_SQUARES[0]),
+        "median of |J|_F": plane(tables, "d_k^1/2", MEDIAN),
+        "root mean square of |J|_F": plane(tables, "d_k^1/2", ROOT_MEAN_SQUARES[0]),
         "root mean square of |dL/dq|": plane(tables, "d_k^1/2", ROOT_MEAN_SQUARES[1]),
     }
     median, mean, query = found.values()
     conditions = {
-        f"the {name} is level {_from_to(values)} with {n:,} keys": level(values[n])
+        f"the {name} is level {_from_to(values)} with {n} keys": level(values[n])
         for name, values in found.items()
         for n in values
     }
@@ -161,11 +172,11 @@ def scaled_gradients_are_healthy(tables: Tables) -> Answer:
     below = theory.attention_expectations(narrow, int(most), math.sqrt(narrow)).query_gradient_norm
     typical = measured_by_keys(median.loc[LARGE], median_errors(tables, "d_k^1/2").loc[LARGE])
     note = (
-        f"plane.csv, d_k^1/2, d_k = {LARGE}, {UNTRAINED}: median |J| {typical}; root mean square, exactly,"
-        f" {by_keys(mean.loc[LARGE])}; that of |dL/dq| {by_keys(query.loc[LARGE])}. They are level in d_k from"
-        f" {query.index.min()} on, but fall with the number of keys. Below that d_k, norms fall with d_k if there are"
-        f" many keys: that of |dL/dq| with {most:,} keys from {below:.3g} at d_k = {narrow} to"
-        f" {query[most].iloc[0]:.3g} at {query.index.min()}"
+        f"Under d_k^1/2 at d_k = {LARGE}, {UNTRAINED} (plane.csv), the median of |J|_F is {typical}; its root mean"
+        f" square is exactly {by_keys(mean.loc[LARGE])}, and that of |dL/dq| is exactly {by_keys(query.loc[LARGE])}."
+        f" All three are level in d_k from {query.index.min()} on, but fall with the number of keys. Below that d_k,"
+        f" norms also fall with d_k if there are many keys: with {most} keys, the root mean square of |dL/dq| falls"
+        f" from {below:.3g} at d_k = {narrow} to {query[most].iloc[0]:.3g} at {query.index.min()}"
     )
     return cases(conditions, note)
 
@@ -181,11 +192,11 @@ def numerical_stability() -> Answer:
     subtracted = [_lost(softmax((scores / divisor).astype(np.float32))) for divisor in (1.0, math.sqrt(d_k))]
     shown = f"{scaled:.1%}"
     of_scaled = "fewer than 0.05%" if shown == "0.0%" else shown
-    listed = ", ".join(f"{overflowing_rows(d_k, n, 1.0):.1%} with {n:,} keys" for n in others)
+    listed = ", ".join(f"{overflowing_rows(d_k, n, 1.0):.1%} of rows with {count(n)} keys" for n in others)
     note = (
-        f"in single precision, at d_k = {d_k} with {n_keys:,} keys, {UNTRAINED}: without subtracting the maximum an"
-        f" exponential overflows in {bare:.1%} of unscaled rows and in {of_scaled} of those divided by sqrt(d_k),"
-        f" exactly ({listed}, unscaled); with the maximum subtracted none can"
+        f"In single precision at d_k = {d_k} with {n_keys} keys, a softmax that does not subtract the maximum overflows"
+        f" in {bare:.1%} of unscaled rows and in {of_scaled} of the rows divided by sqrt(d_k). Unscaled, it overflows"
+        f" in {listed}. These shares are exact, {UNTRAINED}. A softmax that subtracts the maximum never overflows"
     )
     conditions = {
         "scaling saves rows of a softmax that does not subtract the maximum": bare > scaled,

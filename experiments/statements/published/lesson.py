@@ -33,7 +33,7 @@ def weights_of_the_table() -> Answer:
 
 @statement(
     "lesson-13 lesson-14 lesson-15 lesson-16 lesson-17 lesson-18",
-    says="The product of two unit vectors drawn at random has variance about 8, 64 and 512 at those dimensions,"
+    says="In 8, 64 and 512 dimensions, the product of two random unit vectors has a variance of about 8, 64 and 512,"
     " and ranges roughly from -4 to 4, -16 to 16 and -45 to 45.",
     claimed="8 64 512 -4 4 -16 16 -45 45",
     rule="about",
@@ -44,12 +44,11 @@ def products_of_unit_vectors(claimed: Sequence[Claimed]) -> Answer:
     variances = {d: variance_of_unit_vectors(d) for d in (8, 64, 512)}
     ranges = [(-2 * math.sqrt(variance), 2 * math.sqrt(variance)) for variance in variances.values()]
     bounds = zip(variances, values(claimed)[4::2], strict=True)
-    listed = ", ".join(f"{1 - share_beyond(bound, d):.1%} within {bound:g} at d = {d}" for d, bound in bounds)
+    listed = ", ".join(f"{1 - share_beyond(bound, d):.1%} of scores at d = {d}" for d, bound in bounds)
     note = (
-        "for unit vectors the variance is 1/d; the range is two standard deviations on either side. Later, the"
-        " lesson says that it means entries of variance 1. For these the variances are right, two standard deviations"
-        f" are {shown([2 * math.sqrt(d) for d in variances])}, and these shares of scores lie in the ranges:"
-        f" {listed}"
+        "For unit vectors, the variance is 1/d; the computed ranges are two standard deviations on either side. Later,"
+        " the lesson says that it means entries of variance 1. For these, the claimed variances are right, two standard"
+        f" deviations are {shown([2 * math.sqrt(d) for d in variances])}, and the claimed ranges contain {listed}"
     )
     return numbers(*variances.values(), *ranges, note=note)
 
@@ -77,11 +76,12 @@ def exp_amplifies() -> Answer:
     ordered = np.sort(WEIGHTS)[:, ::-1]
     second, last = (ordered[:, 0] / ordered[:, j] for j in (1, -1))
     note = (
-        f"e^(a - b) depends on the difference alone: its median is {pair:.2f} for two scaled scores at d_k = {D_K},"
-        f" {UNTRAINED}. In the rows of the table it is {shown(last, 3)} for the largest score and the smallest,"
-        f" {shown(second, 3)} for the largest and the second, which are close"
+        f"The ratio of two exponentials, e^(a - b), depends on the difference alone. Its median is {pair:.2f} for two"
+        f" scaled scores at d_k = {D_K}, {UNTRAINED}. In the rows of the table, it is {shown(last, 3)} for the largest"
+        f" and the smallest score, and {shown(second, 3)} for the largest and the second, which are close"
     )
-    return cases({f"twice as large in the median pair of scaled scores at d_k = {D_K}": pair > AMPLIFIED}, note)
+    condition = f"in the median pair of scaled scores at d_k = {D_K}, one exponential is more than twice the other"
+    return cases({condition: pair > AMPLIFIED}, note)
 
 
 @statement(
@@ -92,10 +92,13 @@ def exp_amplifies() -> Answer:
 def table_is_sharpened() -> Answer:
     """The lead of the largest over the second as a share of the row's range, of scores and of weights."""
     scores, weights = _lead(SCORES), _lead(WEIGHTS)
-    named = {f"row {word}": ahead for word, ahead in zip(WORDS, weights > scores, strict=True)}
+    named = {
+        f"in row {word}, the lead of the largest grows": ahead
+        for word, ahead in zip(WORDS, weights > scores, strict=True)
+    }
     note = (
-        f"lead of the largest over the second, as a share of the row's range: scores {shown(scores, 3)}, weights"
-        f" {shown(weights, 3)}; adding a constant to all scores changes neither"
+        f"As a share of the row's range, the lead of the largest over the second is {shown(scores, 3)} for scores and"
+        f" {shown(weights, 3)} for weights. Adding a constant to all scores changes neither"
     )
     return cases(named, note)
 
@@ -106,8 +109,10 @@ def table_is_sharpened() -> Answer:
 def diagonal() -> Answer:
     """The weights on the diagonal, of scores made to be large there and of the lesson's table."""
     strong, share = np.diag(softmax(4 * np.eye(4))).mean(), np.diag(WEIGHTS).mean()
-    note = f"in the lesson's table the diagonal takes {share:.1%} on average, less than a quarter: it is not strong"
-    return cases({"scores with 4 on the diagonal keep most attention there": strong > DOMINANT}, note)
+    note = f"In the lesson's table, the diagonal gets {share:.1%} on average, less than a quarter: it is not strong"
+    return cases(
+        {"scores of 4 on the diagonal and 0 elsewhere keep most of the attention there": strong > DOMINANT}, note
+    )
 
 
 @statement(
@@ -119,8 +124,14 @@ def dark_and_bright() -> Answer:
     """The brightest column if darker means more attention, and if brighter does."""
     hub = int(np.bincount(WEIGHTS.argmax(-1), minlength=4).argmax())
     brightest = {"darker": (1 - WEIGHTS).mean(0).argmax(), "brighter": WEIGHTS.mean(0).argmax()}
-    note = f"if darker means more, {WORDS[brightest['darker']]} has the brightest column and gets the least attention"
-    return cases({f"if {shade} means more": place == hub for shade, place in brightest.items()}, note)
+    note = f"If darker means more, {WORDS[brightest['darker']]} has the brightest column and gets the least attention"
+    return cases(
+        {
+            f"the brightest column gets the most attention if {shade} means more": place == hub
+            for shade, place in brightest.items()
+        },
+        note,
+    )
 
 
 @statement("lesson-36", says="A row of nearly equal weights attends broadly.", severity="wrong number")
@@ -130,8 +141,11 @@ def uniform_rows() -> Answer:
     share = stats.entropy(WEIGHTS, axis=-1) / math.log(len(WORDS))
     far = abs(WEIGHTS - uniform).max(-1)
     equal = far < NEARLY_EQUAL * uniform
-    note = f"entropy divided by ln 4: {shown(share, 3)}; weights differ from a quarter by up to {shown(far, 2)}"
-    conditions = {f"row {WORDS[i]} of nearly equal weights": share[i] > BROAD for i in np.flatnonzero(equal)}
+    note = f"The entropy divided by ln 4 is {shown(share, 3)}; weights differ from a quarter by up to {shown(far, 2)}"
+    conditions = {
+        f"row {WORDS[i]} has nearly equal weights and over nine tenths of the entropy ln 4": share[i] > BROAD
+        for i in np.flatnonzero(equal)
+    }
     return cases(conditions, note)
 
 
@@ -140,11 +154,11 @@ def hub() -> Answer:
     """The mean weight of each column, and which column leads which rows."""
     means = WEIGHTS.mean(0)
     leads = int((WEIGHTS.argmax(-1) == means.argmax()).sum())
-    note = f"{WORDS[means.argmax()]} gets {means.max():.1%} on average and leads {leads} of 4 rows"
+    note = f"The column of {WORDS[means.argmax()]} gets {means.max():.1%} on average and leads {leads} of 4 rows"
     return cases(
         {
             "the strongest column gets more than a quarter": means.max() > 1 / len(WORDS),
-            "and leads most rows": leads > 2,
+            "the strongest column leads most rows": leads > 2,
         },
         note,
     )

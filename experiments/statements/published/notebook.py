@@ -28,7 +28,9 @@ def draws_of_the_notebook() -> Answer:
     """The first row of Q and of K, that stand in the note; as draws they cannot be told from normal ones."""
     q, k = draw()
     p_value = stats.kstest(np.concatenate([q, k]).ravel(), "norm").pvalue
-    return cases({"normal by a test": p_value >= UNLIKELY}, f"Q begins {shown(q[0])}, K {shown(k[0])}")
+    return cases(
+        {"they pass a test for normality": p_value >= UNLIKELY}, f"Q begins with {shown(q[0])}, K with {shown(k[0])}"
+    )
 
 
 @statement(
@@ -51,7 +53,7 @@ def weights_of_the_notebook(scaling: str) -> Answer:
 def notebook_is_smoother() -> Answer:
     """Largest weight and entropy of each row before and after scaling."""
     before, after = (attention_weights(*draw(), scaling=scaling) for scaling in ("unscaled", "d_k^1/2"))
-    note = f"largest weights {shown(before.max(-1), 3)} before and {shown(after.max(-1), 3)} after"
+    note = f"The largest weights are {shown(before.max(-1), 3)} before and {shown(after.max(-1), 3)} after"
     return cases(
         {
             "every largest weight falls": (after.max(-1) < before.max(-1)).all(),

@@ -80,7 +80,8 @@ def linear_in_d() -> Answer:
     """Multiplications are n^2 (d_k + d_v)."""
     counted = multiplications(9, 4, 9) + multiplications(9, 9, 3)
     return cases(
-        {"n squared times both widths": counted == 81 * 7}, f"{counted} multiplications for n = 9, d_k = 4, d_v = 3"
+        {"there are n^2 (d_k + d_v) multiplications": counted == 81 * 7},
+        f"There are {counted} multiplications for n = 9, d_k = 4 and d_v = 3",
     )
 
 
@@ -89,7 +90,8 @@ def scaling_keeps_the_cost() -> Answer:
     """Multiplications and divisions at n = 24 over those at 12: dividing adds n^2 divisions."""
     work = [multiplications(n, 5, n) + multiplications(n, n, 5) + n * n for n in (12, 24)]
     return cases(
-        {"twice the tokens still take four times the work": work[1] == 4 * work[0]}, f"{12 * 12} divisions at n = 12"
+        {"with scaling, twice the tokens still take four times the work": work[1] == 4 * work[0]},
+        f"Scaling adds {12 * 12} divisions at n = 12",
     )
 
 
@@ -121,7 +123,7 @@ def two_products() -> Answer:
     """Matrix products in softmax(Q K^T / sqrt(d_k)) V, counted in the source, and with the three projections."""
     formula = matrix_products(*FORMULA)
     whole = formula + matrix_products(ScaledDotProductAttention.__call__)
-    return numbers(formula, note=f"{formula} in the formula, {whole} with the projections of Q, K and V")
+    return numbers(formula, note=f"There are {formula} in the formula, and {whole} with the projections of Q, K and V")
 
 
 @statement(
@@ -131,4 +133,4 @@ def no_loop() -> Answer:
     """Matrix products and loops in the source of attention."""
     trees = [ast.parse(inspect.getsource(function)) for function in (attention.attention_weights, softmax)]
     loops = sum(isinstance(node, ast.For | ast.While) for tree in trees for node in ast.walk(tree))
-    return cases({"two matrix products": matrix_products(*FORMULA) == 2, "no loop": loops == 0})
+    return cases({"our code has two matrix products": matrix_products(*FORMULA) == 2, "it has no loop": loops == 0})

@@ -7,9 +7,11 @@ from functools import cache
 import numpy as np
 from scipy import optimize, stats
 
+from experiments.figures.caption_text import listed
 from experiments.statements.answer import Answer, Claimed, cases, numbers, shown, values
 from experiments.statements.cutoffs import ONE_HOT, TENTH
 from experiments.statements.declare import statement
+from experiments.statements.measured import count
 from experiments.statements.shared import least_likely, variance_of_unit_vectors
 from sdpa import scaled_dot_product_attention, softmax, theory
 
@@ -23,12 +25,9 @@ def ten_by_ten(seed: int, trials: int, dimensions: tuple[int, ...]) -> dict[int,
     rng = np.random.default_rng(seed)
     found = {}
     for d in dimensions:
-        rows = []
-        for _ in range(trials):
-            q, k = rng.standard_normal((10, d)), rng.standard_normal((10, d))
-            both = [softmax(q @ k.T / divisor) for divisor in (1.0, math.sqrt(d))]
-            rows.append([x for w in both for x in (w.max(-1).mean(), stats.entropy(w, axis=-1).mean())])
-        found[d] = tuple(np.mean(rows, axis=0).tolist())
+        q, k = rng.standard_normal((trials, 2, 10, d)).swapaxes(0, 1)
+        both = [softmax(q @ k.swapaxes(-1, -2) / divisor) for divisor in (1.0, math.sqrt(d))]
+        found[d] = tuple(float(x) for w in both for x in (w.max(-1).mean(), stats.entropy(w, axis=-1).mean()))
     return found
 
 
@@ -54,9 +53,8 @@ def weights_of_ten_keys(d: int) -> Answer:
     ours = shown(ten_by_ten(0, 2000, (d,))[d], 4)
     expected = [theory.attention_expectations(d, 10, divisor) for divisor in (1.0, math.sqrt(d))]
     exact = shown([x for e in expected for x in (e.max_weight, e.entropy)], 6)
-    return numbers(
-        theirs, note=f"by the source's recipe; 2,000 draws of ours give {ours}, and the exact values are {exact}"
-    )
+    note = f"These follow the source's recipe; 2,000 draws of ours give {ours}, and the exact values are {exact}"
+    return numbers(theirs, note=note)
 
 
 @statement(
@@ -72,7 +70,7 @@ def output_deviation() -> Answer:
     q, k, v = np.random.default_rng(0).standard_normal((3, 20, 256, 64))
     ours = scaled_dot_product_attention(q, k, v).std()
     prediction = f"the log-normal prediction sqrt(e / n) is {math.sqrt(math.e / 256):.4f}"
-    return numbers(exact, note=f"the exact value; {ours:.4f} in twenty draws of ours; {prediction}")
+    return numbers(exact, note=f"This is the exact value; twenty draws of ours give {ours:.4f}, and {prediction}")
 
 
 _QUERIES, _KEYS = 4000, 8
@@ -91,8 +89,8 @@ def deviations_of_eight_keys(claimed: Sequence[Claimed]) -> Answer:
     draws = list(zip(_WIDTHS, values(claimed), strict=True))
     shared, own = ([deviation_p_value(*draw, _QUERIES, shared=shared) for draw in draws] for shared in (True, False))
     note = (
-        f"p-values {shown(shared, 2)} if all queries share eight keys, {shown(own, 2)} if each query has its own"
-        " eight keys; the source does not say which; the verdict rests on the smallest"
+        f"The p-values are {shown(shared, 2)} if all queries share eight keys, and {shown(own, 2)} if each query has"
+        " its own eight keys. The source does not say which; the verdict rests on the smallest"
     )
     return numbers(np.sqrt(_WIDTHS), p_value=min(least_likely(shared), least_likely(own)), note=note)
 
@@ -127,16 +125,16 @@ def largest_of_eight_keys(claimed: Sequence[Claimed]) -> Answer:
     away = abs(claimed[0].value - exact)
     p_values = [float(2 * stats.t.sf(away / spread, 199)) for spread in (shared, own)]
     note = (
-        f"the exact mean; draws spread by {shared:.3f} (p = {p_values[0]:.2f}) if all queries share eight keys, by"
-        f" {own:.4f} (p = {p_values[1]:.2f}) if each query has its own eight keys; the source does not say which;"
-        " the verdict rests on the smaller p"
+        f"This is the exact mean. Its standard error is {shared:.3f} (p = {p_values[0]:.2f}) if all queries share eight"
+        f" keys, and {own:.4f} (p = {p_values[1]:.2f}) if each query has its own eight keys. The source does not say"
+        " which; the verdict rests on the smaller p"
     )
     return numbers(exact, p_value=min(p_values), note=note)
 
 
 @statement(
     "infw-1",
-    says="Wide scores tend to a standard normal law under 1/sqrt(n) and to a point under 1/n.",
+    says="As the width d grows, scores tend to a standard normal distribution under 1/sqrt(d) and to 0 under 1/d.",
     severity="conceptual error",
 )
 def limits_of_scores() -> Answer:
@@ -144,13 +142,13 @@ def limits_of_scores() -> Answer:
     root, linear = theory.score_variance(256, 16.0), theory.score_variance(256, 256.0)
     kurtosis = theory.score_kurtosis(256)
     note = (
-        f"at width 256: variance {root:g} and excess kurtosis {kurtosis:.3f} under 1/sqrt(d),"
+        f"At width 256, scores have variance {root:g} and excess kurtosis {kurtosis:.3f} under 1/sqrt(d), and"
         f" variance {linear:.4f} under 1/d"
     )
     return cases(
         {
-            "nearly standard normal under the root": root == 1 and kurtosis < TENTH,
-            "nearly a point under 1 over d": linear < TENTH,
+            "at width 256, scores are nearly standard normal under 1/sqrt(d)": root == 1 and kurtosis < TENTH,
+            "they are nearly 0 under 1/d": linear < TENTH,
         },
         note,
     )
@@ -168,10 +166,13 @@ def scalable_softmax() -> Answer:
     plain = [leading_weight(n, 1.0) for n in keys]
     low = " and ".join(str(n) for n in keys if scalable[n] <= ONE_HOT)
     note = (
-        f"at {', '.join(f'{n:,}' for n in keys)} keys the weight is {shown(list(scalable.values()), 3)}, of the plain"
-        f" softmax {shown(plain, 2)}; it is 0.9 or less with {low or 'none'} of these numbers of keys"
+        f"With {listed([count(n) for n in keys])} keys, scalable softmax gives the weight"
+        f" {shown(list(scalable.values()), 3)}, and the plain softmax {shown(plain, 2)}. Scalable softmax gives 0.9 or"
+        f" less with these numbers of keys: {low or 'none'}"
     )
-    return cases({f"with {n:,} keys": weight > ONE_HOT for n, weight in scalable.items()}, note)
+    return cases(
+        {f"the weight is above 0.9 with {count(n)} keys": weight > ONE_HOT for n, weight in scalable.items()}, note
+    )
 
 
 def leading_weight(n: int, factor: float) -> float:
@@ -219,8 +220,8 @@ def one_product_of_two_by_two(claimed: Sequence[Claimed]) -> Answer:
     found = (q @ k.swapaxes(-1, -2)).reshape(-1, width**2).var(axis=1)
     below = float((found <= claimed[0].value).mean())
     note = (
-        f"the variance of four dependent scores, their squares over four, is {found.mean():.2f} on average (over three:"
-        f" {4 * found.mean() / 3:.2f}), and from {np.quantile(found, 0.05):.2f} to {np.quantile(found, 0.95):.1f}"
-        " in 90% of draws: one draw is no evidence"
+        f"The variance of four dependent scores, with the divisor 4, is {found.mean():.2f} on average"
+        f" ({4 * found.mean() / 3:.2f} with the divisor 3), and from {np.quantile(found, 0.05):.2f} to"
+        f" {np.quantile(found, 0.95):.1f} in 90% of draws. One draw is no evidence"
     )
     return numbers(exact, p_value=2 * min(below, 1 - below), note=note)

@@ -63,7 +63,7 @@ from sdpa import softmax, theory
     given={"scores": SCORES[WORDS.index("man")]},
 )
 def weights_of_scores(scores: Sequence[float], claimed: Sequence[Claimed]) -> Answer:
-    return numbers(softmax(scores), note=f"the claimed weights are {tempered(scores, claimed)}")
+    return numbers(softmax(scores), note=f"The claimed weights are {tempered(scores, claimed)}")
 
 
 @statement(
@@ -90,7 +90,7 @@ def scores_of_200(claimed: Sequence[Claimed]) -> Answer:
     large, small, _ = values(claimed)
     beyond = share_beyond(large, D_K)
     note = (
-        f"a score is beyond {large:g} with probability {beyond:.1g}, beyond {small:g} with"
+        f"The absolute value of a score exceeds {large:g} with probability {beyond:.1g} and {small:g} with probability"
         f" {share_beyond(small, D_K):.1g}; its standard deviation is {deviation:.1f}, {UNTRAINED}"
     )
     return numbers((deviation,) * 3, p_value=beyond, note=note)
@@ -141,7 +141,7 @@ def output_of_dog() -> Answer:
     outputs = softmax(SCORES) @ VALUES
     words = "; ".join(f"{word} {shown(row, 3)}" for word, row in zip(WORDS, outputs, strict=True))
     note = (
-        f"outputs from the scores: {words}. The error comes from the weights of dog (qa-24): as printed, they blend"
-        f" to {shown(PRINTED[0] @ VALUES, 3)}"
+        f"The outputs from the scores are {words}. The error comes from the weights of dog (qa-24): as printed, they"
+        f" blend to {shown(PRINTED[0] @ VALUES, 3)}"
     )
     return numbers(outputs[0], note=note)

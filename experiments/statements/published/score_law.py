@@ -22,7 +22,7 @@ def score_is_a_sum() -> Answer:
     """A score from its d_k products, one by one, against one matrix product for all."""
     q, k = normals(5, 7), normals(6, 7, seed=1)
     loop = [[sum(q[i, m] * k[j, m] for m in range(7)) for j in range(6)] for i in range(5)]
-    return cases({"loop equals matrix product": np.allclose(q @ k.T, loop, rtol=0, atol=1e-13)})
+    return cases({"the sums equal the matrix product": np.allclose(q @ k.T, loop, rtol=0, atol=1e-13)})
 
 
 @statement(
@@ -51,9 +51,13 @@ def product_density(tables: Tables) -> Answer:
     """The density K_0(|z|) / pi: it integrates to 1, and two million measured products follow it."""
     mass = 2 * integrate.quad(lambda z: special.k0(z) / math.pi, 0, np.inf)[0]
     measured = tables["dot_products/tests"].set_index("d_k").loc[1]
-    note = f"derived/dot_products/tests.csv, d_k = 1: Kolmogorov-Smirnov p = {measured['p_value']:.2f}"
+    note = f"The Kolmogorov-Smirnov test gives p = {measured['p_value']:.2f} (derived/dot_products/tests.csv, d_k = 1)"
     return cases(
-        {"integral is 1": abs(mass - 1) < 1e-8, "measured products follow it": measured["p_value"] >= UNLIKELY}, note
+        {
+            "its density integrates to 1": abs(mass - 1) < 1e-8,
+            "measured products follow it": measured["p_value"] >= UNLIKELY,
+        },
+        note,
     )
 
 
@@ -76,13 +80,13 @@ def terms_are_independent() -> Answer:
     one_law = stats.ks_2samp(*found["plain"]).pvalue >= UNLIKELY
     free, bound = dependence(found["plain"]), dependence(found["shifted"])
     note = (
-        f"in {n:,} draws, terms or their sizes have a correlation of {free:.3f} if Q and K are independent, and"
+        f"In {n:,} draws, terms or their sizes have a correlation of {free:.3f} if Q and K are independent, and"
         f" {bound:.2f} if they are not (k_1 = q_2). The law N(0, I_d), which the source states earlier, is also"
         " required: if the entries of a row have a correlation of 0.5, the terms have a correlation of"
         f" {_correlation(found['correlated']):.3f}"
     )
     conditions = {
-        "terms are independent and of one law if Q and K are independent": apart["plain"] and one_law,
+        "the terms are independent and identically distributed if Q and K are independent": apart["plain"] and one_law,
         "they depend on each other if Q and K do": not apart["shifted"],
     }
     return cases(conditions, note)
@@ -103,7 +107,11 @@ def product_variance_needs_mean_0() -> Answer:
     centred = theory.correlated_score_moments(1)[1]
     shifted = theory.correlated_score_moments(1, q_mean=1, k_mean=1)[1]
     return cases(
-        {"mean 0": centred == 1, "mean 1": shifted == 1}, f"variance {centred:g} at mean 0, {shifted:g} at mean 1"
+        {
+            "the variance is 1 for entries of mean 0": centred == 1,
+            "the variance is 1 for entries of mean 1": shifted == 1,
+        },
+        f"The variance is {centred:g} for entries of mean 0, and {shifted:g} for entries of mean 1",
     )
 
 
@@ -112,8 +120,8 @@ def mean_score(tables: Tables) -> Answer:
     """The mean score, measured at every d_k."""
     rows = rows_of(tables["dimension"], "unscaled")
     return cases(
-        {"is 0 at every d_k": agree(rows, "score_mean", 0)},
-        f"dimension.csv, unscaled, d_k = 4 to 512, 64 keys, {UNTRAINED}",
+        {"the measured mean agrees with 0 at every d_k": agree(rows, "score_mean", 0)},
+        f"The mean is measured unscaled from d_k = 4 to 512 with 64 keys, {UNTRAINED} (dimension.csv)",
     )
 
 
@@ -125,8 +133,10 @@ def mean_score(tables: Tables) -> Answer:
 def variance_is_d_k(tables: Tables) -> Answer:
     """The measured variance of unscaled scores against d_k."""
     rows = rows_of(tables["dimension"], "unscaled")
-    note = f"dimension.csv, unscaled, 64 keys, {UNTRAINED}: {rows['score_variance'].loc[512]:.1f} at d_k = 512"
-    return cases({"at every d_k from 4 to 512": agree(rows, "score_variance", rows["d_k"])}, note)
+    at_512 = rows["score_variance"].loc[512]
+    note = f"At d_k = 512 with 64 keys, {UNTRAINED}, the measured variance is {at_512:.1f} (dimension.csv, unscaled)"
+    condition = "the measured variance agrees with d_k at every d_k from 4 to 512"
+    return cases({condition: agree(rows, "score_variance", rows["d_k"])}, note)
 
 
 @statement(
@@ -141,10 +151,10 @@ def variance_is_d_k_and_1(tables: Tables) -> Answer:
     unscaled = rows_of(tables["dimension"], "unscaled")
     return cases(
         {
-            "d_k before": agree(unscaled, "score_variance", unscaled["d_k"]),
-            "one after": agree(scaled, "score_variance", 1),
+            "the measured variance agrees with d_k before": agree(unscaled, "score_variance", unscaled["d_k"]),
+            "it agrees with 1 after": agree(scaled, "score_variance", 1),
         },
-        f"dimension.csv, unscaled and d_k^1/2, d_k = 4 to 512, 64 keys, {UNTRAINED}",
+        f"Both are measured from d_k = 4 to 512 with 64 keys, {UNTRAINED} (dimension.csv)",
     )
 
 
@@ -157,8 +167,12 @@ def scaled_variance_is_1(tables: Tables) -> Answer:
     """The measured variance of scores over sqrt(d_k)."""
     rows = rows_of(tables["dimension"], "d_k^1/2")
     lowest, highest = rows["score_variance"].min(), rows["score_variance"].max()
-    note = f"dimension.csv, d_k^1/2, d_k = 4 to 512, 64 keys, {UNTRAINED}: {lowest:.4f} to {highest:.4f}"
-    return cases({"at every d_k from 4 to 512": agree(rows, "score_variance", 1)}, note)
+    note = (
+        f"From d_k = 4 to 512 with 64 keys, {UNTRAINED}, the measured variance under d_k^1/2 is {lowest:.4f} to"
+        f" {highest:.4f} (dimension.csv)"
+    )
+    condition = "the measured variance agrees with 1 at every d_k from 4 to 512"
+    return cases({condition: agree(rows, "score_variance", 1)}, note)
 
 
 @statement(
@@ -189,8 +203,9 @@ def slope_of_variance(tables: Tables, scaling: str) -> Answer:
     """The exact slope: a measured one is off by chance, and its last digit would decide."""
     slopes = tables["dimension/slopes"].set_index("scaling").loc[scaling]
     note = (
-        f"slope of ln variance on ln d_k, exactly 1 - 2 p; measured {slopes['slope']:.4f}, 99.9% interval"
-        f" {slopes['slope_low']:.4f} to {slopes['slope_high']:.4f} (derived/dimension/slopes.csv)"
+        "This is the slope of ln variance against ln d_k, exactly 1 - 2 p for the divisor d_k^p. The measured slope is"
+        f" {slopes['slope']:.4f}, with a 99.9% interval from {slopes['slope_low']:.4f} to {slopes['slope_high']:.4f}"
+        " (derived/dimension/slopes.csv)"
     )
     return numbers(slopes["slope_exact"], note=note)
 
@@ -208,8 +223,8 @@ def only_the_square_root(tables: Tables) -> Answer:
     different = abs(apart) > CERTAIN * error
     half = np.isclose(by_exponent.index, 0.5)
     return cases(
-        {"one half keeps it": not different[half].any(), "twelve others do not": different[~half].all()},
-        f"powers.csv, d_k = 64 and 512, 64 keys, {UNTRAINED}",
+        {"one half keeps the variance": not different[half].any(), "twelve others do not": different[~half].all()},
+        f"The test compares the variances at d_k = 64 and 512 with 64 keys, {UNTRAINED} (powers.csv)",
     )
 
 
@@ -219,7 +234,9 @@ def only_the_square_root(tables: Tables) -> Answer:
 def dividing_divides_variance() -> Answer:
     """Var(x / c) c^2 / Var(x)."""
     x = normals(1000)
-    return cases({"ratio is 1": math.isclose(np.var(x / 3) * 9 / np.var(x), 1, rel_tol=1e-12)})
+    return cases(
+        {"the variance of x / 3 is a ninth of that of x": math.isclose(np.var(x / 3) * 9 / np.var(x), 1, rel_tol=1e-12)}
+    )
 
 
 @statement(

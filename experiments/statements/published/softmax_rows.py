@@ -21,7 +21,10 @@ def rows_are_distributions() -> Answer:
     """Weights of a softmax row: none negative, their sum 1."""
     weights = softmax(5 * normals(50, 9))
     return cases(
-        {"none negative": (weights >= 0).all(), "sums are 1": np.allclose(weights.sum(-1), 1, rtol=0, atol=1e-14)}
+        {
+            "no weight is negative": (weights >= 0).all(),
+            "every sum is 1": np.allclose(weights.sum(-1), 1, rtol=0, atol=1e-14),
+        }
     )
 
 
@@ -34,19 +37,21 @@ def open_interval() -> Answer:
         exponentials = [Decimal(score).exp() for score in scores]
         real = [x / sum(exponentials) for x in exponentials]
         inside = all(0 < weight < 1 for weight in real)
-    note = f"the second weight of [0, -800] is {real[1]:.1e}; double precision rounds both, to {shown(softmax(scores))}"
-    return cases({"as real numbers": inside}, note)
+    note = (
+        f"The second weight of [0, -800] is {real[1]:.1e}; double precision rounds the row to {shown(softmax(scores))}"
+    )
+    return cases({"as real numbers, the weights of [0, -800] do": inside}, note)
 
 
-@statement("lesson-30", says="Softmax keeps order: a larger score, a larger weight.", severity="conceptual error")
+@statement("lesson-30", says="Softmax keeps order: a larger score gets a larger weight.", severity="conceptual error")
 def monotone() -> Answer:
     """Order of scores and weights, and d w_i / d s_i = w_i (1 - w_i)."""
     scores = normals(40, 6)
     weights = softmax(scores)
     return cases(
         {
-            "order is kept": (np.argsort(scores) == np.argsort(weights)).all(),
-            "derivative is positive": all((np.diag(softmax_jacobian(row)) > 0).all() for row in weights),
+            "the order is kept": (np.argsort(scores) == np.argsort(weights)).all(),
+            "the derivative is positive": all((np.diag(softmax_jacobian(row)) > 0).all() for row in weights),
         }
     )
 
@@ -57,14 +62,18 @@ def softmax_is_differentiable() -> Answer:
     scores, step = normals(6), 1e-6
     differences = [(softmax(scores + step * e) - softmax(scores - step * e)) / (2 * step) for e in np.eye(6)]
     return cases(
-        {"differences meet the Jacobian": np.allclose(differences, softmax_jacobian(softmax(scores)), atol=1e-9)}
+        {
+            "finite differences agree with the Jacobian": np.allclose(
+                differences, softmax_jacobian(softmax(scores)), atol=1e-9
+            )
+        }
     )
 
 
 @statement("article-35", says="Softmax with the maximum subtracted is numerically stable.", severity="conceptual error")
 def stable_softmax() -> Answer:
     """Softmax of scores of 10^4."""
-    return cases({"finite at scores of 10000": np.isfinite(softmax([1e4, 0.0, -1e4])).all()})
+    return cases({"the weights of scores of 10,000 are finite": np.isfinite(softmax([1e4, 0.0, -1e4])).all()})
 
 
 @statement(
@@ -78,6 +87,10 @@ def effective_number() -> Answer:
     others[0] = values[0]
     moved = {name: abs(softmax(row) @ (others - values)).max() for name, row in {"one": HUNDREDS, "all": ONES}.items()}
     return cases(
-        {"a one-hot row ignores the rest": moved["one"] < 1e-12, "a spread row does not": moved["all"] > TENTH},
-        f"the output moves by {moved['one']:.1g} for scores {shown(HUNDREDS)}, by {moved['all']:.2f} for {shown(ONES)}",
+        {
+            "the output of a one-hot row ignores the rest": moved["one"] < 1e-12,
+            "that of a spread row does not": moved["all"] > TENTH,
+        },
+        f"The rest moves it by {moved['one']:.1g} for scores {shown(HUNDREDS)}, and by {moved['all']:.2f} for"
+        f" {shown(ONES)}",
     )

@@ -27,25 +27,30 @@ def swing_at_64() -> Answer:
     """The standard deviation of a score, and how likely a score is beyond it."""
     deviation = math.sqrt(theory.score_variance(D_K, 1.0))
     beyond = share_beyond(deviation, D_K)
-    note = f"the standard deviation at d_k = {D_K}, {UNTRAINED}; a score is beyond it with probability {beyond:.2f}"
+    note = (
+        f"This is the standard deviation at d_k = {D_K}, {UNTRAINED}; the absolute value of a score exceeds it with"
+        f" probability {beyond:.2f}"
+    )
     return numbers(deviation, note=note)
 
 
 @statement(
-    "textbook-28", says="At raw scale a row of the strip puts almost all weight on one key.", severity="wrong number"
+    "textbook-28",
+    says="Unscaled, a row of the strip of weights puts almost all weight on one key.",
+    severity="wrong number",
 )
 def strip_is_spiky() -> Answer:
     """The largest weight of the strip at raw scale, and its exact mean, at d_k = 64 and 512."""
     largest = softmax(strip_scores()).max()
     mean, wide = (theory.attention_expectations(d_k, KEYS, 1.0).max_weight for d_k in (D_K, 512))
     note = (
-        f"largest of {KEYS} weights at d_k = {D_K}: {largest:.3f} in the strip, {mean:.3f} on average; {wide:.3f} at"
-        f" d_k = 512 (exact, {UNTRAINED})"
+        f"The largest of {KEYS} weights at d_k = {D_K} is {largest:.3f} in our strip and {mean:.3f} on average; at"
+        f" d_k = 512 it is {wide:.3f} on average (exact, {UNTRAINED})"
     )
     conditions = {
-        "in this strip": largest > ONE_HOT,
-        "on average at d_k = 64": mean > ONE_HOT,
-        "on average at d_k = 512": wide > ONE_HOT,
+        "the largest weight is above 0.9 in our strip": largest > ONE_HOT,
+        "the largest weight is above 0.9 on average at d_k = 64": mean > ONE_HOT,
+        "the largest weight is above 0.9 on average at d_k = 512": wide > ONE_HOT,
     }
     return cases(conditions, note)
 
@@ -55,13 +60,20 @@ def strip_smooths() -> Answer:
     """The weights of the strip at 1/sqrt(d_k), and their exact mean maximum."""
     weights = softmax(strip_scores() / math.sqrt(D_K))
     mean = theory.attention_expectations(D_K, KEYS, math.sqrt(D_K)).max_weight
-    note = f"{KEYS} keys, d_k = {D_K}: weights {shown(weights, 2)}; largest {mean:.3f} on average (exact, {UNTRAINED})"
-    return cases({"in this strip": weights.max() < DOMINANT, "on average": mean < DOMINANT}, note)
+    note = (
+        f"With {KEYS} keys at d_k = {D_K}, the weights of our strip are {shown(weights, 2)}; the largest weight is"
+        f" {mean:.3f} on average (exact, {UNTRAINED})"
+    )
+    conditions = {
+        "the largest weight is below one half in our strip": weights.max() < DOMINANT,
+        "the largest weight is below one half on average": mean < DOMINANT,
+    }
+    return cases(conditions, note)
 
 
 @statement(
     "textbook-30",
-    says="At raw scale the gradient of the row is dead; at 1/sqrt(d_k) it flows.",
+    says="Unscaled, the gradient of the row is dead; at 1/sqrt(d_k) it flows.",
     severity="conceptual error",
 )
 def strip_gradient(tables: Tables) -> Answer:
@@ -70,11 +82,12 @@ def strip_gradient(tables: Tables) -> Answer:
     median, mean = (ratio(tables, metric).loc[512] for metric in (MEDIAN, ROOT_MEAN_SQUARES[0]))
     typical = measured_by_keys(median, ratio_errors(tables).loc[512])
     note = (
-        f"|J| of the strip ({KEYS} keys, d_k = {D_K}) is {before:.3g} unscaled and {after:.3g} scaled; plane.csv,"
-        f" unscaled over d_k^1/2 at d_k = 512, {UNTRAINED}: median {typical}; root mean square, exactly,"
-        f" {by_keys(mean)}"
+        f"In our strip ({KEYS} keys, d_k = {D_K}), |J|_F is {before:.3g} unscaled and {after:.3g} scaled. At d_k = 512,"
+        f" {UNTRAINED} (plane.csv), the unscaled median over the scaled one is {typical}; for root mean squares, the"
+        f" ratio is exactly {by_keys(mean)}"
     )
-    conditions = {"in this strip": before < TENTH * after}
-    conditions |= {f"in the median row at d_k = 512 with {n:,} keys": share < TENTH for n, share in median.items()}
-    conditions |= {"in the root mean square at d_k = 512, with any of these": (mean < TENTH).any()}
+    below = "|J|_F is below a tenth of the scaled one at d_k = 512"
+    conditions = {"|J|_F is below a tenth of the scaled one in our strip": before < TENTH * after}
+    conditions |= {f"the median of {below} with {n} keys": share < TENTH for n, share in median.items()}
+    conditions |= {f"the root mean square of {below} with any of these numbers of keys": (mean < TENTH).any()}
     return cases(conditions, note)

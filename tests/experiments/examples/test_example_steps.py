@@ -143,7 +143,9 @@ def _luminance(colour) -> float:
     return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
 
 
-def test_what_is_current_is_kept_and_what_is_not_is_written(tmp_path, capsys):
+def test_what_is_current_is_kept_and_what_is_not_is_written(tmp_path, capsys, monkeypatch, numbers):
+    monkeypatch.setattr("experiments.examples.table.examples", lambda: numbers)
+
     def said() -> list[str]:
         example_steps.write_examples(tmp_path)
         example_steps.draw_examples(tmp_path, ["two_scales"])

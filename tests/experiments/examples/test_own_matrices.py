@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from test_example_numbers import attention
 from test_example_text import assert_shown, blocks
 
 from experiments.examples.example import ExampleError
@@ -16,6 +15,7 @@ from experiments.examples.own import own_steps
 from experiments.examples.text import text
 from sdpa import Scaling
 from tests.command_line import call
+from tests.plain_attention import attention
 
 Q = "word,east,north\ndog,1,-0.5\nbites,2,3\nman,-1,0.25\n"
 K = "0.5,1\n-1,2\n1e-1,-3\n"
@@ -122,14 +122,14 @@ def test_names_of_rows_and_columns_are_optional(files, content, rows, columns, v
         ("1,2,x\n3,4,5\n", ":1: expected a row of only numbers or only names, got 'x'"),
         ("a,b\nc,d\n", ":2: expected a finite number, got 'd'"),
         (b"1,2\n\xff\xfe,3\n", ": expected UTF-8 text, got other bytes"),
-        ('"1,2\n3,4\n', ": expected comma-separated numbers: unexpected end of data"),
+        ('"1,2\n3,4\n', ": expected comma-separated numbers, got invalid CSV (unexpected end of data)"),
         (",2,3\n4,5,6\n", ":1: expected a finite number, got ''"),
         ("a,,c\n4,5,6\n", ":1: expected names of 1 to 20 characters, got ''"),
         ("a" * 21 + ",1\n", f":1: expected names of 1 to 20 characters, got '{'a' * 21}'"),
-        ("1\n" * 65, ": expected at most 64 rows and 64 columns, because the command prints every number, got 65 rows"),
+        ("1\n" * 65, ": expected at most 64 rows and 64 columns, because the command prints every number, got 65 x 1"),
         (
             ",".join(["1"] * 65),
-            ": expected at most 64 rows and 64 columns, because the command prints every number, got 1 rows",
+            ": expected at most 64 rows and 64 columns, because the command prints every number, got 1 x 65",
         ),
         ("1\n" * 600_000, ": expected a file of at most 1000000 bytes, 64 rows and 64 columns"),
     ],

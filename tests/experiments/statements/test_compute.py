@@ -49,6 +49,13 @@ def test_the_statements_of_a_source_are_numbered_without_gap(source):
         assert sorted(numbers) == list(range(1, max(numbers) + 1))
 
 
+def test_a_note_is_made_of_whole_sentences(table):
+    """The page and the terminal add the last full stop."""
+    for _, row in table[table["note"] != ""].iterrows():
+        assert re.match(r"[A-Z]|\d", row["note"]), row["id"]
+        assert not row["note"].endswith("."), row["id"]
+
+
 def test_ids_in_notes_are_those_of_statements(table):
     known = {name for ids in table["id"] for name in ids.split()}
     named = {name for note in table["note"] for name in re.findall(rf"\b(?:{'|'.join(SOURCES)})-\d+[a-z]?\b", note)}

@@ -8,8 +8,8 @@ from experiments.statements.measured import MEDIAN, by_keys, measured_by_keys, r
 
 def test_measured_values_have_the_digits_of_their_errors_and_exact_ones_three():
     values, errors = (pd.Series([x, y], index=[4, 1024]) for x, y in ((1.13e-5, 8.75), (7e-6, 0.5)))
-    assert measured_by_keys(values, errors) == "1.1e−05 with 4 keys, 8.8 with 1,024 keys"
-    assert by_keys(values) == "1.13e-05 with 4 keys, 8.75 with 1,024 keys"
+    assert measured_by_keys(values, errors) == "1.1e−05 with 4 keys, 8.8 with 1024 keys"
+    assert by_keys(values) == "1.13e-05 with 4 keys, 8.75 with 1024 keys"
 
 
 def test_the_error_of_a_ratio_of_medians_follows_from_their_intervals():

@@ -20,7 +20,14 @@ ROWS = [
 @pytest.fixture
 def table() -> pd.DataFrame:
     rows = [
-        {"id": ids, "statement": f"It is {ids}.", "claimed": "", "computed": "no", "verdict": found, "severity": grave}
+        {
+            "id": ids,
+            "statement": f"It is {ids}.",
+            "claimed": "",
+            "computed": "no: here",
+            "verdict": found,
+            "severity": grave,
+        }
         for ids, found, grave in ROWS
     ]
     return pd.DataFrame(rows).assign(note="")
@@ -31,7 +38,7 @@ def test_a_row_counts_for_each_of_its_sources_and_once_in_all(table):
     assert found.loc[SOURCES["article"].label, ["holds", "wrong", "open"]].tolist() == [1, 1, 1]
     assert found.loc[SOURCES["qa"].label].sum() == 2
     assert found.loc[SOURCES["mup"].label].sum() == 0
-    assert found.loc["all, once"].sum() == len(ROWS)
+    assert found.loc["all sources, each entry once"].sum() == len(ROWS)
     assert severities(table).to_numpy().tolist() == [[1, 1], [1, 0], [1, 0]]
 
 

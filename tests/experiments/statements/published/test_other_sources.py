@@ -17,6 +17,6 @@ def test_a_draw_in_twenty_has_a_deviation_with_a_p_value_below_one_twentieth(d, 
     rng, queries = np.random.default_rng(0), 40
     q = rng.standard_normal((2000, queries, 1, d))
     k = rng.standard_normal((2000, 1 if shared else queries, 8, d))
-    deviations = np.sqrt(((q * k).sum(axis=-1) ** 2).mean(axis=(1, 2)))
+    deviations = np.sqrt(((q @ k.swapaxes(-1, -2)) ** 2).mean(axis=(1, 2, 3)))
     p_values = [deviation_p_value(d, deviation, queries, shared=shared) for deviation in deviations]
     assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.05, abs=0.02)
