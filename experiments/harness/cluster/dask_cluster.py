@@ -12,11 +12,13 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from distributed import Client
 from distributed.versions import VersionMismatchWarning
 
 from experiments.harness.cluster.dispatch import ClusterError, Dispatch, Message
+from experiments.harness.cluster.remote import MeasureGroup, measure_records
 from experiments.harness.work import Task
 
 _CONNECT_SECONDS = 10
@@ -32,11 +34,15 @@ class DaskCluster:
     Args:
         scheduler: the address of its scheduler, such as `tcp://host:8786`, or the scheduler file that it wrote.
         say: prints a line for the user.
+        measure: measures a group of chunks in a worker; benchmarks give a function that only waits.
     """
 
-    def __init__(self, scheduler: str | Path, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, scheduler: str | Path, say: Callable[[str], None], measure: MeasureGroup = measure_records
+    ) -> None:
         self.scheduler = scheduler
         self._say = say
+        self._measure = measure
         self._slots = 0
 
     def __str__(self) -> str:
@@ -60,7 +66,7 @@ class DaskCluster:
             ClusterError: the scheduler is lost, no worker stays, or a worker has another copy of the suite.
             MeasurementError: a chunk failed, or its cell killed several workers in a row.
         """
-        run = _Run(self.scheduler, tasks)
+        run = _Run(self.scheduler, tasks, self._measure)
         try:
             for message in run.messages():
                 if isinstance(message, str):
@@ -74,12 +80,14 @@ class DaskCluster:
 class _Run:
     """A thread with an event loop that hands out the chunks, and the queue of its messages."""
 
-    def __init__(self, scheduler: str | Path, tasks: Sequence[Task]) -> None:
+    def __init__(self, scheduler: str | Path, tasks: Sequence[Task], measure: MeasureGroup) -> None:
         self._messages: queue.SimpleQueue[Message | BaseException | None] = queue.SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._stopped = False
         self._main: asyncio.Task[None] | None = None
-        self._thread = threading.Thread(target=self._serve, args=(scheduler, tasks), name="cluster", daemon=True)
+        self._thread = threading.Thread(
+            target=self._serve, args=(scheduler, tasks, measure), name="cluster", daemon=True
+        )
         self._thread.start()
 
     def messages(self) -> Iterator[Message]:
@@ -100,22 +108,22 @@ class _Run:
         if self._main:
             self._main.cancel()
 
-    def _serve(self, scheduler: str | Path, tasks: Sequence[Task]) -> None:
+    def _serve(self, *run: Any) -> None:
         """Hand out all chunks, and pass an error on."""
         try:
             with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-                runner.run(self._dispatch(scheduler, tasks))
+                runner.run(self._dispatch(*run))
         except asyncio.CancelledError:
             pass  # by `stop`
         except BaseException as error:
             self._messages.put(error)
         self._messages.put(None)
 
-    async def _dispatch(self, scheduler: str | Path, tasks: Sequence[Task]) -> None:
+    async def _dispatch(self, scheduler: str | Path, tasks: Sequence[Task], measure: MeasureGroup) -> None:
         self._main = asyncio.current_task()
         if not self._stopped:
             async with _connected(scheduler) as client:
-                await Dispatch(client, str(scheduler), tasks, self._messages).run()
+                await Dispatch(client, str(scheduler), tasks, self._messages, measure).run()
 
 
 async def _threads(scheduler: str | Path) -> int:

@@ -24,7 +24,7 @@ from dask.utils import parse_timedelta
 from distributed import Client, Future, KilledWorker
 from distributed.client import FutureCancelledError
 
-from experiments.harness.cluster.remote import WorkerDescription, describe_worker, measure_records, this_copy
+from experiments.harness.cluster.remote import MeasureGroup, WorkerDescription, describe_worker, this_copy
 from experiments.harness.experiment import Cell
 from experiments.harness.grid import describe
 from experiments.harness.problems import Problem
@@ -90,14 +90,21 @@ class Dispatch:
         scheduler: its address for messages.
         tasks: the chunks to measure, at least one.
         messages: receives each record, and lines for the user.
+        measure: measures a group of chunks in a worker.
     """
 
     def __init__(
-        self, client: Client, scheduler: str, tasks: Sequence[Task], messages: "queue.SimpleQueue[Any]"
+        self,
+        client: Client,
+        scheduler: str,
+        tasks: Sequence[Task],
+        messages: "queue.SimpleQueue[Any]",
+        measure: MeasureGroup,
     ) -> None:
         self._client = client
         self._scheduler = scheduler
         self._messages = messages
+        self._measure = measure
         self._fresh = deque(tasks)
         self._again: deque[tuple[Task, ...]] = deque()  # of workers that left
         self._suspects: deque[Task] = deque()  # of workers that died
@@ -130,6 +137,7 @@ class Dispatch:
                 await self._handle_events()
         finally:
             watching.cancel()
+            self._client.unsubscribe_topic("all")
             await self._cancel([group for worker in self._workers.values() for group in worker.groups])
 
     async def _meet(self) -> None:
@@ -345,7 +353,7 @@ class Dispatch:
     def _send(self, address: str, worker: _Worker, tasks: tuple[Task, ...], *, alone: bool = False) -> None:
         self._submitted += 1
         future = self._client.submit(
-            measure_records,
+            self._measure,
             [task.arguments for task in tasks],
             this_copy().source,
             key=f"sdpa-{self._client.id}-{self._submitted}",

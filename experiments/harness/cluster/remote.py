@@ -6,7 +6,7 @@ measurement, so the client refuses a worker whose copy differs.
 
 import math
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -21,6 +21,7 @@ from experiments.harness.grid import Chunk
 from experiments.harness.store import Stamp, measure_record
 
 Arguments = tuple[Chunk, int, Stamp]  # of `measure_record`
+MeasureGroup = Callable[[Sequence[Arguments], str], tuple[list[bytes], str | None]]  # as `measure_records`
 
 
 @dataclass(frozen=True)
