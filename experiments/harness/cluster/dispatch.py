@@ -262,8 +262,9 @@ class Dispatch:
 
     def _refuse(self, address: str, problems: Sequence[str]) -> None:
         """Refuse a worker: before the first chunk with an error, later with a line, so that a long run goes on."""
+        if self._asked.pop(address, None) is None:
+            return  # lost before its answer came
         text = f"worker {address} cannot take part: {'; '.join(problems)}"
-        del self._asked[address]
         self._refused.add(address)
         if not self._submitted:
             raise ClusterError(text)
