@@ -3,10 +3,13 @@
 CONFIG ?= config.yaml
 PYTHON ?= python3
 OPTIONS = --config "$(CONFIG)" $(if $(RESULTS),--results "$(RESULTS)")
-RUN_OPTIONS = $(OPTIONS) $(if $(JOBS),--jobs $(JOBS))
+CLUSTER = $(if $(SCHEDULER),--scheduler "$(SCHEDULER)") $(if $(SCHEDULER_FILE),--scheduler-file "$(SCHEDULER_FILE)")
+RUN_OPTIONS = $(OPTIONS) $(if $(JOBS),--jobs $(JOBS)) $(CLUSTER)
 PY = .venv/bin/python
 SUITE = $(PY) -m experiments
 READY = .venv/ready
+CLUSTER_READY = .venv/cluster-ready
+CAN_RUN = $(READY) $(if $(strip $(CLUSTER)),$(CLUSTER_READY))
 # The browser that tests the page; the version and archive of axe-core, which finds accessibility problems.
 CHROMIUM ?= /usr/bin/chromium
 BROWSER_READY = .venv/browser-ready
@@ -14,15 +17,15 @@ AXE = axe-core-4.14.1
 AXE_SHA256 = e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 
 .DEFAULT_GOAL = help
-.PHONY: all quick results figures check page plan prune walk test test-page test-coverage test-faults test-edits test-recipes calibration lint statements cost bench readme lock clean help
+.PHONY: all quick results figures check page plan prune walk test test-page test-coverage test-faults test-edits test-cluster test-recipes cluster calibration lint statements cost bench readme lock clean help
 
-all: $(READY) ## set up the environment, measure every sweep, draw every figure, check, write the page
+all: $(CAN_RUN) ## set up the environment, measure every sweep, draw every figure, check, write the page
 	@$(SUITE) all $(RUN_OPTIONS)
 
 quick: ## run make all on quick.yaml, a small config: a first look in less than a minute
 	@$(MAKE) --no-print-directory all CONFIG=quick.yaml
 
-results: $(READY) ## measure every sweep and write its table
+results: $(CAN_RUN) ## measure every sweep and write its table
 	@$(SUITE) run $(RUN_OPTIONS)
 
 figures: $(READY) ## draw every figure from its tables
@@ -34,7 +37,7 @@ check: $(READY) ## compare tables with the config and their checksums, and measu
 page: $(READY) ## write index.html into the results folder
 	@$(SUITE) page $(OPTIONS)
 
-plan: $(READY) ## show what would run, what is already measured, and the time and memory a run takes
+plan: $(CAN_RUN) ## show what would run, what is already measured, and the time and memory a run takes
 	@$(SUITE) plan $(RUN_OPTIONS)
 
 prune: $(READY) ## remove tables and figures of sweeps that the config no longer has
@@ -62,8 +65,13 @@ test-faults: $(READY) ## slow: test kills, damaged files and hostile configs on 
 test-edits: $(READY) ## slow: edit config.yaml in many ways in a copy of this folder, then run make all and the tests there
 	@$(PY) -m pytest -m edits
 
+test-cluster: $(CLUSTER_READY) ## slow: test runs on a Dask cluster, with kills and wrong workers, on real processes
+	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist worksteal -m cluster
+
 test-recipes: $(READY) ## slow: follow the recipes of CONTRIBUTING.md in copies of this folder
 	@$(PY) -m pytest -n $(or $(JOBS),auto) -m recipes
+
+cluster: $(CLUSTER_READY) ## install Dask, for runs with SCHEDULER=tcp://HOST:8786; see docs/cluster.md
 
 calibration: $(READY) ## slow: measure false alarms and missed faults of the check, and coverage of intervals (FULL=1 for all configs)
 	@$(SUITE) calibrate $(if $(FULL),--full)
@@ -85,9 +93,13 @@ bench: $(READY) ## slow: compare the suite's speed with that of other ways to me
 readme: $(READY) ## rewrite the generated parts of README.md and docs/ from results/
 	@$(SUITE) readme
 
-lock: ## resolve requirements.lock and requirements-page.lock from pyproject.toml (needs uv)
+lock: ## resolve the three requirements*.lock files from pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-emit-find-links --no-header --no-annotate --all-extras --upgrade pyproject.toml --output-file requirements.lock
+	  --no-emit-find-links --no-header --no-annotate --extra suite --extra dev --upgrade pyproject.toml \
+	  --output-file requirements.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-emit-find-links --no-header --no-annotate --extra suite --extra cluster --upgrade pyproject.toml \
+	  --constraint requirements.lock --output-file requirements-cluster.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-emit-find-links --no-header --no-annotate --group page --upgrade --constraint requirements.lock \
 	  --output-file requirements-page.lock
@@ -108,6 +120,10 @@ $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv --clear .venv
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(CLUSTER_READY): $(READY) requirements-cluster.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-cluster.lock
 	@touch $@
 
 $(BROWSER_READY): $(READY) requirements-page.lock Makefile

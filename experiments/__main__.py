@@ -23,6 +23,7 @@ from experiments.folders import HOME, SHIPPED_CONFIG, default_results
 if TYPE_CHECKING:
     from experiments.harness.config import Config
     from experiments.harness.grid import Sweep
+    from experiments.harness.run import Workers
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, help=__doc__)
 
@@ -39,6 +40,13 @@ Results = Annotated[
     ),
 ]
 Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Worker processes. Default: one per processor.")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Measure on the Dask cluster with this scheduler, such as tcp://host:8786."),
+]
+SchedulerFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Measure on the Dask cluster whose scheduler wrote this file.")
+]
 Incomplete = Annotated[
     bool, typer.Option("--incomplete", help="Write the page even if sweeps are missing; the page then says so.")
 ]
@@ -46,7 +54,12 @@ Incomplete = Annotated[
 
 @app.command(name="all")
 def all_parts(
-    names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None, jobs: Jobs = None
+    names: Names = None,
+    config: ConfigFile = SHIPPED_CONFIG,
+    results: Results = None,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    scheduler_file: SchedulerFile = None,
 ) -> None:
     """Measure sweeps, draw their figures, check their tables and write the page.
 
@@ -57,11 +70,10 @@ def all_parts(
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.problems import attempt
-        from experiments.harness.run import default_jobs
         from experiments.steps import examples, statements
         from experiments.steps import sweeps as steps
 
-        workers = jobs or default_jobs()
+        workers = _workers(jobs, scheduler, scheduler_file)
         page = partial(steps.write_page, loaded, folder, config)
 
         def page_again() -> None:
@@ -86,14 +98,20 @@ def all_parts(
 
 
 @app.command()
-def run(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None, jobs: Jobs = None) -> None:
+def run(
+    names: Names = None,
+    config: ConfigFile = SHIPPED_CONFIG,
+    results: Results = None,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    scheduler_file: SchedulerFile = None,
+) -> None:
     """Measure the missing chunks of sweeps and write their tables."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
-        from experiments.harness.run import default_jobs
         from experiments.steps.sweeps import measure
 
-        measure(loaded, sweeps, folder, jobs or default_jobs())
+        measure(loaded, sweeps, folder, _workers(jobs, scheduler, scheduler_file))
 
 
 @app.command(name="draw")
@@ -131,15 +149,21 @@ def page(config: ConfigFile = SHIPPED_CONFIG, results: Results = None, incomplet
 
 
 @app.command()
-def plan(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None, jobs: Jobs = None) -> None:
+def plan(
+    names: Names = None,
+    config: ConfigFile = SHIPPED_CONFIG,
+    results: Results = None,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    scheduler_file: SchedulerFile = None,
+) -> None:
     """Print the chunks that a run would measure, and roughly how much time and memory it would take."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.plan import plan_lines
-        from experiments.harness.run import default_jobs
         from experiments.steps.orphans import find_orphans
 
-        lines = plan_lines(loaded, sweeps, folder, jobs or default_jobs())
+        lines = plan_lines(loaded, sweeps, folder, _workers(jobs, scheduler, scheduler_file))
         print("\n".join([*lines, *find_orphans(folder, loaded).lines()]))
 
 
@@ -177,10 +201,9 @@ def prune_results(config: ConfigFile = SHIPPED_CONFIG, results: Results = None) 
 def show_statements(jobs: Jobs = None) -> None:
     """Compare published statements with measurements and computations; list wrong and misleading ones."""
     with _outcome(SHIPPED_CONFIG, None):
-        from experiments.harness.run import default_jobs
         from experiments.steps import statements
 
-        statements.update_statements(HOME, jobs or default_jobs())
+        statements.update_statements(HOME, _workers(jobs))
         print(statements.statement_summary(HOME))
 
 
@@ -249,6 +272,26 @@ def _load(config: Path, names: list[str] | None, results: Path | None) -> tuple[
         return loaded, chosen, results or default_results(config)
     except ValueError as error:
         raise _UsageError(str(error)) from None
+
+
+def _workers(jobs: int | None, scheduler: str | None = None, scheduler_file: Path | None = None) -> "Workers":
+    """The processes that measure: those of a cluster, or that many here, by default one per processor.
+
+    Raises:
+        _UsageError: the options exclude each other, or Dask is not installed.
+    """
+    from experiments.harness.local import LocalWorkers, default_jobs
+
+    cluster = scheduler or scheduler_file
+    if not cluster:
+        return LocalWorkers(jobs or default_jobs())
+    if jobs or (scheduler and scheduler_file):
+        raise _UsageError("expected one of --jobs, --scheduler and --scheduler-file, got several")
+    try:
+        from experiments.harness.cluster.dask_cluster import DaskCluster
+    except ModuleNotFoundError as error:
+        raise _UsageError(f"a cluster needs the package {error.name}; install it with: make cluster") from None
+    return DaskCluster(cluster, print)
 
 
 class _UsageError(Exception):

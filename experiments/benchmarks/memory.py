@@ -8,7 +8,7 @@ from pathlib import Path
 
 from experiments.benchmarks.timing import Task
 from experiments.benchmarks.ways import ways
-from experiments.harness.run import worker_pool
+from experiments.harness.local import worker_pool
 from experiments.sampling import Cell
 
 _UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes

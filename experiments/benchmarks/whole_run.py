@@ -15,11 +15,13 @@ from typing import Any
 from experiments.benchmarks.floor import floor_tasks
 from experiments.benchmarks.timing import Task, interleaved, repeated, seconds
 from experiments.harness.config import Config
+from experiments.harness.local import LocalWorkers
 from experiments.harness.paths import STORE
 from experiments.harness.pilot import PILOT_TRIALS, cell_trials
-from experiments.harness.run import find_chunks, find_pilots, measure_missing
+from experiments.harness.run import Workers, measure_missing
 from experiments.harness.seeds import bit_generator
 from experiments.harness.store import Store
+from experiments.harness.work import find_chunks, find_pilots
 from experiments.metrics import METRICS
 from experiments.sampling import Cell, chunk_trials
 from experiments.statistics.quantiles import Histograms
@@ -43,7 +45,7 @@ def whole_run_rows(config: Config, steps: Mapping[str, Step], per_normal: float)
     with tempfile.TemporaryDirectory() as folder:
         measuring = {}
         for jobs in (1, 2):
-            measuring[jobs] = seconds(partial(_measure_all, config, Path(folder, str(jobs)), jobs))
+            measuring[jobs] = seconds(partial(_measure_all, config, Path(folder, str(jobs)), LocalWorkers(jobs)))
             yield {"part": "workers", "what": f"{jobs} worker{'s' * (jobs > 1)}", "seconds": measuring[jobs]}
         measured = Path(folder, "1")
         parts = _parts_of_measuring(config, measured, per_normal)
@@ -53,11 +55,11 @@ def whole_run_rows(config: Config, steps: Mapping[str, Step], per_normal: float)
             yield {"part": "profile", "what": part, "seconds": took}
 
 
-def _measure_all(config: Config, folder: Path, jobs: int) -> None:
-    """Every chunk of every sweep, with that many workers, into a store in the folder."""
+def _measure_all(config: Config, folder: Path, workers: Workers) -> None:
+    """Measure every chunk of every sweep into a store in the folder."""
     store = Store(folder / STORE, config.seed)
     for find in (find_pilots, find_chunks):
-        for _ in measure_missing(store, config.sweeps, find(store, config.sweeps), jobs, lambda *_: None):
+        for _ in measure_missing(store, config.sweeps, find(store, config.sweeps), workers, lambda *_: None):
             pass  # the sweep is whole
 
 

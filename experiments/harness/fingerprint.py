@@ -29,7 +29,7 @@ from experiments.harness.experiment import Cell, load_experiment
 
 _OURS = ("sdpa", "experiments")
 _MEASURING = "experiments.harness.measuring"
-_TABULATING = ("experiments.harness.run", "experiments.harness.tables")
+_TABULATING = ("experiments.harness.tabulate", "experiments.harness.tables")
 
 
 @cache

@@ -17,22 +17,23 @@ from threadpoolctl import threadpool_info
 from experiments.harness.files import write_atomically
 from experiments.harness.fingerprint import versions
 from experiments.harness.paths import MANIFEST
-from experiments.harness.run import Work
+from experiments.harness.run import Workers
+from experiments.harness.work import Work
 
 
-def write_manifest(results: Path, parts: Sequence[Work], jobs: int, seconds: float) -> None:
+def write_manifest(results: Path, parts: Sequence[Work], workers: Workers, seconds: float) -> None:
     """Write which source ran where and for how long, and how many chunks it measured and reused.
 
     Args:
         results: the folder of manifest.json.
         parts: the pilots and the chunks of the run, as surveyed before it measured them.
-        jobs: worker processes.
+        workers: measured the chunks.
         seconds: duration of the run.
     """
     manifest = {
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 2),
-        "jobs": jobs,
+        "workers": str(workers),
         "chunks": {
             "measured": sum(len(work.todo) for work in parts),
             "reused": sum(sum(work.chunks.values()) - sum(work.missing().values()) for work in parts),

@@ -10,15 +10,15 @@ from experiments.harness.config import Config
 from experiments.harness.experiment import MEASURED, load_experiment
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import STORE, csv_name
-from experiments.harness.run import Work, find_chunks, find_pilots
+from experiments.harness.run import Workers
 from experiments.harness.store import Store
 from experiments.harness.tables import TableError, check_sound, is_current
-from experiments.harness.wording import counted
+from experiments.harness.work import Work, find_chunks, find_pilots
 
 _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
 
 
-def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int) -> list[str]:
+def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, workers: Workers) -> list[str]:
     """One line per sweep and a total; times are rough estimates from counts of draws, products and exponentials.
 
     A sweep with a precision counts its pilots until all are measured: only then are its trials known.
@@ -27,7 +27,7 @@ def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int
         config: the whole config.
         sweeps: the sweeps of the plan.
         results: the folder of the tables and the store.
-        jobs: worker processes, by which the time is divided.
+        workers: would measure; the time is divided by their slots.
     """
     store = Store(results / STORE, config.seed)
     pilots = find_pilots(store, sweeps)
@@ -46,7 +46,7 @@ def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int
             f"{sweep.name:<16} {sweep.experiment:<12} {len(cells):>6} {trials:>9}"
             f" {chunks:>20} {memory / 2**20:>7.0f} MiB  {_state(config, sweep, results, part, kind)}"
         )
-    total = f"{_duration((pilots.seconds + work.seconds) / jobs)} with {counted(jobs, 'worker')}"
+    total = f"{_duration((pilots.seconds + work.seconds) / workers.slots)} with {workers}"
     if len(piloted) < len(sweeps):
         total += ", plus the trials that the pilots will request"
     lines.append(f"total to measure: about {total}; tables go to {results}")

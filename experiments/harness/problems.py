@@ -7,6 +7,10 @@ class Problem(Exception):  # noqa: N818
     """A measurement, a file or a check has a problem; the message says what and where."""
 
 
+class MeasurementError(Problem):
+    """The measurement of a cell failed or gave a value that is not a finite number."""
+
+
 class BusyError(Problem):
     """Another run holds the results folder; the message names it."""
 

@@ -65,10 +65,13 @@ def time_suite(config: Config, results: Path, workload: "Workload | None" = None
 
 def _steps_after_measuring(config: Config) -> "dict[str, Step]":
     """The later parts of `make all` by name, each from and into a folder; first the imports of all parts."""
+    from experiments.harness.local import LocalWorkers
+
+    one = LocalWorkers(1)
     return {
         "imports": lambda _: subprocess.run([sys.executable, "-c", f"import {_IMPORTS}"], check=True),
-        "tables": lambda folder: sweeps.measure(config, config.sweeps, folder, jobs=1),
+        "tables": lambda folder: sweeps.measure(config, config.sweeps, folder, one),
         "figures": partial(sweeps.draw, config, config.sweeps),
         "check": partial(sweeps.check, config, config.sweeps),
-        "statements": lambda folder: statements.update_statements(folder, jobs=1),
+        "statements": lambda folder: statements.update_statements(folder, one),
     }

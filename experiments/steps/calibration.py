@@ -10,8 +10,8 @@ from pathlib import Path
 from experiments.folders import benchmark_path
 from experiments.harness.config import load_config
 from experiments.harness.files import locked, write_atomically
+from experiments.harness.local import default_jobs, worker_pool
 from experiments.harness.problems import Problem
-from experiments.harness.run import default_jobs, worker_pool
 from experiments.harness.tables import csv_bytes
 
 CONFIG = Path(__file__).parents[1] / "benchmarks" / "calibration" / "config.yaml"

@@ -20,6 +20,8 @@ from experiments.steps.sweeps import measure
 if TYPE_CHECKING:
     import pandas as pd
 
+    from experiments.harness.run import Workers
+
 _COMPUTED_WITH = ("numpy", "scipy", "pandas")
 
 
@@ -28,18 +30,18 @@ def is_home(results: Path) -> bool:
     return results.resolve() == HOME.resolve()
 
 
-def update_statements(results: Path, jobs: int) -> None:
+def update_statements(results: Path, workers: "Workers") -> None:
     """Bring the measurements for the statements and statements.csv up to date.
 
     Args:
         results: the step writes to its folder `statements` and reuses chunks that sweeps in `results` measured.
-        jobs: worker processes.
+        workers: measure the missing chunks.
     """
     config, folder = load_config(CONFIG), results / STATEMENTS
     due = [sweep for sweep in config.sweeps if not is_current(folder, config, sweep)]
     with locked(results):
         if due:
-            measure(config, due, folder, jobs, store=results / STORE)
+            measure(config, due, folder, workers, store=results / STORE)
         with locked(folder):
             _write(config, results)
 

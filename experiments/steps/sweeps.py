@@ -25,11 +25,14 @@ from experiments.steps.orphans import find_orphans
 
 if TYPE_CHECKING:
     from experiments.figures.figure import Tables
+    from experiments.harness.run import Workers
 
 NOTHING_JUDGED = "Student's t tests no value: it needs at least 20 trials and a metric with a known exact value"
 
 
-def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *, store: Path | None = None) -> None:
+def measure(
+    config: Config, sweeps: Sequence[Sweep], results: Path, workers: "Workers", *, store: Path | None = None
+) -> None:
     """Measure the chunks of sweeps that the store lacks, and write the tables that change.
 
     It also writes columns.csv and manifest.json.
@@ -38,7 +41,7 @@ def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *
         config: the whole config; the results folder keeps a copy of its text once all its tables exist.
         sweeps: the sweeps of the config to measure.
         results: the folder of the tables.
-        jobs: worker processes.
+        workers: measure the chunks.
         store: the folder of the chunks' records, if it is not in `results`.
 
     Raises:
@@ -49,8 +52,10 @@ def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *
     from experiments.harness.manifest import write_manifest
     from experiments.harness.pilot import pilot_summary
     from experiments.harness.progress import reporting
-    from experiments.harness.run import find_chunks, find_pilots, measure_missing, tabulate_sweep
+    from experiments.harness.run import measure_missing
     from experiments.harness.store import Store
+    from experiments.harness.tabulate import tabulate_sweep
+    from experiments.harness.work import find_chunks, find_pilots
 
     started = time.monotonic()
     for sweep in sweeps:
@@ -60,7 +65,7 @@ def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *
         pilots = find_pilots(records, sweeps)
         if pilots.todo:
             with reporting(pilots.seconds) as report:
-                for _ in measure_missing(records, sweeps, pilots, jobs, report.advance):
+                for _ in measure_missing(records, sweeps, pilots, workers, report.advance):
                     pass  # the pilots of a sweep are complete
         work = find_chunks(records, sweeps)
         to_measure = work.missing()
@@ -68,7 +73,7 @@ def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *
         with reporting(work.seconds) as report:
             for chunk in pilots.damaged + work.damaged:
                 report.line(f"{records.path(chunk)} is damaged; measuring it again")
-            for sweep in measure_missing(records, sweeps, work, jobs, report.advance):
+            for sweep in measure_missing(records, sweeps, work, workers, report.advance):
                 if not to_measure[sweep.name] and is_current(results, config, sweep):
                     report.line(f"{results / csv_name(sweep.name, 'measured')}: up to date")
                     continue
@@ -81,7 +86,7 @@ def measure(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int, *
                     report.line(line)
         if all(is_current(results, config, sweep) for sweep in config.sweeps):
             write_atomically(results / STORED_CONFIG, config.text.encode())
-        write_manifest(results, (pilots, work), jobs, time.monotonic() - started)
+        write_manifest(results, (pilots, work), workers, time.monotonic() - started)
 
 
 def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments.harness import run
 from experiments.harness.columns import axis_names, defaults, treatment_names
 from experiments.harness.config import Config, load_config
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
 from experiments.harness.figures import figures_of
+from experiments.harness.local import LocalWorkers
 from experiments.harness.store import measure_record
 from experiments.page import slider
 from experiments.steps.sweeps import draw, measure
@@ -128,8 +128,8 @@ def tiny(made_once) -> tuple[Config, Path]:
         path.write_text(TINY + _of_other_experiments())
         config = load_config(path)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(run, "_measured", _measured_here)
-            measure(config, config.sweeps, folder, jobs=1)
+            patch.setattr(LocalWorkers, "measure", _measured_here)
+            measure(config, config.sweeps, folder, LocalWorkers(1))
 
     folder = made_once("tiny", fill)
     return load_config(folder / "tiny.yaml"), folder
@@ -149,15 +149,15 @@ def drawn(tiny, made_once) -> tuple[Config, Path]:
     return config, made_once("drawn", fill)
 
 
-def _measured_here(_pool, store, work, _jobs):
-    for chunk, names in work.todo:
-        yield chunk, names, measure_record(chunk, store.seed, store.stamp(chunk))
+def _measured_here(_workers, tasks):
+    for task in tasks:
+        yield task, measure_record(*task.arguments)
 
 
 @pytest.fixture
 def in_this_process(monkeypatch):
     """Chunks measured one after the other in this process, since a worker takes longer to start than they take."""
-    monkeypatch.setattr(run, "_measured", _measured_here)
+    monkeypatch.setattr(LocalWorkers, "measure", _measured_here)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from experiments.folders import figure_path
 from experiments.harness.config import Config, load_config
 from experiments.harness.discovery import experiment_names
 from experiments.harness.figures import figures_of
+from experiments.harness.local import LocalWorkers
 from experiments.harness.tables import read_sweep
 from experiments.steps import sweeps as steps
 from sdpa import LAWS
@@ -65,7 +66,7 @@ def measured(config: dict, folder: Path) -> Config:
     path = folder / "any.yaml"
     path.write_text(yaml.safe_dump(config))
     loaded = load_config(path)
-    steps.measure(loaded, loaded.sweeps, folder, jobs=1)
+    steps.measure(loaded, loaded.sweeps, folder, LocalWorkers(1))
     steps.check(loaded, loaded.sweeps, folder)
     assert all((folder / f"{sweep.name}.csv").exists() for sweep in loaded.sweeps)
     return loaded

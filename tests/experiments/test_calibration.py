@@ -14,7 +14,7 @@ from experiments.benchmarks.calibration.runs import raises_alarm, run_seeds, sim
 from experiments.benchmarks.calibration.tables import Calibration, coverage_of, summarise
 from experiments.harness.config import load_config
 from experiments.harness.experiment import MEASURED
-from experiments.harness.run import tabulated
+from experiments.harness.tabulate import tabulated
 from experiments.metrics import METRICS
 from experiments.sampling import sample_inputs
 from experiments.steps.calibration import CONFIG

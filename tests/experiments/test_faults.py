@@ -13,65 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.suite_process import ROOT, Suite, ends_within
+
 pytestmark = pytest.mark.faults
 
-ROOT = Path(__file__).parents[2]
-CONFIG = """\
-seed: 0
-sweeps:
-  first:
-    experiment: saturation
-    d_k: [16, 200, 256]
-    n_keys: 64
-    scaling: [unscaled, d_k^1/2]
-    trials: {trials}
-  second:
-    experiment: distribution
-    d_k: [64, 128]
-    trials: {trials}00
-"""
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 STATUS = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
-
-
-class Suite:
-    """The command line on a config and a results folder of its own."""
-
-    def __init__(self, folder: Path, trials: int) -> None:
-        self.folder, self.results = folder, folder / "out"
-        self.config = folder / "faults.yaml"
-        self.config.write_text(CONFIG.format(trials=trials))
-
-    def start(self, *words: str, **options) -> subprocess.Popen[str]:
-        options = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)} | options
-        return subprocess.Popen(
-            [sys.executable, "-m", "experiments", *words, "--config", self.config, "--results", self.results],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-            **options,
-        )
-
-    def run(self, *words: str, timeout: float = 300, **options) -> tuple[int, str, str]:
-        process = self.start(*words, **options)
-        try:
-            out, err = process.communicate(timeout=timeout)
-        finally:
-            process.kill()
-        return process.returncode, out, err
-
-    def records(self) -> dict[str, int]:
-        """The records that are there, and when each was written."""
-        files = [path for path in (self.results / ".cells").rglob("[0-9a-f]*") if path.is_file()]
-        return {path.name: path.stat().st_mtime_ns for path in files}
-
-    def tables(self) -> dict[str, bytes]:
-        return {path.relative_to(self.results).as_posix(): path.read_bytes() for path in self.results.rglob("*.csv")}
-
-    def temporary_files(self) -> list[Path]:
-        return list(self.results.rglob("*.sdpa-part"))
 
 
 @pytest.fixture(scope="module")
@@ -87,17 +34,6 @@ def undisturbed(tmp_path_factory) -> dict[int, dict[str, bytes]]:
         return tables[trials]
 
     return of
-
-
-def ends_within(seconds: float, group: int) -> bool:
-    """Whether no process of a group is left after that time at most."""
-    for _ in range(int(seconds / 0.05)):
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def wait_for_its_handlers(process: subprocess.Popen[str]) -> None:
@@ -200,7 +136,7 @@ def test_a_second_run_on_the_same_folder_ends_at_once_and_a_dead_one_blocks_nobo
     first.kill()
     first.communicate()
     assert ends_within(5, first.pid)
-    suite.config.write_text(CONFIG.format(trials=100))
+    suite.set_trials(100)
     assert suite.run("run")[0] == 0
 
 
@@ -218,7 +154,7 @@ def test_a_disk_that_is_full_stops_the_run_and_leaves_old_tables_whole(tmp_path)
     suite = Suite(tmp_path, trials=1000)
     suite.run("run")
     tables, records = suite.tables(), suite.records()
-    suite.config.write_text(CONFIG.format(trials=4000))
+    suite.set_trials(4000)
     status, _, said = suite.run("run", preexec_fn=limited(20_000))
     assert status == 1
     assert re.fullmatch(rf"{suite.results}/\S+: cannot write: File too large\n", said)

@@ -36,7 +36,7 @@ def command(words: str) -> str:
 
 @pytest.mark.parametrize("experiment", experiment_names())
 def test_a_worker_loads_numpy_alone(experiment):
-    assert loaded(f"import experiments.harness.run, experiments.{experiment}") == set()
+    assert loaded(f"import experiments.harness.local, experiments.{experiment}") == set()
 
 
 @pytest.mark.parametrize(

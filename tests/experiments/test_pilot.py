@@ -10,10 +10,13 @@ import pytest
 
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, Sweep
+from experiments.harness.local import LocalWorkers
 from experiments.harness.measuring import measure_chunk
 from experiments.harness.pilot import PILOT_TRIALS, pilot_chunks, pilot_summary
-from experiments.harness.run import find_chunks, find_pilots, measure_missing, tabulate_sweep
+from experiments.harness.run import measure_missing
 from experiments.harness.store import Store
+from experiments.harness.tabulate import tabulate_sweep
+from experiments.harness.work import find_chunks, find_pilots
 from experiments.saturation import tabulate
 from experiments.statistics.intervals import MIN_TRIALS
 from sdpa import LAWS, Scaling, theory
@@ -34,9 +37,9 @@ SWEEP = Sweep("precise", "saturation", VALUES, trials=100_000, figures=(), preci
 
 
 def measured(store: Store, sweep: Sweep) -> pd.DataFrame:
-    pilots = find_pilots(store, [sweep])
-    assert list(measure_missing(store, [sweep], pilots, 1, lambda *_: None)) == [sweep]
-    assert list(measure_missing(store, [sweep], find_chunks(store, [sweep]), 1, lambda *_: None)) == [sweep]
+    for find in (find_pilots, find_chunks):
+        work = find(store, [sweep])
+        assert list(measure_missing(store, [sweep], work, LocalWorkers(1), lambda *_: None)) == [sweep]
     return tabulate_sweep(store, sweep)[MEASURED]
 
 

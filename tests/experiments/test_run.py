@@ -19,9 +19,13 @@ from threadpoolctl import threadpool_limits
 from experiments import saturation
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, Sweep, chunks
-from experiments.harness.run import MeasurementError, find_chunks, measure_missing, tabulate_sweep
+from experiments.harness.local import LocalWorkers
+from experiments.harness.problems import MeasurementError
+from experiments.harness.run import measure_missing
 from experiments.harness.seeds import chunk_key
 from experiments.harness.store import Store, measure_record
+from experiments.harness.tabulate import tabulate_sweep
+from experiments.harness.work import find_chunks
 from experiments.statistics.quantiles import Quantile
 from sdpa import LAWS, Scaling
 
@@ -44,7 +48,8 @@ def store(tmp_path) -> Store:
 
 
 def measured(store: Store, sweep: Sweep, jobs: int, on_progress=lambda *_: None) -> pd.DataFrame:
-    assert list(measure_missing(store, [sweep], find_chunks(store, [sweep]), jobs, on_progress)) == [sweep]
+    work = find_chunks(store, [sweep])
+    assert list(measure_missing(store, [sweep], work, LocalWorkers(jobs), on_progress)) == [sweep]
     return tabulate_sweep(store, sweep)[MEASURED]
 
 
@@ -53,8 +58,8 @@ def in_shuffled_order(store: Store, sweep: Sweep) -> pd.DataFrame:
     work = find_chunks(store, [sweep]).todo
     random.Random(1).shuffle(work)
     with threadpool_limits(limits=1):
-        for chunk, _ in work:
-            store.write(chunk, measure_record(chunk, store.seed, store.stamp(chunk)))
+        for task in work:
+            store.write(task.chunk, measure_record(*task.arguments))
     return tabulate_sweep(store, sweep)[MEASURED]
 
 
@@ -155,7 +160,7 @@ def test_a_worker_killed_while_it_sends_a_record_holds_nobody_up(store, monkeypa
             time.sleep(0.5)  # for the thread to read it
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("experiments.harness.run.ProcessPoolExecutor", HalfSent)
+    monkeypatch.setattr("experiments.harness.local.ProcessPoolExecutor", HalfSent)
     ended = threading.Event()
 
     def interrupted():
@@ -200,6 +205,6 @@ def test_sweeps_that_share_a_cell_measure_it_once(store):
     work = find_chunks(store, [small, other])
     assert len(work.todo) == count(store, small)
     assert work.missing()["other"] == count(store, other) > 0
-    done = [sweep.name for sweep in measure_missing(store, [small, other], work, 2, lambda *_: None)]
+    done = [sweep.name for sweep in measure_missing(store, [small, other], work, LocalWorkers(2), lambda *_: None)]
     assert done == ["wide", "other"]
     assert count(store, small, other) == 0

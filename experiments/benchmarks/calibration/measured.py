@@ -15,7 +15,7 @@ import pandas as pd
 from experiments import saturation
 from experiments.harness.grid import Sweep, chunks
 from experiments.harness.measuring import measure_chunk
-from experiments.harness.run import tabulated
+from experiments.harness.tabulate import tabulated
 from experiments.metrics import METRICS
 from experiments.sampling import Cell
 from experiments.saturation import SaturationMeasurement

@@ -29,7 +29,7 @@ from experiments.benchmarks.calibration.measured import (
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Sweep
 from experiments.harness.metric import FEW_DRAWS
-from experiments.harness.run import tabulated
+from experiments.harness.tabulate import tabulated
 from experiments.metrics import METRICS
 from experiments.saturation import SaturationMeasurement
 

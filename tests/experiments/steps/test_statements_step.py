@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from experiments.folders import STATEMENTS
+from experiments.harness.local import LocalWorkers
 from experiments.statements import compute
 from experiments.statements.declare import all_statements
 from experiments.statements.table import read_statements, table_path
@@ -23,7 +24,7 @@ def said(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(compute, "compute_table", lambda _: pd.DataFrame({"id": ["qa-3"], "note": ["so"]}))
 
     def update() -> str:
-        step.update_statements(tmp_path, jobs=1)
+        step.update_statements(tmp_path, LocalWorkers(1))
         return capsys.readouterr().out
 
     return update

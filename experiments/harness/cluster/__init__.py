@@ -1,0 +1,1 @@
+"""A Dask cluster as workers; needs the optional packages of `requirements-cluster.lock`."""

@@ -1,0 +1,160 @@
+"""Workers of a Dask cluster that the user has started.
+
+A thread of this process talks with the scheduler (`experiments.harness.cluster.dispatch`); the thread of the run only
+takes records from a queue.
+"""
+
+import asyncio
+import logging
+import queue
+import threading
+import warnings
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from distributed import Client
+from distributed.versions import VersionMismatchWarning
+
+from experiments.harness.cluster.dispatch import ClusterError, Dispatch, Message
+from experiments.harness.cluster.remote import MeasureGroup, measure_records
+from experiments.harness.work import Task
+
+_CONNECT_SECONDS = 10
+_CLOSE_SECONDS = 5
+_STOP_SECONDS = 15
+
+
+class DaskCluster:
+    """The workers of a Dask cluster; see `experiments.harness.run.Workers`.
+
+    TLS comes from Dask's own configuration.
+
+    Args:
+        scheduler: the address of its scheduler, such as `tcp://host:8786`, or the scheduler file that it wrote.
+        say: prints a line for the user.
+        measure: measures a group of chunks in a worker; benchmarks give a function that only waits.
+    """
+
+    def __init__(
+        self, scheduler: str | Path, say: Callable[[str], None], measure: MeasureGroup = measure_records
+    ) -> None:
+        self.scheduler = scheduler
+        self._say = say
+        self._measure = measure
+        self._slots = 0
+
+    def __str__(self) -> str:
+        slots = f" ({self._slots} at a time)" if self._slots else ""
+        return f"the cluster at {self.scheduler}{slots}"
+
+    @property
+    def slots(self) -> int:
+        """Number of chunks that the connected workers measure at a time.
+
+        Raises:
+            ClusterError: the scheduler does not answer, or no worker is connected.
+        """
+        self._slots = self._slots or asyncio.run(_threads(self.scheduler))
+        return self._slots
+
+    def measure(self, tasks: Sequence[Task]) -> Generator[tuple[Task, bytes], None, None]:
+        """Records in the order of completion.
+
+        Raises:
+            ClusterError: the scheduler is lost, no worker stays, or a worker has another copy of the suite.
+            MeasurementError: a chunk failed, or its cell killed several workers in a row.
+        """
+        run = _Run(self.scheduler, tasks, self._measure)
+        try:
+            for message in run.messages():
+                if isinstance(message, str):
+                    self._say(message)
+                else:
+                    yield message
+        finally:
+            run.stop()
+
+
+class _Run:
+    """A thread with an event loop that hands out the chunks, and the queue of its messages."""
+
+    def __init__(self, scheduler: str | Path, tasks: Sequence[Task], measure: MeasureGroup) -> None:
+        self._messages: queue.SimpleQueue[Message | BaseException | None] = queue.SimpleQueue()
+        self._loop = asyncio.new_event_loop()
+        self._stopped = False
+        self._main: asyncio.Task[None] | None = None
+        self._thread = threading.Thread(
+            target=self._serve, args=(scheduler, tasks, measure), name="cluster", daemon=True
+        )
+        self._thread.start()
+
+    def messages(self) -> Iterator[Message]:
+        """Records with their tasks, and lines for the user, until all records have come; raises the run's error."""
+        while (message := self._messages.get()) is not None:
+            if isinstance(message, BaseException):
+                raise message
+            yield message
+
+    def stop(self) -> None:
+        """End the run: cancel its tasks on the cluster, and disconnect."""
+        self._stopped = True
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._cancel)
+        self._thread.join(_STOP_SECONDS)
+
+    def _cancel(self) -> None:
+        if self._main:
+            self._main.cancel()
+
+    def _serve(self, *run: Any) -> None:
+        """Hand out all chunks, and pass an error on."""
+        try:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._dispatch(*run))
+        except asyncio.CancelledError:
+            pass  # by `stop`
+        except BaseException as error:
+            self._messages.put(error)
+        self._messages.put(None)
+
+    async def _dispatch(self, scheduler: str | Path, tasks: Sequence[Task], measure: MeasureGroup) -> None:
+        self._main = asyncio.current_task()
+        if not self._stopped:
+            async with _connected(scheduler) as client:
+                await Dispatch(client, str(scheduler), tasks, self._messages, measure).run()
+
+
+async def _threads(scheduler: str | Path) -> int:
+    """Threads of all connected workers together."""
+    async with _connected(scheduler) as client:
+        workers = (await client.scheduler.identity(n_workers=-1))["workers"].values()
+    if not workers:
+        raise ClusterError(f"expected workers at {scheduler}, got none")
+    return sum(worker["nthreads"] for worker in workers)
+
+
+@asynccontextmanager
+async def _connected(scheduler: str | Path) -> AsyncIterator[Client]:
+    """A client of the scheduler.
+
+    Raises:
+        ClusterError: nothing answers at the address, or the scheduler file does not exist.
+    """
+    if isinstance(scheduler, Path) and not scheduler.exists():
+        raise ClusterError(f"{scheduler}: expected the file that `dask scheduler --scheduler-file` writes, got nothing")
+    where = {"scheduler_file": str(scheduler)} if isinstance(scheduler, Path) else {"address": scheduler}
+    # `Dispatch` reports a lost scheduler and the versions of workers in its own words.
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+    warnings.simplefilter("ignore", VersionMismatchWarning)
+    client = Client(**where, asynchronous=True, timeout=_CONNECT_SECONDS, set_as_default=False)
+    try:
+        try:
+            await client
+        except (OSError, ValueError) as error:  # ValueError: not an address
+            raise ClusterError(f"no scheduler answers at {scheduler}: {error}") from None
+        yield client
+    finally:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(client.close(), _CLOSE_SECONDS)

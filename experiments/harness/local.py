@@ -1,0 +1,132 @@
+"""Worker processes on this machine: a pool of the standard library."""
+
+import itertools
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from threadpoolctl import threadpool_limits
+
+from experiments.harness.store import measure_record
+from experiments.harness.wording import counted
+from experiments.harness.work import Task
+
+_QUEUED_PER_WORKER = 3
+
+
+@dataclass(frozen=True)
+class LocalWorkers:
+    """Processes on this machine, started for each run; see `experiments.harness.run.Workers`.
+
+    Attributes:
+        slots: number of processes.
+    """
+
+    slots: int
+
+    def __str__(self) -> str:
+        return counted(self.slots, "worker")
+
+    def measure(self, tasks: Sequence[Task]) -> Generator[tuple[Task, bytes], None, None]:
+        """Records in the order of completion; at most three chunks per worker wait or run at a time."""
+        with worker_pool(self.slots) as pool:
+            yield from _measured(pool, tasks, self.slots)
+
+
+def default_jobs() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that compute on one thread each; an error or Ctrl-C in the block ends them.
+
+    Args:
+        jobs: number of processes; the pool starts them when it gets work.
+    """
+    # Spawned, not forked: this works the same on every system and copies no thread's lock into a worker.
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker) as pool:
+        try:
+            yield pool
+        except BaseException:
+            _stop(pool)
+            raise
+
+
+def _start_worker() -> None:
+    """Prepare a worker: it ignores Ctrl-C, ends with its parent, and computes on one thread."""
+    # Ctrl-C reaches every process of the terminal; only the parent handles it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # With more threads, BLAS would split its sums by their number, and results would depend on the machine's load.
+    threadpool_limits(limits=1)
+
+
+@contextmanager
+def _held_back(*signals: signal.Signals) -> Iterator[None]:
+    """Hold these signals back until the end of the block; processes that start in it inherit this."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with_parent() -> None:
+    """End this worker when its parent is gone, for any reason."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _stop(pool: ProcessPoolExecutor) -> None:
+    """End the workers at once; the next run measures their unfinished chunks again."""
+    with _held_back(signal.SIGINT, signal.SIGTERM):
+        for worker in multiprocessing.active_children():
+            worker.kill()
+        # A killed worker may have sent half a record. The pool's thread would wait forever for the rest, because this
+        # process also holds the sending end of the pipe. Once that is closed, the thread reads the end of the file.
+        if pool._result_queue is not None:
+            pool._result_queue._writer.close()  # type: ignore[attr-defined]
+        pool.shutdown(cancel_futures=True)
+
+
+def _measured(pool: ProcessPoolExecutor, tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, bytes]]:
+    """Records in the order of completion; only a few chunks are in flight at a time, so that memory stays bounded."""
+    todo = iter(tasks)
+    pending: dict[Future[bytes], Task] = {}
+    while True:
+        for task in itertools.islice(todo, _QUEUED_PER_WORKER * jobs - len(pending)):
+            # Workers started here inherit this setting, so that Ctrl-C does not interrupt their imports.
+            with _held_back(signal.SIGINT), _naming(task):
+                pending[pool.submit(measure_record, *task.arguments)] = task
+        if not pending:
+            return
+        finished, _ = wait(pending, return_when=FIRST_COMPLETED)
+        for future in finished:
+            task = pending.pop(future)
+            with _naming(task):
+                record = future.result()
+            yield task, record
+
+
+@contextmanager
+def _naming(task: Task) -> Iterator[None]:
+    """Turn a failure of a chunk, or of the pool when it takes the chunk, into an error that names the chunk.
+
+    Arithmetic, memory and value errors come from measuring. Others, such as an import error, are bugs and pass through.
+    """
+    try:
+        yield
+    except BrokenProcessPool:
+        raise task.failure("a worker process died (killed, or out of memory) at or near this cell") from None
+    except (ArithmeticError, ValueError, MemoryError) as error:
+        raise task.failure(f"{type(error).__name__}: {error}") from None

@@ -1,0 +1,78 @@
+"""The command line on a config and a results folder of its own, in processes as a user starts them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+CONFIG = """\
+seed: 0
+sweeps:
+  first:
+    experiment: saturation
+    d_k: [16, 200, 256]
+    n_keys: 64
+    scaling: [unscaled, d_k^1/2]
+    trials: {trials}
+  second:
+    experiment: distribution
+    d_k: [64, 128]
+    trials: {trials}00
+"""
+
+
+class Suite:
+    """The command line on a config and a results folder of its own."""
+
+    def __init__(self, folder: Path, trials: int) -> None:
+        self.folder, self.results = folder, folder / "out"
+        self.config = folder / "faults.yaml"
+        self.set_trials(trials)
+
+    def set_trials(self, trials: int) -> None:
+        self.config.write_text(CONFIG.format(trials=trials))
+
+    def start(self, *words: str, **options) -> subprocess.Popen[str]:
+        options = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)} | options
+        return subprocess.Popen(
+            [sys.executable, "-m", "experiments", *words, "--config", self.config, "--results", self.results],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            **options,
+        )
+
+    def run(self, *words: str, timeout: float = 300, **options) -> tuple[int, str, str]:
+        process = self.start(*words, **options)
+        try:
+            out, err = process.communicate(timeout=timeout)
+        finally:
+            process.kill()
+        return process.returncode, out, err
+
+    def records(self) -> dict[str, int]:
+        """The records that are there, and when each was written."""
+        files = [path for path in (self.results / ".cells").rglob("[0-9a-f]*") if path.is_file()]
+        return {path.name: path.stat().st_mtime_ns for path in files}
+
+    def tables(self) -> dict[str, bytes]:
+        return {path.relative_to(self.results).as_posix(): path.read_bytes() for path in self.results.rglob("*.csv")}
+
+    def temporary_files(self) -> list[Path]:
+        return list(self.results.rglob("*.sdpa-part"))
+
+
+def ends_within(seconds: float, group: int) -> bool:
+    """Whether no process of a group is left after that time at most."""
+    for _ in range(int(seconds / 0.05)):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
