@@ -18,16 +18,17 @@ from experiments.harness.columns import Column, axis_columns, names
 from experiments.harness.discovery import axes_of
 from experiments.harness.experiment import MEASURED, Cell, Experiment, load_experiment
 from experiments.harness.metric import FEW_DRAWS, Metric
-from experiments.statistics.intervals import MIN_TRIALS, Limits
+from experiments.statistics.intervals import MIN_DRAWS, MIN_TRIALS, Limits
 from experiments.statistics.moments import CORRELATIONS
 
 Floats = npt.NDArray[np.floating]
 
-# A cell's test uses at most one direction for this many trials, and only directions above this share of variance:
-# finer contrasts of nearly equal metrics are the least normal, and reach the accuracy of the exact values. With one
-# query per trial, all metrics of long rows are functions of |q| alone, and few draws carry their contrasts: of 300
-# honest runs of one_query_100 (benchmarks/calibration), 19 raise the alarm with 25 trials, and one with 50.
-_TRIALS_PER_DIRECTION = 50
+# A cell's test uses at most one direction for this many trials and this many rows, and only directions above this share
+# of variance: finer contrasts of nearly equal metrics are the least normal, and reach the accuracy of the exact values.
+# With one query per trial, all metrics of long rows are functions of |q| alone, and few rows carry a contrast. A
+# contrast therefore needs as many rows as a mean needs effective draws: without this, 19 of 300 honest runs of
+# one_query_100 (benchmarks/calibration) raise the alarm, and 15 of 300 with two queries.
+_TRIALS_PER_DIRECTION, _ROWS_PER_DIRECTION = 25, MIN_DRAWS
 _MIN_SHARE = 1e-2
 # The exact values are good to 1e-9, as far as measured; an error bar below this limit says nothing about the draws.
 _ACCURACY = 1e-8
@@ -223,7 +224,11 @@ def cell_tests(table: pd.DataFrame, correlations: pd.DataFrame, judged: pd.DataF
         order = list(zip(matrix["scaling"], matrix["metric"], strict=True))
         chosen = [order.index(name) for name in zip(values["scaling"], values["metric"], strict=True)]
         z = ((values["measured"] - values["exact"]) / values["se"]).to_numpy()
-        directions, statistic = _leading(z, np.stack(list(matrix["correlations"]))[np.ix_(chosen, chosen)], trials)
+        correlation = np.stack(list(matrix["correlations"]))[np.ix_(chosen, chosen)]
+        # An experiment without queries has one row per trial.
+        rows_in_all = trials * int(cell.get("n_queries", pd.Series(1, cell.index)).iloc[0])
+        most = max(1, min(trials // _TRIALS_PER_DIRECTION, rows_in_all // _ROWS_PER_DIRECTION))
+        directions, statistic = _leading(z, correlation, most)
         ratio = statistic * (trials - directions) / (directions * (trials - 1))
         rows.append(
             {
@@ -238,24 +243,24 @@ def cell_tests(table: pd.DataFrame, correlations: pd.DataFrame, judged: pd.DataF
     return pd.DataFrame(rows, columns=[*axes, *names(_TEST)])
 
 
-def _leading(z: Floats, correlation: Floats, trials: int) -> tuple[int, float]:
+def _leading(z: Floats, correlation: Floats, most: int) -> tuple[int, float]:
     """The number of leading principal directions in the test, and the sum of squares of z along them.
 
     With eigenvalues L_i and eigenvectors v_i of the correlation in falling order, the sum is sum_i (v_i . z)^2 / L_i. A
-    direction counts if L_i exceeds 0.01, and if the trials allow it: one for every 50 trials, but at least one.
+    direction counts if L_i exceeds 0.01.
 
     Args:
         z: z-scores, (values,).
         correlation: (values, values).
-        trials: number of independent draws.
+        most: directions, at least 1.
 
-    >>> count, total = _leading(np.array([2.0, 2.0]), np.array([[1.0, 0.5], [0.5, 1.0]]), trials=50)
+    >>> count, total = _leading(np.array([2.0, 2.0]), np.array([[1.0, 0.5], [0.5, 1.0]]), most=1)
     >>> count, round(total, 4)  # along (1, 1): 8 / 1.5
     (1, 5.3333)
     """
     shares, directions = np.linalg.eigh(correlation)
     shares, directions = shares[::-1], directions[:, ::-1]
-    count = min(int((shares > _MIN_SHARE).sum()), max(1, trials // _TRIALS_PER_DIRECTION))
+    count = min(int((shares > _MIN_SHARE).sum()), most)
     return count, float(((z @ directions[:, :count]) ** 2 / shares[:count]).sum())
 
 
