@@ -5,6 +5,7 @@ measurement, so the client refuses a worker whose copy differs.
 """
 
 import math
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from experiments.harness.fingerprint import source_fingerprint, versions
 from experiments.harness.grid import Chunk
 from experiments.harness.store import Stamp, measure_record
 
+_READING = threading.Lock()
 Arguments = tuple[Chunk, int, Stamp]  # of `measure_record`
 MeasureGroup = Callable[[Sequence[Arguments], str], tuple[list[bytes], str | None]]  # as `measure_records`
 
@@ -49,13 +51,18 @@ class Copy:
         return [f"{name}: expected {mine[name]}, got {others.get(name)}" for name in mine if mine[name] != others[name]]
 
 
-@cache
 def this_copy() -> Copy:
     """The copy of the suite in this process.
 
     The first call imports all experiments and reads all their sources. A process therefore reports the source that it
     runs, even if the files change later.
     """
+    with _READING:  # Python 3.11 cannot parse source in several threads at a time
+        return _read_copy()
+
+
+@cache
+def _read_copy() -> Copy:
     names = experiment_names()
     for name in names:
         load_experiment(name)
