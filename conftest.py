@@ -1,5 +1,6 @@
-"""Doctests of the modules for a cluster need its packages, which `make cluster` installs."""
+"""Doctests of the modules that need Dask run only where `make cluster` has installed it."""
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("distributed") else ["experiments/harness/cluster"]
+_NEED_DASK = ["experiments/harness/cluster", "experiments/benchmarks/cluster.py"]
+collect_ignore = [] if find_spec("distributed") else _NEED_DASK

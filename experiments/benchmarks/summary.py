@@ -126,5 +126,32 @@ def report(bench: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
+def cluster_lines(found: pd.DataFrame) -> list[str]:
+    """What the rows of cluster.csv show, as sentences.
+
+    Args:
+        found: the table of `experiments.benchmarks.cluster`.
+    """
+    by_part = dict(list(found.groupby("part", sort=False)))
+    sweep = by_part["sweep"].set_index("what")
+    (writing,) = by_part["writing"].to_dict("records")
+    local, cluster = sweep.loc["local"], sweep.loc["cluster"]
+    lines = [
+        f"{local['chunks']:.0f} chunks take {local['seconds']:.1f} s on {local['workers']:.0f} local processes and "
+        f"{cluster['seconds']:.1f} s on {cluster['workers']:.0f} workers of a cluster on the same machine: "
+        f"{cluster['seconds'] / local['seconds']:.2f} times as long. Both include the imports of the local processes, "
+        "which the workers of the cluster have done before.",
+        f"Without measuring, a run writes and counts {writing['chunks'] / writing['seconds']:.0f} records per second.",
+    ]
+    for workers, rows in by_part["scale"].groupby("workers"):
+        rates = [
+            f"{row['chunks'] / row['seconds']:.0f} per second with chunks of {row['chunk_seconds']:g} s "
+            f"({row['ideal'] / row['seconds']:.0%} of what the workers could deliver)"
+            for _, row in rows.iterrows()
+        ]
+        lines.append(f"From {workers:.0f} workers that only wait, one client receives {', '.join(rates)}.")
+    return lines
+
+
 def _listed(values: pd.Series, form: str) -> str:
     return ", ".join(f"{name} {form.format(value)}" for name, value in values.items())

@@ -14,7 +14,17 @@ import pandas as pd
 from experiments.analysis.crossings import of_first_map
 from experiments.analysis.derived import TESTS
 from experiments.analysis.slopes import LEVEL
-from experiments.benchmarks.summary import SIZE, exponents, growth, normals, peaks, ratios, shares, speedup
+from experiments.benchmarks.summary import (
+    SIZE,
+    cluster_lines,
+    exponents,
+    growth,
+    normals,
+    peaks,
+    ratios,
+    shares,
+    speedup,
+)
 from experiments.examples import example_names, load_example, spelled
 from experiments.figures.caption_text import listed
 from experiments.figures.crossing_text import (
@@ -100,6 +110,9 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
         "statements": lambda: counts_in_markdown(read_statements(results)),
         "cost": lambda: _cost(results),
         "performance": lambda: _performance(pd.read_csv(benchmark_path(results, "speed"))),
+        "cluster": lambda: "\n".join(
+            f"- {line}" for line in cluster_lines(pd.read_csv(benchmark_path(results, "cluster")))
+        ),
         "calibration": lambda: _calibration(results),
         "columns": lambda: _columns(results),
     }

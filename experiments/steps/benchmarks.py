@@ -6,6 +6,7 @@ No other run reproduces their tables, and `make check` does not compare them.
 import subprocess
 import sys
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from experiments.harness.tables import csv_bytes
 from experiments.steps import statements, sweeps
 
 if TYPE_CHECKING:
+    from experiments.benchmarks.cluster import Sizes
     from experiments.benchmarks.speed import Workload
     from experiments.benchmarks.whole_run import Step
 
@@ -61,6 +63,23 @@ def time_suite(config: Config, results: Path, workload: "Workload | None" = None
     for figure in figures_of(BENCHMARKS):
         render(load_figure(figure), tables, results / BENCHMARKS / figure)
     return report(found)
+
+
+def time_cluster(results: Path, sizes: "Sizes | None" = None) -> str:
+    """Write benchmarks/cluster.csv, the speed of runs on a Dask cluster, and report it; without Dask, say so.
+
+    Args:
+        results: the folder of the table.
+        sizes: the sizes to time; by default those of `make bench`.
+    """
+    if find_spec("distributed") is None:
+        return "Dask is not installed; skipping runs on a cluster (make cluster installs it)"
+    from experiments.benchmarks.cluster import cluster_rows
+    from experiments.benchmarks.summary import cluster_lines
+
+    found = cluster_rows(print, sizes)
+    write_atomically(benchmark_path(results, "cluster"), csv_bytes(found))
+    return "\n".join(cluster_lines(found))
 
 
 def _steps_after_measuring(config: Config) -> "dict[str, Step]":
