@@ -16,7 +16,14 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("sdpa", "experiments", "tests", "results", "docs")
-FILES = ("config.yaml", "quick.yaml", "pyproject.toml", "README.md", "requirements.lock", "requirements-page.lock")
+FILES = (
+    "config.yaml",
+    "quick.yaml",
+    "pyproject.toml",
+    "conftest.py",
+    "README.md",
+    *(path.name for path in ROOT.glob("*.lock")),
+)
 SWEEP = """
     d_k: [4, 16]
     n_keys: 8

@@ -53,7 +53,7 @@ class Sizes:
         records: number of records to write.
         workers: numbers of workers that only wait.
         chunk_seconds: for how long they wait.
-        waiting_seconds: seconds that each of these runs takes at least.
+        waiting_seconds: seconds that each of these runs takes at least, unless it reaches twice the number of records.
     """
 
     jobs: int = 2
@@ -124,7 +124,7 @@ def _scale_rows(workers: int, sizes: Sizes) -> Iterator[dict[str, Any]]:
     ) as cluster:
         for chunk_seconds in sizes.chunk_seconds:
             waves = max(2, round(sizes.waiting_seconds / chunk_seconds))
-            chunks = min(waves * workers, sizes.records * round(sizes.waiting_seconds / 5))
+            chunks = min(waves * workers, 2 * sizes.records)
             one = DaskCluster(cluster.scheduler_address, print, partial(_wait, chunk_seconds))
             timed = _Timed(one)
             with tempfile.TemporaryDirectory() as folder:

@@ -9,7 +9,17 @@ from experiments.benchmarks.attention import attention_cost
 from experiments.benchmarks.floor import floor_tasks
 from experiments.benchmarks.memory import peak_of_process, peak_of_task
 from experiments.benchmarks.speed import Workload, cell_of
-from experiments.benchmarks.summary import exponents, growth, normals, over_floor, ratios, report, shares, speedup
+from experiments.benchmarks.summary import (
+    cluster_lines,
+    exponents,
+    growth,
+    normals,
+    over_floor,
+    ratios,
+    report,
+    shares,
+    speedup,
+)
 from experiments.benchmarks.ways import DifferentOutputError, compare
 from experiments.folders import BENCHMARKS, benchmark_path
 from experiments.harness.config import load_config
@@ -190,3 +200,28 @@ def test_the_cost_of_attention_goes_where_the_docs_read_it(tmp_path, monkeypatch
     monkeypatch.setattr("experiments.benchmarks.attention.attention_cost", lambda: shipped)
     assert "time grows as n^1.9" in benchmarks.time_attention(tmp_path)
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.csv")] == ["benchmarks/cost.csv"]
+
+
+def test_the_rates_of_a_cluster():
+    columns = ["part", "what", "workers", "chunk_seconds", "chunks", "seconds", "ideal"]
+    rows = [
+        ("sweep", "local", 2, None, 100, 10.0, None),
+        ("sweep", "cluster", 2, None, 100, 10.5, None),
+        ("writing", "client", None, None, 2000, 4.0, None),
+        ("scale", "cluster", 64, 0.2, 3200, 12.5, 10.0),
+        ("scale", "cluster", 64, 5.0, 128, 10.0, 10.0),
+    ]
+    sweep, writing, scale = cluster_lines(pd.DataFrame(rows, columns=columns))
+    assert "100 chunks take 10.0 s on 2 local processes and 10.5 s on 2 workers" in sweep
+    assert "1.05 times as long" in sweep
+    assert "500 records per second" in writing
+    assert scale == (
+        "From 64 workers that only wait, one client receives 256 per second with chunks of 0.2 s (80% of what the "
+        "workers could deliver), 13 per second with chunks of 5 s (100% of what the workers could deliver)."
+    )
+
+
+def test_without_dask_nothing_is_timed_on_a_cluster(tmp_path, monkeypatch):
+    monkeypatch.setattr(benchmarks, "find_spec", lambda _: None)
+    assert "Dask is not installed" in benchmarks.time_cluster(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -13,8 +13,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from experiments.steps.benchmarks import time_cluster
 from tests.suite_process import ROOT, Suite, ends_within
 
 pytestmark = pytest.mark.cluster
@@ -392,3 +394,16 @@ def test_options_that_exclude_each_other(tmp_path):
     status, _, err = Suite(tmp_path, 20).run("run", "--scheduler", "tcp://127.0.0.1:9", "--jobs", "2")
     assert status == 2
     assert err == "expected one of --jobs, --scheduler and --scheduler-file, got several\n"
+
+
+def test_the_benchmark_receives_every_chunk(tmp_path):
+    from experiments.benchmarks.cluster import Sizes
+
+    sizes = Sizes(jobs=1, chunks=2, records=20, workers=(8,), chunk_seconds=(0.05,), waiting_seconds=0.2)
+    said = time_cluster(tmp_path, sizes)
+    assert "From 8 workers that only wait, one client receives" in said
+    found = pd.read_csv(tmp_path / "benchmarks" / "cluster.csv")
+    assert found["part"].tolist() == ["sweep", "sweep", "writing", "scale"]
+    assert found["chunks"].tolist() == [2, 2, 20, 32]
+    scale = found.iloc[-1]
+    assert scale["seconds"] >= scale["ideal"] == 0.2
