@@ -59,7 +59,7 @@ class Sizes:
     jobs: int = 2
     chunks: int = 100
     records: int = 2000
-    workers: tuple[int, ...] = (64, 256, 1024)
+    workers: tuple[int, ...] = (64,)
     chunk_seconds: tuple[float, ...] = (0.2, 1.0, 5.0)
     waiting_seconds: float = 10
 
