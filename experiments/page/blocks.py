@@ -16,7 +16,6 @@ from experiments.analysis.derived import TESTS
 from experiments.analysis.slopes import LEVEL
 from experiments.benchmarks.summary import (
     SIZE,
-    cluster_lines,
     exponents,
     growth,
     normals,
@@ -110,9 +109,6 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
         "statements": lambda: counts_in_markdown(read_statements(results)),
         "cost": lambda: _cost(results),
         "performance": lambda: _performance(pd.read_csv(benchmark_path(results, "speed"))),
-        "cluster": lambda: "\n".join(
-            f"- {line}" for line in cluster_lines(pd.read_csv(benchmark_path(results, "cluster")))
-        ),
         "calibration": lambda: _calibration(results),
         "columns": lambda: _columns(results),
     }
