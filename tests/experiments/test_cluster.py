@@ -363,7 +363,7 @@ def test_without_workers_the_run_waits_and_then_says_so(tmp_path, cluster, local
     suite = Suite(tmp_path, TRIALS)
     status, out, err = suite.run("run", "--scheduler", cluster.address, **limit)
     assert status == 1
-    assert f"no workers at {cluster.address}; waiting for up to 3 s" in out
+    assert f"no workers at {cluster.address} have answered; waiting for up to 3 s" in out
     assert err == f"no workers at {cluster.address} for 3 s\n"
     process = suite.start("run", "--scheduler", cluster.address)
     time.sleep(2)

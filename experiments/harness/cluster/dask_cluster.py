@@ -17,8 +17,8 @@ from typing import Any
 from distributed import Client
 from distributed.versions import VersionMismatchWarning
 
-from experiments.harness.cluster.dispatch import ClusterError, Dispatch, Message
-from experiments.harness.cluster.remote import MeasureGroup, measure_records
+from experiments.harness.cluster.dispatch import ClusterError, Dispatch, Message, statuses_of_workers
+from experiments.harness.cluster.remote import MeasureGroup, measure_records, this_copy
 from experiments.harness.work import Task
 
 _CONNECT_SECONDS = 10
@@ -44,6 +44,7 @@ class DaskCluster:
         self._say = say
         self._measure = measure
         self._slots = 0
+        this_copy()  # the source as this process imports it now, not after an edit during the run
 
     def __str__(self) -> str:
         slots = f" ({self._slots} at a time)" if self._slots else ""
@@ -109,30 +110,28 @@ class _Run:
             self._main.cancel()
 
     def _serve(self, *run: Any) -> None:
-        """Hand out all chunks, and pass an error on."""
-        try:
-            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-                runner.run(self._dispatch(*run))
-        except asyncio.CancelledError:
-            pass  # by `stop`
-        except BaseException as error:
-            self._messages.put(error)
+        """Hand out all chunks."""
+        with suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._dispatch(*run))
         self._messages.put(None)
 
     async def _dispatch(self, scheduler: str | Path, tasks: Sequence[Task], measure: MeasureGroup) -> None:
+        """Hand out all chunks, and pass an error on at once: the end of the event loop may wait for the network."""
         self._main = asyncio.current_task()
-        if not self._stopped:
-            async with _connected(scheduler) as client:
-                await Dispatch(client, str(scheduler), tasks, self._messages, measure).run()
+        try:
+            if not self._stopped:
+                async with _connected(scheduler) as client:
+                    await Dispatch(client, str(scheduler), tasks, self._messages, measure).run()
+        except Exception as error:
+            self._messages.put(error)
 
 
 async def _threads(scheduler: str | Path) -> int:
     """Threads of all connected workers together."""
     async with _connected(scheduler) as client:
-        workers = (await client.scheduler.identity(n_workers=-1))["workers"].values()
-    if not workers:
-        raise ClusterError(f"expected workers at {scheduler}, got none")
-    return sum(worker["nthreads"] for worker in workers)
+        if not await statuses_of_workers(client, str(scheduler)):
+            raise ClusterError(f"expected workers at {scheduler}, got none")
+        return sum((await client.nthreads()).values())
 
 
 @asynccontextmanager
@@ -148,13 +147,13 @@ async def _connected(scheduler: str | Path) -> AsyncIterator[Client]:
     # `Dispatch` reports a lost scheduler and the versions of workers in its own words.
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     warnings.simplefilter("ignore", VersionMismatchWarning)
-    client = Client(**where, asynchronous=True, timeout=_CONNECT_SECONDS, set_as_default=False)
     try:
-        try:
-            await client
-        except (OSError, ValueError) as error:  # ValueError: not an address
-            raise ClusterError(f"no scheduler answers at {scheduler}: {error}") from None
+        client = await Client(**where, asynchronous=True, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except Exception as error:  # no answer, no address, no certificate
+        raise ClusterError(f"no scheduler answers at {scheduler}: {error}") from None
+    try:
         yield client
     finally:
         with suppress(TimeoutError):
-            await asyncio.wait_for(client.close(), _CLOSE_SECONDS)
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await client.close()

@@ -11,8 +11,8 @@ import asyncio
 import math
 import queue
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,8 +21,8 @@ from typing import Any
 
 import dask.config
 from dask.utils import parse_timedelta
-from distributed import Client, Future, KilledWorker
-from distributed.client import FutureCancelledError
+from distributed import Client, Future, KilledWorker, wait
+from distributed.client import FutureCancelledError, FuturesCancelledError
 
 from experiments.harness.cluster.remote import MeasureGroup, WorkerDescription, describe_worker, this_copy
 from experiments.harness.experiment import Cell
@@ -44,6 +44,9 @@ _MAX_DEATHS = 3  # of workers in a row with one cell alone
 _GROUPS_PER_SECOND = 100
 _MAX_GROUP = 64
 _MAX_UNREAD = 256  # records that wait for the run to write them
+_MAX_FETCHED = 8  # groups whose records are on their way to the client
+_LOOK_AGAIN_SECONDS = 0.02  # after which the run may have caught up with writing
+_WATCH_SECONDS = 5  # at most, between two questions to the scheduler
 
 
 class ClusterError(Problem):
@@ -72,6 +75,13 @@ class _Worker:
     def has_room(self) -> bool:
         """True if it has less than one group for each thread and one more, so that no thread waits for the client."""
         return len(self.groups) <= self.threads and not any(group.alone for group in self.groups)
+
+
+@dataclass(eq=False)
+class _Asked:
+    """A request to a worker to describe itself."""
+
+    since: float
 
 
 @dataclass
@@ -111,10 +121,12 @@ class Dispatch:
         self._missing = len(tasks)  # records
         self._largest = max(tasks, key=lambda task: task.memory)
         self._workers: dict[str, _Worker] = {}
-        self._asked: dict[str, asyncio.Task[None]] = {}  # workers that have not described themselves yet
+        self._asked: dict[str, _Asked] = {}  # workers that have not described themselves yet
         self._refused: set[str] = set()
         self._deaths: dict[Cell, _Deaths] = {}
+        self._died_with: Counter[Task] = Counter()  # workers, with this chunk alone
         self._receivers: set[asyncio.Task[None]] = set()  # the event loop itself keeps no task alive
+        self._fetching = asyncio.Semaphore(_MAX_FETCHED)
         self._submitted = 0  # groups
         self._with_room: dict[str, None] = {}  # workers that may take a group, in order; some have left or are full
         self._alone_since: float | None = None  # without workers
@@ -142,17 +154,18 @@ class Dispatch:
 
     async def _meet(self) -> None:
         """Check all workers that are connected now, before the first chunk."""
-        self._compare(await self._statuses())
-        if self._asked:
-            await asyncio.wait(self._asked.values(), timeout=_FIRST_SECONDS)
+        self._compare(await statuses_of_workers(self._client, self._scheduler))
+        deadline = time.monotonic() + _FIRST_SECONDS
+        while self._asked and time.monotonic() < deadline:
             await self._handle_events()
 
     async def _handle_events(self) -> None:
         """Wait for an event, but not for long, and handle all of them."""
         problems = []
         with suppress(TimeoutError):
-            # If the run lags behind with writing, look again soon whether it has caught up.
-            handle = await asyncio.wait_for(self._events.get(), 0.02 if self._is_full else 1)
+            # Not `wait_for`, which in Python 3.11 can swallow a cancellation.
+            async with asyncio.timeout(_LOOK_AGAIN_SECONDS if self._is_full else 1):
+                handle = await self._events.get()
             while handle:
                 try:
                     handle()
@@ -181,16 +194,13 @@ class Dispatch:
     async def _watch(self) -> None:
         """Ask the scheduler for its workers every few seconds: an event may get lost, and the scheduler may hang."""
         while True:
-            await asyncio.sleep(2 + len(self._workers) / 100)
+            await asyncio.sleep(min(2 + len(self._workers) / 100, _WATCH_SECONDS))
             try:
-                statuses = await self._statuses()
-            except (OSError, TimeoutError):
-                self._events.put_nowait(self._raise_silence)
-            else:
-                self._events.put_nowait(partial(self._compare, statuses))
-
-    def _raise_silence(self) -> None:
-        raise ClusterError(f"the scheduler at {self._scheduler} does not answer")
+                statuses = await statuses_of_workers(self._client, self._scheduler)
+            except Exception as error:  # whatever it is, the scheduler is no longer watched
+                self._events.put_nowait(partial(self._raise, error))
+                return
+            self._events.put_nowait(partial(self._compare, statuses))
 
     def _check_cancelled(self, address: str, future: Future) -> None:
         """Find out why a future was cancelled: its worker is lost, or the client has met a restarted scheduler."""
@@ -200,19 +210,19 @@ class Dispatch:
     def _raise_loss(self) -> None:
         raise ClusterError(f"lost the scheduler at {self._scheduler}")
 
-    def _raise(self, address: str, error: Exception) -> None:
-        raise ClusterError(f"worker {address}: {type(error).__name__}: {error}") from error
-
-    async def _statuses(self) -> dict[str, str]:
-        """The status of each connected worker, by address."""
-        answer = await asyncio.wait_for(self._client.scheduler.identity(n_workers=-1), _SILENT_SECONDS)
-        return {address: worker["status"] for address, worker in answer["workers"].items()}
+    def _raise(self, error: BaseException) -> None:
+        if isinstance(error, ClusterError):
+            raise error
+        raise ClusterError(f"the client at {self._scheduler} failed: {type(error).__name__}: {error}") from error
 
     def _compare(self, statuses: dict[str, str]) -> None:
         """Ask new workers, and take the chunks of those that are gone or paused."""
         for address in [*self._workers, *self._asked]:
             if address not in statuses:
                 self._lose(address, died=False)
+        for address, asked in list(self._asked.items()):
+            if time.monotonic() - asked.since > _PAUSED_SECONDS:
+                del self._asked[address]  # and ask again
         for address, status in statuses.items():
             worker = self._workers.get(address)
             if status == "running":
@@ -223,23 +233,28 @@ class Dispatch:
     def _ask(self, address: str) -> None:
         """Let a new worker describe itself."""
         if not (address in self._workers or address in self._asked or address in self._refused):
-            self._asked[address] = asyncio.create_task(self._receive_description(address))
+            self._asked[address] = _Asked(time.monotonic())
+            self._start(self._receive_description(address))
 
     async def _receive_description(self, address: str) -> None:
+        token = self._asked[address]
         # Modules stay where they are; their names come back.
         suite = self._client.submit(import_module, describe_worker.__module__, workers=[address], pure=False)
         try:
             # First alone: a worker that lacks the suite would not survive a message that names a function of it.
             await self._client.submit(str, suite, workers=[address], pure=False)
             described = await self._client.submit(describe_worker, workers=[address], pure=False)
+            worker = WorkerDescription.rebuilt(described)
+        except FutureCancelledError:
+            self._events.put_nowait(self._raise_loss)  # the client has lost the scheduler, if only for a moment
         except Exception as error:  # whatever the worker lacks
-            self._events.put_nowait(partial(self._refuse, address, [f"{type(error).__name__}: {error}"]))
+            self._events.put_nowait(partial(self._refuse, address, token, [f"{type(error).__name__}: {error}"]))
         else:
-            self._events.put_nowait(partial(self._admit, address, described))
+            self._events.put_nowait(partial(self._admit, address, token, worker))
 
-    def _admit(self, address: str, described: WorkerDescription) -> None:
+    def _admit(self, address: str, token: _Asked, described: WorkerDescription) -> None:
         """Use a worker if it has the same copy of the suite as this process, and enough memory."""
-        if address not in self._asked:
+        if self._asked.get(address) is not token:
             return  # lost before its answer came
         problems = this_copy().differences(described.copy)
         needed = _WORKER_BASE + described.threads * self._largest.memory
@@ -249,7 +264,7 @@ class Dispatch:
                 f"and Dask pauses the worker at {described.memory / 2**20:.0f} MiB"
             )
         if problems:
-            self._refuse(address, problems)
+            self._refuse(address, token, problems)
             return
         del self._asked[address]
         if described.copy.arithmetic != this_copy().arithmetic:
@@ -260,10 +275,11 @@ class Dispatch:
         self._workers[address] = _Worker(described.threads, time.monotonic())
         self._with_room[address] = None
 
-    def _refuse(self, address: str, problems: Sequence[str]) -> None:
+    def _refuse(self, address: str, token: _Asked, problems: Sequence[str]) -> None:
         """Refuse a worker: before the first chunk with an error, later with a line, so that a long run goes on."""
-        if self._asked.pop(address, None) is None:
+        if self._asked.get(address) is not token:
             return  # lost before its answer came
+        del self._asked[address]
         text = f"worker {address} cannot take part: {'; '.join(problems)}"
         self._refused.add(address)
         if not self._submitted:
@@ -273,8 +289,7 @@ class Dispatch:
     def _lose(self, address: str, *, died: bool) -> None:
         """Forget a worker that is gone, and put its chunks first in line again."""
         self._refused.discard(address)
-        if asked := self._asked.pop(address, None):
-            asked.cancel()
+        self._asked.pop(address, None)  # not cancelled: Dask fetches the results of several workers together
         worker = self._workers.pop(address, None)
         if worker is None or not worker.groups:
             return
@@ -297,26 +312,26 @@ class Dispatch:
         together take all workers with them, and blame no cell.
         """
         (task,) = group.tasks
+        self._died_with[task] += 1
         deaths = self._deaths.setdefault(task.chunk.cell, _Deaths())
         if group.sent > deaths.last:
             deaths.count, deaths.last = deaths.count + 1, time.monotonic()
-        if deaths.count >= _MAX_DEATHS:
-            raise task.failure(
-                f"{deaths.count} workers in a row died while they measured it (killed, or out of memory)"
-            )
+        if max(deaths.count, self._died_with[task]) >= _MAX_DEATHS:
+            raise task.failure(f"{_MAX_DEATHS} workers in a row died while they measured it (killed, or out of memory)")
 
     def _limit_the_wait(self) -> None:
         """End a run that has been without workers for long."""
-        if self._workers or self._asked:
+        if self._workers:
             self._alone_since = None
             return
         limit = parse_timedelta(dask.config.get("distributed.scheduler.no-workers-timeout") or _NO_WORKERS_SECONDS)
         if self._alone_since is None:
             self._alone_since = time.monotonic()
-            self._messages.put(f"no workers at {self._scheduler}; waiting for up to {limit:g} s")
+            self._messages.put(f"no workers at {self._scheduler} have answered; waiting for up to {limit:g} s")
         if time.monotonic() - self._alone_since >= limit:
-            blamed = [f"; {deaths.count} died at cell {describe(cell)}" for cell, deaths in self._deaths.items()]
-            raise ClusterError(f"no workers at {self._scheduler} for {limit:g} s{''.join(blamed)}")
+            cells = dict.fromkeys(describe(task.chunk.cell) for task in self._suspects)
+            last = f"; the last ones died with chunks of {'; '.join(cells)}" if cells else ""
+            raise ClusterError(f"no workers at {self._scheduler} for {limit:g} s{last}")
 
     # Chunks go out, records come back.
 
@@ -361,21 +376,33 @@ class Dispatch:
             workers=[address],
             pure=False,
         )
-        receiver = asyncio.create_task(self._receive(address, future))
-        self._receivers.add(receiver)
-        receiver.add_done_callback(self._receivers.discard)
+        self._start(self._receive(address, future))
         worker.groups.append(_Group(tasks, alone, future, time.monotonic()))
+
+    def _start(self, waiting: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine that puts an event; an error in it ends the run."""
+        task = asyncio.create_task(waiting)
+        self._receivers.add(task)
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._receivers.discard(task)
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error:
+            self._events.put_nowait(partial(self._raise, error))
 
     async def _receive(self, address: str, future: Future) -> None:
         """Wait for the records of a group."""
         try:
-            outcome = await future
+            await wait(future)
+            async with self._fetching:
+                while self._is_full:
+                    await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                outcome = await future
         except KilledWorker:
-            return  # its worker is lost, and `_lose` follows
-        except FutureCancelledError:  # by `_lose`, or because the connection broke
+            pass  # its worker is lost, and `_lose` follows
+        except (FutureCancelledError, FuturesCancelledError):  # by `_lose`, or because the connection broke
             self._events.put_nowait(partial(self._check_cancelled, address, future))
-        except Exception as error:  # not from a chunk: its errors come as text
-            self._events.put_nowait(partial(self._raise, address, error))
         else:
             self._events.put_nowait(partial(self._finish, address, future, *outcome))
 
@@ -405,6 +432,19 @@ class Dispatch:
         """Take these groups back from the cluster."""
         if groups and self._client.status == "running":
             with suppress(TimeoutError, OSError):
-                await asyncio.wait_for(
-                    self._client.cancel([group.future for group in groups], force=True), _CANCEL_SECONDS
-                )
+                async with asyncio.timeout(_CANCEL_SECONDS):
+                    await self._client.cancel([group.future for group in groups], force=True)
+
+
+async def statuses_of_workers(client: Client, scheduler: str) -> dict[str, str]:
+    """The status of each connected worker, by address.
+
+    Raises:
+        ClusterError: the scheduler does not answer.
+    """
+    try:
+        async with asyncio.timeout(_SILENT_SECONDS):
+            answer = await client.scheduler.identity(n_workers=-1)
+    except (OSError, TimeoutError):
+        raise ClusterError(f"the scheduler at {scheduler} does not answer") from None
+    return {address: worker["status"] for address, worker in answer["workers"].items()}

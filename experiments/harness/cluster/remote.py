@@ -5,11 +5,13 @@ measurement, so the client refuses a worker whose copy differs.
 """
 
 import math
+import platform
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
+from typing import Any, Self
 
 from distributed import get_worker
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__  # type: ignore[import-not-found]
@@ -33,7 +35,8 @@ class Copy:
     Attributes:
         source: SHA-256 of the source of all experiments and of this module.
         versions: versions of NumPy and SciPy.
-        arithmetic: the BLAS kernels and the SIMD extensions that this processor uses. They change last digits.
+        arithmetic: Python, the C library, and the BLAS kernels and SIMD extensions that this processor uses. They can
+            change last digits.
     """
 
     source: str
@@ -84,13 +87,18 @@ class WorkerDescription:
     threads: int
     memory: float
 
+    @classmethod
+    def rebuilt(cls, described: dict[str, Any]) -> Self:
+        """The description from the answer of `describe_worker`; `TypeError` or `KeyError` if another suite gave it."""
+        return cls(Copy(**described["copy"]), described["threads"], described["memory"])
 
-def describe_worker() -> WorkerDescription:
-    """The worker in which this runs."""
+
+def describe_worker() -> dict[str, Any]:
+    """A `WorkerDescription` of the worker in which this runs, as plain values: the client can read any answer."""
     worker = get_worker()
     manager = worker.memory_manager
     limit = manager.memory_limit * (manager.memory_pause_fraction or 1) if manager.memory_limit else math.inf
-    return WorkerDescription(this_copy(), worker.state.nthreads, limit)
+    return asdict(WorkerDescription(this_copy(), worker.state.nthreads, limit))
 
 
 def measure_records(tasks: Sequence[Arguments], source: str) -> tuple[list[bytes], str | None]:
@@ -125,6 +133,7 @@ def _use_one_thread() -> None:
 
 
 def _arithmetic() -> str:
-    """The BLAS kernels of this process, and the SIMD extensions that NumPy uses on this processor."""
+    """Python, the C library, the BLAS kernels, and the SIMD extensions that NumPy uses on this processor."""
     blas = {info.get("architecture") or info["internal_api"] for info in threadpool_info()}
-    return " ".join([*sorted(blas), *(name for name in __cpu_dispatch__ if __cpu_features__[name])])
+    system = f"Python {platform.python_version()}", *platform.libc_ver()
+    return " ".join([*system, *sorted(blas), *(name for name in __cpu_dispatch__ if __cpu_features__[name])])
