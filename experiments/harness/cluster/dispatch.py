@@ -394,7 +394,9 @@ class Dispatch:
     async def _receive(self, address: str, future: Future) -> None:
         """Wait for the records of a group."""
         try:
-            await wait(future)
+            with self._client.as_current():  # `wait` takes no client
+                waiting = wait(future)
+            await waiting
             async with self._fetching:
                 while self._is_full:
                     await asyncio.sleep(_LOOK_AGAIN_SECONDS)
