@@ -95,7 +95,7 @@ def _sweep_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
             for _ in measure_missing(store, [sweep], find_chunks(store, [sweep]), workers, lambda *_: None):
                 pass  # the sweep is whole
 
-    with LocalCluster(n_workers=sizes.jobs, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=sizes.jobs, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster:
         ways: dict[str, Workers] = {
             "local": LocalWorkers(sizes.jobs),
             "cluster": DaskCluster(cluster.scheduler_address, print),
@@ -119,7 +119,7 @@ def _scale_rows(workers: int, sizes: Sizes) -> Iterator[dict[str, Any]]:
         threads_per_worker=1,
         processes=False,
         protocol="tcp://",
-        dashboard_address=None,
+        dashboard_address=":0",
         memory_limit=0,
     ) as cluster:
         for chunk_seconds in sizes.chunk_seconds:
