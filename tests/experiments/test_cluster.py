@@ -275,19 +275,24 @@ def copy_of_the_suite(folder: Path) -> Path:
     return folder
 
 
+def refusal(suite: Suite, cluster: Cluster, workers: int) -> str:
+    """The reasons for which a run refuses one of so many workers, before it measures any chunk."""
+    wait_for(lambda: cluster.log("worker").count("Registered to") == workers)
+    status, _, err = suite.run("run", "--scheduler", cluster.address)
+    assert status == 1
+    assert suite.records() == {}
+    assert cluster.measured() == []
+    return re.fullmatch(r"worker tcp://\S+ cannot take part: (.*)\n", err)[1]
+
+
 def test_a_worker_with_another_source_is_refused_before_any_chunk(tmp_path, cluster):
     other = copy_of_the_suite(tmp_path / "other")
     seeds = other / "experiments" / "harness" / "seeds.py"
     seeds.write_text(f"{seeds.read_text()}\nX = 1\n")
     cluster.worker()
     cluster.worker(PYTHONPATH=str(other))
-    wait_for(lambda: cluster.log("worker").count("Registered to") == 2)
-    suite = Suite(tmp_path, TRIALS)
-    status, _, err = suite.run("run", "--scheduler", cluster.address)
-    assert status == 1
-    assert re.fullmatch(r"worker tcp://\S+ cannot take part: source of the suite: expected \w{12}, got \w{12}\n", err)
-    assert suite.records() == {}
-    assert cluster.measured() == []
+    reasons = refusal(Suite(tmp_path, TRIALS), cluster, workers=2)
+    assert re.fullmatch(r"source of the suite: expected \w{12}, got \w{12}", reasons)
 
 
 def test_a_comment_makes_no_other_source(tmp_path, cluster, local_tables):
@@ -305,12 +310,8 @@ def test_a_worker_with_another_numpy_is_refused_and_one_that_joins_late_is_not_u
     other.mkdir()
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 0.1\n")
     wrong = cluster.worker(PYTHONPATH=str(tmp_path))
-    wait_for(lambda: "Registered to" in cluster.log("worker"))
     suite = Suite(tmp_path, TRIALS)
-    status, _, err = suite.run("run", "--scheduler", cluster.address)
-    assert status == 1
-    assert re.fullmatch(r"worker tcp://\S+ cannot take part: numpy: expected [\d.]+, got 0.1\n", err)
-    assert suite.records() == {}
+    assert re.fullmatch(r"numpy: expected [\d.]+, got 0.1", refusal(suite, cluster, workers=1))
     wrong.terminate()
     wrong.wait()
     cluster.worker()
@@ -328,22 +329,14 @@ def test_a_worker_without_the_suite_is_refused(tmp_path, cluster):
     (tmp_path / "other" / "experiments").mkdir(parents=True)
     (tmp_path / "other" / "experiments" / "__init__.py").write_text("")
     cluster.worker(PYTHONPATH=str(tmp_path / "other"))
-    wait_for(lambda: "Registered to" in cluster.log("worker"))
-    status, _, err = Suite(tmp_path, TRIALS).run("run", "--scheduler", cluster.address)
-    assert status == 1
-    assert re.match(
-        r"worker tcp://\S+ cannot take part: ModuleNotFoundError: No module named 'experiments.harness'", err
-    )
+    reasons = refusal(Suite(tmp_path, TRIALS), cluster, workers=1)
+    assert reasons == "ModuleNotFoundError: No module named 'experiments.harness'"
 
 
 def test_a_chunk_that_needs_more_memory_than_a_worker_has_is_refused_by_name(tmp_path, cluster):
     cluster.worker("--memory-limit=200MB")
-    wait_for(lambda: "Registered to" in cluster.log("worker"))
-    suite = Suite(tmp_path, TRIALS)
-    status, _, err = suite.run("run", "--scheduler", cluster.address)
-    assert status == 1
-    assert re.search(r"cannot take part: sweep \w+, cell d_k=\d+, .* needs about \d+ MiB with 1 threads", err)
-    assert suite.records() == {}
+    reasons = refusal(Suite(tmp_path, TRIALS), cluster, workers=1)
+    assert re.match(r"sweep \w+, cell d_k=\d+, .* needs about \d+ MiB with 1 thread,", reasons)
 
 
 def test_a_second_client_on_the_same_results_is_refused(tmp_path, cluster):

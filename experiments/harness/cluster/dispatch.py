@@ -260,7 +260,8 @@ class Dispatch:
         needed = _WORKER_BASE + described.threads * self._largest.memory
         if needed > described.memory:
             problems.append(
-                f"{self._largest.describe()} needs about {needed / 2**20:.0f} MiB with {described.threads} threads, "
+                f"{self._largest.describe()} needs about {needed / 2**20:.0f} MiB "
+                f"with {counted(described.threads, 'thread')}, "
                 f"and Dask pauses the worker at {described.memory / 2**20:.0f} MiB"
             )
         if problems:
