@@ -20,6 +20,7 @@ from sdpa.gradients import (
 from sdpa.inputs import LAWS, InputLaw
 from sdpa.metrics import effective_keys, entropy, max_weight
 from sdpa.module import MultiHeadAttention, ScaledDotProductAttention
+from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling
 from sdpa.tracing import Trace, trace, trace_shapes
 
@@ -29,6 +30,7 @@ __all__ = [
     "DividedScores",
     "InputLaw",
     "MultiHeadAttention",
+    "PairLaw",
     "RowDiagnostics",
     "ScaledDotProductAttention",
     "Scaling",
