@@ -21,7 +21,7 @@ from experiments.harness.metric import fields, metric_columns
 from experiments.score_metrics import score_metrics
 from experiments.statistics.intervals import MIN_TRIALS
 from experiments.statistics.moments import Estimates, Moments, Shape, power_sums
-from sdpa import LAWS, InputLaw, Scaling
+from sdpa import InputLaw, PairLaw, Scaling
 
 # Bins on either side of 0, up to sinh(4.8) = 60 standard deviations. Scores beyond count in the last bin.
 BINS, BIN_WIDTH = 3072, 4.8 / 3072
@@ -41,20 +41,20 @@ class Cell:
 
     Attributes:
         d_k: width of the query and of the key.
-        divisor, input_std: 1, as the score metrics read them from every cell.
+        divisor: 1, as the score metrics read it from every cell, like `law`.
         n_queries, n_keys: 1, so that a trial has one score.
     """
 
     d_k: Annotated[int, Ge(1), Le(2**31), Meaning("width of queries and keys")]
 
     # As the score metrics require: standard normal entries, one score per trial, no divisor.
-    divisor = input_std = 1.0
+    divisor = 1.0
     n_queries = n_keys = 1
 
     @property
-    def inputs(self) -> InputLaw:
-        """The law of the entries of q and k."""
-        return LAWS["gaussian"]
+    def law(self) -> PairLaw:
+        """The law of q and k: independent standard normal entries."""
+        return PairLaw()
 
     @property
     def numbers(self) -> int:
@@ -157,5 +157,5 @@ EXPERIMENT = Experiment(
     table_rows=lambda _cell, _trials: 1,
     min_trials=MIN_TRIALS,
     named=(InputLaw, Scaling),  # analysis reads rules by name
-    stamp=lambda cell: list(cell.inputs.moments),
+    stamp=lambda cell: list(cell.law.entries.moments),
 )

@@ -82,4 +82,5 @@ EXPERIMENT = Experiment(
     table_rows=lambda cell, trials: len(cell.scaling) * trials * cell.scores,
     named=NAMED,
     stamp=Cell.stamp,
+    problem=Cell.problem,
 )

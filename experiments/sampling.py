@@ -20,7 +20,8 @@ import numpy.typing as npt
 from annotated_types import Ge, Le
 
 from experiments.harness.columns import Column, Meaning
-from sdpa import LAWS, InputLaw, Scaling
+from sdpa import LAWS, InputLaw, PairLaw, Scaling
+from sdpa.pairs import Normalize
 
 Floats = npt.NDArray[np.floating]
 
@@ -44,21 +45,23 @@ TREATMENT = (
 NAMED = (Scaling, InputLaw)  # types of the parameters that a config names
 
 _Size = Annotated[int, Ge(1), Le(2**31)]
+_Mean = Annotated[float, Ge(-1e6), Le(1e6)]
+_Std = Annotated[float, Ge(1e-6), Le(1e6)]
 
 
 @dataclass(frozen=True)
 class Cell:
     """One point of the grid, and the scalings applied to its draws.
 
-    Entries of q and k are input_std times independent entries of the law `inputs`, so that Var[q.k] = d_k input_std^4.
+    `law` is the joint law of its queries and keys.
 
     Attributes:
         d_k: width of queries and keys.
         n_keys: keys per draw.
         scaling: treatments of the same draw, not an axis; their order is the order of the rows of a table.
         n_queries: queries per draw.
-        inputs: law of the entries before input_std.
-        input_std: standard deviation of the entries.
+        inputs: `entries` of the law.
+        query_mean, key_mean, query_std, key_std, correlation, spectrum, normalize: as in `sdpa.PairLaw`.
 
     >>> cell = Cell(d_k=64, n_keys=64, scaling=(Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")))
     >>> cell.divisors(), cell.scores, cell.numbers
@@ -69,10 +72,55 @@ class Cell:
     n_keys: Annotated[_Size, Ge(2), Meaning("keys per draw, the length of a softmax row")]
     scaling: tuple[Scaling, ...]
     n_queries: Annotated[_Size, Meaning("queries per draw, the number of rows that share one K")] = 64
-    inputs: Annotated[InputLaw, Meaning("law of the entries of q and k: mean 0, variance 1 before input_std")] = LAWS[
+    inputs: Annotated[InputLaw, Meaning("law of the entries of q and k, scaled to their means and deviations")] = LAWS[
         "gaussian"
     ]
-    input_std: Annotated[float, Ge(1e-6), Le(1e6), Meaning("standard deviation of the entries of q and k")] = 1.0
+    query_mean: Annotated[_Mean, Meaning("mean of the entries of q")] = 0.0
+    key_mean: Annotated[_Mean, Meaning("mean of the entries of k")] = 0.0
+    query_std: Annotated[_Std, Meaning("standard deviation of the entries of q")] = 1.0
+    key_std: Annotated[_Std, Meaning("standard deviation of the entries of k")] = 1.0
+    correlation: Annotated[float, Ge(-1), Le(1), Meaning("correlation of a query and its own key, entry by entry")] = (
+        0.0
+    )
+    spectrum: Annotated[
+        float, Ge(0), Le(10), Meaning("alpha: the variance of entry m of q and of k is proportional to m^-alpha")
+    ] = 0.0
+    normalize: Annotated[
+        Normalize, Meaning("length of every query and key: none (as drawn), l2 (1) or rms (sqrt(d_k))")
+    ] = "none"
+
+    @property
+    def law(self) -> PairLaw:
+        """The joint law of the queries and keys of a draw.
+
+        Raises:
+            ValueError: two fields exclude each other; `problem` names them.
+        """
+        return PairLaw(
+            self.inputs,
+            self.query_mean,
+            self.key_mean,
+            self.query_std,
+            self.key_std,
+            self.correlation,
+            self.spectrum,
+            self.normalize,
+        )
+
+    def problem(self) -> str | None:
+        """A field whose value others exclude, as `field: expected ..., got ...`; None for a possible cell.
+
+        >>> Cell(d_k=4, n_keys=3, n_queries=5, correlation=0.5, scaling=()).problem()
+        'correlation: expected n_queries of at most n_keys beside it, got 5 and 3'
+        """
+        try:
+            law = self.law
+        except ValueError as error:
+            return str(error)
+        if law.correlation and self.n_queries > self.n_keys:
+            got = f"{self.n_queries} and {self.n_keys}"
+            return f"correlation: expected n_queries of at most n_keys beside it, got {got}"
+        return None
 
     def divisors(self) -> list[float]:
         """The divisor of each scaling, in order."""
@@ -128,7 +176,7 @@ def sample_inputs(cell: Cell, trials: int, rng: np.random.Generator) -> tuple[Fl
     """Keys of all trials at once, and their queries in blocks, drawn on demand.
 
     Args:
-        cell: determines sizes, law and input_std.
+        cell: determines sizes and law.
         trials: number of draws. The keys of all of them are in memory at once, so measurements pass at most
             `block_trials`.
         rng: draws the keys now, and each block of queries when the iterator reaches it. Numbers that a caller draws in
@@ -142,22 +190,18 @@ def sample_inputs(cell: Cell, trials: int, rng: np.random.Generator) -> tuple[Fl
     >>> keys.shape, [(rows, queries.shape) for rows, queries in blocks]
     ((5, 3, 2), [(slice(0, 4, None), (5, 4, 2))])
     """
-    keys = _inputs(cell, rng, trials, cell.n_keys)
+    law = cell.law
+    keys = law.keys(rng, (trials, cell.n_keys, cell.d_k))
+    own_keys = keys[:, cell.n_keys - cell.n_queries :] if law.correlation else None
 
     def queries() -> Iterator[tuple[slice, Floats]]:
         size = block_queries(cell)
         for first in range(0, cell.n_queries, size):
             rows = slice(first, min(first + size, cell.n_queries))
-            yield rows, _inputs(cell, rng, trials, rows.stop - first)
+            shape = (trials, rows.stop - first, cell.d_k)
+            yield rows, law.queries(rng, shape, None if own_keys is None else own_keys[:, rows])
 
     return keys, queries()
-
-
-def _inputs(cell: Cell, rng: np.random.Generator, trials: int, rows: int) -> Floats:
-    """Entries of that many rows of each trial, input_std times the law, (trials, rows, d_k)."""
-    drawn = cell.inputs.sample(rng, (trials, rows, cell.d_k))
-    drawn *= cell.input_std
-    return drawn
 
 
 def block_trials(cell: Cell) -> int:

@@ -274,4 +274,5 @@ EXPERIMENT = Experiment(
     min_trials=2,
     named=NAMED,
     stamp=Cell.stamp,
+    problem=Cell.problem,
 )

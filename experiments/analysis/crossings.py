@@ -16,7 +16,7 @@ import pandas as pd
 
 from experiments.analysis.derived import Derived
 from experiments.harness.columns import Column, axis_columns, names
-from experiments.harness.discovery import axes_of
+from experiments.harness.discovery import axes_of, unusual_axes
 from experiments.harness.experiment import MEASURED
 from experiments.harness.metric import FEW_DRAWS
 from experiments.statistics.intervals import LEVEL
@@ -268,8 +268,8 @@ def fall_through_zero(x: Floats, y: Floats) -> float:
 
 
 def _law(group: dict[str, Any]) -> float:
-    """The law's crossing for a group of cells; NaN unless its entries are standard normal."""
-    if group["inputs"] != "gaussian" or group["input_std"] != 1:
+    """The law's crossing for a group of cells; NaN unless the entries of q and k are independent standard normal."""
+    if unusual_axes(group):
         return np.nan
     return _law_of(group["norm"], group["statistic"], group["n_keys"])
 
@@ -362,9 +362,7 @@ _CROSSING_COLUMNS = (
 )
 
 
-_NEEDS = frozenset(
-    {"d_k", "n_keys", "inputs", "input_std", "scaling", "divisor", *(norm.metric for norm in NORMS.values())}
-)
+_NEEDS = frozenset({"d_k", "n_keys", "inputs", "scaling", "divisor", *(norm.metric for norm in NORMS.values())})
 RATIOS = Derived(
     "ratios",
     _NEEDS,

@@ -10,6 +10,7 @@ import pandas as pd
 
 from experiments.analysis.derived import Derived
 from experiments.harness.columns import Column, names
+from experiments.harness.discovery import axes_of, unusual_axes
 from experiments.harness.experiment import MEASURED
 from sdpa.theory import GaussianRow, limits
 
@@ -32,19 +33,22 @@ _COLUMNS = (
 def freezing_curves(table: pd.DataFrame) -> pd.DataFrame:
     """Curves over the spreads in the sweep, for each of its n_keys, if the sweep is a map of d_k and n_keys.
 
-    The spread of a cell is sigma = input_std^2 sqrt(d_k) / divisor. The curves go from sigma / sigma_c = 1/8 to the
-    largest of the sweep, with about 8 points for each doubling.
+    The spread of a cell is sigma = query_std key_std sqrt(d_k) / divisor. The curves go from sigma / sigma_c = 1/8 to
+    the largest of the sweep, with about 8 points for each doubling.
 
     Args:
         table: a main table with the columns of CURVES.needs.
 
     Returns:
-        One row per n_keys and ratio; none unless the sweep has at least 3 values of d_k and 3 of n_keys.
+        One row per n_keys and ratio; none unless the sweep has at least 3 values of d_k and 3 of n_keys, and Gaussian
+        entries that are independent and have mean 0.
     """
     columns = names(_COLUMNS)
     if table["d_k"].nunique() < _MIN_VALUES or table["n_keys"].nunique() < _MIN_VALUES:
         return pd.DataFrame(columns=columns)
-    sigma = table["input_std"] ** 2 * np.sqrt(table["d_k"]) / table["divisor"]
+    if any({*unusual_axes(row)} - {"query_std", "key_std"} for row in table[axes_of(table)].to_dict("records")):
+        return pd.DataFrame(columns=columns)
+    sigma = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"]) / table["divisor"]
     highest = float((sigma / table["n_keys"].map(limits.freezing_sigma)).max())
     octaves = np.log2(highest / _MIN_RATIO)
     ratios = _MIN_RATIO * 2 ** np.linspace(0, octaves, max(2, int(_POINTS_PER_OCTAVE * octaves)))
@@ -60,7 +64,7 @@ def freezing_curves(table: pd.DataFrame) -> pd.DataFrame:
 
 CURVES = Derived(
     "curves",
-    needs=frozenset({"d_k", "n_keys", "input_std", "divisor", "entropy", "jacobian_trace"}),
+    needs=frozenset({"d_k", "n_keys", "query_std", "key_std", "divisor", "entropy", "jacobian_trace"}),
     columns=lambda _: _COLUMNS,
     derive=lambda _, tables: freezing_curves(tables[MEASURED]),
 )

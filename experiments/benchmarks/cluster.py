@@ -22,6 +22,7 @@ from distributed import LocalCluster
 from experiments.benchmarks.timing import interleaved, seconds
 from experiments.harness.cluster.dask_cluster import DaskCluster
 from experiments.harness.cluster.remote import Arguments
+from experiments.harness.columns import defaults
 from experiments.harness.grid import Chunk, Sweep
 from experiments.harness.local import LocalWorkers
 from experiments.harness.run import Workers, measure_missing
@@ -29,16 +30,13 @@ from experiments.harness.store import Store
 from experiments.harness.work import Task, Work, find_chunks
 from experiments.sampling import Cell, chunk_trials
 from experiments.saturation import seconds_per_trial
-from sdpa import LAWS, Scaling
+from sdpa import Scaling
 
 _RECORD_BYTES = 60_000  # about those of a chunk of the shipped config
 _ROUNDS = 3
-_VALUES: dict[str, Any] = {
+_VALUES: dict[str, Any] = {name: (value,) for name, value in defaults(Cell).items()} | {
     "d_k": (64,),
     "n_keys": (64,),
-    "n_queries": (64,),
-    "inputs": (LAWS["gaussian"],),
-    "input_std": (1.0,),
     "scaling": tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3"))),
 }
 

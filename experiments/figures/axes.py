@@ -8,9 +8,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from experiments.harness.discovery import axes_of
-
-_USUAL = {"inputs": "gaussian", "input_std": 1}
+from experiments.harness.discovery import axes_of, unusual_axes, usual_values
 
 
 def varied_axes(table: pd.DataFrame) -> list[str]:
@@ -51,15 +49,16 @@ def first_combination(table: pd.DataFrame, *shown: str) -> tuple[pd.DataFrame, s
 def fixed(table: pd.DataFrame, *shown: str) -> str:
     """The fixed axes of a table, except usual inputs, as a remark: `n_keys = 64, n_queries = 64.`"""
     first, varied = table.iloc[0], varied_axes(table)
-    constant = [name for name in axes_of(table) if name not in (*shown, *varied) and first[name] != _USUAL.get(name)]
+    told = {name: first[name] for name in axes_of(table) if name not in (*shown, *varied)}
+    constant = [name for name in told if name not in usual_values() or name in unusual_axes(told)]
     return f"{values_of(first, constant)}." if constant else ""
 
 
 def values_of(row: pd.Series, names: Sequence[str]) -> str:
     """Axes of a row with their values: `d_k = 4, n_keys = 64`.
 
-    >>> values_of(pd.Series({"d_k": 4, "input_std": 0.5}), ["d_k", "input_std"])
-    'd_k = 4, input_std = 0.5'
+    >>> values_of(pd.Series({"d_k": 4, "key_std": 0.5}), ["d_k", "key_std"])
+    'd_k = 4, key_std = 0.5'
     """
     return ", ".join(f"{name} = {plain(row[name])}" for name in names)
 

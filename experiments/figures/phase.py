@@ -28,7 +28,7 @@ def plot(tables: Tables) -> Drawing:
     figure, [maps, curves] = panels(2, _MAPS, (10, 8.6))
     groups = list(by_scaling(table, "d_k").items())
     for ax, (scaling, rows) in zip(maps, groups, strict=False):
-        _plot_map(ax, rows)
+        _plot_map(ax, rows, with_freezing="curves" in tables)
         ax.set_title(f"entropy / ln n_keys, {under(scaling)}")
     for ax in maps[len(groups) :]:
         ax.set_visible(False)
@@ -65,7 +65,7 @@ def _shares(tables: Tables) -> tuple[pd.DataFrame, str]:
     return table.assign(**shares, share_shown=known / largest), where
 
 
-def _plot_map(ax: Axes, rows: pd.DataFrame) -> None:
+def _plot_map(ax: Axes, rows: pd.DataFrame, *, with_freezing: bool) -> None:
     """A map of one scaling: exact shares as colours and numbers, measured ones as dots, and the line of freezing."""
     shown = rows.pivot_table(index="n_keys", columns="d_k", values="share_shown")
     measured = rows.pivot_table(index="n_keys", columns="d_k", values="entropy_share").to_numpy()
@@ -81,16 +81,17 @@ def _plot_map(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_yticks(range(len(n_keys)), map(plain, n_keys))
     ax.set_xlabel("d_k")
     ax.set_ylabel("n_keys")
-    _plot_freezing(ax, rows, d_k, n_keys)
+    if with_freezing:
+        _plot_freezing(ax, rows, d_k, n_keys)
 
 
 def _plot_freezing(ax: Axes, rows: pd.DataFrame, d_k: Any, n_keys: Any) -> None:
-    """The line input_std^2 d_k^(1/2 - p) = sqrt(2 ln n_keys), which is d_k = 2 ln n_keys for p = 0."""
-    exponent, input_std = rows["exponent"].iloc[0], rows["input_std"].iloc[0]
+    """The line query_std key_std d_k^(1/2 - p) = sqrt(2 ln n_keys), which is d_k = 2 ln n_keys for p = 0."""
+    exponent, spread = rows["exponent"].iloc[0], rows["query_std"].iloc[0] * rows["key_std"].iloc[0]
     if not exponent < 1 / 2 or min(len(d_k), len(n_keys)) < 2:  # NaN for a rule other than a power of d_k
         return
     at = np.geomspace(n_keys[0], n_keys[-1], 50)
-    freezing = (2 * np.log(at) / input_std**4) ** (1 / (1 - 2 * exponent))
+    freezing = (2 * np.log(at) / spread**2) ** (1 / (1 - 2 * exponent))
     inside = (freezing >= d_k[0]) & (freezing <= d_k[-1])
     x = np.interp(np.log(freezing), np.log(d_k), range(len(d_k)))
     y = np.interp(np.log(at), np.log(n_keys), range(len(n_keys)))
@@ -125,7 +126,7 @@ def _plot_collapse(ax: Axes, tables: Tables, metric: str) -> None:
 def _points(table: pd.DataFrame, n_keys: int, metric: str) -> tuple[pd.Series, pd.Series]:
     """The spread sigma of the measured rows with n_keys keys, and their entropy share or collision."""
     rows = table[table["n_keys"] == n_keys]
-    sigma = rows["input_std"] ** 2 * np.sqrt(rows["d_k"]) / rows["divisor"]
+    sigma = rows["query_std"] * rows["key_std"] * np.sqrt(rows["d_k"]) / rows["divisor"]
     return sigma, rows["entropy"] / np.log(n_keys) if metric == "entropy_share" else 1 - rows["jacobian_trace"]
 
 

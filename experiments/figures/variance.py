@@ -1,7 +1,7 @@
 """Score variance along d_k.
 
-Var[q.k / d_k^p] = d_k^(1 - 2p) input_std^4 is a straight line on logarithmic axes; its measured slope comes from the
-table `slopes` of `experiments.analysis.slopes`, not from this module.
+Var[q.k / d_k^p] = d_k^(1 - 2p) query_std^2 key_std^2 is a straight line on logarithmic axes; its measured slope comes
+from the table `slopes` of `experiments.analysis.slopes`, not from this module.
 """
 
 import math

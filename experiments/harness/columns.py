@@ -113,15 +113,16 @@ def cell_of(cell: type[Any], row: Any) -> Any:
         row: an object with the axes and treatments of the table as attributes.
 
     >>> from types import SimpleNamespace
+    >>> from experiments.harness.grid import axis_values
     >>> from experiments.sampling import Cell
-    >>> row = SimpleNamespace(d_k=8, n_keys=64, scaling="d_k^1/2", n_queries=1, inputs="gaussian", input_std=1.0)
+    >>> row = SimpleNamespace(**axis_values(Cell(d_k=8, n_keys=64, scaling=())), scaling="d_k^1/2")
     >>> round(cell_of(Cell, row).divisor, 4)
     2.8284
     """
     values = {}
     for name, kind in cell_fields(cell).items():
         bare = typing.get_args(kind)[0] if typing.get_origin(kind) in (typing.Annotated, tuple) else kind
-        parse = getattr(bare, "parse", bare)
+        parse = str if typing.get_origin(bare) is Literal else getattr(bare, "parse", bare)
         value = parse(getattr(row, name))
         values[name] = (value,) if name in treatment_names(cell) else value
     return cell(**values)

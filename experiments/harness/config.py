@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, TypeAdapter, ValidationError, create_model
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
@@ -168,6 +168,10 @@ def _resolved(document: Document, name: str, experiment: str, body: dict[str, An
     if problem := _size_problem(sweep, loaded):
         document.fault(path, problem, document.place(path, of_key=True))
         return None
+    if problem := next(filter(None, map(loaded.problem, sweep.cells())), None):
+        key, _, text = problem.partition(": ")
+        document.fault((*path, key), text)
+        return None
     return sweep
 
 
@@ -306,11 +310,13 @@ def _expected(detail: ErrorDetails) -> str:
 
 
 def _strict(kind: Any) -> Any:
-    """A type to read from YAML: strict numbers, and types that parse their own names.
+    """A type to read from YAML: strict numbers, names out of a list, and types that parse their own names.
 
     Strict means that 8.0, read as the number 8, is a valid int, but text such as "8" is not.
     """
     bare = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+    if get_origin(bare) is Literal:
+        return _one_of(get_args(bare))
     parse = getattr(bare, "parse", None)
     return Annotated[kind, PlainValidator(lambda value: parse(str(value))) if parse else Field(strict=True)]
 

@@ -8,11 +8,12 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from experiments import __path__ as _folders
-from experiments.harness.columns import axis_names
+from experiments.harness.columns import axis_names, defaults
 from experiments.harness.experiment import load_experiment
+from experiments.harness.grid import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,3 +61,29 @@ def axes_of(table: "pd.DataFrame") -> list[str]:
 @cache
 def _all_axes() -> frozenset[str]:
     return frozenset(axis for name in experiment_names() for axis in axis_names(load_experiment(name).cell))
+
+
+@cache
+def usual_values() -> Mapping[str, Any]:
+    """The default of each axis except sizes, as in tables: a cell with these values needs no remark.
+
+    >>> usual_values()["inputs"], usual_values()["query_std"]
+    ('gaussian', 1.0)
+    """
+    cells = [load_experiment(name).cell for name in experiment_names()]
+    values = {
+        axis: plain(value) for cell in cells for axis, value in defaults(cell).items() if axis in axis_names(cell)
+    }
+    return {axis: value for axis, value in values.items() if not isinstance(value, int)}
+
+
+def unusual_axes(row: Mapping[str, Any]) -> list[str]:
+    """The axes with another value than the usual one, in the order of the row.
+
+    Args:
+        row: values by name, such as a row of a table; only axes that are no sizes count.
+
+    >>> unusual_axes({"d_k": 7, "inputs": "gaussian", "key_mean": 2.0})
+    ['key_mean']
+    """
+    return [name for name, value in row.items() if value != usual_values().get(name, value)]

@@ -60,6 +60,8 @@ class Experiment:
     # results that use it stale: the stamp of a cell counts, and the modules of these types count in no fingerprint.
     named: tuple[type, ...] = ()
     stamp: Callable[[Cell], Any] = lambda _: None  # JSON values and functions that the names of a cell stand for
+    # The field of a cell whose value other fields exclude, as `field: expected ..., got ...`; None for a possible cell.
+    problem: Callable[[Cell], str | None] = lambda _: None
 
     @property
     def has_precision(self) -> bool:

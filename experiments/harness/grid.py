@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.harness.columns import axis_names, treatment_names
+from experiments.harness.columns import axis_names, defaults, treatment_names
 from experiments.harness.experiment import Cell, load_experiment
 
 
@@ -84,8 +84,18 @@ def axis_values(cell: Cell) -> dict[str, Any]:
 
 
 def describe(cell: Cell) -> str:
-    """The name of a cell in messages: `d_k=8, n_keys=64, ...`."""
-    return ", ".join(f"{name}={value}" for name, value in axis_values(cell).items())
+    """The name of a cell in messages: its sizes, and other axes unless they have their default.
+
+    >>> from experiments.sampling import Cell
+    >>> describe(Cell(d_k=8, n_keys=64, scaling=(), key_std=2.0))
+    'd_k=8, n_keys=64, n_queries=64, key_std=2.0'
+    """
+    usual = defaults(type(cell))
+    return ", ".join(
+        f"{name}={value}"
+        for name, value in axis_values(cell).items()
+        if isinstance(value, int) or name not in usual or value != plain(usual[name])
+    )
 
 
 def chunks(experiment: str, cell: Cell, trials: int, first_index: int = 0) -> Iterator[Chunk]:

@@ -25,6 +25,7 @@ from experiments.figures.metric_lines import DECLARED
 from experiments.folders import ALL_SWEEPS, EXAMPLES, example_path, figure_path
 from experiments.harness.columns import axis_names, treatment_names
 from experiments.harness.config import Config
+from experiments.harness.discovery import usual_values
 from experiments.harness.experiment import load_experiment
 from experiments.harness.figures import figures_of
 from experiments.harness.grid import Sweep
@@ -186,16 +187,17 @@ class Writer:
 
 
 def config_block(seed: int, sweep: Sweep) -> str:
-    """A sweep as a separate config with a value for every key, as YAML.
+    """A sweep as a separate config, as YAML; only axes with their usual values are left out.
 
     Args:
         seed: the root seed of the config.
-        sweep: the sweep, whose defaults are written out too.
+        sweep: the sweep.
     """
     treatments = treatment_names(load_experiment(sweep.experiment).cell)
     body = {
         name: value[0] if isinstance(value, list) and len(value) == 1 and name not in treatments else value
         for name, value in sweep.parameters().items()
+        if value != [usual_values().get(name)]
     }
     whole = {"seed": seed, "sweeps": {sweep.name: body | {"figures": list(sweep.figures)}}}
     text: str = yaml.safe_dump(whole, sort_keys=False, default_flow_style=None, width=88)

@@ -34,7 +34,7 @@ def test_intervals_of_slopes_hold_them_at_any_number_of_trials(trials, points):
     """1,000 flat lines at 99.9%: more than 6 misses, where 1 is expected, have a probability of 0.0001."""
     drawn = 1 + 0.01 * np.random.default_rng(trials).standard_normal((1000, points, trials))
     axes = {"n_keys": 8, "n_queries": 5, "inputs": "gaussian", "scaling": "d_k^1/2", "exponent": 0.5, "trials": trials}
-    cells = {"input_std": np.repeat(np.arange(1000), points), "d_k": np.tile(2 ** np.arange(2, 2 + points), 1000)}
+    cells = {"key_std": np.repeat(np.arange(1000), points), "d_k": np.tile(2 ** np.arange(2, 2 + points), 1000)}
     moments = {"score_variance": drawn.mean(axis=2), "score_variance_se": drawn.std(axis=2, ddof=1) / np.sqrt(trials)}
     lines = fit_slopes(pd.DataFrame({**cells, **{name: of.ravel() for name, of in moments.items()}}).assign(**axes))
     assert len(lines) == 1000

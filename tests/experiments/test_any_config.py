@@ -34,7 +34,12 @@ SIZES = {
 INPUTS = {
     "n_queries": axis(st.sampled_from([1, 2, 5]), most=2),
     "inputs": axis(st.sampled_from(list(LAWS)), most=2),
-    "input_std": axis(st.sampled_from([0.1, 1, 3, 30]), most=2),
+    "query_std": axis(st.sampled_from([0.1, 1, 3, 30]), most=2),
+    "key_std": axis(st.sampled_from([0.1, 30]), most=2),
+    "query_mean": st.sampled_from([0, 0.5, -10]),
+    "key_mean": st.sampled_from([0, 0.5, -10]),
+    "spectrum": st.sampled_from([0, 0.5, 2]),
+    "normalize": st.sampled_from(["none", "l2", "rms"]),
 }
 
 

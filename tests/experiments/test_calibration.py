@@ -44,7 +44,7 @@ def test_the_configs_span_what_a_user_may_ask():
     assert {min(values["d_k"]), max(values["d_k"])} == {1, 4096}
     assert {min(values["n_keys"]), max(values["n_keys"])} == {2, 4096}
     assert {1, 64} <= values["n_queries"]
-    assert {min(values["input_std"]), max(values["input_std"])} == {0.1, 30}
+    assert {min(values["key_std"]), max(values["key_std"])} == {0.1, 30}
     assert {str(law) for law in values["inputs"]} == {"gaussian", "uniform"}
     assert {min(s.trials for s in SWEEPS.values()), max(s.trials for s in SWEEPS.values())} == {20, 5000}
 

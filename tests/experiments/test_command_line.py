@@ -68,7 +68,7 @@ sweeps:
     n_queries: 0
     scaling: [none, d_k^1/2, d_k^2/4, d_k^1/0, 0]
     inputs: normal
-    input_std: [0, -1, .inf, 1e9]
+    key_std: [0, -1, .inf, 1e9]
     trials: 1e-3
     figures: [rows, metrics, metrics]
     trails: 5
@@ -238,8 +238,8 @@ PARTS = """\
 seed: 0
 sweeps:
   one: {experiment: saturation, d_k: 4, n_keys: 5, n_queries: 3, scaling: d_k^1/2, trials: 30, figures: length}
-  two: {experiment: saturation, d_k: 8, n_keys: 5, n_queries: 3, scaling: d_k^1/2, trials: 30, input_std: 1e6,
-    figures: length}
+  two: {experiment: saturation, d_k: 8, n_keys: 5, n_queries: 3, scaling: d_k^1/2, trials: 30, query_std: 1e6,
+    key_std: 1e6, figures: length}
 """
 
 

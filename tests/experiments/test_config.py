@@ -48,7 +48,7 @@ def test_a_sweep_is_read_with_its_defaults(load):
     (sweep,) = config.sweeps
     assert config.seed == 0
     assert (sweep.name, sweep.experiment, sweep.trials) == ("one", "saturation", 10)
-    assert [(cell.d_k, cell.n_keys, cell.n_queries, str(cell.inputs), cell.input_std) for cell in sweep.cells()] == [
+    assert [(cell.d_k, cell.n_keys, cell.n_queries, str(cell.inputs), cell.key_std) for cell in sweep.cells()] == [
         (4, 16, 64, "gaussian", 1.0),
         (8, 16, 64, "gaussian", 1.0),
     ]
@@ -83,11 +83,11 @@ def test_whole_numbers_may_be_written_so(load, written, value):
     ],
 )
 def test_fractions_may_be_written_so(load, written, value):
-    text = f"{GOOD}    input_std: {written}\n"
+    text = f"{GOOD}    key_std: {written}\n"
     if value is None:
-        assert faults(load, text) == [f"9:16: sweeps.one.input_std: got {written}, expected a valid number"]
+        assert faults(load, text) == [f"9:14: sweeps.one.key_std: got {written}, expected a valid number"]
     else:
-        assert load(text).sweeps[0].cells()[0].input_std == value
+        assert load(text).sweeps[0].cells()[0].key_std == value
 
 
 @pytest.mark.parametrize(
@@ -173,8 +173,8 @@ PLANTED = {
     ),
     "zero spread": (
         "trials: 10",
-        "trials: 10\n    input_std: 0",
-        r"9:16: .*input_std: got 0, expected at least 0.000001",
+        "trials: 10\n    key_std: 0",
+        r"9:14: .*key_std: got 0, expected at least 0.000001",
     ),
     "unknown figure": (
         "trials: 10",
@@ -273,7 +273,7 @@ def test_the_shipped_configs_are_good(path):
     ("axes", "drawn", "not_drawn"),
     [
         ({}, {"metrics"}, {"variance", "length", "map"}),
-        ({"input_std": "[1, 2]"}, {"metrics"}, {"variance", "length", "map"}),
+        ({"key_std": "[1, 2]"}, {"metrics"}, {"variance", "length", "map"}),
         ({"d_k": "[4, 8]"}, {"variance", "saturation", "gradients"}, {"metrics", "length", "map"}),
         ({"n_keys": "[4, 8]"}, {"length"}, {"metrics", "variance", "map"}),
         ({"d_k": "[4, 8]", "n_keys": "[4, 8]"}, {"variance", "length"}, {"metrics", "map"}),

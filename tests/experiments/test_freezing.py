@@ -11,7 +11,7 @@ from experiments.analysis.freezing import freezing_curves
 @pytest.fixture(scope="module")
 def curves() -> pd.DataFrame:
     grid = pd.MultiIndex.from_product([(2, 64, 512), (2, 30, 4096)], names=["d_k", "n_keys"]).to_frame(index=False)
-    return freezing_curves(grid.assign(divisor=grid["d_k"] ** 0.25, input_std=1.0))
+    return freezing_curves(grid.assign(divisor=grid["d_k"] ** 0.25, query_std=1.0, key_std=1.0))
 
 
 def test_two_keys_are_those_of_an_integral(curves):
@@ -43,6 +43,6 @@ def test_the_limits_are_those_of_the_random_energy_model(curves):
 
 
 def test_a_line_of_cells_is_no_map(curves):
-    line = pd.DataFrame({"d_k": [2, 4, 8], "n_keys": 5, "divisor": 1.0, "input_std": 1.0})
+    line = pd.DataFrame({"d_k": [2, 4, 8], "n_keys": 5, "divisor": 1.0, "query_std": 1.0, "key_std": 1.0})
     assert freezing_curves(line).empty
     assert list(freezing_curves(line).columns) == list(curves.columns)

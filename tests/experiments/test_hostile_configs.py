@@ -22,7 +22,7 @@ VALUES = st.one_of(
     st.sampled_from(["unscaled", "d_k^1/2", "d_k^x", "gaussian", "saturation", "rows", "distribution", "1e3", "phase"]),
 )
 KEYS = st.sampled_from(
-    ["experiment", "d_k", "n_keys", "n_queries", "scaling", "trials", "inputs", "input_std", "figures", "seed", "no"]
+    ["experiment", "d_k", "n_keys", "n_queries", "scaling", "trials", "inputs", "key_std", "figures", "seed", "no"]
 )
 BLOCKS = st.dictionaries(KEYS, st.one_of(VALUES, st.lists(VALUES, max_size=4)), max_size=9)
 SOUND = {"experiment": "saturation", "d_k": 4, "n_keys": 8, "trials": 5, "scaling": "d_k^1/2"}

@@ -23,7 +23,7 @@ from experiments.saturation import EXPERIMENT
 from sdpa.theory import attention_expectations
 
 # Crossings of uniform inputs have no laws, each of which takes half a second.
-AXES = {"n_queries": 64, "inputs": "uniform", "input_std": 1.0, "trials": 100, "few_draws": ""}
+AXES = {"n_queries": 64, "inputs": "uniform", "key_std": 1.0, "trials": 100, "few_draws": ""}
 METRICS = ("jacobian_norm", "jacobian_norm_median", "query_gradient_norm", "query_gradient_norm_median")
 
 
@@ -195,7 +195,7 @@ def test_laws_stand_only_beside_standard_normal_inputs():
     for key, law in LAWS.items():
         assert found.loc[key, "law"] == law(64)
     assert found["law"].notna().sum() == len(LAWS)
-    for other in ({"inputs": "uniform"}, {"input_std": 2.0}, {"n_keys": 2}):
+    for other in ({"inputs": "uniform"}, {"key_std": 2.0}, {"n_keys": 2}):
         assert crossings(table.assign(**other))["law"].isna().all()
 
 

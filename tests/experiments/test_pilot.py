@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.harness.columns import defaults
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, Sweep
 from experiments.harness.local import LocalWorkers
@@ -17,19 +18,19 @@ from experiments.harness.run import measure_missing
 from experiments.harness.store import Store
 from experiments.harness.tabulate import tabulate_sweep
 from experiments.harness.work import find_chunks, find_pilots
+from experiments.sampling import Cell
 from experiments.saturation import tabulate
 from experiments.statistics.intervals import MIN_TRIALS
-from sdpa import LAWS, Scaling, theory
+from sdpa import Scaling, theory
 
 METRICS = ["score_variance", "max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm"]
 VALUES = MappingProxyType(
-    {
+    {name: (value,) for name, value in defaults(Cell).items()}
+    | {
         "d_k": (4, 64),
         "n_keys": (8,),
         "scaling": (Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")),
         "n_queries": (6,),
-        "inputs": (LAWS["gaussian"],),
-        "input_std": (1.0,),
     }
 )
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -135,10 +136,7 @@ def test_max_trials_bounds_and_is_said(tmp_path):
     assert "300 to 300 trials per cell" in line
     assert line.endswith("0 of 2 cells met the precision 0.02")
     assert furthest.startswith("precise: the least precise cell is d_k=")
-    assert few == (
-        "precise: max_trials 300 is too low for 2 cells, "
-        "the first being d_k=4, n_keys=8, n_queries=6, inputs=gaussian, input_std=1.0"
-    )
+    assert few == ("precise: max_trials 300 is too low for 2 cells, the first being d_k=4, n_keys=8, n_queries=6")
 
 
 def test_no_fewer_trials_than_say_something_of_their_spread(tmp_path):
@@ -152,8 +150,9 @@ def test_no_fewer_trials_than_say_something_of_their_spread(tmp_path):
 
 def test_a_row_that_never_leaves_one_key_takes_the_most_trials(tmp_path):
     """Its entropy, or the square of its norms, is 0 in double precision: no number of trials gives it an error."""
-    for input_std in (600.0, 1e5):
-        frozen = dataclasses.replace(SWEEP, values={**VALUES, "d_k": (4,), "input_std": (input_std,)}, trials=500)
+    for std in (600.0, 1e5):
+        values = {**VALUES, "d_k": (4,), "query_std": (std,), "key_std": (std,)}
+        frozen = dataclasses.replace(SWEEP, values=values, trials=500)
         assert set(measured(Store(tmp_path, 0), frozen)["trials"]) == {500}
 
 

@@ -17,6 +17,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from experiments import saturation
+from experiments.harness.columns import defaults
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, Sweep, chunks
 from experiments.harness.local import LocalWorkers
@@ -26,17 +27,17 @@ from experiments.harness.seeds import chunk_key
 from experiments.harness.store import Store, measure_record
 from experiments.harness.tabulate import tabulate_sweep
 from experiments.harness.work import find_chunks
+from experiments.sampling import Cell
 from experiments.statistics.quantiles import Quantile
-from sdpa import LAWS, Scaling
+from sdpa import Scaling
 
 VALUES = MappingProxyType(
-    {
+    {name: (value,) for name, value in defaults(Cell).items()}
+    | {
         "d_k": (4, 1024),
         "n_keys": (300, 1000),
         "scaling": (Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")),
         "n_queries": (50,),
-        "inputs": (LAWS["gaussian"],),
-        "input_std": (1.0,),
     }
 )
 SWEEP = Sweep("wide", "saturation", VALUES, trials=30, figures=())
@@ -102,9 +103,9 @@ def test_more_trials_keep_the_earlier_chunks():
 
 
 def test_a_number_that_overflows_stops_the_run_and_names_its_cell(store):
-    broken = dataclasses.replace(SWEEP, values={**VALUES, "d_k": (1024,), "n_keys": (300,), "input_std": (1e200,)})
+    broken = dataclasses.replace(SWEEP, values={**VALUES, "d_k": (1024,), "n_keys": (300,), "key_std": (1e308,)})
     with pytest.raises(
-        MeasurementError, match=r"sweep wide, cell d_k=1024, n_keys=300, .*input_std=1e\+200, chunk \d+: .*overflow"
+        MeasurementError, match=r"sweep wide, cell d_k=1024, n_keys=300, .*key_std=1e\+308, chunk \d+: .*overflow"
     ):
         measured(store, broken, jobs=2)
 

@@ -56,8 +56,8 @@ def plain_metrics(draws, divisor: float):
 def replay(cell: Cell, trials: int, seed: int):
     """The draws that `measure` makes of one block, in its order."""
     rng = np.random.default_rng(seed)
-    keys = cell.inputs.sample(rng, (trials, cell.n_keys, cell.d_k)) * cell.input_std
-    queries = cell.inputs.sample(rng, (trials, cell.n_queries, cell.d_k)) * cell.input_std
+    keys = cell.inputs.sample(rng, (trials, cell.n_keys, cell.d_k)) * cell.key_std
+    queries = cell.inputs.sample(rng, (trials, cell.n_queries, cell.d_k)) * cell.query_std
     gradients = rng.standard_normal((trials, cell.n_queries, cell.n_keys))
     return list(zip(keys, queries, gradients, strict=True))
 
@@ -68,7 +68,7 @@ def rows_of(cell: Cell, measurement: SaturationMeasurement):
 
 @pytest.mark.parametrize("law", LAWS)
 def test_metrics_are_those_of_the_definitions(law):
-    cell = dataclasses.replace(CELL, inputs=LAWS[law], input_std=1.3)
+    cell = dataclasses.replace(CELL, inputs=LAWS[law], query_std=1.3, key_std=0.7)
     trials = 20
     rows = rows_of(cell, measure(cell, trials, np.random.default_rng(6)))
     for row, divisor in zip(rows, cell.divisors(), strict=True):
@@ -157,7 +157,14 @@ def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypa
         {"n_keys": 8},
         {"n_queries": 4},
         {"inputs": LAWS["uniform"]},
-        {"input_std": 1.1},
+        {"query_std": 1.1},
+        {"key_std": 1.1},
+        {"query_mean": 0.1},
+        {"key_mean": 0.1},
+        {"correlation": 0.1},
+        {"spectrum": 0.1},
+        {"normalize": "l2"},
+        {"normalize": "rms"},
         {"scaling": (Scaling.parse("d_k^1/4"), *SCALINGS[1:])},
     ],
 )
@@ -191,7 +198,7 @@ def test_a_chunk_is_the_one_it_has_always_been():
     assert (chunk_trials(cell), sampling.block_trials(cell), sampling.block_queries(cell)) == (1024, 16, 64)
     first = Chunk("saturation", cell, 0, 1024)
     assert generator(0, first).standard_normal(3).tolist() == FIRST_NORMALS
-    used = dataclasses.replace(cell, input_std=2.0)
+    used = dataclasses.replace(cell, key_std=2.0)
     assert generator(0, Chunk("saturation", used, 0, 1024)).standard_normal() != FIRST_NORMALS[0]
 
 

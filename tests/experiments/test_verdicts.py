@@ -21,11 +21,12 @@ from experiments.analysis.verdicts import (
     verdicts,
 )
 from experiments.harness.columns import names
+from experiments.harness.discovery import usual_values
 from experiments.harness.grid import Sweep
 from experiments.harness.metric import Exact
 from experiments.saturation import EXPERIMENT, METRICS
 
-AXES = {"d_k": 4, "n_keys": 8, "n_queries": 5, "inputs": "gaussian", "input_std": 1}
+AXES = {"d_k": 4, "n_keys": 8, "n_queries": 5, **usual_values()}
 KNOWN = [metric.name for metric in METRICS if metric.exact]
 
 

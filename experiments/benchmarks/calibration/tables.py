@@ -18,7 +18,7 @@ from experiments.metrics import METRICS
 MIN_COVERAGE = 0.92  # of unflagged 95% intervals, in any config
 _CHANCE = 1e-3  # p-value above which chance explains more alarms than promised
 _MIN_INTERVALS = 100  # fewer intervals give no meaningful coverage
-_SHOWN = ("d_k", "n_keys", "n_queries", "inputs", "input_std", "scaling")
+_SHOWN = ("d_k", "n_keys", "n_queries", "inputs", "query_std", "key_std", "scaling")
 
 
 @dataclass(frozen=True)
