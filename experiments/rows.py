@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments.harness.columns import Column
 from experiments.harness.experiment import MEASURED, Experiment, Row
-from experiments.sampling import NAMED, TREATMENT, Cell, Floats, block_trials, sample_inputs
+from experiments.sampling import NAMED, TREATMENT, Cell, Floats, block_trials
 from sdpa import softmax
 
 
@@ -33,7 +33,7 @@ class RowsMeasurement:
 
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> RowsMeasurement:
     """The scores of that many independent draws of (Q, K), (trials, n_queries, n_keys)."""
-    keys, query_blocks = sample_inputs(cell, trials, rng)
+    keys, query_blocks = cell.draw(trials, rng)
     blocks = [queries @ keys.swapaxes(-1, -2) for _, queries in query_blocks]
     return RowsMeasurement(np.concatenate(blocks, axis=1))
 

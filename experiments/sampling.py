@@ -122,6 +122,40 @@ class Cell:
             return f"correlation: expected n_queries of at most n_keys beside it, got {got}"
         return None
 
+    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
+        """Keys of all trials at once, and their queries in blocks, drawn on demand.
+
+        Args:
+            trials: number of draws. The keys of all of them are in memory at once, so measurements pass at most
+                `block_trials`.
+            rng: draws the keys now, and each block of queries when the iterator reaches it. Numbers that a caller
+                draws in between, such as gradients, come from the same stream.
+
+        Returns:
+            Keys (trials, n_keys, d_k); and pairs of a slice of the queries and their entries (trials, block, d_k).
+
+        >>> keys, blocks = Cell(d_k=2, n_keys=3, n_queries=4, scaling=()).draw(5, np.random.default_rng(0))
+        >>> keys.shape, [(rows, queries.shape) for rows, queries in blocks]
+        ((5, 3, 2), [(slice(0, 4, None), (5, 4, 2))])
+        """
+        law = self.law
+        keys = law.keys(rng, (trials, self.n_keys, self.d_k))
+        own_keys = keys[:, self.n_keys - self.n_queries :] if law.correlation else None
+
+        def queries() -> Iterator[tuple[slice, Floats]]:
+            size = block_queries(self)
+            for first in range(0, self.n_queries, size):
+                rows = slice(first, min(first + size, self.n_queries))
+                shape = (trials, rows.stop - first, self.d_k)
+                yield rows, law.queries(rng, shape, None if own_keys is None else own_keys[:, rows])
+
+        return keys, queries()
+
+    @property
+    def score_centre(self) -> float:
+        """A number near the mean of the scores q.k, from which their powers are taken: d_k query_mean key_mean."""
+        return self.d_k * self.query_mean * self.key_mean if self.normalize == "none" else 0.0
+
     def divisors(self) -> list[float]:
         """The divisor of each scaling, in order."""
         return [scaling.divisor(self.d_k, self.n_keys) for scaling in self.scaling]
@@ -170,38 +204,6 @@ class Cell:
         A measurement draws the gradients only if a metric needs them.
         """
         return (self.n_queries + self.n_keys) * self.d_k + self.scores
-
-
-def sample_inputs(cell: Cell, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
-    """Keys of all trials at once, and their queries in blocks, drawn on demand.
-
-    Args:
-        cell: determines sizes and law.
-        trials: number of draws. The keys of all of them are in memory at once, so measurements pass at most
-            `block_trials`.
-        rng: draws the keys now, and each block of queries when the iterator reaches it. Numbers that a caller draws in
-            between, such as gradients, come from the same stream.
-
-    Returns:
-        Keys (trials, n_keys, d_k); and pairs of a slice of the queries and their entries (trials, block, d_k).
-
-    >>> cell = Cell(d_k=2, n_keys=3, n_queries=4, scaling=())
-    >>> keys, blocks = sample_inputs(cell, 5, np.random.default_rng(0))
-    >>> keys.shape, [(rows, queries.shape) for rows, queries in blocks]
-    ((5, 3, 2), [(slice(0, 4, None), (5, 4, 2))])
-    """
-    law = cell.law
-    keys = law.keys(rng, (trials, cell.n_keys, cell.d_k))
-    own_keys = keys[:, cell.n_keys - cell.n_queries :] if law.correlation else None
-
-    def queries() -> Iterator[tuple[slice, Floats]]:
-        size = block_queries(cell)
-        for first in range(0, cell.n_queries, size):
-            rows = slice(first, min(first + size, cell.n_queries))
-            shape = (trials, rows.stop - first, cell.d_k)
-            yield rows, law.queries(rng, shape, None if own_keys is None else own_keys[:, rows])
-
-    return keys, queries()
 
 
 def block_trials(cell: Cell) -> int:

@@ -22,6 +22,7 @@ ALLOWED = {
         "experiments.sampling",
         "experiments.metrics",
         "experiments.score_metrics",
+        "experiments.row_statistics",
     },
     "experiments/steps": {
         "experiments.folders",
@@ -41,6 +42,7 @@ ALLOWED = {
         "experiments.statistics",
         "experiments.sampling",
         "experiments.saturation",
+        "experiments.row_statistics",
         "experiments.metrics",
         "experiments.analysis",
     },

@@ -13,7 +13,7 @@ from experiments.benchmarks.calibration.tables import MIN_COVERAGE, coverage_of
 from experiments.harness.config import load_config
 from experiments.harness.experiment import MEASURED
 from experiments.sampling import Cell
-from experiments.saturation import tabulate
+from experiments.saturation import STATISTICS
 from experiments.steps.calibration import CONFIG
 from sdpa import Scaling, row_diagnostics
 
@@ -43,7 +43,7 @@ Rows = dict[str, dict[str, float]]
 def measured(cell: Cell, trials: int, seed: int) -> Rows:
     """The table's rows of a cell, by scaling."""
     (measurement,) = measure_cells([cell], trials, seed)
-    return {row["scaling"]: row for row in tabulate(cell, measurement)[MEASURED]}
+    return {row["scaling"]: row for row in STATISTICS.tabulate(cell, measurement)[MEASURED]}
 
 
 def share_held(rows: list[dict[str, float]], metric: str, truth: float) -> float:

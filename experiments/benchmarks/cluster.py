@@ -28,8 +28,8 @@ from experiments.harness.local import LocalWorkers
 from experiments.harness.run import Workers, measure_missing
 from experiments.harness.store import Store
 from experiments.harness.work import Task, Work, find_chunks
+from experiments.row_statistics import seconds_per_trial
 from experiments.sampling import Cell, chunk_trials
-from experiments.saturation import seconds_per_trial
 from sdpa import Scaling
 
 _RECORD_BYTES = 60_000  # about those of a chunk of the shipped config

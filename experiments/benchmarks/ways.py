@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from experiments import saturation
 from experiments.benchmarks import article, pytorch
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import chunks
 from experiments.harness.seeds import bit_generator
 from experiments.metrics import METRICS
-from experiments.sampling import Cell, Floats, block_trials, chunk_trials, sample_inputs
+from experiments.row_statistics import RowMeasurement, RowStatistics
+from experiments.sampling import Cell, Floats, block_trials, chunk_trials
+from experiments.saturation import STATISTICS
 
 Metrics = dict[str, float]
 
@@ -66,9 +67,9 @@ def measure_by_suite(cell: Cell, trials: int, gradients: bool) -> object:
     """
     rng = bit_generator(0)
     counts = (chunk.trials for chunk in chunks("saturation", cell, trials))
-    metrics = [metric for metric in METRICS if gradients or not getattr(metric.of, "needs_gradient", False)]
-    measured = (saturation.measure(cell, count, rng, metrics) for count in counts)
-    return reduce(saturation.SaturationMeasurement.merge, measured)
+    metrics = (metric for metric in METRICS if gradients or not getattr(metric.of, "needs_gradient", False))
+    statistics = RowStatistics(tuple(metrics))
+    return reduce(RowMeasurement.merge, (statistics.measure(cell, count, rng) for count in counts))
 
 
 def _measure_by_article(metrics: Callable[..., object], cell: Cell, trials: int, gradients: bool) -> object:
@@ -88,15 +89,15 @@ def compare(cell: Cell) -> None:
     errors do not count, nor PyTorch's medians: their definitions differ.
     """
     trials = max(2, block_trials(cell))
-    measured = saturation.measure(cell, trials, bit_generator(0))
-    rows = [{**row, **_powers(measured, row["divisor"])} for row in saturation.tabulate(cell, measured)[MEASURED]]
+    measured = STATISTICS.measure(cell, trials, bit_generator(0))
+    rows = [{**row, **_powers(measured, row["divisor"])} for row in STATISTICS.tabulate(cell, measured)[MEASURED]]
     keys, queries, gradients = _same_draws(cell, trials)
     for name, found in _metrics_by_way(cell, keys, queries, gradients).items():
         for row, values in zip(rows, found, strict=True):
             _compare_metrics(cell, name, row, values)
 
 
-def _powers(measured: saturation.SaturationMeasurement, divisor: float) -> Metrics:
+def _powers(measured: RowMeasurement, divisor: float) -> Metrics:
     """Means of the second to fourth power of the scaled scores."""
     powers = zip(("score_square", "score_cube", "score_fourth"), measured.moments.mean[1:].tolist(), strict=False)
     return {name: power / divisor**exponent for exponent, (name, power) in enumerate(powers, 2)}
@@ -122,7 +123,7 @@ def _same_draws(cell: Cell, trials: int) -> tuple[Floats, Floats, Floats]:
     rng, size = bit_generator(0), block_trials(cell)
     drawn = []
     for first in range(0, trials, size):
-        keys, blocks = sample_inputs(cell, min(size, trials - first), rng)
+        keys, blocks = cell.draw(min(size, trials - first), rng)
         parts = [(queries, rng.standard_normal((*queries.shape[:2], cell.n_keys))) for _, queries in blocks]
         drawn.append((keys, *(np.concatenate(part, axis=1) for part in zip(*parts, strict=True))))
     keys, queries, gradients = (np.concatenate(part) for part in zip(*drawn, strict=True))

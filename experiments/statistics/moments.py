@@ -110,7 +110,7 @@ class Shape:
     """Mean, variance about the mean and excess kurtosis of a quantity s, as functions of the means of its powers.
 
     Attributes:
-        mean: m1, with m_p the mean of s^p over all trials.
+        mean: m1, with m_p the mean of s^p over all trials, here of a centre of 0.
         variance: m2 - m1^2, with a correction that makes it unbiased.
         kurtosis: (m4 - 4 m1 m3 + 6 m1^2 m2 - 3 m1^4) / (m2 - m1^2)^2 - 3.
     """
@@ -120,11 +120,11 @@ class Shape:
     kurtosis: Estimate
 
     @classmethod
-    def of(cls, moments: Moments) -> Self:
-        """From moments of x, which begins with the means of the quantity's first four powers.
+    def of(cls, moments: Moments, centre: float = 0.0) -> Self:
+        """From moments of x, which begins with the means of the first four powers of the quantity less a centre.
 
         x may have further entries; the gradients are 0 there. The gradient of the variance ignores its correction, of
-        order 1 / trials.
+        order 1 / trials. A centre near the mean keeps the digits of a variance that is much smaller than the mean.
         """
         m1, m2, m3, m4 = (float(m) for m in moments.mean[:POWERS])
         # m1^2 exceeds the squared true mean by Var(m1) on average; adding that back makes the variance unbiased.
@@ -143,7 +143,7 @@ class Shape:
             return np.array([*of_powers, *np.zeros(len(moments.mean) - len(of_powers))])
 
         return cls(
-            Estimate(m1, gradient(1.0)),
+            Estimate(m1 + centre, gradient(1.0)),
             Estimate(variance, gradient(-2 * m1, 1.0)),
             Estimate(ratio - 3, gradient(*of_kurtosis)),
         )

@@ -16,7 +16,6 @@ from experiments.harness.config import load_config
 from experiments.harness.experiment import MEASURED
 from experiments.harness.tabulate import tabulated
 from experiments.metrics import METRICS
-from experiments.sampling import sample_inputs
 from experiments.steps.calibration import CONFIG
 
 SWEEPS = {sweep.name: sweep for sweep in load_config(CONFIG).sweeps}
@@ -122,7 +121,7 @@ def test_pairs_of_queries_and_keys_are_correlated_and_no_others(n_keys, n_querie
     cell = with_pairs(dataclasses.replace(usual, n_keys=n_keys, n_queries=n_queries), correlation=0.3)
     rng = np.random.default_rng(0)
     for _ in range(2):  # the second draw is a draw of its own
-        keys, blocks = sample_inputs(cell, 20, rng)
+        keys, blocks = cell.draw(20, rng)
         queries = np.concatenate([block for _, block in blocks], axis=1)
         pairs = min(n_keys, n_queries)
         error = (20 * pairs * cell.d_k) ** -0.5

@@ -19,7 +19,7 @@ from experiments.harness.store import Store
 from experiments.harness.tabulate import tabulate_sweep
 from experiments.harness.work import find_chunks, find_pilots
 from experiments.sampling import Cell
-from experiments.saturation import tabulate
+from experiments.saturation import STATISTICS
 from experiments.statistics.intervals import MIN_TRIALS
 from sdpa import Scaling, theory
 
@@ -58,7 +58,7 @@ def test_the_trials_of_a_cell_follow_from_its_pilot_alone(precise):
     store, table = precise
     for cell in SWEEP.cells():
         pilot = measure_chunk(Chunk("saturation", cell, 2**31, PILOT_TRIALS), store.seed)
-        error = relative_errors(pd.DataFrame(tabulate(cell, pilot)[MEASURED])).max()
+        error = relative_errors(pd.DataFrame(STATISTICS.tabulate(cell, pilot)[MEASURED])).max()
         wanted = math.ceil(1.4 * PILOT_TRIALS * (error / 0.02) ** 2)
         assert set(table.loc[table["d_k"] == cell.d_k, "trials"]) == {wanted}
         assert 200 < wanted < 20_000
@@ -95,9 +95,11 @@ def measured_here(store: Store, sweep: Sweep) -> pd.DataFrame:
     frames = []
     for cell in sweep.cells():
         pilot = measure_chunk(Chunk("saturation", cell, 2**31, PILOT_TRIALS), store.seed)
-        error = relative_errors(pd.DataFrame(tabulate(cell, pilot)[MEASURED])).max()
+        error = relative_errors(pd.DataFrame(STATISTICS.tabulate(cell, pilot)[MEASURED])).max()
         trials = math.ceil(1.4 * PILOT_TRIALS * (error / sweep.precision) ** 2)
-        rows = pd.DataFrame(tabulate(cell, measure_chunk(Chunk("saturation", cell, 0, trials), store.seed))[MEASURED])
+        rows = pd.DataFrame(
+            STATISTICS.tabulate(cell, measure_chunk(Chunk("saturation", cell, 0, trials), store.seed))[MEASURED]
+        )
         frames.append(rows.assign(d_k=cell.d_k))
     return pd.concat(frames, ignore_index=True)
 

@@ -10,7 +10,14 @@ from experiments.rows import measure, tabulate
 from experiments.sampling import Cell
 from sdpa import Scaling
 
-CELL = Cell(d_k=5, n_keys=3, n_queries=2, query_std=1.5, scaling=(Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")))
+CELL = Cell(
+    d_k=5,
+    n_keys=3,
+    n_queries=2,
+    key_std=1.5,
+    query_std=1.5,
+    scaling=(Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")),
+)
 
 
 def test_scores_and_weights_are_those_of_the_draws():

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments import sampling, saturation
+from experiments import sampling
 from experiments.analysis.exact import add_exact
 from experiments.harness.columns import names
 from experiments.harness.experiment import MEASURED
@@ -18,8 +18,9 @@ from experiments.harness.measuring import measure_chunk
 from experiments.harness.metric import Metric
 from experiments.harness.seeds import generator
 from experiments.metrics import METRICS, OfRows, OfWeights
+from experiments.row_statistics import RowMeasurement, RowStatistics
 from experiments.sampling import Cell, chunk_trials
-from experiments.saturation import SaturationMeasurement, measure, tabulate
+from experiments.saturation import EXPERIMENT, STATISTICS
 from sdpa import LAWS, Scaling, softmax, softmax_jacobian
 
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
@@ -62,15 +63,15 @@ def replay(cell: Cell, trials: int, seed: int):
     return list(zip(keys, queries, gradients, strict=True))
 
 
-def rows_of(cell: Cell, measurement: SaturationMeasurement):
-    return tabulate(cell, measurement)[MEASURED]
+def rows_of(cell: Cell, measurement: RowMeasurement):
+    return STATISTICS.tabulate(cell, measurement)[MEASURED]
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_metrics_are_those_of_the_definitions(law):
     cell = dataclasses.replace(CELL, inputs=LAWS[law], query_std=1.3, key_std=0.7)
     trials = 20
-    rows = rows_of(cell, measure(cell, trials, np.random.default_rng(6)))
+    rows = rows_of(cell, STATISTICS.measure(cell, trials, np.random.default_rng(6)))
     for row, divisor in zip(rows, cell.divisors(), strict=True):
         expected, scores = plain_metrics(replay(cell, trials, 6), divisor)
         assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=0)
@@ -79,27 +80,26 @@ def test_metrics_are_those_of_the_definitions(law):
         assert np.var(scores) < row["score_variance"] < np.var(scores) * (1 + 1.5 / trials)
 
 
-def test_without_gradients_the_other_metrics_are_the_same(monkeypatch):
+def test_without_gradients_the_other_metrics_are_the_same():
     """Of one block, whose keys and queries are drawn before its gradients."""
     kept = [metric for metric in METRICS if not metric.name.startswith("query_gradient_norm")]
-    whole = rows_of(CELL, measure(CELL, 5, np.random.default_rng(9)))
-    monkeypatch.setattr(saturation, "METRICS", kept)
-    without = rows_of(CELL, measure(CELL, 5, np.random.default_rng(9), kept))
+    whole = rows_of(CELL, STATISTICS.measure(CELL, 5, np.random.default_rng(9)))
+    few = RowStatistics(tuple(kept))
+    without = few.tabulate(CELL, few.measure(CELL, 5, np.random.default_rng(9)))[MEASURED]
     for row, expected in zip(without, whole, strict=True):
         for metric in kept:
             for name in names(metric.columns()):
                 assert row.get(name) == expected.get(name), name
 
 
-def test_a_metric_may_be_computed_from_the_weights(monkeypatch):
+def test_a_metric_may_be_computed_from_the_weights():
     """1 / sum w^2 of each row from its weights, from the kernel's trace 1 - sum w^2, and by hand."""
     declared = {
         "of_weights": OfWeights(lambda weights: 1 / np.vecdot(weights, weights)),
         "of_rows": OfRows(lambda rows: 1 / (1 - rows.jacobian_trace)),
     }
-    metrics = [*METRICS, *(Metric(name, "", "", "", "", of=of) for name, of in declared.items())]
-    monkeypatch.setattr(saturation, "METRICS", metrics)
-    rows = rows_of(CELL, measure(CELL, 9, np.random.default_rng(6), metrics))
+    more = RowStatistics((*METRICS, *(Metric(name, "", "", "", "", of=of) for name, of in declared.items())))
+    rows = more.tabulate(CELL, more.measure(CELL, 9, np.random.default_rng(6)))[MEASURED]
     for row, divisor in zip(rows, CELL.divisors(), strict=True):
         weights = [
             softmax(keys @ q / divisor) for keys, queries, _ in replay(dataclasses.replace(CELL), 9, 6) for q in queries
@@ -112,12 +112,12 @@ def test_rules_of_any_kind_are_measured_with_their_divisor():
     """The unscaled metrics of scores, over the divisor; and exact values beside them that follow from it."""
     rules = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2/ln(n_keys)", "8", "n_keys^1/2")))
     cell = dataclasses.replace(CELL, scaling=rules)
-    unscaled, *others = rows_of(cell, measure(cell, 30, np.random.default_rng(4)))
+    unscaled, *others = rows_of(cell, STATISTICS.measure(cell, 30, np.random.default_rng(4)))
     for row, divisor in zip(others, (math.sqrt(5) / math.log(7), 8, math.sqrt(7)), strict=True):
         assert row["divisor"] == pytest.approx(divisor, rel=1e-15)
         assert math.isnan(row["exponent"])
         assert row["score_variance"] == pytest.approx(unscaled["score_variance"] / divisor**2, rel=1e-12)
-    exact = add_exact(saturation.EXPERIMENT, pd.DataFrame([{**axis_values(cell), **row} for row in others]))
+    exact = add_exact(EXPERIMENT, pd.DataFrame([{**axis_values(cell), **row} for row in others]))
     assert exact["score_variance_exact"].tolist() == pytest.approx([math.log(7) ** 2, 5 / 64, 5 / 7], rel=1e-12)
     assert exact["max_weight_exact"].notna().all()
 
@@ -129,7 +129,7 @@ def test_the_variance_is_unbiased_where_every_draw_is_one_score():
     means = [float(np.mean(keys @ queries[0])) for keys, queries, _ in draws]
     squares = [float(np.mean((keys @ queries[0]) ** 2)) for keys, queries, _ in draws]
     expected = np.mean(squares) - np.mean(means) ** 2 + np.var(means, ddof=1) / 9
-    row = rows_of(cell, measure(cell, 9, np.random.default_rng(7)))[0]
+    row = rows_of(cell, STATISTICS.measure(cell, 9, np.random.default_rng(7)))[0]
     assert row["score_variance"] == pytest.approx(expected, rel=1e-12, abs=0)
 
 
@@ -137,7 +137,7 @@ def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypa
     monkeypatch.setattr(sampling, "_BLOCK_SCORES", 14)  # two queries at a time
     monkeypatch.setattr(sampling, "_PRODUCT_QUERIES", 1)
     cell = dataclasses.replace(CELL, n_queries=5)
-    measurement = measure(cell, 4, np.random.default_rng(8))
+    measurement = STATISTICS.measure(cell, 4, np.random.default_rng(8))
     rng = np.random.default_rng(8)
     drawn = []
     for _ in range(4):
@@ -226,8 +226,8 @@ def test_memory_stays_under_what_the_plan_says(d_k, n_keys, n_queries, scalings)
     cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=powers)
     tracemalloc.start()
     try:
-        measure(cell, chunk_trials(cell), np.random.default_rng(9))
+        STATISTICS.measure(cell, chunk_trials(cell), np.random.default_rng(9))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < saturation.memory(cell)
+    assert peak < STATISTICS.memory(cell)

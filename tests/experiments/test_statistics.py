@@ -5,8 +5,9 @@ import pytest
 
 from experiments.harness.experiment import MEASURED
 from experiments.metrics import METRICS
+from experiments.row_statistics import RowMeasurement
 from experiments.sampling import Cell
-from experiments.saturation import SaturationMeasurement, measure, tabulate
+from experiments.saturation import STATISTICS
 from experiments.statistics.intervals import share_interval
 from experiments.statistics.moments import Estimate, Estimates, Moments
 from experiments.statistics.quantiles import MAX_BINS, Bins, Histograms, _bit_length
@@ -139,14 +140,16 @@ def test_a_quantile_among_zeros_is_zero():
     assert Histograms.of(values).quantile(0, 0.95).value == pytest.approx(1.0, rel=1e-3)
 
 
-def jackknife(cell: Cell, draws: list[SaturationMeasurement]):
+def jackknife(cell: Cell, draws: list[RowMeasurement]):
     """Estimates with every draw left out once: their spread times sqrt(draws - 1) is the standard error."""
 
     def estimates(kept):
         merged = kept[0]
         for draw in kept[1:]:
             merged = merged.merge(draw)
-        return [{metric.name: row[metric.name] for metric in METRICS} for row in tabulate(cell, merged)[MEASURED]]
+        return [
+            {metric.name: row[metric.name] for metric in METRICS} for row in STATISTICS.tabulate(cell, merged)[MEASURED]
+        ]
 
     return [estimates(draws[:i] + draws[i + 1 :]) for i in range(len(draws))]
 
@@ -154,12 +157,12 @@ def jackknife(cell: Cell, draws: list[SaturationMeasurement]):
 def test_standard_errors_are_the_jackknife_over_draws():
     cell = Cell(d_k=4, n_keys=8, n_queries=6, scaling=SCALINGS)
     rng = np.random.default_rng(5)
-    draws = [measure(cell, 1, rng) for _ in range(60)]
+    draws = [STATISTICS.measure(cell, 1, rng) for _ in range(60)]
     merged = draws[0]
     for draw in draws[1:]:
         merged = merged.merge(draw)
     left_out = jackknife(cell, draws)
-    for i, row in enumerate(tabulate(cell, merged)[MEASURED]):
+    for i, row in enumerate(STATISTICS.tabulate(cell, merged)[MEASURED]):
         for metric in METRICS:
             name = metric.name
             if metric.kind == "quantile":  # for which the jackknife is not consistent

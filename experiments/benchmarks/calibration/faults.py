@@ -18,7 +18,7 @@ from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Sweep
 from experiments.harness.seeds import bit_generator
 from experiments.metrics import METRICS
-from experiments.sampling import Cell, sample_inputs
+from experiments.sampling import Cell
 from experiments.statistics.intervals import Limits, mean_interval
 from sdpa import InputLaw, Scaling, softmax
 
@@ -75,7 +75,7 @@ def _with_divisors_off(cell: Cell) -> Cell:
 
 
 class _PairedSampler:
-    """Sample keys, then queries, in the order of `sample_inputs`; the i-th query and key of a draw share a part.
+    """Sample keys, then queries, in the order of `Cell.draw`; the i-th query and key of a draw share a part.
 
     They share one, for example, if both are projections of one token. The paired entries of a query are
     sqrt(1 - rho^2) x + rho k, of unit variance, with k the entry of its key and rho the correlation.
@@ -146,7 +146,7 @@ def _largest_weight_of_each_key(sweep: Sweep, seed: int) -> Tables:
 
 def _largest_over_queries(cell: Cell, trials: int, rng: np.random.Generator) -> Sequence[tuple[float, ...]]:
     """For each scaling the mean of the largest weight over queries, its standard error and its interval."""
-    keys, blocks = sample_inputs(cell, trials, rng)
+    keys, blocks = cell.draw(trials, rng)
     scores = np.concatenate([queries @ keys.swapaxes(-1, -2) for _, queries in blocks], axis=1)
     found = []
     for divisor in cell.divisors():

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from experiments import saturation
 from experiments.harness.grid import Sweep, chunks
 from experiments.harness.measuring import measure_chunk
 from experiments.harness.tabulate import tabulated
 from experiments.metrics import METRICS
+from experiments.row_statistics import RowMeasurement
 from experiments.sampling import Cell
-from experiments.saturation import SaturationMeasurement
+from experiments.saturation import STATISTICS
 
 Tables = dict[str, pd.DataFrame]
 
@@ -38,7 +38,7 @@ def measure_sweep(sweep: Sweep, seed: int, change: Callable[[Cell], Cell] = lamb
     return tabulated(sweep.experiment, cells, measure_cells(cells, sweep.trials, seed))
 
 
-def measure_cells(cells: Sequence[Cell], trials: int, seed: int) -> list[SaturationMeasurement]:
+def measure_cells(cells: Sequence[Cell], trials: int, seed: int) -> list[RowMeasurement]:
     """The measurement of every cell, merged from its chunks in order.
 
     Args:
@@ -49,17 +49,15 @@ def measure_cells(cells: Sequence[Cell], trials: int, seed: int) -> list[Saturat
     found = []
     for cell in cells:
         measured: Iterator[Any] = (measure_chunk(chunk, seed) for chunk in chunks("saturation", cell, trials))
-        found.append(reduce(SaturationMeasurement.merge, measured))
+        found.append(reduce(RowMeasurement.merge, measured))
     return found
 
 
-def quantile_bounds(
-    cells: Sequence[Cell], measurements: Sequence[SaturationMeasurement]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def quantile_bounds(cells: Sequence[Cell], measurements: Sequence[RowMeasurement]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The smallest and the largest possible value of each quantile, as two tables with the rows of the measured one."""
     rows = [
         {
-            metric.name: saturation.known_within(cell, measurement, scaling.name, metric)
+            metric.name: STATISTICS.known_within(cell, measurement, scaling.name, metric)
             for metric in METRICS
             if metric.kind == "quantile"
         }

@@ -31,7 +31,7 @@ from experiments.harness.grid import Sweep
 from experiments.harness.metric import FEW_DRAWS
 from experiments.harness.tabulate import tabulated
 from experiments.metrics import METRICS
-from experiments.saturation import SaturationMeasurement
+from experiments.row_statistics import RowMeasurement
 
 Floats = npt.NDArray[np.floating]
 
@@ -62,7 +62,7 @@ class Runs:
     highs: Floats
     flagged: npt.NDArray[np.bool_]
     exact: Floats
-    pooled: tuple[SaturationMeasurement, ...]
+    pooled: tuple[RowMeasurement, ...]
     faults: pd.DataFrame
 
     def merge(self, other: Self) -> Self:
@@ -133,7 +133,7 @@ def run_seeds(sweep: Sweep, seeds: range, factors: Sequence[Factor] = ()) -> Run
         np.array([metric_values(table, "_high") for table in tables]),
         np.array([_flags(table) for table in tables]),
         tables[0].reindex(columns=[f"{metric.name}_exact" for metric in METRICS]).to_numpy(),
-        tuple(reduce(SaturationMeasurement.merge, of_cell) for of_cell in zip(*pooled, strict=True)),
+        tuple(reduce(RowMeasurement.merge, of_cell) for of_cell in zip(*pooled, strict=True)),
         pd.DataFrame(planted),
     )
 

@@ -1,0 +1,288 @@
+"""Metrics of attention rows: draw Q and K, and measure every scaling on the same draw.
+
+Per trial one Q (n_queries x d_k), one K (n_keys x d_k) and one standard normal gradient to the weights are drawn.
+Each trial is reduced to a vector of row means, so that standard errors come from whole independent draws.
+
+A cell goes in, and two tables come out: the main table with a row per scaling, and `correlations`, the correlation
+between draws of all estimates of the cell. A joint test of all values of a cell needs the correlations, because these
+values come from the same draws.
+
+An experiment of this kind is a class of cells, which draw Q and K, with a tuple of metrics: `experiments.saturation`.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from experiments.harness.columns import Column
+from experiments.harness.experiment import MEASURED, Experiment, Row
+from experiments.harness.metric import Metric, fields, metric_columns
+from experiments.metrics import PerRow
+from experiments.sampling import (
+    NAMED,
+    TREATMENT,
+    Cell,
+    Floats,
+    block_queries,
+    block_trials,
+    chunk_trials,
+)
+from experiments.score_metrics import OfScores
+from experiments.statistics.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, Shape, power_sums
+from experiments.statistics.quantiles import MAX_BINS, Histograms, Quantile
+from sdpa import row_diagnostics
+from sdpa.diagnostics import tile_rows
+
+# The costs that `plan` assumes, measured on a server core of 2025: nanoseconds per normal, per multiplication of a
+# matrix product, per score and scaling for the exponential and the sums, and per row and scaling for the rest.
+_PER_NORMAL, _PER_PRODUCT, _PER_SCORE, _PER_ROW = 7.1, 0.03, 2.0, 125.0
+# Upper limits of the number of arrays in memory at once; a test compares them with a measured peak. In order: arrays
+# of a block's scores, of the rows in the kernel, of a chunk's row norms for all scalings, of the norms of one scaling
+# during counting, of a block's values per row and scaling, and of the means of a chunk's trials.
+_SCORE_ARRAYS, _KERNEL_ARRAYS, _NORM_ARRAYS, _COUNTING_ARRAYS = 2, 6, 3, 12
+_ROW_ARRAYS, _MEAN_ARRAYS = 13, 3
+
+_CORRELATION_COLUMNS = ("scaling", "metric", "correlations")
+
+
+@dataclass(frozen=True)
+class RowMeasurement:
+    """Moments over trials of the score moments and row means, and the histograms of the norms of rows.
+
+    Its size stays bounded as the number of trials grows.
+
+    Attributes:
+        moments: of the vector that `_mean_names` names, one per trial.
+        norms: one series for each name of `_series_names`.
+    """
+
+    moments: Moments
+    norms: Histograms
+
+    def merge(self, following: Self) -> Self:
+        """Both chunks together; the order matters for the rounding of the moments, and not for the histograms."""
+        return type(self)(self.moments.merge(following.moments), self.norms.merge(following.norms))
+
+
+@dataclass(frozen=True)
+class RowStatistics:
+    """A tuple of metrics of attention rows: their measurement in a cell, and the rows of a table.
+
+    Attributes:
+        metrics: in the order of the columns.
+    """
+
+    metrics: tuple[Metric, ...]
+
+    def experiment(self, cell: type[Cell], **more: Any) -> Experiment:
+        """The experiment that measures these metrics in cells of a class.
+
+        Args:
+            cell: `experiments.sampling.Cell`, or a class with its interface.
+            more: further fields of the experiment, or others in place of those that follow from the metrics.
+        """
+        fields: dict[str, Any] = {
+            "cell": cell,
+            "columns": (
+                *TREATMENT,
+                Column("trials", "int", "independent draws of (Q, K)"),
+                *metric_columns(self.metrics),
+            ),
+            "metrics": self.metrics,
+            "beside": {CORRELATIONS: _CORRELATION_COLUMNS},
+            "chunk_trials": chunk_trials,
+            "measure": self.measure,
+            "tabulate": self.tabulate,
+            "seconds_per_trial": seconds_per_trial,
+            "memory": self.memory,
+            "table_rows": lambda cell, _: len(cell.scaling),
+            "min_trials": 2,
+            "named": NAMED,
+            "stamp": cell.stamp,
+            "problem": cell.problem,
+        }
+        return Experiment(**(fields | more))
+
+    @cached_property
+    def _averaged(self) -> list[Metric]:
+        """The metrics that follow from a mean over rows, in order: all but quantiles and metrics of scores."""
+        return [metric for metric in self.metrics if metric.kind != "quantile" and not isinstance(metric.of, OfScores)]
+
+    @cached_property
+    def _ranked(self) -> list[PerRow]:
+        """The numbers per row behind the quantiles, in order; quantiles of one norm share an entry."""
+        return list(dict.fromkeys(metric.of for metric in self.metrics if metric.kind == "quantile"))
+
+    def measure(self, cell: Cell, trials: int, rng: np.random.Generator) -> RowMeasurement:
+        """Measure the metrics in that many independent draws of (Q, K), a block of draws at a time.
+
+        The function draws a gradient to the weights only if a metric needs one.
+
+        Args:
+            cell: sizes, law and scalings.
+            trials: number of draws.
+            rng: source of all random numbers, in the order of `Cell.draw`, then for each block of queries the
+                gradients.
+
+        Returns:
+            The measurement. With the same cell and generator, the numbers under one scaling do not depend on the other
+            scalings.
+        """
+        size = block_trials(cell)
+        counts = (min(size, trials - first) for first in range(0, trials, size))
+        blocks = [self._measure_block(cell, count, rng) for count in counts]
+        return RowMeasurement(
+            Moments.of(np.concatenate([means for means, _ in blocks], axis=-1)),
+            Histograms.of(np.concatenate([norms for _, norms in blocks], axis=1)),
+        )
+
+    def _measure_block(self, cell: Cell, trials: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """The means per draw in the order of `_mean_names`, (means, trials), and the numbers per row behind the
+        quantiles in the order of `_series_names`, (series, trials, n_queries)."""
+        score_sums, row_sums, series = np.zeros((POWERS, trials)), np.zeros(()), []
+        divisors, centre = cell.divisors(), cell.score_centre
+        per_row = dict.fromkeys([*(metric.of for metric in self._averaged), *self._ranked])
+        needs_gradient = any(of.needs_gradient for of in per_row)
+        keys, query_blocks = cell.draw(trials, rng)
+        for _, queries in query_blocks:
+            scores = queries @ keys.swapaxes(-1, -2)
+            score_sums += power_sums((scores - centre if centre else scores).reshape(trials, -1))
+            upstream = (keys, rng.standard_normal(scores.shape)) if needs_gradient else ()
+            rows = row_diagnostics(scores, divisors, *upstream)
+            values = {of: of.values(rows, scores, divisors) for of in per_row}
+            sums = [_sum_over_rows(metric, values[metric.of]) for metric in self._averaged]
+            row_sums = row_sums + np.stack(sums, axis=1)
+            series.append(np.stack([values[of] for of in self._ranked], axis=1))
+        means = [score_sums / (cell.n_queries * cell.n_keys), row_sums.reshape(-1, trials) / cell.n_queries]
+        return np.concatenate(means), np.concatenate(series, axis=-1).reshape(-1, trials, cell.n_queries)
+
+    def _mean_names(self, cell: Cell) -> list[tuple[str, str]]:
+        """The means of a trial: powers of the scores less `Cell.score_centre`, and (scaling, metric).
+
+        They are the names of the entries of `RowMeasurement.moments`, in order: the four powers under the name
+        ("score", "1") to ("score", "4"), then the averaged metrics of each scaling.
+        """
+        of_rows = [(scaling.name, metric.name) for scaling in cell.scaling for metric in self._averaged]
+        return [*(("score", str(power)) for power in range(1, POWERS + 1)), *of_rows]
+
+    def _series_names(self, cell: Cell) -> list[tuple[str, PerRow]]:
+        """The numbers per row behind the quantiles, by scaling: the names of `norms.series` of a measurement."""
+        return [(scaling.name, of) for scaling in cell.scaling for of in self._ranked]
+
+    def tabulate(self, cell: Cell, measurement: RowMeasurement) -> dict[str, list[Row]]:
+        """One row per scaling with each metric and its interval, and the correlations of all metrics.
+
+        Args:
+            cell: the cell of the measurement.
+            measurement: over two trials or more.
+
+        Returns:
+            The rows of the main table without the axes, and those of the table of correlations: for each metric of
+            each scaling except quantiles, its correlation with every one of these, in the order of the rows.
+        """
+        trials, means = measurement.moments.trials, self._estimates(cell, measurement)
+        rows = []
+        for treatment in cell.treatments():
+            scaling = treatment["scaling"]
+            found = {
+                metric.name: self.quantile(cell, measurement, scaling, metric)
+                if metric.kind == "quantile"
+                else means.pair((scaling, metric.name))
+                for metric in self.metrics
+            }
+            rows.append({**treatment, "trials": trials, **fields(self.metrics, cell, trials, found, cell.n_queries)})
+        return {MEASURED: rows, CORRELATIONS: _correlations(means)}
+
+    def quantile(self, cell: Cell, measurement: RowMeasurement, scaling: str, metric: Metric) -> Quantile:
+        """A quantile of rows under a scaling, with its interval.
+
+        Args:
+            cell, measurement: a measurement in that cell.
+            scaling: the name of one of its scalings.
+            metric: of kind `quantile`; its `share` says which quantile.
+        """
+        return measurement.norms.quantile(self._series_names(cell).index((scaling, metric.of)), metric.share)
+
+    def known_within(
+        self, cell: Cell, measurement: RowMeasurement, scaling: str, metric: Metric
+    ) -> tuple[float, float]:
+        """The values that enclose a quantile of the drawn rows, as precisely as the bins allow.
+
+        Both ends are equal unless the bin of the quantile holds many of the values. This is the resolution of the
+        histogram, not a confidence interval. Arguments as in `quantile`.
+        """
+        return measurement.norms.known_within(self._series_names(cell).index((scaling, metric.of)), metric.share)
+
+    def _estimates(self, cell: Cell, measurement: RowMeasurement) -> Estimates[tuple[str, str]]:
+        """Every metric of every scaling except the quantiles, named (scaling, metric), with their covariance.
+
+        Each estimate is a smooth function of the means over trials. Its gradient in these means gives its standard
+        error and its correlations (delta method, `Estimates.of`).
+        """
+        moments, names = measurement.moments, self._mean_names(cell)
+        shape = Shape.of(moments, cell.score_centre)
+        unit = dict(zip(names, np.eye(len(names)), strict=True))
+        mean = dict(zip(names, moments.mean.tolist(), strict=True))
+        functions: dict[tuple[str, str], Estimate] = {}
+        for scaling, divisor in zip(cell.scaling, cell.divisors(), strict=True):
+            for metric in self.metrics:
+                name = (scaling.name, metric.name)
+                if isinstance(metric.of, OfScores):
+                    functions[name] = metric.of.estimate(shape, divisor)
+                elif metric.kind != "quantile":
+                    over_rows = Estimate(mean[name], unit[name])
+                    functions[name] = over_rows.root() if metric.kind == "root" else over_rows
+        return Estimates.of(moments, functions)
+
+    def memory(self, cell: Cell) -> int:
+        """Peak bytes of a chunk: keys, queries and scores of a block, the kernel's arrays, norms of rows, bins.
+
+        An upper limit for the arrays of a worker, without its imports. A test compares it with a measured peak.
+        """
+        trials, queries = block_trials(cell), block_queries(cell)
+        block = trials * (cell.n_keys * cell.d_k + queries * (cell.d_k + _SCORE_ARRAYS * cell.n_keys))
+        # The Gram matrix and the centred keys behind it exist only with fewer keys than d_k.
+        gram = cell.n_keys * (cell.n_keys + cell.d_k) if cell.n_keys < cell.d_k else 0
+        tile = min(tile_rows(cell.n_keys), trials * queries)
+        kernel = _KERNEL_ARRAYS * tile * cell.n_keys + max(1, tile // queries) * gram
+        rows, series = chunk_trials(cell) * cell.n_queries, len(self._series_names(cell))
+        norms = series * (_NORM_ARRAYS * rows + 8 * MAX_BINS) + _COUNTING_ARRAYS * rows
+        of_rows = _ROW_ARRAYS * len(cell.scaling) * trials * queries
+        means = _MEAN_ARRAYS * len(self._mean_names(cell)) * chunk_trials(cell)
+        return 8 * (block + kernel + norms + of_rows + means)
+
+
+def _sum_over_rows(metric: Metric, values: Floats) -> Floats:
+    """Sums over the queries of the values or, for a root mean square, of their squares.
+
+    Args:
+        metric: its kind decides between values and squares.
+        values: (scalings, trials, queries).
+
+    Returns:
+        (scalings, trials).
+    """
+    return np.asarray(np.vecdot(values, values if metric.kind == "root" else np.ones(values.shape[-1])))
+
+
+def _correlations(means: Estimates[tuple[str, str]]) -> list[Row]:
+    """One row per estimate: its correlation between draws with every estimate, in order."""
+    return [
+        dict(zip(_CORRELATION_COLUMNS, (*name, correlations), strict=True))
+        for name, correlations in zip(means.names, means.correlation, strict=True)
+    ]
+
+
+def seconds_per_trial(cell: Cell) -> float:
+    """Rough time that one worker needs for a draw and all its scalings, in seconds.
+
+    The sum of random numbers, the product Q K^T, the kernel's product for the query gradient, which uses K or K K^T,
+    whichever is narrower, and the passes over scores and rows. `plan` shows it and the run sorts work by it; no
+    result depends on it.
+    """
+    narrow = min(cell.n_keys, cell.d_k)
+    products = cell.scores * (cell.d_k + len(cell.scaling) * narrow) + cell.n_keys * narrow * cell.d_k
+    passes = (len(cell.scaling) + 1) * _PER_SCORE * cell.scores + len(cell.scaling) * _PER_ROW * cell.n_queries
+    return 1e-9 * (_PER_NORMAL * cell.numbers + _PER_PRODUCT * products + passes)
