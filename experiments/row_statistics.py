@@ -23,7 +23,7 @@ from experiments.metrics import PerRow
 from experiments.sampling import (
     NAMED,
     TREATMENT,
-    Cell,
+    AttentionCell,
     Floats,
     block_queries,
     block_trials,
@@ -76,11 +76,11 @@ class RowStatistics:
 
     metrics: tuple[Metric, ...]
 
-    def experiment(self, cell: type[Cell], **more: Any) -> Experiment:
+    def experiment(self, cell: type[AttentionCell], **more: Any) -> Experiment:
         """The experiment that measures these metrics in cells of a class.
 
         Args:
-            cell: `experiments.sampling.Cell`, or a class with its interface.
+            cell: a subclass of `AttentionCell`.
             more: further fields of the experiment, or others in place of those that follow from the metrics.
         """
         fields: dict[str, Any] = {
@@ -115,7 +115,7 @@ class RowStatistics:
         """The numbers per row behind the quantiles, in order; quantiles of one norm share an entry."""
         return list(dict.fromkeys(metric.of for metric in self.metrics if metric.kind == "quantile"))
 
-    def measure(self, cell: Cell, trials: int, rng: np.random.Generator) -> RowMeasurement:
+    def measure(self, cell: AttentionCell, trials: int, rng: np.random.Generator) -> RowMeasurement:
         """Measure the metrics in that many independent draws of (Q, K), a block of draws at a time.
 
         The function draws a gradient to the weights only if a metric needs one.
@@ -123,7 +123,7 @@ class RowStatistics:
         Args:
             cell: sizes, law and scalings.
             trials: number of draws.
-            rng: source of all random numbers, in the order of `Cell.draw`, then for each block of queries the
+            rng: source of all random numbers, in the order of `AttentionCell.draw`, then for each block of queries the
                 gradients.
 
         Returns:
@@ -138,7 +138,7 @@ class RowStatistics:
             Histograms.of(np.concatenate([norms for _, norms in blocks], axis=1)),
         )
 
-    def _measure_block(self, cell: Cell, trials: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def _measure_block(self, cell: AttentionCell, trials: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """The means per draw in the order of `_mean_names`, (means, trials), and the numbers per row behind the
         quantiles in the order of `_series_names`, (series, trials, n_queries)."""
         score_sums, row_sums, series = np.zeros((POWERS, trials)), np.zeros(()), []
@@ -158,8 +158,8 @@ class RowStatistics:
         means = [score_sums / (cell.n_queries * cell.n_keys), row_sums.reshape(-1, trials) / cell.n_queries]
         return np.concatenate(means), np.concatenate(series, axis=-1).reshape(-1, trials, cell.n_queries)
 
-    def _mean_names(self, cell: Cell) -> list[tuple[str, str]]:
-        """The means of a trial: powers of the scores less `Cell.score_centre`, and (scaling, metric).
+    def _mean_names(self, cell: AttentionCell) -> list[tuple[str, str]]:
+        """The means of a trial: powers of the scores less `AttentionCell.score_centre`, and (scaling, metric).
 
         They are the names of the entries of `RowMeasurement.moments`, in order: the four powers under the name
         ("score", "1") to ("score", "4"), then the averaged metrics of each scaling.
@@ -167,11 +167,11 @@ class RowStatistics:
         of_rows = [(scaling.name, metric.name) for scaling in cell.scaling for metric in self._averaged]
         return [*(("score", str(power)) for power in range(1, POWERS + 1)), *of_rows]
 
-    def _series_names(self, cell: Cell) -> list[tuple[str, PerRow]]:
+    def _series_names(self, cell: AttentionCell) -> list[tuple[str, PerRow]]:
         """The numbers per row behind the quantiles, by scaling: the names of `norms.series` of a measurement."""
         return [(scaling.name, of) for scaling in cell.scaling for of in self._ranked]
 
-    def tabulate(self, cell: Cell, measurement: RowMeasurement) -> dict[str, list[Row]]:
+    def tabulate(self, cell: AttentionCell, measurement: RowMeasurement) -> dict[str, list[Row]]:
         """One row per scaling with each metric and its interval, and the correlations of all metrics.
 
         Args:
@@ -195,7 +195,7 @@ class RowStatistics:
             rows.append({**treatment, "trials": trials, **fields(self.metrics, cell, trials, found, cell.n_queries)})
         return {MEASURED: rows, CORRELATIONS: _correlations(means)}
 
-    def quantile(self, cell: Cell, measurement: RowMeasurement, scaling: str, metric: Metric) -> Quantile:
+    def quantile(self, cell: AttentionCell, measurement: RowMeasurement, scaling: str, metric: Metric) -> Quantile:
         """A quantile of rows under a scaling, with its interval.
 
         Args:
@@ -206,7 +206,7 @@ class RowStatistics:
         return measurement.norms.quantile(self._series_names(cell).index((scaling, metric.of)), metric.share)
 
     def known_within(
-        self, cell: Cell, measurement: RowMeasurement, scaling: str, metric: Metric
+        self, cell: AttentionCell, measurement: RowMeasurement, scaling: str, metric: Metric
     ) -> tuple[float, float]:
         """The values that enclose a quantile of the drawn rows, as precisely as the bins allow.
 
@@ -215,7 +215,7 @@ class RowStatistics:
         """
         return measurement.norms.known_within(self._series_names(cell).index((scaling, metric.of)), metric.share)
 
-    def _estimates(self, cell: Cell, measurement: RowMeasurement) -> Estimates[tuple[str, str]]:
+    def _estimates(self, cell: AttentionCell, measurement: RowMeasurement) -> Estimates[tuple[str, str]]:
         """Every metric of every scaling except the quantiles, named (scaling, metric), with their covariance.
 
         Each estimate is a smooth function of the means over trials. Its gradient in these means gives its standard
@@ -236,7 +236,7 @@ class RowStatistics:
                     functions[name] = over_rows.root() if metric.kind == "root" else over_rows
         return Estimates.of(moments, functions)
 
-    def memory(self, cell: Cell) -> int:
+    def memory(self, cell: AttentionCell) -> int:
         """Peak bytes of a chunk: keys, queries and scores of a block, the kernel's arrays, norms of rows, bins.
 
         An upper limit for the arrays of a worker, without its imports. A test compares it with a measured peak.
@@ -275,7 +275,7 @@ def _correlations(means: Estimates[tuple[str, str]]) -> list[Row]:
     ]
 
 
-def seconds_per_trial(cell: Cell) -> float:
+def seconds_per_trial(cell: AttentionCell) -> float:
     """Rough time that one worker needs for a draw and all its scalings, in seconds.
 
     The sum of random numbers, the product Q K^T, the kernel's product for the query gradient, which uses K or K K^T,

@@ -13,7 +13,7 @@ scalings, so that an additional scaling sees the same draws.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,8 +49,110 @@ _Mean = Annotated[float, Ge(-1e6), Le(1e6)]
 _Std = Annotated[float, Ge(1e-6), Le(1e6)]
 
 
+class AttentionCell:
+    """The part that all cells share whose draws give queries and keys: their scalings as columns, and their sizes.
+
+    A class of cells is a frozen dataclass with these attributes, as fields or properties, and with `draw`.
+    """
+
+    if TYPE_CHECKING:  # at run time, a property would become the default of the field of its name
+
+        @property
+        def d_k(self) -> int:
+            """Width of queries and keys."""
+
+        @property
+        def n_keys(self) -> int:
+            """Keys per draw."""
+
+        @property
+        def n_queries(self) -> int:
+            """Queries per draw."""
+
+        @property
+        def scaling(self) -> tuple[Scaling, ...]:
+            """Treatments of the same draw."""
+
+    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
+        """Keys of all trials at once, and their queries in blocks, drawn on demand.
+
+        Args:
+            trials: number of draws. The keys of all of them are in memory at once, so measurements pass at most
+                `block_trials`.
+            rng: draws the keys now, and each block of queries when the iterator reaches it. Numbers that a caller
+                draws in between, such as gradients, come from the same stream.
+
+        Returns:
+            Keys (trials, n_keys, d_k); and pairs of a slice of the queries and their entries (trials, block, d_k).
+        """
+        raise NotImplementedError
+
+    def stamp(self) -> dict[str, Any]:
+        """The values behind the names in a cell, such as those of scalings and laws.
+
+        A stored result counts as up to date only if its stamp is unchanged. So an edit of one rule or law makes only
+        the results that use it stale.
+        """
+        rules = [[rule.name, str(rule.exponent), str(rule.power_of("d_k"))] for rule in self.scaling]
+        return {"rules": rules, "divisors": self.divisors()}
+
+    def problem(self) -> str | None:
+        """A field whose value others exclude, as `field: expected ..., got ...`; None for a possible cell."""
+        return None
+
+    @property
+    def score_centre(self) -> float:
+        """A number near the mean of the scores q.k, from which their powers are taken."""
+        return 0.0
+
+    @property
+    def entries(self) -> int:
+        """Numbers of one draw that are in memory at once before its scores: the entries of Q and K."""
+        return (self.n_queries + self.n_keys) * self.d_k
+
+    @property
+    def numbers(self) -> int:
+        """Random numbers of one draw: those behind Q and K, and a gradient for each score.
+
+        A measurement draws the gradients only if a metric needs them.
+        """
+        return self.entries + self.scores
+
+    def divisors(self) -> list[float]:
+        """The divisor of each scaling, in order."""
+        return [scaling.divisor(self.d_k, self.n_keys) for scaling in self.scaling]
+
+    @property
+    def divisor(self) -> float:
+        """The divisor of a cell with one scaling; ValueError for any other number of scalings.
+
+        The exact values of `sdpa.theory` hold for one divisor, so analysis makes such a cell for each row of a table.
+        """
+        (divisor,) = self.divisors()
+        return divisor
+
+    def treatments(self) -> Iterator[dict[str, Any]]:
+        """The fields of TREATMENT for each scaling, in order; `exponent` is NaN unless the divisor is a power of d_k.
+
+        >>> next(Cell(d_k=64, n_keys=4, scaling=(Scaling.parse("d_k^1/2"),)).treatments())
+        {'scaling': 'd_k^1/2', 'exponent': 0.5, 'divisor': 8.0}
+        """
+        for scaling, divisor in zip(self.scaling, self.divisors(), strict=True):
+            exponent = math.nan if scaling.exponent is None else float(scaling.exponent)
+            yield {
+                "scaling": scaling.name,
+                "exponent": exponent,
+                "divisor": divisor,
+            }
+
+    @property
+    def scores(self) -> int:
+        """Scores of one draw: n_queries n_keys."""
+        return self.n_queries * self.n_keys
+
+
 @dataclass(frozen=True)
-class Cell:
+class Cell(AttentionCell):
     """One point of the grid, and the scalings applied to its draws.
 
     `law` is the joint law of its queries and keys.
@@ -108,7 +210,7 @@ class Cell:
         )
 
     def problem(self) -> str | None:
-        """A field whose value others exclude, as `field: expected ..., got ...`; None for a possible cell.
+        """As `AttentionCell.problem`: the law excludes a combination, or a query has no own key.
 
         >>> Cell(d_k=4, n_keys=3, n_queries=5, correlation=0.5, scaling=()).problem()
         'correlation: expected n_queries of at most n_keys beside it, got 5 and 3'
@@ -123,16 +225,7 @@ class Cell:
         return None
 
     def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
-        """Keys of all trials at once, and their queries in blocks, drawn on demand.
-
-        Args:
-            trials: number of draws. The keys of all of them are in memory at once, so measurements pass at most
-                `block_trials`.
-            rng: draws the keys now, and each block of queries when the iterator reaches it. Numbers that a caller
-                draws in between, such as gradients, come from the same stream.
-
-        Returns:
-            Keys (trials, n_keys, d_k); and pairs of a slice of the queries and their entries (trials, block, d_k).
+        """As `AttentionCell.draw`, from the joint law.
 
         >>> keys, blocks = Cell(d_k=2, n_keys=3, n_queries=4, scaling=()).draw(5, np.random.default_rng(0))
         >>> keys.shape, [(rows, queries.shape) for rows, queries in blocks]
@@ -153,66 +246,20 @@ class Cell:
 
     @property
     def score_centre(self) -> float:
-        """A number near the mean of the scores q.k, from which their powers are taken: d_k query_mean key_mean."""
+        """As `AttentionCell.score_centre`: d_k query_mean key_mean unless vectors are normalized."""
         return self.d_k * self.query_mean * self.key_mean if self.normalize == "none" else 0.0
 
-    def divisors(self) -> list[float]:
-        """The divisor of each scaling, in order."""
-        return [scaling.divisor(self.d_k, self.n_keys) for scaling in self.scaling]
-
-    @property
-    def divisor(self) -> float:
-        """The divisor of a cell with one scaling; ValueError for any other number of scalings.
-
-        The exact values of `sdpa.theory` hold for one divisor, so analysis makes such a cell for each row of a table.
-        """
-        (divisor,) = self.divisors()
-        return divisor
-
-    def treatments(self) -> Iterator[dict[str, Any]]:
-        """The fields of TREATMENT for each scaling, in order; `exponent` is NaN unless the divisor is a power of d_k.
-
-        >>> next(Cell(d_k=64, n_keys=4, scaling=(Scaling.parse("d_k^1/2"),)).treatments())
-        {'scaling': 'd_k^1/2', 'exponent': 0.5, 'divisor': 8.0}
-        """
-        for scaling, divisor in zip(self.scaling, self.divisors(), strict=True):
-            exponent = math.nan if scaling.exponent is None else float(scaling.exponent)
-            yield {
-                "scaling": scaling.name,
-                "exponent": exponent,
-                "divisor": divisor,
-            }
-
     def stamp(self) -> dict[str, Any]:
-        """The values behind the names of the law and of the scalings: sampler, moments and divisors.
-
-        A stored result counts as up to date only if its stamp is unchanged. So an edit of one rule or law makes only
-        the results that use it stale.
-        """
-        rules = [[rule.name, str(rule.exponent), str(rule.power_of("d_k"))] for rule in self.scaling]
-        return {"inputs": [self.inputs.sample, *self.inputs.moments], "rules": rules, "divisors": self.divisors()}
-
-    @property
-    def scores(self) -> int:
-        """Scores of one draw: n_queries n_keys."""
-        return self.n_queries * self.n_keys
-
-    @property
-    def numbers(self) -> int:
-        """Entries of Q and K of one draw, and a gradient for each score.
-
-        A measurement draws the gradients only if a metric needs them.
-        """
-        return (self.n_queries + self.n_keys) * self.d_k + self.scores
+        """The values behind the names of the law and of the scalings: sampler, moments and divisors."""
+        return {"inputs": [self.inputs.sample, *self.inputs.moments], **super().stamp()}
 
 
-def block_trials(cell: Cell) -> int:
-    """Number of trials drawn and scored at once: at least one, else at most 2^16 scores and 2^20 entries of Q and K."""
-    inputs = (cell.n_keys + cell.n_queries) * cell.d_k
-    return max(1, min(_BLOCK_SCORES // cell.scores, _BLOCK_INPUTS // inputs))
+def block_trials(cell: AttentionCell) -> int:
+    """Number of trials drawn and scored at once: at least one, else at most 2^16 scores and 2^20 `entries`."""
+    return max(1, min(_BLOCK_SCORES // cell.scores, _BLOCK_INPUTS // cell.entries))
 
 
-def block_queries(cell: Cell) -> int:
+def block_queries(cell: AttentionCell) -> int:
     """Number of queries scored at once; less than all only if one trial makes a whole block.
 
     Args:
@@ -229,7 +276,7 @@ def block_queries(cell: Cell) -> int:
     return min(cell.n_queries, max(1, _BLOCK_SCORES // cell.n_keys, long_rows))
 
 
-def chunk_trials(cell: Cell) -> int:
+def chunk_trials(cell: AttentionCell) -> int:
     """Trials of a chunk: whole blocks, independent of the scalings and of the number of trials requested.
 
     More trials therefore add chunks and leave existing ones unchanged. A chunk draws at most 2^24 numbers and has at

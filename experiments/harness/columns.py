@@ -77,7 +77,8 @@ def cell_fields(cell: type[Any]) -> dict[str, Any]:
 
 @cache
 def _type_hints(cell: Hashable) -> dict[str, Any]:
-    return typing.get_type_hints(cell, include_extras=True)
+    hints = typing.get_type_hints(cell, include_extras=True)
+    return {field.name: hints[field.name] for field in dataclasses.fields(typing.cast(Any, cell))}
 
 
 def treatment_names(cell: type[Any]) -> list[str]:
