@@ -19,6 +19,7 @@ Both norms also have the quantiles `_p10`, `_median` and `_p90` of their rows, f
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -88,6 +89,19 @@ class OfWeights:
 
 
 PerRow = OfRows | OfWeights
+
+
+@dataclass(frozen=True)
+class OfVectors:
+    """A number per query or per key, the same under every scaling.
+
+    Attributes:
+        vectors: which of them.
+        function: from vectors (..., d_k) to an array (...).
+    """
+
+    vectors: Literal["queries", "keys"]
+    function: Callable[[Floats], Floats]
 
 
 def _exact(metric: str, of_row: str) -> Exact:

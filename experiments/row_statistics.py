@@ -19,7 +19,7 @@ import numpy as np
 from experiments.harness.columns import Column
 from experiments.harness.experiment import MEASURED, Experiment, Row
 from experiments.harness.metric import Metric, fields, metric_columns
-from experiments.metrics import PerRow
+from experiments.metrics import OfVectors, PerRow
 from experiments.sampling import (
     NAMED,
     TREATMENT,
@@ -107,8 +107,14 @@ class RowStatistics:
 
     @cached_property
     def _averaged(self) -> list[Metric]:
-        """The metrics that follow from a mean over rows, in order: all but quantiles and metrics of scores."""
-        return [metric for metric in self.metrics if metric.kind != "quantile" and not isinstance(metric.of, OfScores)]
+        """The metrics that follow from a mean over rows, in order: all but quantiles, metrics of scores and vectors."""
+        other = OfScores | OfVectors
+        return [metric for metric in self.metrics if metric.kind != "quantile" and not isinstance(metric.of, other)]
+
+    @cached_property
+    def _of_vectors(self) -> list[Metric]:
+        """The metrics that are a mean over queries or keys, in order."""
+        return [metric for metric in self.metrics if isinstance(metric.of, OfVectors)]
 
     @cached_property
     def _ranked(self) -> list[PerRow]:
@@ -142,30 +148,47 @@ class RowStatistics:
         """The means per draw in the order of `_mean_names`, (means, trials), and the numbers per row behind the
         quantiles in the order of `_series_names`, (series, trials, n_queries)."""
         score_sums, row_sums, series = np.zeros((POWERS, trials)), np.zeros(()), []
+        of_keys = [metric.of for metric in self._of_vectors if metric.of.vectors == "keys"]
+        of_queries = [metric.of for metric in self._of_vectors if metric.of.vectors == "queries"]
+        query_sums = np.zeros((len(of_queries), trials))
         divisors, centre = cell.divisors(), cell.score_centre
         per_row = dict.fromkeys([*(metric.of for metric in self._averaged), *self._ranked])
         needs_gradient = any(of.needs_gradient for of in per_row)
         keys, query_blocks = cell.draw(trials, rng)
         for _, queries in query_blocks:
             scores = queries @ keys.swapaxes(-1, -2)
+            for sums, of in zip(query_sums, of_queries, strict=True):
+                sums += of.function(queries).sum(axis=-1)
             score_sums += power_sums((scores - centre if centre else scores).reshape(trials, -1))
             upstream = (keys, rng.standard_normal(scores.shape)) if needs_gradient else ()
             rows = row_diagnostics(scores, divisors, *upstream)
             values = {of: of.values(rows, scores, divisors) for of in per_row}
-            sums = [_sum_over_rows(metric, values[metric.of]) for metric in self._averaged]
-            row_sums = row_sums + np.stack(sums, axis=1)
+            row_sums = row_sums + np.stack([_sum_over_rows(m, values[m.of]) for m in self._averaged], axis=1)
             series.append(np.stack([values[of] for of in self._ranked], axis=1))
-        means = [score_sums / (cell.n_queries * cell.n_keys), row_sums.reshape(-1, trials) / cell.n_queries]
+        means = [
+            score_sums / (cell.n_queries * cell.n_keys),
+            query_sums / cell.n_queries,
+            *(of.function(keys).mean(axis=-1)[None] for of in of_keys),
+            row_sums.reshape(-1, trials) / cell.n_queries,
+        ]
         return np.concatenate(means), np.concatenate(series, axis=-1).reshape(-1, trials, cell.n_queries)
 
     def _mean_names(self, cell: AttentionCell) -> list[tuple[str, str]]:
         """The means of a trial: powers of the scores less `AttentionCell.score_centre`, and (scaling, metric).
 
         They are the names of the entries of `RowMeasurement.moments`, in order: the four powers under the name
-        ("score", "1") to ("score", "4"), then the averaged metrics of each scaling.
+        ("score", "1") to ("score", "4"), the metrics of queries and of keys under the name ("vectors", metric), then
+        the averaged metrics of each scaling.
         """
+        of_scores = [("score", str(power)) for power in range(1, POWERS + 1)]
+        of_vectors = [
+            ("vectors", metric.name)
+            for vectors in ("queries", "keys")
+            for metric in self._of_vectors
+            if metric.of.vectors == vectors
+        ]
         of_rows = [(scaling.name, metric.name) for scaling in cell.scaling for metric in self._averaged]
-        return [*(("score", str(power)) for power in range(1, POWERS + 1)), *of_rows]
+        return [*of_scores, *of_vectors, *of_rows]
 
     def _series_names(self, cell: AttentionCell) -> list[tuple[str, PerRow]]:
         """The numbers per row behind the quantiles, by scaling: the names of `norms.series` of a measurement."""
@@ -231,6 +254,8 @@ class RowStatistics:
                 name = (scaling.name, metric.name)
                 if isinstance(metric.of, OfScores):
                     functions[name] = metric.of.estimate(shape, divisor)
+                elif isinstance(metric.of, OfVectors):
+                    functions[name] = Estimate(mean["vectors", metric.name], unit["vectors", metric.name])
                 elif metric.kind != "quantile":
                     over_rows = Estimate(mean[name], unit[name])
                     functions[name] = over_rows.root() if metric.kind == "root" else over_rows
@@ -242,7 +267,8 @@ class RowStatistics:
         An upper limit for the arrays of a worker, without its imports. A test compares it with a measured peak.
         """
         trials, queries = block_trials(cell), block_queries(cell)
-        block = trials * (cell.n_keys * cell.d_k + queries * (cell.d_k + _SCORE_ARRAYS * cell.n_keys))
+        entries = cell.entries - (cell.n_queries - queries) * cell.d_k
+        block = trials * (entries + queries * _SCORE_ARRAYS * cell.n_keys)
         # The Gram matrix and the centred keys behind it exist only with fewer keys than d_k.
         gram = cell.n_keys * (cell.n_keys + cell.d_k) if cell.n_keys < cell.d_k else 0
         tile = min(tile_rows(cell.n_keys), trials * queries)

@@ -1,0 +1,125 @@
+"""Attention at initialisation: layer-normed tokens through W_Q and W_K of a named scheme.
+
+Per trial, the tokens of a sequence and the weights of one head are drawn. All tokens give keys, the last ones also
+queries. Queries share W_Q and keys W_K, so scores are less independent than those of `experiments.saturation`. The
+variances of q, k and q.k are exact (`sdpa.initialisation`).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import numpy as np
+from annotated_types import Ge, Le
+
+from experiments.harness.columns import Meaning
+from experiments.harness.metric import Exact, Metric
+from experiments.metrics import METRICS, OfVectors
+from experiments.row_statistics import RowStatistics
+from experiments.sampling import NAMED, AttentionCell, Floats, block_queries
+from experiments.statistics.intervals import Limits
+from sdpa import Scaling
+from sdpa.initialisation import Scheme, layer_normed_tokens
+
+_Size = Annotated[int, Ge(1), Le(2**20)]
+
+
+@dataclass(frozen=True)
+class Cell(AttentionCell):
+    """One point of the grid: a scheme and the sizes of a layer.
+
+    Attributes:
+        d_model: width of the tokens.
+        n_heads: heads that share it, so that d_k = d_model / n_heads.
+        n_keys: tokens of a sequence.
+        scheme: initial weights.
+        scaling: treatments of the same draw.
+        n_queries: the last tokens, which also give queries.
+
+    >>> cell = Cell(d_model=768, n_heads=12, n_keys=64, scheme=Scheme.parse("gpt2"), scaling=())
+    >>> cell.d_k, round(cell.variances[0], 9)
+    (64, 0.3072)
+    """
+
+    d_model: Annotated[_Size, Ge(2), Meaning("width of the layer-normed tokens")]
+    n_heads: Annotated[_Size, Meaning("heads of the layer: d_k = d_model / n_heads")]
+    n_keys: Annotated[_Size, Ge(2), Meaning("keys per draw: the tokens of a sequence")]
+    scheme: Annotated[Scheme, Meaning("initial weights W_Q and W_K")]
+    scaling: tuple[Scaling, ...]
+    n_queries: Annotated[_Size, Meaning("queries per draw: the last tokens of the sequence")] = 64
+
+    @property
+    def d_k(self) -> int:
+        """Width of queries and keys, d_model / n_heads."""
+        return self.d_model // self.n_heads
+
+    @property
+    def variances(self) -> tuple[float, float]:
+        """Exact variances of the entries of q and of k: those of the weights, times d_model."""
+        query, key = self.scheme.variances(self.d_model, self.d_k)
+        return self.d_model * query, self.d_model * key
+
+    def problem(self) -> str | None:
+        """As `AttentionCell.problem`: heads of unequal width, or more queries than tokens."""
+        if self.d_model % self.n_heads:
+            return f"n_heads: expected a divisor of d_model, got {self.n_heads} and {self.d_model}"
+        if self.n_queries > self.n_keys:
+            return f"n_queries: expected at most n_keys, got {self.n_queries} and {self.n_keys}"
+        return None
+
+    def stamp(self) -> dict[str, Any]:
+        """The values behind the names of the scheme and of the scalings."""
+        return {"scheme": [self.scheme.law, *self.variances], **super().stamp()}
+
+    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
+        """As `AttentionCell.draw`: tokens, W_Q and W_K in this order, then keys and queries without further draws."""
+        tokens = layer_normed_tokens(rng, (trials, self.n_keys, self.d_model))
+        to_queries, to_keys = self.scheme.weights(rng, trials, self.d_model, self.d_k)
+
+        def queries() -> Iterator[tuple[slice, Floats]]:
+            size, last = block_queries(self), tokens[:, self.n_keys - self.n_queries :]
+            for first in range(0, self.n_queries, size):
+                rows = slice(first, min(first + size, self.n_queries))
+                yield rows, last[:, rows] @ to_queries
+
+        return tokens @ to_keys, queries()
+
+    @property
+    def entries(self) -> int:
+        """As `AttentionCell.entries`: tokens, weights, queries and keys."""
+        return self.n_keys * self.d_model + 2 * self.d_model * self.d_k + super().entries
+
+
+def _variance_of(vectors: str, title: str, place: int) -> Metric:
+    """The variance of the entries of the queries or keys, with its exact value."""
+    return Metric(
+        f"{vectors}_variance",
+        "",
+        f"variance of the entries of {title}",
+        f"E {title}_a^2",
+        f"variance of {title}",
+        of=OfVectors("queries" if vectors == "query" else "keys", lambda entries: (entries**2).mean(axis=-1)),
+        exact=Exact("d_model times the variance of the weights", lambda _, cell: cell.variances[place]),
+        limits=lambda _: Limits(0),
+        scale_free=True,
+        is_logarithmic=True,
+    )
+
+
+def _here(metric: Metric) -> Metric:
+    """A metric of `saturation` with its exact value at initialisation: known of the mean and variance of scores."""
+    known: dict[str, Callable[..., float]] = {
+        "score_mean": lambda *_: 0.0,
+        "score_variance": lambda _, cell: cell.d_k * cell.variances[0] * cell.variances[1] / cell.divisor**2,
+    }
+    formulas = {"score_mean": "0", "score_variance": "d_k Var[q_a] Var[k_a] / divisor^2"}
+    exact = Exact(formulas[metric.name], known[metric.name]) if metric.name in known else None
+    return replace(metric, exact=exact)
+
+
+METRICS_HERE = (
+    _variance_of("query", "q", 0),
+    _variance_of("key", "k", 1),
+    *map(_here, METRICS),
+)
+EXPERIMENT = RowStatistics(METRICS_HERE).experiment(Cell, named=(*NAMED, Scheme))

@@ -1,0 +1,144 @@
+"""Initial weights of the query and key projections: named schemes, and tokens to project.
+
+A token x has d_model entries of mean 0 and variance 1, as after layer normalization, so that |x|^2 = d_model. With
+independent weights of mean 0 and variance v, every entry of q = x W_Q has the variance v d_model exactly, and
+
+    Var[q.k] = d_k (v_Q d_model) (v_K d_model)
+
+for W_Q and W_K independent of each other. `@scheme` registers the variances of a scheme under its name.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from sdpa._arrays import FloatArray
+
+Variances = Callable[[int, int], tuple[float, float]]
+SCHEMES: "dict[str, Scheme]" = {}
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """Independent weights of mean 0: their law, and their variances in W_Q and W_K.
+
+    Attributes:
+        name: the key in `SCHEMES`.
+        law: `normal` or `uniform`.
+        variances: of W_Q and W_K, from d_model and d_k.
+
+    >>> gpt2 = Scheme.parse("gpt2")
+    >>> query, key = gpt2.variances(768, 64)
+    >>> round(math.sqrt(768 * query), 3)  # of the entries of q
+    0.554
+    """
+
+    name: str
+    law: Literal["normal", "uniform"]
+    variances: Variances
+
+    @classmethod
+    def parse(cls, text: str) -> "Scheme":
+        """The scheme of that name; ValueError if `SCHEMES` does not contain it."""
+        if text not in SCHEMES:
+            raise ValueError(f"expected one of {', '.join(SCHEMES)}, got {text!r}")
+        return SCHEMES[text]
+
+    def weights(self, rng: np.random.Generator, draws: int, d_model: int, d_k: int) -> tuple[FloatArray, FloatArray]:
+        """W_Q and W_K of one head for that many draws, each (draws, d_model, d_k)."""
+        shape = (draws, d_model, d_k)
+        query, key = (math.sqrt(variance) for variance in self.variances(d_model, d_k))
+        return self._sample(rng, shape, query), self._sample(rng, shape, key)
+
+    def _sample(self, rng: np.random.Generator, shape: tuple[int, ...], std: float) -> FloatArray:
+        if self.law == "uniform":
+            limit = math.sqrt(3) * std
+            return rng.uniform(-limit, limit, shape)
+        drawn = rng.standard_normal(shape)
+        drawn *= std
+        return drawn
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def scheme(law: Literal["normal", "uniform"]) -> Callable[[Variances], Variances]:
+    """Register the variances of W_Q and W_K in `SCHEMES` under the name of the function.
+
+    Raises:
+        ValueError: the name is taken.
+    """
+
+    def enter(variances: Variances) -> Variances:
+        name = variances.__name__
+        if name in SCHEMES:
+            raise ValueError(f"expected a single scheme called {name}, got a second one")
+        SCHEMES[name] = Scheme(name, law, variances)
+        return variances
+
+    return enter
+
+
+@scheme("normal")
+def gpt2(_d_model: int, _d_k: int) -> tuple[float, float]:
+    """0.02^2 for both, at any width (Radford et al. 2019, GPT-2)."""
+    return 0.02**2, 0.02**2
+
+
+@scheme("uniform")
+def xavier(d_model: int, _d_k: int) -> tuple[float, float]:
+    """2 / (fan_in + fan_out) = 1 / d_model for square W_Q and W_K of all heads (Glorot and Bengio 2010, eq. 16)."""
+    return 1 / d_model, 1 / d_model
+
+
+@scheme("uniform")
+def xavier_packed(d_model: int, _d_k: int) -> tuple[float, float]:
+    """2 / (d_model + 3 d_model): `xavier` for W_Q, W_K and W_V as one matrix, as in PyTorch's MultiheadAttention."""
+    return 1 / (2 * d_model), 1 / (2 * d_model)
+
+
+@scheme("uniform")
+def kaiming(d_model: int, _d_k: int) -> tuple[float, float]:
+    """1 / (3 d_model): uniform within 1 / sqrt(d_model), as in PyTorch's Linear (He et al. 2015 with a = sqrt(5))."""
+    return 1 / (3 * d_model), 1 / (3 * d_model)
+
+
+@scheme("normal")
+def lecun(d_model: int, _d_k: int) -> tuple[float, float]:
+    """1 / d_model, so that q and k have the variance of the tokens (LeCun et al. 1998, section 4.6)."""
+    return 1 / d_model, 1 / d_model
+
+
+@scheme("normal")
+def mup(d_model: int, _d_k: int) -> tuple[float, float]:
+    """1 / d_model, as `lecun`; muP differs in its rule d_k^1 (Yang et al. 2022, "Tensor Programs V", table 8)."""
+    return 1 / d_model, 1 / d_model
+
+
+@scheme("normal")
+def t5(d_model: int, d_k: int) -> tuple[float, float]:
+    """1 / (d_model d_k) for W_Q and 1 / d_model for W_K: the scale is folded in, and scores are unscaled (T5)."""
+    return 1 / (d_model * d_k), 1 / d_model
+
+
+def layer_normed_tokens(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    """Independent tokens (..., d_model): standard normal entries, shifted and scaled to mean 0 and variance 1 each.
+
+    Raises:
+        ValueError: d_model is below 2, where the variance is 0.
+
+    >>> x = layer_normed_tokens(np.random.default_rng(0), (2, 3, 8))
+    >>> x.mean(axis=-1).round(9) + 0.0, (x**2).mean(axis=-1)
+    (array([[0., 0., 0.],
+           [0., 0., 0.]]), array([[1., 1., 1.],
+           [1., 1., 1.]]))
+    """
+    if shape[-1] < 2:
+        raise ValueError(f"expected d_model of at least 2, got {shape[-1]}")
+    tokens = rng.standard_normal(shape)
+    tokens -= tokens.mean(axis=-1, keepdims=True)
+    tokens /= np.sqrt(np.vecdot(tokens, tokens) / shape[-1])[..., None]
+    return tokens
