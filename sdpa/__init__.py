@@ -6,7 +6,7 @@ The library handles no files, tables, configs or figures; `experiments/` sweeps 
 import importlib
 from typing import Any
 
-from sdpa.attention import attention_weights, scaled_dot_product_attention, softmax
+from sdpa.attention import attention_weights, causal_mask, scaled_dot_product_attention, softmax
 from sdpa.comparison import DividedScores, ScalingComparison, compare_scaling
 from sdpa.diagnostics import RowDiagnostics, row_diagnostics
 from sdpa.gradients import (
@@ -38,6 +38,7 @@ __all__ = [
     "Trace",
     "attention_gradients",
     "attention_weights",
+    "causal_mask",
     "compare_scaling",
     "effective_keys",
     "entropy",
