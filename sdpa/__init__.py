@@ -14,11 +14,13 @@ from sdpa.gradients import (
     attention_gradients,
     jacobian_norm,
     jacobian_trace,
+    key_gradient_square,
     softmax_jacobian,
     softmax_vjp,
+    value_gradient_square,
 )
 from sdpa.inputs import LAWS, InputLaw
-from sdpa.metrics import effective_keys, entropy, max_weight
+from sdpa.metrics import collision, effective_keys, entropy, max_weight, participation, row_variance
 from sdpa.module import MultiHeadAttention, ScaledDotProductAttention
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling
@@ -39,13 +41,17 @@ __all__ = [
     "attention_gradients",
     "attention_weights",
     "causal_mask",
+    "collision",
     "compare_scaling",
     "effective_keys",
     "entropy",
     "jacobian_norm",
     "jacobian_trace",
+    "key_gradient_square",
     "max_weight",
+    "participation",
     "row_diagnostics",
+    "row_variance",
     "scaled_dot_product_attention",
     "softmax",
     "softmax_jacobian",
@@ -53,6 +59,7 @@ __all__ = [
     "theory",
     "trace",
     "trace_shapes",
+    "value_gradient_square",
 ]
 
 

@@ -33,6 +33,7 @@ import numpy.typing as npt
 from sdpa._arrays import BoolArray, FloatArray, as_float, row_label
 from sdpa.attention import masked
 from sdpa.gradients import norm_from_shares, trace_from_shares
+from sdpa.metrics import row_variance
 
 _SMALLEST_DIVISOR = 1e-300
 # Scores of a tile, chosen by measurement among 2^13 to 2^16. In smaller tiles NumPy's calls cost more than their work;
@@ -53,7 +54,24 @@ class RowDiagnostics:
     entropy: FloatArray
     jacobian_trace: FloatArray
     jacobian_norm: FloatArray
-    query_gradient_norm: FloatArray  # without rows if no gradient to the weights was given
+    query_gradient_norm: FloatArray  # empty if no gradient to the weights was given
+    row_variance: FloatArray  # empty unless requested
+    own_weight: FloatArray  # empty if no keys were named
+
+    @property
+    def effective_keys(self) -> FloatArray:
+        """e^H: the number of equal weights that have the same entropy."""
+        return np.exp(self.entropy)
+
+    @property
+    def collision(self) -> FloatArray:
+        """sum w^2 = 1 - tr J, with a relative rounding error of at most about n_keys 2^-52."""
+        return 1 - self.jacobian_trace
+
+    @property
+    def participation(self) -> FloatArray:
+        """1 / sum w^2: the number of equal weights that have the same sum of squares."""
+        return 1 / self.collision
 
 
 def row_diagnostics(
@@ -63,8 +81,12 @@ def row_diagnostics(
     weights_gradient: npt.ArrayLike | None = None,
     *,
     mask: npt.ArrayLike | None = None,
+    with_variance: bool = False,
+    own_keys: npt.ArrayLike | None = None,
 ) -> RowDiagnostics:
     """Max weight, entropy H (nats), tr J, |J|_F and |dL/dq| = |K^T J g| / divisor of every row, for every divisor.
+
+    On request also the variance of a row's scaled scores, and the weight of one key that the caller names for each row.
 
     Args:
         scores: q.k before any divisor, (..., n_queries, n_keys), n_keys at least 2; -inf where a key is masked.
@@ -73,6 +95,9 @@ def row_diagnostics(
         weights_gradient: g = dL/dw, of the shape of scores; with keys.
         mask: boolean, broadcast to the shape of scores; True where the query may attend to the key. The other scores
             become -inf, as in `attention_weights`.
+        with_variance: compute row_variance, as in `sdpa.row_variance`.
+        own_keys: for own_weight, the index of a key for each row, broadcast to (..., n_queries); its weight is 0 where
+            it is masked.
 
     Returns:
         `RowDiagnostics` in double precision, of shape (n_divisors, ..., n_queries), or (..., n_queries) for a single
@@ -92,10 +117,13 @@ def row_diagnostics(
     given = masked(_doubles("scores", scores), mask)
     several, each = np.ndim(divisors) > 0, np.ravel(divisors).tolist()
     has_masked = _check(given, each)
+    own_gap = None if own_keys is None else _own_gap(given, own_keys)
+    variance = row_variance(_draws(given)) if with_variance else None
     upstream = _upstream(given.shape, keys, weights_gradient)
     if upstream is not None and has_masked:
         upstream = upstream.without_unseen_keys(_draws(given))
-    rows = _in_tiles(_draws(given), each, upstream, has_masked=has_masked)
+    gap, sums = _sums(_draws(given), each, upstream, has_masked=has_masked)
+    rows = _metrics(np.reshape(each, (-1, 1, 1)), gap, sums, variance, own_gap, with_gradient=upstream is not None)
     if several and given.ndim == 3:
         return rows
     leading = given.shape[:-1]
@@ -107,10 +135,10 @@ def row_diagnostics(
     )
 
 
-def _in_tiles(
+def _sums(
     scores: FloatArray, divisors: Sequence[float], upstream: "_Upstream | None", *, has_masked: bool
-) -> RowDiagnostics:
-    """The diagnostics of checked scores (n_draws, n_queries, n_keys), each (n_divisors, n_draws, n_queries)."""
+) -> tuple[FloatArray, FloatArray]:
+    """Gap and sums of each row of checked scores, (n_draws, n_queries) and (5, n_divisors, n_draws, n_queries)."""
     n_draws, n_queries, n_keys = scores.shape
     gap = np.empty((n_draws, n_queries))
     sums = np.zeros((5, len(divisors), n_draws, n_queries))
@@ -127,7 +155,7 @@ def _in_tiles(
                 sums[:4, i, draws, queries] = tile.sums(divisor)
                 if key_norm is not None:
                     sums[4, i, draws, queries] = tile.gradient_square(divisor, key_norm)
-    return _metrics(np.reshape(divisors, (-1, 1, 1)), gap, sums, with_gradient=upstream is not None)
+    return gap, sums
 
 
 def tile_rows(n_keys: int) -> int:
@@ -291,8 +319,18 @@ def _shaped(buffer: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     return buffer[: math.prod(shape)].reshape(shape)
 
 
-def _metrics(c: FloatArray, gap: FloatArray, sums: FloatArray, *, with_gradient: bool) -> RowDiagnostics:
-    """From divisors c, (n_divisors, 1, 1), and the gap and the sums of each row; the last sum is |K^T v|^2."""
+def _metrics(
+    c: FloatArray,
+    gap: FloatArray,
+    sums: FloatArray,
+    variance: FloatArray | None,
+    own_gap: FloatArray | None,
+    *,
+    with_gradient: bool,
+) -> RowDiagnostics:
+    """From divisors c, (n_divisors, 1, 1), and of each row the gap and the sums, of which the last is |K^T v|^2, the
+    variance of its scores, and the distance of the score of its own key from the largest."""
+    empty = np.empty((0, *gap.shape))
     e1, es, e2, e3, gradient_square = sums
     scaled_gap = gap / c
     np.minimum(scaled_gap, _LARGEST_GAP, out=scaled_gap)
@@ -307,7 +345,24 @@ def _metrics(c: FloatArray, gap: FloatArray, sums: FloatArray, *, with_gradient:
         jacobian_trace=trace_from_shares(r, u2),
         jacobian_norm=norm_from_shares(r, u2, u3),
         query_gradient_norm=(a * b / c * np.sqrt(gradient_square))[: None if with_gradient else 0],
+        row_variance=empty if variance is None else variance / c / c,
+        own_weight=empty if own_gap is None else a * np.exp(-own_gap / c),
     )
+
+
+def _own_gap(scores: FloatArray, own_keys: npt.ArrayLike) -> FloatArray:
+    """Largest score minus the score of the named key, of each row, (n_draws, n_queries)."""
+    keys, n_keys = np.asarray(own_keys), scores.shape[-1]
+    if keys.dtype.kind not in "iu" or not ((keys >= 0) & (keys < n_keys)).all():
+        raise ValueError(f"own_keys: expected integers from 0 to {n_keys - 1}, got {own_keys!r}")
+    try:
+        keys = np.broadcast_to(keys, scores.shape[:-1])
+    except ValueError:
+        raise ValueError(
+            f"own_keys: expected a shape that broadcasts to {scores.shape[:-1]}, got {keys.shape}"
+        ) from None
+    own = np.take_along_axis(scores, keys[..., None], axis=-1)
+    return _draws(scores.max(axis=-1, keepdims=True) - own)[..., 0]
 
 
 def _check(scores: FloatArray, divisors: Sequence[float]) -> bool:

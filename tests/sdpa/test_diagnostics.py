@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sdpa import diagnostics, row_diagnostics, softmax, softmax_jacobian
+from sdpa import causal_mask, diagnostics, row_diagnostics, row_variance, softmax, softmax_jacobian
 
 METRICS = ("max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
 
@@ -140,6 +140,69 @@ def test_leading_axes_and_a_single_divisor_give_results_of_their_shape():
     assert row_diagnostics(scores, 2.0).entropy.shape == (2, 3, 5)
     assert row_diagnostics(scores, 2.0).query_gradient_norm.shape == (0, 2, 3, 5)
     assert row_diagnostics(scores[0, 0], [2.0]).entropy.shape == (1, 5)
+
+
+@pytest.mark.parametrize("n_keys", [7, 40])
+@pytest.mark.parametrize("spread", [0.1, 3.0])
+@pytest.mark.parametrize("has_masked", [False, True])
+def test_further_properties_equal_plain_loops(n_keys, spread, has_masked):
+    scores = masked_inputs(n_keys, 3, spread)[0]
+    if not has_masked:
+        scores[np.isneginf(scores)] = 0.3
+    own = np.arange(5) % n_keys
+    divisors = [1.0, 2.5]
+    rows = row_diagnostics(scores, divisors, with_variance=True, own_keys=own)
+    for i, draw, query in np.ndindex(2, 2, 5):
+        scaled = [s / divisors[i] for s in scores[draw, query]]
+        weights = [math.exp(s) / math.fsum(map(math.exp, scaled)) for s in scaled]
+        visible = [s for s in scaled if s > -math.inf]
+        squares = math.fsum(w * w for w in weights)
+        expected = {
+            "row_variance": math.fsum((s - math.fsum(visible) / len(visible)) ** 2 for s in visible) / len(visible),
+            "effective_keys": math.exp(-math.fsum(w * math.log(w) for w in weights if w)),
+            "collision": squares,
+            "participation": 1 / squares,
+            "own_weight": weights[own[query]],
+        }
+        got = {name: getattr(rows, name)[i, draw, query] for name in expected}
+        assert got == pytest.approx(expected, rel=1e-12, abs=1e-28)
+    np.testing.assert_allclose(rows.row_variance[1], row_variance(scores / 2.5), rtol=1e-12, atol=1e-28)
+
+
+def test_the_weight_of_a_named_key_keeps_its_precision_in_a_saturated_row():
+    scores = np.array([[0.0, 300.0, 10.0], [700.0, 0.0, 0.0]])
+    rows = row_diagnostics(scores, [1.0, 100.0], own_keys=[0, 0])
+    np.testing.assert_allclose(rows.own_weight[0], [math.exp(-300), 1.0], rtol=1e-13)
+    named = [row_diagnostics(scores, 100.0, own_keys=key).own_weight for key in range(3)]
+    np.testing.assert_allclose(np.transpose(named), softmax(scores / 100), rtol=1e-13)
+
+
+def test_own_keys_are_named_per_row_or_for_all_draws():
+    scores = np.random.default_rng(16).standard_normal((4, 3, 5))
+    mask = causal_mask(3, 5)
+    rows = row_diagnostics(scores, [1.0, 2.0], mask=mask, own_keys=[2, 3, 4])
+    weights = softmax(np.where(mask, scores, -np.inf))
+    np.testing.assert_allclose(rows.own_weight[0], weights[:, [0, 1, 2], [2, 3, 4]], rtol=1e-13)
+    each = np.arange(12).reshape(4, 3) % 5
+    by_draw = row_diagnostics(scores, 1.0, mask=mask, own_keys=each).own_weight
+    np.testing.assert_allclose(by_draw, np.take_along_axis(weights, each[..., None], -1)[..., 0], rtol=1e-13)
+    assert (
+        row_diagnostics(scores, [1.0]).own_weight.shape == row_diagnostics(scores, 1.0).row_variance.shape == (0, 4, 3)
+    )
+
+
+@pytest.mark.parametrize(
+    ("own_keys", "message"),
+    [
+        ([0, 5], "integers from 0 to 4"),
+        ([-1, 0], "integers from 0 to 4"),
+        ([0.0, 1.0], "integers from 0 to 4"),
+        ([0, 1, 2], r"broadcasts to \(3, 2\), got \(3,\)"),
+    ],
+)
+def test_own_keys_are_checked(own_keys, message):
+    with pytest.raises(ValueError, match=f"own_keys: expected .*{message}"):
+        row_diagnostics(np.zeros((3, 2, 5)), [1.0], own_keys=own_keys)
 
 
 def test_a_divisor_is_measured_alike_whatever_the_others_are():
