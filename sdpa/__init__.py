@@ -6,7 +6,7 @@ The library handles no files, tables, configs or figures; `experiments/` sweeps 
 import importlib
 from typing import Any
 
-from sdpa.attention import attention_weights, scaled_dot_product_attention, softmax
+from sdpa.attention import attention_weights, causal_mask, scaled_dot_product_attention, softmax
 from sdpa.comparison import DividedScores, ScalingComparison, compare_scaling
 from sdpa.diagnostics import RowDiagnostics, row_diagnostics
 from sdpa.gradients import (
@@ -14,11 +14,13 @@ from sdpa.gradients import (
     attention_gradients,
     jacobian_norm,
     jacobian_trace,
+    key_gradient_square,
     softmax_jacobian,
     softmax_vjp,
+    value_gradient_square,
 )
 from sdpa.inputs import LAWS, InputLaw
-from sdpa.metrics import effective_keys, entropy, max_weight
+from sdpa.metrics import collision, effective_keys, entropy, max_weight, participation, row_variance
 from sdpa.module import MultiHeadAttention, ScaledDotProductAttention
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling
@@ -38,13 +40,18 @@ __all__ = [
     "Trace",
     "attention_gradients",
     "attention_weights",
+    "causal_mask",
+    "collision",
     "compare_scaling",
     "effective_keys",
     "entropy",
     "jacobian_norm",
     "jacobian_trace",
+    "key_gradient_square",
     "max_weight",
+    "participation",
     "row_diagnostics",
+    "row_variance",
     "scaled_dot_product_attention",
     "softmax",
     "softmax_jacobian",
@@ -52,6 +59,7 @@ __all__ = [
     "theory",
     "trace",
     "trace_shapes",
+    "value_gradient_square",
 ]
 
 

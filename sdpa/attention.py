@@ -1,4 +1,8 @@
-"""Softmax, attention weights and scaled dot-product attention (Vaswani et al. 2017, equation 1)."""
+"""Softmax, attention weights and scaled dot-product attention (Vaswani et al. 2017, equation 1).
+
+A mask is boolean, True where a query may attend to a key. The other keys get the score -inf, and so the weight 0:
+`softmax` and `sdpa.row_diagnostics` treat scores of -inf in the same way. Every query needs a visible key.
+"""
 
 from typing import Literal, overload
 
@@ -65,7 +69,8 @@ def attention_weights(
         q: queries, (..., n_queries, d_k).
         k: keys, (..., n_keys, d_k); leading axes broadcast against those of q.
         scaling: a rule, its name (`unscaled`, `d_k^1/2`, ...), or the divisor itself as a number.
-        mask: boolean, broadcast to (..., n_queries, n_keys); True where the query may attend to the key.
+        mask: boolean, broadcast to (..., n_queries, n_keys); True where the query may attend to the key. The other
+            scores become -inf.
 
     Returns:
         Weights, (..., n_queries, n_keys); rows sum to 1.
@@ -120,7 +125,8 @@ def scaled_dot_product_attention(
         k: keys, (..., n_keys, d_k).
         v: values, (..., n_keys, d_v); leading axes of q, k and v broadcast.
         scaling: a rule, its name, or the divisor itself as a number (PyTorch's `scale` is its reciprocal).
-        mask: boolean, broadcast to (..., n_queries, n_keys); True where the query may attend to the key.
+        mask: boolean, broadcast to (..., n_queries, n_keys); True where the query may attend to the key. The other
+            scores become -inf.
         return_weights: return (output, weights) instead of the output alone.
 
     Returns:
@@ -139,6 +145,28 @@ def scaled_dot_product_attention(
     weights = attention_weights(queries, keys, scaling=scaling, mask=mask)
     output = weights @ values
     return (output, weights) if return_weights else output
+
+
+def causal_mask(n_queries: int, n_keys: int) -> BoolArray:
+    """The mask of a sequence of n_keys positions whose last n_queries ask: each sees the keys up to its own position.
+
+    Args:
+        n_queries: from 1 to n_keys; fewer than n_keys if the keys of earlier positions are cached.
+        n_keys: number of positions.
+
+    Returns:
+        Booleans, (n_queries, n_keys); True where the query may attend to the key.
+
+    Raises:
+        ValueError: n_queries is below 1 or above n_keys.
+
+    >>> causal_mask(2, 3)
+    array([[ True,  True, False],
+           [ True,  True,  True]])
+    """
+    if not 1 <= n_queries <= n_keys:
+        raise ValueError(f"causal_mask: expected n_queries from 1 to n_keys, got {n_queries} and {n_keys}")
+    return np.tri(n_queries, n_keys, k=n_keys - n_queries, dtype=np.bool_)
 
 
 def queries_and_keys(q: npt.ArrayLike, k: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:

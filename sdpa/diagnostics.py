@@ -15,6 +15,9 @@ The gradient to the query is dL/dq = K^T J g / c with g the gradient to the weig
 weight), P = sum e h and m = w.h = a b P, J g has the entries a b e_j (h_j - m), and minus their sum, which is
 a b P a, at the largest weight. So J g = a b v with v_j = e_j (h_j - m) and v = -P a at the largest weight.
 
+A masked key has the score -inf and so e = 0: it takes no part in any sum. A row with one visible key has no second
+largest score; with gap = inf and E1 = 1 in place of 0, the same formulas give b = t = r = 0 without dividing by 0.
+
 The kernel takes a tile of scores at a time through all divisors, in buffers that stay in cache. Each score and divisor
 takes four passes and four sums over the keys; the gradient takes two more passes, two more sums and a matrix product.
 All work per row happens once, for all rows and divisors together.
@@ -27,8 +30,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sdpa._arrays import FloatArray, as_float
+from sdpa._arrays import BoolArray, FloatArray, as_float, row_label
+from sdpa.attention import masked
 from sdpa.gradients import norm_from_shares, trace_from_shares
+from sdpa.metrics import row_variance
 
 _SMALLEST_DIVISOR = 1e-300
 # Scores of a tile, chosen by measurement among 2^13 to 2^16. In smaller tiles NumPy's calls cost more than their work;
@@ -37,47 +42,104 @@ _TILE_SCORES = 2**15
 # But long rows go 128 at a time, up to 8 MiB: the product with the keys then reads the keys once for 128 rows.
 _PRODUCT_ROWS, _MAX_TILE_SCORES = 128, 2**20
 _SHORT_ROW = 32
+# A gap of that many divisors gives b = 0 just as an infinite one does, but its product with b is 0 and not NaN.
+_LARGEST_GAP = 1e300
 
 
 @dataclass(frozen=True)
 class RowDiagnostics:
-    """Properties of the softmax of each row of scaled scores, each of shape (n_divisors, n_draws, n_queries)."""
+    """Properties of the softmax of each row of scaled scores, each of the shape that `row_diagnostics` describes."""
 
     max_weight: FloatArray
     entropy: FloatArray
     jacobian_trace: FloatArray
     jacobian_norm: FloatArray
-    query_gradient_norm: FloatArray  # (0, n_draws, n_queries) if no gradient to the weights was given
+    query_gradient_norm: FloatArray  # empty if no gradient to the weights was given
+    row_variance: FloatArray  # empty unless requested
+    own_weight: FloatArray  # empty if no keys were named
+
+    @property
+    def effective_keys(self) -> FloatArray:
+        """e^H: the number of equal weights that have the same entropy."""
+        return np.exp(self.entropy)
+
+    @property
+    def collision(self) -> FloatArray:
+        """sum w^2 = 1 - tr J, with a relative rounding error of at most about n_keys 2^-52."""
+        return 1 - self.jacobian_trace
+
+    @property
+    def participation(self) -> FloatArray:
+        """1 / sum w^2: the number of equal weights that have the same sum of squares."""
+        return 1 / self.collision
 
 
 def row_diagnostics(
     scores: npt.ArrayLike,
-    divisors: Sequence[float],
+    divisors: Sequence[float] | float,
     keys: npt.ArrayLike | None = None,
     weights_gradient: npt.ArrayLike | None = None,
+    *,
+    mask: npt.ArrayLike | None = None,
+    with_variance: bool = False,
+    own_keys: npt.ArrayLike | None = None,
 ) -> RowDiagnostics:
     """Max weight, entropy H (nats), tr J, |J|_F and |dL/dq| = |K^T J g| / divisor of every row, for every divisor.
 
+    On request also the variance of a row's scaled scores, and the weight of one key that the caller names for each row.
+
     Args:
-        scores: q.k before any divisor, (n_draws, n_queries, n_keys), n_keys at least 2.
-        divisors: one or more numbers above 0 (from 1e-300).
-        keys: (n_draws, n_keys, d_k); with weights_gradient, for |dL/dq|.
+        scores: q.k before any divisor, (..., n_queries, n_keys), n_keys at least 2; -inf where a key is masked.
+        divisors: one or more numbers above 0 (from 1e-300), or a single number.
+        keys: (..., n_keys, d_k); with weights_gradient, for |dL/dq|. Leading axes as those of scores.
         weights_gradient: g = dL/dw, of the shape of scores; with keys.
+        mask: boolean, broadcast to the shape of scores; True where the query may attend to the key. The other scores
+            become -inf, as in `attention_weights`.
+        with_variance: compute row_variance, as in `sdpa.row_variance`.
+        own_keys: for own_weight, the index of a key for each row, broadcast to (..., n_queries); its weight is 0 where
+            it is masked.
 
     Returns:
-        `RowDiagnostics` in double precision; the values under a divisor do not depend on the other divisors.
+        `RowDiagnostics` in double precision, of shape (n_divisors, ..., n_queries), or (..., n_queries) for a single
+        number as divisor; what was not requested has the shape (0, ..., n_queries). The values under a divisor do not
+        depend on the other divisors, nor on what keys and weights_gradient contain where a key is masked.
 
     Raises:
-        ValueError: shapes do not match, or scores or divisors are not finite.
+        ValueError: shapes do not match, scores are NaN or inf, all keys of a row are masked (the message names the
+            row), or divisors are not finite.
 
     >>> rows = row_diagnostics(np.zeros((1, 1, 4)), [1.0, 2.0])
     >>> rows.max_weight[0], rows.entropy[0].round(4)
     (array([[0.25]]), array([[1.3863]]))
+    >>> row_diagnostics(np.zeros((2, 4)), 1.0, mask=np.tri(2, 4, dtype=bool)).max_weight
+    array([1. , 0.5])
     """
-    scores = _doubles("scores", scores)
-    _check(scores, divisors)
+    given = masked(_doubles("scores", scores), mask)
+    several, each = np.ndim(divisors) > 0, np.ravel(divisors).tolist()
+    has_masked = _check(given, each)
+    own_gap = None if own_keys is None else _own_gap(given, own_keys)
+    variance = row_variance(_draws(given)) if with_variance else None
+    upstream = _upstream(given.shape, keys, weights_gradient)
+    if upstream is not None and has_masked:
+        upstream = upstream.without_unseen_keys(_draws(given))
+    gap, sums = _sums(_draws(given), each, upstream, has_masked=has_masked)
+    rows = _metrics(np.reshape(each, (-1, 1, 1)), gap, sums, variance, own_gap, with_gradient=upstream is not None)
+    if several and given.ndim == 3:
+        return rows
+    leading = given.shape[:-1]
+    return RowDiagnostics(
+        *(
+            values.reshape(leading if len(values) and not several else (len(values), *leading))
+            for values in vars(rows).values()
+        )
+    )
+
+
+def _sums(
+    scores: FloatArray, divisors: Sequence[float], upstream: "_Upstream | None", *, has_masked: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Gap and sums of each row of checked scores, (n_draws, n_queries) and (5, n_divisors, n_draws, n_queries)."""
     n_draws, n_queries, n_keys = scores.shape
-    upstream = _upstream(scores.shape, keys, weights_gradient)
     gap = np.empty((n_draws, n_queries))
     sums = np.zeros((5, len(divisors), n_draws, n_queries))
     rows = tile_rows(n_keys)
@@ -85,7 +147,7 @@ def row_diagnostics(
     for draws in _runs(n_draws, rows // max(1, n_queries)):
         key_norm = None if upstream is None else _KeyNorm.of(upstream.keys[draws])
         for queries in _runs(n_queries, rows):
-            tile = _Tile.of(scores[draws, queries], buffers)
+            tile = _Tile.of(scores[draws, queries], buffers, has_masked=has_masked)
             gap[draws, queries] = tile.gap
             if upstream is not None:
                 tile.set_upstream(upstream.g[draws, queries])
@@ -93,7 +155,7 @@ def row_diagnostics(
                 sums[:4, i, draws, queries] = tile.sums(divisor)
                 if key_norm is not None:
                     sums[4, i, draws, queries] = tile.gradient_square(divisor, key_norm)
-    return _metrics(np.reshape(divisors, (-1, 1, 1)), gap, sums, with_gradient=upstream is not None)
+    return gap, sums
 
 
 def tile_rows(n_keys: int) -> int:
@@ -105,6 +167,11 @@ def _doubles(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return as_float(name, values).astype(np.float64, copy=False)
 
 
+def _draws(array: FloatArray) -> FloatArray:
+    """The array with all axes before the last two as one."""
+    return array.reshape(math.prod(array.shape[:-2]), *array.shape[-2:])
+
+
 def _runs(length: int, size: int) -> Iterator[slice]:
     """Consecutive slices of that size, at least 1."""
     step = max(1, size)
@@ -113,10 +180,16 @@ def _runs(length: int, size: int) -> Iterator[slice]:
 
 @dataclass(frozen=True)
 class _Upstream:
-    """The gradient g to the weights, and the keys that carry it on to the query."""
+    """The gradient g to the weights, and the keys that carry it on to the query, with one axis before the last two."""
 
     keys: FloatArray
     g: FloatArray
+
+    def without_unseen_keys(self, scores: FloatArray) -> "_Upstream":
+        """Put a visible key in the place of those that no query of a draw sees: padding may be huge or NaN."""
+        is_seen = np.asarray(np.isfinite(scores).any(axis=-2))
+        visible = np.take_along_axis(self.keys, is_seen.argmax(axis=-1)[:, None, None], axis=-2)
+        return _Upstream(np.where(is_seen[..., None], self.keys, visible), self.g)
 
 
 def _upstream(
@@ -127,11 +200,12 @@ def _upstream(
     if keys is None or weights_gradient is None:
         raise ValueError("keys and weights_gradient: expected both or neither, got one of them")
     keys, g = _doubles("keys", keys), _doubles("weights_gradient", weights_gradient)
-    if keys.ndim != 3 or keys.shape[:2] != (shape[0], shape[2]):
-        raise ValueError(f"keys: expected ({shape[0]}, {shape[2]}, d_k), got {keys.shape}")
+    of_keys = (*shape[:-2], shape[-1])
+    if keys.shape[:-1] != of_keys:
+        raise ValueError(f"keys: expected ({', '.join(map(str, of_keys))}, d_k), got {keys.shape}")
     if g.shape != shape:
         raise ValueError(f"weights_gradient: expected the scores' shape {shape}, got {g.shape}")
-    return _Upstream(keys, g)
+    return _Upstream(_draws(keys), _draws(g))
 
 
 @dataclass(frozen=True)
@@ -163,16 +237,24 @@ class _KeyNorm:
 class _Tile:
     """Rows of scores; computes and sums e for one divisor after the other, in the same buffers."""
 
-    def __init__(self, top: npt.NDArray[np.intp], gap: FloatArray, below: FloatArray, buffers: FloatArray) -> None:
+    def __init__(
+        self,
+        top: npt.NDArray[np.intp],
+        gap: FloatArray,
+        below: FloatArray,
+        buffers: FloatArray,
+        without_weight: BoolArray | None,
+    ) -> None:
         self.gap = gap  # (n_draws, n_queries)
         self._top = top  # index of each row's largest score in the raveled scores
-        self._below = below  # s - s2, and 0 at the largest score
+        self._below = below  # s - s2, and 0 at the largest score and at masked keys
+        self._without_weight = without_weight  # True at the largest score and at masked keys; None if no key is masked
         self._h, self._e, self._scratch = (_shaped(buffer, below.shape) for buffer in buffers[1:4])
         self._through = buffers[4]
         self._ones = np.ones(below.shape[-1])
 
     @classmethod
-    def of(cls, scores: FloatArray, buffers: FloatArray) -> "_Tile":
+    def of(cls, scores: FloatArray, buffers: FloatArray, *, has_masked: bool) -> "_Tile":
         below = _shaped(buffers[0], scores.shape)
         np.copyto(below, scores)
         flat = below.reshape(-1)
@@ -182,21 +264,34 @@ class _Tile:
         largest = flat[top]
         flat[top] = -np.inf
         second = flat[starts + below.argmax(axis=-1).reshape(-1)]
-        flat[top] = second
+        gap = (largest - second).reshape(scores.shape[:-1])
+        without_weight = None
+        if has_masked:
+            without_weight = np.isneginf(below)
+            second[np.isneginf(second)] = 0.0  # a row with one visible key
+            np.copyto(below, second.reshape(*scores.shape[:-1], 1), where=without_weight)
+        else:
+            flat[top] = second
         below -= second.reshape(*scores.shape[:-1], 1)
-        return cls(top, (largest - second).reshape(scores.shape[:-1]), below, buffers)
+        return cls(top, gap, below, buffers, without_weight)
 
     def set_upstream(self, g: FloatArray) -> None:
         """Keep h of the gradient to the weights."""
         np.subtract(g, np.take(g, self._top).reshape(*g.shape[:-1], 1), out=self._h)
+        if self._without_weight is not None:
+            np.copyto(self._h, 0.0, where=self._without_weight)  # e h is then 0 even where g is NaN
 
     def sums(self, divisor: float) -> list[FloatArray]:
         """Sums of e, e (s - s2), e^2 and e^3 over the keys, each (n_draws, n_queries)."""
         e, ones = self._e, self._ones
         np.multiply(self._below, 1 / divisor, out=e)
         np.exp(e, out=e)
-        e.reshape(-1)[self._top] = 0.0
-        self._e1 = e @ ones
+        if self._without_weight is None:
+            e.reshape(-1)[self._top] = 0.0
+            self._e1 = e @ ones
+        else:
+            np.copyto(e, 0.0, where=self._without_weight)
+            self._e1 = np.maximum(e @ ones, 1.0)  # below 1 only in a row with one visible key
         with_below = self._dot(e, self._below)
         squared = np.multiply(e, e, out=self._scratch)
         return [self._e1, with_below, squared @ ones, self._dot(squared, e)]
@@ -224,30 +319,69 @@ def _shaped(buffer: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     return buffer[: math.prod(shape)].reshape(shape)
 
 
-def _metrics(c: FloatArray, gap: FloatArray, sums: FloatArray, *, with_gradient: bool) -> RowDiagnostics:
-    """From divisors c, (n_divisors, 1, 1), and the gap and the sums of each row; the last sum is |K^T v|^2."""
+def _metrics(
+    c: FloatArray,
+    gap: FloatArray,
+    sums: FloatArray,
+    variance: FloatArray | None,
+    own_gap: FloatArray | None,
+    *,
+    with_gradient: bool,
+) -> RowDiagnostics:
+    """From divisors c, (n_divisors, 1, 1), and of each row the gap and the sums, of which the last is |K^T v|^2, the
+    variance of its scores, and the distance of the score of its own key from the largest."""
+    empty = np.empty((0, *gap.shape))
     e1, es, e2, e3, gradient_square = sums
-    b = np.exp(-gap / c)
+    scaled_gap = gap / c
+    np.minimum(scaled_gap, _LARGEST_GAP, out=scaled_gap)
+    b = np.exp(-scaled_gap)
     t = b * e1
     a = 1 / (1 + t)
     r = t * a
     u2, u3 = e2 / (e1 * e1), e3 / (e1 * e1 * e1)
     return RowDiagnostics(
         max_weight=a,
-        entropy=np.log1p(t) + a * b * (gap / c * e1 - es / c),
+        entropy=np.log1p(t) + a * b * (scaled_gap * e1 - es / c),
         jacobian_trace=trace_from_shares(r, u2),
         jacobian_norm=norm_from_shares(r, u2, u3),
         query_gradient_norm=(a * b / c * np.sqrt(gradient_square))[: None if with_gradient else 0],
+        row_variance=empty if variance is None else variance / c / c,
+        own_weight=empty if own_gap is None else a * np.exp(-own_gap / c),
     )
 
 
-def _check(scores: FloatArray, divisors: Sequence[float]) -> None:
+def _own_gap(scores: FloatArray, own_keys: npt.ArrayLike) -> FloatArray:
+    """Largest score minus the score of the named key, of each row, (n_draws, n_queries)."""
+    keys, n_keys = np.asarray(own_keys), scores.shape[-1]
+    if keys.dtype.kind not in "iu" or not ((keys >= 0) & (keys < n_keys)).all():
+        raise ValueError(f"own_keys: expected integers from 0 to {n_keys - 1}, got {own_keys!r}")
+    try:
+        keys = np.broadcast_to(keys, scores.shape[:-1])
+    except ValueError:
+        raise ValueError(
+            f"own_keys: expected a shape that broadcasts to {scores.shape[:-1]}, got {keys.shape}"
+        ) from None
+    own = np.take_along_axis(scores, keys[..., None], axis=-1)
+    return _draws(scores.max(axis=-1, keepdims=True) - own)[..., 0]
+
+
+def _check(scores: FloatArray, divisors: Sequence[float]) -> bool:
+    """True if a key is masked; ValueError for invalid scores or divisors."""
     for divisor in divisors:
         if not _SMALLEST_DIVISOR <= divisor < math.inf:
             raise ValueError(f"divisors: expected finite numbers from {_SMALLEST_DIVISOR}, got {divisor}")
-    if scores.ndim != 3 or scores.shape[-1] < 2:
-        raise ValueError(f"scores: expected (n_draws, n_queries, n_keys) with 2 keys or more, got {scores.shape}")
-    with np.errstate(over="ignore"):  # sums are faster than testing each entry, but may overflow for large numbers
+    if scores.ndim < 2 or scores.shape[-1] < 2:
+        raise ValueError(f"scores: expected (..., n_queries, n_keys) with 2 keys or more, got {scores.shape}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        # Sums are faster than testing each entry, but may overflow for large numbers.
         sums = scores @ np.ones(scores.shape[-1])
-    if not np.isfinite(sums).all() and not np.isfinite(scores).all():
-        raise ValueError("scores: expected finite numbers")
+    if np.isfinite(sums).all() or np.isfinite(scores).all():
+        return False
+    if np.isnan(scores).any() or np.isposinf(scores).any():
+        raise ValueError("scores: expected finite numbers, or -inf for a masked key")
+    empty = np.argwhere(np.isneginf(scores).all(axis=-1))
+    if len(empty):
+        raise ValueError(
+            f"scores: expected a finite number in every row, got only -inf in {row_label(tuple(empty[0]))}"
+        )
+    return True

@@ -178,6 +178,49 @@ def attention_gradients(
     )
 
 
+def key_gradient_square(
+    jacobian_norms: npt.ArrayLike, query_norms: npt.ArrayLike, n_keys: int, divisor: npt.ArrayLike = 1.0
+) -> FloatArray:
+    """Mean over keys of E |dL/dk_j|^2 = sum_i |J_i|_F^2 |q_i|^2 / (n_keys divisor^2), E over gradients to the weights.
+
+    dL/dk_j = sum_i (J_i g_i)_j q_i / divisor. For independent standard normal gradients g_i to the weights, the
+    expectation of its square given queries and keys is sum_i (J_i J_i)_jj |q_i|^2 / divisor^2.
+
+    Args:
+        jacobian_norms: |J_i|_F of each row, (..., n_queries), as from `jacobian_norm` or `row_diagnostics`.
+        query_norms: |q_i|, (..., n_queries); leading axes broadcast.
+        n_keys: number of keys, masked ones included.
+        divisor: of the scores; broadcasts with the result.
+
+    Returns:
+        (...); the root mean square of |dL/dk| is the root of its mean over draws.
+
+    >>> float(key_gradient_square([0.5], [2.0], n_keys=2))
+    0.5
+    """
+    norms = as_float("jacobian_norms", jacobian_norms) * as_float("query_norms", query_norms)
+    return np.asarray(np.vecdot(norms, norms) / n_keys / np.square(divisor))[()]
+
+
+def value_gradient_square(collisions: npt.ArrayLike, n_keys: int) -> FloatArray:
+    """Mean over keys of E (dL/dv_jd)^2 = sum_i sum_j w_ij^2 / n_keys, E over gradients to the output.
+
+    dL/dv_j = sum_i w_ij o_i. For independent standard normal gradients o_i to the output, each of its entries has the
+    expected square sum_i w_ij^2 given the weights.
+
+    Args:
+        collisions: sum_j w_ij^2 of each row, (..., n_queries), as from `collision` or `row_diagnostics`.
+        n_keys: number of keys, masked ones included.
+
+    Returns:
+        (...), from n_queries / n_keys^2 (uniform rows) to n_queries / n_keys (one-hot rows).
+
+    >>> float(value_gradient_square([0.5, 0.5], n_keys=2))
+    0.5
+    """
+    return np.asarray(as_float("collisions", collisions).sum(axis=-1) / n_keys)[()]
+
+
 def _sum_to(gradient: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     """Undo broadcasting: sum over the axes that broadcasting added or stretched from length 1."""
     added = gradient.ndim - len(shape)

@@ -1,9 +1,9 @@
-"""Concentration of a softmax row: its largest weight, its entropy, and its effective number of keys."""
+"""Concentration of a softmax row: largest weight, entropy, effective numbers of keys, and the spread of its scores."""
 
 import numpy as np
 import numpy.typing as npt
 
-from sdpa._arrays import FloatArray
+from sdpa._arrays import FloatArray, as_float, row_label
 from sdpa.gradients import other_weights, softmax_rows
 
 # A row with a weight above it counts as saturated: |J|_F is then below 4% of its largest value, that of two equal keys.
@@ -70,3 +70,74 @@ def effective_keys(weights: npt.ArrayLike) -> FloatArray:
     2.0
     """
     return np.asarray(np.exp(entropy(weights)))[()]
+
+
+def collision(weights: npt.ArrayLike) -> FloatArray:
+    """sum_i w_i^2, per row: the probability that two keys drawn by weight are the same.
+
+    An output w v whose values v are independent, of mean 0 and variance 1, has this variance.
+
+    Args:
+        weights: (..., n_keys); rows sum to 1.
+
+    Returns:
+        (...), from 1/n_keys (uniform) to 1 (one-hot).
+
+    Raises:
+        ValueError: a row that is no softmax row.
+
+    >>> float(collision([0.5, 0.25, 0.25]))
+    0.375
+    """
+    w = softmax_rows(weights)
+    return np.asarray(np.vecdot(w, w))[()]
+
+
+def participation(weights: npt.ArrayLike) -> FloatArray:
+    """1 / sum_i w_i^2, per row: the number of equal weights that have the same sum of squares.
+
+    Args:
+        weights: (..., n_keys); rows sum to 1.
+
+    Returns:
+        (...), from 1 (one-hot) to n_keys (uniform); at most `effective_keys`.
+
+    Raises:
+        ValueError: a row that is no softmax row.
+
+    >>> float(participation([0.5, 0.5, 0.0]))
+    2.0
+    """
+    return np.asarray(1 / collision(weights))[()]
+
+
+def row_variance(scores: npt.ArrayLike) -> FloatArray:
+    """(1/n) sum_j (s_j - mean)^2 over the n visible keys of each row; scores divided by c have it divided by c^2.
+
+    Args:
+        scores: (..., n_keys); -inf where a key is masked.
+
+    Returns:
+        (...), from 0; 0 in a row with one visible key.
+
+    Raises:
+        ValueError: a row contains a NaN, a +inf or only -inf (the message names the row).
+
+    >>> float(row_variance([3.0, 1.0, -np.inf]))
+    1.0
+    """
+    s = as_float("scores", scores)
+    is_visible = np.isfinite(s)
+    if is_visible.all():
+        deviations = s - (s @ np.ones(s.shape[-1], s.dtype) / s.shape[-1])[..., None]
+        return np.asarray(np.vecdot(deviations, deviations) / s.shape[-1])[()]
+    n_visible = is_visible.sum(axis=-1)
+    wrong = np.argwhere((n_visible == 0) | (np.isnan(s) | np.isposinf(s)).any(axis=-1))
+    if len(wrong):
+        raise ValueError(
+            "scores: expected every row to have a finite number, and otherwise only finite numbers or -inf; "
+            f"{row_label(tuple(wrong[0]))} has not"
+        )
+    mean = np.where(is_visible, s, 0).sum(axis=-1) / n_visible
+    deviations = np.where(is_visible, s - mean[..., None], 0)
+    return np.asarray(np.vecdot(deviations, deviations) / n_visible)[()]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdpa import attention_weights, scaled_dot_product_attention, softmax
+from sdpa import attention_weights, causal_mask, row_diagnostics, scaled_dot_product_attention, softmax
 
 N_QUERIES, N_KEYS, D_K, D_V = 3, 5, 7, 11
 
@@ -102,6 +102,28 @@ def test_a_masked_key_gets_no_weight_and_the_rest_are_renormalised(qkv):
     np.testing.assert_array_equal(weights[:, 1, [0, 3]], 0)
     np.testing.assert_allclose(output[:, 1], scaled_dot_product_attention(q, k[:, kept], v[:, kept])[:, 1])
     np.testing.assert_allclose(output[:, 2], scaled_dot_product_attention(q, k, v)[:, 2])
+
+
+@pytest.mark.parametrize(("n_queries", "n_keys"), [(1, 1), (1, 5), (3, 5), (5, 5)])
+def test_a_causal_mask_shows_each_query_the_keys_up_to_its_own_position(n_queries, n_keys):
+    mask = causal_mask(n_queries, n_keys)
+    assert mask.shape == (n_queries, n_keys)
+    for query, key in np.ndindex(mask.shape):
+        assert mask[query, key] == (key <= n_keys - n_queries + query)
+
+
+@pytest.mark.parametrize(("n_queries", "n_keys"), [(4, 3), (0, 3), (-1, 3)])
+def test_a_causal_mask_needs_a_key_for_every_query(n_queries, n_keys):
+    with pytest.raises(ValueError, match=f"n_queries from 1 to n_keys, got {n_queries} and {n_keys}"):
+        causal_mask(n_queries, n_keys)
+
+
+def test_a_mask_means_the_same_in_attention_softmax_and_diagnostics(qkv):
+    q, k, _ = qkv
+    scores, mask = q @ k.swapaxes(-1, -2), causal_mask(N_QUERIES, N_KEYS)
+    weights = attention_weights(q, k, scaling=2.0, mask=mask)
+    np.testing.assert_array_equal(softmax(np.where(mask, scores / 2, -np.inf)), weights)
+    np.testing.assert_allclose(row_diagnostics(scores, 2.0, mask=mask).max_weight, weights.max(axis=-1), rtol=1e-13)
 
 
 @pytest.mark.parametrize(

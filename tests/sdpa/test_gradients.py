@@ -10,12 +10,18 @@ from hypothesis import strategies as st
 
 from sdpa import (
     attention_gradients,
+    attention_weights,
+    causal_mask,
+    collision,
     jacobian_norm,
     jacobian_trace,
+    key_gradient_square,
+    row_diagnostics,
     scaled_dot_product_attention,
     softmax,
     softmax_jacobian,
     softmax_vjp,
+    value_gradient_square,
 )
 
 N_QUERIES, N_KEYS, D_K, D_V = 3, 5, 7, 2
@@ -75,6 +81,32 @@ def test_a_broadcast_array_gets_the_sum_of_its_gradients(arrays):
     np.testing.assert_allclose(together.scores[0], sum(g.scores for g in apart))
     np.testing.assert_allclose(together.v, np.stack([g.v for g in apart]))
     assert together.q.shape == (1, N_QUERIES, D_K)
+
+
+@pytest.mark.parametrize("scaling", [1.0, 2.5])
+@pytest.mark.parametrize("mask", [None, causal_mask(N_QUERIES, N_KEYS)])
+def test_expected_squares_of_the_gradients_to_keys_and_values(arrays, scaling, mask):
+    """E f(g)^2 of a linear f and standard normal g is the sum of f^2 over unit gradients, taken one by one."""
+    q, k, _ = arrays.values()
+    v = np.eye(N_KEYS)  # the gradient to the weights is then that to the output
+    of_keys, of_values = np.zeros(N_KEYS), np.zeros((N_KEYS, N_KEYS))
+    for index in np.ndindex(N_QUERIES, N_KEYS):
+        unit = np.zeros((N_QUERIES, N_KEYS))
+        unit[index] = 1.0
+        gradients = attention_gradients(q, k, v, unit, scaling=scaling, mask=mask)
+        of_keys += (gradients.k**2).sum(axis=-1)
+        of_values += gradients.v**2
+    lengths, w = np.linalg.norm(q, axis=-1), attention_weights(q, k, scaling=scaling, mask=mask)
+    expected = pytest.approx(of_keys.mean(), rel=1e-12)
+    assert key_gradient_square(jacobian_norm(w), lengths, N_KEYS, scaling) == expected
+    assert value_gradient_square(collision(w), N_KEYS) == pytest.approx(of_values.mean(), rel=1e-12)
+    np.testing.assert_allclose(of_values.mean(axis=0), of_values.mean(), rtol=1e-12)  # alike for each entry of v
+
+    rows = row_diagnostics(q @ k.T, [scaling, 7.0], mask=mask)
+    squares = key_gradient_square(rows.jacobian_norm, lengths, N_KEYS, [scaling, 7.0])
+    assert squares.shape == (2,)
+    assert squares[0] == expected
+    assert value_gradient_square(rows.collision, N_KEYS)[0] == pytest.approx(of_values.mean(), rel=1e-12)
 
 
 def exact_trace_and_squared_norm(others):
