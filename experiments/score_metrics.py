@@ -1,21 +1,24 @@
 """The metrics of the scores q.k, from the moments of their distribution.
 
 The saturation experiment divides mean and variance by the divisor and its square; the distribution experiment measures
-scores without a divisor. Excess kurtosis is the same under every divisor. Exact values hold for independent entries
-x of q and k with variance input_std^2:
+scores without a divisor. Excess kurtosis is the same under every divisor. For independent entries x of q and k with
+mean 0 and variance input_std^2, the exact values are:
 
     E[q.k] = 0,   Var[q.k] = d_k input_std^4,   excess kurtosis = (E[x^4]^2 / input_std^8 - 3) / d_k
 
 The last one is 6/d_k for Gaussian entries.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from experiments.harness.experiment import Cell
 from experiments.harness.metric import Exact, Metric, Theory
 from experiments.statistics.intervals import MIN_DRAWS_OF_FOURTH_POWERS, Limits
 from experiments.statistics.moments import Estimate, Shape
+from sdpa.pairs import PairLaw
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,11 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
             f"E[q.k]{over}",
             f"mean of {scores}",
             of=OfScores(lambda shape, divisor: shape.mean / divisor),
-            exact=Exact("0", lambda theory, _: theory.score_mean(), _score_deviation("score_mean")),
+            exact=Exact(
+                "0",
+                lambda theory, cell: known(theory, "score_mean", cell.d_k, cell.divisor, law_of(cell), cell.n_keys),
+                _score_deviation("score_mean"),
+            ),
             draws_like="score_variance",
             scale_free=True,
         ),
@@ -66,7 +73,7 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
             of=OfScores(lambda shape, divisor: shape.variance / divisor**2),
             exact=Exact(
                 f"d_k input_std^4{over_square}" if divided else "d_k",
-                lambda theory, cell: theory.score_variance(cell.d_k, cell.divisor, cell.input_std),
+                lambda theory, cell: known(theory, "score_variance", cell.d_k, cell.divisor, law_of(cell), cell.n_keys),
                 _score_deviation("score_variance"),
             ),
             limits=lambda _: Limits(0),
@@ -83,7 +90,7 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
             of=OfScores(lambda shape, _: shape.kurtosis),
             exact=Exact(
                 "(E[x^4]^2 - 3) / d_k, x an entry of variance 1",
-                lambda theory, cell: theory.score_kurtosis(cell.d_k, cell.inputs.moments[0]),
+                lambda theory, cell: known(theory, "score_kurtosis", cell.d_k, law_of(cell), cell.n_keys),
                 _score_deviation("score_kurtosis"),
             ),
             limits=lambda _: Limits(-3),
@@ -93,17 +100,37 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
     )
 
 
+def law_of(cell: Cell) -> PairLaw:
+    """The joint law of the queries and keys of a cell."""
+    return PairLaw(entries=cell.inputs, query_std=cell.input_std, key_std=cell.input_std)
+
+
+def known(theory: Theory, name: str, *arguments: Any, metric: str = "", otherwise: float = math.nan) -> float:
+    """The value of a function of `sdpa.theory`, or its field `metric`; `otherwise` if theory does not know it.
+
+    >>> from sdpa import theory
+    >>> known(theory, "score_mean", 4, 1.0, PairLaw(normalize="l2", query_mean=1.0))
+    nan
+    """
+    try:
+        found = getattr(theory, name)(*arguments)
+    except theory.UnknownError:
+        return otherwise
+    return float(getattr(found, metric) if metric else found)
+
+
 def _score_deviation(metric: str) -> Callable[[Theory, Cell], float]:
     """The deviation of a trial, whose scores share queries and keys: exact, for the kurtosis to leading order.
 
     Args:
         metric: name of a deviation in `ScoreDeviations`.
+
+    Returns:
+        0 if theory does not know it; infinity if a moment that it needs does not exist.
     """
 
     def deviation(theory: Theory, cell: Cell) -> float:
-        found = theory.score_power_deviations(
-            cell.d_k, cell.divisor, cell.input_std, cell.inputs.moments, cell.n_queries, cell.n_keys
-        )
-        return float(getattr(found, metric))
+        arguments = cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, law_of(cell)
+        return known(theory, "score_power_deviations", *arguments, metric=metric, otherwise=0.0)
 
     return deviation

@@ -160,21 +160,22 @@ def test_a_metric(repository):
 
 LAW = '''
 
-@input_law(1.0, 1.0, 1.0)
-def rademacher(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """x = -1 or 1 with equal probability; independent entries of the given shape."""
-    return 2.0 * rng.integers(0, 2, shape) - 1.0
+@input_law(0.0, 3 / 2, 0.0, 5 / 2, 0.0, 35 / 8)
+def arcsine(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    """x = sqrt(2) cos(U), U uniform from 0 to pi; independent entries of the given shape."""
+    return math.sqrt(2) * np.cos(rng.uniform(0, math.pi, shape))
 '''
 
 
 def test_an_input_law(repository):
     repository.write("sdpa/inputs.py", LAW)
     test = "tests/sdpa/test_inputs_and_theory.py"
-    repository.insert(test, "}", '    "rademacher": (np.array([-1.0, 1.0]), np.array([0.5, 0.5])),\n')
-    keys = f"{SWEEP}    scaling: [unscaled, d_k^1/2]\n    inputs: [gaussian, rademacher]\n"
+    rule = "(math.sqrt(2) * np.cos(np.pi * (np.arange(5) + 0.5) / 5), np.full(5, 0.2))"
+    repository.insert(test, "}\nDISTRIBUTIONS = {", f'    "arcsine": {rule},\n')
+    keys = f"{SWEEP}    scaling: [unscaled, d_k^1/2]\n    inputs: [gaussian, arcsine]\n"
     table = repository.sweep("saturation", keys)
-    rows = table[table["inputs"] == "rademacher"]
-    assert rows["score_kurtosis_exact"].tolist() == pytest.approx([-2 / 4] * 2 + [-2 / 16] * 2)
+    rows = table[table["inputs"] == "arcsine"]
+    assert rows["score_kurtosis_exact"].tolist() == pytest.approx([-0.75 / 4] * 2 + [-0.75 / 16] * 2)
     repository.run(
         "-m", "pytest", "-q", test, "tests/sdpa/test_score_moments.py", "tests/experiments/test_saturation.py"
     )

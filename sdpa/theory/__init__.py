@@ -9,24 +9,24 @@ from sdpa.theory.attention import (
     least_draw_deviations,
 )
 from sdpa.theory.rows import GaussianRow
+from sdpa.theory.score_law import largest_score_survival, score_log_density, score_survival
 from sdpa.theory.scores import (
     ScoreDeviations,
     correlated_score_moments,
-    largest_score_survival,
     score_kurtosis,
-    score_log_density,
     score_mean,
     score_moments,
     score_power_deviations,
-    score_survival,
     score_variance,
 )
+from sdpa.theory.unknown import UnknownError
 
 __all__ = [
     "AttentionDeviations",
     "AttentionExpectations",
     "GaussianRow",
     "ScoreDeviations",
+    "UnknownError",
     "attention_deviations",
     "attention_expectations",
     "correlated_score_moments",

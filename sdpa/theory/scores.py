@@ -1,166 +1,110 @@
-"""The law of the score q.k of independent Gaussian q and k, and moments of scores under wider assumptions."""
+"""Exact moments of the scores q.k / divisor of a draw, and the spread of their estimates, for any law of q and k."""
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
-from sdpa.theory.expansion import partitions
+from sdpa.pairs import PairLaw, spectrum_of
+from sdpa.theory import cumulants
+from sdpa.theory.unknown import UnknownError
 
 FloatArray = npt.NDArray[np.float64]
 
-_RANGE = 42.0  # e^-42 is below the precision of a double
-_STEP = 0.2
-GAUSSIAN_MOMENTS = (3.0, 15.0, 105.0)  # E x^4, E x^6, E x^8 of a standard normal entry
 
+def score_mean(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: int | None = None) -> float:
+    """E[q.k / divisor] = d_k (mq mk + rho sq sk / n_keys) / divisor, over all pairs of a query and a key.
 
-def score_mean() -> float:
-    """E[q.k / divisor] = 0: the entries of q have mean 0 and are independent of those of k.
-
-    >>> score_mean()
-    0.0
-    """
-    return 0.0
-
-
-def score_variance(d_k: float, divisor: float, input_std: float = 1.0) -> float:
-    """Var[q.k / divisor] = d_k input_std^4 / divisor^2.
-
-    A sum of d_k uncorrelated products, each of variance E q^2 E k^2 = input_std^4 (Vaswani et al. 2017, footnote 4).
-    With divisor = d_k^p and input_std = 1 it is d_k^(1 - 2p). In the units of the scaled scores, squared.
-
-    >>> score_variance(d_k=64, divisor=8.0)
-    1.0
-    """
-    return float(d_k * input_std**4 / divisor**2)
-
-
-def score_kurtosis(d_k: float, fourth_moment: float = 3.0) -> float:
-    """E[(q.k)^4] / Var^2 - 3 = (m4^2 - 3) / d_k, with m4 = E x^4 of a unit-variance entry (3 if Gaussian).
-
-    A product of two entries has fourth moment m4^2, so excess kurtosis m4^2 - 3; the excess kurtosis of a sum of
-    d_k independent equal terms is 1/d_k of it. For Gaussian entries 6 / d_k. No divisor changes it.
-
-    >>> score_kurtosis(d_k=4)
-    1.5
-    """
-    return (fourth_moment**2 - 3) / d_k
-
-
-def score_moments(d_k: float, moments: Sequence[float] = GAUSSIAN_MOMENTS) -> tuple[float, float, float, float]:
-    """E s^2, E s^4, E s^6 and E s^8 of s = q.k, with unit-variance entries of the moments E x^4, E x^6, E x^8.
-
-    A product of two entries has the moments 1, m4^2, m6^2, m8^2. Its even cumulants, times d_k, are those of the sum,
-    whose moments come back from mu_n = sum_j C(n-1, j-1) kappa_j mu_(n-j); odd ones are 0.
-
-    Raises:
-        ValueError: d_k below 1, or another number of moments than three.
-
-    >>> score_moments(d_k=2)  # the law of Laplace: E s^n = n!
-    (2.0, 24.0, 720.0, 40320.0)
-    """
-    if not d_k >= 1 or len(moments) != 3:
-        raise ValueError(f"expected d_k of at least 1 and three moments, got {d_k} and {moments}")
-    of_product = [1.0, 1.0, *(moment**2 for moment in moments)]  # orders 0, 2, 4, 6, 8
-    cumulants, of_sum = [0.0] * 5, [1.0] + [0.0] * 4
-    for n in range(1, 5):
-        rest = sum(math.comb(2 * n - 1, 2 * j - 1) * cumulants[j] * of_product[n - j] for j in range(1, n))
-        cumulants[n] = of_product[n] - rest
-        terms = (math.comb(2 * n - 1, 2 * j - 1) * d_k * cumulants[j] * of_sum[n - j] for j in range(1, n + 1))
-        of_sum[n] = float(sum(terms))
-    return of_sum[1], of_sum[2], of_sum[3], of_sum[4]
-
-
-@dataclass(frozen=True)
-class ScoreDeviations:
-    """Exact standard deviations of what a draw of scores adds to the estimates of mean, variance and kurtosis."""
-
-    score_mean: float
-    score_variance: float
-    score_kurtosis: float
-
-
-@cache
-def score_power_deviations(
-    d_k: float,
-    divisor: float,
-    input_std: float = 1.0,
-    moments: tuple[float, ...] = GAUSSIAN_MOMENTS,
-    n_queries: int = 1,
-    n_keys: int = 1,
-) -> ScoreDeviations:
-    """Standard deviations of the means over a draw of s, of s^2, and of the leading term of the excess kurtosis.
-
-    With s = q.k / divisor, v = E s^2 and beta = E s^4 / v^2, the last one is the mean of
-    f(s) = s^4 / v^2 - 2 beta s^2 / v: the influence of one score on m4 / m2^2 (delta method; the mean, whose influence
-    is of third moments, adds nothing). Scores of the same query, like those of the same key, are independent given it;
-    scores that share neither are independent. The mean of a function f over all pairs of m queries and n keys thus has
-    the variance
-
-        (Var f(s) + (n - 1) Var E[f | q] + (m - 1) Var E[f | k]) / (m n),
-
-    with Var E[f | q] = Var E[f | k], because q and k have the same law. With S_p = sum_a q_a^p, E[s | q] = 0,
-    E[s^2 | q] = S_2 and E[s^4 | q] = 3 S_2^2 + (m4 - 3) S_4 for unit-variance entries and no divisor.
-
-    All are exact; those of estimates from T draws are these / sqrt(T), for the kurtosis to leading order.
+    Entries of q and k have the means mq, mk and standard deviations sq, sk. One of n_keys pairs is a query with its
+    own key, whose entries have the correlation rho; all others are independent.
 
     Args:
         d_k: width of q and k, from 1.
         divisor: above 0.
-        input_std: standard deviation of the entries of q and k.
-        moments: E x^4, E x^6, E x^8 of a unit-variance entry (`moments` of a law in `sdpa.inputs`).
-        n_queries, n_keys: of a draw; by default, a draw is one score.
+        law: of queries and keys.
+        n_keys: keys of a draw; required if the law has a correlation, and unused otherwise.
 
-    >>> round(score_power_deviations(d_k=1, divisor=1.0).score_variance ** 2, 9)  # E s^4 - 1 = 3^2 - 1
-    8.0
-    >>> round(score_power_deviations(1, 1.0, n_keys=10**9).score_variance ** 2, 6)  # Var q^2
-    2.0
+    Raises:
+        UnknownError: the law is normalized and not of Gaussian entries of mean 0 without a spectrum.
+
+    >>> score_mean(d_k=64, divisor=8.0)
+    0.0
+    >>> score_mean(d_k=64, divisor=8.0, law=PairLaw(correlation=0.5), n_keys=4)
+    1.0
     """
-    second, fourth, sixth, eighth = score_moments(d_k, moments)
-    beta = fourth / second**2
-    # E (s^4 / v^2 - 2 beta s^2 / v)^2 - beta^2, whose mean is -beta.
-    influence = eighth / second**4 - 4 * beta * sixth / second**3 + 4 * beta**3 - beta**2
-    # E[f | q], whose mean is -beta: coefficients by the powers p of the factors S_p.
-    given_query = {(2, 2): 3 / second**2, (4,): (moments[0] - 3) / second**2, (2,): -2 * beta / second}
-    of_pairs = [second, fourth - second**2, influence]
-    of_queries = [
-        0.0,
-        _mean_square({(2,): 1.0}, d_k, moments) - second**2,
-        _mean_square(given_query, d_k, moments) - beta**2,
-    ]
-    scale = input_std**2 / divisor
-    # Rounding errors reach the differences if d_k is large.
-    variances = [
-        (pair + (n_queries + n_keys - 2) * max(query, 0.0)) / (n_queries * n_keys)
-        for pair, query in zip(of_pairs, of_queries, strict=True)
-    ]
-    mean, variance, kurtosis = (math.sqrt(each) for each in variances)
-    return ScoreDeviations(scale * mean, scale**2 * variance, kurtosis)
+    return _pooled(d_k, law, n_keys)[0] / divisor
 
 
-def _mean_square(polynomial: Mapping[tuple[int, ...], float], d_k: float, moments: Sequence[float]) -> float:
-    """E P^2 of a polynomial P in the sums S_p = sum_a q_a^p: its coefficients by the powers p of the factors."""
-    terms = polynomial.items()
-    return sum(a * b * _mean_product(p + r, d_k, moments) for p, a in terms for r, b in terms)
+def score_variance(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: int | None = None) -> float:
+    """Var[q.k / divisor] = (d_k (mk^2 sq^2 + mq^2 sk^2) + sq^2 sk^2 sum_m lambda_m^2) / divisor^2, pooled over pairs.
 
+    lambda is the spectrum, of mean 1; without one the sum is d_k. For centred entries of variance 1 this is
+    d_k / divisor^2, a sum of d_k uncorrelated products (Vaswani et al. 2017, footnote 4). A correlation adds that of
+    a query with its own key, as in `correlated_score_moments`, and the variance of the two means. Cosines have the
+    variance 1 / d_k, products of vectors of length sqrt(d_k) have d_k. In the units of the scaled scores, squared.
 
-def _mean_product(powers: Sequence[int], d_k: float, moments: Sequence[float]) -> float:
-    """E of the product of the sums S_p = sum_a q_a^p over d_k entries, for even powers p of 8 in all at most.
+    Args:
+        d_k, divisor, law, n_keys: as in `score_mean`.
 
-    >>> _mean_product((2, 2), 3, GAUSSIAN_MOMENTS)  # d (d + 2)
-    15.0
+    Raises:
+        UnknownError: as in `score_mean`.
+
+    >>> score_variance(d_k=64, divisor=8.0)
+    1.0
     """
-    of_entry = {2: 1.0, **dict(zip((4, 6, 8), moments, strict=True))}
-    total = 0.0
-    for blocks in partitions(tuple((power, 0) for power in powers)):
-        # d (d - 1) ... choices of different entries, one for each block.
-        choices = math.prod(d_k - place for place in range(len(blocks)))
-        total += choices * math.prod(of_entry[power] for power, _ in blocks)
-    return total
+    return _pooled(d_k, law, n_keys)[1] / divisor**2
+
+
+def score_kurtosis(d_k: float, law: PairLaw = PairLaw(), n_keys: int | None = None) -> float:
+    """E[(s - E s)^4] / Var[s]^2 - 3 of s = q.k, pooled over pairs. No divisor changes it.
+
+    For independent centred entries (m4^2 - 3) / d_k, with m4 = E x^4 of a unit-variance entry: a product of two entries
+    has the excess kurtosis m4^2 - 3, and a sum of d_k independent equal terms has 1/d_k of it. For Gaussian entries
+    6 / d_k. In general the ratio kappa_4 / kappa_2^2 of sums of the cumulants of products; with a correlation, of the
+    mixture of a query's own key and the others; -6 / (d_k + 2) for cosines.
+
+    Args:
+        d_k, law, n_keys: as in `score_mean`.
+
+    Raises:
+        UnknownError: as in `score_mean`.
+
+    >>> score_kurtosis(d_k=4)
+    1.5
+    """
+    _, variance, fourth = _pooled(d_k, law, n_keys)
+    return fourth / variance**2
+
+
+def score_moments(d_k: float, law: PairLaw = PairLaw(), order: int = 8) -> tuple[float, ...]:
+    """E (s - E s)^n for n = 2 ... order, of s = q.k with a key that is independent of the query.
+
+    Args:
+        d_k: width of q and k, from 1.
+        law: of queries and keys.
+        order: from 2 to 8.
+
+    Returns:
+        order - 1 numbers, infinite if the law has no moments of that order.
+
+    Raises:
+        UnknownError: as in `score_mean`.
+
+    >>> score_moments(d_k=2)[::2]  # the law of Laplace: E s^n = n!
+    (2.0, 24.0, 720.0, 40320.0)
+    """
+    _check_width(d_k)
+    if not np.isfinite(cumulants.entry_moments(law.entries)[: order + 1]).all():
+        return (*score_moments(d_k, law, order - 1), math.inf) if order > 2 else (math.inf,)
+    if law.normalize != "none":
+        moments = _cosine_moments(d_k, law)
+    else:
+        of_score = _summed(cumulants.joint_cumulants(_of_entries(d_k, law, order)[:, None]), d_k, law)
+        moments = cumulants.joint_moments(of_score)[:, 0]
+    return tuple(moments[2 : order + 1].tolist())
 
 
 def correlated_score_moments(
@@ -193,86 +137,159 @@ def correlated_score_moments(
     return d_k * mean, d_k * variance
 
 
-def score_log_density(score: npt.ArrayLike, d_k: float) -> FloatArray:
-    """p(s) = |s|^((d-1)/2) K_((d-1)/2)(|s|) / (sqrt(pi) 2^((d-1)/2) Gamma(d/2)), its logarithm, s = q.k.
+@dataclass(frozen=True)
+class ScoreDeviations:
+    """Exact standard deviations of what a draw of scores adds to the estimates of mean, variance and kurtosis."""
 
-    For independent standard normal entries. The characteristic function of q.k is (1 + t^2)^(-d/2), whose inverse is
-    this variance-gamma density; d = 1 is the product-normal law K_0(|s|) / pi (Craig 1936). The Bessel function is
-    computed as a logarithm, so that neither small |s| nor large d_k overflows.
-
-    Args:
-        score: any shape; +inf in the result at 0 if d_k is 1.
-        d_k: from 1, any real number.
-
-    >>> float(np.exp(score_log_density(0.0, 2)).round(12))  # the law of Laplace
-    0.5
-    """
-    size = np.abs(np.asarray(score, dtype=float))
-    order, constant = (d_k - 1) / 2, 0.5 * math.log(math.pi) + (d_k - 1) / 2 * math.log(2) + math.lgamma(d_k / 2)
-    safe = np.where(size > 0, size, 1.0)
-    away = order * np.log(safe) + _log_bessel_k(order, safe) - constant
-    # |s|^nu K_nu(|s|) -> 2^(nu - 1) Gamma(nu) at 0.
-    at_zero = (order - 1) * math.log(2) + math.lgamma(order) - constant if order > 0 else math.inf
-    return np.where(size > 0, away, at_zero)
+    score_mean: float
+    score_variance: float
+    score_kurtosis: float
 
 
-def score_survival(score: npt.ArrayLike, d_k: float) -> FloatArray:
-    """P(q.k > s) = E Phi(-s / |q|), with |q|^2 chi-squared of d_k degrees of freedom, standard normal entries.
+@cache
+def score_power_deviations(
+    d_k: float, n_keys: int, n_queries: int, divisor: float, law: PairLaw = PairLaw()
+) -> ScoreDeviations:
+    """Standard deviations of the means over a draw of the influences of one score on mean, variance and kurtosis.
 
-    Given q the score is N(0, |q|^2). Trapezoidal rule in ln |q|^2; keeps its relative precision far into the tail.
+    With c = q.k - E q.k, v = E c^2 and beta = E c^4 / v^2 they are c, c^2 and c^4 / v^2 - 2 beta c^2 / v - 4 (E c^3 /
+    v^2) c (delta method; a mean that is estimated, too, adds the last term). Scores of the same query, like those of
+    the same key, are independent given it; scores that share neither are independent. The mean of a function f over
+    all pairs of m queries and n keys thus has the variance
+
+        (Var f(s) + (n - 1) Cov(f(s), f(s')) + (m - 1) Cov(f(s), f(s''))) / (m n),
+
+    s' of the same query and s'' of the same key. All covariances follow from joint cumulants of two scores. Those of
+    estimates from T draws are these / sqrt(T), for variance and kurtosis to leading order.
 
     Args:
-        score: any shape.
-        d_k: from 1, any real number.
+        d_k: width of q and k, from 1.
+        n_keys, n_queries: of a draw.
+        divisor: above 0.
+        law: of queries and keys. A deviation that needs a moment which the entries do not have is infinite.
 
-    >>> float(score_survival(0.0, 8).round(12))
-    0.5
+    Raises:
+        UnknownError: the law has a correlation, or as in `score_mean`.
+
+    >>> round(score_power_deviations(1, 1, 1, divisor=1.0).score_variance ** 2, 9)  # E s^4 - 1 = 3^2 - 1
+    8.0
+    >>> round(score_power_deviations(1, 10**9, 1, divisor=1.0).score_variance ** 2, 6)  # Var q^2
+    2.0
     """
-    length, share = _query_lengths(d_k)
-    return np.asarray(special.ndtr(-np.asarray(score, dtype=float)[..., None] / length) @ share)
+    if law.correlation:
+        raise UnknownError("deviations of scores are unknown for queries that correlate with their keys")
+    second, third, fourth = score_moments(d_k, law, 4)
+    kurtosis = np.inf
+    if math.isfinite(fourth):
+        skew, beta = third / second**2, fourth / second**2
+        kurtosis = _deviation([0, -4 * skew, -2 * beta / second, 0, 1 / second**2], d_k, n_keys, n_queries, law)
+    return ScoreDeviations(
+        _deviation([0, 1], d_k, n_keys, n_queries, law) / divisor,
+        _deviation([0, 0, 1], d_k, n_keys, n_queries, law) / divisor**2,
+        kurtosis,
+    )
 
 
-def largest_score_survival(score: npt.ArrayLike, d_k: float, n_keys: float) -> FloatArray:
-    """P(max_i q.k_i > s) = E[1 - Phi(s / |q|)^n] of n keys that share a query; else as `score_survival`.
+def _deviation(function: list[float], d_k: float, n_keys: int, n_queries: int, law: PairLaw) -> float:
+    """Standard deviation of the mean over a draw of a polynomial in c, from its coefficients by power."""
+    order = len(function) - 1
+    if not np.isfinite(cumulants.entry_moments(law.entries)[: 2 * order + 1]).all():
+        return math.inf
+    same, of_query, of_key = (np.array(function) @ each @ function for each in _covariances(d_k, law, order))
+    # Rounding errors reach sums that are 0.
+    variance = float(same + (n_keys - 1) * of_query + (n_queries - 1) * of_key)
+    return math.sqrt(max(variance, 0.0) / (n_queries * n_keys))
 
-    Given q the n scores are independent N(0, |q|^2).
 
-    Args:
-        score: any shape.
-        d_k: from 1, any real number.
-        n_keys: from 1, any real number.
+@cache
+def _covariances(d_k: float, law: PairLaw, order: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Cov(c^i, c'^j) of a score with itself, with one of the same query, and with one of the same key, to an order."""
+    _check_width(d_k)
+    if law.normalize != "none":
+        # Given either vector, cosines have one and the same law.
+        moments = cumulants.same_score(_cosine_moments(d_k, law)[: 2 * order + 1])
+        return moments - np.outer(moments[0], moments[0]), np.zeros_like(moments), np.zeros_like(moments)
+    entry, (alpha, beta, gamma) = cumulants.entry_moments(law.entries), _coefficients(d_k, law)
+    joint = (
+        cumulants.same_score(_of_entries(d_k, law, 2 * order)),
+        cumulants.product_moments(entry, entry, alpha, beta, gamma, order),
+        cumulants.product_moments(entry, entry, beta, alpha, gamma, order),
+    )
+    same, of_query, of_key = (
+        cumulants.power_covariances(_summed(cumulants.joint_cumulants(moments), d_k, law)) for moments in joint
+    )
+    return same, of_query, of_key
 
-    >>> float(largest_score_survival(0.0, 8, n_keys=3).round(12))  # 1 - 1/2^3
-    0.875
+
+def _check_width(d_k: float) -> None:
+    if not d_k >= 1:
+        raise ValueError(f"expected d_k of at least 1, got {d_k}")
+
+
+def _pooled(d_k: float, law: PairLaw, n_keys: int | None) -> tuple[float, float, float]:
+    """Mean, variance and fourth cumulant (m4 - 3 v^2) of q.k over all pairs of a draw."""
+    _check_width(d_k)
+    if law.normalize != "none":
+        moments = _cosine_moments(d_k, law)
+        return 0.0, float(moments[2]), float(moments[4] - 3 * moments[2] ** 2)
+    order = 4 if math.isfinite(law.entries.moments[1]) else 2
+    others = _summed(cumulants.joint_cumulants(_of_entries(d_k, law, order)[:, None]), d_k, law)
+    others[1, 0] = d_k * law.query_mean * law.key_mean
+    if not law.correlation:
+        return float(others[1, 0]), float(others[2, 0]), float(others[4, 0]) if order == 4 else math.inf
+    if n_keys is None:
+        raise ValueError("n_keys: expected the number of keys beside a correlation")
+    own = _summed(_own_cumulants(d_k, law), d_k, law)
+    raw = (cumulants.joint_moments(own) + (n_keys - 1) * cumulants.joint_moments(others)) / n_keys
+    pooled = cumulants.joint_cumulants(raw)[:, 0]
+    return float(pooled[1]), float(pooled[2]), float(pooled[4])
+
+
+def _of_entries(d_k: float, law: PairLaw, order: int) -> FloatArray:
+    """E (p - E p)^n of the product p of an entry of q and one of an independent k, n from 0 to order."""
+    entry = cumulants.entry_moments(law.entries)
+    return cumulants.power_moments(entry, entry, *_coefficients(d_k, law), order)
+
+
+def _own_cumulants(d_k: float, law: PairLaw) -> FloatArray:
+    """Cumulants to the fourth of p = a (alpha + gamma b), of an entry of q and that of its own key, (5, 1, entries).
+
+    With a = rho b + noise e: E p^n = sum_r C(n, r) rho^(n-r) noise^r E e^r E[b^(n-r) (alpha + gamma b)^n].
     """
-    length, share = _query_lengths(d_k)
-    below = n_keys * special.log_ndtr(np.asarray(score, dtype=float)[..., None] / length)
-    return np.asarray(-np.expm1(below) @ share)
+    normal = cumulants.entry_moments(law.entries)
+    alpha, _, gamma = _coefficients(d_k, law)
+    rho, noise = law.correlation, math.sqrt(1 - law.correlation**2)
+    moments = np.zeros((5, 1, len(alpha)))
+    for n in range(5):
+        for r, t in itertools.product(range(n + 1), repeat=2):
+            weight = math.comb(n, r) * rho ** (n - r) * noise**r * normal[r] * math.comb(n, t) * normal[n - r + t]
+            moments[n, 0] += weight * alpha ** (n - t) * gamma**t
+    return cumulants.joint_cumulants(moments)
 
 
-def _query_lengths(d_k: float) -> tuple[FloatArray, FloatArray]:
-    """|q| at the nodes of ln |q|^2, chi-squared of d_k degrees of freedom, and the probability of each."""
-    half = d_k / 2
-    low, high = math.log(special.gammaincinv(half, 1e-17)), math.log(special.gammainccinv(half, 1e-290))
-    x = np.linspace(low, high, math.ceil((high - low) / min(0.05, 0.3 / math.sqrt(half))) + 1)
-    weights = np.exp(half * (x - math.log(half)) - np.exp(x) + half)
-    return np.sqrt(2 * np.exp(x)), weights / weights.sum()
+def _coefficients(d_k: float, law: PairLaw) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """alpha, beta and gamma of `cumulants` for every different entry."""
+    variance = spectrum_of(int(d_k), law.spectrum) if law.spectrum else np.ones(1)
+    root: FloatArray = np.sqrt(variance)
+    both = law.query_std * law.key_std
+    return law.key_mean * law.query_std * root, law.query_mean * law.key_std * root, np.asarray(both * variance)
 
 
-def _log_bessel_k(order: float, x: FloatArray) -> FloatArray:
-    """ln K_nu(x) = ln(1/2 int exp(-x cosh t + nu t) dt) for nu from 0 and x above 0.
+def _summed(of_entries: FloatArray, d_k: float, law: PairLaw) -> FloatArray:
+    """Cumulants of the score from those of the products of different entries."""
+    return np.asarray(of_entries.sum(axis=-1) * (1 if law.spectrum else d_k))
 
-    With t = asinh(nu / x) + y and R = sqrt(x^2 + nu^2) the exponent is its largest value minus
-    (R - nu) (cosh y - 1) + nu (e^y - 1 - y) for either sign of y, in which nothing cancels. The integrand is analytic
-    for |Im y| < pi / 2 and falls off at both ends: the trapezoidal rule converges exponentially.
+
+def _cosine_moments(d_k: float, law: PairLaw) -> FloatArray:
+    """E s^n for n = 0 ... 8 of s = length^2 t, t a cosine: E t^2 = 1 / d, E t^(n+2) = E t^n (n + 1) / (d + n).
+
+    t is the cosine of an isotropic vector with any other; t^2 is of the law Beta(1/2, (d - 1) / 2).
     """
-    radius = np.hypot(x, order)
-    excess = x * (x / (radius + order))  # R - nu
-    right = np.arccosh(1 + _RANGE / radius) + 1
-    left = np.minimum(np.arccosh(1 + _RANGE / excess), 1 + _RANGE / max(order, 1e-300)) + 1
-    step = np.minimum(_STEP, 0.35 / np.sqrt(radius))
-    nodes = math.ceil(float(((left + right) / step).max())) + 1
-    y, width = np.linspace(-left, right, nodes, retstep=True, axis=-1)
-    drop = excess[..., None] * (np.cosh(y) - 1) + order * (np.expm1(y) - y)
-    peak = order * np.arcsinh(order / x) - radius
-    return np.asarray(peak + np.log(0.5 * width * np.exp(-drop).sum(axis=-1)))
+    if law.entries.name != "gaussian" or law.query_mean or law.key_mean or law.spectrum:
+        raise UnknownError("normalized vectors are known only for gaussian entries of mean 0 without a spectrum")
+    square = 1.0 if law.normalize == "l2" else d_k
+    moments = np.zeros(9)
+    moments[0] = 1.0
+    for n in range(0, 7, 2):
+        moments[n + 2] = moments[n] * (n + 1) / (d_k + n) * square**2
+    return moments
