@@ -1,12 +1,12 @@
 """The metrics of the scores q.k, from the moments of their distribution.
 
 The saturation experiment divides mean and variance by the divisor and its square; the distribution experiment measures
-scores without a divisor. Excess kurtosis is the same under every divisor. For independent entries x of q and k with
-mean 0 and variance input_std^2, the exact values are:
+scores without a divisor. Excess kurtosis is the same under every divisor. For independent entries of q and k with mean
+0 and standard deviations query_std and key_std, and m4 = E x^4 of an entry x of variance 1, the exact values are:
 
-    E[q.k] = 0,   Var[q.k] = d_k input_std^4,   excess kurtosis = (E[x^4]^2 / input_std^8 - 3) / d_k
+    E[q.k] = 0,   Var[q.k] = d_k query_std^2 key_std^2,   excess kurtosis = (m4^2 - 3) / d_k
 
-The last one is 6/d_k for Gaussian entries.
+The last one is 6/d_k for Gaussian entries. `sdpa.theory` has them for other joint laws too.
 """
 
 import math
@@ -18,7 +18,6 @@ from experiments.harness.experiment import Cell
 from experiments.harness.metric import Exact, Metric, Theory
 from experiments.statistics.intervals import MIN_DRAWS_OF_FOURTH_POWERS, Limits
 from experiments.statistics.moments import Estimate, Shape
-from sdpa.pairs import PairLaw
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,10 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
             f"mean of {scores}",
             of=OfScores(lambda shape, divisor: shape.mean / divisor),
             exact=Exact(
-                "0",
-                lambda theory, cell: known(theory, "score_mean", cell.d_k, cell.divisor, law_of(cell), cell.n_keys),
+                f"d_k query_mean key_mean{over}; plus d_k rho query_std key_std / n_keys{over} if correlated"
+                if divided
+                else "0",
+                lambda theory, cell: known(theory, "score_mean", cell.d_k, cell.divisor, cell.law, cell.n_keys),
                 _score_deviation("score_mean"),
             ),
             draws_like="score_variance",
@@ -72,8 +73,10 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
             f"variance of {scores}",
             of=OfScores(lambda shape, divisor: shape.variance / divisor**2),
             exact=Exact(
-                f"d_k input_std^4{over_square}" if divided else "d_k",
-                lambda theory, cell: known(theory, "score_variance", cell.d_k, cell.divisor, law_of(cell), cell.n_keys),
+                f"d_k query_std^2 key_std^2{over_square}; more terms if means or a correlation are not 0"
+                if divided
+                else "d_k",
+                lambda theory, cell: known(theory, "score_variance", cell.d_k, cell.divisor, cell.law, cell.n_keys),
                 _score_deviation("score_variance"),
             ),
             limits=lambda _: Limits(0),
@@ -89,8 +92,8 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
             "excess kurtosis of scores",
             of=OfScores(lambda shape, _: shape.kurtosis),
             exact=Exact(
-                "(E[x^4]^2 - 3) / d_k, x an entry of variance 1",
-                lambda theory, cell: known(theory, "score_kurtosis", cell.d_k, law_of(cell), cell.n_keys),
+                "(E[x^4]^2 - 3) / d_k, x an entry of variance 1; more terms if means or a correlation are not 0",
+                lambda theory, cell: known(theory, "score_kurtosis", cell.d_k, cell.law, cell.n_keys),
                 _score_deviation("score_kurtosis"),
             ),
             limits=lambda _: Limits(-3),
@@ -100,15 +103,10 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
     )
 
 
-def law_of(cell: Cell) -> PairLaw:
-    """The joint law of the queries and keys of a cell."""
-    return PairLaw(entries=cell.inputs, query_std=cell.input_std, key_std=cell.input_std)
-
-
 def known(theory: Theory, name: str, *arguments: Any, metric: str = "", otherwise: float = math.nan) -> float:
     """The value of a function of `sdpa.theory`, or its field `metric`; `otherwise` if theory does not know it.
 
-    >>> from sdpa import theory
+    >>> from sdpa import PairLaw, theory
     >>> known(theory, "score_mean", 4, 1.0, PairLaw(normalize="l2", query_mean=1.0))
     nan
     """
@@ -130,7 +128,7 @@ def _score_deviation(metric: str) -> Callable[[Theory, Cell], float]:
     """
 
     def deviation(theory: Theory, cell: Cell) -> float:
-        arguments = cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, law_of(cell)
+        arguments = cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, cell.law
         return known(theory, "score_power_deviations", *arguments, metric=metric, otherwise=0.0)
 
     return deviation
