@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from experiments.harness.experiment import Cell
 from experiments.harness.metric import Exact, Metric, Theory
-from experiments.score_metrics import score_metrics
+from experiments.score_metrics import known, score_metrics
 from experiments.statistics.intervals import Limits
 from sdpa import RowDiagnostics, softmax
 from sdpa.metrics import SATURATED
@@ -34,7 +34,32 @@ from sdpa.metrics import SATURATED
 Floats = npt.NDArray[np.floating]
 
 QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
-_INTEGRALS = "integral over a Gaussian row, then over |q| (sdpa.theory); empty unless inputs is gaussian"
+_INTEGRALS = (
+    "integral over the scores of a row, then over |q| (sdpa.theory); empty unless inputs is gaussian, and where means, "
+    "a spectrum, a correlation or a normalization come together"
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of some draws under all divisors, and the vectors behind them.
+
+    Attributes:
+        queries: (n_draws, n_queries, d_k).
+        scores: q.k before any divisor, (n_draws, n_queries, n_keys); -inf where a key is masked.
+        divisors: numbers above 0.
+        rows: the diagnostics of the scores.
+        rows_per_key: number of queries of a whole draw over its number of keys.
+    """
+
+    queries: Floats
+    scores: Floats
+    divisors: Sequence[float]
+    rows: RowDiagnostics
+    rows_per_key: float
+
+
+Needs = Literal["gradient", "variance", "own key"]
 
 
 @dataclass(frozen=True)
@@ -43,21 +68,16 @@ class OfRows:
 
     Attributes:
         function: from diagnostics to an array of shape (n_divisors, n_draws, n_queries).
-        needs_gradient: True if the number depends on a gradient to the weights, which a measurement draws only then.
+        needs: what the kernel computes on request only: with a random gradient to the weights, the variance of the
+            scores, or the weight of the row's own key.
     """
 
     function: Callable[[RowDiagnostics], Floats]
-    needs_gradient: bool = False
+    needs: Needs | None = None
 
-    def values(self, rows: RowDiagnostics, scores: Floats, divisors: Sequence[float]) -> Floats:
-        """The number of each row, (n_divisors, n_draws, n_queries).
-
-        Args:
-            rows: the diagnostics under all divisors.
-            scores, divisors: unused; `OfWeights.values` takes the same arguments.
-        """
-        del scores, divisors
-        return self.function(rows)
+    def values(self, block: Block) -> Floats:
+        """The number of each row, (n_divisors, n_draws, n_queries)."""
+        return self.function(block.rows)
 
 
 @dataclass(frozen=True)
@@ -66,29 +86,33 @@ class OfWeights:
 
     Attributes:
         function: from weights (n_draws, n_queries, n_keys) to an array (n_draws, n_queries).
-        needs_gradient: as for `OfRows`.
-
-    >>> collision = OfWeights(lambda weights: (weights**2).sum(axis=-1))
-    >>> collision.values(None, np.zeros((1, 1, 4)), [1.0, 2.0]).shape
-    (2, 1, 1)
     """
 
     function: Callable[[Floats], Floats]
-    needs_gradient: bool = False
+    needs = None
 
-    def values(self, rows: RowDiagnostics, scores: Floats, divisors: Sequence[float]) -> Floats:
-        """The number of each row, (n_divisors, n_draws, n_queries), from one softmax of all scores for each divisor.
-
-        Args:
-            rows: unused; `OfRows.values` takes the same arguments.
-            scores: q.k before any divisor, (n_draws, n_queries, n_keys).
-            divisors: numbers above 0.
-        """
-        del rows
-        return np.stack([self.function(softmax(scores / divisor)) for divisor in divisors])
+    def values(self, block: Block) -> Floats:
+        """The number of each row, (n_divisors, n_draws, n_queries), from one softmax of all scores for each divisor."""
+        return np.stack([self.function(softmax(block.scores / divisor)) for divisor in block.divisors])
 
 
-PerRow = OfRows | OfWeights
+@dataclass(frozen=True)
+class OfBlock:
+    """A number per row, from everything that a block has.
+
+    Attributes:
+        function: from a block to an array of shape (n_divisors, n_draws, n_queries).
+    """
+
+    function: Callable[[Block], Floats]
+    needs = None
+
+    def values(self, block: Block) -> Floats:
+        """The number of each row, (n_divisors, n_draws, n_queries)."""
+        return self.function(block)
+
+
+PerRow = OfRows | OfWeights | OfBlock
 
 
 @dataclass(frozen=True)
@@ -104,8 +128,8 @@ class OfVectors:
     function: Callable[[Floats], Floats]
 
 
-def _exact(metric: str, of_row: str) -> Exact:
-    """The expectation over rows, known for Gaussian inputs, and bounds of the deviation of a trial.
+def _exact(metric: str, of_row: str = "", formula: str = _INTEGRALS) -> Exact:
+    """The expectation over rows, and bounds of the deviation of a trial, where theory knows them.
 
     Rows that share keys depend on each other. In full dependence the mean of a trial varies like one row; theory knows
     the least dependence.
@@ -113,33 +137,27 @@ def _exact(metric: str, of_row: str) -> Exact:
     Args:
         metric: name of the expectation in `AttentionExpectations`.
         of_row: name of the deviation in `AttentionDeviations`: of one row's value, or of its square for a root mean
-            square.
+            square; empty if theory does not know it.
+        formula: for the description of the column.
 
     Returns:
-        `Exact`; under another law than `gaussian`, its value is NaN and its bounds are 0 and infinity. A deviation too
-        small for theory to compute gives an infinite upper bound.
+        `Exact`; where theory knows nothing, its value is NaN and its bounds are 0 and infinity. A deviation too small
+        for theory to compute gives an infinite upper bound.
     """
 
     def value(theory: Theory, cell: Cell) -> float:
-        if cell.inputs.name != "gaussian":
-            return math.nan
-        return float(
-            getattr(theory.attention_expectations(cell.d_k, cell.n_keys, cell.divisor, cell.input_std), metric)
-        )
+        arguments = cell.d_k, cell.n_keys, cell.divisor, cell.law
+        return known(theory, "attention_expectations", *arguments, metric=metric)
 
     def least(theory: Theory, cell: Cell) -> float:
-        if cell.inputs.name != "gaussian":
-            return 0.0
-        found = theory.least_draw_deviations(cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, cell.input_std)
-        return float(getattr(found, of_row))
+        arguments = cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, cell.law
+        return known(theory, "least_draw_deviations", *arguments, metric=of_row, otherwise=0.0)
 
     def largest(theory: Theory, cell: Cell) -> float:
-        if cell.inputs.name != "gaussian":
-            return math.inf
-        found = theory.attention_deviations(cell.d_k, cell.n_keys, cell.divisor, cell.input_std)
-        return float(getattr(found, of_row)) or math.inf
+        arguments = cell.d_k, cell.n_keys, cell.divisor, cell.law
+        return known(theory, "attention_deviations", *arguments, metric=of_row, otherwise=math.inf) or math.inf
 
-    return Exact(_INTEGRALS, value, least, largest)
+    return Exact(formula, value, least, largest) if of_row else Exact(formula, value)
 
 
 def _norm_metrics(
@@ -237,7 +255,7 @@ METRICS = (
         "norm of dL/dq = K^T J g / divisor, with a standard normal gradient g to the weights",
         "|dL/dq|",
         "$|dL/dq|$",
-        OfRows(lambda rows: rows.query_gradient_norm, needs_gradient=True),
+        OfRows(lambda rows: rows.query_gradient_norm, needs="gradient"),
         "query_gradient_square",
         high=math.inf,
     ),

@@ -15,11 +15,12 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from experiments.harness.columns import Column
 from experiments.harness.experiment import MEASURED, Experiment, Row
 from experiments.harness.metric import Metric, fields, metric_columns
-from experiments.metrics import OfVectors, PerRow
+from experiments.metrics import Block, OfVectors, PerRow
 from experiments.sampling import (
     NAMED,
     TREATMENT,
@@ -147,31 +148,44 @@ class RowStatistics:
     def _measure_block(self, cell: AttentionCell, trials: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """The means per draw in the order of `_mean_names`, (means, trials), and the numbers per row behind the
         quantiles in the order of `_series_names`, (series, trials, n_queries)."""
-        score_sums, row_sums, series = np.zeros((POWERS, trials)), np.zeros(()), []
         of_keys = [metric.of for metric in self._of_vectors if metric.of.vectors == "keys"]
         of_queries = [metric.of for metric in self._of_vectors if metric.of.vectors == "queries"]
-        query_sums = np.zeros((len(of_queries), trials))
-        divisors, centre = cell.divisors(), cell.score_centre
-        per_row = dict.fromkeys([*(metric.of for metric in self._averaged), *self._ranked])
-        needs_gradient = any(of.needs_gradient for of in per_row)
+        score_sums, query_sums = np.zeros((POWERS, trials)), np.zeros((len(of_queries), trials))
+        row_sums, series = np.zeros(()), []
         keys, query_blocks = cell.draw(trials, rng)
-        for _, queries in query_blocks:
-            scores = queries @ keys.swapaxes(-1, -2)
+        for rows, queries in query_blocks:
             for sums, of in zip(query_sums, of_queries, strict=True):
                 sums += of.function(queries).sum(axis=-1)
-            score_sums += power_sums((scores - centre if centre else scores).reshape(trials, -1))
-            upstream = (keys, rng.standard_normal(scores.shape)) if needs_gradient else ()
-            rows = row_diagnostics(scores, divisors, *upstream)
-            values = {of: of.values(rows, scores, divisors) for of in per_row}
+            scores, visible = queries @ keys.swapaxes(-1, -2), cell.visible(rows)
+            score_sums += _power_sums(scores, visible, cell.score_centre)
+            values = self._row_values(cell, rows, keys, queries, scores, rng)
             row_sums = row_sums + np.stack([_sum_over_rows(m, values[m.of]) for m in self._averaged], axis=1)
             series.append(np.stack([values[of] for of in self._ranked], axis=1))
         means = [
-            score_sums / (cell.n_queries * cell.n_keys),
+            score_sums / cell.scores,
             query_sums / cell.n_queries,
             *(of.function(keys).mean(axis=-1)[None] for of in of_keys),
             row_sums.reshape(-1, trials) / cell.n_queries,
         ]
         return np.concatenate(means), np.concatenate(series, axis=-1).reshape(-1, trials, cell.n_queries)
+
+    def _row_values(
+        self, cell: AttentionCell, rows: slice, keys: Floats, queries: Floats, scores: Floats, rng: np.random.Generator
+    ) -> dict[PerRow, Floats]:
+        """The number per row behind each metric, (scalings, trials, queries), of these rows of each draw."""
+        of_rows = dict.fromkeys([*(metric.of for metric in self._averaged), *self._ranked])
+        needs = {of.needs for of in of_rows}
+        upstream = (keys, rng.standard_normal(scores.shape)) if "gradient" in needs else ()
+        diagnostics = row_diagnostics(
+            scores,
+            cell.divisors(),
+            *upstream,
+            mask=cell.visible(rows),
+            with_variance="variance" in needs,
+            own_keys=cell.own_keys(rows) if "own key" in needs else None,
+        )
+        block = Block(queries, scores, cell.divisors(), diagnostics, cell.n_queries / cell.n_keys)
+        return {of: of.values(block) for of in of_rows}
 
     def _mean_names(self, cell: AttentionCell) -> list[tuple[str, str]]:
         """The means of a trial: powers of the scores less `AttentionCell.score_centre`, and (scaling, metric).
@@ -280,6 +294,15 @@ class RowStatistics:
         return 8 * (block + kernel + norms + of_rows + means)
 
 
+def _power_sums(scores: Floats, visible: npt.NDArray[np.bool_] | None, centre: float) -> Floats:
+    """Sums of the powers of the visible scores less a centre over each draw, (powers, trials)."""
+    if centre:
+        scores = scores - centre
+    if visible is not None:
+        scores = np.where(visible, scores, 0.0)
+    return power_sums(scores.reshape(len(scores), -1))
+
+
 def _sum_over_rows(metric: Metric, values: Floats) -> Floats:
     """Sums over the queries of the values or, for a root mean square, of their squares.
 
@@ -309,6 +332,7 @@ def seconds_per_trial(cell: AttentionCell) -> float:
     result depends on it.
     """
     narrow = min(cell.n_keys, cell.d_k)
-    products = cell.scores * (cell.d_k + len(cell.scaling) * narrow) + cell.n_keys * narrow * cell.d_k
-    passes = (len(cell.scaling) + 1) * _PER_SCORE * cell.scores + len(cell.scaling) * _PER_ROW * cell.n_queries
+    scores = cell.n_queries * cell.n_keys
+    products = scores * (cell.d_k + len(cell.scaling) * narrow) + cell.n_keys * narrow * cell.d_k
+    passes = (len(cell.scaling) + 1) * _PER_SCORE * scores + len(cell.scaling) * _PER_ROW * cell.n_queries
     return 1e-9 * (_PER_NORMAL * cell.numbers + _PER_PRODUCT * products + passes)

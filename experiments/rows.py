@@ -21,7 +21,7 @@ class RowsMeasurement:
     """The scores q.k of every draw, before any divisor.
 
     Attributes:
-        scores: (draws, n_queries, n_keys).
+        scores: (draws, n_queries, n_keys); -inf where a key is masked.
     """
 
     scores: Floats
@@ -34,8 +34,9 @@ class RowsMeasurement:
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> RowsMeasurement:
     """The scores of that many independent draws of (Q, K), (trials, n_queries, n_keys)."""
     keys, query_blocks = cell.draw(trials, rng)
-    blocks = [queries @ keys.swapaxes(-1, -2) for _, queries in query_blocks]
-    return RowsMeasurement(np.concatenate(blocks, axis=1))
+    blocks = [(queries @ keys.swapaxes(-1, -2), cell.visible(rows)) for rows, queries in query_blocks]
+    masked = [scores if visible is None else np.where(visible, scores, -np.inf) for scores, visible in blocks]
+    return RowsMeasurement(np.concatenate(masked, axis=1))
 
 
 def tabulate(cell: Cell, measurement: RowsMeasurement) -> dict[str, Iterator[Row]]:
@@ -49,11 +50,14 @@ def tabulate(cell: Cell, measurement: RowsMeasurement) -> dict[str, Iterator[Row
 
 
 def _rows(cell: Cell, measurement: RowsMeasurement) -> Iterator[Row]:
-    """The rows of `tabulate`: scalings in the order of the config, and within each the last index, the key, fastest."""
+    """The rows of `tabulate`: scalings in the order of the config, and within each the last index, the key, fastest.
+
+    Masked keys have no row.
+    """
     for treatment in cell.treatments():
         scaled = measurement.scores / treatment["divisor"]
         weights = softmax(scaled)
-        for trial, query, key in np.ndindex(scaled.shape):
+        for trial, query, key in np.argwhere(np.isfinite(scaled)).tolist():
             yield {
                 **treatment,
                 "trial": trial,

@@ -13,7 +13,7 @@ scalings, so that an additional scaling sees the same draws.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,7 @@ TREATMENT = (
 
 NAMED = (Scaling, InputLaw)  # types of the parameters that a config names
 
+Mask = Literal["none", "causal"]
 _Size = Annotated[int, Ge(1), Le(2**31)]
 _Mean = Annotated[float, Ge(-1e6), Le(1e6)]
 _Std = Annotated[float, Ge(1e-6), Le(1e6)]
@@ -100,6 +101,22 @@ class AttentionCell:
         """A field whose value others exclude, as `field: expected ..., got ...`; None for a possible cell."""
         return None
 
+    def visible(self, rows: slice) -> npt.NDArray[np.bool_] | None:
+        """True where one of these queries sees a key, (queries, n_keys); None if all see all keys.
+
+        Args:
+            rows: of the queries of a draw.
+        """
+        del rows
+        return None
+
+    def own_keys(self, rows: slice) -> npt.NDArray[np.intp]:
+        """The key at the position of each of these queries, the last of the sequence; (queries,).
+
+        With more queries than keys, positions start again from the first: keys without a correlation are all alike.
+        """
+        return (np.arange(self.n_queries)[rows] - self.n_queries) % self.n_keys
+
     @property
     def score_centre(self) -> float:
         """A number near the mean of the scores q.k, from which their powers are taken."""
@@ -116,7 +133,7 @@ class AttentionCell:
 
         A measurement draws the gradients only if a metric needs them.
         """
-        return self.entries + self.scores
+        return self.entries + self.n_queries * self.n_keys
 
     def divisors(self) -> list[float]:
         """The divisor of each scaling, in order."""
@@ -147,7 +164,7 @@ class AttentionCell:
 
     @property
     def scores(self) -> int:
-        """Scores of one draw: n_queries n_keys."""
+        """Scores of one draw that its queries see: n_queries n_keys without a mask."""
         return self.n_queries * self.n_keys
 
 
@@ -164,6 +181,7 @@ class Cell(AttentionCell):
         n_queries: queries per draw.
         inputs: `entries` of the law.
         query_mean, key_mean, query_std, key_std, correlation, spectrum, normalize: as in `sdpa.PairLaw`.
+        mask: `none` or `causal`, as in `sdpa.causal_mask`.
 
     >>> cell = Cell(d_k=64, n_keys=64, scaling=(Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")))
     >>> cell.divisors(), cell.scores, cell.numbers
@@ -189,6 +207,10 @@ class Cell(AttentionCell):
     ] = 0.0
     normalize: Annotated[
         Normalize, Meaning("length of every query and key: none (as drawn), l2 (1) or rms (sqrt(d_k))")
+    ] = "none"
+    mask: Annotated[
+        Mask,
+        Meaning("none, or causal: queries are the last n_queries of n_keys positions and see no later key"),
     ] = "none"
 
     @property
@@ -219,9 +241,10 @@ class Cell(AttentionCell):
             law = self.law
         except ValueError as error:
             return str(error)
-        if law.correlation and self.n_queries > self.n_keys:
-            got = f"{self.n_queries} and {self.n_keys}"
-            return f"correlation: expected n_queries of at most n_keys beside it, got {got}"
+        for name, is_used in (("correlation", law.correlation != 0), ("mask", self.mask != "none")):
+            if is_used and self.n_queries > self.n_keys:
+                got = f"{self.n_queries} and {self.n_keys}"
+                return f"{name}: expected n_queries of at most n_keys beside it, got {got}"
         return None
 
     def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
@@ -249,6 +272,24 @@ class Cell(AttentionCell):
         """As `AttentionCell.score_centre`: d_k query_mean key_mean unless vectors are normalized."""
         return self.d_k * self.query_mean * self.key_mean if self.normalize == "none" else 0.0
 
+    def visible(self, rows: slice) -> npt.NDArray[np.bool_] | None:
+        """As `AttentionCell.visible`, for the mask.
+
+        >>> Cell(d_k=2, n_keys=3, n_queries=2, mask="causal", scaling=()).visible(slice(0, 2))
+        array([[ True,  True, False],
+               [ True,  True,  True]])
+        """
+        if self.mask == "none":
+            return None
+        position = np.arange(self.n_keys - self.n_queries, self.n_keys)[rows]
+        return np.asarray(np.arange(self.n_keys) <= position[:, None])
+
+    @property
+    def scores(self) -> int:
+        """As `AttentionCell.scores`; under a causal mask, the i-th last query sees n_keys - i keys."""
+        hidden = self.n_queries * (self.n_queries - 1) // 2 if self.mask == "causal" else 0
+        return self.n_queries * self.n_keys - hidden
+
     def stamp(self) -> dict[str, Any]:
         """The values behind the names of the law and of the scalings: sampler, moments and divisors."""
         return {"inputs": [self.inputs.sample, *self.inputs.moments], **super().stamp()}
@@ -256,7 +297,7 @@ class Cell(AttentionCell):
 
 def block_trials(cell: AttentionCell) -> int:
     """Number of trials drawn and scored at once: at least one, else at most 2^16 scores and 2^20 `entries`."""
-    return max(1, min(_BLOCK_SCORES // cell.scores, _BLOCK_INPUTS // cell.entries))
+    return max(1, min(_BLOCK_SCORES // (cell.n_queries * cell.n_keys), _BLOCK_INPUTS // cell.entries))
 
 
 def block_queries(cell: AttentionCell) -> int:

@@ -67,7 +67,7 @@ def measure_by_suite(cell: Cell, trials: int, gradients: bool) -> object:
     """
     rng = bit_generator(0)
     counts = (chunk.trials for chunk in chunks("saturation", cell, trials))
-    metrics = (metric for metric in METRICS if gradients or not getattr(metric.of, "needs_gradient", False))
+    metrics = (metric for metric in METRICS if gradients or getattr(metric.of, "needs", "") != "gradient")
     statistics = RowStatistics(tuple(metrics))
     return reduce(RowMeasurement.merge, (statistics.measure(cell, count, rng) for count in counts))
 
