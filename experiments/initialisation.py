@@ -14,8 +14,9 @@ from annotated_types import Ge, Le
 
 from experiments.harness.columns import Meaning
 from experiments.harness.metric import Exact, Metric
-from experiments.metrics import METRICS, OfVectors
+from experiments.metrics import METRICS
 from experiments.row_statistics import RowStatistics
+from experiments.row_values import OfVectors
 from experiments.sampling import NAMED, AttentionCell, Floats, block_queries
 from experiments.statistics.intervals import Limits
 from sdpa import Scaling

@@ -4,128 +4,43 @@ A metric of rows comes from the kernel's diagnostics (`OfRows`) or, more slowly,
 module `experiments.score_metrics` declares the metrics of scores. `METRICS` lists all of them, in the order of the
 columns of a saturation table.
 
-With w a softmax row of n weights, g a standard normal gradient to the weights, and E over rows and draws:
+With w a softmax row of n weights, s its scaled scores, g a standard normal gradient to the weights, o one to the
+output, and E over rows and draws:
 
-    max_weight            E max_j w_j                   from 1/n to 1
-    entropy               E[-sum_j w_j ln w_j], nats    from 0 to ln n
-    jacobian_trace        E[1 - sum_j w_j^2]            from 0 to 1 - 1/n
-    jacobian_norm         sqrt(E |J|_F^2)               J = diag(w) - w w^T, from 0 to 1/2
-    query_gradient_norm   sqrt(E |dL/dq|^2)             dL/dq = K^T J g / divisor, from 0
-    saturated_rows        P(max_j w_j > 0.99)           from 0 to 1
+    row_variance          E (1/n) sum_j (s_j - mean)^2   from 0
+    max_weight            E max_j w_j                    from 1/n to 1
+    own_weight            E w_i, i the row's own key     from 0 to 1
+    entropy               E[-sum_j w_j ln w_j], nats     from 0 to ln n
+    effective_keys        E e^entropy                    from 1 to n
+    participation         E 1 / sum_j w_j^2              from 1 to n
+    output_std            sqrt(E sum_j w_j^2)            from 1 / sqrt(n) to 1
+    jacobian_trace        E[1 - sum_j w_j^2]             from 0 to 1 - 1/n
+    jacobian_norm         sqrt(E |J|_F^2)                J = diag(w) - w w^T, from 0 to 1/2
+    query_gradient_norm   sqrt(E |dL/dq|^2)              dL/dq = K^T J g / divisor, from 0
+    key_gradient_norm     sqrt(E |dL/dk_j|^2)            dL/dk_j = sum_i (J_i g_i)_j q_i / divisor, from 0
+    value_gradient_norm   sqrt(E (dL/dv_ja)^2)           dL/dv_j = sum_i w_ij o_i, from 0
+    saturated_rows        P(max_j w_j > 0.99)            from 0 to 1
 
-Both norms also have the quantiles `_p10`, `_median` and `_p90` of their rows, for which theory knows no exact value.
+|J|_F and |dL/dq| also have the quantiles `_p10`, `_median` and `_p90` of their rows, for which theory knows no exact
+value. The norms of dL/dk and dL/dv are expectations over g and o, given Q and K.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from experiments.harness.experiment import Cell
 from experiments.harness.metric import Exact, Metric, Theory
+from experiments.row_values import Block, Floats, OfBlock, OfRows
 from experiments.score_metrics import known, score_metrics
 from experiments.statistics.intervals import Limits
-from sdpa import RowDiagnostics, softmax
 from sdpa.metrics import SATURATED
-
-Floats = npt.NDArray[np.floating]
 
 QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 _INTEGRALS = (
     "integral over the scores of a row, then over |q| (sdpa.theory); empty unless inputs is gaussian, and where means, "
     "a spectrum, a correlation or a normalization come together"
 )
-
-
-@dataclass(frozen=True)
-class Block:
-    """Rows of some draws under all divisors, and the vectors behind them.
-
-    Attributes:
-        queries: (n_draws, n_queries, d_k).
-        scores: q.k before any divisor, (n_draws, n_queries, n_keys); -inf where a key is masked.
-        divisors: numbers above 0.
-        rows: the diagnostics of the scores.
-        rows_per_key: number of queries of a whole draw over its number of keys.
-    """
-
-    queries: Floats
-    scores: Floats
-    divisors: Sequence[float]
-    rows: RowDiagnostics
-    rows_per_key: float
-
-
-Needs = Literal["gradient", "variance", "own key"]
-
-
-@dataclass(frozen=True)
-class OfRows:
-    """A number per row, from the kernel.
-
-    Attributes:
-        function: from diagnostics to an array of shape (n_divisors, n_draws, n_queries).
-        needs: what the kernel computes on request only: with a random gradient to the weights, the variance of the
-            scores, or the weight of the row's own key.
-    """
-
-    function: Callable[[RowDiagnostics], Floats]
-    needs: Needs | None = None
-
-    def values(self, block: Block) -> Floats:
-        """The number of each row, (n_divisors, n_draws, n_queries)."""
-        return self.function(block.rows)
-
-
-@dataclass(frozen=True)
-class OfWeights:
-    """A number per row, from its weights.
-
-    Attributes:
-        function: from weights (n_draws, n_queries, n_keys) to an array (n_draws, n_queries).
-    """
-
-    function: Callable[[Floats], Floats]
-    needs = None
-
-    def values(self, block: Block) -> Floats:
-        """The number of each row, (n_divisors, n_draws, n_queries), from one softmax of all scores for each divisor."""
-        return np.stack([self.function(softmax(block.scores / divisor)) for divisor in block.divisors])
-
-
-@dataclass(frozen=True)
-class OfBlock:
-    """A number per row, from everything that a block has.
-
-    Attributes:
-        function: from a block to an array of shape (n_divisors, n_draws, n_queries).
-    """
-
-    function: Callable[[Block], Floats]
-    needs = None
-
-    def values(self, block: Block) -> Floats:
-        """The number of each row, (n_divisors, n_draws, n_queries)."""
-        return self.function(block)
-
-
-PerRow = OfRows | OfWeights | OfBlock
-
-
-@dataclass(frozen=True)
-class OfVectors:
-    """A number per query or per key, the same under every scaling.
-
-    Attributes:
-        vectors: which of them.
-        function: from vectors (..., d_k) to an array (...).
-    """
-
-    vectors: Literal["queries", "keys"]
-    function: Callable[[Floats], Floats]
 
 
 def _exact(metric: str, of_row: str = "", formula: str = _INTEGRALS) -> Exact:
@@ -205,8 +120,26 @@ def _norm_metrics(
     return (root, *quantiles)
 
 
+def _key_gradient_norms(block: Block) -> Floats:
+    """sqrt(n_queries / n_keys) |J|_F |q| / divisor of each row; its mean square is that of dL/dk over keys."""
+    lengths = np.sqrt(block.rows_per_key * np.vecdot(block.queries, block.queries))
+    return np.asarray(block.rows.jacobian_norm * lengths / np.reshape(block.divisors, (-1, 1, 1)))
+
+
 METRICS = (
     *score_metrics(divided=True),
+    Metric(
+        "row_variance",
+        "",
+        "variance of the scaled scores within a row, which alone changes its softmax; mean over rows",
+        "E (1/n) sum_j (s_j - mean)^2",
+        "variance within a row",
+        of=OfRows(lambda rows: rows.row_variance, needs="variance"),
+        exact=_exact("row_variance"),
+        limits=lambda _: Limits(0),
+        scale_free=True,
+        is_logarithmic=True,
+    ),
     Metric(
         "max_weight",
         "",
@@ -220,6 +153,17 @@ METRICS = (
         is_logarithmic=True,
     ),
     Metric(
+        "own_weight",
+        "",
+        "weight of the key at the position of the query; mean over rows",
+        "E w_i",
+        "weight of the own key",
+        of=OfRows(lambda rows: rows.own_weight, needs="own key"),
+        exact=_exact("own_weight"),
+        limits=lambda _: Limits(0, 1),
+        is_logarithmic=True,
+    ),
+    Metric(
         "entropy",
         "nats",
         "entropy of a row; mean over rows",
@@ -229,6 +173,38 @@ METRICS = (
         exact=_exact("entropy", "entropy"),
         limits=lambda cells: Limits(0, np.log(cells.n_keys)),
         is_precise=True,
+    ),
+    Metric(
+        "effective_keys",
+        "",
+        "number of equal weights with the entropy of a row; mean over rows",
+        "E e^entropy",
+        "effective number of keys",
+        of=OfRows(lambda rows: rows.effective_keys),
+        limits=lambda cells: Limits(1, cells.n_keys),
+        is_logarithmic=True,
+    ),
+    Metric(
+        "participation",
+        "",
+        "number of equal weights with the sum of squares of a row; mean over rows",
+        "E 1 / sum_j w_j^2",
+        "participation $1/\\sum w^2$",
+        of=OfRows(lambda rows: rows.participation),
+        limits=lambda cells: Limits(1, cells.n_keys),
+        is_logarithmic=True,
+    ),
+    Metric(
+        "output_std",
+        "",
+        "standard deviation of the attention output for independent values of variance 1",
+        "sqrt(E sum_j w_j^2)",
+        "standard deviation of the output",
+        "root",
+        of=OfRows(lambda rows: np.sqrt(rows.collision)),
+        exact=_exact("output_std", "jacobian_trace"),
+        limits=lambda cells: Limits(1 / np.sqrt(cells.n_keys), 1),
+        is_logarithmic=True,
     ),
     Metric(
         "jacobian_trace",
@@ -258,6 +234,30 @@ METRICS = (
         OfRows(lambda rows: rows.query_gradient_norm, needs="gradient"),
         "query_gradient_square",
         high=math.inf,
+    ),
+    Metric(
+        "key_gradient_norm",
+        "",
+        "norm of dL/dk, with standard normal gradients to the weights; root mean square over keys",
+        "sqrt(E |dL/dk_j|^2)",
+        "$|dL/dk|$, r.m.s.",
+        "root",
+        of=OfBlock(_key_gradient_norms),
+        exact=_exact("key_gradient_norm"),
+        limits=lambda _: Limits(0),
+        is_logarithmic=True,
+    ),
+    Metric(
+        "value_gradient_norm",
+        "",
+        "entries of dL/dv, with standard normal gradients to the output; root mean square over keys",
+        "sqrt(E (dL/dv_ja)^2)",
+        "entries of $dL/dv$, r.m.s.",
+        "root",
+        of=OfBlock(lambda block: np.sqrt(block.rows_per_key * block.rows.collision)),
+        exact=_exact("value_gradient_norm"),
+        limits=lambda cells: Limits(np.sqrt(cells.n_queries) / cells.n_keys, np.sqrt(cells.n_queries / cells.n_keys)),
+        is_logarithmic=True,
     ),
     Metric(
         "saturated_rows",

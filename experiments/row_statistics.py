@@ -20,7 +20,7 @@ import numpy.typing as npt
 from experiments.harness.columns import Column
 from experiments.harness.experiment import MEASURED, Experiment, Row
 from experiments.harness.metric import Metric, fields, metric_columns
-from experiments.metrics import Block, OfVectors, PerRow
+from experiments.row_values import Block, OfVectors, PerRow
 from experiments.sampling import (
     NAMED,
     TREATMENT,

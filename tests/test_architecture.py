@@ -23,6 +23,7 @@ ALLOWED = {
         "experiments.metrics",
         "experiments.score_metrics",
         "experiments.row_statistics",
+        "experiments.row_values",
     },
     "experiments/steps": {
         "experiments.folders",

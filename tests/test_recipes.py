@@ -116,25 +116,25 @@ def test_a_rule_with_a_factor_of_its_own(repository):
 
 
 METRIC = """    Metric(
-        "participation",
+        "smallest_weight",
         "",
-        "participation ratio of a row, mean over rows",
-        "E[1 / sum_j w_j^2]",
-        "participation ratio",
-        of=OfWeights(lambda weights: 1 / np.vecdot(weights, weights)),
-        limits=lambda cells: Limits(1, cells.n_keys),
+        "smallest weight of a row, mean over rows",
+        "E min_j w_j",
+        "smallest weight of a row",
+        of=OfWeights(lambda weights: weights.min(axis=-1)),
+        limits=lambda cells: Limits(0, 1 / cells.n_keys),
     ),
 """
-METRIC_TEST = '''"""The participation ratio of equal weights is their number, and of a one-hot row 1."""
+METRIC_TEST = '''"""The smallest of equal weights is 1/n, and of a one-hot row 0."""
 
 import numpy as np
 
 from experiments.metrics import METRICS
 
 
-def test_the_participation_ratio_counts_weights():
-    (metric,) = (metric for metric in METRICS if metric.name == "participation")
-    assert metric.of.function(np.array([[[0.25] * 4, [1.0, 0, 0, 0]]])).tolist() == [[4.0, 1.0]]
+def test_the_smallest_weight():
+    (metric,) = (metric for metric in METRICS if metric.name == "smallest_weight")
+    assert metric.of.function(np.array([[[0.25] * 4, [1.0, 0, 0, 0]]])).tolist() == [[0.25, 0.0]]
 '''
 
 
@@ -142,20 +142,22 @@ def test_a_metric(repository):
     source = repository.folder / "experiments" / "metrics.py"
     text = source.read_text(encoding="utf-8")
     assert text.endswith("\n)\n")
+    assert "OfBlock, OfRows\n" in text
+    text = text.replace("OfBlock, OfRows\n", "OfBlock, OfRows, OfWeights\n")
     source.write_text(text[:-2] + METRIC + ")\n", encoding="utf-8")
     repository.edited.add("experiments/metrics.py")
-    repository.write("tests/experiments/test_participation.py", METRIC_TEST)
+    repository.write("tests/experiments/test_smallest_weight.py", METRIC_TEST)
     table = repository.sweep("saturation", f"{SWEEP}    scaling: [unscaled, d_k^1/2]\n    figures: metrics\n")
-    assert table["participation"].between(1, 8).all()
-    assert (table["participation_low"] < table["participation_high"]).all()
-    assert "participation ratio" in (repository.folder / "results/tiny/figures/tiny/metrics.svg").read_text()
+    assert table["smallest_weight"].between(0, 1 / 8).all()
+    assert (table["smallest_weight_low"] < table["smallest_weight_high"]).all()
+    assert "smallest weight of a row" in (repository.folder / "results/tiny/figures/tiny/metrics.svg").read_text()
     columns = pd.read_csv(repository.folder / "results/tiny/columns.csv")
-    assert "participation ratio of a row, mean over rows" in set(columns["meaning"])
+    assert "smallest weight of a row, mean over rows" in set(columns["meaning"])
     repository.run(
-        "-m", "pytest", "-q", "tests/experiments/test_participation.py", "tests/experiments/test_saturation.py"
+        "-m", "pytest", "-q", "tests/experiments/test_smallest_weight.py", "tests/experiments/test_saturation.py"
     )
     assert repository.stale() == {"crossing", "dimension", "powers", "length", "phase"}  # all that measure it
-    assert repository.edited == {"experiments/metrics.py", "tests/experiments/test_participation.py"}
+    assert repository.edited == {"experiments/metrics.py", "tests/experiments/test_smallest_weight.py"}
 
 
 LAW = '''

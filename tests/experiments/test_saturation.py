@@ -17,8 +17,9 @@ from experiments.harness.grid import Chunk, axis_values
 from experiments.harness.measuring import measure_chunk
 from experiments.harness.metric import Metric
 from experiments.harness.seeds import generator
-from experiments.metrics import METRICS, OfRows, OfWeights
+from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement, RowStatistics
+from experiments.row_values import OfRows, OfWeights
 from experiments.sampling import Cell, chunk_trials
 from experiments.saturation import EXPERIMENT, STATISTICS
 from sdpa import LAWS, Scaling, softmax, softmax_jacobian
