@@ -31,14 +31,19 @@ CELL = Cell(d_k=5, n_keys=7, n_queries=3, scaling=SCALINGS)
 
 def plain_metrics(draws, divisor: float):
     """Every metric from its definition, one row at a time, and all scores; draws are (keys, queries, gradients)."""
-    scores, rows = [], {name: [] for name in ("max", "entropy", "trace", "norm", "gradient")}
+    names = ("variance", "max", "own", "entropy", "square", "trace", "norm", "gradient", "to_key")
+    scores, rows = [], {name: [] for name in names}
     for keys, queries, gradients in draws:
-        for q, g in zip(queries, gradients, strict=True):
+        for i, (q, g) in enumerate(zip(queries, gradients, strict=True)):
             scaled = keys @ q / divisor
             w = softmax(scaled)
             jacobian = softmax_jacobian(w)
             scores += scaled.tolist()
+            rows["variance"].append(scaled.var())
             rows["max"].append(w.max())
+            rows["own"].append(w[(i - len(queries)) % len(keys)])
+            rows["square"].append((w**2).sum())
+            rows["to_key"].append(np.trace(jacobian @ jacobian) * (q @ q) / divisor**2)
             rows["entropy"].append(stats.entropy(w))
             rows["trace"].append(np.trace(jacobian))
             rows["norm"].append(np.linalg.norm(jacobian))
@@ -46,7 +51,14 @@ def plain_metrics(draws, divisor: float):
     return {
         "score_mean": np.mean(scores),
         "score_kurtosis": stats.kurtosis(scores),
+        "row_variance": np.mean(rows["variance"]),
         "max_weight": np.mean(rows["max"]),
+        "own_weight": np.mean(rows["own"]),
+        "effective_keys": np.mean(np.exp(rows["entropy"])),
+        "participation": np.mean(1 / np.array(rows["square"])),
+        "output_std": np.sqrt(np.mean(rows["square"])),
+        "key_gradient_norm": np.sqrt(np.mean(rows["to_key"]) * len(queries) / len(keys)),
+        "value_gradient_norm": np.sqrt(np.mean(rows["square"]) * len(queries) / len(keys)),
         "entropy": np.mean(rows["entropy"]),
         "jacobian_trace": np.mean(rows["trace"]),
         "jacobian_norm": np.sqrt(np.mean(np.square(rows["norm"]))),
@@ -166,6 +178,7 @@ def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypa
         {"spectrum": 0.1},
         {"normalize": "l2"},
         {"normalize": "rms"},
+        {"mask": "causal"},
         {"scaling": (Scaling.parse("d_k^1/4"), *SCALINGS[1:])},
     ],
 )
