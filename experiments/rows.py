@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments.harness.columns import Column
 from experiments.harness.experiment import MEASURED, Experiment, Row
-from experiments.sampling import NAMED, TREATMENT, Cell, Floats, block_trials, sample_inputs
+from experiments.sampling import NAMED, TREATMENT, Cell, Floats, block_trials, divisors_by_rule, sample_inputs
 from sdpa import softmax
 
 
@@ -81,5 +81,6 @@ EXPERIMENT = Experiment(
     memory=lambda cell: 16 * block_trials(cell) * cell.numbers,
     table_rows=lambda cell, trials: len(cell.scaling) * trials * cell.scores,
     named=NAMED,
+    divisors=divisors_by_rule,
     stamp=Cell.stamp,
 )

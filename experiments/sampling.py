@@ -124,6 +124,11 @@ class Cell:
         return (self.n_queries + self.n_keys) * self.d_k + self.scores
 
 
+def divisors_by_rule(cell: Cell) -> dict[str, float]:
+    """The divisor of each scaling of a cell, by its name, in order."""
+    return {scaling.name: divisor for scaling, divisor in zip(cell.scaling, cell.divisors(), strict=True)}
+
+
 def sample_inputs(cell: Cell, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
     """Keys of all trials at once, and their queries in blocks, drawn on demand.
 

@@ -26,6 +26,7 @@ from experiments.sampling import (
     block_queries,
     block_trials,
     chunk_trials,
+    divisors_by_rule,
     sample_inputs,
 )
 from experiments.score_metrics import OfScores
@@ -273,5 +274,6 @@ EXPERIMENT = Experiment(
     table_rows=lambda cell, _: len(cell.scaling),
     min_trials=2,
     named=NAMED,
+    divisors=divisors_by_rule,
     stamp=Cell.stamp,
 )
