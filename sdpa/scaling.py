@@ -9,7 +9,7 @@ The grammar of a rule, with spaces between any two parts:
     rule      "unscaled" or product
     product   power, then any number of: "*" or "/", power
     power     part, or part "^" exponent, or part "**" exponent
-    part      number, factor (d_k, n_keys, ln(n_keys)), "(" product ")", or "sqrt(" product ")"
+    part      number, factor (a name of `FACTORS`), "(" product ")", or "sqrt(" product ")"
     exponent  whole number, decimal, or fraction of whole numbers, negative or not, in brackets or not
 
 After "^" a fraction belongs to the exponent: d_k^1/8 is the eighth root of d_k, d_k/8 an eighth of it. After "**" a
@@ -50,10 +50,9 @@ _EXPECTED = (
     " at most 8 digits)"
 )
 # Words and names that people use instead of those of the grammar.
-_WORDS = {
-    **dict.fromkeys(("none", "no", "off", "null", "false", "raw"), "unscaled"),
-    **dict.fromkeys(("sqrt", "root", "scaled", "default", "standard", "yes", "on", "true"), "d_k^1/2"),
-}
+_UNSCALED = ("none", "no", "off", "null", "false", "raw")
+_SQUARE_ROOT = ("sqrt", "root", "scaled", "default", "standard", "yes", "on", "true")
+_WORDS = dict.fromkeys(_UNSCALED, "unscaled") | dict.fromkeys(_SQUARE_ROOT, "d_k^1/2")
 _NAMES = {"d": "d_k", "dk": "d_k", "head_dim": "d_k", "n": "n_keys", "log": "ln"}
 
 
