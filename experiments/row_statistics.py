@@ -103,6 +103,7 @@ class RowStatistics:
             "named": NAMED,
             "stamp": cell.stamp,
             "problem": cell.problem,
+            "divisors": cell.divisors_by_rule,
         }
         return Experiment(**(fields | more))
 

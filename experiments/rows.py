@@ -87,4 +87,5 @@ EXPERIMENT = Experiment(
     named=NAMED,
     stamp=Cell.stamp,
     problem=Cell.problem,
+    divisors=Cell.divisors_by_rule,
 )

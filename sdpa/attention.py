@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import BoolArray, FloatArray, as_float, row_label
-from sdpa.scaling import Scaling, resolve_divisor
+from sdpa.scaling import Scaling, refuses_scale, resolve_divisor
 
 
 def softmax(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
@@ -56,6 +56,7 @@ def shifted_exponentials(scores: FloatArray, axis: int = -1) -> FloatArray:
         return np.asarray(np.exp(scores - largest))
 
 
+@refuses_scale
 def attention_weights(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
@@ -77,7 +78,8 @@ def attention_weights(
 
     Raises:
         ValueError: a wrong shape, different d_k in q and k, a mask that is not boolean, or a row whose keys are
-            all masked (the message names the row).
+            all masked (the message names the row), or a scaling that is neither a rule nor above 0.
+        TypeError: a scaling of another type, or `scale`, the factor of other libraries (the message names its divisor).
 
     Source: Vaswani et al. (2017), section 3.2.1.
 
@@ -109,6 +111,7 @@ def scaled_dot_product_attention(
     mask: npt.ArrayLike | None = ...,
     return_weights: Literal[True],
 ) -> tuple[FloatArray, FloatArray]: ...
+@refuses_scale
 def scaled_dot_product_attention(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
@@ -134,6 +137,7 @@ def scaled_dot_product_attention(
 
     Raises:
         ValueError: as `attention_weights`, or v does not have one row per key.
+        TypeError: as `attention_weights`.
 
     Source: Vaswani et al. (2017), equation 1.
 

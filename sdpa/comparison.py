@@ -7,7 +7,7 @@ from sdpa._arrays import FloatArray
 from sdpa._random import NormalSource, normal_source
 from sdpa.attention import softmax
 from sdpa.metrics import entropy, max_weight
-from sdpa.scaling import Scaling, resolve_divisor
+from sdpa.scaling import Scaling, refuses_scale, resolve_divisor
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class ScalingComparison:
     scaled: DividedScores
 
 
+@refuses_scale
 def compare_scaling(
     d_k: int,
     *,
@@ -73,7 +74,7 @@ def compare_scaling(
     Raises:
         ValueError: a number is out of range, both seed and rng are given, or the scaling is neither a rule nor a
             number above 0.
-        TypeError: the seed is not an integer, or the rng cannot draw normal numbers.
+        TypeError: the seed is not an integer, the rng cannot draw normal numbers, or the scaling has another type.
 
     >>> at_64 = compare_scaling(64)
     >>> round(at_64.unscaled.max_weight, 4), round(at_64.scaled.max_weight, 4)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from sdpa._arrays import FloatArray, as_float, row_label
 from sdpa.attention import scaled_dot_product_attention
-from sdpa.scaling import Scaling, resolve_divisor
+from sdpa.scaling import Scaling, refuses_scale, resolve_divisor
 
 _SUM_TOLERANCE = 1e-5
 
@@ -134,6 +134,7 @@ class AttentionGradients(NamedTuple):
     v: FloatArray
 
 
+@refuses_scale
 def attention_gradients(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
@@ -157,6 +158,7 @@ def attention_gradients(
 
     Raises:
         ValueError: as `scaled_dot_product_attention`, or output_gradient does not have the output's shape.
+        TypeError: as `scaled_dot_product_attention`.
 
     >>> gradients = attention_gradients([[1.0]], [[0.0], [0.0]], [[1.0], [0.0]], [[1.0]])
     >>> gradients.scores

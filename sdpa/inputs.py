@@ -6,6 +6,7 @@ A law is a sampler with its moments; `@input_law` registers it under its name.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 import numpy as np
 
@@ -34,7 +35,9 @@ class InputLaw:
     def parse(cls, text: str) -> "InputLaw":
         """The law of that name; ValueError if `LAWS` does not contain it."""
         if text not in LAWS:
-            raise ValueError(f"expected one of {', '.join(LAWS)}, got {text!r}")
+            near = ["gaussian"] if text == "normal" else get_close_matches(text.lower(), LAWS, n=1)
+            hint = "".join(f"; did you mean {name}?" for name in near)
+            raise ValueError(f"expected one of {', '.join(LAWS)}, got {text!r}{hint}")
         return LAWS[text]
 
     def __str__(self) -> str:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from sdpa._arrays import FloatArray, as_float
 from sdpa._random import NormalSource, normal_source
 from sdpa.attention import allowed_keys, scaled_dot_product_attention
-from sdpa.scaling import Scaling, resolve_divisor
+from sdpa.scaling import Scaling, refuses_scale, resolve_divisor
 
 
 class ScaledDotProductAttention:
@@ -29,7 +29,7 @@ class ScaledDotProductAttention:
     Raises:
         ValueError: a width is below 1, both seed and rng are given, or the scaling is neither a rule nor a number
             above 0.
-        TypeError: the seed is not an integer, or the rng cannot draw normal numbers.
+        TypeError: the seed is not an integer, the rng cannot draw normal numbers, or the scaling has another type.
 
     >>> import numpy as np
     >>> attention = ScaledDotProductAttention(4, 3, 2)
@@ -37,6 +37,7 @@ class ScaledDotProductAttention:
     (5, 2)
     """
 
+    @refuses_scale
     def __init__(
         self,
         d_model: int,
@@ -50,7 +51,7 @@ class ScaledDotProductAttention:
         if min(d_model, d_k, d_v) < 1:
             raise ValueError(f"expected d_model, d_k and d_v of at least 1, got {d_model}, {d_k} and {d_v}")
         self.d_model, self.d_k, self.d_v, self.scaling = d_model, d_k, d_v, scaling
-        resolve_divisor(scaling, d_k, n_keys=1)  # refuses a wrong scaling now, not at the first call
+        resolve_divisor(scaling, d_k, n_keys=2)  # refuses a wrong scaling now, not at the first call
         source = normal_source(seed, rng)
         self.W_Q, self.W_K, self.W_V = (_glorot(source, d_model, width) for width in (d_k, d_k, d_v))
 
@@ -111,6 +112,7 @@ class MultiHeadAttention:
     ((5, 6), (2, 5, 5))
     """
 
+    @refuses_scale
     def __init__(
         self,
         d_model: int,
@@ -124,7 +126,7 @@ class MultiHeadAttention:
             raise ValueError(f"expected n_heads of at least 1 that divides d_model, got {n_heads} and {d_model}")
         self.d_model, self.n_heads, self.scaling = d_model, n_heads, scaling
         self.d_k = self.d_v = d_model // n_heads
-        resolve_divisor(scaling, self.d_k, n_keys=1)  # refuses a wrong scaling now, not at the first call
+        resolve_divisor(scaling, self.d_k, n_keys=2)  # refuses a wrong scaling now, not at the first call
         source = normal_source(seed, rng)
         self.W_Q, self.W_K, self.W_V, self.W_O = (_glorot(source, d_model, d_model) for _ in range(4))
 

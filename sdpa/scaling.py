@@ -3,13 +3,31 @@
 A rule is a product of numbers and of powers of factors. Vaswani et al. (2017), section 3.2.1, divide by d_k^1/2; Yang
 et al. (2022, "Tensor Programs V", muP) by d_k^1; rules with ln(n_keys) keep the entropy of long rows (Chiang and Cholak
 2022, section 5.3).
+
+The grammar of a rule, with spaces between any two parts:
+
+    rule      "unscaled" or product
+    product   power, then any number of: "*" or "/", power
+    power     part, or part "^" exponent, or part "**" exponent
+    part      number, factor (a name of `FACTORS`), "(" product ")", or "sqrt(" product ")"
+    exponent  whole number, decimal, or fraction of whole numbers, negative or not, in brackets or not
+
+After "^" a fraction belongs to the exponent: d_k^1/8 is the eighth root of d_k, d_k/8 an eighth of it. After "**" a
+fraction needs brackets, because Python reads d_k**1/8 as an eighth of d_k.
 """
 
+import functools
 import math
+import numbers
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fractions import Fraction
+from typing import ParamSpec, TypeVar
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 # The factors of a divisor, as functions of the width d_k and the number of keys n_keys.
 FACTORS: dict[str, Callable[[int, int], float]] = {
@@ -17,17 +35,25 @@ FACTORS: dict[str, Callable[[int, int], float]] = {
     "n_keys": lambda _, n_keys: n_keys,
     "ln(n_keys)": lambda _, n_keys: math.log(n_keys),
 }
-_NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
-_TERM = re.compile(
-    rf"(?P<operator>[*/]?)(?:(?P<number>{_NUMBER})|(?P<factor>{'|'.join(map(re.escape, FACTORS))})"
-    rf"(?:\^(?P<exponent>-?{_NUMBER}(?:/\d{{1,9}})?))?)"
+_TOKEN = re.compile(
+    r"(?P<number>(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,2})?)"
+    rf"|(?P<name>(?:{'|'.join(map(re.escape, FACTORS))})(?!\w)|[^\W\d]\w*)"
+    r"|(?P<sign>\*\*|[-*/^()])",
+    re.ASCII,
 )
+_MAX_LENGTH = 200
 _MAX_EXPONENT = 10
 _MAX_NUMBER = 10**8  # limit of numerators and denominators, so that every name parses again
 _EXPECTED = (
     "expected 'unscaled' or a product of numbers and powers of "
-    f"{', '.join(FACTORS)}, such as 'd_k^1/2' or 'd_k^1/2/ln(n_keys)' (exponents within ±{_MAX_EXPONENT})"
+    f"{', '.join(FACTORS)}, such as 'd_k^1/2' or 'd_k^1/2/ln(n_keys)' (exponents within ±{_MAX_EXPONENT}, numbers of"
+    " at most 8 digits)"
 )
+# Words and names that people use instead of those of the grammar.
+_UNSCALED = ("none", "no", "off", "null", "false", "raw")
+_SQUARE_ROOT = ("sqrt", "root", "scaled", "default", "standard", "yes", "on", "true")
+_WORDS = dict.fromkeys(_UNSCALED, "unscaled") | dict.fromkeys(_SQUARE_ROOT, "d_k^1/2")
+_NAMES = {"d": "d_k", "dk": "d_k", "head_dim": "d_k", "n": "n_keys", "log": "ln"}
 
 
 @dataclass(frozen=True)
@@ -38,13 +64,13 @@ class Scaling:
         constant: above 0.
         powers: pairs of a factor's name and its power, in the order of `FACTORS`, none 0.
 
-    >>> Scaling.parse("d_k^2/4")
+    >>> Scaling.parse("sqrt(d_k)")
     Scaling.parse('d_k^1/2')
     >>> Scaling.parse("d_k^1/2").divisor(d_k=64, n_keys=10)
     8.0
     >>> Scaling.parse("d_k^1/2/ln(n_keys)").divisor(d_k=64, n_keys=10) == 8 / math.log(10)
     True
-    >>> Scaling.parse("d_k^0").name
+    >>> Scaling.parse("1").name
     'unscaled'
     """
 
@@ -53,21 +79,17 @@ class Scaling:
 
     @classmethod
     def parse(cls, text: str) -> "Scaling":
-        """Read `unscaled` or a product; ValueError for anything else.
+        """The rule of that text, in the grammar of this module.
 
-        The exponent of a power is an integer, a decimal or a fraction: `d_k^1/8` is the eighth root of d_k, `d_k/8` an
-        eighth of it.
+        Raises:
+            ValueError: the text is no rule, or the rule has a negative power of d_k. Other libraries multiply the
+                scores by such a factor; the divisor is its reciprocal.
         """
-        constant, powers = Fraction(1), dict.fromkeys(FACTORS, Fraction(0))
-        for sign, factor, value in _terms(text):
-            if factor is None:
-                constant *= value**sign
-            else:
-                powers[factor] += sign * value
-        numbers = [*constant.as_integer_ratio(), *(power.denominator for power in powers.values())]
-        if max(numbers) > _MAX_NUMBER or any(abs(power) > _MAX_EXPONENT for power in powers.values()):
-            raise ValueError(f"{_EXPECTED}, got {text!r}")
-        return cls(constant, tuple((factor, power) for factor, power in powers.items() if power))
+        try:
+            rule = _divisor_rule(text)
+        except _RefusedError as refused:
+            raise ValueError(f"{refused.expected}, got {text!r}{refused.hint or _nearest(text)}") from None
+        return cls(rule.constant, rule.powers)
 
     @property
     def name(self) -> str:
@@ -105,6 +127,10 @@ class Scaling:
             )
         return divisor
 
+    def inverse(self) -> "Scaling":
+        """The rule with the reciprocal divisor."""
+        return Scaling(1 / self.constant, tuple((factor, -power) for factor, power in self.powers))
+
     def __str__(self) -> str:
         return self.name
 
@@ -130,31 +156,165 @@ def _power(factor: str, power: Fraction) -> str:
     return factor if factor.endswith(")") and power == 1 else f"{factor}^{power}"
 
 
-def _terms(text: str) -> Iterator[tuple[int, str | None, Fraction]]:
-    """The terms of a product: 1 if it multiplies, -1 if it divides; a factor and its power, or None and a number."""
-    place = 0
-    while text != "unscaled" and (place < len(text) or not text):
-        match = _TERM.match(text, place)
-        value = match and _fraction(match["number"] or match["exponent"] or "1")
-        if match is None or value is None or bool(match["operator"]) != (place > 0) or (match["number"] and not value):
-            raise ValueError(f"{_EXPECTED}, got {text!r}")
-        yield -1 if match["operator"] == "/" else 1, match["factor"], value
-        place = match.end()
+class _RefusedError(Exception):
+    """A text that is no rule: the parts of the message that name what was expected and, after a semicolon, a hint."""
+
+    def __init__(self, hint: str = "", expected: str = _EXPECTED) -> None:
+        super().__init__(expected, hint)
+        self.expected, self.hint = expected, hint
 
 
-def _fraction(text: str) -> Fraction | None:
-    """A number or fraction; None if its denominator is 0."""
-    numerator, _, denominator = text.partition("/")
-    if denominator and int(denominator) == 0:
-        return None
-    return Fraction(numerator) / Fraction(denominator or 1)
+def _divisor_rule(text: str) -> Scaling:
+    """The rule of a text; `_RefusedError` for a negative power of d_k too."""
+    rule = _Reader(text).rule()
+    if rule.power_of("d_k") < 0:
+        expected = "expected no negative power of d_k, because the rule divides the scores"
+        raise _RefusedError(f"; did you mean {rule.inverse().name}?", expected)
+    return rule
+
+
+class _Reader:
+    """The text of a rule, read from left to right by the grammar of this module.
+
+    Raises:
+        _RefusedError: the text is too long, or not in the grammar.
+    """
+
+    def __init__(self, text: str) -> None:
+        if len(text) > _MAX_LENGTH:  # also limits the depth of brackets
+            raise _RefusedError
+        self._text = re.sub(r"\s*([()])\s*", r"\1", text.strip())
+        self._place = 0
+
+    def rule(self) -> Scaling:
+        """The rule of the whole text, which may have a negative power of d_k."""
+        rule = Scaling() if self._text == "unscaled" else self._product()
+        if self._place < len(self._text) and self._text != "unscaled":
+            raise _RefusedError
+        return rule
+
+    def _take(self, pattern: str) -> str | None:
+        """The next token if it matches a pattern; None leaves it for others."""
+        token = _TOKEN.match(self._text, self._place)
+        if not token or not re.fullmatch(pattern, token[0]):
+            return None
+        self._place = token.end()
+        while self._text[self._place : self._place + 1].isspace():
+            self._place += 1
+        return token[0]
+
+    def _need(self, pattern: str) -> str:
+        token = self._take(pattern)
+        if token is None:
+            raise _RefusedError
+        return token
+
+    def _product(self) -> Scaling:
+        product = self._raised()
+        while operator := self._take(r"\*|/"):
+            product = _times(product, self._raised(), Fraction(-1 if operator == "/" else 1))
+        return product
+
+    def _raised(self) -> Scaling:
+        part = self._part()
+        operator = self._take(r"\^|\*\*")
+        return _times(Scaling(), part, self._exponent(operator)) if operator else part
+
+    def _part(self) -> Scaling:
+        token = self._need(r"sqrt|\(|[.\d].*|" + "|".join(map(re.escape, FACTORS)))
+        if token in FACTORS:
+            return Scaling(powers=((token, Fraction(1)),))
+        if token not in ("sqrt", "("):
+            return _within_limits(_rational(token), {})
+        if token == "sqrt":
+            self._need(r"\(")
+        inner = self._product()
+        self._need(r"\)")
+        return _times(Scaling(), inner, Fraction(1, 2)) if token == "sqrt" else inner
+
+    def _exponent(self, operator: str) -> Fraction:
+        bracket = self._take(r"\(")
+        sign = -1 if self._take("-") else 1
+        written = self._need(r"[.\d].*")
+        exponent = _rational(written)
+        before = self._place
+        if (bracket or written.isdigit()) and self._take("/"):
+            below = self._take(r"[.\d].*")
+            if not below and not bracket:
+                self._place = before  # the slash divides the product by a factor
+            elif bracket or (below and below.isdigit() and operator == "^"):
+                if not below or not Fraction(below):
+                    raise _RefusedError
+                exponent /= Fraction(below)
+            else:
+                raise _RefusedError("; put the exponent in brackets")
+        if bracket:
+            self._need(r"\)")
+        return sign * exponent
+
+
+def _times(left: Scaling, right: Scaling, power: Fraction) -> Scaling:
+    """left * right^power.
+
+    Raises:
+        _RefusedError: the result is beyond the limits, or the power of the constant is no fraction.
+    """
+    if abs(power) > _MAX_EXPONENT:
+        raise _RefusedError
+    root = Fraction(*(_root(number, power.denominator) for number in right.constant.as_integer_ratio()))
+    powers = {factor: left.power_of(factor) + power * right.power_of(factor) for factor in FACTORS}
+    return _within_limits(left.constant * root**power.numerator, powers)
+
+
+def _root(number: int, degree: int) -> int:
+    """The root of a whole number, if it is whole."""
+    root = round(math.pow(number, 1 / degree))
+    if number != 1 and (degree > 64 or root**degree != number):
+        raise _RefusedError("; write the root of a number as a decimal")
+    return root
+
+
+def _within_limits(constant: Fraction, powers: Mapping[str, Fraction]) -> Scaling:
+    sizes = [*constant.as_integer_ratio(), *(power.denominator for power in powers.values())]
+    if not constant or max(sizes) > _MAX_NUMBER or any(abs(power) > _MAX_EXPONENT for power in powers.values()):
+        raise _RefusedError
+    return Scaling(constant, tuple((factor, power) for factor, power in powers.items() if power))
+
+
+def _rational(text: str) -> Fraction:
+    """A number; a float such as 0.3333333333333333 is the fraction that rounds to it."""
+    exact = Fraction(text)
+    near = exact.limit_denominator(_MAX_NUMBER)
+    return near if float(near) == float(exact) else exact
+
+
+def _nearest(text: str) -> str:
+    """The rule that a text with a wrong name may mean, as `; did you mean ...?`; empty if there is none."""
+    if len(text) > _MAX_LENGTH:
+        return ""
+    renamed = _TOKEN.sub(lambda token: _nearest_name(token[0]) if token["name"] else token[0], text)
+    meant = _WORDS.get(text.strip().lower(), renamed)
+    if meant == text:
+        return ""
+    try:
+        _divisor_rule(meant)
+    except _RefusedError as refused:
+        return refused.hint
+    return f"; did you mean {meant.strip()}?"
+
+
+def _nearest_name(name: str) -> str:
+    """The name in the grammar that is nearest to a name; the name itself if none is near."""
+    known, lower = [*FACTORS, "ln", "sqrt", "unscaled"], name.lower()
+    return _NAMES.get(lower) or (get_close_matches(lower, known, n=1, cutoff=0.7) or [name])[0]
 
 
 def resolve_divisor(scaling: Scaling | str | float, d_k: int, n_keys: int) -> float:
-    """The divisor of a rule, of the name of a rule, or a plain number itself.
+    """The divisor of a rule, of the text of a rule, or a plain number itself.
 
     Raises:
-        ValueError: the name is not a rule, or the number is not finite and above 0.
+        ValueError: the text is no rule, or the number is not finite and above 0.
+        TypeError: the value is neither a rule, a text nor a number.
 
     >>> resolve_divisor("d_k^1/2", d_k=16, n_keys=3), resolve_divisor(2, d_k=16, n_keys=3)
     (4.0, 2.0)
@@ -163,7 +323,57 @@ def resolve_divisor(scaling: Scaling | str | float, d_k: int, n_keys: int) -> fl
         scaling = Scaling.parse(scaling)
     if isinstance(scaling, Scaling):
         return scaling.divisor(d_k, n_keys)
+    if isinstance(scaling, bool) or not isinstance(scaling, numbers.Real):
+        raise TypeError(
+            "scaling: expected a rule such as 'd_k^1/2', or the number that the scores are divided by,"
+            f" got {_shown(scaling)}; 'unscaled' divides by 1"
+        )
     divisor = float(scaling)
-    if not (math.isfinite(divisor) and divisor > 0):
-        raise ValueError(f"expected a divisor that is finite and above 0, got {scaling!r}")
+    if not 0 < divisor < math.inf:
+        raise ValueError(f"scaling: expected a divisor that is finite and above 0, got {_shown(scaling)}")
     return divisor
+
+
+def refuses_scale(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Let a function with `scaling=` answer `scale=`, the factor of other libraries, with the divisor to pass instead.
+
+    The signature and the documentation of the function stay as they are.
+
+    >>> @refuses_scale
+    ... def attend(*, scaling=1.0): ...
+    >>> attend(scale=0.125)
+    Traceback (most recent call last):
+    TypeError: attend: got scale=0.125, expected scaling, the divisor of the scores; for this factor pass scaling=8
+    """
+
+    @functools.wraps(function)
+    def checked(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        if "scale" in kwargs:
+            owner = function.__qualname__.removesuffix(".__init__")
+            got = f"{owner}: got scale={_shown(kwargs['scale'])}, expected scaling, the divisor of the scores"
+            raise TypeError(f"{got}{_instead_of(kwargs['scale'])}")
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _instead_of(scale: object) -> str:
+    """The scaling that divides by 1 / scale, as a hint; empty for a scale that is no factor."""
+    if scale is None:
+        return "; leave it out for d_k^1/2"
+    if isinstance(scale, str):
+        try:
+            rule = _Reader(scale).rule().inverse()
+        except _RefusedError:
+            return ""
+        return f"; for this factor pass scaling={rule.name!r}" if rule.power_of("d_k") >= 0 else ""
+    factor = 0.0 if isinstance(scale, bool) or not isinstance(scale, numbers.Real) else float(scale)
+    if not 0 < factor < math.inf:
+        return ""
+    divisor = f"{1 / factor:.12g}"
+    return f"; for this factor pass scaling={divisor if float(divisor) == 1 / factor else f'1/{factor}'}"
+
+
+def _shown(value: object) -> str:
+    """A value on one line of at most 80 characters."""
+    return " ".join((str(value) if isinstance(value, numbers.Real) else repr(value)).split())[:80]

@@ -6,7 +6,7 @@ import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
 from sdpa.attention import masked, queries_and_keys, shifted_exponentials, values_for
-from sdpa.scaling import Scaling, resolve_divisor
+from sdpa.scaling import Scaling, refuses_scale, resolve_divisor
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Trace:
     output: FloatArray | None
 
 
+@refuses_scale
 def trace(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
@@ -59,7 +60,7 @@ def trace(
         `Trace`; its weights and output are those of `scaled_dot_product_attention`.
 
     Raises:
-        ValueError: as `scaled_dot_product_attention`.
+        ValueError, TypeError: as `scaled_dot_product_attention`.
 
     Source: Vaswani et al. (2017), equation 1.
 

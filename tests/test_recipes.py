@@ -82,7 +82,8 @@ class Repository:
     def stale(self) -> set[str]:
         """The sweeps of the shipped config whose tables are not complete."""
         sweeps = set(yaml.safe_load((self.folder / "config.yaml").read_text(encoding="utf-8"))["sweeps"])
-        lines = [line for line in self.run("-m", "experiments", "plan").splitlines() if line.split()[0] in sweeps]
+        planned = self.run("-m", "experiments", "plan").partition("total to measure")[0]
+        lines = [line for line in planned.splitlines() if line.split()[0] in sweeps]
         assert len(lines) == len(sweeps)
         return {line.split()[0] for line in lines if "complete" not in line}
 

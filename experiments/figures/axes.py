@@ -4,6 +4,7 @@ Axes are the fields of a cell, such as d_k, n_keys and inputs. A caption names t
 note under the drawing lists the fixed ones.
 """
 
+import re
 from collections.abc import Sequence
 
 import pandas as pd
@@ -104,7 +105,9 @@ def of_keys(table: pd.DataFrame) -> str:
 def under(scaling: str) -> str:
     """The name of a scaling in a sentence.
 
-    >>> under("unscaled"), under("d_k^1/2")
-    ('unscaled', 'under d_k^1/2')
+    >>> under("unscaled"), under("d_k^1/2"), under("8")
+    ('unscaled', 'under d_k^1/2', 'under the divisor 8')
     """
-    return "unscaled" if scaling == "unscaled" else f"under {scaling}"
+    if scaling == "unscaled":
+        return scaling
+    return f"under the divisor {scaling}" if re.fullmatch("[0-9./]+", scaling) else f"under {scaling}"

@@ -9,13 +9,24 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, TypeAdapter, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from experiments.harness.columns import cell_fields, defaults
@@ -24,6 +35,8 @@ from experiments.harness.experiment import Experiment, load_experiment
 from experiments.harness.figures import default_figures, figures_of
 from experiments.harness.grid import Sweep, describe
 from experiments.harness.paths import COLUMNS, MANIFEST
+from experiments.harness.ranges import with_power, with_range
+from experiments.harness.wording import counted, did_you_mean
 from experiments.harness.yaml_text import Document, Fault, KeyPath, YamlError
 from experiments.statistics.intervals import MIN_TRIALS
 
@@ -43,6 +56,7 @@ _OUR_WORDS = {
     "greater than": "more than",
 }
 _STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+_WHOLE = Annotated[int, BeforeValidator(with_power)]
 
 
 @dataclass(frozen=True)
@@ -144,7 +158,8 @@ def _sweep(document: Document, name: str, body: Any, alike: list[str]) -> Sweep 
     experiment = body.get("experiment")
     if experiment not in experiment_names():
         got = f"got {_shown(experiment)}, " if "experiment" in body else "missing key experiment, "
-        document.fault((*path, "experiment"), f"{got}expected one of {', '.join(experiment_names())}")
+        hint = did_you_mean(experiment, experiment_names())
+        document.fault((*path, "experiment"), f"{got}expected one of {', '.join(experiment_names())}{hint}")
         for meant in get_close_matches(str(experiment), experiment_names(), n=1):
             _resolved(document, name, meant, body)  # for the faults in its other keys
         return None
@@ -210,8 +225,7 @@ def _unknown_key(key: str, model: type[BaseModel]) -> str:
     """The message about a key that the model lacks: the keys that it has, required ones first, and the nearest one."""
     fields = model.model_fields
     expected = sorted(fields, key=lambda name: not fields[name].is_required())
-    close = get_close_matches(key, expected, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
+    hint = did_you_mean(key[:80], expected)
     return f"got the unknown key {key[:80]!r}, expected one of {', '.join(expected)}{hint}"
 
 
@@ -229,7 +243,7 @@ def _size_problem(sweep: Sweep, experiment: Experiment) -> str | None:
     """The size of a sweep that no run can or should complete, in words; None if all its sizes are possible.
 
     The limits are 100,000 cells and scalings, 4 GiB for a worker, 500,000 chunks and 200,000 rows of the table. A sweep
-    with a precision counts with its `max_trials`.
+    with a precision counts with its `max_trials`. If fewer trials would fit, the message says how many.
     """
     cells = math.prod(map(len, sweep.values.values()))
     if cells > _MAX_CELLS:
@@ -238,13 +252,42 @@ def _size_problem(sweep: Sweep, experiment: Experiment) -> str | None:
     if experiment.memory(largest) > _MAX_MEMORY:
         needed = experiment.memory(largest) / 2**30
         return f"got the cell {describe(largest)}, which needs {needed:.3g} GiB per worker, expected at most 4 GiB"
-    chunks = sum(math.ceil(sweep.trials / experiment.chunk_trials(cell)) for cell in sweep.cells())
-    if chunks > _MAX_CHUNKS:
-        return f"got {sweep.trials} trials in {chunks} chunks of work, expected at most {_MAX_CHUNKS} chunks"
-    rows = sum(experiment.table_rows(cell, sweep.trials) for cell in sweep.cells())
-    if rows > _MAX_ROWS:
-        return f"got a table of {rows} rows, expected at most {_MAX_ROWS}"
-    return None
+    sizes = Counter(map(experiment.chunk_trials, sweep.cells()))
+    if problem := _too_many(
+        sweep,
+        experiment,
+        _MAX_CHUNKS,
+        lambda trials: sum(cells * math.ceil(trials / size) for size, cells in sizes.items()),
+        f"{sweep.trials} trials in {{}} chunks of work, expected at most {_MAX_CHUNKS} chunks",
+    ):
+        return problem
+    return _too_many(
+        sweep,
+        experiment,
+        _MAX_ROWS,
+        lambda trials: sum(experiment.table_rows(cell, trials) for cell in sweep.cells()),
+        f"a table of {{}} rows, expected at most {_MAX_ROWS}",
+    )
+
+
+def _too_many(
+    sweep: Sweep, experiment: Experiment, limit: int, amount: Callable[[int], int], message: str
+) -> str | None:
+    """The message about an amount beyond its limit, with the number of trials within it; None if all is well.
+
+    Args:
+        sweep, experiment: to be measured.
+        limit: of the amount.
+        amount: a number that grows with the number of trials.
+        message: with a place for the amount.
+    """
+    got = amount(sweep.trials)
+    if got <= limit:
+        return None
+    fitting = bisect_right(range(1, sweep.trials), limit, key=amount)
+    least = MIN_TRIALS if sweep.precision else experiment.min_trials
+    fit = f"{counted(fitting, 'trial')} would fit" if fitting >= least else f"{counted(least, 'trial')} would not fit"
+    return f"got {message.format(got)}; {fit}"
 
 
 def _sweep_model(experiment: Experiment, figures: Sequence[str]) -> type[BaseModel]:
@@ -261,33 +304,44 @@ def _sweep_model(experiment: Experiment, figures: Sequence[str]) -> type[BaseMod
     left_out = defaults(experiment.cell)
     for key, kind in cell_fields(experiment.cell).items():
         item = get_args(kind)[0] if get_origin(kind) is tuple else kind
-        fields[key] = (_list_of(_strict(item)), (left_out[key],) if key in left_out else ...)
+        fields[key] = (_list_of(_strict(item), ranges=_bare(item) is int), (left_out[key],) if key in left_out else ...)
     required = not experiment.has_precision
-    fields["trials"] = (int, Field(... if required else None, ge=experiment.min_trials, le=_MAX_TRIALS))
+    fields["trials"] = (_WHOLE, Field(... if required else None, ge=experiment.min_trials, le=_MAX_TRIALS))
     if not required:
         fields["precision"] = (float, Field(None, gt=0, lt=1))
-        fields["max_trials"] = (int, Field(100_000, ge=MIN_TRIALS, le=_MAX_TRIALS))
+        fields["max_trials"] = (_WHOLE, Field(100_000, ge=MIN_TRIALS, le=_MAX_TRIALS))
     fields["figures"] = (_list_of(_one_of(figures)), None)
     return create_model("SweepBlock", __config__=_STRICT, **fields)
 
 
-def _list_of(item: Any) -> Any:
-    """A list of one or more distinct items; a single item stands for a list of one. Validation gives a tuple."""
+def _list_of(item: Any, *, ranges: bool = False) -> Any:
+    """A list of one or more distinct items; a single item stands for a list of one. Validation gives a tuple.
+
+    Args:
+        item: the type of an item.
+        ranges: True if a range such as 4..512*2 may stand for its values.
+    """
     adapter = TypeAdapter(item)
+
+    def values(given: Any) -> list[Any]:
+        return [adapter.validate_python(value) for value in (with_range(given) if ranges else [given])]
 
     def validate(value: Any) -> tuple[Any, ...]:
         if value == []:
             raise ValueError("expected at least one value")
-        items: dict[Any, None] = {}
+        items: dict[Any, Any] = {}  # with the text that gave each
         faults: list[InitErrorDetails] = []
         for i, given in enumerate(value if isinstance(value, list) else [value]):
             try:
-                parsed = adapter.validate_python(given)
+                parsed = values(given)
             except ValidationError as error:
                 expected = [_expected(detail) for detail in error.errors(include_url=False)]
+            except ValueError as error:
+                expected = [str(error)]
             else:
-                expected = ["expected each value once in the list"] if parsed in items else []
-                items[parsed] = None
+                again = [items[value] for value in parsed if value in items]
+                expected = [f"expected each value once in the list{_same(given, again[0])}"] if again else []
+                items |= dict.fromkeys(parsed, given)
             for text in expected:
                 refused = PydanticCustomError("refused", "{expected}", {"expected": text})
                 faults.append(InitErrorDetails(type=refused, loc=(i,), input=given))
@@ -297,6 +351,11 @@ def _list_of(item: Any) -> Any:
         return tuple(items)
 
     return Annotated[Any, PlainValidator(validate)]
+
+
+def _same(given: Any, before: Any) -> str:
+    """The value that another spelling gave before; empty for the same spelling."""
+    return "" if str(given) == str(before) else f"; {str(before)[:80]} gives it too"
 
 
 def _expected(detail: ErrorDetails) -> str:
@@ -314,11 +373,30 @@ def _strict(kind: Any) -> Any:
 
     Strict means that 8.0, read as the number 8, is a valid int, but text such as "8" is not.
     """
-    bare = get_args(kind)[0] if get_origin(kind) is Annotated else kind
-    if get_origin(bare) is Literal:
-        return _one_of(get_args(bare))
-    parse = getattr(bare, "parse", None)
-    return Annotated[kind, PlainValidator(lambda value: parse(str(value))) if parse else Field(strict=True)]
+    if get_origin(_bare(kind)) is Literal:
+        return _one_of(get_args(_bare(kind)))
+    parse = getattr(_bare(kind), "parse", None)
+    if _bare(kind) is int:
+        return Annotated[kind, BeforeValidator(with_power), Field(strict=True)]
+    return Annotated[kind, PlainValidator(_reader(parse)) if parse else Field(strict=True)]
+
+
+def _bare(kind: Any) -> Any:
+    """A type without its annotations."""
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+
+
+def _reader(parse: Callable[[str], Any]) -> Callable[[Any], Any]:
+    """The parser of a type, for any value; its message leaves out the value, which the fault names as written."""
+
+    def read(value: Any) -> Any:
+        text = "" if value is None else str(value)
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise ValueError(str(error).replace(f", got {text!r}", "")) from None
+
+    return read
 
 
 def _one_of(names: Sequence[str]) -> Any:
@@ -326,7 +404,7 @@ def _one_of(names: Sequence[str]) -> Any:
 
     def validate(value: Any) -> str:
         if value not in names:
-            raise ValueError(f"expected one of {', '.join(names)}")
+            raise ValueError(f"expected one of {', '.join(names)}{did_you_mean(value, names)}")
         return str(value)
 
     return Annotated[str, PlainValidator(validate)]

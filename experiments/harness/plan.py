@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.harness.config import Config
-from experiments.harness.experiment import MEASURED, load_experiment
+from experiments.harness.experiment import MEASURED, Cell, load_experiment
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import STORE, csv_name
 from experiments.harness.run import Workers
@@ -15,12 +15,14 @@ from experiments.harness.store import Store
 from experiments.harness.tables import TableError, check_sound, is_current
 from experiments.harness.work import Work, find_chunks, find_pilots
 
+_SIZES = ("d_k", "n_keys")  # the axes of which a divisor is a function
 _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
 
 
 def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, workers: Workers) -> list[str]:
-    """One line per sweep and a total; times are rough estimates from counts of draws, products and exponentials.
+    """One line per sweep and a total; then the divisors of its rules in the smallest and the largest cell.
 
+    Times are rough estimates from counts of draws, products and exponentials.
     A sweep with a precision counts its pilots until all are measured: only then are its trials known.
 
     Args:
@@ -50,7 +52,36 @@ def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, workers: 
     if len(piloted) < len(sweeps):
         total += ", plus the trials that the pilots will request"
     lines.append(f"total to measure: about {total}; tables go to {results}")
-    return lines
+    return [*lines, *_divisor_lines(sweeps)]
+
+
+def _divisor_lines(sweeps: Sequence[Sweep]) -> list[str]:
+    """A line per sweep with the divisor of each rule where its sizes are smallest and largest.
+
+    A sweep is a whole grid, so that one cell has the smallest value of every size, and one the largest.
+    """
+    lines = []
+    for sweep in sweeps:
+        cells, divisors = sweep.cells(), load_experiment(sweep.experiment).divisors
+        if rules := divisors(cells[0]):
+            ends = [end(cells, key=_sizes) for end in (min, max)]
+            sizes = [", ".join(f"{name}={getattr(end, name)}" for name in _SIZES) for end in ends]
+            of_rules = (f"{rule} = {_span(*(divisors(end)[rule] for end in ends))}" for rule in rules)
+            lines.append(f"{sweep.name:<16} {' to '.join(dict.fromkeys(sizes))}: {', '.join(of_rules)}")
+    return ["divisor of the scores, from the smallest to the largest cell:", *lines] if lines else []
+
+
+def _sizes(cell: Cell) -> tuple[int, ...]:
+    return tuple(getattr(cell, name) for name in _SIZES)
+
+
+def _span(first: float, last: float) -> str:
+    """Two numbers with three digits, once if they look the same.
+
+    >>> _span(2.0, 22.627), _span(1.0, 1.0)
+    ('2 to 22.6', '1')
+    """
+    return " to ".join(dict.fromkeys(f"{value:.3g}" for value in (first, last)))
 
 
 def _state(config: Config, sweep: Sweep, results: Path, work: Work, kind: str) -> str:

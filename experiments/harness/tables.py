@@ -7,13 +7,14 @@ the checksum of the table; it is current if the same source and libraries would 
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.harness.artifacts import checksum, is_same
+from experiments.harness.columns import treatment_names
 from experiments.harness.config import Config
-from experiments.harness.experiment import MEASURED
+from experiments.harness.experiment import MEASURED, load_experiment
 from experiments.harness.files import write_atomically
 from experiments.harness.fingerprint import measuring_fingerprint, stamp, tables_fingerprint, versions
 from experiments.harness.grid import Sweep
@@ -100,14 +101,20 @@ def read_sweep(results: Path, config: Config, sweep: Sweep) -> "dict[str, pd.Dat
     Raises:
         TableError: a table is missing, altered, or from another config.
     """
-    return {kind: _parsed(content) for kind, content in _contents(results, config, sweep).items()}
+    names = [FEW_DRAWS, *treatment_names(load_experiment(sweep.experiment).cell)]
+    return {kind: _parsed(content, names) for kind, content in _contents(results, config, sweep).items()}
 
 
-def _parsed(content: bytes) -> "pd.DataFrame":
-    """A table from its CSV: `few_draws` is text, empty where no metric is listed; other empty fields are NaN."""
+def _parsed(content: bytes, text: Iterable[str]) -> "pd.DataFrame":
+    """A table from its CSV; empty fields are NaN, except in `few_draws`, where no metric is listed.
+
+    Args:
+        content: the CSV.
+        text: columns of text even if each field looks like a number, such as the rule 8.
+    """
     import pandas as pd
 
-    table = pd.read_csv(io.BytesIO(content), dtype={FEW_DRAWS: str})
+    table = pd.read_csv(io.BytesIO(content), dtype=dict.fromkeys(text, str))
     # An empty field is a list of no metrics, not a missing number.
     return table.fillna({FEW_DRAWS: ""}) if FEW_DRAWS in table else table
 

@@ -18,7 +18,7 @@ from experiments.harness.tables import read_sweep
 from experiments.steps import sweeps as steps
 from sdpa import LAWS
 
-RULES = ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3", "d_k^1", "d_k^0.9", "d_k^3/2")
+RULES = ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3", "d_k^1", "d_k^0.9", "d_k^3/2", 8, "d_k^1/2/ln(n_keys)")
 
 
 def axis(values: st.SearchStrategy, most: int = 3) -> st.SearchStrategy:

@@ -149,6 +149,37 @@ def test_plan_says_what_is_missing_and_what_is_there(suite):
     assert "stale: another version of the source" in suite("plan").stdout
 
 
+def test_plan_prints_the_divisors_of_the_smallest_and_the_largest_cell(suite):
+    several = """\
+seed: 0
+sweeps:
+  grid:
+    experiment: saturation
+    d_k: [512, 4]
+    n_keys: [64, 16]
+    scaling: [unscaled, sqrt(d_k), 8, d_k^1/2/ln(n_keys)]
+    trials: 3
+  one:
+    experiment: rows
+    d_k: 64
+    n_keys: 16
+    scaling: d_k^1/2
+    trials: 1
+  scores:
+    experiment: distribution
+    d_k: [1, 4]
+    trials: 20
+"""
+    assert suite("plan", text=several).stdout.splitlines()[-3:] == [
+        "divisor of the scores, from the smallest to the largest cell:",
+        "grid             d_k=4, n_keys=16 to d_k=512, n_keys=64:"
+        " unscaled = 1, d_k^1/2 = 2 to 22.6, 8 = 8, d_k^1/2/ln(n_keys) = 0.721 to 5.44",
+        "one              d_k=64, n_keys=16: d_k^1/2 = 8",
+    ]
+    scores = several.partition("  grid")[0] + several[several.index("  scores") :]
+    assert "divisor of" not in suite("plan", text=scores).stdout
+
+
 def test_plan_and_run_say_what_a_precision_takes(suite):
     precise = SMALL.replace("trials: 3", "precision: 0.05")
     planned = suite("plan", text=precise).stdout

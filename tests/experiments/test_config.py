@@ -91,6 +91,41 @@ def test_fractions_may_be_written_so(load, written, value):
 
 
 @pytest.mark.parametrize(
+    ("written", "values"),
+    [
+        ("2^6", (64,)),
+        ("4..32*2", (4, 8, 16, 32)),
+        ("[4..16*2, 100, 2^5]", (4, 8, 16, 100, 32)),
+        ("8..24+8", (8, 16, 24)),
+        ("[8..24+8]", (8, 16, 24)),
+        ("'8..24+8'", (8, 16, 24)),
+    ],
+)
+def test_whole_numbers_have_short_forms(load, written, values):
+    plain = load(GOOD.replace("[4, 8]", f"{list(values)}"))
+    short = load(GOOD.replace("[4, 8]", written))
+    assert short.sweeps[0].values["d_k"] == values
+    assert short.digest == plain.digest
+    assert load(GOOD.replace("trials: 10", "trials: 10^3")).sweeps[0].trials == 1000
+
+
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [
+        ("[8, 0.5, 1]", ["8", "0.5", "unscaled"]),
+        ("8", ["8"]),
+        ("[1/3, 1e-3, 1e-7]", ["1/3", "0.001", "0.0000001"]),
+        ("'8'", ["8"]),
+        ("[sqrt(d_k), 2*d_k**0.5, d_k]", ["d_k^1/2", "2*d_k^1/2", "d_k^1"]),
+        ("d_k^1/2/0.43/ln(n_keys)", ["1/0.43*d_k^1/2/ln(n_keys)"]),
+    ],
+)
+def test_rules_may_be_written_so(load, written, names):
+    (sweep,) = load(GOOD.replace("[unscaled, d_k^1/2]", written)).sweeps
+    assert sweep.parameters()["scaling"] == names
+
+
+@pytest.mark.parametrize(
     "written", ["010", "0x10", "1_000", "no", "1:30", "2026-01-01", "'8'", ".inf", "~", "1e999", "8 9"]
 )
 def test_yaml_traps_do_not_change_meaning_silently(load, written):
@@ -131,13 +166,58 @@ PLANTED = {
     "unknown scaling": (
         "unscaled",
         "none",
-        r"7:15: sweeps.one.scaling\[0\]: got none, expected 'unscaled' or a product",
+        r"7:15: sweeps.one.scaling\[0\]: got none, expected 'unscaled' or a product .*; did you mean unscaled\?$",
     ),
+    "rule that multiplies": (
+        "d_k^1/2",
+        "1/sqrt(d_k)",
+        r"7:25: sweeps.one.scaling\[1\]: got 1/sqrt\(d_k\), expected no negative power of d_k, because the rule "
+        r"divides the scores; did you mean d_k\^1/2\?$",
+    ),
+    "misspelt factor": (
+        "d_k^1/2",
+        "dk^1/2",
+        r"7:25: sweeps.one.scaling\[1\]: got dk\^1/2, expected 'unscaled' .*; did you mean d_k\^1/2\?$",
+    ),
+    "no rule": ("[unscaled, d_k^1/2]", "", r"7:13: sweeps.one.scaling: got nothing, expected 'unscaled' .* digits\)$"),
+    "range that misses its end": (
+        "[4, 8]",
+        "[4, 8..500*2]",
+        r"5:14: sweeps.one.d_k\[1\]: got 8..500\*2, expected a range that ends at .*; did you mean 8..512\*2\?$",
+    ),
+    "range with a value twice": (
+        "[4, 8]",
+        "[8, 4..16*2]",
+        r"5:14: sweeps.one.d_k\[1\]: got 4..16\*2, expected each value once in the list; 8 gives it too$",
+    ),
+    "range with a value too small": ("16", "1..16*2", r"6:13: sweeps.one.n_keys: got 1..16\*2, expected at least 2$"),
+    "range of trials": ("trials: 10", "trials: 1..4*2", "8:13: sweeps.one.trials: got 1..4.2, expected a whole number"),
+    "range of numbers that are not whole": (
+        "trials: 10",
+        "trials: 10\n    input_std: 1..4*2",
+        "9:16: sweeps.one.input_std: got 1..4.2, expected a valid number",
+    ),
+    "misspelt experiment": (
+        "saturation",
+        "saturaton",
+        "4:17: sweeps.one.experiment: got 'saturaton', expected one of .*; did you mean saturation.$",
+    ),
+    "misspelt law": (
+        "trials: 10",
+        "trials: 10\n    inputs: gausian",
+        r"9:13: sweeps.one.inputs: got gausian, expected one of .*; did you mean gaussian\?$",
+    ),
+    "misspelt figure": (
+        "trials: 10",
+        "trials: 10\n    figures: varianse",
+        r"9:14: sweeps.one.figures: got varianse, expected one of .*; did you mean variance\?$",
+    ),
+    "capital key": ("n_keys", "N_keys", r"6:5: sweeps.one: got the unknown key 'N_keys', .*; did you mean n_keys\?$"),
     "scaling that is not positive": ("unscaled", "-2", r"7:15: sweeps.one.scaling\[0\]: got -2, expected 'unscaled'"),
     "scaling twice in other words": (
         "unscaled",
         "d_k^2/4",
-        r"7:24: sweeps.one.scaling\[1\]: got d_k\^1/2, expected each value once",
+        r"7:24: sweeps.one.scaling\[1\]: got d_k\^1/2, expected each value once in the list; d_k\^2/4 gives it too$",
     ),
     "no trials but a most": (
         "trials: 10",
@@ -169,7 +249,7 @@ PLANTED = {
     "unknown law": (
         "trials: 10",
         "trials: 10\n    inputs: normal",
-        r"9:13: sweeps.one.inputs: got normal, expected one",
+        r"9:13: sweeps.one.inputs: got normal, expected one of .*; did you mean gaussian\?$",
     ),
     "zero spread": (
         "trials: 10",
@@ -193,7 +273,22 @@ PLANTED = {
     "control character": ("one:", "o\x00ne:", "3:4: got the character U\\+0000"),
     "a list as a key": ("n_keys: 16", "? [a]\n    : 16", "6:7: got a list or mapping as a key"),
     "deep nesting": ("[4, 8]", "[" * 50 + "]" * 50, "got more than 10 levels"),
-    "too long a table": ("saturation", "rows", "3:3: sweeps.one: got a table of .* rows, expected at most 200000"),
+    "too long a table": (
+        "saturation",
+        "rows",
+        "3:3: sweeps.one: got a table of 4096000 rows, expected at most 200000; 48 trials would fit$",
+    ),
+    "too many chunks": (
+        "trials: 10",
+        "trials: 1e12",
+        "3:3: sweeps.one: got 1000000000000 trials in .* chunks of work, expected at most 500000 chunks; "
+        "256000000 trials would fit$",
+    ),
+    "too large a grid for a trial": (
+        "experiment: saturation\n    d_k: [4, 8]\n    n_keys: 16",
+        "experiment: rows\n    d_k: [4, 8]\n    n_keys: 4096",
+        "3:3: sweeps.one: got a table of .* rows, expected at most 200000; 1 trial would not fit$",
+    ),
     "absurd size": ("[4, 8]", "1e9", "3:3: sweeps.one: got the cell d_k=1000000000, .*which needs .* GiB per worker"),
 }
 

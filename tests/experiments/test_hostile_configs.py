@@ -19,7 +19,23 @@ VALUES = st.one_of(
     st.integers(-(10**12), 10**12),
     st.floats(),
     st.text(max_size=8),
-    st.sampled_from(["unscaled", "d_k^1/2", "d_k^x", "gaussian", "saturation", "rows", "distribution", "1e3", "phase"]),
+    st.sampled_from(
+        [
+            "unscaled",
+            "d_k^1/2",
+            "d_k^x",
+            "1/d_k",
+            "2^3",
+            "4..16*2",
+            "4..15*2",
+            "gaussian",
+            "saturation",
+            "rows",
+            "distribution",
+            "1e3",
+            "phase",
+        ]
+    ),
 )
 KEYS = st.sampled_from(
     ["experiment", "d_k", "n_keys", "n_queries", "scaling", "trials", "inputs", "key_std", "figures", "seed", "no"]

@@ -31,6 +31,14 @@ def test_what_is_written_reads_back_to_ten_digits(copied, tiny):
     assert sorted(path.name for path in (folder / "derived" / "scaling").iterdir()) == kinds
 
 
+def test_a_rule_that_is_a_number_stays_text(copied):
+    config, sweep, folder = copied
+    tables = {kind: table.assign(scaling="8") for kind, table in read_sweep(folder, config, sweep).items()}
+    write_sweep(folder, config, sweep, tables)
+    for table in read_sweep(folder, config, sweep).values():
+        assert set(table["scaling"]) == {"8"}
+
+
 def test_a_record_holds_nothing_that_varies_between_equal_runs(copied):
     _, sweep, folder = copied
     record = json.loads((folder / "scaling.json").read_text())

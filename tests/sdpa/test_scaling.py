@@ -1,17 +1,23 @@
+import inspect
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sdpa
 from sdpa import Scaling
 from sdpa.scaling import FACTORS, resolve_divisor
 
 EXPONENTS = st.fractions(-10, 10, max_denominator=1000)
+POSITIVE = st.fractions(0, 10, max_denominator=1000)
+SQUARE_ROOT = "; did you mean d_k^1/2?"
+UNSCALED = "; did you mean unscaled?"
 
 
-@given(EXPONENTS, st.integers(1, 5000))
+@given(POSITIVE, st.integers(1, 5000))
 def test_any_rational_power_parses_back_to_itself(exponent, d_k):
     scaling = Scaling(powers=(("d_k", exponent),) if exponent else ())
     assert Scaling.parse(scaling.name) == scaling
@@ -21,7 +27,7 @@ def test_any_rational_power_parses_back_to_itself(exponent, d_k):
 
 @given(
     st.fractions(Fraction(1, 10), 10, max_denominator=10**6),
-    st.tuples(EXPONENTS, EXPONENTS, EXPONENTS),
+    st.tuples(POSITIVE, EXPONENTS, EXPONENTS),
     st.integers(1, 5000),
     st.integers(2, 5000),
 )
@@ -33,28 +39,60 @@ def test_any_product_parses_back_to_itself(constant, powers, d_k, n_keys):
     assert math.log(scaling.divisor(d_k, n_keys)) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("d_k^0", "unscaled"),
-        ("1", "unscaled"),
-        ("d_k/d_k", "unscaled"),
-        ("d_k^2/4", "d_k^1/2"),
-        ("d_k^0.5", "d_k^1/2"),
-        ("d_k^3/3", "d_k^1"),
-        ("d_k", "d_k^1"),
-        ("d_k^-1/2", "1/d_k^1/2"),
-        ("8", "8"),
-        ("0.125", "0.125"),
-        ("d_k/3", "1/3*d_k^1"),
-        ("d_k^1/2*2", "2*d_k^1/2"),
-        ("d_k^1/2*ln(n_keys)^-1", "d_k^1/2/ln(n_keys)"),
-        ("d_k^1/2/0.43/ln(n_keys)", "1/0.43*d_k^1/2/ln(n_keys)"),
-        ("ln(n_keys)*n_keys^1/2", "n_keys^1/2*ln(n_keys)"),
-    ],
-)
-def test_spellings_of_one_rule_get_one_name(text, name):
+NAMES = {
+    "unscaled": "unscaled",
+    "1": "unscaled",
+    "d_k^0": "unscaled",
+    "d_k/d_k": "unscaled",
+    "8": "8",
+    "0.125": "0.125",
+    "1/8": "0.125",
+    ".5": "0.5",
+    "1e-3": "0.001",
+    "2^6": "64",
+    "4^-1/2": "0.5",
+    "0.3333333333333333": "1/3",  # as YAML has a third
+    "d_k": "d_k^1",
+    "d_k^1/2": "d_k^1/2",
+    "d_k^2/4": "d_k^1/2",
+    "d_k^0.5": "d_k^1/2",
+    "d_k^.5": "d_k^1/2",
+    "d_k^(1/2)": "d_k^1/2",
+    "d_k**0.5": "d_k^1/2",
+    "d_k**(1/2)": "d_k^1/2",
+    "sqrt(d_k)": "d_k^1/2",
+    " sqrt ( d_k ) ": "d_k^1/2",
+    "d_k/sqrt(d_k)": "d_k^1/2",
+    "d_k**2": "d_k^2",
+    "d_k^3/3": "d_k^1",
+    "d_k^0.3333333333333333": "d_k^1/3",
+    "d_k/3": "1/3*d_k^1",
+    "d_k/8": "0.125*d_k^1",
+    "d_k^1/8": "d_k^1/8",
+    "d_k^1/2*2": "2*d_k^1/2",
+    "d_k^0.5/2": "0.5*d_k^1/2",
+    "d_k^1/2/2": "0.5*d_k^1/2",
+    "2 * sqrt(d_k)": "2*d_k^1/2",
+    "sqrt(4*d_k)": "2*d_k^1/2",
+    "d_k^1/2/ln(n_keys)": "d_k^1/2/ln(n_keys)",
+    "d_k^1/2*ln(n_keys)^-1": "d_k^1/2/ln(n_keys)",
+    "d_k^1/2/ln( n_keys )": "d_k^1/2/ln(n_keys)",
+    "d_k^1/2/0.43/ln(n_keys)": "1/0.43*d_k^1/2/ln(n_keys)",
+    "sqrt(d_k)/(0.43*ln(n_keys))": "1/0.43*d_k^1/2/ln(n_keys)",
+    "d_k^1/ln(n_keys)": "d_k^1/ln(n_keys)",
+    "n_keys": "n_keys^1",
+    "sqrt(n_keys)": "n_keys^1/2",
+    "1/n_keys^1/2": "1/n_keys^1/2",
+    "ln(n_keys)*n_keys^1/2": "n_keys^1/2*ln(n_keys)",
+    "sqrt(d_k*ln(n_keys))": "d_k^1/2*ln(n_keys)^1/2",
+}
+
+
+@pytest.mark.parametrize("text", NAMES)
+def test_spellings_of_one_rule_get_one_name_which_keeps_it(text):
+    name = NAMES[text]
     assert Scaling.parse(text).name == name
+    assert Scaling.parse(name).name == name
 
 
 @pytest.mark.parametrize(
@@ -62,10 +100,13 @@ def test_spellings_of_one_rule_get_one_name(text, name):
     [
         ("unscaled", 1.0, 0),
         ("8", 8.0, None),
+        ("2*sqrt(d_k)", 16.0, None),
         ("n_keys^1/2", 4.0, None),
         ("d_k^1/2/ln(n_keys)", 8 / math.log(16), None),
         ("d_k^1/2/0.43/ln(n_keys)", 8 / 0.43 / math.log(16), None),
+        ("sqrt(d_k)/(0.43*ln(n_keys))", 8 / 0.43 / math.log(16), None),
         ("d_k^1/3/7", 4 / 7, None),
+        ("(d_k*n_keys)^(3/2)", 2.0**15, None),
     ],
 )
 def test_divisors_by_hand_for_64_wide_and_16_long(text, divisor, exponent):
@@ -86,31 +127,177 @@ def test_dividing_by_the_square_root_is_the_power_one_half():
     assert Scaling.parse("d_k^1/2").exponent == Fraction(1, 2)
 
 
+# The end of the message after the text itself.
+REFUSED = {
+    "": "",
+    "-2": "",
+    "0": "",
+    "0*d_k": "",
+    "d_k/0": "",
+    "*d_k": "",
+    "d_k/": "",
+    "d_k^": "",
+    "d_k^x": "",
+    "d_k^1/0": "",
+    "d_k^(1/0)": "",
+    "d_k^11": "",
+    "d_k^10*d_k": "",
+    "d_k^2^2": "",
+    "sqrt(d_k": "",
+    "sqrt d_k": "",
+    "d_k n_keys": "",
+    "8 9": "",
+    "2d_k": "",
+    "nan": "",
+    "1e9": "",
+    "1/3/7/11/13/17/19/23/29/31": "",
+    "(" * 10_000: "",
+    "gaussian": "",
+    "x; y": "",
+    "none": UNSCALED,
+    "no": UNSCALED,
+    "off": UNSCALED,
+    "Unscaled": UNSCALED,
+    "unscald": UNSCALED,
+    "sqrt": SQUARE_ROOT,
+    "scaled": SQUARE_ROOT,
+    "dk^1/2": SQUARE_ROOT,
+    "d_K^1/2": SQUARE_ROOT,
+    "d^1/2": SQUARE_ROOT,
+    "1/sqrt(dk)": SQUARE_ROOT,
+    "Sqrt(d_k)": "; did you mean sqrt(d_k)?",
+    "n_key": "; did you mean n_keys?",
+    "log(n_keys)": "; did you mean ln(n_keys)?",
+    "d_k^1/2/ln(n)": "; did you mean d_k^1/2/ln(n_keys)?",
+    "d_k**1/2": "; put the exponent in brackets",
+    "dk**1/2": "; put the exponent in brackets",
+    "d_k^1/0.43": "; put the exponent in brackets",
+    "2^1/2": "; write the root of a number as a decimal",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_text_that_is_no_rule_is_refused_with_a_hint(text):
+    with pytest.raises(ValueError, match="expected 'unscaled' or a product of numbers and powers of d_k, ") as refused:
+        Scaling.parse(text)
+    assert str(refused.value).endswith(f", got {text!r}{REFUSED[text]}")
+    assert "\n" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("text", "meant"),
     [
-        "",
-        "none",
-        "sqrt(d_k)",
-        "d_k^",
-        "d_k^1/0",
-        "d_k^11",
-        "d_k^x",
-        "d_k^1/2 ",
-        "0",
-        "0*d_k",
-        "*d_k",
-        "d_k/",
-        "d_kn_keys",
-        "1/3/7/11/13/17/19/23/29/31",
+        ("d_k^-1/2", "d_k^1/2"),
+        ("d_k^-0.5", "d_k^1/2"),
+        ("d_k^(-1/2)", "d_k^1/2"),
+        ("d_k**-0.5", "d_k^1/2"),
+        ("1/sqrt(d_k)", "d_k^1/2"),
+        ("1/d_k^1/2", "d_k^1/2"),
+        ("1/d_k", "d_k^1"),
+        ("8/d_k", "0.125*d_k^1"),
+        ("d_k^1/2/d_k", "d_k^1/2"),
+        ("ln(n_keys)/sqrt(d_k)", "d_k^1/2/ln(n_keys)"),
     ],
 )
-def test_what_is_no_rule_is_refused(text):
-    with pytest.raises(ValueError, match="expected 'unscaled' or a product of numbers and powers"):
+def test_a_factor_that_multiplies_is_refused_with_its_divisor(text, meant):
+    with pytest.raises(ValueError, match="because the rule divides the scores") as refused:
         Scaling.parse(text)
+    assert str(refused.value) == (
+        f"expected no negative power of d_k, because the rule divides the scores, got {text!r}; did you mean {meant}?"
+    )
+    assert Scaling.parse(meant).name == meant
 
 
-@pytest.mark.parametrize("divisor", [0, -1.0, math.inf, math.nan])
+@pytest.mark.parametrize("divisor", [0, -1.0, math.inf, math.nan, np.float64(0)])
 def test_a_divisor_must_be_finite_and_positive(divisor):
-    with pytest.raises(ValueError, match="finite and above 0"):
+    with pytest.raises(ValueError, match=f"^scaling: expected a divisor .* finite and above 0, got {divisor}$"):
         resolve_divisor(divisor, d_k=4, n_keys=4)
+
+
+@pytest.mark.parametrize("divisor", [2, 2.0, Fraction(2), np.float32(2), np.int64(2), "2", Scaling.parse("d_k^1/2")])
+def test_any_number_text_or_rule_is_a_divisor(divisor):
+    assert resolve_divisor(divisor, d_k=4, n_keys=4) == 2.0
+
+
+@pytest.mark.parametrize(
+    "scaling", [None, True, np.True_, 1j, [8.0], np.array([1.0, 2.0]), np.ones((30, 30)), b"8", {}], ids=repr
+)
+def test_what_is_neither_a_rule_nor_a_number_is_refused(scaling):
+    expected = r"^scaling: expected a rule such as 'd_k\^1/2', or the number .* divided by, got .*; 'unscaled' divides"
+    with pytest.raises(TypeError, match=expected) as refused:
+        resolve_divisor(scaling, d_k=4, n_keys=4)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 250
+
+
+# A `scale`, and the end of the message about it.
+SCALES = [
+    (0.125, "; for this factor pass scaling=8"),
+    (np.float64(0.125), "; for this factor pass scaling=8"),
+    (4, "; for this factor pass scaling=0.25"),
+    (0.3, "; for this factor pass scaling=1/0.3"),
+    ("1/sqrt(d_k)", "; for this factor pass scaling='d_k^1/2'"),
+    ("d_k^-0.5", "; for this factor pass scaling='d_k^1/2'"),
+    ("d_k^1/2", "the divisor of the scores"),
+    ("x", "the divisor of the scores"),
+    (None, "; leave it out for d_k^1/2"),
+    (True, "the divisor of the scores"),
+    (-1.0, "the divisor of the scores"),
+    (0, "the divisor of the scores"),
+    (math.nan, "the divisor of the scores"),
+]
+
+
+@pytest.mark.parametrize(("scale", "end"), SCALES)
+def test_a_factor_called_scale_gets_its_divisor_as_the_answer(scale, end):
+    with pytest.raises(TypeError) as refused:
+        sdpa.attention_weights([[1.0]], [[1.0]], scale=scale)
+    shown = repr(scale) if isinstance(scale, str) else str(scale)
+    assert str(refused.value).startswith(f"attention_weights: got scale={shown}, expected scaling, the divisor of")
+    assert str(refused.value).endswith(end)
+
+
+def test_the_divisor_in_the_answer_has_the_effect_of_the_factor():
+    q, k = [[1.0, 2.0]], [[0.5, 1.0], [2.0, 0.0]]
+    for scale, end in SCALES:
+        if "pass scaling=" in end and not isinstance(scale, str):
+            divisor = eval(end.partition("scaling=")[2])
+            weights = sdpa.attention_weights(q, k, scaling=divisor)
+            np.testing.assert_allclose(weights, sdpa.attention_weights(scale * np.array(q), k, scaling=1), rtol=1e-14)
+
+
+def with_scaling():
+    """The public functions and classes with a parameter `scaling`."""
+    offered = {name: getattr(sdpa, name) for name in sdpa.__all__ if name not in ("theory", "LAWS")}
+    return {n: f for n, f in offered.items() if callable(f) and "scaling" in inspect.signature(f).parameters}
+
+
+@pytest.mark.parametrize("name", with_scaling())
+def test_whatever_takes_a_scaling_refuses_a_scale(name):
+    function = with_scaling()[name]
+    with pytest.raises(TypeError, match=rf"^{name}: got scale=0.125, .* pass scaling=8$"):
+        function(scale=0.125)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'scales'"):
+        function(scales=0.125)
+    assert "scale" not in inspect.signature(function).parameters
+    assert function.__name__ == name
+    assert function.__doc__
+
+
+def test_the_functions_that_take_a_scaling_are_these():
+    assert set(with_scaling()) == {
+        "MultiHeadAttention",
+        "ScaledDotProductAttention",
+        "attention_gradients",
+        "attention_weights",
+        "compare_scaling",
+        "scaled_dot_product_attention",
+        "trace",
+    }
+
+
+def test_a_module_takes_a_rule_that_has_no_divisor_for_one_key():
+    attention = sdpa.ScaledDotProductAttention(4, 4, 2, scaling="d_k^1/2/ln(n_keys)")
+    _, weights = attention(np.eye(4), return_weights=True)
+    expected = sdpa.attention_weights(attention.W_Q, attention.W_K, scaling=2 / math.log(4))
+    np.testing.assert_allclose(weights, expected, rtol=1e-14)

@@ -43,7 +43,7 @@ def later(i, j):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize(("scaling", "power"), [("unscaled", 0), ("d_k^1/2", 0.5), ("d_k^-1/3", -1 / 3)])
+@pytest.mark.parametrize(("scaling", "power"), [("unscaled", 0), ("d_k^1/2", 0.5), ("d_k^1/3", 1 / 3)])
 def test_every_number_is_that_of_plain_python_and_is_printed(files, scaling, power, causal):
     steps = own(files(q=Q, k=K, v=V), scaling=scaling, causal=causal)
     q, k, v = [[1, -0.5], [2, 3], [-1, 0.25]], [[0.5, 1], [-1, 2], [0.1, -3]], [[1, 0], [0, 1], [2, 2]]
@@ -148,7 +148,11 @@ def test_a_bad_file_is_named_with_its_line_and_what_was_expected(files, content,
         ({"q": "1,2\n", "k": "1,2,3\n"}, {}, "k.csv: expected 2 columns, as many as .*q.csv has, got 3"),
         ({"q": "1,2\n", "k": "1,2\n", "v": "1\n2\n"}, {}, "v.csv: expected 1 rows, as many as .*k.csv has, got 2"),
         ({"q": "1\n", "k": "1\n2\n"}, {"causal": True}, "k.csv: expected 1 rows, .*, for a causal mask, got 2"),
-        ({"q": "1\n", "k": "1\n"}, {"scaling": "sqrt"}, "--scaling: expected 'unscaled' or a product .*, got 'sqrt'"),
+        (
+            {"q": "1\n", "k": "1\n"},
+            {"scaling": "sqrt"},
+            "--scaling: expected .*, got 'sqrt'; did you mean d_k",
+        ),
     ],
 )
 def test_matrices_that_do_not_fit_are_refused(files, texts, options, problem):

@@ -1,0 +1,75 @@
+"""Short forms of whole numbers: powers and ranges."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.harness.ranges import with_power, with_range
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("4..512*2", [4, 8, 16, 32, 64, 128, 256, 512]),
+        ("1..1000*10", [1, 10, 100, 1000]),
+        ("16..64+16", [16, 32, 48, 64]),
+        ("2^2..2^9*2", [4, 8, 16, 32, 64, 128, 256, 512]),
+        ("4 .. 64 * 4", [4, 16, 64]),
+        ("8..8*2", [8]),
+        ("0..4+2", [0, 2, 4]),
+        (8, [8]),
+        (2.5, [2.5]),
+        (None, [None]),
+        ("8", ["8"]),
+        ("gaussian", ["gaussian"]),
+    ],
+)
+def test_a_range_stands_for_its_values_and_all_else_for_itself(text, values):
+    assert with_range(text) == values
+
+
+FORM = "expected a range such as 4..512*2 or 16..64+16"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("4..500*2", "expected a range that ends at one of its values; did you mean 4..512*2?"),
+        ("4..300*2", "expected a range that ends at one of its values; did you mean 4..256*2?"),
+        ("16..65+16", "expected a range that ends at one of its values; did you mean 16..64+16?"),
+        ("2^2..500*2", "expected a range that ends at one of its values; did you mean 2^2..512*2?"),
+        ("4..512*1", f"{FORM}, with a start of at least 1 and a factor of at least 2"),
+        ("4..512*0", f"{FORM}, with a start of at least 1 and a factor of at least 2"),
+        ("0..512*2", f"{FORM}, with a start of at least 1 and a factor of at least 2"),
+        ("4..512+0", f"{FORM}, with a step of at least 1"),
+        ("512..4*2", f"{FORM}, which ends at its start or above"),
+        ("4..512", FORM),
+        ("4...512*2", FORM),
+        ("4..512*1.5", FORM),
+        ("-4..512*2", FORM),
+        ("04..512*2", FORM),
+        ("a..b*2", FORM),
+        ("..", FORM),
+        ("1..999999999999+1", "expected a range of at most 100000 values"),
+        ("1..1e3*10", FORM),
+    ],
+)
+def test_another_range_is_refused_with_the_nearest_end(text, message):
+    with pytest.raises(ValueError, match=r"^expected a range") as refused:
+        with_range(text)
+    assert str(refused.value) == message
+
+
+@given(st.integers(1, 10**6), st.integers(2, 10), st.integers(0, 5), st.integers(1, 50))
+def test_every_range_that_ends_at_a_value_is_read(first, factor, count, step):
+    powers = [first * factor**i for i in range(count + 1)]
+    assert with_range(f"{first}..{powers[-1]}*{factor}") == powers
+    sums = [first + i * step for i in range(count + 1)]
+    assert with_range(f"{first}..{sums[-1]}+{step}") == sums
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("2^6", 64), ("10^0", 1), ("2^-1", "2^-1"), ("2^", "2^"), ("02^3", "02^3"), ("8", "8"), (8, 8)]
+)
+def test_a_power_stands_for_its_number_and_all_else_for_itself(text, value):
+    assert with_power(text) == value
