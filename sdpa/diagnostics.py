@@ -105,7 +105,7 @@ def row_diagnostics(
         depend on the other divisors, nor on what keys and weights_gradient contain where a key is masked.
 
     Raises:
-        ValueError: shapes do not match, scores are NaN or inf, all keys of a row are masked (the message names the
+        ValueError: shapes do not match, a row of scores contains a NaN, a +inf or only -inf (the message names the
             row), or divisors are not finite.
 
     >>> rows = row_diagnostics(np.zeros((1, 1, 4)), [1.0, 2.0])
@@ -117,12 +117,13 @@ def row_diagnostics(
     given = masked(_doubles("scores", scores), mask)
     several, each = np.ndim(divisors) > 0, np.ravel(divisors).tolist()
     has_masked = _check(given, each)
-    own_gap = None if own_keys is None else _own_gap(given, own_keys)
+    own_scores = None if own_keys is None else _own_scores(given, own_keys)
     variance = row_variance(_draws(given)) if with_variance else None
     upstream = _upstream(given.shape, keys, weights_gradient)
     if upstream is not None and has_masked:
         upstream = upstream.without_unseen_keys(_draws(given))
-    gap, sums = _sums(_draws(given), each, upstream, has_masked=has_masked)
+    largest, gap, sums = _sums(_draws(given), each, upstream, has_masked=has_masked)
+    own_gap = None if own_scores is None else largest - own_scores
     rows = _metrics(np.reshape(each, (-1, 1, 1)), gap, sums, variance, own_gap, with_gradient=upstream is not None)
     if several and given.ndim == 3:
         return rows
@@ -137,10 +138,13 @@ def row_diagnostics(
 
 def _sums(
     scores: FloatArray, divisors: Sequence[float], upstream: "_Upstream | None", *, has_masked: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Gap and sums of each row of checked scores, (n_draws, n_queries) and (5, n_divisors, n_draws, n_queries)."""
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of each row of checked scores the largest and the gap, (n_draws, n_queries), and the sums.
+
+    The five sums have the shape (5, n_divisors, n_draws, n_queries).
+    """
     n_draws, n_queries, n_keys = scores.shape
-    gap = np.empty((n_draws, n_queries))
+    largest, gap = np.empty((2, n_draws, n_queries))
     sums = np.zeros((5, len(divisors), n_draws, n_queries))
     rows = tile_rows(n_keys)
     buffers = np.empty((5, min(rows * n_keys, scores.size)))
@@ -148,14 +152,14 @@ def _sums(
         key_norm = None if upstream is None else _KeyNorm.of(upstream.keys[draws])
         for queries in _runs(n_queries, rows):
             tile = _Tile.of(scores[draws, queries], buffers, has_masked=has_masked)
-            gap[draws, queries] = tile.gap
+            largest[draws, queries], gap[draws, queries] = tile.largest, tile.gap
             if upstream is not None:
                 tile.set_upstream(upstream.g[draws, queries])
             for i, divisor in enumerate(divisors):
                 sums[:4, i, draws, queries] = tile.sums(divisor)
                 if key_norm is not None:
                     sums[4, i, draws, queries] = tile.gradient_square(divisor, key_norm)
-    return gap, sums
+    return largest, gap, sums
 
 
 def tile_rows(n_keys: int) -> int:
@@ -188,6 +192,8 @@ class _Upstream:
     def without_unseen_keys(self, scores: FloatArray) -> "_Upstream":
         """Put a visible key in the place of those that no query of a draw sees: padding may be huge or NaN."""
         is_seen = np.asarray(np.isfinite(scores).any(axis=-2))
+        if is_seen.all():
+            return self
         visible = np.take_along_axis(self.keys, is_seen.argmax(axis=-1)[:, None, None], axis=-2)
         return _Upstream(np.where(is_seen[..., None], self.keys, visible), self.g)
 
@@ -240,15 +246,16 @@ class _Tile:
     def __init__(
         self,
         top: npt.NDArray[np.intp],
+        largest: FloatArray,
         gap: FloatArray,
         below: FloatArray,
         buffers: FloatArray,
         without_weight: BoolArray | None,
     ) -> None:
-        self.gap = gap  # (n_draws, n_queries)
+        self.largest, self.gap = largest, gap  # (n_draws, n_queries)
         self._top = top  # index of each row's largest score in the raveled scores
-        self._below = below  # s - s2, and 0 at the largest score and at masked keys
         self._without_weight = without_weight  # True at the largest score and at masked keys; None if no key is masked
+        self._below = below  # s - s2, and 0 at the largest score and at masked keys: NumPy takes long for exp(-inf)
         self._h, self._e, self._scratch = (_shaped(buffer, below.shape) for buffer in buffers[1:4])
         self._through = buffers[4]
         self._ones = np.ones(below.shape[-1])
@@ -273,7 +280,7 @@ class _Tile:
         else:
             flat[top] = second
         below -= second.reshape(*scores.shape[:-1], 1)
-        return cls(top, gap, below, buffers, without_weight)
+        return cls(top, largest.reshape(scores.shape[:-1]), gap, below, buffers, without_weight)
 
     def set_upstream(self, g: FloatArray) -> None:
         """Keep h of the gradient to the weights."""
@@ -328,8 +335,11 @@ def _metrics(
     *,
     with_gradient: bool,
 ) -> RowDiagnostics:
-    """From divisors c, (n_divisors, 1, 1), and of each row the gap and the sums, of which the last is |K^T v|^2, the
-    variance of its scores, and the distance of the score of its own key from the largest."""
+    """From divisors c, (n_divisors, 1, 1), and the gap and the sums of each row; the last sum is |K^T v|^2.
+
+    On request also from the variance of each row of scores, and from the distance of its own key's score from the
+    largest.
+    """
     empty = np.empty((0, *gap.shape))
     e1, es, e2, e3, gradient_square = sums
     scaled_gap = gap / c
@@ -350,8 +360,8 @@ def _metrics(
     )
 
 
-def _own_gap(scores: FloatArray, own_keys: npt.ArrayLike) -> FloatArray:
-    """Largest score minus the score of the named key, of each row, (n_draws, n_queries)."""
+def _own_scores(scores: FloatArray, own_keys: npt.ArrayLike) -> FloatArray:
+    """The score of the named key of each row, (n_draws, n_queries)."""
     keys, n_keys = np.asarray(own_keys), scores.shape[-1]
     if keys.dtype.kind not in "iu" or not ((keys >= 0) & (keys < n_keys)).all():
         raise ValueError(f"own_keys: expected integers from 0 to {n_keys - 1}, got {own_keys!r}")
@@ -361,8 +371,7 @@ def _own_gap(scores: FloatArray, own_keys: npt.ArrayLike) -> FloatArray:
         raise ValueError(
             f"own_keys: expected a shape that broadcasts to {scores.shape[:-1]}, got {keys.shape}"
         ) from None
-    own = np.take_along_axis(scores, keys[..., None], axis=-1)
-    return _draws(scores.max(axis=-1, keepdims=True) - own)[..., 0]
+    return _draws(np.take_along_axis(scores, keys[..., None], axis=-1))[..., 0]
 
 
 def _check(scores: FloatArray, divisors: Sequence[float]) -> bool:
@@ -377,11 +386,13 @@ def _check(scores: FloatArray, divisors: Sequence[float]) -> bool:
         sums = scores @ np.ones(scores.shape[-1])
     if np.isfinite(sums).all() or np.isfinite(scores).all():
         return False
-    if np.isnan(scores).any() or np.isposinf(scores).any():
-        raise ValueError("scores: expected finite numbers, or -inf for a masked key")
-    empty = np.argwhere(np.isneginf(scores).all(axis=-1))
-    if len(empty):
+    largest = np.take_along_axis(scores, scores.argmax(axis=-1, keepdims=True), axis=-1)[
+        ..., 0
+    ]  # NaN in a row with NaN
+    wrong = np.argwhere(~np.isfinite(largest))
+    if len(wrong):
+        row = tuple(wrong[0])
         raise ValueError(
-            f"scores: expected a finite number in every row, got only -inf in {row_label(tuple(empty[0]))}"
+            f"scores: expected every row to have a finite largest score, got {largest[row]} in {row_label(row)}"
         )
     return True

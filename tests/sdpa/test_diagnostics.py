@@ -281,9 +281,9 @@ def test_no_rows_give_no_numbers():
 def test_scores_must_be_finite_floats_or_masked():
     for wrong in (np.inf, np.nan):
         for other in (0.0, -np.inf):
-            with pytest.raises(ValueError, match="scores: expected finite numbers, or -inf for a masked key"):
+            with pytest.raises(ValueError, match=rf"a finite largest score, got {wrong} in row \(0, 0\)"):
                 row_diagnostics(np.array([[[other, wrong]]]), [1.0])
-    with pytest.raises(ValueError, match=r"a finite number in every row, got only -inf in row \(0, 1\)"):
+    with pytest.raises(ValueError, match=r"a finite largest score, got -inf in row \(0, 1\)"):
         row_diagnostics(np.array([[[0.0, 1.0], [-np.inf, -np.inf]]]), [1.0])
     whole = row_diagnostics([[[0, 3]]], [1])
     assert whole.max_weight.item() == pytest.approx(1 / (1 + math.exp(-3)))
