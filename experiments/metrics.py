@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from experiments.harness.experiment import Cell
 from experiments.harness.metric import Exact, Metric, Theory
-from experiments.score_metrics import score_metrics
+from experiments.score_metrics import known, law_of, score_metrics
 from experiments.statistics.intervals import Limits
 from sdpa import RowDiagnostics, softmax
 from sdpa.metrics import SATURATED
@@ -91,7 +91,7 @@ PerRow = OfRows | OfWeights
 
 
 def _exact(metric: str, of_row: str) -> Exact:
-    """The expectation over rows, known for Gaussian inputs, and bounds of the deviation of a trial.
+    """The expectation over rows, if theory knows it, and bounds of the deviation of a trial.
 
     Rows that share keys depend on each other. In full dependence the mean of a trial varies like one row; theory knows
     the least dependence.
@@ -102,28 +102,21 @@ def _exact(metric: str, of_row: str) -> Exact:
             square.
 
     Returns:
-        `Exact`; under another law than `gaussian`, its value is NaN and its bounds are 0 and infinity. A deviation too
-        small for theory to compute gives an infinite upper bound.
+        `Exact`; if theory does not know the rows of the law, its value is NaN and its bounds are 0 and infinity. A
+        deviation too small for theory to compute gives an infinite upper bound.
     """
 
     def value(theory: Theory, cell: Cell) -> float:
-        if cell.inputs.name != "gaussian":
-            return math.nan
-        return float(
-            getattr(theory.attention_expectations(cell.d_k, cell.n_keys, cell.divisor, cell.input_std), metric)
-        )
+        arguments = cell.d_k, cell.n_keys, cell.divisor, law_of(cell)
+        return known(theory, "attention_expectations", *arguments, metric=metric)
 
     def least(theory: Theory, cell: Cell) -> float:
-        if cell.inputs.name != "gaussian":
-            return 0.0
-        found = theory.least_draw_deviations(cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, cell.input_std)
-        return float(getattr(found, of_row))
+        arguments = cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, law_of(cell)
+        return known(theory, "least_draw_deviations", *arguments, metric=of_row, otherwise=0.0)
 
     def largest(theory: Theory, cell: Cell) -> float:
-        if cell.inputs.name != "gaussian":
-            return math.inf
-        found = theory.attention_deviations(cell.d_k, cell.n_keys, cell.divisor, cell.input_std)
-        return float(getattr(found, of_row)) or math.inf
+        arguments = cell.d_k, cell.n_keys, cell.divisor, law_of(cell)
+        return known(theory, "attention_deviations", *arguments, metric=of_row, otherwise=math.inf) or math.inf
 
     return Exact(_INTEGRALS, value, least, largest)
 
