@@ -43,7 +43,7 @@ _INTEGRALS = (
 )
 
 
-def _exact(metric: str, of_row: str = "", formula: str = _INTEGRALS) -> Exact:
+def _exact(metric: str, of_row: str = "", *, per_key: bool = False) -> Exact:
     """The expectation over rows, and bounds of the deviation of a trial, where theory knows them.
 
     Rows that share keys depend on each other. In full dependence the mean of a trial varies like one row; theory knows
@@ -53,7 +53,7 @@ def _exact(metric: str, of_row: str = "", formula: str = _INTEGRALS) -> Exact:
         metric: name of the expectation in `AttentionExpectations`.
         of_row: name of the deviation in `AttentionDeviations`: of one row's value, or of its square for a root mean
             square; empty if theory does not know it.
-        formula: for the description of the column.
+        per_key: True for a root mean square over keys, which theory gives for as many queries as keys.
 
     Returns:
         `Exact`; where theory knows nothing, its value is NaN and its bounds are 0 and infinity. A deviation too small
@@ -61,18 +61,27 @@ def _exact(metric: str, of_row: str = "", formula: str = _INTEGRALS) -> Exact:
     """
 
     def value(theory: Theory, cell: Cell) -> float:
-        arguments = cell.d_k, cell.n_keys, cell.divisor, cell.law
-        return known(theory, "attention_expectations", *arguments, metric=metric)
+        arguments = cell.d_k, cell.n_keys, cell.divisor, cell.law, cell.shortest_row
+        factor = math.sqrt(cell.n_queries / cell.n_keys) if per_key else 1.0
+        return factor * known(theory, "attention_expectations", *arguments, metric=metric)
 
     def least(theory: Theory, cell: Cell) -> float:
-        arguments = cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, cell.law
+        arguments = cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, cell.law, cell.shortest_row
         return known(theory, "least_draw_deviations", *arguments, metric=of_row, otherwise=0.0)
 
     def largest(theory: Theory, cell: Cell) -> float:
-        arguments = cell.d_k, cell.n_keys, cell.divisor, cell.law
+        arguments = cell.d_k, cell.n_keys, cell.divisor, cell.law, cell.shortest_row
         return known(theory, "attention_deviations", *arguments, metric=of_row, otherwise=math.inf) or math.inf
 
-    return Exact(formula, value, least, largest) if of_row else Exact(formula, value)
+    return Exact(_INTEGRALS, value, least, largest) if of_row else Exact(_INTEGRALS, value)
+
+
+def _own_weight(theory: Theory, cell: Cell) -> float:
+    """E of the weight of the own key: without a correlation, all visible keys are alike."""
+    if cell.law.correlation:
+        arguments = cell.d_k, cell.n_keys, cell.divisor, cell.law, cell.shortest_row
+        return known(theory, "attention_expectations", *arguments, metric="own_weight")
+    return float((1 / np.arange(cell.shortest_row or cell.n_keys, cell.n_keys + 1)).mean())
 
 
 def _norm_metrics(
@@ -159,7 +168,7 @@ METRICS = (
         "E w_i",
         "weight of the own key",
         of=OfRows(lambda rows: rows.own_weight, needs="own key"),
-        exact=_exact("own_weight"),
+        exact=Exact(f"1/n_keys without a correlation, else {_INTEGRALS}", _own_weight),
         limits=lambda _: Limits(0, 1),
         is_logarithmic=True,
     ),
@@ -243,7 +252,7 @@ METRICS = (
         "$|dL/dk|$, r.m.s.",
         "root",
         of=OfBlock(_key_gradient_norms),
-        exact=_exact("key_gradient_norm"),
+        exact=_exact("key_gradient_norm", per_key=True),
         limits=lambda _: Limits(0),
         is_logarithmic=True,
     ),
@@ -255,7 +264,7 @@ METRICS = (
         "entries of $dL/dv$, r.m.s.",
         "root",
         of=OfBlock(lambda block: np.sqrt(block.rows_per_key * block.rows.collision)),
-        exact=_exact("value_gradient_norm"),
+        exact=_exact("value_gradient_norm", per_key=True),
         limits=lambda cells: Limits(np.sqrt(cells.n_queries) / cells.n_keys, np.sqrt(cells.n_queries / cells.n_keys)),
         is_logarithmic=True,
     ),

@@ -276,6 +276,11 @@ class Cell(AttentionCell):
         """As `AttentionCell.score_centre`: d_k query_mean key_mean unless vectors are normalized."""
         return self.d_k * self.query_mean * self.key_mean if self.normalize == "none" else 0.0
 
+    @property
+    def shortest_row(self) -> int | None:
+        """Number of keys that the first query sees under a causal mask; None if all see all keys."""
+        return self.n_keys - self.n_queries + 1 if self.mask == "causal" else None
+
     def visible(self, rows: slice) -> npt.NDArray[np.bool_] | None:
         """As `AttentionCell.visible`, for the mask.
 

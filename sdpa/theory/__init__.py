@@ -1,13 +1,9 @@
 """Exact laws and expectations: one function per equation, without random numbers or tabulated results."""
 
 from sdpa.theory import limits
-from sdpa.theory.attention import (
-    AttentionDeviations,
-    AttentionExpectations,
-    attention_deviations,
-    attention_expectations,
-    least_draw_deviations,
-)
+from sdpa.theory.attention import AttentionExpectations, attention_expectations
+from sdpa.theory.deviations import AttentionDeviations, attention_deviations, least_draw_deviations
+from sdpa.theory.row_variance import row_variance
 from sdpa.theory.rows import GaussianRow
 from sdpa.theory.score_law import largest_score_survival, score_log_density, score_survival
 from sdpa.theory.scores import (
@@ -33,6 +29,7 @@ __all__ = [
     "largest_score_survival",
     "least_draw_deviations",
     "limits",
+    "row_variance",
     "score_kurtosis",
     "score_log_density",
     "score_mean",

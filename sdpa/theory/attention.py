@@ -1,42 +1,44 @@
-"""Exact expectations and standard deviations of attention rows with Gaussian q and k, at finite d_k and n_keys.
+"""Exact expectations of attention rows at finite d_k and n_keys, for the laws of queries and keys that allow them.
 
-Given a query q of standard deviation input_std, its scaled scores are independent N(0, sigma^2) with
-sigma = input_std |q| / divisor, so that `GaussianRow` gives everything for that |q|; and |q|^2 / input_std^2 is
-chi-squared with d_k degrees of freedom, over which these functions average:
-
-    E f = int f(sigma(r)) r^(d/2) e^-r / Gamma(d/2) dx,   r = e^x = |q|^2 / (2 input_std^2)
-
-with the trapezoidal rule in x. Each f is a smooth function of ln sigma, evaluated at Chebyshev nodes of each octave and
-interpolated, because neighbouring d_k and divisors need the same sigma again.
+Given a Gaussian query q, its scaled scores are independent N(0, sigma^2) up to a shift of all, sigma = key_std |q| /
+divisor, so that `GaussianRow` gives everything for that |q|, and these functions average over |q| (`queries`).
 """
 
-import dataclasses
-import itertools
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
-from sdpa.metrics import SATURATED
-from sdpa.theory.rows import GaussianRow
+from sdpa.pairs import PairLaw
+from sdpa.theory.lengths import mean_over_lengths
+from sdpa.theory.queries import QueryLengths, query_lengths
+from sdpa.theory.row_tables import row_values, saturated_rows
+from sdpa.theory.row_variance import row_variance
+from sdpa.theory.unknown import UnknownError
 
 FloatArray = npt.NDArray[np.float64]
-ValuesOf = Callable[[GaussianRow], list[float]]
-
-_NODES = 12
-_OCTAVE = math.log(2)
-# The integral omits the shortest queries, this share of all: f varies by less than n_keys over them.
-_SHORTEST, _LONGEST = 1e-9, 1e-14
-_MIN_VARIANCE = 2e-8
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class AttentionExpectations:
-    """Exact values of the metrics, by their names, for Gaussian inputs."""
+    """Exact values of the metrics of a row, by their names.
+
+    Attributes:
+        max_weight, entropy, jacobian_trace: E max w, E H in nats, E tr J = 1 - E sum w^2.
+        jacobian_norm: sqrt(E |J|_F^2).
+        query_gradient_norm: sqrt(E |dL/dq|^2), dL/dq = K^T J g / divisor for a standard normal gradient g to the
+            weights.
+        saturated_rows: P(max w > SATURATED).
+        row_variance: of the scaled scores of a row, E (1/n) sum_j (s_j - mean of s)^2.
+        output_std: sqrt(E sum w^2), the standard deviation of the output for independent values of variance 1.
+        key_gradient_norm: sqrt(E |dL/dk|^2), dL/dk_j = sum_i (J_i g_i)_j q_i / divisor over as many queries as keys;
+            sqrt(n_queries / n_keys) times that for n_queries of them.
+        value_gradient_norm: sqrt(E (dL/dv)^2) of an entry of a value, for a standard normal gradient to the output and
+            as many queries as keys; otherwise as `key_gradient_norm`.
+        own_weight: E of the weight of the query's own key; NaN if the law has no correlation.
+    """
 
     max_weight: float
     entropy: float
@@ -44,225 +46,110 @@ class AttentionExpectations:
     jacobian_norm: float
     query_gradient_norm: float
     saturated_rows: float
-
-
-@dataclasses.dataclass(frozen=True)
-class AttentionDeviations:
-    """Standard deviations of the metrics of one row, for Gaussian inputs; for the norms, those of their squares."""
-
-    max_weight: float
-    entropy: float
-    jacobian_trace: float
-    jacobian_square: float
-    query_gradient_square: float
-    saturated_rows: float
+    row_variance: float
+    output_std: float
+    key_gradient_norm: float
+    value_gradient_norm: float
+    own_weight: float = math.nan
 
 
 @cache
-def attention_expectations(d_k: float, n_keys: float, divisor: float, input_std: float = 1.0) -> AttentionExpectations:
+def attention_expectations(
+    d_k: float, n_keys: float, divisor: float, law: PairLaw = PairLaw(), shortest: int | None = None
+) -> AttentionExpectations:
     """E max w, E H, E tr J, sqrt(E |J|_F^2), P(max w > SATURATED), and sqrt(E |dL/dq|^2) with
 
-        E |dL/dq|^2 = ((d_k - 1) E |J|_F^2 + E |J z|^2) input_std^2 / divisor^2.
+        E |dL/dq|^2 = ((d_k - 1) E |J|_F^2 + E |J z|^2) key_std^2 / divisor^2.
 
-    The last: dL/dq = K^T J g / divisor. Split every key into its part along q, input_std z_i, and the d_k - 1 parts
+    The last: dL/dq = K^T J g / divisor. Split every key into its part along q, key_std z_i, and the d_k - 1 parts
     across it, which are independent of the scores: K^T v has the mean square (z.v)^2 + (d_k - 1) |v|^2 over them,
-    times input_std^2, and for v = J g with standard normal g these have the means |J z|^2 and |J|_F^2.
+    times key_std^2, and for v = J g with standard normal g these have the means |J z|^2 and |J|_F^2. The mean of the
+    keys adds nothing, because the entries of v sum to 0.
+
+    The gradient to the keys has the mean square E[|J|_F^2 |q|^2] / divisor^2 over the keys, since gradients g of
+    different queries are independent.
 
     Args:
         d_k: width of q and k, from 1; like n_keys any real number.
         n_keys: keys, from 2.
         divisor: above 0.
-        input_std: standard deviation of the entries of q and k, above 0.
+        law: of queries and keys.
+        shortest: with a causal mask, the number of keys that the first query sees: rows of every length from it to
+            n_keys, a whole number, occur equally often, and the norms are root mean squares over all of them.
 
     Raises:
         ValueError: an argument out of its range.
+        UnknownError: rows of this law are unknown.
 
     >>> round(attention_expectations(d_k=64, n_keys=64, divisor=8.0).max_weight, 5)
     0.10717
+    >>> round(attention_expectations(64, 64, 8.0, shortest=1).max_weight, 5)
+    0.2192
     """
-    sigma, share = _queries(d_k, divisor, input_std)
-    max_weight, entropy, trace, square, score_square = (float(mean) for mean in share @ _row_values(sigma, n_keys))
-    saturated = float(share @ _saturated(sigma, n_keys))
-    gradient = math.sqrt((d_k - 1) * square + score_square) * input_std / divisor
-    return AttentionExpectations(max_weight, entropy, trace, math.sqrt(square), gradient, saturated)
+    check_arguments(d_k, divisor)
 
+    def values(length: float) -> FloatArray:
+        return row_means(d_k, length, divisor, law)
 
-@cache
-def attention_deviations(d_k: float, n_keys: int, divisor: float, input_std: float = 1.0) -> AttentionDeviations:
-    """Standard deviations of max w, H, tr J, |J|_F^2, |dL/dq|^2 and 1[max w > SATURATED] of one row.
-
-    Each variance is the mean over |q| of the variance given |q| plus the variance over |q| of the mean given |q|. For
-    |dL/dq|^2 = Q input_std^2 / divisor^2, given w, the scores and v = J g, Q = (z.v)^2 + |v|^2 chi^2 of d_k - 1
-    degrees of freedom, and for standard normal g
-
-        E Q^2 = 3 E |J z|^4 + 2 (d_k - 1) E[|J z|^2 |J|_F^2 + 2 |J^2 z|^2] + (d_k^2 - 1) E[|J|_F^4 + 2 tr J^4].
-
-    The mean of N rows of different queries and keys has a standard error of these / sqrt(N). A variance that is below
-    2e-8 of the mean square comes out as 0: it is a difference of two moments that are good to 1e-9.
-
-    Args:
-        d_k: width of q and k, from 1; any real number.
-        n_keys: keys, a whole number from 2.
-        divisor: above 0.
-        input_std: standard deviation of the entries of q and k, above 0.
-
-    Raises:
-        ValueError: an argument out of its range.
-
-    >>> round(attention_deviations(d_k=64, n_keys=64, divisor=8.0).max_weight, 5)
-    0.04808
-    """
-    if n_keys != int(n_keys):
-        raise ValueError(f"expected a whole number of keys, got {n_keys}")
-    sigma, share = _queries(d_k, divisor, input_std)
-    means, spreads = _row_values(sigma, n_keys), _row_spreads(sigma, n_keys)
-    spread = share @ (spreads[:, :4] + (means[:, :4] - share @ means[:, :4]) ** 2)
-    variances = _known(spread, share @ means[:, :4] ** 2)
-    square, along = means[:, 3], means[:, 4]
-    fourth_along, both, twice, fourth, trace_fourth = spreads[:, 4:].T
-    across = d_k - 1
-    mean = across * square + along
-    second = 3 * fourth_along + 2 * across * (both + 2 * twice) + across * (d_k + 1) * (fourth + 2 * trace_fourth)
-    of_gradient = _known(share @ (second - mean**2 + (mean - share @ mean) ** 2), share @ mean**2)
-    gradient = math.sqrt(of_gradient) * input_std**2 / divisor**2
-    saturated = float(share @ _saturated(sigma, n_keys))
-    max_weight, entropy, trace, jacobian = (float(deviation) for deviation in np.sqrt(variances))
-    bernoulli = math.sqrt(saturated * (1 - saturated))
-    return AttentionDeviations(max_weight, entropy, trace, jacobian, gradient, bernoulli)
-
-
-@cache
-def least_draw_deviations(
-    d_k: float, n_keys: int, n_queries: int, divisor: float, input_std: float = 1.0
-) -> AttentionDeviations:
-    """Lower limits of the standard deviations of the means over the n_queries rows of a draw, which share its keys.
-
-    With V the variance of one row's value f, and C = Var E[f | K] the covariance of two rows of the same keys, the mean
-    has the variance (V + (n_queries - 1) C) / n_queries. For any h(K), C >= Cov(f, h)^2 / Var h (Cauchy and Schwarz).
-    Here h is sum_i |k_i - mean of k|^2 over input_std^2, chi-squared of (n_keys - 1) d_k degrees of freedom: the long
-    keys of a draw saturate all of its rows together. A factor L of all keys changes f in expectation by
-
-        dE f / d ln L = Cov(f, h),   Var h = 2 (n_keys - 1) d_k
-
-    (the score identity, as in the bound of Cramer and Rao). Scores depend on |q| in the same way, so that
-    Cov(f, h) = Cov(f, |q|^2) for all metrics but |dL/dq|^2, which has a further factor L^2: + 2 E f. V has a lower
-    limit of the same kind for rows so equal that `attention_deviations` does not know it. For one query and a known V,
-    the limit is the deviation.
-
-    Args:
-        d_k, n_keys, divisor, input_std: as in `attention_deviations`.
-        n_queries: rows of a draw.
-
-    >>> least_draw_deviations(64, 64, 1, 8.0) == attention_deviations(64, 64, 8.0)
-    True
-    >>> row, draw = attention_deviations(64, 2, 8.0), least_draw_deviations(64, 2, 10**9, 8.0)
-    >>> round(draw.entropy / row.entropy, 3)  # below 1: any number of queries sees no more than one pair of keys
-    0.115
-    """
-    sigma, share = _queries(d_k, divisor, input_std)
-    values, saturated = _row_values(sigma, n_keys), _saturated(sigma, n_keys)
-    values[:, 4] += (d_k - 1) * values[:, 3]
-    means = np.column_stack([values, saturated])
-    mean = share @ means
-    # |q|^2 over input_std^2.
-    square = (sigma * divisor / input_std**2) ** 2
-    of_query = (share * (square - d_k)) @ (means - mean)
-    of_keys = of_query + 2 * mean * np.array([0, 0, 0, 0, 1, 0])
-    per_key = of_keys**2 / (2 * (n_keys - 1) * d_k)
-    scale = np.array([1, 1, 1, 1, (input_std / divisor) ** 2, 1])
-    row = np.array(dataclasses.astuple(attention_deviations(d_k, n_keys, divisor, input_std))) / scale
-    variance = np.maximum(row**2, of_query**2 / (2 * d_k) + per_key)
-    return AttentionDeviations(*(np.sqrt((variance + (n_queries - 1) * per_key) / n_queries) * scale).tolist())
-
-
-def _known(variance: Any, square: Any) -> Any:
-    """Variances, 0 where their share of the mean square is so small that rounding errors reach it."""
-    return np.where(variance > _MIN_VARIANCE * square, variance, 0.0)
-
-
-def _queries(d_k: float, divisor: float, input_std: float) -> tuple[FloatArray, FloatArray]:
-    """sigma at the nodes of ln |q|^2 and the probability of each."""
-    if not (d_k >= 1 and 0 < divisor < math.inf and 0 < input_std < math.inf):
-        got = f"{d_k}, {divisor} and {input_std}"
-        raise ValueError(f"expected d_k of at least 1, and divisor and input_std above 0, got {got}")
-    half = d_k / 2
-    low, high = math.log(special.gammaincinv(half, _SHORTEST)), math.log(special.gammainccinv(half, _LONGEST))
-    x = np.linspace(low, high, math.ceil((high - low) / min(0.3, 0.45 / math.sqrt(half))) + 1)
-    weights = np.exp(half * (x - math.log(half)) - np.exp(x) + half)
-    return input_std**2 / divisor * np.sqrt(2 * np.exp(x)), weights / weights.sum()
-
-
-def _row_values(sigma: FloatArray, n_keys: float) -> FloatArray:
-    """Max weight, entropy, tr J, |J|_F^2 and |J z|^2 expected of rows at each sigma, (len(sigma), 5)."""
-    return _interpolated(sigma, n_keys, _row_means)
-
-
-def _row_spreads(sigma: FloatArray, n_keys: float) -> FloatArray:
-    """Variances of max weight, entropy, tr J and |J|_F^2, and the means in E Q^2, of rows at each sigma; 9 columns."""
-    return _interpolated(sigma, n_keys, _row_variances)
-
-
-def _saturated(sigma: FloatArray, n_keys: float) -> FloatArray:
-    """P(max w > SATURATED) = n Phi(y / sigma) of rows at each sigma, by interpolation of y.
-
-    It falls like e^(-c / sigma^2) towards small sigma, where y is nearly constant: within 1e-8 of the truth relatively,
-    or within 1e-10, since lower octaves of sigma, in which it stays below that, count as 0.
-    """
-    result = np.zeros(len(sigma))
-    some = sigma >= 2.0 ** _first_saturated_octave(n_keys)
-    if some.any():
-        y = _interpolated(sigma[some], n_keys, _saturation)[:, 0]
-        result[some] = n_keys * special.ndtr(y / sigma[some])
-    return result
-
-
-@cache
-def _first_saturated_octave(n_keys: float) -> int:
-    """The lowest octave of sigma in which P(max w > SATURATED) reaches 1e-10."""
-    return next(
-        i for i in itertools.count(-2) if GaussianRow(2.0 ** (i + 1), n_keys).max_weight_survival(SATURATED) > 1e-10
+    means = mean_over_lengths(values, of_one_key(len(OF_ROWS)), n_keys, shortest)
+    of = dict(zip(OF_ROWS, means.tolist(), strict=True))
+    return AttentionExpectations(
+        of["max_weight"],
+        of["entropy"],
+        of["jacobian_trace"],
+        math.sqrt(of["jacobian_square"]),
+        math.sqrt(of["query_gradient_square"]),
+        of["saturated_rows"],
+        row_variance(d_k, n_keys, divisor, law, shortest),
+        math.sqrt(of["collision"]),
+        math.sqrt(of["key_gradient_square"]),
+        math.sqrt(of["collision"]),
     )
 
 
-def _row_means(row: GaussianRow) -> list[float]:
-    return [
-        row.max_weight(),
-        row.entropy(),
-        row.jacobian_trace(),
-        row.jacobian_square(),
-        row.score_gradient_square(),
-    ]
+OF_ROWS = (
+    "max_weight",
+    "entropy",
+    "jacobian_trace",
+    "jacobian_square",
+    "query_gradient_square",
+    "saturated_rows",
+    "collision",
+    "key_gradient_square",
+)
 
 
-def _row_variances(row: GaussianRow) -> list[float]:
-    moments = [
-        (row.max_weight(), row.max_weight_square()),
-        (row.jacobian_trace(), row.metric_mean("(tr J)^2")),
-        (row.jacobian_square(), row.metric_mean("|J|^4")),
-    ]
-    variances = [second - mean**2 for mean, second in moments]
-    variances.insert(1, row.entropy_variance())
-    return variances + [row.metric_mean(name) for name in ("|Jx|^4", "|Jx|^2 |J|^2", "|JJx|^2", "|J|^4", "tr J^4")]
+def of_one_key(count: int) -> FloatArray:
+    """The first metrics of `OF_ROWS` of a row of one key, whose weight is 1."""
+    return np.array([1.0, 0, 0, 0, 0, 1, 1, 0])[:count]
 
 
-def _saturation(row: GaussianRow) -> list[float]:
-    return [row.sigma * float(special.ndtri(row.max_weight_survival(SATURATED) / row.n_keys))]
+def row_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> FloatArray:
+    """The means of `OF_ROWS` over rows of n_keys keys."""
+    lengths = gaussian_queries(d_k, law)
+    sigma = law.query_std * law.key_std / divisor * lengths.length
+    values = row_values(sigma, n_keys)
+    max_weight, entropy, trace, square, score_square, collision = lengths.share @ values
+    gradient = ((d_k - 1) * square + score_square) * (law.key_std / divisor) ** 2
+    of_keys = (lengths.share * lengths.length**2) @ values[:, 3] * (law.query_std / divisor) ** 2
+    saturated = lengths.share @ saturated_rows(sigma, n_keys)
+    return np.array([max_weight, entropy, trace, square, gradient, saturated, collision, of_keys])
 
 
-def _interpolated(sigma: FloatArray, n_keys: float, values_of: ValuesOf) -> FloatArray:
-    """Values of a function of rows at each sigma, (len(sigma), values)."""
-    place = np.log(sigma) / _OCTAVE
-    octaves = np.floor(place)
-    pieces = []
-    for octave in np.unique(octaves):  # in rising order, as sigma is
-        coefficients = _octave_coefficients(int(octave), n_keys, values_of)
-        pieces.append(np.polynomial.chebyshev.chebval(2 * (place[octaves == octave] - octave) - 1, coefficients).T)
-    return np.concatenate(pieces)
+def gaussian_queries(d_k: float, law: PairLaw) -> QueryLengths:
+    """|q| of independent Gaussian queries and keys; UnknownError for any other law."""
+    if law.entries.name != "gaussian":
+        raise UnknownError("softmax rows are known only for gaussian entries")
+    if law.spectrum:
+        raise UnknownError("softmax rows are unknown for entries of unequal variance")
+    if law.correlation:
+        raise UnknownError("softmax rows are unknown for queries that correlate with their keys")
+    if law.normalize != "none":
+        raise UnknownError("softmax rows are unknown for normalized vectors")
+    return query_lengths(d_k, d_k * (law.query_mean / law.query_std) ** 2)
 
 
-@cache
-def _octave_coefficients(octave: int, n_keys: float, values_of: ValuesOf) -> FloatArray:
-    """Chebyshev coefficients in ln sigma over sigma from 2^octave to 2^(octave + 1), (nodes, values)."""
-    nodes = np.polynomial.chebyshev.chebpts1(_NODES)
-    values = [values_of(GaussianRow(2.0 ** (octave + (node + 1) / 2), n_keys)) for node in nodes]
-    return np.asarray(np.polynomial.chebyshev.chebfit(nodes, np.array(values), _NODES - 1))
+def check_arguments(d_k: float, divisor: float) -> None:
+    """ValueError unless d_k is at least 1 and the divisor is above 0."""
+    if not (d_k >= 1 and 0 < divisor < math.inf):
+        raise ValueError(f"expected d_k of at least 1, and a divisor above 0, got {d_k} and {divisor}")

@@ -145,7 +145,7 @@ PLANTED = {
     "unknown experiment": (
         "saturation",
         "saturate",
-        "4:17: sweeps.one.experiment: got 'saturate', expected one of distribution, rows",
+        "4:17: sweeps.one.experiment: got 'saturate', expected one of distribution, initialisation, rows",
     ),
     "missing d_k": ("    d_k: [4, 8]\n", "", "3:3: sweeps.one.d_k: missing key"),
     "missing trials": ("    trials: 10\n", "", "3:3: sweeps.one.trials: missing key"),
@@ -194,8 +194,8 @@ PLANTED = {
     "range of trials": ("trials: 10", "trials: 1..4*2", "8:13: sweeps.one.trials: got 1..4.2, expected a whole number"),
     "range of numbers that are not whole": (
         "trials: 10",
-        "trials: 10\n    input_std: 1..4*2",
-        "9:16: sweeps.one.input_std: got 1..4.2, expected a valid number",
+        "trials: 10\n    key_std: 1..4*2",
+        "9:14: sweeps.one.key_std: got 1..4.2, expected a valid number",
     ),
     "misspelt experiment": (
         "saturation",

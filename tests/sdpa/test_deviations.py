@@ -11,6 +11,7 @@ from scipy import integrate, special, stats
 
 from sdpa import row_diagnostics, softmax
 from sdpa.metrics import SATURATED
+from sdpa.pairs import PairLaw
 from sdpa.theory import (
     GaussianRow,
     attention_deviations,
@@ -134,7 +135,7 @@ def draws(d_k, n_keys, divisor, std, rows):
 )
 def test_the_deviations_of_draws_agree(d_k, n_keys, divisor, std):
     """40,000 draws at a fixed seed: variances within 5 standard errors (false alarm 2e-5 in all if reseeded)."""
-    exact = asdict(attention_deviations(d_k, n_keys, divisor, std))
+    exact = asdict(attention_deviations(d_k, n_keys, divisor, PairLaw(query_std=std, key_std=std)))
     for name, values in draws(d_k, n_keys, divisor, std, 40_000).items():
         error = ((values - values.mean()) ** 2).std() / math.sqrt(len(values))
         if name == "saturated_rows":  # which may be none
@@ -169,7 +170,10 @@ def test_the_deviations_of_two_keys_by_quadrature(d_k):
 
 
 def test_inputs_of_another_spread_scale_the_query_gradient():
-    one, other = attention_deviations(8, 16, 2.0, input_std=1.5), attention_deviations(8, 16, 2.0 / 1.5**2)
+    one, other = (
+        attention_deviations(8, 16, 2.0, PairLaw(query_std=1.5, key_std=1.5)),
+        attention_deviations(8, 16, 2.0 / 1.5**2),
+    )
     assert one.jacobian_square == pytest.approx(other.jacobian_square, rel=1e-12)
     assert one.query_gradient_square == pytest.approx(other.query_gradient_square / 1.5**2, rel=1e-12)
 
@@ -209,7 +213,7 @@ def test_the_least_deviation_of_a_draw_is_below_its_deviation_and_near(d_k, n_ke
         "query_gradient_square": rows.query_gradient_norm**2,
         "saturated_rows": (rows.max_weight > SATURATED).astype(float),
     }
-    least = asdict(least_draw_deviations(d_k, n_keys, n_queries, divisor, std))
+    least = asdict(least_draw_deviations(d_k, n_keys, n_queries, divisor, PairLaw(query_std=std, key_std=std)))
     for name, of_rows in values.items():
         means = of_rows[0].mean(axis=-1)
         if name == "saturated_rows" and means.sum() < 100:

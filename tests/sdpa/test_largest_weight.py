@@ -10,7 +10,7 @@ from scipy import integrate, special, stats
 from sdpa import softmax
 from sdpa.metrics import SATURATED
 from sdpa.theory import GaussianRow, attention_expectations
-from sdpa.theory.attention import _saturated
+from sdpa.theory.row_tables import saturated_rows
 
 
 @pytest.mark.parametrize("sigma", [1e-3, 0.1, 0.399, 0.4, 0.999, 1.0, 4.0, 300.0, 1e6])
@@ -88,7 +88,7 @@ def test_thresholds_out_of_range_are_refused(threshold):
 def test_saturation_is_interpolated_within_what_it_says(n_keys):
     sigma = np.geomspace(0.2, 200, 57)
     expected = np.array([GaussianRow(s, n_keys).max_weight_survival(SATURATED) for s in sigma])
-    np.testing.assert_allclose(_saturated(sigma, n_keys), expected, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(saturated_rows(sigma, n_keys), expected, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize(("d_k", "n_keys", "divisor"), [(1, 3, 1.0), (4, 64, 1.0), (64, 16, 1.0), (512, 256, 8.0)])

@@ -1,0 +1,44 @@
+"""The variance of the scaled scores within a row, exact for any law of independent entries."""
+
+import numpy as np
+
+from sdpa.pairs import PairLaw, spectrum_of
+from sdpa.theory.scores import score_variance
+
+
+def row_variance(
+    d_k: float, n_keys: float, divisor: float, law: PairLaw = PairLaw(), shortest: int | None = None
+) -> float:
+    """E (1/n) sum_j (s_j - mean of s)^2 = (1 - 1/n) (A + B / n), in the units of the scaled scores, squared.
+
+    A is the variance of a score of a given query with another's key, without the shift that the mean of the keys gives
+    to all scores of a row:
+
+        A = (sq^2 sk^2 sum_m lambda_m^2 + d_k mq^2 sk^2) / divisor^2
+
+    with the symbols of `score_variance`; for normalized vectors the variance of a score. Given q, the score with the
+    own key of correlation rho has the mean rho sq sk sum_m lambda_m a_m^2 and 1 - rho^2 of the variance. Its excess
+    over the others is B = rho^2 sq^2 sk^2 (d_k^2 + 2 sum lambda^2 - sum lambda^2) / divisor^2.
+
+    Args:
+        d_k: width of q and k, from 1.
+        n_keys: keys of a row, from 1.
+        divisor: above 0.
+        law: of queries and keys.
+        shortest: as in `attention_expectations`.
+
+    Raises:
+        UnknownError: as in `score_variance`.
+
+    >>> row_variance(d_k=64, n_keys=4, divisor=8.0)
+    0.75
+    """
+    n = np.array([n_keys]) if shortest is None else np.arange(shortest, n_keys + 1)
+    if law.normalize != "none":
+        same, own = score_variance(d_k, divisor, law), 0.0
+    else:
+        squares = float((spectrum_of(int(d_k), law.spectrum) ** 2).sum()) if law.spectrum else d_k
+        of_keys = (law.key_std / divisor) ** 2
+        same = of_keys * (law.query_std**2 * squares + d_k * law.query_mean**2)
+        own = of_keys * law.query_std**2 * law.correlation**2 * (d_k**2 + squares)
+    return float(((1 - 1 / n) * (same + own / n)).mean())
