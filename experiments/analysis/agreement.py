@@ -217,7 +217,7 @@ def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
     gaps = []
     for reason, names in (
         ("no exact value is known", known.index[known == 0]),
-        ("an exact value is known only for Gaussian inputs", known.index[(known > 0) & (known < known.max())]),
+        ("an exact value is known in only a part of the cells", known.index[(known > 0) & (known < known.max())]),
     ):
         if len(names):
             gaps.append(Gap((sweep.name,), ", ".join(names), reason))

@@ -37,6 +37,7 @@ T_TEST, BOUND, NONE = "t", "bound", "none"
 FEW_TRIALS = f"fewer than {MIN_TRIALS} trials"
 TOO_FEW = "too few effective draws"
 TOO_RARE = "events too rare for any run"
+NO_ERROR = "inputs have no moment behind its error"
 _MAX_TRIALS = 1e9  # the most that a run can take
 
 
@@ -162,21 +163,26 @@ def _judged(rows: pd.DataFrame) -> pd.DataFrame:
     reason why t does not judge.
     """
     distance = (rows["measured"] - rows["exact"]).to_numpy()
-    # Without an error, for example if an exact value is 0 to the precision of a double, only a bound judges.
+    # Without an error, for example if an exact value is 0 to the precision of a double, only a bound judges. With an
+    # infinite one, nothing does.
+    endless = np.isinf(rows["error"])
     z = pd.Series(np.divide(distance, rows["error"], out=np.zeros(len(rows)), where=rows["error"] > 0), rows.index)
     few_trials = rows["trials"] < MIN_TRIALS
-    by_t = ~few_trials & ~rows["few"]
+    by_t = ~few_trials & ~rows["few"] & ~endless
     by_bound = ~by_t & rows["bound"].notna()
     p_value = np.select(
         [by_t, by_bound], [2 * special.stdtr(rows["trials"] - 1, -z.abs()), rows["bound"]], default=np.nan
     )
     return rows.assign(
-        z=z.round(4),  # further decimals differ between machines
+        error=rows["error"].where(~endless),
+        z=z.round(4).where(~endless),  # further decimals differ between machines
         # Few digits, so that all machines round alike.
         effective_draws=[float(f"{draws:.3g}") if np.isfinite(draws) else np.nan for draws in rows["effective_draws"]],
         test=np.select([by_t, by_bound], [T_TEST, BOUND], default=NONE),
         p_value=[_six_digits(value) for value in p_value],
-        remark=np.select([few_trials, rows["rare"], rows["few"]], [FEW_TRIALS, TOO_RARE, TOO_FEW], default=""),
+        remark=np.select(
+            [few_trials, endless, rows["rare"], rows["few"]], [FEW_TRIALS, NO_ERROR, TOO_RARE, TOO_FEW], default=""
+        ),
     )
 
 
@@ -191,7 +197,7 @@ def flag_few_draws(table: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
     """
     if judged.empty:
         return table
-    few = judged[judged["remark"].isin((TOO_FEW, TOO_RARE))]["metric"].groupby(level=0).agg(list)
+    few = judged[judged["remark"].isin((TOO_FEW, TOO_RARE, NO_ERROR))]["metric"].groupby(level=0).agg(list)
     measured = table[FEW_DRAWS].str.split()
     flagged = [" ".join(dict.fromkeys(few_here + few.get(place, []))) for place, few_here in measured.items()]
     return table.assign(**{FEW_DRAWS: flagged})
@@ -291,7 +297,8 @@ _VERDICT = (
         "float",
         "standard error in the test: not below the least one that theory allows, nor below "
         f"{_ACCURACY:g} of the exact value",
-        "max(se, least error, accuracy)",
+        "max(se, least error, accuracy); empty if it is infinite",
+        may_be_empty=True,
     ),
     Column(
         "z",
@@ -323,7 +330,7 @@ _VERDICT = (
     Column(
         "remark",
         "str",
-        f"reason why t does not judge: {FEW_TRIALS}; {TOO_FEW}; or {TOO_RARE} of {_MAX_TRIALS:g} trials",
+        f"reason why t does not judge: {FEW_TRIALS}; {TOO_FEW}; {TOO_RARE} of {_MAX_TRIALS:g} trials; or {NO_ERROR}",
         may_be_empty=True,
     ),
 )

@@ -13,6 +13,7 @@ from experiments.analysis.agreement import ALARM, Agreement, DisagreementError, 
 from experiments.analysis.verdicts import (
     BOUND,
     FEW_TRIALS,
+    NO_ERROR,
     NONE,
     T_TEST,
     TOO_FEW,
@@ -135,6 +136,16 @@ def test_what_no_test_fits_is_not_tested(trials, remark):
     (row,) = judged(table_of({"query_gradient_norm": (3.0, error, 1.0)}, trials)).to_dict("records")
     assert (row["test"], row["remark"]) == (NONE, remark)
     assert math.isnan(row["p_value"])
+
+
+def test_a_value_without_a_finite_error_is_not_tested():
+    """As the kurtosis of scores of heavy-tailed entries: its estimate from any number of trials says little."""
+    found = judged(table_of({"score_kurtosis": (9.0, 0.01, 1.0)}), score_kurtosis=math.inf)
+    (row,) = found.to_dict("records")
+    assert (row["test"], row["remark"]) == (NONE, NO_ERROR)
+    assert all(math.isnan(row[name]) for name in ("error", "z", "p_value"))
+    table = flag_few_draws(table_of({"score_kurtosis": (9.0, 0.01, 1.0)}), found)
+    assert table["few_draws"].tolist() == ["score_kurtosis"]
 
 
 def test_a_kurtosis_takes_more_draws_and_a_mean_those_of_the_variance():
