@@ -14,9 +14,10 @@ import pandas as pd
 from experiments.analysis.crossings import EQUAL, TENTH, of_first_map
 from experiments.analysis.crossings import SCALED as _ROOT
 from experiments.analysis.crossings import UNSCALED as _NONE
-from experiments.figures.axes import first_combination, is_number, plain, varied_axes
+from experiments.figures.axes import first_combination, plain, varied_axes
 from experiments.figures.caption_text import exactly, exactness, listed, measured, number
 from experiments.figures.crossing_text import NORM_NAMES, crossing_list, crossings_of
+from experiments.harness.discovery import axes_of, unusual_axes
 from experiments.harness.grid import Sweep
 
 _HEAD_WIDTHS = (64, 128)  # d_k of common models
@@ -241,24 +242,36 @@ def _no_length(at: _Along) -> Statement | None:
 
 
 def _widest(sweeps: Sequence[Sweep], tables: SweepTables, kind: str) -> pd.DataFrame | None:
-    """The first combination of axes of the first derived table of a kind, preferably one with several n_keys."""
+    """The first combination of axes of the first derived table of a kind, preferably one with several n_keys.
+
+    Only rows with independent standard normal entries count.
+    """
     found = [tables[sweep.name][kind] for sweep in sweeps if kind in tables[sweep.name]]
-    if not found:
+    usual = [rows for rows in (table[_is_usual(table)] for table in found if len(table)) if len(rows)]
+    if not usual:
         return None
-    widest = max(found, key=lambda table: len(table["n_keys"].unique()) > 1)
+    widest = max(usual, key=lambda table: len(table["n_keys"].unique()) > 1)
     return of_first_map(widest)
 
 
 def _along(sweeps: Sequence[Sweep], tables: SweepTables, axis: str, scalings: Sequence[str]) -> _Along | None:
-    """The first sweep with at least two values of an axis under these scalings, preferably without other axes."""
-    measured_tables = [tables[sweep.name]["measured"] for sweep in sweeps]
-    of_rows = [table for table in measured_tables if "max_weight" in table and is_number(table, axis)]
-    for whole in sorted(of_rows, key=lambda table: len(varied_axes(table))):
+    """The first sweep with at least two values of an axis under these scalings, preferably without other axes.
+
+    Only rows with independent standard normal entries count, because the statements name no other inputs.
+    """
+    measured_tables = [tables[sweep.name]["measured"] for sweep in sweeps if sweep.experiment == "saturation"]
+    usual = [table[_is_usual(table)] for table in measured_tables]
+    for whole in sorted((table for table in usual if len(table)), key=lambda table: len(varied_axes(table))):
         table, _ = first_combination(whole, axis)
         rows = {str(name): group.sort_values(axis) for name, group in table.groupby("scaling", sort=False)}
         if len(table[axis].unique()) > 1 and all(name in rows for name in scalings):
             return _Along(axis, rows)
     return None
+
+
+def _is_usual(table: pd.DataFrame) -> pd.Series:
+    """True for each row whose inputs are the usual ones."""
+    return table[axes_of(table)].apply(lambda row: not unusual_axes(row.to_dict()), axis=1)
 
 
 def _apart(ratio: float, factor: float) -> bool:

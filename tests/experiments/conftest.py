@@ -73,6 +73,16 @@ sweeps:
     d_k: [1, 16]
     trials: 3000
     figures: {_every("distribution")}
+  initialisation:
+    experiment: initialisation
+    d_model: [16, 64]
+    n_heads: 4
+    n_keys: 8
+    n_queries: 5
+    scheme: [gpt2, xavier]
+    scaling: [unscaled, d_k^1/2]
+    trials: 60
+    figures: {_every("initialisation")}
   map:
     experiment: saturation
     d_k: [2, 8, 24, 64]

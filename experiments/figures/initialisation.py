@@ -1,0 +1,84 @@
+"""Attention at initialisation along the width of the model: spread of the scaled scores, and largest weight.
+
+A column for each of the first three scalings, a line for each scheme of weights. Schemes with weights of fixed variance
+spread their scores more in wider models; others do not.
+"""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from experiments.figures.axes import by_scaling, first_axis, first_combination, fixed, plain, under
+from experiments.figures.caption_text import exactly, listed, measured
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.metric_lines import legend, plot_exact, plot_measured, reading, scale_x, scale_y
+from experiments.figures.style import INK, note, panels, token_colours
+from experiments.harness.figures import Default
+
+_COLUMNS = 3
+_ROWS = ("score_variance", "max_weight")
+_TITLES = {"score_variance": "variance of scaled scores", "max_weight": "largest weight of a row"}
+
+
+def _shown(tables: Tables) -> tuple[pd.DataFrame, str, str]:
+    """The rows of the first combination of the other axes, its name in words, and the axis of the lines."""
+    x = first_axis(tables["measured"].drop(columns="scheme"))
+    return *first_combination(tables["measured"], x, "scheme"), x
+
+
+def plot(tables: Tables) -> Drawing:
+    """Above, the variance of the scaled scores; below, the largest weight; one column per scaling."""
+    table, _, x = _shown(tables)
+    groups = list(by_scaling(table, x).items())[:_COLUMNS]
+    figure, rows = panels(len(_ROWS), len(groups), (3.2 * len(groups) + 0.4, 6.4), sharey="row")
+    for axes, metric in zip(rows, _ROWS, strict=True):
+        for ax, (scaling, of_scaling) in zip(axes, groups, strict=True):
+            _plot_schemes(ax, of_scaling, x, metric)
+            ax.set_title(f"{_TITLES[metric]}, {under(scaling)}", fontsize=10)
+            scale_x(ax, table, x)
+            scale_y(ax, table, metric)
+    legend(rows[0][0], list(table["scheme"].unique()))
+    note(figure, f"{fixed(table, x)} {reading(table, *_ROWS)} Dotted: a weight of 1/n_keys, that of equal scores.")
+    return figure
+
+
+def _plot_schemes(ax: Axes, table: pd.DataFrame, x: str, metric: str) -> None:
+    """A line for each scheme; and equal weights below the largest ones."""
+    schemes = list(table["scheme"].unique())
+    for scheme, colour in zip(schemes, token_colours(len(schemes)), strict=True):
+        rows = table[table["scheme"] == scheme].sort_values(x)
+        at = rows[x].to_numpy()
+        if f"{metric}_exact" in rows:
+            plot_exact(ax, at, rows[f"{metric}_exact"], colour)
+        plot_measured(ax, at, rows[metric].to_numpy(), rows, metric, color=colour, marker="o", label=scheme)
+    if metric == "max_weight":
+        rows = table.drop_duplicates(x).sort_values(x)
+        ax.plot(rows[x], 1 / rows["n_keys"], color=INK, linestyle=":", linewidth=1)
+    ax.set_xlabel(x)
+
+
+def caption(tables: Tables) -> str:
+    """The variance of the scaled scores of each scheme at both ends of the axis, under the first rule that scales."""
+    table, where, x = _shown(tables)
+    groups = by_scaling(table, x)
+    name = next((name for name in groups if name != "unscaled"), next(iter(groups)))
+    rows = exactly(groups[name], "score_variance")
+    clauses = []
+    for scheme in rows["scheme"].unique():
+        of_scheme = rows[rows["scheme"] == scheme].sort_values(x)
+        ends = [measured(of_scheme.iloc[place], "score_variance") for place in (0, -1)]
+        clauses.append(f"{scheme} {' to '.join(dict.fromkeys(ends))}")
+    low, high = (plain(value) for value in np.sort(table[x].unique())[[0, -1]])
+    span = f"at {x} = {low}" if low == high else f"from {x} = {low} to {high}"
+    return f"Variance of the scaled scores {under(name)}{where}, {span}: {listed(clauses)}."
+
+
+FIGURE = Figure(
+    title="Attention at initialisation: spread of scaled scores and largest weight by scheme of weights",
+    of="initialisation",
+    tables=("measured",),
+    metrics=("score_variance", "max_weight"),
+    default=Default(),
+    plot=plot,
+    caption=caption,
+)
