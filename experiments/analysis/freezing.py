@@ -40,13 +40,13 @@ def freezing_curves(table: pd.DataFrame) -> pd.DataFrame:
         table: a main table with the columns of CURVES.needs.
 
     Returns:
-        One row per n_keys and ratio; none unless the sweep has at least 3 values of d_k and 3 of n_keys, and Gaussian
+        One row per n_keys and ratio; none unless the sweep has at least 3 values of d_k and 3 of n_keys with Gaussian
         entries that are independent and have mean 0.
     """
     columns = names(_COLUMNS)
+    axes = table[axes_of(table)].to_dict("records")
+    table = table[[not {*unusual_axes(row)} - {"query_std", "key_std"} for row in axes]]
     if table["d_k"].nunique() < _MIN_VALUES or table["n_keys"].nunique() < _MIN_VALUES:
-        return pd.DataFrame(columns=columns)
-    if any({*unusual_axes(row)} - {"query_std", "key_std"} for row in table[axes_of(table)].to_dict("records")):
         return pd.DataFrame(columns=columns)
     sigma = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"]) / table["divisor"]
     highest = float((sigma / table["n_keys"].map(limits.freezing_sigma)).max())

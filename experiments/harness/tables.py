@@ -116,6 +116,8 @@ def _parsed(content: bytes, text: Iterable[str]) -> "pd.DataFrame":
 
     table = pd.read_csv(io.BytesIO(content), dtype=dict.fromkeys(text, str))
     # An empty field is a list of no metrics, not a missing number.
+    # A table as read has a block of memory for each column; pandas warns if columns are added to more than a hundred.
+    table = table.copy()
     return table.fillna({FEW_DRAWS: ""}) if FEW_DRAWS in table else table
 
 
