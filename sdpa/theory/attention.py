@@ -2,7 +2,7 @@
 
 Given a Gaussian query q, its scaled scores are independent N(0, sigma^2) up to a shift of all, sigma = key_std |q| /
 divisor, so that `GaussianRow` gives everything for that |q|, and these functions average over |q| (`queries`). Other
-laws have their own row: `normalized`.
+laws have rows of their own: `normalized` and `correlated`.
 """
 
 import math
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa.pairs import PairLaw
+from sdpa.theory.correlated import correlated_means
 from sdpa.theory.lengths import mean_over_lengths
 from sdpa.theory.normalized import normalized_means
 from sdpa.theory.queries import QueryLengths, query_lengths
@@ -106,7 +107,7 @@ def attention_expectations(
         math.sqrt(of["collision"]),
         math.sqrt(of["key_gradient_square"]),
         math.sqrt(of["collision"]),
-        of["own_weight"],
+        of["own_weight"] if law.correlation else math.nan,
     )
 
 
@@ -128,6 +129,8 @@ def row_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> FloatA
     """The means of `OF_ROWS` over rows of n_keys keys."""
     if law.normalize != "none":
         return normalized_means(d_k, n_keys, divisor, law)
+    if law.correlation:
+        return correlated_means(d_k, n_keys, divisor, law)
     lengths = gaussian_queries(d_k, law)
     sigma = law.query_std * law.key_std / divisor * lengths.length
     values = row_values(sigma, n_keys)
@@ -145,7 +148,7 @@ def gaussian_queries(d_k: float, law: PairLaw) -> QueryLengths:
     if law.spectrum:
         raise UnknownError("softmax rows are unknown for entries of unequal variance")
     if law.correlation:
-        raise UnknownError("softmax rows are unknown for queries that correlate with their keys")
+        raise UnknownError("deviations of rows are unknown for queries that correlate with their keys")
     if law.normalize != "none":
         raise UnknownError("deviations of rows are unknown for normalized vectors")
     return query_lengths(d_k, d_k * (law.query_mean / law.query_std) ** 2)

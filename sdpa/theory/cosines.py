@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from sdpa.theory._grids import HIGHEST, RANGE
+from sdpa.theory._grids import HIGHEST, RANGE, gauss_panels
 from sdpa.theory.groups import Nodes
 
 FloatArray = npt.NDArray[np.float64]
 
 _RARE = 1e-24  # the share of the angles that count as impossible, at either end
-_GAUSS = np.polynomial.legendre.leggauss(16)
-_PANELS = 20
+_PANELS, _ORDER = 20, 16  # of the integral over a score
+_ROW_ORDER = 12  # of that over u
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,15 @@ class CosineGroup:
         count: number of scores.
         gain: above 0.
         d: width of the vectors, a whole number from 2.
+        resolution: 0, because the density may have no bound.
+        width_of_sum: 1, because a sum of few different e^s leaves no weight near 1.
     """
 
     count: float
     gain: float
     d: float
+    resolution: float = 0.0
+    width_of_sum: float = 1.0
 
     def log_g(self, u: FloatArray) -> FloatArray:
         """ln G at every u: G = P(y < window) + int e^(-e^y), or 1 minus the same of 1 - e^(-e^y)."""
@@ -85,22 +89,24 @@ class CosineGroup:
         theta, weights = self.panels(np.unique(np.clip(np.concatenate([edges, inside]), edges.min(), edges.max())))
         return self.gain * np.cos(theta), weights
 
-    def ends(self) -> tuple[float, float]:
+    def breaks(self) -> FloatArray:
         """The least and the greatest score."""
-        return -self.gain, self.gain
+        return np.array([-self.gain, self.gain])
 
     def panels(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Gauss's nodes between edges of angles (..., edges), and their probabilities."""
-        half, middle = np.diff(edges) / 2, (edges[..., 1:] + edges[..., :-1]) / 2
-        theta = middle[..., None] + half[..., None] * _GAUSS[0]
-        weights = half[..., None] * _GAUSS[1] * self.density(theta)
-        shape = (*edges.shape[:-1], -1)
-        return theta.reshape(shape), weights.reshape(shape)
+        theta, weights = gauss_panels(edges, _ORDER)
+        return theta, weights * self.angle_density(theta)
 
-    def density(self, theta: FloatArray) -> FloatArray:
+    def angle_density(self, theta: FloatArray) -> FloatArray:
         """C sin(theta)^(d - 2)."""
         constant = math.lgamma(self.d / 2) - math.lgamma((self.d - 1) / 2) - 0.5 * math.log(math.pi)
         return np.asarray(np.exp(constant + special.xlogy(self.d - 2, np.maximum(np.sin(theta), 0))))
+
+    def density(self, score: FloatArray) -> FloatArray:
+        """The density of a score, infinite at the ends if d is 2."""
+        sine = np.sin(theta_of(score / self.gain))
+        return self.angle_density(theta_of(score / self.gain)) / (self.gain * sine)
 
     def above(self, theta: FloatArray) -> FloatArray:
         """P(t > cos(theta)): I(sin(theta)^2; (d - 1) / 2, 1 / 2) / 2 up to a right angle."""
@@ -155,6 +161,4 @@ def row_panels(group: CosineGroup) -> tuple[FloatArray, FloatArray]:
         )
     if group.count > 8:
         edges = edges[: int(np.searchsorted(level(edges), 4.0)) + 2]
-    nodes, weights = np.polynomial.legendre.leggauss(12)
-    half, centre = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
-    return (centre[:, None] + half[:, None] * nodes).ravel(), (half[:, None] * weights).ravel()
+    return gauss_panels(edges, _ROW_ORDER)

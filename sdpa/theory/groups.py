@@ -9,6 +9,7 @@ unit is at least 1, x = (u + s) / unit, which does not grow with it. c is the me
 query, in units of `Row`.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -16,9 +17,22 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from sdpa.theory._grids import HIGHEST, RANGE, log_g, row_nodes, smoothing
+from sdpa.theory._grids import (
+    HIGHEST,
+    MIN_SIGMA,
+    RANGE,
+    gauss_panels,
+    log_g,
+    normal_density,
+    row_nodes,
+    smoothing,
+)
 
 FloatArray = npt.NDArray[np.float64]
+
+
+_DEVIATIONS = 9.5  # beyond them a normal law has 1e-21
+_NARROW = 0.1  # a deviation that common panels would resolve only with thousands of nodes
 
 
 class Nodes(NamedTuple):
@@ -93,6 +107,53 @@ class NormalGroup:
     def ends(self) -> tuple[float, float, float]:
         """The least and the greatest u that count, and a width on which no integrand varies."""
         n, sigma, width = self.count, self.deviation, smoothing(self.deviation, self.count)
-        lowest = sigma * special.ndtri(1e-17 / n) - np.log(n) - RANGE - 9 * width
+        lowest = sigma * special.ndtri(1e-17 / n) - math.log(n) - RANGE - 9 * width
         highest = -sigma * special.ndtri_exp(-RANGE / max(n - 3, 1)) + HIGHEST + 9 * width
         return lowest - self.mean, highest - self.mean, width
+
+    @property
+    def resolution(self) -> float:
+        """The greatest width of a panel that resolves the density, 0 if that is too narrow for common panels."""
+        return 3 * self.deviation if self.deviation > _NARROW else 0.0
+
+    @property
+    def width_of_sum(self) -> float:
+        """The standard deviation of the sum of e^s over its mean, sqrt((e^(sigma^2) - 1) / n), at most 1."""
+        return math.sqrt(min(math.expm1(min(self.deviation, 10.0) ** 2) / self.count, 1.0))
+
+    def density(self, score: FloatArray) -> FloatArray:
+        """The density of a score."""
+        sigma = max(self.deviation, MIN_SIGMA)
+        return normal_density((score - self.mean) / sigma) / sigma
+
+    def cdf(self, score: FloatArray) -> FloatArray:
+        """P(s < score)."""
+        return np.asarray(special.ndtr((score - self.mean) / max(self.deviation, MIN_SIGMA)))
+
+    def breaks(self) -> FloatArray:
+        """Scores between which the density is smooth, from the least to the greatest that count."""
+        return self.mean + max(self.deviation, MIN_SIGMA) * np.linspace(-_DEVIATIONS, _DEVIATIONS, 8)
+
+    def between(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Scores between the first and last of falling edges (..., edges), and their probabilities, (..., nodes).
+
+        For a group so narrow that no panel between the edges resolves it.
+        """
+        low, high = edges.min(axis=-1, keepdims=True), edges.max(axis=-1, keepdims=True)
+        if self.deviation == 0:
+            inside = (low <= self.mean) & (self.mean < high)
+            return np.full(inside.shape, self.mean), inside.astype(float)
+        s, weights = gauss_panels(np.clip(self.breaks(), low, high), 16)
+        return s, weights * self.density(s)
+
+    def largest(self, breaks: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Scores that may be the largest of the row, and their probabilities; no panel contains one of the breaks."""
+        sigma, n = self.deviation, self.count
+        if sigma == 0:
+            return np.array([self.mean]), np.ones(1)
+        low = self.mean + sigma * max(float(special.ndtri_exp(-RANGE / max(n - 1, 1e-9))), -_DEVIATIONS)
+        high = self.mean - sigma * float(special.ndtri(1e-17 / n))
+        panels = math.ceil((high - low) / sigma * math.sqrt(1 + math.log(n) / 1.5) / 1.2)
+        edges = np.unique(np.clip(np.concatenate([np.linspace(low, high, panels + 1), breaks]), low, high))
+        scores, weights = gauss_panels(edges, 8)
+        return scores, weights * self.density(scores)

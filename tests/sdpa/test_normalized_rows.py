@@ -91,7 +91,7 @@ def test_three_keys_on_a_grid_of_angles(d_k, gain):
     got = squares_of(attention_expectations(d_k, 3, 1 / gain, L2))
     for name, values in expected.items():
         assert got[name] == pytest.approx(p @ values, rel=2e-6), name
-    assert got["max_weight"] == pytest.approx(p @ w.max(-1), rel=2e-3)  # which has kinks
+    assert got["max_weight"] == pytest.approx(p @ w.max(-1), rel=5e-3)  # which has kinks
 
 
 @pytest.mark.parametrize(("d_k", "gain", "error"), [(2, 4.0, 3e-6), (3, 4.0, 2e-7), (3, 60.0, 1e-7), (6, 10.0, 1e-8)])
