@@ -1,7 +1,8 @@
 """Exact expectations of attention rows at finite d_k and n_keys, for the laws of queries and keys that allow them.
 
 Given a Gaussian query q, its scaled scores are independent N(0, sigma^2) up to a shift of all, sigma = key_std |q| /
-divisor, so that `GaussianRow` gives everything for that |q|, and these functions average over |q| (`queries`).
+divisor, so that `GaussianRow` gives everything for that |q|, and these functions average over |q| (`queries`). Other
+laws have rows of their own: `normalized` and `correlated`.
 """
 
 import math
@@ -12,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa.pairs import PairLaw
+from sdpa.theory.correlated import correlated_means
 from sdpa.theory.lengths import mean_over_lengths
+from sdpa.theory.normalized import normalized_means
 from sdpa.theory.queries import QueryLengths, query_lengths
 from sdpa.theory.row_tables import row_values, saturated_rows
 from sdpa.theory.row_variance import row_variance
@@ -50,7 +53,7 @@ class AttentionExpectations:
     output_std: float
     key_gradient_norm: float
     value_gradient_norm: float
-    own_weight: float = math.nan
+    own_weight: float
 
 
 @cache
@@ -91,7 +94,7 @@ def attention_expectations(
     def values(length: float) -> FloatArray:
         return row_means(d_k, length, divisor, law)
 
-    means = mean_over_lengths(values, of_one_key(len(OF_ROWS)), n_keys, shortest)
+    means = mean_over_lengths(values, _OF_ONE_KEY, n_keys, shortest)
     of = dict(zip(OF_ROWS, means.tolist(), strict=True))
     return AttentionExpectations(
         of["max_weight"],
@@ -104,6 +107,7 @@ def attention_expectations(
         math.sqrt(of["collision"]),
         math.sqrt(of["key_gradient_square"]),
         math.sqrt(of["collision"]),
+        of["own_weight"] if law.correlation else math.nan,
     )
 
 
@@ -116,16 +120,17 @@ OF_ROWS = (
     "saturated_rows",
     "collision",
     "key_gradient_square",
+    "own_weight",
 )
-
-
-def of_one_key(count: int) -> FloatArray:
-    """The first metrics of `OF_ROWS` of a row of one key, whose weight is 1."""
-    return np.array([1.0, 0, 0, 0, 0, 1, 1, 0])[:count]
+_OF_ONE_KEY = np.array([1.0, 0, 0, 0, 0, 1, 1, 0, 1])  # whose weight is 1
 
 
 def row_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> FloatArray:
     """The means of `OF_ROWS` over rows of n_keys keys."""
+    if law.normalize != "none":
+        return normalized_means(d_k, n_keys, divisor, law)
+    if law.correlation:
+        return correlated_means(d_k, n_keys, divisor, law)
     lengths = gaussian_queries(d_k, law)
     sigma = law.query_std * law.key_std / divisor * lengths.length
     values = row_values(sigma, n_keys)
@@ -133,7 +138,7 @@ def row_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> FloatA
     gradient = ((d_k - 1) * square + score_square) * (law.key_std / divisor) ** 2
     of_keys = (lengths.share * lengths.length**2) @ values[:, 3] * (law.query_std / divisor) ** 2
     saturated = lengths.share @ saturated_rows(sigma, n_keys)
-    return np.array([max_weight, entropy, trace, square, gradient, saturated, collision, of_keys])
+    return np.array([max_weight, entropy, trace, square, gradient, saturated, collision, of_keys, math.nan])
 
 
 def gaussian_queries(d_k: float, law: PairLaw) -> QueryLengths:
@@ -143,9 +148,9 @@ def gaussian_queries(d_k: float, law: PairLaw) -> QueryLengths:
     if law.spectrum:
         raise UnknownError("softmax rows are unknown for entries of unequal variance")
     if law.correlation:
-        raise UnknownError("softmax rows are unknown for queries that correlate with their keys")
+        raise UnknownError("deviations of rows are unknown for queries that correlate with their keys")
     if law.normalize != "none":
-        raise UnknownError("softmax rows are unknown for normalized vectors")
+        raise UnknownError("deviations of rows are unknown for normalized vectors")
     return query_lengths(d_k, d_k * (law.query_mean / law.query_std) ** 2)
 
 

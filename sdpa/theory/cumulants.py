@@ -19,15 +19,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sdpa.inputs import InputLaw
-
 FloatArray = npt.NDArray[np.float64]
 Moments = Sequence[float] | FloatArray
 
 
-def entry_moments(law: InputLaw) -> FloatArray:
-    """E x^0 ... E x^8 of an entry of mean 0 and variance 1, infinite where they do not exist, (9,)."""
-    return np.array([1.0, 0.0, 1.0, *law.moments])
+def entry_moments(moments: Sequence[float]) -> FloatArray:
+    """E x^0 ... E x^8 of an entry of mean 0 and variance 1 from E x^3 ... E x^8, infinite where they do not exist."""
+    return np.array([1.0, 0.0, 1.0, *moments])
 
 
 def joint_cumulants(moments: FloatArray) -> FloatArray:

@@ -97,7 +97,7 @@ def score_moments(d_k: float, law: PairLaw = PairLaw(), order: int = 8) -> tuple
     (2.0, 24.0, 720.0, 40320.0)
     """
     _check_width(d_k)
-    if not np.isfinite(cumulants.entry_moments(law.entries)[: order + 1]).all():
+    if not np.isfinite(cumulants.entry_moments(law.entries.moments)[: order + 1]).all():
         return (*score_moments(d_k, law, order - 1), math.inf) if order > 2 else (math.inf,)
     if law.normalize != "none":
         moments = _cosine_moments(d_k, law)
@@ -193,7 +193,7 @@ def score_power_deviations(
 def _deviation(function: list[float], d_k: float, n_keys: int, n_queries: int, law: PairLaw) -> float:
     """Standard deviation of the mean over a draw of a polynomial in c, from its coefficients by power."""
     order = len(function) - 1
-    if not np.isfinite(cumulants.entry_moments(law.entries)[: 2 * order + 1]).all():
+    if not np.isfinite(cumulants.entry_moments(law.entries.moments)[: 2 * order + 1]).all():
         return math.inf
     same, of_query, of_key = (np.array(function) @ each @ function for each in _covariances(d_k, law, order))
     # Rounding errors reach sums that are 0.
@@ -209,7 +209,7 @@ def _covariances(d_k: float, law: PairLaw, order: int) -> tuple[FloatArray, Floa
         # Given either vector, cosines have one and the same law.
         moments = cumulants.same_score(_cosine_moments(d_k, law)[: 2 * order + 1])
         return moments - np.outer(moments[0], moments[0]), np.zeros_like(moments), np.zeros_like(moments)
-    entry, (alpha, beta, gamma) = cumulants.entry_moments(law.entries), _coefficients(d_k, law)
+    entry, (alpha, beta, gamma) = cumulants.entry_moments(law.entries.moments), _coefficients(d_k, law)
     joint = (
         cumulants.same_score(_of_entries(d_k, law, 2 * order)),
         cumulants.product_moments(entry, entry, alpha, beta, gamma, order),
@@ -247,7 +247,7 @@ def _pooled(d_k: float, law: PairLaw, n_keys: int | None) -> tuple[float, float,
 
 def _of_entries(d_k: float, law: PairLaw, order: int) -> FloatArray:
     """E (p - E p)^n of the product p of an entry of q and one of an independent k, n from 0 to order."""
-    entry = cumulants.entry_moments(law.entries)
+    entry = cumulants.entry_moments(law.entries.moments)
     return cumulants.power_moments(entry, entry, *_coefficients(d_k, law), order)
 
 
@@ -256,7 +256,7 @@ def _own_cumulants(d_k: float, law: PairLaw) -> FloatArray:
 
     With a = rho b + noise e: E p^n = sum_r C(n, r) rho^(n-r) noise^r E e^r E[b^(n-r) (alpha + gamma b)^n].
     """
-    normal = cumulants.entry_moments(law.entries)
+    normal = cumulants.entry_moments(law.entries.moments)
     alpha, _, gamma = _coefficients(d_k, law)
     rho, noise = law.correlation, math.sqrt(1 - law.correlation**2)
     moments = np.zeros((5, 1, len(alpha)))

@@ -26,7 +26,7 @@ def jacobian(w):
     return w[..., :, None] * (np.eye(w.shape[-1]) - w[..., None, :])
 
 
-def of_row(w, z):
+def of_row(w, z, squares=1.0):
     """The metrics of `expansion`, of rows of weights at scores z, from their definitions."""
     j = jacobian(w)
     trace, square = np.trace(j, axis1=-2, axis2=-1), (j**2).sum((-1, -2))
@@ -38,6 +38,7 @@ def of_row(w, z):
         "|J|^2": square,
         "|J|^4": square**2,
         "|Jx|^2": along,
+        "JJ.c": (np.diagonal(j @ j, axis1=-2, axis2=-1) * squares).sum(-1),
         "|Jx|^4": along**2,
         "|Jx|^2 |J|^2": along * square,
         "|JJx|^2": ((j @ jz[..., None]) ** 2).sum((-1, -2)),
@@ -50,14 +51,16 @@ def test_the_polynomials_are_the_metrics():
     rng = np.random.default_rng(7)
     for n in (2, 5):
         z = rng.standard_normal(n)
-        w = softmax(2 * rng.standard_normal(n))
-        for name, value in of_row(w, z).items():
+        w, squares = softmax(2 * rng.standard_normal(n)), rng.random(n)
+        for name, value in of_row(w, z, squares).items():
             as_written = sum(
-                c * math.prod((w**k * z**q).sum() for k, q in product) for product, c in metrics()[name].items()
+                c * math.prod((w**k * z**q * squares**a).sum() for k, q, a in product)
+                for product, c in metrics()[name].items()
             )
             assert as_written == pytest.approx(float(value), rel=1e-11), name
             expanded = sum(
-                c * math.prod(w[i] ** k * z[i] ** q for i, (k, q) in zip(indices, term, strict=True))
+                c
+                * math.prod(w[i] ** k * z[i] ** q * squares[i] ** a for i, (k, q, a) in zip(indices, term, strict=True))
                 for term, c in metric_expansion(name)
                 for indices in itertools.permutations(range(n), len(term))
             )

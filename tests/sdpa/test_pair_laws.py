@@ -135,7 +135,7 @@ def plain_draws(rng, law, draws, n_queries, n_keys, d_k, divisor):
     }
 
 
-@pytest.mark.parametrize(("d_k", "n_keys", "divisor"), [(1, 5, 1.0), (3, 12, 2.0), (10, 4, 10.0)])
+@pytest.mark.parametrize(("d_k", "n_keys", "divisor"), [(3, 12, 2.0), (10, 4, 10.0)])
 def test_draws_agree_with_expectations_deviations_and_limits(d_k, n_keys, divisor):
     """4,000 draws of four rows at a fixed seed: within 5 standard errors, or one saturated row in a thousand draws."""
     rare = 1e-3 / 5
