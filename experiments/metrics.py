@@ -76,6 +76,34 @@ def _exact(metric: str, of_row: str = "", *, per_key: bool = False) -> Exact:
     return Exact(_INTEGRALS, value, least, largest) if of_row else Exact(_INTEGRALS, value)
 
 
+def _saturated_rows() -> Exact:
+    """As `_exact`, with bounds of the deviation from the share p of rows alone where theory knows no others.
+
+    The deviation of one row is sqrt(p (1 - p)), and that of a draw is not larger. It is not smaller than if the rows of
+    a draw were independent: rows that share keys saturate together rather than in turn.
+    """
+    known_bounds = _exact("saturated_rows", "saturated_rows")
+
+    def largest(theory: Theory, cell: Cell) -> float:
+        deviation = known_bounds.max_deviation(theory, cell)
+        if math.isfinite(deviation):
+            return deviation
+        share = known_bounds.value(theory, cell)
+        return math.sqrt(max(share * (1 - share), 0.0)) or math.inf
+
+    def least(theory: Theory, cell: Cell) -> float:
+        of_row = largest(theory, cell)
+        independent = of_row / math.sqrt(cell.n_queries) if math.isfinite(of_row) else 0.0
+        return max(known_bounds.min_deviation(theory, cell), independent)
+
+    return Exact(known_bounds.formula, known_bounds.value, least, largest)
+
+
+def _row_variance(theory: Theory, cell: Cell) -> float:
+    """E of the variance within a row, known for more laws than the other metrics of rows."""
+    return known(theory, "row_variance", cell.d_k, cell.n_keys, cell.divisor, cell.law, cell.shortest_row)
+
+
 def _own_weight(theory: Theory, cell: Cell) -> float:
     """E of the weight of the own key: without a correlation, all visible keys are alike."""
     if cell.law.correlation:
@@ -144,7 +172,7 @@ METRICS = (
         "E (1/n) sum_j (s_j - mean)^2",
         "variance within a row",
         of=OfRows(lambda rows: rows.row_variance, needs="variance"),
-        exact=_exact("row_variance"),
+        exact=Exact("(n - 1) / n times the variance of a score given the query, averaged over queries", _row_variance),
         limits=lambda _: Limits(0),
         scale_free=True,
         is_logarithmic=True,
@@ -276,7 +304,7 @@ METRICS = (
         f"share of rows with a weight > {SATURATED}",
         "share",
         of=OfRows(lambda rows: (rows.max_weight > SATURATED).astype(float)),
-        exact=_exact("saturated_rows", "saturated_rows"),
+        exact=_saturated_rows(),
         limits=lambda _: Limits(0, 1),
     ),
 )
