@@ -26,6 +26,7 @@ value. The norms of dL/dk and dL/dv are expectations over g and o, given Q and K
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -36,6 +37,7 @@ from experiments.score_metrics import known, score_metrics
 from experiments.statistics.intervals import Limits
 from sdpa.metrics import SATURATED
 
+Bound = Callable[[Theory, Cell], float]
 QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 _INTEGRALS = (
     "integral over the scores of a row, then over |q| (sdpa.theory); empty unless inputs is gaussian, and where means, "
@@ -43,7 +45,7 @@ _INTEGRALS = (
 )
 
 
-def _exact(metric: str, of_row: str = "", *, per_key: bool = False) -> Exact:
+def _exact(metric: str, of_row: str, *, per_key: bool = False) -> Exact:
     """The expectation over rows, and bounds of the deviation of a trial, where theory knows them.
 
     Rows that share keys depend on each other. In full dependence the mean of a trial varies like one row; theory knows
@@ -52,8 +54,9 @@ def _exact(metric: str, of_row: str = "", *, per_key: bool = False) -> Exact:
     Args:
         metric: name of the expectation in `AttentionExpectations`.
         of_row: name of the deviation in `AttentionDeviations`: of one row's value, or of its square for a root mean
-            square; empty if theory does not know it.
-        per_key: True for a root mean square over keys, which theory gives for as many queries as keys.
+            square.
+        per_key: True for a root mean square over keys, which theory gives for as many queries as keys. Its mean square
+            is n_queries / n_keys times that over rows.
 
     Returns:
         `Exact`; where theory knows nothing, its value is NaN and its bounds are 0 and infinity. A deviation too small
@@ -65,15 +68,26 @@ def _exact(metric: str, of_row: str = "", *, per_key: bool = False) -> Exact:
         factor = math.sqrt(cell.n_queries / cell.n_keys) if per_key else 1.0
         return factor * known(theory, "attention_expectations", *arguments, metric=metric)
 
+    return Exact(_INTEGRALS, value, *_deviations(of_row, per_key=per_key))
+
+
+def _deviations(of_row: str, *, per_key: bool = False) -> tuple[Bound, Bound]:
+    """The least and the largest deviation of a trial; 0 and infinity where theory knows none. Arguments as in `_exact`.
+
+    A deviation too small for theory to compute gives an infinite upper bound.
+    """
+
     def least(theory: Theory, cell: Cell) -> float:
         arguments = cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, cell.law, cell.shortest_row
-        return known(theory, "least_draw_deviations", *arguments, metric=of_row, otherwise=0.0)
+        factor = cell.n_queries / cell.n_keys if per_key else 1.0
+        return factor * known(theory, "least_draw_deviations", *arguments, metric=of_row, otherwise=0.0)
 
     def largest(theory: Theory, cell: Cell) -> float:
         arguments = cell.d_k, cell.n_keys, cell.divisor, cell.law, cell.shortest_row
-        return known(theory, "attention_deviations", *arguments, metric=of_row, otherwise=math.inf) or math.inf
+        factor = cell.n_queries / cell.n_keys if per_key else 1.0
+        return factor * known(theory, "attention_deviations", *arguments, metric=of_row, otherwise=math.inf) or math.inf
 
-    return Exact(_INTEGRALS, value, least, largest) if of_row else Exact(_INTEGRALS, value)
+    return least, largest
 
 
 def _saturated_rows() -> Exact:
@@ -172,7 +186,11 @@ METRICS = (
         "E (1/n) sum_j (s_j - mean)^2",
         "variance within a row",
         of=OfRows(lambda rows: rows.row_variance, needs="variance"),
-        exact=Exact("(n - 1) / n times the variance of a score given the query, averaged over queries", _row_variance),
+        exact=Exact(
+            "(n - 1) / n times the variance of a score given the query, averaged over queries",
+            _row_variance,
+            *_deviations("row_variance"),
+        ),
         limits=lambda _: Limits(0),
         scale_free=True,
         is_logarithmic=True,
@@ -196,7 +214,7 @@ METRICS = (
         "E w_i",
         "weight of the own key",
         of=OfRows(lambda rows: rows.own_weight, needs="own key"),
-        exact=Exact(f"1/n_keys without a correlation, else {_INTEGRALS}", _own_weight),
+        exact=Exact(f"1/n_keys without a correlation, else {_INTEGRALS}", _own_weight, *_deviations("own_weight")),
         limits=lambda _: Limits(0, 1),
         is_logarithmic=True,
     ),
@@ -280,7 +298,7 @@ METRICS = (
         "$|dL/dk|$, r.m.s.",
         "root",
         of=OfBlock(_key_gradient_norms),
-        exact=_exact("key_gradient_norm", per_key=True),
+        exact=_exact("key_gradient_norm", "key_gradient_square", per_key=True),
         limits=lambda _: Limits(0),
         is_logarithmic=True,
     ),
@@ -292,7 +310,7 @@ METRICS = (
         "entries of $dL/dv$, r.m.s.",
         "root",
         of=OfBlock(lambda block: np.sqrt(block.rows_per_key * block.rows.collision)),
-        exact=_exact("value_gradient_norm", per_key=True),
+        exact=_exact("value_gradient_norm", "jacobian_trace", per_key=True),
         limits=lambda cells: Limits(np.sqrt(cells.n_queries) / cells.n_keys, np.sqrt(cells.n_queries / cells.n_keys)),
         is_logarithmic=True,
     ),

@@ -20,12 +20,20 @@ from sdpa.theory.row_tables import row_spreads, row_values, saturated_rows
 FloatArray = npt.NDArray[np.float64]
 
 _MIN_VARIANCE = 2e-8
-_COUNT = 6  # fields of `AttentionDeviations`
+_COUNT = 9  # fields of `AttentionDeviations`
+_SATURATED = 5  # the place of saturated_rows among them
+# The power of a factor of all keys in a metric beside its effect on the scores: |dL/dq|^2 has two. |dL/dk|^2 lacks the
+# two that a factor of all queries gives it.
+_KEY_FACTORS = np.array([0, 0, 0, 0, 2, 0, 0, -2, 0])
 
 
 @dataclass(frozen=True)
 class AttentionDeviations:
-    """Standard deviations of the metrics of one row; for the norms, those of their squares."""
+    """Standard deviations of the metrics of one row; for the norms, those of their squares.
+
+    `key_gradient_square` is that of |J|_F^2 |q|^2 / divisor^2, the part of a row in the mean square over the keys, and
+    `own_weight` that of the weight of any one key.
+    """
 
     max_weight: float
     entropy: float
@@ -33,19 +41,25 @@ class AttentionDeviations:
     jacobian_square: float
     query_gradient_square: float
     saturated_rows: float
+    row_variance: float
+    key_gradient_square: float
+    own_weight: float
 
 
 @cache
 def attention_deviations(
     d_k: float, n_keys: int, divisor: float, law: PairLaw = PairLaw(), shortest: int | None = None
 ) -> AttentionDeviations:
-    """Standard deviations of max w, H, tr J, |J|_F^2, |dL/dq|^2 and 1[max w > SATURATED] of one row.
+    """Standard deviations of max w, H, tr J, |J|_F^2, |dL/dq|^2, 1[max w > SATURATED] and others of one row.
 
     Each variance is the mean over |q| of the variance given |q| plus the variance over |q| of the mean given |q|. For
     |dL/dq|^2 = Q key_std^2 / divisor^2, given w, the scores and v = J g, Q = (z.v)^2 + |v|^2 chi^2 of d_k - 1
     degrees of freedom, and for standard normal g
 
         E Q^2 = 3 E |J z|^4 + 2 (d_k - 1) E[|J z|^2 |J|_F^2 + 2 |J^2 z|^2] + (d_k^2 - 1) E[|J|_F^4 + 2 tr J^4].
+
+    Given |q|, the variance of the n scores is sigma^2 / n times a chi-squared variable of n - 1 degrees of freedom, and
+    the weight of any one key has the mean square E sum w^2 / n.
 
     The mean of N rows of different queries and keys has a standard error of these / sqrt(N). A variance that is below
     2e-8 of the mean square comes out as 0: it is a difference of two moments that are good to 1e-9.
@@ -94,9 +108,10 @@ def least_draw_deviations(
         dE f / d ln L = Cov(f, h),   Var h = 2 (n_keys - 1) d_k
 
     (the score identity, as in the bound of Cramer and Rao). Scores depend on |q| in the same way, so that this is the
-    derivative by a factor of all |q| (`QueryLengths.slope`) for all metrics but |dL/dq|^2, which has a further factor
-    L^2: + 2 E f. V has a lower limit of the same kind, Cov(f, |q|^2)^2 / Var |q|^2 over the queries, for rows so equal
-    that `attention_deviations` does not know it. For one query and a known V, the limit is the deviation.
+    derivative by a factor of all |q| (`QueryLengths.slope`) for all metrics but two: |dL/dq|^2 has a further factor
+    L^2, + 2 E f, and |J|_F^2 |q|^2 has its factor |q|^2 from the queries alone, - 2 E f. V has a lower limit of the
+    same kind, Cov(f, |q|^2)^2 / Var |q|^2 over the queries, for rows so equal that `attention_deviations` does not know
+    it. For one query and a known V, the limit is the deviation.
 
     For rows of several lengths, h is that of all n_keys keys, dE f / d ln L a mean over the lengths, and so is the
     lower limit of the variance over the queries given the keys, divided by n_queries.
@@ -130,34 +145,42 @@ def _sensitivities(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> F
     lengths, means = _metrics(d_k, n_keys, divisor, law)
     mean = lengths.share @ means
     of_query = (lengths.share * (lengths.length**2 - lengths.share @ lengths.length**2)) @ (means - mean)
-    of_keys = (lengths.share * lengths.slope) @ (means - mean) + 2 * mean * np.array([0, 0, 0, 0, 1, 0])
+    of_keys = (lengths.share * lengths.slope) @ (means - mean) + _KEY_FACTORS * mean
     return np.concatenate([of_keys, of_query**2 / lengths.variance])
 
 
 def _metrics(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> tuple[QueryLengths, FloatArray]:
-    """The law of |q|, and the means given |q| of the metrics of `AttentionDeviations`, (nodes, 6)."""
+    """The law of |q|, and the means given |q| of the metrics of `AttentionDeviations`, (nodes, 9)."""
     lengths = gaussian_queries(d_k, law)
     sigma = law.query_std * law.key_std / divisor * lengths.length
-    values = row_values(sigma, n_keys)[:, :5]
+    values, per_key = row_values(sigma, n_keys)[:, :5], np.full(len(sigma), 1 / n_keys)
+    of_key = values[:, 3] * (law.query_std / divisor * lengths.length) ** 2
+    of_scores = (1 - 1 / n_keys) * sigma**2
     values[:, 4] += (d_k - 1) * values[:, 3]
     values[:, 4] *= (law.key_std / divisor) ** 2
-    return lengths, np.column_stack([values, saturated_rows(sigma, n_keys)])
+    return lengths, np.column_stack([values, saturated_rows(sigma, n_keys), of_scores, of_key, per_key])
 
 
 def _row_variances(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> tuple[FloatArray, FloatArray]:
     """Variances of the metrics of one row, and their mean squares over |q|."""
     lengths, means = _metrics(d_k, n_keys, divisor, law)
-    spreads = row_spreads(law.query_std * law.key_std / divisor * lengths.length, n_keys)
+    sigma = law.query_std * law.key_std / divisor * lengths.length
+    spreads, collision = row_spreads(sigma, n_keys), row_values(sigma, n_keys)[:, 5]
     fourth_along, both, twice, fourth, trace_fourth = spreads[:, 4:].T
     across = d_k - 1
     second = 3 * fourth_along + 2 * across * (both + 2 * twice) + across * (d_k + 1) * (fourth + 2 * trace_fourth)
     of_gradient = second * (law.key_std / divisor) ** 4 - means[:, 4] ** 2
-    of_saturation = means[:, 5] * (1 - means[:, 5])
-    given_length = np.column_stack([spreads[:, :4], of_gradient, of_saturation])
+    of_saturation = means[:, _SATURATED] * (1 - means[:, _SATURATED])
+    of_scores = 2 * (n_keys - 1) / n_keys**2 * sigma**4
+    of_key = spreads[:, 3] * (law.query_std / divisor * lengths.length) ** 4
+    of_weight = collision / n_keys - 1 / n_keys**2
+    given_length = np.column_stack([spreads[:, :4], of_gradient, of_saturation, of_scores, of_key, of_weight])
     mean = lengths.share @ means
     variance = lengths.share @ (given_length + (means - mean) ** 2)
-    variance[5] = mean[5] * (1 - mean[5])
-    return variance, np.append(lengths.share @ means[:, :5] ** 2, 0.0)
+    variance[_SATURATED] = mean[_SATURATED] * (1 - mean[_SATURATED])
+    square = lengths.share @ means**2
+    square[_SATURATED] = 0.0
+    return variance, square
 
 
 def _known(variance: Any, square: Any) -> Any:
