@@ -17,6 +17,7 @@ from experiments.harness.local import LocalWorkers
 from experiments.harness.tables import read_sweep
 from experiments.steps import sweeps as steps
 from sdpa import LAWS
+from sdpa.initialisation import SCHEMES
 
 RULES = ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3", "d_k^1", "d_k^0.9", "d_k^3/2", 8, "d_k^1/2/ln(n_keys)")
 
@@ -58,7 +59,20 @@ ROWS = st.fixed_dictionaries(
 DISTRIBUTION = st.fixed_dictionaries(
     {"experiment": st.just("distribution"), "d_k": SIZES["d_k"], "trials": st.sampled_from([20, 21, 3000])}
 )
-SWEEP = st.one_of(SATURATION, ROWS, DISTRIBUTION)
+INITIALISATION = st.fixed_dictionaries(
+    {
+        "experiment": st.just("initialisation"),
+        "d_model": axis(st.sampled_from([8, 64]), most=2),
+        "n_heads": axis(st.sampled_from([1, 2, 8]), most=2),
+        "n_keys": axis(st.sampled_from([5, 40]), most=2),
+        "n_queries": st.sampled_from([1, 5]),
+        "scheme": axis(st.sampled_from(list(SCHEMES)), most=2),
+        "scaling": SIZES["scaling"],
+        "trials": st.sampled_from([2, 20, 60]),
+    },
+    optional={"figures": figures("initialisation")},
+)
+SWEEP = st.one_of(SATURATION, ROWS, DISTRIBUTION, INITIALISATION)
 CONFIGS = st.fixed_dictionaries(
     {"seed": st.integers(0, 3), "sweeps": st.dictionaries(st.sampled_from("abc"), SWEEP, min_size=1, max_size=2)}
 )
@@ -113,7 +127,7 @@ def any_config(examples: int):
 
 
 def test_every_experiment_is_generated():
-    assert {"saturation", "rows", "distribution"} == set(experiment_names())
+    assert {"saturation", "rows", "distribution", "initialisation"} == set(experiment_names())
 
 
 @pytest.mark.usefixtures("in_this_process")

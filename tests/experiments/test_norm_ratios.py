@@ -18,12 +18,13 @@ from experiments.analysis.crossings import (
     off_law,
 )
 from experiments.harness.columns import names
+from experiments.harness.discovery import usual_values
 from experiments.harness.tables import read_sweep
 from experiments.saturation import EXPERIMENT
 from sdpa.theory import attention_expectations
 
 # Crossings of uniform inputs have no laws, each of which takes half a second.
-AXES = {"n_queries": 64, "inputs": "uniform", "key_std": 1.0, "trials": 100, "few_draws": ""}
+AXES = {"n_queries": 64, **usual_values(), "inputs": "uniform", "trials": 100, "few_draws": ""}
 METRICS = ("jacobian_norm", "jacobian_norm_median", "query_gradient_norm", "query_gradient_norm_median")
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from threadpoolctl import threadpool_limits
 
-from experiments import saturation
+from experiments import row_statistics
 from experiments.harness.columns import defaults
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, Sweep, chunks
@@ -113,7 +113,7 @@ def test_a_number_that_overflows_stops_the_run_and_names_its_cell(store):
 def test_a_metric_that_is_not_finite_stops_the_run_and_names_its_cell(store, monkeypatch):
     small = dataclasses.replace(SWEEP, values={**VALUES, "d_k": (4,), "n_keys": (300,)})
     broken = Quantile(float("nan"), 0.0, 1.0, True)
-    monkeypatch.setattr(saturation.Histograms, "quantile", lambda *_: broken)
+    monkeypatch.setattr(row_statistics.Histograms, "quantile", lambda *_: broken)
     with pytest.raises(
         MeasurementError, match=r"sweep wide, cell d_k=.*: expected a finite jacobian_norm_p10, got nan"
     ):

@@ -154,10 +154,12 @@ def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypa
     rng = np.random.default_rng(8)
     drawn = []
     for _ in range(4):
-        keys = rng.standard_normal((7, 5))
+        keys, queries_drawn, gradients = rng.standard_normal((7, 5)), [], []
         for count in (2, 2, 1):
             queries = rng.standard_normal((count, 5))
-            drawn.append((keys, queries, rng.standard_normal((count, 7))))
+            queries_drawn.append(queries)
+            gradients.append(rng.standard_normal((count, 7)))
+        drawn.append((keys, np.concatenate(queries_drawn), np.concatenate(gradients)))
     for row, divisor in zip(rows_of(cell, measurement), cell.divisors(), strict=True):
         expected, _ = plain_metrics(drawn, divisor)
         assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=0)
