@@ -222,7 +222,10 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     assert re.search(r"1 cell against theory: p = 0\.\d+; 13 pairs of metric and rule: p = ", agreed.stdout)
     assert re.search(r"; furthest of 14 values: \w+ of mine, d_k\^1: z = ", agreed.stdout)
     assert "tested only by a bound in mine (events too rare for any run" in agreed.stdout
-    assert re.search(r"not tested in mine \(no exact value is known\): effective_keys, participation, jacobian_norm_p10, ", agreed.stdout)
+    assert re.search(
+        r"not tested in mine \(no exact value is known\): effective_keys, participation, jacobian_norm_p10, ",
+        agreed.stdout,
+    )
     assert "drew" in suite("draw").stdout
     assert (suite.folder / "figures" / "all-sweeps" / "calibration.png").exists()
     tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = -7.5, 1e-13
