@@ -1,7 +1,8 @@
 """The workers that take part in a run: those that join, are asked for their copy of the suite, and stay connected.
 
-The scheduler's log tells at once which workers join and leave. The run also asks the scheduler for its workers every
-few seconds: an entry of the log may get lost, and the scheduler may hang.
+The scheduler's log tells at once which workers join, leave and die. The run also asks the scheduler for its workers
+every few seconds: an entry of the log may get lost, and the scheduler may hang. An answer may overtake an entry, so a
+worker counts as gone without one only if two answers in a row lack it: the entry says if it died.
 """
 
 import asyncio
@@ -71,6 +72,7 @@ class Members:
         self._heard: dict[str, float] = {}  # of the workers that take part: when they joined or last returned records
         self._asked: dict[str, _Asked] = {}  # workers that have not described themselves yet
         self._refused: set[str] = set()
+        self._lacking: set[str] = set()  # workers that the scheduler's last answer lacks
         self._empty_since: float | None = None
 
     @contextmanager
@@ -139,9 +141,10 @@ class Members:
 
     def _compare(self, statuses: dict[str, str]) -> None:
         """Ask new workers, and give up those that are gone or paused."""
-        for address in [*self._heard, *self._asked]:
-            if address not in statuses:
-                self._lose(address, died=False)
+        lacking = {address for address in [*self._heard, *self._asked] if address not in statuses}
+        for address in sorted(lacking & self._lacking):
+            self._lose(address, died=False)
+        self._lacking = lacking
         for address, asked in list(self._asked.items()):
             if time.monotonic() - asked.since > _PAUSED_SECONDS:
                 del self._asked[address]  # and ask again
@@ -155,6 +158,7 @@ class Members:
     def _lose(self, address: str, *, died: bool) -> None:
         """Forget a worker that is gone."""
         self._refused.discard(address)
+        self._lacking.discard(address)
         self._asked.pop(address, None)  # not cancelled: Dask fetches the results of several workers together
         if self._heard.pop(address, None) is not None:
             self._on_loss(address, died)
