@@ -255,6 +255,7 @@ def test_an_interrupted_client_takes_its_tasks_back(tmp_path, cluster, sent, sta
     _, err = process.communicate(timeout=20)
     assert process.returncode == status
     assert err.startswith("interrupted; finished work is kept.")
+    assert err.endswith(f" SCHEDULER={cluster.address}\n")
     wait_for(lambda: cluster.tasks() == 0, seconds=5)
 
 
