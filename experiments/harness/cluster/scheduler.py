@@ -75,13 +75,16 @@ async def connected(where: str | Path) -> AsyncIterator[Scheduler]:
     # `dispatch` and `members` report a lost scheduler and the versions of workers in their own words.
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     warnings.simplefilter("ignore", VersionMismatchWarning)
+    client = None
     try:
-        client = await Client(**given, asynchronous=True, timeout=_CONNECT_SECONDS, set_as_default=False)
-    except Exception as error:  # no answer, no address, no certificate
-        raise ClusterError(f"no scheduler answers at {where}: {error}") from None
-    try:
+        try:
+            client = Client(**given, asynchronous=True, timeout=_CONNECT_SECONDS, set_as_default=False)
+            await client
+        except Exception as error:  # no answer, no address, no certificate
+            raise ClusterError(f"no scheduler answers at {where}: {error}") from None
         yield Scheduler(client, str(where))
     finally:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSE_SECONDS):
-                await client.close()
+        if client:  # also one that never connected: Dask would warn of it when the process ends
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await client.close()
