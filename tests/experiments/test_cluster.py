@@ -22,6 +22,17 @@ from tests.suite_process import ROOT, Suite, ends_within
 pytestmark = pytest.mark.cluster
 
 TRIALS = 6000
+# The trials of each cell follow from a pilot.
+PRECISE = """\
+seed: 0
+sweeps:
+  precise:
+    experiment: saturation
+    d_k: [16, 64, 256]
+    n_keys: 64
+    scaling: [unscaled, d_k^1/2]
+    precision: 0.006
+"""
 # Loaded into the scheduler: appends the name of every finished task to a file.
 COUNTING = """
 from pathlib import Path
@@ -163,6 +174,22 @@ def test_tables_do_not_depend_on_the_number_of_workers(tmp_path, cluster, local_
     assert suite.run("run", "--scheduler-file", str(cluster.file))[::2] == (0, "")
     assert suite.tables() == local_tables
     assert len(cluster.measured()) <= len(suite.records())  # small chunks go out together; none is measured twice
+
+
+def test_pilots_on_the_cluster_request_the_same_trials(tmp_path, cluster):
+    for _ in range(2):
+        cluster.worker()
+    made = []
+    for name, words in {"here": ("--jobs", "2"), "there": ("--scheduler", cluster.address)}.items():
+        (tmp_path / name).mkdir()
+        suite = Suite(tmp_path / name, TRIALS)
+        suite.config.write_text(PRECISE)
+        status, out, err = suite.run("run", *words)
+        assert (status, err) == (0, "")
+        made.append((suite.tables(), set(suite.records()), re.findall("precise: .*", out)))
+    assert made[0] == made[1]
+    assert len(set(pd.read_csv(suite.results / "precise.csv")["trials"])) == 3  # each cell has its own
+    assert cluster.measured()
 
 
 def test_half_on_the_cluster_and_half_here(tmp_path, cluster, local_tables):
