@@ -67,7 +67,7 @@ def all_parts(
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
-    with _outcome(config, results):
+    with _outcome(config, results, jobs, scheduler, scheduler_file):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.problems import attempt
         from experiments.steps import examples, statements
@@ -107,7 +107,7 @@ def run(
     scheduler_file: SchedulerFile = None,
 ) -> None:
     """Measure the missing chunks of sweeps and write their tables."""
-    with _outcome(config, results):
+    with _outcome(config, results, jobs, scheduler, scheduler_file):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.steps.sweeps import measure
 
@@ -158,7 +158,7 @@ def plan(
     scheduler_file: SchedulerFile = None,
 ) -> None:
     """Print the chunks that a run would measure, and roughly how much time and memory it would take."""
-    with _outcome(config, results):
+    with _outcome(config, results, jobs, scheduler, scheduler_file):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.plan import plan_lines
         from experiments.steps.orphans import find_orphans
@@ -200,7 +200,7 @@ def prune_results(config: ConfigFile = SHIPPED_CONFIG, results: Results = None) 
 @app.command(name="statements")
 def show_statements(jobs: Jobs = None) -> None:
     """Compare published statements with measurements and computations; list wrong and misleading ones."""
-    with _outcome(SHIPPED_CONFIG, None):
+    with _outcome(SHIPPED_CONFIG, None, jobs):
         from experiments.steps import statements
 
         statements.update_statements(HOME, _workers(jobs))
@@ -308,14 +308,21 @@ class _TerminatedError(BaseException):
 
 
 @contextmanager
-def _outcome(config: Path, results: Path | None) -> Iterator[None]:
+def _outcome(
+    config: Path,
+    results: Path | None,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    scheduler_file: Path | None = None,
+) -> Iterator[None]:
     """Turn an error into a message and an exit status; a bug in this code keeps its traceback.
 
     SIGTERM and Ctrl-C become exceptions, so that the block can end its workers. If several parts fail, all messages
     appear, each line once.
 
     Args:
-        config, results: as the user gave them, for the command that continues an interrupted run.
+        config, results, jobs, scheduler, scheduler_file: as the user gave them, for the command that continues a run in
+            the same way.
 
     Raises:
         typer.Exit: with the status that this module lists.
@@ -323,7 +330,14 @@ def _outcome(config: Path, results: Path | None) -> Iterator[None]:
     from experiments.examples.example import ExampleError
     from experiments.harness.config import ConfigError
 
-    given = f"CONFIG={shlex.quote(str(config))}" + (f" RESULTS={shlex.quote(str(results))}" if results else "")
+    options = {
+        "CONFIG": config,
+        "RESULTS": results,
+        "JOBS": jobs,
+        "SCHEDULER": scheduler,
+        "SCHEDULER_FILE": scheduler_file,
+    }
+    given = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in options.items() if value)
     try:
         signal.signal(signal.SIGTERM, _terminate)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not if it is ignored, as by nohup

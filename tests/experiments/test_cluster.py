@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -22,6 +22,17 @@ from tests.suite_process import ROOT, Suite, ends_within
 pytestmark = pytest.mark.cluster
 
 TRIALS = 6000
+# The trials of each cell follow from a pilot.
+PRECISE = """\
+seed: 0
+sweeps:
+  precise:
+    experiment: saturation
+    d_k: [16, 64, 256]
+    n_keys: 64
+    scaling: [unscaled, d_k^1/2]
+    precision: 0.006
+"""
 # Loaded into the scheduler: appends the name of every finished task to a file.
 COUNTING = """
 from pathlib import Path
@@ -54,10 +65,16 @@ def dask_setup(worker):
 
 
 class Cluster:
-    """A scheduler and workers; each worker is a group of processes, its nanny and the process that measures."""
+    """A scheduler and workers; each worker is a group of processes, its nanny and the process that measures.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    Args:
+        folder: of its files.
+        security: options of all processes.
+    """
+
+    def __init__(self, folder: Path, *security: str) -> None:
+        folder.mkdir()
+        self.folder, self.security = folder, security
         self.file = folder / "scheduler.json"
         self.counted = folder / "counted"
         (folder / "counting.py").write_text(COUNTING.format(path=str(self.counted)))
@@ -78,7 +95,7 @@ class Cluster:
     def start(self, *words: str, **environment: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{words[0]}-{len(self.processes)}.log").open("wb") as log:
             process = subprocess.Popen(
-                [Path(sys.executable).with_name("dask"), *words, "--no-dashboard"],
+                [Path(sys.executable).with_name("dask"), *words, *self.security, "--no-dashboard"],
                 cwd=self.folder,
                 env=os.environ | environment,
                 stdout=log,
@@ -106,7 +123,7 @@ class Cluster:
         """The finished tasks, each of one chunk or of several small ones."""
         return self.counted.read_text().split() if self.counted.exists() else []
 
-    def stop(self) -> None:
+    def close(self) -> None:
         for process in self.processes:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -115,11 +132,23 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path) -> Iterator[Cluster]:
-    folder = tmp_path / "cluster"
-    folder.mkdir()
-    made = Cluster(folder)
-    yield made
-    made.stop()
+    with contextlib.closing(Cluster(tmp_path / "cluster")) as made:
+        yield made
+
+
+@pytest.fixture
+def certificates(tmp_path) -> Callable[[str], dict[str, Path]]:
+    """Makes certificates that sign themselves, each with its key, by the names of Dask's options."""
+    if not shutil.which("openssl"):
+        pytest.skip("the certificates need the command openssl")
+
+    def make(name: str) -> dict[str, Path]:
+        certificate, key = tmp_path / f"{name}.pem", tmp_path / f"{name}-key.pem"
+        words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}"]
+        subprocess.run([*words, "-out", certificate, "-keyout", key], check=True, capture_output=True)
+        return {"ca-file": certificate, "cert": certificate, "key": key}
+
+    return make
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +174,22 @@ def test_tables_do_not_depend_on_the_number_of_workers(tmp_path, cluster, local_
     assert suite.run("run", "--scheduler-file", str(cluster.file))[::2] == (0, "")
     assert suite.tables() == local_tables
     assert len(cluster.measured()) <= len(suite.records())  # small chunks go out together; none is measured twice
+
+
+def test_pilots_on_the_cluster_request_the_same_trials(tmp_path, cluster):
+    for _ in range(2):
+        cluster.worker()
+    made = []
+    for name, words in {"here": ("--jobs", "2"), "there": ("--scheduler", cluster.address)}.items():
+        (tmp_path / name).mkdir()
+        suite = Suite(tmp_path / name, TRIALS)
+        suite.config.write_text(PRECISE)
+        status, out, err = suite.run("run", *words)
+        assert (status, err) == (0, "")
+        made.append((suite.tables(), set(suite.records()), re.findall("precise: .*", out)))
+    assert made[0] == made[1]
+    assert len(set(pd.read_csv(suite.results / "precise.csv")["trials"])) == 3  # each cell has its own
+    assert cluster.measured()
 
 
 def test_half_on_the_cluster_and_half_here(tmp_path, cluster, local_tables):
@@ -255,6 +300,7 @@ def test_an_interrupted_client_takes_its_tasks_back(tmp_path, cluster, sent, sta
     _, err = process.communicate(timeout=20)
     assert process.returncode == status
     assert err.startswith("interrupted; finished work is kept.")
+    assert err.endswith(f" SCHEDULER={cluster.address}\n")
     wait_for(lambda: cluster.tasks() == 0, seconds=5)
 
 
@@ -267,6 +313,29 @@ def test_a_killed_client_leaves_no_task_behind(tmp_path, cluster):
     process.communicate()
     assert ends_within(5, process.pid)
     wait_for(lambda: cluster.tasks() == 0, seconds=15)
+
+
+def test_tls_admits_only_a_client_with_the_certificate_of_the_cluster(tmp_path, certificates, local_tables):
+    ours, foreign = certificates("ours"), certificates("foreign")
+    options = [f"--tls-{name}={path}" for name, path in ours.items()]
+    with contextlib.closing(Cluster(tmp_path / "cluster", "--protocol=tls", *options)) as cluster:
+        cluster.worker()
+        assert cluster.address.startswith("tls://")
+        suite = Suite(tmp_path, TRIALS)
+
+        def run(**environment: Path) -> tuple[int, str, str]:
+            given = {f"DASK_DISTRIBUTED__COMM__TLS__{name}": str(path) for name, path in environment.items()}
+            return suite.run("run", "--scheduler", cluster.address, env=os.environ | given)
+
+        for certificate in ({}, {"CLIENT__CERT": foreign["cert"], "CLIENT__KEY": foreign["key"]}):
+            started = time.monotonic()
+            status, _, err = run(CA_FILE=ours["ca-file"], **certificate)
+            assert time.monotonic() - started < 30
+            assert status == 1
+            assert re.fullmatch(rf"no scheduler answers at {cluster.address}: .*\n", err)
+        assert suite.records() == {}
+        assert run(CA_FILE=ours["ca-file"], CLIENT__CERT=ours["cert"], CLIENT__KEY=ours["key"])[::2] == (0, "")
+        assert suite.tables() == local_tables
 
 
 def copy_of_the_suite(folder: Path) -> Path:

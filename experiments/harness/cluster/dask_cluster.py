@@ -5,31 +5,23 @@ takes records from a queue.
 """
 
 import asyncio
-import logging
 import queue
 import threading
-import warnings
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from distributed import Client
-from distributed.versions import VersionMismatchWarning
-
-from experiments.harness.cluster.dispatch import ClusterError, Dispatch, Message, statuses_of_workers
+from experiments.harness.cluster.dispatch import Dispatch, Message
 from experiments.harness.cluster.remote import MeasureGroup, measure_records, this_copy
+from experiments.harness.cluster.scheduler import ClusterError, connected
 from experiments.harness.work import Task
 
-_CONNECT_SECONDS = 10
-_CLOSE_SECONDS = 5
 _STOP_SECONDS = 15
 
 
 class DaskCluster:
     """The workers of a Dask cluster; see `experiments.harness.run.Workers`.
-
-    TLS comes from Dask's own configuration.
 
     Args:
         scheduler: the address of its scheduler, such as `tcp://host:8786`, or the scheduler file that it wrote.
@@ -120,40 +112,15 @@ class _Run:
         self._main = asyncio.current_task()
         try:
             if not self._stopped:
-                async with _connected(scheduler) as client:
-                    await Dispatch(client, str(scheduler), tasks, self._messages, measure).run()
+                async with connected(scheduler) as connection:
+                    await Dispatch(connection, tasks, self._messages, measure).run()
         except Exception as error:
             self._messages.put(error)
 
 
 async def _threads(scheduler: str | Path) -> int:
     """Threads of all connected workers together."""
-    async with _connected(scheduler) as client:
-        if not await statuses_of_workers(client, str(scheduler)):
+    async with connected(scheduler) as connection:
+        if not await connection.statuses_of_workers():
             raise ClusterError(f"expected workers at {scheduler}, got none")
-        return sum((await client.nthreads()).values())
-
-
-@asynccontextmanager
-async def _connected(scheduler: str | Path) -> AsyncIterator[Client]:
-    """A client of the scheduler.
-
-    Raises:
-        ClusterError: nothing answers at the address, or the scheduler file does not exist.
-    """
-    if isinstance(scheduler, Path) and not scheduler.exists():
-        raise ClusterError(f"{scheduler}: expected the file that `dask scheduler --scheduler-file` writes, got nothing")
-    where = {"scheduler_file": str(scheduler)} if isinstance(scheduler, Path) else {"address": scheduler}
-    # `Dispatch` reports a lost scheduler and the versions of workers in its own words.
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
-    warnings.simplefilter("ignore", VersionMismatchWarning)
-    try:
-        client = await Client(**where, asynchronous=True, timeout=_CONNECT_SECONDS, set_as_default=False)
-    except Exception as error:  # no answer, no address, no certificate
-        raise ClusterError(f"no scheduler answers at {scheduler}: {error}") from None
-    try:
-        yield client
-    finally:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSE_SECONDS):
-                await client.close()
+        return sum((await connection.client.nthreads()).values())
