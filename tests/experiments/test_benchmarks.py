@@ -24,9 +24,10 @@ from experiments.benchmarks.summary import (
 from experiments.benchmarks.ways import DifferentOutputError, compare
 from experiments.folders import BENCHMARKS, benchmark_path
 from experiments.harness.config import load_config
+from experiments.page import blocks
 from experiments.sampling import block_trials
 from experiments.steps import benchmarks, statements
-from tests.shipped import RESULTS
+from tests.shipped import CONFIG, RESULTS
 
 SHIPPED = RESULTS / BENCHMARKS / "speed.csv"
 
@@ -235,6 +236,11 @@ def test_the_findings_on_a_cluster(on_a_cluster):
     assert "takes 0.88 ms of processor time in the client and 0.49 ms in the scheduler" in cost
     assert "about 1,138 records per second" in cost
     assert busy.endswith("at least 90% of the time: 64 with chunks of 0.2 s, 256 with chunks of 5 s.")
+
+
+def test_the_limit_of_a_client_is_in_the_docs(on_a_cluster):
+    *_, last = [line for line in blocks._cluster(CONFIG, on_a_cluster).splitlines() if line.startswith("|")]
+    assert last == "| 256 | 5 | 46 | 90% | 10% | 5% |"
 
 
 def test_a_client_that_keeps_no_workers_busy(on_a_cluster):
