@@ -29,6 +29,7 @@ _CANCEL_SECONDS = 5
 _MAX_UNREAD = 256  # records that wait for the run to write them
 _MAX_FETCHED = 8  # groups whose records are on their way to the client
 _LOOK_AGAIN_SECONDS = 0.02  # after which the run may have caught up with writing
+_HAND_OUT_SECONDS = 0.05  # without a pause: the event loop also serves the connection to the scheduler
 
 
 @dataclass(eq=False)
@@ -73,10 +74,11 @@ class Dispatch:
         self._waiting = WaitingChunks(tasks)
         self._missing = len(tasks)  # records
         self._events = Events(scheduler.name)
+        one_per_cell = {(task.chunk.experiment, task.chunk.cell): task for task in tasks}
         self._members = Members(
             scheduler,
             self._events,
-            max(tasks, key=lambda task: task.memory),
+            max(one_per_cell.values(), key=lambda task: task.memory),
             say=messages.put,
             on_join=self._join,
             on_loss=self._lose,
@@ -98,8 +100,8 @@ class Dispatch:
                 await self._members.meet()
                 while self._missing:
                     self._members.limit_the_wait(self._waiting.suspected_cells)
-                    self._hand_out()
-                    await self._events.handle(_LOOK_AGAIN_SECONDS if self._is_full else 1)
+                    is_done = self._hand_out()
+                    await self._events.handle(1 if is_done and not self._is_full else _LOOK_AGAIN_SECONDS)
                     self._scheduler.check()
         finally:
             await self._cancel()
@@ -127,11 +129,14 @@ class Dispatch:
             else:
                 self._waiting.put_back(sent.group)
 
-    def _hand_out(self) -> None:
-        """Give groups to the workers with room, one at a time each in turn."""
+    def _hand_out(self) -> bool:
+        """Give groups to the workers with room, one at a time each in turn; False if the time runs out first."""
+        end = time.monotonic() + _HAND_OUT_SECONDS
         threads = sum(worker.threads for worker in self._workers.values())
         passed = 0  # workers in a row that could take none
         while passed < len(self._with_room) and not self._is_full:
+            if time.monotonic() >= end:
+                return False
             address = next(iter(self._with_room))
             del self._with_room[address]
             worker = self._workers.get(address)
@@ -142,6 +147,7 @@ class Dispatch:
             if group:
                 self._send(address, worker, group)
             passed = 0 if group else passed + 1
+        return True
 
     def _send(self, address: str, worker: _Worker, group: Group) -> None:
         self._submitted += 1
