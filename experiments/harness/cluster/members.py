@@ -141,7 +141,7 @@ class Members:
 
     def _compare(self, statuses: dict[str, str]) -> None:
         """Ask new workers, and give up those that are gone or paused."""
-        lacking = {address for address in [*self._heard, *self._asked] if address not in statuses}
+        lacking = {*self._heard, *self._asked, *self._refused} - statuses.keys()
         for address in sorted(lacking & self._lacking):
             self._lose(address, died=False)
         self._lacking = lacking
