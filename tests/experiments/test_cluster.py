@@ -9,8 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pandas as pd
@@ -266,9 +268,37 @@ def test_nothing_answers_at_the_address(tmp_path):
     assert status == 1
     assert err.startswith("no scheduler answers at tcp://127.0.0.1:9: ")
     assert time.monotonic() - started < 30
-    status, _, err = suite.run("run", "--scheduler-file", str(tmp_path / "none.json"))
+
+
+def test_another_server_answers_at_the_address(tmp_path):
+    """For example Dask's own dashboard."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.server_port}"
+        status, _, err = Suite(tmp_path, TRIALS).run("run", "--scheduler", address, timeout=30)
+        server.shutdown()
     assert status == 1
-    assert "none.json: expected the file that" in err
+    assert err.startswith(f"no scheduler answers at {address}: expected an answer of Dask within ")
+
+
+@pytest.mark.parametrize(("content", "found"), [(None, "nothing"), ("{}", "a file without an address")])
+def test_a_missing_or_damaged_scheduler_file_is_an_error(tmp_path, content, found):
+    file = tmp_path / "scheduler.json"
+    if content:
+        file.write_text(content)
+    status, _, err = Suite(tmp_path, TRIALS).run("run", "--scheduler-file", str(file))
+    assert status == 1
+    assert err.startswith(f"{file}: expected the file that `dask scheduler --scheduler-file` writes, got {found}\n")
+
+
+def test_the_client_waits_for_a_scheduler_file_that_is_not_whole_yet(tmp_path, cluster):
+    file = tmp_path / "scheduler.json"
+    file.write_text(cluster.file.read_text()[:10])
+    process = Suite(tmp_path, TRIALS).start("plan", "--scheduler-file", str(file))
+    time.sleep(3)
+    assert process.poll() is None
+    file.write_text(cluster.file.read_text())
+    assert process.communicate(timeout=30)[1] == f"expected workers at {file}, got none\n"
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
