@@ -13,7 +13,7 @@ from pathlib import Path
 from distributed import Client
 from distributed.versions import VersionMismatchWarning
 
-from experiments.harness.problems import Problem
+from experiments.harness.problems import MeasurementError
 
 _FILE_SECONDS = 10  # that the scheduler may take to write its file
 _CONNECT_SECONDS = 10
@@ -21,7 +21,7 @@ _SILENT_SECONDS = 15  # that the scheduler may take to answer
 _CLOSE_SECONDS = 5
 
 
-class ClusterError(Problem):
+class ClusterError(MeasurementError):
     """The cluster is out of reach or cannot measure the chunks; the message names its address or a worker."""
 
 
