@@ -18,6 +18,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from experiments.distribution import Cell
+from experiments.harness.grid import Chunk
+from experiments.harness.store import Store
+from experiments.harness.work import Task
 from experiments.steps.benchmarks import time_cluster
 from tests.suite_process import ROOT, Suite, ends_within
 
@@ -422,6 +426,24 @@ def test_a_worker_with_another_numpy_is_refused_and_one_that_joins_late_is_not_u
     assert (process.returncode, err) == (0, "")
     assert re.search(r"worker tcp://\S+ cannot take part: numpy: expected [\d.]+, got 0.1\n", out)
     assert suite.tables() == local_tables
+
+
+def test_a_worker_that_joins_during_the_pilots_and_is_refused_does_not_end_the_run(tmp_path, cluster):
+    from experiments.harness.cluster.dask_cluster import DaskCluster
+
+    other = tmp_path / "numpy-0.1.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 0.1\n")
+    store = Store(tmp_path / "store", 0)
+    pilots, chunks = ([Task(Chunk("distribution", Cell(d_k=64), i, 100), store, ["one"])] for i in range(2))
+    said: list[str] = []
+    workers = DaskCluster(cluster.address, said.append)
+    cluster.worker()
+    assert len(list(workers.measure(pilots))) == 1
+    cluster.worker(PYTHONPATH=str(tmp_path))
+    wait_for(lambda: cluster.log("worker").count("Registered to") == 2)
+    assert len(list(workers.measure(chunks))) == 1
+    assert re.search("cannot take part: numpy: expected [0-9.]+, got 0.1$", said[-1])
 
 
 def test_a_worker_without_the_suite_is_refused(tmp_path, cluster):
