@@ -67,7 +67,7 @@ def all_parts(
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
-    with _outcome(config, results, jobs, scheduler, scheduler_file):
+    with _outcome(config, results, jobs, scheduler, scheduler_file, measures=True):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.problems import attempt
         from experiments.steps import examples, statements
@@ -107,7 +107,7 @@ def run(
     scheduler_file: SchedulerFile = None,
 ) -> None:
     """Measure the missing chunks of sweeps and write their tables."""
-    with _outcome(config, results, jobs, scheduler, scheduler_file):
+    with _outcome(config, results, jobs, scheduler, scheduler_file, measures=True):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.steps.sweeps import measure
 
@@ -292,7 +292,7 @@ def _workers(jobs: int | None, scheduler: str | None = None, scheduler_file: Pat
         from experiments.harness.cluster.dask_cluster import DaskCluster
     except ModuleNotFoundError as error:
         raise _UsageError(f"a cluster needs the package {error.name}; install it with: make cluster") from None
-    return DaskCluster(cluster, print)
+    return DaskCluster(cluster, partial(print, flush=True))  # at once in a log too: a run may wait for workers
 
 
 class _UsageError(Exception):
@@ -314,6 +314,8 @@ def _outcome(
     jobs: int | None = None,
     scheduler: str | None = None,
     scheduler_file: Path | None = None,
+    *,
+    measures: bool = False,
 ) -> Iterator[None]:
     """Turn an error into a message and an exit status; a bug in this code keeps its traceback.
 
@@ -323,6 +325,7 @@ def _outcome(
     Args:
         config, results, jobs, scheduler, scheduler_file: as the user gave them, for the command that continues a run in
             the same way.
+        measures: True for a command that measures, so that a failure names the command that continues.
 
     Raises:
         typer.Exit: with the status that this module lists.
@@ -338,6 +341,7 @@ def _outcome(
         "SCHEDULER_FILE": scheduler_file,
     }
     given = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in options.items() if value)
+    kept = f"finished work is kept. To continue: make all {given}"
     try:
         signal.signal(signal.SIGTERM, _terminate)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not if it is ignored, as by nohup
@@ -347,18 +351,21 @@ def _outcome(
         _stop(str(error), 2)
     except (KeyboardInterrupt, _TerminatedError) as error:
         status = 130 if isinstance(error, KeyboardInterrupt) else 143
-        _stop(f"interrupted; finished work is kept. To continue: make all {given}", status)
+        _stop(f"interrupted; {kept}", status)
     except Exception as error:
-        from experiments.harness.problems import leaves
+        from experiments.harness.problems import MeasurementError, leaves
         from experiments.harness.tables import TableError
 
         errors = list(leaves(error))
         messages = [text for each in errors if (text := _message(each))]
+        hints = []
         if any(isinstance(each, TableError) for each in errors):
-            messages.append(f"to complete or restore the tables: make results {given}")
+            hints.append(f"to complete or restore the tables: make results {given}")
+        elif measures and any(isinstance(each, MeasurementError) for each in errors):
+            hints.append(kept)
         # Several parts may meet the same problem.
-        text = "\n".join(dict.fromkeys(line for message in messages for line in message.splitlines()))
-        if len(messages) < len(errors) + any(isinstance(each, TableError) for each in errors):
+        text = "\n".join(dict.fromkeys(line for message in messages + hints for line in message.splitlines()))
+        if len(messages) < len(errors):
             print(text, file=sys.stderr)
             raise
         _stop(text, 1)

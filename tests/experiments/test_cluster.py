@@ -9,19 +9,26 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from experiments.distribution import Cell
+from experiments.harness.grid import Chunk
+from experiments.harness.store import Store
+from experiments.harness.work import Task
 from experiments.steps.benchmarks import time_cluster
 from tests.suite_process import ROOT, Suite, ends_within
 
 pytestmark = pytest.mark.cluster
 
 TRIALS = 6000
+CONTINUE = r"finished work is kept\. To continue: make all CONFIG=.* SCHEDULER=.*\n"
 # The trials of each cell follow from a pilot.
 PRECISE = """\
 seed: 0
@@ -250,7 +257,7 @@ def test_a_cell_that_kills_every_worker_is_named_and_all_else_is_kept(tmp_path, 
     status, out, err = suite.run("run", "--scheduler", cluster.address)
     assert status == 1
     assert re.fullmatch(
-        r"sweep first, cell d_k=200, .*: 3 workers in a row died while they measured it \(killed.*\)\n", err
+        rf"sweep first, cell d_k=200, .*: 3 workers in a row died while they measured it \(killed.*\)\n{CONTINUE}", err
     )
     assert out.count("lost worker") <= 2 + 3 * 2  # each at first, then three times with one chunk alone
     kept = suite.records()
@@ -266,9 +273,37 @@ def test_nothing_answers_at_the_address(tmp_path):
     assert status == 1
     assert err.startswith("no scheduler answers at tcp://127.0.0.1:9: ")
     assert time.monotonic() - started < 30
-    status, _, err = suite.run("run", "--scheduler-file", str(tmp_path / "none.json"))
+
+
+def test_another_server_answers_at_the_address(tmp_path):
+    """For example Dask's own dashboard."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.server_port}"
+        status, _, err = Suite(tmp_path, TRIALS).run("run", "--scheduler", address, timeout=30)
+        server.shutdown()
     assert status == 1
-    assert "none.json: expected the file that" in err
+    assert err.startswith(f"no scheduler answers at {address}: expected an answer of Dask within ")
+
+
+@pytest.mark.parametrize(("content", "found"), [(None, "nothing"), ("{}", "a file without an address")])
+def test_a_missing_or_damaged_scheduler_file_is_an_error(tmp_path, content, found):
+    file = tmp_path / "scheduler.json"
+    if content:
+        file.write_text(content)
+    status, _, err = Suite(tmp_path, TRIALS).run("run", "--scheduler-file", str(file))
+    assert status == 1
+    assert err.startswith(f"{file}: expected the file that `dask scheduler --scheduler-file` writes, got {found}\n")
+
+
+def test_the_client_waits_for_a_scheduler_file_that_is_not_whole_yet(tmp_path, cluster):
+    file = tmp_path / "scheduler.json"
+    file.write_text(cluster.file.read_text()[:10])
+    process = Suite(tmp_path, TRIALS).start("plan", "--scheduler-file", str(file))
+    time.sleep(3)
+    assert process.poll() is None
+    file.write_text(cluster.file.read_text())
+    assert process.communicate(timeout=30)[1] == f"expected workers at {file}, got none\n"
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
@@ -282,7 +317,7 @@ def test_a_lost_scheduler_ends_the_run_and_a_later_one_resumes(tmp_path, cluster
     _, err = process.communicate(timeout=60)
     assert time.monotonic() - started < 30
     assert process.returncode == 1
-    assert re.fullmatch(rf"(lost the scheduler at|the scheduler at) {cluster.address}.*\n", err)
+    assert re.fullmatch(rf"(lost the scheduler at|the scheduler at) {cluster.address}.*\n{CONTINUE}", err)
     kept = suite.records()
     assert suite.run("run")[0] == 0
     assert {name: suite.records()[name] for name in kept} == kept
@@ -332,7 +367,7 @@ def test_tls_admits_only_a_client_with_the_certificate_of_the_cluster(tmp_path, 
             status, _, err = run(CA_FILE=ours["ca-file"], **certificate)
             assert time.monotonic() - started < 30
             assert status == 1
-            assert re.fullmatch(rf"no scheduler answers at {cluster.address}: .*\n", err)
+            assert re.fullmatch(rf"no scheduler answers at {cluster.address}: .*\n{CONTINUE}", err)
         assert suite.records() == {}
         assert run(CA_FILE=ours["ca-file"], CLIENT__CERT=ours["cert"], CLIENT__KEY=ours["key"])[::2] == (0, "")
         assert suite.tables() == local_tables
@@ -351,7 +386,7 @@ def refusal(suite: Suite, cluster: Cluster, workers: int) -> str:
     assert status == 1
     assert suite.records() == {}
     assert cluster.measured() == []
-    return re.fullmatch(r"worker tcp://\S+ cannot take part: (.*)\n", err)[1]
+    return re.fullmatch(rf"worker tcp://\S+ cannot take part: (.*)\n{CONTINUE}", err)[1]
 
 
 def test_a_worker_with_another_source_is_refused_before_any_chunk(tmp_path, cluster):
@@ -393,6 +428,24 @@ def test_a_worker_with_another_numpy_is_refused_and_one_that_joins_late_is_not_u
     assert suite.tables() == local_tables
 
 
+def test_a_worker_that_joins_during_the_pilots_and_is_refused_does_not_end_the_run(tmp_path, cluster):
+    from experiments.harness.cluster.dask_cluster import DaskCluster
+
+    other = tmp_path / "numpy-0.1.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 0.1\n")
+    store = Store(tmp_path / "store", 0)
+    pilots, chunks = ([Task(Chunk("distribution", Cell(d_k=64), i, 100), store, ["one"])] for i in range(2))
+    said: list[str] = []
+    workers = DaskCluster(cluster.address, said.append)
+    cluster.worker()
+    assert len(list(workers.measure(pilots))) == 1
+    cluster.worker(PYTHONPATH=str(tmp_path))
+    wait_for(lambda: cluster.log("worker").count("Registered to") == 2)
+    assert len(list(workers.measure(chunks))) == 1
+    assert re.search("cannot take part: numpy: expected [0-9.]+, got 0.1$", said[-1])
+
+
 def test_a_worker_without_the_suite_is_refused(tmp_path, cluster):
     """Its `experiments` is another package."""
     (tmp_path / "other" / "experiments").mkdir(parents=True)
@@ -425,10 +478,10 @@ def test_without_workers_the_run_waits_and_then_says_so(tmp_path, cluster, local
     suite = Suite(tmp_path, TRIALS)
     status, out, err = suite.run("run", "--scheduler", cluster.address, **limit)
     assert status == 1
-    assert f"no workers at {cluster.address} have answered; waiting for up to 3 s" in out
-    assert err == f"no workers at {cluster.address} for 3 s\n"
+    assert out == f"no workers at {cluster.address} have answered; waiting for up to 3 s\n"
+    assert re.fullmatch(f"no workers at {cluster.address} for 3 s\n{CONTINUE}", err)
     process = suite.start("run", "--scheduler", cluster.address)
-    time.sleep(2)
+    assert process.stdout.readline().startswith("no workers at ")  # at once, although no terminal reads it
     cluster.worker()
     _, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (0, "")

@@ -28,6 +28,7 @@ class Connection:
     def __init__(self) -> None:
         self.client = self
         self.workers: set[str] = set()
+        self.memory = math.inf  # of each worker
 
     async def statuses_of_workers(self) -> dict[str, str]:
         return dict.fromkeys(self.workers, "running")
@@ -45,7 +46,7 @@ class Connection:
         from experiments.harness.cluster.remote import WorkerDescription, this_copy
 
         answered = asyncio.get_running_loop().create_future()
-        answered.set_result(asdict(WorkerDescription(this_copy(), 1, math.inf)))
+        answered.set_result(asdict(WorkerDescription(this_copy(), 1, self.memory)))
         return answered
 
 
@@ -82,6 +83,14 @@ class Run:
         while not self.reported:
             await self.events.handle(10)
         return list(self.reported)
+
+    async def refuse(self) -> None:
+        """A worker with too little memory joins after the first chunk."""
+        self.members.refusal_is_error = False
+        self.scheduler.memory = 0
+        (line,) = await self.entry(action="add-worker")
+        assert line.startswith(f"worker {WORKER} cannot take part: ")
+        self.scheduler.memory = math.inf
 
 
 def on_a_run(story: Callable[[Run], Coroutine[Any, Any, None]]) -> None:
@@ -121,5 +130,23 @@ def test_a_worker_that_joins_again_starts_over():
         assert await run.entry(action="remove-worker", expected=True) == [f"{WORKER} left"]
         assert await run.entry(action="add-worker") == [f"{WORKER} joined with 1"]
         assert await run.answer() == []
+
+    on_a_run(story)
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_a_worker_at_the_address_of_a_refused_one_takes_part(logged):
+    """The entry of the refused worker's end may get lost."""
+
+    async def story(run: Run) -> None:
+        await run.entry(action="remove-worker", expected=True)
+        await run.refuse()
+        assert await run.answer(WORKER) == []
+        if logged:
+            run.scheduler.log((0.0, {"worker": WORKER, "action": "remove-worker", "expected": True}))
+        else:
+            await run.answer()
+            await run.answer()
+        assert await run.entry(action="add-worker") == [f"{WORKER} joined with 1"]
 
     on_a_run(story)

@@ -293,6 +293,11 @@ def test_an_ended_run_continues_with_the_same_cluster(suite, lost_cluster, words
         f"interrupted; finished work is kept. To continue: make all {given}",
     )
     lost_cluster(MeasurementError("lost the scheduler"))
+    ended = suite("run", *words)
+    assert (ended.returncode, ended.stderr) == (
+        1,
+        f"lost the scheduler\nfinished work is kept. To continue: make all {given}",
+    )
     ended = suite("all", *words)
     assert ended.returncode == 1
     assert ended.stderr.startswith("lost the scheduler\n")

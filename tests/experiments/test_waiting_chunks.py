@@ -52,6 +52,14 @@ def test_chunks_of_a_worker_that_left_go_out_first_and_together():
     assert not any(group.alone for group in again)
 
 
+def test_a_chunk_that_was_alone_with_a_worker_that_left_remains_alone():
+    waiting = WaitingChunks(tasks(1))
+    suspect = die(waiting, waiting.take(1, idle=True), 0)
+    waiting.put_back(suspect)
+    assert waiting.take(1, idle=False) is None
+    assert [(each.tasks, each.alone) for each in take_all(waiting)] == [(suspect.tasks, True)]
+
+
 def test_chunks_of_a_worker_that_died_go_to_idle_workers_alone():
     waiting = WaitingChunks(tasks(2))
     group = waiting.take(10**9, idle=True)

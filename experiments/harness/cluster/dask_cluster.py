@@ -36,6 +36,7 @@ class DaskCluster:
         self._say = say
         self._measure = measure
         self._slots = 0
+        self._has_measured = False
         this_copy()  # the source as this process imports it now, not after an edit during the run
 
     def __str__(self) -> str:
@@ -55,16 +56,20 @@ class DaskCluster:
     def measure(self, tasks: Sequence[Task]) -> Generator[tuple[Task, bytes], None, None]:
         """Records in the order of completion.
 
+        A run may call this more than once, for pilots and for chunks. After the first record it refuses a worker with
+        a line, not with an error.
+
         Raises:
             ClusterError: the scheduler is lost, no worker stays, or a worker has another copy of the suite.
             MeasurementError: a chunk failed, or its cell killed several workers in a row.
         """
-        run = _Run(self.scheduler, tasks, self._measure)
+        run = _Run(self.scheduler, tasks, self._measure, not self._has_measured)
         try:
             for message in run.messages():
                 if isinstance(message, str):
                     self._say(message)
                 else:
+                    self._has_measured = True
                     yield message
         finally:
             run.stop()
@@ -73,13 +78,15 @@ class DaskCluster:
 class _Run:
     """A thread with an event loop that hands out the chunks, and the queue of its messages."""
 
-    def __init__(self, scheduler: str | Path, tasks: Sequence[Task], measure: MeasureGroup) -> None:
+    def __init__(
+        self, scheduler: str | Path, tasks: Sequence[Task], measure: MeasureGroup, refusal_is_error: bool
+    ) -> None:
         self._messages: queue.SimpleQueue[Message | BaseException | None] = queue.SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._stopped = False
         self._main: asyncio.Task[None] | None = None
         self._thread = threading.Thread(
-            target=self._serve, args=(scheduler, tasks, measure), name="cluster", daemon=True
+            target=self._serve, args=(scheduler, tasks, measure, refusal_is_error), name="cluster", daemon=True
         )
         self._thread.start()
 
@@ -107,13 +114,15 @@ class _Run:
             runner.run(self._dispatch(*run))
         self._messages.put(None)
 
-    async def _dispatch(self, scheduler: str | Path, tasks: Sequence[Task], measure: MeasureGroup) -> None:
+    async def _dispatch(
+        self, scheduler: str | Path, tasks: Sequence[Task], measure: MeasureGroup, refusal_is_error: bool
+    ) -> None:
         """Hand out all chunks, and pass an error on at once: the end of the event loop may wait for the network."""
         self._main = asyncio.current_task()
         try:
             if not self._stopped:
                 async with connected(scheduler) as connection:
-                    await Dispatch(connection, tasks, self._messages, measure).run()
+                    await Dispatch(connection, tasks, self._messages, measure, refusal_is_error).run()
         except Exception as error:
             self._messages.put(error)
 

@@ -55,17 +55,23 @@ class _Worker:
 
 
 class Dispatch:
-    """One run on the cluster.
+    """The chunks of a run on the cluster, or its pilots.
 
     Args:
         scheduler: the scheduler of the cluster.
         tasks: the chunks to measure, at least one.
         messages: receives each record, and lines for the user.
         measure: measures a group of chunks in a worker.
+        refusal_is_error: as for `Members`.
     """
 
     def __init__(
-        self, scheduler: Scheduler, tasks: Sequence[Task], messages: "queue.SimpleQueue[Any]", measure: MeasureGroup
+        self,
+        scheduler: Scheduler,
+        tasks: Sequence[Task],
+        messages: "queue.SimpleQueue[Any]",
+        measure: MeasureGroup,
+        refusal_is_error: bool,
     ) -> None:
         self._scheduler = scheduler
         self._client = scheduler.client
@@ -82,6 +88,7 @@ class Dispatch:
             say=messages.put,
             on_join=self._join,
             on_loss=self._lose,
+            refusal_is_error=refusal_is_error,
         )
         self._workers: dict[str, _Worker] = {}
         self._with_room: dict[str, None] = {}  # workers that may take a group, in order; some have left or are full

@@ -41,7 +41,7 @@ class Members:
     """The workers of one run, by address.
 
     Attributes:
-        refusal_is_error: True until the first chunk goes out; then a run goes on without the workers that it refuses.
+        refusal_is_error: True until the first chunk of the run goes out; then it goes on without refused workers.
 
     Args:
         scheduler: knows all connected workers.
@@ -50,6 +50,7 @@ class Members:
         say: prints a line for the user.
         on_join: called with the address and the number of threads of a worker that may get chunks.
         on_loss: called with the address of such a worker that is gone, and with True if it died, False if it left.
+        refusal_is_error: the initial value.
     """
 
     def __init__(
@@ -61,8 +62,9 @@ class Members:
         say: Callable[[str], None],
         on_join: Callable[[str, int], None],
         on_loss: Callable[[str, bool], None],
+        refusal_is_error: bool = True,
     ) -> None:
-        self.refusal_is_error = True
+        self.refusal_is_error = refusal_is_error
         self._scheduler = scheduler
         self._events = events
         self._largest = largest
@@ -141,7 +143,7 @@ class Members:
 
     def _compare(self, statuses: dict[str, str]) -> None:
         """Ask new workers, and give up those that are gone or paused."""
-        lacking = {address for address in [*self._heard, *self._asked] if address not in statuses}
+        lacking = {*self._heard, *self._asked, *self._refused} - statuses.keys()
         for address in sorted(lacking & self._lacking):
             self._lose(address, died=False)
         self._lacking = lacking

@@ -43,7 +43,7 @@ class _Deaths:
 
 
 class WaitingChunks:
-    """The chunks that no worker has; those of lost workers go out first.
+    """The chunks that no worker has; those of lost workers go out first, suspects to idle workers only.
 
     Args:
         tasks: all chunks of the run, in the order in which they go out.
@@ -52,7 +52,7 @@ class WaitingChunks:
     def __init__(self, tasks: Sequence[Task]) -> None:
         self._fresh = deque(tasks)
         self._again: deque[Group] = deque()  # of workers that left
-        self._suspects: deque[Task] = deque()  # of workers that died
+        self._suspects: deque[Task] = deque()  # of workers that died; each goes out alone
         self._deaths: dict[Cell, _Deaths] = {}
         self._died_with: Counter[Task] = Counter()  # workers, with this chunk alone
 
@@ -79,8 +79,11 @@ class WaitingChunks:
         return Group(tuple(tasks))
 
     def put_back(self, group: Group) -> None:
-        """Let the chunks of a worker that left wait again."""
-        self._again.append(Group(group.tasks))
+        """Let the chunks of a worker that left wait again; a chunk that was alone remains a suspect."""
+        if group.alone:
+            self._suspects.extend(group.tasks)
+        else:
+            self._again.append(group)
 
     def put_back_suspects(self, group: Group, sent: float, now: float) -> None:
         """Let the chunks of a worker that died wait again, for a worker alone each.
