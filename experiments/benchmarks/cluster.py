@@ -118,8 +118,9 @@ def _writing_row(records: int) -> dict[str, Any]:
 
 def _scale_row(cluster: WaitingCluster, workers: int, chunk_seconds: float, sizes: Sizes) -> dict[str, Any]:
     """Chunks that one client receives in some time, after the start, when each worker has had about two groups."""
-    group_seconds = max(chunk_seconds, workers / _GROUPS_PER_SECOND)
-    counted_seconds = max(sizes.waiting_seconds, group_seconds)
+    # The client makes groups of whole chunks. A window of less than two groups would count a wave of them or none.
+    group_seconds = chunk_seconds * math.ceil(max(1.0, workers / _GROUPS_PER_SECOND / chunk_seconds))
+    counted_seconds = max(sizes.waiting_seconds, 2 * group_seconds)
     chunks = math.ceil((4 * group_seconds + counted_seconds) * workers / chunk_seconds)
     measure: Any = partial(wait_for_chunks, chunk_seconds)  # Dask waits for the coroutine
     client = DaskCluster(cluster.address, print, measure)
