@@ -159,7 +159,7 @@ def cluster_lines(found: pd.DataFrame) -> list[str]:
     (writing,) = by_part["writing"].to_dict("records")
     local, cluster = sweep.loc["local"], sweep.loc["cluster"]
     rates = cluster_rates(found)
-    busy = rates[rates["share"] >= BUSY].groupby("chunk_seconds")["workers"].max()
+    busy = rates[rates["share"] >= BUSY].groupby("chunk_seconds")["workers"].max().map("{:,}".format)
     fewer = f"fewer than {rates['workers'].min()}"
     most = [f"{busy.get(seconds, fewer)} with chunks of {seconds:g} s" for seconds in sorted({*rates["chunk_seconds"]})]
     scale = found[found["part"] == "scale"]
