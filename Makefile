@@ -114,6 +114,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 	@echo "  all, results, figures, check, page, plan and prune accept CONFIG=FILE (now $(CONFIG)) and RESULTS=DIR;"
 	@echo "  all, results, plan and statements accept JOBS=N, the number of worker processes"
+	@echo "  all, results and plan also accept SCHEDULER=ADDRESS or SCHEDULER_FILE=FILE, for a Dask cluster"
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) or sys.exit("expected Python 3.11 or later, got %d.%d; choose another with PYTHON=" % v)'

@@ -2,5 +2,9 @@
 
 from importlib.util import find_spec
 
-_NEED_DASK = ["experiments/harness/cluster", "experiments/benchmarks/cluster.py"]
+_NEED_DASK = [
+    "experiments/harness/cluster",
+    "experiments/benchmarks/cluster.py",
+    "experiments/benchmarks/waiting_cluster.py",
+]
 collect_ignore = [] if find_spec("distributed") else _NEED_DASK

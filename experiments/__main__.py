@@ -67,7 +67,7 @@ def all_parts(
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
-    with _outcome(config, results):
+    with _outcome(config, results, jobs, scheduler, scheduler_file, measures=True):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.problems import attempt
         from experiments.steps import examples, statements
@@ -107,7 +107,7 @@ def run(
     scheduler_file: SchedulerFile = None,
 ) -> None:
     """Measure the missing chunks of sweeps and write their tables."""
-    with _outcome(config, results):
+    with _outcome(config, results, jobs, scheduler, scheduler_file, measures=True):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.steps.sweeps import measure
 
@@ -158,7 +158,7 @@ def plan(
     scheduler_file: SchedulerFile = None,
 ) -> None:
     """Print the chunks that a run would measure, and roughly how much time and memory it would take."""
-    with _outcome(config, results):
+    with _outcome(config, results, jobs, scheduler, scheduler_file):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.plan import plan_lines
         from experiments.steps.orphans import find_orphans
@@ -200,7 +200,7 @@ def prune_results(config: ConfigFile = SHIPPED_CONFIG, results: Results = None) 
 @app.command(name="statements")
 def show_statements(jobs: Jobs = None) -> None:
     """Compare published statements with measurements and computations; list wrong and misleading ones."""
-    with _outcome(SHIPPED_CONFIG, None):
+    with _outcome(SHIPPED_CONFIG, None, jobs):
         from experiments.steps import statements
 
         statements.update_statements(HOME, _workers(jobs))
@@ -292,7 +292,7 @@ def _workers(jobs: int | None, scheduler: str | None = None, scheduler_file: Pat
         from experiments.harness.cluster.dask_cluster import DaskCluster
     except ModuleNotFoundError as error:
         raise _UsageError(f"a cluster needs the package {error.name}; install it with: make cluster") from None
-    return DaskCluster(cluster, print)
+    return DaskCluster(cluster, partial(print, flush=True))  # at once in a log too: a run may wait for workers
 
 
 class _UsageError(Exception):
@@ -308,14 +308,24 @@ class _TerminatedError(BaseException):
 
 
 @contextmanager
-def _outcome(config: Path, results: Path | None) -> Iterator[None]:
+def _outcome(
+    config: Path,
+    results: Path | None,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    scheduler_file: Path | None = None,
+    *,
+    measures: bool = False,
+) -> Iterator[None]:
     """Turn an error into a message and an exit status; a bug in this code keeps its traceback.
 
     SIGTERM and Ctrl-C become exceptions, so that the block can end its workers. If several parts fail, all messages
     appear, each line once.
 
     Args:
-        config, results: as the user gave them, for the command that continues an interrupted run.
+        config, results, jobs, scheduler, scheduler_file: as the user gave them, for the command that continues a run in
+            the same way.
+        measures: True for a command that measures, so that a failure names the command that continues.
 
     Raises:
         typer.Exit: with the status that this module lists.
@@ -323,7 +333,15 @@ def _outcome(config: Path, results: Path | None) -> Iterator[None]:
     from experiments.examples.example import ExampleError
     from experiments.harness.config import ConfigError
 
-    given = f"CONFIG={shlex.quote(str(config))}" + (f" RESULTS={shlex.quote(str(results))}" if results else "")
+    options = {
+        "CONFIG": config,
+        "RESULTS": results,
+        "JOBS": jobs,
+        "SCHEDULER": scheduler,
+        "SCHEDULER_FILE": scheduler_file,
+    }
+    given = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in options.items() if value)
+    kept = f"finished work is kept. To continue: make all {given}"
     try:
         signal.signal(signal.SIGTERM, _terminate)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not if it is ignored, as by nohup
@@ -333,18 +351,21 @@ def _outcome(config: Path, results: Path | None) -> Iterator[None]:
         _stop(str(error), 2)
     except (KeyboardInterrupt, _TerminatedError) as error:
         status = 130 if isinstance(error, KeyboardInterrupt) else 143
-        _stop(f"interrupted; finished work is kept. To continue: make all {given}", status)
+        _stop(f"interrupted; {kept}", status)
     except Exception as error:
-        from experiments.harness.problems import leaves
+        from experiments.harness.problems import MeasurementError, leaves
         from experiments.harness.tables import TableError
 
         errors = list(leaves(error))
         messages = [text for each in errors if (text := _message(each))]
+        hints = []
         if any(isinstance(each, TableError) for each in errors):
-            messages.append(f"to complete or restore the tables: make results {given}")
+            hints.append(f"to complete or restore the tables: make results {given}")
+        elif measures and any(isinstance(each, MeasurementError) for each in errors):
+            hints.append(kept)
         # Several parts may meet the same problem.
-        text = "\n".join(dict.fromkeys(line for message in messages for line in message.splitlines()))
-        if len(messages) < len(errors) + any(isinstance(each, TableError) for each in errors):
+        text = "\n".join(dict.fromkeys(line for message in messages + hints for line in message.splitlines()))
+        if len(messages) < len(errors):
             print(text, file=sys.stderr)
             raise
         _stop(text, 1)

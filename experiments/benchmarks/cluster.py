@@ -4,13 +4,15 @@ The column `part` names the kind of a row:
 
     sweep    seconds for a sweep with chunks of about 0.2 s, on local processes and on as many workers of a cluster
     writing  seconds in which a run writes and counts records whose measurement takes no time
-    scale    seconds for chunks on workers that only wait for `chunk_seconds`; with `ideal`, the seconds of the waiting
+    scale    chunks that a run receives from workers that only wait, in a time after its start
 """
 
+import math
 import os
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,9 +21,9 @@ from typing import Any
 import pandas as pd
 from distributed import LocalCluster
 
-from experiments.benchmarks.timing import interleaved, seconds
+from experiments.benchmarks.timing import interleaved
+from experiments.benchmarks.waiting_cluster import RECORD_BYTES, WaitingCluster, wait_for_chunks, waiting_cluster
 from experiments.harness.cluster.dask_cluster import DaskCluster
-from experiments.harness.cluster.remote import Arguments
 from experiments.harness.columns import defaults
 from experiments.harness.grid import Chunk, Sweep
 from experiments.harness.local import LocalWorkers
@@ -32,8 +34,8 @@ from experiments.row_statistics import seconds_per_trial
 from experiments.sampling import Cell, chunk_trials
 from sdpa import Scaling
 
-_RECORD_BYTES = 60_000  # about those of a chunk of the shipped config
 _ROUNDS = 3
+_GROUPS_PER_SECOND = 100  # that the client starts at most
 _VALUES: dict[str, Any] = {name: (value,) for name, value in defaults(Cell).items()} | {
     "d_k": (64,),
     "n_keys": (64,),
@@ -51,13 +53,13 @@ class Sizes:
         records: number of records to write.
         workers: numbers of workers that only wait.
         chunk_seconds: for how long they wait.
-        waiting_seconds: seconds that each of these runs takes at least, unless it reaches twice the number of records.
+        waiting_seconds: for how long their records count; longer if a worker gets so many chunks at once.
     """
 
     jobs: int = 2
     chunks: int = 100
     records: int = 2000
-    workers: tuple[int, ...] = (64,)
+    workers: tuple[int, ...] = (64, 256, 1024)
     chunk_seconds: tuple[float, ...] = (0.2, 1.0, 5.0)
     waiting_seconds: float = 10
 
@@ -79,7 +81,8 @@ def cluster_rows(say: Callable[[str], None], sizes: Sizes | None = None) -> pd.D
     rows.append(_writing_row(sizes.records))
     for workers in sizes.workers:
         say(f"handing out chunks to {workers} workers that only wait")
-        rows += _scale_rows(workers, sizes)
+        with waiting_cluster(workers) as cluster:
+            rows += [_scale_row(cluster, workers, chunk_seconds, sizes) for chunk_seconds in sizes.chunk_seconds]
     return pd.DataFrame(rows)
 
 
@@ -106,36 +109,23 @@ def _sweep_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
 def _writing_row(records: int) -> dict[str, Any]:
     """Seconds of a run whose records exist already."""
     with tempfile.TemporaryDirectory() as folder:
-        took = seconds(partial(_write_all, _work(Path(folder), records, 1.0), _Ready()))
-    return {"part": "writing", "what": "client", "chunks": records, "seconds": took}
+        clock = _Clock()
+        _write_all(_work(Path(folder), records, 1.0), _Ready())
+        return {"part": "writing", "what": "client", "chunks": records, **clock.columns()}
 
 
-def _scale_rows(workers: int, sizes: Sizes) -> Iterator[dict[str, Any]]:
-    """Seconds of runs on workers that share this process; without the time in which they describe themselves."""
-    with LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=False,
-        protocol="tcp://",
-        dashboard_address=":0",
-        memory_limit=0,
-    ) as cluster:
-        for chunk_seconds in sizes.chunk_seconds:
-            waves = max(2, round(sizes.waiting_seconds / chunk_seconds))
-            chunks = min(waves * workers, 2 * sizes.records)
-            one = DaskCluster(cluster.scheduler_address, print, partial(_wait, chunk_seconds))
-            timed = _Timed(one)
-            with tempfile.TemporaryDirectory() as folder:
-                _write_all(_work(Path(folder), chunks, chunk_seconds), timed)
-            yield {
-                "part": "scale",
-                "what": "cluster",
-                "workers": workers,
-                "chunk_seconds": chunk_seconds,
-                "chunks": chunks,
-                "seconds": chunk_seconds + timed.last - timed.first,
-                "ideal": chunk_seconds * chunks / workers,
-            }
+def _scale_row(cluster: WaitingCluster, workers: int, chunk_seconds: float, sizes: Sizes) -> dict[str, Any]:
+    """Chunks that one client receives in some time, after the start, when each worker has had about two groups."""
+    # The client makes groups of whole chunks. A window of less than two groups would count a wave of them or none.
+    group_seconds = chunk_seconds * math.ceil(max(1.0, workers / _GROUPS_PER_SECOND / chunk_seconds))
+    counted_seconds = max(sizes.waiting_seconds, 2 * group_seconds)
+    chunks = math.ceil((4 * group_seconds + counted_seconds) * workers / chunk_seconds)
+    measure: Any = partial(wait_for_chunks, chunk_seconds)  # Dask waits for the coroutine
+    client = DaskCluster(cluster.address, print, measure)
+    window = _Window(cluster, client, 2 * group_seconds, counted_seconds)
+    with tempfile.TemporaryDirectory() as folder:
+        _write_all(_work(Path(folder), chunks, chunk_seconds), window)
+    return {"part": "scale", "what": "cluster", "workers": workers, "chunk_seconds": chunk_seconds, **window.row}
 
 
 def _cell() -> Cell:
@@ -144,9 +134,9 @@ def _cell() -> Cell:
 
 def _work(folder: Path, count: int, chunk_seconds: float) -> Work:
     """Chunks of a sweep `bench` whose estimated time is that many seconds."""
-    trials = max(1, round(chunk_seconds / seconds_per_trial(_cell())))
-    store = Store(folder, seed=0)
-    return Work(todo=[Task(Chunk("saturation", _cell(), index, trials), store, ["bench"]) for index in range(count)])
+    cell, store = _cell(), Store(folder, seed=0)
+    trials = max(1, round(chunk_seconds / seconds_per_trial(cell)))
+    return Work(todo=[Task(Chunk("saturation", cell, index, trials), store, ["bench"]) for index in range(count)])
 
 
 def _write_all(work: Work, workers: Workers) -> None:
@@ -155,10 +145,25 @@ def _write_all(work: Work, workers: Workers) -> None:
         pass
 
 
-def _wait(chunk_seconds: float, tasks: Sequence[Arguments], _source: str) -> tuple[list[bytes], None]:
-    """Wait for the chunks in a worker, and return random bytes as their records."""
-    time.sleep(chunk_seconds * len(tasks))
-    return [os.urandom(_RECORD_BYTES) for _ in tasks], None
+class _Clock:
+    """Wall-clock time since its creation, and the processor time of this process and of a scheduler in that time."""
+
+    def __init__(self, cluster: WaitingCluster | None = None) -> None:
+        self._cluster = cluster
+        self._start = self._now()
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock time."""
+        return time.perf_counter() - self._start["seconds"]
+
+    def columns(self) -> dict[str, float]:
+        """All times, by column of cluster.csv."""
+        return {name: value - self._start[name] for name, value in self._now().items()}
+
+    def _now(self) -> dict[str, float]:
+        now = {"seconds": time.perf_counter(), "client_cpu": time.process_time()}
+        return now | ({"scheduler_cpu": self._cluster.scheduler_seconds()} if self._cluster else {})
 
 
 class _Ready:
@@ -167,20 +172,41 @@ class _Ready:
     slots = 1
 
     def measure(self, tasks: Sequence[Task]) -> Generator[tuple[Task, bytes], None, None]:
-        record = os.urandom(_RECORD_BYTES)
+        record = os.urandom(RECORD_BYTES)
         yield from ((task, record) for task in tasks)
 
 
-class _Timed:
-    """Workers, with the times of their first and their last record."""
+class _Window:
+    """Workers of a cluster, until their records have been counted for some time.
 
-    def __init__(self, workers: Workers) -> None:
-        self.slots = 1
-        self._workers = workers
-        self.first = self.last = 0.0
+    Args:
+        cluster: the cluster.
+        client: hands out its chunks.
+        skipped: seconds after the first record in which records do not count.
+        counted: the seconds after those.
+
+    Attributes:
+        row: the number of chunks, and the columns of a `_Clock`.
+    """
+
+    slots = 1
+
+    def __init__(self, cluster: WaitingCluster, client: Workers, skipped: float, counted: float) -> None:
+        self._cluster = cluster
+        self._client = client
+        self._skipped = skipped
+        self._counted = counted
+        self.row: dict[str, float] = {}
 
     def measure(self, tasks: Sequence[Task]) -> Generator[tuple[Task, bytes], None, None]:
-        for found in self._workers.measure(tasks):
-            self.last = time.perf_counter()
-            self.first = self.first or self.last
-            yield found
+        with closing(self._client.measure(tasks)) as records:
+            yield next(records)
+            clock, chunks, counts = _Clock(self._cluster), 0, False
+            for found in records:
+                yield found  # the run has written it when it asks for the next one
+                chunks += 1
+                if not counts and clock.seconds >= self._skipped:
+                    clock, chunks, counts = _Clock(self._cluster), 0, True
+                elif counts and clock.seconds >= self._counted:
+                    break
+            self.row = {"chunks": chunks, **clock.columns()}

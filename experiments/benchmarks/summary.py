@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+BUSY = 0.9  # share of their time in which workers measure, if the client keeps up with them
 SIZE = ["d_k", "n_keys", "n_queries"]
 _OTHERS = ("article, powers", "article, products", "pytorch")
 
@@ -126,31 +127,56 @@ def report(bench: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def cluster_lines(found: pd.DataFrame) -> list[str]:
-    """What the rows of cluster.csv show, as sentences.
+def cluster_rates(found: pd.DataFrame) -> pd.DataFrame:
+    """Records per second of one client, for each number of workers that only wait and each time of a chunk.
 
     Args:
-        found: the table of `experiments.benchmarks.cluster`.
+        found: the rows of cluster.csv (see `experiments.benchmarks.cluster`).
+
+    Returns:
+        `workers`, `chunk_seconds`, `per_second`, `share` of the records that workers deliver which never idle, and
+        `client` and `scheduler`: the processor time of each over the time.
+    """
+    scale = found[found["part"] == "scale"]
+    per_second = scale["chunks"] / scale["seconds"]
+    return scale[["workers", "chunk_seconds"]].assign(
+        workers=scale["workers"].astype(int),
+        per_second=per_second,
+        share=per_second * scale["chunk_seconds"] / scale["workers"],
+        client=scale["client_cpu"] / scale["seconds"],
+        scheduler=scale["scheduler_cpu"] / scale["seconds"],
+    )
+
+
+def cluster_lines(found: pd.DataFrame) -> list[str]:
+    """What the rows of cluster.csv show beside `cluster_rates`, as sentences.
+
+    Args:
+        found: the rows of cluster.csv.
     """
     by_part = dict(list(found.groupby("part", sort=False)))
     sweep = by_part["sweep"].set_index("what")
     (writing,) = by_part["writing"].to_dict("records")
     local, cluster = sweep.loc["local"], sweep.loc["cluster"]
-    lines = [
-        f"{local['chunks']:.0f} chunks take {local['seconds']:.1f} s on {local['workers']:.0f} local processes and "
-        f"{cluster['seconds']:.1f} s on {cluster['workers']:.0f} workers of a cluster on the same machine: "
-        f"{cluster['seconds'] / local['seconds']:.2f} times as long. Both include the imports of the local processes, "
-        "which the workers of the cluster have done before.",
-        f"Without measuring, a run writes and counts {writing['chunks'] / writing['seconds']:.0f} records per second.",
+    rates = cluster_rates(found)
+    busy = rates[rates["share"] >= BUSY].groupby("chunk_seconds")["workers"].max().map("{:,}".format)
+    fewer = f"fewer than {rates['workers'].min()}"
+    most = [f"{busy.get(seconds, fewer)} with chunks of {seconds:g} s" for seconds in sorted({*rates["chunk_seconds"]})]
+    scale = found[found["part"] == "scale"]
+    fastest = scale.loc[(scale["chunks"] / scale["seconds"]).idxmax()]
+    client, scheduler = fastest["client_cpu"] / fastest["chunks"], fastest["scheduler_cpu"] / fastest["chunks"]
+    return [
+        f"A sweep of {local['chunks']:.0f} chunks of about 0.2 s takes {cluster['seconds'] / local['seconds']:.2f} "
+        f"times as long on {cluster['workers']:.0f} workers of a cluster as on {local['workers']:.0f} local processes.",
+        f"Without measuring, a run writes {writing['chunks'] / writing['seconds']:,.0f} records per second; its "
+        f"processor is busy for {writing['client_cpu'] / writing['seconds']:.0%} of that time, and waits for the disk "
+        "for the rest.",
+        f"In the row with the most records per second, a record takes {1000 * client:.2f} ms of processor time in the "
+        f"client and {1000 * scheduler:.2f} ms in the scheduler. With a core for each and a fast disk, that allows "
+        f"about {1 / max(client, scheduler):,.0f} records per second.",
+        f"Of the numbers of workers in the table, one client keeps the following busy for at least {BUSY:.0%} of the "
+        f"time: {', '.join(most)}.",
     ]
-    for workers, rows in by_part["scale"].groupby("workers"):
-        rates = [
-            f"{row['chunks'] / row['seconds']:.0f} per second with chunks of {row['chunk_seconds']:g} s "
-            f"({row['ideal'] / row['seconds']:.0%} of what the workers could deliver)"
-            for _, row in rows.iterrows()
-        ]
-        lines.append(f"From {workers:.0f} workers that only wait, one client receives {', '.join(rates)}.")
-    return lines
 
 
 def _listed(values: pd.Series, form: str) -> str:

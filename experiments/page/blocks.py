@@ -16,6 +16,8 @@ from experiments.analysis.derived import TESTS
 from experiments.analysis.slopes import LEVEL
 from experiments.benchmarks.summary import (
     SIZE,
+    cluster_lines,
+    cluster_rates,
     exponents,
     growth,
     normals,
@@ -37,6 +39,7 @@ from experiments.figures.figure import load_figure
 from experiments.folders import ALL_SWEEPS, benchmark_path, example_path, figure_path
 from experiments.harness.config import Config
 from experiments.harness.discovery import experiment_names
+from experiments.harness.experiment import load_experiment
 from experiments.harness.figures import Default, declarations, figures_of
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import csv_name
@@ -109,6 +112,7 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
         "statements": lambda: counts_in_markdown(read_statements(results)),
         "cost": lambda: _cost(results),
         "performance": lambda: _performance(pd.read_csv(benchmark_path(results, "speed"))),
+        "cluster": lambda: _cluster(config, pd.read_csv(benchmark_path(results, "cluster"))),
         "calibration": lambda: _calibration(results),
         "columns": lambda: _columns(results),
     }
@@ -271,6 +275,34 @@ def _ratios(bench: pd.DataFrame) -> list[str]:
 def _peaks_of_all_sweeps(bench: pd.DataFrame) -> pd.Series:
     """MiB above imports that the suite needs, by (d_k, n_keys, n_queries); the largest cell comes last."""
     return peaks(bench).set_index(SIZE)["suite"]
+
+
+def _cluster(config: Config, found: pd.DataFrame) -> str:
+    """The limit of one client, from the shipped run of the benchmark, and the chunks of the config beside it."""
+    lines = [
+        "| number of workers | seconds of a chunk | records per second | workers | client | scheduler |",
+        "|---:|---:|---:|---:|---:|---:|",
+    ]
+    for _, row in cluster_rates(found).iterrows():
+        busy = " | ".join(f"{row[name]:.0%}" for name in ("share", "client", "scheduler"))
+        lines.append(f"| {row['workers']:,.0f} | {row['chunk_seconds']:g} | {row['per_second']:,.0f} | {busy} |")
+    low, median, high = _chunk_seconds(config)
+    chunks = f"Chunks of config.yaml take about {low:.2g} to {high:.2g} s; the median over its cells is {median:.2g} s."
+    return "\n".join([*lines, "", *(f"- {line}" for line in [*cluster_lines(found), chunks])])
+
+
+def _chunk_seconds(config: Config) -> tuple[float, float, float]:
+    """The smallest, the median and the largest estimated seconds of a whole chunk, over the cells of a config."""
+    seconds = pd.Series(
+        [
+            experiment.seconds_per_trial(cell) * experiment.chunk_trials(cell)
+            for sweep in config.sweeps
+            for experiment in [load_experiment(sweep.experiment)]
+            for cell in sweep.cells()
+        ]
+    )
+    low, median, high = seconds.quantile([0, 0.5, 1])
+    return low, median, high
 
 
 def _calibration(results: Path) -> str:

@@ -75,11 +75,12 @@ def time_cluster(results: Path, sizes: "Sizes | None" = None) -> str:
     if find_spec("distributed") is None:
         return "Dask is not installed; skipping runs on a cluster (make cluster installs it)"
     from experiments.benchmarks.cluster import cluster_rows
-    from experiments.benchmarks.summary import cluster_lines
+    from experiments.benchmarks.summary import cluster_lines, cluster_rates
 
     found = cluster_rows(print, sizes)
     write_atomically(benchmark_path(results, "cluster"), csv_bytes(found))
-    return "\n".join(cluster_lines(found))
+    rates = cluster_rates(found).to_string(index=False, float_format="{:.2f}".format)
+    return "\n".join([rates, *cluster_lines(found)])
 
 
 def _steps_after_measuring(config: Config) -> "dict[str, Step]":

@@ -11,6 +11,7 @@ from experiments.benchmarks.memory import peak_of_process, peak_of_task
 from experiments.benchmarks.speed import Workload, cell_of
 from experiments.benchmarks.summary import (
     cluster_lines,
+    cluster_rates,
     exponents,
     growth,
     normals,
@@ -23,9 +24,10 @@ from experiments.benchmarks.summary import (
 from experiments.benchmarks.ways import DifferentOutputError, compare
 from experiments.folders import BENCHMARKS, benchmark_path
 from experiments.harness.config import load_config
+from experiments.page import blocks
 from experiments.sampling import block_trials
 from experiments.steps import benchmarks, statements
-from tests.shipped import RESULTS
+from tests.shipped import CONFIG, RESULTS
 
 SHIPPED = RESULTS / BENCHMARKS / "speed.csv"
 
@@ -202,23 +204,49 @@ def test_the_cost_of_attention_goes_where_the_docs_read_it(tmp_path, monkeypatch
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.csv")] == ["benchmarks/cost.csv"]
 
 
-def test_the_rates_of_a_cluster():
-    columns = ["part", "what", "workers", "chunk_seconds", "chunks", "seconds", "ideal"]
+@pytest.fixture
+def on_a_cluster() -> pd.DataFrame:
+    """Rows as in cluster.csv."""
+    columns = ["part", "what", "workers", "chunks", "seconds", "chunk_seconds", "client_cpu", "scheduler_cpu"]
     rows = [
-        ("sweep", "local", 2, None, 100, 10.0, None),
-        ("sweep", "cluster", 2, None, 100, 10.5, None),
-        ("writing", "client", None, None, 2000, 4.0, None),
-        ("scale", "cluster", 64, 0.2, 3200, 12.5, 10.0),
-        ("scale", "cluster", 64, 5.0, 128, 10.0, 10.0),
+        ("sweep", "local", 2, 100, 10.0, None, None, None),
+        ("sweep", "cluster", 2, 100, 10.5, None, None, None),
+        ("writing", "client", None, 4000, 2.0, None, 1.0, None),
+        ("scale", "cluster", 64, 3200, 10.0, 0.2, 4.0, 1.0),
+        ("scale", "cluster", 64, 128, 10.0, 5.0, 0.2, 0.5),
+        ("scale", "cluster", 256, 10_240, 10.0, 0.2, 9.0, 5.0),
+        ("scale", "cluster", 256, 461, 10.0, 5.0, 1.0, 0.5),
     ]
-    sweep, writing, scale = cluster_lines(pd.DataFrame(rows, columns=columns))
-    assert "100 chunks take 10.0 s on 2 local processes and 10.5 s on 2 workers" in sweep
-    assert "1.05 times as long" in sweep
-    assert "500 records per second" in writing
-    assert scale == (
-        "From 64 workers that only wait, one client receives 256 per second with chunks of 0.2 s (80% of what the "
-        "workers could deliver), 13 per second with chunks of 5 s (100% of what the workers could deliver)."
-    )
+    return pd.DataFrame(rows, columns=columns)
+
+
+def test_the_rates_of_a_client(on_a_cluster):
+    rates = cluster_rates(on_a_cluster)
+    assert rates["workers"].tolist() == [64, 64, 256, 256]
+    assert rates["per_second"].tolist() == pytest.approx([320, 12.8, 1024, 46.1])
+    assert rates["share"].tolist() == pytest.approx([1, 1, 0.8, 0.9004], abs=1e-4)
+    assert rates["client"].tolist() == pytest.approx([0.4, 0.02, 0.9, 0.1])
+    assert rates["scheduler"].tolist() == pytest.approx([0.1, 0.05, 0.5, 0.05])
+
+
+def test_the_findings_on_a_cluster(on_a_cluster):
+    sweep, writing, cost, busy = cluster_lines(on_a_cluster)
+    assert "100 chunks of about 0.2 s takes 1.05 times as long on 2 workers of a cluster as on 2 local" in sweep
+    assert "writes 2,000 records per second; its processor is busy for 50%" in writing
+    assert "takes 0.88 ms of processor time in the client and 0.49 ms in the scheduler" in cost
+    assert "about 1,138 records per second" in cost
+    assert busy.endswith("at least 90% of the time: 64 with chunks of 0.2 s, 256 with chunks of 5 s.")
+
+
+def test_the_limit_of_a_client_is_in_the_docs(on_a_cluster):
+    *_, last = [line for line in blocks._cluster(CONFIG, on_a_cluster).splitlines() if line.startswith("|")]
+    assert last == "| 256 | 5 | 46 | 90% | 10% | 5% |"
+
+
+def test_a_client_that_keeps_no_workers_busy(on_a_cluster):
+    slow = on_a_cluster.assign(seconds=on_a_cluster["seconds"] * 2)
+    *_, busy = cluster_lines(slow)
+    assert busy.endswith(": fewer than 64 with chunks of 0.2 s, fewer than 64 with chunks of 5 s.")
 
 
 def test_without_dask_nothing_is_timed_on_a_cluster(tmp_path, monkeypatch):

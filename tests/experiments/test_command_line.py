@@ -2,10 +2,14 @@
 
 import re
 import shutil
+import sys
+from types import SimpleNamespace
 
 import pytest
 
 from experiments.harness.config import load_config
+from experiments.harness.local import LocalWorkers
+from experiments.harness.problems import MeasurementError
 from experiments.harness.tables import read_sweep, write_sweep
 from experiments.steps.drawing import SUFFIXES
 from tests.command_line import SMALL, Suite, in_a_process
@@ -291,3 +295,52 @@ def test_a_problem_in_one_part_is_reported_at_the_end_and_stops_no_other(suite):
     assert re.search(r"columns\.csv: cannot write", ended.stderr)
     assert ended.stderr.count("one.csv: No such file or directory") == 1
     assert ended.stderr.splitlines()[-1].startswith("to complete or restore the tables: make results CONFIG=")
+
+
+@pytest.fixture
+def lost_cluster(monkeypatch):
+    """Makes the cluster of the next runs fail with an error as soon as it should measure."""
+
+    def fail(error: BaseException) -> None:
+        def measure(_: object) -> None:
+            raise error
+
+        module = SimpleNamespace(DaskCluster=lambda *_: SimpleNamespace(slots=1, measure=measure))
+        monkeypatch.setitem(sys.modules, "experiments.harness.cluster.dask_cluster", module)
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        (("--scheduler", "tcp://alpha:8786"), "SCHEDULER=tcp://alpha:8786"),
+        (("--scheduler-file", "my scheduler.json"), "SCHEDULER_FILE='my scheduler.json'"),
+    ],
+)
+def test_an_ended_run_continues_with_the_same_cluster(suite, lost_cluster, words, given):
+    given = f"CONFIG={suite.config} RESULTS={suite.folder} {given}\n"
+    lost_cluster(KeyboardInterrupt())
+    ended = suite("run", *words)
+    assert (ended.returncode, ended.stderr) == (
+        130,
+        f"interrupted; finished work is kept. To continue: make all {given}",
+    )
+    lost_cluster(MeasurementError("lost the scheduler"))
+    ended = suite("run", *words)
+    assert (ended.returncode, ended.stderr) == (
+        1,
+        f"lost the scheduler\nfinished work is kept. To continue: make all {given}",
+    )
+    ended = suite("all", *words)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("lost the scheduler\n")
+    assert ended.stderr.endswith(f"to complete or restore the tables: make results {given}")
+
+
+def test_an_ended_run_continues_with_as_many_jobs(suite, monkeypatch):
+    def measure(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalWorkers, "measure", measure)
+    assert suite("run", "--jobs", "3").stderr.endswith(f" RESULTS={suite.folder} JOBS=3\n")

@@ -34,7 +34,6 @@ def assert_mean(values, expected):
         PairLaw(correlation=0.4, spectrum=1.0, query_std=2.0),
         PairLaw(correlation=1.0),
     ],
-    ids=repr,
 )
 def test_means_variances_and_correlation(law):
     queries, keys = sample(law)

@@ -5,31 +5,23 @@ takes records from a queue.
 """
 
 import asyncio
-import logging
 import queue
 import threading
-import warnings
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from distributed import Client
-from distributed.versions import VersionMismatchWarning
-
-from experiments.harness.cluster.dispatch import ClusterError, Dispatch, Message, statuses_of_workers
+from experiments.harness.cluster.dispatch import Dispatch, Message
 from experiments.harness.cluster.remote import MeasureGroup, measure_records, this_copy
+from experiments.harness.cluster.scheduler import ClusterError, connected
 from experiments.harness.work import Task
 
-_CONNECT_SECONDS = 10
-_CLOSE_SECONDS = 5
 _STOP_SECONDS = 15
 
 
 class DaskCluster:
     """The workers of a Dask cluster; see `experiments.harness.run.Workers`.
-
-    TLS comes from Dask's own configuration.
 
     Args:
         scheduler: the address of its scheduler, such as `tcp://host:8786`, or the scheduler file that it wrote.
@@ -44,6 +36,7 @@ class DaskCluster:
         self._say = say
         self._measure = measure
         self._slots = 0
+        self._has_measured = False
         this_copy()  # the source as this process imports it now, not after an edit during the run
 
     def __str__(self) -> str:
@@ -63,16 +56,20 @@ class DaskCluster:
     def measure(self, tasks: Sequence[Task]) -> Generator[tuple[Task, bytes], None, None]:
         """Records in the order of completion.
 
+        A run may call this more than once, for pilots and for chunks. After the first record it refuses a worker with
+        a line, not with an error.
+
         Raises:
             ClusterError: the scheduler is lost, no worker stays, or a worker has another copy of the suite.
             MeasurementError: a chunk failed, or its cell killed several workers in a row.
         """
-        run = _Run(self.scheduler, tasks, self._measure)
+        run = _Run(self.scheduler, tasks, self._measure, not self._has_measured)
         try:
             for message in run.messages():
                 if isinstance(message, str):
                     self._say(message)
                 else:
+                    self._has_measured = True
                     yield message
         finally:
             run.stop()
@@ -81,13 +78,15 @@ class DaskCluster:
 class _Run:
     """A thread with an event loop that hands out the chunks, and the queue of its messages."""
 
-    def __init__(self, scheduler: str | Path, tasks: Sequence[Task], measure: MeasureGroup) -> None:
+    def __init__(
+        self, scheduler: str | Path, tasks: Sequence[Task], measure: MeasureGroup, refusal_is_error: bool
+    ) -> None:
         self._messages: queue.SimpleQueue[Message | BaseException | None] = queue.SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._stopped = False
         self._main: asyncio.Task[None] | None = None
         self._thread = threading.Thread(
-            target=self._serve, args=(scheduler, tasks, measure), name="cluster", daemon=True
+            target=self._serve, args=(scheduler, tasks, measure, refusal_is_error), name="cluster", daemon=True
         )
         self._thread.start()
 
@@ -115,45 +114,22 @@ class _Run:
             runner.run(self._dispatch(*run))
         self._messages.put(None)
 
-    async def _dispatch(self, scheduler: str | Path, tasks: Sequence[Task], measure: MeasureGroup) -> None:
+    async def _dispatch(
+        self, scheduler: str | Path, tasks: Sequence[Task], measure: MeasureGroup, refusal_is_error: bool
+    ) -> None:
         """Hand out all chunks, and pass an error on at once: the end of the event loop may wait for the network."""
         self._main = asyncio.current_task()
         try:
             if not self._stopped:
-                async with _connected(scheduler) as client:
-                    await Dispatch(client, str(scheduler), tasks, self._messages, measure).run()
+                async with connected(scheduler) as connection:
+                    await Dispatch(connection, tasks, self._messages, measure, refusal_is_error).run()
         except Exception as error:
             self._messages.put(error)
 
 
 async def _threads(scheduler: str | Path) -> int:
     """Threads of all connected workers together."""
-    async with _connected(scheduler) as client:
-        if not await statuses_of_workers(client, str(scheduler)):
+    async with connected(scheduler) as connection:
+        if not await connection.statuses_of_workers():
             raise ClusterError(f"expected workers at {scheduler}, got none")
-        return sum((await client.nthreads()).values())
-
-
-@asynccontextmanager
-async def _connected(scheduler: str | Path) -> AsyncIterator[Client]:
-    """A client of the scheduler.
-
-    Raises:
-        ClusterError: nothing answers at the address, or the scheduler file does not exist.
-    """
-    if isinstance(scheduler, Path) and not scheduler.exists():
-        raise ClusterError(f"{scheduler}: expected the file that `dask scheduler --scheduler-file` writes, got nothing")
-    where = {"scheduler_file": str(scheduler)} if isinstance(scheduler, Path) else {"address": scheduler}
-    # `Dispatch` reports a lost scheduler and the versions of workers in its own words.
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
-    warnings.simplefilter("ignore", VersionMismatchWarning)
-    try:
-        client = await Client(**where, asynchronous=True, timeout=_CONNECT_SECONDS, set_as_default=False)
-    except Exception as error:  # no answer, no address, no certificate
-        raise ClusterError(f"no scheduler answers at {scheduler}: {error}") from None
-    try:
-        yield client
-    finally:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSE_SECONDS):
-                await client.close()
+        return sum((await connection.client.nthreads()).values())

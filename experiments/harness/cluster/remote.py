@@ -49,9 +49,13 @@ class Copy:
         >>> one, two = Copy("a", {"numpy": "2.3.0"}, "AVX2"), Copy("a", {"numpy": "2.2.0"}, "AVX512")
         >>> one.differences(two)
         ['numpy: expected 2.3.0, got 2.2.0']
+        >>> one.differences(Copy("a", {}, "AVX2"))  # of an older suite
+        ['numpy: expected 2.3.0, got None']
         """
         mine, others = ({"source of the suite": copy.source[:12], **copy.versions} for copy in (self, other))
-        return [f"{name}: expected {mine[name]}, got {others.get(name)}" for name in mine if mine[name] != others[name]]
+        return [
+            f"{name}: expected {mine[name]}, got {others.get(name)}" for name in mine if mine[name] != others.get(name)
+        ]
 
 
 def this_copy() -> Copy:
