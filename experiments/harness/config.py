@@ -29,7 +29,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from experiments.harness.columns import cell_fields, defaults
+from experiments.harness.columns import axis_names, cell_fields, defaults
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import Experiment, load_experiment
 from experiments.harness.figures import default_figures, figures_of
@@ -176,10 +176,14 @@ def _resolved(document: Document, name: str, experiment: str, body: dict[str, An
     if document.faults:
         return None
     values = {key: getattr(checked, key) for key in cell_fields(loaded.cell)}
+    variants = _variants(document, (*path, "variants"), loaded, checked.variants or [])
+    if document.faults:
+        return None
     precision = getattr(checked, "precision", None)
     trials = checked.max_trials if precision else checked.trials
-    figures = checked.figures or default_figures(experiment, values)
-    sweep = Sweep(name, experiment, values, trials, figures, precision)
+    sweep = Sweep(name, experiment, values, trials, (), precision, variants)
+    spanned = {key: tuple(dict.fromkeys(value for grid in sweep.grids() for value in grid[key])) for key in values}
+    sweep = replace(sweep, figures=checked.figures or default_figures(experiment, spanned))
     if problem := _size_problem(sweep, loaded):
         document.fault(path, problem, document.place(path, of_key=True))
         return None
@@ -187,7 +191,28 @@ def _resolved(document: Document, name: str, experiment: str, body: dict[str, An
         key, _, text = problem.partition(": ")
         document.fault((*path, key), text)
         return None
+    twice = [cell for cell, count in Counter(sweep.cells()).items() if count > 1]
+    if twice:
+        document.fault((*path, "variants"), f"got the cell {describe(twice[0])} twice, expected each cell once")
+        return None
     return sweep
+
+
+def _variants(
+    document: Document, path: KeyPath, experiment: Experiment, blocks: Sequence[dict[str, Any]]
+) -> tuple[dict[str, tuple[Any, ...]], ...]:
+    """The axes that each variant names, with their values; faults are noted in the document."""
+    fields: dict[str, Any] = {axis: (_values_of(experiment, axis), None) for axis in axis_names(experiment.cell)}
+    model = create_model("Variant", __config__=_STRICT, **fields)
+    found = [_validated(document, (*path, place), model, block) for place, block in enumerate(blocks)]
+    return tuple({axis: getattr(one, axis) for axis in fields if axis in one.model_fields_set} for one in found if one)
+
+
+def _values_of(experiment: Experiment, field: str) -> Any:
+    """The list of values of a field of a cell, as a config gives them."""
+    kind = cell_fields(experiment.cell)[field]
+    item = get_args(kind)[0] if get_origin(kind) is tuple else kind
+    return _list_of(_strict(item), ranges=_bare(item) is int)
 
 
 def _check_trials_or_precision(document: Document, path: KeyPath, body: dict[str, Any]) -> None:
@@ -245,7 +270,7 @@ def _size_problem(sweep: Sweep, experiment: Experiment) -> str | None:
     The limits are 100,000 cells and scalings, 4 GiB for a worker, 500,000 chunks and 200,000 rows of the table. A sweep
     with a precision counts with its `max_trials`. If fewer trials would fit, the message says how many.
     """
-    cells = math.prod(map(len, sweep.values.values()))
+    cells = sum(math.prod(map(len, grid.values())) for grid in sweep.grids())
     if cells > _MAX_CELLS:
         return f"got a grid of {cells} cells and scalings, expected at most {_MAX_CELLS}"
     largest = max(sweep.cells(), key=experiment.memory)
@@ -302,9 +327,9 @@ def _sweep_model(experiment: Experiment, figures: Sequence[str]) -> type[BaseMod
     """
     fields: dict[str, Any] = {"experiment": (str, ...)}
     left_out = defaults(experiment.cell)
-    for key, kind in cell_fields(experiment.cell).items():
-        item = get_args(kind)[0] if get_origin(kind) is tuple else kind
-        fields[key] = (_list_of(_strict(item), ranges=_bare(item) is int), (left_out[key],) if key in left_out else ...)
+    for key in cell_fields(experiment.cell):
+        fields[key] = (_values_of(experiment, key), (left_out[key],) if key in left_out else ...)
+    fields["variants"] = (list[dict[str, Any]], Field(None, min_length=1))
     required = not experiment.has_precision
     fields["trials"] = (_WHOLE, Field(... if required else None, ge=experiment.min_trials, le=_MAX_TRIALS))
     if not required:

@@ -23,6 +23,8 @@ class Sweep:
         trials: trials of each cell; the maximum in a sweep with a precision.
         figures: names of its figures.
         precision: the relative standard error that determines the number of trials; None if the config names trials.
+        variants: values of some axes in the place of those above. Each variant has a grid of its own, and the sweep
+            consists of all of them; without variants, of a single grid.
     """
 
     name: str
@@ -31,24 +33,36 @@ class Sweep:
     trials: int  # of each cell; the maximum in a sweep with a precision
     figures: tuple[str, ...]
     precision: float | None = None  # the relative standard error that determines the number of trials
+    variants: tuple[Mapping[str, tuple[Any, ...]], ...] = ()
+
+    def grids(self) -> list[dict[str, tuple[Any, ...]]]:
+        """The values of every field in each grid, in order."""
+        return [{**self.values, **variant} for variant in self.variants or ({},)]
 
     def cells(self) -> list[Cell]:
-        """One cell per point of the grid of axes, the last axis varying fastest; each cell holds all treatments."""
+        """One cell per point of each grid of axes, the last axis varying fastest; each cell holds all treatments."""
         cell = load_experiment(self.experiment).cell
         axes, treatments = axis_names(cell), treatment_names(cell)
         fixed = {name: self.values[name] for name in treatments}
-        points = itertools.product(*(self.values[name] for name in axes))
+        points = (point for grid in self.grids() for point in itertools.product(*(grid[name] for name in axes)))
         return [cell(**dict(zip(axes, point, strict=True)), **fixed) for point in points]
 
     def parameters(self) -> dict[str, Any]:
         """The parameters that determine the table, as plain JSON values.
 
-        The keys are `experiment`, the fields of the cell, and `trials`, or `precision` and `max_trials`. Name and
+        The keys are `experiment`, the fields of the cell, `variants` if there are any, and `trials`, or `precision` and
+        `max_trials`. Name and
         figures do not belong to them: they change no number.
         """
-        values = {name: [plain(v) for v in values] for name, values in self.values.items()}
+        values: dict[str, Any] = _plain_values(self.values)
+        if self.variants:
+            values["variants"] = [_plain_values(variant) for variant in self.variants]
         precise = {"precision": self.precision, "max_trials": self.trials}
         return {"experiment": self.experiment, **values, **(precise if self.precision else {"trials": self.trials})}
+
+
+def _plain_values(values: Mapping[str, tuple[Any, ...]]) -> dict[str, list[Any]]:
+    return {name: [plain(value) for value in given] for name, given in values.items()}
 
 
 @dataclass(frozen=True)

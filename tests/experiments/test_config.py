@@ -391,3 +391,59 @@ def test_a_digest_is_of_what_is_swept_and_drawn(load):
     others = [load(GOOD.replace(old, new)).digest for old, new in changes]
     others.append(load(f"{GOOD}    figures: metrics\n").digest)
     assert len({digest, *others}) == 6
+
+
+VARIANTS = f"""{GOOD}    variants:
+      - {{}}
+      - {{key_std: [2, 3], n_keys: 5}}
+      - {{correlation: 0.5, n_queries: 4}}
+"""
+
+
+def test_variants_have_grids_of_their_own(load):
+    (sweep,) = load(VARIANTS).sweeps
+    found = [(cell.d_k, cell.n_keys, cell.key_std, cell.correlation, cell.n_queries) for cell in sweep.cells()]
+    textbook = [(d_k, 16, 1.0, 0.0, 64) for d_k in (4, 8)]
+    spread = [(d_k, 5, std, 0.0, 64) for d_k in (4, 8) for std in (2.0, 3.0)]
+    assert found == textbook + spread + [(d_k, 16, 1.0, 0.5, 4) for d_k in (4, 8)]
+    assert sweep.parameters()["variants"][1] == {"n_keys": [5], "key_std": [2.0, 3.0]}
+    assert "variants" not in load(GOOD).sweeps[0].parameters()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("{}\n", "{key_std: x}\n", "sweeps.one.variants[0].key_std: got x, expected a valid number"),
+        ("{}\n", "{key_sdt: 2}\n", "sweeps.one.variants[0]: got the unknown key 'key_sdt'"),
+        ("{}\n", "{scaling: unscaled}\n", "sweeps.one.variants[0]: got the unknown key 'scaling'"),
+        ("{}\n", "{correlation: 0.5, n_queries: 4}\n", "sweeps.one.variants: got the cell d_k=4"),
+        (
+            "correlation: 0.5, n",
+            "correlation: 0.5, normalize: l2, n",
+            "sweeps.one.correlation: expected normalize none",
+        ),
+    ],
+)
+def test_faults_in_variants_are_named(load, old, new, expected):
+    assert any(expected in fault for fault in faults(load, VARIANTS.replace(old, new)))
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("correlation: 0.5\n    normalize: l2", "sweeps.one.correlation: expected normalize none beside it, got l2"),
+        (
+            "correlation: 0.5\n    n_queries: 17",
+            "one.correlation: expected n_queries of at most n_keys",
+        ),
+        (
+            "mask: causal\n    n_queries: 17",
+            "one.mask: expected n_queries of at most n_keys beside it, got 17",
+        ),
+        ("correlation: 1.5", "sweeps.one.correlation: got 1.5, expected at most 1"),
+        ("normalize: L2", "sweeps.one.normalize: got L2, expected one of none, l2, rms; did you mean l2?"),
+        ("mask: casual", "sweeps.one.mask: got casual, expected one of none, causal; did you mean causal?"),
+    ],
+)
+def test_keys_that_exclude_each_other_are_refused(load, keys, expected):
+    assert any(expected in fault for fault in faults(load, f"{GOOD}    {keys}\n"))
