@@ -2,6 +2,7 @@
 
 from sdpa.theory import limits
 from sdpa.theory.attention import AttentionExpectations, attention_expectations
+from sdpa.theory.design import divisor_for, equivalent_rules
 from sdpa.theory.deviations import AttentionDeviations, attention_deviations, least_draw_deviations
 from sdpa.theory.row_variance import row_variance
 from sdpa.theory.rows import GaussianRow
@@ -26,6 +27,8 @@ __all__ = [
     "attention_deviations",
     "attention_expectations",
     "correlated_score_moments",
+    "divisor_for",
+    "equivalent_rules",
     "largest_score_survival",
     "least_draw_deviations",
     "limits",
