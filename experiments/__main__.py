@@ -47,6 +47,7 @@ Scheduler = Annotated[
 SchedulerFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Measure on the Dask cluster whose scheduler wrote this file.")
 ]
+Wish = Annotated[float | None, typer.Option(metavar="VALUE", help="The wanted value of this metric.")]
 Incomplete = Annotated[
     bool, typer.Option("--incomplete", help="Write the page even if sweeps are missing; the page then says so.")
 ]
@@ -238,6 +239,49 @@ def run_bench() -> None:
 
         print(benchmarks.time_suite(loaded, folder))
         print(benchmarks.time_cluster(folder))
+
+
+@app.command()
+def design(
+    d_k: Annotated[int, typer.Option("--d-k", metavar="N", min=1, help="Width of queries and keys.")],
+    n_keys: Annotated[int, typer.Option("--n-keys", metavar="N", min=2, help="Keys of a row.")],
+    entropy_share: Wish = None,
+    effective_keys: Wish = None,
+    max_weight: Wish = None,
+    row_variance: Wish = None,
+    query_mean: Annotated[float, typer.Option(help="As in a config; also the next ones.")] = 0.0,
+    query_std: Annotated[float, typer.Option()] = 1.0,
+    key_std: Annotated[float, typer.Option()] = 1.0,
+    correlation: Annotated[float, typer.Option()] = 0.0,
+    normalize: Annotated[str, typer.Option()] = "none",
+) -> None:
+    """Find the divisor that gives a row a wanted entropy, effective number of keys, largest weight or variance."""
+    wishes = {
+        "entropy_share": entropy_share,
+        "effective_keys": effective_keys,
+        "max_weight": max_weight,
+        "row_variance": row_variance,
+    }
+    with _outcome(SHIPPED_CONFIG, None):
+        from experiments.steps.design import designed
+        from sdpa import PairLaw
+
+        wanted = [(name, value) for name, value in wishes.items() if value is not None]
+        if len(wanted) != 1:
+            options = ", ".join(f"--{name.replace('_', '-')}" for name in wishes)
+            raise _UsageError(f"expected one of {options}, got {len(wanted)}")
+        try:
+            law = PairLaw(
+                query_mean=query_mean,
+                query_std=query_std,
+                key_std=key_std,
+                correlation=correlation,
+                normalize=normalize,  # type: ignore[arg-type]  # checked there
+            )
+            for line in designed(*wanted[0], d_k, n_keys, law):  # type: ignore[arg-type]  # a name out of `wishes`
+                print(line)
+        except ValueError as error:
+            raise _UsageError(str(error)) from None
 
 
 @app.command()

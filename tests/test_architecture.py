@@ -26,6 +26,7 @@ ALLOWED = {
         "experiments.row_values",
     },
     "experiments/steps": {
+        "sdpa",
         "experiments.folders",
         "experiments.steps",
         "experiments.harness",

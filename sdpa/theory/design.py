@@ -78,8 +78,8 @@ def equivalent_rules(divisor: float, d_k: int, n_keys: int) -> dict[str, float]:
     """The same divisor in the words of other rules.
 
     Returns:
-        `exponent`: p of d_k^p, NaN for d_k = 1; `temperature`: the factor over d_k^1/2; `log_factor`: s of the log n rule
-        d_k^1/2 / (s ln n_keys).
+        `exponent`: p of d_k^p, NaN for d_k = 1; `temperature`: the factor over d_k^1/2; `log_factor`: s of the log n
+        rule d_k^1/2 / (s ln n_keys).
 
     >>> {name: round(value, 4) for name, value in equivalent_rules(16.0, 64, 1024).items()}
     {'exponent': 0.6667, 'temperature': 2.0, 'log_factor': 0.0721}

@@ -1,0 +1,54 @@
+"""The divisor for a wanted row of attention, in words and as a table over the number of keys."""
+
+import math
+from collections.abc import Iterator
+
+import pandas as pd
+
+from sdpa import PairLaw, theory
+from sdpa.theory.design import Target
+
+_FACTORS = (1 / 16, 1 / 4, 1, 4, 16)  # of n_keys, in the table
+_FEWEST = 2
+
+
+def designed(target: Target, value: float, d_k: int, n_keys: int, law: PairLaw) -> Iterator[str]:
+    """The divisor that gives a metric the wanted value, the same divisor as other rules, and a table of the metrics.
+
+    Args:
+        target, value, d_k, n_keys, law: as in `sdpa.theory.divisor_for`.
+
+    Raises:
+        ValueError: no divisor gives the value, or theory does not know the rows of the law.
+
+    >>> print(next(designed("row_variance", 0.75, 64, 4, PairLaw())))
+    divide the scores by 8.000 for row_variance = 0.75 at d_k = 64 and n_keys = 4
+    """
+    divisor = theory.divisor_for(target, value, d_k, n_keys, law)
+    rules = theory.equivalent_rules(divisor, d_k, n_keys)
+    yield f"divide the scores by {divisor:.4g} for {target} = {value:g} at d_k = {d_k} and n_keys = {n_keys}"
+    power = "" if math.isnan(rules["exponent"]) else f"d_k^{rules['exponent']:.4f}, "
+    factor = f"{rules['temperature']:.4g} d_k^1/2, or d_k^1/2 / ({rules['log_factor']:.4g} ln n_keys)"
+    yield f"at these sizes, this is {power}{factor}"
+    yield "exact values with this divisor:"
+    yield values_over_lengths(divisor, d_k, n_keys, law).to_string(index=False, float_format="{:.4g}".format)
+
+
+def values_over_lengths(divisor: float, d_k: int, n_keys: int, law: PairLaw) -> pd.DataFrame:
+    """The exact metrics of rows from a sixteenth to sixteen times as many keys, with the same divisor."""
+    rows = []
+    for length in sorted({max(_FEWEST, round(factor * n_keys)) for factor in _FACTORS}):
+        found = theory.attention_expectations(d_k, length, divisor, law)
+        rows.append(
+            {
+                "n_keys": length,
+                "entropy_share": found.entropy / math.log(length),
+                "effective_keys": math.exp(found.entropy),
+                "max_weight": found.max_weight,
+                "row_variance": found.row_variance,
+                "jacobian_norm": found.jacobian_norm,
+                "query_gradient_norm": found.query_gradient_norm,
+                "saturated_rows": found.saturated_rows,
+            }
+        )
+    return pd.DataFrame(rows)
