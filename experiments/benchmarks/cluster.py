@@ -24,6 +24,7 @@ from distributed import LocalCluster
 from experiments.benchmarks.timing import interleaved
 from experiments.benchmarks.waiting_cluster import RECORD_BYTES, WaitingCluster, wait_for_chunks, waiting_cluster
 from experiments.harness.cluster.dask_cluster import DaskCluster
+from experiments.harness.cluster.waiting import GROUPS_PER_SECOND
 from experiments.harness.columns import defaults
 from experiments.harness.grid import Chunk, Sweep
 from experiments.harness.local import LocalWorkers
@@ -35,7 +36,6 @@ from experiments.sampling import Cell, chunk_trials
 from sdpa import Scaling
 
 _ROUNDS = 3
-_GROUPS_PER_SECOND = 100  # that the client starts at most
 _VALUES: dict[str, Any] = {name: (value,) for name, value in defaults(Cell).items()} | {
     "d_k": (64,),
     "n_keys": (64,),
@@ -117,7 +117,7 @@ def _writing_row(records: int) -> dict[str, Any]:
 def _scale_row(cluster: WaitingCluster, workers: int, chunk_seconds: float, sizes: Sizes) -> dict[str, Any]:
     """Chunks that one client receives in some time, after the start, when each worker has had about two groups."""
     # The client makes groups of whole chunks. A window of less than two groups would count a wave of them or none.
-    group_seconds = chunk_seconds * math.ceil(max(1.0, workers / _GROUPS_PER_SECOND / chunk_seconds))
+    group_seconds = chunk_seconds * math.ceil(max(1.0, workers / GROUPS_PER_SECOND / chunk_seconds))
     counted_seconds = max(sizes.waiting_seconds, 2 * group_seconds)
     chunks = math.ceil((4 * group_seconds + counted_seconds) * workers / chunk_seconds)
     measure: Any = partial(wait_for_chunks, chunk_seconds)  # Dask waits for the coroutine

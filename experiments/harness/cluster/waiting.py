@@ -17,7 +17,7 @@ from experiments.harness.work import Task
 
 _MAX_DEATHS = 3  # of workers in a row with one cell alone
 # A client handles a few hundred tasks of Dask per second; with many workers, a task of Dask consists of several chunks.
-_GROUPS_PER_SECOND = 100
+GROUPS_PER_SECOND = 100
 _MAX_GROUP = 64
 
 
@@ -73,7 +73,7 @@ class WaitingChunks:
         """The next chunks, as many as the number of threads requires."""
         tasks = [self._fresh.popleft()]
         seconds = tasks[0].seconds
-        while self._fresh and len(tasks) < _MAX_GROUP and seconds < threads / _GROUPS_PER_SECOND:
+        while self._fresh and len(tasks) < _MAX_GROUP and seconds < threads / GROUPS_PER_SECOND:
             tasks.append(self._fresh.popleft())
             seconds += tasks[-1].seconds
         return Group(tuple(tasks))
