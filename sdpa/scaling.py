@@ -93,12 +93,19 @@ class Scaling:
 
     @property
     def name(self) -> str:
-        """The canonical name: the constant, other multipliers, divisors; exponents in lowest terms."""
+        """The canonical name: the constant, other multipliers, divisors; exponents in lowest terms.
+
+        >>> Scaling.parse("sqrt(d_k)/(0.43*ln(n_keys))").name
+        'd_k^1/2/0.43/ln(n_keys)'
+        """
         above = [_power(factor, power) for factor, power in self.powers if power > 0]
         below = [_power(factor, -power) for factor, power in self.powers if power < 0]
-        if self.constant != 1 or (below and not above):
-            # In front, because a number after a power would be the denominator of its exponent: d_k^1/3.
-            above.insert(0, _number(self.constant))
+        number = _number(self.constant)
+        # A number below a power with a whole exponent would be the denominator of that exponent, as in d_k^1/3.
+        if number.startswith("1/") and above and ("/" in above[-1] or above[-1].endswith(")")):
+            below.insert(0, number.removeprefix("1/"))
+        elif self.constant != 1 or (below and not above):
+            above.insert(0, number)
         return "/".join(["*".join(above), *below]) or "unscaled"
 
     @property
