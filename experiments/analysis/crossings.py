@@ -11,10 +11,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from experiments.analysis.derived import Derived
+from experiments.analysis.interpolation import fall_through_zero, interpolated
 from experiments.harness.columns import Column, axis_columns, names
 from experiments.harness.discovery import axes_of, unusual_axes
 from experiments.harness.experiment import MEASURED
@@ -22,15 +22,12 @@ from experiments.harness.metric import FEW_DRAWS
 from experiments.statistics.intervals import LEVEL
 from sdpa.theory import limits
 
-Floats = npt.NDArray[np.float64]
-
 UNSCALED, SCALED = "unscaled", "d_k^1/2"
 STATISTICS = {"median": "_median", "r.m.s.": ""}
 EQUAL, TENTH = 1.0, 0.1  # levels that ratios cross: the unscaled norm equals the scaled one, or a tenth of it
 _RATIO = ["ratio", "ratio_low", "ratio_high"]
 _CROSSING = ["crossing", "crossing_low", "crossing_high", "crossing_exact"]
 _SMALLEST = np.finfo(float).tiny  # replaces an interval's end of 0, so that it has a logarithm
-_STEPS = 64  # between neighbours, for the ends of the interval
 _MIN_D_K = 4  # needed to interpolate a crossing
 # The laws are approximate: good to 3% from 16 to 4096 keys and to 7% at 8. A crossing is far from its law if its
 # distance exceeds both this and this multiple of its interval's reach: 2.5 x 1.96 standard errors.
@@ -182,7 +179,7 @@ def _crossings(group: dict[str, Any], cells: pd.DataFrame) -> Iterator[dict[str,
         cells = cells.iloc[:0]
     x = np.log(cells["d_k"].to_numpy(dtype=float))
     values = np.log(cells[[*_RATIO, "ratio_exact"]].clip(lower=_SMALLEST).to_numpy(dtype=float))
-    at, *curves = _interpolated(x, *values.T)
+    at, *curves = interpolated(x, *values.T)
     for level in (EQUAL, TENTH):
         middle, low, high, exact = (math.exp(fall_through_zero(at, curve - math.log(level))) for curve in curves)
         known = not math.isnan(middle)
@@ -198,73 +195,6 @@ def _crossings(group: dict[str, Any], cells: pd.DataFrame) -> Iterator[dict[str,
             "ratio_at_largest": cells["ratio"].iloc[-1] if len(cells) else np.nan,
             "law": _law(group) if level == EQUAL else np.nan,
         }
-
-
-def _interpolated(x: Floats, y: Floats, low: Floats, high: Floats, exact: Floats) -> list[Floats]:
-    """Places x at and between the points, and at each place y, the ends of its 95% interval, and the exact curve.
-
-    Neighbours are independent draws, so a curve sum_j A_j y_j has the reach sqrt(sum_j (A_j reach_j)^2). The function
-    adds a bound of the cubics' error between the points: their distance from parabolas.
-
-    Args:
-        x: ln d_k, increasing, (points,).
-        y, low, high: ln ratio and the ends of its interval, (points,).
-        exact: ln of the exact ratio, NaN where unknown, (points,).
-
-    Returns:
-        Five arrays over 64 (points - 1) + 1 places: places, curve, lower end, upper end and exact curve.
-    """
-    at, weights = _local_polynomials(x, 4)
-    _, coarser = _local_polynomials(x, 3)
-    missed = np.abs((weights - coarser) @ y)
-    below, above = (np.sqrt(weights**2 @ reach**2) + missed for reach in (y - low, high - y))
-    return [at, weights @ y, weights @ y - below, weights @ y + above, weights @ exact]
-
-
-def _local_polynomials(x: Floats, size: int) -> tuple[Floats, Floats]:
-    """Places at and between the points, and the weight of each point there, (places, points).
-
-    The weights are those of Lagrange's polynomial through that many neighbours: one below the interval if it exists,
-    the others above. Straight lines would put the crossing of a concave curve 1 to 2% too low at steps of a factor
-    sqrt(2).
-
-    Args:
-        x: increasing, (points,).
-        size: number of neighbours, 4 for cubics; all points if there are fewer.
-
-    >>> x = np.array([0.0, 1.0, 2.0, 4.0])
-    >>> places, weights = _local_polynomials(x, 4)
-    >>> bool(np.allclose(weights @ x**3, places**3))  # cubics are exact
-    True
-    """
-    size = min(size, len(x))
-    places, weights = [], []
-    for i in range(len(x) - 1):
-        first = min(max(i - 1, 0), len(x) - size)
-        nodes = x[first : first + size]
-        at = x[i] + (x[i + 1] - x[i]) * np.arange(_STEPS) / _STEPS
-        block = np.zeros((_STEPS, len(x)))
-        for j, node in enumerate(nodes):
-            others = np.delete(nodes, j)
-            block[:, first + j] = ((at[:, None] - others) / (node - others)).prod(axis=1)
-        places.append(at)
-        weights.append(block)
-    return np.concatenate([*places, x[-1:]]), np.concatenate([*weights, np.eye(len(x))[-1:]])
-
-
-def fall_through_zero(x: Floats, y: Floats) -> float:
-    """The x at which the polygon through (x, y) last falls through 0; NaN if it never does.
-
-    A fall goes from above 0 to 0 or below.
-
-    >>> fall_through_zero(np.array([0.0, 1.0, 2.0]), np.array([-1.0, 3.0, -1.0]))
-    1.75
-    """
-    falls, *_ = np.nonzero((y[:-1] > 0) & (y[1:] <= 0))
-    if not len(falls):
-        return np.nan
-    i = falls[-1]
-    return float(x[i] + (x[i + 1] - x[i]) * y[i] / (y[i] - y[i + 1]))
 
 
 def _law(group: dict[str, Any]) -> float:

@@ -1,7 +1,7 @@
 """The growth of the score variance with d_k: slopes of log variance against log d_k, with standard errors.
 
-A slope of 1 - 2 p is exact under a divisor with the power d_k^p, because the unscaled variance grows as d_k: 1 for
-unscaled scores, 0 under d_k^1/2. The intervals are of 99.9%.
+The exact slope is that of the exact variances. For independent centred q and k it is 1 - 2 p under a divisor with the
+power d_k^p: 1 for unscaled scores, 0 under d_k^1/2. The intervals are of 99.9%.
 """
 
 import numpy as np
@@ -12,7 +12,6 @@ from experiments.analysis.derived import Derived
 from experiments.harness.columns import Column, axis_columns, names
 from experiments.harness.discovery import axes_of
 from experiments.harness.experiment import MEASURED, Experiment
-from sdpa import Scaling
 
 LEVEL = 0.999
 
@@ -44,6 +43,7 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
         errors = cells["score_variance_se"].to_numpy() / variances
         coefficients = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
         slope, added = float(coefficients @ np.log(variances)), (coefficients * errors) ** 2
+        exact = cells["score_variance_exact"].to_numpy()
         error = float(np.sqrt(added.sum()))
         degrees = added.sum() ** 2 / (added**2 / (cells["trials"].to_numpy() - 1)).sum()
         quantile = -special.stdtrit(degrees, (1 - LEVEL) / 2)  # Student's t
@@ -56,7 +56,7 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
                 "slope_se": error,
                 "slope_low": slope - quantile * error,
                 "slope_high": slope + quantile * error,
-                "slope_exact": float(1 - 2 * Scaling.parse(cells["scaling"].iloc[0]).power_of("d_k")),
+                "slope_exact": float(coefficients @ np.log(exact)),
             }
         )
     return pd.DataFrame(rows, columns=[*shared, *names(_FITTED)])
@@ -69,7 +69,7 @@ _FITTED = (
     Column("slope_se", "float", "standard error of the slope, from the standard errors of the points"),
     Column("slope_low", "float", f"lower end of the {LEVEL:.1%} interval of the slope"),
     Column("slope_high", "float", f"upper end of the {LEVEL:.1%} interval of the slope"),
-    Column("slope_exact", "float", "exact slope", "1 - 2 p, p the power of d_k in the divisor"),
+    Column("slope_exact", "float", "the same slope of score_variance_exact"),
 )
 
 
@@ -81,7 +81,7 @@ def _columns(experiment: Experiment) -> tuple[Column, ...]:
 
 SLOPES = Derived(
     "slopes",
-    needs=frozenset({"d_k", "score_variance", "scaling", "exponent"}),
+    needs=frozenset({"d_k", "score_variance_exact", "scaling", "exponent"}),
     columns=_columns,
     derive=lambda _, tables: fit_slopes(tables[MEASURED]),
 )

@@ -36,6 +36,7 @@ def test_intervals_of_slopes_hold_them_at_any_number_of_trials(trials, points):
     axes = {"n_keys": 8, "n_queries": 5, "inputs": "gaussian", "scaling": "d_k^1/2", "exponent": 0.5, "trials": trials}
     cells = {"key_std": np.repeat(np.arange(1000), points), "d_k": np.tile(2 ** np.arange(2, 2 + points), 1000)}
     moments = {"score_variance": drawn.mean(axis=2), "score_variance_se": drawn.std(axis=2, ddof=1) / np.sqrt(trials)}
+    moments["score_variance_exact"] = np.ones((1000, points))
     lines = fit_slopes(pd.DataFrame({**cells, **{name: of.ravel() for name, of in moments.items()}}).assign(**axes))
     assert len(lines) == 1000
     assert ((lines["slope_low"] > 0) | (lines["slope_high"] < 0)).sum() <= 6
