@@ -1,12 +1,13 @@
 """The power p of d_k at which attention stays equally sharp: the mean largest weight neither rises nor falls with d_k.
 
 The main table of a sweep comes in; the derived table `steady` comes out, a row for each pair of neighbouring d_k. With
-m(d_k; p) the mean largest weight under the divisor d_k^p, the growth between two d_k is
+m(d_k; p) the mean largest of n weights under the divisor d_k^p, between 1/n (equal weights) and 1 (saturated),
 
-    y(p) = ln(m(larger d_k; p) / m(smaller d_k; p)),
+    L(d_k; p) = ln((m - 1/n) / (1 - m)),   growth y(p) = L(larger d_k; p) - L(smaller d_k; p).
 
-which falls as p rises, and p is the place where y falls through 0. Independent centred queries and keys give 1/2; a
-key that is a copy of its query gives 1, because its score grows as d_k instead of sqrt(d_k).
+The growth falls as p rises, and p is the place where it falls through 0. Unlike m, L is not flat near both ends.
+Independent centred queries and keys give 1/2; a key that is a copy of its query gives 1, because its score grows as d_k
+instead of sqrt(d_k).
 """
 
 import itertools
@@ -25,14 +26,15 @@ from experiments.harness.experiment import MEASURED, Experiment
 from experiments.statistics.intervals import LEVEL
 
 METRIC = "max_weight"
+_VALUES = ("", "_low", "_high", "_exact")
 _MIN_POWERS = 4  # needed to interpolate
 
 
 def steady_powers(table: pd.DataFrame) -> pd.DataFrame:
     """The power of each pair of neighbouring d_k, for each combination of the other axes.
 
-    Empty if fewer than 4 rules of the sweep are powers of d_k. A row without a fall through 0 between the smallest and
-    the largest of these powers has an empty `power`.
+    Empty if fewer than 4 rules of the sweep are powers of d_k. `power` is empty unless 4 of them leave rows between the
+    ends, and the growth is below 0 at the largest of them and above 0 at a smaller one.
 
     Args:
         table: a finished main table with the columns of _NEEDS.
@@ -61,19 +63,34 @@ def _power(below: pd.DataFrame, above: pd.DataFrame) -> dict[str, float]:
     Args:
         below, above: the rows of the smaller and of the larger d_k, by their exponents, in order.
     """
-    growth = np.log(above[METRIC] / below[METRIC])
-    reaches = [
-        np.hypot(np.log(above[f"{METRIC}_{one}"] / above[METRIC]), np.log(below[f"{METRIC}_{other}"] / below[METRIC]))
-        for one, other in (("low", "high"), ("high", "low"))
+    sharpness = [
+        pd.DataFrame({name: _log_odds(rows, f"{METRIC}{name}") for name in _VALUES if f"{METRIC}{name}" in rows})
+        for rows in (below, above)
     ]
-    exact = f"{METRIC}_exact"
-    known = np.log(above[exact] / below[exact]) if exact in above else growth * math.nan
-    x, y = growth.index.to_numpy(dtype=float), growth.to_numpy()
-    at, *curves = interpolated(x, y, y - reaches[0], y + reaches[1], known.to_numpy(), same_draws=True)
-    middle, low, high, truth = (fall_through_zero(at, curve) for curve in curves)
+    growth = sharpness[1] - sharpness[0]
+    reaches = [
+        np.hypot(sharpness[1][one] - sharpness[1][""], sharpness[0][other] - sharpness[0][""])
+        for one, other in (("_low", "_high"), ("_high", "_low"))
+    ]
+    known = growth[["", "_low", "_high"]].notna().all(axis=1).to_numpy()
+    if known.sum() < _MIN_POWERS:
+        return dict.fromkeys(names(_COLUMNS)[2:], math.nan)
+    x, y = growth.index.to_numpy(dtype=float)[known], growth[""].to_numpy()[known]
+    exact = growth.get("_exact", growth[""] * math.nan).to_numpy()[known]
+    reach_below, reach_above = (reach.to_numpy()[known] for reach in reaches)
+    at, *curves = interpolated(x, y, y - reach_below, y + reach_above, exact, same_draws=True)
+    middle, low, high, truth = (fall_through_zero(at, curve) if curve[-1] < 0 else math.nan for curve in curves)
     if math.isnan(middle):
         low = high = math.nan
     return {"power": middle, "power_low": low, "power_high": high, "power_exact": truth}
+
+
+def _log_odds(rows: pd.DataFrame, column: str) -> pd.Series:
+    """L of a column of largest weights; NaN at both ends of its range."""
+    least = 1 / rows["n_keys"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        odds = np.log((rows[column] - least) / (1 - rows[column]))
+    return odds.where(np.isfinite(odds))
 
 
 def _columns(experiment: Experiment) -> tuple[Column, ...]:
@@ -88,7 +105,7 @@ _COLUMNS = (
         "float",
         f"power p of d_k in the divisor at which mean {METRIC} is the same at both d_k, interpolated between the "
         "powers of the sweep; empty if it lies outside them",
-        f"ln({METRIC}(to_d_k; p) / {METRIC}(from_d_k; p)) = 0",
+        f"{METRIC}(to_d_k; p) = {METRIC}(from_d_k; p)",
         may_be_empty=True,
     ),
     Column(

@@ -26,7 +26,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class AttentionExpectations:
-    """Exact values of the metrics of a row, by their names.
+    """Exact values of the metrics of a row, by their names; NaN where a correlation saturates almost all rows.
 
     Attributes:
         max_weight, entropy, jacobian_trace: E max w, E H in nats, E tr J = 1 - E sum w^2.
@@ -96,6 +96,8 @@ def attention_expectations(
 
     means = mean_over_lengths(values, _OF_ONE_KEY, n_keys, shortest)
     of = dict(zip(OF_ROWS, means.tolist(), strict=True))
+    if law.correlation and of["jacobian_trace"] < _LEAST_TRACE:
+        of |= dict.fromkeys(_OF_UNSATURATED, math.nan)
     return AttentionExpectations(
         of["max_weight"],
         of["entropy"],
@@ -122,11 +124,15 @@ OF_ROWS = (
     "key_gradient_square",
     "own_weight",
 )
+# Where a correlation saturates all but one in 10^10 rows, integrals lose the few that carry these means.
+_OF_UNSATURATED = ("entropy", "jacobian_trace", "jacobian_square", "query_gradient_square", "key_gradient_square")
+_LEAST_TRACE = 1e-10
 _OF_ONE_KEY = np.array([1.0, 0, 0, 0, 0, 1, 1, 0, 1])  # whose weight is 1
 
 
+@cache
 def row_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> FloatArray:
-    """The means of `OF_ROWS` over rows of n_keys keys."""
+    """The means of `OF_ROWS` over rows of n_keys keys; callers do not change the array."""
     if law.normalize != "none":
         return normalized_means(d_k, n_keys, divisor, law)
     if law.correlation:

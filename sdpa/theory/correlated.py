@@ -17,6 +17,7 @@ from sdpa.theory.unknown import UnknownError
 FloatArray = npt.NDArray[np.float64]
 
 _COARSENESS = 1.5  # of the nodes of |q|, each of which has a row of its own
+_SHORTEST = 1e-14  # almost all unsaturated rows of a strong correlation are those of short queries
 
 
 def correlated_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> FloatArray:
@@ -40,7 +41,7 @@ def correlated_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) ->
         raise UnknownError("softmax rows are unknown for entries of unequal variance")
     if n_keys != int(n_keys):
         raise ValueError(f"expected a whole number of keys beside a correlation, got {n_keys}")
-    lengths = query_lengths(d_k, coarseness=_COARSENESS)
+    lengths = query_lengths(d_k, coarseness=_COARSENESS, shortest=_SHORTEST)
     sigma = law.query_std * law.key_std / divisor * lengths.length
     rows = np.array([_row_means(*pair, law.correlation, n_keys) for pair in zip(sigma, lengths.length, strict=True)])
     max_weight, entropy, trace, square, along, across, saturated, collision, own = lengths.share @ rows

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa.pairs import PairLaw
-from sdpa.theory.attention import check_arguments, gaussian_queries
+from sdpa.theory.attention import check_arguments, gaussian_queries, row_means
+from sdpa.theory.deviation_limits import least_row_variances
 from sdpa.theory.lengths import mean_over_lengths
 from sdpa.theory.queries import QueryLengths
 from sdpa.theory.row_tables import row_spreads, row_values, saturated_rows
@@ -116,6 +117,9 @@ def least_draw_deviations(
     For rows of several lengths, h is that of all n_keys keys, dE f / d ln L a mean over the lengths, and so is the
     lower limit of the variance over the queries given the keys, divided by n_queries.
 
+    Correlated and normalized vectors have the limits of `deviation_limits`, as if rows of the same keys were
+    independent.
+
     Args:
         d_k, n_keys, divisor, law, shortest: as in `attention_deviations`.
         n_queries: rows of a draw.
@@ -127,6 +131,13 @@ def least_draw_deviations(
     0.115
     """
     check_arguments(d_k, divisor)
+    if law.correlation or law.normalize != "none":
+
+        def limits(length: float) -> FloatArray:
+            return least_row_variances(row_means(d_k, length, divisor, law), d_k, length, divisor, law)
+
+        of_row = np.maximum(mean_over_lengths(limits, np.zeros(_COUNT), n_keys, shortest), 0.0)
+        return AttentionDeviations(*np.sqrt(of_row / n_queries).tolist())
 
     def sensitivities(length: float) -> FloatArray:
         return _sensitivities(d_k, length, divisor, law)

@@ -17,7 +17,7 @@ from scipy import optimize, special
 FloatArray = npt.NDArray[np.float64]
 
 # The integral omits the shortest queries, this share of all: a metric of n_keys varies by less than n_keys over them.
-_SHORTEST, _LONGEST = 1e-9, 1e-14
+SHORTEST, _LONGEST = 1e-9, 1e-14
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,16 @@ class QueryLengths:
 
 
 @cache
-def query_lengths(d_k: float, noncentrality: float = 0.0, coarseness: float = 1.0) -> QueryLengths:
+def query_lengths(
+    d_k: float, noncentrality: float = 0.0, coarseness: float = 1.0, shortest: float = SHORTEST
+) -> QueryLengths:
     """Nodes and probabilities of |q| / query_std.
 
     Args:
         d_k: degrees of freedom, from 1; any real number.
         noncentrality: c, from 0.
         coarseness: of the nodes; 1.5 leaves errors below 1e-9 of smooth functions.
+        shortest: share of the shortest queries that the nodes omit.
 
     >>> lengths = query_lengths(8, noncentrality=2.0)
     >>> round(float(lengths.share @ lengths.length**2), 7)  # d_k + c
@@ -53,7 +56,7 @@ def query_lengths(d_k: float, noncentrality: float = 0.0, coarseness: float = 1.
     if not (d_k >= 1 and 0 <= noncentrality < math.inf):
         raise ValueError(f"expected d_k of at least 1, got {d_k}")
     half = _Halves(d_k / 2, noncentrality / 2)
-    low, high = half.quantiles()
+    low, high = half.quantiles(shortest)
     variance = 2 * (d_k + 2 * noncentrality)
     step = coarseness * min(0.3, 0.45 * math.sqrt(variance) / (d_k + noncentrality))
     x = np.linspace(low, high, math.ceil((high - low) / step) + 1)
@@ -77,20 +80,20 @@ class _Halves:
         self.half, self.logarithm = half + j[kept], logarithm[kept]
         self.logarithm -= special.logsumexp(self.logarithm)
 
-    def quantiles(self) -> tuple[float, float]:
+    def quantiles(self, shortest: float) -> tuple[float, float]:
         """ln r at both ends of the integral."""
         if len(self.half) == 1:
             half = float(self.half[0])
-            return math.log(special.gammaincinv(half, _SHORTEST)), math.log(special.gammainccinv(half, _LONGEST))
+            return math.log(special.gammaincinv(half, shortest)), math.log(special.gammainccinv(half, _LONGEST))
         probability = np.exp(self.logarithm)
 
         def below(x: float) -> float:
-            return math.log(max(probability @ special.gammainc(self.half, math.exp(x)), 1e-300) / _SHORTEST)
+            return math.log(max(probability @ special.gammainc(self.half, math.exp(x)), 1e-300) / shortest)
 
         def above(x: float) -> float:
             return math.log(max(probability @ special.gammaincc(self.half, math.exp(x)), 1e-300) / _LONGEST)
 
-        lowest = math.log(special.gammaincinv(self.half[0], _SHORTEST / 10))
+        lowest = math.log(special.gammaincinv(self.half[0], shortest / 10))
         highest = math.log(special.gammainccinv(self.half[-1], _LONGEST / 10))
         return tuple(float(optimize.brentq(each, lowest, highest, xtol=1e-6)) for each in (below, above))  # type: ignore[return-value]
 

@@ -12,15 +12,18 @@ POWERS = np.array([1 / 3, 1 / 2, 2 / 3, 5 / 6, 1])
 
 
 def table_of(growth, reach=0.0, d_k=(16, 64), powers=POWERS):
-    """A main table in which ln max_weight grows by growth(p) from one d_k to the next, each with the given reach."""
+    """A main table in which L of max_weight grows by growth(p) from one d_k to the next, each with the given reach."""
+
+    def weight(odds):
+        return (1 / 5 + np.exp(odds)) / (1 + np.exp(odds))
+
     rows = []
     for step, width in enumerate(d_k):
         for p in powers:
-            weight = 0.1 * np.exp(step * growth(p))
-            low, high = weight * np.exp(-reach), weight * np.exp(reach)
+            low, middle, high = weight(step * growth(p) + reach * np.array([-1, 0, 1]))
             rows.append(
                 {"d_k": width, "n_keys": 5, "n_queries": 3, "scaling": f"d_k^{p}", "exponent": p}
-                | {"max_weight": weight, "max_weight_low": low, "max_weight_high": high, "max_weight_exact": weight}
+                | {"max_weight": middle, "max_weight_low": low, "max_weight_high": high, "max_weight_exact": middle}
             )
     return pd.DataFrame(rows)
 
@@ -50,9 +53,21 @@ def test_neighbours_and_combinations_have_a_row_each():
     ]
 
 
-def test_a_power_outside_the_sweep_is_empty():
-    found = steady_powers(table_of(lambda p: 1.5 - p))
+@pytest.mark.parametrize("growth", [lambda p: 1.5 - p, lambda p: np.cos(12 * p)])
+def test_a_power_outside_the_sweep_is_empty(growth):
+    """The second growth falls through 0 by chance and is above 0 at the largest power."""
+    found = steady_powers(table_of(growth))
     assert found[["power", "power_low", "power_high", "power_exact"]].isna().all(axis=None)
+
+
+def test_saturated_rows_do_not_count():
+    """At the smallest two of six powers, the largest weight is 1 in both widths."""
+    table = table_of(lambda p: 0.7 - p, powers=np.array([0, 0.25, 0.5, 0.75, 1, 1.25]))
+    names = [name for name in table if name.startswith("max_weight")]
+    table.loc[table["exponent"] < 0.5, names] = 1.0
+    assert steady_powers(table).iloc[0]["power"] == pytest.approx(0.7, abs=1e-4)
+    table.loc[table["exponent"] == 0.5, names] = 1.0
+    assert np.isnan(steady_powers(table).iloc[0]["power"])
 
 
 @pytest.mark.parametrize("rules", [["d_k^1/2"], ["d_k^1/2", "d_k^2/3", "8"]])
@@ -67,6 +82,8 @@ def test_the_power_is_that_of_a_search():
     def weight(d_k, p):
         return attention_expectations(d_k, 32, d_k**p).max_weight
 
-    table = table_of(lambda p: np.log(weight(256, p) / weight(64, p)), d_k=(64, 256))
+    weights = [weight(d_k, p) for d_k in (64, 256) for p in POWERS]
+    names = ["max_weight", "max_weight_low", "max_weight_high"]
+    table = table_of(lambda p: p, d_k=(64, 256)).assign(n_keys=32, **dict.fromkeys(names, weights))
     root = optimize.brentq(lambda p: weight(256, p) - weight(64, p), 1 / 3, 1)
     assert steady_powers(table).iloc[0]["power"] == pytest.approx(root, abs=2e-3)

@@ -8,7 +8,7 @@ from scipy import special, stats
 from test_pair_laws import squares_of
 
 from sdpa.pairs import PairLaw
-from sdpa.theory import UnknownError, attention_deviations, attention_expectations, least_draw_deviations
+from sdpa.theory import UnknownError, attention_deviations, attention_expectations
 
 
 @pytest.mark.parametrize("rho", [0.4, -0.8, 0.999, 1.0])
@@ -113,13 +113,30 @@ def test_causal_rows_average_the_own_weight():
 
 
 def test_what_is_unknown_is_refused():
-    for function in (attention_deviations, lambda *of: least_draw_deviations(4, 4, 4, *of[2:])):
-        with pytest.raises(UnknownError, match="deviations of rows are unknown for queries that correlate"):
-            function(4, 4, 1.0, PairLaw(correlation=0.5))
+    with pytest.raises(UnknownError, match="deviations of rows are unknown for queries that correlate"):
+        attention_deviations(4, 4, 1.0, PairLaw(correlation=0.5))
     with pytest.raises(UnknownError, match="softmax rows are unknown for entries of unequal variance"):
         attention_expectations(4, 4, 1.0, PairLaw(correlation=0.5, spectrum=1.0))
     with pytest.raises(ValueError, match=r"expected a whole number of keys beside a correlation, got 2\.5"):
         attention_expectations(4, 2.5, 1.0, PairLaw(correlation=0.5))
+
+
+def test_expectations_of_rare_rows_are_good_or_unknown():
+    """Two keys of which one is the query: the other weight is 1 / (1 + e^(L^2 - L z)), L = |q|, z normal.
+
+    At d_k = 60, its mean is 4e-10, and short queries carry it.
+    """
+    z, length = np.linspace(-12, 16, 4001), np.linspace(1e-3, 20, 4000)[:, None]
+    other = special.expit(length * (z - length))
+    for d_k in (40, 60):
+        density = stats.chi.pdf(length, d_k) * stats.norm.pdf(z)
+        trace = (density * 2 * other * (1 - other)).sum() / density.sum()
+        found = attention_expectations(d_k, 2, 1.0, PairLaw(correlation=1.0))
+        assert found.jacobian_trace == pytest.approx(trace, rel=1e-6)
+    assert trace < 1e-9
+    unknown = attention_expectations(80, 2, 1.0, PairLaw(correlation=1.0))
+    assert np.isnan([unknown.entropy, unknown.jacobian_trace, unknown.jacobian_norm, unknown.key_gradient_norm]).all()
+    assert unknown.max_weight == pytest.approx(1)
 
 
 def test_an_own_score_far_above_the_others_has_all_weight():
@@ -128,4 +145,3 @@ def test_an_own_score_far_above_the_others_has_all_weight():
     assert exact.own_weight == pytest.approx(1, rel=1e-9)
     assert exact.output_std == pytest.approx(1, rel=1e-9)
     assert exact.saturated_rows == pytest.approx(1, rel=1e-9)
-    assert exact.entropy < 1e-9

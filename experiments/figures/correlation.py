@@ -1,0 +1,81 @@
+"""Queries that correlate with their own keys: the weight of the own key, and the power of d_k that keeps rows steady.
+
+The score of a key that correlates with its query grows as d_k, and that of an independent key as sqrt(d_k). So the
+power of the divisor that keeps the largest weight the same at every d_k moves from 1/2 to 1.
+"""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from experiments.figures.axes import first_combination, fixed, of_keys, plain
+from experiments.figures.caption_text import listed
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.metric_lines import legend, plot_exact, plot_metric, reading, series
+from experiments.figures.style import INK, note, ordered_colours, panels
+
+_SHOWN = ("d_k^1/2", "d_k^1")  # rules of the left panel, if the sweep has them
+
+
+def plot(tables: Tables) -> Drawing:
+    """Left: the weight of the own key. Right: the power that keeps the largest weight, for neighbouring d_k."""
+    table, _ = first_combination(tables["measured"], "correlation", "d_k")
+    figure, [[left, right]] = panels(1, 2, (9.5, 4))
+    chosen = table[table["scaling"].isin(_SHOWN)]
+    lines = series(chosen if len(chosen) else table, "correlation")
+    plot_metric(left, lines, "correlation", "own_weight")
+    left.set_ylim(0, 1.02)
+    _plot_powers(right, _steady(tables))
+    legend(left, [line.label for line in lines])
+    note(figure, f"{fixed(table, 'correlation', 'd_k')} {reading(table, 'own_weight')}")
+    return figure
+
+
+def _steady(tables: Tables) -> pd.DataFrame:
+    """The powers of the first combination of the other axes; empty if the sweep has too few powers or d_k."""
+    if "steady" not in tables:
+        return pd.DataFrame(columns=["from_d_k", "to_d_k", "power"])
+    rows, _ = first_combination(tables["steady"], "correlation")
+    return rows
+
+
+def _plot_powers(ax: Axes, steady: pd.DataFrame) -> None:
+    """A line for each pair of neighbouring d_k; an interval that leaves the sweep's powers has no end there."""
+    pairs = list(dict.fromkeys(zip(steady["from_d_k"], steady["to_d_k"], strict=True)))
+    for (small, large), colour in zip(pairs, ordered_colours(len(pairs)), strict=True):
+        rows = steady[(steady["from_d_k"] == small) & (steady["to_d_k"] == large)].sort_values("correlation")
+        at, power = rows["correlation"], rows["power"]
+        plot_exact(ax, at, rows["power_exact"], colour)
+        reach = np.nan_to_num(np.stack([power - rows["power_low"], rows["power_high"] - power]).clip(0))
+        ax.errorbar(at, power, reach, color=colour, marker="o", capsize=2, elinewidth=1, label=f"{small} to {large}")
+    for power, name in ((1 / 2, "1/2"), (1, "1")):
+        ax.axhline(power, color=INK, linestyle=":", linewidth=0.8, zorder=0)
+        ax.text(1.01, power, name, transform=ax.get_yaxis_transform(), va="center", fontsize=9)
+    ax.set_xlabel("correlation")
+    ax.set_title("power of d_k that keeps the largest weight")
+    if pairs:
+        ax.legend(title="d_k", fontsize=9, loc="lower right")
+
+
+def caption(tables: Tables) -> str:
+    """The power between the two largest d_k, by correlation: exact where it is known, else measured."""
+    steady = _steady(tables)
+    known = steady.assign(power=steady["power_exact"].fillna(steady["power"])) if len(steady) else steady
+    found = known.dropna(subset=["power"])
+    if found.empty:
+        return "The power of d_k that keeps the largest weight lies outside the powers of this sweep."
+    small, large = found[["from_d_k", "to_d_k"]].iloc[-1]
+    rows = found[(found["from_d_k"] == small) & (found["to_d_k"] == large)].sort_values("correlation")
+    powers = [f"p = {row['power']:.2f} at correlation {plain(row['correlation'])}" for _, row in rows.iterrows()]
+    what = f"the mean largest of{of_keys(tables['measured'])} weights stays the same"
+    return f"Between d_k = {small} and {large}, {what} under d_k^p with {listed(powers)}."
+
+
+FIGURE = Figure(
+    title="Where the power 1/2 ends and 1 begins: queries that correlate with their own keys",
+    of="saturation",
+    tables=("measured", "steady"),
+    metrics=("own_weight", "max_weight"),
+    plot=plot,
+    caption=caption,
+)

@@ -1,0 +1,74 @@
+"""Scaling rules along the number of keys: which one keeps attention the same in longer rows.
+
+Three measures of the same: the entropy as a share of its bound ln n, the largest weight, and the weight of the own key
+if it correlates with its query.
+"""
+
+import numpy as np
+import pandas as pd
+
+from experiments.figures.axes import first_combination, fixed, plain, span, under
+from experiments.figures.caption_text import exactly, exactness, listed, number
+from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.metric_lines import legend, plot_metric, reading, scale_x, scale_y, series
+from experiments.figures.style import note, panels
+
+_SHOWN = ("entropy", "max_weight", "own_weight")
+_TITLES = {"entropy": "entropy / ln(n_keys)", "max_weight": "largest weight", "own_weight": "weight of the own key"}
+
+
+def plot(tables: Tables) -> Drawing:
+    """A panel for each measure; the rows of the weakest correlation, and for the own key those of the strongest."""
+    table, _ = first_combination(tables["measured"], "n_keys", "correlation")
+    figure, [axes] = panels(1, len(_SHOWN), (10, 3.7))
+    for ax, metric in zip(axes, _SHOWN, strict=True):
+        rows = _rows(table, metric)
+        plot_metric(ax, series(rows.drop(columns="correlation"), "n_keys"), "n_keys", metric)
+        ax.set_title(f"{_TITLES[metric]}, correlation {plain(rows['correlation'].iloc[0])}")
+        scale_x(ax, rows, "n_keys")
+        scale_y(ax, rows, metric)
+    axes[0].set_ylim(0, 1.02)
+    legend(axes[0], [under(name) for name in table["scaling"].unique()])
+    note(figure, f"{fixed(table, 'n_keys', 'correlation')} {reading(table, *_SHOWN)}")
+    return figure
+
+
+def _rows(table: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The rows of one measure; their entropy is over ln(n_keys)."""
+    of_own = metric == "own_weight"
+    strength = table["correlation"].abs()
+    rows = table[strength == (strength.max() if of_own else strength.min())]
+    columns = [name for name in rows if name == "entropy" or name.startswith("entropy_")]
+    return rows.assign(**{name: rows[name] / np.log(rows["n_keys"]) for name in columns})
+
+
+def caption(tables: Tables) -> str:
+    """The factor by which weights change along n_keys under each rule that scales."""
+    table, where = first_combination(tables["measured"], "n_keys", "correlation")
+    width = "" if where else f" at d_k = {table['d_k'].iloc[0]}"
+    clauses = []
+    for metric in ("max_weight", "own_weight"):
+        rows = exactly(_rows(table, metric), metric)
+        strength = plain(rows["correlation"].iloc[0])
+        name = {"max_weight": "largest weight", "own_weight": f"weight of a key that correlates {strength}"}[metric]
+        clauses.append(f"the {name} changes by a factor of {listed(_factors(rows, metric))}")
+    remark = exactness(_rows(table, "max_weight"), "max_weight")
+    return f"{span(table, 'n_keys')}{width}{where}, {'; '.join(clauses)}{remark}."
+
+
+def _factors(rows: pd.DataFrame, metric: str) -> list[str]:
+    """The largest mean over the smallest of each rule, without `unscaled` if there are others."""
+    groups = dict(list(rows.groupby("scaling", sort=False)[metric]))
+    shown = {name: values for name, values in groups.items() if name != "unscaled"} or groups
+    factors = {name: values.max() / values.min() for name, values in shown.items()}
+    return [f"{number(factor, 0.05 * factor)} {under(str(name))}" for name, factor in factors.items()]
+
+
+FIGURE = Figure(
+    title="Which rule keeps attention the same in longer rows",
+    of="saturation",
+    tables=("measured",),
+    metrics=("entropy", "max_weight", "own_weight"),
+    plot=plot,
+    caption=caption,
+)
