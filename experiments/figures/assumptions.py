@@ -22,6 +22,7 @@ _SHOWN = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_m
 _INCHES_PER_ROW = 0.3
 _APART = 0.16  # between the points of the scalings of a cell
 _FEW_DECADES = 300
+_DIGIT = 0.01  # captions give ratios to this share
 _MATTERS = 1.1  # a metric within this factor of the reference is called unchanged
 
 
@@ -109,12 +110,15 @@ def caption(tables: Tables) -> str:
     rows = exactly(rows, "max_weight")
     reference, others = rows.iloc[0], rows.iloc[1:]
     ratios = dict(zip(others["cell"], others["max_weight"] / reference["max_weight"], strict=True))
-    changed = [f"{cell} ({number(ratio)} times)" for cell, ratio in ratios.items() if not _is_alike(ratio)]
+    changed = [
+        f"{cell} ({number(ratio, _DIGIT * ratio)} times)" for cell, ratio in ratios.items() if not _is_alike(ratio)
+    ]
     alike = [cell for cell, ratio in ratios.items() if _is_alike(ratio)]
     what = f"The mean largest weight {under(scaling)}"
     parts = [f"changes by more than a tenth for {listed(changed)}"] if changed else []
     parts += [f"stays within a tenth for {listed(alike)}"] if alike else []
-    return f"{what} {'; it '.join(parts) if parts else 'has one cell to show'}."
+    sizes = f", at {fixed(table)}".rstrip(".") if fixed(table) else ""
+    return f"{what}{sizes}, {'; it '.join(parts) if parts else 'has one cell to show'}."
 
 
 def _is_alike(ratio: float) -> bool:

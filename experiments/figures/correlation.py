@@ -54,7 +54,7 @@ def _plot_powers(ax: Axes, steady: pd.DataFrame) -> None:
     ax.set_xlabel("correlation")
     ax.set_title("power of d_k that keeps the largest weight")
     if pairs:
-        ax.legend(title="d_k", fontsize=9, loc="lower right")
+        ax.legend(title="d_k", fontsize=9, loc="center right")
 
 
 def caption(tables: Tables) -> str:
@@ -66,9 +66,10 @@ def caption(tables: Tables) -> str:
         return "The power of d_k that keeps the largest weight lies outside the powers of this sweep."
     small, large = found[["from_d_k", "to_d_k"]].iloc[-1]
     rows = found[(found["from_d_k"] == small) & (found["to_d_k"] == large)].sort_values("correlation")
-    powers = [f"p = {row['power']:.2f} at correlation {plain(row['correlation'])}" for _, row in rows.iterrows()]
-    what = f"the mean largest of{of_keys(tables['measured'])} weights stays the same"
-    return f"Between d_k = {small} and {large}, {what} under d_k^p with {listed(powers)}."
+    powers, strengths = [f"{power:.2f}" for power in rows["power"]], [plain(value) for value in rows["correlation"]]
+    what = f"the mean largest of{of_keys(tables['measured'])} weights stays the same under d_k^p"
+    values = f"p = {listed(powers)} for a correlation of {listed(strengths)}"
+    return f"Between d_k = {small} and {large}, {what} with {values}."
 
 
 FIGURE = Figure(

@@ -4,6 +4,8 @@ A column for each of the first three scalings, a line for each scheme of weights
 spread their scores more in wider models; others do not.
 """
 
+import itertools
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -43,14 +45,15 @@ def plot(tables: Tables) -> Drawing:
 
 
 def _plot_schemes(ax: Axes, table: pd.DataFrame, x: str, metric: str) -> None:
-    """A line for each scheme; and equal weights below the largest ones."""
-    schemes = list(table["scheme"].unique())
-    for scheme, colour in zip(schemes, token_colours(len(schemes)), strict=True):
+    """A line for each scheme, every second one dashed because some coincide; and equal weights below the largest."""
+    looks = zip(table["scheme"].unique(), itertools.cycle(token_colours(6)), itertools.cycle(("-", "--")), strict=False)
+    for scheme, colour, dashes in looks:
         rows = table[table["scheme"] == scheme].sort_values(x)
         at = rows[x].to_numpy()
         if f"{metric}_exact" in rows:
             plot_exact(ax, at, rows[f"{metric}_exact"], colour)
-        plot_measured(ax, at, rows[metric].to_numpy(), rows, metric, color=colour, marker="o", label=scheme)
+        look = {"color": colour, "marker": "o", "label": scheme, "linestyle": dashes, "zorder": 2 + (dashes == "--")}
+        plot_measured(ax, at, rows[metric].to_numpy(), rows, metric, **look)
     if metric == "max_weight":
         rows = table.drop_duplicates(x).sort_values(x)
         ax.plot(rows[x], 1 / rows["n_keys"], color=INK, linestyle=":", linewidth=1)
