@@ -49,7 +49,7 @@ class Cell:
 
     # As the score metrics require: standard normal entries, one score per trial, no divisor.
     divisor = 1.0
-    n_queries = n_keys = 1
+    n_queries = n_keys = mean_length = 1
 
     @property
     def law(self) -> PairLaw:

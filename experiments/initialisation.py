@@ -123,4 +123,5 @@ METRICS_HERE = (
     _variance_of("key", "k", 1),
     *map(_here, METRICS),
 )
-EXPERIMENT = RowStatistics(METRICS_HERE).experiment(Cell, named=(*NAMED, Scheme))
+STATISTICS = RowStatistics(METRICS_HERE)
+EXPERIMENT = STATISTICS.experiment(Cell, named=(*NAMED, Scheme))

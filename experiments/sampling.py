@@ -135,6 +135,11 @@ class AttentionCell:
         """
         return self.entries + self.n_queries * self.n_keys
 
+    @property
+    def mean_length(self) -> float:
+        """Mean number of keys that a query sees: n_keys without a mask."""
+        return self.scores / self.n_queries
+
     def divisors(self) -> list[float]:
         """The divisor of each scaling, in order."""
         return [scaling.divisor(self.d_k, self.n_keys) for scaling in self.scaling]

@@ -59,7 +59,7 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
                 f"d_k query_mean key_mean{over}; plus d_k rho query_std key_std / n_keys{over} if correlated"
                 if divided
                 else "0",
-                lambda theory, cell: known(theory, "score_mean", cell.d_k, cell.divisor, cell.law, cell.n_keys),
+                lambda theory, cell: known(theory, "score_mean", cell.d_k, cell.divisor, cell.law, cell.mean_length),
                 _score_deviation("score_mean"),
             ),
             draws_like="score_variance",
@@ -76,7 +76,9 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
                 f"d_k query_std^2 key_std^2{over_square}; more terms if means or a correlation are not 0"
                 if divided
                 else "d_k",
-                lambda theory, cell: known(theory, "score_variance", cell.d_k, cell.divisor, cell.law, cell.n_keys),
+                lambda theory, cell: known(
+                    theory, "score_variance", cell.d_k, cell.divisor, cell.law, cell.mean_length
+                ),
                 _score_deviation("score_variance"),
             ),
             limits=lambda _: Limits(0),
@@ -93,7 +95,7 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
             of=OfScores(lambda shape, _: shape.kurtosis),
             exact=Exact(
                 "(E[x^4]^2 - 3) / d_k, x an entry of variance 1; more terms if means or a correlation are not 0",
-                lambda theory, cell: known(theory, "score_kurtosis", cell.d_k, cell.law, cell.n_keys),
+                lambda theory, cell: known(theory, "score_kurtosis", cell.d_k, cell.law, cell.mean_length),
                 _score_deviation("score_kurtosis"),
             ),
             limits=lambda _: Limits(-3),

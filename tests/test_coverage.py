@@ -42,7 +42,7 @@ Rows = dict[str, dict[str, float]]
 
 def measured(cell: Cell, trials: int, seed: int) -> Rows:
     """The table's rows of a cell, by scaling."""
-    (measurement,) = measure_cells([cell], trials, seed)
+    (measurement,) = measure_cells("saturation", [cell], trials, seed)
     return {row["scaling"]: row for row in STATISTICS.tabulate(cell, measurement)[MEASURED]}
 
 

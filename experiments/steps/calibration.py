@@ -26,6 +26,10 @@ _SUBSET = (
     "flat",
     "uniform_20",
     "narrowest_query_20",
+    "correlated_20",
+    "causal_20",
+    "unit_vectors",
+    "initial",
     "small",
 )
 _FAULTED = ("usual_20", "usual_99", "usual_500", "many_trials")  # four sizes of runs

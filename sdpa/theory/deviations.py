@@ -134,7 +134,7 @@ def least_draw_deviations(
     if law.correlation or law.normalize != "none":
 
         def limits(length: float) -> FloatArray:
-            return least_row_variances(row_means(d_k, length, divisor, law), d_k, length, divisor, law)
+            return least_row_variances(row_means(d_k, length, divisor, law), length)
 
         of_row = np.maximum(mean_over_lengths(limits, np.zeros(_COUNT), n_keys, shortest), 0.0)
         return AttentionDeviations(*np.sqrt(of_row / n_queries).tolist())

@@ -15,7 +15,7 @@ from sdpa.theory.unknown import UnknownError
 FloatArray = npt.NDArray[np.float64]
 
 
-def score_mean(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: int | None = None) -> float:
+def score_mean(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: float | None = None) -> float:
     """E[q.k / divisor] = d_k (mq mk + rho sq sk / n_keys) / divisor, over all pairs of a query and a key.
 
     Entries of q and k have the means mq, mk and standard deviations sq, sk. One of n_keys pairs is a query with its
@@ -25,7 +25,8 @@ def score_mean(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: int
         d_k: width of q and k, from 1.
         divisor: above 0.
         law: of queries and keys.
-        n_keys: keys of a draw; required if the law has a correlation, and unused otherwise.
+        n_keys: keys of a draw, under a mask the mean number that a query sees; required if the law has a correlation,
+            and unused otherwise.
 
     Raises:
         UnknownError: the law is normalized and not of Gaussian entries of mean 0 without a spectrum.
@@ -38,7 +39,7 @@ def score_mean(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: int
     return _pooled(d_k, law, n_keys)[0] / divisor
 
 
-def score_variance(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: int | None = None) -> float:
+def score_variance(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: float | None = None) -> float:
     """Var[q.k / divisor] = (d_k (mk^2 sq^2 + mq^2 sk^2) + sq^2 sk^2 sum_m lambda_m^2) / divisor^2, pooled over pairs.
 
     lambda is the spectrum, of mean 1; without one the sum is d_k. For centred entries of variance 1 this is
@@ -58,7 +59,7 @@ def score_variance(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys:
     return _pooled(d_k, law, n_keys)[1] / divisor**2
 
 
-def score_kurtosis(d_k: float, law: PairLaw = PairLaw(), n_keys: int | None = None) -> float:
+def score_kurtosis(d_k: float, law: PairLaw = PairLaw(), n_keys: float | None = None) -> float:
     """E[(s - E s)^4] / Var[s]^2 - 3 of s = q.k, pooled over pairs. No divisor changes it.
 
     For independent centred entries (m4^2 - 3) / d_k, with m4 = E x^4 of a unit-variance entry: a product of two entries
@@ -226,7 +227,7 @@ def _check_width(d_k: float) -> None:
         raise ValueError(f"expected d_k of at least 1, got {d_k}")
 
 
-def _pooled(d_k: float, law: PairLaw, n_keys: int | None) -> tuple[float, float, float]:
+def _pooled(d_k: float, law: PairLaw, n_keys: float | None) -> tuple[float, float, float]:
     """Mean, variance and fourth cumulant (m4 - 3 v^2) of q.k over all pairs of a draw."""
     _check_width(d_k)
     if law.normalize != "none":

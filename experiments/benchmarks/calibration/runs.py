@@ -25,12 +25,12 @@ from experiments.benchmarks.calibration.measured import (
     measure_cells,
     metric_values,
     quantile_bounds,
+    statistics_of,
 )
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Sweep
 from experiments.harness.metric import FEW_DRAWS
 from experiments.harness.tabulate import tabulated
-from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement
 
 Floats = npt.NDArray[np.floating]
@@ -85,8 +85,8 @@ class Runs:
         cells = self.sweep.cells()
         table = tabulated(self.sweep.experiment, cells, self.pooled)[MEASURED]
         low, high = (
-            np.where(np.isnan(self.exact), metric_values(table.assign(**bounds)), self.exact)
-            for bounds in quantile_bounds(cells, self.pooled)
+            np.where(np.isnan(self.exact), metric_values(self.sweep, table.assign(**bounds)), self.exact)
+            for bounds in quantile_bounds(self.sweep, self.pooled)
         )
         return low, high
 
@@ -96,7 +96,7 @@ def simulate(pool: Executor, sweep: Sweep, seeds: range, factors: Sequence[Facto
 
     Args:
         pool: its workers run batches of ten seeds.
-        sweep: a saturation sweep with a number of trials.
+        sweep: a sweep of attention rows with a number of trials.
         seeds: one run for each root seed.
         factors: faults to plant under some of the seeds.
         faulty: plants them under the seeds of each batch that begins before this many seeds, so in whole batches.
@@ -118,7 +118,7 @@ def run_seeds(sweep: Sweep, seeds: range, factors: Sequence[Factor] = ()) -> Run
     checked, planted, pooled = [], [], []
     cells = sweep.cells()
     for seed in seeds:
-        measurements = measure_cells(cells, sweep.trials, seed)
+        measurements = measure_cells(sweep.experiment, cells, sweep.trials, seed)
         measured = tabulated(sweep.experiment, cells, measurements)
         checked.append(_check(sweep, measured))
         planted += [_plant(sweep, measured, factor) for factor in factors]
@@ -129,10 +129,10 @@ def run_seeds(sweep: Sweep, seeds: range, factors: Sequence[Factor] = ()) -> Run
         np.array([found.disagrees for _, found in checked]),
         np.array([found.p_cells for _, found in checked]),
         np.array([[(judged["test"] == test).sum() for test in (T_TEST, BOUND, NONE)] for judged in verdicts]),
-        np.array([metric_values(table, "_low") for table in tables]),
-        np.array([metric_values(table, "_high") for table in tables]),
-        np.array([_flags(table) for table in tables]),
-        tables[0].reindex(columns=[f"{metric.name}_exact" for metric in METRICS]).to_numpy(),
+        np.array([metric_values(sweep, table, "_low") for table in tables]),
+        np.array([metric_values(sweep, table, "_high") for table in tables]),
+        np.array([_flags(sweep, table) for table in tables]),
+        tables[0].reindex(columns=[f"{metric.name}_exact" for metric in statistics_of(sweep).metrics]).to_numpy(),
         tuple(reduce(RowMeasurement.merge, of_cell) for of_cell in zip(*pooled, strict=True)),
         pd.DataFrame(planted),
     )
@@ -142,7 +142,7 @@ def raises_alarm(sweep: Sweep, seed: int, mistake: str) -> bool:
     """True if the check raises its alarm on a run with that mistake in the code.
 
     Args:
-        sweep: a saturation sweep with a number of trials.
+        sweep: a sweep of attention rows with a number of trials.
         seed: the root seed of the run.
         mistake: a key of `MISTAKES`.
     """
@@ -156,9 +156,10 @@ def _check(sweep: Sweep, measured: Tables) -> tuple[Tables, Agreement]:
     return tables, agreement([sweep], {sweep.name: tables})
 
 
-def _flags(table: pd.DataFrame) -> npt.NDArray[np.bool_]:
+def _flags(sweep: Sweep, table: pd.DataFrame) -> npt.NDArray[np.bool_]:
     """True where a metric has too few draws for its error bars, (rows, metrics)."""
-    return np.array([[metric.name in few.split() for metric in METRICS] for few in table[FEW_DRAWS]])
+    metrics = statistics_of(sweep).metrics
+    return np.array([[metric.name in few.split() for metric in metrics] for few in table[FEW_DRAWS]])
 
 
 def _plant(sweep: Sweep, measured: Tables, fault: Factor) -> dict[str, Any]:

@@ -12,13 +12,15 @@ from scipy import stats
 
 from experiments.analysis.agreement import ALARM, SURE
 from experiments.benchmarks.calibration.faults import HARMLESS
+from experiments.benchmarks.calibration.measured import statistics_of
 from experiments.benchmarks.calibration.runs import Runs
-from experiments.metrics import METRICS
+from experiments.harness.columns import defaults
+from experiments.harness.experiment import load_experiment
 
 MIN_COVERAGE = 0.92  # of unflagged 95% intervals, in any config
 _CHANCE = 1e-3  # p-value above which chance explains more alarms than promised
 _MIN_INTERVALS = 100  # fewer intervals give no meaningful coverage
-_SHOWN = ("d_k", "n_keys", "n_queries", "inputs", "query_std", "key_std", "scaling")
+_SIZES = ("d_k", "n_keys", "n_queries", "scaling")
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,13 @@ def summarise(runs: Sequence[Runs], mistakes: Mapping[tuple[str, str], Sequence[
 def _alarms(runs: Runs) -> dict[str, object]:
     """The number of alarms of a config, and a test of its cells' p-values for uniformity (Kolmogorov and Smirnov)."""
     sweep = runs.sweep
-    varied = {name: "/".join(map(str, sweep.values[name])) for name in _SHOWN}
+    told = {name: "/".join(map(str, values)) for name, values in sweep.values.items()}
+    usual = defaults(load_experiment(sweep.experiment).cell)
+    other = [name for name in told if name not in _SIZES and told[name] != str(usual.get(name))]
+    varied = {
+        **{name: told.get(name, "") for name in _SIZES},
+        "other": ", ".join(f"{name}={told[name]}" for name in other),
+    }
     # In a config without a tested cell all p-values are 1.
     has_tests = (runs.p_cells < 1).any()
     judged = runs.judged.mean(axis=0).round(1).tolist()
@@ -114,7 +122,9 @@ def coverage_of(runs: Runs) -> pd.DataFrame:
     # Exact values are good to 1e-9, and those that are 0 to the precision of a double are ends of intervals.
     slack = 1e-9 * np.abs(high) + 1e-300
     covering = (runs.lows <= high + slack) & (runs.highs >= low - slack) & ~runs.flagged
-    places: dict[str, int | slice] = {metric.name: place for place, metric in enumerate(METRICS)}
+    places: dict[str, int | slice] = {
+        metric.name: place for place, metric in enumerate(statistics_of(runs.sweep).metrics)
+    }
     places["all"] = slice(None)
     rows = [
         {
