@@ -50,7 +50,9 @@ from experiments.statements.table import read_statements
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _UNLIKELY = 0.01
-_HEADLINE = ("crossing", "dimension")  # sweeps of config.yaml whose figures the README shows
+# Sweeps of config.yaml whose figures the README shows: independent, centred queries and keys, and other cases.
+_HEADLINE = ("crossing", "dimension")
+_CASES = ("assumptions", "rules", "correlation", "causal", "initialisation")
 _NO_CROSSINGS = "No sweep of the config has at least four d_k, both unscaled and under `d_k^1/2`."
 
 Block = Callable[[], str]
@@ -102,6 +104,7 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
     return {
         "crossings": lambda: _crossings(_crossing_table(config, results)),
         "headline": lambda: _captions(_drawings_of([s for s in config.sweeps if s.name in _HEADLINE], results), link),
+        "cases": lambda: _captions(_drawings_of([s for s in config.sweeps if s.name in _CASES], results), link),
         "laws": lambda: _laws(_crossing_table(config, results)),
         "findings": lambda: _captions(_drawings(config.sweeps, results), link),
         "example-captions": lambda: _captions([example_path(results, n, ".png") for n in example_names()], link),
