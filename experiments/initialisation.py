@@ -86,9 +86,14 @@ class Cell(AttentionCell):
         return tokens @ to_keys, queries()
 
     @property
+    def numbers(self) -> int:
+        """As `AttentionCell.numbers`: tokens and weights."""
+        return self.n_keys * self.d_model + 2 * self.d_model * self.d_k
+
+    @property
     def entries(self) -> int:
         """As `AttentionCell.entries`: tokens, weights, queries and keys."""
-        return self.n_keys * self.d_model + 2 * self.d_model * self.d_k + super().entries
+        return self.numbers + (self.n_queries + self.n_keys) * self.d_k
 
 
 def _variance_of(vectors: str, title: str, place: int) -> Metric:

@@ -16,13 +16,14 @@ output, and E over rows and draws:
     output_std            sqrt(E sum_j w_j^2)            from 1 / sqrt(n) to 1
     jacobian_trace        E[1 - sum_j w_j^2]             from 0 to 1 - 1/n
     jacobian_norm         sqrt(E |J|_F^2)                J = diag(w) - w w^T, from 0 to 1/2
-    query_gradient_norm   sqrt(E |dL/dq|^2)              dL/dq = K^T J g / divisor, from 0
+    query_gradient_norm   sqrt(E |dL/dq_i|^2)            dL/dq_i = K^T J_i g_i / divisor, from 0
     key_gradient_norm     sqrt(E |dL/dk_j|^2)            dL/dk_j = sum_i (J_i g_i)_j q_i / divisor, from 0
     value_gradient_norm   sqrt(E (dL/dv_ja)^2)           dL/dv_j = sum_i w_ij o_i, from 0
     saturated_rows        P(max_j w_j > 0.99)            from 0 to 1
 
-|J|_F and |dL/dq| also have the quantiles `_p10`, `_median` and `_p90` of their rows, for which theory knows no exact
-value. The norms of dL/dk and dL/dv are expectations over g and o, given Q and K.
+The norms of dL/dq, dL/dk and dL/dv are expectations over g and o, given Q and K: that of dL/dq is |K^T J|_F / divisor
+of a row. It and |J|_F also have the quantiles `_p10`, `_median` and `_p90` of their rows, for which theory knows no
+exact value.
 """
 
 import math
@@ -283,7 +284,7 @@ METRICS = (
     ),
     *_norm_metrics(
         "query_gradient_norm",
-        "norm of dL/dq = K^T J g / divisor, with a standard normal gradient g to the weights",
+        "norm of dL/dq = K^T J g / divisor, root mean square over standard normal gradients g to the weights",
         "|dL/dq|",
         "$|dL/dq|$",
         OfRows(lambda rows: rows.query_gradient_norm, needs="gradient"),

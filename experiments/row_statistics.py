@@ -1,7 +1,7 @@
 """Metrics of attention rows: draw Q and K, and measure every scaling on the same draw.
 
-Per trial one Q (n_queries x d_k), one K (n_keys x d_k) and one standard normal gradient to the weights are drawn.
-Each trial is reduced to a vector of row means, so that standard errors come from whole independent draws.
+Per trial one Q (n_queries x d_k) and one K (n_keys x d_k) are drawn. Each trial is reduced to a vector of row means, so
+that standard errors come from whole independent draws.
 
 A cell goes in, and two tables come out: the main table with a row per scaling, and `correlations`, the correlation
 between draws of all estimates of the cell. A joint test of all values of a cell needs the correlations, because these
@@ -34,15 +34,15 @@ from experiments.score_metrics import OfScores
 from experiments.statistics.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, Shape, power_sums
 from experiments.statistics.quantiles import MAX_BINS, Histograms, Quantile
 from sdpa import row_diagnostics
-from sdpa.diagnostics import tile_rows
+from sdpa.diagnostics import takes_distances, tile_rows
 
 # The costs that `plan` assumes, measured on a server core of 2025: nanoseconds per normal, per multiplication of a
 # matrix product, per score and scaling for the exponential and the sums, and per row and scaling for the rest.
 _PER_NORMAL, _PER_PRODUCT, _PER_SCORE, _PER_ROW = 7.1, 0.03, 2.0, 125.0
 # Upper limits of the number of arrays in memory at once; a test compares them with a measured peak. In order: arrays
-# of a block's scores, of the rows in the kernel, of a chunk's row norms for all scalings, of the norms of one scaling
-# during counting, of a block's values per row and scaling, and of the means of a chunk's trials.
-_SCORE_ARRAYS, _KERNEL_ARRAYS, _NORM_ARRAYS, _COUNTING_ARRAYS = 2, 6, 3, 12
+# of a block's scores, further ones with a mask, of the rows in the kernel, of a chunk's row norms for all scalings, of
+# the norms of one scaling during counting, of a block's values per row and scaling, of the means of a chunk's trials.
+_SCORE_ARRAYS, _MASK_ARRAYS, _KERNEL_ARRAYS, _NORM_ARRAYS, _COUNTING_ARRAYS = 2, 3, 7, 3, 12
 _ROW_ARRAYS, _MEAN_ARRAYS = 13, 3
 
 _CORRELATION_COLUMNS = ("scaling", "metric", "correlations")
@@ -126,13 +126,10 @@ class RowStatistics:
     def measure(self, cell: AttentionCell, trials: int, rng: np.random.Generator) -> RowMeasurement:
         """Measure the metrics in that many independent draws of (Q, K), a block of draws at a time.
 
-        The function draws a gradient to the weights only if a metric needs one.
-
         Args:
             cell: sizes, law and scalings.
             trials: number of draws.
-            rng: source of all random numbers, in the order of `AttentionCell.draw`, then for each block of queries the
-                gradients.
+            rng: source of all random numbers, in the order of `AttentionCell.draw`.
 
         Returns:
             The measurement. With the same cell and generator, the numbers under one scaling do not depend on the other
@@ -159,7 +156,7 @@ class RowStatistics:
                 sums += of.function(queries).sum(axis=-1)
             scores, visible = queries @ keys.swapaxes(-1, -2), cell.visible(rows)
             score_sums += _power_sums(scores, visible, cell.score_centre)
-            values = self._row_values(cell, rows, keys, queries, scores, rng)
+            values = self._row_values(cell, rows, keys, queries, scores)
             row_sums = row_sums + np.stack([_sum_over_rows(m, values[m.of]) for m in self._averaged], axis=1)
             series.append(np.stack([values[of] for of in self._ranked], axis=1))
         means = [
@@ -171,16 +168,15 @@ class RowStatistics:
         return np.concatenate(means), np.concatenate(series, axis=-1).reshape(-1, trials, cell.n_queries)
 
     def _row_values(
-        self, cell: AttentionCell, rows: slice, keys: Floats, queries: Floats, scores: Floats, rng: np.random.Generator
+        self, cell: AttentionCell, rows: slice, keys: Floats, queries: Floats, scores: Floats
     ) -> dict[PerRow, Floats]:
         """The number per row behind each metric, (scalings, trials, queries), of these rows of each draw."""
         of_rows = dict.fromkeys([*(metric.of for metric in self._averaged), *self._ranked])
         needs = {of.needs for of in of_rows}
-        upstream = (keys, rng.standard_normal(scores.shape)) if "gradient" in needs else ()
         diagnostics = row_diagnostics(
             scores,
             cell.divisors(),
-            *upstream,
+            keys if "gradient" in needs else None,
             mask=cell.visible(rows),
             with_variance="variance" in needs,
             own_keys=cell.own_keys(rows) if "own key" in needs else None,
@@ -283,11 +279,14 @@ class RowStatistics:
         """
         trials, queries = block_trials(cell), block_queries(cell)
         entries = cell.entries - (cell.n_queries - queries) * cell.d_k
-        block = trials * (entries + queries * _SCORE_ARRAYS * cell.n_keys)
-        # The Gram matrix and the centred keys behind it exist only with fewer keys than d_k.
-        gram = cell.n_keys * (cell.n_keys + cell.d_k) if cell.n_keys < cell.d_k else 0
+        arrays = _SCORE_ARRAYS + (0 if cell.visible(slice(0, 1)) is None else _MASK_ARRAYS)
+        block = trials * (entries + queries * arrays * cell.n_keys)
+        # In the kernel, a copy of keys with a long mean, and their distances.
+        by_distances = takes_distances(cell.n_keys, cell.d_k, queries)
+        width = cell.n_keys if by_distances else max(cell.n_keys, cell.d_k)
         tile = min(tile_rows(cell.n_keys), trials * queries)
-        kernel = _KERNEL_ARRAYS * tile * cell.n_keys + max(1, tile // queries) * gram
+        kernel = _KERNEL_ARRAYS * tile * width
+        kernel += max(1, tile // queries) * cell.n_keys * (cell.d_k + by_distances * cell.n_keys)
         rows, series = chunk_trials(cell) * cell.n_queries, len(self._series_names(cell))
         norms = series * (_NORM_ARRAYS * rows + 8 * MAX_BINS) + _COUNTING_ARRAYS * rows
         of_rows = _ROW_ARRAYS * len(cell.scaling) * trials * queries
@@ -328,12 +327,15 @@ def _correlations(means: Estimates[tuple[str, str]]) -> list[Row]:
 def seconds_per_trial(cell: AttentionCell) -> float:
     """Rough time that one worker needs for a draw and all its scalings, in seconds.
 
-    The sum of random numbers, the product Q K^T, the kernel's product for the query gradient, which uses K or K K^T,
-    whichever is narrower, and the passes over scores and rows. `plan` shows it and the run sorts work by it; no
+    The sum of random numbers, the product Q K^T, the kernel's products for the query gradient (with the distances of
+    keys, or two with the keys), and the passes over scores and rows. `plan` shows it and the run sorts work by it; no
     result depends on it.
     """
-    narrow = min(cell.n_keys, cell.d_k)
     scores = cell.n_queries * cell.n_keys
-    products = scores * (cell.d_k + len(cell.scaling) * narrow) + cell.n_keys * narrow * cell.d_k
+    if takes_distances(cell.n_keys, cell.d_k, block_queries(cell)):
+        width, per_draw = cell.n_keys, cell.n_keys**2 * cell.d_k
+    else:
+        width, per_draw = 2 * cell.d_k, 0
+    products = scores * (cell.d_k + len(cell.scaling) * width) + per_draw
     passes = (len(cell.scaling) + 1) * _PER_SCORE * scores + len(cell.scaling) * _PER_ROW * cell.n_queries
     return 1e-9 * (_PER_NORMAL * cell.numbers + _PER_PRODUCT * products + passes)

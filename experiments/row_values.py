@@ -40,7 +40,7 @@ class OfRows:
 
     Attributes:
         function: from diagnostics to an array of shape (n_divisors, n_draws, n_queries).
-        needs: what the kernel computes on request only: with a random gradient to the weights, the variance of the
+        needs: what the kernel computes on request only: the norm of the gradient to the query, the variance of the
             scores, or the weight of the row's own key.
     """
 

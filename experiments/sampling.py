@@ -28,10 +28,10 @@ Floats = npt.NDArray[np.floating]
 # A block's scores take 512 KiB, which fits into the second-level cache of current cores; its inputs at most 8 MiB.
 _BLOCK_SCORES = 2**16
 _BLOCK_INPUTS = 2**20
-# A matrix product reads all keys once for its queries. With fewer queries than this it waits for memory, so long rows
-# are scored 128 at a time, up to 8 MiB.
-_PRODUCT_QUERIES, _MAX_BLOCK_SCORES = 128, 2**20
-# Numbers drawn in a chunk: a few tenths of a second of work, much less than a sweep, and much more than the overhead.
+# A matrix product reads all keys once for its queries and waits for memory if these are few, and the kernel computes
+# the distances of all keys once for them. So long rows are scored up to 512 at a time, up to 8 MiB.
+_PRODUCT_QUERIES, _MAX_BLOCK_SCORES = 512, 2**20
+# Entries and scores of a chunk: a few tenths of a second of work, much less than a sweep, much more than the overhead.
 _CHUNK_NUMBERS = 2**24
 _MAX_CHUNK_TRIALS = 1024  # unless a block has more
 _MAX_CHUNK_ROWS = 2**17  # a worker keeps their norms until the chunk is complete
@@ -80,8 +80,7 @@ class AttentionCell:
         Args:
             trials: number of draws. The keys of all of them are in memory at once, so measurements pass at most
                 `block_trials`.
-            rng: draws the keys now, and each block of queries when the iterator reaches it. Numbers that a caller
-                draws in between, such as gradients, come from the same stream.
+            rng: draws the keys now, and each block of queries when the iterator reaches it.
 
         Returns:
             Keys (trials, n_keys, d_k); and pairs of a slice of the queries and their entries (trials, block, d_k).
@@ -123,17 +122,14 @@ class AttentionCell:
         return 0.0
 
     @property
-    def entries(self) -> int:
-        """Numbers of one draw that are in memory at once before its scores: the entries of Q and K."""
+    def numbers(self) -> int:
+        """Random numbers of one draw."""
         return (self.n_queries + self.n_keys) * self.d_k
 
     @property
-    def numbers(self) -> int:
-        """Random numbers of one draw: those behind Q and K, and a gradient for each score.
-
-        A measurement draws the gradients only if a metric needs them.
-        """
-        return self.entries + self.n_queries * self.n_keys
+    def entries(self) -> int:
+        """Numbers of one draw that are in memory at once before its scores: those behind Q and K, and their entries."""
+        return self.numbers
 
     @property
     def mean_length(self) -> float:
@@ -194,7 +190,7 @@ class Cell(AttentionCell):
 
     >>> cell = Cell(d_k=64, n_keys=64, scaling=(Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")))
     >>> cell.divisors(), cell.scores, cell.numbers
-    ([1.0, 8.0], 4096, 12288)
+    ([1.0, 8.0], 4096, 8192)
     """
 
     d_k: Annotated[_Size, Meaning("width of queries and keys")]
@@ -321,11 +317,11 @@ def block_queries(cell: AttentionCell) -> int:
         cell: of its fields, only n_keys and n_queries count.
 
     Returns:
-        At most n_queries. A matrix product with fewer than 128 queries waits for memory, so a block has at least that
-        many rows as long as its scores take at most 8 MiB, beyond the 512 KiB of other blocks.
+        At most n_queries. The work on the keys is shared by the queries of a block, so a block has up to 512 rows as
+        long as its scores take at most 8 MiB, beyond the 512 KiB of other blocks.
 
     >>> [block_queries(Cell(d_k=64, n_keys=n_keys, n_queries=300, scaling=())) for n_keys in (64, 4096, 65536)]
-    [300, 128, 16]
+    [300, 256, 16]
     """
     long_rows = min(_PRODUCT_QUERIES, _MAX_BLOCK_SCORES // cell.n_keys)
     return min(cell.n_queries, max(1, _BLOCK_SCORES // cell.n_keys, long_rows))
@@ -334,11 +330,12 @@ def block_queries(cell: AttentionCell) -> int:
 def chunk_trials(cell: AttentionCell) -> int:
     """Trials of a chunk: whole blocks, independent of the scalings and of the number of trials requested.
 
-    More trials therefore add chunks and leave existing ones unchanged. A chunk draws at most 2^24 numbers and has at
-    most 2^17 rows and 1024 trials, unless a single block has more.
+    More trials therefore add chunks and leave existing ones unchanged. A chunk has at most 2^24 entries and
+    scores, 2^17 rows and 1024 trials, unless a single block has more.
 
     >>> [chunk_trials(Cell(d_k=d_k, n_keys=64, scaling=())) for d_k in (64, 512)]
     [1024, 240]
     """
-    trials = min(_CHUNK_NUMBERS // cell.numbers, _MAX_CHUNK_ROWS // cell.n_queries, _MAX_CHUNK_TRIALS)
+    numbers = cell.entries + cell.n_queries * cell.n_keys
+    trials = min(_CHUNK_NUMBERS // numbers, _MAX_CHUNK_ROWS // cell.n_queries, _MAX_CHUNK_TRIALS)
     return max(1, trials // block_trials(cell)) * block_trials(cell)

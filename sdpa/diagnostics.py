@@ -11,16 +11,29 @@ and with U2 = sum e^2 / E1^2, U3 = sum e^3 / E1^3 (see `sdpa.gradients` for the 
 
     entropy = log(1 + t) + a b (gap E1 - sum e (s - s2)) / c       from H = log Z - sum w (s - max)
 
-The gradient to the query is dL/dq = K^T J g / c with g the gradient to the weights. With h = g - (g at the largest
-weight), P = sum e h and m = w.h = a b P, J g has the entries a b e_j (h_j - m), and minus their sum, which is
-a b P a, at the largest weight. So J g = a b v with v_j = e_j (h_j - m) and v = -P a at the largest weight.
+The gradient to the query is dL/dq = K^T J g / c with g the gradient to the weights. Over standard normal g, its square
+has the expectation |K^T J|_F^2 / c^2 = sum w_i^2 |k_i - m|^2 / c^2 with m = sum w k: a sum of terms from 0. In
+
+    |K^T J|_F^2 = (a b)^2 (a^2 |p|^2 + sum e_i^2 |k_i - m|^2),   p = sum e_j (k_j - k_top),   m = k_top + a b p
+
+the first term is that of the largest weight, whose distance from m is a b |p|, and all others have e = 0 or a weight
+a b e. The squared distances come from products of e and e^2 with one of two matrices:
+
+    few keys    D_ij = |k_i - k_j|^2: with y = e D, h = e.y / 2 and D_top, y_top at the largest weight's key,
+                |p|^2 = E1 y_top - h  and  |k_i - m|^2 = a (D_top,i + b (y_i - a y_top - a b h))
+    many keys   K itself: e K gives p, and sum e^2 |k - m|^2 = sum e^2 |k|^2 - 2 (e^2 K).m + |m|^2 sum e^2
+
+No distance depends on the mean of the keys, and a mean longer than their spread is subtracted first. The relative error
+of |dL/dq| is of the order of 1e-15 (|k| / distance)^2, with |k| the length of a key then and the distance between the
+keys that have weight. So saturated rows keep their digits; digits are lost only where keys with weight nearly coincide
+and others lie far away.
 
 A masked key has the score -inf and so e = 0: it takes no part in any sum. A row with one visible key has no second
 largest score; with gap = inf and E1 = 1 in place of 0, the same formulas give b = t = r = 0 without dividing by 0.
 
 The kernel takes a tile of scores at a time through all divisors, in buffers that stay in cache. Each score and divisor
-takes four passes and four sums over the keys; the gradient takes two more passes, two more sums and a matrix product.
-All work per row happens once, for all rows and divisors together.
+takes four passes and four sums over the keys; the gradient takes three more sums and a matrix product for few keys,
+and one more sum and two products for many. All work per row happens once, for all rows and divisors together.
 """
 
 import math
@@ -42,6 +55,8 @@ _TILE_SCORES = 2**15
 # But long rows go 128 at a time, up to 8 MiB: the product with the keys then reads the keys once for 128 rows.
 _PRODUCT_ROWS, _MAX_TILE_SCORES = 128, 2**20
 _SHORT_ROW = 32
+# Fitted to measured times: see `takes_distances`.
+_KEYS_PER_QUERY, _MORE_QUERIES = 12, 8
 # A gap of that many divisors gives b = 0 just as an infinite one does, but its product with b is 0 and not NaN.
 _LARGEST_GAP = 1e300
 
@@ -54,7 +69,7 @@ class RowDiagnostics:
     entropy: FloatArray
     jacobian_trace: FloatArray
     jacobian_norm: FloatArray
-    query_gradient_norm: FloatArray  # empty if no gradient to the weights was given
+    query_gradient_norm: FloatArray  # empty if no keys were given
     row_variance: FloatArray  # empty unless requested
     own_weight: FloatArray  # empty if no keys were named
 
@@ -78,21 +93,21 @@ def row_diagnostics(
     scores: npt.ArrayLike,
     divisors: Sequence[float] | float,
     keys: npt.ArrayLike | None = None,
-    weights_gradient: npt.ArrayLike | None = None,
     *,
     mask: npt.ArrayLike | None = None,
     with_variance: bool = False,
     own_keys: npt.ArrayLike | None = None,
 ) -> RowDiagnostics:
-    """Max weight, entropy H (nats), tr J, |J|_F and |dL/dq| = |K^T J g| / divisor of every row, for every divisor.
+    """Max weight, entropy H (nats), tr J and |J|_F of every row, for every divisor.
 
-    On request also the variance of a row's scaled scores, and the weight of one key that the caller names for each row.
+    On request also sqrt(E |dL/dq|^2) = |K^T J|_F / divisor, the root mean square norm of the gradient to the query over
+    standard normal gradients to the weights; the variance of a row's scaled scores; and the weight of one key that the
+    caller names for each row.
 
     Args:
         scores: q.k before any divisor, (..., n_queries, n_keys), n_keys at least 2; -inf where a key is masked.
         divisors: one or more numbers above 0 (from 1e-300), or a single number.
-        keys: (..., n_keys, d_k); with weights_gradient, for |dL/dq|. Leading axes as those of scores.
-        weights_gradient: g = dL/dw, of the shape of scores; with keys.
+        keys: (..., n_keys, d_k), for query_gradient_norm. Leading axes as those of scores.
         mask: boolean, broadcast to the shape of scores; True where the query may attend to the key. The other scores
             become -inf, as in `attention_weights`.
         with_variance: compute row_variance, as in `sdpa.row_variance`.
@@ -102,7 +117,7 @@ def row_diagnostics(
     Returns:
         `RowDiagnostics` in double precision, of shape (n_divisors, ..., n_queries), or (..., n_queries) for a single
         number as divisor; what was not requested has the shape (0, ..., n_queries). The values under a divisor do not
-        depend on the other divisors, nor on what keys and weights_gradient contain where a key is masked.
+        depend on the other divisors, nor on what a key contains that no query of its draw sees.
 
     Raises:
         ValueError: shapes do not match, a row of scores contains a NaN, a +inf or only -inf (the message names the
@@ -113,18 +128,20 @@ def row_diagnostics(
     (array([[0.25]]), array([[1.3863]]))
     >>> row_diagnostics(np.zeros((2, 4)), 1.0, mask=np.tri(2, 4, dtype=bool)).max_weight
     array([1. , 0.5])
+    >>> row_diagnostics([[0.0, 0.0]], 1.0, keys=[[3.0], [1.0]]).query_gradient_norm
+    array([0.70710678])
     """
     given = masked(_doubles("scores", scores), mask)
     several, each = np.ndim(divisors) > 0, np.ravel(divisors).tolist()
     has_masked = _check(given, each)
     own_scores = None if own_keys is None else _own_scores(given, own_keys)
     variance = row_variance(_draws(given)) if with_variance else None
-    upstream = _upstream(given.shape, keys, weights_gradient)
-    if upstream is not None and has_masked:
-        upstream = upstream.without_unseen_keys(_draws(given))
-    largest, gap, sums = _sums(_draws(given), each, upstream, has_masked=has_masked)
+    vectors = None if keys is None else _keys(given.shape, keys)
+    if vectors is not None and has_masked:
+        vectors = _without_unseen(vectors, _draws(given))
+    largest, gap, sums = _sums(_draws(given), each, vectors, has_masked=has_masked)
     own_gap = None if own_scores is None else largest - own_scores
-    rows = _metrics(np.reshape(each, (-1, 1, 1)), gap, sums, variance, own_gap, with_gradient=upstream is not None)
+    rows = _metrics(np.reshape(each, (-1, 1, 1)), gap, sums, variance, own_gap, with_gradient=vectors is not None)
     if several and given.ndim == 3:
         return rows
     leading = given.shape[:-1]
@@ -137,7 +154,7 @@ def row_diagnostics(
 
 
 def _sums(
-    scores: FloatArray, divisors: Sequence[float], upstream: "_Upstream | None", *, has_masked: bool
+    scores: FloatArray, divisors: Sequence[float], keys: FloatArray | None, *, has_masked: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Of each row of checked scores the largest and the gap, (n_draws, n_queries), and the sums.
 
@@ -147,24 +164,39 @@ def _sums(
     largest, gap = np.empty((2, n_draws, n_queries))
     sums = np.zeros((5, len(divisors), n_draws, n_queries))
     rows = tile_rows(n_keys)
-    buffers = np.empty((5, min(rows * n_keys, scores.size)))
+    d_k = 0 if keys is None else keys.shape[-1]
+    way = _Distances if takes_distances(n_keys, d_k, n_queries) else _Vectors
+    width = n_keys if way is _Distances else max(n_keys, d_k)
+    buffers = np.empty((6, min(rows, n_draws * n_queries) * width))
     for draws in _runs(n_draws, rows // max(1, n_queries)):
-        key_norm = None if upstream is None else _KeyNorm.of(upstream.keys[draws])
+        spread = None if keys is None else way.of(_centred(keys[draws]))
         for queries in _runs(n_queries, rows):
             tile = _Tile.of(scores[draws, queries], buffers, has_masked=has_masked)
             largest[draws, queries], gap[draws, queries] = tile.largest, tile.gap
-            if upstream is not None:
-                tile.set_upstream(upstream.g[draws, queries])
+            if spread is not None:
+                tile.gather(spread.matrix)
             for i, divisor in enumerate(divisors):
                 sums[:4, i, draws, queries] = tile.sums(divisor)
-                if key_norm is not None:
-                    sums[4, i, draws, queries] = tile.gradient_square(divisor, key_norm)
+                if spread is not None:
+                    sums[4, i, draws, queries] = spread.gradient_square(tile, divisor)
     return largest, gap, sums
 
 
 def tile_rows(n_keys: int) -> int:
     """Number of rows of this many scores that `row_diagnostics` processes at a time; it determines its memory."""
     return max(1, _TILE_SCORES // n_keys, min(_PRODUCT_ROWS, _MAX_TILE_SCORES // n_keys))
+
+
+def takes_distances(n_keys: int, d_k: int, n_queries: int) -> bool:
+    """True if `row_diagnostics` computes the distances of all pairs of keys; it determines its time and memory.
+
+    Per row and divisor, distances take a product of width n_keys, and vectors two of width d_k. Per draw, distances
+    also take a product of the keys, whose time the rows of the draw share. With four divisors, both ways take the same
+    measured time where 1/n_keys is about 1/(2 d_k) + 1/(12 (n_queries + 8)): with 64 queries at 110 keys for d_k = 64,
+    and at 470 for d_k = 512.
+    """
+    shared = _KEYS_PER_QUERY * (n_queries + _MORE_QUERIES)
+    return n_keys * (shared + 2 * d_k) <= 2 * d_k * shared
 
 
 def _doubles(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -182,66 +214,93 @@ def _runs(length: int, size: int) -> Iterator[slice]:
     return (slice(first, min(first + step, length)) for first in range(0, length, step))
 
 
-@dataclass(frozen=True)
-class _Upstream:
-    """The gradient g to the weights, and the keys that carry it on to the query, with one axis before the last two."""
-
-    keys: FloatArray
-    g: FloatArray
-
-    def without_unseen_keys(self, scores: FloatArray) -> "_Upstream":
-        """Put a visible key in the place of those that no query of a draw sees: padding may be huge or NaN."""
-        is_seen = np.asarray(np.isfinite(scores).any(axis=-2))
-        if is_seen.all():
-            return self
-        visible = np.take_along_axis(self.keys, is_seen.argmax(axis=-1)[:, None, None], axis=-2)
-        return _Upstream(np.where(is_seen[..., None], self.keys, visible), self.g)
-
-
-def _upstream(
-    shape: tuple[int, ...], keys: npt.ArrayLike | None, weights_gradient: npt.ArrayLike | None
-) -> _Upstream | None:
-    if keys is None and weights_gradient is None:
-        return None
-    if keys is None or weights_gradient is None:
-        raise ValueError("keys and weights_gradient: expected both or neither, got one of them")
-    keys, g = _doubles("keys", keys), _doubles("weights_gradient", weights_gradient)
+def _keys(shape: tuple[int, ...], keys: npt.ArrayLike) -> FloatArray:
+    """The keys behind scores of that shape, with one axis before the last two."""
+    vectors = _doubles("keys", keys)
     of_keys = (*shape[:-2], shape[-1])
-    if keys.shape[:-1] != of_keys:
-        raise ValueError(f"keys: expected ({', '.join(map(str, of_keys))}, d_k), got {keys.shape}")
-    if g.shape != shape:
-        raise ValueError(f"weights_gradient: expected the scores' shape {shape}, got {g.shape}")
-    return _Upstream(_draws(keys), _draws(g))
+    if vectors.shape[:-1] != of_keys:
+        raise ValueError(f"keys: expected ({', '.join(map(str, of_keys))}, d_k), got {vectors.shape}")
+    return _draws(vectors)
+
+
+def _without_unseen(keys: FloatArray, scores: FloatArray) -> FloatArray:
+    """The keys, with a visible one in the place of those that no query of a draw sees: padding may be huge or NaN."""
+    is_seen = np.asarray(np.isfinite(scores).any(axis=-2))
+    if is_seen.all():
+        return keys
+    visible = np.take_along_axis(keys, is_seen.argmax(axis=-1)[:, None, None], axis=-2)
+    return np.where(is_seen[..., None], keys, visible)
 
 
 @dataclass(frozen=True)
-class _KeyNorm:
-    """The matrix that gives |K^T v|^2: K K^T as v . (K K^T) v, or K itself, whichever is smaller."""
+class _Distances:
+    """The squared distances of all pairs of keys, (n_draws, n_keys, n_keys)."""
 
     matrix: FloatArray
-    is_gram: bool
 
     @classmethod
-    def of(cls, keys: FloatArray) -> "_KeyNorm":
-        """From keys (n_draws, n_keys, d_k).
+    def of(cls, keys: FloatArray) -> "_Distances":
+        """From keys (n_draws, n_keys, d_k) without a long mean."""
+        squares = np.vecdot(keys, keys)
+        matrix = keys @ keys.swapaxes(-1, -2)
+        matrix *= -2
+        matrix += squares[..., None]
+        matrix += squares[..., None, :]
+        np.maximum(matrix, 0.0, out=matrix)
+        matrix.reshape(len(matrix), -1)[:, :: matrix.shape[-1] + 1] = 0.0
+        return cls(matrix)
 
-        The entries of v sum to 0, so a part common to all keys cancels in K^T v; v . (K K^T) v would lose digits to it,
-        and so the keys are centred there. If only the keys that have weight are nearly equal, it still loses digits:
-        twice as many as |K^T v| / |K| |v| is short of 1.
-        """
-        if keys.shape[1] >= keys.shape[2]:
-            return cls(keys, is_gram=False)
-        centred = keys - keys.mean(axis=-2, keepdims=True)
-        return cls(centred @ centred.swapaxes(-1, -2), is_gram=True)
+    def gradient_square(self, tile: "_Tile", divisor: float) -> FloatArray:
+        """|K^T J|_F^2 / (a b)^2 of each row of a tile, for the divisor of its last sums."""
+        a, b = tile.shares(divisor)
+        y = tile.product(tile.e, self.matrix)
+        y_top, half = tile.at_top(y), tile.dot(tile.e, y) / 2
+        spread = tile.dot(tile.squared, y) - a * tile.e2 * (y_top + b * half)
+        return np.asarray(a * a * (tile.e1 * y_top - half) + a * (tile.dot(tile.squared, tile.of_top) + b * spread))
 
-    def square(self, v: FloatArray, buffer: FloatArray) -> FloatArray:
-        """|K^T v|^2 of each row v; below 0 only by rounding, where keys span fewer dimensions than their number."""
-        through = np.matmul(v, self.matrix, out=_shaped(buffer, (*v.shape[:-1], self.matrix.shape[-1])))
-        return np.asarray(np.maximum(np.vecdot(v if self.is_gram else through, through), 0.0))
+
+@dataclass(frozen=True)
+class _Vectors:
+    """Keys without a long mean, (n_draws, n_keys, d_k)."""
+
+    matrix: FloatArray
+    squares: FloatArray  # of their lengths, (n_draws, n_keys, 1)
+
+    @classmethod
+    def of(cls, keys: FloatArray) -> "_Vectors":
+        """From keys (n_draws, n_keys, d_k) without a long mean."""
+        return cls(keys, np.vecdot(keys, keys)[..., None])
+
+    def gradient_square(self, tile: "_Tile", divisor: float) -> FloatArray:
+        """|K^T J|_F^2 / (a b)^2 of each row of a tile, for the divisor of its last sums."""
+        a, b = tile.shares(divisor)
+        p = tile.product(tile.e, self.matrix)
+        p -= tile.e1[..., None] * tile.of_top
+        of_top = a * a * np.vecdot(p, p)
+        p *= (a * b)[..., None]
+        mean = np.add(p, tile.of_top, out=p)
+        squares = (tile.squared @ self.squares)[..., 0] + tile.e2 * np.vecdot(mean, mean)
+        return np.asarray(of_top + squares - 2 * np.vecdot(tile.other_product(tile.squared, self.matrix), mean))
+
+
+def _centred(keys: FloatArray) -> FloatArray:
+    """The keys less their mean; the keys themselves, without a copy, if it makes up at most half of their squares."""
+    mean = keys.mean(axis=-2, keepdims=True)
+    of_mean = keys.shape[-2] * np.vecdot(mean, mean)[..., 0]
+    if (2 * of_mean <= np.vecdot(keys, keys).sum(axis=-1)).all():
+        return keys
+    return np.asarray(keys - mean)
 
 
 class _Tile:
-    """Rows of scores; computes and sums e for one divisor after the other, in the same buffers."""
+    """Rows of scores; computes and sums e for one divisor after the other, in the same buffers.
+
+    Attributes:
+        largest, gap: of each row of scores, (n_draws, n_queries).
+        e, squared: e and e^2 for the divisor of the last sums, (n_draws, n_queries, n_keys).
+        e1, e2: their sums, (n_draws, n_queries).
+        of_top: the rows of a matrix that `gather` found.
+    """
 
     def __init__(
         self,
@@ -252,16 +311,17 @@ class _Tile:
         buffers: FloatArray,
         without_weight: BoolArray | None,
     ) -> None:
-        self.largest, self.gap = largest, gap  # (n_draws, n_queries)
+        self.largest, self.gap = largest, gap
         self._top = top  # index of each row's largest score in the raveled scores
         self._without_weight = without_weight  # True at the largest score and at masked keys; None if no key is masked
         self._below = below  # s - s2, and 0 at the largest score and at masked keys: NumPy takes long for exp(-inf)
-        self._h, self._e, self._scratch = (_shaped(buffer, below.shape) for buffer in buffers[1:4])
-        self._through = buffers[4]
+        self.e, self.squared, self._scratch = (_shaped(buffer, below.shape) for buffer in buffers[1:4])
+        self._free = buffers[3:]  # for `dot` and `other_product`, for `gather`, and for `product`
         self._ones = np.ones(below.shape[-1])
 
     @classmethod
     def of(cls, scores: FloatArray, buffers: FloatArray, *, has_masked: bool) -> "_Tile":
+        """From scores (n_draws, n_queries, n_keys)."""
         below = _shaped(buffers[0], scores.shape)
         np.copyto(below, scores)
         flat = below.reshape(-1)
@@ -282,43 +342,54 @@ class _Tile:
         below -= second.reshape(*scores.shape[:-1], 1)
         return cls(top, largest.reshape(scores.shape[:-1]), gap, below, buffers, without_weight)
 
-    def set_upstream(self, g: FloatArray) -> None:
-        """Keep h of the gradient to the weights."""
-        np.subtract(g, np.take(g, self._top).reshape(*g.shape[:-1], 1), out=self._h)
-        if self._without_weight is not None:
-            np.copyto(self._h, 0.0, where=self._without_weight)  # e h is then 0 even where g is NaN
+    def gather(self, matrix: FloatArray) -> None:
+        """Keep the row of a matrix (n_draws, n_keys, width) at the key of each row's largest score."""
+        n_draws, n_queries, n_keys = self.e.shape
+        rows = self._top % n_keys + n_keys * (np.arange(len(self._top)) // n_queries)
+        width = matrix.shape[-1]
+        self.of_top = _shaped(self._free[1], (n_draws, n_queries, width))
+        flat = matrix.reshape(n_draws * n_keys, width)
+        np.take(flat, rows, axis=0, out=self.of_top.reshape(len(rows), width), mode="clip")
 
     def sums(self, divisor: float) -> list[FloatArray]:
         """Sums of e, e (s - s2), e^2 and e^3 over the keys, each (n_draws, n_queries)."""
-        e, ones = self._e, self._ones
+        e, ones = self.e, self._ones
         np.multiply(self._below, 1 / divisor, out=e)
         np.exp(e, out=e)
         if self._without_weight is None:
             e.reshape(-1)[self._top] = 0.0
-            self._e1 = e @ ones
+            self.e1 = e @ ones
         else:
             np.copyto(e, 0.0, where=self._without_weight)
-            self._e1 = np.maximum(e @ ones, 1.0)  # below 1 only in a row with one visible key
-        with_below = self._dot(e, self._below)
-        squared = np.multiply(e, e, out=self._scratch)
-        return [self._e1, with_below, squared @ ones, self._dot(squared, e)]
+            self.e1 = np.maximum(e @ ones, 1.0)  # below 1 only in a row with one visible key
+        with_below = self.dot(e, self._below)
+        np.multiply(e, e, out=self.squared)
+        self.e2 = self.squared @ ones
+        return [self.e1, with_below, self.e2, self.dot(self.squared, e)]
 
-    def _dot(self, one: FloatArray, other: FloatArray) -> FloatArray:
-        """The dot products of rows; the scratch buffer is overwritten."""
+    def shares(self, divisor: float) -> tuple[FloatArray, FloatArray]:
+        """a and b of each row, for the divisor of the last sums."""
+        b = np.exp(-self.gap / divisor)
+        return np.asarray(1 / (1 + b * self.e1)), np.asarray(b)
+
+    def dot(self, one: FloatArray, other: FloatArray) -> FloatArray:
+        """The dot products of rows of the shape of the scores."""
         if one.shape[-1] >= _SHORT_ROW:
             return np.asarray(np.vecdot(one, other))
         # A BLAS call per row costs more than the arithmetic of a short row.
         return np.asarray(np.multiply(one, other, out=self._scratch) @ self._ones)
 
-    def gradient_square(self, divisor: float, key_norm: _KeyNorm) -> FloatArray:
-        """|K^T v|^2 of each row, for the divisor of the last sums."""
-        b = np.exp(-self.gap / divisor)
-        a = 1 / (1 + b * self._e1)
-        p = self._dot(self._e, self._h)
-        v = np.subtract(self._h, (a * b * p)[..., None], out=self._scratch)
-        v *= self._e
-        v.reshape(-1)[self._top] = (-a * p).reshape(-1)
-        return key_norm.square(v, self._through)
+    def at_top(self, rows: FloatArray) -> FloatArray:
+        """The entry of each row at its largest score."""
+        return rows.reshape(-1)[self._top].reshape(self.gap.shape)
+
+    def product(self, rows: FloatArray, matrix: FloatArray) -> FloatArray:
+        """Rows times a matrix (n_draws, n_keys, width), in a buffer of its own."""
+        return np.matmul(rows, matrix, out=_shaped(self._free[2], (*rows.shape[:-1], matrix.shape[-1])))
+
+    def other_product(self, rows: FloatArray, matrix: FloatArray) -> FloatArray:
+        """As `product`, in the buffer of `dot` for short rows."""
+        return np.matmul(rows, matrix, out=_shaped(self._free[0], (*rows.shape[:-1], matrix.shape[-1])))
 
 
 def _shaped(buffer: FloatArray, shape: tuple[int, ...]) -> FloatArray:
@@ -335,7 +406,7 @@ def _metrics(
     *,
     with_gradient: bool,
 ) -> RowDiagnostics:
-    """From divisors c, (n_divisors, 1, 1), and the gap and the sums of each row; the last sum is |K^T v|^2.
+    """From divisors c, (n_divisors, 1, 1), and the gap and the sums of each row; the last sum is |K^T J|_F^2 / (a b)^2.
 
     On request also from the variance of each row of scores, and from the distance of its own key's score from the
     largest.
@@ -354,7 +425,7 @@ def _metrics(
         entropy=np.log1p(t) + a * b * (scaled_gap * e1 - es / c),
         jacobian_trace=trace_from_shares(r, u2),
         jacobian_norm=norm_from_shares(r, u2, u3),
-        query_gradient_norm=(a * b / c * np.sqrt(gradient_square))[: None if with_gradient else 0],
+        query_gradient_norm=(a * b / c * np.sqrt(np.maximum(gradient_square, 0.0)))[: None if with_gradient else 0],
         row_variance=empty if variance is None else variance / c / c,
         own_weight=empty if own_gap is None else a * np.exp(-own_gap / c),
     )

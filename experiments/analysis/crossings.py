@@ -29,7 +29,7 @@ _RATIO = ["ratio", "ratio_low", "ratio_high"]
 _CROSSING = ["crossing", "crossing_low", "crossing_high", "crossing_exact"]
 _SMALLEST = np.finfo(float).tiny  # replaces an interval's end of 0, so that it has a logarithm
 _MIN_D_K = 4  # needed to interpolate a crossing
-# The laws are approximate: good to 3% from 16 to 4096 keys and to 7% at 8. A crossing is far from its law if its
+# The laws are approximate: good to 3% from 8 to 4096 keys. A crossing is far from its law if its
 # distance exceeds both this and this multiple of its interval's reach: 2.5 x 1.96 standard errors.
 _LAW_ACCURACY, _REACHES = 0.1, 2.5
 

@@ -42,10 +42,11 @@ def with_products(scaled, weights):
     }, np.sqrt(np.maximum(s2 - 2 * s3 + s2 * s2, 0))
 
 
-def query_gradient_norms(weights, g, keys, divisor):
-    """|dL/dq| of every row, for the gradient g to the weights."""
-    to_scores = weights * (g - np.sum(weights * g, axis=-1, keepdims=True))
-    return np.linalg.norm(to_scores @ keys / divisor, axis=-1)
+def query_gradient_norms(weights, keys, divisor):
+    """The root mean square of |dL/dq| over standard normal gradients to the weights, of every row."""
+    means = weights @ keys
+    squares = np.sum(keys**2, axis=-1) - 2 * means @ keys.T + np.sum(means**2, axis=-1, keepdims=True)
+    return np.sqrt(np.maximum(np.sum(weights**2 * squares, axis=-1), 0)) / divisor
 
 
 def measure(d_k, n_keys, n_queries, exponents, trials, gradients, metrics=with_powers, randn=np.random.randn):
@@ -56,7 +57,6 @@ def measure(d_k, n_keys, n_queries, exponents, trials, gradients, metrics=with_p
         queries = randn(n_queries, d_k)
         keys = randn(n_keys, d_k)
         scores = queries @ keys.T
-        g = randn(n_queries, n_keys) if gradients else None
         for p in exponents:
             divisor = d_k**p
             scaled = scores / divisor
@@ -64,7 +64,7 @@ def measure(d_k, n_keys, n_queries, exponents, trials, gradients, metrics=with_p
             means, jacobian_norms = metrics(scaled, weights)
             norms[p]["jacobian_norm"].append(jacobian_norms)
             if gradients:
-                norms[p]["query_gradient_norm"].append(query_gradient_norms(weights, g, keys, divisor))
+                norms[p]["query_gradient_norm"].append(query_gradient_norms(weights, keys, divisor))
             found[p].append(means)
     return {p: summary(found[p], norms[p]) for p in exponents}
 

@@ -14,26 +14,24 @@ from experiments.sampling import Cell, block_queries, block_trials
 _CACHED = 2**15
 
 
-def floor_tasks(cell: Cell, gradients: bool) -> dict[str, tuple[Task, float]]:
+def floor_tasks(cell: Cell) -> dict[str, tuple[Task, float]]:
     """Each part as a task, and how many times a trial runs it.
 
     Args:
         cell: sizes and scalings.
-        gradients: count a normal number for each score too.
 
     Returns:
         By name, a task and its repetitions per trial, which may be a fraction: a task draws or exponentiates 2^15
             numbers,
         or multiplies the matrices of a block.
     """
-    numbers = cell.numbers - (0 if gradients else cell.scores)
     trials, queries = block_trials(cell), block_queries(cell)
     rng = bit_generator(0)
     drawn, exponents = np.empty(_CACHED), -np.abs(rng.standard_normal(_CACHED))
     q, k = rng.standard_normal((trials, queries, cell.d_k)), rng.standard_normal((trials, cell.n_keys, cell.d_k))
     scores, powers = np.empty((trials, queries, cell.n_keys)), np.empty(_CACHED)
     return {
-        "floor: normals": (lambda: rng.standard_normal(out=drawn), numbers / drawn.size),
+        "floor: normals": (lambda: rng.standard_normal(out=drawn), cell.numbers / drawn.size),
         "floor: product": (
             lambda: np.matmul(q, k.swapaxes(-1, -2), out=scores),
             cell.n_queries / queries / trials,

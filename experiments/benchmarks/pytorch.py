@@ -13,13 +13,13 @@ def is_installed() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
-def measure(keys: Any, queries: Any, gradients: Any | None, divisors: list[float]) -> list[dict[str, Any]]:
+def measure(keys: Any, queries: Any, divisors: list[float], *, gradients: bool = True) -> list[dict[str, Any]]:
     """For every divisor the means over trials and rows of the suite's metrics, and the medians of norms.
 
     Args:
-        keys, queries, gradients: tensors (trials, n_keys, d_k), (trials, n_queries, d_k), (trials, n_queries, n_keys).
-            Without gradients, the metrics of the query gradient are missing.
+        keys, queries: tensors (trials, n_keys, d_k), (trials, n_queries, d_k).
         divisors: the divisors of the scores, applied one after the other.
+        gradients: measure the metrics of the query gradient too.
 
     Returns:
         One dictionary for each divisor. PyTorch's median of an even number of values is the lower of the two in the
@@ -28,6 +28,7 @@ def measure(keys: Any, queries: Any, gradients: Any | None, divisors: list[float
     import torch
 
     scores = queries @ keys.mT
+    key_squares = keys.square().sum(dim=-1).unsqueeze(-2)
     found = []
     for divisor in divisors:
         scaled = scores / divisor
@@ -35,9 +36,10 @@ def measure(keys: Any, queries: Any, gradients: Any | None, divisors: list[float
         squares, largest = weights.square(), weights.amax(dim=-1)
         s2, s3 = squares.sum(dim=-1), (squares * weights).sum(dim=-1)
         norms = {"jacobian_norm": (s2 - 2 * s3 + s2.square()).clamp(min=0).sqrt()}
-        if gradients is not None:
-            to_scores = weights * (gradients - (weights * gradients).sum(dim=-1, keepdim=True))
-            norms["query_gradient_norm"] = (to_scores @ keys).norm(dim=-1) / divisor
+        if gradients:
+            means = weights @ keys
+            distances = key_squares - 2 * means @ keys.mT + means.square().sum(dim=-1, keepdim=True)
+            norms["query_gradient_norm"] = (squares * distances).sum(dim=-1).clamp(min=0).sqrt() / divisor
         scaled_squares = scaled.square()
         values = {
             "score_mean": scaled.mean(),
@@ -65,17 +67,14 @@ def draw_and_measure(
         divisors: as in `measure`.
         trials: in all.
         batch: trials drawn and measured at once.
-        gradients: draw a standard normal gradient to each weight too.
+        gradients: as in `measure`.
     """
     import torch
 
-    def normals(*shape: int) -> Any:
-        return torch.randn(*shape, dtype=torch.float64)
-
     for first in range(0, trials, batch):
         count = min(batch, trials - first)
-        upstream = normals(count, n_queries, n_keys) if gradients else None
-        measure(normals(count, n_keys, d_k), normals(count, n_queries, d_k), upstream, divisors)
+        keys, queries = (torch.randn(count, n, d_k, dtype=torch.float64) for n in (n_keys, n_queries))
+        measure(keys, queries, divisors, gradients=gradients)
 
 
 def use_one_thread() -> None:

@@ -107,7 +107,7 @@ def cell_of(size: Size) -> Cell:
 
 
 def _cell_rows(size: Size, round_seconds: float) -> Rows:
-    """Seconds per trial of every way and of the parts of the floor, with gradients and without."""
+    """Seconds per trial of every way, with gradients and without, each beside the same floor."""
     cell = cell_of(size)
     for gradients in (False, True):
         tasks: dict[str, Task] = {}
@@ -115,7 +115,7 @@ def _cell_rows(size: Size, round_seconds: float) -> Rows:
         for name, way in ways().items():
             trials = _trials(cell, way, gradients, round_seconds)
             tasks[name], per_trial[name] = partial(way.measure, cell, trials, gradients), 1 / trials
-        for name, (task, count) in floor_tasks(cell, gradients).items():
+        for name, (task, count) in floor_tasks(cell).items():
             tasks[name], times = repeated(task, round_seconds / 3)
             per_trial[name] = count / times
         for name, took in interleaved(tasks).items():

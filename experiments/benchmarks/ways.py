@@ -63,7 +63,7 @@ def measure_by_suite(cell: Cell, trials: int, gradients: bool) -> object:
     Args:
         cell: sizes and scalings.
         trials: divided into chunks as in a run of the suite.
-        gradients: measure the metrics that need a gradient to the weights too.
+        gradients: measure the metrics of the query gradient too.
     """
     rng = bit_generator(0)
     counts = (chunk.trials for chunk in chunks("saturation", cell, trials))
@@ -91,8 +91,7 @@ def compare(cell: Cell) -> None:
     trials = max(2, block_trials(cell))
     measured = STATISTICS.measure(cell, trials, bit_generator(0))
     rows = [{**row, **_powers(measured, row["divisor"])} for row in STATISTICS.tabulate(cell, measured)[MEASURED]]
-    keys, queries, gradients = _same_draws(cell, trials)
-    for name, found in _metrics_by_way(cell, keys, queries, gradients).items():
+    for name, found in _metrics_by_way(cell, *_same_draws(cell, trials)).items():
         for row, values in zip(rows, found, strict=True):
             _compare_metrics(cell, name, row, values)
 
@@ -118,30 +117,28 @@ def _compare_metrics(cell: Cell, name: str, row: Mapping[str, Any], values: Metr
             raise DifferentOutputError(f"{name}, {where}: expected {metric} {expected!r} as in the suite, got {got!r}")
 
 
-def _same_draws(cell: Cell, trials: int) -> tuple[Floats, Floats, Floats]:
-    """The suite's draws for this many trials: keys, queries, gradients to the weights."""
+def _same_draws(cell: Cell, trials: int) -> tuple[Floats, Floats]:
+    """The suite's draws for this many trials: keys and queries."""
     rng, size = bit_generator(0), block_trials(cell)
     drawn = []
     for first in range(0, trials, size):
         keys, blocks = cell.draw(min(size, trials - first), rng)
-        parts = [(queries, rng.standard_normal((*queries.shape[:2], cell.n_keys))) for _, queries in blocks]
-        drawn.append((keys, *(np.concatenate(part, axis=1) for part in zip(*parts, strict=True))))
-    keys, queries, gradients = (np.concatenate(part) for part in zip(*drawn, strict=True))
-    return keys, queries, gradients
+        drawn.append((keys, np.concatenate([queries for _, queries in blocks], axis=1)))
+    keys, queries = (np.concatenate(part) for part in zip(*drawn, strict=True))
+    return keys, queries
 
 
-def _metrics_by_way(cell: Cell, keys: Floats, queries: Floats, gradients: Floats) -> dict[str, list[Metrics]]:
+def _metrics_by_way(cell: Cell, keys: Floats, queries: Floats) -> dict[str, list[Metrics]]:
     """The metrics of given draws in every way except the suite's, one dictionary for each scaling."""
     exponents = [float(scaling.power_of("d_k")) for scaling in cell.scaling]
     sizes = (cell.d_k, cell.n_keys, cell.n_queries)
     found = {}
     for name, metrics in ARTICLE.items():
-        drawn = iter([array for trial in zip(queries, keys, gradients, strict=True) for array in trial])
+        drawn = iter([array for trial in zip(queries, keys, strict=True) for array in trial])
         given = article.measure(*sizes, exponents, len(keys), True, metrics, lambda *_, drawn=drawn: next(drawn))
         found[name] = list(given.values())
     if pytorch.is_installed():
         import torch
 
-        k, q, g = (torch.from_numpy(array) for array in (keys, queries, gradients))
-        found["pytorch"] = pytorch.measure(k, q, g, cell.divisors())
+        found["pytorch"] = pytorch.measure(torch.from_numpy(keys), torch.from_numpy(queries), cell.divisors())
     return found

@@ -80,7 +80,7 @@ def _parts_of_measuring(config: Config, folder: Path, per_normal: float) -> dict
 
 def _seconds_per_trial(cell: Cell) -> dict[str, float]:
     """Seconds per trial of the product, the exponentials, and the counting of norms in histograms."""
-    floor, trials = floor_tasks(cell, gradients=True), chunk_trials(cell)
+    floor, trials = floor_tasks(cell), chunk_trials(cell)
     ranked = {metric.of for metric in METRICS if metric.kind == "quantile"}
     norms = bit_generator(0).random((len(cell.scaling) * len(ranked), trials, cell.n_queries))
     parts: dict[str, tuple[Task, float]] = {

@@ -28,8 +28,7 @@ def plot(tables: Tables) -> Drawing:
         figure,
         "Time per trial relative to the floor. The floor is the same number of normal numbers from the same generator, "
         "one matrix product and one exponential per score and scaling, each measured alone. One core, medians of 7 "
-        "interleaved rounds. 'With gradients': each trial draws a gradient to each weight and measures the gradient to "
-        "the query.",
+        "interleaved rounds. 'With gradients': each trial also measures the gradient to the query.",
     )
     return figure
 

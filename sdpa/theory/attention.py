@@ -31,8 +31,8 @@ class AttentionExpectations:
     Attributes:
         max_weight, entropy, jacobian_trace: E max w, E H in nats, E tr J = 1 - E sum w^2.
         jacobian_norm: sqrt(E |J|_F^2).
-        query_gradient_norm: sqrt(E |dL/dq|^2), dL/dq = K^T J g / divisor for a standard normal gradient g to the
-            weights.
+        query_gradient_norm: sqrt(E |dL/dq|^2), dL/dq = K^T J g / divisor, over standard normal gradients g to the
+            weights too.
         saturated_rows: P(max w > SATURATED).
         row_variance: of the scaled scores of a row, E (1/n) sum_j (s_j - mean of s)^2.
         output_std: sqrt(E sum w^2), the standard deviation of the output for independent values of variance 1.

@@ -32,8 +32,9 @@ _KEY_FACTORS = np.array([0, 0, 0, 0, 2, 0, 0, -2, 0])
 class AttentionDeviations:
     """Standard deviations of the metrics of one row; for the norms, those of their squares.
 
-    `key_gradient_square` is that of |J|_F^2 |q|^2 / divisor^2, the part of a row in the mean square over the keys, and
-    `own_weight` that of the weight of any one key.
+    `query_gradient_square` is that of |K^T J|_F^2 / divisor^2, the mean of |dL/dq|^2 over standard normal gradients to
+    the weights, `key_gradient_square` that of |J|_F^2 |q|^2 / divisor^2, the part of a row in the mean square over the
+    keys, and `own_weight` that of the weight of any one key.
     """
 
     max_weight: float
@@ -51,13 +52,14 @@ class AttentionDeviations:
 def attention_deviations(
     d_k: float, n_keys: int, divisor: float, law: PairLaw = PairLaw(), shortest: int | None = None
 ) -> AttentionDeviations:
-    """Standard deviations of max w, H, tr J, |J|_F^2, |dL/dq|^2, 1[max w > SATURATED] and others of one row.
+    """Standard deviations of max w, H, tr J, |J|_F^2, |K^T J|_F^2, 1[max w > SATURATED] and others of one row.
 
-    Each variance is the mean over |q| of the variance given |q| plus the variance over |q| of the mean given |q|. For
-    |dL/dq|^2 = Q key_std^2 / divisor^2, given w, the scores and v = J g, Q = (z.v)^2 + |v|^2 chi^2 of d_k - 1
-    degrees of freedom, and for standard normal g
+    Each variance is the mean over |q| of the variance given |q| plus the variance over |q| of the mean given |q|. Up to
+    a factor key_std^2, |K^T J|_F^2 is F = |J z|^2 + |J G|_F^2, with z the part of the keys along q and G the d_k - 1
+    parts across it: standard normal columns, independent of the scores. Given w, |J G|_F^2 has the mean
+    (d_k - 1) |J|_F^2 and the variance 2 (d_k - 1) tr J^4, so that
 
-        E Q^2 = 3 E |J z|^4 + 2 (d_k - 1) E[|J z|^2 |J|_F^2 + 2 |J^2 z|^2] + (d_k^2 - 1) E[|J|_F^4 + 2 tr J^4].
+        E F^2 = E |J z|^4 + 2 (d_k - 1) E[|J z|^2 |J|_F^2] + (d_k - 1)^2 E |J|_F^4 + 2 (d_k - 1) E tr J^4.
 
     Given |q|, the variance of the n scores is sigma^2 / n times a chi-squared variable of n - 1 degrees of freedom, and
     the weight of any one key has the mean square E sum w^2 / n.
@@ -177,9 +179,9 @@ def _row_variances(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> t
     lengths, means = _metrics(d_k, n_keys, divisor, law)
     sigma = law.query_std * law.key_std / divisor * lengths.length
     spreads, collision = row_spreads(sigma, n_keys), row_values(sigma, n_keys)[:, 5]
-    fourth_along, both, twice, fourth, trace_fourth = spreads[:, 4:].T
+    fourth_along, both, fourth, trace_fourth = spreads[:, 4:].T
     across = d_k - 1
-    second = 3 * fourth_along + 2 * across * (both + 2 * twice) + across * (d_k + 1) * (fourth + 2 * trace_fourth)
+    second = fourth_along + 2 * across * (both + trace_fourth) + across**2 * fourth
     of_gradient = second * (law.key_std / divisor) ** 4 - means[:, 4] ** 2
     of_saturation = means[:, _SATURATED] * (1 - means[:, _SATURATED])
     of_scores = 2 * (n_keys - 1) / n_keys**2 * sigma**4

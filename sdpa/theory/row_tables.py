@@ -29,7 +29,7 @@ def row_values(sigma: FloatArray, n_keys: float) -> FloatArray:
 
 
 def row_spreads(sigma: FloatArray, n_keys: float) -> FloatArray:
-    """Variances of max weight, entropy, tr J and |J|_F^2, and means in the variance of |dL/dq|^2; 9 columns."""
+    """Variances of max weight, entropy, tr J and |J|_F^2, and means in the variance of |dL/dq|^2; 8 columns."""
     return _interpolated(sigma, n_keys, _row_variances)
 
 
@@ -74,7 +74,7 @@ def _row_variances(row: GaussianRow) -> list[float]:
     ]
     variances = [second - mean**2 for mean, second in moments]
     variances.insert(1, row.entropy_variance())
-    return variances + [row.metric_mean(name) for name in ("|Jx|^4", "|Jx|^2 |J|^2", "|JJx|^2", "|J|^4", "tr J^4")]
+    return variances + [row.metric_mean(name) for name in ("|Jx|^4", "|Jx|^2 |J|^2", "|J|^4", "tr J^4")]
 
 
 def _saturation(row: GaussianRow) -> list[float]:

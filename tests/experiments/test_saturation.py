@@ -30,11 +30,11 @@ CELL = Cell(d_k=5, n_keys=7, n_queries=3, scaling=SCALINGS)
 
 
 def plain_metrics(draws, divisor: float):
-    """Every metric from its definition, one row at a time, and all scores; draws are (keys, queries, gradients)."""
+    """Every metric from its definition, one row at a time, and all scores; draws are (keys, queries)."""
     names = ("variance", "max", "own", "entropy", "square", "trace", "norm", "gradient", "to_key")
     scores, rows = [], {name: [] for name in names}
-    for keys, queries, gradients in draws:
-        for i, (q, g) in enumerate(zip(queries, gradients, strict=True)):
+    for keys, queries in draws:
+        for i, q in enumerate(queries):
             scaled = keys @ q / divisor
             w = softmax(scaled)
             jacobian = softmax_jacobian(w)
@@ -47,7 +47,7 @@ def plain_metrics(draws, divisor: float):
             rows["entropy"].append(stats.entropy(w))
             rows["trace"].append(np.trace(jacobian))
             rows["norm"].append(np.linalg.norm(jacobian))
-            rows["gradient"].append(np.linalg.norm(keys.T @ (jacobian @ g)) / divisor)
+            rows["gradient"].append(np.linalg.norm(keys.T @ jacobian) / divisor)
     return {
         "score_mean": np.mean(scores),
         "score_kurtosis": stats.kurtosis(scores),
@@ -72,8 +72,7 @@ def replay(cell: Cell, trials: int, seed: int):
     rng = np.random.default_rng(seed)
     keys = cell.inputs.sample(rng, (trials, cell.n_keys, cell.d_k)) * cell.key_std
     queries = cell.inputs.sample(rng, (trials, cell.n_queries, cell.d_k)) * cell.query_std
-    gradients = rng.standard_normal((trials, cell.n_queries, cell.n_keys))
-    return list(zip(keys, queries, gradients, strict=True))
+    return list(zip(keys, queries, strict=True))
 
 
 def rows_of(cell: Cell, measurement: RowMeasurement):
@@ -94,7 +93,6 @@ def test_metrics_are_those_of_the_definitions(law):
 
 
 def test_without_gradients_the_other_metrics_are_the_same():
-    """Of one block, whose keys and queries are drawn before its gradients."""
     kept = [metric for metric in METRICS if not metric.name.startswith("query_gradient_norm")]
     whole = rows_of(CELL, STATISTICS.measure(CELL, 5, np.random.default_rng(9)))
     few = RowStatistics(tuple(kept))
@@ -115,7 +113,7 @@ def test_a_metric_may_be_computed_from_the_weights():
     rows = more.tabulate(CELL, more.measure(CELL, 9, np.random.default_rng(6)))[MEASURED]
     for row, divisor in zip(rows, CELL.divisors(), strict=True):
         weights = [
-            softmax(keys @ q / divisor) for keys, queries, _ in replay(dataclasses.replace(CELL), 9, 6) for q in queries
+            softmax(keys @ q / divisor) for keys, queries in replay(dataclasses.replace(CELL), 9, 6) for q in queries
         ]
         expected = np.mean([1 / np.sum(w**2) for w in weights])
         assert [row["of_weights"], row["of_rows"]] == pytest.approx([expected] * 2, rel=1e-12)
@@ -139,8 +137,8 @@ def test_the_variance_is_unbiased_where_every_draw_is_one_score():
     """One query and one relevant key per draw: then it is the textbook estimate with n - 1."""
     cell = Cell(d_k=3, n_keys=2, n_queries=1, scaling=SCALINGS[:1])
     draws = replay(cell, 9, 7)
-    means = [float(np.mean(keys @ queries[0])) for keys, queries, _ in draws]
-    squares = [float(np.mean((keys @ queries[0]) ** 2)) for keys, queries, _ in draws]
+    means = [float(np.mean(keys @ queries[0])) for keys, queries in draws]
+    squares = [float(np.mean((keys @ queries[0]) ** 2)) for keys, queries in draws]
     expected = np.mean(squares) - np.mean(means) ** 2 + np.var(means, ddof=1) / 9
     row = rows_of(cell, STATISTICS.measure(cell, 9, np.random.default_rng(7)))[0]
     assert row["score_variance"] == pytest.approx(expected, rel=1e-12, abs=0)
@@ -154,12 +152,8 @@ def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypa
     rng = np.random.default_rng(8)
     drawn = []
     for _ in range(4):
-        keys, queries_drawn, gradients = rng.standard_normal((7, 5)), [], []
-        for count in (2, 2, 1):
-            queries = rng.standard_normal((count, 5))
-            queries_drawn.append(queries)
-            gradients.append(rng.standard_normal((count, 7)))
-        drawn.append((keys, np.concatenate(queries_drawn), np.concatenate(gradients)))
+        keys = rng.standard_normal((7, 5))
+        drawn.append((keys, np.concatenate([rng.standard_normal((count, 5)) for count in (2, 2, 1)])))
     for row, divisor in zip(rows_of(cell, measurement), cell.divisors(), strict=True):
         expected, _ = plain_metrics(drawn, divisor)
         assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=0)
@@ -226,20 +220,22 @@ def test_the_seed_and_the_chunk_change_the_draw():
 
 
 @pytest.mark.parametrize(
-    ("d_k", "n_keys", "n_queries", "scalings"),
+    ("d_k", "n_keys", "n_queries", "scalings", "more"),
     [
-        (512, 4096, 64, 4),
-        (4096, 300, 64, 4),
-        (4, 16384, 64, 4),
-        (64, 64, 64, 4),
-        (8, 16, 20000, 4),
-        (2, 2, 1, 13),
-        (2, 2, 64, 60),
+        (512, 4096, 64, 4, {}),
+        (512, 4096, 64, 4, {"key_mean": 3.0}),
+        (4096, 300, 64, 4, {"key_mean": 3.0}),
+        (4, 16384, 64, 4, {}),
+        (4, 16384, 64, 4, {"mask": "causal"}),
+        (64, 64, 64, 4, {}),
+        (8, 16, 20000, 4, {}),
+        (2, 2, 1, 13, {}),
+        (2, 2, 64, 60, {}),
     ],
 )
-def test_memory_stays_under_what_the_plan_says(d_k, n_keys, n_queries, scalings):
+def test_memory_stays_under_what_the_plan_says(d_k, n_keys, n_queries, scalings, more):
     powers = tuple(Scaling.parse(f"d_k^{i}/100") for i in range(1, scalings + 1))
-    cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=powers)
+    cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=powers, **more)
     tracemalloc.start()
     try:
         STATISTICS.measure(cell, chunk_trials(cell), np.random.default_rng(9))

@@ -54,8 +54,8 @@ def masked_draws(rng, draws, n_keys, shortest, d_k, divisor):
     hidden = np.arange(n_keys) > np.arange(shortest - 1, n_keys)[:, None]
     w = np.exp(np.where(hidden, -np.inf, s))
     w /= w.sum(axis=-1, keepdims=True)
-    g = rng.standard_normal(w.shape)
-    to_scores = w * (g - (w * g).sum(axis=-1, keepdims=True)) / divisor
+    means = np.einsum("tij,tjd->tid", w, k)
+    distances = ((k[:, None] - means[:, :, None]) ** 2).sum(axis=-1)
     s2, s3 = (w**2).sum(axis=-1), (w**3).sum(axis=-1)
     square = s2 - 2 * s3 + s2**2
     return {
@@ -63,7 +63,7 @@ def masked_draws(rng, draws, n_keys, shortest, d_k, divisor):
         "entropy": special.entr(w).sum(axis=-1),
         "jacobian_trace": 1 - s2,
         "jacobian_square": square,
-        "query_gradient_square": (np.einsum("tij,tjd->tid", to_scores, k) ** 2).sum(axis=-1),
+        "query_gradient_square": (w**2 * distances).sum(axis=-1) / divisor**2,
         "saturated_rows": (w.max(axis=-1) > 0.99) * 1.0,
         "collision": s2,
         "key_gradient_square": square * (q**2).sum(axis=-1) / divisor**2,

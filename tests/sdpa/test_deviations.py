@@ -41,7 +41,6 @@ def of_row(w, z, squares=1.0):
         "JJ.c": (np.diagonal(j @ j, axis1=-2, axis2=-1) * squares).sum(-1),
         "|Jx|^4": along**2,
         "|Jx|^2 |J|^2": along * square,
-        "|JJx|^2": ((j @ jz[..., None]) ** 2).sum((-1, -2)),
         "tr J^4": ((j @ j) ** 2).sum((-1, -2)),
     }
 
@@ -119,15 +118,13 @@ def draws(d_k, n_keys, divisor, std, rows):
     rng = np.random.default_rng(8)
     q, k = std * rng.standard_normal((rows, 1, d_k)), std * rng.standard_normal((rows, n_keys, d_k))
     w = softmax((q @ k.swapaxes(-1, -2))[:, 0] / divisor)
-    g = rng.standard_normal(w.shape)
-    to_scores = w * (g - (w * g).sum(-1, keepdims=True)) / divisor
     s2, s3 = (w**2).sum(-1), (w**3).sum(-1)
     return {
         "max_weight": w.max(-1),
         "entropy": special.entr(w).sum(-1),
         "jacobian_trace": 1 - s2,
         "jacobian_square": s2 - 2 * s3 + s2**2,
-        "query_gradient_square": ((to_scores[:, None] @ k) ** 2).sum((-1, -2)),
+        "query_gradient_square": ((w[..., None] * (k - w[:, None] @ k)) ** 2).sum((-1, -2)) / divisor**2,
         "saturated_rows": (w.max(-1) > SATURATED).astype(float),
     }
 
@@ -149,7 +146,7 @@ def test_the_deviations_of_draws_agree(d_k, n_keys, divisor, std):
 @pytest.mark.parametrize("d_k", [2, 5])
 def test_the_deviations_of_two_keys_by_quadrature(d_k):
     """Over |q| and y = (z1 - z2) / sqrt(2). J has one eigenvalue, 2 p (1 - p) = b, along the vector to which z has the
-    component y: |dL/dq|^2 = b^2 N^2 (y^2 + chi^2 of d_k - 1), whose square has the mean 3 b^4 (y^4 + 2 y^2 (d_k - 1)
+    component y: |K^T J|_F^2 = b^2 (y^2 + chi^2 of d_k - 1), whose square has the mean b^4 (y^4 + 2 y^2 (d_k - 1)
     + d_k^2 - 1)."""
     nodes, weights = np.polynomial.legendre.leggauss(400)
     y, y_weights = 5 * (nodes + 1), 5 * weights
@@ -165,11 +162,39 @@ def test_the_deviations_of_two_keys_by_quadrature(d_k):
         "query_gradient_square": b**2 * (y**2 + d_k - 1),
     }
     second = {name: value**2 for name, value in first.items()}
-    second["query_gradient_square"] = 3 * b**4 * (y**4 + 2 * y**2 * (d_k - 1) + d_k**2 - 1)
+    second["query_gradient_square"] = b**4 * (y**4 + 2 * y**2 * (d_k - 1) + d_k**2 - 1)
     exact = attention_deviations(d_k, 2, 1.0)
     for name, value in first.items():
         variance = (probability * second[name]).sum() - (probability * value).sum() ** 2
         assert getattr(exact, name) == pytest.approx(math.sqrt(variance), rel=1e-6), name
+
+
+@pytest.mark.parametrize("d_k", [2, 6])
+def test_the_query_gradient_of_three_keys_by_quadrature(d_k):
+    """Over |q|, the two differences of the scores and, with J written out, those of each column of keys across q.
+
+    |K^T J|_F^2 is then a sum of d_k - 1 independent numbers and one that the scores fix.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(100)
+    y = np.stack(np.meshgrid(7 * nodes, 7 * nodes, indexing="ij"), axis=-1).reshape(-1, 2)
+    y_probability = np.outer(7 * weights, 7 * weights).ravel() * stats.norm.pdf(y).prod(axis=-1)
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    length, length_weights = 4 * (nodes + 1), 4 * weights
+    probability = (length_weights * stats.chi.pdf(length, d_k))[:, None] * y_probability
+    differences = np.array([[1, -1, 0] / np.sqrt(2), [1, 1, -2] / np.sqrt(6)])
+    three, three_weights = np.polynomial.hermite_e.hermegauss(3)  # exact for the fourth powers
+    column = np.stack(np.meshgrid(three, three, indexing="ij"), axis=-1).reshape(-1, 2) @ differences
+    column_probability = np.outer(three_weights, three_weights).ravel() / three_weights.sum() ** 2
+    z = y @ differences
+    j = jacobian(softmax(length[:, None, None] / 2 * z))
+    along = ((j @ z[..., None]) ** 2).sum((-1, -2))
+    across = ((j @ column.T) ** 2).sum(-2)
+    mean = across @ column_probability
+    variance = across**2 @ column_probability - mean**2
+    first = (probability * (along + (d_k - 1) * mean)).sum()
+    second = (probability * ((along + (d_k - 1) * mean) ** 2 + (d_k - 1) * variance)).sum()
+    found = attention_deviations(d_k, 3, 2.0).query_gradient_square
+    assert found == pytest.approx(math.sqrt(second - first**2) / 2**2, rel=1e-6)
 
 
 def test_inputs_of_another_spread_scale_the_query_gradient():
@@ -206,8 +231,7 @@ def test_the_least_deviation_of_a_draw_is_below_its_deviation_and_near(d_k, n_ke
     """5,000 draws at a fixed seed: deviations within 5 standard errors (false alarm 1e-5 in all if reseeded)."""
     rng = np.random.default_rng(11)
     queries, keys = (std * rng.standard_normal((5000, count, d_k)) for count in (n_queries, n_keys))
-    scores = queries @ keys.swapaxes(-1, -2)
-    rows = row_diagnostics(scores, [divisor], keys, rng.standard_normal(scores.shape))
+    rows = row_diagnostics(queries @ keys.swapaxes(-1, -2), [divisor], keys)
     values = {
         "max_weight": rows.max_weight,
         "entropy": rows.entropy,

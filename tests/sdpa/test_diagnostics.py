@@ -10,7 +10,7 @@ from sdpa import causal_mask, diagnostics, row_diagnostics, row_variance, softma
 METRICS = ("max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
 
 
-def plain(scores, keys, g, divisor):
+def plain(scores, keys, divisor):
     """The definitions of the design, with no thought for speed or saturation."""
     w = softmax(scores / divisor)
     jacobian = softmax_jacobian(w)
@@ -19,47 +19,104 @@ def plain(scores, keys, g, divisor):
         "entropy": -sum(x * math.log(x) for x in w if x > 0),
         "jacobian_trace": 1 - sum(w**2),
         "jacobian_norm": np.linalg.norm(jacobian),
-        "query_gradient_norm": np.linalg.norm(keys.T @ jacobian @ g) / divisor,
+        "query_gradient_norm": np.linalg.norm(keys.T @ jacobian) / divisor,
     }
 
 
-@pytest.mark.parametrize("d_k", [3, 11])  # fewer and more than the keys: the two routes of |K^T v|
+def gradient_norm_in_long_double(scores, keys, divisor):
+    """sqrt(sum w_i^2 |k_i - m|^2) / divisor of one row, from differences of keys, in which nothing cancels."""
+    s, k = scores.astype(np.longdouble) / np.longdouble(divisor), keys.astype(np.longdouble)
+    w = np.exp(s - s.max())
+    w /= w.sum()
+    distances = [((w[:, None] * (one - k)).sum(axis=0) ** 2).sum() for one in k]
+    return np.sqrt((w**2 * np.array(distances)).sum()) / np.longdouble(divisor)
+
+
+@pytest.fixture(params=[True, False], ids=["distances", "vectors"])
+def by_distances(request, monkeypatch):
+    """Both ways to |dL/dq|, whichever is faster for the sizes."""
+    monkeypatch.setattr(diagnostics, "takes_distances", lambda *_: request.param)
+
+
+@pytest.mark.parametrize("d_k", [3, 11])
 @pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("tile", [5, 14, 35, 1000])  # less than a row, two rows, a whole draw, everything at once
 @pytest.mark.parametrize("n_keys", [7, 40])  # short rows and long ones: two routes of a dot product
+@pytest.mark.usefixtures("by_distances")
 def test_equals_the_plain_definition(d_k, spread, tile, n_keys, monkeypatch):
     monkeypatch.setattr(diagnostics, "_TILE_SCORES", tile)
     monkeypatch.setattr(diagnostics, "_PRODUCT_ROWS", 1)
     rng = np.random.default_rng(10)
     n_draws, n_queries = 2, 5
     scores = spread * rng.standard_normal((n_draws, n_queries, n_keys))
-    keys, g = rng.standard_normal((n_draws, n_keys, d_k)), rng.standard_normal(scores.shape)
+    keys = rng.standard_normal((n_draws, n_keys, d_k))
     divisors = [1.0, 2.5, 0.7]
-    before = scores.copy(), g.copy()
-    rows = row_diagnostics(scores, divisors, keys, g)
+    before = scores.copy(), keys.copy()
+    rows = row_diagnostics(scores, divisors, keys)
     for i, draw, query in np.ndindex(len(divisors), n_draws, n_queries):
-        expected = plain(scores[draw, query], keys[draw], g[draw, query], divisors[i])
+        expected = plain(scores[draw, query], keys[draw], divisors[i])
         got = {name: getattr(rows, name)[i, draw, query] for name in METRICS}
         assert got == pytest.approx(expected, rel=1e-10, abs=0)
     np.testing.assert_array_equal(scores, before[0])
-    np.testing.assert_array_equal(g, before[1])
+    np.testing.assert_array_equal(keys, before[1])
+
+
+@pytest.mark.parametrize(("n_keys", "d_k"), [(2, 1), (2, 5), (7, 3), (7, 11), (40, 11)])
+@pytest.mark.parametrize("spread", [0.1, 1.0, 10.0, 300.0])
+@pytest.mark.usefixtures("by_distances")
+def test_the_gradient_norm_keeps_its_digits_in_any_row(n_keys, d_k, spread):
+    """Rows with two equal scores at the top, or with the largest score hundreds of divisors above, too."""
+    rng = np.random.default_rng(17)
+    scores = spread * rng.standard_normal((2, 6, n_keys))
+    keys = 5 + rng.standard_normal((2, n_keys, d_k))
+    scores[:, 0, :2] = scores[:, 0].max(axis=-1, keepdims=True)
+    scores[:, 1, -1] = scores[:, 1].max(axis=-1) + 680 - 2 * spread
+    rows = row_diagnostics(scores, [1.0, 3.0], keys)
+    for i, draw, query in np.ndindex(2, 2, 6):
+        expected = gradient_norm_in_long_double(scores[draw, query], keys[draw], (1.0, 3.0)[i])
+        if expected > 1e-300:  # rounding of the scores over the divisor costs up to three digits
+            assert rows.query_gradient_norm[i, draw, query] == pytest.approx(float(expected), rel=2e-13, abs=0)
+
+
+@pytest.mark.parametrize(("n_keys", "d_k"), [(7, 7), (40, 7)])
+@pytest.mark.usefixtures("by_distances")
+def test_keys_with_weight_that_nearly_coincide_lose_the_stated_digits(n_keys, d_k):
+    rng = np.random.default_rng(18)
+    keys, scores = rng.standard_normal((1, n_keys, d_k)), rng.standard_normal((1, 5, n_keys))
+    keys[0, 1] = keys[0, 0] + 1e-4 * rng.standard_normal(d_k)
+    scores[..., 2:] -= 60
+    found = row_diagnostics(scores, 1.0, keys).query_gradient_norm[0]
+    expected = [float(gradient_norm_in_long_double(row, keys[0], 1.0)) for row in scores[0]]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_one_way_serves_few_keys_and_the_other_many():
+    """The route of the sizes that `takes_distances` names: 64 queries, as in most sweeps."""
+    assert [diagnostics.takes_distances(n_keys, 64, 64) for n_keys in (2, 64, 111, 112, 4096)] == [True] * 3 + [
+        False
+    ] * 2
+    assert [diagnostics.takes_distances(n_keys, 512, 64) for n_keys in (64, 468, 469)] == [True, True, False]
+    assert not diagnostics.takes_distances(64, 64, 1)
 
 
 @pytest.mark.parametrize("gap", [1.0, 50.0, 300.0, 700.0])
+@pytest.mark.usefixtures("by_distances")
 def test_two_keys_are_solved_by_hand_however_saturated(gap):
-    rows = row_diagnostics([[[0.0, gap]]], [1.0], keys=[[[1.0], [0.0]]], weights_gradient=[[[3.0, 1.0]]])
+    """J has the eigenvalue 2 r (1 - r) along (1, -1) / sqrt(2), where the keys 2 and 0 have the component sqrt(2)."""
+    rows = row_diagnostics([[[0.0, gap]]], [1.0], keys=[[[2.0], [0.0]]])
     r = 1 / (1 + math.exp(gap))
     assert rows.max_weight.item() == pytest.approx(1 - r, rel=1e-14, abs=0)
     # H = -ln(1 - r) + r gap, since ln r = ln(1 - r) - gap
     assert rows.entropy.item() == pytest.approx(r * gap - math.log1p(-r), rel=1e-13, abs=0)
     assert rows.jacobian_trace.item() == pytest.approx(2 * r * (1 - r), rel=1e-13, abs=0)
     assert rows.jacobian_norm.item() == pytest.approx(2 * r * (1 - r), rel=1e-13, abs=0)
-    assert rows.query_gradient_norm.item() == pytest.approx(2 * r * (1 - r), rel=1e-13, abs=0)
+    assert rows.query_gradient_norm.item() == pytest.approx(math.sqrt(8) * r * (1 - r), rel=1e-13, abs=0)
 
 
+@pytest.mark.usefixtures("by_distances")
 def test_a_row_saturated_beyond_double_precision_is_zero_and_finite():
     scores = np.array([[[0.0, 5000.0, -3.0]]])
-    rows = row_diagnostics(scores, [1.0], np.ones((1, 3, 2)), np.ones((1, 1, 3)))
+    rows = row_diagnostics(scores, [1.0], [[[1.0, 2.0], [3.0, 5.0], [8.0, 13.0]]])
     assert [getattr(rows, name).item() for name in METRICS] == [1.0, 0.0, 0.0, 0.0, 0.0]
 
 
@@ -73,54 +130,56 @@ def test_equal_scores_give_uniform_weights():
 
 
 def masked_inputs(n_keys, d_k, spread=2.0):
-    """Scores with masked keys, keys and gradients of two draws; a row with one visible key, and one with all."""
+    """Scores with masked keys, and keys, of two draws; a row with one visible key, and one with all."""
     rng = np.random.default_rng(14)
     scores = spread * rng.standard_normal((2, 5, n_keys))
     mask = rng.random(scores.shape) < 0.6
     mask[..., 2] = True
     mask[0, 1], mask[1, 4] = np.arange(n_keys) == 3, True
-    return np.where(mask, scores, -np.inf), rng.standard_normal((2, n_keys, d_k)), rng.standard_normal(scores.shape)
+    return np.where(mask, scores, -np.inf), rng.standard_normal((2, n_keys, d_k))
 
 
 @pytest.mark.parametrize("d_k", [3, 11])
 @pytest.mark.parametrize("spread", [0.1, 2.0, 30.0])
 @pytest.mark.parametrize("tile", [5, 14, 1000])
 @pytest.mark.parametrize("n_keys", [7, 40])
+@pytest.mark.usefixtures("by_distances")
 def test_masked_keys_are_left_out(d_k, spread, tile, n_keys, monkeypatch):
     monkeypatch.setattr(diagnostics, "_TILE_SCORES", tile)
     monkeypatch.setattr(diagnostics, "_PRODUCT_ROWS", 1)
-    scores, keys, g = masked_inputs(n_keys, d_k, spread)
+    scores, keys = masked_inputs(n_keys, d_k, spread)
     divisors = [1.0, 2.5]
-    rows = row_diagnostics(scores, divisors, keys, g)
+    rows = row_diagnostics(scores, divisors, keys)
     for i, draw, query in np.ndindex(2, 2, 5):
         seen = np.isfinite(scores[draw, query])
         got = [getattr(rows, name)[i, draw, query] for name in METRICS]
         if seen.sum() == 1:
             assert got == [1.0, 0.0, 0.0, 0.0, 0.0]
             continue
-        visible = scores[draw, query, seen][None], divisors[i], keys[draw, seen], g[draw, query, seen][None]
+        visible = scores[draw, query, seen][None], divisors[i], keys[draw, seen]
         alone = row_diagnostics(*visible)
         assert got == pytest.approx([getattr(alone, name).item() for name in METRICS], rel=1e-12, abs=0)
         if spread < 10:  # the plain definition cancels in saturated rows
-            expected = plain(scores[draw, query], keys[draw], g[draw, query], divisors[i])
+            expected = plain(scores[draw, query], keys[draw], divisors[i])
             assert got == pytest.approx([expected[name] for name in METRICS], rel=1e-10, abs=0)
 
 
 @pytest.mark.parametrize("d_k", [3, 11])
-def test_what_a_masked_key_contains_has_no_effect(d_k):
-    scores, keys, g = masked_inputs(7, d_k)
+@pytest.mark.usefixtures("by_distances")
+def test_what_an_unseen_key_contains_has_no_effect(d_k):
+    scores, keys = masked_inputs(7, d_k)
     scores[..., 5:] = -np.inf
-    other_keys, other_g = keys.copy(), np.where(np.isfinite(scores), g, np.nan)
+    other_keys = keys.copy()
     other_keys[:, 5], other_keys[:, 6] = 1e30, np.nan
-    norms = [row_diagnostics(scores, [1.0], *given).query_gradient_norm for given in ((keys, g), (other_keys, other_g))]
+    norms = [row_diagnostics(scores, [1.0], given).query_gradient_norm for given in (keys, other_keys)]
     np.testing.assert_allclose(norms[1], norms[0], rtol=1e-13)
 
 
 def test_a_boolean_mask_is_minus_infinity_in_the_scores():
-    scores, keys, g = masked_inputs(7, 3)
+    scores, keys = masked_inputs(7, 3)
     filled = np.where(np.isfinite(scores), scores, 50.0)
-    by_scores = row_diagnostics(scores, [1.0, 3.0], keys, g)
-    by_mask = row_diagnostics(filled, [1.0, 3.0], keys, g, mask=np.isfinite(scores))
+    by_scores = row_diagnostics(scores, [1.0, 3.0], keys)
+    by_mask = row_diagnostics(filled, [1.0, 3.0], keys, mask=np.isfinite(scores))
     for name in METRICS:
         np.testing.assert_array_equal(getattr(by_mask, name), getattr(by_scores, name))
     with pytest.raises(ValueError, match=r"expected every query to see a key, got none in row \(1\)"):
@@ -129,10 +188,10 @@ def test_a_boolean_mask_is_minus_infinity_in_the_scores():
 
 def test_leading_axes_and_a_single_divisor_give_results_of_their_shape():
     rng = np.random.default_rng(15)
-    scores, keys, g = (rng.standard_normal(shape) for shape in ((2, 3, 5, 7), (2, 3, 7, 4), (2, 3, 5, 7)))
-    rows = row_diagnostics(scores, [1.0, 2.0], keys, g)
+    scores, keys = (rng.standard_normal(shape) for shape in ((2, 3, 5, 7), (2, 3, 7, 4)))
+    rows = row_diagnostics(scores, [1.0, 2.0], keys)
     for divisor in (2.0, np.float64(2), np.array(2), 2):
-        one = row_diagnostics(scores[1, 2].astype(np.float32), divisor, keys[1, 2].astype(np.float32), g[1, 2])
+        one = row_diagnostics(scores[1, 2].astype(np.float32), divisor, keys[1, 2].astype(np.float32))
         for name in METRICS:
             assert getattr(rows, name).shape == (2, 2, 3, 5)
             assert getattr(one, name).shape == (5,)
@@ -208,52 +267,45 @@ def test_own_keys_are_checked(own_keys, message):
 def test_a_divisor_is_measured_alike_whatever_the_others_are():
     rng = np.random.default_rng(11)
     scores, keys = 4 * rng.standard_normal((3, 5, 16)), rng.standard_normal((3, 16, 4))
-    g = rng.standard_normal(scores.shape)
-    alone = row_diagnostics(scores, [2.0], keys, g)
-    among = row_diagnostics(scores, [8.0, 2.0, 1.0], keys, g)
+    alone = row_diagnostics(scores, [2.0], keys)
+    among = row_diagnostics(scores, [8.0, 2.0, 1.0], keys)
     for name in METRICS:
         np.testing.assert_array_equal(getattr(alone, name)[0], getattr(among, name)[1])
 
 
-def test_without_a_gradient_the_rest_is_the_same():
+def test_without_keys_the_rest_is_the_same():
     rng = np.random.default_rng(13)
     scores, keys = 4 * rng.standard_normal((3, 5, 16)), rng.standard_normal((3, 16, 4))
     without = row_diagnostics(scores, [2.0, 1.0])
-    with_gradient = row_diagnostics(scores, [2.0, 1.0], keys, rng.standard_normal(scores.shape))
+    with_gradient = row_diagnostics(scores, [2.0, 1.0], keys)
     assert without.query_gradient_norm.shape == (0, 3, 5)
     for name in METRICS[:-1]:
         np.testing.assert_array_equal(getattr(without, name), getattr(with_gradient, name))
 
 
-@pytest.mark.parametrize("given", [{"keys": np.zeros((1, 2, 1))}, {"weights_gradient": np.zeros((1, 1, 2))}])
-def test_keys_and_gradient_come_together(given):
-    with pytest.raises(ValueError, match="keys and weights_gradient: expected both or neither"):
-        row_diagnostics(np.zeros((1, 1, 2)), [1.0], **given)
-
-
 @pytest.mark.parametrize(
-    ("scores", "keys", "g", "message"),
+    ("scores", "keys", "message"),
     [
-        ((3,), (3, 4), (3,), r"\(\.\.\., n_queries, n_keys\) with 2 keys or more, got \(3,\)"),
-        ((2, 3), (2, 3, 4), (2, 3), r"keys: expected \(3, d_k\), got \(2, 3, 4\)"),
-        ((2, 3, 1), (2, 1, 4), (2, 3, 1), "2 keys or more"),
-        ((2, 3, 5), (2, 3, 5), (2, 3, 5), r"keys: expected \(2, 5, d_k\), got \(2, 3, 5\)"),
-        ((2, 3, 5), (2, 5, 7), (2, 5, 3), r"scores' shape \(2, 3, 5\), got \(2, 5, 3\)"),
+        ((3,), (3, 4), r"\(\.\.\., n_queries, n_keys\) with 2 keys or more, got \(3,\)"),
+        ((2, 3), (2, 3, 4), r"keys: expected \(3, d_k\), got \(2, 3, 4\)"),
+        ((2, 3, 1), (2, 1, 4), "2 keys or more"),
+        ((2, 3, 5), (2, 3, 5), r"keys: expected \(2, 5, d_k\), got \(2, 3, 5\)"),
     ],
 )
-def test_shapes_are_checked(scores, keys, g, message):
+def test_shapes_are_checked(scores, keys, message):
     with pytest.raises(ValueError, match=message):
-        row_diagnostics(np.zeros(scores), [1.0], np.zeros(keys), np.zeros(g))
+        row_diagnostics(np.zeros(scores), [1.0], np.zeros(keys))
 
 
+@pytest.mark.usefixtures("by_distances")
 def test_what_all_keys_have_in_common_has_no_part_in_the_gradient():
-    """Keys of rank 1 give 0 and a common offset changes nothing, through K K^T too."""
+    """Equal keys give 0, and a common offset changes nothing."""
     rng = np.random.default_rng(12)
-    scores, g = rng.standard_normal((1, 4, 4)), rng.standard_normal((1, 4, 4))
-    same = np.repeat(rng.standard_normal((1, 1, 9)), 4, axis=1)
-    np.testing.assert_allclose(row_diagnostics(scores, [1.0], same, g).query_gradient_norm, 0, atol=1e-15)
-    keys = rng.standard_normal((1, 4, 9))
-    plain_norm, shifted_norm = (row_diagnostics(scores, [1.0], k, g).query_gradient_norm for k in (keys, keys + 1e6))
+    scores = rng.standard_normal((1, 4, 9))
+    same = np.repeat(rng.standard_normal((1, 1, 9)), 9, axis=1)
+    np.testing.assert_allclose(row_diagnostics(scores, [1.0], same).query_gradient_norm, 0, atol=1e-15)
+    keys = rng.standard_normal((1, 9, 9))
+    plain_norm, shifted_norm = (row_diagnostics(scores, [1.0], k).query_gradient_norm for k in (keys, keys + 1e6))
     np.testing.assert_allclose(shifted_norm, plain_norm, rtol=1e-9)
 
 

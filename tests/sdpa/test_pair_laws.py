@@ -48,8 +48,8 @@ def test_the_law_of_the_query_lengths_is_noncentral_chi_squared(d_k, noncentrali
 def two_keys(d_k, law, divisor):
     """The metrics of two keys and their squares, averaged over |q| and y = (z1 - z2) / sqrt(2).
 
-    J has one eigenvalue, 2 p (1 - p) = b, along the vector to which the keys have the component y along q: |dL/dq|^2 =
-    b^2 N^2 (y^2 + chi^2 of d_k - 1) key_std^2 / divisor^2, whose square has the mean 3 b^4 (y^4 + ...).
+    J has one eigenvalue, 2 p (1 - p) = b, along the vector to which the keys have the component y along q:
+    |K^T J|_F^2 = b^2 (y^2 + chi^2 of d_k - 1) key_std^2, whose square has the mean b^4 (y^4 + ...) key_std^4.
     """
     nodes, weights = np.polynomial.legendre.leggauss(500)
     y, y_weights = 5 * (nodes + 1), 5 * weights
@@ -72,7 +72,7 @@ def two_keys(d_k, law, divisor):
         "row_variance": (sigma * y) ** 2 / 2,
     }
     second = {name: value**2 for name, value in first.items()}
-    second["query_gradient_square"] = scale**2 * 3 * b**4 * (y**4 + 2 * y**2 * (d_k - 1) + d_k**2 - 1)
+    second["query_gradient_square"] = scale**2 * b**4 * (y**4 + 2 * y**2 * (d_k - 1) + d_k**2 - 1)
     return [{name: (probability * value).sum() for name, value in each.items()} for each in (first, second)]
 
 
@@ -117,6 +117,7 @@ def plain_draws(rng, law, draws, n_queries, n_keys, d_k, divisor):
     w = np.exp(s - s.max(axis=-1, keepdims=True))
     w /= w.sum(axis=-1, keepdims=True)
     j = w[..., None] * np.eye(n_keys) - w[..., None] * w[..., None, :]
+    to_query = np.einsum("tiab,tad->tibd", j, k) / divisor
     to_scores = np.einsum("tiab,tib->tia", j, rng.standard_normal(w.shape)) / divisor
     # Entries of a value; as many queries as keys make the sum over the queries a mean.
     to_keys = np.einsum("tia,tid->tad", to_scores, q) * math.sqrt(n_keys / n_queries)
@@ -126,12 +127,14 @@ def plain_draws(rng, law, draws, n_queries, n_keys, d_k, divisor):
         "entropy": special.entr(w).sum(axis=-1),
         "jacobian_trace": np.trace(j, axis1=-2, axis2=-1),
         "jacobian_square": (j**2).sum(axis=(-1, -2)),
-        "query_gradient_square": (np.einsum("tia,tad->tid", to_scores, k) ** 2).sum(axis=-1),
+        "query_gradient_square": (to_query**2).sum(axis=(-1, -2)),
         "saturated_rows": (w.max(axis=-1) > 0.99) * 1.0,
         "collision": (np.einsum("tia,tad->tid", w, rng.standard_normal(k.shape)) ** 2).mean(axis=-1),
-        "key_gradient_square": (to_keys**2).sum(axis=-1),
+        "key_gradient_square": (j**2).sum(axis=(-1, -2)) * (q**2).sum(axis=-1) / divisor**2,
+        "drawn_key_gradient_square": (to_keys**2).sum(axis=-1),
         "value_gradient_square": (to_values**2).mean(axis=-1),
         "row_variance": s.var(axis=-1),
+        "own_weight": w[..., 0],
     }
 
 
@@ -140,17 +143,19 @@ def test_draws_agree_with_expectations_deviations_and_limits(d_k, n_keys, diviso
     """4,000 draws of four rows at a fixed seed: within 5 standard errors, or one saturated row in a thousand draws."""
     rare = 1e-3 / 5
     found = plain_draws(np.random.default_rng(17), SHIFTED, 4000, 4, n_keys, d_k, divisor)
-    exact = squares_of(attention_expectations(d_k, n_keys, divisor, SHIFTED))
+    exact = squares_of(attention_expectations(d_k, n_keys, divisor, SHIFTED)) | {"own_weight": 1 / n_keys}
+    same = {"value_gradient_square": "collision", "drawn_key_gradient_square": "key_gradient_square"}
     for name, rows in found.items():
         means = rows.mean(axis=1)
-        expected = exact["collision" if name == "value_gradient_square" else name]
-        assert abs(means.mean() - expected) <= 5 * means.std() / math.sqrt(len(means)) + rare, name
+        assert abs(means.mean() - exact[same.get(name, name)]) <= 5 * means.std() / math.sqrt(len(means)) + rare, name
     row = attention_deviations(d_k, n_keys, divisor, SHIFTED)
     least = least_draw_deviations(d_k, n_keys, 4, divisor, SHIFTED)
     for name in row.__dataclass_fields__:
         one = found[name][:, 0]
         error = ((one - one.mean()) ** 2).std() / math.sqrt(len(one)) + rare
         assert abs(one.var() - getattr(row, name) ** 2) <= 5 * error + 5e-3 * one.var(), name
+        if name == "own_weight":
+            continue  # rows of a draw have different own keys: a mean over them is another metric
         means = found[name].mean(axis=1)
         error = ((means - means.mean()) ** 2).std() / math.sqrt(len(means)) + rare
         assert 0.3 * means.var() - 5 * error <= getattr(least, name) ** 2 <= means.var() + 5 * error, name
