@@ -9,7 +9,8 @@ other laws. With t = tr J and j = |J|_F of a row, where j <= t because J has no 
 since t <= 1 - w^2 <= 2 (1 - w), and because moments are log-convex in their order (Lyapunov). So the mean squares of t
 and of j^2 exceed the squares of their means at least by the factor E j^2 / (E t)^2. The true factor of j^2, of the
 gradients (j^2 times factors of their own) and of the entropy is larger or smaller by a number that no inequality gives:
-`_FACTORS` has those that stay below the exact deviations of independent rows from d_k = 1 to 2^20 and 2 to 1000 keys.
+`_OF_SQUARES` and `_OF_ENTROPY` leave the limits below the exact deviations of independent rows, from d_k = 1 to 2^20
+and from 2 to 1000 keys.
 """
 
 import math
@@ -19,7 +20,7 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
-_FACTORS = {"entropy": 0.7, "square": 1.2, "gradient": 2.0, "of_keys": 1.2}
+_OF_ENTROPY, _OF_SQUARES = 0.7, 1.2
 
 
 def least_row_variances(means: FloatArray, n_keys: float) -> FloatArray:
@@ -35,13 +36,13 @@ def least_row_variances(means: FloatArray, n_keys: float) -> FloatArray:
     of_own = collision / n_keys - 1 / n_keys**2 if math.isnan(own) else square / 4 - (1 - own) ** 2
     limits = [
         square / 4 - (1 - max_weight) ** 2,
-        (_FACTORS["entropy"] * entropy) ** 2 * relative,
+        (_OF_ENTROPY * entropy) ** 2 * relative,
         trace**2 * relative,
-        (_FACTORS["square"] * square) ** 2 * relative,
-        (_FACTORS["gradient"] * gradient) ** 2 * relative,
+        (_OF_SQUARES * square) ** 2 * relative,
+        (_OF_SQUARES * gradient) ** 2 * relative,
         saturated * (1 - saturated),
         0.0,
-        (_FACTORS["of_keys"] * of_keys) ** 2 * relative,
+        (_OF_SQUARES * of_keys) ** 2 * relative,
         of_own,
     ]
     return np.maximum(limits, 0.0)
