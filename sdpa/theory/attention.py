@@ -94,7 +94,8 @@ def attention_expectations(
     def values(length: float) -> FloatArray:
         return row_means(d_k, length, divisor, law)
 
-    means = mean_over_lengths(values, _OF_ONE_KEY, n_keys, shortest)
+    # Interpolated over lengths, a probability near 0 may come out below it.
+    means = np.maximum(mean_over_lengths(values, _OF_ONE_KEY, n_keys, shortest), 0.0)
     of = dict(zip(OF_ROWS, means.tolist(), strict=True))
     if law.correlation and of["jacobian_trace"] < _LEAST_TRACE:
         of |= dict.fromkeys(_OF_UNSATURATED, math.nan)

@@ -103,3 +103,8 @@ def test_a_row_of_one_key_has_no_spread():
 def test_impossible_lengths_are_refused(n_keys, shortest):
     with pytest.raises(ValueError, match="expected whole numbers with shortest from 1 to n_keys"):
         attention_expectations(4, n_keys, 1.0, shortest=shortest)
+
+
+def test_rare_saturation_is_never_negative():
+    """From 193 to 256 keys under d_k^1/2, fewer than one row in 10^9 saturates; interpolation rings around 0."""
+    assert 0 <= attention_expectations(64, 256, 8.0, shortest=193).saturated_rows < 1e-9
