@@ -9,8 +9,9 @@ from scipy import special
 
 from sdpa.metrics import SATURATED
 from sdpa.pairs import PairLaw
-from sdpa.theory import largest_of_groups
-from sdpa.theory.cosines import CosineGroup, row_panels
+from sdpa.theory._grids import span
+from sdpa.theory.cosine_rows import cosine_rows
+from sdpa.theory.cosines import CosineLaw
 from sdpa.theory.rows import Row
 from sdpa.theory.unknown import UnknownError
 
@@ -55,15 +56,14 @@ def normalized_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) ->
 @cache
 def _cosines(d_k: int, n_keys: int, gain: float) -> tuple[float, ...]:
     """Means of max w, H, tr J, |J|_F^2, |J t|^2 + sum_j (J^2)_jj (1 - t_j^2), saturation and sum w^2, d_k from 2."""
-    group = CosineGroup(n_keys, gain, d_k)
-    row = Row([group], gain, *row_panels(group))
+    row = Row(cosine_rows(CosineLaw(gain, d_k), span(n_keys)), (n_keys,))
     return (
-        largest_of_groups.max_weight([group]),
+        row.max_weight(),
         row.entropy(),
         row.jacobian_trace(),
         row.jacobian_square(),
         row.score_gradient_square() + row.across_square(),
-        largest_of_groups.max_weight_survival([group], SATURATED),
+        row.max_weight_survival(SATURATED),
         row.power_sum(2),
     )
 
