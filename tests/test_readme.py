@@ -80,7 +80,7 @@ def test_every_config_key_is_described_with_its_default():
     table = (ROOT / "docs" / "config.md").read_text(encoding="utf-8").split("| key | meaning")[1].split("\n\n")[0]
     described = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", table, re.MULTILINE))
     cells = [load_experiment(name).cell for name in experiment_names()]
-    of_every_sweep = {"experiment", "trials", "precision", "max_trials", "figures"}
+    of_every_sweep = {"experiment", "variants", "trials", "precision", "max_trials", "figures"}
     assert set(described) == of_every_sweep.union(*map(cell_fields, cells))
     for name, value in {name: value for cell in cells for name, value in defaults(cell).items()}.items():
         assert described[name].strip("`") == (f"{value:g}" if isinstance(value, float) else str(value))
@@ -104,12 +104,13 @@ def test_every_item_of_the_sources_has_a_command_or_import_and_a_file():
             assert hasattr(importlib.import_module(module), name), command
 
 
-def test_every_example_is_in_the_readme_and_among_the_items_of_the_sources():
+def test_every_example_is_listed_and_among_the_items_of_the_sources():
     from experiments.examples import example_names, spelled
 
+    listed = (ROOT / "docs" / "worked-examples.md").read_text(encoding="utf-8")
     commands = {command for command, _ in source_items()}
     for name in example_names():
-        assert f"`make walk EXAMPLE={spelled(name)}`" in README
+        assert f"| `make walk EXAMPLE={spelled(name)}` |" in listed
         assert f"make walk EXAMPLE={spelled(name)}" in commands
 
 

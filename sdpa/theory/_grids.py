@@ -1,16 +1,18 @@
 """Nodes on which the integrals of a Gaussian row are sums, and G(u) = E exp(-e^(u + sigma z)) on them."""
 
 import math
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 FloatArray = npt.NDArray[np.float64]
+Span = tuple[float, float]  # the least and the greatest of several counts
 
 # Integrands are cut off at e^-RANGE; 1 / e^-38 is below the precision of a double.
 RANGE = 38.0
-# In u and v; in y, where e^(k y - e^y) has the slowest Fourier tail, |Gamma(k + i omega)|, the step is finer.
+# The finer step is for e^(k y - e^y) with k up to 8, whose Fourier tail, |Gamma(k + i omega)|, is the slowest.
 STEP, FINE_STEP = 0.28, 0.22
 HIGHEST = 4.2  # exp(-e^4.2) is below 1e-28
 MIN_SIGMA = 1e-9  # below it a row is uniform to the precision of a double
@@ -29,10 +31,29 @@ def gauss_panels(edges: FloatArray, order: int) -> tuple[FloatArray, FloatArray]
     >>> float((weights @ nodes**3).round(9))  # 3^4 / 4
     20.25
     """
-    nodes, weights = np.polynomial.legendre.leggauss(order)
+    nodes, weights = _gauss_rule(order)
     half, middle = np.diff(edges)[..., None] / 2, ((edges[..., 1:] + edges[..., :-1]) / 2)[..., None]
     shape = (*edges.shape[:-1], -1)
     return (middle + half * nodes).reshape(shape), (half * weights).reshape(shape)
+
+
+@cache
+def _gauss_rule(order: int) -> tuple[FloatArray, FloatArray]:
+    """Gauss-Legendre nodes and weights on [-1, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(order)
+    return nodes, weights
+
+
+def span(count: float) -> Span:
+    """The least and the greatest of the counts that share nodes with this one: up to 8, and then by factors of 16.
+
+    >>> span(5), span(64), span(129)
+    ((1.0, 8.0), (8.0, 128.0), (128.0, 2048.0))
+    """
+    if count <= 8:
+        return 1.0, 8.0
+    power = math.ceil(math.log(count / 8) / math.log(16) - 1e-9)
+    return 8.0 * 16.0 ** (power - 1), 8.0 * 16.0**power
 
 
 def normal_density(z: FloatArray) -> FloatArray:
@@ -70,19 +91,19 @@ def log_g(u: FloatArray, sigma: float) -> FloatArray:
 
     For sigma from 1, G is the mean of P(u + sigma z < y) over the density e^(y - e^y) of y.
     """
+    # G is near 1/2 where u is near -0.4.
+    low = u > -0.4
     if sigma >= 1:
-        y, step = trapezoid(-RANGE - 1, HIGHEST, FINE_STEP)
+        y, step = trapezoid(-RANGE - 1, HIGHEST, STEP)
         density = step * np.exp(y - np.exp(y))
-        z = (y - u[:, None]) / sigma
-        missing = special.ndtr(-z) @ density
-        low = missing > 0.5
-        present = special.ndtr(z[low]) @ density
+        missing = special.ndtr((u[~low, None] - y) / sigma) @ density
+        present = special.ndtr((y - u[low, None]) / sigma) @ density
     else:
         y, _, weights = row_nodes(u, sigma)
         exponential = np.exp(y)
-        missing = -np.expm1(-exponential) @ weights[0]
-        low = missing > 0.5
+        missing = -np.expm1(-exponential[~low]) @ weights[0]
         present = np.exp(-exponential[low]) @ weights[0]
-    result = np.log1p(-np.minimum(missing, 0.6))
+    result = np.empty(len(u))
+    result[~low] = np.log1p(-missing)
     result[low] = np.log(np.maximum(present, 1e-300))
-    return np.asarray(result)
+    return result

@@ -131,13 +131,11 @@ _LEAST_TRACE = 1e-10
 _OF_ONE_KEY = np.array([1.0, 0, 0, 0, 0, 1, 1, 0, 1])  # whose weight is 1
 
 
-@cache
 def row_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> FloatArray:
-    """The means of `OF_ROWS` over rows of n_keys keys; callers do not change the array."""
-    if law.normalize != "none":
-        return normalized_means(d_k, n_keys, divisor, law)
-    if law.correlation:
-        return correlated_means(d_k, n_keys, divisor, law)
+    """The means of `OF_ROWS` over rows of n_keys keys."""
+    if law.correlation or law.normalize != "none":
+        means, _ = row_moments(d_k, n_keys, divisor, law)
+        return means
     lengths = gaussian_queries(d_k, law)
     sigma = law.query_std * law.key_std / divisor * lengths.length
     values = row_values(sigma, n_keys)
@@ -146,6 +144,12 @@ def row_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> FloatA
     of_keys = (lengths.share * lengths.length**2) @ values[:, 3] * (law.query_std / divisor) ** 2
     saturated = lengths.share @ saturated_rows(sigma, n_keys)
     return np.array([max_weight, entropy, trace, square, gradient, saturated, collision, of_keys, math.nan])
+
+
+def row_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> tuple[FloatArray, FloatArray]:
+    """The means of `OF_ROWS` and the mean squares of `deviation_limits`, for a correlation or a normalization."""
+    of_law = normalized_means if law.normalize != "none" else correlated_means
+    return of_law(d_k, n_keys, divisor, law)
 
 
 def gaussian_queries(d_k: float, law: PairLaw) -> QueryLengths:

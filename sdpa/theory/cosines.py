@@ -14,33 +14,27 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from sdpa.theory._grids import HIGHEST, RANGE, gauss_panels
+from sdpa.theory._grids import HIGHEST, RANGE, Span, gauss_panels
 from sdpa.theory.groups import Nodes
 
 FloatArray = npt.NDArray[np.float64]
 
 _RARE = 1e-24  # the share of the angles that count as impossible, at either end
 _PANELS, _ORDER = 20, 16  # of the integral over a score
-_ROW_ORDER = 12  # of that over u
+_SMOOTH = 24  # the least d at which the density of t is smooth at its ends to the precision of a double
 
 
 @dataclass(frozen=True)
-class CosineGroup:
+class CosineLaw:
     """Scores gain t of independent cosines t.
 
     Attributes:
-        count: number of scores.
         gain: above 0.
         d: width of the vectors, a whole number from 2.
-        resolution: 0, because the density may have no bound.
-        width_of_sum: 1, because a sum of few different e^s leaves no weight near 1.
     """
 
-    count: float
     gain: float
     d: float
-    resolution: float = 0.0
-    width_of_sum: float = 1.0
 
     def log_g(self, u: FloatArray) -> FloatArray:
         """ln G at every u: G = P(y < window) + int e^(-e^y), or 1 minus the same of 1 - e^(-e^y)."""
@@ -74,24 +68,36 @@ class CosineGroup:
         theta, weights = self.panels(np.clip(theta_of(edges / self.gain), self.least, math.pi - self.least))
         return self.gain * np.cos(theta), weights
 
-    def largest(self, breaks: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Scores that may be the largest of the row, and their probabilities; no panel contains one of the breaks.
+    @property
+    def resolution(self) -> float:
+        """The greatest width of a panel that resolves the density; 0 where it may have no bound or be rough."""
+        return 3 * self.gain / math.sqrt(self.d) if self.d >= _SMOOTH else 0.0
+
+    @property
+    def ends(self) -> FloatArray:
+        """The least and the greatest score."""
+        return np.array([-self.gain, self.gain])
+
+    @property
+    def lowest(self) -> float:
+        """The least score that counts."""
+        return -self.gain
+
+    def largest(self, counts: Span, breaks: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Scores that may be the largest of so many, and their probabilities; no panel contains one of the breaks.
 
         Panels of the angle, at levels n P(t > cos(theta)) = e^w of equal steps in w, and beyond a right angle at equal
         steps of the logarithm of the other tail.
         """
-        levels = np.concatenate([np.arange(-36, -8, 4.0), np.arange(-8, math.log(self.count / 2), 1.0)])
-        upper = self.angle_above(np.exp(levels) / self.count)
-        tail = np.arange(math.log(0.5), -RANGE / max(self.count - 1, 1), -1.0)
-        tail = np.append(tail, max(-RANGE / max(self.count - 1, 1), math.log(_RARE)))
+        fewest, most = counts
+        levels = np.concatenate([np.arange(-36, -8, 4.0), np.arange(-8, math.log(most / 2), 1.0)])
+        upper = self.angle_above(np.exp(levels) / most)
+        tail = np.arange(math.log(0.5), -RANGE / max(fewest - 1, 1), -1.0)
+        tail = np.append(tail, max(-RANGE / max(fewest - 1, 1), math.log(_RARE)))
         edges = np.concatenate([upper, math.pi - self.angle_above(np.exp(np.minimum(tail, math.log(0.5))))])
         inside = theta_of(breaks[np.abs(breaks) < self.gain] / self.gain)
         theta, weights = self.panels(np.unique(np.clip(np.concatenate([edges, inside]), edges.min(), edges.max())))
         return self.gain * np.cos(theta), weights
-
-    def breaks(self) -> FloatArray:
-        """The least and the greatest score."""
-        return np.array([-self.gain, self.gain])
 
     def panels(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Gauss's nodes between edges of angles (..., edges), and their probabilities."""
@@ -100,13 +106,12 @@ class CosineGroup:
 
     def angle_density(self, theta: FloatArray) -> FloatArray:
         """C sin(theta)^(d - 2)."""
-        constant = math.lgamma(self.d / 2) - math.lgamma((self.d - 1) / 2) - 0.5 * math.log(math.pi)
-        return np.asarray(np.exp(constant + special.xlogy(self.d - 2, np.maximum(np.sin(theta), 0))))
+        return np.asarray(np.exp(self._log_constant + special.xlogy(self.d - 2, np.maximum(np.sin(theta), 0))))
 
     def density(self, score: FloatArray) -> FloatArray:
-        """The density of a score, infinite at the ends if d is 2."""
-        sine = np.sin(theta_of(score / self.gain))
-        return self.angle_density(theta_of(score / self.gain)) / (self.gain * sine)
+        """C (1 - t^2)^((d - 3) / 2) / gain, the density of a score."""
+        square = np.maximum(1 - (score / self.gain) ** 2, 0)
+        return np.asarray(np.exp(self._log_constant + special.xlogy((self.d - 3) / 2, square)) / self.gain)
 
     def above(self, theta: FloatArray) -> FloatArray:
         """P(t > cos(theta)): I(sin(theta)^2; (d - 1) / 2, 1 / 2) / 2 up to a right angle."""
@@ -117,6 +122,11 @@ class CosineGroup:
         """The angle that this share, up to 1/2, is below."""
         return np.asarray(np.arcsin(np.sqrt(special.betaincinv((self.d - 1) / 2, 0.5, 2 * share))))
 
+    @property
+    def _log_constant(self) -> float:
+        """ln C."""
+        return math.lgamma(self.d / 2) - math.lgamma((self.d - 1) / 2) - 0.5 * math.log(math.pi)
+
     @cached_property
     def least(self) -> float:
         """The least angle that counts."""
@@ -126,39 +136,3 @@ class CosineGroup:
 def theta_of(t: FloatArray) -> FloatArray:
     """The angle of a cosine, 0 above 1 and pi below -1."""
     return np.arccos(np.clip(t, -1, 1))
-
-
-def row_panels(group: CosineGroup) -> tuple[FloatArray, FloatArray]:
-    """Nodes u and weights of the integral of a row of one group.
-
-    G and M vary on the scale of 1 where the ends of the law enter, at u = -gain and gain, and ever more slowly away
-    from them: the panels widen in proportion to the distance. G^n may vary faster, as the largest score does, so that
-    panels over which ln(-n ln G) changes by more than 1 are divided.
-    """
-    top = group.gain * math.cos(group.least)
-    widest = max(3.0, 0.4 * group.gain / math.sqrt(group.d))
-    distances = [0.0]
-    while distances[-1] < top:
-        distances.append(distances[-1] + min(max(3.0, 0.4 * distances[-1]), widest))
-    rising = -top + np.array(distances[:-1])
-    middle = np.concatenate([rising, -rising[::-1]])
-    middle = np.unique(middle[np.abs(middle) <= top])
-    before = -top - 3.0 * np.arange(math.ceil((RANGE + 8 + math.log(group.count)) / 3), 0, -1)
-    edges = np.concatenate([before, middle, top + np.array([2.5, HIGHEST + 1])])
-    fewest = max(group.count - 4, 1.0)
-
-    def level(at: FloatArray) -> FloatArray:
-        return np.log(np.maximum(-fewest * group.log_g(at), 1e-30))
-
-    for _ in range(6):
-        change = np.diff(level(edges))
-        parts = np.where((change > 1) & (level(edges)[:-1] < 4) & (level(edges)[1:] > -38), 2, 1)
-        if parts.max() == 1:
-            break
-        edges = np.concatenate(
-            [np.linspace(a, b, n, endpoint=False) for a, b, n in zip(edges[:-1], edges[1:], parts, strict=True)]
-            + [edges[-1:]]
-        )
-    if group.count > 8:
-        edges = edges[: int(np.searchsorted(level(edges), 4.0)) + 2]
-    return gauss_panels(edges, _ROW_ORDER)

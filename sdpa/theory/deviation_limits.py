@@ -1,48 +1,43 @@
-"""Lower limits of the variances of one row's metrics, from their expectations alone.
+"""Lower limits of the variances of one row's metrics, from their means and a few mean squares.
 
 In a cell of almost saturated rows, few rows carry a mean, and draws that miss them also have a small spread. A limit
 from below reveals this. Exact variances (`deviations`) are better where they are known; these limits serve rows of
-other laws. With t = tr J and j = |J|_F of a row, where j <= t because J has no negative eigenvalue,
+other laws. With t = tr J and j = |J|_F, the mean squares of max w, t, j^2 and the own weight are exact, and so is
+E (1 - w)^2 >= E t^2 / 4 of any weight w near 1, since t <= 1 - w^2 <= 2 (1 - w).
 
-    E t^2 >= E j^2,   E (1 - w)^2 >= E j^2 / 4 of any weight w,   E j^4 >= (E j^2)^3 / (E t)^2,
-
-since t <= 1 - w^2 <= 2 (1 - w), and because moments are log-convex in their order (Lyapunov). So the mean squares of t
-and of j^2 exceed the squares of their means at least by the factor E j^2 / (E t)^2. The true factor of j^2, of the
-gradients (j^2 times factors of their own) and of the entropy is larger or smaller by a number that no inequality gives:
-`_OF_SQUARES` and `_OF_ENTROPY` leave the limits below the exact deviations of independent rows, from d_k = 1 to 2^20
-and from 2 to 1000 keys.
+The entropy has mean squares of about the same factor above the square of its mean as t has, and the squares of the
+gradients, which are j^2 times factors of their own, about that of j^2. No inequality gives it; `_OF_ENTROPY` leaves the
+limits below the exact deviations of independent rows, from d_k = 1 to 2^20 and from 2 to 1000 keys.
 """
-
-import math
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
-_OF_ENTROPY, _OF_SQUARES = 0.7, 1.2
+_OF_ENTROPY = 0.7
 
 
-def least_row_variances(means: FloatArray, n_keys: float) -> FloatArray:
+def least_row_variances(means: FloatArray, squares: FloatArray) -> FloatArray:
     """Lower limits of the variances of the metrics of `AttentionDeviations`, in their order; 0 where none is known.
 
     Args:
-        means: of `attention.OF_ROWS`, over rows of n_keys keys.
-        n_keys: number of keys of each row.
+        means: of `attention.OF_ROWS`.
+        squares: means of the squares of max w, tr J, |J|_F^2 and the own weight.
     """
-    max_weight, entropy, trace, square, gradient, saturated, collision, of_keys, own = means.tolist()
-    relative = square / trace**2 - 1 if trace > 0 else 0.0
-    # Without a correlation, all weights of a row are alike.
-    of_own = collision / n_keys - 1 / n_keys**2 if math.isnan(own) else square / 4 - (1 - own) ** 2
-    limits = [
-        square / 4 - (1 - max_weight) ** 2,
-        (_OF_ENTROPY * entropy) ** 2 * relative,
-        trace**2 * relative,
-        (_OF_SQUARES * square) ** 2 * relative,
-        (_OF_SQUARES * gradient) ** 2 * relative,
+    max_weight, entropy, trace, square, gradient, saturated, _, of_keys, own = means.tolist()
+    of_largest, of_trace, of_square, of_own = squares.tolist()
+    relative_trace = of_trace / trace**2 - 1 if trace > 0 else 0.0
+    relative_square = of_square / square**2 - 1 if square > 0 else 0.0
+    variances = [
+        max(of_largest - max_weight**2, of_trace / 4 - (1 - max_weight) ** 2),
+        (_OF_ENTROPY * entropy) ** 2 * relative_trace,
+        trace**2 * relative_trace,
+        square**2 * relative_square,
+        gradient**2 * relative_square,
         saturated * (1 - saturated),
         0.0,
-        (_OF_SQUARES * of_keys) ** 2 * relative,
-        of_own,
+        of_keys**2 * relative_square,
+        max(of_own - own**2, of_trace / 4 - (1 - own) ** 2),
     ]
-    return np.maximum(limits, 0.0)
+    return np.maximum(variances, 0.0)

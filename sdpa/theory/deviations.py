@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa.pairs import PairLaw
-from sdpa.theory.attention import check_arguments, gaussian_queries, row_means
+from sdpa.theory.attention import check_arguments, gaussian_queries, row_moments
 from sdpa.theory.deviation_limits import least_row_variances
 from sdpa.theory.lengths import mean_over_lengths
 from sdpa.theory.queries import QueryLengths
@@ -136,7 +136,7 @@ def least_draw_deviations(
     if law.correlation or law.normalize != "none":
 
         def limits(length: float) -> FloatArray:
-            return least_row_variances(row_means(d_k, length, divisor, law), length)
+            return least_row_variances(*row_moments(d_k, length, divisor, law))
 
         of_row = np.maximum(mean_over_lengths(limits, np.zeros(_COUNT), n_keys, shortest), 0.0)
         return AttentionDeviations(*np.sqrt(of_row / n_queries).tolist())

@@ -11,6 +11,7 @@ query, in units of `Row`.
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -18,9 +19,11 @@ import numpy.typing as npt
 from scipy import special
 
 from sdpa.theory._grids import (
+    FINE_STEP,
     HIGHEST,
     MIN_SIGMA,
     RANGE,
+    Span,
     gauss_panels,
     log_g,
     normal_density,
@@ -32,7 +35,9 @@ FloatArray = npt.NDArray[np.float64]
 
 
 _DEVIATIONS = 9.5  # beyond them a normal law has 1e-21
-_NARROW = 0.1  # a deviation that common panels would resolve only with thousands of nodes
+_BREAKS = np.linspace(-_DEVIATIONS, _DEVIATIONS, 8)
+_POINTS = 16
+_ONE_STEP = 0.7
 
 
 class Nodes(NamedTuple):
@@ -47,13 +52,8 @@ class Nodes(NamedTuple):
     across: FloatArray | float
 
 
-class Group(Protocol):
-    """A number of scores of one law."""
-
-    @property
-    def count(self) -> float:
-        """The number of scores."""
-        ...
+class Law(Protocol):
+    """The law of equally distributed scores, of any number."""
 
     def log_g(self, u: FloatArray) -> FloatArray:
         """ln G at every u, precise where G is near 1 and where it is near 0."""
@@ -63,19 +63,39 @@ class Group(Protocol):
         """Nodes of the expectations M at every u."""
         ...
 
+    def cdf(self, score: FloatArray) -> FloatArray:
+        """P(s < score)."""
+        ...
+
+    @property
+    def lowest(self) -> float:
+        """The least score that counts."""
+        ...
+
+    @property
+    def resolution(self) -> float:
+        """The greatest width of a panel that resolves the density, 0 if common panels do not."""
+        ...
+
+    def density(self, score: FloatArray) -> FloatArray:
+        """The density of a score."""
+        ...
+
+    def between(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Scores between falling edges (..., edges), and their probabilities, (..., nodes)."""
+        ...
+
 
 @dataclass(frozen=True)
-class NormalGroup:
+class NormalLaw:
     """Scores unit (offset + scale z) with standard normal z.
 
     Attributes:
-        count: number of scores.
         unit: of the scores of the row.
         offset, scale: mean and standard deviation of a score in that unit.
         across: c of its keys.
     """
 
-    count: float
     unit: float
     offset: float = 0.0
     scale: float = 1.0
@@ -104,22 +124,32 @@ class NormalGroup:
         """Standard deviation of the scores."""
         return self.unit * self.scale
 
-    def ends(self) -> tuple[float, float, float]:
-        """The least and the greatest u that count, and a width on which no integrand varies."""
-        n, sigma, width = self.count, self.deviation, smoothing(self.deviation, self.count)
-        lowest = sigma * special.ndtri(1e-17 / n) - math.log(n) - RANGE - 9 * width
-        highest = -sigma * special.ndtri_exp(-RANGE / max(n - 3, 1)) + HIGHEST + 9 * width
+    def ends(self, counts: Span) -> tuple[float, float, float]:
+        """The least and the greatest u that matter to so many scores, and a width on which no integrand varies."""
+        (fewest, most), sigma = counts, self.deviation
+        width = smoothing(sigma, most)
+        lowest = sigma * special.ndtri(1e-17 / most) - math.log(most) - RANGE - 9 * width
+        highest = -sigma * special.ndtri_exp(-RANGE / max(fewest - 3, 1)) + HIGHEST + 9 * width
         return lowest - self.mean, highest - self.mean, width
+
+    def largest(self, counts: Span) -> tuple[float, float, float]:
+        """The least and the greatest score that may be the largest of so many, and a step that resolves its law."""
+        fewest, most = counts
+        low = max(float(special.ndtri_exp(-RANGE / max(fewest - 1, 1e-9))), -_DEVIATIONS)
+        high = -float(special.ndtri(1e-17 / most))
+        step = FINE_STEP / math.sqrt(1 + math.log(most) / 1.5) if most > 1 else _ONE_STEP
+        sigma = max(self.deviation, MIN_SIGMA)
+        return self.mean + sigma * low, self.mean + sigma * high, sigma * step
+
+    @property
+    def lowest(self) -> float:
+        """The least score that counts."""
+        return self.mean - _DEVIATIONS * max(self.deviation, MIN_SIGMA)
 
     @property
     def resolution(self) -> float:
-        """The greatest width of a panel that resolves the density, 0 if that is too narrow for common panels."""
-        return 3 * self.deviation if self.deviation > _NARROW else 0.0
-
-    @property
-    def width_of_sum(self) -> float:
-        """The standard deviation of the sum of e^s over its mean, sqrt((e^(sigma^2) - 1) / n), at most 1."""
-        return math.sqrt(min(math.expm1(min(self.deviation, 10.0) ** 2) / self.count, 1.0))
+        """The greatest width of a panel that resolves the density."""
+        return 5 * max(self.deviation, MIN_SIGMA)
 
     def density(self, score: FloatArray) -> FloatArray:
         """The density of a score."""
@@ -130,30 +160,24 @@ class NormalGroup:
         """P(s < score)."""
         return np.asarray(special.ndtr((score - self.mean) / max(self.deviation, MIN_SIGMA)))
 
-    def breaks(self) -> FloatArray:
-        """Scores between which the density is smooth, from the least to the greatest that count."""
-        return self.mean + max(self.deviation, MIN_SIGMA) * np.linspace(-_DEVIATIONS, _DEVIATIONS, 8)
-
     def between(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Scores between the first and last of falling edges (..., edges), and their probabilities, (..., nodes).
 
-        For a group so narrow that no panel between the edges resolves it.
+        For a law so narrow that no panel between the edges resolves it.
         """
         low, high = edges.min(axis=-1, keepdims=True), edges.max(axis=-1, keepdims=True)
-        if self.deviation == 0:
-            inside = (low <= self.mean) & (self.mean < high)
-            return np.full(inside.shape, self.mean), inside.astype(float)
-        s, weights = gauss_panels(np.clip(self.breaks(), low, high), 16)
+        sigma = max(self.deviation, MIN_SIGMA)
+        s, weights = gauss_panels(np.clip(self.mean + sigma * _BREAKS, low, high), 16)
         return s, weights * self.density(s)
 
-    def largest(self, breaks: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Scores that may be the largest of the row, and their probabilities; no panel contains one of the breaks."""
-        sigma, n = self.deviation, self.count
-        if sigma == 0:
-            return np.array([self.mean]), np.ones(1)
-        low = self.mean + sigma * max(float(special.ndtri_exp(-RANGE / max(n - 1, 1e-9))), -_DEVIATIONS)
-        high = self.mean - sigma * float(special.ndtri(1e-17 / n))
-        panels = math.ceil((high - low) / sigma * math.sqrt(1 + math.log(n) / 1.5) / 1.2)
-        edges = np.unique(np.clip(np.concatenate([np.linspace(low, high, panels + 1), breaks]), low, high))
-        scores, weights = gauss_panels(edges, 8)
-        return scores, weights * self.density(scores)
+    def points(self) -> tuple[FloatArray, FloatArray]:
+        """Scores in the place of a narrow law, and their probabilities."""
+        nodes, weights = _hermite_rule(_POINTS if self.deviation else 1)
+        return self.mean + self.deviation * nodes, weights
+
+
+@cache
+def _hermite_rule(order: int) -> tuple[FloatArray, FloatArray]:
+    """Gauss-Hermite nodes of a standard normal law, and their probabilities."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(order)
+    return nodes, weights / weights.sum()

@@ -9,8 +9,9 @@ from scipy import special
 
 from sdpa.metrics import SATURATED
 from sdpa.pairs import PairLaw
-from sdpa.theory import largest_of_groups
-from sdpa.theory.cosines import CosineGroup, row_panels
+from sdpa.theory._grids import span
+from sdpa.theory.cosine_rows import cosine_rows
+from sdpa.theory.cosines import CosineLaw
 from sdpa.theory.rows import Row
 from sdpa.theory.unknown import UnknownError
 
@@ -19,7 +20,7 @@ FloatArray = npt.NDArray[np.float64]
 _MAX_GAIN = 1e5
 
 
-def normalized_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> FloatArray:
+def normalized_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> tuple[FloatArray, FloatArray]:
     """The means of `attention.OF_ROWS` for vectors of length 1 (`l2`) or sqrt(d_k) (`rms`) in isotropic directions.
 
     The scores are length^2 t / divisor with the cosines t of `CosineGroup`. The gradient is that to the normalized
@@ -31,6 +32,9 @@ def normalized_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) ->
     Args:
         d_k, n_keys: whole numbers.
         divisor, law: as in `attention_expectations`.
+
+    Returns:
+        The means; and the mean squares that `deviation_limits` uses, in its order.
 
     Raises:
         UnknownError: the directions are not isotropic, or the gain length^2 / divisor is above 1e5.
@@ -45,26 +49,29 @@ def normalized_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) ->
     if gain > _MAX_GAIN:
         raise UnknownError(f"rows of normalized vectors are unknown for a gain above {_MAX_GAIN:g}")
     values = (_signs if d_k == 1 else _cosines)(int(d_k), int(n_keys), gain)
-    max_weight, entropy, trace, jacobian, gradient, saturated, collision = values
+    max_weight, entropy, trace, jacobian, gradient, saturated, collision, *squares = values
     scale = square / divisor**2
-    return np.array(
-        [max_weight, entropy, trace, jacobian, gradient * scale, saturated, collision, jacobian * scale, math.nan]
-    )
+    # All weights of a row are alike, so that any one has the mean 1 / n and the mean square E sum w^2 / n.
+    means = [max_weight, entropy, trace, jacobian, gradient * scale, saturated, collision, jacobian * scale, 1 / n_keys]
+    return np.array(means), np.array([*squares, collision / n_keys])
 
 
 @cache
 def _cosines(d_k: int, n_keys: int, gain: float) -> tuple[float, ...]:
-    """Means of max w, H, tr J, |J|_F^2, |J t|^2 + sum_j (J^2)_jj (1 - t_j^2), saturation and sum w^2, d_k from 2."""
-    group = CosineGroup(n_keys, gain, d_k)
-    row = Row([group], gain, *row_panels(group))
+    """Means of max w, H, tr J, |J|_F^2, |J t|^2 + sum_j (J^2)_jj (1 - t_j^2), saturation and sum w^2, and of the
+    squares of max w, tr J and |J|_F^2, d_k from 2."""
+    row = Row(cosine_rows(CosineLaw(gain, d_k), span(n_keys)), (n_keys,))
     return (
-        largest_of_groups.max_weight([group]),
+        row.max_weight(),
         row.entropy(),
         row.jacobian_trace(),
         row.jacobian_square(),
         row.score_gradient_square() + row.across_square(),
-        largest_of_groups.max_weight_survival([group], SATURATED),
+        row.max_weight_survival(SATURATED),
         row.power_sum(2),
+        row.max_weight_square(),
+        row.metric_mean("(tr J)^2"),
+        row.metric_mean("|J|^4"),
     )
 
 
@@ -86,5 +93,7 @@ def _signs(_: int, n_keys: int, gain: float) -> tuple[float, ...]:
     square = m * a**2 * (rest_a**2 + power_sums[1] - a**2) + (n - m) * low**2 * (rest_low**2 + power_sums[1] - low**2)
     # t_i - sum w t is 2 (n - m) r a for a one and -2 m a for a minus one.
     along = 4 * m * (n - m) * a**2 * low**2 * (n - m + m)
-    values = (np.maximum(a, low), entropy, trace, square, along, 1.0 * (a > SATURATED), power_sums[1])
+    largest = np.maximum(a, low)
+    means = (largest, entropy, trace, square, along, 1.0 * (a > SATURATED), power_sums[1])
+    values = (*means, largest**2, trace**2, square**2)
     return tuple(float(chance @ value) for value in values)

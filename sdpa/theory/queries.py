@@ -39,14 +39,14 @@ class QueryLengths:
 
 @cache
 def query_lengths(
-    d_k: float, noncentrality: float = 0.0, coarseness: float = 1.0, shortest: float = SHORTEST
+    d_k: float, noncentrality: float = 0.0, halvings: int | None = None, shortest: float = SHORTEST
 ) -> QueryLengths:
     """Nodes and probabilities of |q| / query_std.
 
     Args:
         d_k: degrees of freedom, from 1; any real number.
         noncentrality: c, from 0.
-        coarseness: of the nodes; 1.5 leaves errors below 1e-9 of smooth functions.
+        halvings: of steps that are 1.2 times as wide, each of which adds a node between all neighbours.
         shortest: share of the shortest queries that the nodes omit.
 
     >>> lengths = query_lengths(8, noncentrality=2.0)
@@ -58,8 +58,9 @@ def query_lengths(
     half = _Halves(d_k / 2, noncentrality / 2)
     low, high = half.quantiles(shortest)
     variance = 2 * (d_k + 2 * noncentrality)
-    step = coarseness * min(0.3, 0.45 * math.sqrt(variance) / (d_k + noncentrality))
-    x = np.linspace(low, high, math.ceil((high - low) / step) + 1)
+    step = min(0.3, 0.45 * math.sqrt(variance) / (d_k + noncentrality))
+    steps = math.ceil((high - low) / step) if halvings is None else math.ceil((high - low) / (1.2 * step)) * 2**halvings
+    x = np.linspace(low, high, steps + 1)
     density, mean_half = half.density(x)
     return QueryLengths(np.sqrt(2 * np.exp(x)), density / density.sum(), 2 * (np.exp(x) - mean_half), variance)
 

@@ -14,57 +14,65 @@ scale e^(-e^y) varies; below over z itself. The steps here are those at which ha
 than 1e-9.
 """
 
-import itertools
 import math
-from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from sdpa.theory import largest
-from sdpa.theory._grids import STEP, smoothing, trapezoid
-from sdpa.theory.expansion import Index, metric_expansion
-from sdpa.theory.groups import Group, Nodes, NormalGroup
+from sdpa.theory._grids import smoothing, span
+from sdpa.theory.groups import NormalLaw
+from sdpa.theory.integrands import Integrands, Taken
+from sdpa.theory.largest import Candidates, largest_moments
+from sdpa.theory.normal_rows import normal_rows
 
 FloatArray = npt.NDArray[np.float64]
 
 _MAX_KEYS = 1e9  # times e^-RANGE is still negligible
 
 
+class RowLaws(Protocol):
+    """What rows of the same laws share, whatever their numbers of scores."""
+
+    @property
+    def integrands(self) -> Integrands:
+        """The transforms at the nodes of the integral over ln t."""
+        ...
+
+    @property
+    def candidates(self) -> Sequence[Candidates]:
+        """Scores that may be the largest."""
+        ...
+
+    def survival(self, group: int, counts: Sequence[float], threshold: float) -> float:
+        """P(the weight of a score of a group > threshold) in rows of so many scores, for a threshold from 1/2."""
+        ...
+
+
 class Row:
     """Expectations of a softmax row of groups of scores.
 
     Args:
-        groups: of the scores, which share a unit.
-        unit: of x, above 0.
-        u: nodes of the integral over ln t.
-        step: between the nodes; or their weights, if they are not equally spaced.
+        laws: of the scores of each group.
+        counts: the number of scores of each.
     """
 
-    def __init__(self, groups: Sequence[Group], unit: float, u: FloatArray, step: float | FloatArray) -> None:
-        self.groups, self.unit = tuple(groups), float(unit)
-        self.n_keys = float(sum(group.count for group in groups))
-        self._u = u
-        self._step = step if isinstance(step, float) else 1.0
-        self._weights = None if isinstance(step, float) else step
-        self._moments: dict[tuple[int, Index], FloatArray] = {}
-        self._kernels: dict[tuple[int, int], FloatArray] = {}
-        self._powers: dict[tuple[int, int], FloatArray] = {}
+    def __init__(self, laws: RowLaws, counts: Sequence[float]) -> None:
+        self.counts = np.array(counts, dtype=float)
+        self.n_keys = float(self.counts.sum())
+        self._laws = laws
+        self._powers: dict[Taken, FloatArray] = {}
 
     def power_sum(self, k: int) -> float:
         """E sum_i w_i^k = n int M_k0 G^(n-1) du / (k-1)!, for k from 1 to 8; 1 for k = 1."""
-        return self._integral((k, 0, 0))
+        return math.fsum(self.group_power_sum(group, k) for group in range(len(self.counts)))
 
-    def group_weight(self, group: int) -> float:
-        """E of the sum of the weights of a group, n int M_10 G^(n-1) du."""
-        return self.groups[group].count * self._sum(self._moment(group, (1, 0, 0)), Counter([group]))
-
-    def squared_collision(self) -> float:
-        """E (sum_i w_i^2)^2 = E sum_i w_i^4 + n (n-1) int M_20^2 G^(n-2) du / 3!."""
-        return self.power_sum(4) + self._integral((2, 0, 0), (2, 0, 0))
+    def group_power_sum(self, group: int, k: int) -> float:
+        """The part of a group in `power_sum`."""
+        return self._of_one(group, self._laws.integrands.moment(group, (k, 0, 0))) / math.factorial(k - 1)
 
     def jacobian_trace(self) -> float:
         """E tr J = 1 - E sum_i w_i^2 = E sum w_i w_j over i != j, in which nothing cancels."""
@@ -91,7 +99,14 @@ class Row:
         >>> round(GaussianRow(sigma=1.0, n_keys=64).metric_mean("tr J^4"), 9)
         0.000232074
         """
-        return math.fsum(coefficient * self._integral(*term) for term, coefficient in metric_expansion(name))
+        total = 0.0
+        for taken, values in self._laws.integrands.metric(name).items():
+            tuples = math.prod(
+                count - i for count, indices in zip(self.counts, taken, strict=True) for i in range(indices)
+            )
+            if tuples:
+                total += float(tuples) * self._integral(values, taken)
+        return total
 
     def entropy(self) -> float:
         """E H = n int E[(psi(1) - y) e^(y - e^y)] G^(n-1) du, y = u + s, in nats.
@@ -100,68 +115,53 @@ class Row:
         1/Z^m by m. No term grows with the scores: the relative error is below 1e-9 to sigma = 1e6.
         """
         total = 0.0
-        for place, group in enumerate(self.groups):
-            _, distance, _ = self._shifted(place, 1, special.digamma(1.0))
-            total -= group.count * self._sum(distance, Counter([place]))
+        for group in range(len(self.counts)):
+            _, distance, _ = self._laws.integrands.shifted(group, 1, special.digamma(1.0))
+            total -= self._of_one(group, distance)
         return total
 
-    def _integral(self, *indices: Index) -> float:
-        """Sum over different row entries of E[w_i^k x_i^q c_i^a w_j^l x_j^r ...], for indices (k, q, a), ..."""
-        total = 0.0
-        for places in itertools.product(range(len(self.groups)), repeat=len(indices)):
-            taken = Counter(places)
-            tuples = math.prod(self.groups[place].count - i for place in taken for i in range(taken[place]))
-            if tuples:
-                product = self._moment(places[0], indices[0])
-                for place, index in zip(places[1:], indices[1:], strict=True):
-                    product = product * self._moment(place, index)
-                total += tuples * self._sum(product, taken)
-        return total / math.factorial(sum(k for k, _, _ in indices) - 1)
+    def max_weight(self) -> float:
+        """E max_i w_i."""
+        return self._max_weight_moments[0]
 
-    def _sum(self, values: FloatArray, taken: Counter[int]) -> float:
+    def max_weight_square(self) -> float:
+        """E (max_i w_i)^2."""
+        return self._max_weight_moments[1]
+
+    def max_weight_survival(self, threshold: float) -> float:
+        """P(max_i w_i > threshold), for a threshold from 1/2, which no second weight can exceed, to below 1.
+
+        For normal scores within 1e-12 of the closed form of two keys; from a deviation of 0.5, where that is above
+        1e-30, also within 1e-9 relatively.
+
+        >>> round(GaussianRow(sigma=8.0, n_keys=64).max_weight_survival(0.99), 6)
+        0.1943
+        """
+        total = math.fsum(self.saturated_by(group, threshold) for group in range(len(self.counts)))
+        return min(max(total, 0.0), 1.0)
+
+    def saturated_by(self, group: int, threshold: float) -> float:
+        """P(the weight of a score of a group > threshold), as `max_weight_survival`."""
+        if not 0.5 <= threshold < 1:
+            raise ValueError(f"expected a threshold from 1/2 to below 1, got {threshold}")
+        return self._laws.survival(group, self.counts, threshold) if self.counts[group] else 0.0
+
+    @cached_property
+    def _max_weight_moments(self) -> tuple[float, float]:
+        return largest_moments(self._laws.candidates, self.counts)
+
+    def _of_one(self, group: int, values: FloatArray) -> float:
+        """N int values G^(n-1) du of the n scores of a group, and the powers of G of the other groups."""
+        taken = tuple(int(place == group) for place in range(len(self.counts)))
+        return float(self.counts[group]) * self._integral(values, taken)
+
+    def _integral(self, values: FloatArray, taken: Taken) -> float:
         """Int values G^(n - taken) du, over all groups."""
-        power = self._power(0, taken[0])
-        for place in range(1, len(self.groups)):
-            power = power * self._power(place, taken[place])
-        return float(self._step * (values @ power))
-
-    def _power(self, place: int, taken: int) -> FloatArray:
-        """G^(n - taken) of a group at every u; that of the first one times the weights of unequal steps."""
-        if (place, taken) not in self._powers:
-            power = np.exp((self.groups[place].count - taken) * self._log_g[place])
-            self._powers[place, taken] = power if place or self._weights is None else power * self._weights
-        return self._powers[place, taken]
-
-    def _moment(self, place: int, index: Index) -> FloatArray:
-        """M_kqa = E[x^q c^a e^(k y - e^y)] of a group at every u."""
-        if (place, index) not in self._moments:
-            k, q, a = index
-            y, x, weights, across = self._nodes[place]
-            if (place, k) not in self._kernels:
-                self._kernels[place, k] = np.exp(k * y - np.exp(y)) * (1.0 if len(weights) > len(y) else weights)
-            kernel, factor = self._kernels[place, k], x**q * across**a
-            if len(weights) > len(y):
-                moment = weights @ (kernel[0] * factor)
-            elif factor.ndim == 1:
-                moment = kernel @ factor
-            else:
-                moment = np.vecdot(kernel, factor)
-            self._moments[place, index] = moment
-        return self._moments[place, index]
-
-    def _shifted(self, place: int, k: int, centre: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """E[(y - centre)^q e^(k y - e^y)] at every u, for q = 0, 1, 2."""
-        m_0, m_1, m_2 = (self._moment(place, (k, q, 0)) * self.unit**q for q in range(3))
-        origin = (0.0 if self.unit >= 1 else self._u) - centre
-        return m_0, m_1 + origin * m_0, m_2 + 2 * origin * m_1 + origin**2 * m_0
-
-    @cached_property
-    def _log_g(self) -> list[FloatArray]:
-        return [group.log_g(self._u) for group in self.groups]
-
-    @cached_property
-    def _nodes(self) -> list[Nodes]:
-        return [group.nodes(self._u) for group in self.groups]
+        if taken not in self._powers:
+            self._powers[taken] = self._laws.integrands.weights * np.exp(
+                (self.counts - taken) @ self._laws.integrands.log_g
+            )
+        return float(values @ self._powers[taken])
 
 
 class GaussianRow(Row):
@@ -178,9 +178,7 @@ class GaussianRow(Row):
                 f"expected sigma of at least 0 and n_keys from 2 to {_MAX_KEYS:g}, got {sigma} and {n_keys}"
             )
         self.sigma = float(sigma)
-        group = NormalGroup(float(n_keys), self.sigma)
-        low, high, width = group.ends()
-        super().__init__([group], self.sigma, *trapezoid(low, high, STEP * width))
+        super().__init__(normal_rows((NormalLaw(self.sigma),), (span(n_keys),)), (n_keys,))
 
     def log_partition(self) -> float:
         """E ln Z = -gamma - c + int (Phi(-(u - c) / tau) - G^n) du, with any c and tau.
@@ -188,10 +186,11 @@ class GaussianRow(Row):
         G^n(u) = P(ln E - ln Z > u) for an exponential E, whose E ln E is -gamma, so that int (1[u < 0] - G^n) du =
         gamma + E ln Z; a normal law of mean c in the place of the step keeps the integrand smooth.
         """
-        below = np.exp(self.n_keys * self._log_g[0])
-        centre = float(self._u[np.searchsorted(-below, -0.5)])
-        reference = special.ndtr(-(self._u - centre) / smoothing(self.sigma, self.n_keys))
-        return float(-np.euler_gamma - centre + self._step * (reference - below).sum())
+        u = self._laws.integrands.u
+        below = np.exp(self.n_keys * self._laws.integrands.log_g[0])
+        centre = float(u[np.searchsorted(-below, -0.5)])
+        reference = special.ndtr(-(u - centre) / smoothing(self.sigma, self.n_keys))
+        return float(-np.euler_gamma - centre + self._laws.integrands.weights * (reference - below).sum())
 
     def entropy_variance(self) -> float:
         """Var H = E (sum w_i (ln Z - s_i - E H))^2, from the second derivative of 1/Z^m by m, at m = 2.
@@ -203,27 +202,8 @@ class GaussianRow(Row):
         """
         n, mean = self.n_keys, self.entropy()
         centre, spread = special.digamma(2.0) - mean, special.polygamma(1, 2.0)
-        m_1, y_1, _ = self._shifted(0, 1, centre)
-        m_2, _, yy_2 = self._shifted(0, 2, centre)
-        same = n * self._sum(yy_2 - spread * m_2, Counter([0]))
-        variance = same + n * (n - 1) * self._sum(y_1**2 - spread * m_1**2, Counter([0, 0]))
+        m_1, y_1, _ = self._laws.integrands.shifted(0, 1, centre)
+        m_2, _, yy_2 = self._laws.integrands.shifted(0, 2, centre)
+        same = n * self._integral(yy_2 - spread * m_2, (1,))
+        variance = same + n * (n - 1) * self._integral(y_1**2 - spread * m_1**2, (2,))
         return float(variance) if variance > 1e-11 * mean**2 else 0.0
-
-    def max_weight(self) -> float:
-        """E max_i w_i."""
-        return largest.max_weight_moments(self.sigma, self.n_keys)[0]
-
-    def max_weight_square(self) -> float:
-        """E (max_i w_i)^2."""
-        return largest.max_weight_moments(self.sigma, self.n_keys)[1]
-
-    def max_weight_survival(self, threshold: float) -> float:
-        """P(max_i w_i > threshold), for a threshold from 1/2, which no second weight can exceed, to below 1.
-
-        Within 1e-12 of the closed form of two keys; from sigma = 0.5, where that is above 1e-30, also within 1e-9
-        relatively.
-
-        >>> round(GaussianRow(sigma=8.0, n_keys=64).max_weight_survival(0.99), 6)
-        0.1943
-        """
-        return largest.max_weight_survival(self.sigma, self.n_keys, threshold)

@@ -1,0 +1,65 @@
+"""What rows of normal scores share, whatever their lengths: nodes, transforms, and the candidates for the largest."""
+
+import math
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from sdpa.theory._grids import FINE_STEP, Span, trapezoid
+from sdpa.theory.groups import NormalLaw
+from sdpa.theory.integrands import Integrands
+from sdpa.theory.largest import Candidates, normal_candidates
+from sdpa.theory.normal_survival import FEW_SIGMA, Kernel, by_characteristic, by_inversion, saturation_bound
+
+_ROWS = 128  # in memory at once
+_NEGLIGIBLE = 1e-13
+
+
+class NormalRows:
+    """Rows of normal scores of one or two laws.
+
+    Args:
+        laws: of the scores of each group, which share a unit.
+        counts: of the scores of each group, the least and the greatest.
+    """
+
+    def __init__(self, laws: Sequence[NormalLaw], counts: Sequence[Span]) -> None:
+        self.laws, self.counts = laws, counts
+        self._kernels: dict[tuple[int, float], Kernel] = {}
+
+    @cached_property
+    def integrands(self) -> Integrands:
+        """Nodes u from the least that matters to any group to the greatest at which no G vanishes."""
+        low, high, width = np.array([law.ends(of) for law, of in zip(self.laws, self.counts, strict=True)]).T
+        step = FINE_STEP * width[low < high.min()].min()
+        return Integrands(self.laws, self.laws[0].unit, *trapezoid(low.min(), high.min(), step))
+
+    @cached_property
+    def candidates(self) -> list[Candidates]:
+        """Scores that may be the largest."""
+        return normal_candidates(self.laws, self.counts)
+
+    def survival(self, group: int, counts: Sequence[float], threshold: float) -> float:
+        """P(the weight of a score of a group > threshold) in rows of so many scores, for a threshold from 1/2.
+
+        From a deviation of 0.4 of the scores by the real integral of `Kernel`. Below, most rows have no such weight,
+        as the bound shows, and what is left comes from transforms of complex arguments.
+        """
+        log_ratio = math.log1p(-threshold) - math.log(threshold)
+        if self.laws[group].deviation >= FEW_SIGMA:
+            if (group, log_ratio) not in self._kernels:
+                self._kernels[group, log_ratio] = Kernel(self.integrands, group, self.counts[group][1], log_ratio)
+            return self._kernels[group, log_ratio].probability(counts)
+        bound = saturation_bound(self.laws, counts, group, log_ratio)
+        if bound < _NEGLIGIBLE or sum(counts) == 2:
+            return bound if sum(counts) == 2 else 0.0
+        if len(self.laws) == 1:
+            return min(by_characteristic(self.laws[0].deviation, counts[0], math.exp(log_ratio)), bound)
+        return counts[group] * by_inversion(self.laws, counts, group, log_ratio)
+
+
+@lru_cache(_ROWS)
+def normal_rows(laws: tuple[NormalLaw, ...], counts: tuple[Span, ...]) -> NormalRows:
+    """The same object for the same rows."""
+    return NormalRows(laws, counts)
