@@ -5,7 +5,8 @@ queries. Queries share W_Q and keys W_K, so scores are less independent than tho
 variances of q, k and q.k are exact (`sdpa.initialisation`).
 """
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -60,6 +61,18 @@ class Cell(AttentionCell):
         query, key = self.scheme.variances(self.d_model, self.d_k)
         return self.d_model * query, self.d_model * key
 
+    @property
+    def spread(self) -> float:
+        """Var of E[q_a^2] given the weights, over its squared mean: what no number of tokens in a draw averages.
+
+        Tokens have d_model - 1 = D - 1 free dimensions. With k the excess kurtosis of the weights, the squared length
+        of the weights of an entry in these has the relative variance (2 + k (D - 1) / D) / (D - 1); the d_k entries are
+        independent.
+        """
+        kurtosis = 0.0 if self.scheme.law == "normal" else -1.2
+        free = self.d_model - 1
+        return (2 + kurtosis * free / self.d_model) / (free * self.d_k)
+
     def problem(self) -> str | None:
         """As `AttentionCell.problem`: heads of unequal width, or more queries than tokens."""
         if self.d_model % self.n_heads:
@@ -69,8 +82,8 @@ class Cell(AttentionCell):
         return None
 
     def stamp(self) -> dict[str, Any]:
-        """The values behind the names of the scheme and of the scalings."""
-        return {"scheme": [self.scheme.law, *self.variances], **super().stamp()}
+        """The values behind the names of the scheme and of the scalings, and the code that draws tokens and weights."""
+        return {"scheme": [Scheme, layer_normed_tokens, self.scheme.law, *self.variances], **super().stamp()}
 
     def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
         """As `AttentionCell.draw`: tokens, W_Q and W_K in this order, then keys and queries without further draws."""
@@ -105,22 +118,35 @@ def _variance_of(vectors: str, title: str, place: int) -> Metric:
         f"E {title}_a^2",
         f"variance of {title}",
         of=OfVectors("queries" if vectors == "query" else "keys", lambda entries: (entries**2).mean(axis=-1)),
-        exact=Exact("d_model times the variance of the weights", lambda _, cell: cell.variances[place]),
+        exact=Exact(
+            "d_model times the variance of the weights",
+            lambda _, cell: cell.variances[place],
+            lambda _, cell: cell.variances[place] * math.sqrt(cell.spread),
+        ),
         limits=lambda _: Limits(0),
         scale_free=True,
         is_logarithmic=True,
     )
 
 
+def _score_variance(_: Any, cell: Cell) -> float:
+    """d_k Var[q_a] Var[k_a] / divisor^2."""
+    return cell.d_k * cell.variances[0] * cell.variances[1] / cell.divisor**2
+
+
+_KNOWN = {
+    "score_mean": Exact("0", lambda *_: 0.0),
+    "score_variance": Exact(
+        "d_k Var[q_a] Var[k_a] / divisor^2",
+        _score_variance,
+        lambda theory, cell: _score_variance(theory, cell) * math.sqrt(2 * cell.spread),
+    ),
+}
+
+
 def _here(metric: Metric) -> Metric:
     """A metric of `saturation` with its exact value at initialisation: known of the mean and variance of scores."""
-    known: dict[str, Callable[..., float]] = {
-        "score_mean": lambda *_: 0.0,
-        "score_variance": lambda _, cell: cell.d_k * cell.variances[0] * cell.variances[1] / cell.divisor**2,
-    }
-    formulas = {"score_mean": "0", "score_variance": "d_k Var[q_a] Var[k_a] / divisor^2"}
-    exact = Exact(formulas[metric.name], known[metric.name]) if metric.name in known else None
-    return replace(metric, exact=exact)
+    return replace(metric, exact=_KNOWN.get(metric.name))
 
 
 METRICS_HERE = (

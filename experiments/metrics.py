@@ -215,7 +215,11 @@ METRICS = (
         "E w_i",
         "weight of the own key",
         of=OfRows(lambda rows: rows.own_weight, needs="own key"),
-        exact=Exact(f"1/n_keys without a correlation, else {_INTEGRALS}", _own_weight, *_deviations("own_weight")),
+        exact=Exact(
+            f"mean of 1/n over the lengths n of rows without a correlation, else {_INTEGRALS}",
+            _own_weight,
+            *_deviations("own_weight"),
+        ),
         limits=lambda _: Limits(0, 1),
         is_logarithmic=True,
     ),

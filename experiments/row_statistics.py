@@ -173,11 +173,12 @@ class RowStatistics:
         """The number per row behind each metric, (scalings, trials, queries), of these rows of each draw."""
         of_rows = dict.fromkeys([*(metric.of for metric in self._averaged), *self._ranked])
         needs = {of.needs for of in of_rows}
+        if (visible := cell.visible(rows)) is not None:
+            scores = np.where(visible, scores, -np.inf)
         diagnostics = row_diagnostics(
             scores,
             cell.divisors(),
             keys if "gradient" in needs else None,
-            mask=cell.visible(rows),
             with_variance="variance" in needs,
             own_keys=cell.own_keys(rows) if "own key" in needs else None,
         )
@@ -279,7 +280,7 @@ class RowStatistics:
         """
         trials, queries = block_trials(cell), block_queries(cell)
         entries = cell.entries - (cell.n_queries - queries) * cell.d_k
-        arrays = _SCORE_ARRAYS + (0 if cell.visible(slice(0, 1)) is None else _MASK_ARRAYS)
+        arrays = _SCORE_ARRAYS + _MASK_ARRAYS * cell.has_mask
         block = trials * (entries + queries * arrays * cell.n_keys)
         # In the kernel, a copy of keys with a long mean, and their distances.
         by_distances = takes_distances(cell.n_keys, cell.d_k, queries)

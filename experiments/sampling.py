@@ -109,6 +109,11 @@ class AttentionCell:
         del rows
         return None
 
+    @property
+    def has_mask(self) -> bool:
+        """True if some query does not see all keys."""
+        return False
+
     def own_keys(self, rows: slice) -> npt.NDArray[np.intp]:
         """The key at the position of each of these queries, the last of the sequence; (queries,).
 
@@ -240,7 +245,7 @@ class Cell(AttentionCell):
         """As `AttentionCell.problem`: the law excludes a combination, or a query has no own key.
 
         >>> Cell(d_k=4, n_keys=3, n_queries=5, correlation=0.5, scaling=()).problem()
-        'correlation: expected n_queries of at most n_keys beside it, got 5 and 3'
+        'correlation: expected n_queries (64 by default) of at most n_keys beside it, got n_queries = 5 and n_keys = 3'
         """
         try:
             law = self.law
@@ -248,8 +253,8 @@ class Cell(AttentionCell):
             return str(error)
         for name, is_used in (("correlation", law.correlation != 0), ("mask", self.mask != "none")):
             if is_used and self.n_queries > self.n_keys:
-                got = f"{self.n_queries} and {self.n_keys}"
-                return f"{name}: expected n_queries of at most n_keys beside it, got {got}"
+                got = f"n_queries = {self.n_queries} and n_keys = {self.n_keys}"
+                return f"{name}: expected n_queries (64 by default) of at most n_keys beside it, got {got}"
         return None
 
     def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
@@ -282,6 +287,11 @@ class Cell(AttentionCell):
         """Number of keys that the first query sees under a causal mask; None if all see all keys."""
         return self.n_keys - self.n_queries + 1 if self.mask == "causal" else None
 
+    @property
+    def has_mask(self) -> bool:
+        """As `AttentionCell.has_mask`."""
+        return self.mask != "none"
+
     def visible(self, rows: slice) -> npt.NDArray[np.bool_] | None:
         """As `AttentionCell.visible`, for the mask.
 
@@ -289,7 +299,7 @@ class Cell(AttentionCell):
         array([[ True,  True, False],
                [ True,  True,  True]])
         """
-        if self.mask == "none":
+        if not self.has_mask:
             return None
         position = np.arange(self.n_keys - self.n_queries, self.n_keys)[rows]
         return np.asarray(np.arange(self.n_keys) <= position[:, None])

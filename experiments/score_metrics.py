@@ -122,6 +122,8 @@ def known(theory: Theory, name: str, *arguments: Any, metric: str = "", otherwis
 def _score_deviation(metric: str) -> Callable[[Theory, Cell], float]:
     """The deviation of a trial, whose scores share queries and keys: exact, for the kurtosis to leading order.
 
+    Under a mask it is that of the trial without the mask, which was smaller in simulations.
+
     Args:
         metric: name of a deviation in `ScoreDeviations`.
 

@@ -11,6 +11,7 @@ for W_Q and W_K independent of each other. `@scheme` registers the variances of 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal
 
 import numpy as np
@@ -44,7 +45,8 @@ class Scheme:
     def parse(cls, text: str) -> "Scheme":
         """The scheme of that name; ValueError if `SCHEMES` does not contain it."""
         if text not in SCHEMES:
-            raise ValueError(f"expected one of {', '.join(SCHEMES)}, got {text!r}")
+            hint = "".join(f"; did you mean {name}?" for name in get_close_matches(text.lower(), SCHEMES, n=1))
+            raise ValueError(f"expected one of {', '.join(SCHEMES)}, got {text!r}{hint}")
         return SCHEMES[text]
 
     def weights(self, rng: np.random.Generator, draws: int, d_model: int, d_k: int) -> tuple[FloatArray, FloatArray]:

@@ -20,7 +20,7 @@ SHORTER = {"2^8..2^13*2": "2^8..2^9*2", "2^4..2^12*2": "2^4..2^5*2"}  # ranges o
 
 def test_every_section_has_a_config():
     assert list(CASES) == re.findall(r"^## (.*)", TEXT, re.MULTILINE)
-    assert len(CASES) == 8
+    assert CASES
 
 
 @pytest.mark.parametrize("title", CASES)

@@ -155,9 +155,16 @@ def test_a_metric(repository):
     columns = pd.read_csv(repository.folder / "results/tiny/columns.csv")
     assert "smallest weight of a row, mean over rows" in set(columns["meaning"])
     repository.run(
-        "-m", "pytest", "-q", "tests/experiments/test_smallest_weight.py", "tests/experiments/test_saturation.py"
+        "-m",
+        "pytest",
+        "-q",
+        "tests/experiments/test_smallest_weight.py",
+        "tests/experiments/test_saturation.py",
+        "tests/experiments/test_each_key.py",
     )
-    assert repository.stale() == {"crossing", "dimension", "powers", "length", "phase"}  # all that measure it
+    blocks = yaml.safe_load((repository.folder / "config.yaml").read_text(encoding="utf-8"))["sweeps"]
+    measuring = {name for name, sweep in blocks.items() if sweep["experiment"] in ("saturation", "initialisation")}
+    assert repository.stale() == measuring
     assert repository.edited == {"experiments/metrics.py", "tests/experiments/test_smallest_weight.py"}
 
 

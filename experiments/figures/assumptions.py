@@ -19,6 +19,7 @@ from experiments.figures.style import INK, note, panels, scaling_colours
 from experiments.harness.discovery import unusual_axes
 
 _SHOWN = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
+_SIZES = ("d_k", "n_keys", "n_queries")
 _INCHES_PER_ROW = 0.3
 _APART = 0.16  # between the points of the scalings of a cell
 _FEW_DECADES = 300
@@ -30,16 +31,13 @@ def labels(table: pd.DataFrame) -> list[str]:
     """The name of each row's cell: the axes in which it is unusual, or else all that vary.
 
     >>> labels(pd.DataFrame({"d_k": [4, 4], "key_std": [1.0, 2.0]}))
-    ['as usual', 'key_std = 2']
+    ['textbook case', 'key_std = 2']
     """
     found = []
     for _, row in table.iterrows():
         varied = [name for name in varied_axes(table) if name in unusual_axes(row.to_dict()) or name in _SIZES]
-        found.append(values_of(row, varied) or "as usual")
+        found.append(values_of(row, varied) or "textbook case")
     return found
-
-
-_SIZES = ("d_k", "n_keys", "n_queries")
 
 
 def plot(tables: Tables) -> Drawing:
@@ -114,7 +112,7 @@ def caption(tables: Tables) -> str:
         f"{cell} ({number(ratio, _DIGIT * ratio)} times)" for cell, ratio in ratios.items() if not _is_alike(ratio)
     ]
     alike = [cell for cell, ratio in ratios.items() if _is_alike(ratio)]
-    what = f"The mean largest weight {under(scaling)}"
+    what = f"Compared with the first cell ({reference['cell']}), the mean largest weight {under(scaling)}"
     parts = [f"changes by more than a tenth for {listed(changed)}"] if changed else []
     parts += [f"stays within a tenth for {listed(alike)}"] if alike else []
     sizes = f", at {fixed(table)}".rstrip(".") if fixed(table) else ""

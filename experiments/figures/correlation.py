@@ -60,16 +60,26 @@ def _plot_powers(ax: Axes, steady: pd.DataFrame) -> None:
 def caption(tables: Tables) -> str:
     """The power between the two largest d_k, by correlation: exact where it is known, else measured."""
     steady = _steady(tables)
-    known = steady.assign(power=steady["power_exact"].fillna(steady["power"])) if len(steady) else steady
-    found = known.dropna(subset=["power"])
-    if found.empty:
+    if steady.empty:
+        return "The power of d_k that keeps the largest weight needs two d_k and four rules that are powers of d_k."
+    known = steady.assign(power=steady["power_exact"].fillna(steady["power"]))
+    small, large = known[["from_d_k", "to_d_k"]].max()
+    rows = known[known["from_d_k"] == small].dropna(subset=["power"]).sort_values("correlation")
+    if rows.empty:
         return "The power of d_k that keeps the largest weight lies outside the powers of this sweep."
-    small, large = found[["from_d_k", "to_d_k"]].iloc[-1]
-    rows = found[(found["from_d_k"] == small) & (found["to_d_k"] == large)].sort_values("correlation")
     powers, strengths = [f"{power:.2f}" for power in rows["power"]], [plain(value) for value in rows["correlation"]]
-    what = f"the mean largest of{of_keys(tables['measured'])} weights stays the same under d_k^p"
-    values = f"p = {listed(powers)} for a correlation of {listed(strengths)}"
-    return f"Between d_k = {small} and {large}, {what} with {values}."
+    what = f"The power of d_k at which the mean largest of{of_keys(tables['measured'])} weights is equal"
+    values = f"{listed(powers)} for a correlation of {listed(strengths)}{_exactness(rows)}"
+    return f"{what} at d_k = {small} and {large} is {values}."
+
+
+def _exactness(rows: pd.DataFrame) -> str:
+    """A remark on exact powers and the intervals of measured ones; empty unless all are known."""
+    if rows["power_exact"].isna().any():
+        return ""
+    low, high = rows["power_low"].fillna(-np.inf), rows["power_high"].fillna(np.inf)
+    inside = ((low <= rows["power_exact"]) & (rows["power_exact"] <= high)).sum()
+    return f" (exact; {inside} of {len(rows)} measured 95% intervals contain it)"
 
 
 FIGURE = Figure(

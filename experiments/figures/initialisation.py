@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from experiments.figures.axes import by_scaling, first_axis, first_combination, fixed, plain, under
+from experiments.figures.axes import by_scaling, first_axis, first_combination, fixed, other_axes, plain, under
 from experiments.figures.caption_text import exactly, listed, measured
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.metric_lines import legend, plot_exact, plot_measured, reading, scale_x, scale_y
@@ -24,8 +24,12 @@ _TITLES = {"score_variance": "variance of scaled scores", "max_weight": "largest
 
 def _shown(tables: Tables) -> tuple[pd.DataFrame, str, str]:
     """The rows of the first combination of the other axes, its name in words, and the axis of the lines."""
-    x = first_axis(tables["measured"].drop(columns="scheme"))
-    return *first_combination(tables["measured"], x, "scheme"), x
+    table = tables["measured"]
+    x = first_axis(table.drop(columns="scheme"))
+    # Heads of one width: n_heads varies with d_model.
+    widths = table[x].nunique()
+    determined = [name for name in other_axes(table, x, "scheme") if len(table[[x, name]].drop_duplicates()) == widths]
+    return *first_combination(tables["measured"], x, "scheme", *determined), x
 
 
 def plot(tables: Tables) -> Drawing:
@@ -73,7 +77,10 @@ def caption(tables: Tables) -> str:
         clauses.append(f"{scheme} {' to '.join(dict.fromkeys(ends))}")
     low, high = (plain(value) for value in np.sort(table[x].unique())[[0, -1]])
     span = f"at {x} = {low}" if low == high else f"from {x} = {low} to {high}"
-    return f"Variance of the scaled scores {under(name)}{where}, {span}: {listed(clauses)}."
+    folded = groups["unscaled"][groups["unscaled"]["scheme"] == "t5"] if "unscaled" in groups else rows.iloc[:0]
+    values = [measured(row, "score_variance") for _, row in exactly(folded, "score_variance").iterrows()]
+    own = f"; t5 is meant unscaled and then has {' to '.join(dict.fromkeys(values))}"
+    return f"Variance of the scaled scores {under(name)}{where}, {span}: {listed(clauses)}{own if len(folded) else ''}."
 
 
 FIGURE = Figure(

@@ -35,9 +35,8 @@ def plot(tables: Tables) -> Drawing:
 
 def _rows(table: pd.DataFrame, metric: str) -> pd.DataFrame:
     """The rows of one measure; their entropy is over ln(n_keys)."""
-    of_own = metric == "own_weight"
-    strength = table["correlation"].abs()
-    rows = table[strength == (strength.max() if of_own else strength.min())]
+    strengths = sorted(table["correlation"].unique(), key=lambda value: (abs(value), value))
+    rows = table[table["correlation"] == strengths[-1 if metric == "own_weight" else 0]]
     columns = [name for name in rows if name == "entropy" or name.startswith("entropy_")]
     return rows.assign(**{name: rows[name] / np.log(rows["n_keys"]) for name in columns})
 
@@ -47,7 +46,7 @@ def caption(tables: Tables) -> str:
     table, where = first_combination(tables["measured"], "n_keys", "correlation")
     width = "" if where else f" at d_k = {table['d_k'].iloc[0]}"
     clauses = []
-    for metric in ("max_weight", "own_weight"):
+    for metric in ("max_weight", "own_weight") if table["correlation"].any() else ("max_weight",):
         rows = exactly(_rows(table, metric), metric)
         strength = plain(rows["correlation"].iloc[0])
         name = {"max_weight": "largest weight", "own_weight": f"weight of a key that correlates {strength}"}[metric]

@@ -70,10 +70,12 @@ def usual_values() -> Mapping[str, Any]:
     >>> usual_values()["inputs"], usual_values()["query_std"]
     ('gaussian', 1.0)
     """
-    cells = [load_experiment(name).cell for name in experiment_names()]
-    values = {
-        axis: plain(value) for cell in cells for axis, value in defaults(cell).items() if axis in axis_names(cell)
-    }
+    values: dict[str, Any] = {}
+    for cell in (load_experiment(name).cell for name in experiment_names()):
+        for axis in set(axis_names(cell)) & set(defaults(cell)):
+            value = plain(defaults(cell)[axis])
+            if values.setdefault(axis, value) != value:
+                raise TypeError(f"{axis}: expected one default in all experiments, got {values[axis]} and {value}")
     return {axis: value for axis, value in values.items() if not isinstance(value, int)}
 
 

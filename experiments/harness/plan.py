@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.harness.config import Config
-from experiments.harness.experiment import MEASURED, Cell, load_experiment
+from experiments.harness.experiment import MEASURED, load_experiment
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import STORE, csv_name
 from experiments.harness.run import Workers
@@ -56,32 +56,25 @@ def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, workers: 
 
 
 def _divisor_lines(sweeps: Sequence[Sweep]) -> list[str]:
-    """A line per sweep with the divisor of each rule where its sizes are smallest and largest.
-
-    A sweep is a whole grid, so that one cell has the smallest value of every size, and one the largest.
-    """
+    """A line per sweep with the smallest and the largest value of each size, and of the divisor of each rule."""
     lines = []
     for sweep in sweeps:
         cells, divisors = sweep.cells(), load_experiment(sweep.experiment).divisors
         if rules := divisors(cells[0]):
-            ends = [end(cells, key=_sizes) for end in (min, max)]
-            sizes = [", ".join(f"{name}={getattr(end, name)}" for name in _SIZES) for end in ends]
-            of_rules = (f"{rule} = {_span(*(divisors(end)[rule] for end in ends))}" for rule in rules)
-            lines.append(f"{sweep.name:<16} {' to '.join(dict.fromkeys(sizes))}: {', '.join(of_rules)}")
-    return ["divisor of the scores, from the smallest to the largest cell:", *lines] if lines else []
+            sizes = [f"{name} = {_span([getattr(cell, name) for cell in cells], 'd')}" for name in _SIZES]
+            found = [divisors(cell) for cell in cells]
+            of_rules = [f"{rule} = {_span([of_cell[rule] for of_cell in found], '.3g')}" for rule in rules]
+            lines.append(f"{sweep.name:<16} {', '.join(sizes)}: {', '.join(of_rules)}")
+    return ["divisor of the scores, smallest to largest over the cells:", *lines] if lines else []
 
 
-def _sizes(cell: Cell) -> tuple[int, ...]:
-    return tuple(getattr(cell, name) for name in _SIZES)
+def _span(values: Sequence[float], form: str) -> str:
+    """The smallest and the largest number in that format, once if they look the same.
 
-
-def _span(first: float, last: float) -> str:
-    """Two numbers with three digits, once if they look the same.
-
-    >>> _span(2.0, 22.627), _span(1.0, 1.0)
-    ('2 to 22.6', '1')
+    >>> _span([22.627, 2.0], ".3g"), _span([64, 64], "d")
+    ('2 to 22.6', '64')
     """
-    return " to ".join(dict.fromkeys(f"{value:.3g}" for value in (first, last)))
+    return " to ".join(dict.fromkeys(f"{value:{form}}" for value in (min(values), max(values))))
 
 
 def _state(config: Config, sweep: Sweep, results: Path, work: Work, kind: str) -> str:

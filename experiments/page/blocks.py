@@ -103,8 +103,8 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
 
     return {
         "crossings": lambda: _crossings(_crossing_table(config, results)),
-        "headline": lambda: _captions(_drawings_of([s for s in config.sweeps if s.name in _HEADLINE], results), link),
-        "cases": lambda: _captions(_drawings_of([s for s in config.sweeps if s.name in _CASES], results), link),
+        "headline": lambda: _captions(_drawings_of(_named(config, _HEADLINE), results), link),
+        "cases": lambda: _captions(_drawings_of(_named(config, _CASES), results), link),
         "laws": lambda: _laws(_crossing_table(config, results)),
         "findings": lambda: _captions(_drawings(config.sweeps, results), link),
         "example-captions": lambda: _captions([example_path(results, n, ".png") for n in example_names()], link),
@@ -119,6 +119,14 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
         "calibration": lambda: _calibration(results),
         "columns": lambda: _columns(results),
     }
+
+
+def _named(config: Config, names: Sequence[str]) -> list[Sweep]:
+    """The sweeps of these names; BlockError if the config has no such sweep."""
+    sweeps = {sweep.name: sweep for sweep in config.sweeps}
+    if missing := [name for name in names if name not in sweeps]:
+        raise BlockError(f"README.md shows the sweeps {', '.join(missing)}, which the config does not have")
+    return [sweeps[name] for name in names]
 
 
 def _drawings_of(sweeps: Sequence[Sweep], results: Path) -> list[Path]:

@@ -34,6 +34,7 @@ _SUBSET = (
 )
 _FAULTED = ("usual_20", "usual_99", "usual_500", "many_trials")  # four sizes of runs
 _MISTAKEN = ("usual_20", "small")  # few trials, and many
+_FAULTY = 10  # runs with planted faults
 _PROMISED = "small"  # has enough trials that the check must find every mistake
 
 
@@ -62,7 +63,7 @@ def calibrate(results: Path, *, full: bool) -> None:
     with worker_pool(default_jobs()) as pool:
         for number, (name, sweep) in enumerate(sweeps.items(), 1):
             print(f"{number} of {len(sweeps)}: {name} under {len(seeds)} seeds", flush=True)
-            runs.append(simulate(pool, sweep, seeds, FACTORS if name in _FAULTED else (), 20 if full else 10))
+            runs.append(simulate(pool, sweep, seeds, FACTORS if name in _FAULTED else (), _FAULTY))
         for mistake in MISTAKES:
             for name in _MISTAKEN:
                 found = pool.map(raises_alarm, repeat(sweeps[name]), seeds[: 50 if full else 10], repeat(mistake))

@@ -27,10 +27,10 @@ def designed(target: Target, value: float, d_k: int, n_keys: int, law: PairLaw) 
     divisor = theory.divisor_for(target, value, d_k, n_keys, law)
     rules = theory.equivalent_rules(divisor, d_k, n_keys)
     yield f"divide the scores by {divisor:.4g} for {target} = {value:g} at d_k = {d_k} and n_keys = {n_keys}"
-    power = "" if math.isnan(rules["exponent"]) else f"d_k^{rules['exponent']:.4f}, "
-    factor = f"{rules['temperature']:.4g} d_k^1/2, or d_k^1/2 / ({rules['log_factor']:.4g} ln n_keys)"
-    yield f"at these sizes, this is {power}{factor}"
-    yield "exact values with this divisor:"
+    power = f"d_k^{rules['exponent']:.4f}, " if rules["exponent"] > 0 else ""
+    factor = f"{rules['temperature']:.4f}*d_k^1/2 or d_k^1/2/{rules['log_factor']:.4f}/ln(n_keys)"
+    yield f"at these sizes, the same as a rule for scaling: {power}{factor}"
+    yield "exact values with this divisor, also in shorter and longer rows:"
     yield values_over_lengths(divisor, d_k, n_keys, law).to_string(index=False, float_format="{:.4g}".format)
 
 
@@ -43,7 +43,7 @@ def values_over_lengths(divisor: float, d_k: int, n_keys: int, law: PairLaw) -> 
             {
                 "n_keys": length,
                 "entropy_share": found.entropy / math.log(length),
-                "effective_keys": math.exp(found.entropy),
+                "e^mean_entropy": math.exp(found.entropy),
                 "max_weight": found.max_weight,
                 "row_variance": found.row_variance,
                 "jacobian_norm": found.jacobian_norm,

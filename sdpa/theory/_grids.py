@@ -33,7 +33,7 @@ def gauss_panels(edges: FloatArray, order: int) -> tuple[FloatArray, FloatArray]
     """
     nodes, weights = _gauss_rule(order)
     half, middle = np.diff(edges)[..., None] / 2, ((edges[..., 1:] + edges[..., :-1]) / 2)[..., None]
-    shape = (*edges.shape[:-1], -1)
+    shape = (*edges.shape[:-1], order * (edges.shape[-1] - 1))
     return (middle + half * nodes).reshape(shape), (half * weights).reshape(shape)
 
 

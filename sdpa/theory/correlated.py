@@ -111,6 +111,6 @@ def _row_means(sigma: float, length: float, rho: float, n_keys: float) -> list[f
 
 def _row(sigma: float, length: float, rho: float, n_keys: float) -> Row:
     """A row given |q|, its own key first."""
-    rest = 1 - rho**2
+    rest = 1.0 - float(rho) ** 2
     own = NormalLaw(sigma, rho * length, math.sqrt(rest), rest)
     return Row(normal_rows((own, NormalLaw(sigma)), ((1.0, 1.0), span(n_keys - 1))), (1, n_keys - 1))

@@ -7,11 +7,12 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from sdpa.theory._grids import HIGHEST, RANGE, Span, gauss_panels
+from sdpa.theory._grids import HIGHEST, RANGE, Span, gauss_panels, span
 from sdpa.theory.cosines import CosineLaw
 from sdpa.theory.integrands import Integrands
-from sdpa.theory.inversion import sum_below
+from sdpa.theory.inversion import ComplexArray, log_transform, sum_below, terms_for
 from sdpa.theory.largest import Candidates, log_below
+from sdpa.theory.rows import Row
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -30,6 +31,7 @@ class CosineRows:
 
     def __init__(self, law: CosineLaw, counts: Span) -> None:
         self.law, self.counts = law, counts
+        self._transforms: dict[tuple[Span, float], tuple[FloatArray, ComplexArray]] = {}
 
     @cached_property
     def integrands(self) -> Integrands:
@@ -44,25 +46,37 @@ class CosineRows:
 
     def survival(self, group: int, counts: Sequence[float], threshold: float) -> float:
         """P(max w > threshold) in rows of so many scores, for a threshold from 1/2."""
-        count, law = float(counts[group]), self.law
-        log_ratio = math.log1p(-threshold) - math.log(threshold)
-        # Below this score not even the least sum of the others is small enough.
-        least = math.log(count - 1) - law.gain - log_ratio
-        breaks = np.concatenate([law.ends, law.ends - log_ratio, [least]])
-        scores, chances = law.largest((count, count), breaks)
-        # Each of the others lies below that share of the largest: most scores cannot win by that much.
-        each = law.cdf(scores + log_ratio)
-        kept = chances * each ** (count - 1) > _NEGLIGIBLE
-        if not kept.any():
-            return 0.0
+        count, log_ratio = float(counts[group]), math.log1p(-threshold) - math.log(threshold)
         if count == 2:
-            return 2 * float(chances @ each)
-        return count * float(chances[kept] @ sum_below([(law, count - 1)], scores[kept], math.exp(log_ratio)))
+            scores, chances = self.law.largest((count, count), self._breaks(count, log_ratio))
+            return count * float(chances @ self.law.cdf(scores + log_ratio))
+        # The kink at the least possible sum of the others counts if they are few.
+        span = self.counts if self.counts[0] >= 8 else (count, count)
+        if (span, log_ratio) not in self._transforms:
+            self._transforms[span, log_ratio] = self._transformed(span, log_ratio)
+        chances, transforms = self._transforms[span, log_ratio]
+        return count * float(chances @ sum_below((count - 1) * transforms))
+
+    def _transformed(self, counts: Span, log_ratio: float) -> tuple[FloatArray, ComplexArray]:
+        """Probabilities of scores m that may take nearly all weight, and ln E exp(-p e^(s - m)) of another score s."""
+        scores, chances = self.law.largest(counts, self._breaks(counts[0], log_ratio))
+        # Each of the others lies below that share of the largest: most scores cannot win by that much.
+        kept = chances * self.law.cdf(scores + log_ratio) ** (counts[0] - 1) > _NEGLIGIBLE
+        return chances[kept], log_transform(self.law, scores[kept], math.exp(log_ratio), terms_for(1.0))
+
+    def _breaks(self, count: float, log_ratio: float) -> FloatArray:
+        """The ends of the law, their multiples by the ratio, and the score below which the least sum is too large."""
+        least = math.log(count - 1) - self.law.gain - log_ratio
+        return np.concatenate([self.law.ends, self.law.ends - log_ratio, [least]])
+
+
+def cosine_row(gain: float, d_k: int, n_keys: int) -> Row:
+    """A softmax row over n_keys independent scores gain t, t the cosine of isotropic directions of width d_k from 2."""
+    return Row(_cosine_rows(CosineLaw(gain, d_k), span(n_keys)), (n_keys,))
 
 
 @lru_cache(_ROWS)
-def cosine_rows(law: CosineLaw, counts: Span) -> CosineRows:
-    """The same object for the same rows."""
+def _cosine_rows(law: CosineLaw, counts: Span) -> CosineRows:
     return CosineRows(law, counts)
 
 

@@ -21,7 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 
 _RARE = 1e-24  # the share of the angles that count as impossible, at either end
 _PANELS, _ORDER = 20, 16  # of the integral over a score
-_SMOOTH = 24  # the least d at which the density of t is smooth at its ends to the precision of a double
+_SMOOTH = 12  # the least d at which the density of t is smooth at its ends, as far as 1e-11
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ Target = Literal["entropy_share", "effective_keys", "max_weight", "row_variance"
 
 _RANGE = 1e3  # of divisors around the one at which scores have the variance 1: the ends are one-hot and uniform rows
 _ACCURACY = 1e-12
+_STEP = 0.25  # of the logarithm of the least divisor, up to the first with a known value
 
 
 def divisor_for(
@@ -26,7 +27,8 @@ def divisor_for(
 
     Args:
         target: `entropy_share`, E H over the largest entropy, that of equal weights on the visible keys, from 0 to 1;
-            `effective_keys`, e^(E H), from 1; `max_weight`, E max w; or `row_variance`, of the scaled scores in a row.
+            `effective_keys`, e^(E H), from 1, somewhat below the metric of that name, E e^H, which has no exact value;
+            `max_weight`, E max w; or `row_variance`, of the scaled scores in a row.
         value: that it should have.
         d_k: width of q and k.
         n_keys: keys, from 2.
@@ -53,9 +55,11 @@ def divisor_for(
 
     of_divisor = _metric(target, d_k, n_keys, law, shortest)
     ends = math.log(unit / _RANGE), math.log(unit * _RANGE)
+    while math.isnan(of_divisor(math.exp(ends[0]))):  # a correlation saturates almost all rows
+        ends = ends[0] + _STEP, ends[1]
     low, high = sorted(of_divisor(math.exp(end)) for end in ends)
     if not low < value < high:
-        raise ValueError(f"{target}: expected a value between {low:.4g} and {high:.4g}, got {value}")
+        raise ValueError(f"{target}: expected a value above {low:.6g} and below {high:.6g}, got {value}")
     found = optimize.brentq(lambda x: of_divisor(math.exp(x)) - value, *ends, xtol=_ACCURACY)
     return math.exp(found)
 

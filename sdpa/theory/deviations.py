@@ -17,12 +17,13 @@ from sdpa.theory.deviation_limits import least_row_variances
 from sdpa.theory.lengths import mean_over_lengths
 from sdpa.theory.queries import QueryLengths
 from sdpa.theory.row_tables import row_spreads, row_values, saturated_rows
+from sdpa.theory.row_variance import spread_of_row_variance
 
 FloatArray = npt.NDArray[np.float64]
 
 _MIN_VARIANCE = 2e-8
 _COUNT = 9  # fields of `AttentionDeviations`
-_SATURATED = 5  # the place of saturated_rows among them
+_SATURATED, _ROW_VARIANCE = 5, 6  # places among them
 # The power of a factor of all keys in a metric beside its effect on the scores: |dL/dq|^2 has two. |dL/dk|^2 lacks the
 # two that a factor of all queries gives it.
 _KEY_FACTORS = np.array([0, 0, 0, 0, 2, 0, 0, -2, 0])
@@ -136,7 +137,9 @@ def least_draw_deviations(
     if law.correlation or law.normalize != "none":
 
         def limits(length: float) -> FloatArray:
-            return least_row_variances(*row_moments(d_k, length, divisor, law))
+            limit = least_row_variances(*row_moments(d_k, length, divisor, law))
+            limit[_ROW_VARIANCE] = spread_of_row_variance(d_k, length, divisor, law)
+            return limit
 
         of_row = np.maximum(mean_over_lengths(limits, np.zeros(_COUNT), n_keys, shortest), 0.0)
         return AttentionDeviations(*np.sqrt(of_row / n_queries).tolist())

@@ -47,7 +47,7 @@ class Integrands:
                 for places in itertools.product(range(len(self.laws)), repeat=len(indices)):
                     taken = tuple(places.count(place) for place in range(len(self.laws)))
                     product = math.prod(map(self.moment, places, indices))
-                    sums[taken] = sums.get(taken, 0.0) + scale * product
+                    sums[taken] = sums.get(taken, np.zeros(len(self.u))) + scale * product
             self._metrics[name] = sums
         return self._metrics[name]
 

@@ -4,7 +4,6 @@ As in `normal_survival` it is the sum over the groups of n int dF(m) P(S < c), S
 """
 
 import math
-from collections.abc import Sequence
 from functools import cache, lru_cache
 
 import numpy as np
@@ -25,30 +24,40 @@ _NARROWEST = 0.0625  # the width for which the terms suffice
 _STEPS = np.concatenate([np.arange(0, 3, 0.2), np.arange(3, 8, 0.7), np.arange(8, 2 * RANGE, 3.0)])
 
 
-def sum_below(others: Sequence[tuple[Law, float]], scores: FloatArray, c: float, width: float = 1.0) -> FloatArray:
-    """P(S < c) of S = sum of e^(s - m) over the others, at every score m.
+def sum_below(logarithm: ComplexArray) -> FloatArray:
+    """P(S < c) of a sum S from ln E e^(-p_k S), (..., terms).
 
     Bromwich's integral of L(p) / p, L(p) = E e^(-p S), as a sum over p_k = (a + 2 pi i k) / (2 c), whose alternating
     tail is averaged as Euler did (Abate and Whitt 1992):
 
         P = 2 e^(a/2) sum_k (-1)^k Re L(p_k) / (a + 2 pi i k),   half of the term of k = 0.
+    """
+    k = np.arange(logarithm.shape[-1])
+    terms = 2 * math.exp(_ABSCISSA / 2) * (-1.0) ** k * (np.exp(logarithm) / (_ABSCISSA + 2j * math.pi * k)).real
+    terms[..., 0] /= 2
+    return np.asarray(np.clip(np.cumsum(terms, axis=-1)[..., -_AVERAGED - 1 :] @ _euler_weights(), 0, 1))
+
+
+def terms_for(width: float) -> int:
+    """The number of terms that suffice for a sum S with that standard deviation over its mean."""
+    doublings = math.ceil(math.log2(max(_NARROWEST / max(width, 1e-9), 1)))
+    return int(min(_TERMS * 2**doublings, _MAX_TERMS)) + _AVERAGED + 1
+
+
+def log_transform(law: Law, scores: FloatArray, c: float, terms: int) -> ComplexArray:
+    """Ln E exp(-p_k e^(s - m)) of one score s at every m, (scores, terms), up to a multiple of 2 pi i.
 
     Args:
-        others: laws of other scores, and the number of each.
+        law: of s.
         scores: m.
         c: above 0.
-        width: the standard deviation of S over its mean, at most 1; a narrow law needs terms in proportion to 1/width.
+        terms: the number of k.
     """
-    exact = min(_TERMS * 2 ** math.ceil(math.log2(max(_NARROWEST / max(width, 1e-9), 1))), _MAX_TERMS)
-    k = np.arange(exact + _AVERAGED + 1)
-    logarithm = sum(count * _log(_transform(law, scores, c, len(k))) for law, count in others)
-    terms = 2 * math.exp(_ABSCISSA / 2) * (-1.0) ** k * (np.exp(logarithm) / (_ABSCISSA + 2j * math.pi * k)).real
-    terms[:, 0] /= 2
-    return np.asarray(np.clip(np.cumsum(terms, axis=1)[:, exact:] @ _euler_weights(), 0, 1))
+    value = _transform(law, scores, c, terms)
+    return np.asarray(np.log(np.maximum(np.abs(value), 1e-300)) + 1j * np.angle(value))
 
 
 def _transform(law: Law, scores: FloatArray, c: float, terms: int) -> ComplexArray:
-    """E exp(-p e^(s - m)) at every score m and the first p, (scores, terms)."""
     edges = math.log(2 * c * RANGE / _ABSCISSA) - _STEPS
     lowest = law.cdf(scores + edges[-1])[:, None]
     if law.resolution * MOST_PANELS > _STEPS[-1]:
@@ -69,11 +78,6 @@ def _turned(x: FloatArray, c: float, terms: int) -> ComplexArray:
     """exp(-p e^x) for the first p and every x, (..., terms, nodes)."""
     p = (_ABSCISSA + 2j * math.pi * np.arange(terms)) / (2 * c)
     return np.asarray(np.exp(-p[:, None] * np.exp(x)[..., None, :]))
-
-
-def _log(value: ComplexArray) -> ComplexArray:
-    """ln of a complex number, finite at 0."""
-    return np.asarray(np.log(np.maximum(np.abs(value), 1e-300)) + 1j * np.angle(value))
 
 
 @cache

@@ -4,7 +4,7 @@ Given that the largest score is m, max w = 1 / (1 + sum of e^(s - m) over the ot
 int t^(k-1) e^-t e^(-t S) dt / (k-1)!, t = e^v. Each of the others, below m, gives A(v, m) = E[1(s < m) exp(-e^(v + s -
 m))], so that
 
-    E (max w)^k = sum over groups of n int dF(m) int e^(k v - e^v) A^(n-1)(v, m) (powers of A of the others) dv / (k-1)!.
+    E (max w)^k = sum over groups of n int dF(m) int e^(k v - e^v) A^(n-1)(v, m) (powers of the others' A) dv / (k-1)!.
 
 A depends on the law of the scores and not on their number.
 """
@@ -27,7 +27,7 @@ _GRADED = np.array([0, 0.015, 0.04, 0.1, 0.22, 0.5, 1.0])
 MOST_PANELS = 150
 _NARROW = 0.15  # as a share of the other deviation
 _PANELS = 6
-_NEGLIGIBLE = 1e-20
+_NEGLIGIBLE = 1e-18
 
 
 class Candidates(NamedTuple):

@@ -5,14 +5,17 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
-from sdpa.theory._grids import FINE_STEP, Span, trapezoid
+from sdpa.theory._grids import FINE_STEP, Span, gauss_panels, trapezoid
 from sdpa.theory.groups import NormalLaw
 from sdpa.theory.integrands import Integrands
 from sdpa.theory.largest import Candidates, normal_candidates
 from sdpa.theory.normal_survival import FEW_SIGMA, Kernel, by_characteristic, by_inversion, saturation_bound
 
-_ROWS = 128  # in memory at once
+FloatArray = npt.NDArray[np.float64]
+
+_ROWS = 64  # in memory at once
 _NEGLIGIBLE = 1e-13
 
 
@@ -31,9 +34,8 @@ class NormalRows:
     @cached_property
     def integrands(self) -> Integrands:
         """Nodes u from the least that matters to any group to the greatest at which no G vanishes."""
-        low, high, width = np.array([law.ends(of) for law, of in zip(self.laws, self.counts, strict=True)]).T
-        step = FINE_STEP * width[low < high.min()].min()
-        return Integrands(self.laws, self.laws[0].unit, *trapezoid(low.min(), high.min(), step))
+        ends = np.array([law.ends(of) for law, of in zip(self.laws, self.counts, strict=True)])
+        return Integrands(self.laws, self.laws[0].unit, *_row_nodes(*ends[ends[:, 0] < ends[:, 1].min()].T))
 
     @cached_property
     def candidates(self) -> list[Candidates]:
@@ -49,7 +51,9 @@ class NormalRows:
         log_ratio = math.log1p(-threshold) - math.log(threshold)
         if self.laws[group].deviation >= FEW_SIGMA:
             if (group, log_ratio) not in self._kernels:
-                self._kernels[group, log_ratio] = Kernel(self.integrands, group, self.counts[group][1], log_ratio)
+                self._kernels[group, log_ratio] = Kernel(
+                    self.laws, self.integrands, group, self.counts[group][1], log_ratio
+                )
             return self._kernels[group, log_ratio].probability(counts)
         bound = saturation_bound(self.laws, counts, group, log_ratio)
         if bound < _NEGLIGIBLE or sum(counts) == 2:
@@ -57,6 +61,21 @@ class NormalRows:
         if len(self.laws) == 1:
             return min(by_characteristic(self.laws[0].deviation, counts[0], math.exp(log_ratio)), bound)
         return counts[group] * by_inversion(self.laws, counts, group, log_ratio)
+
+
+def _row_nodes(low: FloatArray, high: FloatArray, width: FloatArray) -> tuple[FloatArray, float | FloatArray]:
+    """Nodes u from the least low to the least high end, and their weights, or the step between all.
+
+    Groups of very different widths have panels of their own, each between its ends.
+    """
+    first, last, step = low.min(), high.min(), FINE_STEP * width
+    if step.max() < 4 * step.min():
+        return trapezoid(first, last, step.min())
+    pieces = [
+        np.linspace(start, min(end, last), math.ceil((min(end, last) - start) / (10 * each)) + 1)
+        for start, end, each in zip(low, high, step, strict=True)
+    ]
+    return gauss_panels(np.unique(np.concatenate(pieces)), 16)
 
 
 @lru_cache(_ROWS)

@@ -14,7 +14,7 @@ from scipy import special
 from sdpa.theory._grids import MIN_SIGMA, STEP, gauss_panels, trapezoid
 from sdpa.theory.groups import NormalLaw
 from sdpa.theory.integrands import Integrands
-from sdpa.theory.inversion import sum_below
+from sdpa.theory.inversion import log_transform, sum_below, terms_for
 
 FloatArray = npt.NDArray[np.float64]
 ComplexArray = npt.NDArray[np.complex128]
@@ -33,22 +33,26 @@ class Kernel:
     its place.
 
     Args:
+        laws: of the row.
         integrands: of the row, which have G of each law.
         group: that of X; most: the greatest number of its scores.
         log_ratio: ln c.
     """
 
-    def __init__(self, integrands: Integrands, group: int, most: float, log_ratio: float) -> None:
-        self.group, law, u = group, integrands.laws[group], integrands.u
+    def __init__(
+        self, laws: Sequence[NormalLaw], integrands: Integrands, group: int, most: float, log_ratio: float
+    ) -> None:
+        self.group, law, u = group, laws[group], integrands.u
         sigma, shift = law.deviation, log_ratio + law.mean
         low = min(sigma * special.ndtri(1e-17 / most) - shift - 4, -math.log(most) - 4 * sigma - law.mean)
-        high = 8.2 * sigma + 3 - shift
-        inside, step = (low < u) & (u < high), integrands.weights
+        low, high = max(low, u[0]), min(8.2 * sigma + 3 - shift, u[-1])
+        inside = (low <= u) & (u <= high)
         u, self.log_g = u[inside], integrands.log_g[:, inside]
+        step = integrands.weights if isinstance(integrands.weights, float) else integrands.weights[inside]
         # Beyond the frequency pi / step, e^(-sigma^2 w^2 / 2 + pi w / 2) times that of G is e^-36.
         widest = STEP * sigma if sigma >= 1 else math.pi**2 / (math.pi**2 / (2 * sigma**2) + 36)
-        if step > widest and len(u):
-            u, step = trapezoid(u[0], u[-1], widest)
+        if low < high and np.max(step, initial=0) > widest:
+            u, step = trapezoid(low, high, widest)
             self.log_g = np.array([law.log_g(u) for law in integrands.laws])
         self._kappa = step * _kappa(u + shift, sigma)
 
@@ -147,7 +151,9 @@ def by_inversion(laws: Sequence[NormalLaw], counts: Sequence[float], group: int,
         scores, weights = gauss_panels(np.unique(np.clip(edges, low, high)), 16)
         chances = weights * law.density(scores)
         scores, chances = scores[chances > 1e-17], chances[chances > 1e-17]
-    return float(chances @ sum_below(others, scores, math.exp(log_ratio), width))
+    of = math.exp(log_ratio), terms_for(width)
+    transforms = [count * log_transform(law, scores, *of) for law, count in others]
+    return float(chances @ sum_below(np.sum(transforms, axis=0)))
 
 
 def _sum_of(others: Sequence[tuple[NormalLaw, float]]) -> tuple[float, float]:

@@ -9,10 +9,7 @@ from scipy import special
 
 from sdpa.metrics import SATURATED
 from sdpa.pairs import PairLaw
-from sdpa.theory._grids import span
-from sdpa.theory.cosine_rows import cosine_rows
-from sdpa.theory.cosines import CosineLaw
-from sdpa.theory.rows import Row
+from sdpa.theory.cosine_rows import cosine_row
 from sdpa.theory.unknown import UnknownError
 
 FloatArray = npt.NDArray[np.float64]
@@ -58,9 +55,12 @@ def normalized_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) ->
 
 @cache
 def _cosines(d_k: int, n_keys: int, gain: float) -> tuple[float, ...]:
-    """Means of max w, H, tr J, |J|_F^2, |J t|^2 + sum_j (J^2)_jj (1 - t_j^2), saturation and sum w^2, and of the
-    squares of max w, tr J and |J|_F^2, d_k from 2."""
-    row = Row(cosine_rows(CosineLaw(gain, d_k), span(n_keys)), (n_keys,))
+    """Means of the metrics of a row, for d_k from 2, in order.
+
+    Max w, H, tr J, |J|_F^2, |J t|^2 + sum_j (J^2)_jj (1 - t_j^2), saturation and sum w^2; and the squares of max w,
+    tr J and |J|_F^2.
+    """
+    row = cosine_row(gain, d_k, n_keys)
     return (
         row.max_weight(),
         row.entropy(),

@@ -42,3 +42,27 @@ def row_variance(
         same = of_keys * (law.query_std**2 * squares + d_k * law.query_mean**2)
         own = of_keys * law.query_std**2 * law.correlation**2 * (d_k**2 + squares)
     return float(((1 - 1 / n) * (same + own / n)).mean())
+
+
+def spread_of_row_variance(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> float:
+    """Var of the variance of the scaled scores of one row, for a correlation or a normalization.
+
+    With m2 = E|q|^4 = d_k (d_k + 2) and m3 = E|q|^6 = m2 (d_k + 4) of standard normal entries, c = query_std key_std /
+    divisor and k = 1 - 1/n, the value given q has the mean c^2 k (a |q|^2 + b |q|^4), a = 1 - rho^2 / n, b = rho^2 / n,
+    and the variance
+
+        c^4 (2 |q|^4 (n - 1 - 2 rho^2 k + rho^4 k^2) + 4 rho^2 |q|^6 k (1 - rho^2 k)) / n^2.
+
+    Scores of normalized vectors are independent given q, for which the variance of a sample's variance follows from
+    the second and the fourth moment.
+    """
+    n, d = n_keys, d_k
+    if law.normalize != "none":
+        gain = (1.0 if law.normalize == "l2" else d) / divisor
+        second, fourth = gain**2 / d, 3 * gain**4 / (d * (d + 2))
+        return (n - 1) ** 2 / n**3 * (fourth - second**2 * (n - 3) / (n - 1)) if n > 1 else 0.0
+    rho, scale = law.correlation, (law.query_std * law.key_std / divisor) ** 4
+    k, a, b, m2 = 1 - 1 / n, 1 - rho**2 / n, rho**2 / n, d * (d + 2)
+    of_query = k**2 * (2 * d * a**2 + 8 * m2 * a * b + 8 * m2 * (d + 3) * b**2)
+    of_keys = 2 * m2 * (n - 1 - 2 * rho**2 * k + rho**4 * k**2) + 4 * rho**2 * m2 * (d + 4) * k * (1 - rho**2 * k)
+    return scale * (of_query + of_keys / n**2)

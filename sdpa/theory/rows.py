@@ -144,11 +144,11 @@ class Row:
         """P(the weight of a score of a group > threshold), as `max_weight_survival`."""
         if not 0.5 <= threshold < 1:
             raise ValueError(f"expected a threshold from 1/2 to below 1, got {threshold}")
-        return self._laws.survival(group, self.counts, threshold) if self.counts[group] else 0.0
+        return self._laws.survival(group, self.counts.tolist(), threshold) if self.counts[group] else 0.0
 
     @cached_property
     def _max_weight_moments(self) -> tuple[float, float]:
-        return largest_moments(self._laws.candidates, self.counts)
+        return largest_moments(self._laws.candidates, self.counts.tolist())
 
     def _of_one(self, group: int, values: FloatArray) -> float:
         """N int values G^(n-1) du of the n scores of a group, and the powers of G of the other groups."""

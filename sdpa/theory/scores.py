@@ -167,10 +167,12 @@ def score_power_deviations(
         d_k: width of q and k, from 1.
         n_keys, n_queries: of a draw.
         divisor: above 0.
-        law: of queries and keys. A deviation that needs a moment which the entries do not have is infinite.
+        law: of queries and keys. A deviation that needs a moment which the entries do not have is infinite. With a
+            correlation, lower limits: as if the rows of a draw were independent, and 0 for the kurtosis, with a mean of
+            the keys, and with a spectrum.
 
     Raises:
-        UnknownError: the law has a correlation, or as in `score_mean`.
+        UnknownError: as in `score_mean`.
 
     >>> round(score_power_deviations(1, 1, 1, divisor=1.0).score_variance ** 2, 9)  # E s^4 - 1 = 3^2 - 1
     8.0
@@ -178,7 +180,7 @@ def score_power_deviations(
     2.0
     """
     if law.correlation:
-        raise UnknownError("deviations of scores are unknown for queries that correlate with their keys")
+        return _least_deviations(d_k, n_keys, n_queries, divisor, law)
     second, third, fourth = score_moments(d_k, law, 4)
     kurtosis = np.inf
     if math.isfinite(fourth):
@@ -188,6 +190,23 @@ def score_power_deviations(
         _deviation([0, 1], d_k, n_keys, n_queries, law) / divisor,
         _deviation([0, 0, 1], d_k, n_keys, n_queries, law) / divisor**2,
         kurtosis,
+    )
+
+
+def _least_deviations(d_k: float, n_keys: int, n_queries: int, divisor: float, law: PairLaw) -> ScoreDeviations:
+    """Lower limits beside a correlation rho, from E of the influence of a row on mean and variance given its query.
+
+    In units of query_std key_std, a row's mean has the variance d_k (n + rho^2) / n^2. The mean of c^2 over the row is
+    a |q|^2 + b |q|^4 up to a constant given q, with a = 1 - rho^2 / n - 2 rho^2 d_k / n^2 and b = rho^2 / n.
+    """
+    if law.spectrum or law.key_mean:
+        return ScoreDeviations(0.0, 0.0, 0.0)
+    unit, square = law.query_std * law.key_std / divisor, law.correlation**2
+    of_mean = d_k * (n_keys + square) / n_keys**2
+    a, b, fourth = 1 - square / n_keys - 2 * square * d_k / n_keys**2, square / n_keys, d_k * (d_k + 2)
+    of_square = 2 * d_k * a**2 + 8 * fourth * a * b + 8 * fourth * (d_k + 3) * b**2
+    return ScoreDeviations(
+        unit * math.sqrt(of_mean / n_queries), unit**2 * math.sqrt(max(of_square, 0.0) / n_queries), 0.0
     )
 
 

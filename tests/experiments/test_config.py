@@ -438,7 +438,7 @@ def test_faults_in_variants_are_named(load, old, new, expected):
         ),
         (
             "mask: causal\n    n_queries: 17",
-            "one.mask: expected n_queries of at most n_keys beside it, got 17",
+            "one.mask: expected n_queries (64 by default) of at most n_keys beside it, got n_queries = 17",
         ),
         ("correlation: 1.5", "sweeps.one.correlation: got 1.5, expected at most 1"),
         ("normalize: L2", "sweeps.one.normalize: got L2, expected one of none, l2, rms; did you mean l2?"),

@@ -11,7 +11,7 @@ from experiments.harness.grid import Chunk
 from experiments.harness.measuring import measure_chunk
 from experiments.initialisation import EXPERIMENT, Cell
 from sdpa import Scaling, softmax, softmax_jacobian
-from sdpa.initialisation import Scheme
+from sdpa.initialisation import Scheme, layer_normed_tokens
 
 RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 CELL = Cell(d_model=12, n_heads=3, n_keys=7, n_queries=5, scheme=Scheme.parse("t5"), scaling=RULES)
@@ -86,3 +86,8 @@ def test_every_parameter_of_a_cell_changes_its_row(change):
 )
 def test_impossible_sizes_are_named(change, message):
     assert dataclasses.replace(CELL, **change).problem() == message
+
+
+def test_the_stamp_has_the_code_that_draws_tokens_and_weights():
+    """An edit of either makes stored results stale; another scheme in the list does not."""
+    assert EXPERIMENT.stamp(CELL)["scheme"][:2] == [Scheme, layer_normed_tokens]

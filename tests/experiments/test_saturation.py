@@ -243,3 +243,13 @@ def test_memory_stays_under_what_the_plan_says(d_k, n_keys, n_queries, scalings,
     finally:
         tracemalloc.stop()
     assert peak < STATISTICS.memory(cell)
+
+
+def test_metrics_of_weights_see_no_masked_key():
+    """The largest weight from the weights is that of the kernel, under a causal mask too."""
+    metric = next(metric for metric in METRICS if metric.name == "max_weight")
+    of_weights = dataclasses.replace(metric, name="again", of=OfWeights(lambda w: w.max(axis=-1)))
+    cell = Cell(d_k=4, n_keys=8, n_queries=8, mask="causal", scaling=(Scaling.parse("d_k^1/2"),))
+    statistics = RowStatistics((*METRICS, of_weights))
+    (row,) = statistics.tabulate(cell, statistics.measure(cell, 20, np.random.default_rng(3)))[MEASURED]
+    assert row["again"] == pytest.approx(row["max_weight"], rel=1e-12)

@@ -11,9 +11,8 @@ from test_pair_laws import squares_of
 from sdpa import LAWS
 from sdpa.pairs import PairLaw
 from sdpa.theory import UnknownError, attention_expectations, limits
-from sdpa.theory.cosines import CosineGroup, row_panels
-from sdpa.theory.largest_of_groups import max_weight_survival
-from sdpa.theory.rows import Row
+from sdpa.theory.cosine_rows import cosine_row
+from sdpa.theory.cosines import CosineLaw
 
 L2, RMS = PairLaw(normalize="l2"), PairLaw(normalize="rms", query_std=3.0)
 
@@ -97,13 +96,13 @@ def test_three_keys_on_a_grid_of_angles(d_k, gain):
 @pytest.mark.parametrize(("d_k", "gain", "error"), [(2, 4.0, 3e-6), (3, 4.0, 2e-7), (3, 60.0, 1e-7), (6, 10.0, 1e-8)])
 def test_the_saturation_of_three_keys_by_quadrature(d_k, gain, error):
     """P(e^(s1 - m) + e^(s2 - m) < 1/99) integrated over s1 and the largest score m, from the distribution function."""
-    group, c = CosineGroup(1, gain, d_k), 1 / 99
+    law, c = CosineLaw(gain, d_k), 1 / 99
 
     def density(theta):
         return math.gamma(d_k / 2) / math.gamma((d_k - 1) / 2) / math.sqrt(math.pi) * math.sin(theta) ** (d_k - 2)
 
     def below(score):
-        return float(group.cdf(np.array(score))) if score > -gain else 0.0
+        return float(law.cdf(np.array(score))) if score > -gain else 0.0
 
     def both(m):
         room = c * math.exp(m)
@@ -118,15 +117,14 @@ def test_the_saturation_of_three_keys_by_quadrature(d_k, gain, error):
     theta = last * (1 - ((1 - nodes) / 2) ** 3)  # finer where few scores are below
     steps = weights * last * 1.5 * ((1 - nodes) / 2) ** 2
     expected = 3 * sum(h * density(a) * both(gain * math.cos(a)) for a, h in zip(theta, steps, strict=True))
-    assert max_weight_survival([CosineGroup(3, gain, d_k)], 0.99) == pytest.approx(expected, abs=error)
+    assert cosine_row(gain, d_k, 3).max_weight_survival(0.99) == pytest.approx(expected, abs=error)
 
 
 @pytest.mark.parametrize("d_k", [2, 3, 64, 4096])
 @pytest.mark.parametrize("gain", [0.1, 10.0, 1e4, 1e5])
 @pytest.mark.parametrize("n_keys", [2, 64, 4096])
 def test_the_weights_of_a_row_sum_to_1(d_k, gain, n_keys):
-    group = CosineGroup(n_keys, gain, d_k)
-    row = Row([group], gain, *row_panels(group))
+    row = cosine_row(gain, d_k, n_keys)
     assert row.power_sum(1) == pytest.approx(1, abs=1e-9)
     assert row.power_sum(2) + row.jacobian_trace() == pytest.approx(1, abs=1e-8)
 
