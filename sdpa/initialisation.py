@@ -116,7 +116,10 @@ def lecun(d_model: int, _d_k: int) -> tuple[float, float]:
 
 @scheme("normal")
 def mup(d_model: int, _d_k: int) -> tuple[float, float]:
-    """1 / d_model, as `lecun`; muP differs in its rule d_k^1 (Yang et al. 2022, "Tensor Programs V", table 8)."""
+    """1 / d_model, as `lecun`; muP differs in its rule d_k^1 (Yang et al. 2022, "Tensor Programs V", table 8).
+
+    The paper also recommends W_Q = 0 at the start, where all weights of a row are equal.
+    """
     return 1 / d_model, 1 / d_model
 
 

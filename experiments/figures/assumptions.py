@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from experiments.figures.axes import by_scaling, fixed, under, values_of, varied_axes
-from experiments.figures.caption_text import exactly, listed, number
+from experiments.figures.caption_text import listed, number
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.metric_lines import DECLARED, reach
 from experiments.figures.style import INK, note, panels, scaling_colours
@@ -105,7 +105,7 @@ def caption(tables: Tables) -> str:
     """The cells that change the largest weight under the last scaling, and those that do not."""
     table = tables["measured"].assign(cell=labels(tables["measured"]))
     scaling, rows = list(by_scaling(table, "cell").items())[-1]
-    rows = exactly(rows, "max_weight")
+    rows = rows.assign(max_weight=rows["max_weight_exact"].fillna(rows["max_weight"]))
     reference, others = rows.iloc[0], rows.iloc[1:]
     ratios = dict(zip(others["cell"], others["max_weight"] / reference["max_weight"], strict=True))
     changed = [

@@ -50,9 +50,9 @@ def caption(tables: Tables) -> str:
         rows = exactly(_rows(table, metric), metric)
         strength = plain(rows["correlation"].iloc[0])
         name = {"max_weight": "largest weight", "own_weight": f"weight of a key that correlates {strength}"}[metric]
-        clauses.append(f"the {name} changes by a factor of {listed(_factors(rows, metric))}")
-    remark = exactness(_rows(table, "max_weight"), "max_weight")
-    return f"{span(table, 'n_keys')}{width}{where}, {'; '.join(clauses)}{remark}."
+        remark = exactness(_rows(table, metric), metric)
+        clauses.append(f"the {name} changes by a factor of {listed(_factors(rows, metric))}{remark}")
+    return f"{span(table, 'n_keys')}{width}{where}, {'; '.join(clauses)}."
 
 
 def _factors(rows: pd.DataFrame, metric: str) -> list[str]:
