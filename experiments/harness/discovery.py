@@ -72,8 +72,7 @@ def usual_values() -> Mapping[str, Any]:
     """
     values: dict[str, Any] = {}
     for cell in (load_experiment(name).cell for name in experiment_names()):
-        for axis in set(axis_names(cell)) & set(defaults(cell)):
-            value = plain(defaults(cell)[axis])
+        for axis, value in ((name, plain(given)) for name, given in defaults(cell).items() if name in axis_names(cell)):
             if values.setdefault(axis, value) != value:
                 raise TypeError(f"{axis}: expected one default in all experiments, got {values[axis]} and {value}")
     return {axis: value for axis, value in values.items() if not isinstance(value, int)}

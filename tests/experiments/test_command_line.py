@@ -153,7 +153,7 @@ def test_plan_says_what_is_missing_and_what_is_there(suite):
     assert "stale: another version of the source" in suite("plan").stdout
 
 
-def test_plan_prints_the_divisors_of_the_smallest_and_the_largest_cell(suite):
+def test_plan_prints_the_smallest_and_the_largest_divisors(suite):
     several = """\
 seed: 0
 sweeps:
@@ -175,10 +175,10 @@ sweeps:
     trials: 20
 """
     assert suite("plan", text=several).stdout.splitlines()[-3:] == [
-        "divisor of the scores, from the smallest to the largest cell:",
-        "grid             d_k=4, n_keys=16 to d_k=512, n_keys=64:"
-        " unscaled = 1, d_k^1/2 = 2 to 22.6, 8 = 8, d_k^1/2/ln(n_keys) = 0.721 to 5.44",
-        "one              d_k=64, n_keys=16: d_k^1/2 = 8",
+        "divisor of the scores, smallest to largest over the cells:",
+        "grid             d_k = 4 to 512, n_keys = 16 to 64:"
+        " unscaled = 1, d_k^1/2 = 2 to 22.6, 8 = 8, d_k^1/2/ln(n_keys) = 0.481 to 8.16",
+        "one              d_k = 64, n_keys = 16: d_k^1/2 = 8",
     ]
     scores = several.partition("  grid")[0] + several[several.index("  scores") :]
     assert "divisor of" not in suite("plan", text=scores).stdout

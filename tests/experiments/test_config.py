@@ -434,7 +434,7 @@ def test_faults_in_variants_are_named(load, old, new, expected):
         ("correlation: 0.5\n    normalize: l2", "sweeps.one.correlation: expected normalize none beside it, got l2"),
         (
             "correlation: 0.5\n    n_queries: 17",
-            "one.correlation: expected n_queries of at most n_keys",
+            "one.correlation: expected n_queries (64 by default) of at most n_keys",
         ),
         (
             "mask: causal\n    n_queries: 17",

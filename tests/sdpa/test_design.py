@@ -47,9 +47,9 @@ def test_simulated_rows_have_the_wanted_largest_weight():
 @pytest.mark.parametrize(
     ("target", "value", "message"),
     [
-        ("entropy_share", 1.1, r"entropy_share: expected a value between 0\.00\d+ and 1, got 1\.1"),
-        ("max_weight", 0.1, r"max_weight: expected a value between 0\.2\d* and 0\.99\d+, got 0\.1"),
-        ("effective_keys", 6, r"effective_keys: expected a value between 1\.\d+ and 5, got 6"),
+        ("entropy_share", 1.1, r"entropy_share: expected a value above 0\.00\d+ and below 1, got 1\.1"),
+        ("max_weight", 0.1, r"max_weight: expected a value above 0\.2\d* and below 0\.99\d+, got 0\.1"),
+        ("effective_keys", 6, r"effective_keys: expected a value above 1\.\d+ and below 5, got 6"),
         ("row_variance", 0, "row_variance: expected a finite number above 0, got 0"),
         ("entropy", 0.5, "target: expected one of entropy_share, .*, got 'entropy'"),
     ],

@@ -212,8 +212,6 @@ def test_what_is_unknown_or_impossible_is_refused():
         for function in (lambda of: score_mean(2, 1.0, of), lambda of: score_power_deviations(2, 2, 2, 1.0, of)):
             with pytest.raises(UnknownError, match="normalized vectors are known only for gaussian entries of mean 0"):
                 function(law)
-    with pytest.raises(UnknownError, match="deviations of scores are unknown for queries that correlate"):
-        score_power_deviations(2, 2, 2, 1.0, PairLaw(correlation=0.5))
     with pytest.raises(ValueError, match="n_keys: expected the number of keys beside a correlation"):
         score_mean(2, 1.0, PairLaw(correlation=0.5))
     for function in (score_moments, score_kurtosis, lambda d_k: score_power_deviations(d_k, 1, 1, 1.0)):

@@ -24,7 +24,7 @@ def test_the_divisor_and_its_table_are_those_of_theory():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--max-weight", "2"), r"max_weight: expected a value between 0\.\d+ and 0\.\d+, got 2\.0"),
+        (("--max-weight", "2"), r"max_weight: expected a value above 0\.\d+ and below 0\.\d+, got 2\.0"),
         ((), "expected one of --entropy-share, --effective-keys, --max-weight, --row-variance, got 0"),
         (("--max-weight", "0.2", "--entropy-share", "0.5"), "expected one of .*, got 2"),
         (("--max-weight", "0.2", "--normalize", "L2"), "normalize: expected one of none, l2, rms, got 'L2'"),
