@@ -145,3 +145,8 @@ def test_an_own_score_far_above_the_others_has_all_weight():
     assert exact.own_weight == pytest.approx(1, rel=1e-9)
     assert exact.output_std == pytest.approx(1, rel=1e-9)
     assert exact.saturated_rows == pytest.approx(1, rel=1e-9)
+
+
+def test_a_whole_number_is_a_correlation_too():
+    found = attention_expectations(7, 5, 2.0, PairLaw(correlation=1))
+    assert found == attention_expectations(7, 5, 2.0, PairLaw(correlation=1.0))

@@ -65,3 +65,13 @@ def test_words_of_other_rules():
     assert found["temperature"] * 10 == pytest.approx(5)
     assert 10 / (found["log_factor"] * math.log(10)) == pytest.approx(5)
     assert math.isnan(theory.equivalent_rules(5.0, d_k=1, n_keys=10)["exponent"])
+
+
+@pytest.mark.parametrize("rho", [0.5, 1.0])
+def test_a_strong_correlation_has_a_finite_range(rho):
+    """At the smallest divisors, theory knows no entropy of rows that are almost all saturated."""
+    law = PairLaw(correlation=rho)
+    divisor = theory.divisor_for("entropy_share", 0.5, 256, 16, law)
+    assert theory.attention_expectations(256, 16, divisor, law).entropy == pytest.approx(0.5 * math.log(16))
+    with pytest.raises(ValueError, match=r"expected a value above \d.* and below 1, got 1.5"):
+        theory.divisor_for("entropy_share", 1.5, 256, 16, law)
