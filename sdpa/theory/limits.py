@@ -188,29 +188,40 @@ def _crossing(n_keys: float, factor: Callable[[float], float]) -> float:
     if not 8 <= n_keys <= _MAX_KEYS:
         raise ValueError(f"expected n_keys from 8 to {_MAX_KEYS:g}, got {n_keys}")
 
+    shares, *uniforms = _lattice()
+    below = np.cumsum([np.log(u) / (n_keys - i) for i, u in enumerate(uniforms)], axis=0)
+    largest = special.ndtri_exp(below)
+
     def difference(log_d_k: float) -> float:
         d_k = math.exp(log_d_k)
-        unscaled, scaled = (np.median(_typical_norms(d_k, n_keys, is_unscaled)) for is_unscaled in (True, False))
+        lengths = np.sqrt(2 * special.gammaincinv(d_k / 2, shares))
+        unscaled, scaled = (
+            np.median(_typical_norms(sigma, n_keys, largest, below[-1]))
+            for sigma in (lengths, lengths / math.sqrt(d_k))
+        )
         return math.log(factor(d_k) * unscaled / scaled)
 
     return math.exp(optimize.brentq(difference, math.log(3), math.log(1e5), xtol=1e-4))
 
 
-def _typical_norms(d_k: float, n: float, unscaled: bool) -> FloatArray:
+def _typical_norms(sigma: FloatArray, n: float, largest: FloatArray, log_below: FloatArray) -> FloatArray:
     """|J|_F of rows at equally probable |q| and three largest scores.
 
     Given a score z, the largest of the m others that are below it is Phi^-1(Phi(z) U^(1/m)), U uniform; and given
     that all are below z, E e^(k sigma z') = e^(k^2 sigma^2 / 2) Phi(z - k sigma) / Phi(z). The norms are summed from
     the weights other than the largest, as in `sdpa.gradients`.
+
+    Args:
+        sigma: standard deviations of the scores, (rows,).
+        n: number of keys.
+        largest: the three largest scores over sigma, (3, rows).
+        log_below: ln Phi of the third of them, (rows,).
     """
-    u = _lattice()
-    sigma = np.sqrt(2 * special.gammaincinv(d_k / 2, u[0]) / (1 if unscaled else d_k))
-    below = np.cumsum([np.log(u[1 + i]) / (n - i) for i in range(3)], axis=0)
-    first, second, third = special.ndtri_exp(below)
+    first, second, third = largest
 
     def others(k: int) -> FloatArray:
         """Sum of e^(k sigma (z - first)) over all but the three largest."""
-        tail = special.log_ndtr(third - k * sigma) - below[2]
+        tail = special.log_ndtr(third - k * sigma) - log_below
         return np.asarray((n - 3) * np.exp((k * sigma) ** 2 / 2 + tail - k * sigma * first))
 
     e = np.exp(np.maximum(sigma * (np.array([second, third]) - first), -200))  # its cube is still a double
