@@ -2,7 +2,9 @@
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Sequence
+from functools import cache, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,8 @@ from sdpa.theory.groups import Law, Nodes
 
 FloatArray = npt.NDArray[np.float64]
 Taken = tuple[int, ...]  # how many indices are in each group
+Factor = tuple[int, Index]  # M of a group
+Places = npt.NDArray[np.intp]
 
 
 class Integrands:
@@ -41,14 +45,12 @@ class Integrands:
     def metric(self, name: str) -> dict[Taken, FloatArray]:
         """The terms of a metric of `expansion` over (k - 1)!, summed by how many of their indices are in each group."""
         if name not in self._metrics:
-            sums: dict[Taken, FloatArray] = {}
-            for indices, coefficient in metric_expansion(name):
-                scale = coefficient / math.factorial(sum(k for k, _, _ in indices) - 1)
-                for places in itertools.product(range(len(self.laws)), repeat=len(indices)):
-                    taken = tuple(places.count(place) for place in range(len(self.laws)))
-                    product = math.prod(map(self.moment, places, indices))
-                    sums[taken] = sums.get(taken, np.zeros(len(self.u))) + scale * product
-            self._metrics[name] = sums
+            factors, sums = _sums_of_products(name, len(self.laws))
+            moments = np.array([self.moment(*factor) for factor in factors])
+            self._metrics[name] = {
+                taken: scales @ reduce(np.multiply, (moments[column] for column in columns))
+                for taken, (scales, columns) in sums.items()
+            }
         return self._metrics[name]
 
     def shifted(self, place: int, k: int, centre: float) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -56,6 +58,30 @@ class Integrands:
         m_0, m_1, m_2 = (self.moment(place, (k, q, 0)) * self.unit**q for q in range(3))
         origin = (0.0 if self.unit >= 1 else self.u) - centre
         return m_0, m_1 + origin * m_0, m_2 + 2 * origin * m_1 + origin**2 * m_0
+
+
+@cache
+def _sums_of_products(name: str, groups: int) -> tuple[list[Factor], dict[Taken, tuple[FloatArray, list[Places]]]]:
+    """A metric of rows of so many groups, as sums of products of M.
+
+    Returns:
+        The factors; and for each number of indices in each group the scales of the products, (products,), and the
+        places of their first, second, ... factors in that list, (products,) each.
+    """
+    terms: dict[Taken, dict[tuple[Factor, ...], float]] = defaultdict(lambda: defaultdict(float))
+    for indices, coefficient in metric_expansion(name):
+        scale = coefficient / math.factorial(sum(k for k, _, _ in indices) - 1)
+        for groups_of in itertools.product(range(groups), repeat=len(indices)):
+            taken = tuple(groups_of.count(group) for group in range(groups))
+            product = tuple(sorted(zip(groups_of, indices, strict=True)))
+            terms[taken][product] += scale
+    factors = sorted({factor for products in terms.values() for product in products for factor in product})
+    place = {factor: i for i, factor in enumerate(factors)}
+    sums = {}
+    for taken, products in terms.items():
+        columns = [np.array([place[factor] for factor in column]) for column in zip(*products, strict=True)]
+        sums[taken] = np.array(list(products.values())), columns
+    return factors, sums
 
 
 def _moments(nodes: Nodes, degree: int) -> dict[Index, FloatArray]:
