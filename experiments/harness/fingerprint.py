@@ -170,13 +170,16 @@ def imported_modules(*roots: str) -> set[str]:
     return found
 
 
-def _imported(name: str) -> Iterator[str]:
+@cache
+def _imported(name: str) -> frozenset[str]:
     """The project modules that a module imports anywhere in its source."""
+    found: set[str] = set()
     for node in ast.walk(_parsed(name)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if _is_ours(alias.name))
+            found.update(alias.name for alias in node.names if _is_ours(alias.name))
         elif isinstance(node, ast.ImportFrom) and node.module and _is_ours(node.module):
-            yield from (_defining(node.module, alias.name) for alias in node.names)
+            found.update(_defining(node.module, alias.name) for alias in node.names)
+    return frozenset(found)
 
 
 def _defining(module: str, name: str) -> str:
