@@ -374,8 +374,10 @@ def _outcome(
     Raises:
         typer.Exit: with the status that this module lists.
     """
+    from threadpoolctl import threadpool_limits
+
     from experiments.examples.example import ExampleError
-    from experiments.harness.config import ConfigError
+    from experiments.harness.config import ConfigError  # imports NumPy, whose threads are limited below
 
     options = {
         "CONFIG": config,
@@ -390,7 +392,8 @@ def _outcome(
         signal.signal(signal.SIGTERM, _terminate)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not if it is ignored, as by nohup
             signal.signal(signal.SIGINT, _interrupt)
-        yield
+        with threadpool_limits(limits=1):  # more threads wait for each other beside busy workers, and sum differently
+            yield
     except (ConfigError, ExampleError, _UsageError) as error:
         _stop(str(error), 2)
     except (KeyboardInterrupt, _TerminatedError) as error:
