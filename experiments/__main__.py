@@ -249,11 +249,15 @@ def design(
     effective_keys: Wish = None,
     max_weight: Wish = None,
     row_variance: Wish = None,
-    query_mean: Annotated[float, typer.Option(help="As in a config; also the next ones.")] = 0.0,
-    query_std: Annotated[float, typer.Option()] = 1.0,
-    key_std: Annotated[float, typer.Option()] = 1.0,
-    correlation: Annotated[float, typer.Option()] = 0.0,
-    normalize: Annotated[str, typer.Option()] = "none",
+    inputs: Annotated[str, typer.Option(help="Law of the entries, as in a config.")] = "gaussian",
+    query_mean: Annotated[float, typer.Option(help="Mean of the entries of queries.")] = 0.0,
+    key_mean: Annotated[float, typer.Option(help="Mean of the entries of keys.")] = 0.0,
+    query_std: Annotated[float, typer.Option(help="Standard deviation of the entries of queries.")] = 1.0,
+    key_std: Annotated[float, typer.Option(help="Standard deviation of the entries of keys.")] = 1.0,
+    correlation: Annotated[float, typer.Option(help="Of a query and its own key, from -1 to 1.")] = 0.0,
+    spectrum: Annotated[float, typer.Option(help="Power of the covariance spectrum, as in a config.")] = 0.0,
+    normalize: Annotated[str, typer.Option(metavar="none|l2|rms", help="Normalization of queries and keys.")] = "none",
+    mask: Annotated[str, typer.Option(metavar="none|causal", help="causal: rows of 1 to N keys.")] = "none",
 ) -> None:
     """Find the divisor that gives a row a wanted entropy, effective number of keys, largest weight or variance."""
     wishes = {
@@ -265,20 +269,28 @@ def design(
     with _outcome(SHIPPED_CONFIG, None):
         from experiments.steps.design import designed
         from sdpa import PairLaw
+        from sdpa.inputs import LAWS
 
         wanted = [(name, value) for name, value in wishes.items() if value is not None]
         if len(wanted) != 1:
             options = ", ".join(f"--{name.replace('_', '-')}" for name in wishes)
             raise _UsageError(f"expected one of {options}, got {len(wanted)}")
+        for name, got, known in (("inputs", inputs, tuple(LAWS)), ("mask", mask, ("none", "causal"))):
+            if got not in known:
+                raise _UsageError(f"--{name}: expected one of {', '.join(known)}, got {got!r}")
         try:
             law = PairLaw(
+                entries=LAWS[inputs],
                 query_mean=query_mean,
+                key_mean=key_mean,
                 query_std=query_std,
                 key_std=key_std,
                 correlation=correlation,
+                spectrum=spectrum,
                 normalize=normalize,  # type: ignore[arg-type]  # checked there
             )
-            for line in designed(*wanted[0], d_k, n_keys, law):  # type: ignore[arg-type]  # a name out of `wishes`
+            shortest = 1 if mask == "causal" else None
+            for line in designed(*wanted[0], d_k, n_keys, law, shortest):  # type: ignore[arg-type]  # a name out of `wishes`
                 print(line)
         except ValueError as error:
             raise _UsageError(str(error)) from None

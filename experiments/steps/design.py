@@ -6,17 +6,20 @@ from collections.abc import Iterator
 import pandas as pd
 
 from sdpa import PairLaw, theory
-from sdpa.theory.design import Target
+from sdpa.theory.design import Target, largest_entropy
+from sdpa.theory.unknown import UnknownError
 
 _FACTORS = (1 / 16, 1 / 4, 1, 4, 16)  # of n_keys, in the table
 _FEWEST = 2
 
 
-def designed(target: Target, value: float, d_k: int, n_keys: int, law: PairLaw) -> Iterator[str]:
+def designed(
+    target: Target, value: float, d_k: int, n_keys: int, law: PairLaw, shortest: int | None = None
+) -> Iterator[str]:
     """The divisor that gives a metric the wanted value, the same divisor as other rules, and a table of the metrics.
 
     Args:
-        target, value, d_k, n_keys, law: as in `sdpa.theory.divisor_for`.
+        target, value, d_k, n_keys, law, shortest: as in `sdpa.theory.divisor_for`.
 
     Raises:
         ValueError: no divisor gives the value, or theory does not know the rows of the law.
@@ -24,25 +27,32 @@ def designed(target: Target, value: float, d_k: int, n_keys: int, law: PairLaw) 
     >>> print(next(designed("row_variance", 0.75, 64, 4, PairLaw())))
     divide the scores by 8.000 for row_variance = 0.75 at d_k = 64 and n_keys = 4
     """
-    divisor = theory.divisor_for(target, value, d_k, n_keys, law)
+    divisor = theory.divisor_for(target, value, d_k, n_keys, law, shortest)
     rules = theory.equivalent_rules(divisor, d_k, n_keys)
     yield f"divide the scores by {divisor:.4g} for {target} = {value:g} at d_k = {d_k} and n_keys = {n_keys}"
     power = f"d_k^{rules['exponent']:.4f}, " if rules["exponent"] > 0 else ""
     factor = f"{rules['temperature']:.4f}*d_k^1/2 or d_k^1/2/{rules['log_factor']:.4f}/ln(n_keys)"
     yield f"at these sizes, the same as a rule for scaling: {power}{factor}"
-    yield "exact values with this divisor, also in shorter and longer rows:"
-    yield values_over_lengths(divisor, d_k, n_keys, law).to_string(index=False, float_format="{:.4g}".format)
+    try:
+        table = values_over_lengths(divisor, d_k, n_keys, law, shortest)
+    except UnknownError as error:
+        yield f"no other exact values: {error}"
+        return
+    yield "exact values with this divisor, also for fewer and more keys:"
+    yield table.to_string(index=False, float_format="{:.4g}".format)
 
 
-def values_over_lengths(divisor: float, d_k: int, n_keys: int, law: PairLaw) -> pd.DataFrame:
+def values_over_lengths(
+    divisor: float, d_k: int, n_keys: int, law: PairLaw, shortest: int | None = None
+) -> pd.DataFrame:
     """The exact metrics of rows from a sixteenth to sixteen times as many keys, with the same divisor."""
     rows = []
     for length in sorted({max(_FEWEST, round(factor * n_keys)) for factor in _FACTORS}):
-        found = theory.attention_expectations(d_k, length, divisor, law)
+        found = theory.attention_expectations(d_k, length, divisor, law, shortest)
         rows.append(
             {
                 "n_keys": length,
-                "entropy_share": found.entropy / math.log(length),
+                "entropy_share": found.entropy / largest_entropy(length, shortest),
                 "e^mean_entropy": math.exp(found.entropy),
                 "max_weight": found.max_weight,
                 "row_variance": found.row_variance,

@@ -26,7 +26,7 @@ def divisor_for(
     the one that fits. The variance within a row is proportional to 1/c^2, so that its divisor is a root.
 
     Args:
-        target: `entropy_share`, E H over the largest entropy, that of equal weights on the visible keys, from 0 to 1;
+        target: `entropy_share`, E H over `largest_entropy`, from 0 to 1;
             `effective_keys`, e^(E H), from 1, somewhat below the metric of that name, E e^H, which has no exact value;
             `max_weight`, E max w; or `row_variance`, of the scaled scores in a row.
         value: that it should have.
@@ -66,8 +66,7 @@ def divisor_for(
 
 def _metric(target: Target, d_k: int, n_keys: int, law: PairLaw, shortest: int | None) -> Callable[[float], float]:
     """The metric as a function of the divisor."""
-    lengths = range(shortest or n_keys, n_keys + 1)
-    largest = math.fsum(map(math.log, lengths)) / len(lengths)
+    largest = largest_entropy(n_keys, shortest)
 
     def value(divisor: float) -> float:
         found = attention_expectations(d_k, n_keys, divisor, law, shortest)
@@ -76,6 +75,20 @@ def _metric(target: Target, d_k: int, n_keys: int, law: PairLaw, shortest: int |
         return found.entropy / largest if target == "entropy_share" else math.exp(found.entropy)
 
     return value
+
+
+def largest_entropy(n_keys: int, shortest: int | None = None) -> float:
+    """The entropy of equal weights on all visible keys, in nats: the mean of ln n over rows of n visible keys.
+
+    Args:
+        n_keys: keys, from 2.
+        shortest: as in `attention_expectations`.
+
+    >>> round(largest_entropy(4), 6), round(largest_entropy(4, shortest=1), 6)
+    (1.386294, 0.794513)
+    """
+    lengths = range(shortest or n_keys, n_keys + 1)
+    return math.fsum(map(math.log, lengths)) / len(lengths)
 
 
 def equivalent_rules(divisor: float, d_k: int, n_keys: int) -> dict[str, float]:
