@@ -91,7 +91,7 @@ def _steps_after_measuring(config: Config) -> "dict[str, Step]":
     return {
         "imports": lambda _: subprocess.run([sys.executable, "-c", f"import {_IMPORTS}"], check=True),
         "tables": lambda folder: sweeps.measure(config, config.sweeps, folder, one),
-        "figures": partial(sweeps.draw, config, config.sweeps),
+        "figures": partial(sweeps.draw, config, config.sweeps, jobs=1),
         "check": partial(sweeps.check, config, config.sweeps),
         "statements": lambda folder: statements.update_statements(folder, one),
     }

@@ -5,7 +5,7 @@ interrupted can simply run again.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from experiments.figures.figure import Tables
     from experiments.harness.run import Workers
 
+_FEW = 3  # figures, which are drawn sooner than workers start
 NOTHING_JUDGED = "Student's t tests no value: it needs at least 20 trials and a metric with a known exact value"
 
 
@@ -89,43 +90,58 @@ def measure(
         write_manifest(results, (pilots, work), workers, time.monotonic() - started)
 
 
-def draw(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
+def draw(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int) -> None:
     """Draw the outdated figures of sweeps, and of all sweeps together.
 
     Args:
         config: the whole config; figures of all sweeps together show its sound tables.
         sweeps: the sweeps of the config to draw.
         results: the folder of the tables and figures.
+        jobs: number of processes that draw; a few figures are drawn in this one.
 
     Raises:
         TableError: a sweep has no sound table; the figures of all others are drawn.
     """
     from experiments.analysis.agreement import agreement_tables
     from experiments.harness.figures import figures_of
+    from experiments.harness.local import worker_pool
 
-    sound, unsound = _read(config, results)
+    tables, unsound = _read(config, results)
+    shown = [(sweep.name, figure) for sweep in sweeps for figure in sweep.figures]
+    if together := agreement_tables([sweep for sweep in config.sweeps if sweep.name in tables], tables):
+        tables[ALL_SWEEPS] = together
+        shown += [(ALL_SWEEPS, figure) for figure in figures_of(ALL_SWEEPS)]
 
-    def draw_figure(sweep: str, figure: str, tables: Callable[[], "Tables"]) -> None:
-        shown = tables()  # an altered table is an error even if its figure is up to date
-        done = "drew" if _draw_if_due(_drawing(config, results, sweep, figure), figure, shown, results) else "kept"
+    def finish(sweep: str, figure: str) -> None:
+        if sweep in unsound:
+            raise unsound[sweep]  # an altered table is an error even if its figure is up to date
+        drawn = _drawing(config, results, sweep, figure)
+        if (sweep, figure) in renderings:
+            renderings[sweep, figure]()
+            Ledger(results).note(drawn)
+        done = "drew" if (sweep, figure) in renderings else "kept"
         caption = figure_path(results, sweep, figure, ".txt").read_text(encoding="utf-8").strip()
         print(f"{done} {figure_path(results, sweep, figure, '.png')}: {caption}")
 
-    def tables_of(sweep: Sweep) -> "Tables":
-        if sweep.name in unsound:
-            raise unsound[sweep.name]
-        return sound[sweep.name]
+    with locked(results), worker_pool(jobs) as pool:
+        due = [
+            (sweep, figure, tables[sweep], figure_path(results, sweep, figure, ""))
+            for sweep, figure in shown
+            if sweep in tables and not Ledger(results).is_current(_drawing(config, results, sweep, figure))
+        ]
+        renderings = {
+            each[:2]: partial(_render, *each[1:]) if len(due) <= _FEW else pool.submit(_render, *each[1:]).result
+            for each in due
+        }
+        attempt([partial(finish, *each) for each in shown])
 
-    actions = [
-        partial(draw_figure, sweep.name, figure, partial(tables_of, sweep))
-        for sweep in sweeps
-        for figure in sweep.figures
-    ]
-    together = agreement_tables([sweep for sweep in config.sweeps if sweep.name in sound], sound)
-    if together:
-        actions += [partial(draw_figure, ALL_SWEEPS, figure, lambda: together) for figure in figures_of(ALL_SWEEPS)]
-    with locked(results):
-        attempt(actions)
+
+def _render(figure: str, tables: "Tables", stem: Path) -> None:
+    """Draw the figure of that name."""
+    from experiments.figures.figure import load_figure
+    from experiments.figures.rendering import render
+
+    render(load_figure(figure), tables, stem)
 
 
 def _read(config: Config, results: Path) -> "tuple[dict[str, Tables], dict[str, TableError]]":
@@ -145,18 +161,6 @@ def _drawing(config: Config, results: Path, sweep: str, figure: str) -> Artifact
     tables = [results / f"{other.name}.json" for other in config.sweeps if sweep in (other.name, ALL_SWEEPS)]
     code = ["experiments.analysis.agreement"] * (sweep == ALL_SWEEPS)
     return drawing(figure_path(results, sweep, figure, ""), figure, tables, *code)
-
-
-def _draw_if_due(drawn: Artifact, figure: str, tables: "Tables", results: Path) -> bool:
-    """Draw a figure unless it is up to date; True if it was drawn."""
-    if Ledger(results).is_current(drawn):
-        return False
-    from experiments.figures.figure import load_figure
-    from experiments.figures.rendering import render
-
-    render(load_figure(figure), tables, drawn.files[0].with_suffix(""))
-    Ledger(results).note(drawn)
-    return True
 
 
 def check(config: Config, sweeps: Sequence[Sweep], results: Path) -> None:
@@ -260,11 +264,9 @@ def write_page(config: Config, results: Path, config_path: Path, *, incomplete: 
     if page_is_current(config, results, *given):
         print(f"{path}: up to date")
         return
-    from threadpoolctl import threadpool_limits
-
     from experiments.page.index import make_page
 
-    with locked(results), threadpool_limits(limits=1):
+    with locked(results):
         content = make_page(config, results, config_path, incomplete=incomplete)
         write_atomically(path, content)
         Ledger(results).note(page(config, results, *given))

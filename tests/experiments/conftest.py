@@ -154,7 +154,7 @@ def drawn(tiny, made_once) -> tuple[Config, Path]:
 
     def fill(folder: Path) -> None:
         shutil.copytree(source, folder, dirs_exist_ok=True)
-        draw(config, config.sweeps, folder)
+        draw(config, config.sweeps, folder, jobs=2)
 
     return config, made_once("drawn", fill)
 

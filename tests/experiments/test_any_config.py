@@ -109,7 +109,7 @@ def run_tables(config: dict, folder: Path) -> None:
 def run_whole(config: dict, folder: Path) -> None:
     """Measure, check, draw and write the page, and find a file for everything that the config asks for."""
     loaded = measured(config, folder)
-    steps.draw(loaded, loaded.sweeps, folder)
+    steps.draw(loaded, loaded.sweeps, folder, jobs=1)
     steps.write_page(loaded, folder, folder / "any.yaml")
     page = (folder / "index.html").read_text(encoding="utf-8")
     for sweep in loaded.sweeps:
