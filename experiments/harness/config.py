@@ -41,6 +41,19 @@ from experiments.harness.yaml_text import Document, Fault, KeyPath, YamlError
 from experiments.statistics.intervals import MIN_TRIALS
 
 _RESERVED = tuple(Path(name).stem for name in (COLUMNS, MANIFEST))  # a sweep of such a name would overwrite the file
+# Keys of a sweep in the words of other programs and papers.
+_OTHER_WORDS = {
+    "causal": "mask: causal",
+    "qk_norm": "normalize: l2",
+    "rho": "correlation",
+    "std": "query_std or key_std",
+    "input_std": "query_std or key_std",
+    "mean": "query_mean or key_mean",
+    "distribution": "inputs",
+    "scale": "scaling",
+    "temperature": "scaling",
+    "init": "experiment: initialisation",
+}
 _SWEEP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
@@ -247,10 +260,16 @@ def _validated(document: Document, path: KeyPath, model: type[BaseModel], value:
 
 
 def _unknown_key(key: str, model: type[BaseModel]) -> str:
-    """The message about a key that the model lacks: the keys that it has, required ones first, and the nearest one."""
+    """The message about a key that the model lacks: the keys that it has, required ones first, and the likely one."""
     fields = model.model_fields
     expected = sorted(fields, key=lambda name: not fields[name].is_required())
     hint = did_you_mean(key[:80], expected)
+    if "experiment" in fields:
+        owners = [name for name in experiment_names() if key in cell_fields(load_experiment(name).cell)]
+        if owners:
+            hint = f"; {' and '.join(owners)} {'has' if len(owners) == 1 else 'have'} this key"
+        elif key.lower() in _OTHER_WORDS:
+            hint = f"; did you mean {_OTHER_WORDS[key.lower()]}?"
     return f"got the unknown key {key[:80]!r}, expected one of {', '.join(expected)}{hint}"
 
 

@@ -212,6 +212,16 @@ PLANTED = {
         "trials: 10\n    figures: varianse",
         r"9:14: sweeps.one.figures: got varianse, expected one of .*; did you mean variance\?$",
     ),
+    "key of other programs": (
+        "trials: 10",
+        "trials: 10\n    causal: true",
+        r"9:5: sweeps.one: got the unknown key 'causal', .*; did you mean mask: causal\?$",
+    ),
+    "key of another experiment": (
+        "trials: 10",
+        "trials: 10\n    n_heads: 8",
+        r"9:5: sweeps.one: got the unknown key 'n_heads', .*; initialisation has this key$",
+    ),
     "capital key": ("n_keys", "N_keys", r"6:5: sweeps.one: got the unknown key 'N_keys', .*; did you mean n_keys\?$"),
     "scaling that is not positive": ("unscaled", "-2", r"7:15: sweeps.one.scaling\[0\]: got -2, expected 'unscaled'"),
     "scaling twice in other words": (
