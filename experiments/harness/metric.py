@@ -145,10 +145,8 @@ def fields(
 
     Returns:
         NAME, NAME_se (except of quantiles), NAME_low and NAME_high of each metric, and `few_draws`: the names,
-            separated
-        by spaces, of metrics with unreliable error bars. Below 20 trials these are all; otherwise means and roots of
-            fewer
-        effective draws than `min_draws`, and quantiles whose interval is not `inside`.
+        separated by spaces, of metrics with unreliable error bars. Below 20 trials these are all; otherwise means and
+        roots of fewer effective draws than `min_draws`, and quantiles whose interval is not `inside`.
     """
     draws = {
         metric.name: float(metric.effective_draws(cell, *estimate))
