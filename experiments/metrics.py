@@ -114,17 +114,28 @@ def _saturated_rows() -> Exact:
     return Exact(known_bounds.formula, known_bounds.value, least, largest)
 
 
-def _row_variance(theory: Theory, cell: Cell) -> float:
-    """E of the variance within a row, known for more laws than the other metrics of rows."""
-    return known(theory, "row_variance", cell.d_k, cell.n_keys, cell.divisor, cell.law, cell.shortest_row)
+def _row_variance() -> Exact:
+    """E of the variance within a row and bounds of its deviation, known for more laws than the other metrics of rows.
 
+    The deviation of a draw lies between that of its rows if they were independent and that of one row; theory knows a
+    closer lower bound for some laws.
+    """
+    closer, _ = _deviations("row_variance")
 
-def _own_weight(theory: Theory, cell: Cell) -> float:
-    """E of the weight of the own key: without a correlation, all visible keys are alike."""
-    if cell.law.correlation:
+    def value(theory: Theory, cell: Cell) -> float:
+        return known(theory, "row_variance", cell.d_k, cell.n_keys, cell.divisor, cell.law, cell.shortest_row)
+
+    def largest(theory: Theory, cell: Cell) -> float:
         arguments = cell.d_k, cell.n_keys, cell.divisor, cell.law, cell.shortest_row
-        return known(theory, "attention_expectations", *arguments, metric="own_weight")
-    return float((1 / np.arange(cell.shortest_row or cell.n_keys, cell.n_keys + 1)).mean())
+        return known(theory, "row_variance_deviation", *arguments, otherwise=math.inf) or math.inf
+
+    def least(theory: Theory, cell: Cell) -> float:
+        of_row = largest(theory, cell)
+        independent = of_row / math.sqrt(cell.n_queries) if math.isfinite(of_row) else 0.0
+        return max(closer(theory, cell), independent)
+
+    formula = "(n - 1) / n times the variance of a score given the query, averaged over queries"
+    return Exact(formula, value, least, largest)
 
 
 def _norm_metrics(
@@ -187,11 +198,7 @@ METRICS = (
         "E (1/n) sum_j (s_j - mean)^2",
         "variance within a row",
         of=OfRows(lambda rows: rows.row_variance, needs="variance"),
-        exact=Exact(
-            "(n - 1) / n times the variance of a score given the query, averaged over queries",
-            _row_variance,
-            *_deviations("row_variance"),
-        ),
+        exact=_row_variance(),
         limits=lambda _: Limits(0),
         scale_free=True,
         is_logarithmic=True,
@@ -215,11 +222,7 @@ METRICS = (
         "E w_i",
         "weight of the own key",
         of=OfRows(lambda rows: rows.own_weight, needs="own key"),
-        exact=Exact(
-            f"mean of 1/n over the lengths n of rows without a correlation, else {_INTEGRALS}",
-            _own_weight,
-            *_deviations("own_weight"),
-        ),
+        exact=_exact("own_weight", "own_weight"),
         limits=lambda _: Limits(0, 1),
         is_logarithmic=True,
     ),

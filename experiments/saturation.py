@@ -2,7 +2,7 @@
 
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowStatistics
-from experiments.sampling import Cell
+from experiments.sampling import OTHER_WORDS, Cell
 
 STATISTICS = RowStatistics(METRICS)
-EXPERIMENT = STATISTICS.experiment(Cell)
+EXPERIMENT = STATISTICS.experiment(Cell, other_words=OTHER_WORDS)

@@ -11,10 +11,11 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import (
@@ -41,19 +42,6 @@ from experiments.harness.yaml_text import Document, Fault, KeyPath, YamlError
 from experiments.statistics.intervals import MIN_TRIALS
 
 _RESERVED = tuple(Path(name).stem for name in (COLUMNS, MANIFEST))  # a sweep of such a name would overwrite the file
-# Keys of a sweep in the words of other programs and papers.
-_OTHER_WORDS = {
-    "causal": "mask: causal",
-    "qk_norm": "normalize: l2",
-    "rho": "correlation",
-    "std": "query_std or key_std",
-    "input_std": "query_std or key_std",
-    "mean": "query_mean or key_mean",
-    "distribution": "inputs",
-    "scale": "scaling",
-    "temperature": "scaling",
-    "init": "experiment: initialisation",
-}
 _SWEEP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
@@ -185,7 +173,7 @@ def _resolved(document: Document, name: str, experiment: str, body: dict[str, An
     loaded = load_experiment(experiment)
     if loaded.has_precision:
         _check_trials_or_precision(document, path, body)
-    checked = _validated(document, path, _sweep_model(loaded, figures_of(experiment)), body)
+    checked = _validated(document, path, _sweep_model(loaded, figures_of(experiment)), body, loaded.other_words)
     if document.faults:
         return None
     values = {key: getattr(checked, key) for key in cell_fields(loaded.cell)}
@@ -241,8 +229,22 @@ def _check_trials_or_precision(document: Document, path: KeyPath, body: dict[str
         document.fault(most, "got max_trials without precision, expected both", place)
 
 
-def _validated(document: Document, path: KeyPath, model: type[BaseModel], value: dict[str, Any]) -> Any:
-    """The value at a path, validated by a model; None if it has faults, which the document notes."""
+def _validated(
+    document: Document,
+    path: KeyPath,
+    model: type[BaseModel],
+    value: dict[str, Any],
+    other_words: Mapping[str, str] = MappingProxyType({}),
+) -> Any:
+    """The value at a path, validated by a model; None if it has faults, which the document notes.
+
+    Args:
+        document: the config.
+        path: of the value.
+        model: expects its keys.
+        value: the mapping at the path.
+        other_words: suggestions for keys that the model lacks.
+    """
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -251,7 +253,7 @@ def _validated(document: Document, path: KeyPath, model: type[BaseModel], value:
             if detail["type"] == "missing":
                 document.fault(where, "missing key")
             elif detail["type"] == "extra_forbidden":
-                message = _unknown_key(str(where[-1]), model)
+                message = _unknown_key(str(where[-1]), model, other_words)
                 document.fault(path, message, document.place(where, of_key=True))
             else:
                 got = document.written(where) or _shown(detail["input"])
@@ -259,7 +261,7 @@ def _validated(document: Document, path: KeyPath, model: type[BaseModel], value:
         return None
 
 
-def _unknown_key(key: str, model: type[BaseModel]) -> str:
+def _unknown_key(key: str, model: type[BaseModel], other_words: Mapping[str, str]) -> str:
     """The message about a key that the model lacks: the keys that it has, required ones first, and the likely one."""
     fields = model.model_fields
     expected = sorted(fields, key=lambda name: not fields[name].is_required())
@@ -268,8 +270,8 @@ def _unknown_key(key: str, model: type[BaseModel]) -> str:
         owners = [name for name in experiment_names() if key in cell_fields(load_experiment(name).cell)]
         if owners:
             hint = f"; {' and '.join(owners)} {'has' if len(owners) == 1 else 'have'} this key"
-        elif key.lower() in _OTHER_WORDS:
-            hint = f"; did you mean {_OTHER_WORDS[key.lower()]}?"
+        elif key.lower() in other_words:
+            hint = f"; did you mean {other_words[key.lower()]}?"
     return f"got the unknown key {key[:80]!r}, expected one of {', '.join(expected)}{hint}"
 
 

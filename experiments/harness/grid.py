@@ -51,8 +51,7 @@ class Sweep:
         """The parameters that determine the table, as plain JSON values.
 
         The keys are `experiment`, the fields of the cell, `variants` if there are any, and `trials`, or `precision` and
-        `max_trials`. Name and
-        figures do not belong to them: they change no number.
+        `max_trials`. Name and figures do not belong to them: they change no number.
         """
         values: dict[str, Any] = _plain_values(self.values)
         if self.variants:

@@ -25,7 +25,7 @@ def designed(
         ValueError: no divisor gives the value, or theory does not know the rows of the law.
 
     >>> print(next(designed("row_variance", 0.75, 64, 4, PairLaw())))
-    divide the scores by 8.000 for row_variance = 0.75 at d_k = 64 and n_keys = 4
+    divide the scores by 8 for row_variance = 0.75 at d_k = 64 and n_keys = 4
     """
     divisor = theory.divisor_for(target, value, d_k, n_keys, law, shortest)
     rules = theory.equivalent_rules(divisor, d_k, n_keys)

@@ -4,7 +4,7 @@ from sdpa.theory import limits
 from sdpa.theory.attention import AttentionExpectations, attention_expectations
 from sdpa.theory.design import divisor_for, equivalent_rules
 from sdpa.theory.deviations import AttentionDeviations, attention_deviations, least_draw_deviations
-from sdpa.theory.row_variance import row_variance
+from sdpa.theory.row_variance import row_variance, row_variance_deviation
 from sdpa.theory.rows import GaussianRow
 from sdpa.theory.score_law import largest_score_survival, score_log_density, score_survival
 from sdpa.theory.scores import (
@@ -33,6 +33,7 @@ __all__ = [
     "least_draw_deviations",
     "limits",
     "row_variance",
+    "row_variance_deviation",
     "score_kurtosis",
     "score_log_density",
     "score_mean",

@@ -40,7 +40,7 @@ class AttentionExpectations:
             sqrt(n_queries / n_keys) times that for n_queries of them.
         value_gradient_norm: sqrt(E (dL/dv)^2) of an entry of a value, for a standard normal gradient to the output and
             as many queries as keys; otherwise as `key_gradient_norm`.
-        own_weight: E of the weight of the query's own key; NaN if the law has no correlation.
+        own_weight: E of the weight of the query's own key; without a correlation the mean of 1/n over the rows.
     """
 
     max_weight: float
@@ -110,7 +110,7 @@ def attention_expectations(
         math.sqrt(of["collision"]),
         math.sqrt(of["key_gradient_square"]),
         math.sqrt(of["collision"]),
-        of["own_weight"] if law.correlation else math.nan,
+        of["own_weight"],
     )
 
 
@@ -143,7 +143,7 @@ def row_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> FloatA
     gradient = ((d_k - 1) * square + score_square) * (law.key_std / divisor) ** 2
     of_keys = (lengths.share * lengths.length**2) @ values[:, 3] * (law.query_std / divisor) ** 2
     saturated = lengths.share @ saturated_rows(sigma, n_keys)
-    return np.array([max_weight, entropy, trace, square, gradient, saturated, collision, of_keys, math.nan])
+    return np.array([max_weight, entropy, trace, square, gradient, saturated, collision, of_keys, 1 / n_keys])
 
 
 def row_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> tuple[FloatArray, FloatArray]:

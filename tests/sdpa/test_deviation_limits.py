@@ -25,7 +25,7 @@ def limits(d_k, n_keys, divisor, law):
 def independent(d_k, n_keys, divisor, law=PairLaw()):
     """The limits of independent rows, from their exact mean squares, beside their exact deviations."""
     exact = dataclasses.asdict(attention_deviations(d_k, n_keys, divisor, law))
-    means = dict(zip(OF_ROWS, row_means(d_k, n_keys, divisor, law), strict=True)) | {"own_weight": 1 / n_keys}
+    means = dict(zip(OF_ROWS, row_means(d_k, n_keys, divisor, law), strict=True))
     squared = ("max_weight", "jacobian_trace", "jacobian_square", "own_weight")
     squares = np.array([exact[name] ** 2 + means[name] ** 2 for name in squared])
     found = least_row_variances(np.array(list(means.values())), squares)

@@ -8,7 +8,8 @@ import pytest
 from scipy import integrate, special, stats
 
 from sdpa import LAWS
-from sdpa.pairs import PairLaw
+from sdpa.inputs import InputLaw
+from sdpa.pairs import PairLaw, spectrum_of
 from sdpa.theory import (
     GaussianRow,
     UnknownError,
@@ -16,6 +17,7 @@ from sdpa.theory import (
     attention_expectations,
     least_draw_deviations,
     row_variance,
+    row_variance_deviation,
 )
 from sdpa.theory.queries import query_lengths
 
@@ -100,7 +102,7 @@ def test_two_keys_by_quadrature(d_k, divisor, law):
         smooth = name != "saturated_rows"  # a step, which no polynomial follows
         assert value == pytest.approx(first[name], rel=1e-6 if smooth else 5e-3, abs=1e-9 if smooth else 1e-5), name
     assert exact.value_gradient_norm == exact.output_std
-    assert math.isnan(exact.own_weight)
+    assert exact.own_weight == pytest.approx(1 / 2, rel=1e-12)
     spread = attention_deviations(d_k, 2, divisor, law)
     for name in ("max_weight", "entropy", "jacobian_trace", "jacobian_square", "query_gradient_square"):
         expected = math.sqrt(second[name] - first[name] ** 2)
@@ -143,7 +145,8 @@ def test_draws_agree_with_expectations_deviations_and_limits(d_k, n_keys, diviso
     """4,000 draws of four rows at a fixed seed: within 5 standard errors, or one saturated row in a thousand draws."""
     rare = 1e-3 / 5
     found = plain_draws(np.random.default_rng(17), SHIFTED, 4000, 4, n_keys, d_k, divisor)
-    exact = squares_of(attention_expectations(d_k, n_keys, divisor, SHIFTED)) | {"own_weight": 1 / n_keys}
+    expected = attention_expectations(d_k, n_keys, divisor, SHIFTED)
+    exact = squares_of(expected) | {"own_weight": expected.own_weight}
     same = {"value_gradient_square": "collision", "drawn_key_gradient_square": "key_gradient_square"}
     for name, rows in found.items():
         means = rows.mean(axis=1)
@@ -221,3 +224,44 @@ def test_unknown_rows_are_refused_with_a_reason(law, reason):
     ):
         with pytest.raises(UnknownError, match=reason):
             function()
+
+
+# Mean 0, variance 1, and moments that differ from those of a normal law: 2 with the probability 1/5, else -1/2.
+TWO_POINTS = InputLaw(
+    "two points", lambda rng, shape: rng.choice([2.0, -0.5], shape, p=[0.2, 0.8]), (1.5, 3.25, 0, 0, 0, 0)
+)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        PairLaw(TWO_POINTS),
+        PairLaw(TWO_POINTS, query_mean=0.7, key_mean=-2.0, query_std=1.5, key_std=0.4),
+        PairLaw(TWO_POINTS, query_mean=-0.3, spectrum=1.5),
+    ],
+)
+def test_the_spread_of_the_variance_within_rows_by_summing_over_all_draws(law):
+    d_k, n_keys, divisor = 2, 3, 1.7
+    entries = np.array(list(itertools.product([2.0, -0.5], repeat=d_k * (1 + n_keys))))
+    chances = np.where(entries == 2.0, 0.2, 0.8).prod(axis=1)
+    roots = np.sqrt(spectrum_of(d_k, law.spectrum))
+    q = law.query_mean + law.query_std * roots * entries[:, :d_k]
+    k = law.key_mean + law.key_std * roots * entries[:, d_k:].reshape(-1, n_keys, d_k)
+    of_row = np.einsum("rd,rkd->rk", q, k / divisor).var(axis=-1)
+    mean = chances @ of_row
+    assert row_variance(d_k, n_keys, divisor, law) == pytest.approx(mean, rel=1e-12)
+    expected = math.sqrt(chances @ (of_row - mean) ** 2)
+    assert row_variance_deviation(d_k, n_keys, divisor, law) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("law", [PairLaw(), SHIFTED, PairLaw(correlation=0.6), PairLaw(normalize="rms")])
+def test_the_spread_of_the_variance_within_rows_agrees_with_deviations_and_limits(law):
+    found = row_variance_deviation(6, 4, 2.0, law)
+    assert least_draw_deviations(6, 4, 1, 2.0, law).row_variance == pytest.approx(found, rel=1e-9)
+    several = math.sqrt(np.mean([row_variance_deviation(6, n, 2.0, law) ** 2 for n in (2, 3, 4)]))
+    assert row_variance_deviation(6, 4, 2.0, law, shortest=2) == pytest.approx(several, rel=1e-12)
+
+
+def test_the_spread_of_the_variance_within_rows_is_unknown_for_a_correlation_with_a_spectrum():
+    with pytest.raises(UnknownError, match="correlation with a spectrum"):
+        row_variance_deviation(6, 4, 2.0, PairLaw(correlation=0.5, spectrum=1.0))
