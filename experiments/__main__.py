@@ -76,26 +76,20 @@ def all_parts(
         from experiments.steps import sweeps as steps
 
         workers = _workers(jobs, scheduler, scheduler_file)
-        page = partial(steps.write_page, loaded, folder, config)
-
-        def page_again() -> None:
-            if not steps.page_is_current(loaded, folder, config, False):
-                page()  # the page shows the statements and the examples
-
+        jobs = jobs or default_jobs()
         parts: list[Callable[[], object]] = [
             partial(steps.measure, loaded, sweeps, folder, workers),
-            partial(steps.draw, loaded, sweeps, folder, jobs or default_jobs()),
+            partial(steps.draw, loaded, sweeps, folder, jobs),
             partial(steps.check, loaded, sweeps, folder),
         ]
-        if not names:
-            parts.append(page)
         if not names and statements.is_home(folder):
             parts += [
                 partial(statements.update_statements, folder, workers),
                 partial(examples.write_examples, folder),
-                partial(examples.draw_examples, folder),
-                page_again,
+                partial(examples.draw_examples, folder, jobs=jobs),
             ]
+        if not names:
+            parts.append(partial(steps.write_page, loaded, folder, config))
         attempt(parts)
 
 
@@ -148,7 +142,7 @@ def page(config: ConfigFile = SHIPPED_CONFIG, results: Results = None, incomplet
 
         steps.draw(loaded, steps.whole_sweeps(loaded, folder, incomplete=incomplete), folder, default_jobs())
         if statements.is_home(folder):
-            examples.draw_examples(folder)
+            examples.draw_examples(folder, jobs=default_jobs())
         steps.write_page(loaded, folder, config, incomplete=incomplete)
 
 

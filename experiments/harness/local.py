@@ -5,11 +5,12 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
@@ -18,6 +19,7 @@ from experiments.harness.wording import counted
 from experiments.harness.work import Task
 
 _QUEUED_PER_WORKER = 3
+_FEW = 3
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,32 @@ class LocalWorkers:
 def default_jobs() -> int:
     """The processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def helpers(jobs: int, tasks: int) -> Iterator[Callable[..., Future[Any]]]:
+    """Processes for further work of this one; `submit(function, *arguments)` gives a future of the result.
+
+    Up to three tasks are done in this process, at once, because starting others takes longer.
+
+    Args:
+        jobs: number of processes.
+        tasks: number of tasks at most.
+    """
+    if tasks <= _FEW:
+        yield _done_here
+        return
+    with worker_pool(jobs) as pool:
+        yield pool.submit
+
+
+def _done_here(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    try:
+        future.set_result(function(*arguments))
+    except Exception as error:
+        future.set_exception(error)
+    return future
 
 
 @contextmanager

@@ -47,31 +47,37 @@ def write_examples(results: Path, say: Say = print) -> None:
         ledger.note(table)
 
 
-def draw_examples(results: Path, names: Sequence[str] = (), say: Say = print) -> None:
+def draw_examples(results: Path, names: Sequence[str] = (), say: Say = print, jobs: int = 1) -> None:
     """Draw the outdated figures of the named examples, or of all examples; nothing without examples.csv.
 
     Args:
         results: the step reads and writes its folder `examples`.
         names: modules of examples, with underscores; none for all.
         say: receives the caption of each drawn or named figure.
+        jobs: number of processes that draw.
     """
+    from experiments.harness.local import helpers
+
     table = example_path(results, EXAMPLES, ".csv")
     if not table.exists():
         return
-    kept, ledger = 0, Ledger(results / EXAMPLES)
+    ledger = Ledger(results / EXAMPLES)
+    drawings = {
+        name: drawing(example_path(results, name, ""), f"{EXAMPLES}.{name}", [table])
+        for name in names or example_names()
+    }
     with locked(results / EXAMPLES):
-        for name in names or example_names():
-            drawn = drawing(example_path(results, name, ""), f"{EXAMPLES}.{name}", [table])
-            current = ledger.is_current(drawn)
-            if not current:
-                _draw(name, table, example_path(results, name, ""))
-                ledger.note(drawn)
-            kept += current
-            if names or not current:
+        due = [name for name, drawn in drawings.items() if not ledger.is_current(drawn)]
+        with helpers(jobs, len(due)) as submit:
+            renderings = {name: submit(_draw, name, table, example_path(results, name, "")) for name in due}
+            for name in names or due:
+                if name in due:
+                    renderings[name].result()
+                    ledger.note(drawings[name])
                 caption = example_path(results, name, ".txt").read_text(encoding="utf-8").strip()
-                say(f"{'kept' if current else 'drew'} {example_path(results, name, '.png')}: {caption}")
-        if kept and not names:
-            say(f"kept {kept} figures of worked examples")
+                say(f"{'drew' if name in due else 'kept'} {example_path(results, name, '.png')}: {caption}")
+        if not names and len(due) < len(drawings):
+            say(f"kept {len(drawings) - len(due)} figures of worked examples")
 
 
 def walk_any(

@@ -5,10 +5,12 @@ interrupted can simply run again.
 """
 
 import time
+from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from experiments.folders import ALL_SWEEPS, figure_path
 from experiments.harness.artifacts import Artifact, Ledger
@@ -18,7 +20,7 @@ from experiments.harness.files import locked, write_atomically
 from experiments.harness.fingerprint import tables_fingerprint
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import COLUMNS, STORE, STORED_CONFIG, csv_name
-from experiments.harness.problems import attempt
+from experiments.harness.problems import MeasurementError, attempt
 from experiments.harness.tables import TableError, csv_bytes, is_current, read_sweep, write_sweep
 from experiments.steps.drawing import drawing
 from experiments.steps.orphans import find_orphans
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from experiments.figures.figure import Tables
     from experiments.harness.run import Workers
 
-_FEW = 3  # figures, which are drawn sooner than workers start
 NOTHING_JUDGED = "Student's t tests no value: it needs at least 20 trials and a metric with a known exact value"
 
 
@@ -50,6 +51,7 @@ def measure(
         MeasurementError: a cell failed; the tables of sweeps that were complete before are written.
     """
     from experiments.analysis import all_columns, analyse
+    from experiments.harness.local import default_jobs, helpers
     from experiments.harness.manifest import write_manifest
     from experiments.harness.pilot import pilot_summary
     from experiments.harness.progress import reporting
@@ -71,20 +73,32 @@ def measure(
         work = find_chunks(records, sweeps)
         to_measure = work.missing()
         write_atomically(results / COLUMNS, csv_bytes(all_columns(sorted({s.experiment for s in config.sweeps}))))
-        with reporting(work.seconds) as report:
+        analysed: deque[tuple[Sweep, list[str], Future[Any]]] = deque()
+
+        def write(*, waits: bool) -> None:
+            """Write the tables of the next sweeps, as far as their analysis is complete or, with `waits`, of all."""
+            while analysed and (waits or analysed[0][-1].done()):
+                sweep, lines, tables = analysed.popleft()
+                for line in [*lines, *write_sweep(results, config, sweep, tables.result())]:
+                    report.line(line)
+
+        jobs = min(workers.slots, default_jobs())
+        with reporting(work.seconds) as report, helpers(jobs, len(sweeps)) as submit:
             for chunk in pilots.damaged + work.damaged:
                 report.line(f"{records.path(chunk)} is damaged; measuring it again")
-            for sweep in measure_missing(records, sweeps, work, workers, report.advance):
-                if not to_measure[sweep.name] and is_current(results, config, sweep):
-                    report.line(f"{results / csv_name(sweep.name, 'measured')}: up to date")
-                    continue
-                measured = tabulate_sweep(records, sweep)
-                if sweep.precision:
-                    for line in pilot_summary(records, sweep, measured[MEASURED]):
-                        report.line(line)
-                tables = analyse(sweep, measured)
-                for line in write_sweep(results, config, sweep, tables):
-                    report.line(line)
+            try:
+                for sweep in measure_missing(records, sweeps, work, workers, report.advance):
+                    if not to_measure[sweep.name] and is_current(results, config, sweep):
+                        report.line(f"{results / csv_name(sweep.name, 'measured')}: up to date")
+                        continue
+                    measured = tabulate_sweep(records, sweep)
+                    lines = list(pilot_summary(records, sweep, measured[MEASURED])) if sweep.precision else []
+                    analysed.append((sweep, lines, submit(analyse, sweep, measured)))
+                    write(waits=False)
+            except MeasurementError:
+                write(waits=True)
+                raise
+            write(waits=True)
         if all(is_current(results, config, sweep) for sweep in config.sweeps):
             write_atomically(results / STORED_CONFIG, config.text.encode())
         write_manifest(results, (pilots, work), workers, time.monotonic() - started)
@@ -97,14 +111,14 @@ def draw(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int) -> N
         config: the whole config; figures of all sweeps together show its sound tables.
         sweeps: the sweeps of the config to draw.
         results: the folder of the tables and figures.
-        jobs: number of processes that draw; a few figures are drawn in this one.
+        jobs: number of processes that draw.
 
     Raises:
         TableError: a sweep has no sound table; the figures of all others are drawn.
     """
     from experiments.analysis.agreement import agreement_tables
     from experiments.harness.figures import figures_of
-    from experiments.harness.local import worker_pool
+    from experiments.harness.local import helpers
 
     tables, unsound = _read(config, results)
     shown = [(sweep.name, figure) for sweep in sweeps for figure in sweep.figures]
@@ -117,23 +131,24 @@ def draw(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int) -> N
             raise unsound[sweep]  # an altered table is an error even if its figure is up to date
         drawn = _drawing(config, results, sweep, figure)
         if (sweep, figure) in renderings:
-            renderings[sweep, figure]()
+            renderings[sweep, figure].result()
             Ledger(results).note(drawn)
         done = "drew" if (sweep, figure) in renderings else "kept"
         caption = figure_path(results, sweep, figure, ".txt").read_text(encoding="utf-8").strip()
         print(f"{done} {figure_path(results, sweep, figure, '.png')}: {caption}")
 
-    with locked(results), worker_pool(jobs) as pool:
+    with locked(results):
         due = [
-            (sweep, figure, tables[sweep], figure_path(results, sweep, figure, ""))
-            for sweep, figure in shown
-            if sweep in tables and not Ledger(results).is_current(_drawing(config, results, sweep, figure))
+            each
+            for each in shown
+            if each[0] in tables and not Ledger(results).is_current(_drawing(config, results, *each))
         ]
-        renderings = {
-            each[:2]: partial(_render, *each[1:]) if len(due) <= _FEW else pool.submit(_render, *each[1:]).result
-            for each in due
-        }
-        attempt([partial(finish, *each) for each in shown])
+        with helpers(jobs, len(due)) as submit:
+            renderings = {
+                (sweep, figure): submit(_render, figure, tables[sweep], figure_path(results, sweep, figure, ""))
+                for sweep, figure in due
+            }
+            attempt([partial(finish, *each) for each in shown])
 
 
 def _render(figure: str, tables: "Tables", stem: Path) -> None:
@@ -233,19 +248,6 @@ def whole_sweeps(config: Config, results: Path, *, incomplete: bool) -> list[Swe
     return [sweep for sweep in config.sweeps if sweep.name in tables]
 
 
-def page_is_current(config: Config, results: Path, *given: object) -> bool:
-    """True if the page is up to date for a config and these options.
-
-    Args:
-        config: the whole config.
-        results: the folder of the page.
-        given: the path of the config, and whether sweeps may be missing, as for `write_page`.
-    """
-    from experiments.page.artifact import page
-
-    return Ledger(results).is_current(page(config, results, *given))
-
-
 def write_page(config: Config, results: Path, config_path: Path, *, incomplete: bool = False) -> None:
     """Write index.html from tables, figures and published statements if one of them changed.
 
@@ -261,7 +263,7 @@ def write_page(config: Config, results: Path, config_path: Path, *, incomplete: 
     from experiments.page.artifact import page, page_path
 
     path, given = page_path(results), (config_path, incomplete)
-    if page_is_current(config, results, *given):
+    if Ledger(results).is_current(page(config, results, *given)):
         print(f"{path}: up to date")
         return
     from experiments.page.index import make_page
