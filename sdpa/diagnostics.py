@@ -21,7 +21,8 @@ a b e. The squared distances come from products of e and e^2 with one of two mat
 
     few keys    D_ij = |k_i - k_j|^2: with y = e D, h = e.y / 2 and D_top, y_top at the largest weight's key,
                 |p|^2 = E1 y_top - h  and  |k_i - m|^2 = a (D_top,i + b (y_i - a y_top - a b h))
-    many keys   K itself: e K gives p, and sum e^2 |k - m|^2 = sum e^2 |k|^2 - 2 (e^2 K).m + |m|^2 sum e^2
+    many keys   K itself: e K gives p, and sum e^2 |k - m|^2 = sum e^2 |k|^2 - 2 (e^2 K).m + |m|^2 sum e^2;
+                if most e are below 1e-20, as in saturated rows, the products leave these out
 
 No distance depends on the mean of the keys, and a mean longer than their spread is subtracted first. The relative error
 of |dL/dq| is of the order of 1e-15 (|k| / distance)^2, with |k| the length of a key then and the distance between the
@@ -42,6 +43,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from sdpa._arrays import BoolArray, FloatArray, as_float, row_label
 from sdpa.attention import masked
@@ -59,6 +61,9 @@ _SHORT_ROW = 32
 _KEYS_PER_QUERY, _MORE_QUERIES = 12, 8
 # A gap of that many divisors gives b = 0 just as an infinite one does, but its product with b is 0 and not NaN.
 _LARGEST_GAP = 1e300
+# A key of smaller e changes no digit of a sum whose largest e is 1. Sparse products are faster up to this share of the
+# keys, estimated from so many rows of each draw.
+_NEGLIGIBLE, _FEW, _SAMPLED_ROWS = 1e-20, 0.04, 4
 
 
 @dataclass(frozen=True)
@@ -274,13 +279,23 @@ class _Vectors:
     def gradient_square(self, tile: "_Tile", divisor: float) -> FloatArray:
         """|K^T J|_F^2 / (a b)^2 of each row of a tile, for the divisor of its last sums."""
         a, b = tile.shares(divisor)
-        p = tile.product(tile.e, self.matrix)
+        few = tile.few()
+        p = tile.product(tile.e, self.matrix) if few is None else _of_few(few, self.matrix)
         p -= tile.e1[..., None] * tile.of_top
         of_top = a * a * np.vecdot(p, p)
         p *= (a * b)[..., None]
         mean = np.add(p, tile.of_top, out=p)
         squares = (tile.squared @ self.squares)[..., 0] + tile.e2 * np.vecdot(mean, mean)
-        return np.asarray(of_top + squares - 2 * np.vecdot(tile.other_product(tile.squared, self.matrix), mean))
+        if few is None:
+            with_squares = tile.other_product(tile.squared, self.matrix)
+        else:
+            with_squares = _of_few([one.power(2) for one in few], self.matrix)
+        return np.asarray(of_top + squares - 2 * np.vecdot(with_squares, mean))
+
+
+def _of_few(rows: Sequence[sparse.csr_array], matrix: FloatArray) -> FloatArray:
+    """Sparse rows of each draw times a matrix (n_draws, n_keys, width)."""
+    return np.stack([one @ of_draw for one, of_draw in zip(rows, matrix, strict=True)])
 
 
 def _centred(keys: FloatArray) -> FloatArray:
@@ -371,6 +386,19 @@ class _Tile:
         """a and b of each row, for the divisor of the last sums."""
         b = np.exp(-self.gap / divisor)
         return np.asarray(1 / (1 + b * self.e1)), np.asarray(b)
+
+    def few(self) -> list[sparse.csr_array] | None:
+        """The e of each draw that are not negligible, as sparse rows, if they are few; else None."""
+        n_keys = self.e.shape[-1]
+        if np.count_nonzero(self.e[:, :_SAMPLED_ROWS] > _NEGLIGIBLE) > _FEW * self.e[:, :_SAMPLED_ROWS].size:
+            return None
+        found = []
+        for rows in self.e:
+            counts = (kept := rows > _NEGLIGIBLE).sum(axis=-1)
+            places = np.flatnonzero(kept)
+            starts = np.concatenate([[0], np.cumsum(counts)])
+            found.append(sparse.csr_array((rows.reshape(-1)[places], places % n_keys, starts), shape=rows.shape))
+        return found
 
     def dot(self, one: FloatArray, other: FloatArray) -> FloatArray:
         """The dot products of rows of the shape of the scores."""

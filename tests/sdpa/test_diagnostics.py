@@ -99,6 +99,27 @@ def test_one_way_serves_few_keys_and_the_other_many():
     assert not diagnostics.takes_distances(64, 64, 1)
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_long_saturated_rows_leave_out_negligible_keys(masked, monkeypatch):
+    """Two draws of 6 rows of 700 keys, of which a few per cent have weight: products of sparse rows."""
+    found = []
+    few = diagnostics._Tile.few
+    monkeypatch.setattr(diagnostics._Tile, "few", lambda tile: found.append(few(tile)) or found[-1])
+    rng = np.random.default_rng(3)
+    queries, keys = rng.standard_normal((2, 6, 900)), rng.standard_normal((2, 700, 900))
+    scores = queries @ keys.swapaxes(-1, -2)
+    if masked:
+        scores = np.where(rng.random(scores.shape) < 0.5, scores, -np.inf)
+    rows = row_diagnostics(scores, [0.4, 30.0], keys)
+    assert [one is None for one in found] == [False, True]
+    assert max(part.nnz for part in found[0]) < 0.05 * scores[0].size
+    for i, divisor in enumerate((0.4, 30.0)):
+        for draw, query in np.ndindex(2, 6):
+            seen = np.isfinite(scores[draw, query])
+            expected = gradient_norm_in_long_double(scores[draw, query, seen], keys[draw, seen], divisor)
+            assert rows.query_gradient_norm[i, draw, query] == pytest.approx(float(expected), rel=1e-12, abs=0)
+
+
 @pytest.mark.parametrize("gap", [1.0, 50.0, 300.0, 700.0])
 @pytest.mark.usefixtures("by_distances")
 def test_two_keys_are_solved_by_hand_however_saturated(gap):
