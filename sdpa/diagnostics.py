@@ -40,15 +40,18 @@ and one more sum and two products for many. All work per row happens once, for a
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from sdpa._arrays import BoolArray, FloatArray, as_float, row_label
 from sdpa.attention import masked
 from sdpa.gradients import norm_from_shares, trace_from_shares
 from sdpa.metrics import row_variance
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _SMALLEST_DIVISOR = 1e-300
 # Scores of a tile, chosen by measurement among 2^13 to 2^16. In smaller tiles NumPy's calls cost more than their work;
@@ -293,7 +296,7 @@ class _Vectors:
         return np.asarray(of_top + squares - 2 * np.vecdot(with_squares, mean))
 
 
-def _of_few(rows: Sequence[sparse.csr_array], matrix: FloatArray) -> FloatArray:
+def _of_few(rows: Sequence["csr_array"], matrix: FloatArray) -> FloatArray:
     """Sparse rows of each draw times a matrix (n_draws, n_keys, width)."""
     return np.stack([one @ of_draw for one, of_draw in zip(rows, matrix, strict=True)])
 
@@ -387,17 +390,19 @@ class _Tile:
         b = np.exp(-self.gap / divisor)
         return np.asarray(1 / (1 + b * self.e1)), np.asarray(b)
 
-    def few(self) -> list[sparse.csr_array] | None:
+    def few(self) -> "list[csr_array] | None":
         """The e of each draw that are not negligible, as sparse rows, if they are few; else None."""
         n_keys = self.e.shape[-1]
         if np.count_nonzero(self.e[:, :_SAMPLED_ROWS] > _NEGLIGIBLE) > _FEW * self.e[:, :_SAMPLED_ROWS].size:
             return None
+        from scipy.sparse import csr_array  # here, because other rows need only NumPy
+
         found = []
         for rows in self.e:
             counts = (kept := rows > _NEGLIGIBLE).sum(axis=-1)
             places = np.flatnonzero(kept)
             starts = np.concatenate([[0], np.cumsum(counts)])
-            found.append(sparse.csr_array((rows.reshape(-1)[places], places % n_keys, starts), shape=rows.shape))
+            found.append(csr_array((rows.reshape(-1)[places], places % n_keys, starts), shape=rows.shape))
         return found
 
     def dot(self, one: FloatArray, other: FloatArray) -> FloatArray:
