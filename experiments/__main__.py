@@ -78,13 +78,13 @@ def all_parts(
         workers = _workers(jobs, scheduler, scheduler_file)
         jobs = jobs or default_jobs()
         parts: list[Callable[[], object]] = [
-            partial(steps.measure, loaded, sweeps, folder, workers),
+            partial(steps.measure, loaded, sweeps, folder, workers, jobs=jobs),
             partial(steps.draw, loaded, sweeps, folder, jobs),
             partial(steps.check, loaded, sweeps, folder),
         ]
         if not names and statements.is_home(folder):
             parts += [
-                partial(statements.update_statements, folder, workers),
+                partial(statements.update_statements, folder, workers, jobs),
                 partial(examples.write_examples, folder),
                 partial(examples.draw_examples, folder, jobs=jobs),
             ]
@@ -107,7 +107,7 @@ def run(
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.steps.sweeps import measure
 
-        measure(loaded, sweeps, folder, _workers(jobs, scheduler, scheduler_file))
+        measure(loaded, sweeps, folder, _workers(jobs, scheduler, scheduler_file), jobs=jobs)
 
 
 @app.command(name="draw")
@@ -201,7 +201,7 @@ def show_statements(jobs: Jobs = None) -> None:
     with _outcome(SHIPPED_CONFIG, None, jobs):
         from experiments.steps import statements
 
-        statements.update_statements(HOME, _workers(jobs))
+        statements.update_statements(HOME, _workers(jobs), jobs)
         print(statements.statement_summary(HOME))
 
 

@@ -90,8 +90,8 @@ def _steps_after_measuring(config: Config) -> "dict[str, Step]":
     one = LocalWorkers(1)
     return {
         "imports": lambda _: subprocess.run([sys.executable, "-c", f"import {_IMPORTS}"], check=True),
-        "tables": lambda folder: sweeps.measure(config, config.sweeps, folder, one),
+        "tables": lambda folder: sweeps.measure(config, config.sweeps, folder, one, jobs=1),
         "figures": partial(sweeps.draw, config, config.sweeps, jobs=1),
         "check": partial(sweeps.check, config, config.sweeps),
-        "statements": lambda folder: statements.update_statements(folder, one),
+        "statements": lambda folder: statements.update_statements(folder, one, jobs=1),
     }

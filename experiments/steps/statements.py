@@ -30,18 +30,19 @@ def is_home(results: Path) -> bool:
     return results.resolve() == HOME.resolve()
 
 
-def update_statements(results: Path, workers: "Workers") -> None:
+def update_statements(results: Path, workers: "Workers", jobs: int | None = None) -> None:
     """Bring the measurements for the statements and statements.csv up to date.
 
     Args:
         results: the step writes to its folder `statements` and reuses chunks that sweeps in `results` measured.
         workers: measure the missing chunks.
+        jobs: as in `measure`.
     """
     config, folder = load_config(CONFIG), results / STATEMENTS
     due = [sweep for sweep in config.sweeps if not is_current(folder, config, sweep)]
     with locked(results):
         if due:
-            measure(config, due, folder, workers, store=results / STORE)
+            measure(config, due, folder, workers, store=results / STORE, jobs=jobs)
         with locked(folder):
             _write(config, results)
 

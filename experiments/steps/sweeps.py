@@ -33,7 +33,13 @@ NOTHING_JUDGED = "Student's t tests no value: it needs at least 20 trials and a 
 
 
 def measure(
-    config: Config, sweeps: Sequence[Sweep], results: Path, workers: "Workers", *, store: Path | None = None
+    config: Config,
+    sweeps: Sequence[Sweep],
+    results: Path,
+    workers: "Workers",
+    *,
+    store: Path | None = None,
+    jobs: int | None = None,
 ) -> None:
     """Measure the chunks of sweeps that the store lacks, and write the tables that change.
 
@@ -45,6 +51,7 @@ def measure(
         results: the folder of the tables.
         workers: measure the chunks.
         store: the folder of the chunks' records, if it is not in `results`.
+        jobs: number of processes on this machine that analyse complete sweeps; by default one per processor.
 
     Raises:
         BusyError: another run uses the results folder.
@@ -82,8 +89,7 @@ def measure(
                 for line in [*lines, *write_sweep(results, config, sweep, tables.result())]:
                     report.line(line)
 
-        jobs = min(workers.slots, default_jobs())
-        with reporting(work.seconds) as report, helpers(jobs, len(sweeps)) as submit:
+        with reporting(work.seconds) as report, helpers(jobs or default_jobs(), len(sweeps)) as submit:
             for chunk in pilots.damaged + work.damaged:
                 report.line(f"{records.path(chunk)} is damaged; measuring it again")
             try:
