@@ -16,6 +16,7 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 
 _OF_ENTROPY = 0.7
+_LEAST = 1e-150
 
 
 def least_row_variances(means: FloatArray, squares: FloatArray) -> FloatArray:
@@ -27,8 +28,9 @@ def least_row_variances(means: FloatArray, squares: FloatArray) -> FloatArray:
     """
     max_weight, entropy, trace, square, gradient, saturated, _, of_keys, own = means.tolist()
     of_largest, of_trace, of_square, of_own = squares.tolist()
-    relative_trace = of_trace / trace**2 - 1 if trace > 0 else 0.0
-    relative_square = of_square / square**2 - 1 if square > 0 else 0.0
+    # 0, which is a limit too, where a square is too small for a double.
+    relative_trace = of_trace / trace**2 - 1 if trace > _LEAST else 0.0
+    relative_square = of_square / square**2 - 1 if square > _LEAST else 0.0
     variances = [
         max(of_largest - max_weight**2, of_trace / 4 - (1 - max_weight) ** 2),
         (_OF_ENTROPY * entropy) ** 2 * relative_trace,

@@ -114,3 +114,10 @@ def test_causal_rows_average_the_limits_of_every_length():
     draw = least_draw_deviations(64, 3, 3, 2.0, law, shortest=1)
     of_rows = [0.0, *(limits(64, n, 2.0, law)["jacobian_trace"] ** 2 for n in (2, 3))]
     assert draw.jacobian_trace == pytest.approx(math.sqrt(np.mean(of_rows) / 3))
+
+
+def test_squares_too_small_for_a_double_leave_a_limit_of_zero():
+    means = np.array([1.0, 1e-160, 1e-162, 1e-170, 1e-170, 1.0, 1.0, 1e-170, 1.0])
+    assert least_row_variances(means, np.zeros(4)).tolist() == [0.0] * 9
+    strong = least_draw_deviations(4096, 16, 8, 1.0, PairLaw(correlation=1.0))
+    assert all(math.isfinite(value) and value >= 0 for value in dataclasses.astuple(strong))
