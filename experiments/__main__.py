@@ -70,16 +70,14 @@ def all_parts(
     """
     with _outcome(config, results, jobs, scheduler, scheduler_file, measures=True):
         loaded, sweeps, folder = _load(config, names, results)
-        from experiments.harness.local import default_jobs
         from experiments.harness.problems import attempt
         from experiments.steps import examples, statements
         from experiments.steps import sweeps as steps
 
         workers = _workers(jobs, scheduler, scheduler_file)
-        jobs = jobs or default_jobs()
         parts: list[Callable[[], object]] = [
             partial(steps.measure, loaded, sweeps, folder, workers, jobs=jobs),
-            partial(steps.draw, loaded, sweeps, folder, jobs),
+            partial(steps.draw, loaded, sweeps, folder, jobs=jobs),
             partial(steps.check, loaded, sweeps, folder),
         ]
         if not names and statements.is_home(folder):
@@ -115,10 +113,9 @@ def draw_figures(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, resul
     """Draw the figures of sweeps from their tables."""
     with _outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
-        from experiments.harness.local import default_jobs
         from experiments.steps.sweeps import draw
 
-        draw(loaded, sweeps, folder, default_jobs())
+        draw(loaded, sweeps, folder)
 
 
 @app.command(name="check")
@@ -136,13 +133,12 @@ def page(config: ConfigFile = SHIPPED_CONFIG, results: Results = None, incomplet
     """Write the page, index.html in the results folder, and draw its figures."""
     with _outcome(config, results):
         loaded, _, folder = _load(config, None, results)
-        from experiments.harness.local import default_jobs
         from experiments.steps import examples, statements
         from experiments.steps import sweeps as steps
 
-        steps.draw(loaded, steps.whole_sweeps(loaded, folder, incomplete=incomplete), folder, default_jobs())
+        steps.draw(loaded, steps.whole_sweeps(loaded, folder, incomplete=incomplete), folder)
         if statements.is_home(folder):
-            examples.draw_examples(folder, jobs=default_jobs())
+            examples.draw_examples(folder)
         steps.write_page(loaded, folder, config, incomplete=incomplete)
 
 

@@ -47,19 +47,19 @@ def default_jobs() -> int:
 
 
 @contextmanager
-def helpers(jobs: int, tasks: int) -> Iterator[Callable[..., Future[Any]]]:
+def helpers(jobs: int | None, tasks: int) -> Iterator[Callable[..., Future[Any]]]:
     """Processes for further work of this one; `submit(function, *arguments)` gives a future of the result.
 
     Up to three tasks are done in this process, at once, because starting others takes longer.
 
     Args:
-        jobs: number of processes.
+        jobs: number of processes; None for one per processor.
         tasks: number of tasks at most.
     """
     if tasks <= _FEW:
         yield _done_here
         return
-    with worker_pool(jobs) as pool:
+    with worker_pool(jobs or default_jobs()) as pool:
         yield pool.submit
 
 

@@ -47,14 +47,14 @@ def write_examples(results: Path, say: Say = print) -> None:
         ledger.note(table)
 
 
-def draw_examples(results: Path, names: Sequence[str] = (), say: Say = print, jobs: int = 1) -> None:
+def draw_examples(results: Path, names: Sequence[str] = (), say: Say = print, jobs: int | None = None) -> None:
     """Draw the outdated figures of the named examples, or of all examples; nothing without examples.csv.
 
     Args:
         results: the step reads and writes its folder `examples`.
         names: modules of examples, with underscores; none for all.
         say: receives the caption of each drawn or named figure.
-        jobs: number of processes that draw.
+        jobs: number of processes that draw; by default one per processor.
     """
     from experiments.harness.local import helpers
 

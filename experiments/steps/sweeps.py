@@ -58,7 +58,7 @@ def measure(
         MeasurementError: a cell failed; the tables of sweeps that were complete before are written.
     """
     from experiments.analysis import all_columns, analyse
-    from experiments.harness.local import default_jobs, helpers
+    from experiments.harness.local import helpers
     from experiments.harness.manifest import write_manifest
     from experiments.harness.pilot import pilot_summary
     from experiments.harness.progress import reporting
@@ -89,7 +89,7 @@ def measure(
                 for line in [*lines, *write_sweep(results, config, sweep, tables.result())]:
                     report.line(line)
 
-        with reporting(work.seconds) as report, helpers(jobs or default_jobs(), len(sweeps)) as submit:
+        with reporting(work.seconds) as report, helpers(jobs, len(sweeps)) as submit:
             for chunk in pilots.damaged + work.damaged:
                 report.line(f"{records.path(chunk)} is damaged; measuring it again")
             try:
@@ -110,14 +110,14 @@ def measure(
         write_manifest(results, (pilots, work), workers, time.monotonic() - started)
 
 
-def draw(config: Config, sweeps: Sequence[Sweep], results: Path, jobs: int) -> None:
+def draw(config: Config, sweeps: Sequence[Sweep], results: Path, *, jobs: int | None = None) -> None:
     """Draw the outdated figures of sweeps, and of all sweeps together.
 
     Args:
         config: the whole config; figures of all sweeps together show its sound tables.
         sweeps: the sweeps of the config to draw.
         results: the folder of the tables and figures.
-        jobs: number of processes that draw.
+        jobs: number of processes that draw; by default one per processor.
 
     Raises:
         TableError: a sweep has no sound table; the figures of all others are drawn.
