@@ -11,12 +11,12 @@ for W_Q and W_K independent of each other. `@scheme` registers the variances of 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal
 
 import numpy as np
 
 from sdpa._arrays import FloatArray
+from sdpa._names import did_you_mean, nearest
 
 Variances = Callable[[int, int], tuple[float, float]]
 SCHEMES: "dict[str, Scheme]" = {}
@@ -45,8 +45,9 @@ class Scheme:
     def parse(cls, text: str) -> "Scheme":
         """The scheme of that name; ValueError if `SCHEMES` does not contain it."""
         if text not in SCHEMES:
-            hint = "".join(f"; did you mean {name}?" for name in get_close_matches(text.lower(), SCHEMES, n=1))
-            raise ValueError(f"expected one of {', '.join(SCHEMES)}, got {text!r}{hint}")
+            raise ValueError(
+                f"expected one of {', '.join(SCHEMES)}, got {text!r}{did_you_mean(nearest(text, SCHEMES))}"
+            )
         return SCHEMES[text]
 
     def weights(self, rng: np.random.Generator, draws: int, d_model: int, d_k: int) -> tuple[FloatArray, FloatArray]:

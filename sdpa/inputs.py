@@ -6,11 +6,11 @@ A law is a sampler with its moments; `@input_law` registers it under its name.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 import numpy as np
 
 from sdpa._arrays import FloatArray
+from sdpa._names import did_you_mean, nearest
 
 Sampler = Callable[[np.random.Generator, tuple[int, ...]], FloatArray]
 LAWS: "dict[str, InputLaw]" = {}
@@ -35,8 +35,7 @@ class InputLaw:
     def parse(cls, text: str) -> "InputLaw":
         """The law of that name; ValueError if `LAWS` does not contain it."""
         if text not in LAWS:
-            near = ["gaussian"] if text == "normal" else get_close_matches(text.lower(), LAWS, n=1)
-            hint = "".join(f"; did you mean {name}?" for name in near)
+            hint = did_you_mean("gaussian" if text == "normal" else nearest(text, LAWS))
             raise ValueError(f"expected one of {', '.join(LAWS)}, got {text!r}{hint}")
         return LAWS[text]
 

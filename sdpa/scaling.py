@@ -22,9 +22,10 @@ import numbers
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fractions import Fraction
 from typing import ParamSpec, TypeVar
+
+from sdpa._names import did_you_mean, nearest
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -176,7 +177,7 @@ def _divisor_rule(text: str) -> Scaling:
     rule = _Reader(text).rule()
     if rule.power_of("d_k") < 0:
         expected = "expected no negative power of d_k, because the rule divides the scores"
-        raise _RefusedError(f"; did you mean {rule.inverse().name}?", expected)
+        raise _RefusedError(did_you_mean(rule.inverse().name), expected)
     return rule
 
 
@@ -307,13 +308,13 @@ def _nearest(text: str) -> str:
         _divisor_rule(meant)
     except _RefusedError as refused:
         return refused.hint
-    return f"; did you mean {meant.strip()}?"
+    return did_you_mean(meant.strip())
 
 
 def _nearest_name(name: str) -> str:
     """The name in the grammar that is nearest to a name; the name itself if none is near."""
-    known, lower = [*FACTORS, "ln", "sqrt", "unscaled"], name.lower()
-    return _NAMES.get(lower) or (get_close_matches(lower, known, n=1, cutoff=0.7) or [name])[0]
+    known = [*FACTORS, "ln", "sqrt", "unscaled"]
+    return _NAMES.get(name.lower()) or nearest(name, known, cutoff=0.7) or name
 
 
 def resolve_divisor(scaling: Scaling | str | float, d_k: int, n_keys: int) -> float:

@@ -1,0 +1,29 @@
+"""Hints at the known name that an unknown one may mean."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+_ALIKE = 0.6  # the share of common characters from which names are near, the default of difflib
+
+
+def nearest(given: object, names: Iterable[str], cutoff: float = _ALIKE) -> str | None:
+    """The name nearest to a value, whose case does not count; None if none is near.
+
+    Args:
+        given: the value in place of a name.
+        names: the known names.
+        cutoff: the least likeness of a near name, from 0 to 1.
+
+    >>> nearest("N_key", ["d_k", "n_keys"]), nearest("x", ["d_k", "n_keys"])
+    ('n_keys', None)
+    """
+    return next(iter(get_close_matches(str(given).lower(), list(names), n=1, cutoff=cutoff)), None)
+
+
+def did_you_mean(name: str | None) -> str:
+    """The end of a message that suggests a name; empty without one.
+
+    >>> did_you_mean("n_keys"), did_you_mean(None)
+    ('; did you mean n_keys?', '')
+    """
+    return f"; did you mean {name}?" if name else ""
