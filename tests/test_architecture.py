@@ -56,7 +56,7 @@ ALLOWED = {
         "experiments.figures.caption_text",
     },
     "experiments/examples": {"sdpa", "experiments.examples"},
-    "experiments/harness": {"experiments.harness", "experiments.statistics", "experiments.__path__"},
+    "experiments/harness": {"sdpa._names", "experiments.harness", "experiments.statistics", "experiments.__path__"},
     "experiments/analysis": {
         "sdpa",
         "experiments.analysis",

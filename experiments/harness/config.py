@@ -13,7 +13,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -37,9 +36,10 @@ from experiments.harness.figures import default_figures, figures_of
 from experiments.harness.grid import Sweep, describe
 from experiments.harness.paths import COLUMNS, MANIFEST
 from experiments.harness.ranges import with_power, with_range
-from experiments.harness.wording import counted, did_you_mean
+from experiments.harness.wording import counted
 from experiments.harness.yaml_text import Document, Fault, KeyPath, YamlError
 from experiments.statistics.intervals import MIN_TRIALS
+from sdpa._names import did_you_mean, nearest
 
 _RESERVED = tuple(Path(name).stem for name in (COLUMNS, MANIFEST))  # a sweep of such a name would overwrite the file
 _SWEEP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
@@ -159,9 +159,10 @@ def _sweep(document: Document, name: str, body: Any, alike: list[str]) -> Sweep 
     experiment = body.get("experiment")
     if experiment not in experiment_names():
         got = f"got {_shown(experiment)}, " if "experiment" in body else "missing key experiment, "
-        hint = did_you_mean(experiment, experiment_names())
-        document.fault((*path, "experiment"), f"{got}expected one of {', '.join(experiment_names())}{hint}")
-        for meant in get_close_matches(str(experiment), experiment_names(), n=1):
+        meant = nearest(experiment, experiment_names())
+        expected = f"expected one of {', '.join(experiment_names())}{did_you_mean(meant)}"
+        document.fault((*path, "experiment"), got + expected)
+        if meant:
             _resolved(document, name, meant, body)  # for the faults in its other keys
         return None
     return _resolved(document, name, experiment, body)
@@ -265,13 +266,13 @@ def _unknown_key(key: str, model: type[BaseModel], other_words: Mapping[str, str
     """The message about a key that the model lacks: the keys that it has, required ones first, and the likely one."""
     fields = model.model_fields
     expected = sorted(fields, key=lambda name: not fields[name].is_required())
-    hint = did_you_mean(key[:80], expected)
+    hint = did_you_mean(nearest(key[:80], expected))
     if "experiment" in fields:
         owners = [name for name in experiment_names() if key in cell_fields(load_experiment(name).cell)]
         if owners:
             hint = f"; {' and '.join(owners)} {'has' if len(owners) == 1 else 'have'} this key"
         elif key.lower() in other_words:
-            hint = f"; did you mean {other_words[key.lower()]}?"
+            hint = did_you_mean(other_words[key.lower()])
     return f"got the unknown key {key[:80]!r}, expected one of {', '.join(expected)}{hint}"
 
 
@@ -450,7 +451,7 @@ def _one_of(names: Sequence[str]) -> Any:
 
     def validate(value: Any) -> str:
         if value not in names:
-            raise ValueError(f"expected one of {', '.join(names)}{did_you_mean(value, names)}")
+            raise ValueError(f"expected one of {', '.join(names)}{did_you_mean(nearest(value, names))}")
         return str(value)
 
     return Annotated[str, PlainValidator(validate)]
