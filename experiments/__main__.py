@@ -253,37 +253,29 @@ def design(
     mask: Annotated[str, typer.Option(metavar="none|causal", help="causal: rows of 1 to N keys.")] = "none",
 ) -> None:
     """Find the divisor that gives a row a wanted entropy, effective number of keys, largest weight or variance."""
-    wishes = {
-        "entropy_share": entropy_share,
-        "effective_keys": effective_keys,
-        "max_weight": max_weight,
-        "row_variance": row_variance,
-    }
     with _outcome(SHIPPED_CONFIG, None):
-        from experiments.steps.design import designed
-        from sdpa import PairLaw
-        from sdpa.inputs import LAWS
+        from experiments.steps.design import designed, law_of, shortest_under, wanted
 
-        wanted = [(name, value) for name, value in wishes.items() if value is not None]
-        if len(wanted) != 1:
-            options = ", ".join(f"--{name.replace('_', '-')}" for name in wishes)
-            raise _UsageError(f"expected one of {options}, got {len(wanted)}")
-        for name, got, known in (("inputs", inputs, tuple(LAWS)), ("mask", mask, ("none", "causal"))):
-            if got not in known:
-                raise _UsageError(f"--{name}: expected one of {', '.join(known)}, got {got!r}")
         try:
-            law = PairLaw(
-                entries=LAWS[inputs],
+            target, value = wanted(
+                {
+                    "entropy_share": entropy_share,
+                    "effective_keys": effective_keys,
+                    "max_weight": max_weight,
+                    "row_variance": row_variance,
+                }
+            )
+            law = law_of(
+                inputs,
                 query_mean=query_mean,
                 key_mean=key_mean,
                 query_std=query_std,
                 key_std=key_std,
                 correlation=correlation,
                 spectrum=spectrum,
-                normalize=normalize,  # type: ignore[arg-type]  # checked there
+                normalize=normalize,
             )
-            shortest = 1 if mask == "causal" else None
-            for line in designed(*wanted[0], d_k, n_keys, law, shortest):  # type: ignore[arg-type]  # a name out of `wishes`
+            for line in designed(target, value, d_k, n_keys, law, shortest_under(mask)):
                 print(line)
         except ValueError as error:
             raise _UsageError(str(error)) from None

@@ -1,16 +1,54 @@
 """The divisor for a wanted row of attention, in words and as a table over the number of keys."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pandas as pd
 
-from sdpa import PairLaw, theory
+from sdpa import InputLaw, PairLaw, theory
+from sdpa._names import did_you_mean, nearest
 from sdpa.theory.design import Target, largest_entropy
 from sdpa.theory.unknown import UnknownError
 
 _FACTORS = (1 / 16, 1 / 4, 1, 4, 16)  # of n_keys, in the table
 _FEWEST = 2
+_MASKS: dict[str, int | None] = {"none": None, "causal": 1}  # with the length of the shortest row
+
+
+def wanted(wishes: Mapping[Target, float | None]) -> tuple[Target, float]:
+    """The single metric with a wanted value, and the value; ValueError if the wishes have none or several."""
+    found = [(target, value) for target, value in wishes.items() if value is not None]
+    if len(found) != 1:
+        options = ", ".join(f"--{target.replace('_', '-')}" for target in wishes)
+        raise ValueError(f"expected one of {options}, got {len(found)}")
+    return found[0]
+
+
+def law_of(inputs: str, **attributes: Any) -> PairLaw:
+    """The joint law of queries and keys.
+
+    Args:
+        inputs: name of the law of their entries.
+        attributes: the other attributes of `PairLaw`.
+
+    Raises:
+        ValueError: the name is unknown, or an attribute is out of its range.
+    """
+    try:
+        entries = InputLaw.parse(inputs)
+    except ValueError as error:
+        raise ValueError(f"--inputs: {error}") from None
+    return PairLaw(entries=entries, **attributes)
+
+
+def shortest_under(mask: str) -> int | None:
+    """The length of the shortest row under a mask, as in `sdpa.theory.divisor_for`; ValueError if it is unknown."""
+    if mask not in _MASKS:
+        raise ValueError(
+            f"--mask: expected one of {', '.join(_MASKS)}, got {mask!r}{did_you_mean(nearest(mask, _MASKS))}"
+        )
+    return _MASKS[mask]
 
 
 def designed(
