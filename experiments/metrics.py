@@ -106,11 +106,7 @@ def _saturated_rows() -> Exact:
         share = known_bounds.value(theory, cell)
         return math.sqrt(max(share * (1 - share), 0.0)) or math.inf
 
-    def least(theory: Theory, cell: Cell) -> float:
-        of_row = largest(theory, cell)
-        independent = of_row / math.sqrt(cell.n_queries) if math.isfinite(of_row) else 0.0
-        return max(known_bounds.min_deviation(theory, cell), independent)
-
+    least = _at_least_independent(known_bounds.min_deviation, largest)
     return Exact(known_bounds.formula, known_bounds.value, least, largest)
 
 
@@ -129,13 +125,24 @@ def _row_variance() -> Exact:
         arguments = cell.d_k, cell.n_keys, cell.divisor, cell.law, cell.shortest_row
         return known(theory, "row_variance_deviation", *arguments, otherwise=math.inf) or math.inf
 
+    formula = "(n - 1) / n times the variance of a score given the query, averaged over queries"
+    return Exact(formula, value, _at_least_independent(closer, largest), largest)
+
+
+def _at_least_independent(closer: Bound, of_row: Bound) -> Bound:
+    """The larger of a known lower bound and the deviation of a draw whose rows are independent.
+
+    Args:
+        closer: a lower bound of the deviation of a draw.
+        of_row: the deviation of one row; where it is infinite, `closer` is the bound.
+    """
+
     def least(theory: Theory, cell: Cell) -> float:
-        of_row = largest(theory, cell)
-        independent = of_row / math.sqrt(cell.n_queries) if math.isfinite(of_row) else 0.0
+        deviation = of_row(theory, cell)
+        independent = deviation / math.sqrt(cell.n_queries) if math.isfinite(deviation) else 0.0
         return max(closer(theory, cell), independent)
 
-    formula = "(n - 1) / n times the variance of a score given the query, averaged over queries"
-    return Exact(formula, value, least, largest)
+    return least
 
 
 def _norm_metrics(
