@@ -9,12 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from experiments.figures.axes import by_scaling, fixed, under, values_of, varied_axes
 from experiments.figures.caption_text import listed, number
 from experiments.figures.figure import Drawing, Figure, Tables
-from experiments.figures.metric_lines import DECLARED, reach
+from experiments.figures.metric_lines import DECLARED, plain_numbers, reach
 from experiments.figures.style import INK, note, panels, scaling_colours
 from experiments.harness.discovery import unusual_axes
 
@@ -22,7 +21,6 @@ _SHOWN = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_m
 _SIZES = ("d_k", "n_keys", "n_queries")
 _INCHES_PER_ROW = 0.3
 _APART = 0.16  # between the points of the scalings of a cell
-_FEW_DECADES = 300
 _DIGIT = 0.01  # captions give ratios to this share
 _MATTERS = 1.1  # a metric within this factor of the reference is called unchanged
 
@@ -86,19 +84,10 @@ def _plot_ratios(ax: Axes, table: pd.DataFrame, cells: Sequence[str], metric: st
             **look,
         )
     ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
-    _scale(ax)
+    ax.set_xscale("log")
+    plain_numbers(ax.xaxis)
     ax.set_title(DECLARED[metric].title, fontsize=9.5)
     ax.set_xlabel("over its value in the first cell", fontsize=8.5)
-
-
-def _scale(ax: Axes) -> None:
-    """A logarithmic axis with plain numbers, unless it spans many decades."""
-    ax.set_xscale("log")
-    low, high = ax.get_xlim()
-    if high < _FEW_DECADES * low:
-        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def caption(tables: Tables) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodFormatter
 from matplotlib.transforms import Bbox
 
@@ -173,13 +174,18 @@ def scale_y(ax: Axes, table: pd.DataFrame, *metrics: str, log: bool = False) -> 
     may_be_log = bool(metrics) and all(DECLARED[metric].is_logarithmic for metric in metrics)
     if log or (may_be_log and spans_widely(table[list(metrics)].to_numpy())):
         ax.set_yscale("log")
-        low, high = ax.get_ylim()
-        if high < _FEW_DECADES * low:
-            ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-            ax.yaxis.set_minor_formatter(NullFormatter())
+        plain_numbers(ax.yaxis)
     else:
         ax.ticklabel_format(axis="y", useOffset=False)
+
+
+def plain_numbers(axis: Axis) -> None:
+    """Plain numbers, such as 0.5, beside the ticks of a logarithmic axis, unless it spans many decades."""
+    low, high = axis.get_view_interval()
+    if high < _FEW_DECADES * low:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def spans_widely(values: Any) -> bool:
