@@ -6,11 +6,11 @@ interrupted can simply run again.
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from experiments.folders import ALL_SWEEPS, figure_path
 from experiments.harness.artifacts import Artifact, Ledger
@@ -80,18 +80,10 @@ def measure(
         work = find_chunks(records, sweeps)
         to_measure = work.missing()
         write_atomically(results / COLUMNS, csv_bytes(all_columns(sorted({s.experiment for s in config.sweeps}))))
-        analysed: deque[tuple[Sweep, list[str], Future[Any]]] = deque()
-
-        def write(*, waits: bool) -> None:
-            """Write the tables of the next sweeps, as far as their analysis is complete or, with `waits`, of all."""
-            while analysed and (waits or analysed[0][-1].done()):
-                sweep, lines, tables = analysed.popleft()
-                for line in [*lines, *write_sweep(results, config, sweep, tables.result())]:
-                    report.line(line)
-
         with reporting(work.seconds) as report, helpers(jobs, len(sweeps)) as submit:
             for chunk in pilots.damaged + work.damaged:
                 report.line(f"{records.path(chunk)} is damaged; measuring it again")
+            analysed = _Analysed(results, config, report.line)
             try:
                 for sweep in measure_missing(records, sweeps, work, workers, report.advance):
                     if not to_measure[sweep.name] and is_current(results, config, sweep):
@@ -99,15 +91,48 @@ def measure(
                         continue
                     measured = tabulate_sweep(records, sweep)
                     lines = list(pilot_summary(records, sweep, measured[MEASURED])) if sweep.precision else []
-                    analysed.append((sweep, lines, submit(analyse, sweep, measured)))
-                    write(waits=False)
+                    analysed.add(sweep, lines, submit(analyse, sweep, measured))
+                    analysed.write_complete()
             except MeasurementError:
-                write(waits=True)
+                analysed.write_all()
                 raise
-            write(waits=True)
+            analysed.write_all()
         if all(is_current(results, config, sweep) for sweep in config.sweeps):
             write_atomically(results / STORED_CONFIG, config.text.encode())
         write_manifest(results, (pilots, work), workers, time.monotonic() - started)
+
+
+class _Analysed:
+    """The sweeps whose analysis has started, in order, until their tables are written.
+
+    Args:
+        results: the folder of the tables.
+        config: the whole config.
+        say: receives a line about each written table.
+    """
+
+    def __init__(self, results: Path, config: Config, say: Callable[[str], object]) -> None:
+        self._results, self._config, self._say = results, config, say
+        self._waiting: deque[tuple[Sweep, list[str], Future[Tables]]] = deque()
+
+    def add(self, sweep: Sweep, lines: list[str], tables: "Future[Tables]") -> None:
+        """Put a sweep at the end, with the lines to say before its tables are written."""
+        self._waiting.append((sweep, lines, tables))
+
+    def write_complete(self) -> None:
+        """Write the tables of the first sweeps up to one whose analysis is not complete."""
+        while self._waiting and self._waiting[0][-1].done():
+            self._write_next()
+
+    def write_all(self) -> None:
+        """Wait for every analysis, and write its tables."""
+        while self._waiting:
+            self._write_next()
+
+    def _write_next(self) -> None:
+        sweep, lines, tables = self._waiting.popleft()
+        for line in [*lines, *write_sweep(self._results, self._config, sweep, tables.result())]:
+            self._say(line)
 
 
 def draw(config: Config, sweeps: Sequence[Sweep], results: Path, *, jobs: int | None = None) -> None:
