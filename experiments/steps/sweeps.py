@@ -156,24 +156,21 @@ def draw(config: Config, sweeps: Sequence[Sweep], results: Path, *, jobs: int | 
     if together := agreement_tables([sweep for sweep in config.sweeps if sweep.name in tables], tables):
         tables[ALL_SWEEPS] = together
         shown += [(ALL_SWEEPS, figure) for figure in figures_of(ALL_SWEEPS)]
+    drawings = {each: _drawing(config, results, *each) for each in shown}
+    ledger = Ledger(results)
 
     def finish(sweep: str, figure: str) -> None:
         if sweep in unsound:
             raise unsound[sweep]  # an altered table is an error even if its figure is up to date
-        drawn = _drawing(config, results, sweep, figure)
         if (sweep, figure) in renderings:
             renderings[sweep, figure].result()
-            Ledger(results).note(drawn)
+            ledger.note(drawings[sweep, figure])
         done = "drew" if (sweep, figure) in renderings else "kept"
         caption = figure_path(results, sweep, figure, ".txt").read_text(encoding="utf-8").strip()
         print(f"{done} {figure_path(results, sweep, figure, '.png')}: {caption}")
 
     with locked(results):
-        due = [
-            each
-            for each in shown
-            if each[0] in tables and not Ledger(results).is_current(_drawing(config, results, *each))
-        ]
+        due = [each for each in shown if each[0] in tables and not ledger.is_current(drawings[each])]
         with helpers(jobs, len(due)) as submit:
             renderings = {
                 (sweep, figure): submit(_render, figure, tables[sweep], figure_path(results, sweep, figure, ""))
