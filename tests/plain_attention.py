@@ -1,6 +1,9 @@
-"""The steps of attention in plain Python: loops and `math` on lists of rows."""
+"""The steps of attention in plain Python, loops and `math` on lists of rows; and the metrics of drawn rows in NumPy."""
 
 import math
+
+import numpy as np
+from scipy import special
 
 
 def transposed(a):
@@ -72,3 +75,31 @@ def blend(weights, v):
 
 def without(steps, *names):
     return {name: values for name, values in steps.items() if name not in names}
+
+
+def drawn_rows(rng, q, k, divisor):
+    """The weights of one row per draw, (draws, n_keys), and its metrics with norms as squares, (draws,) each.
+
+    The gradient to the query is K^T J g / divisor of one standard normal g from `rng`.
+
+    Args:
+        rng: source of g.
+        q, k: queries (draws, d_k) and keys (draws, n_keys, d_k).
+        divisor: of the scores.
+    """
+    s = np.einsum("td,tjd->tj", q, k) / divisor
+    w = special.softmax(s, axis=-1)
+    g = rng.standard_normal(w.shape)
+    to_scores = w * (g - (w * g).sum(axis=-1, keepdims=True)) / divisor
+    s2, s3 = (w**2).sum(-1), (w**3).sum(-1)
+    return w, {
+        "max_weight": w.max(-1),
+        "entropy": special.entr(w).sum(-1),
+        "jacobian_trace": 1 - s2,
+        "jacobian_square": s2 - 2 * s3 + s2**2,
+        "query_gradient_square": (np.einsum("tj,tjd->td", to_scores, k) ** 2).sum(-1),
+        "saturated_rows": 1.0 * (w.max(-1) > 0.99),
+        "collision": s2,
+        "key_gradient_square": (to_scores**2).sum(-1) * (q**2).sum(-1),
+        "row_variance": s.var(axis=-1),
+    }

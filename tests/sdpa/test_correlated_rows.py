@@ -9,6 +9,7 @@ from test_pair_laws import squares_of
 
 from sdpa.pairs import PairLaw
 from sdpa.theory import UnknownError, attention_deviations, attention_expectations
+from tests.plain_attention import drawn_rows
 
 
 @pytest.mark.parametrize("rho", [0.4, -0.8, 0.999, 1.0])
@@ -80,22 +81,7 @@ def test_draws_agree(rho, d_k, n_keys, divisor):
     k = rng.standard_normal((20_000, n_keys, d_k))
     k[:, 2 % n_keys] = rho * q / 0.9 + math.sqrt(1 - rho**2) * k[:, 2 % n_keys]
     k = 0.7 + 1.1 * k
-    s = np.einsum("td,tjd->tj", q, k) / divisor
-    w = special.softmax(s, axis=-1)
-    g = rng.standard_normal(w.shape)
-    to_scores = w * (g - (w * g).sum(axis=-1, keepdims=True)) / divisor
-    s2, s3 = (w**2).sum(-1), (w**3).sum(-1)
-    found = {
-        "max_weight": w.max(-1),
-        "entropy": special.entr(w).sum(-1),
-        "jacobian_trace": 1 - s2,
-        "jacobian_square": s2 - 2 * s3 + s2**2,
-        "query_gradient_square": (np.einsum("tj,tjd->td", to_scores, k) ** 2).sum(-1),
-        "saturated_rows": 1.0 * (w.max(-1) > 0.99),
-        "collision": s2,
-        "key_gradient_square": (to_scores**2).sum(-1) * (q**2).sum(-1),
-        "row_variance": s.var(axis=-1),
-    }
+    w, found = drawn_rows(rng, q, k, divisor)
     exact = attention_expectations(d_k, n_keys, divisor, PairLaw(correlation=rho, query_std=0.9, key_std=1.1))
     for name, values in found.items():
         error = 5 * values.std() / math.sqrt(len(values)) + 2.5e-4

@@ -13,6 +13,7 @@ from sdpa.pairs import PairLaw
 from sdpa.theory import UnknownError, attention_expectations, limits
 from sdpa.theory.cosine_rows import cosine_row
 from sdpa.theory.cosines import CosineLaw
+from tests.plain_attention import drawn_rows
 
 L2, RMS = PairLaw(normalize="l2"), PairLaw(normalize="rms", query_std=3.0)
 
@@ -157,22 +158,7 @@ def test_draws_agree(law, d_k, n_keys, divisor):
     rng, length = np.random.default_rng(29), 1.0 if law.normalize == "l2" else math.sqrt(d_k)
     q, k = rng.standard_normal((20_000, 1, d_k)), rng.standard_normal((20_000, n_keys, d_k))
     q, k = (length * x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (q, k))
-    s = (q * k).sum(-1) / divisor
-    w = special.softmax(s, axis=-1)
-    g = rng.standard_normal(w.shape)
-    to_scores = w * (g - (w * g).sum(axis=-1, keepdims=True)) / divisor
-    s2, s3 = (w**2).sum(-1), (w**3).sum(-1)
-    found = {
-        "max_weight": w.max(-1),
-        "entropy": special.entr(w).sum(-1),
-        "jacobian_trace": 1 - s2,
-        "jacobian_square": s2 - 2 * s3 + s2**2,
-        "query_gradient_square": (np.einsum("tj,tjd->td", to_scores, k) ** 2).sum(-1),
-        "saturated_rows": 1.0 * (w.max(-1) > 0.99),
-        "collision": s2,
-        "key_gradient_square": (to_scores**2).sum(-1) * length**2,
-        "row_variance": s.var(axis=-1),
-    }
+    _, found = drawn_rows(rng, q[:, 0], k, divisor)
     exact = squares_of(attention_expectations(d_k, n_keys, divisor, law))
     for name, values in found.items():
         assert abs(values.mean() - exact[name]) <= 5 * values.std() / math.sqrt(len(values)) + 2e-4, name
