@@ -91,6 +91,8 @@ def three_digits(d_k: float) -> str:
 def crossing_with_interval(row: pd.Series) -> str:
     """A crossing, the ends of its interval with the same decimals, and the exact crossing if it is known.
 
+    An end outside the sweep is `<8` or `>2048`, below its smallest d_k or above its largest.
+
     >>> row = {"level": 1.0, "crossing": 71.98, "crossing_low": 69.2, "crossing_high": 74.5, "ratio_at_largest": 0.1}
     >>> crossing_with_interval(pd.Series(row | {"crossing_exact": 71.6}))
     '72 (69 to 74; exactly 71.6)'
@@ -99,9 +101,11 @@ def crossing_with_interval(row: pd.Series) -> str:
     if pd.isna(row["crossing"]):
         return text
     places = len(text.partition(".")[2])
-    low, high = (f"{row[f'crossing_{end}']:.{places}f}" for end in ("low", "high"))
+    low, high = row["crossing_low"], row["crossing_high"]
+    start = f"<{plain(row['smallest_d_k'])}" if np.isnan(low) else f"{low:.{places}f}"
+    end = f">{plain(row['largest_d_k'])}" if np.isnan(high) else f"{high:.{places}f}"
     exact = f"; exactly {_exact_text(row)}" if _exact_text(row) else ""
-    return f"{text} ({low.replace('nan', '?')} to {high.replace('nan', '?')}{exact})"
+    return f"{text} ({start} to {end}{exact})"
 
 
 def law_is_inside(row: pd.Series) -> bool:

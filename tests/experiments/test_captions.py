@@ -225,8 +225,9 @@ def test_the_map_says_where_norms_cross_and_on_which_side_they_do_not():
     assert crossing_list(known) == "20.6, 72 and 1710"
     assert [crossing_with_interval(row) for _, row in known.iterrows()][1:] == [
         "72 (69 to 75)",
-        "173 (? to 180; exactly 1710)",
+        "173 (<8 to 180; exactly 1710)",
     ]
+    assert crossing_with_interval(crossed.assign(crossing_high=np.nan).iloc[0]) == "20.6 (20.1 to >512)"
     laws = crossed.assign(law=[20.0, 70.0, 900.0])
     assert [law_is_inside(row) for _, row in laws.iterrows()] == [False, True, False]
     none = rows(crossing=np.nan, crossing_low=np.nan, crossing_high=np.nan)
