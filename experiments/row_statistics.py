@@ -156,7 +156,7 @@ class RowStatistics:
                 sums += of.function(queries).sum(axis=-1)
             scores, visible = queries @ keys.swapaxes(-1, -2), cell.visible(rows)
             score_sums += _power_sums(scores, visible, cell.score_centre)
-            values = self._row_values(cell, rows, keys, queries, scores)
+            values = self._row_values(cell, rows, keys, queries, scores, rng)
             row_sums = row_sums + np.stack([_sum_over_rows(m, values[m.of]) for m in self._averaged], axis=1)
             series.append(np.stack([values[of] for of in self._ranked], axis=1))
         means = [
@@ -168,9 +168,16 @@ class RowStatistics:
         return np.concatenate(means), np.concatenate(series, axis=-1).reshape(-1, trials, cell.n_queries)
 
     def _row_values(
-        self, cell: AttentionCell, rows: slice, keys: Floats, queries: Floats, scores: Floats
+        self,
+        cell: AttentionCell,
+        rows: slice,
+        keys: Floats,
+        queries: Floats,
+        scores: Floats,
+        rng: np.random.Generator,
     ) -> dict[PerRow, Floats]:
         """The number per row behind each metric, (scalings, trials, queries), of these rows of each draw."""
+        rounded = cell.rounded(rows, queries, keys, scores, rng)
         of_rows = dict.fromkeys([*(metric.of for metric in self._averaged), *self._ranked])
         needs = {of.needs for of in of_rows}
         if (visible := cell.visible(rows)) is not None:
@@ -182,7 +189,7 @@ class RowStatistics:
             with_variance="variance" in needs,
             own_keys=cell.own_keys(rows) if "own key" in needs else None,
         )
-        block = Block(queries, scores, cell.divisors(), diagnostics, cell.n_queries / cell.n_keys)
+        block = Block(queries, scores, cell.divisors(), diagnostics, cell.n_queries / cell.n_keys, rounded)
         return {of: of.values(block) for of in of_rows}
 
     def _mean_names(self, cell: AttentionCell) -> list[tuple[str, str]]:

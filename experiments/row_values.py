@@ -1,7 +1,7 @@
 """The quantities behind metrics of rows: a number per row, per query or per key of a block of draws."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ class Block:
         divisors: numbers above 0.
         rows: the diagnostics of the scores.
         rows_per_key: number of queries of a whole draw over its number of keys.
+        rounded: numbers per row by name, (n_divisors, n_draws, n_queries), as from `AttentionCell.rounded`.
     """
 
     queries: Floats
@@ -29,6 +30,7 @@ class Block:
     divisors: Sequence[float]
     rows: RowDiagnostics
     rows_per_key: float
+    rounded: Mapping[str, Floats] = field(default_factory=dict)
 
 
 Needs = Literal["gradient", "variance", "own key"]

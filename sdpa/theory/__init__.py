@@ -4,6 +4,7 @@ from sdpa.theory import limits
 from sdpa.theory.attention import AttentionExpectations, attention_expectations
 from sdpa.theory.design import divisor_for, equivalent_rules
 from sdpa.theory.deviations import AttentionDeviations, attention_deviations, least_draw_deviations
+from sdpa.theory.formats import OutOfRange, out_of_range
 from sdpa.theory.row_variance import row_variance, row_variance_deviation
 from sdpa.theory.rows import GaussianRow
 from sdpa.theory.score_law import largest_score_survival, score_log_density, score_survival
@@ -22,6 +23,7 @@ __all__ = [
     "AttentionDeviations",
     "AttentionExpectations",
     "GaussianRow",
+    "OutOfRange",
     "ScoreDeviations",
     "UnknownError",
     "attention_deviations",
@@ -32,6 +34,7 @@ __all__ = [
     "largest_score_survival",
     "least_draw_deviations",
     "limits",
+    "out_of_range",
     "row_variance",
     "row_variance_deviation",
     "score_kurtosis",

@@ -44,9 +44,9 @@ class CosineRows:
         scores, chances = self.law.largest(self.counts, self.law.ends)
         return [Candidates(0, chances, log_below(self.law, scores)[None])]
 
-    def survival(self, group: int, counts: Sequence[float], threshold: float) -> float:
-        """P(max w > threshold) in rows of so many scores, for a threshold from 1/2."""
-        count, log_ratio = float(counts[group]), math.log1p(-threshold) - math.log(threshold)
+    def survival(self, group: int, counts: Sequence[float], log_ratio: float) -> float:
+        """As `RowLaws.survival`."""
+        count = float(counts[group])
         if count == 2:
             scores, chances = self.law.largest((count, count), self._breaks(count, log_ratio))
             return count * float(chances @ self.law.cdf(scores + log_ratio))

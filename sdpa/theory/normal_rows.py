@@ -42,13 +42,12 @@ class NormalRows:
         """Scores that may be the largest."""
         return normal_candidates(self.laws, self.counts)
 
-    def survival(self, group: int, counts: Sequence[float], threshold: float) -> float:
-        """P(the weight of a score of a group > threshold) in rows of so many scores, for a threshold from 1/2.
+    def survival(self, group: int, counts: Sequence[float], log_ratio: float) -> float:
+        """As `RowLaws.survival`.
 
         From a deviation of 0.4 of the scores by the real integral of `Kernel`. Below, most rows have no such weight,
         as the bound shows, and what is left comes from transforms of complex arguments.
         """
-        log_ratio = math.log1p(-threshold) - math.log(threshold)
         if self.laws[group].deviation >= FEW_SIGMA:
             if (group, log_ratio) not in self._kernels:
                 self._kernels[group, log_ratio] = Kernel(

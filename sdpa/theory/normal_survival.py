@@ -54,7 +54,7 @@ class Kernel:
         if low < high and np.max(step, initial=0) > widest:
             u, step = trapezoid(low, high, widest)
             self.log_g = np.array([law.log_g(u) for law in integrands.laws])
-        self._kappa = step * _kappa(u + shift, sigma)
+        self._kappa = step * kappa(u + shift, sigma)
 
     def probability(self, counts: Sequence[float]) -> float:
         """n P(S < c X) for so many scores of each law."""
@@ -62,7 +62,7 @@ class Kernel:
         return counts[self.group] * float(self._kappa @ np.exp(others @ self.log_g))
 
 
-def _kappa(t: FloatArray, sigma: float) -> FloatArray:
+def kappa(t: FloatArray, sigma: float) -> FloatArray:
     """(1/2 pi) int exp(s t + sigma^2 s^2 / 2 - ln Gamma(1 + s)) dw at every t, with s = eta - i w for any eta.
 
     From t = psi(1) for eta = 0, by steps of w whose copies of kappa lie beyond it. Below, the integrand is largest and

@@ -47,8 +47,11 @@ class RowLaws(Protocol):
         """Scores that may be the largest."""
         ...
 
-    def survival(self, group: int, counts: Sequence[float], threshold: float) -> float:
-        """P(the weight of a score of a group > threshold) in rows of so many scores, for a threshold from 1/2."""
+    def survival(self, group: int, counts: Sequence[float], log_ratio: float) -> float:
+        """P(1 - w < e^log_ratio w) of a weight w of a group, times their number, in rows of so many scores.
+
+        The logarithm is at most 0, so that no second weight of the row fulfils it.
+        """
         ...
 
 
@@ -144,7 +147,21 @@ class Row:
         """P(the weight of a score of a group > threshold), as `max_weight_survival`."""
         if not 0.5 <= threshold < 1:
             raise ValueError(f"expected a threshold from 1/2 to below 1, got {threshold}")
-        return self._laws.survival(group, self.counts.tolist(), threshold) if self.counts[group] else 0.0
+        return self._survival(group, math.log1p(-threshold) - math.log(threshold))
+
+    def remainder_below(self, log_remainder: float) -> float:
+        """P(1 - max_i w_i < r) for a remainder r of at most 1/2, given by its logarithm: it may be below 2^-53.
+
+        >>> row = GaussianRow(sigma=8.0, n_keys=64)
+        >>> row.remainder_below(math.log(0.01)) == row.max_weight_survival(0.99)
+        True
+        """
+        log_ratio = log_remainder - math.log1p(-math.exp(log_remainder))
+        total = math.fsum(self._survival(group, log_ratio) for group in range(len(self.counts)))
+        return min(max(total, 0.0), 1.0)
+
+    def _survival(self, group: int, log_ratio: float) -> float:
+        return self._laws.survival(group, self.counts.tolist(), log_ratio) if self.counts[group] else 0.0
 
     @cached_property
     def _max_weight_moments(self) -> tuple[float, float]:

@@ -1,0 +1,300 @@
+"""Attention rows in the number formats of accelerators, beside the same draws in double precision.
+
+A draw of Q, K and standard normal gradients to the weights goes through attention twice: exactly, as in
+`experiments.saturation`, and rounded to a format after every step (`sdpa.arithmetic`). A table has
+
+- the probabilities that exact weights and scores are out of the format's range, with their exact values;
+- the shares of weights, gradients and rows that are 0, 1 or lost in the format, which rounding before the last step
+  moves away from these probabilities;
+- the errors of metrics: rounded minus exact in the same draw, so that small errors are measurable.
+
+No value of rounded rows has an exact one, and the check judges none.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from experiments.harness.columns import Meaning
+from experiments.harness.metric import Exact, Metric, Theory
+from experiments.metrics import METRICS
+from experiments.row_statistics import RowStatistics
+from experiments.row_statistics import seconds_per_trial as seconds_of_rows
+from experiments.row_values import OfBlock
+from experiments.sampling import NAMED, Floats, block_queries, block_trials
+from experiments.sampling import Cell as SaturationCell
+from experiments.score_metrics import known
+from experiments.statistics.intervals import Limits
+from sdpa import softmax, softmax_vjp
+from sdpa.arithmetic import FORMATS, Arithmetic, RoundedRows, rounded_rows
+from sdpa.gradients import other_weights
+
+# Of the rows without rounding; the means have exact values.
+_UNROUNDED = (
+    "max_weight",
+    "entropy",
+    "jacobian_norm",
+    "jacobian_norm_median",
+    "query_gradient_norm",
+    "query_gradient_norm_median",
+)
+_PER_SCORE = 60.0  # nanoseconds per score and scaling for rounding, on a server core of 2025
+_SCORE_ARRAYS = 14  # arrays of a block's scores in memory at once; a test compares them with a measured peak
+
+
+@dataclass(frozen=True)
+class Cell(SaturationCell):
+    """One point of the grid, with the format of its rounded rows.
+
+    Attributes:
+        arithmetic: the format; the others are those of `experiments.sampling.Cell`.
+    """
+
+    arithmetic: Annotated[Arithmetic, Meaning("number format of the rounded rows")] = FORMATS["float64"]
+
+    def rounded(
+        self, rows: slice, queries: Floats, keys: Floats, scores: Floats, rng: np.random.Generator
+    ) -> Mapping[str, Floats]:
+        """As `AttentionCell.rounded`: the numbers of `_ROUNDED` per row."""
+        gradient, visible = rng.standard_normal(scores.shape), self.visible(rows)
+        arithmetic = self.arithmetic
+        rounded_keys = arithmetic.round(keys)
+        products = arithmetic.product(arithmetic.round(queries), rounded_keys.swapaxes(-1, -2))
+        exact_scores = scores if visible is None else np.where(visible, scores, -np.inf)
+        found: dict[str, list[Floats]] = {}
+        for divisor in self.divisors():
+            exact = _exact_rows(exact_scores / divisor, keys, gradient, divisor)
+            rounded = rounded_rows(products, rounded_keys, arithmetic.round(gradient), divisor, arithmetic, visible)
+            for name, values in _compared(arithmetic, exact, rounded, visible).items():
+                found.setdefault(name, []).append(values)
+        return {name: np.stack(values) for name, values in found.items()}
+
+    def stamp(self) -> dict[str, Any]:
+        """The values and code behind the names in a cell."""
+        code = [Arithmetic, rounded_rows, self.arithmetic.digits, self.arithmetic.largest, self.arithmetic.smallest]
+        return {"arithmetic": code, **super().stamp()}
+
+
+@dataclass(frozen=True)
+class _ExactRows:
+    """Rows in double precision: ln w, w and the scaled scores, (..., n_queries, n_keys), and dL/dq."""
+
+    scores: Floats
+    log_weights: Floats
+    weights: Floats
+    query_gradient: Floats
+
+
+def _exact_rows(scores: Floats, keys: Floats, gradient: Floats, divisor: float) -> _ExactRows:
+    weights = softmax(scores)
+    to_scores = softmax_vjp(weights, gradient) / divisor
+    return _ExactRows(scores, special.log_softmax(scores, axis=-1), weights, to_scores @ keys)
+
+
+def _compared(
+    arithmetic: Arithmetic, exact: _ExactRows, rounded: RoundedRows, visible: npt.NDArray[np.bool_] | None
+) -> dict[str, Floats]:
+    """The numbers per row that the metrics below name; a lost row has weights and gradients of 0."""
+    seen = np.isfinite(exact.scores) if visible is not None else np.ones(exact.scores.shape, dtype=np.bool_)
+    n_seen = seen.sum(axis=-1)
+    results = rounded.weights, rounded.score_gradient, rounded.query_gradient
+    is_lost = ~np.logical_and.reduce([np.isfinite(values).all(axis=-1) for values in results])
+    weights, to_scores, to_query = (np.where(np.expand_dims(is_lost, -1), 0.0, values) for values in results)
+
+    def share(happens: npt.NDArray[np.bool_]) -> Floats:
+        return np.asarray((happens & seen).sum(axis=-1) / n_seen)
+
+    largest = rounded.scores.max(axis=-1)
+    with np.errstate(over="ignore"):
+        overflows = np.isinf(arithmetic.round(np.exp(largest)))
+    return {
+        "tiny_weights": share(exact.log_weights < math.log(arithmetic.smallest) - math.log(2)),
+        "nearly_one_rows": 1.0 * (other_weights(exact.weights).sum(axis=-1) < 2.0 ** -(arithmetic.digits + 1)),
+        "large_rows": 1.0 * (exact.scores.max(axis=-1) > math.log(arithmetic.largest)),
+        "zero_weights": share(weights == 0),
+        "subnormal_weights": share((weights > 0) & (weights < arithmetic.smallest_normal)),
+        "one_rows": 1.0 * (weights.max(axis=-1) == 1),
+        "overflowing_rows": 1.0 * overflows,
+        "zero_gradients": share(to_scores == 0),
+        "zero_gradient_rows": 1.0 * (to_query == 0).all(axis=-1),
+        "lost_rows": 1.0 * is_lost,
+        "max_weight": weights.max(axis=-1) - exact.weights.max(axis=-1),
+        "entropy": special.entr(weights).sum(axis=-1) - special.entr(exact.weights).sum(axis=-1),
+        "jacobian_norm": _jacobian_norm(weights) - _jacobian_norm(exact.weights),
+        "query_gradient": np.linalg.norm(to_query - exact.query_gradient, axis=-1),
+    }
+
+
+def _jacobian_norm(weights: Floats) -> Floats:
+    """|diag(w) - w w^T|_F of weights whose sum need not be 1, without cancellation.
+
+    Its square is sum_i w_i^2 (1 - w_i)^2 + sum over i != j of w_i^2 w_j^2.
+    """
+    top, others = weights.max(axis=-1), other_weights(weights)
+    squares = others * others
+    of_pairs = 2 * top**2 * squares.sum(axis=-1) + squares.sum(axis=-1) ** 2 - (squares * squares).sum(axis=-1)
+    diagonal = (top * (1 - top)) ** 2 + (squares * (1 - others) ** 2).sum(axis=-1)
+    return np.asarray(np.sqrt(np.maximum(diagonal + of_pairs, 0.0)))
+
+
+def _value(metric: str) -> Callable[[Theory, Cell], float]:
+    """The probability of that name in `sdpa.theory.OutOfRange`."""
+
+    def value(theory: Theory, cell: Cell) -> float:
+        arguments = cell.d_k, cell.n_keys, cell.divisor, cell.arithmetic, cell.law, cell.shortest_row
+        return known(theory, "out_of_range", *arguments, metric=metric)
+
+    return value
+
+
+def _of_rows(metric: str) -> Exact:
+    """A probability of rows; bounds of the deviation as in `experiments.metrics` for saturated rows."""
+    value = _value(metric)
+
+    def largest(theory: Theory, cell: Cell) -> float:
+        share = value(theory, cell)
+        return math.sqrt(max(share * (1 - share), 0.0)) or math.inf
+
+    def least(theory: Theory, cell: Cell) -> float:
+        deviation = largest(theory, cell)
+        return deviation / math.sqrt(cell.n_queries) if math.isfinite(deviation) else 0.0
+
+    return Exact("integral over the scores of a row, then over |q| (sdpa.theory.formats)", value, least, largest)
+
+
+def _of_weights() -> Exact:
+    """The probability of a weight: a row has at most n - 1 tiny ones, and at least the spread that |q| gives it."""
+    value = _value("tiny_weights")
+
+    def largest(theory: Theory, cell: Cell) -> float:
+        share = value(theory, cell)
+        return math.sqrt(max(share * (1 - share), 0.0)) or math.inf
+
+    def least(theory: Theory, cell: Cell) -> float:
+        return _value("spread_of_tiny_weights")(theory, cell) / math.sqrt(cell.n_queries)
+
+    return Exact("integral over the scores of a row, then over |q| (sdpa.theory.formats)", value, least, largest)
+
+
+def _share(name: str, meaning: str, formula: str, title: str, exact: Exact | None = None) -> Metric:
+    """A share of rows."""
+    of = OfBlock(lambda block: block.rounded[name])
+    return Metric(name, "", meaning, formula, title, "share", of, exact=exact, limits=lambda _: Limits(0, 1))
+
+
+def _mean(name: str, meaning: str, formula: str, title: str, exact: Exact | None = None) -> Metric:
+    """A share of the weights or gradients of a row, in the mean over rows."""
+    of = OfBlock(lambda block: block.rounded[name])
+    return Metric(name, "", meaning, formula, title, "mean", of, exact=exact, limits=lambda _: Limits(0, 1))
+
+
+def _errors(name: str, unit: str, symbol: str, title: str) -> tuple[Metric, Metric]:
+    """The mean and the root mean square of a metric's error."""
+    of = OfBlock(lambda block: block.rounded[name])
+    meaning, formula = f"rounded minus exact {title}", f"{symbol}_rounded - {symbol}"
+    return (
+        Metric(f"{name}_bias", unit, f"{meaning}; mean over rows", f"E[{formula}]", f"bias of the {title}", "mean", of),
+        Metric(
+            f"{name}_error",
+            unit,
+            f"{meaning}; root mean square over rows",
+            f"sqrt(E ({formula})^2)",
+            f"error of the {title}",
+            "root",
+            of,
+            limits=lambda _: Limits(0),
+            is_logarithmic=True,
+        ),
+    )
+
+
+ROUNDED = (
+    _mean(
+        "tiny_weights",
+        "share of the exact weights that the format rounds to 0",
+        "P(w < half the smallest number)",
+        "share of exact weights that round to 0",
+        _of_weights(),
+    ),
+    _share(
+        "nearly_one_rows",
+        "share of rows whose exact largest weight the format rounds to 1",
+        "P(1 - max w < 2^-(p + 1)), p binary digits",
+        "share of rows with a weight that rounds to 1",
+        _of_rows("nearly_one_rows"),
+    ),
+    _share(
+        "large_rows",
+        "share of rows whose exact scores overflow in e^s without subtracting the maximum",
+        "P(max s > ln(largest number))",
+        "share of rows with e^s beyond the largest number",
+        _of_rows("large_rows"),
+    ),
+    _mean("zero_weights", "share of the rounded weights that are 0", "P(w = 0)", "share of weights equal to 0"),
+    _mean(
+        "subnormal_weights",
+        "share of the rounded weights above 0 and below the smallest normal number, which have fewer digits",
+        "P(0 < w < smallest normal number)",
+        "share of subnormal weights",
+    ),
+    _share("one_rows", "share of rows with a rounded weight of 1", "P(max w = 1)", "share of rows with a weight of 1"),
+    _share(
+        "overflowing_rows",
+        "share of rows in which e^s of rounded scores is infinite without subtracting the maximum",
+        "P(e^(max s) = inf)",
+        "share of rows that overflow",
+    ),
+    _mean(
+        "zero_gradients",
+        "share of the entries of the rounded dL/dS, for standard normal gradients to the weights, that are 0",
+        "P(dL/dS_ij = 0)",
+        "share of gradients to scores equal to 0",
+    ),
+    _share(
+        "zero_gradient_rows",
+        "share of rows whose rounded gradient to the query is 0",
+        "P(dL/dq = 0)",
+        "share of queries without a gradient",
+    ),
+    _share(
+        "lost_rows",
+        "share of rows with weights or gradients that are infinite or not a number; they count as 0 elsewhere",
+        "P(w or dL/dq not finite)",
+        "share of lost rows",
+    ),
+    *_errors("max_weight", "", "max w", "largest weight"),
+    *_errors("entropy", "nats", "H", "entropy"),
+    *_errors("jacobian_norm", "", "|J|_F", "Jacobian norm"),
+    Metric(
+        "query_gradient_error",
+        "",
+        "norm of rounded minus exact dL/dq, for standard normal gradients to the weights; root mean square over rows",
+        "sqrt(E |dL/dq_rounded - dL/dq|^2)",
+        "error of $dL/dq$",
+        "root",
+        OfBlock(lambda block: block.rounded["query_gradient"]),
+        limits=lambda _: Limits(0),
+        is_logarithmic=True,
+    ),
+)
+METRICS_HERE = (*(metric for metric in METRICS if metric.name in _UNROUNDED), *ROUNDED)
+STATISTICS = RowStatistics(METRICS_HERE)
+
+
+def seconds_per_trial(cell: Cell) -> float:
+    """As in `row_statistics`, with the time of rounding."""
+    return seconds_of_rows(cell) + 1e-9 * _PER_SCORE * len(cell.scaling) * cell.n_queries * cell.n_keys
+
+
+def memory(cell: Cell) -> int:
+    """As `RowStatistics.memory`, with the arrays of rounded and of exact rows."""
+    scores = block_trials(cell) * block_queries(cell) * cell.n_keys
+    return STATISTICS.memory(cell) + 8 * _SCORE_ARRAYS * scores + 8 * block_trials(cell) * cell.entries
+
+
+EXPERIMENT = STATISTICS.experiment(Cell, named=(*NAMED, Arithmetic), seconds_per_trial=seconds_per_trial, memory=memory)

@@ -1,0 +1,149 @@
+"""Attention in the number formats of accelerators, emulated in NumPy.
+
+An accelerator keeps results in a format of few digits, and computes sums, quotients and exponentials in single
+precision. With R the rounding to the format, to the nearest number and to an even last digit in a tie,
+
+    s_ij = R(R(q_i.k_j) / c),   e_ij = exp(s_ij - max_j s_ij),   w_ij = R(e_ij / sum_j e_ij)
+
+and for a gradient g to the weights, rounded too,
+
+    dL/dS_ij = R(R(w_ij (g_ij - sum_j w_ij g_ij)) / c),   dL/dq_i = R(sum_j dL/dS_ij k_j).
+
+So do the matrix products and the softmax of PyTorch and JAX if no fused kernel replaces them. Numbers below the
+smallest normal one lose digits and then become 0 (gradual underflow); hardware that flushes them to 0 loses more.
+"""
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sdpa._arrays import FloatArray
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """A binary number format, and the precision in which sums of its numbers accumulate.
+
+    Attributes:
+        name: of the format.
+        digits: p, of a normal number in base 2; numbers just below 1 are 2^-p apart.
+        largest: the largest number.
+        smallest_normal: the smallest number of all p digits.
+        smallest: the smallest number above 0.
+
+    >>> half = Arithmetic.parse("float16")
+    >>> half.round(np.array([1 / 3, 2.0**-25, 70000.0]))
+    array([0.33325195, 0.        ,        inf], dtype=float32)
+    """
+
+    name: str
+    digits: int
+    largest: float = field(repr=False)
+    smallest_normal: float = field(repr=False)
+    smallest: float = field(repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> "Arithmetic":
+        """The format of that name; ValueError if there is none, or if bfloat16 lacks its package."""
+        if text not in FORMATS:
+            hint = "".join(f"; did you mean {name}?" for name in get_close_matches(text.lower(), FORMATS, n=1))
+            raise ValueError(f"expected one of {', '.join(FORMATS)}, got {text!r}{hint}")
+        found = FORMATS[text]
+        found._type()  # bfloat16 may be missing
+        return found
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def accumulator(self) -> type[np.floating[Any]]:
+        """The type of sums and intermediate results: single precision, or double for float64."""
+        return np.float64 if self.name == "float64" else np.float32
+
+    def round(self, values: npt.ArrayLike) -> FloatArray:
+        """The nearest numbers of the format, in the type of the accumulator; values beyond the largest become inf."""
+        with np.errstate(over="ignore"):
+            given = np.asarray(values, self.accumulator)
+            return given.astype(self._type()).astype(self.accumulator)
+
+    def product(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """R(a b) of matrices of numbers of the format, with sums in the accumulator."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.round(a @ b)
+
+    def _type(self) -> np.dtype[Any]:
+        if self.name != "bfloat16":
+            return np.dtype(self.name)
+        try:
+            from ml_dtypes import bfloat16
+        except ModuleNotFoundError:
+            raise ValueError("bfloat16 needs the package ml_dtypes; install it with: pip install ml_dtypes") from None
+        found: np.dtype[Any] = np.dtype(bfloat16)
+        return found
+
+
+def _format(name: str, digits: int, highest: int) -> Arithmetic:
+    """The format of p digits and of exponents up to `highest`, with gradual underflow."""
+    smallest_normal = 2.0 ** (2 - highest)
+    largest = (2 - 2.0 ** (1 - digits)) * 2.0 ** (highest - 1)
+    return Arithmetic(name, digits, largest, smallest_normal, smallest_normal * 2.0 ** (1 - digits))
+
+
+FORMATS = {
+    each.name: each
+    for each in (
+        _format("float64", 53, 1024),
+        _format("float32", 24, 128),
+        _format("bfloat16", 8, 128),
+        _format("float16", 11, 16),
+    )
+}
+
+
+class RoundedRows(NamedTuple):
+    """Rows of attention in a format, and the gradients to their scores before the divisor and to their queries.
+
+    Attributes:
+        scores: s, (..., n_queries, n_keys); inf where they are beyond the largest number, -inf where masked.
+        weights: w, of the same shape; NaN in a row with an infinite score.
+        score_gradient: dL/dS, of the same shape.
+        query_gradient: dL/dq, (..., n_queries, d_k).
+    """
+
+    scores: FloatArray
+    weights: FloatArray
+    score_gradient: FloatArray
+    query_gradient: FloatArray
+
+
+def rounded_rows(
+    products: FloatArray,
+    keys: FloatArray,
+    gradient: FloatArray,
+    divisor: float,
+    arithmetic: Arithmetic,
+    visible: npt.NDArray[np.bool_] | None = None,
+) -> RoundedRows:
+    """Softmax rows and their gradients in a format, as this module defines them.
+
+    Args:
+        products: R(q.k) of rounded queries and keys, (..., n_queries, n_keys), as from `Arithmetic.product`.
+        keys: rounded keys, (..., n_keys, d_k).
+        gradient: dL/dw, rounded, of the shape of products.
+        divisor: c, above 0; it is rounded to the accumulator.
+        arithmetic: the format.
+        visible: booleans that broadcast to the shape of products, True where the query may attend to the key.
+    """
+    c = arithmetic.accumulator(divisor)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        scores = arithmetic.round(products / c)
+        if visible is not None:
+            scores = np.where(visible, scores, -np.inf).astype(arithmetic.accumulator)
+        exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        weights = arithmetic.round(exponentials / exponentials.sum(axis=-1, keepdims=True))
+        centred = gradient - (weights * gradient).sum(axis=-1, keepdims=True)
+        score_gradient = arithmetic.round(arithmetic.round(weights * centred) / c)
+        return RoundedRows(scores, weights, score_gradient, arithmetic.product(score_gradient, keys))

@@ -1,0 +1,118 @@
+"""Probabilities that weights and exponentials leave the range of a number format, for Gaussian queries and keys."""
+
+import math
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from sdpa.arithmetic import Arithmetic
+from sdpa.pairs import PairLaw
+from sdpa.theory._grids import STEP, log_g, trapezoid
+from sdpa.theory.attention import check_arguments, gaussian_queries
+from sdpa.theory.lengths import mean_over_lengths
+from sdpa.theory.normal_survival import FEW_SIGMA, kappa
+from sdpa.theory.rows import GaussianRow
+from sdpa.theory.unknown import UnknownError
+
+FloatArray = npt.NDArray[np.float64]
+
+_CERTAIN = 1e-3  # keys times threshold: rows of a smaller deviation have no weight so far below the mean
+
+
+class OutOfRange(NamedTuple):
+    """Probabilities for exact scores and weights, before any rounding but the last.
+
+    Attributes:
+        tiny_weights: P(w < half the smallest number), so that w rounds to 0.
+        nearly_one_rows: P(max w > 1 - 2^-(p + 1)), so that the largest weight rounds to 1.
+        large_rows: P(e^(max s) overflows), s the scaled scores without the maximum subtracted.
+        spread_of_tiny_weights: standard deviation over q of the first one given q.
+    """
+
+    tiny_weights: float
+    nearly_one_rows: float
+    large_rows: float
+    spread_of_tiny_weights: float
+
+
+@cache
+def out_of_range(
+    d_k: float,
+    n_keys: float,
+    divisor: float,
+    arithmetic: Arithmetic,
+    law: PairLaw = PairLaw(),
+    shortest: int | None = None,
+) -> OutOfRange:
+    """P(a weight rounds to 0), P(the largest rounds to 1), P(e^s overflows) in a format.
+
+    Given q, the scores are normal with the deviation sigma = key_std |q| / divisor, up to a shift that only e^s sees
+    and that is 0 without a mean of the keys. P(max s > t) = 1 - Phi(t / sigma)^n, and `weight_below`,
+    `GaussianRow.max_weight_survival` give the others; their means over |q| follow.
+
+    Args:
+        d_k, n_keys, divisor, law, shortest: as in `attention_expectations`.
+        arithmetic: the format.
+
+    Raises:
+        UnknownError: as in `attention_expectations`, also for a correlation, a normalization or a mean of the keys.
+
+    >>> half = Arithmetic.parse("float16")
+    >>> found = out_of_range(512, 64, 1.0, half)
+    >>> round(found.tiny_weights, 4), round(found.nearly_one_rows, 4), round(found.large_rows, 4)
+    (0.0, 0.0, 0.0)
+    """
+    check_arguments(d_k, divisor)
+    lengths = gaussian_queries(d_k, law)
+    if law.key_mean:
+        raise UnknownError("overflow is unknown for a mean of the keys, which shifts the scores of a row")
+    sigma = law.query_std * law.key_std / divisor * lengths.length
+    below = math.log(arithmetic.smallest) - math.log(2)
+    near_one = -(arithmetic.digits + 1) * math.log(2)
+    above = math.log(arithmetic.largest)
+
+    def values(n: float) -> FloatArray:
+        rows = [(weight_below(s, n, below), GaussianRow(s, n).remainder_below(near_one)) for s in sigma.tolist()]
+        large = -np.expm1(n * special.log_ndtr(above / sigma))
+        given = np.column_stack([rows, large])
+        mean = lengths.share @ given
+        return np.array([*mean, lengths.share @ (given[:, 0] - mean[0]) ** 2])
+
+    of_one = np.array([0.0, 1.0, lengths.share @ special.ndtr(-above / sigma), 0.0])
+    found = np.maximum(mean_over_lengths(values, of_one, n_keys, shortest), 0.0)
+    tiny, nearly_one, large, variance = found.tolist()
+    return OutOfRange(tiny, nearly_one, large, math.sqrt(variance))
+
+
+def weight_below(sigma: float, n_keys: float, log_threshold: float) -> float:
+    """P(w < t) of a weight of a row of independent N(0, sigma^2) scores, for a small t.
+
+    w < t if the sum S of e^s over the other scores exceeds e^s (1 - t) / t. With the kernel of `Kernel`, whose integral
+    is 1,
+
+        P = int kappa(u + ln((1 - t) / t)) (1 - G(u)^(n-1)) du.
+
+    Args:
+        sigma: deviation of the scores, from 0.
+        n_keys: from 2.
+        log_threshold: ln t, at most ln(1/2).
+
+    Raises:
+        UnknownError: a deviation below 0.4 with so many keys that their mean weight is near t.
+
+    >>> two = weight_below(10.0, 2, math.log(2.0**-25))  # s_1 - s_2 < ln(t / (1 - t))
+    >>> round(two / special.ndtr(-25 * math.log(2) / math.sqrt(200)), 6)
+    1.0
+    """
+    if sigma < FEW_SIGMA:
+        if math.log(n_keys) + log_threshold > math.log(_CERTAIN):
+            raise UnknownError(f"weights near the threshold are unknown for scores of a deviation below {FEW_SIGMA}")
+        return 0.0
+    shift = math.log1p(-math.exp(log_threshold)) - log_threshold
+    step = STEP * sigma if sigma >= 1 else math.pi**2 / (math.pi**2 / (2 * sigma**2) + 36)
+    t, width = trapezoid(-9.0 * sigma - 4, 8.2 * sigma + 3, min(step, STEP * max(1.0, sigma)))
+    missing = -np.expm1((n_keys - 1) * log_g(t - shift, sigma))
+    return max(float(kappa(t, sigma) @ missing) * width, 0.0)

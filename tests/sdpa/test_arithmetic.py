@@ -1,0 +1,158 @@
+"""Rounded rows against plain loops that round after every operation; probabilities out of range by other routes."""
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+from scipy import special
+
+from sdpa import PairLaw
+from sdpa.arithmetic import FORMATS, Arithmetic, rounded_rows
+from sdpa.theory import GaussianRow, UnknownError, out_of_range
+from sdpa.theory.formats import weight_below
+
+NAMES = tuple(FORMATS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_limits_of_a_format_are_those_of_its_type(name):
+    found, known = Arithmetic.parse(name), ml_dtypes.finfo(name)
+    assert (found.digits, found.largest) == (known.nmant + 1, float(known.max))
+    assert (found.smallest_normal, found.smallest) == (float(known.smallest_normal), float(known.smallest_subnormal))
+    assert found.round(found.smallest) > 0
+    assert found.round(found.smallest / 2) == 0  # a tie: to the even digit
+    assert found.round(1 - 2.0 ** -(found.digits + 1)) == 1
+
+
+@pytest.mark.parametrize(("text", "hint"), [("half", ""), ("float61", "; did you mean float16?"), ("BFloat16", "")])
+def test_unknown_formats_are_refused(text, hint):
+    with pytest.raises(ValueError, match="expected one of float64, float32, bfloat16, float16, got") as error:
+        Arithmetic.parse(text)
+    assert str(error.value).endswith(hint)
+
+
+def by_loops(q, k, g, divisor, name):
+    """Weights, dL/dS and dL/dq of one query, with every operation on single numbers rounded."""
+    wide = np.float64 if name == "float64" else np.float32
+    kind = ml_dtypes.bfloat16 if name == "bfloat16" else np.dtype(name).type
+
+    def to_format(x):
+        return wide(kind(wide(x)))
+
+    q, g = [to_format(x) for x in q], [to_format(x) for x in g]
+    k = [[to_format(x) for x in row] for row in k]
+    scores = []
+    for row in k:
+        total = wide(0)
+        for x, y in zip(q, row, strict=True):
+            total = wide(total + wide(x * y))
+        scores.append(to_format(to_format(total) / wide(divisor)))
+    e = [wide(np.exp(wide(s - max(scores)))) for s in scores]
+    total = wide(0)
+    for x in e:
+        total = wide(total + x)
+    w = [to_format(wide(x / total)) for x in e]
+    mean = wide(0)
+    for x, y in zip(w, g, strict=True):
+        mean = wide(mean + wide(x * y))
+    to_scores = [to_format(to_format(wide(x * wide(y - mean))) / wide(divisor)) for x, y in zip(w, g, strict=True)]
+    to_query = []
+    for a in range(len(q)):
+        total = wide(0)
+        for x, row in zip(to_scores, k, strict=True):
+            total = wide(total + wide(x * row[a]))
+        to_query.append(to_format(total))
+    return np.array(scores), np.array(w), np.array(to_scores), np.array(to_query)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("spread", "divisor"), [(1.0, 1.7), (3.0, 1.0), (9.0, 1.0)])
+def test_equals_loops_that_round_after_every_operation(name, spread, divisor):
+    """20 rows of 7 keys.
+
+    Sums in another order differ by an accumulator's last digits, which may tip the last digit of a score s. This
+    changes its weight by about |s| times that digit.
+    """
+    arithmetic, rng = Arithmetic.parse(name), np.random.default_rng(7)
+    q, k, g = (spread * rng.standard_normal(s) for s in ((20, 5), (7, 5), (20, 7)))
+    keys = arithmetic.round(k)
+    products = arithmetic.product(arithmetic.round(q), keys.T)
+    found = rounded_rows(products, keys, arithmetic.round(g), divisor, arithmetic)
+    unit = 2.0 ** (1 - arithmetic.digits)
+    zeros = 0
+    for i in range(20):
+        expected = by_loops(q[i], k, g[i], divisor, name)
+        for values, loops in zip(found, expected, strict=True):
+            tolerance = 4 * unit * max(1.0, np.abs(expected[0]).max())
+            np.testing.assert_allclose(values[i], loops, rtol=tolerance, atol=tolerance * np.abs(loops).max())
+        for values, loops in zip(found[1:3], expected[1:3], strict=True):
+            assert (values[i] == 0).tolist() == (loops == 0).tolist()
+            zeros += (loops == 0).sum()
+    assert (zeros > 20) == ((spread == 9.0 and name != "float64") or (spread, name) == (3.0, "float16"))
+
+
+def test_masked_keys_have_no_weight_and_infinite_scores_are_lost():
+    half = Arithmetic.parse("float16")
+    keys, gradient = half.round([[300.0], [1.0], [2.0]]), half.round([[1.0, -1.0, 0.5]])
+    products = half.product(half.round([[1.0]]), keys.T)
+    hidden = np.array([[False, True, True]])
+    rows = rounded_rows(products, keys, gradient, 1.0, half, hidden)
+    alone = rounded_rows(products[:, 1:], keys[1:], gradient[:, 1:], 1.0, half)
+    assert rows.weights.tolist() == [[0.0, *alone.weights[0].tolist()]]
+    assert rows.query_gradient.tolist() == alone.query_gradient.tolist()
+    lost = rounded_rows(half.product(half.round([[400.0]]), keys.T), keys, gradient, 1.0, half)
+    assert np.isinf(lost.scores[0, 0])
+    assert np.isnan(lost.weights).any()
+
+
+@pytest.mark.parametrize("sigma", [2.0, 5.0, 30.0, 300.0])
+@pytest.mark.parametrize("log_threshold", [-17.3, -92.9, -745.0])
+def test_tiny_weights_of_two_keys_have_a_closed_form(sigma, log_threshold):
+    """w_1 < t if s_1 - s_2 < ln(t / (1 - t)), N(0, 2 sigma^2)."""
+    odds = log_threshold - math.log1p(-math.exp(log_threshold))
+    expected = special.ndtr(odds / (sigma * math.sqrt(2)))
+    assert weight_below(sigma, 2, log_threshold) == pytest.approx(expected, rel=1e-12, abs=1e-15)
+
+
+@pytest.mark.parametrize(("d_k", "n_keys", "divisor"), [(8, 16, 1.0), (64, 40, 2.0), (512, 64, 1.0)])
+@pytest.mark.parametrize("name", NAMES)
+def test_probabilities_out_of_range_agree_with_simulated_rows(d_k, n_keys, divisor, name):
+    """20,000 rows of a key and query of their own: within 5 standard errors or three events."""
+    arithmetic, law, rng = Arithmetic.parse(name), PairLaw(query_std=1.5), np.random.default_rng(5)
+    length = np.sqrt(rng.chisquare(d_k, 20_000)) * 1.5
+    s = length[:, None] * rng.standard_normal((20_000, n_keys)) / divisor
+    log_w = special.log_softmax(s, axis=1)
+    top = log_w.argmax(axis=1)
+    others = log_w.copy()
+    others[np.arange(len(s)), top] = -np.inf
+    exact = out_of_range(d_k, n_keys, divisor, arithmetic, law)
+    for found, value in (
+        ((log_w < math.log(arithmetic.smallest) - math.log(2)).mean(axis=1), exact.tiny_weights),
+        (special.logsumexp(others, axis=1) < -(arithmetic.digits + 1) * math.log(2), exact.nearly_one_rows),
+        (s.max(axis=1) > math.log(arithmetic.largest), exact.large_rows),
+    ):
+        assert abs(found.mean() - value) <= 5 * found.std() / math.sqrt(len(s)) + 3 / len(s)
+
+
+def test_causal_rows_average_over_lengths():
+    half, law = Arithmetic.parse("float16"), PairLaw()
+    rows = [out_of_range(64, n, 1.0, half, law) for n in (2, 3, 4)]
+    masked = out_of_range(64, 4, 1.0, half, law, shortest=1)
+    assert masked.tiny_weights == pytest.approx(sum(row.tiny_weights for row in rows) / 4)
+    assert masked.nearly_one_rows == pytest.approx((1 + sum(row.nearly_one_rows for row in rows)) / 4)
+    assert masked.large_rows > sum(row.large_rows for row in rows) / 4
+
+
+def test_a_remainder_equals_the_survival_of_its_threshold():
+    row = GaussianRow(6.0, 20)
+    assert row.remainder_below(math.log(0.3)) == pytest.approx(row.max_weight_survival(0.7), rel=1e-12)
+
+
+def test_unknown_laws_are_refused():
+    half = Arithmetic.parse("float16")
+    for law in (PairLaw(key_mean=1.0), PairLaw(correlation=0.5), PairLaw(normalize="l2")):
+        with pytest.raises(UnknownError):
+            out_of_range(8, 4, 1.0, half, law)
+    with pytest.raises(UnknownError, match="near the threshold"):
+        weight_below(0.1, 1e8, -17.3)
