@@ -25,7 +25,7 @@ def test_the_limits_of_a_format_are_those_of_its_type(name):
     assert found.round(1 - 2.0 ** -(found.digits + 1)) == 1
 
 
-@pytest.mark.parametrize(("text", "hint"), [("half", ""), ("float61", "; did you mean float16?"), ("BFloat16", "")])
+@pytest.mark.parametrize(("text", "hint"), [("half", ""), ("flot16", "; did you mean float16?"), ("BF16", "")])
 def test_unknown_formats_are_refused(text, hint):
     with pytest.raises(ValueError, match="expected one of float64, float32, bfloat16, float16, got") as error:
         Arithmetic.parse(text)
