@@ -87,7 +87,7 @@ def caption(tables: Tables) -> str:
 
 FIGURE = Figure(
     title="What number formats round to zero",
-    of="arithmetic",
+    of="rounding",
     tables=("measured",),
     metrics=("zero_weights", "zero_gradient_rows"),
     default=Default(),
