@@ -64,10 +64,13 @@ class Arithmetic:
         return np.float64 if self.name == "float64" else np.float32
 
     def round(self, values: npt.ArrayLike) -> FloatArray:
-        """The nearest numbers of the format, in the type of the accumulator; values beyond the largest become inf."""
+        """The nearest numbers of the format, in the type of the accumulator; values beyond the largest become inf.
+
+        An array whose numbers are all of the format, because its type is, comes back itself.
+        """
         with np.errstate(over="ignore"):
             given = np.asarray(values, self.accumulator)
-            return given.astype(self._type()).astype(self.accumulator)
+            return given.astype(self._type(), copy=False).astype(self.accumulator, copy=False)
 
     def product(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """R(a b) of matrices of numbers of the format, with sums in the accumulator."""
@@ -75,12 +78,14 @@ class Arithmetic:
             return self.round(a @ b)
 
     def _type(self) -> np.dtype[Any]:
+        """The NumPy type; that of bfloat16 comes from an optional package, which the other formats do without."""
         if self.name != "bfloat16":
             return np.dtype(self.name)
         try:
             from ml_dtypes import bfloat16
         except ModuleNotFoundError:
-            raise ValueError("bfloat16 needs the package ml_dtypes; install it with: pip install ml_dtypes") from None
+            message = "expected the package ml_dtypes beside bfloat16; install it with: pip install ml_dtypes"
+            raise ValueError(message) from None
         found: np.dtype[Any] = np.dtype(bfloat16)
         return found
 

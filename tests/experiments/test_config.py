@@ -1,6 +1,7 @@
 """Configs: what is read, and what is refused, with its line and column."""
 
 import re
+import sys
 import time
 
 import pytest
@@ -145,7 +146,7 @@ PLANTED = {
     "unknown experiment": (
         "saturation",
         "saturate",
-        "4:17: sweeps.one.experiment: got 'saturate', expected one of distribution, initialisation, rows",
+        "4:17: sweeps.one.experiment: got 'saturate', expected one of distribution, initialisation, rounding, rows",
     ),
     "missing d_k": ("    d_k: [4, 8]\n", "", "3:3: sweeps.one.d_k: missing key"),
     "missing trials": ("    trials: 10\n", "", "3:3: sweeps.one.trials: missing key"),
@@ -312,6 +313,32 @@ def test_a_planted_fault_is_refused_at_its_place(load, name):
     assert any(re.search(expected if expected[0].isdigit() is False else f"^{expected}", fault) for fault in found), (
         found
     )
+
+
+ROUNDING = GOOD.replace("saturation", "rounding")
+
+
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        ("float8", r"got float8, expected one of float64, float32, bfloat16, float16; did you mean float64\?$"),
+        ("fp16", "got fp16, expected one of float64, float32, bfloat16, float16; did you mean float16"),
+    ],
+)
+def test_an_unknown_number_format_is_refused_at_its_place(load, written, fault):
+    (found,) = faults(load, f"{ROUNDING}    arithmetic: [float32, {written}]\n")
+    assert re.match(rf"9:27: sweeps\.one\.arithmetic\[1\]: {fault}", found)
+
+
+def test_bfloat16_without_its_package_is_refused_at_its_place(load, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    (found,) = faults(load, f"{ROUNDING}    arithmetic: [float16, bfloat16]\n")
+    assert found == (
+        "9:27: sweeps.one.arithmetic[1]: got bfloat16, expected the package ml_dtypes beside bfloat16; "
+        "install it with: pip install ml_dtypes"
+    )
+    others = load(f"{ROUNDING}    arithmetic: [float64, float32, float16]\n")
+    assert len(others.sweeps[0].cells()) == 6
 
 
 def test_every_fault_is_said_at_once(load):

@@ -1,6 +1,7 @@
 """Rounded rows against plain loops that round after every operation; probabilities out of range by other routes."""
 
 import math
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -30,6 +31,16 @@ def test_unknown_formats_are_refused(text, hint):
     with pytest.raises(ValueError, match="expected one of float64, float32, bfloat16, float16, got") as error:
         Arithmetic.parse(text)
     assert str(error.value).endswith(hint)
+
+
+def test_only_bfloat16_needs_its_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    for name in NAMES:
+        if name == "bfloat16":
+            with pytest.raises(ValueError, match=r"^expected the package ml_dtypes beside bfloat16; install it with"):
+                Arithmetic.parse(name)
+        else:
+            assert Arithmetic.parse(name).round(1.0) == 1
 
 
 def by_loops(q, k, g, divisor, name):
