@@ -8,6 +8,11 @@ A draw of Q, K and standard normal gradients to the weights goes through attenti
   moves away from these probabilities;
 - the errors of metrics: rounded minus exact in the same draw, so that small errors are measurable.
 
+All shares are over visible keys. A row is lost if the format has no number for one of its results: a score beyond the
+largest number, positive, makes the weights of its row NaN, although the maximum is subtracted. Such a row counts as one
+of zero weights and zero gradients. Overflow without subtracting the maximum is that of a number stored in the format;
+an accumulator that keeps e^s overflows like float32.
+
 No value of rounded rows has an exact one, and the check judges none.
 """
 
@@ -43,7 +48,12 @@ _UNROUNDED = (
     "query_gradient_norm",
     "query_gradient_norm_median",
 )
-_PER_SCORE = 60.0  # nanoseconds per score and scaling for rounding, on a server core of 2025
+# Nanoseconds for rounding, per score and scaling and per entry of q and k, on a server core of 2025.
+_PER_SCORE, _PER_ENTRY = 60.0, 10.0
+_INTEGRALS = (
+    "integral over the scores of a row, then over |q| (sdpa.theory.formats); empty unless inputs is gaussian, and with "
+    "a mean of the keys, a spectrum, a correlation or a normalization"
+)
 _SCORE_ARRAYS = 14  # arrays of a block's scores in memory at once; a test compares them with a measured peak
 
 
@@ -109,9 +119,8 @@ def _compared(
     def share(happens: npt.NDArray[np.bool_]) -> Floats:
         return np.asarray((happens & seen).sum(axis=-1) / n_seen)
 
-    largest = rounded.scores.max(axis=-1)
     with np.errstate(over="ignore"):
-        overflows = np.isinf(arithmetic.round(np.exp(largest)))
+        overflows = ~np.isfinite(arithmetic.round(np.exp(rounded.scores.max(axis=-1))))
     return {
         "tiny_weights": share(exact.log_weights < math.log(arithmetic.smallest) - math.log(2)),
         "nearly_one_rows": 1.0 * (other_weights(exact.weights).sum(axis=-1) < 2.0 ** -(arithmetic.digits + 1)),
@@ -153,7 +162,10 @@ def _value(metric: str) -> Callable[[Theory, Cell], float]:
 
 
 def _of_rows(metric: str) -> Exact:
-    """A probability of rows; bounds of the deviation as in `experiments.metrics` for saturated rows."""
+    """A probability of rows; bounds of the deviation as in `experiments.metrics` for saturated rows.
+
+    Rows of several lengths have probabilities of their own, so that a mask leaves no lower bound.
+    """
     value = _value(metric)
 
     def largest(theory: Theory, cell: Cell) -> float:
@@ -162,9 +174,10 @@ def _of_rows(metric: str) -> Exact:
 
     def least(theory: Theory, cell: Cell) -> float:
         deviation = largest(theory, cell)
-        return deviation / math.sqrt(cell.n_queries) if math.isfinite(deviation) else 0.0
+        is_known = math.isfinite(deviation) and not cell.has_mask
+        return deviation / math.sqrt(cell.n_queries) if is_known else 0.0
 
-    return Exact("integral over the scores of a row, then over |q| (sdpa.theory.formats)", value, least, largest)
+    return Exact(_INTEGRALS, value, least, largest)
 
 
 def _of_weights() -> Exact:
@@ -178,7 +191,7 @@ def _of_weights() -> Exact:
     def least(theory: Theory, cell: Cell) -> float:
         return _value("spread_of_tiny_weights")(theory, cell) / math.sqrt(cell.n_queries)
 
-    return Exact("integral over the scores of a row, then over |q| (sdpa.theory.formats)", value, least, largest)
+    return Exact(_INTEGRALS, value, least, largest)
 
 
 def _share(name: str, meaning: str, formula: str, title: str, exact: Exact | None = None) -> Metric:
@@ -245,8 +258,9 @@ ROUNDED = (
     _share("one_rows", "share of rows with a rounded weight of 1", "P(max w = 1)", "share of rows with a weight of 1"),
     _share(
         "overflowing_rows",
-        "share of rows in which e^s of rounded scores is infinite without subtracting the maximum",
-        "P(e^(max s) = inf)",
+        "share of rows in which e^s of rounded scores, stored in the format, is infinite or not a number without "
+        "subtracting the maximum",
+        "P(e^(max s) not finite)",
         "share of rows that overflow",
     ),
     _mean(
@@ -263,7 +277,8 @@ ROUNDED = (
     ),
     _share(
         "lost_rows",
-        "share of rows with weights or gradients that are infinite or not a number; they count as 0 elsewhere",
+        "share of rows with weights or gradients that are infinite or not a number, as after a score beyond the "
+        "largest number; their weights and gradients count as 0 elsewhere",
         "P(w or dL/dq not finite)",
         "share of lost rows",
     ),
@@ -288,7 +303,8 @@ STATISTICS = RowStatistics(METRICS_HERE)
 
 def seconds_per_trial(cell: Cell) -> float:
     """As in `row_statistics`, with the time of rounding."""
-    return seconds_of_rows(cell) + 1e-9 * _PER_SCORE * len(cell.scaling) * cell.n_queries * cell.n_keys
+    scores, vectors = cell.n_queries * cell.n_keys, (cell.n_queries + cell.n_keys) * cell.d_k
+    return seconds_of_rows(cell) + 1e-9 * (_PER_SCORE * len(cell.scaling) * scores + _PER_ENTRY * vectors)
 
 
 def memory(cell: Cell) -> int:

@@ -19,7 +19,10 @@ from sdpa.theory.unknown import UnknownError
 
 FloatArray = npt.NDArray[np.float64]
 
-_CERTAIN = 1e-3  # keys times threshold: rows of a smaller deviation have no weight so far below the mean
+_NOISE = 1e-15  # of the sums behind a probability: what is closer to 0 or 1 is 0 or 1
+# A weight of a row of little spread is below e^(-17 sigma) / n only if its score is 8.5 deviations below the mean or
+# the mean of e^s that of a score 8.5 deviations above it: less likely than the noise.
+_FAR = 17.0
 
 
 class OutOfRange(NamedTuple):
@@ -28,8 +31,10 @@ class OutOfRange(NamedTuple):
     Attributes:
         tiny_weights: P(w < half the smallest number), so that w rounds to 0.
         nearly_one_rows: P(max w > 1 - 2^-(p + 1)), so that the largest weight rounds to 1.
-        large_rows: P(e^(max s) overflows), s the scaled scores without the maximum subtracted.
+        large_rows: P(e^(max s) > the largest number), s the scaled scores without the maximum subtracted.
         spread_of_tiny_weights: standard deviation over q of the first one given q.
+
+    A probability within 1e-15 of 0 or 1 is 0 or 1.
     """
 
     tiny_weights: float
@@ -60,10 +65,9 @@ def out_of_range(
     Raises:
         UnknownError: as in `attention_expectations`, also for a correlation, a normalization or a mean of the keys.
 
-    >>> half = Arithmetic.parse("float16")
-    >>> found = out_of_range(512, 64, 1.0, half)
-    >>> round(found.tiny_weights, 4), round(found.nearly_one_rows, 4), round(found.large_rows, 4)
-    (0.0, 0.0, 0.0)
+    >>> found = out_of_range(512, 64, 1.0, Arithmetic.parse("float16"))
+    >>> [round(value, 4) for value in found[:3]]
+    [0.9257, 0.3926, 1.0]
     """
     check_arguments(d_k, divisor)
     lengths = gaussian_queries(d_k, law)
@@ -82,9 +86,16 @@ def out_of_range(
         return np.array([*mean, lengths.share @ (given[:, 0] - mean[0]) ** 2])
 
     of_one = np.array([0.0, 1.0, lengths.share @ special.ndtr(-above / sigma), 0.0])
-    found = np.maximum(mean_over_lengths(values, of_one, n_keys, shortest), 0.0)
-    tiny, nearly_one, large, variance = found.tolist()
-    return OutOfRange(tiny, nearly_one, large, math.sqrt(variance))
+    *shares, variance = mean_over_lengths(values, of_one, n_keys, shortest).tolist()
+    tiny, nearly_one, large = map(_without_noise, shares)
+    return OutOfRange(tiny, nearly_one, large, math.sqrt(max(variance, 0.0)) if tiny else 0.0)
+
+
+def _without_noise(probability: float) -> float:
+    """The probability, or the end of its range if noise separates them."""
+    if probability < _NOISE:
+        return 0.0
+    return probability if probability < 1 - _NOISE else 1.0
 
 
 def weight_below(sigma: float, n_keys: float, log_threshold: float) -> float:
@@ -104,11 +115,11 @@ def weight_below(sigma: float, n_keys: float, log_threshold: float) -> float:
         UnknownError: a deviation below 0.4 with so many keys that their mean weight is near t.
 
     >>> two = weight_below(10.0, 2, math.log(2.0**-25))  # s_1 - s_2 < ln(t / (1 - t))
-    >>> round(two / special.ndtr(-25 * math.log(2) / math.sqrt(200)), 6)
+    >>> round(two / float(special.ndtr(-25 * math.log(2) / math.sqrt(200))), 6)
     1.0
     """
     if sigma < FEW_SIGMA:
-        if math.log(n_keys) + log_threshold > math.log(_CERTAIN):
+        if math.log(n_keys) + log_threshold > -_FAR * sigma:
             raise UnknownError(f"weights near the threshold are unknown for scores of a deviation below {FEW_SIGMA}")
         return 0.0
     shift = math.log1p(-math.exp(log_threshold)) - log_threshold

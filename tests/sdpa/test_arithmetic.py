@@ -1,12 +1,13 @@
 """Rounded rows against plain loops that round after every operation; probabilities out of range by other routes."""
 
+import itertools
 import math
 import sys
 
 import ml_dtypes
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 from sdpa import PairLaw
 from sdpa.arithmetic import FORMATS, Arithmetic, rounded_rows
@@ -167,3 +168,67 @@ def test_unknown_laws_are_refused():
             out_of_range(8, 4, 1.0, half, law)
     with pytest.raises(UnknownError, match="near the threshold"):
         weight_below(0.1, 1e8, -17.3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_entry_and_two_keys_agree_with_an_integral_over_q(name):
+    """d_k = 1: given q = x, s_1 - s_2 is N(0, 2 x^2), and w_1 < t if it is below ln(t / (1 - t))."""
+    arithmetic, std = Arithmetic.parse(name), 40.0
+    found = out_of_range(1, 2, 1.0, arithmetic, PairLaw(query_std=std))
+
+    def mean(function):
+        """Over x = std |z| in pieces, as the integrands begin abruptly."""
+        nodes, weights = np.polynomial.legendre.leggauss(200)
+        ends = [0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 12.0]
+        pieces = [((b - a) / 2, (b - a) / 2 * nodes + (a + b) / 2) for a, b in itertools.pairwise(ends)]
+        return sum(half * weights @ (2 * stats.norm.pdf(z) * function(std * z)) for half, z in pieces)
+
+    def below(log_t):
+        odds = log_t - math.log1p(-math.exp(log_t))
+        return mean(lambda x: special.ndtr(odds / (x * math.sqrt(2))))
+
+    assert found.tiny_weights == pytest.approx(below(math.log(arithmetic.smallest) - math.log(2)), rel=1e-8)
+    assert found.nearly_one_rows == pytest.approx(2 * below(-(arithmetic.digits + 1) * math.log(2)), rel=1e-8)
+    above = math.log(arithmetic.largest)
+    large = mean(lambda x: 1 - special.ndtr(above / x) ** 2)
+    assert found.large_rows == pytest.approx(large, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("law", "divisor", "expected"),
+    [
+        (PairLaw(query_std=1e-6), 1.0, (0.0, 0.0, 0.0)),
+        (PairLaw(), 1e9, (0.0, 0.0, 0.0)),
+        # All scores far apart: n - 1 weights of n are tiny, and a row overflows unless all scores are negative.
+        (PairLaw(query_std=1e6, key_std=1e6), 1e-3, (15 / 16, 1.0, 1 - 2.0**-16)),
+    ],
+)
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("d_k", [1, 64])
+def test_extreme_spreads_have_their_limits(law, divisor, expected, name, d_k):
+    found = out_of_range(d_k, 16, divisor, Arithmetic.parse(name), law)
+    assert found[:3] == pytest.approx(expected, abs=3e-6 if d_k == 1 else 1e-9)
+    if expected[0] == 0:
+        assert found == (0.0, 0.0, 0.0, 0.0)
+
+
+def test_probabilities_within_noise_of_0_and_1_are_0_and_1():
+    half = Arithmetic.parse("float16")
+    found = out_of_range(64, 4096, 8.0, half)
+    assert found[1:3] == (0.0, 0.0)
+    assert found.tiny_weights > 0
+    assert out_of_range(64, 4096, 1.0, half).large_rows == 1.0
+
+
+@pytest.mark.parametrize("law", [PairLaw(query_mean=0.8), PairLaw(query_std=0.5, key_std=3.0), PairLaw(query_std=1e6)])
+def test_probabilities_of_other_queries_agree_with_simulated_rows(law):
+    """20,000 rows, as above."""
+    half, rng, n = Arithmetic.parse("float16"), np.random.default_rng(8), 20_000
+    q = law.query_mean + law.query_std * rng.standard_normal((n, 12))
+    s = np.linalg.norm(q, axis=1)[:, None] * law.key_std * rng.standard_normal((n, 9))
+    log_w = special.log_softmax(s, axis=1)
+    exact = out_of_range(12, 9, 1.0, half, law)
+    tiny = (log_w < math.log(half.smallest) - math.log(2)).mean(axis=1)
+    assert abs(tiny.mean() - exact.tiny_weights) <= 5 * tiny.std() / math.sqrt(n) + 3 / n
+    large = s.max(axis=1) > math.log(half.largest)
+    assert abs(large.mean() - exact.large_rows) <= 5 * large.std() / math.sqrt(n) + 3 / n
