@@ -1,0 +1,287 @@
+"""The experiment of number formats against plain loops that redo every row from the same draws."""
+
+import dataclasses
+import math
+import tracemalloc
+
+import ml_dtypes
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments import sampling
+from experiments.analysis.exact import add_exact
+from experiments.harness.experiment import MEASURED
+from experiments.harness.grid import Chunk, axis_values
+from experiments.harness.measuring import measure_chunk
+from experiments.rounding import EXPERIMENT, METRICS_HERE, Cell
+from experiments.sampling import block_queries, block_trials, chunk_trials
+from sdpa import LAWS, Scaling
+from sdpa.arithmetic import FORMATS, Arithmetic, rounded_rows
+from tests.plain_formats import by_loops
+
+RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
+CELL = Cell(d_k=5, n_keys=7, n_queries=4, query_std=6.0, scaling=RULES)
+TRIALS = 6
+SHARES = (
+    "tiny_weights",
+    "nearly_one_rows",
+    "large_rows",
+    "zero_weights",
+    "subnormal_weights",
+    "one_rows",
+    "overflowing_rows",
+    "zero_gradients",
+    "zero_gradient_rows",
+    "lost_rows",
+)
+ERRORS = ("max_weight", "entropy", "jacobian_norm")
+CASES = {
+    "wide scores": {},
+    "scores of spread 1": {"query_std": 1.0},
+    "scores far apart": {"query_std": 60.0},
+    "scores beyond float16": {"query_std": 2e3, "key_std": 10.0},
+    "queries beyond float16": {"query_std": 1e5},
+    "tiny scores": {"query_std": 1e-6},
+    "tiny gradients": {"key_std": 1e-3},
+    "causal mask": {"mask": "causal", "n_queries": 7},
+    "causal mask, scores beyond float16": {"mask": "causal", "query_std": 2e3, "key_std": 10.0},
+    "two keys, one query, one entry": {"n_keys": 2, "n_queries": 1, "d_k": 1, "query_std": 20.0},
+    "lognormal": {"inputs": LAWS["lognormal"]},
+    "mean of the keys": {"key_mean": 2.0},
+    "normalized": {"normalize": "rms"},
+}
+
+
+def rows_of(cell: Cell, seed: int = 3, trials: int = TRIALS):
+    return EXPERIMENT.tabulate(cell, EXPERIMENT.measure(cell, trials, np.random.default_rng(seed)))[MEASURED]
+
+
+def replay(cell: Cell, seed: int = 3):
+    """Query, its visible keys and the gradient to its weights, of every row: keys, then queries and gradients."""
+    rng, size = np.random.default_rng(seed), block_trials(cell)
+    for first in range(0, TRIALS, size):
+        trials = min(size, TRIALS - first)
+        keys = cell.law.keys(rng, (trials, cell.n_keys, cell.d_k))
+        for row in range(0, cell.n_queries, block_queries(cell)):
+            count = min(block_queries(cell), cell.n_queries - row)
+            queries = cell.law.queries(rng, (trials, count, cell.d_k), None)
+            gradient = rng.standard_normal((trials, count, cell.n_keys))
+            for trial in range(trials):
+                for i in range(count):
+                    seen = cell.n_keys - cell.n_queries + row + i + 1 if cell.mask == "causal" else cell.n_keys
+                    yield queries[trial, i], keys[trial, :seen], gradient[trial, i, :seen]
+
+
+def of_weights(w):
+    """Largest weight, entropy and |J|_F."""
+    jacobian = np.diag(w) - np.outer(w, w)
+    return max(w), -sum(x * math.log(x) for x in w if x > 0), math.sqrt((jacobian**2).sum())
+
+
+def plain_row(q, k, g, divisor, name):
+    """The shares and errors of one row."""
+    limits, n = ml_dtypes.finfo(name), len(k)
+    largest, least = float(limits.max), float(limits.smallest_subnormal)
+    s = [float(q @ x) / divisor for x in k]
+    e = [math.exp(x - max(s)) for x in s]
+    w = [x / math.fsum(e) for x in e]
+    log_w = [x - max(s) - math.log(math.fsum(e)) for x in s]
+    top = w.index(max(w))
+    remainder = math.fsum(x for j, x in enumerate(w) if j != top)
+    mean = math.fsum(x * y for x, y in zip(w, g, strict=True))
+    to_query = sum(x * (y - mean) / divisor * key for x, y, key in zip(w, g, k, strict=True))
+    with np.errstate(all="ignore"):
+        rounded_s, rounded_w, to_scores, rounded_to_query = by_loops(q, k, g, divisor, name)
+        is_lost = not all(np.isfinite(x).all() for x in (rounded_w, to_scores, rounded_to_query))
+        if is_lost:
+            rounded_w, to_scores, rounded_to_query = (np.zeros(len(x)) for x in (rounded_w, to_scores, to_query))
+        kind = ml_dtypes.bfloat16 if name == "bfloat16" else np.dtype(name).type
+        wide = np.float64 if name == "float64" else np.float32
+        overflows = [not np.isfinite(kind(np.exp(wide(x)))) for x in rounded_s]
+    found = {
+        "tiny_weights": sum(x < math.log(least) - math.log(2) for x in log_w) / n,
+        "nearly_one_rows": remainder < 2.0 ** -(limits.nmant + 2),
+        "large_rows": max(s) > math.log(largest),
+        "zero_weights": sum(x == 0 for x in rounded_w) / n,
+        "subnormal_weights": sum(0 < x < float(limits.smallest_normal) for x in rounded_w) / n,
+        "one_rows": max(rounded_w) == 1,
+        "overflowing_rows": any(overflows),
+        "zero_gradients": sum(x == 0 for x in to_scores) / n,
+        "zero_gradient_rows": all(x == 0 for x in rounded_to_query),
+        "lost_rows": is_lost,
+        "query_gradient": np.linalg.norm(rounded_to_query - to_query),
+    }
+    pairs = zip(ERRORS, of_weights(rounded_w.astype(float)), of_weights(w), strict=True)
+    return found | {metric: one - other for metric, one, other in pairs}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("case", CASES)
+def test_every_column_is_that_of_plain_loops(case, name):
+    """Shares are those of the same numbers of weights, gradients and rows.
+
+    Errors of float64 and float32 are those of the order of sums; those of fewer digits are mostly not.
+    """
+    cell = dataclasses.replace(CELL, arithmetic=Arithmetic.parse(name), **CASES[case])
+    assert_like_loops(cell)
+
+
+def assert_like_loops(cell):
+    name = cell.arithmetic.name
+    for row, divisor in zip(rows_of(cell), cell.divisors(), strict=True):
+        found = pd.DataFrame([plain_row(*drawn, divisor, name) for drawn in replay(cell)]).astype(float)
+        assert len(found) == TRIALS * cell.n_queries
+        assert {share: row[share] for share in SHARES} == pytest.approx(dict(found[[*SHARES]].mean()), rel=1e-12)
+        for metric in (*ERRORS, "query_gradient"):
+            root = math.sqrt(np.mean(found[metric] ** 2))
+            if cell.arithmetic.digits > 11:
+                noise = 400 * 2.0**-cell.arithmetic.digits * max(1.0, cell.query_std * cell.key_std)
+                assert row[f"{metric}_error"] <= max(noise, 1.01 * root), metric
+            else:
+                assert row[f"{metric}_error"] == pytest.approx(root, rel=0.02, abs=1e-15), metric
+                if metric in ERRORS:
+                    expected = found[metric].mean()
+                    assert row[f"{metric}_bias"] == pytest.approx(expected, rel=0.02, abs=0.02 * root + 1e-15), metric
+
+
+@pytest.mark.parametrize("name", ["float32", "float16"])
+@pytest.mark.parametrize("mask", ["none", "causal"])
+def test_a_cell_drawn_in_blocks_of_queries_is_that_of_plain_loops(name, mask, monkeypatch):
+    monkeypatch.setattr(sampling, "_BLOCK_SCORES", 14)  # two queries at a time
+    monkeypatch.setattr(sampling, "_PRODUCT_QUERIES", 1)
+    assert_like_loops(dataclasses.replace(CELL, n_queries=5, mask=mask, arithmetic=Arithmetic.parse(name)))
+
+
+def test_the_cases_have_every_event():
+    """No share is compared only where it is 0 or 1."""
+    shares = {
+        (share, row[share])
+        for change in CASES.values()
+        for name in FORMATS
+        for row in rows_of(dataclasses.replace(CELL, arithmetic=Arithmetic.parse(name), **change))
+        for share in SHARES
+    }
+    assert {share for share, value in shares if 0 < value < 1} == set(SHARES)
+
+
+def test_double_precision_repeats_the_exact_rows():
+    for row in rows_of(CELL):
+        assert (row["zero_weights"], row["one_rows"]) == (row["tiny_weights"], row["nearly_one_rows"])
+        assert row["overflowing_rows"] == row["large_rows"]
+        assert row["query_gradient_error"] < 1e-13
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"d_k": 6},
+        {"n_keys": 8},
+        {"n_queries": 5},
+        {"inputs": LAWS["uniform"]},
+        {"query_std": 5.0},
+        {"key_std": 1.1},
+        {"query_mean": 0.5},
+        {"key_mean": 0.5},
+        {"correlation": 0.3},
+        {"spectrum": 0.5},
+        {"normalize": "rms"},
+        {"mask": "causal"},
+        {"arithmetic": FORMATS["bfloat16"]},
+        {"scaling": (Scaling.parse("d_k^1/4"), RULES[1])},
+    ],
+)
+def test_every_parameter_of_a_cell_changes_its_row(change):
+    half = dataclasses.replace(CELL, arithmetic=FORMATS["float16"])
+    changed = dataclasses.replace(half, **change)
+    one, other = (
+        EXPERIMENT.tabulate(cell, measure_chunk(Chunk("rounding", cell, 0, 31), seed=0))[MEASURED][0]
+        for cell in (half, changed)
+    )
+    rare = {"nearly_one_rows", "large_rows", "one_rows", "overflowing_rows", "zero_gradient_rows", "lost_rows"}
+    for metric in METRICS_HERE:
+        if metric.name not in rare:
+            assert one[metric.name] != other[metric.name], metric.name
+
+
+def test_every_parameter_is_varied_above():
+    marker = next(m for m in test_every_parameter_of_a_cell_changes_its_row.pytestmark if m.name == "parametrize")
+    assert {name for change in marker.args[1] for name in change} == {f.name for f in dataclasses.fields(Cell)}
+
+
+def test_rules_are_measured_on_the_same_draws():
+    alone = dataclasses.replace(CELL, arithmetic=FORMATS["float16"], scaling=RULES[1:])
+    among = dataclasses.replace(alone, scaling=RULES)
+    assert rows_of(alone)[0] == rows_of(among)[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "is_known"),
+    [
+        ({}, True),
+        ({"query_mean": 1.0}, True),
+        ({"mask": "causal"}, True),
+        ({"n_keys": 2, "n_queries": 1, "d_k": 1}, True),
+        ({"query_std": 1e-6}, True),
+        ({"query_std": 1e6}, True),
+        ({"key_mean": 1.0}, False),
+        ({"correlation": 0.5}, False),
+        ({"spectrum": 1.0}, False),
+        ({"normalize": "rms"}, False),
+        *(({"inputs": law}, False) for name, law in LAWS.items() if name != "gaussian"),
+    ],
+)
+def test_exact_probabilities_are_right_or_empty(change, is_known):
+    """Within 5 standard errors of 400 trials, or four events of so many rows."""
+    cell = dataclasses.replace(CELL, arithmetic=FORMATS["float16"], **change)
+    rows = rows_of(cell, trials=400)
+    table = add_exact(EXPERIMENT, pd.DataFrame([{**axis_values(cell), **row} for row in rows]))
+    for name in ("tiny_weights", "nearly_one_rows", "large_rows"):
+        assert table[f"{name}_exact"].notna().all() == is_known
+        assert table[f"{name}_exact"].isna().all() != is_known
+        if is_known:
+            reach = 5 * table[f"{name}_se"] + 4 / (400 * cell.n_queries)
+            assert ((table[name] - table[f"{name}_exact"]).abs() <= reach).all(), name
+
+
+@pytest.mark.parametrize("name", ["tiny_weights", "nearly_one_rows", "large_rows"])
+@pytest.mark.parametrize("change", [{}, {"mask": "causal"}, {"n_queries": 1}])
+def test_deviations_of_a_draw_lie_within_their_bounds(name, change):
+    from sdpa import theory
+
+    cell = dataclasses.replace(CELL, arithmetic=FORMATS["float16"], scaling=RULES[:1], **change)
+    (row,) = rows_of(cell, trials=2000)
+    exact = next(metric.exact for metric in METRICS_HERE if metric.name == name)
+    found = row[f"{name}_se"] * math.sqrt(2000)
+    assert 0.95 * exact.min_deviation(theory, cell) <= found <= 1.05 * exact.max_deviation(theory, cell)
+    assert exact.max_deviation(theory, cell) < 1
+
+
+@pytest.mark.parametrize(
+    ("d_k", "n_keys", "n_queries", "more"),
+    [
+        (512, 4096, 16, {}),
+        (4096, 256, 16, {}),
+        (8, 16384, 16, {}),
+        (8, 16384, 64, {"mask": "causal"}),
+        (64, 64, 64, {}),
+        (64, 1024, 1024, {}),
+        (2, 2, 1, {}),
+    ],
+)
+@pytest.mark.parametrize("name", FORMATS)
+def test_memory_stays_under_what_the_plan_says(d_k, n_keys, n_queries, more, name):
+    cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=RULES, arithmetic=Arithmetic.parse(name), **more)
+    trials = min(chunk_trials(cell), 2 * block_trials(cell))
+    tracemalloc.start()
+    try:
+        EXPERIMENT.measure(cell, trials, np.random.default_rng(9))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < EXPERIMENT.memory(cell)
+
+
+def test_the_stamp_has_the_format_and_the_code_that_rounds():
+    assert EXPERIMENT.stamp(CELL)["arithmetic"][:2] == [Arithmetic, rounded_rows]
+    assert EXPERIMENT.stamp(CELL) != EXPERIMENT.stamp(dataclasses.replace(CELL, arithmetic=FORMATS["float16"]))
