@@ -23,7 +23,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from experiments.harness.columns import Meaning
 from experiments.harness.metric import Exact, Metric, Theory
@@ -103,7 +102,9 @@ class _ExactRows:
 def _exact_rows(scores: Floats, keys: Floats, gradient: Floats, divisor: float) -> _ExactRows:
     weights = softmax(scores)
     to_scores = softmax_vjp(weights, gradient) / divisor
-    return _ExactRows(scores, special.log_softmax(scores, axis=-1), weights, to_scores @ keys)
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    log_weights = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return _ExactRows(scores, log_weights, weights, to_scores @ keys)
 
 
 def _compared(
@@ -114,7 +115,8 @@ def _compared(
     n_seen = seen.sum(axis=-1)
     results = rounded.weights, rounded.score_gradient, rounded.query_gradient
     is_lost = ~np.logical_and.reduce([np.isfinite(values).all(axis=-1) for values in results])
-    weights, to_scores, to_query = (np.where(np.expand_dims(is_lost, -1), 0.0, values) for values in results)
+    # Metrics of rounded numbers are computed in double precision, so that their errors are those of the rows alone.
+    weights, to_scores, to_query = (np.where(is_lost[..., None], 0.0, values.astype(np.float64)) for values in results)
 
     def share(happens: npt.NDArray[np.bool_]) -> Floats:
         return np.asarray((happens & seen).sum(axis=-1) / n_seen)
@@ -133,10 +135,15 @@ def _compared(
         "zero_gradient_rows": 1.0 * (to_query == 0).all(axis=-1),
         "lost_rows": 1.0 * is_lost,
         "max_weight": weights.max(axis=-1) - exact.weights.max(axis=-1),
-        "entropy": special.entr(weights).sum(axis=-1) - special.entr(exact.weights).sum(axis=-1),
+        "entropy": _entropy(weights) - _entropy(exact.weights),
         "jacobian_norm": _jacobian_norm(weights) - _jacobian_norm(exact.weights),
         "query_gradient": np.linalg.norm(to_query - exact.query_gradient, axis=-1),
     }
+
+
+def _entropy(weights: Floats) -> Floats:
+    """-sum_i w_i ln w_i of weights whose sum need not be 1."""
+    return np.asarray(-(weights * np.log(np.where(weights > 0, weights, 1.0))).sum(axis=-1))
 
 
 def _jacobian_norm(weights: Floats) -> Floats:
@@ -181,7 +188,11 @@ def _of_rows(metric: str) -> Exact:
 
 
 def _of_weights() -> Exact:
-    """The probability of a weight: a row has at most n - 1 tiny ones, and at least the spread that |q| gives it."""
+    """The probability p of a tiny weight, and bounds of the deviation of a trial.
+
+    A row has a whole number of tiny weights, so the variance of their share is at least p / n - p^2; it is also at
+    least that over |q|. Given the keys, rows are independent and alike, so they vary together rather than in turn.
+    """
     value = _value("tiny_weights")
 
     def largest(theory: Theory, cell: Cell) -> float:
@@ -189,7 +200,11 @@ def _of_weights() -> Exact:
         return math.sqrt(max(share * (1 - share), 0.0)) or math.inf
 
     def least(theory: Theory, cell: Cell) -> float:
-        return _value("spread_of_tiny_weights")(theory, cell) / math.sqrt(cell.n_queries)
+        share, spread, n = value(theory, cell), _value("spread_of_tiny_weights")(theory, cell), cell.n_keys
+        of_counts = share / n - share**2
+        if cell.has_mask:  # rows of several lengths, each with at most n_queries p
+            of_counts = share / (2 * n) if 2 * n * cell.n_queries * share <= 1 else 0.0
+        return math.sqrt(max(of_counts, spread**2, 0.0) / cell.n_queries)
 
     return Exact(_INTEGRALS, value, least, largest)
 

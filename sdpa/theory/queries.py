@@ -14,10 +14,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special
 
+from sdpa.theory.unknown import UnknownError
+
 FloatArray = npt.NDArray[np.float64]
 
 # The integral omits the shortest queries, this share of all: a metric of n_keys varies by less than n_keys over them.
 SHORTEST, _LONGEST = 1e-9, 1e-14
+_LARGEST_NONCENTRALITY = 1e12  # beyond, the logarithms of Poisson's probabilities lose their digits
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,17 @@ def query_lengths(
         halvings: of steps that are 1.2 times as wide, each of which adds a node between all neighbours.
         shortest: share of the shortest queries that the nodes omit.
 
+    Raises:
+        UnknownError: a noncentrality beyond 1e12.
+
     >>> lengths = query_lengths(8, noncentrality=2.0)
     >>> round(float(lengths.share @ lengths.length**2), 7)  # d_k + c
     10.0
     """
     if not (d_k >= 1 and 0 <= noncentrality < math.inf):
         raise ValueError(f"expected d_k of at least 1, got {d_k}")
+    if noncentrality > _LARGEST_NONCENTRALITY:
+        raise UnknownError("softmax rows are unknown for queries a million times as long as their spread")
     half = _Halves(d_k / 2, noncentrality / 2)
     low, high = half.quantiles(shortest)
     variance = 2 * (d_k + 2 * noncentrality)

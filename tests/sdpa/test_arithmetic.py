@@ -129,8 +129,8 @@ def test_a_remainder_equals_the_survival_of_its_threshold():
 
 
 def test_unknown_laws_are_refused():
-    half = Arithmetic.parse("float16")
-    for law in (PairLaw(key_mean=1.0), PairLaw(correlation=0.5), PairLaw(normalize="l2")):
+    half, constant = Arithmetic.parse("float16"), PairLaw(query_mean=1e6, query_std=1e-6)
+    for law in (PairLaw(key_mean=1.0), PairLaw(correlation=0.5), PairLaw(normalize="l2"), constant):
         with pytest.raises(UnknownError):
             out_of_range(8, 4, 1.0, half, law)
     with pytest.raises(UnknownError, match="near the threshold"):
