@@ -1,95 +1,161 @@
 """Weights and gradients that a number format rounds to 0, over d_k and n_keys."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from experiments.figures.axes import by_scaling, first_combination, fixed, plain, under
-from experiments.figures.caption_text import listed, measured
+from experiments.figures.axes import by_scaling, first_combination, fixed, plain, span, under
+from experiments.figures.caption_text import listed
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import INK, note, panels, sequential
 from experiments.harness.figures import Default
 
 _RULES = 2
 _LIGHT_FROM = 0.55  # beyond this share of the way to the darkest colour, letters are white
-_LARGEST_MAP = 10  # most rows or columns of a map with numbers in its cells
+_LARGEST_MAP = 8  # most rows or columns of a map with numbers in its cells
+_SHARES = {
+    "zero_weights": "weights that are 0",
+    "zero_gradient_rows": "queries without any gradient",
+    "subnormal_weights": "weights below the smallest normal number",
+}
 
 
 def plot(tables: Tables) -> Drawing:
-    """A map for each format, in a row of maps for each of the first two rules."""
-    table, _ = first_combination(tables["measured"], "d_k", "n_keys", "arithmetic")
-    groups = list(by_scaling(table, "d_k").items())[:_RULES]
+    """A row of maps, one for each format, for each share of the first two rules that is not 0 everywhere."""
+    table, _ = _first(tables)
     formats = table["arithmetic"].unique()
-    figure, grid = panels(len(groups), len(formats), (1 + 3 * len(formats), 0.6 + 2.6 * len(groups)))
-    for axes, (scaling, rows) in zip(grid, groups, strict=True):
+    shown = list(_rows(table))
+    high = 0.9 + 0.42 * table["n_keys"].nunique()
+    figure, grid = panels(len(shown), len(formats), (1.2 + 2.2 * len(formats), 0.9 + high * len(shown)))
+    for axes, (scaling, share, rows) in zip(grid, shown, strict=True):
         for ax, name in zip(axes, formats, strict=True):
-            _plot_map(ax, rows[rows["arithmetic"] == name])
-            ax.set_title(f"{name}, {under(scaling)}")
+            _plot_map(ax, rows[rows["arithmetic"] == name], share)
+            ax.set_title(f"\n{name}")
+        axes[0].set_ylabel("n_keys")
+        above = axes[0].annotate(
+            f"{under(scaling)}: {_SHARES[share]}",
+            (0, 1),
+            (0, 22),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            fontsize=10.5,
+            fontweight="bold",
+        )
+        above.set_in_layout(False)  # it runs on above the other maps
+    for ax in grid[-1]:
+        ax.set_xlabel("d_k")
     note(
         figure,
-        f"{fixed(table, 'd_k', 'n_keys', 'arithmetic')} Maps: colour and upper number give the share of weights that "
-        "are 0; the lower number, where it is not 0, gives the share of queries whose gradient is 0. Queries, keys, "
-        "scores, weights and gradients are rounded to the format, sums and exponentials to single precision.",
+        f"{fixed(table, 'd_k', 'n_keys', 'arithmetic')} Colours and numbers: shares; blank: not measured."
+        f"{_omitted(table, shown)} Queries, keys, scores, weights and gradients are rounded to the format; sums, "
+        "quotients and exponentials to single precision (in float64 to double), after subtracting the maximum. "
+        "Gradients to the weights are standard normal.",
     )
     return figure
 
 
-def _plot_map(ax: Axes, rows: pd.DataFrame) -> None:
-    """The share of zero weights as colours and numbers, and that of queries without a gradient as numbers."""
-    weights = rows.pivot_table(index="n_keys", columns="d_k", values="zero_weights")
-    gradients = rows.pivot_table(index="n_keys", columns="d_k", values="zero_gradient_rows").to_numpy()
-    ax.imshow(weights, origin="lower", aspect="auto", cmap=sequential(), vmin=0, vmax=1)
-    if max(weights.shape) <= _LARGEST_MAP:
-        for place, share in np.ndenumerate(weights.to_numpy()):
-            look: dict[str, Any] = {"ha": "center", "fontsize": 7, "color": "white" if share > _LIGHT_FROM else INK}
-            at = place[1], place[0]
-            ax.annotate(_percent(share), at, va="bottom" if gradients[place] else "center", **look)
-            if gradients[place]:
-                ax.annotate(_percent(gradients[place]), at, va="top", **look)
-    ax.set_xticks(range(weights.shape[1]), map(plain, weights.columns), fontsize=8.5)
-    ax.set_yticks(range(weights.shape[0]), map(plain, weights.index))
-    ax.set_xlabel("d_k")
-    ax.set_ylabel("n_keys")
+def _first(tables: Tables) -> tuple[pd.DataFrame, str]:
+    """The rows of the first combination of the axes that a map does not show, and its name in words."""
+    return first_combination(tables["measured"], "d_k", "n_keys", "arithmetic")
+
+
+def _groups(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """The rows of each of the first two rules."""
+    return list(by_scaling(table, "d_k").items())[:_RULES]
+
+
+def _rows(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """The rule, share and rows of each row of maps; subnormal weights only under rules without weights of 0."""
+    found = False
+    for scaling, rows in _groups(table):
+        for share in _SHARES:
+            is_shown = rows[share].any() and not (share == "subnormal_weights" and rows["zero_weights"].any())
+            if is_shown:
+                found = True
+                yield scaling, share, rows
+    if not found:
+        scaling, rows = _groups(table)[0]
+        yield scaling, "zero_weights", rows
+
+
+def _omitted(table: pd.DataFrame, shown: list[tuple[str, str, pd.DataFrame]]) -> str:
+    """The shares that have no maps because they are 0 everywhere, as a sentence."""
+    drawn = {(scaling, share) for scaling, share, _ in shown}
+    parts = []
+    for scaling, rows in _groups(table):
+        none = [text for share, text in _SHARES.items() if (scaling, share) not in drawn and not rows[share].any()]
+        if none:
+            parts.append(f"{under(scaling)}, {listed(none)}")
+    return f" Without maps, because 0 everywhere: {'; '.join(parts)}." if parts else ""
+
+
+def _plot_map(ax: Axes, rows: pd.DataFrame, share: str) -> None:
+    """A share over d_k and n_keys as colours and, in a small map, as numbers."""
+    values = rows.pivot_table(index="n_keys", columns="d_k", values=share)
+    ax.imshow(values, origin="lower", aspect="auto", cmap=sequential(), vmin=0, vmax=1)
+    if max(values.shape) <= _LARGEST_MAP:
+        for place, value in np.ndenumerate(values.to_numpy()):
+            look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8}
+            if np.isfinite(value):
+                colour = "white" if value > _LIGHT_FROM else INK
+                ax.annotate(_percent(value), place[::-1], color=colour, **look)
+    ax.set_xticks(range(values.shape[1]), map(plain, values.columns))
+    ax.set_yticks(range(values.shape[0]), map(plain, values.index))
 
 
 def _percent(share: float) -> str:
-    """A share in whole per cent, with a sign for those that round to 0 or 100 per cent.
+    """A share in per cent with two digits, with a sign for those that round to 0 or 100 per cent.
 
-    >>> _percent(0.0), _percent(1e-5), _percent(0.42), _percent(0.9999)
-    ('0', '<1%', '42%', '>99%')
+    >>> _percent(0.0), _percent(1e-5), _percent(0.0063), _percent(0.42), _percent(0.9999)
+    ('0', '<0.1%', '0.6%', '42%', '>99%')
     """
-    if 0 < share < 0.005:
-        return "<1%"
+    if 0 < share < 0.0005:
+        return "<0.1%"
     if 0.995 < share < 1:
         return ">99%"
-    return f"{share:.0%}" if share else "0"
+    return f"{100 * share:.{1 if share < 0.095 else 0}f}%" if share else "0"
 
 
 def caption(tables: Tables) -> str:
-    """The shares of zero weights and of queries without a gradient at the largest sizes, by rule and format."""
-    table, where = first_combination(tables["measured"], "d_k", "n_keys", "arithmetic")
-    d_k, n_keys = table["d_k"].max(), table["n_keys"].max()
-    corner = table[(table["d_k"] == d_k) & (table["n_keys"] == n_keys)]
-    clauses = []
-    for scaling, rows in list(by_scaling(corner, "d_k").items())[:_RULES]:
-        shares = [
-            f"{row['arithmetic']} {measured(row, 'zero_weights')} and {measured(row, 'zero_gradient_rows')}"
-            for _, row in rows.iterrows()
-        ]
-        clauses.append(f"{under(scaling)} {listed(shares)}")
+    """Where formats leave queries without a gradient and weights of 0, or weights of fewer digits if none is 0."""
+    table, where = _first(tables)
+    n_keys = sorted(table["n_keys"].unique())
+    of_keys = f"{n_keys[0]} to {n_keys[-1]} keys" if len(n_keys) > 1 else f"{n_keys[0]} keys"
+    if len(table[["d_k", "n_keys"]].drop_duplicates()) < table["d_k"].nunique() * len(n_keys):
+        of_keys += " (not every combination)"
+    lost, rounded = [], []
+    for scaling, rows in _groups(table):
+        lost.append(f"{under(scaling)}, {_by_format(rows, 'zero_gradient_rows', 'd_k')}")
+        zeros = _by_format(rows, "zero_weights", "d_k")
+        if rows["subnormal_weights"].any() and not rows["zero_weights"].any():
+            zeros += f", but below the smallest normal number {_by_format(rows, 'subnormal_weights', 'n_keys')}"
+        rounded.append(f"{under(scaling)}, {zeros}")
     return (
-        f"Shares of weights that are 0 and of queries without a gradient, at d_k = {d_k} with {n_keys} keys{where}: "
-        f"{'; '.join(clauses)}."
+        f"{span(table, 'd_k')} with {of_keys}{where}, queries without any gradient: {'; '.join(lost)}. "
+        f"Weights that are 0: {'; '.join(rounded)}."
     )
 
 
+def _by_format(rows: pd.DataFrame, share: str, axis: str) -> str:
+    """The largest share in each format with any, and the least value of an axis that has it, in words."""
+    clauses = []
+    for name, of_format in rows.groupby("arithmetic", sort=False):
+        if of_format[share].any():
+            first = plain(of_format.loc[of_format[share] > 0, axis].min())
+            clauses.append(f"{_percent(of_format[share].max())} in {name} (first at {axis} = {first})")
+    formats = list(rows["arithmetic"].unique())
+    none = "none in any format" if len(formats) > 1 else f"none in {formats[0]}"
+    return f"up to {listed(clauses)}" if clauses else none
+
+
 FIGURE = Figure(
-    title="What number formats round to zero",
+    title="What number formats round to zero: weights and gradients over d_k and n_keys",
     of="rounding",
     tables=("measured",),
-    metrics=("zero_weights", "zero_gradient_rows"),
+    metrics=("zero_weights", "zero_gradient_rows", "subnormal_weights"),
     default=Default(),
     plot=plot,
     caption=caption,
