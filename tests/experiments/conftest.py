@@ -83,6 +83,15 @@ sweeps:
     scaling: [unscaled, d_k^1/2]
     trials: 60
     figures: {_every("initialisation")}
+  formats:
+    experiment: rounding
+    d_k: [4, 512]
+    n_keys: [8, 20]
+    n_queries: 5
+    arithmetic: [float64, bfloat16, float16]
+    scaling: [unscaled, d_k^1/2]
+    trials: 20
+    figures: {_every("rounding")}
   map:
     experiment: saturation
     d_k: [2, 8, 24, 64]

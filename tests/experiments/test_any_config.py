@@ -17,6 +17,7 @@ from experiments.harness.local import LocalWorkers
 from experiments.harness.tables import read_sweep
 from experiments.steps import sweeps as steps
 from sdpa import LAWS
+from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import SCHEMES
 
 RULES = ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3", "d_k^1", "d_k^0.9", "d_k^3/2", 8, "d_k^1/2/ln(n_keys)")
@@ -72,7 +73,11 @@ INITIALISATION = st.fixed_dictionaries(
     },
     optional={"figures": figures("initialisation")},
 )
-SWEEP = st.one_of(SATURATION, ROWS, DISTRIBUTION, INITIALISATION)
+ROUNDING = st.fixed_dictionaries(
+    {"experiment": st.just("rounding"), **SIZES, "trials": st.sampled_from([2, 20])},
+    optional={**INPUTS, "arithmetic": axis(st.sampled_from(list(FORMATS)), most=4), "figures": figures("rounding")},
+)
+SWEEP = st.one_of(SATURATION, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING)
 CONFIGS = st.fixed_dictionaries(
     {"seed": st.integers(0, 3), "sweeps": st.dictionaries(st.sampled_from("abc"), SWEEP, min_size=1, max_size=2)}
 )
@@ -127,7 +132,7 @@ def any_config(examples: int):
 
 
 def test_every_experiment_is_generated():
-    assert {"saturation", "rows", "distribution", "initialisation"} == set(experiment_names())
+    assert {"saturation", "rows", "distribution", "initialisation", "rounding"} == set(experiment_names())
 
 
 @pytest.mark.usefixtures("in_this_process")
