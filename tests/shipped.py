@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 CONFIG = load_config(RESULTS / STORED_CONFIG)
 # Of the config whose results are shipped: to be changed with it.
-SHIPPED_DIGEST = "2e26ed98a21c32d26ff355d10deb23e5c5d981e2b98d1bd3df68574babf85a65"
+SHIPPED_DIGEST = "f44af63fb25545cafcf6b9d3718fdde8633248e3931696f0f2eb6f903ca59405"
 
 
 def _skip(reason: str) -> None:

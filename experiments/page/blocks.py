@@ -52,7 +52,7 @@ _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name)
 _UNLIKELY = 0.01
 # Sweeps of config.yaml whose figures the README shows: independent, centred queries and keys, and other cases.
 _HEADLINE = ("dimension",)
-_CASES = ("assumptions", "rules", "correlation", "causal", "initialisation")
+_CASES = ("assumptions", "rules", "correlation", "causal", "initialisation", "precision")
 _NO_CROSSINGS = "No sweep of the config has at least four d_k, both unscaled and under `d_k^1/2`."
 
 Block = Callable[[], str]

@@ -17,7 +17,7 @@ from experiments.analysis.crossings import of_first_map
 from experiments.analysis.derived import VERDICTS
 from experiments.analysis.slopes import LEVEL
 from experiments.examples import example_names
-from experiments.figures.axes import plain, under
+from experiments.figures.axes import is_number, plain, under
 from experiments.figures.caption_text import listed, number
 from experiments.figures.crossing_text import NORM_NAMES, crossing_rows, law_is_inside, three_digits
 from experiments.figures.figure import load_figure
@@ -219,7 +219,7 @@ def few_rows(sweep: Sweep, table: pd.DataFrame, metrics: Sequence[str]) -> Table
     named = [*varied, *(["scaling"] if "scaling" in table else [])]
     shown = table
     for axis in varied:
-        ends = sorted(shown[axis].unique())
+        ends = _ordered(shown, axis)
         shown = shown[shown[axis].isin([ends[0], ends[-1]])]
     if "scaling" in shown and shown["scaling"].nunique() > _MAX_SCALINGS:
         common = shown["scaling"].isin(_COMMON)
@@ -255,7 +255,7 @@ def _numbers(sweep: Sweep, table: pd.DataFrame, metric: str) -> Iterator[str]:
     varied = _varied(sweep, table)
     last = table
     for axis in varied:
-        last = last[last[axis] == sorted(last[axis].unique())[-1]]
+        last = last[last[axis] == _ordered(last, axis)[-1]]
     if "scaling" in last:
         pair = last[last["scaling"].isin(_PAIR)]
         last = pair if len(pair) else last.iloc[[0]]
@@ -314,6 +314,12 @@ def _slope_sentence(slopes: pd.DataFrame) -> str:
 def _varied(sweep: Sweep, table: pd.DataFrame) -> list[str]:
     """The axes of a sweep with more than one value in its table."""
     return [name for name in axis_names(load_experiment(sweep.experiment).cell) if len(table[name].unique()) > 1]
+
+
+def _ordered(table: pd.DataFrame, axis: str) -> list[Any]:
+    """The values of an axis in order: numbers by size, names as the config lists them."""
+    values = table[axis].unique().tolist()
+    return sorted(values) if is_number(table, axis) else values
 
 
 def _cell(row: pd.Series, metric: str) -> Field:
