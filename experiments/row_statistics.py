@@ -34,7 +34,8 @@ from experiments.score_metrics import OfScores
 from experiments.statistics.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, Shape, power_sums
 from experiments.statistics.quantiles import MAX_BINS, Histograms, Quantile
 from sdpa import row_diagnostics
-from sdpa.diagnostics import takes_distances, tile_rows
+from sdpa.key_spread import takes_distances
+from sdpa.row_tiles import tile_rows
 
 # The costs that `plan` assumes, measured on a server core of 2025: nanoseconds per normal, per multiplication of a
 # matrix product, per score and scaling for the exponential and the sums, and per row and scaling for the rest.

@@ -17,12 +17,7 @@ has the expectation |K^T J|_F^2 / c^2 = sum w_i^2 |k_i - m|^2 / c^2 with m = sum
     |K^T J|_F^2 = (a b)^2 (a^2 |p|^2 + sum e_i^2 |k_i - m|^2),   p = sum e_j (k_j - k_top),   m = k_top + a b p
 
 the first term is that of the largest weight, whose distance from m is a b |p|, and all others have e = 0 or a weight
-a b e. The squared distances come from products of e and e^2 with one of two matrices:
-
-    few keys    D_ij = |k_i - k_j|^2: with y = e D, h = e.y / 2 and D_top, y_top at the largest weight's key,
-                |p|^2 = E1 y_top - h  and  |k_i - m|^2 = a (D_top,i + b (y_i - a y_top - a b h))
-    many keys   K itself: e K gives p, and sum e^2 |k - m|^2 = sum e^2 |k|^2 - 2 (e^2 K).m + |m|^2 sum e^2;
-                if most e are below 1e-20, as in saturated rows, the products leave these out
+a b e. `sdpa.key_spread` computes it from the distances of all pairs of keys, or from the keys.
 
 No distance depends on the mean of the keys, and a mean longer than their spread is subtracted first. The relative error
 of |dL/dq| is of the order of 1e-15 (|k| / distance)^2, with |k| the length of a key then and the distance between the
@@ -40,33 +35,20 @@ and one more sum and two products for many. All work per row happens once, for a
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from sdpa._arrays import BoolArray, FloatArray, as_float, row_label
+from sdpa._arrays import FloatArray, as_float, row_label
 from sdpa.attention import masked
 from sdpa.gradients import norm_from_shares, trace_from_shares
+from sdpa.key_spread import Distances, Vectors, centred, takes_distances
 from sdpa.metrics import row_variance
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from sdpa.row_tiles import Tile, tile_rows
 
 _SMALLEST_DIVISOR = 1e-300
-# Scores of a tile, chosen by measurement among 2^13 to 2^16. In smaller tiles NumPy's calls cost more than their work;
-# larger tiles leave the second-level cache (buffers of 256 KiB, three of them in use at a time).
-_TILE_SCORES = 2**15
-# But long rows go 128 at a time, up to 8 MiB: the product with the keys then reads the keys once for 128 rows.
-_PRODUCT_ROWS, _MAX_TILE_SCORES = 128, 2**20
-_SHORT_ROW = 32
-# Fitted to measured times: see `takes_distances`.
-_KEYS_PER_QUERY, _MORE_QUERIES = 12, 8
 # A gap of that many divisors gives b = 0 just as an infinite one does, but its product with b is 0 and not NaN.
 _LARGEST_GAP = 1e300
-# A key of smaller e changes no digit of a sum whose largest e is 1. Sparse products are faster up to this share of the
-# keys, estimated from so many rows of each draw.
-_NEGLIGIBLE, _FEW, _SAMPLED_ROWS = 1e-20, 0.04, 4
 
 
 @dataclass(frozen=True)
@@ -173,13 +155,13 @@ def _sums(
     sums = np.zeros((5, len(divisors), n_draws, n_queries))
     rows = tile_rows(n_keys)
     d_k = 0 if keys is None else keys.shape[-1]
-    way = _Distances if takes_distances(n_keys, d_k, n_queries) else _Vectors
-    width = n_keys if way is _Distances else max(n_keys, d_k)
+    way = Distances if takes_distances(n_keys, d_k, n_queries) else Vectors
+    width = n_keys if way is Distances else max(n_keys, d_k)
     buffers = np.empty((6, min(rows, n_draws * n_queries) * width))
     for draws in _runs(n_draws, rows // max(1, n_queries)):
-        spread = None if keys is None else way.of(_centred(keys[draws]))
+        spread = None if keys is None else way.of(centred(keys[draws]))
         for queries in _runs(n_queries, rows):
-            tile = _Tile.of(scores[draws, queries], buffers, has_masked=has_masked)
+            tile = Tile.of(scores[draws, queries], buffers, has_masked=has_masked)
             largest[draws, queries], gap[draws, queries] = tile.largest, tile.gap
             if spread is not None:
                 tile.gather(spread.matrix)
@@ -188,23 +170,6 @@ def _sums(
                 if spread is not None:
                     sums[4, i, draws, queries] = spread.gradient_square(tile, divisor)
     return largest, gap, sums
-
-
-def tile_rows(n_keys: int) -> int:
-    """Number of rows of this many scores that `row_diagnostics` processes at a time; it determines its memory."""
-    return max(1, _TILE_SCORES // n_keys, min(_PRODUCT_ROWS, _MAX_TILE_SCORES // n_keys))
-
-
-def takes_distances(n_keys: int, d_k: int, n_queries: int) -> bool:
-    """True if `row_diagnostics` computes the distances of all pairs of keys; it determines its time and memory.
-
-    Per row and divisor, distances take a product of width n_keys, and vectors two of width d_k. Per draw, distances
-    also take a product of the keys, whose time the rows of the draw share. With four divisors, both ways take the same
-    measured time where 1/n_keys is about 1/(2 d_k) + 1/(12 (n_queries + 8)): with 64 queries at 110 keys for d_k = 64,
-    and at 470 for d_k = 512.
-    """
-    shared = _KEYS_PER_QUERY * (n_queries + _MORE_QUERIES)
-    return n_keys * (shared + 2 * d_k) <= 2 * d_k * shared
 
 
 def _doubles(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -238,196 +203,6 @@ def _without_unseen(keys: FloatArray, scores: FloatArray) -> FloatArray:
         return keys
     visible = np.take_along_axis(keys, is_seen.argmax(axis=-1)[:, None, None], axis=-2)
     return np.where(is_seen[..., None], keys, visible)
-
-
-@dataclass(frozen=True)
-class _Distances:
-    """The squared distances of all pairs of keys, (n_draws, n_keys, n_keys)."""
-
-    matrix: FloatArray
-
-    @classmethod
-    def of(cls, keys: FloatArray) -> "_Distances":
-        """From keys (n_draws, n_keys, d_k) without a long mean."""
-        squares = np.vecdot(keys, keys)
-        matrix = keys @ keys.swapaxes(-1, -2)
-        matrix *= -2
-        matrix += squares[..., None]
-        matrix += squares[..., None, :]
-        np.maximum(matrix, 0.0, out=matrix)
-        matrix.reshape(len(matrix), -1)[:, :: matrix.shape[-1] + 1] = 0.0
-        return cls(matrix)
-
-    def gradient_square(self, tile: "_Tile", divisor: float) -> FloatArray:
-        """|K^T J|_F^2 / (a b)^2 of each row of a tile, for the divisor of its last sums."""
-        a, b = tile.shares(divisor)
-        y = tile.product(tile.e, self.matrix)
-        y_top, half = tile.at_top(y), tile.dot(tile.e, y) / 2
-        spread = tile.dot(tile.squared, y) - a * tile.e2 * (y_top + b * half)
-        return np.asarray(a * a * (tile.e1 * y_top - half) + a * (tile.dot(tile.squared, tile.of_top) + b * spread))
-
-
-@dataclass(frozen=True)
-class _Vectors:
-    """Keys without a long mean, (n_draws, n_keys, d_k)."""
-
-    matrix: FloatArray
-    squares: FloatArray  # of their lengths, (n_draws, n_keys, 1)
-
-    @classmethod
-    def of(cls, keys: FloatArray) -> "_Vectors":
-        """From keys (n_draws, n_keys, d_k) without a long mean."""
-        return cls(keys, np.vecdot(keys, keys)[..., None])
-
-    def gradient_square(self, tile: "_Tile", divisor: float) -> FloatArray:
-        """|K^T J|_F^2 / (a b)^2 of each row of a tile, for the divisor of its last sums."""
-        a, b = tile.shares(divisor)
-        few = tile.few()
-        p = tile.product(tile.e, self.matrix) if few is None else _of_few(few, self.matrix)
-        p -= tile.e1[..., None] * tile.of_top
-        of_top = a * a * np.vecdot(p, p)
-        p *= (a * b)[..., None]
-        mean = np.add(p, tile.of_top, out=p)
-        squares = (tile.squared @ self.squares)[..., 0] + tile.e2 * np.vecdot(mean, mean)
-        if few is None:
-            with_squares = tile.other_product(tile.squared, self.matrix)
-        else:
-            with_squares = _of_few([one.power(2) for one in few], self.matrix)
-        return np.asarray(of_top + squares - 2 * np.vecdot(with_squares, mean))
-
-
-def _of_few(rows: Sequence["csr_array"], matrix: FloatArray) -> FloatArray:
-    """Sparse rows of each draw times a matrix (n_draws, n_keys, width)."""
-    return np.stack([one @ of_draw for one, of_draw in zip(rows, matrix, strict=True)])
-
-
-def _centred(keys: FloatArray) -> FloatArray:
-    """The keys less their mean; the keys themselves, without a copy, if it makes up at most half of their squares."""
-    mean = keys.mean(axis=-2, keepdims=True)
-    of_mean = keys.shape[-2] * np.vecdot(mean, mean)[..., 0]
-    if (2 * of_mean <= np.vecdot(keys, keys).sum(axis=-1)).all():
-        return keys
-    return np.asarray(keys - mean)
-
-
-class _Tile:
-    """Rows of scores; computes and sums e for one divisor after the other, in the same buffers.
-
-    Attributes:
-        largest, gap: of each row of scores, (n_draws, n_queries).
-        e, squared: e and e^2 for the divisor of the last sums, (n_draws, n_queries, n_keys).
-        e1, e2: their sums, (n_draws, n_queries).
-        of_top: the rows of a matrix that `gather` found.
-    """
-
-    def __init__(
-        self,
-        top: npt.NDArray[np.intp],
-        largest: FloatArray,
-        gap: FloatArray,
-        below: FloatArray,
-        buffers: FloatArray,
-        without_weight: BoolArray | None,
-    ) -> None:
-        self.largest, self.gap = largest, gap
-        self._top = top  # index of each row's largest score in the raveled scores
-        self._without_weight = without_weight  # True at the largest score and at masked keys; None if no key is masked
-        self._below = below  # s - s2, and 0 at the largest score and at masked keys: NumPy takes long for exp(-inf)
-        self.e, self.squared, self._scratch = (_shaped(buffer, below.shape) for buffer in buffers[1:4])
-        self._free = buffers[3:]  # for `dot` and `other_product`, for `gather`, and for `product`
-        self._ones = np.ones(below.shape[-1])
-
-    @classmethod
-    def of(cls, scores: FloatArray, buffers: FloatArray, *, has_masked: bool) -> "_Tile":
-        """From scores (n_draws, n_queries, n_keys)."""
-        below = _shaped(buffers[0], scores.shape)
-        np.copyto(below, scores)
-        flat = below.reshape(-1)
-        starts = np.arange(0, flat.size, scores.shape[-1])
-        # argmax and a gather: along a short last axis NumPy's argmax is several times faster than its max.
-        top = starts + below.argmax(axis=-1).reshape(-1)
-        largest = flat[top]
-        flat[top] = -np.inf
-        second = flat[starts + below.argmax(axis=-1).reshape(-1)]
-        gap = (largest - second).reshape(scores.shape[:-1])
-        without_weight = None
-        if has_masked:
-            without_weight = np.isneginf(below)
-            second[np.isneginf(second)] = 0.0  # a row with one visible key
-            np.copyto(below, second.reshape(*scores.shape[:-1], 1), where=without_weight)
-        else:
-            flat[top] = second
-        below -= second.reshape(*scores.shape[:-1], 1)
-        return cls(top, largest.reshape(scores.shape[:-1]), gap, below, buffers, without_weight)
-
-    def gather(self, matrix: FloatArray) -> None:
-        """Keep the row of a matrix (n_draws, n_keys, width) at the key of each row's largest score."""
-        n_draws, n_queries, n_keys = self.e.shape
-        rows = self._top % n_keys + n_keys * (np.arange(len(self._top)) // n_queries)
-        width = matrix.shape[-1]
-        self.of_top = _shaped(self._free[1], (n_draws, n_queries, width))
-        flat = matrix.reshape(n_draws * n_keys, width)
-        np.take(flat, rows, axis=0, out=self.of_top.reshape(len(rows), width), mode="clip")
-
-    def sums(self, divisor: float) -> list[FloatArray]:
-        """Sums of e, e (s - s2), e^2 and e^3 over the keys, each (n_draws, n_queries)."""
-        e, ones = self.e, self._ones
-        np.multiply(self._below, 1 / divisor, out=e)
-        np.exp(e, out=e)
-        if self._without_weight is None:
-            e.reshape(-1)[self._top] = 0.0
-            self.e1 = e @ ones
-        else:
-            np.copyto(e, 0.0, where=self._without_weight)
-            self.e1 = np.maximum(e @ ones, 1.0)  # below 1 only in a row with one visible key
-        with_below = self.dot(e, self._below)
-        np.multiply(e, e, out=self.squared)
-        self.e2 = self.squared @ ones
-        return [self.e1, with_below, self.e2, self.dot(self.squared, e)]
-
-    def shares(self, divisor: float) -> tuple[FloatArray, FloatArray]:
-        """a and b of each row, for the divisor of the last sums."""
-        b = np.exp(-self.gap / divisor)
-        return np.asarray(1 / (1 + b * self.e1)), np.asarray(b)
-
-    def few(self) -> "list[csr_array] | None":
-        """The e of each draw that are not negligible, as sparse rows, if they are few; else None."""
-        n_keys = self.e.shape[-1]
-        if np.count_nonzero(self.e[:, :_SAMPLED_ROWS] > _NEGLIGIBLE) > _FEW * self.e[:, :_SAMPLED_ROWS].size:
-            return None
-        from scipy.sparse import csr_array  # here, because other rows need only NumPy
-
-        found = []
-        for rows in self.e:
-            counts = (kept := rows > _NEGLIGIBLE).sum(axis=-1)
-            places = np.flatnonzero(kept)
-            starts = np.concatenate([[0], np.cumsum(counts)])
-            found.append(csr_array((rows.reshape(-1)[places], places % n_keys, starts), shape=rows.shape))
-        return found
-
-    def dot(self, one: FloatArray, other: FloatArray) -> FloatArray:
-        """The dot products of rows of the shape of the scores."""
-        if one.shape[-1] >= _SHORT_ROW:
-            return np.asarray(np.vecdot(one, other))
-        # A BLAS call per row costs more than the arithmetic of a short row.
-        return np.asarray(np.multiply(one, other, out=self._scratch) @ self._ones)
-
-    def at_top(self, rows: FloatArray) -> FloatArray:
-        """The entry of each row at its largest score."""
-        return rows.reshape(-1)[self._top].reshape(self.gap.shape)
-
-    def product(self, rows: FloatArray, matrix: FloatArray) -> FloatArray:
-        """Rows times a matrix (n_draws, n_keys, width), in a buffer of its own."""
-        return np.matmul(rows, matrix, out=_shaped(self._free[2], (*rows.shape[:-1], matrix.shape[-1])))
-
-    def other_product(self, rows: FloatArray, matrix: FloatArray) -> FloatArray:
-        """As `product`, in the buffer of `dot` for short rows."""
-        return np.matmul(rows, matrix, out=_shaped(self._free[0], (*rows.shape[:-1], matrix.shape[-1])))
-
-
-def _shaped(buffer: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """The beginning of a buffer, with the given shape."""
-    return buffer[: math.prod(shape)].reshape(shape)
 
 
 def _metrics(

@@ -5,7 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from sdpa import causal_mask, diagnostics, row_diagnostics, row_variance, softmax, softmax_jacobian
+from sdpa import (
+    causal_mask,
+    diagnostics,
+    key_spread,
+    row_diagnostics,
+    row_tiles,
+    row_variance,
+    softmax,
+    softmax_jacobian,
+)
 
 METRICS = ("max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
 
@@ -44,8 +53,8 @@ def by_distances(request, monkeypatch):
 @pytest.mark.parametrize("n_keys", [7, 40])  # short rows and long ones: two routes of a dot product
 @pytest.mark.usefixtures("by_distances")
 def test_equals_the_plain_definition(d_k, spread, tile, n_keys, monkeypatch):
-    monkeypatch.setattr(diagnostics, "_TILE_SCORES", tile)
-    monkeypatch.setattr(diagnostics, "_PRODUCT_ROWS", 1)
+    monkeypatch.setattr(row_tiles, "_TILE_SCORES", tile)
+    monkeypatch.setattr(row_tiles, "_PRODUCT_ROWS", 1)
     rng = np.random.default_rng(10)
     n_draws, n_queries = 2, 5
     scores = spread * rng.standard_normal((n_draws, n_queries, n_keys))
@@ -92,19 +101,19 @@ def test_keys_with_weight_that_nearly_coincide_lose_the_stated_digits(n_keys, d_
 
 def test_one_way_serves_few_keys_and_the_other_many():
     """The route of the sizes that `takes_distances` names: 64 queries, as in most sweeps."""
-    assert [diagnostics.takes_distances(n_keys, 64, 64) for n_keys in (2, 64, 111, 112, 4096)] == [True] * 3 + [
+    assert [key_spread.takes_distances(n_keys, 64, 64) for n_keys in (2, 64, 111, 112, 4096)] == [True] * 3 + [
         False
     ] * 2
-    assert [diagnostics.takes_distances(n_keys, 512, 64) for n_keys in (64, 468, 469)] == [True, True, False]
-    assert not diagnostics.takes_distances(64, 64, 1)
+    assert [key_spread.takes_distances(n_keys, 512, 64) for n_keys in (64, 468, 469)] == [True, True, False]
+    assert not key_spread.takes_distances(64, 64, 1)
 
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_long_saturated_rows_leave_out_negligible_keys(masked, monkeypatch):
     """Two draws of 6 rows of 700 keys, of which a few per cent have weight: products of sparse rows."""
     found = []
-    few = diagnostics._Tile.few
-    monkeypatch.setattr(diagnostics._Tile, "few", lambda tile: found.append(few(tile)) or found[-1])
+    few = row_tiles.Tile.few
+    monkeypatch.setattr(row_tiles.Tile, "few", lambda tile: found.append(few(tile)) or found[-1])
     rng = np.random.default_rng(3)
     queries, keys = rng.standard_normal((2, 6, 900)), rng.standard_normal((2, 700, 900))
     scores = queries @ keys.swapaxes(-1, -2)
@@ -166,8 +175,8 @@ def masked_inputs(n_keys, d_k, spread=2.0):
 @pytest.mark.parametrize("n_keys", [7, 40])
 @pytest.mark.usefixtures("by_distances")
 def test_masked_keys_are_left_out(d_k, spread, tile, n_keys, monkeypatch):
-    monkeypatch.setattr(diagnostics, "_TILE_SCORES", tile)
-    monkeypatch.setattr(diagnostics, "_PRODUCT_ROWS", 1)
+    monkeypatch.setattr(row_tiles, "_TILE_SCORES", tile)
+    monkeypatch.setattr(row_tiles, "_PRODUCT_ROWS", 1)
     scores, keys = masked_inputs(n_keys, d_k, spread)
     divisors = [1.0, 2.5]
     rows = row_diagnostics(scores, divisors, keys)
