@@ -46,9 +46,9 @@ from sdpa.key_spread import Distances, Vectors, centred, takes_distances
 from sdpa.metrics import row_variance
 from sdpa.row_tiles import Tile, tile_rows
 
-_SMALLEST_DIVISOR = 1e-300
+_SMALLEST_DIVISOR = {np.dtype(np.float32): 1e-30, np.dtype(np.float64): 1e-300}
 # A gap of that many divisors gives b = 0 just as an infinite one does, but its product with b is 0 and not NaN.
-_LARGEST_GAP = 1e300
+_LARGEST_GAP = 1e20
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,12 @@ def row_diagnostics(
     >>> row_diagnostics([[0.0, 0.0]], 1.0, keys=[[3.0], [1.0]]).query_gradient_norm
     array([0.70710678])
     """
-    given = masked(_doubles("scores", scores), mask)
+    given = masked(as_float("scores", scores), mask)
     several, each = np.ndim(divisors) > 0, np.ravel(divisors).tolist()
     has_masked = _check(given, each)
     own_scores = None if own_keys is None else _own_scores(given, own_keys)
     variance = row_variance(_draws(given)) if with_variance else None
-    vectors = None if keys is None else _keys(given.shape, keys)
+    vectors = None if keys is None else _keys(given, keys)
     if vectors is not None and has_masked:
         vectors = _without_unseen(vectors, _draws(given))
     largest, gap, sums = _sums(_draws(given), each, vectors, has_masked=has_masked)
@@ -151,13 +151,13 @@ def _sums(
     The five sums have the shape (5, n_divisors, n_draws, n_queries).
     """
     n_draws, n_queries, n_keys = scores.shape
-    largest, gap = np.empty((2, n_draws, n_queries))
+    largest, gap = np.empty((2, n_draws, n_queries), scores.dtype)
     sums = np.zeros((5, len(divisors), n_draws, n_queries))
-    rows = tile_rows(n_keys)
+    rows = tile_rows(n_keys, scores.itemsize)
     d_k = 0 if keys is None else keys.shape[-1]
     way = Distances if takes_distances(n_keys, d_k, n_queries) else Vectors
     width = n_keys if way is Distances else max(n_keys, d_k)
-    buffers = np.empty((6, min(rows, n_draws * n_queries) * width))
+    buffers = np.empty((6, min(rows, n_draws * n_queries) * width), scores.dtype)
     for draws in _runs(n_draws, rows // max(1, n_queries)):
         spread = None if keys is None else way.of(centred(keys[draws]))
         for queries in _runs(n_queries, rows):
@@ -172,10 +172,6 @@ def _sums(
     return largest, gap, sums
 
 
-def _doubles(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    return as_float(name, values).astype(np.float64, copy=False)
-
-
 def _draws(array: FloatArray) -> FloatArray:
     """The array with all axes before the last two as one."""
     return array.reshape(math.prod(array.shape[:-2]), *array.shape[-2:])
@@ -187,10 +183,10 @@ def _runs(length: int, size: int) -> Iterator[slice]:
     return (slice(first, min(first + step, length)) for first in range(0, length, step))
 
 
-def _keys(shape: tuple[int, ...], keys: npt.ArrayLike) -> FloatArray:
-    """The keys behind scores of that shape, with one axis before the last two."""
-    vectors = _doubles("keys", keys)
-    of_keys = (*shape[:-2], shape[-1])
+def _keys(scores: FloatArray, keys: npt.ArrayLike) -> FloatArray:
+    """The keys behind scores, in their type and with one axis before the last two."""
+    vectors = as_float("keys", keys).astype(scores.dtype, copy=False)
+    of_keys = (*scores.shape[:-2], scores.shape[-1])
     if vectors.shape[:-1] != of_keys:
         raise ValueError(f"keys: expected ({', '.join(map(str, of_keys))}, d_k), got {vectors.shape}")
     return _draws(vectors)
@@ -221,18 +217,23 @@ def _metrics(
     """
     empty = np.empty((0, *gap.shape))
     e1, es, e2, e3, gradient_square = sums
+
+    def narrow(values: FloatArray) -> FloatArray:
+        return values.astype(e1.dtype, copy=False)
+
+    # b, r and the norms stay in double precision: in saturated rows they leave the range of single precision.
     scaled_gap = gap / c
     np.minimum(scaled_gap, _LARGEST_GAP, out=scaled_gap)
     b = np.exp(-scaled_gap)
-    t = b * e1
+    wide_t = b * e1
+    t, narrow_b = narrow(wide_t), narrow(b)
     a = 1 / (1 + t)
-    r = t * a
     u2, u3 = e2 / (e1 * e1), e3 / (e1 * e1 * e1)
     return RowDiagnostics(
         max_weight=a,
-        entropy=np.log1p(t) + a * b * (scaled_gap * e1 - es / c),
-        jacobian_trace=trace_from_shares(r, u2),
-        jacobian_norm=norm_from_shares(r, u2, u3),
+        entropy=np.log1p(t) + a * narrow_b * (narrow(scaled_gap) * e1 - es / narrow(c)),
+        jacobian_trace=trace_from_shares(t * a, u2),
+        jacobian_norm=norm_from_shares(wide_t * a, u2, u3),
         query_gradient_norm=(a * b / c * np.sqrt(np.maximum(gradient_square, 0.0)))[: None if with_gradient else 0],
         row_variance=empty if variance is None else variance / c / c,
         own_weight=empty if own_gap is None else a * np.exp(-own_gap / c),
@@ -255,14 +256,15 @@ def _own_scores(scores: FloatArray, own_keys: npt.ArrayLike) -> FloatArray:
 
 def _check(scores: FloatArray, divisors: Sequence[float]) -> bool:
     """True if a key is masked; ValueError for invalid scores or divisors."""
+    smallest = _SMALLEST_DIVISOR[scores.dtype]
     for divisor in divisors:
-        if not _SMALLEST_DIVISOR <= divisor < math.inf:
-            raise ValueError(f"divisors: expected finite numbers from {_SMALLEST_DIVISOR}, got {divisor}")
+        if not smallest <= divisor < math.inf:
+            raise ValueError(f"divisors: expected finite numbers from {smallest}, got {divisor}")
     if scores.ndim < 2 or scores.shape[-1] < 2:
         raise ValueError(f"scores: expected (..., n_queries, n_keys) with 2 keys or more, got {scores.shape}")
     with np.errstate(over="ignore", invalid="ignore"):
         # Sums are faster than testing each entry, but may overflow for large numbers.
-        sums = scores @ np.ones(scores.shape[-1])
+        sums = scores @ np.ones(scores.shape[-1], scores.dtype)
     if np.isfinite(sums).all() or np.isfinite(scores).all():
         return False
     largest = np.take_along_axis(scores, scores.argmax(axis=-1, keepdims=True), axis=-1)[

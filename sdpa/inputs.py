@@ -8,9 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
 from sdpa._names import did_you_mean, nearest
+from sdpa.box_muller import single_normals
 
 Sampler = Callable[[np.random.Generator, tuple[int, ...]], FloatArray]
 LAWS: "dict[str, InputLaw]" = {}
@@ -41,6 +43,16 @@ class InputLaw:
 
     def __str__(self) -> str:
         return self.name
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> FloatArray:
+        """Independent entries of that shape, in double or in single precision.
+
+        The two precisions give different numbers from the same generator. In single precision, Gaussian entries come
+        from `single_normals`; all others are drawn in double precision and rounded.
+        """
+        if self.name == "gaussian" and np.dtype(dtype) == np.float32:
+            return single_normals(rng, shape)
+        return self.sample(rng, shape).astype(dtype, copy=False)
 
 
 def input_law(*moments: float) -> Callable[[Sampler], Sampler]:

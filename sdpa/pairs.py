@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
 from sdpa.inputs import LAWS, InputLaw
@@ -76,12 +77,16 @@ class PairLaw:
         if self.normalize != "none":
             raise ValueError(f"correlation: expected normalize none beside it, got {self.normalize}")
 
-    def keys(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Keys of the given shape (..., n_keys, d_k)."""
-        return self._finished(self.entries.sample(rng, shape), self.key_std, self.key_mean)
+    def keys(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> FloatArray:
+        """Keys of the given shape (..., n_keys, d_k), drawn in double or single precision as in `InputLaw.draw`."""
+        return self._finished(self.entries.draw(rng, shape, dtype), self.key_std, self.key_mean)
 
     def queries(
-        self, rng: np.random.Generator, shape: tuple[int, ...], own_keys: FloatArray | None = None
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        own_keys: FloatArray | None = None,
+        dtype: npt.DTypeLike = np.float64,
     ) -> FloatArray:
         """Queries of the given shape (..., n_queries, d_k).
 
@@ -89,8 +94,9 @@ class PairLaw:
             rng: source of their own entries.
             shape: of the result.
             own_keys: of the same shape; required if the correlation is not 0, and unused otherwise.
+            dtype: of the result, as in `InputLaw.draw`.
         """
-        drawn = self.entries.sample(rng, shape)
+        drawn = self.entries.draw(rng, shape, dtype)
         if self.correlation:
             if own_keys is None or own_keys.shape != tuple(shape):
                 got = None if own_keys is None else own_keys.shape

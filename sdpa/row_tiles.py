@@ -4,30 +4,80 @@
 """
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.introspect import opt_func_info
 
 from sdpa._arrays import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-# Scores of a tile, chosen by measurement among 2^13 to 2^16. In smaller tiles NumPy's calls cost more than their work;
-# larger tiles leave the second-level cache (buffers of 256 KiB, three of them in use at a time).
-_TILE_SCORES = 2**15
+# Bytes of the scores of a tile, chosen by measurement among 2^16 to 2^19. In smaller tiles NumPy's calls cost more than
+# their work; larger tiles leave the second-level cache (three buffers of 256 KiB are in use at a time).
+_TILE_BYTES = 2**18
 # But long rows go 128 at a time, up to 8 MiB: the product with the keys then reads the keys once for 128 rows.
-_PRODUCT_ROWS, _MAX_TILE_SCORES = 128, 2**20
+_PRODUCT_ROWS, _MAX_TILE_BYTES = 128, 2**23
 _SHORT_ROW = 32
-# A key of smaller e changes no digit of a sum whose largest e is 1. Sparse products are faster up to this share of the
-# keys, estimated from so many rows of each draw.
-_NEGLIGIBLE, _FEW, _SAMPLED_ROWS = 1e-20, 0.04, 4
+# Sparse products are faster up to this share of keys that are not negligible, estimated from so many rows of each draw.
+_FEW, _SAMPLED_ROWS = 0.04, 4
 
 
-def tile_rows(n_keys: int) -> int:
-    """Number of rows of this many scores that `row_diagnostics` processes at a time; it determines its memory."""
-    return max(1, _TILE_SCORES // n_keys, min(_PRODUCT_ROWS, _MAX_TILE_SCORES // n_keys))
+@dataclass(frozen=True)
+class Exponential:
+    """e = function(unit (s - s2) / c) in a precision.
+
+    Attributes:
+        function, unit: np.exp and 1, or np.exp2 and 1 / ln 2.
+        negligible: a key of smaller e changes no digit of a sum whose largest e is 1.
+        floor: smallest argument of the function that counts; e is 0 below. None if all count.
+    """
+
+    function: np.ufunc
+    unit: float
+    negligible: float
+    floor: float | None = None
+
+    @classmethod
+    def of(cls, dtype: np.dtype[Any]) -> "Exponential":
+        """The fastest one of a precision on this machine."""
+        return _DOUBLE if dtype == np.float64 else _single()
+
+
+_DOUBLE = Exponential(np.exp, 1.0, 1e-20)
+
+
+def in_single_precision(*, has_simd_exp2: bool) -> Exponential:
+    """The exponential of single precision: 2^x takes half the time of e^x if NumPy has SIMD instructions for it.
+
+    Sums of numbers below the smallest normal one, 2^-126, take many times as long. Without e below 2^-42, no e^2 and
+    hardly an e^3 is so small.
+    """
+    unit = 1 / math.log(2) if has_simd_exp2 else 1.0
+    return Exponential(np.exp2 if has_simd_exp2 else np.exp, unit, 1e-12, -42 * math.log(2) * unit)
+
+
+@cache
+def _single() -> Exponential:
+    """As `in_single_precision`, for this machine."""
+    ((_, by_type),) = opt_func_info(func_name="^exp2$", signature="^float32$").items()
+    ((_, found),) = by_type.items()
+    return in_single_precision(has_simd_exp2=not found["current"].startswith("baseline"))
+
+
+def tile_rows(n_keys: int, itemsize: int) -> int:
+    """Number of rows of this many scores that `row_diagnostics` processes at a time; it determines its memory.
+
+    Args:
+        n_keys: scores per row.
+        itemsize: bytes of a score.
+    """
+    row = n_keys * itemsize
+    return max(1, _TILE_BYTES // row, min(_PRODUCT_ROWS, _MAX_TILE_BYTES // row))
 
 
 class Tile:
@@ -55,7 +105,9 @@ class Tile:
         self._below = below  # s - s2, and 0 at the largest score and at masked keys: NumPy takes long for exp(-inf)
         self.e, self.squared, self._scratch = (shaped(buffer, below.shape) for buffer in buffers[1:4])
         self._free = buffers[3:]  # for `dot` and `other_product`, for `gather`, and for `product`
-        self._ones = np.ones(below.shape[-1])
+        self._ones = np.ones(below.shape[-1], below.dtype)
+        self._exponential = Exponential.of(below.dtype)
+        self._lowest = 0.0 if self._exponential.floor is None else self._exponential.unit * float(below.min())
 
     @classmethod
     def of(cls, scores: FloatArray, buffers: FloatArray, *, has_masked: bool) -> "Tile":
@@ -91,9 +143,15 @@ class Tile:
 
     def sums(self, divisor: float) -> list[FloatArray]:
         """Sums of e, e (s - s2), e^2 and e^3 over the keys, each (n_draws, n_queries)."""
-        e, ones = self.e, self._ones
-        np.multiply(self._below, 1 / divisor, out=e)
-        np.exp(e, out=e)
+        e, ones, of = self.e, self._ones, self._exponential
+        np.multiply(self._below, of.unit / divisor, out=e)
+        if of.floor is None or self._lowest >= of.floor * divisor:
+            of.function(e, out=e)
+        else:
+            floor = e.dtype.type(of.floor)
+            np.maximum(e, floor, out=e)
+            of.function(e, out=e)
+            e -= of.function(floor)
         if self._without_weight is None:
             e.reshape(-1)[self._top] = 0.0
             self.e1 = e @ ones
@@ -112,14 +170,14 @@ class Tile:
 
     def few(self) -> "list[csr_array] | None":
         """The e of each draw that are not negligible, as sparse rows, if they are few; else None."""
-        n_keys = self.e.shape[-1]
-        if np.count_nonzero(self.e[:, :_SAMPLED_ROWS] > _NEGLIGIBLE) > _FEW * self.e[:, :_SAMPLED_ROWS].size:
+        n_keys, sampled = self.e.shape[-1], self.e[:, :_SAMPLED_ROWS] > self._exponential.negligible
+        if np.count_nonzero(sampled) > _FEW * sampled.size:
             return None
         from scipy.sparse import csr_array  # here, because other rows need only NumPy
 
         found = []
         for rows in self.e:
-            counts = (kept := rows > _NEGLIGIBLE).sum(axis=-1)
+            counts = (kept := rows > self._exponential.negligible).sum(axis=-1)
             places = np.flatnonzero(kept)
             starts = np.concatenate([[0], np.cumsum(counts)])
             found.append(csr_array((rows.reshape(-1)[places], places % n_keys, starts), shape=rows.shape))
