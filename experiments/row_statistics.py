@@ -286,21 +286,21 @@ class RowStatistics:
 
         An upper limit for the arrays of a worker, without its imports. A test compares it with a measured peak.
         """
-        trials, queries = block_trials(cell), block_queries(cell)
+        trials, queries, itemsize = block_trials(cell), block_queries(cell), cell.dtype.itemsize
         entries = cell.entries - (cell.n_queries - queries) * cell.d_k
         arrays = _SCORE_ARRAYS + _MASK_ARRAYS * cell.has_mask
         block = trials * (entries + queries * arrays * cell.n_keys)
         # In the kernel, a copy of keys with a long mean, and their distances.
         by_distances = takes_distances(cell.n_keys, cell.d_k, queries)
         width = cell.n_keys if by_distances else max(cell.n_keys, cell.d_k)
-        tile = min(tile_rows(cell.n_keys), trials * queries)
+        tile = min(tile_rows(cell.n_keys, itemsize), trials * queries)
         kernel = _KERNEL_ARRAYS * tile * width
         kernel += max(1, tile // queries) * cell.n_keys * (cell.d_k + by_distances * cell.n_keys)
         rows, series = chunk_trials(cell) * cell.n_queries, len(self._series_names(cell))
         norms = series * (_NORM_ARRAYS * rows + 8 * MAX_BINS) + _COUNTING_ARRAYS * rows
         of_rows = _ROW_ARRAYS * len(cell.scaling) * trials * queries
         means = _MEAN_ARRAYS * len(self._mean_names(cell)) * chunk_trials(cell)
-        return 8 * (block + kernel + norms + of_rows + means)
+        return itemsize * (block + kernel) + 8 * (norms + of_rows + means)
 
 
 def _power_sums(scores: Floats, visible: npt.NDArray[np.bool_] | None, centre: float) -> Floats:

@@ -26,13 +26,13 @@ from sdpa.pairs import Normalize
 Floats = npt.NDArray[np.floating]
 
 # A block's scores take 512 KiB, which fits into the second-level cache of current cores; its inputs at most 8 MiB.
-_BLOCK_SCORES = 2**16
-_BLOCK_INPUTS = 2**20
+_BLOCK_BYTES = 2**19
+_BLOCK_INPUT_BYTES = 2**23
 # A matrix product reads all keys once for its queries and waits for memory if these are few, and the kernel computes
 # the distances of all keys once for them. So long rows are scored up to 512 at a time, up to 8 MiB.
-_PRODUCT_QUERIES, _MAX_BLOCK_SCORES = 512, 2**20
-# Entries and scores of a chunk: a few tenths of a second of work, much less than a sweep, much more than the overhead.
-_CHUNK_NUMBERS = 2**24
+_PRODUCT_QUERIES, _MAX_BLOCK_BYTES = 512, 2**23
+# Bytes of entries and scores: a few tenths of a second of work, much less than a sweep, much more than the overhead.
+_CHUNK_BYTES = 2**27
 _MAX_CHUNK_TRIALS = 1024  # unless a block has more
 _MAX_CHUNK_ROWS = 2**17  # a worker keeps their norms until the chunk is complete
 
@@ -113,6 +113,11 @@ class AttentionCell:
     def problem(self) -> str | None:
         """A field whose value others exclude, as `field: expected ..., got ...`; None for a possible cell."""
         return None
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """Type of the queries and keys that `draw` returns; scores, and sums over keys, take the same."""
+        return np.dtype(np.float64)
 
     def visible(self, rows: slice) -> npt.NDArray[np.bool_] | None:
         """True where one of these queries sees a key, (queries, n_keys); None if all see all keys.
@@ -292,7 +297,7 @@ class Cell(AttentionCell):
         ((5, 3, 2), [(slice(0, 4, None), (5, 4, 2))])
         """
         law = self.law
-        keys = law.keys(rng, (trials, self.n_keys, self.d_k))
+        keys = law.keys(rng, (trials, self.n_keys, self.d_k), self.dtype)
         own_keys = keys[:, self.n_keys - self.n_queries :] if law.correlation else None
 
         def queries() -> Iterator[tuple[slice, Floats]]:
@@ -300,7 +305,7 @@ class Cell(AttentionCell):
             for first in range(0, self.n_queries, size):
                 rows = slice(first, min(first + size, self.n_queries))
                 shape = (trials, rows.stop - first, self.d_k)
-                yield rows, law.queries(rng, shape, None if own_keys is None else own_keys[:, rows])
+                yield rows, law.queries(rng, shape, None if own_keys is None else own_keys[:, rows], self.dtype)
 
         return keys, queries()
 
@@ -343,15 +348,20 @@ class Cell(AttentionCell):
 
 
 def block_trials(cell: AttentionCell) -> int:
-    """Number of trials drawn and scored at once: at least one, else at most 2^16 scores and 2^20 `entries`."""
-    return max(1, min(_BLOCK_SCORES // (cell.n_queries * cell.n_keys), _BLOCK_INPUTS // cell.entries))
+    """Number of trials drawn and scored at once: at least one, else at most 512 KiB of scores and 8 MiB of `entries`.
+
+    >>> [block_trials(Cell(d_k=64, n_keys=64, scaling=(), n_queries=n_queries)) for n_queries in (16, 64)]
+    [64, 16]
+    """
+    scores, entries = (cell.dtype.itemsize * numbers for numbers in (cell.n_queries * cell.n_keys, cell.entries))
+    return max(1, min(_BLOCK_BYTES // scores, _BLOCK_INPUT_BYTES // entries))
 
 
 def block_queries(cell: AttentionCell) -> int:
     """Number of queries scored at once; less than all only if one trial makes a whole block.
 
     Args:
-        cell: of its fields, only n_keys and n_queries count.
+        cell: of its fields, only n_keys, n_queries and the type count.
 
     Returns:
         At most n_queries. The work on the keys is shared by the queries of a block, so a block has up to 512 rows as
@@ -360,19 +370,20 @@ def block_queries(cell: AttentionCell) -> int:
     >>> [block_queries(Cell(d_k=64, n_keys=n_keys, n_queries=300, scaling=())) for n_keys in (64, 4096, 65536)]
     [300, 256, 16]
     """
-    long_rows = min(_PRODUCT_QUERIES, _MAX_BLOCK_SCORES // cell.n_keys)
-    return min(cell.n_queries, max(1, _BLOCK_SCORES // cell.n_keys, long_rows))
+    row = cell.dtype.itemsize * cell.n_keys
+    long_rows = min(_PRODUCT_QUERIES, _MAX_BLOCK_BYTES // row)
+    return min(cell.n_queries, max(1, _BLOCK_BYTES // row, long_rows))
 
 
 def chunk_trials(cell: AttentionCell) -> int:
     """Trials of a chunk: whole blocks, independent of the scalings and of the number of trials requested.
 
-    More trials therefore add chunks and leave existing ones unchanged. A chunk has at most 2^24 entries and
-    scores, 2^17 rows and 1024 trials, unless a single block has more.
+    More trials therefore add chunks and leave existing ones unchanged. A chunk has at most 128 MiB of entries and
+    scores, 2^17 rows and 1024 trials, unless a single block has more. They are never in memory together.
 
     >>> [chunk_trials(Cell(d_k=d_k, n_keys=64, scaling=())) for d_k in (64, 512)]
     [1024, 240]
     """
-    numbers = cell.entries + cell.n_queries * cell.n_keys
-    trials = min(_CHUNK_NUMBERS // numbers, _MAX_CHUNK_ROWS // cell.n_queries, _MAX_CHUNK_TRIALS)
+    trial = cell.dtype.itemsize * (cell.entries + cell.n_queries * cell.n_keys)
+    trials = min(_CHUNK_BYTES // trial, _MAX_CHUNK_ROWS // cell.n_queries, _MAX_CHUNK_TRIALS)
     return max(1, trials // block_trials(cell)) * block_trials(cell)

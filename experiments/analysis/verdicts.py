@@ -30,8 +30,6 @@ Floats = npt.NDArray[np.floating]
 # one_query_100 (benchmarks/calibration) raise the alarm, and 15 of 300 with two queries.
 _TRIALS_PER_DIRECTION, _ROWS_PER_DIRECTION = 25, MIN_DRAWS
 _MIN_SHARE = 1e-2
-# The exact values are good to 1e-9, as far as measured; an error bar below this limit says nothing about the draws.
-_ACCURACY = 1e-8
 
 T_TEST, BOUND, NONE = "t", "bound", "none"
 FEW_TRIALS = f"fewer than {MIN_TRIALS} trials"
@@ -90,6 +88,7 @@ def _compared(
         metric: a metric with `exact`.
         cells: the cell of each row.
     """
+    accuracy = np.array([experiment.accuracy(cell) for cell in cells])
     deviations = [
         of_cells(deviation, cells) / np.sqrt(rows["trials"].to_numpy())
         for deviation in (metric.exact.min_deviation, metric.exact.max_deviation)  # type: ignore[union-attr]
@@ -101,7 +100,8 @@ def _compared(
         measured=rows[metric.name],
         se=rows[f"{metric.name}_se"],
         exact=rows[f"{metric.name}_exact"],
-        error=_errors(rows, metric, deviations[0]),
+        accuracy=accuracy,
+        error=_errors(rows, metric, deviations[0], accuracy),
     )
     # If a value and its error are far too large, the exact value would seem to rest on few draws.
     draws = (metric.effective_draws(rows, frame[value], frame["error"]) for value in ("measured", "exact"))
@@ -109,19 +109,20 @@ def _compared(
     return frame.assign(effective_draws=np.maximum(*draws), bound=bound)
 
 
-def _errors(rows: pd.DataFrame, metric: Metric, min_error: Floats) -> Floats:
+def _errors(rows: pd.DataFrame, metric: Metric, min_error: Floats, accuracy: Floats) -> Floats:
     """max(se, least error, accuracy) of a metric in each row, (rows,).
 
     Args:
         rows: rows of the main table.
         metric: a metric with `exact`.
         min_error: least standard error of the mean, (rows,); for a root, of the mean under it.
+        accuracy: relative, (rows,). An error below it says nothing about the draws.
     """
     values = rows[f"{metric.name}_exact"].to_numpy()
     if metric.kind == "root":
         # Deviation of the mean square; that of its root x follows from d(x^2) = 2 x dx.
         min_error = np.divide(min_error, 2 * values, out=np.zeros_like(min_error), where=values > 0)
-    return np.asarray(np.maximum.reduce([rows[f"{metric.name}_se"].to_numpy(), min_error, _ACCURACY * np.abs(values)]))
+    return np.asarray(np.maximum.reduce([rows[f"{metric.name}_se"].to_numpy(), min_error, accuracy * np.abs(values)]))
 
 
 def _power(metric: Metric) -> int:
@@ -219,7 +220,7 @@ def cell_tests(table: pd.DataFrame, correlations: pd.DataFrame, judged: pd.DataF
     """
     axes = axes_of(table)
     # If the spread of the draws approaches the accuracy of the exact values, z in standard errors is meaningless.
-    known = judged["se"] > 10 * _ACCURACY * judged["exact"].abs()
+    known = judged["se"] > 10 * judged["accuracy"] * judged["exact"].abs()
     tested = dict(list(judged[(judged["test"] == T_TEST) & known].groupby(axes, sort=False)))
     matrices = dict(list(correlations.groupby(axes, sort=False)))
     rows = []
@@ -292,12 +293,12 @@ _VERDICT = (
     Column("measured", "float", "measured value"),
     Column("se", "float", "standard error of the measured value between draws"),
     Column("exact", "float", "exact value"),
+    Column("accuracy", "float", "relative error of measured and exact values, apart from that of the draws"),
     Column(
         "error",
         "float",
-        "standard error in the test: not below the least one that theory allows, nor below "
-        f"{_ACCURACY:g} of the exact value",
-        "max(se, least error, accuracy); empty if it is infinite",
+        "standard error in the test: not below the least one that theory allows, nor below the accuracy",
+        "max(se, least error, accuracy |exact|); empty if it is infinite",
         may_be_empty=True,
     ),
     Column(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Cell = Any
 Row = dict[str, Any]
 MEASURED = "measured"  # the main table of an experiment
+ACCURACY = 1e-8  # of sums in double precision and of exact values, as far as measured
 
 
 class Measurement(Protocol):
@@ -56,6 +57,8 @@ class Experiment:
     # The columns, without the axes, of the tables beside the main one; only analysis reads them.
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     min_trials: int = 1
+    # Relative error of measured and exact values apart from that of the draws; no test resolves smaller differences.
+    accuracy: Callable[[Cell], float] = lambda _: ACCURACY
     # Types of the parameters that a config names, such as rules and laws. A change of one of them makes only the
     # results that use it stale: the stamp of a cell counts, and the modules of these types count in no fingerprint.
     named: tuple[type, ...] = ()

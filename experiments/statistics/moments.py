@@ -71,14 +71,27 @@ class Moments:
 
 
 POWERS = 4
+# A long sum in single precision loses small terms: over 2^20 of them, that of x^4 comes out 1.3e-5 too small, and over
+# 2^13, 3e-8.
+_SUMMED_IN_SINGLE = 2**13
 
 
 def power_sums(values: Floats) -> Floats:
-    """Sums over the last axis of x, x^2, x^3 and x^4, (4, ...).
+    """Sums over the last axis of x, x^2, x^3 and x^4, (4, ...), in double precision.
+
+    Values in single precision are summed in pieces.
 
     >>> power_sums(np.array([1.0, 2.0]))
     array([ 3.,  5.,  9., 17.])
     """
+    if values.dtype == np.float64:
+        return _power_sums(values)
+    firsts = range(0, values.shape[-1], _SUMMED_IN_SINGLE)
+    pieces = (_power_sums(values[..., first : first + _SUMMED_IN_SINGLE]) for first in firsts)
+    return sum(pieces, np.zeros((POWERS, *values.shape[:-1])))
+
+
+def _power_sums(values: Floats) -> Floats:
     squared = values * values
     sums = [values.sum(-1), np.vecdot(values, values), np.vecdot(squared, values), np.vecdot(squared, squared)]
     return np.stack(sums)

@@ -358,3 +358,15 @@ def test_figures_of_the_suite_need_values_that_t_judges():
 def test_verdicts_have_the_declared_columns():
     found = judged(table_of({"max_weight": (0.3, 0.01, 0.34)}))
     assert list(found) == names(columns_of(EXPERIMENT)["verdicts"])
+
+
+def test_single_precision_resolves_no_smaller_difference_than_its_rounding():
+    """Nearly uniform rows of many draws have errors below the rounding of their means."""
+    table = table_of({"entropy": (1 + 2e-6, 1e-9, 1.0), "max_weight": (0.5, 1e-2, 0.5)})
+    assert judged(table)["z"].abs().max() > 100
+    single = judged(table.assign(arithmetic="float32"))
+    entropy = single[single["metric"] == "entropy"].squeeze()
+    assert (entropy["accuracy"], entropy["error"], entropy["z"]) == (3e-6, 3e-6, 0.6667)
+    correlations = correlations_of(table, np.eye(2)).assign(arithmetic="float32")
+    joint = cell_tests(table.assign(arithmetic="float32"), correlations, single)
+    assert joint["values"].item() == 1  # not the entropy

@@ -1,0 +1,111 @@
+"""`arithmetic: float32` of the experiment saturation: means of the same draws, refusals, memory, and its verdicts."""
+
+import dataclasses
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from experiments.harness.experiment import MEASURED
+from experiments.saturation import EXPERIMENT, STATISTICS, Cell
+from experiments.statistics.moments import power_sums
+from sdpa import LAWS, Scaling
+
+SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^1")))
+
+
+class InDouble(Cell):
+    """The draws of single precision, with everything after them in double precision."""
+
+    def draw(self, trials, rng):
+        keys, blocks = super().draw(trials, rng)
+        return keys.astype(float), ((rows, queries.astype(float)) for rows, queries in blocks)
+
+
+@pytest.mark.parametrize(
+    ("d_k", "n_keys", "n_queries", "trials", "more"),
+    [
+        (64, 64, 64, 32, {}),
+        (512, 512, 512, 2, {}),
+        (16, 4096, 64, 3, {}),
+        (4, 16, 16, 500, {}),
+        (1, 2, 1, 5000, {}),
+        (4096, 2, 4, 200, {}),
+        (4096, 1024, 32, 2, {}),
+        (2, 65536, 4, 2, {}),
+        (64, 64, 64, 32, {"mask": "causal"}),
+        (64, 64, 16, 100, {"query_mean": 5.0, "key_mean": 5.0}),
+        (64, 64, 16, 100, {"correlation": 0.5}),
+        (64, 64, 16, 100, {"inputs": LAWS["lognormal"]}),
+        (64, 64, 16, 100, {"normalize": "l2"}),
+        (64, 64, 16, 100, {"query_std": 12.0, "spectrum": 1.0}),
+    ],
+)
+def test_means_agree_with_double_precision_on_the_same_draws(d_k, n_keys, n_queries, trials, more):
+    """Within 1e-5 of their size, and of 1 for the kurtosis, as the documentation promises; error bars within 1e-3."""
+    sizes = {"d_k": d_k, "n_keys": n_keys, "n_queries": n_queries, "scaling": SCALINGS, "arithmetic": "float32", **more}
+    assert Cell(**sizes).problem() is None
+    found, expected = (
+        STATISTICS.tabulate(cell, STATISTICS.measure(cell, trials, np.random.default_rng(1)))[MEASURED]
+        for cell in (Cell(**sizes), InDouble(**sizes))
+    )
+    for row, same in zip(found, expected, strict=True):
+        for metric in STATISTICS.metrics:
+            if metric.kind == "quantile":
+                continue  # a histogram's bin may end between two roundings of a value
+            scale = {"score_mean": same["score_variance"] ** 0.5, "score_kurtosis": 1.0}.get(metric.name, 0.0)
+            scale = max(scale, abs(same[metric.name]))
+            assert abs(row[metric.name] - same[metric.name]) <= 1e-5 * scale, metric.name
+            error = same[f"{metric.name}_se"]
+            assert abs(row[f"{metric.name}_se"] - error) <= 1e-3 * error + 1e-6 * scale, metric.name
+
+
+def test_sums_of_powers_lose_no_small_terms():
+    """Over 2^20 numbers, a sum in single precision of x^4 is 1.3e-5 too small."""
+    values = np.random.default_rng(5).standard_normal((2, 2**20)).astype(np.float32)
+    found, expected = power_sums(values), power_sums(values.astype(float))
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found[[1, 3]], expected[[1, 3]], rtol=2e-7)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"n_keys": 65537}, "more than 65536 keys, got float32 and n_keys = 65537"),
+        ({"key_mean": -11.0}, "a |key_mean| beyond 10 key_std, got float32 and key_mean = -11"),
+        ({"query_std": 1e6}, "a score deviation outside 1e-06 to 1e+06, got float32 and score deviation = 2e+06"),
+        ({"key_std": 1e-6, "query_std": 0.1}, "a score deviation outside 1e-06 to 1e+06, got float32"),
+        ({"query_std": 60.0}, "scaled scores of a deviation beyond 100, got float32 and their deviation = 120"),
+        ({"scaling": (Scaling.parse("1e7"),)}, "a divisor outside 1e-06 to 1e+06, got float32 and divisor = 1e+07"),
+        ({"n_queries": 9, "correlation": 0.5}, None),
+    ],
+)
+def test_sizes_beyond_single_precision_are_refused(more, words):
+    cell = Cell(**{"d_k": 4, "n_keys": 8, "n_queries": 8, "scaling": SCALINGS, "arithmetic": "float32", **more})
+    if words is None:
+        assert cell.problem().startswith("correlation: expected")
+    else:
+        assert cell.problem().startswith(f"arithmetic: expected float64 beside {words}")
+        assert dataclasses.replace(cell, arithmetic="float64").problem() is None
+
+
+@pytest.mark.parametrize(
+    ("d_k", "n_keys", "n_queries", "more"),
+    [
+        (512, 4096, 64, {}),
+        (4096, 300, 64, {"key_mean": 3.0}),
+        (4, 16384, 64, {"mask": "causal"}),
+        (64, 64, 64, {"inputs": LAWS["laplace"]}),
+        (2, 2, 1, {}),
+    ],
+)
+def test_memory_stays_under_what_the_plan_says(d_k, n_keys, n_queries, more):
+    powers = tuple(Scaling.parse(f"d_k^{i}/100") for i in range(50, 54))
+    cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=powers, arithmetic="float32", **more)
+    tracemalloc.start()
+    try:
+        STATISTICS.measure(cell, EXPERIMENT.chunk_trials(cell), np.random.default_rng(9))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < EXPERIMENT.memory(cell)
