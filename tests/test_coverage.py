@@ -12,8 +12,7 @@ from experiments.benchmarks.calibration.runs import run_seeds
 from experiments.benchmarks.calibration.tables import MIN_COVERAGE, coverage_of
 from experiments.harness.config import load_config
 from experiments.harness.experiment import MEASURED
-from experiments.sampling import Cell
-from experiments.saturation import STATISTICS
+from experiments.saturation import STATISTICS, Cell
 from experiments.steps.calibration import CONFIG
 from sdpa import Scaling, row_diagnostics
 

@@ -18,8 +18,7 @@ from experiments.harness.run import measure_missing
 from experiments.harness.store import Store
 from experiments.harness.tabulate import tabulate_sweep
 from experiments.harness.work import find_chunks, find_pilots
-from experiments.sampling import Cell
-from experiments.saturation import STATISTICS
+from experiments.saturation import STATISTICS, Cell
 from experiments.statistics.intervals import MIN_TRIALS
 from sdpa import Scaling, theory
 

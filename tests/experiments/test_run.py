@@ -27,7 +27,7 @@ from experiments.harness.seeds import chunk_key
 from experiments.harness.store import Store, measure_record
 from experiments.harness.tabulate import tabulate_sweep
 from experiments.harness.work import find_chunks
-from experiments.sampling import Cell
+from experiments.saturation import Cell
 from experiments.statistics.quantiles import Quantile
 from sdpa import Scaling
 

@@ -20,8 +20,8 @@ from experiments.harness.seeds import generator
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement, RowStatistics
 from experiments.row_values import OfRows, OfWeights
-from experiments.sampling import Cell, chunk_trials
-from experiments.saturation import EXPERIMENT, STATISTICS
+from experiments.sampling import chunk_trials
+from experiments.saturation import EXPERIMENT, STATISTICS, Cell
 from sdpa import LAWS, Scaling, softmax, softmax_jacobian
 
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
@@ -145,7 +145,7 @@ def test_the_variance_is_unbiased_where_every_draw_is_one_score():
 
 
 def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypatch):
-    monkeypatch.setattr(sampling, "_BLOCK_SCORES", 14)  # two queries at a time
+    monkeypatch.setattr(sampling, "_BLOCK_BYTES", 8 * 14)  # two queries at a time
     monkeypatch.setattr(sampling, "_PRODUCT_QUERIES", 1)
     cell = dataclasses.replace(CELL, n_queries=5)
     measurement = STATISTICS.measure(cell, 4, np.random.default_rng(8))
@@ -175,6 +175,7 @@ def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypa
         {"normalize": "l2"},
         {"normalize": "rms"},
         {"mask": "causal"},
+        {"arithmetic": "float32"},
         {"scaling": (Scaling.parse("d_k^1/4"), *SCALINGS[1:])},
     ],
 )

@@ -6,8 +6,7 @@ import pytest
 from experiments.harness.experiment import MEASURED
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement
-from experiments.sampling import Cell
-from experiments.saturation import STATISTICS
+from experiments.saturation import STATISTICS, Cell
 from experiments.statistics.intervals import share_interval
 from experiments.statistics.moments import Estimate, Estimates, Moments
 from experiments.statistics.quantiles import MAX_BINS, Bins, Histograms, _bit_length

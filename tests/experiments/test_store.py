@@ -28,7 +28,7 @@ from sdpa import LAWS, Scaling, scaling
 
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 CHUNKS = {
-    "saturation": Chunk("saturation", sampling.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 0, 7),
+    "saturation": Chunk("saturation", saturation.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 0, 7),
     "rows": Chunk("rows", sampling.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 2, 3),
     "distribution": Chunk("distribution", distribution.Cell(d_k=4), 1, 50),
 }
