@@ -322,7 +322,8 @@ def _sum_over_rows(metric: Metric, values: Floats) -> Floats:
     Returns:
         (scalings, trials).
     """
-    return np.asarray(np.vecdot(values, values if metric.kind == "root" else np.ones(values.shape[-1])))
+    doubles = values.astype(np.float64, copy=False)
+    return np.asarray(np.vecdot(doubles, doubles if metric.kind == "root" else np.ones(values.shape[-1])))
 
 
 def _correlations(means: Estimates[tuple[str, str]]) -> list[Row]:

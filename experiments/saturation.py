@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -12,10 +12,12 @@ from experiments.harness.experiment import ACCURACY
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowStatistics
 from experiments.row_statistics import seconds_per_trial as seconds_in_double
-from experiments.sampling import OTHER_WORDS
+from experiments.sampling import NAMED, OTHER_WORDS
 from experiments.sampling import Cell as SampledCell
+from sdpa.arithmetic import FORMATS, Arithmetic
 from sdpa.box_muller import single_normals
 
+DOUBLE, SINGLE = FORMATS["float64"], FORMATS["float32"]
 _SHARE_OF_TIME = 0.5  # of a trial in single precision, over that in double precision
 # Relative, of means in single precision: ten times the largest difference from double precision that was measured with
 # so many draws that it is no longer random.
@@ -36,29 +38,31 @@ class Cell(SampledCell):
     """
 
     arithmetic: Annotated[
-        Literal["float64", "float32"],
-        Meaning("precision of draws, scores and sums over keys; float32 takes about half the time"),
-    ] = "float64"
+        Arithmetic, Meaning("float64 or float32: precision of draws, scores and sums over keys; float32 is faster")
+    ] = DOUBLE
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
         """As `AttentionCell.dtype`."""
-        return np.dtype(self.arithmetic)
+        return np.dtype(self.arithmetic.name)
 
     @property
     def entries(self) -> int:
         """As `AttentionCell.entries`; only Gaussian entries are drawn in single precision, the others rounded to it."""
-        rounded = self.arithmetic == "float32" and self.inputs.name != "gaussian"
+        rounded = self.arithmetic == SINGLE and self.inputs.name != "gaussian"
         return 3 * self.numbers if rounded else self.numbers
 
     def problem(self) -> str | None:
         """As `AttentionCell.problem`; single precision excludes sizes that it cannot represent or resolve.
 
-        >>> Cell(d_k=4, n_keys=3, n_queries=2, query_mean=50.0, arithmetic="float32", scaling=()).problem()
+        >>> Cell(d_k=4, n_keys=3, n_queries=2, query_mean=50.0, arithmetic=SINGLE, scaling=()).problem()
         'arithmetic: expected float64 beside a |query_mean| beyond 10 query_std, got float32 and query_mean = 50'
         """
-        if (found := super().problem()) or self.arithmetic == "float64":
+        if (found := super().problem()) or self.arithmetic == DOUBLE:
             return found
+        if self.arithmetic != SINGLE:
+            wanted = "expected float64 or float32 (the experiment rounding takes all formats)"
+            return f"arithmetic: {wanted}, got {self.arithmetic}"
         beside = next(self._beyond_single(), None)
         return beside and "arithmetic: expected float64 beside {}, got float32 and {} = {:g}".format(*beside)
 
@@ -81,20 +85,20 @@ class Cell(SampledCell):
 
     def stamp(self) -> dict[str, Any]:
         """As `AttentionCell.stamp`, with the code of draws in single precision."""
-        return super().stamp() if self.arithmetic == "float64" else {"arithmetic": [single_normals], **super().stamp()}
+        return super().stamp() if self.arithmetic == DOUBLE else {"arithmetic": [single_normals], **super().stamp()}
 
 
 def seconds_per_trial(cell: Cell) -> float:
     """As in `row_statistics`; single precision takes half the time."""
-    return seconds_in_double(cell) * (1.0 if cell.arithmetic == "float64" else _SHARE_OF_TIME)
+    return seconds_in_double(cell) * (1.0 if cell.arithmetic == DOUBLE else _SHARE_OF_TIME)
 
 
 def accuracy(cell: Cell) -> float:
     """As `Experiment.accuracy`."""
-    return ACCURACY if cell.arithmetic == "float64" else _SINGLE_ACCURACY
+    return ACCURACY if cell.arithmetic == DOUBLE else _SINGLE_ACCURACY
 
 
 STATISTICS = RowStatistics(METRICS)
 EXPERIMENT = STATISTICS.experiment(
-    Cell, other_words=OTHER_WORDS, seconds_per_trial=seconds_per_trial, accuracy=accuracy
+    Cell, named=(*NAMED, Arithmetic), other_words=OTHER_WORDS, seconds_per_trial=seconds_per_trial, accuracy=accuracy
 )

@@ -14,13 +14,13 @@ smallest normal one lose digits and then become 0 (gradual underflow); hardware 
 """
 
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
+from sdpa._names import did_you_mean, nearest
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Arithmetic:
     def parse(cls, text: str) -> "Arithmetic":
         """The format of that name; ValueError if there is none, or if bfloat16 lacks its package."""
         if text not in FORMATS:
-            hint = "".join(f"; did you mean {name}?" for name in get_close_matches(text.lower(), FORMATS, n=1))
+            hint = did_you_mean(nearest(text, FORMATS))
             raise ValueError(f"expected one of {', '.join(FORMATS)}, got {text!r}{hint}")
         found = FORMATS[text]
         found._type()  # bfloat16 may be missing

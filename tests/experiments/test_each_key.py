@@ -12,7 +12,7 @@ import pytest
 
 from experiments.harness.experiment import MEASURED
 from experiments.metrics import METRICS
-from experiments.saturation import STATISTICS, Cell
+from experiments.saturation import SINGLE, STATISTICS, Cell
 from sdpa import LAWS, Scaling
 
 D_K, N_KEYS, N_QUERIES, DIVISOR = 5, 7, 3, 4.0
@@ -103,9 +103,9 @@ CASES = [
     {"normalize": "rms", "query_mean": 0.5, "inputs": "laplace"},
     {"mask": "causal"},
     {"mask": "causal", "correlation": 0.6},
-    {"arithmetic": "float32"},
-    {"arithmetic": "float32", "mask": "causal", "correlation": 0.6},
-    {"arithmetic": "float32", "inputs": "uniform", "normalize": "rms"},
+    {"arithmetic": SINGLE},
+    {"arithmetic": SINGLE, "mask": "causal", "correlation": 0.6},
+    {"arithmetic": SINGLE, "inputs": "uniform", "normalize": "rms"},
 ]
 
 

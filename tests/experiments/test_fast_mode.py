@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.harness.experiment import MEASURED
-from experiments.saturation import EXPERIMENT, STATISTICS, Cell
+from experiments.saturation import DOUBLE, EXPERIMENT, SINGLE, STATISTICS, Cell
 from experiments.statistics.moments import power_sums
 from sdpa import LAWS, Scaling
 
@@ -43,7 +43,7 @@ class InDouble(Cell):
 )
 def test_means_agree_with_double_precision_on_the_same_draws(d_k, n_keys, n_queries, trials, more):
     """Within 1e-5 of their size, and of 1 for the kurtosis, as the documentation promises; error bars within 1e-3."""
-    sizes = {"d_k": d_k, "n_keys": n_keys, "n_queries": n_queries, "scaling": SCALINGS, "arithmetic": "float32", **more}
+    sizes = {"d_k": d_k, "n_keys": n_keys, "n_queries": n_queries, "scaling": SCALINGS, "arithmetic": SINGLE, **more}
     assert Cell(**sizes).problem() is None
     found, expected = (
         STATISTICS.tabulate(cell, STATISTICS.measure(cell, trials, np.random.default_rng(1)))[MEASURED]
@@ -81,12 +81,12 @@ def test_sums_of_powers_lose_no_small_terms():
     ],
 )
 def test_sizes_beyond_single_precision_are_refused(more, words):
-    cell = Cell(**{"d_k": 4, "n_keys": 8, "n_queries": 8, "scaling": SCALINGS, "arithmetic": "float32", **more})
+    cell = Cell(**{"d_k": 4, "n_keys": 8, "n_queries": 8, "scaling": SCALINGS, "arithmetic": SINGLE, **more})
     if words is None:
         assert cell.problem().startswith("correlation: expected")
     else:
         assert cell.problem().startswith(f"arithmetic: expected float64 beside {words}")
-        assert dataclasses.replace(cell, arithmetic="float64").problem() is None
+        assert dataclasses.replace(cell, arithmetic=DOUBLE).problem() is None
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_sizes_beyond_single_precision_are_refused(more, words):
 )
 def test_memory_stays_under_what_the_plan_says(d_k, n_keys, n_queries, more):
     powers = tuple(Scaling.parse(f"d_k^{i}/100") for i in range(50, 54))
-    cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=powers, arithmetic="float32", **more)
+    cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=powers, arithmetic=SINGLE, **more)
     tracemalloc.start()
     try:
         STATISTICS.measure(cell, EXPERIMENT.chunk_trials(cell), np.random.default_rng(9))

@@ -21,7 +21,7 @@ from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement, RowStatistics
 from experiments.row_values import OfRows, OfWeights
 from experiments.sampling import chunk_trials
-from experiments.saturation import EXPERIMENT, STATISTICS, Cell
+from experiments.saturation import EXPERIMENT, SINGLE, STATISTICS, Cell
 from sdpa import LAWS, Scaling, softmax, softmax_jacobian
 
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
@@ -175,7 +175,7 @@ def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypa
         {"normalize": "l2"},
         {"normalize": "rms"},
         {"mask": "causal"},
-        {"arithmetic": "float32"},
+        {"arithmetic": SINGLE},
         {"scaling": (Scaling.parse("d_k^1/4"), *SCALINGS[1:])},
     ],
 )
