@@ -20,7 +20,7 @@ FloatArray = npt.NDArray[np.float64]
 
 # The integral omits the shortest queries, this share of all: a metric of n_keys varies by less than n_keys over them.
 SHORTEST, _LONGEST = 1e-9, 1e-14
-_LARGEST_NONCENTRALITY = 1e12  # beyond, the logarithms of Poisson's probabilities lose their digits
+_LARGEST_NONCENTRALITY = 1e18  # beyond, the counts of Poisson's law leave the range of 64 bits
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def query_lengths(
         shortest: share of the shortest queries that the nodes omit.
 
     Raises:
-        UnknownError: a noncentrality beyond 1e12.
+        UnknownError: a noncentrality beyond 1e18.
 
     >>> lengths = query_lengths(8, noncentrality=2.0)
     >>> round(float(lengths.share @ lengths.length**2), 7)  # d_k + c
@@ -62,7 +62,7 @@ def query_lengths(
     if not (d_k >= 1 and 0 <= noncentrality < math.inf):
         raise ValueError(f"expected d_k of at least 1, got {d_k}")
     if noncentrality > _LARGEST_NONCENTRALITY:
-        raise UnknownError("softmax rows are unknown for queries a million times as long as their spread")
+        raise UnknownError("softmax rows are unknown for queries whose mean is a billion deviations long")
     half = _Halves(d_k / 2, noncentrality / 2)
     low, high = half.quantiles(shortest)
     variance = 2 * (d_k + 2 * noncentrality)
