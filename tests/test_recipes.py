@@ -163,7 +163,8 @@ def test_a_metric(repository):
         "tests/experiments/test_each_key.py",
     )
     blocks = yaml.safe_load((repository.folder / "config.yaml").read_text(encoding="utf-8"))["sweeps"]
-    measuring = {name for name, sweep in blocks.items() if sweep["experiment"] in ("saturation", "initialisation")}
+    with_metrics = ("saturation", "initialisation", "rounding")
+    measuring = {name for name, sweep in blocks.items() if sweep["experiment"] in with_metrics}
     assert repository.stale() == measuring
     assert repository.edited == {"experiments/metrics.py", "tests/experiments/test_smallest_weight.py"}
 

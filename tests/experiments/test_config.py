@@ -322,7 +322,7 @@ ROUNDING = GOOD.replace("saturation", "rounding")
     ("written", "fault"),
     [
         ("float8", r"got float8, expected one of float64, float32, bfloat16, float16; did you mean float64\?$"),
-        ("fp16", "got fp16, expected one of float64, float32, bfloat16, float16; did you mean float16"),
+        ("fp16", "got fp16, expected one of float64, float32, bfloat16, float16$"),
     ],
 )
 def test_an_unknown_number_format_is_refused_at_its_place(load, written, fault):

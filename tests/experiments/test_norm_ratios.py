@@ -17,14 +17,15 @@ from experiments.analysis.crossings import (
     of_first_map,
     off_law,
 )
-from experiments.harness.columns import names
+from experiments.harness.columns import axis_names, names
 from experiments.harness.discovery import usual_values
 from experiments.harness.tables import read_sweep
 from experiments.saturation import EXPERIMENT
 from sdpa.theory import attention_expectations
 
 # Crossings of uniform inputs have no laws, each of which takes half a second.
-AXES = {"n_queries": 64, **usual_values(), "inputs": "uniform", "trials": 100, "few_draws": ""}
+USUAL = {axis: value for axis, value in usual_values().items() if axis in axis_names(EXPERIMENT.cell)}
+AXES = {"n_queries": 64, **USUAL, "inputs": "uniform", "trials": 100, "few_draws": ""}
 METRICS = ("jacobian_norm", "jacobian_norm_median", "query_gradient_norm", "query_gradient_norm_median")
 
 

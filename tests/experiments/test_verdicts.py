@@ -21,13 +21,14 @@ from experiments.analysis.verdicts import (
     flag_few_draws,
     verdicts,
 )
-from experiments.harness.columns import names
+from experiments.harness.columns import axis_names, names
 from experiments.harness.discovery import usual_values
 from experiments.harness.grid import Sweep
 from experiments.harness.metric import Exact
 from experiments.saturation import EXPERIMENT, METRICS
 
-AXES = {"d_k": 4, "n_keys": 8, "n_queries": 5, **usual_values()}
+USUAL = {axis: value for axis, value in usual_values().items() if axis in axis_names(EXPERIMENT.cell)}
+AXES = {"d_k": 4, "n_keys": 8, "n_queries": 5, **USUAL}
 KNOWN = [metric.name for metric in METRICS if metric.exact]
 
 
