@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from experiments.analysis.slopes import fit_slopes
-from experiments.figures import gradients, length, metrics, phase, powers, rows, saturation, variance
+from experiments.figures import formats, gradients, length, metrics, phase, powers, rows, saturation, variance
 from experiments.figures import map as map_figure
 from experiments.figures.axes import first_combination
 from experiments.figures.caption_text import course, exactness, listed, number
@@ -248,3 +248,32 @@ def test_the_map_says_why_it_is_empty(tiny):
 
 def test_lists_read_as_a_sentence():
     assert [listed(list("abc")[:n]) for n in (1, 2, 3)] == ["a", "a and b", "a, b and c"]
+
+
+def test_formats_say_what_each_one_loses_and_from_which_size_on():
+    sizes = [(d_k, n) for n in (16, 256) for d_k in (8, 64)][:3]
+    rows = [
+        {"d_k": d_k, "n_keys": n, "arithmetic": name, "scaling": rule, "trials": 20}
+        for d_k, n in sizes
+        for name in ("float64", "float16")
+        for rule in ("unscaled", "d_k^1/2")
+    ]
+    table = pd.DataFrame(rows).assign(zero_weights=0.0, zero_gradient_rows=0.0, subnormal_weights=0.0)
+    half, unscaled = table["arithmetic"] == "float16", table["scaling"] == "unscaled"
+    start = "From d_k = 8 to 64 with 16 to 256 keys (not every combination), queries without any gradient: "
+    nothing = "unscaled, none in any format; under d_k^1/2, none in any format."
+    assert formats.caption({"measured": table}) == f"{start}{nothing} Weights that are 0: {nothing}"
+    table.loc[half & unscaled, "zero_weights"] = table["d_k"] / 100
+    table.loc[half & unscaled & (table["d_k"] == 64), "zero_gradient_rows"] = 0.004
+    table.loc[half & ~unscaled & (table["n_keys"] == 256), "subnormal_weights"] = 0.18
+    assert formats.caption({"measured": table}) == (
+        f"{start}unscaled, up to 0.4% in float16 (first at d_k = 64); under d_k^1/2, none in any format. Weights that "
+        "are 0: unscaled, up to 64% in float16 (first at d_k = 8); under d_k^1/2, none in any format, but below the "
+        "smallest normal number up to 18% in float16 (first at n_keys = 256)."
+    )
+    drawn = [(scaling, share) for scaling, share, _ in formats._rows(table)]
+    assert drawn == [
+        ("unscaled", "zero_weights"),
+        ("unscaled", "zero_gradient_rows"),
+        ("d_k^1/2", "subnormal_weights"),
+    ]
