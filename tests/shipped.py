@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 CONFIG = load_config(RESULTS / STORED_CONFIG)
 # Of the config whose results are shipped: to be changed with it.
-SHIPPED_DIGEST = "f44af63fb25545cafcf6b9d3718fdde8633248e3931696f0f2eb6f903ca59405"
+SHIPPED_DIGEST = "aeb3c0b8296234cc11296e57878cdf371233fc04845bfcb42d292f5d7393b3f4"
 
 
 def _skip(reason: str) -> None:

@@ -19,12 +19,14 @@ _LARGEST_MAP = 8  # most rows or columns of a map with numbers in its cells
 _SHARES = {
     "zero_weights": "weights that are 0",
     "zero_gradient_rows": "queries without any gradient",
-    "subnormal_weights": "weights below the smallest normal number",
+    "overflowing_rows": "rows whose e^s overflows unless the maximum is subtracted",
+    "subnormal_weights": "weights above 0, below the smallest normal number",
 }
+_SMALL = 0.001  # a share below it everywhere has no maps
 
 
 def plot(tables: Tables) -> Drawing:
-    """A row of maps, one for each format, for each share of the first two rules that is not 0 everywhere."""
+    """A row of maps, one for each format, for each share of the first two rules that reaches 0.1% somewhere."""
     table, _ = _first(tables)
     formats = table["arithmetic"].unique()
     shown = list(_rows(table))
@@ -68,12 +70,11 @@ def _groups(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _rows(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """The rule, share and rows of each row of maps; subnormal weights only under rules without weights of 0."""
+    """The rule, share and rows of each row of maps; subnormal weights only under rules that keep nearly all weights."""
     found = False
     for scaling, rows in _groups(table):
         for share in _SHARES:
-            is_shown = rows[share].any() and not (share == "subnormal_weights" and rows["zero_weights"].any())
-            if is_shown:
+            if rows[share].max() >= _SMALL and not (share == "subnormal_weights" and _loses_weights(rows)):
                 found = True
                 yield scaling, share, rows
     if not found:
@@ -81,15 +82,24 @@ def _rows(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
         yield scaling, "zero_weights", rows
 
 
+def _loses_weights(rows: pd.DataFrame) -> bool:
+    """True if a format rounds 0.1% of the weights to 0 somewhere."""
+    return bool(rows["zero_weights"].max() >= _SMALL)
+
+
 def _omitted(table: pd.DataFrame, shown: list[tuple[str, str, pd.DataFrame]]) -> str:
-    """The shares that have no maps because they are 0 everywhere, as a sentence."""
+    """The shares that have no maps because they are small everywhere, as a sentence."""
     drawn = {(scaling, share) for scaling, share, _ in shown}
     parts = []
     for scaling, rows in _groups(table):
-        none = [text for share, text in _SHARES.items() if (scaling, share) not in drawn and not rows[share].any()]
-        if none:
-            parts.append(f"{under(scaling)}, {listed(none)}")
-    return f" Without maps, because 0 everywhere: {'; '.join(parts)}." if parts else ""
+        small = [
+            f"{text} ({_percent(rows[share].max())})"
+            for share, text in _SHARES.items()
+            if (scaling, share) not in drawn and rows[share].max() < _SMALL
+        ]
+        if small:
+            parts.append(f"{under(scaling)}, {listed(small)}")
+    return f" Without maps, with their largest value: {'; '.join(parts)}." if parts else ""
 
 
 def _plot_map(ax: Axes, rows: pd.DataFrame, share: str) -> None:
@@ -122,22 +132,24 @@ def _percent(share: float) -> str:
 
 
 def caption(tables: Tables) -> str:
-    """Where formats leave queries without a gradient and weights of 0, or weights of fewer digits if none is 0."""
+    """Where formats leave queries without a gradient, weights of 0 or of fewer digits, and rows that overflow."""
     table, where = _first(tables)
     n_keys = sorted(table["n_keys"].unique())
     of_keys = f"{n_keys[0]} to {n_keys[-1]} keys" if len(n_keys) > 1 else f"{n_keys[0]} keys"
     if len(table[["d_k", "n_keys"]].drop_duplicates()) < table["d_k"].nunique() * len(n_keys):
         of_keys += " (not every combination)"
-    lost, rounded = [], []
+    lost, rounded, large = [], [], []
     for scaling, rows in _groups(table):
         lost.append(f"{under(scaling)}, {_by_format(rows, 'zero_gradient_rows', 'd_k')}")
         zeros = _by_format(rows, "zero_weights", "d_k")
-        if rows["subnormal_weights"].any() and not rows["zero_weights"].any():
+        if rows["subnormal_weights"].any() and not _loses_weights(rows):
             zeros += f", but below the smallest normal number {_by_format(rows, 'subnormal_weights', 'n_keys')}"
         rounded.append(f"{under(scaling)}, {zeros}")
+        large.append(f"{under(scaling)}, {_by_format(rows, 'overflowing_rows', 'd_k')}")
     return (
         f"{span(table, 'd_k')} with {of_keys}{where}, queries without any gradient: {'; '.join(lost)}. "
-        f"Weights that are 0: {'; '.join(rounded)}."
+        f"Weights that are 0: {'; '.join(rounded)}. Rows whose e^s overflows unless the maximum is subtracted: "
+        f"{'; '.join(large)}."
     )
 
 
@@ -157,7 +169,7 @@ FIGURE = Figure(
     title="What number formats round to zero: weights and gradients over d_k and n_keys",
     of="rounding",
     tables=("measured",),
-    metrics=("zero_weights", "zero_gradient_rows", "subnormal_weights"),
+    metrics=("zero_weights", "zero_gradient_rows", "overflowing_rows", "subnormal_weights"),
     default=Default(),
     plot=plot,
     caption=caption,

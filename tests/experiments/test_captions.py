@@ -258,22 +258,29 @@ def test_formats_say_what_each_one_loses_and_from_which_size_on():
         for name in ("float64", "float16")
         for rule in ("unscaled", "d_k^1/2")
     ]
-    table = pd.DataFrame(rows).assign(zero_weights=0.0, zero_gradient_rows=0.0, subnormal_weights=0.0)
+    table = pd.DataFrame(rows).assign(**dict.fromkeys(formats._SHARES, 0.0))
     half, unscaled = table["arithmetic"] == "float16", table["scaling"] == "unscaled"
     start = "From d_k = 8 to 64 with 16 to 256 keys (not every combination), queries without any gradient: "
     nothing = "unscaled, none in any format; under d_k^1/2, none in any format."
-    assert formats.caption({"measured": table}) == f"{start}{nothing} Weights that are 0: {nothing}"
+    assert formats.caption({"measured": table}) == (
+        f"{start}{nothing} Weights that are 0: {nothing} "
+        f"Rows whose e^s overflows unless the maximum is subtracted: {nothing}"
+    )
     table.loc[half & unscaled, "zero_weights"] = table["d_k"] / 100
     table.loc[half & unscaled & (table["d_k"] == 64), "zero_gradient_rows"] = 0.004
-    table.loc[half & ~unscaled & (table["n_keys"] == 256), "subnormal_weights"] = 0.18
+    table.loc[half & ~unscaled & (table["n_keys"] == 256), ["subnormal_weights", "zero_weights"]] = 0.18, 0.0004
+    table.loc[half & unscaled & (table["n_keys"] == 256), "overflowing_rows"] = 0.5
     assert formats.caption({"measured": table}) == (
         f"{start}unscaled, up to 0.4% in float16 (first at d_k = 64); under d_k^1/2, none in any format. Weights that "
-        "are 0: unscaled, up to 64% in float16 (first at d_k = 8); under d_k^1/2, none in any format, but below the "
-        "smallest normal number up to 18% in float16 (first at n_keys = 256)."
+        "are 0: unscaled, up to 64% in float16 (first at d_k = 8); under d_k^1/2, up to <0.1% in float16 "
+        "(first at d_k = 8), but below the smallest normal number up to 18% in float16 (first at n_keys = 256). Rows "
+        "whose e^s overflows unless the maximum is subtracted: unscaled, up to 50% in float16 (first at d_k = 8); "
+        "under d_k^1/2, none in any format."
     )
     drawn = [(scaling, share) for scaling, share, _ in formats._rows(table)]
     assert drawn == [
         ("unscaled", "zero_weights"),
         ("unscaled", "zero_gradient_rows"),
+        ("unscaled", "overflowing_rows"),
         ("d_k^1/2", "subnormal_weights"),
     ]

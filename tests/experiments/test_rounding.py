@@ -150,7 +150,7 @@ def assert_like_loops(cell):
 @pytest.mark.parametrize("name", ["float32", "float16"])
 @pytest.mark.parametrize("mask", ["none", "causal"])
 def test_a_cell_drawn_in_blocks_of_queries_is_that_of_plain_loops(name, mask, monkeypatch):
-    monkeypatch.setattr(sampling, "_BLOCK_SCORES", 14)  # two queries at a time
+    monkeypatch.setattr(sampling, "_BLOCK_BYTES", 8 * 14)  # two queries at a time
     monkeypatch.setattr(sampling, "_PRODUCT_QUERIES", 1)
     assert_like_loops(dataclasses.replace(CELL, n_queries=5, mask=mask, arithmetic=Arithmetic.parse(name)))
 
