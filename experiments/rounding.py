@@ -79,7 +79,7 @@ class Cell(SaturationCell):
         for divisor in self.divisors():
             exact = _exact_rows(exact_scores / divisor, keys, gradient, divisor)
             rounded = rounded_rows(products, rounded_keys, arithmetic.round(gradient), divisor, arithmetic, visible)
-            for name, values in _compared(arithmetic, exact, rounded, visible).items():
+            for name, values in _compared(arithmetic, exact, rounded, visible, self.own_keys(rows)).items():
                 found.setdefault(name, []).append(values)
         return {name: np.stack(values) for name, values in found.items()}
 
@@ -108,15 +108,23 @@ def _exact_rows(scores: Floats, keys: Floats, gradient: Floats, divisor: float) 
 
 
 def _compared(
-    arithmetic: Arithmetic, exact: _ExactRows, rounded: RoundedRows, visible: npt.NDArray[np.bool_] | None
+    arithmetic: Arithmetic,
+    exact: _ExactRows,
+    rounded: RoundedRows,
+    visible: npt.NDArray[np.bool_] | None,
+    own_keys: npt.NDArray[np.intp],
 ) -> dict[str, Floats]:
-    """The numbers per row that the metrics below name; a lost row has weights and gradients of 0."""
+    """The numbers per row that the metrics below name; a lost row has scores, weights and gradients of 0."""
     seen = np.isfinite(exact.scores) if visible is not None else np.ones(exact.scores.shape, dtype=np.bool_)
     n_seen = seen.sum(axis=-1)
     results = rounded.weights, rounded.score_gradient, rounded.query_gradient
     is_lost = ~np.logical_and.reduce([np.isfinite(values).all(axis=-1) for values in results])
     # Metrics of rounded numbers are computed in double precision, so that their errors are those of the rows alone.
     weights, to_scores, to_query = (np.where(is_lost[..., None], 0.0, values.astype(np.float64)) for values in results)
+    scores = np.where(is_lost[..., None], 0.0, rounded.scores.astype(np.float64))
+    scores = np.clip(scores, -arithmetic.largest, arithmetic.largest)  # -inf has no weight, but no finite variance
+    of_rounded = _row_metrics(scores, weights, seen, own_keys)
+    of_exact = _row_metrics(exact.scores, exact.weights, seen, own_keys)
 
     def share(happens: npt.NDArray[np.bool_]) -> Floats:
         return np.asarray((happens & seen).sum(axis=-1) / n_seen)
@@ -134,28 +142,37 @@ def _compared(
         "zero_gradients": share(to_scores == 0),
         "zero_gradient_rows": 1.0 * (to_query == 0).all(axis=-1),
         "lost_rows": 1.0 * is_lost,
-        "max_weight": weights.max(axis=-1) - exact.weights.max(axis=-1),
-        "entropy": _entropy(weights) - _entropy(exact.weights),
-        "jacobian_norm": _jacobian_norm(weights) - _jacobian_norm(exact.weights),
+        **{name: of_rounded[name] - of_exact[name] for name in of_exact},
         "query_gradient": np.linalg.norm(to_query - exact.query_gradient, axis=-1),
     }
 
 
-def _entropy(weights: Floats) -> Floats:
-    """-sum_i w_i ln w_i of weights whose sum need not be 1."""
-    return np.asarray(-(weights * np.log(np.where(weights > 0, weights, 1.0))).sum(axis=-1))
+def _row_metrics(
+    scores: Floats, weights: Floats, seen: npt.NDArray[np.bool_], own_keys: npt.NDArray[np.intp]
+) -> dict[str, Floats]:
+    """The metrics of rows in `_ERRORS`, of weights whose sum need not be 1.
 
-
-def _jacobian_norm(weights: Floats) -> Floats:
-    """|diag(w) - w w^T|_F of weights whose sum need not be 1, without cancellation.
-
-    Its square is sum_i w_i^2 (1 - w_i)^2 + sum over i != j of w_i^2 w_j^2.
+    Without cancellation, tr J = sum_i w_i (1 - w_i), and |J|_F^2 = sum_i w_i^2 (1 - w_i)^2 + sum over i != j of
+    w_i^2 w_j^2.
     """
-    top, others = weights.max(axis=-1), other_weights(weights)
+    top, others, n_seen = weights.max(axis=-1), other_weights(weights), seen.sum(axis=-1)
     squares = others * others
-    of_pairs = 2 * top**2 * squares.sum(axis=-1) + squares.sum(axis=-1) ** 2 - (squares * squares).sum(axis=-1)
+    collision = squares.sum(axis=-1)
+    of_pairs = 2 * top**2 * collision + collision**2 - (squares * squares).sum(axis=-1)
     diagonal = (top * (1 - top)) ** 2 + (squares * (1 - others) ** 2).sum(axis=-1)
-    return np.asarray(np.sqrt(np.maximum(diagonal + of_pairs, 0.0)))
+    entropy = -(weights * np.log(np.where(weights > 0, weights, 1.0))).sum(axis=-1)
+    mean = np.where(seen, scores, 0.0).sum(axis=-1) / n_seen
+    deviations = np.where(seen, scores - mean[..., None], 0.0)
+    return {
+        "row_variance": (deviations * deviations).sum(axis=-1) / n_seen,
+        "max_weight": top,
+        "own_weight": np.take_along_axis(weights, np.broadcast_to(own_keys, top.shape)[..., None], axis=-1)[..., 0],
+        "entropy": entropy,
+        "effective_keys": np.exp(entropy),
+        "output_std": np.sqrt(top**2 + collision),
+        "jacobian_trace": top * (1 - top) + (others * (1 - others)).sum(axis=-1),
+        "jacobian_norm": np.sqrt(np.maximum(diagonal + of_pairs, 0.0)),
+    }
 
 
 def _value(metric: str) -> Callable[[Theory, Cell], float]:
@@ -241,6 +258,17 @@ def _errors(name: str, unit: str, symbol: str, title: str) -> tuple[Metric, Metr
     )
 
 
+# Metrics of rows with an error: name, unit, symbol and title.
+_ERRORS = (
+    ("row_variance", "", "Var s", "variance within a row"),
+    ("max_weight", "", "max w", "largest weight"),
+    ("own_weight", "", "w_i", "weight of the own key"),
+    ("entropy", "nats", "H", "entropy"),
+    ("effective_keys", "", "e^H", "effective number of keys"),
+    ("output_std", "", "sqrt(sum w^2)", "standard deviation of the output"),
+    ("jacobian_trace", "", "tr J", "Jacobian trace"),
+    ("jacobian_norm", "", "|J|_F", "Jacobian norm"),
+)
 ROUNDED = (
     _mean(
         "tiny_weights",
@@ -297,9 +325,7 @@ ROUNDED = (
         "P(w or dL/dq not finite)",
         "share of lost rows",
     ),
-    *_errors("max_weight", "", "max w", "largest weight"),
-    *_errors("entropy", "nats", "H", "entropy"),
-    *_errors("jacobian_norm", "", "|J|_F", "Jacobian norm"),
+    *(metric for error in _ERRORS for metric in _errors(*error)),
     Metric(
         "query_gradient_error",
         "",
