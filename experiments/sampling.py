@@ -119,6 +119,11 @@ class AttentionCell:
         """Type of the queries and keys that `draw` returns; scores, and sums over keys, take the same."""
         return np.dtype(np.float64)
 
+    @property
+    def rounding(self) -> float:
+        """Relative error of means that rounding leaves in any number of draws, where it matters; else 0."""
+        return 0.0
+
     def visible(self, rows: slice) -> npt.NDArray[np.bool_] | None:
         """True where one of these queries sees a key, (queries, n_keys); None if all see all keys.
 

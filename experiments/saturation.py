@@ -19,9 +19,9 @@ from sdpa.box_muller import single_normals
 
 DOUBLE, SINGLE = FORMATS["float64"], FORMATS["float32"]
 _SHARE_OF_TIME = 0.5  # of a trial in single precision, over that in double precision
-# Relative, of means in single precision: ten times the largest difference from double precision that was measured with
-# so many draws that it is no longer random.
-_SINGLE_ACCURACY = 3e-6
+# Relative, of means in single precision: beyond the largest difference from double precision that was measured with so
+# many draws that it is no longer random, and ten times that for tests that add up values.
+_SINGLE_ROUNDING, _SINGLE_ACCURACY = 5e-7, 5e-6
 # Single precision keeps means to 1e-5 up to these sizes: of a scaled score, whose rounding error moves its weight; of
 # the scores and divisors, whose fourth powers have to be in range; of means, beside which differences lose digits; and
 # of sums over keys.
@@ -45,6 +45,11 @@ class Cell(SampledCell):
     def dtype(self) -> np.dtype[np.floating]:
         """As `AttentionCell.dtype`."""
         return np.dtype(self.arithmetic.name)
+
+    @property
+    def rounding(self) -> float:
+        """As `AttentionCell.rounding`."""
+        return 0.0 if self.arithmetic == DOUBLE else _SINGLE_ROUNDING
 
     @property
     def entries(self) -> int:
