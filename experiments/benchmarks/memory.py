@@ -9,7 +9,7 @@ from pathlib import Path
 from experiments.benchmarks.timing import Task
 from experiments.benchmarks.ways import ways
 from experiments.harness.local import worker_pool
-from experiments.sampling import Cell
+from experiments.saturation import Cell
 
 _UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
 _PROCESS = Path("/proc/self")

@@ -1,4 +1,4 @@
-"""The measurement in eager PyTorch, in double precision, with the suite's number of trials per batch.
+"""The measurement in eager PyTorch, in double or single precision, with the suite's number of trials per batch.
 
 Its metrics are the formulas of `experiments.benchmarks.article` on whole batches. `compare` of
 `experiments.benchmarks.ways` tests that they agree with the suite.
@@ -58,7 +58,15 @@ def measure(keys: Any, queries: Any, divisors: list[float], *, gradients: bool =
 
 
 def draw_and_measure(
-    d_k: int, n_keys: int, n_queries: int, divisors: list[float], trials: int, batch: int, *, gradients: bool
+    d_k: int,
+    n_keys: int,
+    n_queries: int,
+    divisors: list[float],
+    trials: int,
+    batch: int,
+    *,
+    gradients: bool,
+    dtype: str,
 ) -> None:
     """Draw and measure this many trials, a batch at a time, and discard the numbers; only the time matters.
 
@@ -68,12 +76,13 @@ def draw_and_measure(
         trials: in all.
         batch: trials drawn and measured at once.
         gradients: as in `measure`.
+        dtype: `float64` or `float32`, of draws and of all that follows from them.
     """
     import torch
 
     for first in range(0, trials, batch):
         count = min(batch, trials - first)
-        keys, queries = (torch.randn(count, n, d_k, dtype=torch.float64) for n in (n_keys, n_queries))
+        keys, queries = (torch.randn(count, n, d_k, dtype=getattr(torch, dtype)) for n in (n_keys, n_queries))
         measure(keys, queries, divisors, gradients=gradients)
 
 

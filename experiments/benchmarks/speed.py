@@ -3,7 +3,7 @@
 The column `part` names the kind of a row, and `what` the way, generator, step or growing size:
 
     cell      seconds per trial of each way and of each part of the floor, by cell, with gradients and without
-    normals   seconds per normal number of each bit generator
+    normals   seconds per normal number of each bit generator in double precision, and of other ways to draw
     growth    seconds per trial (of all trials where these grow) and peak bytes, while one size grows
     memory    peak bytes of a process above its imports, by cell and way
     workers   seconds for the whole config with one worker and with two
@@ -23,12 +23,13 @@ from threadpoolctl import threadpool_limits
 from experiments.benchmarks.floor import floor_tasks
 from experiments.benchmarks.memory import peak_of_process, peak_of_task
 from experiments.benchmarks.summary import SIZE
-from experiments.benchmarks.timing import ROUNDS, Task, interleaved, repeated, seconds
-from experiments.benchmarks.ways import Way, compare, measure_by_suite, ways
+from experiments.benchmarks.timing import Task, interleaved, repeated, seconds
+from experiments.benchmarks.ways import SUITES, Way, compare, measure_by_suite, ways
 from experiments.benchmarks.whole_run import Step, whole_run_rows
 from experiments.harness.config import Config
-from experiments.sampling import Cell
+from experiments.saturation import Cell
 from sdpa import Scaling
+from sdpa.box_muller import single_normals
 
 Rows = Iterator[dict[str, Any]]
 Size = tuple[int, int, int]
@@ -37,6 +38,7 @@ GENERATORS = ("SFC64", "PCG64", "PCG64DXSM", "Philox", "MT19937")
 _SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
 _MAX_TRIALS = 4096
 _GROWTH_QUERIES = 64
+_NORMALS_SECONDS = 0.02  # duration of each way to draw in a round
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Workload:
 
     Attributes:
         cells: small and large square cells, many keys, wide keys, and rows so short that function calls dominate.
-        largest: a cell for which only the memory of the suite is measured.
+        largest: a cell for which only the memory of the suite is measured, in both precisions.
         growth: the sizes that grow, one at a time, to show how time and memory grow with them.
         round_seconds: duration of each way in a round; one block of its trials if that takes longer.
     """
@@ -101,13 +103,13 @@ def benchmark(
 
 
 def cell_of(size: Size) -> Cell:
-    """The cell of a size, under four usual scalings."""
+    """The cell of a size in double precision, under four usual scalings."""
     d_k, n_keys, n_queries = size
     return Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=_SCALINGS)
 
 
 def _cell_rows(size: Size, round_seconds: float) -> Rows:
-    """Seconds per trial of every way, with gradients and without, each beside the same floor."""
+    """Seconds per trial of every way, with gradients and without, each beside the same floor in double precision."""
     cell = cell_of(size)
     for gradients in (False, True):
         tasks: dict[str, Task] = {}
@@ -132,12 +134,20 @@ def _trials(cell: Cell, way: Way, gradients: bool, round_seconds: float) -> int:
 
 
 def _seconds_per_normal() -> dict[str, float]:
-    """Seconds per normal number of NumPy's bit generators, and of the transformation of Box and Muller."""
-    drawn = np.empty(2**15)
+    """Seconds per normal number of NumPy's bit generators in double precision, and of other ways with the suite's.
+
+    The others are NumPy's numbers in single precision, and the Box-Muller transformation in both precisions.
+    """
+    drawn, single = np.empty(2**15), np.empty(2**15, np.float32)
     made = {name: np.random.Generator(getattr(np.random, name)(0)) for name in GENERATORS}
     tasks: dict[str, Task] = {name: partial(made[name].standard_normal, out=drawn) for name in GENERATORS}
-    tasks["Box and Muller"] = partial(_box_muller, made["SFC64"], drawn)
-    return {name: took / drawn.size for name, took in interleaved(tasks, 10 * ROUNDS).items()}
+    rng = made["SFC64"]
+    tasks["SFC64 in float32"] = partial(rng.standard_normal, dtype=np.float32, out=single)
+    tasks["Box-Muller"] = partial(_box_muller, rng, drawn)
+    tasks["Box-Muller in float32"] = partial(single_normals, rng, single.shape)
+    rounds = {name: repeated(task, _NORMALS_SECONDS) for name, task in tasks.items()}
+    found = interleaved({name: task for name, (task, _) in rounds.items()})
+    return {name: found[name] / times / drawn.size for name, (_, times) in rounds.items()}
 
 
 def _box_muller(rng: np.random.Generator, out: npt.NDArray[np.float64]) -> None:
@@ -173,8 +183,8 @@ def _growth_rows(growth: Mapping[str, tuple[int, ...]]) -> Rows:
 
 
 def _memory_rows(workload: Workload) -> Rows:
-    """Bytes above its imports that a process needs for a chunk, in every way; for the largest cell in one."""
+    """Bytes above its imports that a process needs for a chunk, in every way; for the largest cell in the suite."""
     for size in (*workload.cells, workload.largest):
-        for name in ways() if size != workload.largest else ["suite"]:
+        for name in ways() if size != workload.largest else SUITES:
             peak = {"gradients": True, "what": name, "peak_bytes": peak_of_process(cell_of(size), name)}
             yield {**dict(zip(SIZE, size, strict=True)), "part": "memory", **peak}

@@ -1,11 +1,11 @@
 """The competing ways to measure a cell, and a test that they agree on the same draws.
 
-The ways are the suite, an article's loop over trials with powers or with products, and PyTorch. All draw the same
-number of normal numbers per trial.
+The ways are the suite and PyTorch, each in double and in single precision, and an article's loop over trials with
+powers or with products. All draw the same number of normal numbers per trial.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -17,14 +17,18 @@ from experiments.harness.grid import chunks
 from experiments.harness.seeds import bit_generator
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement, RowStatistics
-from experiments.sampling import Cell, Floats, block_trials, chunk_trials
-from experiments.saturation import STATISTICS
+from experiments.sampling import Floats, block_trials, chunk_trials
+from experiments.saturation import STATISTICS, Cell
 
 Metrics = dict[str, float]
 
 ARTICLE = {"article, powers": article.with_powers, "article, products": article.with_products}
-# An article's Jacobian norm cancels in saturated rows; the suite reads medians from bins.
-_TOLERANCE, _MEDIAN_TOLERANCE = 1e-6, 1e-2
+SUITES = ("suite", "suite, float32")
+_IN_SINGLE = ("suite", "pytorch")  # ways that have both precisions
+# The norms of the article and of PyTorch cancel in saturated rows, where they are small. Root mean squares follow from
+# the other rows: in the cells of `make bench`, PyTorch's in single precision differ from the suite's by at most 1e-6.
+# The suite reads medians from bins.
+_TOLERANCE, _MEDIAN_TOLERANCE = {"float64": 1e-6, "float32": 1e-5}, 1e-2
 
 
 @dataclass(frozen=True)
@@ -47,14 +51,28 @@ class DifferentOutputError(Exception):
 
 
 def ways() -> dict[str, Way]:
-    """Every way by name, including PyTorch if it is installed."""
+    """Every way by name, including PyTorch if it is installed; the names of single precision end in `, float32`."""
     found = {"suite": Way(measure_by_suite, block_trials, chunk_trials)}
     for name, metrics in ARTICLE.items():
         found[name] = Way(partial(_measure_by_article, metrics), lambda _: 1, lambda _: 2)
     if pytorch.is_installed():
         pytorch.use_one_thread()
         found["pytorch"] = Way(_measure_by_pytorch, block_trials, block_trials)
-    return found
+    return found | {f"{name}, float32": _in_single(found[name]) for name in _IN_SINGLE if name in found}
+
+
+def _in_single(way: Way) -> Way:
+    """The same way for the same cells in single precision."""
+    return Way(
+        lambda cell, trials, gradients: way.measure(_single(cell), trials, gradients),
+        lambda cell: way.block(_single(cell)),
+        lambda cell: way.chunk(_single(cell)),
+    )
+
+
+def _single(cell: Cell) -> Cell:
+    """The cell in single precision."""
+    return replace(cell, arithmetic="float32")
 
 
 def measure_by_suite(cell: Cell, trials: int, gradients: bool) -> object:
@@ -79,15 +97,27 @@ def _measure_by_article(metrics: Callable[..., object], cell: Cell, trials: int,
 
 def _measure_by_pytorch(cell: Cell, trials: int, gradients: bool) -> None:
     sizes = (cell.d_k, cell.n_keys, cell.n_queries)
-    pytorch.draw_and_measure(*sizes, cell.divisors(), trials, block_trials(cell), gradients=gradients)
+    pytorch.draw_and_measure(
+        *sizes, cell.divisors(), trials, block_trials(cell), gradients=gradients, dtype=cell.arithmetic
+    )
 
 
 def compare(cell: Cell) -> None:
     """Raise `DifferentOutputError` if a way and the suite give different numbers for the draws of a block.
 
-    Relative differences may reach 1e-6, and those of medians 1e-2, because the suite reads medians from bins. Standard
-    errors do not count, nor PyTorch's medians: their definitions differ.
+    Relative differences may reach 1e-6 in double precision. On draws of single precision, where the article's ways
+    still compute in double precision, they may reach 1e-5; those of medians 1e-2, because the suite reads medians from
+    bins. Standard errors do not count, nor PyTorch's medians: their definitions differ.
+
+    Args:
+        cell: a cell in double precision.
     """
+    for of_precision in (cell, _single(cell)):
+        _compare(of_precision)
+
+
+def _compare(cell: Cell) -> None:
+    """As `compare`, for the draws of one precision."""
     trials = max(2, block_trials(cell))
     measured = STATISTICS.measure(cell, trials, bit_generator(0))
     rows = [{**row, **_powers(measured, row["divisor"])} for row in STATISTICS.tabulate(cell, measured)[MEASURED]]
@@ -111,9 +141,9 @@ def _compare_metrics(cell: Cell, name: str, row: Mapping[str, Any], values: Metr
         if metric.endswith("_se") or (metric.endswith("_median") and name == "pytorch"):
             continue  # an article's errors divide by the number of trials, PyTorch's median is the lower of two
         expected, got = row[metric], values[metric]
-        tolerance = _MEDIAN_TOLERANCE if metric.endswith("_median") else _TOLERANCE
+        tolerance = _MEDIAN_TOLERANCE if metric.endswith("_median") else _TOLERANCE[cell.arithmetic]
         if not abs(got - expected) <= tolerance * max(abs(expected), scales.get(metric, 1e-6)):
-            where = f"d_k = {cell.d_k}, {cell.n_keys} keys, {row['scaling']}"
+            where = f"d_k = {cell.d_k}, {cell.n_keys} keys, {row['scaling']}, {cell.arithmetic}"
             raise DifferentOutputError(f"{name}, {where}: expected {metric} {expected!r} as in the suite, got {got!r}")
 
 
@@ -129,12 +159,15 @@ def _same_draws(cell: Cell, trials: int) -> tuple[Floats, Floats]:
 
 
 def _metrics_by_way(cell: Cell, keys: Floats, queries: Floats) -> dict[str, list[Metrics]]:
-    """The metrics of given draws in every way except the suite's, one dictionary for each scaling."""
+    """The metrics of given draws in every way except the suite's, one dictionary for each scaling.
+
+    The article's ways are in double precision, PyTorch in that of the draws.
+    """
     exponents = [float(scaling.power_of("d_k")) for scaling in cell.scaling]
     sizes = (cell.d_k, cell.n_keys, cell.n_queries)
     found = {}
     for name, metrics in ARTICLE.items():
-        drawn = iter([array for trial in zip(queries, keys, strict=True) for array in trial])
+        drawn = iter([array.astype(float) for trial in zip(queries, keys, strict=True) for array in trial])
         given = article.measure(*sizes, exponents, len(keys), True, metrics, lambda *_, drawn=drawn: next(drawn))
         found[name] = list(given.values())
     if pytorch.is_installed():

@@ -1,10 +1,12 @@
 """The benchmark: ways that give the same numbers, medians, ratios, and what the shipped run found."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.benchmarks import article, timing, ways
+from experiments.benchmarks import article, pytorch, timing, ways
 from experiments.benchmarks.attention import attention_cost
 from experiments.benchmarks.floor import floor_tasks
 from experiments.benchmarks.memory import peak_of_process, peak_of_task
@@ -21,11 +23,11 @@ from experiments.benchmarks.summary import (
     shares,
     speedup,
 )
-from experiments.benchmarks.ways import DifferentOutputError, compare
+from experiments.benchmarks.ways import DifferentOutputError, compare, measure_by_suite
 from experiments.folders import BENCHMARKS, benchmark_path
 from experiments.harness.config import load_config
 from experiments.page import blocks
-from experiments.sampling import block_trials
+from experiments.sampling import block_trials, chunk_trials
 from experiments.steps import benchmarks, statements
 from tests.shipped import CONFIG, RESULTS
 
@@ -62,7 +64,8 @@ def test_a_way_that_gives_another_number_is_named(monkeypatch, metric):
 
     with_products = article.with_products
     monkeypatch.setitem(ways.ARTICLE, "article, products", wrong)
-    with pytest.raises(DifferentOutputError, match=f"article, products, d_k = 4, 8 keys, unscaled: expected {metric}"):
+    where = "article, products, d_k = 4, 8 keys, unscaled, float64"
+    with pytest.raises(DifferentOutputError, match=f"{where}: expected {metric}"):
         compare(cell_of((4, 8, 5)))
 
 
@@ -79,6 +82,37 @@ def test_a_norm_that_is_another_is_named(monkeypatch, norm):
 
 
 def test_the_floor_counts_what_a_trial_takes():
+@pytest.mark.usefixtures("few_trials")
+def test_another_number_in_single_precision_alone_is_named(monkeypatch):
+    def wrong(cell, trials):
+        keys, queries = same_draws(cell, trials)
+        return keys, queries if queries.dtype == np.float64 else queries * np.float32(1.001)
+
+    same_draws = ways._same_draws
+    monkeypatch.setattr(ways, "_same_draws", wrong)
+    with pytest.raises(DifferentOutputError, match="article, powers, d_k = 4, 8 keys, unscaled, float32: expected"):
+        compare(cell_of((4, 8, 5)))
+
+
+def test_the_suite_in_single_precision_is_that_of_the_fast_mode():
+    cell, way = cell_of((4, 8, 5)), ways.ways()["suite, float32"]
+    single = dataclasses.replace(cell, arithmetic="float32")
+    assert (way.block(cell), way.chunk(cell)) == (block_trials(single), chunk_trials(single))
+    found, expected = (measure(cell, 3, False) for measure, cell in ((way.measure, cell), (measure_by_suite, single)))
+    np.testing.assert_array_equal(found.moments.mean, expected.moments.mean)
+    assert (found.moments.mean[:4] != measure_by_suite(cell, 3, False).moments.mean[:4]).all()
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("pytorch", "float64"), ("pytorch, float32", "float32")])
+def test_pytorch_draws_and_measures_in_the_precision_of_its_name(monkeypatch, name, dtype):
+    torch = pytest.importorskip("torch", reason="PyTorch is not in the lock; install it to run this comparison")
+    drawn = []
+    monkeypatch.setattr(pytorch, "measure", lambda keys, queries, *_, **__: drawn.extend((keys, queries)))
+    ways.ways()[name].measure(cell_of((4, 8, 5)), 3, False)
+    assert [tensor.dtype for tensor in drawn] == [getattr(torch, dtype)] * 2
+    assert [tuple(tensor.shape) for tensor in drawn] == [(3, 8, 4), (3, 5, 4)]
+
+
     """By hand: 64 x 5 + 7 x 5 numbers; one product; an exponential per scaling."""
     per_trial = {name: count for name, (_, count) in floor_tasks(cell_of((5, 7, 64))).items()}
     assert per_trial["floor: normals"] * 2**15 == pytest.approx(64 * 5 + 7 * 5)
