@@ -10,7 +10,7 @@ import pandas as pd
 
 BUSY = 0.9  # share of their time in which workers measure, if the client keeps up with them
 SIZE = ["d_k", "n_keys", "n_queries"]
-_OTHERS = ("article, powers", "article, products", "pytorch")
+_OTHERS = ("article, powers", "article, products", "pytorch")  # in double precision
 
 
 def ratios(bench: pd.DataFrame) -> pd.DataFrame:
@@ -20,21 +20,39 @@ def ratios(bench: pd.DataFrame) -> pd.DataFrame:
         bench: the rows of speed.csv.
 
     Returns:
-        `d_k`, `n_keys`, `n_queries`, `gradients`, `suite over floor`, and `WAY over suite` for each other way that was
-        measured; the last are above 1 where the suite is faster.
+        `d_k`, `n_keys`, `n_queries`, `gradients`, `suite over floor`; `float32 over float64`, the time of the suite in
+        single precision over that in double, below 1 where single precision is faster; and `WAY over suite` for each
+        other way that was measured, above 1 where the suite is faster. `pytorch over suite, float32` has both in
+        single precision; in all other columns, both ways are in double precision.
     """
     over = over_floor(bench)
-    table = over[[*SIZE, "gradients"]].assign(**{"suite over floor": over["suite"]})
+    single = over["suite, float32"]
+    table = over[[*SIZE, "gradients"]].assign(
+        **{"suite over floor": over["suite"], "float32 over float64": single / over["suite"]}
+    )
     for name in _OTHERS:
         if name in over:
             table[f"{name} over suite"] = over[name] / over["suite"]
+    if "pytorch, float32" in over:
+        table["pytorch over suite, float32"] = over["pytorch, float32"] / single
     return table
+
+
+def precision_line(bench: pd.DataFrame) -> str:
+    """The medians over cells of `float32 over float64`, as a sentence."""
+    by_gradients = ratios(bench).groupby("gradients")["float32 over float64"]
+    medians = by_gradients.median()
+    return (
+        f"In float32, the suite takes {medians[False]:.2f} of its time in float64 without gradients, and "
+        f"{medians[True]:.2f} with gradients (medians over the {by_gradients.size()[False]} sizes)."
+    )
 
 
 def over_floor(bench: pd.DataFrame) -> pd.DataFrame:
     """One row per cell, with gradients and without: seconds of each way over those of the floor.
 
-    The floor is the sum of the parts that `experiments.benchmarks.floor` times. Cells without gradients come first.
+    The floor is the sum of the parts that `experiments.benchmarks.floor` times, in double precision for all ways. Cells
+    without gradients come first.
     """
     cells = bench[bench["part"] == "cell"]
     seconds = cells.pivot_table(index=[*SIZE, "gradients"], columns="what", values="seconds", sort=False)
@@ -96,9 +114,9 @@ def growth_rows(bench: pd.DataFrame) -> pd.DataFrame:
 
 
 def normals(bench: pd.DataFrame) -> pd.Series:
-    """Seconds per normal number of every bit generator over those of the fastest."""
+    """Seconds per normal number in every way over those of SFC64 in double precision, shortest first."""
     seconds = bench[bench["part"] == "normals"].set_index("what")["seconds"]
-    return (seconds / seconds.min()).sort_values()
+    return (seconds / seconds["SFC64"]).sort_values()
 
 
 def speedup(bench: pd.DataFrame) -> float:
@@ -117,10 +135,11 @@ def report(bench: pd.DataFrame) -> str:
     """The whole summary, for a terminal."""
     lines = [
         ratios(bench).to_string(index=False, float_format="{:.2f}".format),
+        precision_line(bench),
         "peak memory above imports, in MiB:",
         peaks(bench).to_string(index=False, float_format="{:.0f}".format, na_rep=""),
         *exponent_lines(growth(bench)),
-        "normal numbers, time relative to the fastest generator: " + _listed(normals(bench), "{:.2f}"),
+        "normal numbers, time relative to SFC64 in float64: " + _listed(normals(bench), "{:.2f}"),
         f"two workers measure the whole config {speedup(bench):.2f} times as fast as one worker",
         "make all on one core: " + _listed(shares(bench), "{:.1%}"),
     ]

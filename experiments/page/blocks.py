@@ -22,6 +22,7 @@ from experiments.benchmarks.summary import (
     growth,
     normals,
     peaks,
+    precision_line,
     ratios,
     shares,
     speedup,
@@ -248,17 +249,19 @@ def _cost(results: Path) -> str:
 
 def _performance(bench: pd.DataFrame) -> str:
     """Ratios within the shipped run of the benchmark."""
-    *_, (size, peak) = _peaks_of_all_sweeps(bench).items()
-    d_k, n_keys, n_queries = size
+    largest = peaks(bench).iloc[-1]
+    d_k, n_keys, n_queries = (int(largest[name]) for name in SIZE)
     grown = [f"{row['swept']}^{row['seconds']:.2f}" for _, row in growth(bench).iterrows()]
     generators = [f"{name} {value:.2f}" for name, value in normals(bench).items()]
     parts = [f"{name} {share:.0%}" for name, share in shares(bench).items()]
     lines = [
+        precision_line(bench),
         f"Over the three largest sizes, time grows as {', '.join(grown)}.",
         f"Two workers measure the whole config {speedup(bench):.2f} times as fast as one.",
-        f"At d_k = {d_k} with {n_keys} keys and {n_queries} queries, a worker needs {peak:.0f} MiB above its imports; "
-        f"K accounts for {d_k * n_keys / 2**17:.0f} MiB.",
-        f"Time per normal number, relative to the fastest generator: {', '.join(generators)}.",
+        f"At d_k = {d_k} with {n_keys} keys and {n_queries} queries, a worker needs {largest['suite']:.0f} MiB above "
+        f"its imports, and {largest['suite, float32']:.0f} MiB in float32; K accounts for {d_k * n_keys / 2**17:.0f} "
+        f"and {d_k * n_keys / 2**18:.0f} MiB.",
+        f"Time per normal number, relative to SFC64 in float64: {', '.join(generators)}.",
         f"Shares of `make all` on one core: {', '.join(parts)}. Here *normals* stands for drawing normal numbers, and "
         "*counting* for counting norms for their quantiles.",
     ]
@@ -267,25 +270,21 @@ def _performance(bench: pd.DataFrame) -> str:
 
 def _ratios(bench: pd.DataFrame) -> list[str]:
     """The lines of the table of ratios: a row per cell, with gradients and without; memory only for the former."""
-    table, of_all = ratios(bench), _peaks_of_all_sweeps(bench)
-    beside = [str(name) for name in table if str(name).endswith(" over suite")]
-    ways = "".join(f" {name.removesuffix(' over suite')} |" for name in beside)
+    table, suite = ratios(bench), peaks(bench).set_index(SIZE)["suite"]
+    beside = [str(name) for name in table if " over suite" in str(name)]
+    ways = "".join(f" {name.replace(' over suite', '')} |" for name in beside)
     lines = [
-        f"| d_k | keys | queries | gradients | suite over floor |{ways} MiB |",
-        f"|---:|---:|---:|---|---:|{'---:|' * len(beside)}---:|",
+        f"| d_k | keys | queries | gradients | suite over floor | float32 over float64 |{ways} MiB |",
+        f"|---:|---:|---:|---|---:|---:|{'---:|' * len(beside)}---:|",
     ]
     for _, row in table.iterrows():
         size = (row["d_k"], row["n_keys"], row["n_queries"])
         others = [f"{row[name]:.1f}" if row[name] < 10 else f"{row[name]:.0f}" for name in beside]
-        gradients, memory = ("yes", f"{of_all[size]:.0f}") if row["gradients"] else ("no", "")
-        fields = [*map(str, size), gradients, f"{row['suite over floor']:.2f}", *others, memory]
+        gradients, memory = ("yes", f"{suite[size]:.0f}") if row["gradients"] else ("no", "")
+        within = [f"{row[name]:.2f}" for name in ("suite over floor", "float32 over float64")]
+        fields = [*map(str, size), gradients, *within, *others, memory]
         lines.append(f"| {' | '.join(fields)} |")
     return lines
-
-
-def _peaks_of_all_sweeps(bench: pd.DataFrame) -> pd.Series:
-    """MiB above imports that the suite needs, by (d_k, n_keys, n_queries); the largest cell comes last."""
-    return peaks(bench).set_index(SIZE)["suite"]
 
 
 def _cluster(config: Config, found: pd.DataFrame) -> str:
