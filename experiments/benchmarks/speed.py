@@ -98,7 +98,8 @@ def benchmark(
         say("measuring peak memory, each in a separate process")
         rows += _memory_rows(workload)
         say("timing the whole config with one worker and with two, and its parts")
-        rows += whole_run_rows(config, steps, normals["SFC64"])
+        per_normal = {"float64": normals["SFC64"], "float32": normals["Box-Muller in float32"]}
+        rows += whole_run_rows(config, steps, per_normal)
     return pd.DataFrame(rows)
 
 

@@ -31,13 +31,15 @@ Step = Callable[[Path], object]
 _ROUNDS, _ROUND_SECONDS = 3, 0.01
 
 
-def whole_run_rows(config: Config, steps: Mapping[str, Step], per_normal: float) -> Iterator[dict[str, Any]]:
+def whole_run_rows(
+    config: Config, steps: Mapping[str, Step], per_normal: Mapping[str, float]
+) -> Iterator[dict[str, Any]]:
     """Seconds that one and two workers need to measure the config, and seconds of each part of `make all`.
 
     Args:
         config: the config to measure.
         steps: the steps after measuring by name, each from and into a folder.
-        per_normal: seconds per normal number.
+        per_normal: seconds per normal number, for `float64` and `float32`.
 
     Returns:
         Rows of speed.csv with `part`, `what` and `seconds`; everything is written into a temporary folder.
@@ -63,14 +65,14 @@ def _measure_all(config: Config, folder: Path, workers: Workers) -> None:
             pass  # the sweep is whole
 
 
-def _parts_of_measuring(config: Config, folder: Path, per_normal: float) -> dict[str, float]:
+def _parts_of_measuring(config: Config, folder: Path, per_normal: Mapping[str, float]) -> dict[str, float]:
     """Seconds of each part that can be timed alone, for all trials whose chunks are in the folder's store."""
     store = Store(folder / STORE, config.seed)
     parts = dict.fromkeys(("normals", "products", "exponentials", "counting"), 0.0)
     for sweep in config.sweeps:
         for cell in sweep.cells():
             trials = cell_trials(store, sweep, cell) + (PILOT_TRIALS if sweep.precision else 0)
-            found = {"normals": per_normal * cell.numbers}
+            found = {"normals": per_normal[getattr(cell, "arithmetic", "float64")] * cell.numbers}
             if sweep.experiment == "saturation":
                 found |= _seconds_per_trial(cell)
             for part, took in found.items():

@@ -182,7 +182,7 @@ def test_a_small_benchmark_has_every_part_and_its_figure(tmp_path, monkeypatch):
     config = tmp_path / "small.yaml"
     config.write_text(
         "seed: 0\nsweeps:\n  one:\n    experiment: saturation\n    d_k: [4, 8]\n    n_keys: 8\n    n_queries: 5\n"
-        "    scaling: [unscaled, d_k^1/2]\n    precision: 0.1\n"
+        "    scaling: [unscaled, d_k^1/2]\n    arithmetic: [float64, float32]\n    precision: 0.1\n"
     )
     text = benchmarks.time_suite(load_config(config), tmp_path, workload)
     found = pd.read_csv(tmp_path / BENCHMARKS / "speed.csv")
