@@ -18,7 +18,7 @@ from experiments.harness.seeds import bit_generator
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement, RowStatistics
 from experiments.sampling import Floats, block_trials, chunk_trials
-from experiments.saturation import STATISTICS, Cell
+from experiments.saturation import SINGLE, STATISTICS, Cell
 
 Metrics = dict[str, float]
 
@@ -72,7 +72,7 @@ def _in_single(way: Way) -> Way:
 
 def _single(cell: Cell) -> Cell:
     """The cell in single precision."""
-    return replace(cell, arithmetic="float32")
+    return replace(cell, arithmetic=SINGLE)
 
 
 def measure_by_suite(cell: Cell, trials: int, gradients: bool) -> object:
@@ -98,7 +98,7 @@ def _measure_by_article(metrics: Callable[..., object], cell: Cell, trials: int,
 def _measure_by_pytorch(cell: Cell, trials: int, gradients: bool) -> None:
     sizes = (cell.d_k, cell.n_keys, cell.n_queries)
     pytorch.draw_and_measure(
-        *sizes, cell.divisors(), trials, block_trials(cell), gradients=gradients, dtype=cell.arithmetic
+        *sizes, cell.divisors(), trials, block_trials(cell), gradients=gradients, dtype=cell.arithmetic.name
     )
 
 
@@ -141,7 +141,7 @@ def _compare_metrics(cell: Cell, name: str, row: Mapping[str, Any], values: Metr
         if metric.endswith("_se") or (metric.endswith("_median") and name == "pytorch"):
             continue  # an article's errors divide by the number of trials, PyTorch's median is the lower of two
         expected, got = row[metric], values[metric]
-        tolerance = _MEDIAN_TOLERANCE if metric.endswith("_median") else _TOLERANCE[cell.arithmetic]
+        tolerance = _MEDIAN_TOLERANCE if metric.endswith("_median") else _TOLERANCE[cell.arithmetic.name]
         if not abs(got - expected) <= tolerance * max(abs(expected), scales.get(metric, 1e-6)):
             where = f"d_k = {cell.d_k}, {cell.n_keys} keys, {row['scaling']}, {cell.arithmetic}"
             raise DifferentOutputError(f"{name}, {where}: expected {metric} {expected!r} as in the suite, got {got!r}")

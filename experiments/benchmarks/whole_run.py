@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from experiments.benchmarks.floor import floor_tasks
 from experiments.benchmarks.timing import Task, interleaved, repeated, seconds
 from experiments.harness.config import Config
@@ -72,7 +74,7 @@ def _parts_of_measuring(config: Config, folder: Path, per_normal: Mapping[str, f
     for sweep in config.sweeps:
         for cell in sweep.cells():
             trials = cell_trials(store, sweep, cell) + (PILOT_TRIALS if sweep.precision else 0)
-            found = {"normals": per_normal[getattr(cell, "arithmetic", "float64")] * cell.numbers}
+            found = {"normals": per_normal[getattr(cell, "dtype", np.dtype(np.float64)).name] * cell.numbers}
             if sweep.experiment == "saturation":
                 found |= _seconds_per_trial(cell)
             for part, took in found.items():

@@ -29,6 +29,7 @@ from experiments.folders import BENCHMARKS, benchmark_path
 from experiments.harness.config import load_config
 from experiments.page import blocks
 from experiments.sampling import block_trials, chunk_trials
+from experiments.saturation import SINGLE
 from experiments.steps import benchmarks, statements
 from tests.shipped import CONFIG, RESULTS
 
@@ -96,7 +97,7 @@ def test_another_number_in_single_precision_alone_is_named(monkeypatch):
 
 def test_the_suite_in_single_precision_is_that_of_the_fast_mode():
     cell, way = cell_of((4, 8, 5)), ways.ways()["suite, float32"]
-    single = dataclasses.replace(cell, arithmetic="float32")
+    single = dataclasses.replace(cell, arithmetic=SINGLE)
     assert (way.block(cell), way.chunk(cell)) == (block_trials(single), chunk_trials(single))
     found, expected = (measure(cell, 3, False) for measure, cell in ((way.measure, cell), (measure_by_suite, single)))
     np.testing.assert_array_equal(found.moments.mean, expected.moments.mean)
