@@ -138,6 +138,7 @@ def caption(tables: Tables) -> str:
     of_keys = f"{n_keys[0]} to {n_keys[-1]} keys" if len(n_keys) > 1 else f"{n_keys[0]} keys"
     if len(table[["d_k", "n_keys"]].drop_duplicates()) < table["d_k"].nunique() * len(n_keys):
         of_keys += " (not every combination)"
+    queries = (table["trials"] * table["n_queries"]).min()
     lost, rounded, large = [], [], []
     for scaling, rows in _groups(table):
         lost.append(f"{under(scaling)}, {_by_format(rows, 'zero_gradient_rows', 'd_k')}")
@@ -147,9 +148,9 @@ def caption(tables: Tables) -> str:
         rounded.append(f"{under(scaling)}, {zeros}")
         large.append(f"{under(scaling)}, {_by_format(rows, 'overflowing_rows', 'd_k')}")
     return (
-        f"{span(table, 'd_k')} with {of_keys}{where}, queries without any gradient: {'; '.join(lost)}. "
-        f"Weights that are 0: {'; '.join(rounded)}. Rows whose e^s overflows unless the maximum is subtracted: "
-        f"{'; '.join(large)}."
+        f"{span(table, 'd_k')} with {of_keys}{where}, queries without any gradient, of {queries} in each cell: "
+        f"{'; '.join(lost)}. Weights that are 0: {'; '.join(rounded)}. "
+        f"Rows whose e^s overflows unless the maximum is subtracted: {'; '.join(large)}."
     )
 
 

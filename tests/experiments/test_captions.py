@@ -253,14 +253,17 @@ def test_lists_read_as_a_sentence():
 def test_formats_say_what_each_one_loses_and_from_which_size_on():
     sizes = [(d_k, n) for n in (16, 256) for d_k in (8, 64)][:3]
     rows = [
-        {"d_k": d_k, "n_keys": n, "arithmetic": name, "scaling": rule, "trials": 20}
+        {"d_k": d_k, "n_keys": n, "n_queries": 4, "arithmetic": name, "scaling": rule, "trials": 20}
         for d_k, n in sizes
         for name in ("float64", "float16")
         for rule in ("unscaled", "d_k^1/2")
     ]
     table = pd.DataFrame(rows).assign(**dict.fromkeys(formats._SHARES, 0.0))
     half, unscaled = table["arithmetic"] == "float16", table["scaling"] == "unscaled"
-    start = "From d_k = 8 to 64 with 16 to 256 keys (not every combination), queries without any gradient: "
+    start = (
+        "From d_k = 8 to 64 with 16 to 256 keys (not every combination), queries without any gradient, of 80 in each "
+        "cell: "
+    )
     nothing = "unscaled, none in any format; under d_k^1/2, none in any format."
     assert formats.caption({"measured": table}) == (
         f"{start}{nothing} Weights that are 0: {nothing} "
