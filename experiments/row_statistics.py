@@ -294,7 +294,7 @@ class RowStatistics:
         # In the kernel, a copy of keys with a long mean, and their distances.
         by_distances = takes_distances(cell.n_keys, cell.d_k, queries)
         width = cell.n_keys if by_distances else max(cell.n_keys, cell.d_k)
-        tile = min(tile_rows(cell.n_keys, itemsize), trials * queries)
+        tile = min(tile_rows(cell.n_keys, itemsize, with_gradient=True), trials * queries)
         kernel = _KERNEL_ARRAYS * tile * width
         kernel += max(1, tile // queries) * cell.n_keys * (cell.d_k + by_distances * cell.n_keys)
         rows, series = chunk_trials(cell) * cell.n_queries, len(self._series_names(cell))

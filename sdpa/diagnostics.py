@@ -153,7 +153,7 @@ def _sums(
     n_draws, n_queries, n_keys = scores.shape
     largest, gap = np.empty((2, n_draws, n_queries), scores.dtype)
     sums = np.zeros((5, len(divisors), n_draws, n_queries))
-    rows = tile_rows(n_keys, scores.itemsize)
+    rows = tile_rows(n_keys, scores.itemsize, with_gradient=keys is not None)
     d_k = 0 if keys is None else keys.shape[-1]
     way = Distances if takes_distances(n_keys, d_k, n_queries) else Vectors
     width = n_keys if way is Distances else max(n_keys, d_k)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Bytes of the scores of a tile, chosen by measurement among 2^16 to 2^19. In smaller tiles NumPy's calls cost more than
 # their work; larger tiles leave the second-level cache (three buffers of 256 KiB are in use at a time).
 _TILE_BYTES = 2**18
-# But long rows go 128 at a time, up to 8 MiB: the product with the keys then reads the keys once for 128 rows.
+# But long rows with a gradient go 128 at a time, up to 8 MiB: the product then reads the keys once for 128 rows.
 _PRODUCT_ROWS, _MAX_TILE_BYTES = 128, 2**23
 _SHORT_ROW = 32
 # Sparse products are faster up to this share of keys that are not negligible, estimated from so many rows of each draw.
@@ -69,15 +69,16 @@ def _single() -> Exponential:
     return in_single_precision(has_simd_exp2=not found["current"].startswith("baseline"))
 
 
-def tile_rows(n_keys: int, itemsize: int) -> int:
+def tile_rows(n_keys: int, itemsize: int, *, with_gradient: bool) -> int:
     """Number of rows of this many scores that `row_diagnostics` processes at a time; it determines its memory.
 
     Args:
         n_keys: scores per row.
         itemsize: bytes of a score.
+        with_gradient: the rows are multiplied with their keys.
     """
     row = n_keys * itemsize
-    return max(1, _TILE_BYTES // row, min(_PRODUCT_ROWS, _MAX_TILE_BYTES // row))
+    return max(1, _TILE_BYTES // row, min(_PRODUCT_ROWS, _MAX_TILE_BYTES // row) if with_gradient else 0)
 
 
 class Tile:
