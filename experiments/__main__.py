@@ -215,12 +215,16 @@ def calibrate(
     full: Annotated[
         bool, typer.Option("--full", help="Run all configs under 300 root seeds each, and write tables.")
     ] = False,
+    again: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CONFIG]...", help="Run these configs alone, and write their rows of the tables."),
+    ] = None,
 ) -> None:
     """Run the check under many root seeds; count its false alarms and the planted faults that it finds."""
     with _outcome(SHIPPED_CONFIG, None):
         from experiments.steps import calibration
 
-        calibration.calibrate(HOME, full=full)
+        calibration.calibrate(HOME, full=full, again=again or ())
 
 
 @app.command(name="bench")

@@ -11,7 +11,7 @@ from experiments.analysis.agreement import SURE
 from experiments.benchmarks.calibration.faults import FACTORS, HARMLESS, MISTAKES, Factor, with_pairs
 from experiments.benchmarks.calibration.measured import measure_sweep
 from experiments.benchmarks.calibration.runs import raises_alarm, run_seeds, simulate
-from experiments.benchmarks.calibration.tables import Calibration, coverage_of, summarise
+from experiments.benchmarks.calibration.tables import Calibration, coverage_of, merged, summarise
 from experiments.harness.config import load_config
 from experiments.harness.experiment import MEASURED
 from experiments.harness.tabulate import tabulated
@@ -205,3 +205,22 @@ def test_low_coverage_is_a_failure():
     alarms = pd.DataFrame({"config": ["a"], "runs": [1], "alarms": [0], "p_value": [1.0]})
     faults = pd.DataFrame({"missed": [0]})
     assert Calibration(alarms, few, faults).failures() == ["b: 95% intervals cover 50.0% of 100"]
+
+
+def test_a_config_that_runs_again_replaces_its_rows_alone(runs):
+    """Two configs at once, and the second one alone after an older run of both, give the same tables."""
+    other = dataclasses.replace(runs, sweep=dataclasses.replace(runs.sweep, name="many_trials"), faults=runs.faults[:0])
+    older = dataclasses.replace(other, alarms=~other.alarms, lows=other.lows + 1e9)
+    names = ["many_trials", "usual_20"]
+    expected, before = (summarise([one, runs], {}, "usual_20") for one in (other, older))
+    assert before.alarms["alarms"].tolist() != expected.alarms["alarms"].tolist()
+    without_totals = dataclasses.replace(
+        before,
+        alarms=before.alarms[before.alarms["config"] != "all"],
+        coverage=before.coverage[before.coverage["config"] != "all"],
+    )
+    found = merged(without_totals, summarise([other], {}, "usual_20"), names)
+    for table in ("alarms", "coverage", "faults"):
+        pd.testing.assert_frame_equal(getattr(found, table), getattr(expected, table), check_dtype=False)
+    alone = merged(without_totals, summarise([runs], {}, "usual_20"), ["usual_20"])
+    assert set(alone.alarms["config"]) == {"usual_20", "all"}

@@ -73,16 +73,48 @@ def summarise(runs: Sequence[Runs], mistakes: Mapping[tuple[str, str], Sequence[
         promised: the sweep in which the check may miss only `HARMLESS` mistakes.
     """
     alarms = pd.DataFrame([_alarms(each) for each in runs])
-    whole = {"config": "all", "runs": alarms["runs"].sum(), "alarms": alarms["alarms"].sum()}
-    alarms = pd.concat([alarms, pd.DataFrame([whole])], ignore_index=True)
-    alarms["p_value"] = stats.binom.sf(alarms["alarms"] - 1, alarms["runs"], ALARM)
     coverage = pd.concat([coverage_of(each) for each in runs], ignore_index=True)
-    together = coverage.groupby("metric", sort=False)[["intervals", "covering", "flagged"]].sum().reset_index()
-    coverage = pd.concat([coverage, together.assign(config="all")], ignore_index=True)
-    coverage["coverage"] = coverage["covering"] / coverage["intervals"].where(coverage["intervals"] > 0)
     trials = {each.sweep.name: each.sweep.trials for each in runs}
     planted = pd.concat([each.faults for each in runs], ignore_index=True)
     faults = pd.DataFrame([*_factors(planted), *_mistakes(mistakes, trials, promised)])
+    return _with_totals(alarms, coverage, faults)
+
+
+def merged(before: Calibration, again: Calibration, configs: Sequence[str]) -> Calibration:
+    """Both calibrations together: the rows of the second one in place of those of its configs in the first.
+
+    Args:
+        before: tables of some configs.
+        again: tables of configs that ran again, or of new ones.
+        configs: all configs in their order; rows of others go.
+    """
+    order = {name: place for place, name in enumerate(configs)}
+
+    def together(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+        rows = pd.concat([old[~old["config"].isin(new["config"])], new])
+        rows = rows[rows["config"].isin(order)]
+        return rows.sort_values("config", key=lambda names: names.map(order), kind="stable")
+
+    coverage = together(before.coverage, again.coverage)
+    coverage["covering"] = (coverage["coverage"].fillna(0) * coverage["intervals"]).round().astype(int)
+    faults = together(before.faults, again.faults) if len(again.faults) else before.faults
+    return _with_totals(together(before.alarms, again.alarms), coverage, faults)
+
+
+def _with_totals(alarms: pd.DataFrame, coverage: pd.DataFrame, faults: pd.DataFrame) -> Calibration:
+    """The tables with rows for all configs together.
+
+    Args:
+        alarms: one row per config.
+        coverage: one row per config and metric, with `covering`, the number of intervals that contain the truth.
+        faults: as in `Calibration`.
+    """
+    whole = {"config": "all", "runs": alarms["runs"].sum(), "alarms": alarms["alarms"].sum()}
+    alarms = pd.concat([alarms, pd.DataFrame([whole])], ignore_index=True)
+    alarms["p_value"] = stats.binom.sf(alarms["alarms"] - 1, alarms["runs"], ALARM)
+    of_metrics = coverage.groupby("metric", sort=False)[["intervals", "covering", "flagged"]].sum().reset_index()
+    coverage = pd.concat([coverage, of_metrics.assign(config="all")], ignore_index=True)
+    coverage["coverage"] = coverage["covering"] / coverage["intervals"].where(coverage["intervals"] > 0)
     return Calibration(alarms, coverage.drop(columns="covering"), faults)
 
 
