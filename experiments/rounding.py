@@ -18,7 +18,7 @@ No value of rounded rows has an exact one, and the check judges none.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from experiments.sampling import NAMED, Floats, block_queries, block_trials
 from experiments.sampling import Cell as SaturationCell
 from experiments.score_metrics import known
 from experiments.statistics.intervals import Limits
-from sdpa import softmax, softmax_vjp
+from sdpa import softmax
 from sdpa.arithmetic import FORMATS, Arithmetic, RoundedRows, rounded_rows
 from sdpa.gradients import other_weights
 
@@ -53,6 +53,7 @@ _INTEGRALS = (
     "integral over the scores of a row, then over |q| (sdpa.theory.formats); empty unless inputs is gaussian, and with "
     "a mean of the keys, a spectrum, a correlation or a normalization"
 )
+_WRONG = 0.5  # relative error of a gradient from which on its direction is lost
 _SCORE_ARRAYS = 14  # arrays of a block's scores in memory at once; a test compares them with a measured peak
 
 
@@ -85,7 +86,7 @@ class Cell(SaturationCell):
 
     def stamp(self) -> dict[str, Any]:
         """The values and code behind the names in a cell."""
-        code = [Arithmetic, rounded_rows, self.arithmetic.digits, self.arithmetic.largest, self.arithmetic.smallest]
+        code = [Arithmetic, rounded_rows, *astuple(self.arithmetic)]
         return {"arithmetic": code, **super().stamp()}
 
 
@@ -100,8 +101,14 @@ class _ExactRows:
 
 
 def _exact_rows(scores: Floats, keys: Floats, gradient: Floats, divisor: float) -> _ExactRows:
+    """Rows of scaled scores; dL/dS without cancellation in saturated rows.
+
+    With t the key of the largest weight, g_i - sum_j w_j g_j = (g_i - g_t) + sum over j != t of w_j (g_t - g_j).
+    """
     weights = softmax(scores)
-    to_scores = softmax_vjp(weights, gradient) / divisor
+    from_top = gradient - np.take_along_axis(gradient, weights.argmax(axis=-1, keepdims=True), axis=-1)
+    centred = from_top - np.vecdot(other_weights(weights), from_top)[..., None]
+    to_scores = weights * centred / divisor
     shifted = scores - scores.max(axis=-1, keepdims=True)
     log_weights = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return _ExactRows(scores, log_weights, weights, to_scores @ keys)
@@ -129,6 +136,7 @@ def _compared(
     def share(happens: npt.NDArray[np.bool_]) -> Floats:
         return np.asarray((happens & seen).sum(axis=-1) / n_seen)
 
+    error = np.linalg.norm(to_query - exact.query_gradient, axis=-1)
     with np.errstate(over="ignore"):
         overflows = ~np.isfinite(arithmetic.round(np.exp(rounded.scores.max(axis=-1))))
     return {
@@ -143,7 +151,8 @@ def _compared(
         "zero_gradient_rows": 1.0 * (to_query == 0).all(axis=-1),
         "lost_rows": 1.0 * is_lost,
         **{name: of_rounded[name] - of_exact[name] for name in of_exact},
-        "query_gradient": np.linalg.norm(to_query - exact.query_gradient, axis=-1),
+        "wrong_gradient_rows": 1.0 * (error > _WRONG * np.linalg.norm(exact.query_gradient, axis=-1)),
+        "query_gradient_error": error,
     }
 
 
@@ -188,7 +197,9 @@ def _value(metric: str) -> Callable[[Theory, Cell], float]:
 def _of_rows(metric: str) -> Exact:
     """A probability of rows; bounds of the deviation as in `experiments.metrics` for saturated rows.
 
-    Rows of several lengths have probabilities of their own, so that a mask leaves no lower bound.
+    Rows of several lengths have probabilities p_i of their own. If their sum is at most 1/2, so is each of them, and
+    the variance of independent rows, sum_i p_i (1 - p_i), is at least half the sum. A row with one key is certain to
+    have a weight of 1.
     """
     value = _value(metric)
 
@@ -197,9 +208,12 @@ def _of_rows(metric: str) -> Exact:
         return math.sqrt(max(share * (1 - share), 0.0)) or math.inf
 
     def least(theory: Theory, cell: Cell) -> float:
+        if cell.has_mask:
+            certain = 1 / cell.n_queries if metric == "nearly_one_rows" and cell.shortest_row == 1 else 0.0
+            rare = max(value(theory, cell) - certain, 0.0)
+            return math.sqrt(rare / 2 / cell.n_queries) if 2 * cell.n_queries * rare <= 1 else 0.0
         deviation = largest(theory, cell)
-        is_known = math.isfinite(deviation) and not cell.has_mask
-        return deviation / math.sqrt(cell.n_queries) if is_known else 0.0
+        return deviation / math.sqrt(cell.n_queries) if math.isfinite(deviation) else 0.0
 
     return Exact(_INTEGRALS, value, least, largest)
 
@@ -319,6 +333,12 @@ ROUNDED = (
         "share of queries without a gradient",
     ),
     _share(
+        "wrong_gradient_rows",
+        "share of rows whose rounded gradient to the query differs from the exact one by more than half of its length",
+        "P(|dL/dq_rounded - dL/dq| > |dL/dq| / 2)",
+        "share of queries with a wrong gradient",
+    ),
+    _share(
         "lost_rows",
         "share of rows with weights or gradients that are infinite or not a number, as after a score beyond the "
         "largest number; their weights and gradients count as 0 elsewhere",
@@ -333,7 +353,7 @@ ROUNDED = (
         "sqrt(E |dL/dq_rounded - dL/dq|^2)",
         "error of $dL/dq$",
         "root",
-        OfBlock(lambda block: block.rounded["query_gradient"]),
+        OfBlock(lambda block: block.rounded["query_gradient_error"]),
         limits=lambda _: Limits(0),
         is_logarithmic=True,
     ),

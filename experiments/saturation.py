@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -15,17 +15,19 @@ from experiments.row_statistics import seconds_per_trial as seconds_in_double
 from experiments.sampling import NAMED, OTHER_WORDS
 from experiments.sampling import Cell as SampledCell
 from sdpa.arithmetic import FORMATS, Arithmetic
-from sdpa.box_muller import single_normals
+from sdpa.pairs import spectrum_of
 
 DOUBLE, SINGLE = FORMATS["float64"], FORMATS["float32"]
 _SHARE_OF_TIME = 0.5  # of a trial in single precision, over that in double precision
 # Relative, of means in single precision: beyond the largest difference from double precision that was measured with so
-# many draws that it is no longer random, and ten times that for tests that add up values.
-_SINGLE_ROUNDING, _SINGLE_ACCURACY = 5e-7, 5e-6
-# Single precision keeps means to 1e-5 up to these sizes: of a scaled score, whose rounding error moves its weight; of
-# the scores and divisors, whose fourth powers have to be in range; of means, beside which differences lose digits; and
-# of sums over keys.
-_LARGEST_SCORE, _LARGEST, _LONGEST_MEAN, _MOST_KEYS = 100.0, 1e6, 10.0, 2**16
+# many draws that it is no longer random; and ten times that for tests that add up values.
+_SINGLE_ROUNDING = 5e-7
+_SINGLE_ACCURACY = 10 * _SINGLE_ROUNDING
+# What single precision excludes, so that means agree with double precision.
+_LARGEST_SCORE = 100.0  # r.m.s. of scaled scores: a rounding error of 2^-24 of a score moves its weight by as much
+_LARGEST = 1e6  # of the deviation of scores and of divisors, or its inverse: their fourth powers have to be in range
+_LONGEST_MEAN = 10.0  # of entries, over their deviation: differences of scores lose digits beside a long mean
+_MOST_KEYS = 2**16  # longer sums lose small terms
 
 
 @dataclass(frozen=True)
@@ -68,29 +70,44 @@ class Cell(SampledCell):
         if self.arithmetic != SINGLE:
             wanted = "expected float64 or float32 (the experiment rounding takes all formats)"
             return f"arithmetic: {wanted}, got {self.arithmetic}"
-        beside = next(self._beyond_single(), None)
-        return beside and "arithmetic: expected float64 beside {}, got float32 and {} = {:g}".format(*beside)
+        for limit, name, size in self._beyond_single():
+            return f"arithmetic: expected float64 beside {limit}, got float32 and {name} = {size:g}"
+        return None
 
     def _beyond_single(self) -> Iterator[tuple[str, str, float]]:
         """Each size that single precision excludes: the limit, its name and its value."""
         if self.n_keys > _MOST_KEYS:
             yield f"more than {_MOST_KEYS} keys", "n_keys", self.n_keys
-        for vector in ("query", "key"):
-            mean = getattr(self, f"{vector}_mean")
-            if abs(mean) > _LONGEST_MEAN * getattr(self, f"{vector}_std"):
-                yield f"a |{vector}_mean| beyond {_LONGEST_MEAN:g} {vector}_std", f"{vector}_mean", mean
-        of_entries = {"none": self.query_std * self.key_std, "rms": 1.0, "l2": 1 / self.d_k}[self.normalize]
-        deviation, divisors = of_entries * math.sqrt(self.d_k), self.divisors()
+        for name, mean, std in (
+            ("query", self.query_mean, self.query_std),
+            ("key", self.key_mean, self.key_std),
+        ):
+            if abs(mean) > _LONGEST_MEAN * std:
+                yield f"a |{name}_mean| beyond {_LONGEST_MEAN:g} {name}_std", f"{name}_mean", mean
+        if self.normalize != "none" and self.query_mean and self.key_mean:
+            yield f"normalize {self.normalize} with two means", "query_mean", self.query_mean
+        mean, deviation = self._score_moments()
+        divisors = self.divisors()
         for name, size in (("score deviation", deviation), *(("divisor", divisor) for divisor in divisors)):
             if not 1 / _LARGEST <= size <= _LARGEST:
                 yield f"a {name} outside {1 / _LARGEST:g} to {_LARGEST:g}", name, size
-        if divisors and deviation / min(divisors) > _LARGEST_SCORE:
-            scaled = deviation / min(divisors)
-            yield f"scaled scores of a deviation beyond {_LARGEST_SCORE:g}", "their deviation", scaled
+        if divisors and (scaled := math.hypot(mean, deviation) / min(divisors)) > _LARGEST_SCORE:
+            yield f"scaled scores of an r.m.s. beyond {_LARGEST_SCORE:g}", "their r.m.s.", scaled
 
-    def stamp(self) -> dict[str, Any]:
-        """As `AttentionCell.stamp`, with the code of draws in single precision."""
-        return super().stamp() if self.arithmetic == DOUBLE else {"arithmetic": [single_normals], **super().stamp()}
+    def _score_moments(self) -> tuple[float, float]:
+        """Mean and standard deviation of q.k; for normalized vectors an upper limit of the deviation.
+
+        For independent q and k: var(q.k) = sum_m lambda_m^2 (query_std key_std)^2 + lambda_m ((query_mean key_std)^2 +
+        (key_mean query_std)^2), with the spectrum lambda of mean 1.
+        """
+        means, stds = (self.query_mean, self.key_mean), (self.query_std, self.key_std)
+        if self.normalize != "none":
+            length = math.sqrt(self.d_k) if self.normalize == "l2" else 1.0
+            sizes = [length * math.hypot(mean, std) for mean, std in zip(means, stds, strict=True)]
+            means, stds = ((pair[0] / sizes[0], pair[1] / sizes[1]) for pair in (means, stds))
+        squares = float(np.mean(spectrum_of(self.d_k, self.spectrum) ** 2)) * (stds[0] * stds[1]) ** 2
+        squares += (means[0] * stds[1]) ** 2 + (means[1] * stds[0]) ** 2
+        return self.d_k * means[0] * means[1], math.sqrt(self.d_k * squares)
 
 
 def seconds_per_trial(cell: Cell) -> float:

@@ -16,12 +16,24 @@ from experiments.analysis.freezing import CURVES
 from experiments.analysis.slopes import SLOPES
 from experiments.analysis.steady import STEADY
 from experiments.analysis.verdicts import TEST_TABLE, VERDICT_TABLE, flag_few_draws
+from experiments.analysis.zero_limits import ZERO_LIMITS
 from experiments.harness.columns import Column
 from experiments.harness.experiment import MEASURED, Experiment, load_experiment
 from experiments.harness.grid import Sweep
 
 # In the order of derivation: each table may use the earlier ones.
-DERIVED_TABLES = (VERDICT_TABLE, TEST_TABLE, SLOPES, STEADY, RATIOS, CROSSINGS, CURVES, HISTOGRAM, LAW_TESTS)
+DERIVED_TABLES = (
+    VERDICT_TABLE,
+    TEST_TABLE,
+    SLOPES,
+    STEADY,
+    RATIOS,
+    CROSSINGS,
+    CURVES,
+    HISTOGRAM,
+    LAW_TESTS,
+    ZERO_LIMITS,
+)
 
 
 def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 
 from experiments.figures.axes import by_scaling, first_combination, fixed, plain, span, under
 from experiments.figures.caption_text import listed
+from experiments.figures.crossing_text import three_digits
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import INK, note, panels, sequential
 from experiments.harness.figures import Default
@@ -18,20 +19,26 @@ _LIGHT_FROM = 0.55  # beyond this share of the way to the darkest colour, letter
 _LARGEST_MAP = 8  # most rows or columns of a map with numbers in its cells
 _SHARES = {
     "zero_weights": "weights that are 0",
-    "zero_gradient_rows": "queries without any gradient",
+    "zero_gradient_rows": "queries whose gradient is 0",
+    "wrong_gradient_rows": "queries whose gradient is wrong by more than half of its length",
     "overflowing_rows": "rows whose e^s overflows unless the maximum is subtracted",
+    "zero_gradients": "gradients to scores that are 0",
     "subnormal_weights": "weights above 0, below the smallest normal number",
 }
+_FINE = ("zero_gradients", "subnormal_weights")  # shown for rules that keep nearly all weights
 _SMALL = 0.001  # a share below it everywhere has no maps
+_MIN_SIZE = 8.0, 2.5  # inches: for the title and the note
 
 
 def plot(tables: Tables) -> Drawing:
     """A row of maps, one for each format, for each share of the first two rules that reaches 0.1% somewhere."""
-    table, _ = _first(tables)
-    formats = table["arithmetic"].unique()
+    table, _ = _first_map(tables)
     shown = list(_rows(table))
+    formats = _formats(table, shown)
     high = 0.9 + 0.42 * table["n_keys"].nunique()
-    figure, grid = panels(len(shown), len(formats), (1.2 + 2.2 * len(formats), 0.9 + high * len(shown)))
+    width, rest = _MIN_SIZE
+    size = max(width, 1.2 + 2.2 * len(formats)), rest + high * len(shown)
+    figure, grid = panels(len(shown), len(formats), size)
     for axes, (scaling, share, rows) in zip(grid, shown, strict=True):
         for ax, name in zip(axes, formats, strict=True):
             _plot_map(ax, rows[rows["arithmetic"] == name], share)
@@ -52,29 +59,29 @@ def plot(tables: Tables) -> Drawing:
     note(
         figure,
         f"{fixed(table, 'd_k', 'n_keys', 'arithmetic')} Colours and numbers: shares; blank: not measured."
-        f"{_omitted(table, shown)} Queries, keys, scores, weights and gradients are rounded to the format; sums, "
-        "quotients and exponentials to single precision (in float64 to double), after subtracting the maximum. "
+        f"{_omitted(table, shown, formats)} Queries, keys, scores, weights and gradients are rounded to the format; "
+        "sums, quotients and exponentials to single precision (in float64 to double), after subtracting the maximum. "
         "Gradients to the weights are standard normal.",
     )
     return figure
 
 
-def _first(tables: Tables) -> tuple[pd.DataFrame, str]:
+def _first_map(tables: Tables) -> tuple[pd.DataFrame, str]:
     """The rows of the first combination of the axes that a map does not show, and its name in words."""
     return first_combination(tables["measured"], "d_k", "n_keys", "arithmetic")
 
 
 def _groups(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """The rows of each of the first two rules."""
-    return list(by_scaling(table, "d_k").items())[:_RULES]
+    return list(by_scaling(table, "n_keys").items())[:_RULES]
 
 
 def _rows(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """The rule, share and rows of each row of maps; subnormal weights only under rules that keep nearly all weights."""
+    """The rule, share and rows of each row of maps."""
     found = False
     for scaling, rows in _groups(table):
-        for share in _SHARES:
-            if rows[share].max() >= _SMALL and not (share == "subnormal_weights" and _loses_weights(rows)):
+        for share in _shares(rows):
+            if rows[share].max() >= _SMALL:
                 found = True
                 yield scaling, share, rows
     if not found:
@@ -82,24 +89,33 @@ def _rows(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
         yield scaling, "zero_weights", rows
 
 
-def _loses_weights(rows: pd.DataFrame) -> bool:
-    """True if a format rounds 0.1% of the weights to 0 somewhere."""
-    return bool(rows["zero_weights"].max() >= _SMALL)
+def _shares(rows: pd.DataFrame) -> list[str]:
+    """The shares that matter for a rule: the fine ones only if no format rounds 0.1% of its weights to 0."""
+    loses_weights = rows["zero_weights"].max() >= _SMALL
+    return [share for share in _SHARES if not (share in _FINE and loses_weights)]
 
 
-def _omitted(table: pd.DataFrame, shown: list[tuple[str, str, pd.DataFrame]]) -> str:
-    """The shares that have no maps because they are small everywhere, as a sentence."""
+def _formats(table: pd.DataFrame, shown: list[tuple[str, str, pd.DataFrame]]) -> list[str]:
+    """The formats with a share above 0 in a row of maps; all formats if there is none."""
+    formats: list[str] = table["arithmetic"].unique().tolist()
+    some = [
+        name for name in formats if any(rows.loc[rows["arithmetic"] == name, share].any() for _, share, rows in shown)
+    ]
+    return some or formats
+
+
+def _omitted(table: pd.DataFrame, shown: list[tuple[str, str, pd.DataFrame]], formats: list[str]) -> str:
+    """The formats and shares that have no maps because they are small everywhere, as sentences."""
     drawn = {(scaling, share) for scaling, share, _ in shown}
-    parts = []
-    for scaling, rows in _groups(table):
-        small = [
-            f"{text} ({_percent(rows[share].max())})"
-            for share, text in _SHARES.items()
-            if (scaling, share) not in drawn and rows[share].max() < _SMALL
-        ]
-        if small:
-            parts.append(f"{under(scaling)}, {listed(small)}")
-    return f" Without maps, with their largest value: {'; '.join(parts)}." if parts else ""
+    parts = [
+        f"{under(scaling)}, {_SHARES[share]} ({_percent(rows[share].max())})"
+        for scaling, rows in _groups(table)
+        for share in _shares(rows)
+        if (scaling, share) not in drawn
+    ]
+    zero = [name for name in table["arithmetic"].unique() if name not in formats]
+    text = f" {listed(zero)}: 0 in all of these maps." if zero else ""
+    return f"{text} Without maps, with their largest value: {'; '.join(parts)}." if parts else text
 
 
 def _plot_map(ax: Axes, rows: pd.DataFrame, share: str) -> None:
@@ -121,8 +137,8 @@ def _plot_map(ax: Axes, rows: pd.DataFrame, share: str) -> None:
 def _percent(share: float) -> str:
     """A share in per cent with two digits, with a sign for those that round to 0 or 100 per cent.
 
-    >>> _percent(0.0), _percent(1e-5), _percent(0.0063), _percent(0.42), _percent(0.9999)
-    ('0', '<0.1%', '0.6%', '42%', '>99%')
+    >>> _percent(0.0), _percent(1e-5), _percent(0.0063), _percent(0.42), _percent(0.9999), _percent(1.0)
+    ('0', '<0.1%', '0.6%', '42%', '>99%', '100%')
     """
     if 0 < share < 0.0005:
         return "<0.1%"
@@ -132,45 +148,70 @@ def _percent(share: float) -> str:
 
 
 def caption(tables: Tables) -> str:
-    """Where formats leave queries without a gradient, weights of 0 or of fewer digits, and rows that overflow."""
-    table, where = _first(tables)
-    n_keys = sorted(table["n_keys"].unique())
-    of_keys = f"{n_keys[0]} to {n_keys[-1]} keys" if len(n_keys) > 1 else f"{n_keys[0]} keys"
-    if len(table[["d_k", "n_keys"]].drop_duplicates()) < table["d_k"].nunique() * len(n_keys):
-        of_keys += " (not every combination)"
+    """Where half of the weights are 0, the largest shares of queries without a right gradient, and the fine shares."""
+    table, where = _first_map(tables)
     queries = (table["trials"] * table["n_queries"]).min()
-    lost, rounded, large = [], [], []
+    sentences = [_halves(tables["zero_limits"], table)] if "zero_limits" in tables else []
+    for share in ("zero_gradient_rows", "wrong_gradient_rows"):
+        parts = [f"{under(scaling)}, {_largest(rows, share)}" for scaling, rows in _groups(table)]
+        sentences.append(f"{_SHARES[share].capitalize()}, at most: {'; '.join(parts)}.")
     for scaling, rows in _groups(table):
-        lost.append(f"{under(scaling)}, {_by_format(rows, 'zero_gradient_rows', 'd_k')}")
-        zeros = _by_format(rows, "zero_weights", "d_k")
-        if rows["subnormal_weights"].any() and not _loses_weights(rows):
-            zeros += f", but below the smallest normal number {_by_format(rows, 'subnormal_weights', 'n_keys')}"
-        rounded.append(f"{under(scaling)}, {zeros}")
-        large.append(f"{under(scaling)}, {_by_format(rows, 'overflowing_rows', 'd_k')}")
-    return (
-        f"{span(table, 'd_k')} with {of_keys}{where}, queries without any gradient, of {queries} in each cell: "
-        f"{'; '.join(lost)}. Weights that are 0: {'; '.join(rounded)}. "
-        f"Rows whose e^s overflows unless the maximum is subtracted: {'; '.join(large)}."
-    )
+        fine = [f"{_SHARES[share]}: {_largest(rows, share)}" for share in _FINE if share in _shares(rows)]
+        if fine:
+            sentences.append(f"Largest shares {under(scaling)} of {'; of '.join(fine)}.")
+    sizes = f"{span(table, 'd_k')}{_of_keys(table)}, of {queries} queries in each cell{where}"
+    return " ".join([*sentences[:1], f"{sizes}:", *sentences[1:]])
 
 
-def _by_format(rows: pd.DataFrame, share: str, axis: str) -> str:
-    """The largest share in each format with any, and the least value of an axis that has it, in words."""
+def _of_keys(table: pd.DataFrame) -> str:
+    """The range of the number of keys, in words."""
+    n_keys = sorted(table["n_keys"].unique())
+    text = f" with {n_keys[0]} to {n_keys[-1]} keys" if len(n_keys) > 1 else f" with {n_keys[0]} keys"
+    is_whole = len(table[["d_k", "n_keys"]].drop_duplicates()) == table["d_k"].nunique() * len(n_keys)
+    return text if is_whole else f"{text} (not every combination)"
+
+
+def _halves(limits: pd.DataFrame, table: pd.DataFrame) -> str:
+    """The exact d_k from which on half of the weights are 0, for each rule, format and number of keys, in words."""
+    axes = [name for name in limits if name in table]
+    rows = limits.merge(table[axes].drop_duplicates(), on=axes)
+    n_keys = rows["n_keys"].unique()
+    parts = []
+    for scaling, of_rule in _groups(rows):
+        found = [
+            f"{listed([three_digits(d_k) if d_k > 0 else 'none' for d_k in halves])} in {name}"
+            for name, halves in of_rule.groupby("arithmetic", sort=False)["half_zero_d_k"]
+            if halves.notna().any()
+        ]
+        none = f"at none up to {plain(of_rule['searched_to'].min())}"
+        parts.append(f"{under(scaling)}, {'; '.join(found) or none}")
+    keys = f"{listed([plain(n) for n in n_keys])} keys"
+    return f"Half of the weights of {keys} are 0 at the following d_k (exact): {'; '.join(parts)}."
+
+
+def _largest(rows: pd.DataFrame, share: str) -> str:
+    """The largest share of each format with any, with its 95% interval and place, in words."""
     clauses = []
     for name, of_format in rows.groupby("arithmetic", sort=False):
         if of_format[share].any():
-            first = plain(of_format.loc[of_format[share] > 0, axis].min())
-            clauses.append(f"{_percent(of_format[share].max())} in {name} (first at {axis} = {first})")
-    formats = list(rows["arithmetic"].unique())
-    none = "none in any format" if len(formats) > 1 else f"none in {formats[0]}"
-    return f"up to {listed(clauses)}" if clauses else none
+            row = of_format.loc[of_format[share].idxmax()]
+            interval = f"{_percent(row[f'{share}_low'])} to {_percent(row[f'{share}_high'])}"
+            clauses.append(f"{_percent(row[share])} in {name} ({interval}, d_k = {row['d_k']}, {row['n_keys']} keys)")
+    return listed(clauses) if clauses else "none"
 
 
 FIGURE = Figure(
     title="What number formats round to zero: weights and gradients over d_k and n_keys",
     of="rounding",
-    tables=("measured",),
-    metrics=("zero_weights", "zero_gradient_rows", "overflowing_rows", "subnormal_weights"),
+    tables=("measured", "zero_limits"),
+    metrics=(
+        "zero_weights",
+        "zero_gradient_rows",
+        "wrong_gradient_rows",
+        "overflowing_rows",
+        "zero_gradients",
+        "subnormal_weights",
+    ),
     default=Default(),
     plot=plot,
     caption=caption,

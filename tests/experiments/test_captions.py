@@ -258,27 +258,30 @@ def test_formats_say_what_each_one_loses_and_from_which_size_on():
         for name in ("float64", "float16")
         for rule in ("unscaled", "d_k^1/2")
     ]
-    table = pd.DataFrame(rows).assign(**dict.fromkeys(formats._SHARES, 0.0))
+    columns = [f"{share}{end}" for share in formats._SHARES for end in ("", "_low", "_high")]
+    table = pd.DataFrame(rows).assign(**dict.fromkeys(columns, 0.0))
     half, unscaled = table["arithmetic"] == "float16", table["scaling"] == "unscaled"
-    start = (
-        "From d_k = 8 to 64 with 16 to 256 keys (not every combination), queries without any gradient, of 80 in each "
-        "cell: "
-    )
-    nothing = "unscaled, none in any format; under d_k^1/2, none in any format."
-    assert formats.caption({"measured": table}) == (
-        f"{start}{nothing} Weights that are 0: {nothing} "
-        f"Rows whose e^s overflows unless the maximum is subtracted: {nothing}"
-    )
+    axes = ["n_keys", "n_queries", "arithmetic", "scaling"]
+    limits = table[axes].drop_duplicates().assign(half_zero_d_k=np.nan, searched_to=1048576)
+    start = "Half of the weights of 16 and 256 keys are 0 at the following d_k (exact): "
+    none = "unscaled, at none up to 1048576; under d_k^1/2, at none up to 1048576."
+    sizes = "From d_k = 8 to 64 with 16 to 256 keys (not every combination), of 80 queries in each cell:"
+    nothing = "at most: unscaled, none; under d_k^1/2, none."
+    zero, wrong = "Queries whose gradient is 0", "Queries whose gradient is wrong by more than half of its length"
+    fine = "Largest shares under d_k^1/2 of gradients to scores that are 0"
+    found = formats.caption({"measured": table, "zero_limits": limits})
+    assert found.startswith(f"{start}{none} {sizes} {zero}, {nothing} {wrong}, {nothing} Largest shares unscaled of ")
+    limits.loc[(limits["arithmetic"] == "float16") & (limits["scaling"] == "unscaled"), "half_zero_d_k"] = 100.4, 37.1
     table.loc[half & unscaled, "zero_weights"] = table["d_k"] / 100
-    table.loc[half & unscaled & (table["d_k"] == 64), "zero_gradient_rows"] = 0.004
-    table.loc[half & ~unscaled & (table["n_keys"] == 256), ["subnormal_weights", "zero_weights"]] = 0.18, 0.0004
+    lost = [f"zero_gradient_rows{end}" for end in ("", "_low", "_high")]
+    table.loc[half & unscaled & (table["d_k"] == 64), lost] = 0.004, 0.001, 0.02
+    below = [f"subnormal_weights{end}" for end in ("", "_low", "_high")]
+    table.loc[half & ~unscaled & (table["n_keys"] == 256), [*below, "zero_weights"]] = 0.18, 0.16, 0.2, 0.0004
     table.loc[half & unscaled & (table["n_keys"] == 256), "overflowing_rows"] = 0.5
-    assert formats.caption({"measured": table}) == (
-        f"{start}unscaled, up to 0.4% in float16 (first at d_k = 64); under d_k^1/2, none in any format. Weights that "
-        "are 0: unscaled, up to 64% in float16 (first at d_k = 8); under d_k^1/2, up to <0.1% in float16 "
-        "(first at d_k = 8), but below the smallest normal number up to 18% in float16 (first at n_keys = 256). Rows "
-        "whose e^s overflows unless the maximum is subtracted: unscaled, up to 50% in float16 (first at d_k = 8); "
-        "under d_k^1/2, none in any format."
+    assert formats.caption({"measured": table, "zero_limits": limits}) == (
+        f"{start}unscaled, 100 and 37.1 in float16; under d_k^1/2, at none up to 1048576. {sizes} {zero}, at most: "
+        f"unscaled, 0.4% in float16 (0.1% to 2.0%, d_k = 64, 16 keys); under d_k^1/2, none. {wrong}, {nothing} {fine}: "
+        "none; of weights above 0, below the smallest normal number: 18% in float16 (16% to 20%, d_k = 8, 256 keys)."
     )
     drawn = [(scaling, share) for scaling, share, _ in formats._rows(table)]
     assert drawn == [
@@ -287,3 +290,4 @@ def test_formats_say_what_each_one_loses_and_from_which_size_on():
         ("unscaled", "overflowing_rows"),
         ("d_k^1/2", "subnormal_weights"),
     ]
+    assert formats._formats(table, list(formats._rows(table))) == ["float16"]

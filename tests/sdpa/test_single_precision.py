@@ -51,14 +51,13 @@ class Integers:
 
 
 def test_pairs_follow_the_formula():
-    """u = (first + 1/2 + signed second / 2^32) / 2^32 and v = signed second / 2^32, in double precision."""
+    """u = (first + (second mod 256 + 1/2) / 256) / 2^32 and v = signed second / 2^32, in double precision."""
     rng = np.random.default_rng(4)
     first, second = rng.integers(0, 2**32, (2, 500))
     first[:6] = [0, 0, 0, 1, 2**32 - 1, 2**31]
-    second[:6] = [2**31, 2**31 - 1, 5, 2**31, 0, 7]
+    second[:6] = [2**31, 2**31 - 1, 2**30 + 5, 0, 0, 7]
     signed = np.where(second < 2**31, second, second - 2.0**32)
-    u, v = (first + 0.5 + signed / 2**32) / 2**32, signed / 2**32
-    u[0] = 2.0**-57  # 0 by this formula
+    u, v = (first + (second % 256 + 0.5) / 256) / 2**32, signed / 2**32
     x, y = single_normals(Integers(first, second), (2, 500)).astype(float)
     radius = np.sqrt(-2 * np.log(u))
     # ln u of single precision is good to 2^-24 near u = 1.
@@ -66,7 +65,16 @@ def test_pairs_follow_the_formula():
     np.testing.assert_allclose(np.hypot(x, y)[radius > 0.1], radius[radius > 0.1], rtol=2e-5)
     np.testing.assert_allclose(np.cos(2 * np.pi * v) * np.hypot(x, y), x, atol=2e-6)
     np.testing.assert_allclose(np.sin(2 * np.pi * v) * np.hypot(x, y), y, atol=2e-6)
-    assert np.hypot(x, y).max() == pytest.approx(math.sqrt(2 * 57 * math.log(2)), rel=1e-6)
+    assert np.hypot(x, y).max() == pytest.approx(math.sqrt(2 * 41 * math.log(2)), rel=1e-6)
+
+
+def test_both_tails_reach_equally_far():
+    """u near its smallest value at four angles: the largest and smallest x and y."""
+    second = [256, 2**30, 2**31, 2**31 + 2**30]  # v = 0, 1/4, -1/2 and -1/4
+    x, y = single_normals(Integers([0] * 4, second), (2, 4)).astype(float)
+    far = math.sqrt(2 * 41 * math.log(2))
+    np.testing.assert_allclose(x, [far, 0, -far, 0], atol=1e-5)
+    np.testing.assert_allclose(y, [0, far, 0, -far], atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(0,), (1,), (7, 3), (2**14 + 1,), (3, 2**14)])
