@@ -26,7 +26,7 @@ _SHARES = {
     "subnormal_weights": "weights above 0, below the smallest normal number",
 }
 _FINE = ("zero_gradients", "subnormal_weights")  # shown for rules that keep nearly all weights
-_SMALL = 0.001  # a share below it everywhere has no maps
+_SMALL, _SMALL_FINE = 0.001, 0.01  # a share, or a fine one, below it everywhere has no maps
 _MIN_SIZE = 8.0, 2.5  # inches: for the title and the note
 
 
@@ -81,7 +81,7 @@ def _rows(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
     found = False
     for scaling, rows in _groups(table):
         for share in _shares(rows):
-            if rows[share].max() >= _SMALL:
+            if rows[share].max() >= (_SMALL_FINE if share in _FINE else _SMALL):
                 found = True
                 yield scaling, share, rows
     if not found:
@@ -150,17 +150,20 @@ def _percent(share: float) -> str:
 def caption(tables: Tables) -> str:
     """Where half of the weights are 0, the largest shares of queries without a right gradient, and the fine shares."""
     table, where = _first_map(tables)
-    queries = (table["trials"] * table["n_queries"]).min()
     sentences = [_halves(tables["zero_limits"], table)] if "zero_limits" in tables else []
-    for share in ("zero_gradient_rows", "wrong_gradient_rows"):
-        parts = [f"{under(scaling)}, {_largest(rows, share)}" for scaling, rows in _groups(table)]
-        sentences.append(f"{_SHARES[share].capitalize()}, at most: {'; '.join(parts)}.")
+    queries = (table["trials"] * table["n_queries"]).min()
+    lost = [f"{under(scaling)}, {_lost(rows)}" for scaling, rows in _groups(table)]
+    sizes = f"{span(table, 'd_k')}{_of_keys(table)}, largest shares of {queries} queries in a cell{where}"
+    sentences.append(
+        f"{sizes} whose gradient is 0, or wrong by more than half of its length (95% intervals of shares above 0 "
+        f"within ±{_reach(table):.0%}): {'; '.join(lost)}."
+    )
     for scaling, rows in _groups(table):
-        fine = [f"{_SHARES[share]}: {_largest(rows, share)}" for share in _FINE if share in _shares(rows)]
+        most = {share: _most(rows, share) for share in _FINE if share in _shares(rows)}
+        fine = [f"{_SHARES[share]}: {found}" for share, found in most.items() if found]
         if fine:
             sentences.append(f"Largest shares {under(scaling)} of {'; of '.join(fine)}.")
-    sizes = f"{span(table, 'd_k')}{_of_keys(table)}, of {queries} queries in each cell{where}"
-    return " ".join([*sentences[:1], f"{sizes}:", *sentences[1:]])
+    return " ".join(sentences)
 
 
 def _of_keys(table: pd.DataFrame) -> str:
@@ -183,21 +186,37 @@ def _halves(limits: pd.DataFrame, table: pd.DataFrame) -> str:
             for name, halves in of_rule.groupby("arithmetic", sort=False)["half_zero_d_k"]
             if halves.notna().any()
         ]
-        none = f"at none up to {plain(of_rule['searched_to'].min())}"
+        none = f"none up to {plain(of_rule['searched_to'].min())}"
         parts.append(f"{under(scaling)}, {'; '.join(found) or none}")
     keys = f"{listed([plain(n) for n in n_keys])} keys"
-    return f"Half of the weights of {keys} are 0 at the following d_k (exact): {'; '.join(parts)}."
+    return f"The d_k at which half of the weights of {keys} are 0 (exact): {'; '.join(parts)}."
 
 
-def _largest(rows: pd.DataFrame, share: str) -> str:
-    """The largest share of each format with any, with its 95% interval and place, in words."""
-    clauses = []
-    for name, of_format in rows.groupby("arithmetic", sort=False):
-        if of_format[share].any():
-            row = of_format.loc[of_format[share].idxmax()]
-            interval = f"{_percent(row[f'{share}_low'])} to {_percent(row[f'{share}_high'])}"
-            clauses.append(f"{_percent(row[share])} in {name} ({interval}, d_k = {row['d_k']}, {row['n_keys']} keys)")
+def _lost(rows: pd.DataFrame) -> str:
+    """The largest shares of gradients that are 0 and that are wrong, by format, in words."""
+    shares = rows.groupby("arithmetic", sort=False)[["zero_gradient_rows", "wrong_gradient_rows"]].max()
+    some = shares[shares.any(axis=1)]
+    clauses = [f"{_percent(zero)} and {_percent(wrong)} in {name}" for name, (zero, wrong) in some.T.items()]
     return listed(clauses) if clauses else "none"
+
+
+def _reach(table: pd.DataFrame) -> float:
+    """The largest distance of an end of an interval from its share, of gradients that are 0 or wrong; 0 if none is."""
+    return max(
+        (
+            float((table[f"{share}{end}"] - table[share]).abs()[table[share] > 0].max())
+            for share in ("zero_gradient_rows", "wrong_gradient_rows")
+            for end in ("_low", "_high")
+            if table[share].any()
+        ),
+        default=0.0,
+    )
+
+
+def _most(rows: pd.DataFrame, share: str) -> str:
+    """The largest share of each format with any, in words; empty if there is none."""
+    most = rows.groupby("arithmetic", sort=False)[share].max()
+    return listed([f"{_percent(value)} in {name}" for name, value in most[most > 0].items()]) if most.any() else ""
 
 
 FIGURE = Figure(

@@ -263,31 +263,35 @@ def test_formats_say_what_each_one_loses_and_from_which_size_on():
     half, unscaled = table["arithmetic"] == "float16", table["scaling"] == "unscaled"
     axes = ["n_keys", "n_queries", "arithmetic", "scaling"]
     limits = table[axes].drop_duplicates().assign(half_zero_d_k=np.nan, searched_to=1048576)
-    start = "Half of the weights of 16 and 256 keys are 0 at the following d_k (exact): "
-    none = "unscaled, at none up to 1048576; under d_k^1/2, at none up to 1048576."
-    sizes = "From d_k = 8 to 64 with 16 to 256 keys (not every combination), of 80 queries in each cell:"
-    nothing = "at most: unscaled, none; under d_k^1/2, none."
-    zero, wrong = "Queries whose gradient is 0", "Queries whose gradient is wrong by more than half of its length"
-    fine = "Largest shares under d_k^1/2 of gradients to scores that are 0"
-    found = formats.caption({"measured": table, "zero_limits": limits})
-    assert found.startswith(f"{start}{none} {sizes} {zero}, {nothing} {wrong}, {nothing} Largest shares unscaled of ")
+    start = "The d_k at which half of the weights of 16 and 256 keys are 0 (exact): "
+    none = "none up to 1048576"
+    shares = (
+        "From d_k = 8 to 64 with 16 to 256 keys (not every combination), largest shares of 80 queries in a cell whose "
+        "gradient is 0, or wrong by more than half of its length (95% intervals of shares above 0 within "
+    )
+    assert formats.caption({"measured": table, "zero_limits": limits}) == (
+        f"{start}unscaled, {none}; under d_k^1/2, {none}. {shares}±0%): unscaled, none; under d_k^1/2, none."
+    )
     limits.loc[(limits["arithmetic"] == "float16") & (limits["scaling"] == "unscaled"), "half_zero_d_k"] = 100.4, 37.1
     table.loc[half & unscaled, "zero_weights"] = table["d_k"] / 100
     lost = [f"zero_gradient_rows{end}" for end in ("", "_low", "_high")]
-    table.loc[half & unscaled & (table["d_k"] == 64), lost] = 0.004, 0.001, 0.02
-    below = [f"subnormal_weights{end}" for end in ("", "_low", "_high")]
-    table.loc[half & ~unscaled & (table["n_keys"] == 256), [*below, "zero_weights"]] = 0.18, 0.16, 0.2, 0.0004
+    table.loc[half & unscaled & (table["d_k"] == 64), lost] = 0.004, 0.001, 0.03
+    wrong = [f"wrong_gradient_rows{end}" for end in ("", "_low", "_high")]
+    table.loc[unscaled & (table["d_k"] == 64), wrong] = 0.5, 0.45, 0.55
+    table.loc[half & ~unscaled & (table["n_keys"] == 256), ["subnormal_weights", "zero_weights"]] = 0.18, 0.0004
     table.loc[half & unscaled & (table["n_keys"] == 256), "overflowing_rows"] = 0.5
     assert formats.caption({"measured": table, "zero_limits": limits}) == (
-        f"{start}unscaled, 100 and 37.1 in float16; under d_k^1/2, at none up to 1048576. {sizes} {zero}, at most: "
-        f"unscaled, 0.4% in float16 (0.1% to 2.0%, d_k = 64, 16 keys); under d_k^1/2, none. {wrong}, {nothing} {fine}: "
-        "none; of weights above 0, below the smallest normal number: 18% in float16 (16% to 20%, d_k = 8, 256 keys)."
+        f"{start}unscaled, 100 and 37.1 in float16; under d_k^1/2, {none}. {shares}±5%): unscaled, 0 and 50% in "
+        "float64 and 0.4% and 50% in float16; under d_k^1/2, none. Largest shares under d_k^1/2 of weights above 0, "
+        "below the smallest normal number: 18% in float16."
     )
     drawn = [(scaling, share) for scaling, share, _ in formats._rows(table)]
     assert drawn == [
         ("unscaled", "zero_weights"),
         ("unscaled", "zero_gradient_rows"),
+        ("unscaled", "wrong_gradient_rows"),
         ("unscaled", "overflowing_rows"),
         ("d_k^1/2", "subnormal_weights"),
     ]
-    assert formats._formats(table, list(formats._rows(table))) == ["float16"]
+    assert formats._formats(table, drawn_rows := list(formats._rows(table))) == ["float64", "float16"]
+    assert formats._formats(table.assign(wrong_gradient_rows=0.0), drawn_rows[:2]) == ["float16"]
