@@ -18,7 +18,7 @@ No value of rounded rows has an exact one, and the check judges none.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
@@ -35,7 +35,7 @@ from experiments.sampling import Cell as SaturationCell
 from experiments.score_metrics import known
 from experiments.statistics.intervals import Limits
 from sdpa import softmax
-from sdpa.arithmetic import FORMATS, Arithmetic, RoundedRows, rounded_rows
+from sdpa.arithmetic import Arithmetic, RoundedRows, rounded_rows
 from sdpa.gradients import other_weights
 
 # Of the rows without rounding; the means have exact values.
@@ -65,7 +65,8 @@ class Cell(SaturationCell):
         arithmetic: the format; the others are those of `experiments.sampling.Cell`.
     """
 
-    arithmetic: Annotated[Arithmetic, Meaning("number format of the rounded rows")] = FORMATS["float64"]
+    # Without a default: in float64, a sweep that forgets it would measure last digits alone.
+    arithmetic: Annotated[Arithmetic, Meaning("number format of the rounded rows")] = field(kw_only=True)
 
     def rounded(
         self, rows: slice, queries: Floats, keys: Floats, scores: Floats, rng: np.random.Generator

@@ -82,8 +82,16 @@ def test_every_config_key_is_described_with_its_default():
     cells = [load_experiment(name).cell for name in experiment_names()]
     of_every_sweep = {"experiment", "variants", "trials", "precision", "max_trials", "figures"}
     assert set(described) == of_every_sweep.union(*map(cell_fields, cells))
-    for name, value in {name: value for cell in cells for name, value in defaults(cell).items()}.items():
-        assert described[name].strip("`") == (f"{value:g}" if isinstance(value, float) else str(value))
+    usual = {name: value for cell in cells for name, value in defaults(cell).items()}
+    for name, value in usual.items():
+        default, *exceptions = described[name].split("; ")
+        assert default.strip("`") == (f"{value:g}" if isinstance(value, float) else str(value))
+        required = [
+            f"required for `{experiment}`"
+            for experiment, cell in zip(experiment_names(), cells, strict=True)
+            if name in cell_fields(cell) and name not in defaults(cell)
+        ]
+        assert exceptions == required
 
 
 def source_items() -> list[tuple[str, str]]:

@@ -330,6 +330,10 @@ def test_an_unknown_number_format_is_refused_at_its_place(load, written, fault):
     assert re.match(rf"9:27: sweeps\.one\.arithmetic\[1\]: {fault}", found)
 
 
+def test_a_number_format_has_no_default(load):
+    assert faults(load, ROUNDING) == ["3:3: sweeps.one.arithmetic: missing key"]
+
+
 def test_bfloat16_without_its_package_is_refused_at_its_place(load, monkeypatch):
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     (found,) = faults(load, f"{ROUNDING}    arithmetic: [float16, bfloat16]\n")

@@ -21,7 +21,7 @@ from sdpa.arithmetic import FORMATS, Arithmetic, rounded_rows
 from tests.plain_formats import by_loops
 
 RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
-CELL = Cell(d_k=5, n_keys=7, n_queries=4, query_std=6.0, scaling=RULES)
+CELL = Cell(d_k=5, n_keys=7, n_queries=4, query_std=6.0, arithmetic=FORMATS["float64"], scaling=RULES)
 TRIALS = 6
 SHARES = (
     "tiny_weights",
