@@ -30,7 +30,7 @@ from experiments.metrics import METRICS
 from experiments.row_statistics import RowStatistics
 from experiments.row_statistics import seconds_per_trial as seconds_of_rows
 from experiments.row_values import OfBlock
-from experiments.sampling import NAMED, Floats, block_queries, block_trials
+from experiments.sampling import NAMED, OTHER_WORDS, Floats, block_queries, block_trials
 from experiments.sampling import Cell as SaturationCell
 from experiments.score_metrics import known
 from experiments.statistics.intervals import Limits
@@ -375,4 +375,6 @@ def memory(cell: Cell) -> int:
     return STATISTICS.memory(cell) + 8 * _SCORE_ARRAYS * scores + 8 * block_trials(cell) * cell.entries
 
 
-EXPERIMENT = STATISTICS.experiment(Cell, named=(*NAMED, Arithmetic), seconds_per_trial=seconds_per_trial, memory=memory)
+EXPERIMENT = STATISTICS.experiment(
+    Cell, named=(*NAMED, Arithmetic), other_words=OTHER_WORDS, seconds_per_trial=seconds_per_trial, memory=memory
+)

@@ -44,7 +44,7 @@ TREATMENT = (
 
 NAMED = (Scaling, InputLaw)  # types of the parameters that a config names
 
-# Keys of a sweep in the words of other programs and papers.
+# Keys of a sweep in the words of other programs and papers, and values that another key takes.
 OTHER_WORDS = {
     "causal": "mask: causal",
     "qk_norm": "normalize: l2",
@@ -56,6 +56,11 @@ OTHER_WORDS = {
     "scale": "scaling",
     "temperature": "scaling",
     "init": "experiment: initialisation",
+    "dtype": "arithmetic",
+    "format": "arithmetic",
+    "number_format": "arithmetic",
+    # In other programs, `precision` is the number format.
+    **{f"precision: {name}": f"arithmetic: {name}" for name in ("float64", "float32", "bfloat16", "float16")},
 }
 
 Mask = Literal["none", "causal"]

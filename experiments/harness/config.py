@@ -244,7 +244,7 @@ def _validated(
         path: of the value.
         model: expects its keys.
         value: the mapping at the path.
-        other_words: suggestions for keys that the model lacks.
+        other_words: suggestions for keys that the model lacks, and for values of keys that it has, as `key: value`.
     """
     try:
         return model.model_validate(value)
@@ -258,7 +258,8 @@ def _validated(
                 document.fault(path, message, document.place(where, of_key=True))
             else:
                 got = document.written(where) or _shown(detail["input"])
-                document.fault(where, f"got {got[:80]}, {_expected(detail)}")
+                hint = did_you_mean(other_words.get(f"{where[-1]}: {got}".lower()))
+                document.fault(where, f"got {got[:80]}, {_expected(detail)}{hint}")
         return None
 
 

@@ -62,7 +62,8 @@ class Experiment:
     # Types of the parameters that a config names, such as rules and laws. A change of one of them makes only the
     # results that use it stale: the stamp of a cell counts, and the modules of these types count in no fingerprint.
     named: tuple[type, ...] = ()
-    other_words: Mapping[str, str] = field(default_factory=dict)  # keys in the words of other programs, for suggestions
+    # Suggestions for keys in the words of other programs, and, as `key: value`, for values that another key takes.
+    other_words: Mapping[str, str] = field(default_factory=dict)
     divisors: Callable[[Cell], Mapping[str, float]] = lambda _: {}  # of the scores, by rule, for `plan`
     stamp: Callable[[Cell], Any] = lambda _: None  # JSON values and functions that the names of a cell stand for
     # The field of a cell whose value other fields exclude, as `field: expected ..., got ...`; None for a possible cell.

@@ -218,6 +218,21 @@ PLANTED = {
         "trials: 10\n    causal: true",
         r"9:5: sweeps.one: got the unknown key 'causal', .*; did you mean mask: causal\?$",
     ),
+    "number format by another name": (
+        "trials: 10",
+        "trials: 10\n    dtype: float32",
+        r"9:5: sweeps.one: got the unknown key 'dtype', .*; did you mean arithmetic\?$",
+    ),
+    "number format as a precision": (
+        "trials: 10",
+        "precision: float32",
+        r"8:16: sweeps.one.precision: got float32, expected a valid number; did you mean arithmetic: float32\?$",
+    ),
+    "number format of rounded rows as a precision": (
+        "saturation\n    d_k: [4, 8]\n    n_keys: 16\n    scaling: [unscaled, d_k^1/2]\n    trials: 10",
+        "rounding\n    d_k: [4, 8]\n    n_keys: 16\n    scaling: [unscaled, d_k^1/2]\n    precision: BFloat16",
+        r"8:16: sweeps.one.precision: got BFloat16, .*; did you mean arithmetic: bfloat16\?$",
+    ),
     "key of another experiment": (
         "trials: 10",
         "trials: 10\n    n_heads: 8",
