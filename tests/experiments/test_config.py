@@ -336,8 +336,8 @@ ROUNDING = GOOD.replace("saturation", "rounding")
 @pytest.mark.parametrize(
     ("written", "fault"),
     [
-        ("float8", r"got float8, expected one of float64, float32, bfloat16, float16; did you mean float64\?$"),
-        ("fp16", "got fp16, expected one of float64, float32, bfloat16, float16$"),
+        ("float8", "got float8, expected one of float64, float32, bfloat16, float16$"),
+        ("fp16", r"got fp16, expected one of float64, float32, bfloat16, float16; did you mean float16\?$"),
     ],
 )
 def test_an_unknown_number_format_is_refused_at_its_place(load, written, fault):
