@@ -6,6 +6,7 @@ The library handles no files, tables, configs or figures; `experiments/` sweeps 
 import importlib
 from typing import Any
 
+from sdpa.arithmetic import Arithmetic, rounded_rows
 from sdpa.attention import attention_weights, causal_mask, scaled_dot_product_attention, softmax
 from sdpa.comparison import DividedScores, ScalingComparison, compare_scaling
 from sdpa.diagnostics import RowDiagnostics, row_diagnostics
@@ -28,6 +29,7 @@ from sdpa.tracing import Trace, trace, trace_shapes
 
 __all__ = [
     "LAWS",
+    "Arithmetic",
     "AttentionGradients",
     "DividedScores",
     "InputLaw",
@@ -50,6 +52,7 @@ __all__ = [
     "key_gradient_square",
     "max_weight",
     "participation",
+    "rounded_rows",
     "row_diagnostics",
     "row_variance",
     "scaled_dot_product_attention",

@@ -147,7 +147,7 @@ def rounded_rows(
     keys: FloatArray,
     gradient: FloatArray,
     divisor: float,
-    arithmetic: Arithmetic,
+    arithmetic: Arithmetic | str,
     visible: npt.NDArray[np.bool_] | None = None,
 ) -> RoundedRows:
     """Softmax rows and their gradients in a format, as this module defines them.
@@ -157,9 +157,16 @@ def rounded_rows(
         keys: rounded keys, (..., n_keys, d_k).
         gradient: dL/dw, rounded, of the shape of products.
         divisor: c, above 0; it is rounded to the accumulator.
-        arithmetic: the format.
+        arithmetic: the format, or its name.
         visible: booleans that broadcast to the shape of products, True where the query may attend to the key.
+
+    Raises:
+        ValueError: the gradient has another shape than the products, or no format has the name.
     """
+    if isinstance(arithmetic, str):
+        arithmetic = Arithmetic.parse(arithmetic)
+    if gradient.shape != products.shape:
+        raise ValueError(f"gradient: expected shape {products.shape}, as the products, got {gradient.shape}")
     c = arithmetic.accumulator(divisor)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         scores = arithmetic.round(products / c)

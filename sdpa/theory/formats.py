@@ -43,12 +43,11 @@ class OutOfRange(NamedTuple):
     spread_of_tiny_weights: float
 
 
-@cache
 def out_of_range(
     d_k: float,
     n_keys: float,
     divisor: float,
-    arithmetic: Arithmetic,
+    arithmetic: Arithmetic | str,
     law: PairLaw = PairLaw(),
     shortest: int | None = None,
 ) -> OutOfRange:
@@ -60,15 +59,24 @@ def out_of_range(
 
     Args:
         d_k, n_keys, divisor, law, shortest: as in `attention_expectations`.
-        arithmetic: the format.
+        arithmetic: the format, or its name.
 
     Raises:
         UnknownError: as in `attention_expectations`, also for a correlation, a normalization or a mean of the keys.
+        ValueError: no format has the name.
 
-    >>> found = out_of_range(512, 64, 1.0, Arithmetic.parse("float16"))
+    >>> found = out_of_range(512, 64, 1.0, "float16")
     >>> [round(value, 4) for value in found[:3]]
     [0.9257, 0.3926, 1.0]
     """
+    found = Arithmetic.parse(arithmetic) if isinstance(arithmetic, str) else arithmetic
+    return _out_of_range(d_k, n_keys, divisor, found, law, shortest)
+
+
+@cache
+def _out_of_range(
+    d_k: float, n_keys: float, divisor: float, arithmetic: Arithmetic, law: PairLaw, shortest: int | None
+) -> OutOfRange:
     check_arguments(d_k, divisor)
     lengths = gaussian_queries(d_k, law)
     if law.key_mean:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 import sys
 
 import ml_dtypes
@@ -100,6 +101,29 @@ def test_masked_keys_have_no_weight_and_infinite_scores_are_lost():
     lost = rounded_rows(half.product(half.round([[400.0]]), keys.T), keys, gradient, 1.0, half)
     assert np.isinf(lost.scores[0, 0])
     assert np.isnan(lost.weights).any()
+
+
+def test_a_name_stands_for_its_format():
+    half = Arithmetic.parse("float16")
+    products, keys, gradient = (half.round(values) for values in ([[3.0, 1.0]], [[3.0], [1.0]], [[1.0, -1.0]]))
+    by_name = rounded_rows(products, keys, gradient, 1.5, "float16")
+    for values, expected in zip(by_name, rounded_rows(products, keys, gradient, 1.5, half), strict=True):
+        assert values.tolist() == expected.tolist()
+    assert out_of_range(64, 16, 1.0, "float16") is out_of_range(64, 16, 1.0, half)
+    for refused in (
+        lambda: rounded_rows(products, keys, gradient, 1.5, "fp16"),
+        lambda: out_of_range(64, 16, 1.0, "fp16"),
+    ):
+        with pytest.raises(ValueError, match=r"got 'fp16'; did you mean float16\?"):
+            refused()
+
+
+@pytest.mark.parametrize("shape", [(2,), (1, 1), (2, 1), (1, 1, 2)])
+def test_a_gradient_of_another_shape_is_refused(shape):
+    """Even if it broadcasts to that of the weights."""
+    message = f"gradient: expected shape (1, 2), as the products, got {shape}"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        rounded_rows(np.zeros((1, 2)), np.zeros((2, 1)), np.zeros(shape), 1.0, "float64")
 
 
 @pytest.mark.parametrize("sigma", [2.0, 5.0, 30.0, 300.0])
