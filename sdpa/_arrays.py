@@ -12,12 +12,13 @@ BoolArray = npt.NDArray[np.bool_]
 def as_float(name: str, values: npt.ArrayLike, min_ndim: int = 1) -> FloatArray:
     """The values as an array of floats, or a ValueError that names the values received.
 
-    Integers become float64; float16 becomes float32, because its sums overflow at 65504.
+    Integers become float64; float16 and bfloat16 become float32, because sums of float16 overflow at 65504 and those of
+    bfloat16 have 8 binary digits.
     """
     array = np.asarray(values)
     if array.dtype.kind in "iu":
         array = array.astype(np.float64)
-    if array.dtype == np.float16:
+    if array.dtype.name in ("float16", "bfloat16"):  # the latter is a type of an optional package
         array = array.astype(np.float32)
     if array.dtype.kind != "f":
         raise ValueError(f"{name}: expected real numbers, got an array of {array.dtype}")

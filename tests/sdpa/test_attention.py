@@ -2,6 +2,7 @@
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -33,10 +34,25 @@ def test_softmax_of_hand_solved_rows():
     np.testing.assert_array_equal(softmax([1.7e308, -1.7e308]), [1.0, 0.0])
 
 
-def test_half_precision_is_summed_in_single():
-    weights = softmax(np.zeros(70_000, dtype=np.float16))
+@pytest.mark.parametrize("half", [np.float16, ml_dtypes.bfloat16])
+def test_half_precision_is_summed_in_single(half):
+    weights = softmax(np.zeros(70_000, dtype=half))
     assert weights.dtype == np.float32
     np.testing.assert_allclose(weights.sum(), 1, rtol=1e-5)
+
+
+def test_bfloat16_gives_the_numbers_of_its_values_in_single_precision():
+    rng = np.random.default_rng(3)
+    arrays = [rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((3, 4), (5, 4), (5, 2))]
+    output = scaled_dot_product_attention(*arrays)
+    assert output.dtype == np.float32
+    expected = scaled_dot_product_attention(*(array.astype(np.float32) for array in arrays))
+    np.testing.assert_array_equal(output, expected)
+
+
+def test_numbers_of_eight_bits_are_refused():
+    with pytest.raises(ValueError, match="x: expected real numbers, got an array of float8_e4m3fn"):
+        softmax(np.zeros(3, dtype=ml_dtypes.float8_e4m3fn))
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
