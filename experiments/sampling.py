@@ -353,8 +353,8 @@ class Cell(AttentionCell):
         return self.n_queries * self.n_keys - hidden
 
     def stamp(self) -> dict[str, Any]:
-        """The values behind the names of the law and of the scalings: sampler, moments and divisors."""
-        return {"inputs": [self.inputs.sample, *self.inputs.moments], **super().stamp()}
+        """The values behind the names of the law and of the scalings: draws, sampler, moments and divisors."""
+        return {"inputs": [InputLaw.draw, self.inputs.sample, *self.inputs.moments], **super().stamp()}
 
 
 def block_trials(cell: AttentionCell) -> int:

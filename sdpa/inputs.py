@@ -50,7 +50,7 @@ class InputLaw:
         The two precisions give different numbers from the same generator. In single precision, Gaussian entries come
         from `single_normals`; all others are drawn in double precision and rounded.
         """
-        if self.name == "gaussian" and np.dtype(dtype) == np.float32:
+        if self.sample is gaussian and np.dtype(dtype) == np.float32:
             return single_normals(rng, shape)
         return self.sample(rng, shape).astype(dtype, copy=False)
 

@@ -16,6 +16,7 @@ from experiments.harness.config import load_config
 from experiments.harness.experiment import MEASURED
 from experiments.harness.tabulate import tabulated
 from experiments.metrics import METRICS
+from experiments.saturation import DOUBLE, SINGLE
 from experiments.steps.calibration import CONFIG
 
 SWEEPS = {sweep.name: sweep for sweep in load_config(CONFIG).sweeps}
@@ -119,10 +120,13 @@ def test_the_weights_of_one_query_are_the_largest_over_queries():
 
 
 @pytest.mark.parametrize(("n_keys", "n_queries"), [(5, 9), (9, 5), (4096, 200)])
-def test_pairs_of_queries_and_keys_are_correlated_and_no_others(n_keys, n_queries):
+@pytest.mark.parametrize("arithmetic", [DOUBLE, SINGLE])
+def test_pairs_of_queries_and_keys_are_correlated_and_no_others(n_keys, n_queries, arithmetic):
     """Also where queries come in two blocks, as the 200. Means are within 6 of their standard errors, 1 / sqrt(n)."""
     usual = SMALL.cells()[0]
-    cell = with_pairs(dataclasses.replace(usual, n_keys=n_keys, n_queries=n_queries), correlation=0.3)
+    cell = with_pairs(
+        dataclasses.replace(usual, n_keys=n_keys, n_queries=n_queries, arithmetic=arithmetic), correlation=0.3
+    )
     rng = np.random.default_rng(0)
     for _ in range(2):  # the second draw is a draw of its own
         keys, blocks = cell.draw(20, rng)

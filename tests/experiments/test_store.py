@@ -24,7 +24,7 @@ from experiments.harness.fingerprint import (
 from experiments.harness.grid import Chunk
 from experiments.harness.measuring import measure_chunk
 from experiments.harness.store import RecordError, Store, measure_record
-from sdpa import LAWS, Scaling, scaling
+from sdpa import LAWS, InputLaw, Scaling, scaling
 
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 CHUNKS = {
@@ -220,6 +220,23 @@ def test_a_law_or_rule_that_means_something_else_makes_its_results_stale(monkeyp
         assert Store(Path(), 0).stamp(uniform)["named"] != before[1]["named"]
     monkeypatch.setattr(scaling.Scaling, "exponent", property(lambda rule: 2 * rule.power_of("d_k")))
     assert Store(Path(), 0).stamp(uniform)["named"] != before[1]["named"]
+
+
+def drawn_twice(law, rng, shape, dtype=np.float64):
+    law.sample(rng, shape)
+    return law.sample(rng, shape).astype(dtype)
+
+
+def test_a_record_of_other_draws_is_stale(kept, monkeypatch):
+    monkeypatch.setattr(InputLaw, "draw", drawn_twice)
+    assert kept.state(CHUNK) == "stale"
+
+
+def test_a_further_law_leaves_the_code_of_draws_as_it_is(monkeypatch):
+    fresh = definition_fingerprint.__wrapped__
+    before = fresh(InputLaw.draw)
+    monkeypatch.setitem(LAWS, "another", dataclasses.replace(LAWS["uniform"], name="another"))
+    assert fresh(InputLaw.draw) == before
 
 
 def helper():

@@ -1,5 +1,6 @@
 """Draws and rows in single precision against double precision and against the laws they follow."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -91,6 +92,13 @@ def test_other_laws_are_rounded_from_double_precision(law):
     drawn = LAWS[law].draw(np.random.default_rng(2), (5, 3), np.float32)
     assert (drawn == LAWS[law].sample(np.random.default_rng(2), (5, 3)).astype(np.float32)).all()
     assert drawn.dtype == np.float32
+
+
+def test_a_replaced_sampler_draws_in_single_precision_too():
+    """Also under the name gaussian, whose own draws in single precision use other random numbers."""
+    law = dataclasses.replace(LAWS["gaussian"], sample=LAWS["uniform"].sample)
+    drawn = law.draw(np.random.default_rng(2), (5, 3), np.float32)
+    assert (drawn == LAWS["uniform"].draw(np.random.default_rng(2), (5, 3), np.float32)).all()
 
 
 @pytest.mark.parametrize(
