@@ -152,6 +152,7 @@ def _sums(
     """
     n_draws, n_queries, n_keys = scores.shape
     largest, gap = np.empty((2, n_draws, n_queries), scores.dtype)
+    # Sums and all that follows from them are in double precision: norms of saturated rows leave the range of single.
     sums = np.zeros((5, len(divisors), n_draws, n_queries))
     rows = tile_rows(n_keys, scores.itemsize, with_gradient=keys is not None)
     d_k = 0 if keys is None else keys.shape[-1]
@@ -217,23 +218,18 @@ def _metrics(
     """
     empty = np.empty((0, *gap.shape))
     e1, es, e2, e3, gradient_square = sums
-
-    def narrow(values: FloatArray) -> FloatArray:
-        return values.astype(e1.dtype, copy=False)
-
-    # b, r and the norms stay in double precision: in saturated rows they leave the range of single precision.
     scaled_gap = gap / c
     np.minimum(scaled_gap, _LARGEST_GAP, out=scaled_gap)
     b = np.exp(-scaled_gap)
-    wide_t = b * e1
-    t, narrow_b = narrow(wide_t), narrow(b)
+    t = b * e1
     a = 1 / (1 + t)
+    r = t * a
     u2, u3 = e2 / (e1 * e1), e3 / (e1 * e1 * e1)
     return RowDiagnostics(
         max_weight=a,
-        entropy=np.log1p(t) + a * narrow_b * (narrow(scaled_gap) * e1 - es / narrow(c)),
-        jacobian_trace=trace_from_shares(t * a, u2),
-        jacobian_norm=norm_from_shares(wide_t * a, u2, u3),
+        entropy=np.log1p(t) + a * b * (scaled_gap * e1 - es / c),
+        jacobian_trace=trace_from_shares(r, u2),
+        jacobian_norm=norm_from_shares(r, u2, u3),
         query_gradient_norm=(a * b / c * np.sqrt(np.maximum(gradient_square, 0.0)))[: None if with_gradient else 0],
         row_variance=empty if variance is None else variance / c / c,
         own_weight=empty if own_gap is None else a * np.exp(-own_gap / c),

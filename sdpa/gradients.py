@@ -120,15 +120,9 @@ def trace_from_shares(r: FloatArray, u2: FloatArray) -> FloatArray:
 
 
 def norm_from_shares(r: FloatArray, u2: FloatArray, u3: FloatArray) -> FloatArray:
-    """|J|_F = r sqrt(a^2 + U2 (1 + 2 a^2) - 2 r U3 + r^2 U2^2), with r, a, U2 and U3 as this module defines them.
-
-    Args:
-        r: may have a wider type than the shares: |J|_F then keeps its range, and the root takes the type of the shares.
-        u2, u3: of the shape of r.
-    """
-    narrow = r.astype(u2.dtype, copy=False)
-    a2 = (1 - narrow) * (1 - narrow)
-    return np.asarray(r * np.sqrt(a2 + u2 * (1 + 2 * a2) - 2 * narrow * u3 + narrow * narrow * u2 * u2))[()]
+    """|J|_F = r sqrt(a^2 + U2 (1 + 2 a^2) - 2 r U3 + r^2 U2^2), with r, a, U2 and U3 as this module defines them."""
+    a2 = (1 - r) * (1 - r)
+    return np.asarray(r * np.sqrt(a2 + u2 * (1 + 2 * a2) - 2 * r * u3 + r * r * u2 * u2))[()]
 
 
 class AttentionGradients(NamedTuple):
