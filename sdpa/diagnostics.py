@@ -20,9 +20,9 @@ the first term is that of the largest weight, whose distance from m is a b |p|, 
 a b e. `sdpa.key_spread` computes it from the distances of all pairs of keys, or from the keys.
 
 No distance depends on the mean of the keys, and a mean longer than their spread is subtracted first. The relative error
-of |dL/dq| is of the order of 1e-15 (|k| / distance)^2, with |k| the length of a key then and the distance between the
-keys that have weight. So saturated rows keep their digits; digits are lost only where keys with weight nearly coincide
-and others lie far away.
+of |dL/dq| is of the order of 1e-15 (|k| / distance)^2 in double precision, 1e-7 in single, with |k| the length of a key
+then and the distance between the keys that have weight. So saturated rows keep their digits; digits are lost only where
+keys with weight nearly coincide and others lie far away.
 
 A masked key has the score -inf and so e = 0: it takes no part in any sum. A row with one visible key has no second
 largest score; with gap = inf and E1 = 1 in place of 0, the same formulas give b = t = r = 0 without dividing by 0.
@@ -94,9 +94,12 @@ def row_diagnostics(
     standard normal gradients to the weights; the variance of a row's scaled scores; and the weight of one key that the
     caller names for each row.
 
+    Scores and keys in float32 are summed in float32 (relative errors near 1e-6, range 1e-38 to 1e38); anything else in
+    float64.
+
     Args:
         scores: q.k before any divisor, (..., n_queries, n_keys), n_keys at least 2; -inf where a key is masked.
-        divisors: one or more numbers above 0 (from 1e-300), or a single number.
+        divisors: one or more numbers above 0 (from 1e-300, in float32 from 1e-30), or a single number.
         keys: (..., n_keys, d_k), for query_gradient_norm. Leading axes as those of scores.
         mask: boolean, broadcast to the shape of scores; True where the query may attend to the key. The other scores
             become -inf, as in `attention_weights`.
@@ -121,14 +124,18 @@ def row_diagnostics(
     >>> row_diagnostics([[0.0, 0.0]], 1.0, keys=[[3.0], [1.0]]).query_gradient_norm
     array([0.70710678])
     """
-    given = masked(as_float("scores", scores), mask)
+    given, vectors = masked(as_float("scores", scores), mask), None if keys is None else as_float("keys", keys)
+    # Both are in the byte order of the machine, and `_SMALLEST_DIVISOR` has both.
+    is_single = given.dtype == np.float32 and (vectors is None or vectors.dtype == np.float32)
+    given = given.astype(np.float32 if is_single else np.float64, copy=False)
     several, each = np.ndim(divisors) > 0, np.ravel(divisors).tolist()
     has_masked = _check(given, each)
     own_scores = None if own_keys is None else _own_scores(given, own_keys)
     variance = row_variance(_draws(given)) if with_variance else None
-    vectors = None if keys is None else _keys(given, keys)
-    if vectors is not None and has_masked:
-        vectors = _without_unseen(vectors, _draws(given))
+    if vectors is not None:
+        vectors = _keys(given, vectors)
+        if has_masked:
+            vectors = _without_unseen(vectors, _draws(given))
     largest, gap, sums = _sums(_draws(given), each, vectors, has_masked=has_masked)
     own_gap = None if own_scores is None else largest - own_scores
     rows = _metrics(np.reshape(each, (-1, 1, 1)), gap, sums, variance, own_gap, with_gradient=vectors is not None)
@@ -184,9 +191,9 @@ def _runs(length: int, size: int) -> Iterator[slice]:
     return (slice(first, min(first + step, length)) for first in range(0, length, step))
 
 
-def _keys(scores: FloatArray, keys: npt.ArrayLike) -> FloatArray:
+def _keys(scores: FloatArray, keys: FloatArray) -> FloatArray:
     """The keys behind scores, in their type and with one axis before the last two."""
-    vectors = as_float("keys", keys).astype(scores.dtype, copy=False)
+    vectors = keys.astype(scores.dtype, copy=False)
     of_keys = (*scores.shape[:-2], scores.shape[-1])
     if vectors.shape[:-1] != of_keys:
         raise ValueError(f"keys: expected ({', '.join(map(str, of_keys))}, d_k), got {vectors.shape}")

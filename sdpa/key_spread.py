@@ -7,7 +7,7 @@
     few keys    D_ij = |k_i - k_j|^2: with y = e D, h = e.y / 2 and D_top, y_top at the largest weight's key,
                 |p|^2 = E1 y_top - h  and  |k_i - m|^2 = a (D_top,i + b (y_i - a y_top - a b h))
     many keys   K itself: e K gives p, and sum e^2 |k - m|^2 = sum e^2 |k|^2 - 2 (e^2 K).m + |m|^2 sum e^2;
-                if most e are below 1e-20, as in saturated rows, the products leave these out
+                if most e are negligible (`Exponential.negligible`), as in saturated rows, the products leave these out
 """
 
 from collections.abc import Sequence

@@ -168,6 +168,28 @@ def test_negligible_weights_are_zero():
     assert (tile.e[0, 0, 200:] == 0).all()
 
 
+@pytest.mark.parametrize(
+    ("of_scores", "of_keys"),
+    [(">f8", ">f8"), (">f4", ">f4"), (np.longdouble, np.longdouble), (np.float32, np.float64), (np.int64, np.float32)],
+)
+def test_other_types_than_single_precision_are_summed_in_double_precision(of_scores, of_keys):
+    rng = np.random.default_rng(5)
+    scores, keys = (8 * rng.standard_normal((2, 3, 9))).astype(of_scores), rng.standard_normal((2, 9, 4))
+    keys = keys.astype(of_keys)
+    found = row_diagnostics(scores, [1e-100, 2.0], keys, with_variance=True, own_keys=[0, 1, 2])
+    double = row_diagnostics(
+        scores.astype(np.float64), [1e-100, 2.0], keys.astype(np.float64), with_variance=True, own_keys=[0, 1, 2]
+    )
+    for name in ROWS:
+        np.testing.assert_array_equal(getattr(found, name), getattr(double, name))
+
+
+def test_half_precision_is_summed_in_single_precision():
+    rows = np.random.default_rng(6).standard_normal((2, 3, 9)).astype(np.float16)
+    single = row_diagnostics(rows.astype(np.float32), 1.0)
+    np.testing.assert_array_equal(row_diagnostics(rows, 1.0).entropy, single.entropy)
+
+
 def test_a_divisor_out_of_range_is_refused():
     with pytest.raises(ValueError, match=r"divisors: expected finite numbers from 1e-30, got 1e-31"):
         row_diagnostics(np.zeros((2, 3), np.float32), [1e-31])
