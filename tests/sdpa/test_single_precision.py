@@ -122,6 +122,20 @@ def exponential(request, monkeypatch):
     monkeypatch.setattr(row_tiles, "_single", lambda: of)
 
 
+@pytest.mark.parametrize(
+    ("found", "function"),
+    [
+        ({"exp2": {"ff": {"current": "X86_V4", "available": "X86_V4 baseline(X86_V2)"}}}, np.exp2),
+        ({"exp2": {"ff": {"current": "baseline(X86_V2)", "available": "baseline(X86_V2)"}}}, np.exp),
+        ({"exp2": {}}, np.exp),
+        ({}, np.exp),
+    ],
+)
+def test_the_exponential_follows_from_the_instructions_of_numpy(monkeypatch, found, function):
+    monkeypatch.setattr(row_tiles, "opt_func_info", lambda **_: found)
+    assert row_tiles._single.__wrapped__().function is function
+
+
 ROWS = ("max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm", "row_variance", "own_weight")
 
 
