@@ -262,7 +262,7 @@ class RowStatistics:
         """Every metric of every scaling except the quantiles, named (scaling, metric), with their covariance.
 
         Each estimate is a smooth function of the means over trials. Its gradient in these means gives its standard
-        error and its correlations (delta method, `Estimates.of`). `AttentionCell.rounding` adds to the errors.
+        error and its correlations (delta method, `Estimates.of`). `AttentionCell.rounding_error` adds to the errors.
         """
         moments, names = measurement.moments, self._mean_names(cell)
         shape = Shape.of(moments, cell.score_centre)
@@ -280,7 +280,7 @@ class RowStatistics:
                     over_rows = Estimate(mean[name], unit[name])
                     functions[name] = over_rows.root() if metric.kind == "root" else over_rows
         found = Estimates.of(moments, functions)
-        return replace(found, errors=np.hypot(found.errors, cell.rounding * np.abs(found.values)))
+        return replace(found, errors=np.hypot(found.errors, cell.rounding_error * np.abs(found.values)))
 
     def memory(self, cell: AttentionCell) -> int:
         """Peak bytes of a chunk: keys, queries and scores of a block, the kernel's arrays, norms of rows, bins.

@@ -125,7 +125,7 @@ class AttentionCell:
         return np.dtype(np.float64)
 
     @property
-    def rounding(self) -> float:
+    def rounding_error(self) -> float:
         """Relative error of means that rounding leaves in any number of draws, where it matters; else 0."""
         return 0.0
 

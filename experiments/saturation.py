@@ -49,8 +49,8 @@ class Cell(SampledCell):
         return np.dtype(self.arithmetic.name)
 
     @property
-    def rounding(self) -> float:
-        """As `AttentionCell.rounding`."""
+    def rounding_error(self) -> float:
+        """As `AttentionCell.rounding_error`."""
         return 0.0 if self.arithmetic == DOUBLE else _SINGLE_ROUNDING
 
     @property
