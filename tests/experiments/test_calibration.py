@@ -204,6 +204,15 @@ def test_a_fault_of_many_errors_without_an_alarm_is_missed(runs):
     assert found.faults["missed"].sum() == 3
 
 
+def test_runs_without_planted_faults_have_a_summary(runs):
+    without = dataclasses.replace(runs, faults=pd.DataFrame([]))
+    found = summarise([without], {("a mistake", "usual_20"): [True]}, "usual_20")
+    assert found.faults["fault"].tolist() == ["a mistake"]
+    assert found.failures() == summarise([without], {}, "usual_20").failures() == []
+    columns = summarise([runs], {("a mistake", "usual_20"): [True]}, "usual_20").faults.columns
+    assert found.faults.columns.tolist() == columns.tolist()
+
+
 def test_low_coverage_is_a_failure():
     few = pd.DataFrame({"config": ["a", "b"], "metric": "all", "intervals": [99, 100], "flagged": 0, "coverage": 0.5})
     alarms = pd.DataFrame({"config": ["a"], "runs": [1], "alarms": [0], "p_value": [1.0]})

@@ -21,6 +21,7 @@ MIN_COVERAGE = 0.92  # of unflagged 95% intervals, in any config
 _CHANCE = 1e-3  # p-value above which chance explains more alarms than promised
 _MIN_INTERVALS = 100  # fewer intervals give no meaningful coverage
 _SIZES = ("d_k", "n_keys", "n_queries", "scaling")
+_FAULTS = ("fault", "config", "trials", "metric", "scaling", "runs", "errors_off", "alarms", "sure", "missed")
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def summarise(runs: Sequence[Runs], mistakes: Mapping[tuple[str, str], Sequence[
     coverage = pd.concat([coverage_of(each) for each in runs], ignore_index=True)
     trials = {each.sweep.name: each.sweep.trials for each in runs}
     planted = pd.concat([each.faults for each in runs], ignore_index=True)
-    faults = pd.DataFrame([*_factors(planted), *_mistakes(mistakes, trials, promised)])
+    faults = pd.DataFrame([*_factors(planted), *_mistakes(mistakes, trials, promised)], columns=_FAULTS)
     return _with_totals(alarms, coverage, faults)
 
 
@@ -178,6 +179,8 @@ def _factors(planted: pd.DataFrame) -> list[dict[str, object]]:
     no miss.
     """
     rows: list[dict[str, object]] = []
+    if planted.empty:  # without columns to group by
+        return rows
     for (size, config, trials, metric, scaling), group in planted.groupby(
         ["size", "sweep", "trials", "metric", "scaling"], sort=False
     ):
