@@ -53,6 +53,24 @@ SATURATION = st.fixed_dictionaries(
     {"experiment": st.just("saturation"), **SIZES, "trials": st.sampled_from([2, 3, 19, 20, 60])},
     optional={**INPUTS, "figures": figures("saturation")},
 )
+# Within the sizes that single precision takes: no score deviates from 0 by more than 100 in the root mean square.
+IN_SINGLE = st.fixed_dictionaries(
+    {
+        "experiment": st.just("saturation"),
+        **SIZES,
+        "d_k": axis(st.sampled_from([1, 2, 3, 8, 64])),
+        "arithmetic": st.sampled_from(["float32", ["float64", "float32"]]),
+        "trials": st.sampled_from([2, 19, 20, 60]),
+    },
+    optional={
+        **{name: INPUTS[name] for name in ("n_queries", "inputs")},
+        "query_std": axis(st.sampled_from([0.1, 1, 2]), most=2),
+        "key_std": axis(st.sampled_from([0.1, 1]), most=2),
+        "query_mean": st.sampled_from([0, 0.5, -1]),
+        "key_mean": st.sampled_from([0, 0.5]),
+        "figures": figures("saturation"),
+    },
+)
 ROWS = st.fixed_dictionaries(
     {"experiment": st.just("rows"), **SIZES, "trials": st.integers(1, 3)},
     optional={**INPUTS, "figures": figures("rows")},
@@ -82,10 +100,12 @@ ROUNDING = st.fixed_dictionaries(
     },
     optional={**INPUTS, "figures": figures("rounding")},
 )
-SWEEP = st.one_of(SATURATION, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING)
-CONFIGS = st.fixed_dictionaries(
-    {"seed": st.integers(0, 3), "sweeps": st.dictionaries(st.sampled_from("abc"), SWEEP, min_size=1, max_size=2)}
-)
+SWEEP = st.one_of(SATURATION, IN_SINGLE, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING)
+
+
+def configs(sweeps: st.SearchStrategy) -> st.SearchStrategy:
+    named = st.dictionaries(st.sampled_from("abc"), sweeps, min_size=1, max_size=2)
+    return st.fixed_dictionaries({"seed": st.integers(0, 3), "sweeps": named})
 
 
 def measured(config: dict, folder: Path) -> Config:
@@ -128,16 +148,22 @@ def run_whole(config: dict, folder: Path) -> None:
             assert_sound(figure_path(folder, sweep.name, figure, ".txt").read_text())
 
 
-def any_config(examples: int):
+def any_config(examples: int, of: st.SearchStrategy = SWEEP):
     # A run takes seconds, so that a failing config is shown as it is instead of shrunk.
     phases = (Phase.explicit, Phase.generate)
     checks = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
     options = {"deadline": None, "derandomize": True, "suppress_health_check": checks, "phases": phases}
-    return lambda test: settings(max_examples=examples, **options)(given(config=CONFIGS)(test))
+    return lambda test: settings(max_examples=examples, **options)(given(config=configs(of))(test))
 
 
 def test_every_experiment_is_generated():
     assert {"saturation", "rows", "distribution", "initialisation", "rounding"} == set(experiment_names())
+
+
+@pytest.mark.usefixtures("in_this_process")
+@any_config(4, of=IN_SINGLE)
+def test_a_generated_config_in_single_precision_has_its_tables_and_figures(tmp_path_factory, config):
+    run_tables(config, tmp_path_factory.getbasetemp() / "single")
 
 
 @pytest.mark.usefixtures("in_this_process")

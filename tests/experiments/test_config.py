@@ -349,6 +349,16 @@ def test_a_number_format_has_no_default(load):
     assert faults(load, ROUNDING) == ["3:3: sweeps.one.arithmetic: missing key"]
 
 
+def test_saturation_takes_two_formats_and_refuses_others_at_their_place(load):
+    (found,) = faults(load, f"{GOOD}    arithmetic: bfloat16\n")
+    assert re.match(
+        r"9:17: sweeps\.one\.arithmetic: expected float64 or float32 \(the experiment rounding takes all formats\), "
+        r"got bfloat16",
+        found,
+    )
+    assert len(load(f"{GOOD}    arithmetic: [float64, float32]\n").sweeps[0].cells()) == 4
+
+
 def test_bfloat16_without_its_package_is_refused_at_its_place(load, monkeypatch):
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     (found,) = faults(load, f"{ROUNDING}    arithmetic: [float16, bfloat16]\n")
