@@ -69,7 +69,12 @@ _FITTED = (
     Column("slope_se", "float", "standard error of the slope, from the standard errors of the points"),
     Column("slope_low", "float", f"lower end of the {LEVEL:.1%} interval of the slope"),
     Column("slope_high", "float", f"upper end of the {LEVEL:.1%} interval of the slope"),
-    Column("slope_exact", "float", "the same slope of score_variance_exact"),
+    Column(
+        "slope_exact",
+        "float",
+        "the same slope of score_variance_exact; empty if an exact variance is unknown",
+        may_be_empty=True,
+    ),
 )
 
 

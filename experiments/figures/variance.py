@@ -75,7 +75,8 @@ def _growth(slope: pd.Series) -> str:
     A slope that may be 0 counts as level only if its interval is narrower than 0.2.
     """
     power = f"d_k^{number(slope['slope'], slope['slope_se'])}"
-    exact = f" (exactly {slope['slope_exact']:.4g})".replace("-", "−")
+    is_known = math.isfinite(slope["slope_exact"])
+    exact = f" (exactly {slope['slope_exact']:.4g})".replace("-", "−") if is_known else ""
     if slope["slope_low"] > 0:
         return f"grows as {power} {under(slope['scaling'])}{exact}"
     if slope["slope_high"] < 0:

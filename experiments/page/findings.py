@@ -4,6 +4,7 @@
 `Section`s and `Finding`s that it makes. Numbers have as many digits as their intervals justify.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -306,8 +307,8 @@ def _slope_sentence(slopes: pd.DataFrame) -> str:
     for _, row in slopes.head(_MAX_SCALINGS).iterrows():
         half = (row["slope_high"] - row["slope_low"]) / 2
         value, low, high = interval(row["slope"], row["slope_low"], row["slope_high"])
-        exact = exact_text(row["slope_exact"], half)
-        clauses.append(f"{value} {under(row['scaling'])} ({low} to {high}, exactly {exact})")
+        exact = f", exactly {exact_text(row['slope_exact'], half)}" if math.isfinite(row["slope_exact"]) else ""
+        clauses.append(f"{value} {under(row['scaling'])} ({low} to {high}{exact})")
     return f"Slope of ln variance against ln d_k, with {LEVEL:.1%} intervals: {'; '.join(clauses)}."
 
 

@@ -59,7 +59,7 @@ IN_SINGLE = st.fixed_dictionaries(
         "experiment": st.just("saturation"),
         **SIZES,
         "d_k": axis(st.sampled_from([1, 2, 3, 8, 64])),
-        "arithmetic": st.sampled_from(["float32", ["float64", "float32"]]),
+        "arithmetic": st.just("float32") | st.permutations(["float64", "float32"]),
         "trials": st.sampled_from([2, 19, 20, 60]),
     },
     optional={
@@ -92,13 +92,8 @@ INITIALISATION = st.fixed_dictionaries(
     optional={"figures": figures("initialisation")},
 )
 ROUNDING = st.fixed_dictionaries(
-    {
-        "experiment": st.just("rounding"),
-        **SIZES,
-        "arithmetic": axis(st.sampled_from(list(FORMATS)), most=4),
-        "trials": st.sampled_from([2, 20]),
-    },
-    optional={**INPUTS, "figures": figures("rounding")},
+    {"experiment": st.just("rounding"), **SIZES, "trials": st.sampled_from([2, 20])},
+    optional={**INPUTS, "arithmetic": axis(st.sampled_from(list(FORMATS)), most=4), "figures": figures("rounding")},
 )
 SWEEP = st.one_of(SATURATION, IN_SINGLE, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING)
 

@@ -49,7 +49,8 @@ def test_the_configs_span_what_a_user_may_ask():
     assert len(values["inputs"]) >= 5
     assert {min(values["correlation"]), max(values["correlation"])} == {-0.5, 1}
     assert all(len(values[name]) > 1 for name in ("query_mean", "key_mean", "spectrum", "normalize", "mask"))
-    assert {sweep.experiment for sweep in SWEEPS.values()} == {"saturation", "initialisation"}
+    assert {sweep.experiment for sweep in SWEEPS.values()} == {"saturation", "initialisation", "rounding"}
+    assert {str(v) for v in values["arithmetic"]} == {"float64", "float32"}
     assert {min(s.trials for s in SWEEPS.values()), max(s.trials for s in SWEEPS.values())} == {20, 5000}
 
 
