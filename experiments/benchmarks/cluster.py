@@ -32,7 +32,8 @@ from experiments.harness.run import Workers, measure_missing
 from experiments.harness.store import Store
 from experiments.harness.work import Task, Work, find_chunks
 from experiments.row_statistics import seconds_per_trial
-from experiments.sampling import Cell, chunk_trials
+from experiments.sampling import chunk_trials
+from experiments.saturation import Cell
 from sdpa import Scaling
 
 _ROUNDS = 3
