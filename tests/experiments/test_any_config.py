@@ -92,8 +92,13 @@ INITIALISATION = st.fixed_dictionaries(
     optional={"figures": figures("initialisation")},
 )
 ROUNDING = st.fixed_dictionaries(
-    {"experiment": st.just("rounding"), **SIZES, "trials": st.sampled_from([2, 20])},
-    optional={**INPUTS, "arithmetic": axis(st.sampled_from(list(FORMATS)), most=4), "figures": figures("rounding")},
+    {
+        "experiment": st.just("rounding"),
+        **SIZES,
+        "arithmetic": axis(st.sampled_from(list(FORMATS)), most=4),
+        "trials": st.sampled_from([2, 20]),
+    },
+    optional={**INPUTS, "figures": figures("rounding")},
 )
 SWEEP = st.one_of(SATURATION, IN_SINGLE, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING)
 

@@ -367,7 +367,7 @@ def test_single_precision_resolves_no_smaller_difference_than_its_rounding():
     assert judged(table)["z"].abs().max() > 100
     single = judged(table.assign(arithmetic="float32"))
     entropy = single[single["metric"] == "entropy"].squeeze()
-    assert (entropy["accuracy"], entropy["error"], entropy["z"]) == (5e-6, 5e-6, 0.4)
+    assert (entropy["accuracy"], entropy["error"], entropy["z"]) == pytest.approx((5e-6, 5e-6, 0.4))
     correlations = correlations_of(table, np.eye(2)).assign(arithmetic="float32")
     joint = cell_tests(table.assign(arithmetic="float32"), correlations, single)
     assert joint["values"].item() == 1  # not the entropy
