@@ -17,7 +17,7 @@ No value of rounded rows has an exact one, and the check judges none.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import astuple, dataclass, field
 from typing import Annotated, Any
 
@@ -68,27 +68,35 @@ class Cell(SaturationCell):
     # Without a default: in float64, a sweep that forgets it would measure last digits alone.
     arithmetic: Annotated[Arithmetic, Meaning("number format of the rounded rows")] = field(kw_only=True)
 
-    def rounded(
-        self, rows: slice, queries: Floats, keys: Floats, scores: Floats, rng: np.random.Generator
-    ) -> Mapping[str, Floats]:
-        """As `AttentionCell.rounded`: the numbers of `_ROUNDED` per row."""
-        gradient, visible = rng.standard_normal(scores.shape), self.visible(rows)
-        arithmetic = self.arithmetic
-        rounded_keys = arithmetic.round(keys)
-        products = arithmetic.product(arithmetic.round(queries), rounded_keys.swapaxes(-1, -2))
-        exact_scores = scores if visible is None else np.where(visible, scores, -np.inf)
-        found: dict[str, list[Floats]] = {}
-        for divisor in self.divisors():
-            exact = _exact_rows(exact_scores / divisor, keys, gradient, divisor)
-            rounded = rounded_rows(products, rounded_keys, arithmetic.round(gradient), divisor, arithmetic, visible)
-            for name, values in _compared(arithmetic, exact, rounded, visible, self.own_keys(rows)).items():
-                found.setdefault(name, []).append(values)
-        return {name: np.stack(values) for name, values in found.items()}
-
     def stamp(self) -> dict[str, Any]:
         """The values and code behind the names in a cell."""
         code = [Arithmetic, rounded_rows, *astuple(self.arithmetic)]
         return {"arithmetic": code, **super().stamp()}
+
+
+def compared(
+    cell: Cell, rows: slice, queries: Floats, keys: Floats, scores: Floats, rng: np.random.Generator
+) -> dict[str, Floats]:
+    """As `RowStatistics.further`: the numbers behind the metrics below, from rounded and exact rows of the same draws.
+
+    Args:
+        cell: a point of the grid.
+        rows: of the queries of a draw.
+        queries, keys, scores: of a block of draws, without a divisor or mask.
+        rng: draws the gradients to the weights.
+    """
+    gradient, visible = rng.standard_normal(scores.shape), cell.visible(rows)
+    arithmetic = cell.arithmetic
+    rounded_keys = arithmetic.round(keys)
+    products = arithmetic.product(arithmetic.round(queries), rounded_keys.swapaxes(-1, -2))
+    exact_scores = scores if visible is None else np.where(visible, scores, -np.inf)
+    found: dict[str, list[Floats]] = {}
+    for divisor in cell.divisors():
+        exact = _exact_rows(exact_scores / divisor, keys, gradient, divisor)
+        rounded = rounded_rows(products, rounded_keys, arithmetic.round(gradient), divisor, arithmetic, visible)
+        for name, values in _compared(arithmetic, exact, rounded, visible, cell.own_keys(rows)).items():
+            found.setdefault(name, []).append(values)
+    return {name: np.stack(values) for name, values in found.items()}
 
 
 @dataclass(frozen=True)
@@ -243,19 +251,19 @@ def _of_weights() -> Exact:
 
 def _share(name: str, meaning: str, formula: str, title: str, exact: Exact | None = None) -> Metric:
     """A share of rows."""
-    of = OfBlock(lambda block: block.rounded[name])
+    of = OfBlock(lambda block: block.further[name])
     return Metric(name, "", meaning, formula, title, "share", of, exact=exact, limits=lambda _: Limits(0, 1))
 
 
 def _mean(name: str, meaning: str, formula: str, title: str, exact: Exact | None = None) -> Metric:
     """A share of the weights or gradients of a row, in the mean over rows."""
-    of = OfBlock(lambda block: block.rounded[name])
+    of = OfBlock(lambda block: block.further[name])
     return Metric(name, "", meaning, formula, title, "mean", of, exact=exact, limits=lambda _: Limits(0, 1))
 
 
 def _errors(name: str, unit: str, symbol: str, title: str) -> tuple[Metric, Metric]:
     """The mean and the root mean square of a metric's error."""
-    of = OfBlock(lambda block: block.rounded[name])
+    of = OfBlock(lambda block: block.further[name])
     meaning, formula = f"rounded minus exact {title}", f"{symbol}_rounded - {symbol}"
     return (
         Metric(f"{name}_bias", unit, f"{meaning}; mean over rows", f"E[{formula}]", f"bias of the {title}", "mean", of),
@@ -354,13 +362,13 @@ ROUNDED = (
         "sqrt(E |dL/dq_rounded - dL/dq|^2)",
         "error of $dL/dq$",
         "root",
-        OfBlock(lambda block: block.rounded["query_gradient_error"]),
+        OfBlock(lambda block: block.further["query_gradient_error"]),
         limits=lambda _: Limits(0),
         is_logarithmic=True,
     ),
 )
 METRICS_HERE = (*(metric for metric in METRICS if metric.name in _UNROUNDED), *ROUNDED)
-STATISTICS = RowStatistics(METRICS_HERE)
+STATISTICS = RowStatistics(METRICS_HERE, compared)
 
 
 def seconds_per_trial(cell: Cell) -> float:

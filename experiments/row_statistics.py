@@ -10,6 +10,7 @@ values come from the same draws.
 An experiment of this kind is a class of cells, which draw Q and K, with a tuple of metrics: `experiments.saturation`.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -48,6 +49,10 @@ _ROW_ARRAYS, _MEAN_ARRAYS = 13, 3
 
 _CORRELATION_COLUMNS = ("scaling", "metric", "correlations")
 
+# From a cell, the slice of the queries of a draw, the queries, keys and scores of a block of draws, without a divisor
+# or mask, and a generator, to numbers per row by name, (scalings, trials, queries).
+Further = Callable[[Any, slice, Floats, Floats, Floats, np.random.Generator], Mapping[str, Floats]]
+
 
 @dataclass(frozen=True)
 class RowMeasurement:
@@ -74,9 +79,11 @@ class RowStatistics:
 
     Attributes:
         metrics: in the order of the columns.
+        further: computes `Block.further` for metrics that need more than the scores; it may draw random numbers.
     """
 
     metrics: tuple[Metric, ...]
+    further: Further | None = None
 
     def experiment(self, cell: type[AttentionCell], **more: Any) -> Experiment:
         """The experiment that measures these metrics in cells of a class.
@@ -178,7 +185,7 @@ class RowStatistics:
         rng: np.random.Generator,
     ) -> dict[PerRow, Floats]:
         """The number per row behind each metric, (scalings, trials, queries), of these rows of each draw."""
-        rounded = cell.rounded(rows, queries, keys, scores, rng)
+        further = self.further(cell, rows, queries, keys, scores, rng) if self.further else {}
         of_rows = dict.fromkeys([*(metric.of for metric in self._averaged), *self._ranked])
         needs = {of.needs for of in of_rows}
         if (visible := cell.visible(rows)) is not None:
@@ -190,7 +197,7 @@ class RowStatistics:
             with_variance="variance" in needs,
             own_keys=cell.own_keys(rows) if "own key" in needs else None,
         )
-        block = Block(queries, scores, cell.divisors(), diagnostics, cell.n_queries / cell.n_keys, rounded)
+        block = Block(queries, scores, cell.divisors(), diagnostics, cell.n_queries / cell.n_keys, further)
         return {of: of.values(block) for of in of_rows}
 
     def _mean_names(self, cell: AttentionCell) -> list[tuple[str, str]]:

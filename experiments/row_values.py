@@ -22,7 +22,7 @@ class Block:
         divisors: numbers above 0.
         rows: the diagnostics of the scores.
         rows_per_key: number of queries of a whole draw over its number of keys.
-        rounded: numbers per row by name, (n_divisors, n_draws, n_queries), as from `AttentionCell.rounded`.
+        further: numbers per row by name, (n_divisors, n_draws, n_queries), from `RowStatistics.further`.
     """
 
     queries: Floats
@@ -30,7 +30,7 @@ class Block:
     divisors: Sequence[float]
     rows: RowDiagnostics
     rows_per_key: float
-    rounded: Mapping[str, Floats] = field(default_factory=dict)
+    further: Mapping[str, Floats] = field(default_factory=dict)
 
 
 Needs = Literal["gradient", "variance", "own key"]

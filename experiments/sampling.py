@@ -11,7 +11,7 @@ scalings, so that an additional scaling sees the same draws.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -142,19 +142,6 @@ class AttentionCell:
     def has_mask(self) -> bool:
         """True if some query does not see all keys."""
         return False
-
-    def rounded(
-        self, rows: slice, queries: Floats, keys: Floats, scores: Floats, rng: np.random.Generator
-    ) -> Mapping[str, Floats]:
-        """Further numbers per row by name, (scalings, trials, queries), of experiments that round rows; none here.
-
-        Args:
-            rows: of the queries of a draw.
-            queries, keys, scores: of a block of draws, as drawn and without a divisor or mask.
-            rng: for further random numbers.
-        """
-        del rows, queries, keys, scores, rng
-        return {}
 
     def own_keys(self, rows: slice) -> npt.NDArray[np.intp]:
         """The key at the position of each of these queries, the last of the sequence; (queries,).
