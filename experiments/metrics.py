@@ -98,15 +98,13 @@ def _saturated_rows() -> Exact:
     a draw were independent: rows that share keys saturate together rather than in turn.
     """
     known_bounds = _exact("saturated_rows", "saturated_rows")
+    of_row = deviation_of_share(known_bounds.value)
 
     def largest(theory: Theory, cell: Cell) -> float:
         deviation = known_bounds.max_deviation(theory, cell)
-        if math.isfinite(deviation):
-            return deviation
-        share = known_bounds.value(theory, cell)
-        return math.sqrt(max(share * (1 - share), 0.0)) or math.inf
+        return deviation if math.isfinite(deviation) else of_row(theory, cell)
 
-    least = _at_least_independent(known_bounds.min_deviation, largest)
+    least = at_least_independent(known_bounds.min_deviation, largest)
     return Exact(known_bounds.formula, known_bounds.value, least, largest)
 
 
@@ -126,10 +124,26 @@ def _row_variance() -> Exact:
         return known(theory, "row_variance_deviation", *arguments, otherwise=math.inf) or math.inf
 
     formula = "(n - 1) / n times the variance of a score given the query, averaged over queries"
-    return Exact(formula, value, _at_least_independent(closer, largest), largest)
+    return Exact(formula, value, at_least_independent(closer, largest), largest)
 
 
-def _at_least_independent(closer: Bound, of_row: Bound) -> Bound:
+def deviation_of_share(share: Bound) -> Bound:
+    """sqrt(p (1 - p)), the deviation of one row if a share p of rows has a property; infinite where it is 0 or 1.
+
+    A p of 0 or 1 stands for one that theory cannot tell from it. Where p is unknown, so is the deviation (NaN).
+
+    Args:
+        share: p.
+    """
+
+    def deviation(theory: Theory, cell: Cell) -> float:
+        p = share(theory, cell)
+        return math.sqrt(max(p * (1 - p), 0.0)) or math.inf
+
+    return deviation
+
+
+def at_least_independent(closer: Bound, of_row: Bound) -> Bound:
     """The larger of a known lower bound and the deviation of a draw whose rows are independent.
 
     Args:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from experiments.harness.columns import Meaning
 from experiments.harness.metric import Exact, Metric, Theory
-from experiments.metrics import METRICS
+from experiments.metrics import METRICS, at_least_independent, deviation_of_share
 from experiments.row_statistics import RowStatistics
 from experiments.row_statistics import seconds_per_trial as seconds_of_rows
 from experiments.row_values import OfBlock
@@ -211,18 +211,15 @@ def _of_rows(metric: str) -> Exact:
     have a weight of 1.
     """
     value = _value(metric)
-
-    def largest(theory: Theory, cell: Cell) -> float:
-        share = value(theory, cell)
-        return math.sqrt(max(share * (1 - share), 0.0)) or math.inf
+    largest = deviation_of_share(value)
+    of_equal_rows = at_least_independent(lambda *_: 0.0, largest)
 
     def least(theory: Theory, cell: Cell) -> float:
-        if cell.has_mask:
-            certain = 1 / cell.n_queries if metric == "nearly_one_rows" and cell.shortest_row == 1 else 0.0
-            rare = max(value(theory, cell) - certain, 0.0)
-            return math.sqrt(rare / 2 / cell.n_queries) if 2 * cell.n_queries * rare <= 1 else 0.0
-        deviation = largest(theory, cell)
-        return deviation / math.sqrt(cell.n_queries) if math.isfinite(deviation) else 0.0
+        if not cell.has_mask:
+            return of_equal_rows(theory, cell)
+        certain = 1 / cell.n_queries if metric == "nearly_one_rows" and cell.shortest_row == 1 else 0.0
+        rare = max(value(theory, cell) - certain, 0.0)
+        return math.sqrt(rare / 2 / cell.n_queries) if 2 * cell.n_queries * rare <= 1 else 0.0
 
     return Exact(_INTEGRALS, value, least, largest)
 
@@ -235,10 +232,6 @@ def _of_weights() -> Exact:
     """
     value = _value("tiny_weights")
 
-    def largest(theory: Theory, cell: Cell) -> float:
-        share = value(theory, cell)
-        return math.sqrt(max(share * (1 - share), 0.0)) or math.inf
-
     def least(theory: Theory, cell: Cell) -> float:
         share, spread, n = value(theory, cell), _value("spread_of_tiny_weights")(theory, cell), cell.n_keys
         of_counts = share / n - share**2
@@ -246,7 +239,7 @@ def _of_weights() -> Exact:
             of_counts = share / (2 * n) if 2 * n * cell.n_queries * share <= 1 else 0.0
         return math.sqrt(max(of_counts, spread**2, 0.0) / cell.n_queries)
 
-    return Exact(_INTEGRALS, value, least, largest)
+    return Exact(_INTEGRALS, value, least, deviation_of_share(value))
 
 
 def _share(name: str, meaning: str, formula: str, title: str, exact: Exact | None = None) -> Metric:
