@@ -24,6 +24,8 @@ ALLOWED = {
         "experiments.score_metrics",
         "experiments.row_statistics",
         "experiments.row_values",
+        "experiments.rounding_comparison",
+        "experiments.rounding_metrics",
     },
     "experiments/steps": {
         "sdpa",

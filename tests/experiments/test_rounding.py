@@ -14,7 +14,8 @@ from experiments.analysis.exact import add_exact
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, axis_values
 from experiments.harness.measuring import measure_chunk
-from experiments.rounding import EXPERIMENT, METRICS_HERE, Cell
+from experiments.rounding import EXPERIMENT, Cell
+from experiments.rounding_metrics import METRICS_HERE
 from experiments.sampling import block_queries, block_trials, chunk_trials
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS, Arithmetic, rounded_rows
