@@ -101,7 +101,7 @@ def compared_rows(
         "lost_rows": 1.0 * is_lost,
         **{name: of_rounded[name] - of_exact[name] for name in of_exact},
         "wrong_gradient_rows": 1.0 * (error > _WRONG * np.linalg.norm(exact.query_gradient, axis=-1)),
-        "query_gradient_error": error,
+        "query_gradient": error,
     }
 
 

@@ -5,6 +5,7 @@ The numbers per row behind them come from `experiments.rounding_comparison`, by 
 
 import math
 from collections.abc import Callable
+from typing import Literal
 
 from experiments.harness.experiment import Cell
 from experiments.harness.metric import Exact, Metric, Theory
@@ -77,56 +78,82 @@ def _of_weights() -> Exact:
     return Exact(_INTEGRALS, value, least, deviation_of_share(value))
 
 
-def _share(name: str, meaning: str, formula: str, title: str, exact: Exact | None = None) -> Metric:
-    """A share of rows."""
-    of = OfBlock(lambda block: block.further[name])
-    return Metric(name, "", meaning, formula, title, "share", of, exact=exact, limits=lambda _: Limits(0, 1))
+def _number(name: str) -> OfBlock:
+    """The number per row of that name."""
+    return OfBlock(lambda block: block.further[name])
 
 
-def _mean(name: str, meaning: str, formula: str, title: str, exact: Exact | None = None) -> Metric:
-    """A share of the weights or gradients of a row, in the mean over rows."""
-    of = OfBlock(lambda block: block.further[name])
-    return Metric(name, "", meaning, formula, title, "mean", of, exact=exact, limits=lambda _: Limits(0, 1))
+def _share(
+    name: str,
+    meaning: str,
+    formula: str,
+    title: str,
+    exact: Exact | None = None,
+    *,
+    kind: Literal["share", "mean"] = "share",
+) -> Metric:
+    """A share of rows or, as a mean over rows, of their weights or gradients."""
+    return Metric(name, "", meaning, formula, title, kind, _number(name), exact=exact, limits=lambda _: Limits(0, 1))
 
 
-def _errors(name: str, unit: str, symbol: str, title: str) -> tuple[Metric, Metric]:
-    """The mean and the root mean square of a metric's error."""
-    of = OfBlock(lambda block: block.further[name])
-    meaning, formula = f"rounded minus exact {title}", f"{symbol}_rounded - {symbol}"
-    return (
-        Metric(f"{name}_bias", unit, f"{meaning}; mean over rows", f"E[{formula}]", f"bias of the {title}", "mean", of),
-        Metric(
-            f"{name}_error",
-            unit,
-            f"{meaning}; root mean square over rows",
-            f"sqrt(E ({formula})^2)",
-            f"error of the {title}",
-            "root",
-            of,
-            limits=lambda _: Limits(0),
-            is_logarithmic=True,
-        ),
+def _root_of_error(of: str, unit: str, meaning: str, square: str, title: str) -> Metric:
+    """The root mean square over rows of an error.
+
+    Args:
+        of: name of the number per row; that of the metric is OF_error.
+        unit, title: of the metric.
+        meaning: of the error of a row.
+        square: formula of the squared error of a row.
+    """
+    return Metric(
+        f"{of}_error",
+        unit,
+        f"{meaning}; root mean square over rows",
+        f"sqrt(E {square})",
+        title,
+        "root",
+        _number(of),
+        limits=lambda _: Limits(0),
+        is_logarithmic=True,
     )
 
 
-# Metrics of rows with an error: name, unit, symbol and title.
-_ERRORS = (
-    ("row_variance", "", "Var s", "variance within a row"),
-    ("max_weight", "", "max w", "largest weight"),
-    ("own_weight", "", "w_i", "weight of the own key"),
-    ("entropy", "nats", "H", "entropy"),
-    ("effective_keys", "", "e^H", "effective number of keys"),
-    ("output_std", "", "sqrt(sum w^2)", "standard deviation of the output"),
-    ("jacobian_trace", "", "tr J", "Jacobian trace"),
-    ("jacobian_norm", "", "|J|_F", "Jacobian norm"),
-)
+def _errors(metric: Metric, symbol: str) -> tuple[Metric, Metric]:
+    """The mean and the root mean square of the error of a metric, whose value in a row has that symbol."""
+    name, unit, title = metric.name, metric.unit, metric.title.removesuffix(", r.m.s.")
+    meaning, error = f"rounded minus exact {name}", f"{symbol}_rounded - {symbol}"
+    return (
+        Metric(
+            f"{name}_bias",
+            unit,
+            f"{meaning}; mean over rows",
+            f"E[{error}]",
+            f"bias of the {title}",
+            of=_number(name),
+        ),
+        _root_of_error(name, unit, meaning, f"({error})^2", f"error of the {title}"),
+    )
+
+
+# Of the metrics of rows with an error, the value in a row.
+_SYMBOLS = {
+    "row_variance": "Var s",
+    "max_weight": "max w",
+    "own_weight": "w_i",
+    "entropy": "H",
+    "effective_keys": "e^H",
+    "output_std": "sqrt(sum w^2)",
+    "jacobian_trace": "tr J",
+    "jacobian_norm": "|J|_F",
+}
 ROUNDED = (
-    _mean(
+    _share(
         "tiny_weights",
         "share of the exact weights that the format rounds to 0",
         "P(w < half the smallest number)",
         "share of exact weights that round to 0",
         _of_weights(),
+        kind="mean",
     ),
     _share(
         "nearly_one_rows",
@@ -142,12 +169,19 @@ ROUNDED = (
         "share of rows with e^s beyond the largest number",
         _of_rows("large_rows"),
     ),
-    _mean("zero_weights", "share of the rounded weights that are 0", "P(w = 0)", "share of weights equal to 0"),
-    _mean(
+    _share(
+        "zero_weights",
+        "share of the rounded weights that are 0",
+        "P(w = 0)",
+        "share of weights equal to 0",
+        kind="mean",
+    ),
+    _share(
         "subnormal_weights",
         "share of the rounded weights above 0 and below the smallest normal number, which have fewer digits",
         "P(0 < w < smallest normal number)",
         "share of subnormal weights",
+        kind="mean",
     ),
     _share("one_rows", "share of rows with a rounded weight of 1", "P(max w = 1)", "share of rows with a weight of 1"),
     _share(
@@ -157,11 +191,12 @@ ROUNDED = (
         "P(e^(max s) not finite)",
         "share of rows that overflow",
     ),
-    _mean(
+    _share(
         "zero_gradients",
         "share of the entries of the rounded dL/dS, for standard normal gradients to the weights, that are 0",
         "P(dL/dS_ij = 0)",
         "share of gradients to scores equal to 0",
+        kind="mean",
     ),
     _share(
         "zero_gradient_rows",
@@ -182,17 +217,13 @@ ROUNDED = (
         "P(w or dL/dq not finite)",
         "share of lost rows",
     ),
-    *(metric for error in _ERRORS for metric in _errors(*error)),
-    Metric(
-        "query_gradient_error",
+    *(error for metric in METRICS if metric.name in _SYMBOLS for error in _errors(metric, _SYMBOLS[metric.name])),
+    _root_of_error(
+        "query_gradient",
         "",
-        "norm of rounded minus exact dL/dq, for standard normal gradients to the weights; root mean square over rows",
-        "sqrt(E |dL/dq_rounded - dL/dq|^2)",
+        "norm of rounded minus exact dL/dq, for standard normal gradients to the weights",
+        "|dL/dq_rounded - dL/dq|^2",
         "error of $dL/dq$",
-        "root",
-        OfBlock(lambda block: block.further["query_gradient_error"]),
-        limits=lambda _: Limits(0),
-        is_logarithmic=True,
     ),
 )
 METRICS_HERE = (*(metric for metric in METRICS if metric.name in _UNROUNDED), *ROUNDED)
