@@ -149,10 +149,10 @@ def _here(metric: Metric) -> Metric:
     return replace(metric, exact=_KNOWN.get(metric.name))
 
 
-METRICS_HERE = (
+INITIALISATION_METRICS = (
     _variance_of("query", "q", 0),
     _variance_of("key", "k", 1),
     *map(_here, METRICS),
 )
-STATISTICS = RowStatistics(METRICS_HERE)
+STATISTICS = RowStatistics(INITIALISATION_METRICS)
 EXPERIMENT = STATISTICS.experiment(Cell, named=(*NAMED, Scheme))

@@ -23,11 +23,11 @@ import numpy as np
 
 from experiments.harness.columns import Meaning
 from experiments.rounding_comparison import compared_rows, exact_rows
-from experiments.rounding_metrics import METRICS_HERE
+from experiments.rounding_metrics import ROUNDING_METRICS
 from experiments.row_statistics import RowStatistics
 from experiments.row_statistics import seconds_per_trial as seconds_of_rows
 from experiments.sampling import NAMED, OTHER_WORDS, Floats, block_queries, block_trials
-from experiments.sampling import Cell as SaturationCell
+from experiments.sampling import Cell as SampledCell
 from sdpa.arithmetic import Arithmetic, rounded_rows
 
 # Nanoseconds for rounding, per score and scaling and per entry of q and k, on a server core of 2025.
@@ -36,7 +36,7 @@ _SCORE_ARRAYS = 14  # arrays of a block's scores in memory at once; a test compa
 
 
 @dataclass(frozen=True)
-class Cell(SaturationCell):
+class Cell(SampledCell):
     """One point of the grid, with the format of its rounded rows.
 
     Attributes:
@@ -77,7 +77,7 @@ def compared_draws(
     return {name: np.stack(values) for name, values in found.items()}
 
 
-STATISTICS = RowStatistics(METRICS_HERE, compared_draws)
+STATISTICS = RowStatistics(ROUNDING_METRICS, compared_draws)
 
 
 def seconds_per_trial(cell: Cell) -> float:

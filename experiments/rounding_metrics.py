@@ -146,7 +146,8 @@ _SYMBOLS = {
     "jacobian_trace": "tr J",
     "jacobian_norm": "|J|_F",
 }
-ROUNDED = (
+ROUNDING_METRICS = (
+    *(metric for metric in METRICS if metric.name in _UNROUNDED),
     _share(
         "tiny_weights",
         "share of the exact weights that the format rounds to 0",
@@ -226,4 +227,3 @@ ROUNDED = (
         "error of $dL/dq$",
     ),
 )
-METRICS_HERE = (*(metric for metric in METRICS if metric.name in _UNROUNDED), *ROUNDED)

@@ -15,7 +15,7 @@ from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, axis_values
 from experiments.harness.measuring import measure_chunk
 from experiments.rounding import EXPERIMENT, Cell
-from experiments.rounding_metrics import METRICS_HERE
+from experiments.rounding_metrics import ROUNDING_METRICS
 from experiments.sampling import block_queries, block_trials, chunk_trials
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS, Arithmetic, rounded_rows
@@ -226,7 +226,7 @@ def test_every_parameter_of_a_cell_changes_its_row(change):
         for cell in (half, changed)
     )
     rare = {"nearly_one_rows", "large_rows", "one_rows", "overflowing_rows", "zero_gradient_rows", "lost_rows"}
-    for metric in METRICS_HERE:
+    for metric in ROUNDING_METRICS:
         if metric.name not in rare:
             assert one[metric.name] != other[metric.name], metric.name
 
@@ -278,7 +278,7 @@ def test_deviations_of_a_draw_lie_within_their_bounds(name, change):
 
     cell = dataclasses.replace(CELL, arithmetic=FORMATS["float16"], scaling=RULES[:1], **change)
     (row,) = rows_of(cell, trials=2000)
-    exact = next(metric.exact for metric in METRICS_HERE if metric.name == name)
+    exact = next(metric.exact for metric in ROUNDING_METRICS if metric.name == name)
     found = row[f"{name}_se"] * math.sqrt(2000)
     assert 0.95 * exact.min_deviation(theory, cell) <= found <= 1.05 * exact.max_deviation(theory, cell)
     assert exact.max_deviation(theory, cell) < 1
@@ -318,7 +318,7 @@ def test_tiny_weights_that_no_run_finds_are_no_alarm(d_k, n_keys, divisor, mask,
 
     rules = (Scaling.parse(str(divisor)),)
     cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=16, mask=mask, scaling=rules, arithmetic=Arithmetic.parse(name))
-    exact = METRICS_HERE[[metric.name for metric in METRICS_HERE].index("tiny_weights")].exact
+    exact = ROUNDING_METRICS[[metric.name for metric in ROUNDING_METRICS].index("tiny_weights")].exact
     share = exact.value(theory, cell)
     assert exact.min_deviation(theory, cell) <= exact.max_deviation(theory, cell)
     if 0 < share < 1e-3 / (20 * 16 * n_keys):
