@@ -65,13 +65,13 @@ def compared_draws(
     """
     gradient, visible = rng.standard_normal(scores.shape), cell.visible(rows)
     arithmetic = cell.arithmetic
-    rounded_keys = arithmetic.round(keys)
+    rounded_keys, rounded_gradient = arithmetic.round(keys), arithmetic.round(gradient)
     products = arithmetic.product(arithmetic.round(queries), rounded_keys.swapaxes(-1, -2))
     exact_scores = scores if visible is None else np.where(visible, scores, -np.inf)
     found: dict[str, list[Floats]] = {}
     for divisor in cell.divisors():
         exact = exact_rows(exact_scores / divisor, keys, gradient, divisor)
-        rounded = rounded_rows(products, rounded_keys, arithmetic.round(gradient), divisor, arithmetic, visible)
+        rounded = rounded_rows(products, rounded_keys, rounded_gradient, divisor, arithmetic, visible)
         for name, values in compared_rows(arithmetic, exact, rounded, visible, cell.own_keys(rows)).items():
             found.setdefault(name, []).append(values)
     return {name: np.stack(values) for name, values in found.items()}

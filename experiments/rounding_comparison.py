@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.row_values import Floats
-from sdpa import softmax
 from sdpa.arithmetic import Arithmetic, RoundedRows
 from sdpa.gradients import other_weights
 
@@ -42,13 +41,14 @@ def exact_rows(scores: Floats, keys: Floats, gradient: Floats, divisor: float) -
         gradient: dL/dw, of the shape of scores.
         divisor: above 0.
     """
-    weights = softmax(scores)
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    exponentials = np.exp(shifted)
+    total = exponentials.sum(axis=-1, keepdims=True)
+    weights = exponentials / total
     from_top = gradient - np.take_along_axis(gradient, weights.argmax(axis=-1, keepdims=True), axis=-1)
     centred = from_top - np.vecdot(other_weights(weights), from_top)[..., None]
     to_scores = weights * centred / divisor
-    shifted = scores - scores.max(axis=-1, keepdims=True)
-    log_weights = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return ExactRows(scores, log_weights, weights, to_scores @ keys)
+    return ExactRows(scores, shifted - np.log(total), weights, to_scores @ keys)
 
 
 def compared_rows(
