@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.harness.columns import Column
-from experiments.harness.experiment import MEASURED, Experiment, Row
+from experiments.harness.experiment import ACCURACY, MEASURED, Experiment, Row
 from experiments.harness.metric import Metric, fields, metric_columns
 from experiments.row_values import Block, OfVectors, PerRow
 from experiments.sampling import (
@@ -108,6 +108,7 @@ class RowStatistics:
             "memory": self.memory,
             "table_rows": lambda cell, _: len(cell.scaling),
             "min_trials": 2,
+            "accuracy": accuracy,
             "named": NAMED,
             "stamp": cell.stamp,
             "problem": cell.problem,
@@ -340,6 +341,11 @@ def _correlations(means: Estimates[tuple[str, str]]) -> list[Row]:
         dict(zip(_CORRELATION_COLUMNS, (*name, correlations), strict=True))
         for name, correlations in zip(means.names, means.correlation, strict=True)
     ]
+
+
+def accuracy(cell: AttentionCell) -> float:
+    """As `Experiment.accuracy`: ten times `AttentionCell.rounding_error`, because tests add up values."""
+    return max(ACCURACY, 10 * cell.rounding_error)
 
 
 def seconds_per_trial(cell: AttentionCell) -> float:

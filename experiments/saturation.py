@@ -8,7 +8,6 @@ from typing import Annotated
 import numpy as np
 
 from experiments.harness.columns import Meaning
-from experiments.harness.experiment import ACCURACY
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowStatistics
 from experiments.row_statistics import seconds_per_trial as seconds_in_double
@@ -20,9 +19,8 @@ from sdpa.pairs import spectrum_of
 DOUBLE, SINGLE = FORMATS["float64"], FORMATS["float32"]
 _SHARE_OF_TIME = 0.5  # of a trial in single precision, over that in double precision
 # Relative, of means in single precision: beyond the largest difference from double precision that was measured with so
-# many draws that it is no longer random; and ten times that for tests that add up values.
+# many draws that it is no longer random.
 _SINGLE_ROUNDING = 5e-7
-_SINGLE_ACCURACY = 10 * _SINGLE_ROUNDING
 # What single precision excludes, so that means agree with double precision.
 _LARGEST_SCORE = 100.0  # r.m.s. of scaled scores: a rounding error of 2^-24 of a score moves its weight by as much
 _LARGEST = 1e6  # of the deviation of scores and of divisors, or its inverse: their fourth powers have to be in range
@@ -115,12 +113,7 @@ def seconds_per_trial(cell: Cell) -> float:
     return seconds_in_double(cell) * (1.0 if cell.arithmetic == DOUBLE else _SHARE_OF_TIME)
 
 
-def accuracy(cell: Cell) -> float:
-    """As `Experiment.accuracy`."""
-    return ACCURACY if cell.arithmetic == DOUBLE else _SINGLE_ACCURACY
-
-
 STATISTICS = RowStatistics(METRICS)
 EXPERIMENT = STATISTICS.experiment(
-    Cell, named=(*NAMED, Arithmetic), other_words=OTHER_WORDS, seconds_per_trial=seconds_per_trial, accuracy=accuracy
+    Cell, named=(*NAMED, Arithmetic), other_words=OTHER_WORDS, seconds_per_trial=seconds_per_trial
 )
