@@ -22,11 +22,12 @@ from typing import Annotated, Any
 import numpy as np
 
 from experiments.harness.columns import Meaning
+from experiments.other_words import OTHER_WORDS
 from experiments.rounding_comparison import compared_rows, exact_rows
 from experiments.rounding_metrics import ROUNDING_METRICS
 from experiments.row_statistics import RowStatistics
 from experiments.row_statistics import seconds_per_trial as seconds_of_rows
-from experiments.sampling import NAMED, OTHER_WORDS, Floats, block_queries, block_trials
+from experiments.sampling import NAMED, Floats, block_queries, block_trials
 from experiments.sampling import Cell as SampledCell
 from sdpa.arithmetic import Arithmetic, rounded_rows
 

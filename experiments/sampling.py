@@ -44,25 +44,6 @@ TREATMENT = (
 
 NAMED = (Scaling, InputLaw)  # types of the parameters that a config names
 
-# Keys of a sweep in the words of other programs and papers, and values that another key takes.
-OTHER_WORDS = {
-    "causal": "mask: causal",
-    "qk_norm": "normalize: l2",
-    "rho": "correlation",
-    "std": "query_std or key_std",
-    "input_std": "query_std or key_std",
-    "mean": "query_mean or key_mean",
-    "distribution": "inputs",
-    "scale": "scaling",
-    "temperature": "scaling",
-    "init": "experiment: initialisation",
-    "dtype": "arithmetic",
-    "format": "arithmetic",
-    "number_format": "arithmetic",
-    # In other programs, `precision` is the number format.
-    **{f"precision: {name}": f"arithmetic: {name}" for name in ("float64", "float32", "bfloat16", "float16")},
-}
-
 Mask = Literal["none", "causal"]
 _Size = Annotated[int, Ge(1), Le(2**31)]
 _Mean = Annotated[float, Ge(-1e6), Le(1e6)]

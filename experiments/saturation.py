@@ -9,9 +9,10 @@ import numpy as np
 
 from experiments.harness.columns import Meaning
 from experiments.metrics import METRICS
+from experiments.other_words import OTHER_WORDS
 from experiments.row_statistics import RowStatistics
 from experiments.row_statistics import seconds_per_trial as seconds_in_double
-from experiments.sampling import NAMED, OTHER_WORDS
+from experiments.sampling import NAMED
 from experiments.sampling import Cell as SampledCell
 from sdpa.arithmetic import FORMATS, Arithmetic
 from sdpa.pairs import spectrum_of

@@ -24,6 +24,7 @@ ALLOWED = {
         "experiments.score_metrics",
         "experiments.row_statistics",
         "experiments.row_values",
+        "experiments.other_words",
         "experiments.rounding_comparison",
         "experiments.rounding_metrics",
     },
