@@ -15,6 +15,7 @@ from experiments.row_statistics import seconds_per_trial as seconds_in_double
 from experiments.sampling import NAMED
 from experiments.sampling import Cell as SampledCell
 from sdpa.arithmetic import FORMATS, Arithmetic
+from sdpa.inputs import draws_single
 from sdpa.pairs import spectrum_of
 
 DOUBLE, SINGLE = FORMATS["float64"], FORMATS["float32"]
@@ -54,8 +55,8 @@ class Cell(SampledCell):
 
     @property
     def entries(self) -> int:
-        """As `AttentionCell.entries`; only Gaussian entries are drawn in single precision, the others rounded to it."""
-        rounded = self.arithmetic == SINGLE and self.inputs.name != "gaussian"
+        """As `AttentionCell.entries`; entries that are rounded to single precision are in memory in double too."""
+        rounded = self.arithmetic == SINGLE and not draws_single(self.inputs)
         return 3 * self.numbers if rounded else self.numbers
 
     def problem(self) -> str | None:

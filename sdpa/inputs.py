@@ -50,9 +50,15 @@ class InputLaw:
         The two precisions give different numbers from the same generator. In single precision, Gaussian entries come
         from `single_normals`; all others are drawn in double precision and rounded.
         """
-        if self.sample is gaussian and np.dtype(dtype) == np.float32:
+        if np.dtype(dtype) == np.float32 and draws_single(self):
             return single_normals(rng, shape)
         return self.sample(rng, shape).astype(dtype, copy=False)
+
+
+# A function, because a stored result records the code of `InputLaw.draw` and of the functions that it calls.
+def draws_single(law: InputLaw) -> bool:
+    """True if a law draws in single precision; the entries of any other are drawn in double precision and rounded."""
+    return law.sample is gaussian
 
 
 def input_law(*moments: float) -> Callable[[Sampler], Sampler]:
