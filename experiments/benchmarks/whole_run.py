@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from experiments.benchmarks.floor import floor_tasks
 from experiments.benchmarks.timing import Task, interleaved, repeated, seconds
 from experiments.harness.config import Config
@@ -25,7 +23,7 @@ from experiments.harness.seeds import bit_generator
 from experiments.harness.store import Store
 from experiments.harness.work import find_chunks, find_pilots
 from experiments.metrics import METRICS
-from experiments.sampling import Cell, chunk_trials
+from experiments.sampling import AttentionCell, Cell, chunk_trials
 from experiments.statistics.quantiles import Histograms
 
 Step = Callable[[Path], object]
@@ -74,7 +72,8 @@ def _parts_of_measuring(config: Config, folder: Path, per_normal: Mapping[str, f
     for sweep in config.sweeps:
         for cell in sweep.cells():
             trials = cell_trials(store, sweep, cell) + (PILOT_TRIALS if sweep.precision else 0)
-            found = {"normals": per_normal[getattr(cell, "dtype", np.dtype(np.float64)).name] * cell.numbers}
+            precision = cell.dtype.name if isinstance(cell, AttentionCell) else "float64"
+            found = {"normals": per_normal[precision] * cell.numbers}
             if sweep.experiment == "saturation":
                 found |= _seconds_per_trial(cell)
             for part, took in found.items():
