@@ -7,17 +7,24 @@ Exit status: 0 success; 1 failed measurement or check; 2 bad config or bad usage
 
 # Each command imports its dependencies when it runs, so that other commands and the workers start without them.
 
-import shlex
-import signal
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from experiments.commands.options import (
+    ConfigFile,
+    Incomplete,
+    Jobs,
+    Names,
+    Results,
+    Scheduler,
+    SchedulerFile,
+    Wish,
+)
+from experiments.commands.outcome import UsageError, outcome
 from experiments.folders import HOME, SHIPPED_CONFIG, default_results
 
 if TYPE_CHECKING:
@@ -26,31 +33,6 @@ if TYPE_CHECKING:
     from experiments.harness.run import Workers
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, help=__doc__)
-
-Names = Annotated[
-    list[str] | None, typer.Argument(metavar="SWEEP", help="Names of sweeps in the config. Default: all.")
-]
-ConfigFile = Annotated[Path, typer.Option("--config", metavar="FILE", help="Config that defines the sweeps.")]
-Results = Annotated[
-    Path | None,
-    typer.Option(
-        "--results",
-        metavar="DIR",
-        help="Results folder. Default: results, or results/NAME for another config NAME.yaml.",
-    ),
-]
-Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Worker processes. Default: one per processor.")]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(metavar="ADDRESS", help="Measure on the Dask cluster with this scheduler, such as tcp://host:8786."),
-]
-SchedulerFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Measure on the Dask cluster whose scheduler wrote this file.")
-]
-Wish = Annotated[float | None, typer.Option(metavar="VALUE", help="The wanted value of this metric.")]
-Incomplete = Annotated[
-    bool, typer.Option("--incomplete", help="Write the page even if sweeps are missing; the page then says so.")
-]
 
 
 @app.command(name="all")
@@ -68,7 +50,7 @@ def all_parts(
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
-    with _outcome(config, results, jobs, scheduler, scheduler_file, measures=True):
+    with outcome(config, results, jobs, scheduler, scheduler_file, measures=True):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.problems import attempt
         from experiments.steps import examples, statements
@@ -101,7 +83,7 @@ def run(
     scheduler_file: SchedulerFile = None,
 ) -> None:
     """Measure the missing chunks of sweeps and write their tables."""
-    with _outcome(config, results, jobs, scheduler, scheduler_file, measures=True):
+    with outcome(config, results, jobs, scheduler, scheduler_file, measures=True):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.steps.sweeps import measure
 
@@ -111,7 +93,7 @@ def run(
 @app.command(name="draw")
 def draw_figures(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None) -> None:
     """Draw the figures of sweeps from their tables."""
-    with _outcome(config, results):
+    with outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.steps.sweeps import draw
 
@@ -121,7 +103,7 @@ def draw_figures(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, resul
 @app.command(name="check")
 def check_results(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; list leftover files."""
-    with _outcome(config, results):
+    with outcome(config, results):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.steps.sweeps import check
 
@@ -131,7 +113,7 @@ def check_results(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, resu
 @app.command()
 def page(config: ConfigFile = SHIPPED_CONFIG, results: Results = None, incomplete: Incomplete = False) -> None:
     """Write the page, index.html in the results folder, and draw its figures."""
-    with _outcome(config, results):
+    with outcome(config, results):
         loaded, _, folder = _load(config, None, results)
         from experiments.steps import examples, statements
         from experiments.steps import sweeps as steps
@@ -152,7 +134,7 @@ def plan(
     scheduler_file: SchedulerFile = None,
 ) -> None:
     """Print the chunks that a run would measure, and roughly how much time and memory it would take."""
-    with _outcome(config, results, jobs, scheduler, scheduler_file):
+    with outcome(config, results, jobs, scheduler, scheduler_file):
         loaded, sweeps, folder = _load(config, names, results)
         from experiments.harness.plan import plan_lines
         from experiments.steps.orphans import find_orphans
@@ -175,7 +157,7 @@ def walk(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Output folder. Default: results/walk.")] = None,
 ) -> None:
     """Walk through a worked example step by step, or through attention on your own matrices."""
-    with _outcome(SHIPPED_CONFIG, None):
+    with outcome(SHIPPED_CONFIG, None):
         from experiments.steps.examples import walk_any
 
         walk_any(example, q, k, v, scaling=scaling, mask=mask, out=out)
@@ -184,7 +166,7 @@ def walk(
 @app.command(name="prune")
 def prune_results(config: ConfigFile = SHIPPED_CONFIG, results: Results = None) -> None:
     """Remove tables and figures that the suite wrote for sweeps that the config no longer has."""
-    with _outcome(config, results):
+    with outcome(config, results):
         loaded, _, folder = _load(config, None, results)
         from experiments.steps.sweeps import prune
 
@@ -194,7 +176,7 @@ def prune_results(config: ConfigFile = SHIPPED_CONFIG, results: Results = None) 
 @app.command(name="statements")
 def show_statements(jobs: Jobs = None) -> None:
     """Compare published statements with measurements and computations; list wrong and misleading ones."""
-    with _outcome(SHIPPED_CONFIG, None, jobs):
+    with outcome(SHIPPED_CONFIG, None, jobs):
         from experiments.steps import statements
 
         statements.update_statements(HOME, _workers(jobs), jobs)
@@ -204,7 +186,7 @@ def show_statements(jobs: Jobs = None) -> None:
 @app.command()
 def cost() -> None:
     """Measure the time and memory of attention on this machine, and how both grow."""
-    with _outcome(SHIPPED_CONFIG, None):
+    with outcome(SHIPPED_CONFIG, None):
         from experiments.steps import benchmarks
 
         print(benchmarks.time_attention(HOME))
@@ -221,7 +203,7 @@ def calibrate(
     ] = None,
 ) -> None:
     """Run the check under many root seeds; count its false alarms and the planted faults that it finds."""
-    with _outcome(SHIPPED_CONFIG, None):
+    with outcome(SHIPPED_CONFIG, None):
         from experiments.steps import calibration
 
         calibration.calibrate(HOME, full=full, again=again or ())
@@ -230,7 +212,7 @@ def calibrate(
 @app.command(name="bench")
 def run_bench() -> None:
     """Compare the suite's speed with that of other ways to measure, and with the least work that a plain way needs."""
-    with _outcome(SHIPPED_CONFIG, None):
+    with outcome(SHIPPED_CONFIG, None):
         loaded, _, folder = _load(SHIPPED_CONFIG, None, None)
         from experiments.steps import benchmarks
 
@@ -257,7 +239,7 @@ def design(
     mask: Annotated[str, typer.Option(metavar="none|causal", help="causal: rows of 1 to N keys.")] = "none",
 ) -> None:
     """Find the divisor that gives a row a wanted entropy, effective number of keys, largest weight or variance."""
-    with _outcome(SHIPPED_CONFIG, None):
+    with outcome(SHIPPED_CONFIG, None):
         from experiments.steps.design import designed, law_of, shortest_under, wanted
 
         try:
@@ -282,13 +264,13 @@ def design(
             for line in designed(target, value, d_k, n_keys, law, shortest_under(mask)):
                 print(line)
         except ValueError as error:
-            raise _UsageError(str(error)) from None
+            raise UsageError(str(error)) from None
 
 
 @app.command()
 def readme() -> None:
     """Rewrite the generated parts of README.md and docs/ from results/."""
-    with _outcome(SHIPPED_CONFIG, None):
+    with outcome(SHIPPED_CONFIG, None):
         from experiments.steps.markdown import rewrite_pages
 
         rewrite_pages()
@@ -304,7 +286,7 @@ def _load(config: Path, names: list[str] | None, results: Path | None) -> tuple[
 
     Raises:
         ConfigError: the config is invalid.
-        _UsageError: a sweep is unknown, or the default results folder of the config belongs to something else.
+        UsageError: a sweep is unknown, or the default results folder of the config belongs to something else.
     """
     from experiments.harness.config import load_config
 
@@ -312,19 +294,19 @@ def _load(config: Path, names: list[str] | None, results: Path | None) -> tuple[
     known = {sweep.name: sweep for sweep in loaded.sweeps}
     for name in names or ():
         if name not in known:
-            raise _UsageError(f"{config}: got the sweep {name!r}, expected one of {', '.join(known)}")
+            raise UsageError(f"{config}: got the sweep {name!r}, expected one of {', '.join(known)}")
     chosen = tuple(sweep for sweep in loaded.sweeps if not names or sweep.name in names)
     try:
         return loaded, chosen, results or default_results(config)
     except ValueError as error:
-        raise _UsageError(str(error)) from None
+        raise UsageError(str(error)) from None
 
 
 def _workers(jobs: int | None, scheduler: str | None = None, scheduler_file: Path | None = None) -> "Workers":
     """The processes that measure: those of a cluster, or that many here, by default one per processor.
 
     Raises:
-        _UsageError: the options exclude each other, or Dask is not installed.
+        UsageError: the options exclude each other, or Dask is not installed.
     """
     from experiments.harness.local import LocalWorkers, default_jobs
 
@@ -332,114 +314,12 @@ def _workers(jobs: int | None, scheduler: str | None = None, scheduler_file: Pat
     if not cluster:
         return LocalWorkers(jobs or default_jobs())
     if jobs or (scheduler and scheduler_file):
-        raise _UsageError("expected one of --jobs, --scheduler and --scheduler-file, got several")
+        raise UsageError("expected one of --jobs, --scheduler and --scheduler-file, got several")
     try:
         from experiments.harness.cluster.dask_cluster import DaskCluster
     except ModuleNotFoundError as error:
-        raise _UsageError(f"a cluster needs the package {error.name}; install it with: make cluster") from None
+        raise UsageError(f"a cluster needs the package {error.name}; install it with: make cluster") from None
     return DaskCluster(cluster, partial(print, flush=True))  # at once in a log too: a run may wait for workers
-
-
-class _UsageError(Exception):
-    """A request for something that does not exist or is not possible."""
-
-
-class _InterruptedError(KeyboardInterrupt):
-    """Ctrl-C. After a bare KeyboardInterrupt leaves an exec, Python ends by the signal and ignores the exit status."""
-
-
-class _TerminatedError(BaseException):
-    """SIGTERM: like Ctrl-C, but with its own exit status."""
-
-
-@contextmanager
-def _outcome(
-    config: Path,
-    results: Path | None,
-    jobs: int | None = None,
-    scheduler: str | None = None,
-    scheduler_file: Path | None = None,
-    *,
-    measures: bool = False,
-) -> Iterator[None]:
-    """Turn an error into a message and an exit status; a bug in this code keeps its traceback.
-
-    SIGTERM and Ctrl-C become exceptions, so that the block can end its workers. If several parts fail, all messages
-    appear, each line once.
-
-    Args:
-        config, results, jobs, scheduler, scheduler_file: as the user gave them, for the command that continues a run in
-            the same way.
-        measures: True for a command that measures, so that a failure names the command that continues.
-
-    Raises:
-        typer.Exit: with the status that this module lists.
-    """
-    from threadpoolctl import threadpool_limits
-
-    from experiments.examples.example import ExampleError
-    from experiments.harness.config import ConfigError  # imports NumPy, whose threads are limited below
-
-    options = {
-        "CONFIG": config,
-        "RESULTS": results,
-        "JOBS": jobs,
-        "SCHEDULER": scheduler,
-        "SCHEDULER_FILE": scheduler_file,
-    }
-    given = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in options.items() if value)
-    kept = f"finished work is kept. To continue: make all {given}"
-    try:
-        signal.signal(signal.SIGTERM, _terminate)
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not if it is ignored, as by nohup
-            signal.signal(signal.SIGINT, _interrupt)
-        with threadpool_limits(limits=1):  # more threads wait for each other beside busy workers, and sum differently
-            yield
-    except (ConfigError, ExampleError, _UsageError) as error:
-        _stop(str(error), 2)
-    except (KeyboardInterrupt, _TerminatedError) as error:
-        status = 130 if isinstance(error, KeyboardInterrupt) else 143
-        _stop(f"interrupted; {kept}", status)
-    except Exception as error:
-        from experiments.harness.problems import MeasurementError, leaves
-        from experiments.harness.tables import TableError
-
-        errors = list(leaves(error))
-        messages = [text for each in errors if (text := _message(each))]
-        hints = []
-        if any(isinstance(each, TableError) for each in errors):
-            hints.append(f"to complete or restore the tables: make results {given}")
-        elif measures and any(isinstance(each, MeasurementError) for each in errors):
-            hints.append(kept)
-        # Several parts may meet the same problem.
-        text = "\n".join(dict.fromkeys(line for message in messages + hints for line in message.splitlines()))
-        if len(messages) < len(errors):
-            print(text, file=sys.stderr)
-            raise
-        _stop(text, 1)
-
-
-def _message(error: Exception) -> str:
-    """The message of a problem or of an unusable file; none for a bug in this code."""
-    from experiments.harness.problems import Problem
-
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return str(error) if isinstance(error, Problem) else ""
-
-
-def _interrupt(*_: object) -> None:
-    raise _InterruptedError
-
-
-def _terminate(*_: object) -> None:
-    raise _TerminatedError
-
-
-def _stop(message: str, status: int) -> None:
-    """Print a message to standard error and exit with a status."""
-    print(message, file=sys.stderr)
-    raise typer.Exit(status)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ ALLOWED = {
         "experiments.rounding_comparison",
         "experiments.rounding_metrics",
     },
+    "experiments/commands": {"experiments.commands", "experiments.examples", "experiments.harness"},
     "experiments/steps": {
         "sdpa",
         "experiments.folders",
