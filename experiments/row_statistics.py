@@ -24,13 +24,13 @@ from experiments.harness.metric import Metric, fields, metric_columns
 from experiments.row_values import Block, OfVectors, PerRow
 from experiments.sampling import (
     NAMED,
-    TREATMENT,
     AttentionCell,
     Floats,
     block_queries,
     block_trials,
     chunk_trials,
 )
+from experiments.scaled import TREATMENT
 from experiments.score_metrics import OfScores
 from experiments.statistics.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, Shape, power_sums
 from experiments.statistics.quantiles import MAX_BINS, Histograms, Quantile

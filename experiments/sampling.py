@@ -10,7 +10,6 @@ These sizes determine the random numbers of each trial: a change here changes ev
 scalings, so that an additional scaling sees the same draws.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Le
 
-from experiments.harness.columns import Column, Meaning
+from experiments.harness.columns import Meaning
+from experiments.scaled import ScaledCell
 from sdpa import LAWS, InputLaw, PairLaw, Scaling
 from sdpa.pairs import Normalize
 
@@ -36,12 +36,6 @@ _CHUNK_BYTES = 2**27
 _MAX_CHUNK_TRIALS = 1024  # unless a block has more
 _MAX_CHUNK_ROWS = 2**17  # a worker keeps their norms until the chunk is complete
 
-TREATMENT = (
-    Column("scaling", "str", "scaling rule"),
-    Column("exponent", "float", "p if the divisor is d_k^p; empty for any other rule", may_be_empty=True),
-    Column("divisor", "float", "divisor of the scores"),
-)
-
 NAMED = (Scaling, InputLaw)  # types of the parameters that a config names
 
 Mask = Literal["none", "causal"]
@@ -50,8 +44,8 @@ _Mean = Annotated[float, Ge(-1e6), Le(1e6)]
 _Std = Annotated[float, Ge(1e-6), Le(1e6)]
 
 
-class AttentionCell:
-    """The part that all cells share whose draws give queries and keys: their scalings as columns, and their sizes.
+class AttentionCell(ScaledCell):
+    """The part that all cells share whose draws give queries and keys: their sizes and their draws.
 
     A class of cells is a frozen dataclass with these attributes, as fields or properties, and with `draw`.
     """
@@ -59,20 +53,8 @@ class AttentionCell:
     if TYPE_CHECKING:  # at run time, a property would become the default of the field of its name
 
         @property
-        def d_k(self) -> int:
-            """Width of queries and keys."""
-
-        @property
-        def n_keys(self) -> int:
-            """Keys per draw."""
-
-        @property
         def n_queries(self) -> int:
             """Queries per draw."""
-
-        @property
-        def scaling(self) -> tuple[Scaling, ...]:
-            """Treatments of the same draw."""
 
     def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
         """Keys of all trials at once, and their queries in blocks, drawn on demand.
@@ -86,19 +68,6 @@ class AttentionCell:
             Keys (trials, n_keys, d_k); and pairs of a slice of the queries and their entries (trials, block, d_k).
         """
         raise NotImplementedError
-
-    def stamp(self) -> dict[str, Any]:
-        """The values behind the names in a cell, such as those of scalings and laws.
-
-        A stored result counts as up to date only if its stamp is unchanged. So an edit of one rule or law makes only
-        the results that use it stale.
-        """
-        rules = [[rule.name, str(rule.exponent), str(rule.power_of("d_k"))] for rule in self.scaling]
-        return {"rules": rules, "divisors": self.divisors()}
-
-    def problem(self) -> str | None:
-        """A field whose value others exclude, as `field: expected ..., got ...`; None for a possible cell."""
-        return None
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
@@ -150,37 +119,6 @@ class AttentionCell:
     def mean_length(self) -> float:
         """Mean number of keys that a query sees: n_keys without a mask."""
         return self.scores / self.n_queries
-
-    def divisors(self) -> list[float]:
-        """The divisor of each scaling, in order."""
-        return [scaling.divisor(self.d_k, self.n_keys) for scaling in self.scaling]
-
-    @property
-    def divisor(self) -> float:
-        """The divisor of a cell with one scaling; ValueError for any other number of scalings.
-
-        The exact values of `sdpa.theory` hold for one divisor, so analysis makes such a cell for each row of a table.
-        """
-        (divisor,) = self.divisors()
-        return divisor
-
-    def divisors_by_rule(self) -> dict[str, float]:
-        """The divisor of each scaling, by its name, in order."""
-        return dict(zip(map(str, self.scaling), self.divisors(), strict=True))
-
-    def treatments(self) -> Iterator[dict[str, Any]]:
-        """The fields of TREATMENT for each scaling, in order; `exponent` is NaN unless the divisor is a power of d_k.
-
-        >>> next(Cell(d_k=64, n_keys=4, scaling=(Scaling.parse("d_k^1/2"),)).treatments())
-        {'scaling': 'd_k^1/2', 'exponent': 0.5, 'divisor': 8.0}
-        """
-        for scaling, divisor in zip(self.scaling, self.divisors(), strict=True):
-            exponent = math.nan if scaling.exponent is None else float(scaling.exponent)
-            yield {
-                "scaling": scaling.name,
-                "exponent": exponent,
-                "divisor": divisor,
-            }
 
     @property
     def scores(self) -> int:
