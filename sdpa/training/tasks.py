@@ -1,0 +1,79 @@
+"""Two tasks for one attention layer, in sequences of tokens that hold a random key and a class.
+
+A token has 16 features of its key, a random vector of length 4, and 8 of its class, sqrt(8) at the class and 0
+elsewhere; the mean square of both parts is 1. The query token holds a noisy copy of a key and no class:
+
+    recall   the key of one token; the target is the class of that token
+    pair     the sum of the keys of two tokens over sqrt(2); the target is half of each of their classes, which differ
+
+In `pair` the best row gives half of its weight to each of the two tokens, and the cross-entropy ln 2 = 0.69. A one-hot
+row shows one of the two classes; the other one is any of 7, and the cross-entropy at least ln 2 + ln(7) / 2 = 1.67.
+Without attention it is ln 8 = 2.08 in both tasks.
+"""
+
+import math
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from sdpa._arrays import FloatArray
+from sdpa.training.layer import Batch
+
+Task = Literal["recall", "pair"]
+TASKS: tuple[Task, ...] = get_args(Task)
+_ASKED = {"recall": 1, "pair": 2}  # tokens that a query asks for
+
+N_KEY_FEATURES, N_CLASSES = 16, 8
+D_MODEL = N_KEY_FEATURES + N_CLASSES
+_NOISE = 0.1  # standard deviation of the noise of a query, relative to the copy
+
+
+def draw_batch(rng: np.random.Generator, task: Task, n_sequences: int, n_keys: int) -> Batch:
+    """Independent sequences of a task.
+
+    Args:
+        rng: draws keys, classes and noise, in this order.
+        task: `recall` or `pair`.
+        n_sequences: of the batch.
+        n_keys: tokens of a sequence, at least 2.
+
+    >>> batch = draw_batch(np.random.default_rng(0), "pair", 3, 16)
+    >>> batch.tokens.shape, batch.queries.shape, batch.targets.shape
+    ((3, 16, 24), (3, 24), (3, 8))
+    """
+    asked = _ASKED[task]
+    keys = rng.standard_normal((n_sequences, n_keys, N_KEY_FEATURES))
+    keys *= math.sqrt(N_KEY_FEATURES) / np.sqrt(np.vecdot(keys, keys))[..., None]
+    classes = rng.integers(0, N_CLASSES, (n_sequences, n_keys))
+    if task == "pair":
+        classes[:, 1] = (classes[:, 0] + rng.integers(1, N_CLASSES, n_sequences)) % N_CLASSES
+    tokens = np.zeros((n_sequences, n_keys, D_MODEL))
+    tokens[..., :N_KEY_FEATURES] = keys
+    np.put_along_axis(tokens[..., N_KEY_FEATURES:], classes[..., None], math.sqrt(N_CLASSES), axis=-1)
+    queries = np.zeros((n_sequences, D_MODEL))
+    copies = keys[:, :asked].sum(axis=1) / math.sqrt(asked)
+    noise = _NOISE * rng.standard_normal((n_sequences, N_KEY_FEATURES))
+    queries[:, :N_KEY_FEATURES] = (copies + noise) / math.sqrt(1 + _NOISE**2)
+    targets = np.zeros((n_sequences, N_CLASSES))
+    np.put_along_axis(targets, classes[:, :asked], 1 / asked, axis=-1)
+    return Batch(tokens, queries, targets, asked)
+
+
+def accuracy(logits: FloatArray, targets: FloatArray) -> npt.NDArray[np.floating]:
+    """Share of the sequences whose largest logits, as many as the target has classes, are the target's classes.
+
+    Args:
+        logits: (..., n_sequences, n_classes).
+        targets: (n_sequences, n_classes), with the same number of classes above 0 in each.
+
+    Returns:
+        (...).
+
+    >>> accuracy(np.array([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]]), np.array([[0.5, 0.5, 0], [0.5, 0, 0.5]]))
+    array(0.5)
+    """
+    wanted = targets > 0
+    least_wanted = np.where(wanted, logits, np.inf).min(axis=-1)
+    largest_other = np.where(wanted, -np.inf, logits).max(axis=-1)
+    return np.asarray((least_wanted > largest_other).mean(axis=-1))
