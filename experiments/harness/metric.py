@@ -66,6 +66,7 @@ class Metric:
         scale_free: True if its z-score does not depend on the divisor of the scores.
         is_precise: True if the `precision` of a sweep bounds its relative standard error.
         is_logarithmic: True if figures may show it on a logarithmic axis.
+        may_be_empty: True if its value and its interval may be missing.
     """
 
     name: str
@@ -83,12 +84,14 @@ class Metric:
     scale_free: bool = False
     is_precise: bool = False
     is_logarithmic: bool = False
+    may_be_empty: bool = False
 
     def columns(self) -> tuple[Column, ...]:
         """NAME, NAME_se unless it is a quantile, NAME_low and NAME_high, and NAME_exact if theory knows it."""
 
         def column(suffix: str, meaning: str, formula: str = "", *, may_be_empty: bool = False) -> Column:
-            return Column(f"{self.name}{suffix}", "float", meaning, formula, self.unit, may_be_empty)
+            is_optional = may_be_empty or self.may_be_empty
+            return Column(f"{self.name}{suffix}", "float", meaning, formula, self.unit, is_optional)
 
         columns = [column("", self.meaning, self.formula)]
         if self.kind != "quantile":

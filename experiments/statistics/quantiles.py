@@ -12,6 +12,7 @@ of rows below the edge, without a histogram per trial. This gives the error of t
 the share, read back through the histogram, gives the interval of the quantile (Woodruff 1952, JASA 47:635).
 """
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -111,6 +112,9 @@ class Bins:
             if end and self.counts[place] > _COARSE * below[-1]:
                 within = (end + 1) / 2
             low, high = (np.array([self.keys[place], self.keys[place] + 1]) << self.dropped).view(np.float64)
+            if np.isinf(low):
+                values.append(math.inf)
+                continue
             values.append(low + within * (high - low))
         return float(values[0] / 2 + values[1] / 2)
 

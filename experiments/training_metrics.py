@@ -1,0 +1,246 @@
+"""The metrics of training: what a run records at some of its steps, and the columns for the starts and ends of runs.
+
+With s the scaled scores of a row of n keys and w their softmax, on the batch of a step:
+
+    variance_ratio    mean over rows of (1/(n-1)) sum_j (s_j - mean)^2, over d_k Var[q_a] Var[k_a] / divisor^2
+
+The denominator is the variance of scaled scores for independent q and k with independent entries of mean 0, as in the
+textbook argument for sqrt(d_k). So the ratio is 1 at random weights (in expectation), and training may change it.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from experiments.harness.metric import Metric
+from experiments.statistics.intervals import Limits
+from sdpa.metrics import entropy, max_weight
+from sdpa.training import Run, accuracy
+
+Floats = npt.NDArray[np.floating]
+
+LAST_BATCHES = 10  # over which the loss and the accuracy of a run are averaged
+SOLVED_ACCURACY = 0.9
+DIVERGED = 1.25  # times the first loss, which varies by a twentieth between batches of 64 sequences
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A number of each rule that a run records at a step.
+
+    Attributes:
+        name: of its columns.
+        unit, meaning, formula: for their descriptions.
+        title: for figures, with mathematics between dollar signs.
+        of: from the state of a run and the divisors to an array (rules,).
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    formula: str
+    title: str
+    of: Callable[[Run, Floats], Floats]
+
+
+def _variance_ratio(run: Run, divisors: Floats) -> Floats:
+    """As in the module; the keys k_j = x_j W_K have the second moment E k_a^2 = tr(W_K^T E[x x^T] W_K) / d_k."""
+    tokens = run.batch.tokens.reshape(-1, run.batch.tokens.shape[-1])
+    weights, d_k = run.weights.W_K, run.weights.W_K.shape[-1]
+    second = tokens.T @ tokens / len(tokens)
+    squares = (weights * (second @ weights)).sum(axis=(-2, -1)) / d_k
+    means = tokens.mean(axis=0) @ weights
+    key_variance = squares - (means * means).mean(axis=-1)
+    query_variance = run.at.q.var(axis=-2).mean(axis=-1)
+    predicted = d_k * query_variance * key_variance / divisors**2
+    found = run.at.scores.var(axis=-1, ddof=1).mean(axis=-1)
+    ratio = np.divide(found, predicted, out=np.zeros_like(found), where=predicted > 0)  # 0 in a run that has ended
+    return np.asarray(ratio)
+
+
+RECORDED = (
+    Recorded(
+        "loss",
+        "nats",
+        "cross-entropy of a batch",
+        "mean of -sum_c y_c ln p_c",
+        "loss (nats)",
+        lambda run, _: run.at.losses.mean(axis=-1),
+    ),
+    Recorded(
+        "accuracy",
+        "",
+        "share of the sequences of a batch whose largest logits are the classes of the target",
+        "",
+        "accuracy",
+        lambda run, _: accuracy(run.at.logits, run.batch.targets),
+    ),
+    Recorded(
+        "max_weight",
+        "",
+        "largest weight of a row, mean over a batch",
+        "E max_j w_j",
+        "largest weight",
+        lambda run, _: max_weight(run.at.weights).mean(axis=-1),
+    ),
+    Recorded(
+        "asked_weight",
+        "",
+        "weight of the tokens that a query asks for, together; mean over a batch",
+        "E sum_asked w_j",
+        "weight of the tokens asked for",
+        lambda run, _: run.at.weights[..., : run.batch.n_asked].sum(axis=-1).mean(axis=-1),
+    ),
+    Recorded(
+        "entropy",
+        "nats",
+        "entropy of a row, mean over a batch",
+        "E[-sum_j w_j ln w_j]",
+        "entropy (nats)",
+        lambda run, _: entropy(run.at.weights).mean(axis=-1),
+    ),
+    Recorded(
+        "largest_score",
+        "",
+        "largest absolute scaled score of a batch",
+        "max |s_j|",
+        "largest |scaled score|",
+        lambda run, _: np.abs(run.at.scores).max(axis=(-2, -1)),
+    ),
+    Recorded(
+        "variance_ratio",
+        "",
+        "variance of the scaled scores within a row, over its value for independent q and k of the same variances",
+        "E (1/(n-1)) sum_j (s_j - mean)^2 / (d_k Var[q_a] Var[k_a] / divisor^2)",
+        "variance within rows over that of independent $q$ and $k$",
+        _variance_ratio,
+    ),
+    Recorded(
+        "score_gradient",
+        "",
+        "norm of the gradient of a sequence's loss to its scores q.k, root mean square over a batch",
+        "sqrt(E |dL/ds|^2)",
+        r"$|\partial L/\partial s|$",
+        lambda run, _: np.sqrt(np.square(run.at.score_gradients).sum(axis=-1).mean(axis=-1)),
+    ),
+    Recorded(
+        "query_weights_gradient",
+        "",
+        "Frobenius norm of the gradient of a batch's loss to W_Q",
+        "|dL/dW_Q|_F",
+        r"$|\partial L/\partial W_Q|$",
+        lambda run, _: np.sqrt(np.square(run.at.gradients.W_Q).sum(axis=(-2, -1))),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The start and the end of one run of each rule, as arrays (rules,).
+
+    Attributes:
+        start, end: the recorded values by name, at the first and at the last recorded step.
+        first_loss: of the first batch.
+        loss, accuracy: means over the last 10 batches.
+        reached: steps until the accuracy over the last 10 batches first reaches 90%; infinite if it never does.
+        has_ended: True if a weight left the range of numbers; the loss is then that of the last batches before.
+    """
+
+    start: Mapping[str, Floats]
+    end: Mapping[str, Floats]
+    first_loss: Floats
+    loss: Floats
+    accuracy: Floats
+    reached: Floats
+    has_ended: npt.NDArray[np.bool_]
+
+
+def _at_end(name: str, end: Literal["start", "end"], kind: Literal["mean", "quantile"], low: float) -> Metric:
+    """A recorded value at one end of training: NAME_before or NAME_after, its mean or its median over runs."""
+    recorded = next(each for each in RECORDED if each.name == name)
+    when = "before" if end == "start" else "after"
+    return Metric(
+        f"{name}_{when}",
+        recorded.unit,
+        f"{recorded.meaning}; {when} training, {'mean' if kind == 'mean' else 'median'} over runs",
+        recorded.formula,
+        f"{recorded.title}, {when} training",
+        kind=kind,
+        of=lambda ends: getattr(ends, end)[name],
+        share=math.nan if kind == "mean" else 0.5,
+        limits=lambda _: Limits(low),
+        is_logarithmic=kind == "quantile",
+    )
+
+
+TRAINING_METRICS = (
+    Metric(
+        "solved",
+        "",
+        "share of runs that solve the task: an accuracy of at least 90% over their last 10 batches",
+        "",
+        "runs that solve the task",
+        kind="share",
+        of=lambda ends: (ends.accuracy >= SOLVED_ACCURACY).astype(float),
+        limits=lambda _: Limits(0, 1),
+    ),
+    Metric(
+        "diverged",
+        "",
+        "share of runs that diverge: the loss over their last 10 batches exceeds that of their first batch by a "
+        "quarter, or a weight exceeds 1e25",
+        "",
+        "runs that diverge",
+        kind="share",
+        of=lambda ends: (ends.has_ended | (ends.loss > DIVERGED * ends.first_loss)).astype(float),
+        limits=lambda _: Limits(0, 1),
+    ),
+    Metric(
+        "steps_to_solve",
+        "",
+        "steps until the accuracy over 10 batches first reaches 90%, median over runs; empty unless half of them solve",
+        "",
+        "steps to an accuracy of 90%",
+        kind="quantile",
+        of=lambda ends: np.where(ends.accuracy >= SOLVED_ACCURACY, ends.reached, math.inf),
+        share=0.5,
+        limits=lambda _: Limits(0),
+        is_logarithmic=True,
+        may_be_empty=True,
+    ),
+    Metric(
+        "final_loss",
+        "nats",
+        "cross-entropy over the last 10 batches, median over runs",
+        "mean of -sum_c y_c ln p_c",
+        "loss after training (nats)",
+        kind="quantile",
+        of=lambda ends: ends.loss,
+        share=0.5,
+        limits=lambda _: Limits(0),
+        is_logarithmic=True,
+    ),
+    Metric(
+        "final_accuracy",
+        "",
+        "accuracy over the last 10 batches, mean over runs",
+        "",
+        "accuracy after training",
+        of=lambda ends: ends.accuracy,
+        limits=lambda _: Limits(0, 1),
+    ),
+    _at_end("max_weight", "start", "mean", 0),
+    _at_end("max_weight", "end", "mean", 0),
+    _at_end("asked_weight", "start", "mean", 0),
+    _at_end("asked_weight", "end", "mean", 0),
+    _at_end("entropy", "start", "mean", 0),
+    _at_end("entropy", "end", "mean", 0),
+    _at_end("largest_score", "start", "quantile", 0),
+    _at_end("largest_score", "end", "quantile", 0),
+    _at_end("variance_ratio", "start", "mean", 0),
+    _at_end("variance_ratio", "end", "quantile", 0),
+)
