@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pandas as pd
 
+from experiments.analysis.bands import BAND_TABLE
 from experiments.analysis.crossings import CROSSINGS, RATIOS
 from experiments.analysis.derived import VERDICTS, Derived
 from experiments.analysis.distribution import HISTOGRAM, LAW_TESTS
 from experiments.analysis.exact import add_exact
 from experiments.analysis.freezing import CURVES
+from experiments.analysis.learning_curves import LEARNING_CURVES
 from experiments.analysis.slopes import SLOPES
 from experiments.analysis.steady import STEADY
 from experiments.analysis.verdicts import TEST_TABLE, VERDICT_TABLE, flag_few_draws
@@ -33,6 +35,8 @@ DERIVED_TABLES = (
     HISTOGRAM,
     LAW_TESTS,
     ZERO_LIMITS,
+    BAND_TABLE,
+    LEARNING_CURVES,
 )
 
 

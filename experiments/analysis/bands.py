@@ -1,0 +1,133 @@
+"""The band of learning rates that solve a task under each rule, the best rate, and the steps at the best rate.
+
+The main table of a sweep of `training` comes in; the derived table `bands` comes out. Each learning rate of the sweep
+stands for the decades nearer to it than to any other rate, D_i, the outer ones for as much on both of their sides. With
+p_i the share of runs that solve the task at rate i, the width of the band is W = sum_i p_i D_i decades: the mean, over
+runs, of the width of the rates that solve. Its interval combines the Wilson intervals [l_i, u_i] of the shares, which
+are independent:
+
+    W - sqrt(sum_i D_i^2 (p_i - l_i)^2)   to   W + sqrt(sum_i D_i^2 (u_i - p_i)^2)
+
+Source: Zou and Donner (2008, Statistics in Medicine 27:1693), for sums of parameters; Wilson (1927, JASA 22:209).
+"""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats
+
+from experiments.analysis.derived import Derived
+from experiments.harness.columns import Column, axis_columns
+from experiments.harness.discovery import axes_of
+from experiments.harness.experiment import MEASURED, Experiment
+from experiments.statistics.intervals import LEVEL
+
+BANDS = "bands"
+_RATE = "learning_rate"
+_AT_BEST = ("solved", "steps_to_solve", "final_loss")  # with their intervals
+
+Floats = npt.NDArray[np.floating]
+
+
+def bands(table: pd.DataFrame) -> pd.DataFrame:
+    """One row for each rule and each combination of the axes but the learning rate.
+
+    Empty for a combination with a single learning rate. The best rate is the one that solves most often; of several,
+    the one with the fewest steps; if none solves, the one with the smallest loss.
+
+    Args:
+        table: a main table of `training`.
+    """
+    names = [*(name for name in axes_of(table) if name != _RATE), "scaling"]
+    groups = ((key, rows.sort_values(_RATE)) for key, rows in table.groupby(names, sort=False))
+    found = [dict(zip(names, key, strict=True)) | _band(rows) for key, rows in groups if len(rows) > 1]
+    return pd.DataFrame(found)
+
+
+def _band(rows: pd.DataFrame) -> dict[str, Any]:
+    """The columns of one band, from its rows in the order of the learning rates."""
+    rates = rows[_RATE].to_numpy()
+    width, low, high = band_width(rates, rows["solved"].to_numpy(), rows["trials"].to_numpy())
+    best = rows.sort_values([*_AT_BEST], ascending=[False, True, True], kind="stable").iloc[0]
+    solving = rows[rows["solved"] >= 0.5]
+    return {
+        "exponent": best["exponent"],
+        "divisor": best["divisor"],
+        "trials": int(rows["trials"].min()),
+        "lowest_rate": rates[0],
+        "highest_rate": rates[-1],
+        "band_decades": width,
+        "band_decades_low": low,
+        "band_decades_high": high,
+        "band_from": solving[_RATE].min(),
+        "band_to": solving[_RATE].max(),
+        "best_rate": best[_RATE],
+        **{f"{name}{end}": best[f"{name}{end}"] for name in _AT_BEST for end in ("", "_low", "_high")},
+    }
+
+
+def band_width(rates: Floats, shares: Floats, trials: Floats) -> tuple[float, float, float]:
+    """W and its 95% interval, in decades, as in the module.
+
+    Args:
+        rates: learning rates, increasing, two or more.
+        shares: share of runs that solve the task at each.
+        trials: number of runs at each.
+
+    >>> [round(x, 2) for x in band_width(np.array([0.01, 0.1, 1.0]), np.array([0.0, 1.0, 1.0]), np.full(3, 20))]
+    [2.0, 1.77, 2.16]
+    """
+    logs = np.log10(rates)
+    middles = (logs[1:] + logs[:-1]) / 2
+    edges = np.concatenate([[2 * logs[0] - middles[0]], middles, [2 * logs[-1] - middles[-1]]])
+    decades = np.diff(edges)
+    low, high = _wilson(shares, trials)
+    width = float(shares @ decades)
+    reach = [math.hypot(*(decades * distance)) for distance in (shares - low, high - shares)]
+    return width, max(width - reach[0], 0.0), min(width + reach[1], float(decades.sum()))
+
+
+def _wilson(shares: Floats, trials: Floats) -> tuple[Floats, Floats]:
+    """The 95% interval of Wilson of shares of that many trials."""
+    z = stats.norm.isf((1 - LEVEL) / 2)
+    scale = 1 + z**2 / trials
+    centre = (shares + z**2 / (2 * trials)) / scale
+    half = z / scale * np.sqrt(shares * (1 - shares) / trials + (z / (2 * trials)) ** 2)
+    return np.clip(centre - half, 0, shares), np.clip(centre + half, shares, 1)
+
+
+def _columns(experiment: Experiment) -> tuple[Column, ...]:
+    metrics = {column.name: column for column in experiment.table_columns}
+    at_best = [metrics[f"{name}{end}"] for name in _AT_BEST for end in ("", "_low", "_high")]
+    return (
+        *(column for column in axis_columns(experiment.cell) if column.name != _RATE),
+        *(metrics[name] for name in ("scaling", "exponent", "divisor")),
+        Column("trials", "int", "runs at each learning rate, the fewest of all"),
+        Column("lowest_rate", "float", "smallest learning rate of the sweep"),
+        Column("highest_rate", "float", "largest learning rate of the sweep"),
+        Column(
+            "band_decades",
+            "float",
+            "width of the band of learning rates that solve the task, among the rates of the sweep; mean over runs",
+            "sum_i p_i D_i",
+            "decades",
+        ),
+        Column("band_decades_low", "float", "lower end of the 95% interval of band_decades", "", "decades"),
+        Column("band_decades_high", "float", "upper end of the same interval", "", "decades"),
+        Column("band_from", "float", "smallest rate at which at least half of the runs solve", may_be_empty=True),
+        Column("band_to", "float", "largest rate at which at least half of the runs solve", may_be_empty=True),
+        Column("best_rate", "float", "rate with most runs that solve, then fewest steps, then smallest loss"),
+        *(replace(column, meaning=f"at the best rate: {column.meaning}") for column in at_best),
+    )
+
+
+BAND_TABLE = Derived(
+    BANDS,
+    needs=frozenset({_RATE, *_AT_BEST}),
+    columns=_columns,
+    derive=lambda _, tables: bands(tables[MEASURED]),
+)
