@@ -19,6 +19,7 @@ ALLOWED = {
         "sdpa",
         "experiments.harness",
         "experiments.statistics",
+        "experiments.scaled",
         "experiments.sampling",
         "experiments.metrics",
         "experiments.score_metrics",
@@ -27,6 +28,7 @@ ALLOWED = {
         "experiments.other_words",
         "experiments.rounding_comparison",
         "experiments.rounding_metrics",
+        "experiments.training_metrics",
     },
     "experiments/commands": {"experiments.commands", "experiments.examples", "experiments.harness"},
     "experiments/steps": {
@@ -67,6 +69,7 @@ ALLOWED = {
         "experiments.harness",
         "experiments.statistics",
         "experiments.distribution",
+        "experiments.training",
     },
     "experiments/figures": {
         "experiments.figures",

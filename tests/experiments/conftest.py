@@ -21,8 +21,9 @@ from tests.command_line import Suite, call
 
 
 def _every(experiment: str) -> str:
-    """Every figure of an experiment, as a config lists them."""
-    return f"[{', '.join(figures_of(experiment))}]"
+    """A line of a config with every figure of an experiment; empty if it has none."""
+    names = ", ".join(figures_of(experiment))
+    return f"figures: [{names}]" if names else ""
 
 
 # A single cell draws fastest, and has every figure; others have those that show what it has not.
@@ -37,14 +38,14 @@ sweeps:
     n_queries: 5
     scaling: [unscaled, d_k^1/3, d_k^1/2]
     trials: 60
-    figures: {_every("saturation")}
+    {_every("saturation")}
   single:
     experiment: saturation
     d_k: 16
     n_keys: 8
     scaling: d_k^1/2
     trials: 20
-    figures: {_every("saturation")}
+    {_every("saturation")}
   many:
     experiment: saturation
     d_k: [4, 16]
@@ -52,7 +53,7 @@ sweeps:
     inputs: [gaussian, uniform]
     scaling: [unscaled, d_k^1/2]
     trials: 20
-    figures: {_every("saturation")}
+    {_every("saturation")}
   laws:
     experiment: saturation
     d_k: 4
@@ -67,12 +68,12 @@ sweeps:
     n_queries: 3
     scaling: [unscaled, d_k^1/2]
     trials: 2
-    figures: {_every("rows")}
+    {_every("rows")}
   distribution:
     experiment: distribution
     d_k: [1, 16]
     trials: 3000
-    figures: {_every("distribution")}
+    {_every("distribution")}
   initialisation:
     experiment: initialisation
     d_model: [16, 64]
@@ -82,7 +83,7 @@ sweeps:
     scheme: [gpt2, xavier]
     scaling: [unscaled, d_k^1/2]
     trials: 60
-    figures: {_every("initialisation")}
+    {_every("initialisation")}
   formats:
     experiment: rounding
     d_k: [4, 512]
@@ -91,7 +92,17 @@ sweeps:
     arithmetic: [float64, bfloat16, float16]
     scaling: [unscaled, d_k^1/2]
     trials: 20
-    figures: {_every("rounding")}
+    {_every("rounding")}
+  training:
+    experiment: training
+    task: [recall, pair]
+    d_k: [4, 64]
+    n_keys: 5
+    learning_rate: [0.01, 0.1]
+    scaling: [unscaled, d_k^1/2]
+    steps: 20
+    trials: 3
+    {_every("training")}
   map:
     experiment: saturation
     d_k: [2, 8, 24, 64]
@@ -111,7 +122,7 @@ def _of_other_experiments() -> str:
             needed = [axis for axis in axis_names(experiment.cell) if axis not in defaults(experiment.cell)]
             lines += [f"  {name}:", f"    experiment: {name}", *(f"    {axis}: 4" for axis in needed)]
             lines += [f"    {rules}: unscaled" for rules in treatment_names(experiment.cell)]
-            lines += [f"    trials: {max(20, experiment.min_trials)}", f"    figures: {_every(name)}"]
+            lines += [f"    trials: {max(20, experiment.min_trials)}", f"    {_every(name)}"]
     return "".join(f"{line}\n" for line in lines)
 
 

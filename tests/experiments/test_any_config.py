@@ -46,7 +46,8 @@ INPUTS = {
 
 
 def figures(experiment: str) -> st.SearchStrategy:
-    return axis(st.sampled_from(figures_of(experiment)), most=2)
+    names = figures_of(experiment)
+    return axis(st.sampled_from(names), most=2) if names else st.nothing()
 
 
 SATURATION = st.fixed_dictionaries(
@@ -100,7 +101,25 @@ ROUNDING = st.fixed_dictionaries(
     },
     optional={**INPUTS, "figures": figures("rounding")},
 )
-SWEEP = st.one_of(SATURATION, IN_SINGLE, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING)
+TRAINING = st.fixed_dictionaries(
+    {
+        "experiment": st.just("training"),
+        "task": axis(st.sampled_from(["recall", "pair"]), most=2),
+        "d_k": axis(st.sampled_from([1, 2, 8, 300]), most=2),
+        "n_keys": axis(st.sampled_from([2, 7]), most=2),
+        "learning_rate": axis(st.sampled_from([1e-9, 0.01, 1, 1e6])),
+        "scaling": SIZES["scaling"],
+        "steps": st.sampled_from([10, 13, 40]),
+        "trials": st.sampled_from([2, 3, 20]),
+    },
+    optional={
+        "optimizer": axis(st.sampled_from(["adam", "sgd"]), most=2),
+        "initial": axis(st.sampled_from(["unit", "small"]), most=2),
+        "n_sequences": st.sampled_from([1, 5]),
+        "figures": figures("training"),
+    },
+)
+SWEEP = st.one_of(SATURATION, IN_SINGLE, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING, TRAINING)
 
 
 def configs(sweeps: st.SearchStrategy) -> st.SearchStrategy:
@@ -157,13 +176,19 @@ def any_config(examples: int, of: st.SearchStrategy = SWEEP):
 
 
 def test_every_experiment_is_generated():
-    assert {"saturation", "rows", "distribution", "initialisation", "rounding"} == set(experiment_names())
+    assert {"saturation", "rows", "distribution", "initialisation", "rounding", "training"} == set(experiment_names())
 
 
 @pytest.mark.usefixtures("in_this_process")
 @any_config(4, of=IN_SINGLE)
 def test_a_generated_config_in_single_precision_has_its_tables_and_figures(tmp_path_factory, config):
     run_tables(config, tmp_path_factory.getbasetemp() / "single")
+
+
+@pytest.mark.usefixtures("in_this_process")
+@any_config(4, of=TRAINING)
+def test_a_generated_config_of_training_has_its_tables_and_figures(tmp_path_factory, config):
+    run_tables(config, tmp_path_factory.getbasetemp() / "training")
 
 
 @pytest.mark.usefixtures("in_this_process")

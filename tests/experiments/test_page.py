@@ -127,7 +127,7 @@ def test_incomplete_results_are_refused_or_named_at_the_top(own):
     text = text_of(config, folder, incomplete=True)
     top = text.split("<h1>")[0]
     assert "shows incomplete results" in top
-    assert "1 of 9 sweeps is missing: single" in top
+    assert f"1 of {len(config.sweeps)} sweeps is missing: single" in top
     assert 'id="single-variance"' not in text
     assert 'id="scaling-variance"' in text
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import distribution, rows, sampling, saturation
+from experiments import distribution, rows, sampling, saturation, training
 from experiments.harness import fingerprint, measuring, store
 from experiments.harness.fingerprint import (
     code,
@@ -31,6 +31,7 @@ CHUNKS = {
     "saturation": Chunk("saturation", saturation.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 0, 7),
     "rows": Chunk("rows", sampling.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 2, 3),
     "distribution": Chunk("distribution", distribution.Cell(d_k=4), 1, 50),
+    "training": Chunk("training", training.Cell("pair", 4, 5, 0.1, SCALINGS, steps=11, n_sequences=3), 1, 2),
 }
 CHUNK = CHUNKS["rows"]
 
@@ -195,8 +196,10 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
         "experiments/harness/tables.py": {"tables"},
         "experiments/figures/length.py": set(),
         "experiments/harness/seeds.py": {*CHUNKS, "tables"},
-        "experiments/statistics/moments.py": {"saturation", "distribution", "tables"},
+        "experiments/statistics/moments.py": {"saturation", "distribution", "training", "tables"},
         "experiments/distribution.py": {"distribution", "tables"},
+        "experiments/training_metrics.py": {"training", "tables"},
+        "sdpa/training/layer.py": {"training", "tables"},
         "experiments/__main__.py": set(),
     }.items():
         source = copied_sources.folder / path
