@@ -61,7 +61,7 @@ class Cell(ScaledCell):
         Initial, Meaning("initial W_Q and W_K: unit (entries of q and k have variance 1) or small (N(0, 0.02^2))")
     ] = "unit"
     steps: Annotated[int, Ge(LAST_BATCHES), Le(2**20), Meaning("steps of the optimizer")] = 400
-    n_sequences: Annotated[_Size, Meaning("sequences of a batch, each with one query")] = 64
+    n_sequences: Annotated[_Size, Ge(2), Meaning("sequences of a batch, each with one query")] = 64
 
     @property
     def recorded_steps(self) -> list[int]:

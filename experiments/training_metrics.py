@@ -5,7 +5,8 @@ With s the scaled scores of a row of n keys and w their softmax, on the batch of
     variance_ratio    mean over rows of (1/(n-1)) sum_j (s_j - mean)^2, over d_k Var[q_a] Var[k_a] / divisor^2
 
 The denominator is the variance of scaled scores for independent q and k with independent entries of mean 0, as in the
-textbook argument for sqrt(d_k). So the ratio is 1 at random weights (in expectation), and training may change it.
+textbook argument for sqrt(d_k). Var[q_a] is the unbiased variance over the queries of the batch, and Var[k_a] that over
+all of its tokens. So the ratio is about 1 at random weights, and training may change it.
 """
 
 import math
@@ -54,8 +55,8 @@ def _variance_ratio(run: Run, divisors: Floats) -> Floats:
     second = tokens.T @ tokens / len(tokens)
     squares = (weights * (second @ weights)).sum(axis=(-2, -1)) / d_k
     means = tokens.mean(axis=0) @ weights
-    key_variance = squares - (means * means).mean(axis=-1)
-    query_variance = run.at.q.var(axis=-2).mean(axis=-1)
+    key_variance = (squares - (means * means).mean(axis=-1)) * len(tokens) / (len(tokens) - 1)
+    query_variance = run.at.q.var(axis=-2, ddof=1).mean(axis=-1)
     predicted = d_k * query_variance * key_variance / divisors**2
     found = run.at.scores.var(axis=-1, ddof=1).mean(axis=-1)
     ratio = np.divide(found, predicted, out=np.zeros_like(found), where=predicted > 0)  # 0 in a run that has ended

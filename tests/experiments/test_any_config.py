@@ -115,7 +115,7 @@ TRAINING = st.fixed_dictionaries(
     optional={
         "optimizer": axis(st.sampled_from(["adam", "sgd"]), most=2),
         "initial": axis(st.sampled_from(["unit", "small"]), most=2),
-        "n_sequences": st.sampled_from([1, 5]),
+        "n_sequences": st.sampled_from([2, 5]),
         "figures": figures("training"),
     },
 )
