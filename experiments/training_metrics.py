@@ -203,7 +203,8 @@ TRAINING_METRICS = (
     Metric(
         "steps_to_solve",
         "",
-        "steps until the accuracy over 10 batches first reaches 90%, median over runs; empty unless half of them solve",
+        "steps until the accuracy over 10 batches first reaches 90%, median over runs; empty unless more than half of "
+        "them solve",
         "",
         "steps to an accuracy of 90%",
         kind="quantile",
