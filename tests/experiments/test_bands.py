@@ -1,0 +1,192 @@
+"""Bands of learning rates against hand-solved tables, SciPy's Wilson intervals, and simulated coverage."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from experiments.analysis.bands import band_width, bands
+from experiments.harness.tables import read_sweep
+from experiments.training import EXPERIMENT
+
+RATES = (0.01, 0.1, 1.0)
+
+
+def table_of(solved, rates=RATES, steps=None, losses=None, trials=20, **axes) -> pd.DataFrame:
+    """A main table of one rule: the shares of runs that solve, the steps that they take, and the losses, by rate."""
+    rows = pd.DataFrame({"learning_rate": rates, "solved": solved, "trials": trials})
+    rows["steps_to_solve"] = [30.0 if share > 0.5 else math.nan for share in solved] if steps is None else steps
+    rows["final_loss"] = 1.0 if losses is None else losses
+    for name in ("solved", "steps_to_solve", "final_loss"):
+        rows[f"{name}_low"], rows[f"{name}_high"] = rows[name] - 0.25, rows[name] + 0.25
+    usual = {"task": "recall", "d_k": 7, "scaling": "d_k^1/2", "exponent": 0.5, "divisor": math.sqrt(7)}
+    return rows.assign(**usual | axes)
+
+
+def band(*arguments, **options) -> dict:
+    (row,) = bands(table_of(*arguments, **options)).to_dict("records")
+    return row
+
+
+@pytest.mark.parametrize(
+    ("rates", "decades"),
+    [
+        ((0.01, 0.1, 1.0), (1, 1, 1)),
+        ((0.001, 0.01, 1.0), (1, 1.5, 2)),
+        ((0.1, 1.0), (1, 1)),
+        ((0.0001, 0.001, 0.1, 0.1 * math.sqrt(10)), (1, 1.5, 1.25, 0.5)),
+    ],
+)
+def test_each_rate_stands_for_the_decades_nearest_to_it(rates, decades):
+    trials = np.full(len(rates), 5)
+    for i, expected in enumerate(decades):
+        width, *_ = band_width(np.array(rates), np.eye(len(rates))[i], trials)
+        assert width == pytest.approx(expected, rel=1e-12)
+    width, low, high = band_width(np.array(rates), np.ones(len(rates)), trials)
+    assert width == high == pytest.approx(sum(decades), rel=1e-12)
+    assert low < width
+
+
+def test_the_width_is_the_mean_over_runs():
+    """Of 4 runs, 2 solve at the first rate, all at the second, 1 at the third: 1/2, 1 and 1/4 of a decade."""
+    assert band([0.5, 1.0, 0.25], trials=4)["band_decades"] == pytest.approx(1.75, rel=1e-12)
+
+
+def test_its_interval_sums_the_squared_distances_of_wilson_s_intervals():
+    trials, counts, decades = (5, 20, 7), (2, 20, 0), (1, 1.5, 2)
+    shares = [count / n for count, n in zip(counts, trials, strict=True)]
+    ends = [stats.binomtest(*each).proportion_ci(method="wilson") for each in zip(counts, trials, strict=True)]
+    below, above = (
+        math.sqrt(sum((d * (p - end[side])) ** 2 for d, p, end in zip(decades, shares, ends, strict=True)))
+        for side in (0, 1)
+    )
+    width, low, high = band_width(np.array([0.001, 0.01, 1.0]), np.array(shares), np.array(trials))
+    assert width == pytest.approx(0.4 + 1.5, rel=1e-12)
+    assert (low, high) == pytest.approx((width - below, width + above), rel=1e-9)
+
+
+@pytest.mark.parametrize(("share", "inside"), [(0.0, "low"), (1.0, "high")])
+def test_the_interval_stays_within_the_rates_of_the_sweep(share, inside):
+    found = band([share] * 3, trials=2)
+    assert found[f"band_decades_{inside}"] == found["band_decades"] == 3 * share
+    assert 0 <= found["band_decades_low"] < found["band_decades_high"] <= 3
+
+
+# Shares of runs that solve at seven rates, half a decade apart: bands with steep, slanting or no edges.
+BANDS = {
+    "steep": (0, 0, 1, 1, 1, 0, 0),
+    "slanting": (0.05, 0.3, 0.8, 0.95, 0.8, 0.3, 0.05),
+    "one edge": (0, 0, 0.1, 0.7, 1, 1, 1),
+    "every run": (1,) * 7,
+    "no run": (0,) * 7,
+}
+
+
+def coverage(shares, trials: int) -> float:
+    """Part of 2,000 simulated intervals that hold the true width; the runs are independent, at each rate too."""
+    rng, rates, shares = np.random.default_rng(trials), 10.0 ** (np.arange(7) / 2), np.array(shares, dtype=float)
+    held = 0
+    for _ in range(2000):
+        _, low, high = band_width(rates, rng.binomial(trials, shares) / trials, np.full(7, trials))
+        held += low - 1e-12 <= 0.5 * shares.sum() <= high + 1e-12
+    return held / 2000
+
+
+@pytest.mark.parametrize("trials", [5, 20])
+@pytest.mark.parametrize("shares", BANDS.values(), ids=BANDS)
+def test_intervals_hold_the_width_of_a_band_with_edges(shares, trials):
+    """At 95% fewer than 1,860 of 2,000 have a probability of 0.00005."""
+    assert coverage(shares, trials) >= 0.93
+
+
+@pytest.mark.parametrize("trials", [5, 20])
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.5, 0.9])
+def test_intervals_of_shares_that_are_alike_at_every_rate_hold_the_width_less_often(share, trials):
+    """Such shares have no band. Their widths are off to one side, as Wilson's intervals near 0 and 1 are skew."""
+    assert coverage([share] * 7, trials) >= 0.83
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"solved": (0.2, 0.8, 0.6), "steps": (10, 40, 20)}, 0.1),  # most runs solve
+        ({"solved": (1, 1, 0.8), "steps": (40, 30, 10)}, 0.1),  # the fewest steps
+        ({"solved": (1, 1, 1), "steps": (30, 30, 30), "losses": (0.3, 0.2, 0.1)}, 1.0),  # the smallest loss
+        ({"solved": (0, 0, 0), "losses": (1.9, 2.0, 1.8)}, 1.0),
+        ({"solved": (0.4, 0.4, 0.2), "losses": (1.5, 1.4, 1.3)}, 0.1),  # no median of the steps
+        ({"solved": (0.5, 0.5, 0), "steps": (math.nan, 35, math.nan)}, 0.1),
+        ({"solved": (0, 0, 0)}, 0.01),  # the first of several alike
+    ],
+)
+def test_the_best_rate_solves_most_often_then_soonest_then_with_the_smallest_loss(changed, expected):
+    table = table_of(**changed)
+    for rows in (table, table.iloc[::-1]):  # in any order
+        (found,) = bands(rows).to_dict("records")
+        assert found["best_rate"] == expected
+        best = table.set_index("learning_rate").loc[expected]
+        for name in ("solved", "steps_to_solve", "final_loss"):
+            for end in ("", "_low", "_high"):
+                assert found[f"{name}{end}"] == pytest.approx(best[f"{name}{end}"], nan_ok=True)
+
+
+def test_its_ends_are_rates_at_which_half_of_the_runs_solve():
+    found = band([0.4, 0.5, 1.0])
+    assert (found["band_from"], found["band_to"]) == (0.1, 1.0)
+    assert (found["lowest_rate"], found["highest_rate"]) == (0.01, 1.0)
+    none = band([0.0, 0.4, 0.0])
+    assert math.isnan(none["band_from"])
+    assert math.isnan(none["band_to"])
+    assert math.isnan(none["steps_to_solve"])
+
+
+def test_a_single_learning_rate_has_no_band():
+    assert bands(table_of([1.0], rates=[0.1])).empty
+    both = pd.concat([table_of([1.0], rates=[0.1]), table_of([1.0, 1.0, 0.0], d_k=11)])
+    assert bands(both)["d_k"].tolist() == [11]
+
+
+def test_each_rule_and_each_combination_of_other_axes_has_a_band():
+    parts = [
+        table_of([share, 1.0, 0.0], task=task, d_k=d_k, scaling=rule, exponent=exponent, trials=trials)
+        for share, (task, d_k, rule, exponent, trials) in zip(
+            (0.0, 0.2, 0.4, 0.6),
+            [
+                ("recall", 7, "d_k^1/2", 0.5, 20),
+                ("recall", 7, "5", math.nan, 5),
+                ("recall", 11, "d_k^1/2", 0.5, 20),
+                ("pair", 7, "d_k^1/2", 0.5, 20),
+            ],
+            strict=True,
+        )
+    ]
+    mixed = pd.concat(parts).sample(frac=1, random_state=1)
+    found = bands(mixed).set_index(["task", "d_k", "scaling"])
+    assert found["band_decades"].to_dict() == pytest.approx(
+        {
+            ("recall", 7, "d_k^1/2"): 1.0,
+            ("recall", 7, "5"): 1.2,
+            ("recall", 11, "d_k^1/2"): 1.4,
+            ("pair", 7, "d_k^1/2"): 1.6,
+        }
+    )
+    assert found["trials"].loc[("recall", 7, "5")] == 5
+    assert math.isnan(found["exponent"].loc[("recall", 7, "5")])
+
+
+def test_a_sweep_gets_its_bands_and_its_learning_curves(tiny):
+    config, folder = tiny
+    (sweep,) = (sweep for sweep in config.sweeps if sweep.name == "training")
+    tables = read_sweep(folder, config, sweep)
+    measured, found, curves = (tables[kind] for kind in ("measured", "bands", "learning_curves"))
+    axes = ["task", "d_k", "scaling"]
+    assert found[axes].to_numpy().tolist() == measured[axes].drop_duplicates().to_numpy().tolist()
+    assert len(found) == 2 * 2 * 2
+    recorded = [steps for cell in sweep.cells() for _ in cell.scaling for steps in cell.recorded_steps]
+    assert curves["step"].tolist() == recorded
+    assert set(EXPERIMENT.beside["history"]) < set(curves)
+    # The mean over runs before training is that of the main table.
+    starts = curves[curves["step"] == 0]
+    np.testing.assert_allclose(starts["max_weight"], measured["max_weight_before"], rtol=1e-9)
+    np.testing.assert_allclose(starts["max_weight_se"], measured["max_weight_before_se"], rtol=1e-9)
