@@ -51,7 +51,11 @@ def test_each_rate_stands_for_the_decades_nearest_to_it(rates, decades):
 
 def test_the_width_is_the_mean_over_runs():
     """Of 4 runs, 2 solve at the first rate, all at the second, 1 at the third: 1/2, 1 and 1/4 of a decade."""
-    assert band([0.5, 1.0, 0.25], trials=4)["band_decades"] == pytest.approx(1.75, rel=1e-12)
+    shares = [0.5, 1.0, 0.25]
+    found = band(shares, trials=4)
+    assert found["band_decades"] == pytest.approx(1.75, rel=1e-12)
+    _, low, high = band_width(np.array(RATES), np.array(shares), np.full(3, 4))
+    assert (found["band_decades_low"], found["band_decades_high"]) == (low, high)
 
 
 def test_its_interval_sums_the_squared_distances_of_wilson_s_intervals():

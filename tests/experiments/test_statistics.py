@@ -139,6 +139,18 @@ def test_a_quantile_among_zeros_is_zero():
     assert Histograms.of(values).quantile(0, 0.95).value == pytest.approx(1.0, rel=1e-3)
 
 
+@pytest.mark.parametrize("trials", [50, 5000])
+def test_infinite_values_lie_above_all_others(trials):
+    """Such as the steps of runs that never solve their task; in exact bins and in wide ones."""
+    values = np.random.default_rng(9).lognormal(sigma=3.0, size=(1, trials, 1))
+    values[0, ::5] = np.inf
+    found = Histograms.of(values[:, : trials // 2]).merge(Histograms.of(values[:, trials // 2 :]))
+    assert found.quantile(0, 0.5).value == pytest.approx(np.quantile(values, 0.5), rel=0.01)
+    assert np.isfinite(found.quantile(0, 0.5).high)
+    beyond = found.quantile(0, 0.9)
+    assert (beyond.value, beyond.high) == (np.inf, np.inf)
+
+
 def jackknife(cell: Cell, draws: list[RowMeasurement]):
     """Estimates with every draw left out once: their spread times sqrt(draws - 1) is the standard error."""
 

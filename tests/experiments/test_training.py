@@ -204,6 +204,13 @@ def test_the_main_table_describes_starts_and_ends_of_the_runs(replayed):
     assert flat["solved"] == 0
 
 
+def test_a_task_is_solved_after_ten_batches_at_the_earliest(monkeypatch):
+    """The tenth batch comes after nine steps."""
+    monkeypatch.setattr(training, "accuracy", lambda logits, _: np.ones(len(logits)))
+    for row in tabulate(CELL, measure(CELL, 2, np.random.default_rng(1)))[MEASURED]:
+        assert (row["solved"], row["steps_to_solve"]) == (1, 9)
+
+
 def test_the_history_has_the_mean_and_the_error_of_each_record(replayed):
     tables, records = replayed
     keys = [(row["scaling"], row["step"]) for row in tables[HISTORY]]
@@ -215,6 +222,34 @@ def test_the_history_has_the_mean_and_the_error_of_each_record(replayed):
             assert row[name] == pytest.approx(mean(values), rel=1e-12)
             assert row[f"{name}_se"] == pytest.approx(math.sqrt(variance(values) / 3), rel=1e-7, abs=1e-12)
         assert tuple(row) == EXPERIMENT.beside[HISTORY]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"task": "pair"},
+        {"d_k": 8},
+        {"n_keys": 4},
+        {"learning_rate": 0.02},
+        {"scaling": RULES[1:]},
+        {"optimizer": "sgd"},
+        {"initial": "small"},
+        {"steps": 40},
+        {"n_sequences": 24},
+    ],
+)
+def test_every_parameter_of_a_cell_changes_its_row(change):
+    """Of the same random numbers."""
+    one, other = (
+        tabulate(cell, measure(cell, 2, np.random.default_rng(1)))[MEASURED][0]
+        for cell in (CELL, dataclasses.replace(CELL, **change))
+    )
+    assert one["final_loss"] != other["final_loss"]
+
+
+def test_every_parameter_is_varied_above():
+    marker = next(m for m in test_every_parameter_of_a_cell_changes_its_row.pytestmark if m.name == "parametrize")
+    assert {name for change in marker.args[1] for name in change} == {f.name for f in dataclasses.fields(Cell)}
 
 
 @pytest.mark.parametrize("steps", [10, 11, 100, 401])
