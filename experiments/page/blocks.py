@@ -45,15 +45,18 @@ from experiments.harness.figures import Default, declarations, figures_of
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import csv_name
 from experiments.harness.problems import Problem
+from experiments.page.bands import band_table
 from experiments.page.numbers import like_measured, with_error
 from experiments.statements.summary import counts_in_markdown
 from experiments.statements.table import read_statements
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _UNLIKELY = 0.01
+# The folder of config.full.yaml, of which only these sweeps are shipped, and the figure on training in the README.
+_FULL, _FULL_TRAINING, _TRAINING = "config.full", ("training", "training_sgd"), "steps_to_solve"
 # Sweeps of config.yaml whose figures the README shows: independent, centred queries and keys, and other cases.
 _HEADLINE = ("dimension",)
-_CASES = ("assumptions", "rules", "correlation", "causal", "initialisation", "precision")
+_CASES = ("assumptions", "rules", "correlation", "initialisation", "precision")
 _NO_CROSSINGS = "No sweep of the config has at least four d_k, both unscaled and under `d_k^1/2`."
 
 Block = Callable[[], str]
@@ -117,6 +120,9 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
         "cost": lambda: _cost(results),
         "performance": lambda: _performance(pd.read_csv(benchmark_path(results, "speed"))),
         "cluster": lambda: _cluster(config, pd.read_csv(benchmark_path(results, "cluster"))),
+        "bands": lambda: band_table(results, [sweep.name for sweep in config.sweeps]),
+        "all-bands": lambda: band_table(results / _FULL, _FULL_TRAINING),
+        "training": lambda: _captions([figure_path(results, "training", _TRAINING, ".png")], link),
         "calibration": lambda: _calibration(results),
         "columns": lambda: _columns(results),
     }
