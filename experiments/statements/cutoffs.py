@@ -21,10 +21,13 @@ STRONGLY = 2.0  # "strongly": twice the weight of a key in a uniform row
 NEARLY_EQUAL = 0.5  # "nearly equal": every weight differs from the uniform weight by at most half of it
 BROAD = 0.9  # "broadly": nine tenths of the entropy of a uniform row
 
+# Training.
+MOST = 0.5  # "training works": the 95% interval of the share of runs that solve lies above one half; "fails": below it
+
 # Sizes.
-LARGE = (
-    4096  # "large d_k": eight times 512, the largest in the sources, and equal to the largest measured number of keys
-)
+# "large d_k": eight times 512, the largest in the sources, and equal to the largest measured number of keys. Training
+# is measured at 512 only, because a run at 4096 takes several times as long.
+LARGE = 4096
 TENTH = 0.1  # "vanishing", "small", "modest": a tenth or less; more is "meaningful"
 LEVEL = 1.1  # "does not change", "around": the largest value is within 10% of the smallest
 TYPICAL = 0.95  # "typically": 19 cases in 20, as with two standard deviations

@@ -86,7 +86,7 @@ def statement(
 
 
 def open_statement(ids: str, *, says: str) -> None:
-    """Declare a statement about training: its verdict stays open, because the suite does not train.
+    """Declare a statement about models trained on text: its verdict stays open, because the suite trains none.
 
     Args:
         ids, says: as in `statement`.

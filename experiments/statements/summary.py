@@ -64,8 +64,8 @@ def counts_in_markdown(statements: pd.DataFrame) -> str:
             "",
             *_markdown("severity", SEVERITIES, by_severity),
             "",
-            f"The {len(whole)} statements form {len(statements)} entries. Open entries:"
-            f" {by_source.loc[_ALL, 'open']}; they are about training, which the suite does not do. {not_included()}",
+            f"The {len(whole)} statements form {len(statements)} entries. Open entries: {by_source.loc[_ALL, 'open']},"
+            f" about models trained on text, which the suite does not train. {not_included()}",
         ]
     )
 
@@ -121,7 +121,7 @@ def in_words(computed: str) -> str:
     'The statement passes this test: with 4 keys. It fails these tests: with 64 and 4096 keys.'
     """
     if not computed:
-        return "Not computed here: it is about training."
+        return "Not computed here: it is about a model trained on text."
     words = _TESTS.split(computed)[1:]
     if not words:
         return f"Computed: {', '.join(computed.split())}."

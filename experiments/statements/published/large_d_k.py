@@ -133,7 +133,7 @@ def gradients_vanish(tables: Tables) -> Answer:
         f" |J|_F is {grid(median, ratio_errors(tables))}. With more keys, it falls only at larger d_k."
         f" {at.capitalize()}, the exact root mean square of |J|_F is {by_keys(mean.loc[LARGE])}, and that of |dL/dq| is"
         f" {by_keys(query.loc[LARGE])}. With 4 keys, that of |J|_F falls to a tenth at d_k = {d_k_of_a_tenth(4):,.0f}."
-        " The effect on training is open"
+        " The effect on training is the subject of textbook-13"
     )
     return cases(conditions, note)
 

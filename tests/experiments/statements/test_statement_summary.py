@@ -43,7 +43,7 @@ def test_a_row_counts_for_each_of_its_sources_and_once_in_all(table):
 
 
 def test_parts_are_counted_as_one_statement(table):
-    assert "The 8 statements form 6 entries. Open entries: 1;" in counts_in_markdown(table)
+    assert "The 8 statements form 6 entries. Open entries: 1, about" in counts_in_markdown(table)
 
 
 def test_mistakes_are_listed_by_severity_and_the_wrong_before_the_misleading(table):
