@@ -85,6 +85,7 @@ ALLOWED = {
         "experiments.figures",
         "experiments.harness",
         "experiments.page",
+        "experiments.analysis.bands",
         "experiments.analysis.crossings",
         "experiments.analysis.slopes",
         "experiments.analysis.agreement",
