@@ -75,8 +75,10 @@ ALLOWED = {
         "experiments.figures",
         "experiments.harness",
         "experiments.metrics",
+        "experiments.training_metrics",
         "experiments.analysis.crossings",
         "experiments.analysis.slopes",
+        "sdpa.training",
     },
     "experiments/page": {
         "sdpa",
