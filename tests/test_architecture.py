@@ -88,6 +88,7 @@ ALLOWED = {
         "experiments.harness",
         "experiments.page",
         "experiments.analysis.bands",
+        "experiments.training_metrics",
         "experiments.analysis.crossings",
         "experiments.analysis.slopes",
         "experiments.analysis.agreement",

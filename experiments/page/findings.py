@@ -23,6 +23,7 @@ from experiments.figures.caption_text import listed, number
 from experiments.figures.crossing_text import NORM_NAMES, crossing_rows, law_is_inside, three_digits
 from experiments.figures.figure import load_figure
 from experiments.figures.metric_lines import DECLARED
+from experiments.figures.training_rows import BEST_RATE, at_best_rates, main_rules
 from experiments.folders import ALL_SWEEPS, EXAMPLES, example_path, figure_path
 from experiments.harness.columns import axis_names, treatment_names
 from experiments.harness.config import Config
@@ -34,8 +35,10 @@ from experiments.harness.paths import csv_name
 from experiments.page.entries import Entry, chosen
 from experiments.page.numbers import exact_text, interval, plus_minus
 from experiments.page.svg import Drawings
+from experiments.training_metrics import TRAINING_METRICS
 
 _COMMON = ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3", "d_k^1")
+_TITLES = {metric.name: metric.title for metric in (*DECLARED.values(), *TRAINING_METRICS)}
 _PAIR = ("unscaled", "d_k^1/2")
 _MAX_ROWS, _MAX_SCALINGS, _FURTHEST = 12, 5, 5
 
@@ -149,14 +152,19 @@ class Writer:
     def _finding(self, sweep: Sweep, figure: str) -> Finding:
         """The finding of a figure of a sweep.
 
-        Its numbers are laws beside crossings, slopes, or the first metric at the ends of the axes, by the tables that
-        the figure reads.
+        Its numbers are laws beside crossings, slopes, or the first metric at the ends of the axes (and at the best
+        learning rates, if the figure reads `bands`), by the tables that the figure reads.
         """
         declared, tables = load_figure(figure), self.tables[sweep.name]
         shown = declared.chosen(tables)
         if "crossings" in shown:
             crossings = of_first_map(shown["crossings"])
             numbers, table = list(_law_sentences(crossings)), _crossing_table(sweep, crossings)
+        elif "bands" in shown:
+            best = at_best_rates(tables["measured"], shown["bands"])
+            numbers = list(_numbers(sweep, best, declared.metrics[0]))
+            main = best[best["scaling"].isin(main_rules(best))]
+            table = few_rows(sweep, main, (BEST_RATE, *declared.metrics), of=len(tables["measured"]))
         else:
             numbers = [_slope_sentence(shown["slopes"])] if "slopes" in shown else []
             numbers += [text for metric in declared.metrics[:1] for text in _numbers(sweep, tables["measured"], metric)]
@@ -205,13 +213,14 @@ def config_block(seed: int, sweep: Sweep) -> str:
     return text
 
 
-def few_rows(sweep: Sweep, table: pd.DataFrame, metrics: Sequence[str]) -> Table:
+def few_rows(sweep: Sweep, table: pd.DataFrame, metrics: Sequence[str], of: int | None = None) -> Table:
     """The rows at the ends of every axis, for common scalings if there are many: metrics ± half the 95% interval.
 
     Args:
         sweep: names the axes.
-        table: its measured table.
+        table: its measured table, or some of its rows.
         metrics: columns to show after the axes and the scaling.
+        of: number of rows of the measured table, if these are not all.
 
     Returns:
         At most 12 rows. With more than five scalings, only unscaled and d_k^1/3, 1/2, 2/3 and 1 count, if any is there.
@@ -232,7 +241,7 @@ def few_rows(sweep: Sweep, table: pd.DataFrame, metrics: Sequence[str]) -> Table
         for _, row in shown.iterrows()
     ]
     head = [*named, *(title_of(metric, divided="scaling" in table) for metric in metrics)]
-    return Table(head, rows, len(table), csv_name(sweep.name, "measured"))
+    return Table(head, rows, of or len(table), csv_name(sweep.name, "measured"))
 
 
 def title_of(metric: str, *, divided: bool) -> str:
@@ -245,7 +254,7 @@ def title_of(metric: str, *, divided: bool) -> str:
     >>> title_of("jacobian_norm", divided=True), title_of("score_variance", divided=False)
     ('Jacobian norm |J|_F, r.m.s.', 'score variance')
     """
-    title = DECLARED[metric].title if divided and metric in DECLARED else metric.replace("_", " ")
+    title = _TITLES[metric] if divided and metric in _TITLES else metric.replace("_", " ")
     return title.replace("$", "").replace("1-\\sum w^2", "1 − Σw²")
 
 
@@ -260,7 +269,9 @@ def _numbers(sweep: Sweep, table: pd.DataFrame, metric: str) -> Iterator[str]:
     if "scaling" in last:
         pair = last[last["scaling"].isin(_PAIR)]
         last = pair if len(pair) else last.iloc[[0]]
-    where = f" at {listed([f'{axis} = {plain(last[axis].iloc[0])}' for axis in varied])}" if varied else ""
+    named = [f"{axis} = {plain(last[axis].iloc[0])}" for axis in varied]
+    named += ["the best learning rate"] if BEST_RATE in table else []
+    where = f" at {listed(named)}" if named else ""
     values = [_with_interval(row, metric) for _, row in last.iterrows()]
     title = title_of(metric, divided="scaling" in table)
     yield f"{title[0].upper()}{title[1:]}{where}: {'; '.join(values)}."
@@ -271,6 +282,8 @@ def _with_interval(row: pd.Series, metric: str) -> str:
     low, high = (float(row[f"{metric}_{end}"]) for end in ("low", "high"))
     half = (high - low) / 2
     scaling = f" {under(row['scaling'])}" if "scaling" in row else ""
+    if pd.isna(row[metric]):
+        return f"none{scaling}"
     exact = row.get(f"{metric}_exact")
     known = f", exactly {exact_text(float(exact), half)}" if exact is not None and pd.notna(exact) else ""
     if not half > 0:
@@ -313,8 +326,9 @@ def _slope_sentence(slopes: pd.DataFrame) -> str:
 
 
 def _varied(sweep: Sweep, table: pd.DataFrame) -> list[str]:
-    """The axes of a sweep with more than one value in its table."""
-    return [name for name in axis_names(load_experiment(sweep.experiment).cell) if len(table[name].unique()) > 1]
+    """The axes of a sweep with more than one value in a table of its rows."""
+    axes = axis_names(load_experiment(sweep.experiment).cell)
+    return [name for name in axes if name in table and len(table[name].unique()) > 1]
 
 
 def _ordered(table: pd.DataFrame, axis: str) -> list[Any]:
@@ -326,6 +340,8 @@ def _ordered(table: pd.DataFrame, axis: str) -> list[Any]:
 def _cell(row: pd.Series, metric: str) -> Field:
     """A metric of a row as value ± half its 95% interval, beside the exact value."""
     value = row[metric]
+    if pd.isna(value):
+        return Field("–")
     if f"{metric}_low" not in row:
         return Field(plain(value) if isinstance(value, str | int) else number(float(value)))
     half = float(row[f"{metric}_high"] - row[f"{metric}_low"]) / 2
