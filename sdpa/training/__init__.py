@@ -6,7 +6,7 @@ Everything is in double precision and in NumPy alone.
 from sdpa.training.layer import Batch, Step, Weights, loss_and_gradients
 from sdpa.training.optimizers import OPTIMIZERS, SGD, Adam, Optimizer, OptimizerName
 from sdpa.training.run import Initial, Run, initial_weights, train
-from sdpa.training.tasks import D_MODEL, N_CLASSES, TASKS, Task, accuracy, draw_batch, loss_levels
+from sdpa.training.tasks import D_MODEL, N_CLASSES, TASKS, Task, accuracy, draw_batch
 
 __all__ = [
     "D_MODEL",
@@ -27,6 +27,5 @@ __all__ = [
     "draw_batch",
     "initial_weights",
     "loss_and_gradients",
-    "loss_levels",
     "train",
 ]
