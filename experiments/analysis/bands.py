@@ -3,15 +3,12 @@
 The main table of a sweep of `training` comes in; the derived table `bands` comes out. Each learning rate of the sweep
 stands for the decades nearer to it than to any other rate, D_i, the outer ones for as much on both of their sides. With
 p_i the share of runs that solve the task at rate i, the width of the band is W = sum_i p_i D_i decades: the mean, over
-runs, of the width of the rates that solve. Its interval combines the Wilson intervals [l_i, u_i] of the shares, which
-are independent:
+runs, of the width of the rates that solve. Its interval combines the intervals [l_i, u_i] of the shares (columns
+solved_low and solved_high), which are independent:
 
     W - sqrt(sum_i D_i^2 (p_i - l_i)^2)   to   W + sqrt(sum_i D_i^2 (u_i - p_i)^2)
 
-It holds W in at least 95% of sweeps if most shares are near 0 or 1, as within a band and outside of it, and less often
-if the shares of all rates are alike.
-
-Source: Zou and Donner (2008, Statistics in Medicine 27:1693), for sums of parameters; Wilson (1927, JASA 22:209).
+Source: Zou and Donner (2008, Statistics in Medicine 27:1693), for sums of parameters.
 """
 
 import math
@@ -21,13 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
 
 from experiments.analysis.derived import Derived
 from experiments.harness.columns import Column, axis_columns
 from experiments.harness.discovery import axes_of
 from experiments.harness.experiment import MEASURED, Experiment
-from experiments.statistics.intervals import LEVEL
 
 BANDS = "bands"
 _RATE = "learning_rate"
@@ -54,7 +49,7 @@ def bands(table: pd.DataFrame) -> pd.DataFrame:
 def _band(rows: pd.DataFrame) -> dict[str, Any]:
     """The columns of one band, from its rows in the order of the learning rates."""
     rates = rows[_RATE].to_numpy()
-    width, low, high = band_width(rates, rows["solved"].to_numpy(), rows["trials"].to_numpy())
+    width, low, high = band_width(rates, *(rows[f"solved{end}"].to_numpy() for end in ("", "_low", "_high")))
     best = rows.sort_values([*_AT_BEST], ascending=[False, True, True], kind="stable").iloc[0]
     solving = rows[rows["solved"] >= 0.5]
     return {
@@ -73,34 +68,25 @@ def _band(rows: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def band_width(rates: Floats, shares: Floats, trials: Floats) -> tuple[float, float, float]:
+def band_width(rates: Floats, shares: Floats, low: Floats, high: Floats) -> tuple[float, float, float]:
     """W and its 95% interval, in decades, as in the module.
 
     Args:
         rates: learning rates, increasing, two or more.
         shares: share of runs that solve the task at each.
-        trials: number of runs at each.
+        low, high: the ends of the intervals of these shares.
 
-    >>> [round(x, 2) for x in band_width(np.array([0.01, 0.1, 1.0]), np.array([0.0, 1.0, 1.0]), np.full(3, 20))]
-    [2.0, 1.77, 2.16]
+    >>> shares = np.array([0.0, 1.0, 1.0])
+    >>> band_width(np.array([0.01, 0.1, 1.0]), shares, np.array([0.0, 0.7, 0.6]), np.array([0.2, 1.0, 1.0]))
+    (2.0, 1.5, 2.2)
     """
     logs = np.log10(rates)
     middles = (logs[1:] + logs[:-1]) / 2
     edges = np.concatenate([[2 * logs[0] - middles[0]], middles, [2 * logs[-1] - middles[-1]]])
     decades = np.diff(edges)
-    low, high = _wilson(shares, trials)
     width = float(shares @ decades)
     reach = [math.hypot(*(decades * distance)) for distance in (shares - low, high - shares)]
     return width, max(width - reach[0], 0.0), min(width + reach[1], float(decades.sum()))
-
-
-def _wilson(shares: Floats, trials: Floats) -> tuple[Floats, Floats]:
-    """The 95% interval of Wilson of shares of that many trials."""
-    z = stats.norm.isf((1 - LEVEL) / 2)
-    scale = 1 + z**2 / trials
-    centre = (shares + z**2 / (2 * trials)) / scale
-    half = z / scale * np.sqrt(shares * (1 - shares) / trials + (z / (2 * trials)) ** 2)
-    return np.clip(centre - half, 0, shares), np.clip(centre + half, shares, 1)
 
 
 def _columns(experiment: Experiment) -> tuple[Column, ...]:
