@@ -33,7 +33,7 @@ def test_a_config_answers_in_few_lines(title, tmp_path):
     blocks = yaml.safe_load(CASES[title])
     for sweep in blocks["sweeps"].values():
         fewer = {"trials": 2, "n_keys": SHORTER.get(str(sweep["n_keys"]), sweep["n_keys"])}
-        sweep.update(fewer)
+        sweep.update(fewer | ({"steps": 20} if sweep["experiment"] == "training" else {}))
         for key in ("precision", "max_trials"):
             sweep.pop(key, None)
     small.write_text(yaml.safe_dump(blocks))
@@ -41,5 +41,5 @@ def test_a_config_answers_in_few_lines(title, tmp_path):
     measure(config, config.sweeps, tmp_path / "results", LocalWorkers(1))
     for sweep in config.sweeps:
         table = read_sweep(tmp_path / "results", config, sweep)["measured"]
-        known = "tiny_weights" if sweep.experiment == "rounding" else "score_variance"
-        assert table[f"{known}_exact"].notna().all()
+        known = {"rounding": "tiny_weights_exact", "training": "final_loss"}
+        assert table[known.get(sweep.experiment, "score_variance_exact")].notna().all()

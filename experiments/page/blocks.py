@@ -52,8 +52,7 @@ from experiments.statements.table import read_statements
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _UNLIKELY = 0.01
-# The folder of config.full.yaml, of which only these sweeps are shipped, and the figure on training in the README.
-_FULL, _FULL_TRAINING, _TRAINING = "config.full", ("training", "training_sgd"), "steps_to_solve"
+_TRAINING = "steps_to_solve"  # the figure on training in the README
 # Sweeps of config.yaml whose figures the README shows: independent, centred queries and keys, and other cases.
 _HEADLINE = ("dimension",)
 _CASES = ("assumptions", "rules", "correlation", "initialisation", "precision")
@@ -121,7 +120,6 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
         "performance": lambda: _performance(pd.read_csv(benchmark_path(results, "speed"))),
         "cluster": lambda: _cluster(config, pd.read_csv(benchmark_path(results, "cluster"))),
         "bands": lambda: band_table(results, [sweep.name for sweep in config.sweeps]),
-        "all-bands": lambda: band_table(results / _FULL, _FULL_TRAINING),
         "training": lambda: _captions([figure_path(results, "training", _TRAINING, ".png")], link),
         "calibration": lambda: _calibration(results),
         "columns": lambda: _columns(results),

@@ -12,7 +12,7 @@ _REFERENCE = re.compile(r"#([^)\"]+)")
 _GLYPH = re.compile(r"DejaVu|Cmsy|Cmmi|Cmr|STIX")
 _ALONG = re.compile(r"translate\((\S+) 0\)")
 _DROPPED = {"metadata", "style"}
-_ROOM = 1_600_000  # characters for all drawings, so that a page stays below 2 MB
+_ROOM = 1_550_000  # characters for all drawings, so that a page stays below 2 MB
 
 
 class Drawings:
