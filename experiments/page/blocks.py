@@ -53,6 +53,7 @@ from experiments.statements.table import read_statements
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _UNLIKELY = 0.01
 _TRAINING = "steps_to_solve"  # the figure on training in the README
+_FULL = "config.full"  # the folder of config.full.yaml, of which the sweeps on training are shipped
 # Sweeps of config.yaml whose figures the README shows: independent, centred queries and keys, and other cases.
 _HEADLINE = ("dimension",)
 _CASES = ("assumptions", "rules", "correlation", "initialisation", "precision")
@@ -120,6 +121,8 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
         "performance": lambda: _performance(pd.read_csv(benchmark_path(results, "speed"))),
         "cluster": lambda: _cluster(config, pd.read_csv(benchmark_path(results, "cluster"))),
         "bands": lambda: band_table(results, [sweep.name for sweep in config.sweeps]),
+        "bands-adam": lambda: band_table(results / _FULL, ["training"]),
+        "bands-sgd": lambda: band_table(results / _FULL, ["training_sgd"]),
         "training": lambda: _captions([figure_path(results, "training", _TRAINING, ".png")], link),
         "calibration": lambda: _calibration(results),
         "columns": lambda: _columns(results),
