@@ -23,7 +23,7 @@ from experiments.scaled import TREATMENT, ScaledCell
 from experiments.statistics.moments import Moments
 from experiments.statistics.quantiles import Histograms, Quantile
 from experiments.training_metrics import LAST_BATCHES, RECORDED, SOLVED_ACCURACY, TRAINING_METRICS, Ends
-from sdpa import Scaling
+from sdpa import InputLaw, Scaling
 from sdpa.training import D_MODEL, Initial, OptimizerName, Run, Task, accuracy, draw_batch, initial_weights, train
 
 HISTORY = "history"
@@ -280,7 +280,7 @@ EXPERIMENT = Experiment(
     memory=_memory,
     table_rows=lambda cell, _: len(cell.scaling),
     min_trials=2,
-    named=(Scaling,),
+    named=(Scaling, InputLaw),  # no law is drawn, but the library loads them
     stamp=Cell.stamp,
     divisors=Cell.divisors_by_rule,
 )

@@ -115,9 +115,10 @@ RECORDED = (
     Recorded(
         "variance_ratio",
         "",
-        "variance of the scaled scores within a row, over its value for independent q and k of the same variances",
+        "variance of the scaled scores within a row, over its value for independent entries of q and k of the same "
+        "variances",
         "E (1/(n-1)) sum_j (s_j - mean)^2 / (d_k Var[q_a] Var[k_a] / divisor^2)",
-        "variance within rows over that of independent $q$ and $k$",
+        "variance within rows over that of independent entries",
         _variance_ratio,
     ),
     Recorded(

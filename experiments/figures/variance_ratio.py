@@ -1,4 +1,4 @@
-"""Variance of the scores within a row over that of independent q and k, before and after training, by task and d_k."""
+"""Variance of the scores within a row over that of independent entries, before and after training, by task and d_k."""
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ def plot(tables: Tables) -> Drawing:
     note(
         figure,
         f"{fixed(rows, 'task', 'd_k')} At {of_rates(tables)}. Hollow: before training, mean; full: after it, median. "
-        f"Bars: {INTERVALS}. Dotted: independent q and k.",
+        f"Bars: {INTERVALS}. Dotted: independent entries.",
     )
     return figure
 
@@ -50,7 +50,7 @@ def _plot_ratios(ax: Axes, rows: pd.DataFrame) -> None:
             plot_points(ax, at, group, _AFTER, colour)
     ax.set_yscale("log")
     few_ticks(ax.yaxis)
-    places.label(ax, "variance within rows over that of independent $q$ and $k$")
+    places.label(ax, "variance within rows over that of independent entries of $q$ and $k$")
 
 
 def caption(tables: Tables) -> str:
@@ -60,8 +60,8 @@ def caption(tables: Tables) -> str:
     ends = rows[_BEFORE].min(), rows[_BEFORE].max()
     before = " to ".join(dict.fromkeys(f"{ratio:.2f}" for ratio in ends))
     return (
-        f"Variance of the scores within rows over that of independent q and k, after training with {setting(rows)}, "
-        f"at {of_rates(tables)}: {after}. Before training: {before}."
+        "Variance of the scores within rows over that of independent entries of q and k, after training with "
+        f"{setting(rows)}, at {of_rates(tables)}: {after}. Before training: {before}."
     )
 
 
@@ -70,7 +70,7 @@ def _after(row: pd.Series) -> str:
 
 
 FIGURE = Figure(
-    title="Variance of scores within rows over that of independent queries and keys, before and after training",
+    title="Variance of scores within rows over that of independent entries, before and after training",
     of="training",
     tables=("measured", "bands"),
     metrics=("variance_ratio_after", "variance_ratio_before"),

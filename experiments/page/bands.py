@@ -38,13 +38,14 @@ def band_table(results: Path, sweeps: Sequence[str]) -> str:
 
 
 def _field(band: pd.Series) -> str:
-    """`23; 2.6`, steps and decades, of one rule, or the loss at its best rate if no rate solves the task.
+    """`23; 2.6`, steps and decades, of one rule; else the share of runs that solve at its best rate, and their loss.
 
-    >>> _field(pd.Series({"steps_to_solve": 23.0, "band_decades": 2.614, "final_loss": 0.02}))
+    >>> _field(pd.Series({"steps_to_solve": 23.0, "band_decades": 2.614, "solved": 1.0, "final_loss": 0.02}))
     '23; 2.6'
-    >>> _field(pd.Series({"steps_to_solve": float("nan"), "band_decades": 0.0, "final_loss": 1.716}))
-    '– (loss 1.72)'
+    >>> _field(pd.Series({"steps_to_solve": float("nan"), "band_decades": 0.2, "solved": 0.4, "final_loss": 1.716}))
+    '40% solve (loss 1.72)'
     """
     if band["steps_to_solve"] > 0:
         return f"{band['steps_to_solve']:.0f}; {band['band_decades']:.1f}"
-    return f"– (loss {band['final_loss']:.2f})"
+    solving = f"{band['solved']:.0%} solve" if band["solved"] else "–"
+    return f"{solving} (loss {band['final_loss']:.2f})"

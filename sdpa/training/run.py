@@ -23,8 +23,8 @@ def initial_weights(rng: np.random.Generator, d_k: int, initial: Initial) -> Wei
     """Random normal weights of mean 0: W_Q, W_K, W_V (width 32) and W_O, drawn in this order.
 
     `unit` gives the entries of q and k the variance 1: W_Q has the variance 1/16, as 16 features of a query token are
-    not 0 and have the mean square 1, and W_K has 1/24. `small` gives W_Q and W_K the standard deviation 0.02, as GPT-2
-    does. W_V and W_O have the variance 1/d_in in both.
+    not 0 and have the mean square 1, and W_K has 1/24. `small` gives W_Q and W_K the standard deviation 0.02.
+    W_V and W_O have the variance 1/d_in in both.
 
     Args:
         rng: source of the numbers.
@@ -46,7 +46,8 @@ class Run:
 
     Attributes:
         step: number of steps taken.
-        weights: of one layer for each divisor, (n_divisors, ...); the next step changes them in place.
+        weights: of one layer for each divisor, (n_divisors, ...); the next step changes them in place, and overwrites
+            the gradients in `at`.
         batch: of the next step.
         at: loss, gradients and attention of the layers on that batch.
         has_ended: True for each divisor whose run ended, because a weight exceeded 1e25; its weights are then 0.

@@ -135,8 +135,9 @@ def test_captions_tell_the_main_rules_at_the_largest_width_of_each_task(tables):
         "d_k^1/2, 0.0300 under d_k^1 (means over 5 runs)."
     )
     assert variance_ratio.caption(tables) == (
-        f"Variance of the scores within rows over that of independent q and k, after training with {SETTING}, at the "
-        "best learning rate of each rule: recall at d_k = 8, 2.00 unscaled, 2.00 under d_k^1/2, 2.00 under d_k^1; "
+        "Variance of the scores within rows over that of independent entries of q and k, after training with "
+        f"{SETTING}, at the best learning rate of each rule: recall at d_k = 8, 2.00 unscaled, 2.00 under d_k^1/2, "
+        "2.00 under d_k^1; "
         "recall at d_k = 512, 30 unscaled, 128 under d_k^1/2, 128 under d_k^1; pair at d_k = 512, 10.0 unscaled, 128 "
         "under d_k^1/2, 128 under d_k^1. Before training: 1.00."
     )

@@ -112,7 +112,8 @@ def scaling_improves(tables: Tables) -> Answer:
     sooner = sum(one.is_sooner_scaled for one in found["small"])
     note = (
         f"{_OUTCOMES}: {_compared(found['unit'])}. From small initial weights, which the source does not mention,"
-        f" d_k^1/2 takes fewer steps in {sooner} of {len(found['small'])} setups: {_compared(found['small'])}."
+        f" d_k^1/2 takes fewer steps in {sooner} of {len(found['small'])} setups: {_compared(found['small'])};"
+        " with SGD, which is not among these, the sweep training_sgd of config.full.yaml has the reverse."
         f" {_LIMITS}"
     )
     return cases(conditions, note)
@@ -195,8 +196,8 @@ def relevant_pairs_score_high(tables: Tables) -> Answer:
     )
     note = (
         f"The mean weight of the tokens asked for changes, unscaled and under d_k^1/2: {weights}. The variance of the"
-        f" scores within a row under d_k^1/2, divided by that for independent q and k, is {before} before training and"
-        f" {after} after it; the argument for sqrt(d_k) assumes independence. {_LIMITS}"
+        f" scores within a row under d_k^1/2, divided by that for independent entries of q and k, is {before} before"
+        f" training and {after} after it; the argument for sqrt(d_k) assumes independent entries. {_LIMITS}"
     )
     return cases(conditions, note)
 
