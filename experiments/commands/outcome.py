@@ -71,15 +71,28 @@ def outcome(
             yield
     except (ConfigError, ExampleError, UsageError) as error:
         _stop(str(error), 2)
-    except (KeyboardInterrupt, _TerminatedError) as error:
-        _stop(f"interrupted; {kept}", 130 if isinstance(error, KeyboardInterrupt) else 143)
-    except Exception as error:
+    except BaseException as error:
+        stopped = _signal_behind(error)
+        if stopped is not None:
+            _stop(f"interrupted; {kept}", 130 if isinstance(stopped, KeyboardInterrupt) else 143)
+        if not isinstance(error, Exception):
+            raise
         errors = list(leaves(error))
         text = _text(errors, f"make results {given}", kept if measures else "")
         if not all(map(_message, errors)):
             print(text, file=sys.stderr)
             raise
         _stop(text, 1)
+
+
+def _signal_behind(error: BaseException | None) -> BaseException | None:
+    """The exception of a signal, itself or as the cause of another one; None if there is none.
+
+    A signal during the import of a compiled module comes out as an ImportError.
+    """
+    while error is not None and not isinstance(error, KeyboardInterrupt | _TerminatedError):
+        error = error.__cause__
+    return error
 
 
 def _catch_signals() -> None:
