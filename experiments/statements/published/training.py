@@ -5,7 +5,6 @@ best learning rate, and *fails* if most do not: the 95% interval of their share 
 half inside its interval, a rule neither works nor fails.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ from experiments.statements.answer import Answer, cases
 from experiments.statements.cutoffs import DOMINANT, MOST, ONE_HOT, STRONGLY
 from experiments.statements.declare import open_statement, statement
 from experiments.statements.measured import Tables
-from sdpa.training import N_CLASSES
+from sdpa.training.levels import loss_levels
 
 AXES = ["task", "d_k", "n_keys", "initial", "optimizer"]
 _STARTS = {"unit": "unit-variance q and k", "small": "small initial weights"}
@@ -25,8 +24,7 @@ _OUTCOMES = (
     "Runs that solve the task at the best learning rate, unscaled and under d_k^1/2, with the median number of steps"
     " and its 95% interval"
 )
-# A row with one weight of 1 shows one of the two classes of `pair`; see `sdpa.training.tasks`.
-ONE_HOT_LOSS = math.log(2) + math.log(N_CLASSES - 1) / 2
+_ONE_HOT_LOSS = loss_levels("pair")["one-hot row"]
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,7 @@ def saturation_stalls(tables: Tables) -> Answer:
             f" ({one.scaled['final_loss']:.2f} under d_k^1/2)"
             for one in stalled
         )
-        least = f"the loss of pair is at least {ONE_HOT_LOSS:.2f}"
+        least = f"the loss of pair is at least {_ONE_HOT_LOSS:.2f}"
         sentences.append(f"Unscaled training does not solve these: {ends}. With one-hot rows, {least}")
     conditions = {
         f"from nearly one-hot rows, training fails and training under d_k^1/2 works: {one.condition}": (

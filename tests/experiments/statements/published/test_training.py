@@ -10,8 +10,6 @@ from experiments.statements.cutoffs import MOST, ONE_HOT
 from experiments.statements.measured import Tables
 from experiments.statements.published import training
 from experiments.statements.published.training import setups
-from sdpa import softmax
-from sdpa.training import N_CLASSES
 
 DECIDES, IMPROVES, STALLS = "lesson-22", "notebook-19b", "textbook-13"
 SHARP_AND_SOFT, RELEVANT = "article-54b", "lesson-05"
@@ -104,12 +102,3 @@ def test_relevant_pairs_are_those_that_a_query_asks_for(judge, changed):
     assert judge(RELEVANT) == "holds"
     assert judge(RELEVANT, **changed({"asked_weight_after_low": 0.5}, "d_k^1/2")) == "wrong"
     assert judge(RELEVANT, **changed({"asked_weight_before_high": 1.0}, "unscaled", "pair")) == "misleading"
-
-
-def test_the_least_loss_of_a_one_hot_row_is_that_of_the_best_probabilities():
-    """One of the two classes is known, and the other is any of the rest: logits (x, 0, ..., 0), by x."""
-    losses = []
-    for x in np.linspace(0, 5, 5001):
-        known, *others = softmax(np.array([x, *[0.0] * (N_CLASSES - 1)]))
-        losses.append(-np.log(known) / 2 - np.mean(np.log(others)) / 2)
-    assert min(losses) == pytest.approx(training.ONE_HOT_LOSS, abs=1e-6)
