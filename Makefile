@@ -22,7 +22,7 @@ AXE_SHA256 = e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 all: $(CAN_RUN) ## set up the environment, measure every sweep, draw every figure, check, write the page
 	@$(SUITE) all $(RUN_OPTIONS)
 
-quick: ## run make all on quick.yaml, a small config: a first look in half a minute
+quick: ## run make all on quick.yaml, a small config: a first look in less than a minute
 	@$(MAKE) --no-print-directory all CONFIG=quick.yaml
 
 results: $(CAN_RUN) ## measure every sweep and write its table
