@@ -3,6 +3,8 @@
 The library handles no files, tables, configs or figures; `experiments/` sweeps it and draws figures.
 """
 
+from __future__ import annotations
+
 import importlib
 from typing import Any
 
@@ -27,10 +29,13 @@ from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling
 from sdpa.tracing import Trace, trace, trace_shapes
 
+__version__ = "0.1.0"
+
 __all__ = [
     "LAWS",
     "Arithmetic",
     "AttentionGradients",
+    "Diagnosis",
     "DividedScores",
     "InputLaw",
     "MultiHeadAttention",
@@ -45,6 +50,7 @@ __all__ = [
     "causal_mask",
     "collision",
     "compare_scaling",
+    "diagnose",
     "effective_keys",
     "entropy",
     "jacobian_norm",
@@ -65,20 +71,20 @@ __all__ = [
     "value_gradient_square",
 ]
 
+_OF_DIAGNOSIS = ("Diagnosis", "diagnose")
+
 
 def __getattr__(name: str) -> Any:
-    """`sdpa.theory` and `sdpa.__version__`, loaded on first use.
+    """`sdpa.theory` and `sdpa.diagnose`, loaded on first use.
 
-    Theory loads SciPy, which attention and its measurement do not need; the version is that of the installed package.
+    They load SciPy, which attention and its measurement do not need.
     """
     if name == "theory":
         return importlib.import_module("sdpa.theory")
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version("sdpa-suite")
+    if name in _OF_DIAGNOSIS:
+        return getattr(importlib.import_module("sdpa.diagnosis"), name)
     raise AttributeError(f"module 'sdpa' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "theory", "__version__"})
+    return sorted({*globals(), *__all__})

@@ -1,5 +1,7 @@
 """The array type of the public functions, and the conversion of their arguments."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

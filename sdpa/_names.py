@@ -1,5 +1,7 @@
 """Hints at the known name that an unknown one may mean."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from difflib import get_close_matches
 

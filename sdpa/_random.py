@@ -1,5 +1,7 @@
 """The source of random numbers: a seed, or the caller's generator."""
 
+from __future__ import annotations
+
 from typing import Protocol
 
 import numpy as np

@@ -13,6 +13,8 @@ So do the matrix products and the softmax of PyTorch and JAX if no fused kernel 
 smallest normal one lose digits and then become 0 (gradual underflow); hardware that flushes them to 0 loses more.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -59,7 +61,7 @@ class Arithmetic:
     smallest: float = field(repr=False)
 
     @classmethod
-    def parse(cls, text: str) -> "Arithmetic":
+    def parse(cls, text: str) -> Arithmetic:
         """The format of that name; ValueError if there is none, or if bfloat16 lacks its package."""
         if text not in FORMATS:
             raise ValueError(f"expected one of {', '.join(FORMATS)}, got {text!r}{did_you_mean(_meant(text))}")

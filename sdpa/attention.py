@@ -4,6 +4,8 @@ A mask is boolean, True where a query may attend to a key. The other keys get th
 `softmax` and `sdpa.row_diagnostics` treat scores of -inf in the same way. Every query needs a visible key.
 """
 
+from __future__ import annotations
+
 from typing import Literal, overload
 
 import numpy as np

@@ -8,6 +8,8 @@ numbers up to 7.5 standard deviations, beyond which lie 5e-14 of all; from the f
 6.8. Single precision keeps 24 digits of v, and so its last 8 bits only near v = 0.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Attention with and without its divisor, for one draw of queries and keys, beside the exact expectations."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 

@@ -32,6 +32,8 @@ takes four passes and four sums over the keys; the gradient takes three more sum
 and one more sum and two products for many. All work per row happens once, for all rows and divisors together.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -128,7 +130,7 @@ def row_diagnostics(
     # Both are in the byte order of the machine, and `_SMALLEST_DIVISOR` has both.
     is_single = given.dtype == np.float32 and (vectors is None or vectors.dtype == np.float32)
     given = given.astype(np.float32 if is_single else np.float64, copy=False)
-    several, each = np.ndim(divisors) > 0, np.ravel(divisors).tolist()
+    several, each = np.ndim(divisors) > 0, np.ravel(as_float("divisors", divisors, min_ndim=0)).tolist()
     has_masked = _check(given, each)
     own_scores = None if own_keys is None else _own_scores(given, own_keys)
     variance = row_variance(_draws(given)) if with_variance else None

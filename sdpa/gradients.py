@@ -11,6 +11,8 @@ from S2 = a^2 + r^2 U2, S3 = a^3 + r^3 U3 in |J|_F^2 = S2 - 2 S3 + S2^2. In the 
 (no other weight exceeds 1/2), so nothing cancels, and both keep their relative precision down to r = 1e-308.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -8,6 +8,8 @@ independent weights of mean 0 and variance v, every entry of q = x W_Q has the v
 for W_Q and W_K independent of each other. `@scheme` registers the variances of a scheme under its name.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from sdpa._arrays import FloatArray
 from sdpa._names import did_you_mean, nearest
 
 Variances = Callable[[int, int], tuple[float, float]]
-SCHEMES: "dict[str, Scheme]" = {}
+SCHEMES: dict[str, Scheme] = {}
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Scheme:
     variances: Variances
 
     @classmethod
-    def parse(cls, text: str) -> "Scheme":
+    def parse(cls, text: str) -> Scheme:
         """The scheme of that name; ValueError if `SCHEMES` does not contain it."""
         if text not in SCHEMES:
             raise ValueError(

@@ -3,6 +3,8 @@
 A law is a sampler with its moments; `@input_law` registers it under its name.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +17,7 @@ from sdpa._names import did_you_mean, nearest
 from sdpa.box_muller import single_normals
 
 Sampler = Callable[[np.random.Generator, tuple[int, ...]], FloatArray]
-LAWS: "dict[str, InputLaw]" = {}
+LAWS: dict[str, InputLaw] = {}
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class InputLaw:
     moments: tuple[float, ...] = field(repr=False)
 
     @classmethod
-    def parse(cls, text: str) -> "InputLaw":
+    def parse(cls, text: str) -> InputLaw:
         """The law of that name; ValueError if `LAWS` does not contain it."""
         if text not in LAWS:
             hint = did_you_mean("gaussian" if text == "normal" else nearest(text, LAWS))

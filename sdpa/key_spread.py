@@ -10,6 +10,8 @@
                 if most e are negligible (`Exponential.negligible`), as in saturated rows, the products leave these out
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -45,7 +47,7 @@ class Distances:
     matrix: FloatArray
 
     @classmethod
-    def of(cls, keys: FloatArray) -> "Distances":
+    def of(cls, keys: FloatArray) -> Distances:
         """From keys (n_draws, n_keys, d_k) without a long mean."""
         squares = np.vecdot(keys, keys)
         matrix = keys @ keys.swapaxes(-1, -2)
@@ -73,7 +75,7 @@ class Vectors:
     squares: FloatArray  # of their lengths, (n_draws, n_keys, 1)
 
     @classmethod
-    def of(cls, keys: FloatArray) -> "Vectors":
+    def of(cls, keys: FloatArray) -> Vectors:
         """From keys (n_draws, n_keys, d_k) without a long mean."""
         return cls(keys, np.vecdot(keys, keys)[..., None])
 
@@ -94,7 +96,7 @@ class Vectors:
         return np.asarray(of_top + squares - 2 * np.vecdot(with_squares, mean))
 
 
-def _of_few(rows: Sequence["csr_array"], matrix: FloatArray) -> FloatArray:
+def _of_few(rows: Sequence[csr_array], matrix: FloatArray) -> FloatArray:
     """Sparse rows of each draw times a matrix (n_draws, n_keys, width)."""
     return np.stack([one @ of_draw for one, of_draw in zip(rows, matrix, strict=True)])
 

@@ -1,5 +1,7 @@
 """Concentration of a softmax row: largest weight, entropy, effective numbers of keys, and the spread of its scores."""
 
+from __future__ import annotations
+
 import numpy as np
 import numpy.typing as npt
 

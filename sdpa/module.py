@@ -1,5 +1,7 @@
 """Attention with its projections, of one head and of several: tokens in, tokens out."""
 
+from __future__ import annotations
+
 import math
 from typing import Literal, overload
 

@@ -3,8 +3,10 @@
 `sdpa.inputs` has the laws of single entries.
 """
 
+from __future__ import annotations
+
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal, get_args
 
 import numpy as np
@@ -76,6 +78,11 @@ class PairLaw:
             raise ValueError(f"correlation: expected query_mean 0 beside it, got {self.query_mean}")
         if self.normalize != "none":
             raise ValueError(f"correlation: expected normalize none beside it, got {self.normalize}")
+
+    def __repr__(self) -> str:
+        """The attributes that differ from their defaults: signatures in `help` show this as a default."""
+        changed = (each for each in fields(self) if getattr(self, each.name) != each.default)
+        return f"PairLaw({', '.join(f'{each.name}={getattr(self, each.name)!r}' for each in changed)})"
 
     def keys(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> FloatArray:
         """Keys of the given shape (..., n_keys, d_k), drawn in double or single precision as in `InputLaw.draw`."""

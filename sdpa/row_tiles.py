@@ -3,6 +3,8 @@
 `sdpa.diagnostics` defines e and its sums. Each score and divisor takes four passes and four sums over the keys.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from functools import cache
@@ -43,7 +45,7 @@ class Exponential:
     floor: float | None = None
 
     @classmethod
-    def of(cls, dtype: np.dtype[Any]) -> "Exponential":
+    def of(cls, dtype: np.dtype[Any]) -> Exponential:
         """The fastest one of a precision on this machine."""
         return _DOUBLE if dtype == np.float64 else _single()
 
@@ -112,7 +114,7 @@ class Tile:
         self._lowest = 0.0 if self._exponential.floor is None else self._exponential.unit * float(below.min())
 
     @classmethod
-    def of(cls, scores: FloatArray, buffers: FloatArray, *, has_masked: bool) -> "Tile":
+    def of(cls, scores: FloatArray, buffers: FloatArray, *, has_masked: bool) -> Tile:
         """From scores (n_draws, n_queries, n_keys)."""
         below = shaped(buffers[0], scores.shape)
         np.copyto(below, scores)
@@ -170,7 +172,7 @@ class Tile:
         b = np.exp(-self.gap / divisor)
         return np.asarray(1 / (1 + b * self.e1)), np.asarray(b)
 
-    def few(self) -> "list[csr_array] | None":
+    def few(self) -> list[csr_array] | None:
         """The e of each draw that are not negligible, as sparse rows, if they are few; else None."""
         n_keys, sampled = self.e.shape[-1], self.e[:, :_SAMPLED_ROWS] > self._exponential.negligible
         if np.count_nonzero(sampled) > _FEW * sampled.size:

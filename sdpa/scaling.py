@@ -16,6 +16,8 @@ After "^" a fraction belongs to the exponent: d_k^1/8 is the eighth root of d_k,
 fraction needs brackets, because Python reads d_k**1/8 as an eighth of d_k.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 import numbers
@@ -79,7 +81,7 @@ class Scaling:
     powers: tuple[tuple[str, Fraction], ...] = ()
 
     @classmethod
-    def parse(cls, text: str) -> "Scaling":
+    def parse(cls, text: str) -> Scaling:
         """The rule of that text, in the grammar of this module.
 
         Raises:
@@ -135,7 +137,7 @@ class Scaling:
             )
         return divisor
 
-    def inverse(self) -> "Scaling":
+    def inverse(self) -> Scaling:
         """The rule with the reciprocal divisor."""
         return Scaling(1 / self.constant, tuple((factor, -power) for factor, power in self.powers))
 

@@ -1,5 +1,7 @@
 """Scaled dot-product attention step by step: the value, and the shape, after every step of the formula."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy.typing as npt

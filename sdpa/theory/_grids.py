@@ -1,5 +1,7 @@
 """Nodes on which the integrals of a Gaussian row are sums, and G(u) = E exp(-e^(u + sigma z)) on them."""
 
+from __future__ import annotations
+
 import math
 from functools import cache
 

@@ -5,14 +5,19 @@ divisor, so that `GaussianRow` gives everything for that |q|, and these function
 laws have rows of their own: `normalized` and `correlated`.
 """
 
+from __future__ import annotations
+
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
+from typing import Generic, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from sdpa._arrays import as_float
 from sdpa.pairs import PairLaw
+from sdpa.scaling import Scaling, resolve_divisor
 from sdpa.theory.correlated import correlated_means
 from sdpa.theory.lengths import mean_over_lengths
 from sdpa.theory.normalized import normalized_means
@@ -22,11 +27,14 @@ from sdpa.theory.row_variance import row_variance
 from sdpa.theory.unknown import UnknownError
 
 FloatArray = npt.NDArray[np.float64]
+Number = TypeVar("Number", float, FloatArray)
 
 
 @dataclass(frozen=True)
-class AttentionExpectations:
+class AttentionExpectations(Generic[Number]):
     """Exact values of the metrics of a row, by their names; NaN where a correlation saturates almost all rows.
+
+    Each is a float, or an array if one of the arguments was.
 
     Attributes:
         max_weight, entropy, jacobian_trace: E max w, E H in nats, E tr J = 1 - E sum w^2.
@@ -43,23 +51,42 @@ class AttentionExpectations:
         own_weight: E of the weight of the query's own key; without a correlation the mean of 1/n over the rows.
     """
 
-    max_weight: float
-    entropy: float
-    jacobian_trace: float
-    jacobian_norm: float
-    query_gradient_norm: float
-    saturated_rows: float
-    row_variance: float
-    output_std: float
-    key_gradient_norm: float
-    value_gradient_norm: float
-    own_weight: float
+    max_weight: Number
+    entropy: Number
+    jacobian_trace: Number
+    jacobian_norm: Number
+    query_gradient_norm: Number
+    saturated_rows: Number
+    row_variance: Number
+    output_std: Number
+    key_gradient_norm: Number
+    value_gradient_norm: Number
+    own_weight: Number
 
 
-@cache
+@overload
 def attention_expectations(
-    d_k: float, n_keys: float, divisor: float, law: PairLaw = PairLaw(), shortest: int | None = None
-) -> AttentionExpectations:
+    d_k: float, n_keys: float, divisor: float | Scaling | str, law: PairLaw = ..., shortest: int | None = ...
+) -> AttentionExpectations[float]: ...
+
+
+@overload
+def attention_expectations(
+    d_k: npt.ArrayLike,
+    n_keys: npt.ArrayLike,
+    divisor: npt.ArrayLike | Scaling | str,
+    law: PairLaw = ...,
+    shortest: int | None = ...,
+) -> AttentionExpectations[FloatArray]: ...
+
+
+def attention_expectations(
+    d_k: npt.ArrayLike,
+    n_keys: npt.ArrayLike,
+    divisor: npt.ArrayLike | Scaling | str,
+    law: PairLaw = PairLaw(),
+    shortest: int | None = None,
+) -> AttentionExpectations[float] | AttentionExpectations[FloatArray]:
     """E max w, E H, E tr J, sqrt(E |J|_F^2), P(max w > SATURATED), and sqrt(E |dL/dq|^2) with
 
         E |dL/dq|^2 = ((d_k - 1) E |J|_F^2 + E |J z|^2) key_std^2 / divisor^2.
@@ -73,22 +100,48 @@ def attention_expectations(
     different queries are independent.
 
     Args:
-        d_k: width of q and k, from 1; like n_keys any real number.
+        d_k: width of q and k, from 1; like n_keys any real number, or an array of them.
         n_keys: keys, from 2.
-        divisor: above 0.
+        divisor: above 0, an array of such numbers, or a rule such as `d_k^1/2`. Arrays are broadcast together.
         law: of queries and keys.
         shortest: with a causal mask, the number of keys that the first query sees: rows of every length from it to
             n_keys, a whole number, occur equally often, and the norms are root mean squares over all of them.
 
     Raises:
         ValueError: an argument out of its range.
+        TypeError: the law is no `PairLaw`, or the shortest row no whole number.
         UnknownError: rows of this law are unknown.
 
     >>> round(attention_expectations(d_k=64, n_keys=64, divisor=8.0).max_weight, 5)
     0.10717
     >>> round(attention_expectations(64, 64, 8.0, shortest=1).max_weight, 5)
     0.2192
+    >>> attention_expectations([64, 4096], 64, "d_k^1/2").max_weight.round(5)
+    array([0.10717, 0.10727])
     """
+    if not isinstance(law, PairLaw):
+        raise TypeError(f"law: expected a PairLaw, got {law!r}")
+    if not isinstance(shortest, int | np.integer | None):
+        raise TypeError(f"shortest: expected a whole number or None, got {shortest!r}")
+    sizes = as_float("d_k", d_k, min_ndim=0), as_float("n_keys", n_keys, min_ndim=0)
+    if isinstance(divisor, str | Scaling):
+        pairs = np.broadcast(*sizes)
+        divisor = np.reshape([resolve_divisor(divisor, *pair) for pair in pairs], pairs.shape)
+    given = np.broadcast(*sizes, as_float("divisor", divisor, min_ndim=0))
+    found = [_expectations(*map(float, each), law, shortest) for each in given]
+    if not given.shape:
+        return found[0]
+    names = [field.name for field in fields(AttentionExpectations)]
+    return AttentionExpectations(
+        **{name: np.reshape([getattr(each, name) for each in found], given.shape) for name in names}
+    )
+
+
+@cache
+def _expectations(
+    d_k: float, n_keys: float, divisor: float, law: PairLaw, shortest: int | None
+) -> AttentionExpectations[float]:
+    """`attention_expectations` of numbers."""
     check_arguments(d_k, divisor)
 
     def values(length: float) -> FloatArray:

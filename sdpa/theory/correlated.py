@@ -1,5 +1,7 @@
 """Rows of Gaussian queries that correlate with their own key: one score of another law than the others."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from functools import cache, partial

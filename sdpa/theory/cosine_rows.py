@@ -1,5 +1,7 @@
 """What rows of cosines share, whatever their lengths: nodes, transforms, and the candidates for the largest."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from functools import cached_property, lru_cache

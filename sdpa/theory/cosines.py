@@ -6,6 +6,8 @@ The angle makes the density smooth at both ends, where that of t may be infinite
 nodes in panels of the angle.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from functools import cached_property

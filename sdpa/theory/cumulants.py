@@ -13,6 +13,8 @@ each other (Leonov and Shiryaev 1959, here as a recursion):
 Arrays of moments and cumulants have the shape (order + 1, order + 1, ...); further axes are of different entries.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Sequence
 

@@ -1,5 +1,7 @@
 """The inverse question: the divisor at which a row of attention has a wanted entropy, largest weight or spread."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Literal, get_args

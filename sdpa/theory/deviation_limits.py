@@ -10,6 +10,8 @@ gradients, which are j^2 times factors of their own, about that of j^2. No inequ
 limits below the exact deviations of independent rows, from d_k = 1 to 2^20 and from 2 to 1000 keys.
 """
 
+from __future__ import annotations
+
 import numpy as np
 import numpy.typing as npt
 

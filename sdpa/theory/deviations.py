@@ -3,6 +3,8 @@
 For independent Gaussian entries, with averages over |q| as in `attention`.
 """
 
+from __future__ import annotations
+
 import dataclasses
 from dataclasses import dataclass
 from functools import cache

@@ -13,6 +13,8 @@ indices coincide cancel as whole numbers, and nothing cancels in their means, ho
 are unchanged by a shift of all x at the same w, for each value of the integration variable of `GaussianRow`.
 """
 
+from __future__ import annotations
+
 import itertools
 from collections import Counter
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """Probabilities that weights and exponentials leave the range of a number format, for Gaussian queries and keys."""
 
+from __future__ import annotations
+
 import math
 from functools import cache
 from typing import NamedTuple

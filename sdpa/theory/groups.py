@@ -9,6 +9,8 @@ unit is at least 1, x = (u + s) / unit, which does not grow with it. c is the me
 query, in units of `Row`.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from functools import cache

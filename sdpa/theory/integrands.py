@@ -1,5 +1,7 @@
 """What a row integrates over u beside powers of G. It depends on the laws of the scores and not on their numbers."""
 
+from __future__ import annotations
+
 import itertools
 import math
 from collections import defaultdict

@@ -3,6 +3,8 @@
 As in `normal_survival` it is the sum over the groups of n int dF(m) P(S < c), S the sum of e^(s - m) over the others.
 """
 
+from __future__ import annotations
+
 import math
 from functools import cache, lru_cache
 

@@ -9,6 +9,8 @@ m))], so that
 A depends on the law of the scores and not on their number.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 

@@ -1,5 +1,7 @@
 """Means over rows of every length, as a causal mask makes them."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from functools import cache
@@ -55,7 +57,7 @@ def length_weights(shortest: int, longest: int) -> dict[int, float]:
         piece = _EXACT * _PIECE ** math.floor(math.log(start / _EXACT) / math.log(_PIECE) + 1e-12)
         lengths = np.arange(start, min(longest, piece * _PIECE - 1) + 1)
         nodes = _nodes(piece)
-        for node, weight in zip(nodes, _lagrange(np.log(lengths), np.log(nodes)).sum(axis=0), strict=True):
+        for node, weight in zip(nodes, lagrange(np.log(lengths), np.log(nodes)).sum(axis=0), strict=True):
             weights[int(node)] = weights.get(int(node), 0.0) + float(weight)
         start = int(lengths[-1]) + 1
     return {n: weight / (longest - shortest + 1) for n, weight in weights.items()}
@@ -67,7 +69,7 @@ def _nodes(first: int) -> FloatArray:
     return np.unique(np.round(first * _PIECE**ends))
 
 
-def _lagrange(at: FloatArray, nodes: FloatArray) -> FloatArray:
+def lagrange(at: FloatArray, nodes: FloatArray) -> FloatArray:
     """Lagrange's polynomial of every node at every point, (points, nodes)."""
     ratio = (at[:, None, None] - nodes) / (nodes[:, None] - nodes + np.eye(len(nodes)))
     ratio[:, np.arange(len(nodes)), np.arange(len(nodes))] = 1.0

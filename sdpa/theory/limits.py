@@ -4,6 +4,8 @@ sigma is the standard deviation of the scaled scores of a row of n keys. Each fu
 far it lies from `GaussianRow` elsewhere.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from functools import cache

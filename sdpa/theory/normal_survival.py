@@ -4,6 +4,8 @@ It is the sum over the groups of n P(S < c X): X = e^s of one of their n scores 
 c = (1 - threshold) / threshold.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 

@@ -1,5 +1,7 @@
 """Rows of normalized queries and keys: scores are a gain times cosines, independent given the query."""
 
+from __future__ import annotations
+
 import math
 from functools import cache
 

@@ -6,6 +6,8 @@ d_k + 2 j degrees of freedom (Johnson, Kotz and Balakrishnan 1995, chapter 29). 
 2 h degrees has the density e^(h x - e^x) / Gamma(h), over which the trapezoidal rule converges exponentially.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from functools import cache

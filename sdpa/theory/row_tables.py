@@ -4,6 +4,8 @@ Each value is a smooth function of ln sigma. Neighbouring d_k and divisors need 
 coefficients of every octave are stored.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 from collections.abc import Callable

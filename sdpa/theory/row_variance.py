@@ -1,5 +1,7 @@
 """The variance of the scaled scores within a row, exact for any law of independent entries."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

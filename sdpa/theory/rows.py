@@ -14,6 +14,8 @@ scale e^(-e^y) varies; below over z itself. The steps here are those at which ha
 than 1e-9.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from functools import cached_property

@@ -1,5 +1,7 @@
 """The law of the score q.k of independent standard normal q and k: density, survival, and the largest of several."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Exact moments of the scores q.k / divisor of a draw, and the spread of their estimates, for any law of q and k."""
 
+from __future__ import annotations
+
 import itertools
 import math
 from dataclasses import dataclass

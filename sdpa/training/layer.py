@@ -10,6 +10,8 @@ at small d_k. Several layers of one shape, such as one for each scaling rule, fo
 each takes the operations that it would take alone, in the same order.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import NamedTuple
 

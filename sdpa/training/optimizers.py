@@ -7,6 +7,8 @@
 Source: Kingma and Ba (2015), algorithm 1.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol

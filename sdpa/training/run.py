@@ -1,5 +1,7 @@
 """A run of training: initial weights, then steps of an optimizer, for several divisors side by side."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -11,6 +11,8 @@ row shows one of the two classes; the other one is any of 7, and the cross-entro
 Without attention it is ln 8 = 2.08 in both tasks.
 """
 
+from __future__ import annotations
+
 import math
 from typing import Literal, get_args
 
@@ -22,7 +24,7 @@ from sdpa.training.layer import Batch
 
 Task = Literal["recall", "pair"]
 TASKS: tuple[Task, ...] = get_args(Task)
-_ASKED = {"recall": 1, "pair": 2}  # tokens that a query asks for
+N_ASKED = {"recall": 1, "pair": 2}  # tokens that a query asks for
 
 N_KEY_FEATURES, N_CLASSES = 16, 8
 D_MODEL = N_KEY_FEATURES + N_CLASSES
@@ -42,7 +44,7 @@ def draw_batch(rng: np.random.Generator, task: Task, n_sequences: int, n_keys: i
     >>> batch.tokens.shape, batch.queries.shape, batch.targets.shape
     ((3, 16, 24), (3, 24), (3, 8))
     """
-    asked = _ASKED[task]
+    asked = N_ASKED[task]
     keys = rng.standard_normal((n_sequences, n_keys, N_KEY_FEATURES))
     keys *= math.sqrt(N_KEY_FEATURES) / np.sqrt(np.vecdot(keys, keys))[..., None]
     classes = rng.integers(0, N_CLASSES, (n_sequences, n_keys))

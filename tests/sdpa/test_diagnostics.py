@@ -365,3 +365,9 @@ def test_scores_must_be_finite_floats_or_masked():
         row_diagnostics(np.array([[[0.0, 1.0], [-np.inf, -np.inf]]]), [1.0])
     whole = row_diagnostics([[[0, 3]]], [1])
     assert whole.max_weight.item() == pytest.approx(1 / (1 + math.exp(-3)))
+
+
+@pytest.mark.parametrize("divisors", ["d_k^1/2", None, ["1", "2"]])
+def test_divisors_are_numbers(divisors):
+    with pytest.raises(ValueError, match="divisors: expected real numbers, got an array of"):
+        row_diagnostics(np.zeros((2, 3)), divisors)

@@ -1,8 +1,8 @@
-"""The package itself: what it offers by name, and its version."""
+"""The package itself: what it offers by name."""
 
+import inspect
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -27,8 +27,16 @@ def test_theory_is_listed_before_it_is_loaded():
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
-def test_the_version_is_that_of_the_project():
-    assert sdpa.__version__ == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+@pytest.mark.parametrize("module", [sdpa, sdpa.theory])
+def test_help_shows_short_signatures(module):
+    """Not the types that `ArrayLike` and `FloatArray` stand for, nor the defaults of a default."""
+    for name in module.__all__:
+        offered = getattr(module, name)
+        if callable(offered) and not (isinstance(offered, type) and issubclass(offered, Exception)):
+            signature = str(inspect.signature(offered))
+            assert len(signature) < 300, name
+            assert "Supports" not in signature
+            assert "dtype[" not in signature, name
 
 
 def test_an_unknown_name_is_refused_as_any_module_does():

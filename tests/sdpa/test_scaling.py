@@ -291,6 +291,7 @@ def test_the_functions_that_take_a_scaling_are_these():
         "attention_gradients",
         "attention_weights",
         "compare_scaling",
+        "diagnose",
         "scaled_dot_product_attention",
         "trace",
     }

@@ -283,3 +283,30 @@ def test_the_query_gradient_of_draws_agrees(d_k):
     exact = attention_expectations(d_k, n_keys, divisor, PairLaw(query_std=std, key_std=std)).query_gradient_norm ** 2
     assert abs(squares.mean() - exact) < 5 * squares.std() / 200
     assert squares.std() / 200 < 0.02 * exact
+
+
+def test_arrays_and_rules_give_the_numbers_one_by_one():
+    """Broadcast as NumPy does, with a divisor that the rule gives for each pair of sizes."""
+    found = attention_expectations([[8], [18]], [4, 9, 16], "d_k^1/2*n_keys^1/2")
+    assert found.entropy.shape == (2, 3)
+    for i, d_k in enumerate((8, 18)):
+        for j, n_keys in enumerate((4, 9, 16)):
+            one = attention_expectations(d_k, n_keys, math.sqrt(d_k * n_keys))
+            assert {name: values[i, j] for name, values in vars(found).items()} == pytest.approx(vars(one), rel=1e-12)
+    assert attention_expectations(8, 4, [2.0, 3.0]).max_weight[1] == attention_expectations(8, 4, 3).max_weight
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("wide", 64, 8.0), "d_k: expected real numbers, got an array of <U4"),
+        ((64, 64, None), "divisor: expected real numbers, got an array of object"),
+        ((64, 64, "d_q"), "expected 'unscaled' or a product"),
+        (([4, 5], [1, 2, 3], 1.0), "cannot be broadcast"),
+        ((64, 64, 8.0, "gaussian"), "law: expected a PairLaw, got 'gaussian'"),
+        ((64, 64, 8.0, PairLaw(), [1, 2]), r"shortest: expected a whole number or None, got \[1, 2\]"),
+    ],
+)
+def test_arguments_of_another_type_are_refused(arguments, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        attention_expectations(*arguments)

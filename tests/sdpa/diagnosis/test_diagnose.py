@@ -1,0 +1,479 @@
+"""`diagnose` against plain loops over rows with explicit softmax and Jacobian, and against the law of Gaussian rows."""
+
+import inspect
+import math
+import statistics
+import tracemalloc
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import sdpa
+from sdpa import diagnose, theory
+from sdpa.diagnosis import QUANTITIES
+from sdpa.diagnosis.gaussian import gaussian_values
+from sdpa.diagnosis.heads import Head
+from tests.plain_attention import entropy, softmax
+
+D_K = 5
+
+
+def plain_rows(q, k, divisor, visible):
+    """Scaled scores, weights and lengths of each row that sees two keys or more, with lists and loops."""
+    found = []
+    for query, sees in zip(q, visible, strict=True):
+        keys = [key for key, seen in zip(k, sees, strict=True) if seen]
+        if len(keys) < 2:
+            continue
+        scores = [math.fsum(a * b for a, b in zip(query, key, strict=True)) / divisor for key in keys]
+        (weights,) = softmax([scores])
+        jacobian = [[w * (i == j) - w * u for j, u in enumerate(weights)] for i, w in enumerate(weights)]
+        squares = [math.fsum(a * a for a in key) for key in keys]
+        found.append(
+            {
+                "scores": scores,
+                "weights": weights,
+                "square": math.fsum(x * x for row in jacobian for x in row),
+                "length": math.fsum(a * a for a in query) * statistics.fmean(squares),
+                "first": weights[0] if sees[0] else 0.0,
+            }
+        )
+    return found
+
+
+def plain_softmax(rows, end):
+    """The quantities of `rows` that a softmax has."""
+    shares = [entropy(row["weights"]) / math.log(len(row["weights"])) for row in rows]
+    norms = [math.sqrt(row["square"]) for row in rows]
+    found = {
+        "row_variance": statistics.fmean(statistics.pvariance(row["scores"]) for row in rows),
+        "max_weight": statistics.fmean(max(row["weights"]) for row in rows),
+        "entropy": statistics.fmean(entropy(row["weights"]) for row in rows),
+        "entropy_share": statistics.fmean(shares),
+        "effective_keys": statistics.fmean(math.exp(entropy(row["weights"])) for row in rows),
+        "saturated_rows": statistics.fmean(max(row["weights"]) > 0.99 for row in rows),
+        "jacobian_norm": math.sqrt(statistics.fmean(row["square"] for row in rows)),
+        "jacobian_norm_p10": float(np.quantile(norms, 0.1)),
+        "jacobian_norm_median": statistics.median(norms),
+        "jacobian_norm_p90": float(np.quantile(norms, 0.9)),
+    }
+    return {name + end: value for name, value in found.items()}
+
+
+def plain_diagnosis(sequences, divisor):
+    """All quantities of one head, from (q, k, visible) of each sequence as nested lists."""
+    rows, rest, q, k = [], [], [], []
+    for queries, keys, visible in sequences:
+        counted = [sum(sees) >= 2 for sees in visible]
+        rows += plain_rows(queries, keys, divisor, visible)
+        others = [sees[1:] for sees, counts in zip(visible, counted, strict=True) if counts]
+        rest += plain_rows([x for x, counts in zip(queries, counted, strict=True) if counts], keys[1:], divisor, others)
+        q += [x for query, counts in zip(queries, counted, strict=True) if counts for x in query]
+        seen = [any(column) for column in zip(*(s for s, c in zip(visible, counted, strict=True) if c), strict=True)]
+        k += [x for key, is_seen in zip(keys, seen, strict=True) if is_seen for x in key]
+    d_k = len(sequences[0][0][0])
+    scores = [s for row in rows for s in row["scores"]]
+    spread = statistics.fmean(statistics.variance(row["scores"]) for row in rows)
+    lengths = statistics.fmean(row["length"] for row in rows)
+    of_entries = statistics.pvariance(q) * statistics.pvariance(k)
+    variance = statistics.fmean(statistics.pvariance(row["scores"]) for row in rows)
+    return {
+        "q_mean": statistics.fmean(q),
+        "q_std": statistics.pstdev(q),
+        "k_mean": statistics.fmean(k),
+        "k_std": statistics.pstdev(k),
+        "score_variance": statistics.pvariance(scores),
+        "variance_ratio": spread / (d_k * of_entries / divisor**2),
+        "length_effect": lengths / (d_k**2 * of_entries),
+        "alignment_effect": spread / (lengths / d_k / divisor**2),
+        "largest_score": max(scores),
+        "largest_absolute_score": max(map(abs, scores)),
+        **plain_softmax(rows, ""),
+        "first_key_weight": statistics.fmean(row["first"] for row in rows),
+        **plain_softmax(rest, "_without_first"),
+        "unit_divisor": divisor * math.sqrt(variance),
+        "unit_exponent": math.log(divisor * math.sqrt(variance)) / math.log(d_k),
+    }
+
+
+def inputs(shape_q, shape_k, scale=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    return scale * rng.standard_normal(shape_q), 0.3 + rng.standard_normal(shape_k)
+
+
+def padding(n_queries, n_keys):
+    """A mask whose last two queries and last three keys are padding, and whose query 1 sees a single key."""
+    mask = np.ones((n_queries, n_keys), bool)
+    mask[-2:] = mask[:, -3:] = False
+    mask[1, 1:] = False
+    mask[2, 0] = False
+    return mask
+
+
+CASES = {
+    "random": ((3, 7, D_K), (3, 11, D_K), None, "d_k^1/2", 1.0),
+    "sequences": ((2, 3, 7, D_K), (2, 3, 11, D_K), None, "d_k^1/3", 1.0),
+    "layers": ((2, 2, 3, 7, D_K), (2, 2, 3, 11, D_K), None, "unscaled", 1.0),
+    "one head": ((7, D_K), (11, D_K), None, 2.5, 1.0),
+    "causal": ((2, 7, D_K), (2, 7, D_K), "causal", "d_k^1/2", 1.0),
+    "cached keys": ((2, 3, D_K), (2, 11, D_K), "causal", "d_k^1/2", 1.0),
+    "padding": ((2, 3, 7, D_K), (2, 3, 11, D_K), padding(7, 11), "d_k^1/2", 1.0),
+    "grouped": ((2, 6, 7, D_K), (2, 3, 7, D_K), "causal", "d_k^1/2", 1.0),
+    "saturated": ((2, 7, D_K), (2, 11, D_K), None, "unscaled", 40.0),
+    "uniform": ((2, 7, D_K), (2, 11, D_K), None, "d_k^1", 1e-9),
+}
+
+
+def shown(mask, n_queries, n_keys):
+    """The keys that each query sees, as nested lists of truth values."""
+    if mask is None:
+        return [[True] * n_keys] * n_queries
+    if isinstance(mask, str):
+        return [[j <= i + n_keys - n_queries for j in range(n_keys)] for i in range(n_queries)]
+    return np.broadcast_to(mask, (n_queries, n_keys)).tolist()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_quantity_is_that_of_plain_loops(case):
+    shape_q, shape_k, mask, scaling, scale = CASES[case]
+    q, k = inputs(shape_q, shape_k, scale)
+    found = diagnose(q, k, scaling, mask)
+    sequences = found.sequences
+    by_sequence = [array.reshape(sequences, -1, *array.shape[-2:]).tolist() for array in (q, k)]
+    group = len(by_sequence[0][0]) // len(by_sequence[1][0])
+    visible = shown(mask, *q.shape[-2:-1], k.shape[-2])
+    assert set(found.estimates) == {quantity.name for quantity in QUANTITIES}
+    for head in range(len(by_sequence[0][0])):
+        given = [(of_q[head], of_k[head // group], visible) for of_q, of_k in zip(*by_sequence, strict=True)]
+        expected = plain_diagnosis(given, found.divisor)
+        got = {name: estimate.value.ravel()[head] for name, estimate in found.estimates.items()}
+        assert got == pytest.approx(expected, rel=1e-10, abs=1e-10)
+
+
+def test_the_mask_of_a_head_may_be_its_own():
+    q, k = inputs((2, 3, 7, D_K), (2, 3, 11, D_K))
+    mask = np.random.default_rng(3).random((2, 3, 7, 11)) < 0.6
+    found = diagnose(q, k, mask=mask)
+    for head in range(3):
+        given = [(q[b, head].tolist(), k[b, head].tolist(), mask[b, head].tolist()) for b in range(2)]
+        expected = plain_diagnosis(given, found.divisor)
+        got = {name: estimate.value[head] for name, estimate in found.estimates.items()}
+        assert got == pytest.approx(expected, rel=1e-10, abs=1e-10)
+
+
+def test_tiles_change_nothing(monkeypatch):
+    q, k = inputs((2, 13, D_K), (2, 13, D_K))
+    whole = [diagnose(q, k, mask=mask).columns() for mask in (None, "causal", np.tri(13, dtype=bool))]
+    monkeypatch.setattr("sdpa.diagnosis.heads._TILE", 40)  # three rows
+    tiled = [diagnose(q, k, mask=mask).columns() for mask in (None, "causal", np.tri(13, dtype=bool))]
+    for one, other in zip(whole, tiled, strict=True):
+        for name in one:
+            np.testing.assert_allclose(one[name], other[name], rtol=1e-13, atol=1e-15)
+    for name in whole[1]:
+        np.testing.assert_allclose(whole[1][name], whole[2][name], rtol=1e-13, atol=1e-15)
+
+
+def test_errors_are_those_of_the_jackknife_over_sequences():
+    """From diagnoses without each of the sequences; of a mean, s / sqrt(sequences) of the sequences' own means."""
+    q, k = inputs((6, 2, 7, D_K), (6, 2, 11, D_K))
+    q[2] += 1.0
+    found = diagnose(q, k)
+    without = [diagnose(np.delete(q, b, axis=0), np.delete(k, b, axis=0)) for b in range(6)]
+    for quantity in QUANTITIES:
+        if quantity.of:
+            values = np.array([one[quantity.name].value for one in without])
+            np.testing.assert_allclose(found[quantity.name].error, np.sqrt(5 * values.var(axis=0)), rtol=1e-7)
+    alone = np.array([diagnose(q[b], k[b])["max_weight"].value for b in range(6)])
+    np.testing.assert_allclose(found["max_weight"].error, alone.std(axis=0, ddof=1) / math.sqrt(6), rtol=1e-9)
+
+
+def test_a_single_sequence_has_no_error():
+    for name, estimate in diagnose(*inputs((2, 7, D_K), (2, 11, D_K))).estimates.items():
+        assert np.isnan(estimate.error).all(), name
+
+
+LAWS = [(16, 8, None), (7, 33, None), (24, 19, "causal")]
+
+
+@pytest.mark.parametrize(("d_k", "n", "mask"), LAWS)
+def test_gaussian_inputs_have_the_values_of_the_exact_law_within_errors(d_k, n, mask):
+    """Six metrics of three cases within 5 standard errors: 1 of 100,000 seeds fails.
+
+    The values of Gaussian rows estimate one number, the variance of the head; their errors are no larger.
+    """
+    rng = np.random.default_rng(11)
+    q, k = rng.standard_normal((2, 300, 1, n, d_k))
+    found = diagnose(q, k, mask=mask)
+    law = theory.attention_expectations(d_k, n, "d_k^1/2", shortest=None if mask is None else 2)
+    for name in ("max_weight", "entropy", "jacobian_norm", "saturated_rows", "row_variance"):
+        value, error, gaussian = (float(of[0]) for of in found[name])
+        assert abs(value - getattr(law, name)) < 5 * error < 0.1 * getattr(law, name) or value == 0, name
+        assert math.isnan(gaussian) == (name == "row_variance")
+        if name != "row_variance":
+            assert abs(gaussian - getattr(law, name)) < 5 * error or value == 0, name
+    for name in ("variance_ratio", "length_effect", "alignment_effect"):
+        assert abs(found[name].value[0] - 1) < 5 * found[name].error[0] < 0.1
+    uniform = statistics.fmean(1 / m for m in range(2, n + 1)) if mask else 1 / n
+    assert found["first_key_weight"].gaussian[0] == pytest.approx(uniform)
+    assert abs(found["first_key_weight"].value[0] - uniform) < 5 * found["first_key_weight"].error[0]
+
+
+def test_the_error_of_a_median_covers_the_median():
+    """The share of 300 diagnoses of 20 sequences whose 95% interval (Student, 19) has the median of all 6,000.
+
+    Within 0.95 +- 0.05, four binomial standard errors: 1 of 16,000 seeds fails. The mean error is that of the medians
+    within 20%, five standard errors of a standard deviation.
+    """
+    rng = np.random.default_rng(4)
+    found = [diagnose(*rng.standard_normal((2, 20, 1, 6, 8))) for _ in range(300)]
+    values, errors = np.array([[of["jacobian_norm_median"][i][0] for of in found] for i in (0, 1)])
+    inside = np.abs(values - values.mean()) < 2.093 * errors
+    assert abs(inside.mean() - 0.95) < 0.05
+    assert errors.mean() == pytest.approx(values.std(), rel=0.2)
+
+
+def test_gaussian_rows_have_variances_in_proportion_to_lengths():
+    """Two rows of 64 and 16 keys, of variances 0.25 and 1.75: means, and the root of the mean square."""
+    found = gaussian_values(np.array([64.0, 16.0]), np.array([2.0, 14.0]), np.array([1.0, 0.0]), variance=1.0)
+    rows = [theory.GaussianRow(math.sqrt(variance), n) for variance, n in ((0.25, 64), (1.75, 16))]
+    expected = {
+        "max_weight": statistics.fmean(row.max_weight() for row in rows),
+        "entropy": statistics.fmean(row.entropy() for row in rows),
+        "entropy_share": statistics.fmean(row.entropy() / math.log(row.n_keys) for row in rows),
+        "saturated_rows": statistics.fmean(row.max_weight_survival(0.99) for row in rows),
+        "jacobian_norm": math.sqrt(statistics.fmean(row.jacobian_square() for row in rows)),
+        "first_key_weight": 1 / 64 / 2,
+    }
+    assert found == pytest.approx(expected, rel=1e-5, abs=1e-9)
+
+
+def test_vectors_in_one_direction_have_an_alignment_effect():
+    """q_i = a_i u and k_j = b_j u: the variance within a row is |q|^2 Var b, d_k times that of random directions."""
+    rng = np.random.default_rng(2)
+    u = np.zeros(64)
+    u[::2] = 1 / math.sqrt(32)
+    q, k = (rng.choice([-3.0, 3.0], (200, 1)) * u for _ in range(2))
+    found = diagnose(q, k)
+    mean = np.sign(k @ u).mean()
+    assert found["alignment_effect"].value == pytest.approx(64 * (1 - mean**2) * 200 / 199)
+    assert found["length_effect"].value == pytest.approx(1, rel=0.05)
+
+
+def test_an_equal_offset_of_all_entries_is_a_length_effect():
+    rng = np.random.default_rng(2)
+    q, k = rng.standard_normal((2, 400, 64))
+    found = diagnose(q + 1.0, k)
+    assert found["length_effect"].value == pytest.approx(2, rel=0.02)
+    assert found["q_mean"].value == pytest.approx(1, abs=0.03)
+
+
+def test_the_divisor_for_variance_1_gives_it():
+    q, k = inputs((3, 7, 8), (3, 11, 8), scale=2.0)
+    found = diagnose(q, k)
+    for head, divisor in enumerate(found["unit_divisor"].value):
+        again = diagnose(q[head], k[head], float(divisor))
+        assert float(again["row_variance"].value) == pytest.approx(1)
+        assert 8 ** found["unit_exponent"].value[head] == pytest.approx(divisor)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, ml_dtypes.bfloat16, ">f4", np.int8])
+def test_any_real_type_is_converted_exactly(dtype):
+    q, k = (array.astype(dtype) for array in inputs((2, 7, D_K), (2, 11, D_K), scale=3.0))
+    one, other = diagnose(q, k), diagnose(q.astype(np.float64), k.astype(np.float64))
+    np.testing.assert_equal(one.columns(), other.columns())
+
+
+def test_equal_keys_leave_nothing_to_divide():
+    found = diagnose(np.ones((3, 4)), np.ones((5, 4)))
+    assert found["entropy_share"].value == pytest.approx(1)
+    for name in ("variance_ratio", "unit_divisor", "unit_exponent"):
+        assert math.isnan(found[name].value), name
+
+
+def test_two_keys_leave_no_row_without_the_first():
+    found = diagnose(*inputs((3, 4), (2, 4)))
+    assert math.isnan(found["max_weight_without_first"].value)
+    assert math.isnan(found["max_weight_without_first"].gaussian)
+    assert 0.5 <= found["max_weight"].value <= 1
+
+
+def test_padding_may_hold_any_number():
+    q, k = inputs((2, 3, 7, D_K), (2, 3, 11, D_K))
+    clean = diagnose(q, k, mask=padding(7, 11)).columns()
+    q[..., -2:, :], k[..., -3:, :] = np.nan, np.inf
+    np.testing.assert_equal(diagnose(q, k, mask=padding(7, 11)).columns(), clean)
+
+
+def test_a_sequence_may_have_no_row_that_counts():
+    q, k = inputs((3, 2, 7, D_K), (3, 2, 7, D_K))
+    lengths = np.array([7, 5, 1])
+    mask = np.tri(7, dtype=bool) & (np.arange(7) < lengths[:, None])[:, None, None, :]
+    found, without = diagnose(q, k, mask=mask), diagnose(q[:2], k[:2], mask=mask[:2])
+    for name, estimate in found.estimates.items():
+        np.testing.assert_allclose(estimate.value, without[name].value, rtol=1e-12)
+    assert found.sequences == 3
+
+
+@pytest.mark.parametrize("pad", [0, 3])
+def test_the_first_key_is_the_first_one_that_a_sequence_sees(pad):
+    """Padding in front changes nothing; rows that do not see that key have no weight for it, and no exact one."""
+    q, k = inputs((4, 2, 9, D_K), (4, 2, 9, D_K))
+    k[:, :, 0] *= 4
+    window = np.tri(9, dtype=bool) & ~np.tri(9, k=-4, dtype=bool)
+    plain = diagnose(q, k, mask=window)
+    padded = [np.pad(array, ((0, 0), (0, 0), (pad, 0), (0, 0)), constant_values=np.nan) for array in (q, k)]
+    found = diagnose(*padded, mask=np.pad(window, ((pad, 0), (pad, 0))))
+    for name, estimate in found.estimates.items():
+        np.testing.assert_allclose(estimate.value, plain[name].value, rtol=1e-12)
+    # Rows 1, 2 and 3 see 2, 3 and 4 keys with key 0 among them; rows 4 to 8 see 4 others.
+    assert found["first_key_weight"].gaussian == pytest.approx((1 / 2 + 1 / 3 + 1 / 4) / 8)
+
+
+def test_without_the_first_key_exact_values_are_those_of_the_other_keys():
+    q, k = inputs((2, 3, 30, D_K), (2, 3, 40, D_K))
+    k[:, :, 0] *= 6
+    found, others = diagnose(q, k), diagnose(q, k[:, :, 1:])
+    for name in ("max_weight", "entropy", "entropy_share", "saturated_rows", "jacobian_norm"):
+        rest = found[f"{name}_without_first"]
+        np.testing.assert_allclose(rest.value, others[name].value, rtol=1e-12)
+        np.testing.assert_allclose(rest.gaussian, others[name].gaussian, rtol=1e-9)
+        if name != "saturated_rows":
+            assert abs(rest.gaussian - found[name].gaussian).max() > 1e-3
+
+
+@pytest.mark.parametrize("constant", [0.1, 0.3, 1e8])
+def test_rounding_noise_is_no_variance(constant):
+    q, k = inputs((3, 7, D_K), (3, 11, D_K))
+    for arrays in ((q, np.full_like(k, constant)), (np.full_like(q, constant), k)):
+        assert np.isnan(diagnose(*arrays)["variance_ratio"].value).all()
+    same = diagnose(q, np.repeat(k[:, :1], 11, axis=1))
+    assert (same["row_variance"].value == 0).all()
+    assert np.isnan(same["unit_divisor"].value).all()
+
+
+def test_quantiles_of_few_sequences_have_no_error():
+    few, enough = (diagnose(*inputs((n, 1, 7, D_K), (n, 1, 11, D_K)))["jacobian_norm_median"] for n in (7, 8))
+    assert np.isnan(few.error).all()
+    assert (enough.error > 0).all()
+
+
+def test_an_axis_has_no_name_of_a_column():
+    for name in ("rows", "entropy"):
+        with pytest.raises(ValueError, match=f"axes: expected names that no quantity has, got '{name}'"):
+            diagnose(np.zeros((2, 3, 4)), np.zeros((2, 3, 4)), axes=name)
+
+
+A, B = np.zeros((3, 4)), np.zeros((5, 4))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((A, np.zeros((5, 6))), r"same d_k \(last axis\), got 4 in q \(3, 4\) and 6 in k \(5, 6\)"),
+        ((A, np.zeros((1, 4))), r"k: expected 2 keys or more, got \(1, 4\)"),
+        ((A[None], B), r"same number of axes, got \(1, 3, 4\) and \(5, 4\)"),
+        ((A, B[:, :0]), r"k: expected \(\.\.\., n_keys, d_k\) without an empty axis, got \(5, 0\)"),
+        ((A.astype(str), B), "q: expected real numbers, got an array of <U32"),
+        ((A, B.astype(object)), "k: expected real numbers, got an array of object"),
+        ((A + 1j, B), "q: expected real numbers, got an array of complex128"),
+        ((np.zeros((4, 3, 4)), np.zeros((3, 5, 4))), r"or a multiple \(grouped queries\), got 4 in q .* and 3 in k"),
+        ((np.zeros((2, 4, 3, 4)), np.zeros((1, 4, 5, 4))), "same length of the axis 'batch' in q and k"),
+        ((np.zeros((1, 1, 1, 1, 3, 4)), np.zeros((1, 1, 1, 1, 5, 4))), "axes: expected the names of 4 leading axes"),
+        ((A, B, "d_q"), "expected 'unscaled' or a product"),
+        ((A, B, "d_k^1/2", "future"), "mask: expected None, 'causal' or an array of booleans, got 'future'"),
+        ((A, B, "d_k^1/2", np.ones((3, 5))), "booleans .* got an array of float64"),
+        ((A, B, "d_k^1/2", np.ones((5, 3), bool)), r"a shape that broadcasts to \(3, 5\), got \(5, 3\)"),
+        ((B, A, "d_k^1/2", "causal"), r"at most as many queries as keys for 'causal', got \(5, 3\)"),
+        ((A, B, "d_k^1/2", np.zeros((3, 5), bool)), "mask: expected a query that sees two keys or more, got none$"),
+        (
+            (np.where([0, 0, 1, 0], math.nan, A), B),
+            r"q: expected finite numbers up to 1e\+70 in size, got 3 that are not, the first nan at \(0, 2\)$",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        diagnose(*arguments)
+
+
+def test_the_largest_numbers_overflow_nowhere():
+    q, k = np.full((3, 64), 1e70), np.full((5, 64), 1e70)
+    k[0] *= -1
+    assert diagnose(q, k)["max_weight"].value == pytest.approx(0.25)
+    with pytest.raises(ValueError, match=r"k: expected finite numbers up to 1e\+70 .* the first -2e\+70 at \(0, 0\)$"):
+        diagnose(q, np.where(k < 0, 2 * k, k))
+
+
+def test_errors_name_the_head():
+    q, k = np.zeros((2, 3, 4, 4)), np.zeros((2, 3, 5, 4))
+    k[1, 2, 4, 3] = math.inf
+    with pytest.raises(ValueError, match=r"the first inf at \(4, 3\) in batch 1, head 2$"):
+        diagnose(q, k)
+
+
+@pytest.mark.parametrize("axes", [("head", "head"), ("layer",), ("layer", "a head")])
+def test_axes_have_different_names(axes):
+    with pytest.raises(ValueError, match="axes: expected a different name for each of 2 leading axes"):
+        diagnose(np.zeros((2, 3, 4, 4)), np.zeros((2, 3, 5, 4)), axes=axes)
+
+
+def test_the_reciprocal_root_is_no_divisor():
+    """It multiplies the scores in other libraries; a rule of this value is meant."""
+    q, k = inputs((3, 16), (5, 16))
+    for scaling in (0.25, "0.25", "1/4"):
+        with pytest.raises(ValueError, match=r"^scaling: got 0.25, or 1/sqrt\(d_k\), .* pass d_k\^1/2$"):
+            diagnose(q, k, scaling)
+    assert diagnose(q[:, :1], k[:, :1], 1.0).divisor == 1
+
+
+def test_names_of_axes_may_be_upper_case():
+    q, k = inputs((2, 3, 7, D_K), (2, 3, 11, D_K))
+    assert diagnose(q, k, axes=("Batch", "Head")).axes == ("head",)
+
+
+def test_axes_are_names():
+    with pytest.raises(TypeError, match=r"^axes: expected names, got \[1\]$"):
+        diagnose(np.zeros((2, 3, 4)), np.zeros((2, 3, 4)), axes=[1])
+
+
+def test_layers_are_no_sequences():
+    q, k = inputs((2, 3, 7, D_K), (2, 3, 11, D_K))
+    found = diagnose(q, k, axes=("layer", "head"))
+    assert (found.axes, found.sequences, found["entropy"].value.shape) == (("layer", "head"), 1, (2, 3))
+    table = found.columns()
+    assert list(table)[:3] == ["layer", "head", "rows"]
+    assert table["layer"].tolist() == [0, 0, 0, 1, 1, 1]
+    assert table["head"].tolist() == [0, 1, 2, 0, 1, 2]
+    assert not any(name.endswith("_se") for name in table)
+    assert {len(values) for values in table.values()} == {6}
+
+
+def test_the_table_of_a_single_head_has_one_row_and_no_index():
+    q, k = inputs((7, D_K), (11, D_K))
+    table = diagnose(q, k).columns()
+    assert next(iter(table)) == "rows"
+    assert {len(values) for values in table.values()} == {1}
+
+
+def test_memory_is_that_of_one_head_and_its_tiles():
+    """8 heads of 2000 x 2000 in single precision, 16 MB; a table of all scores would take 256 MB."""
+    q, k = np.random.default_rng(0).standard_normal((2, 8, 2000, 64), dtype=np.float32)
+    tracemalloc.start()
+    diagnose(q, k, mask="causal")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100e6
+
+
+def test_tiles_cover_every_query_once():
+    head = Head(np.zeros((1000, 2)), np.zeros((3000, 2)), "causal")
+    tiles = list(head.tiles())
+    assert [i for tile in tiles for i in range(tile.rows.start, tile.rows.stop)] == list(range(1000))
+    assert all(tile.visible.shape == (tile.rows.stop - tile.rows.start, tile.width) for tile in tiles)
+    assert max(tile.visible.size for tile in tiles) <= 2**20
+
+
+def test_the_library_offers_it():
+    assert {"diagnose", "Diagnosis"} <= set(dir(sdpa))
+    assert len(str(inspect.signature(sdpa.diagnose))) < 300
