@@ -1,0 +1,1 @@
+"""The diagnosis of queries and keys in a user's files."""

@@ -1,0 +1,1 @@
+"""The figures of a diagnosis of queries and keys."""

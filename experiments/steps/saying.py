@@ -1,0 +1,26 @@
+"""Text for the terminal, wherever standard output leads."""
+
+import io
+import os
+import sys
+from collections.abc import Callable
+
+Say = Callable[[str], object]
+
+
+def tell(text: str, *, wrap: bool = True) -> None:
+    """Print a text, even to a pager that closes early or a terminal that lacks a character.
+
+    Args:
+        text: of any number of lines.
+        wrap: wrap each line between words; False for a table.
+    """
+    from experiments.examples.text import wrapped
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        print("\n".join(map(wrapped, text.split("\n"))) if wrap else text, flush=True)
+    except BrokenPipeError:
+        # As the documentation of Python's signal module advises: later output has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

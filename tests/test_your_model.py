@@ -1,0 +1,296 @@
+"""The recipes of docs/your-model.md record what the attention of PyTorch, Transformers and JAX receives.
+
+Each test runs the code blocks of a section as they stand, on a tiny random model, and computes the weights of the
+framework from the file that the blocks write.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from sdpa import attention_weights, causal_mask
+
+PAGE = (Path(__file__).parents[1] / "docs" / "your-model.md").read_text(encoding="utf-8")
+TORCH, TRANSFORMERS, JAX = "PyTorch", "Hugging Face Transformers", "JAX"  # the sections
+NAMES = {"torch": "PyTorch", "transformers": "Transformers", "jax": "JAX"}
+CLOSE = {"rtol": 0, "atol": 1e-5}
+N = 7  # positions
+CAUSAL = causal_mask(N, N)
+REAL = np.arange(N) < np.array([[N], [N - 2], [3]])  # the positions of three sequences that are no padding
+PADDED = REAL[:, None, None, :]
+
+# A warning of another package, such as that of a prototype, is no error here.
+pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(autouse=True)
+def _offline_in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+def framework(package: str) -> Any:
+    """The package; skips the test where it is not installed. pytest reports all skips by one line of code together."""
+    return pytest.importorskip(package, reason=f"{NAMES[package]} is not installed")
+
+
+def run_recipe(section: str, names: dict[str, Any]) -> dict[str, Any]:
+    """Run the Python blocks of a section among these names, and add `saved`, the arrays of the file that they write."""
+    (text,) = re.findall(rf"^## {section}\n(.*?)^## ", PAGE, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert len(blocks) >= 2
+    for block in blocks:
+        exec(block, names)
+    with np.load("qk.npz", allow_pickle=False) as file:
+        names["saved"] = dict(file)
+    return names
+
+
+def weights(
+    saved: dict[str, npt.NDArray[Any]], layer: int, scaling: str, mask: npt.ArrayLike | None
+) -> npt.NDArray[Any]:
+    """The weights of a layer from its saved q and k; each key head serves a block of query heads."""
+    q, k = saved[f"q.{layer}"], saved[f"k.{layer}"]
+    assert q.dtype == k.dtype == np.float32
+    return attention_weights(q, np.repeat(k, q.shape[-3] // k.shape[-3], axis=-3), scaling=scaling, mask=mask)
+
+
+def tensors(*shapes: tuple[int, ...]) -> list[Any]:
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    return [2 * torch.randn(shape, generator=generator) for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    ("options", "mask", "call"),
+    [
+        ({}, None, ("d_k^1/2", "none")),
+        ({"is_causal": True}, None, ("d_k^1/2", "causal")),
+        ({"scale": 0.25}, None, ("4", "none")),
+        ({"scale": 8**-0.5}, None, ("d_k^1/2", "none")),
+        ({"scale": 7**-0.5}, None, ("2.645751", "none")),
+        ({}, CAUSAL, ("d_k^1/2", "causal")),
+        ({}, CAUSAL & PADDED, ("d_k^1/2", "tensor")),
+        ({}, PADDED, ("d_k^1/2", "tensor")),
+        ({}, np.ones((1, N), bool), ("d_k^1/2", "tensor")),
+        ({"is_causal": True, "enable_gqa": True, "scale": 1.0}, None, ("1", "causal")),
+    ],
+)
+@pytest.mark.parametrize("imported", [True, False])
+def test_the_attention_function_of_pytorch(options, mask, call, imported):
+    torch = framework("torch")
+    from torch.nn import functional
+    from torch.nn.functional import scaled_dot_product_attention
+
+    heads = 2 if "enable_gqa" in options else 4
+    q, k, v = tensors((3, 4, N, 8), (3, heads, N, 8), (3, heads, N, 5))
+    outputs = []
+
+    def model(_):
+        attend = scaled_dot_product_attention if imported else functional.scaled_dot_product_attention
+        outputs.append(attend(q, key=k, value=v, attn_mask=None if mask is None else torch.from_numpy(mask), **options))
+
+    recipe = run_recipe(TORCH, {"model": model, "inputs": None})
+    assert recipe["attention"].calls == [call]
+    assert recipe["saved"]["k.0"].shape == (3, heads, N, 8)
+    ours = weights(recipe["saved"], 0, call[0], CAUSAL if "is_causal" in options else mask)
+    np.testing.assert_allclose(ours @ np.repeat(v.numpy(), 4 // heads, axis=1), outputs[0].numpy(), **CLOSE)
+    model(None)
+    assert outputs[0].equal(outputs[1])
+    assert len(recipe["attention"].calls) == 1  # after the recipe, nothing is recorded
+
+
+def test_recorded_arrays_stay_when_the_tensors_change():
+    torch = framework("torch")
+    from torch.nn import functional
+
+    (given,) = tensors((2, N, 8))
+
+    def model(x):
+        functional.scaled_dot_product_attention(x, x, x)
+        x.zero_()
+
+    for dtype in (torch.float32, torch.bfloat16):
+        x = given.to(dtype, copy=True)
+        before = x.float().numpy().copy()
+        recipe = run_recipe(TORCH, {"model": model, "inputs": x})
+        np.testing.assert_array_equal(recipe["saved"]["q.0"], before)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("mask", ["none", "causal", "causal, with a hint", "tensor"])
+def test_multi_head_attention_of_pytorch(need_weights, training, batch_first, mask):
+    """In evaluation mode, batch first, it has a path that calls no Python function."""
+    torch = framework("torch")
+    torch.manual_seed(0)
+    layer = torch.nn.MultiheadAttention(32, 4, dropout=0.5, batch_first=batch_first).train(training)
+    torch.nn.init.normal_(layer.in_proj_bias)
+    (x,) = tensors((3, N, 32) if batch_first else (N, 3, 32))
+    allowed, options = {
+        "none": (None, {}),
+        "causal": (CAUSAL, {"attn_mask": torch.from_numpy(~CAUSAL)}),
+        "causal, with a hint": (CAUSAL, {"attn_mask": torch.from_numpy(~CAUSAL), "is_causal": True}),
+        "tensor": (PADDED, {"key_padding_mask": torch.from_numpy(~REAL)}),
+    }[mask]
+    results = []
+
+    def model(x):
+        torch.manual_seed(1)  # of the dropout
+        results.append(layer(x, x, x, need_weights=need_weights, **options))
+
+    recipe = run_recipe(TORCH, {"model": model, "inputs": x})
+    assert recipe["attention"].calls == [("d_k^1/2", mask.split(",")[0])]
+    with torch.no_grad():
+        model(x)
+        theirs = layer.eval()(x, x, x, average_attn_weights=False, **options)[1]
+    np.testing.assert_allclose(weights(recipe["saved"], 0, "d_k^1/2", allowed), theirs.numpy(), **CLOSE)
+    (recorded, recorded_weights), (output, output_weights) = results
+    np.testing.assert_allclose(recorded.numpy(), output.numpy(), **CLOSE)
+    assert (recorded_weights is None) == (output_weights is None) == (not need_weights)
+
+
+def test_an_encoder_and_a_decoder_of_pytorch():
+    torch = framework("torch")
+    torch.manual_seed(0)
+    model = torch.nn.Transformer(32, 4, 2, 2, 64, batch_first=True).eval()
+    source, target = tensors((3, N, 32), (3, N - 1, 32))
+    hidden = torch.from_numpy(~REAL)
+    options = {
+        "src_key_padding_mask": hidden,
+        "memory_key_padding_mask": hidden,
+        "tgt_mask": model.generate_square_subsequent_mask(N - 1),
+    }
+    outputs = []
+    names = {"model": lambda x: outputs.append(model(*x, **options)), "inputs": (source, target)}
+    recipe = run_recipe(TORCH, names)
+    saved = recipe["saved"]
+    layers = [(saved[f"q.{layer}"].shape, saved[f"k.{layer}"].shape) for layer in range(6)]
+    encoder, decoder = (3, 4, N, 8), (3, 4, N - 1, 8)
+    assert layers == [(encoder, encoder)] * 2 + [(decoder, decoder), (decoder, encoder)] * 2
+    assert [mask for _, mask in recipe["attention"].calls] == ["tensor"] * 2 + ["causal", "tensor"] * 2
+    with torch.no_grad():
+        np.testing.assert_allclose(outputs[0].numpy(), model(source, target, **options).numpy(), **CLOSE)
+        first = model.encoder.layers[0].self_attn
+        theirs = first(source, source, source, key_padding_mask=hidden, average_attn_weights=False)[1].numpy()
+    np.testing.assert_allclose(weights(saved, 0, "d_k^1/2", PADDED), theirs, **CLOSE)
+
+
+SMALL = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 50}
+GROUPED = SMALL | {"intermediate_size": 64, "num_key_value_heads": 2, "head_dim": 8}
+GEMMA = GROUPED | {"query_pre_attn_scalar": 64}
+SHORTER = {"scale_attn_by_inverse_layer_idx": True}
+ROOT = ["d_k^1/2"] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "divisors"),
+    [
+        ("Llama", GROUPED, ROOT),
+        ("Qwen3", GROUPED, ROOT),
+        ("Gemma2", GEMMA | {"attn_logit_softcapping": None}, ["8"] * 3),
+        ("Gemma3Text", GEMMA, ["8"] * 3),
+        ("Granite", GROUPED | {"attention_multiplier": 0.125}, ["8"] * 3),
+        ("GPT2", SMALL, ROOT),
+        ("GPT2", SMALL | SHORTER, ["d_k^1/2", "5.656854", "8.485281"]),
+        ("OPT", SMALL | {"word_embed_proj_dim": 32, "ffn_dim": 64}, ["1"] * 3),
+        ("Bert", SMALL | {"intermediate_size": 64}, ROOT),
+    ],
+)
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_a_model_of_transformers(name, options, divisors, implementation):
+    transformers = framework("transformers")
+    torch = framework("torch")
+    if name == "Gemma2" and implementation == "sdpa":
+        implementation = "eager"  # it has no other
+    config = getattr(transformers, f"{name}Config")(**options)
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{name}Model")(config).eval()
+    for parameter in model.parameters():
+        if parameter.ndim > 1:  # the initial matrices give nearly uniform rows
+            torch.nn.init.normal_(parameter, std=0.5)
+    input_ids = torch.randint(3, 50, (2, N))
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        theirs = model(input_ids, output_attentions=True).attentions
+    model.set_attn_implementation(implementation)
+    recipe = run_recipe(TRANSFORMERS, {"model": model, "input_ids": input_ids})
+    assert recipe["divisors"] == divisors
+    saved = recipe["saved"]
+    assert len(saved) == 6
+    for layer in range(3):
+        assert saved[f"q.{layer}"].shape == (2, 4, N, 8)
+        assert saved[f"k.{layer}"].shape == (2, options.get("num_key_value_heads", 4), N, 8)
+        ours = weights(saved, layer, recipe["divisors"][layer], None if name == "Bert" else CAUSAL)
+        np.testing.assert_allclose(ours, theirs[layer].numpy(), **CLOSE)
+        assert ours.max() > 0.5
+    with torch.no_grad():
+        model(input_ids)
+    assert len(recipe["divisors"]) == 3  # after the recipe, nothing is recorded
+
+
+def test_a_model_that_fails_leaves_transformers_as_it_was():
+    transformers = framework("transformers")
+    torch = framework("torch")
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    model = transformers.LlamaModel(transformers.LlamaConfig(**GROUPED))
+    before = dict(ALL_ATTENTION_FUNCTIONS)
+    with pytest.raises(IndexError):
+        run_recipe(TRANSFORMERS, {"model": model, "input_ids": torch.full((1, N), 99)})  # beyond the vocabulary
+    assert dict(ALL_ATTENTION_FUNCTIONS) == before
+
+
+def test_t5_does_not_scale():
+    transformers = framework("transformers")
+    torch = framework("torch")
+    options = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "vocab_size": 50}
+    model = transformers.T5EncoderModel(transformers.T5Config(**options)).eval()
+    recipe = run_recipe(TRANSFORMERS, {"model": model, "input_ids": torch.randint(3, 50, (2, N))})
+    assert recipe["divisors"] == ["1", "1"]
+
+
+def test_the_recipe_for_pytorch_sees_models_that_the_one_for_transformers_does_not():
+    transformers = framework("transformers")
+    torch = framework("torch")
+    model = transformers.FalconModel(transformers.FalconConfig(**SMALL, multi_query=False)).eval()
+    input_ids = torch.randint(3, 50, (2, N))
+    assert not run_recipe(TRANSFORMERS, {"model": model, "input_ids": input_ids})["saved"]
+    assert run_recipe(TORCH, {"model": model, "inputs": input_ids})["attention"].calls == [("d_k^1/2", "causal")] * 3
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 0.05)])
+@pytest.mark.parametrize("key_heads", [4, 2])
+@pytest.mark.parametrize("transform", ["none", "jit", "scan"])
+def test_attention_of_jax(dtype, error, key_heads, transform):
+    jax = framework("jax")
+    random = jax.random.split(jax.random.key(0), 3)
+    shapes = [(3, 2, N, heads, 8) for heads in (4, key_heads, key_heads)]  # layer, batch, position, head, d_k
+    given = [2 * jax.random.normal(key, shape, dtype) for key, shape in zip(random, shapes, strict=True)]
+    names: dict[str, Any] = {"inputs": given}
+
+    def layers(inputs):
+        return [names["attention"](layer, *(x[layer] for x in inputs)) for layer in range(3)]
+
+    def scanned(inputs):
+        return jax.lax.scan(lambda layer, x: (layer + 1, names["attention"](layer, *x)), 0, inputs)[1]
+
+    model = {"none": layers, "jit": jax.jit(layers), "scan": jax.jit(scanned)}[transform]
+    outputs = []
+    names["model"] = lambda inputs: outputs.extend(model(inputs))
+    saved = run_recipe(JAX, names)["saved"]
+    assert len(saved) == 6
+    q, k, v, output = (
+        np.stack([np.asarray(x, dtype=np.float32) for x in array]).swapaxes(-3, -2) for array in (*given, outputs)
+    )
+    for layer in range(3):
+        np.testing.assert_array_equal(saved[f"q.{layer}"], q[layer])
+        np.testing.assert_array_equal(saved[f"k.{layer}"], k[layer])
+        ours = weights(saved, layer, "d_k^1/2", CAUSAL) @ np.repeat(v[layer], 4 // key_heads, axis=-3)
+        np.testing.assert_allclose(ours, output[layer], rtol=0, atol=error)
