@@ -10,7 +10,7 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from experiments.statistics.moments import Moments
 from experiments.statistics.quantiles import Histograms, Quantile
 from experiments.training_metrics import LAST_BATCHES, RECORDED, SOLVED_ACCURACY, TRAINING_METRICS, Ends
 from sdpa import InputLaw, Scaling
-from sdpa.training import D_MODEL, Initial, OptimizerName, Run, Task, accuracy, draw_batch, initial_weights, train
+from sdpa.training import D_MODEL, Initial, OptimizerName, Run, Task, accuracy, train
 
 HISTORY = "history"
 RECORDED_NAMES = [each.name for each in RECORDED]
@@ -71,10 +71,6 @@ class Cell(ScaledCell):
         [0, 1, 2, 4, 6, 9, 12, 16]
         """
         return sorted({round(self.steps * (i / _RECORDS) ** 2) for i in range(_RECORDS + 1)})
-
-    def stamp(self) -> dict[str, Any]:
-        """The values behind the names in a cell: those of the rules, and the code that trains."""
-        return {"training": [train, draw_batch, initial_weights], **super().stamp()}
 
 
 @dataclass(frozen=True)
@@ -169,7 +165,7 @@ def _train(cell: Cell, rng: np.random.Generator) -> tuple[Ends, Floats]:
         has_ended = run.has_ended
         loss = np.where(has_ended, loss, run.at.losses.mean(axis=-1))
         losses.append(loss)
-        accuracies.append(np.where(has_ended, 0.0, accuracy(run.at.logits, run.batch.targets)))
+        accuracies.append(accuracy(run.at.logits, run.batch.targets))
         if run.step == 0:
             first_loss = loss
         if len(losses) == LAST_BATCHES:

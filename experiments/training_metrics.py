@@ -2,11 +2,14 @@
 
 With s the scaled scores of a row of n keys and w their softmax, on the batch of a step:
 
-    variance_ratio    mean over rows of (1/(n-1)) sum_j (s_j - mean)^2, over d_k Var[q_a] Var[k_a] / divisor^2
+    variance_ratio              mean over rows of (1/(n-1)) sum_j (s_j - mean)^2, over d_k Var[q_a] Var[k_a] / divisor^2
+    unrelated_variance_ratio    the same for the scores of each query with the tokens of the next sequence of the batch
 
 The denominator is the variance of scaled scores for independent q and k with independent entries of mean 0, as in the
 textbook argument for sqrt(d_k). Var[q_a] is the unbiased variance over the queries of the batch, and Var[k_a] that over
-all of its tokens. So the ratio is about 1 at random weights, and training may change it.
+all of its tokens. So the ratio is about 1 at random weights, and training may change it. A query has no key of its own
+among the tokens of another sequence: if W_Q and W_K come to use the same few directions, both ratios rise; if a query
+aligns with the key of the token that it asks for, only the first one does.
 """
 
 import math
@@ -49,7 +52,22 @@ class Recorded:
 
 
 def _variance_ratio(run: Run, divisors: Floats) -> Floats:
-    """As in the module; the keys k_j = x_j W_K have the second moment E k_a^2 = tr(W_K^T E[x x^T] W_K) / d_k."""
+    """The variance of scaled scores within a row over that of independent entries, as in the module."""
+    return _over_independent(run.at.scores, run, divisors)
+
+
+def _unrelated_variance_ratio(run: Run, divisors: Floats) -> Floats:
+    """The same for each query and the tokens of the next sequence."""
+    u = run.at.q @ run.weights.W_K.swapaxes(-1, -2)
+    scores = (np.roll(run.batch.tokens, -1, axis=0) @ u[..., None])[..., 0]
+    return _over_independent(scores / divisors[:, None, None], run, divisors)
+
+
+def _over_independent(scores: Floats, run: Run, divisors: Floats) -> Floats:
+    """Mean variance within rows of scaled scores, over that for independent entries of the q and k of a run.
+
+    The keys k_j = x_j W_K have the second moment E k_a^2 = tr(W_K^T E[x x^T] W_K) / d_k.
+    """
     tokens = run.batch.tokens.reshape(-1, run.batch.tokens.shape[-1])
     weights, d_k = run.weights.W_K, run.weights.W_K.shape[-1]
     second = tokens.T @ tokens / len(tokens)
@@ -58,7 +76,7 @@ def _variance_ratio(run: Run, divisors: Floats) -> Floats:
     key_variance = (squares - (means * means).mean(axis=-1)) * len(tokens) / (len(tokens) - 1)
     query_variance = run.at.q.var(axis=-2, ddof=1).mean(axis=-1)
     predicted = d_k * query_variance * key_variance / divisors**2
-    found = run.at.scores.var(axis=-1, ddof=1).mean(axis=-1)
+    found = scores.var(axis=-1, ddof=1).mean(axis=-1)
     ratio = np.divide(found, predicted, out=np.zeros_like(found), where=predicted > 0)  # 0 in a run that has ended
     return np.asarray(ratio)
 
@@ -120,6 +138,14 @@ RECORDED = (
         "E (1/(n-1)) sum_j (s_j - mean)^2 / (d_k Var[q_a] Var[k_a] / divisor^2)",
         "variance within rows over that of independent entries",
         _variance_ratio,
+    ),
+    Recorded(
+        "unrelated_variance_ratio",
+        "",
+        "variance_ratio of each query with the tokens of the next sequence of the batch",
+        "",
+        "the same, with the keys of another sequence",
+        _unrelated_variance_ratio,
     ),
     Recorded(
         "score_gradient",
@@ -246,4 +272,6 @@ TRAINING_METRICS = (
     _at_end("largest_score", "end", "quantile", 0),
     _at_end("variance_ratio", "start", "mean", 0),
     _at_end("variance_ratio", "end", "quantile", 0),
+    _at_end("unrelated_variance_ratio", "start", "mean", 0),
+    _at_end("unrelated_variance_ratio", "end", "quantile", 0),
 )

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from experiments.analysis.bands import bands
+from experiments.analysis.bands import at_best_rates, bands
 from experiments.figures import learning_curves, learning_rates, steps_to_solve, variance_ratio
 from experiments.figures.figure import Tables
-from experiments.figures.training_rows import LARGEST_LOSS, at_best_rates, main_rules
+from experiments.figures.training_rows import LARGEST_LOSS, main_rules
 from experiments.page import findings
 from sdpa import Scaling
 
@@ -117,22 +117,74 @@ def test_any_table_has_a_drawing_and_a_caption(module, name):
         assert np.isfinite([*ax.get_xlim(), *ax.get_ylim()]).all()
 
 
+RATES = [1e-4, 1e-3, 1e-2, 1e-1, 1.0]
+TWO = ("unscaled", "d_k^1/2")
+
+
+def slower(rule: str, **more: float) -> Callable[[Cell, str], Found]:
+    """One rule needs many steps and solves at a single rate; the other needs few at every rate."""
+
+    def found(cell: Cell, of: str) -> Found:
+        if of != rule:
+            return {"steps": 30.0, "loss": 0.1, **more}
+        return {"steps": 90.0, "loss": 0.5, "solved": float(cell[-1] == 1e-2), **more}
+
+    return found
+
+
+TITLES = {
+    steps_to_solve: "need more steps unscaled than under d_k^1/2",
+    learning_rates: "accept more learning rates under d_k^1/2 than unscaled",
+    learning_curves: "At this learning rate, the layer learns less unscaled than under d_k^1/2",
+    variance_ratio: "Training spreads scores beyond those of independent entries",
+}
+
+
+@pytest.mark.parametrize("module", TITLES, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_titles_say_which_of_the_two_main_rules_does_better(module):
+    widths = made(grid(["recall"], [8, 64], RATES), TWO, slower("unscaled"))
+    prefix = "The widest layers " if module in (steps_to_solve, learning_rates) else ""
+    assert module.title(widths) == f"{prefix}{TITLES[module]}"
+    one = module.title(made(grid(["recall"], [8], RATES), TWO, slower("unscaled")))
+    assert one == f"{prefix and 'Layers '}{TITLES[module]}"
+    other = module.title(made(grid(["recall"], [8, 64], RATES), TWO, slower("d_k^1/2", ratio=1.0)))
+    names = {"unscaled than under d_k^1/2": "under d_k^1/2 than unscaled"}
+    names |= {there: here for here, there in names.items()}
+    swapped = [one.replace(here, there) for here, there in names.items() if here in TITLES[module]]
+    assert other == (swapped[0].replace("Layers", "The widest layers") if swapped else "")
+
+
+@pytest.mark.parametrize("module", FIGURES, ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("name", ODD)
+def test_a_table_of_equal_rules_or_few_runs_has_no_finding_about_rules(module, name):
+    title = module.title(ODD[name])
+    assert "than" not in title
+    assert not title or name in ("many rules and widths", "one of everything", "one rate of a task", "nothing solved")
+
+
+def test_a_rule_that_never_solves_needs_more_steps(tables):
+    assert steps_to_solve.title(tables) == "The widest layers need more steps unscaled than under d_k^1/2"
+    few = {kind: table.assign(trials=4) for kind, table in tables.items()}
+    assert steps_to_solve.title(few) == ""
+
+
 def test_captions_tell_the_main_rules_at_the_largest_width_of_each_task(tables):
     assert learning_rates.caption(tables) == (
         f"Smallest and largest learning rate at which at least half of 5 runs solve a task, with {SETTING}: recall at "
         "d_k = 512, 0.01 to 0.03 unscaled, 0.01 to 0.1 under d_k^1/2, 0.01 to 0.1 under d_k^1; pair at d_k = 512, none "
         "unscaled, 0.01 to 0.1 under d_k^1/2, 0.01 to 0.1 under d_k^1."
     )
-    assert steps_to_solve.caption(tables).startswith(
+    assert steps_to_solve.caption(tables) == (
         f"Median steps to an accuracy of 90%, with {SETTING}, at the best learning rate of each rule: recall at "
         "d_k = 512, 90 unscaled, 30 under d_k^1/2, 30 under d_k^1; pair at d_k = 512, more than 400 unscaled, 30 under "
-        "d_k^1/2, 30 under d_k^1. Decades of learning rates that solve, with 95% intervals: recall at d_k = 512, 1.0 ("
+        "d_k^1/2, 30 under d_k^1."
     )
     assert learning_curves.caption(tables) == (
         f"Recall at d_k = 512 with {SETTING}, at the learning rate 0.03 (the best under d_k^1/2): largest weight of a "
         "row at the start 1.00 unscaled, 1.00 under d_k^1/2, 1.00 under d_k^1; loss at the end 0.50 unscaled, 0.0300 "
         "under d_k^1/2, 0.0300 under d_k^1; weight of the tokens asked for at the end 0.50 unscaled, 0.0300 under "
-        "d_k^1/2, 0.0300 under d_k^1 (means over 5 runs)."
+        "d_k^1/2, 0.0300 under d_k^1 (means over 5 runs). At least half of them solve it at 0.01 to 0.03 unscaled, "
+        "0.01 to 0.1 under d_k^1/2, 0.01 to 0.1 under d_k^1."
     )
     assert variance_ratio.caption(tables) == (
         "Variance of the scores within rows over that of independent entries of q and k, after training with "
