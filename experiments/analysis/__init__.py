@@ -4,7 +4,7 @@ The measured tables of a sweep come in; its finished main table and its derived 
 table binds a `Derived`, which DERIVED_TABLES lists.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -66,27 +66,6 @@ def columns_of(experiment: Experiment) -> dict[str, tuple[Column, ...]]:
     """The columns of every possible table of an experiment, by kind; a sweep need not have all these tables."""
     derived = {kind.kind: kind.columns(experiment) for kind in _of(experiment)}
     return {MEASURED: experiment.table_columns, **derived}
-
-
-def all_columns(experiments: Iterable[str]) -> pd.DataFrame:
-    """The meaning of every column of every table, the content of columns.csv.
-
-    Returns:
-        One row per column: table (EXPERIMENT or EXPERIMENT/KIND), column, type, unit, meaning and formula.
-    """
-    rows = [
-        {"table": table, "column": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning, "formula": c.formula}
-        for name in experiments
-        for table, columns in _named(name)
-        for c in columns
-    ]
-    return pd.DataFrame(rows)
-
-
-def _named(experiment: str) -> Iterator[tuple[str, tuple[Column, ...]]]:
-    """Each possible table of an experiment, as EXPERIMENT or EXPERIMENT/KIND, with its columns."""
-    for kind, columns in columns_of(load_experiment(experiment)).items():
-        yield experiment if kind == MEASURED else f"{experiment}/{kind}", columns
 
 
 def _of(experiment: Experiment) -> list[Derived]:

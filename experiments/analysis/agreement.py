@@ -5,8 +5,9 @@ The verdicts, cell tests and crossings of sweeps come in; an `Agreement` comes o
 at most 1 of 1,000 runs; docs/methods.md reports the measured rates.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from experiments.harness.discovery import axes_of
 from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import Sweep
 from experiments.harness.problems import Problem
-from experiments.harness.tables import DIGITS
+from experiments.harness.tables import as_written
 from experiments.harness.wording import counted
 
 # At most this share of all honest runs of a config raises the alarm; each test accounts for a third of it.
@@ -28,6 +29,7 @@ ALARM = 1e-3
 SURE = 7.0
 _SMALLEST = 1e-300  # of a p-value, so that its logarithm is finite
 _SHOWN = 5
+_NOT_TESTED, _BOUND_ONLY = "not tested", "tested only by a bound"
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -45,6 +47,7 @@ class Gap:
         metrics: names of the metrics, separated by commas, some with the number of their values concerned.
         reason: the reason in words.
         state: `not tested`, or `tested only by a bound`.
+        values: number of values concerned whose exact value is known.
 
     >>> str(Gap(("wide",), "entropy", "too few effective draws"))
     'not tested in wide (too few effective draws): entropy'
@@ -53,7 +56,8 @@ class Gap:
     sweeps: tuple[str, ...]
     metrics: str
     reason: str
-    state: str = "not tested"
+    state: str = _NOT_TESTED
+    values: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
         return f"{self.state} in {', '.join(self.sweeps)} ({self.reason}): {self.metrics}"
@@ -140,8 +144,20 @@ class Agreement:
 
         Also true if a crossing of medians is far from its law, the only test of medians.
         """
-        sure = bool((self.by_t["z"].abs() >= SURE).any()) if len(self.values) else False
-        return self.p_value < ALARM or sure or bool(self.off_law)
+        alone = bool(self.alarming(self.values).any()) if len(self.values) else False
+        return self.p_value < ALARM or alone or bool(self.off_law)
+
+    def alarming(self, rows: pd.DataFrame) -> pd.Series:
+        """True for each value that raises the alarm even if all others agree.
+
+        Its p-value, adjusted for the number of values (`_sidak`), is below a third of the alarm's, or t judges it and
+        it lies 7 errors off.
+
+        Args:
+            rows: values with test, z and p_value, such as the verdicts of these sweeps.
+        """
+        least = -np.expm1(np.log1p(-ALARM / 3) / max(1, len(self.values)))
+        return (rows["p_value"] < least) | ((rows["test"] == T_TEST) & (rows["z"].abs() >= SURE))
 
     def summary(self) -> str:
         """The tests and their results, in a line; empty if t judges no value."""
@@ -155,6 +171,24 @@ class Agreement:
             furthest = f"{self.furthest(1)[0]} (p = {self.p_furthest:.2g})"
             parts.append(f"furthest of {counted(len(self.values), 'value')}: {furthest}")
         return "; ".join(parts)
+
+    def verdict(self) -> str:
+        """The agreement of all values, in a few words with one p-value; empty if t judges no value."""
+        if self.by_t.empty:
+            return ""
+        cells = f" in {counted(len(self.cells), 'cell')}" if len(self.cells) else ""
+        values = f"{counted(len(self.values), 'measured value')} with exact ones{cells}"
+        return f"{values} (p = {self.p_value:.2g}; an alarm below {ALARM:g})"
+
+    def gaps_in_short(self) -> str:
+        """The numbers of values without a test, or with only a bound, in a few words; empty if all are tested."""
+        found: Counter[str] = Counter()
+        for gap in self.gaps:
+            found[gap.state] += gap.values
+        parts = [f"{counted(number, 'value')} {state}" for state, number in found.items() if number]
+        if any(not gap.values for gap in self.gaps):
+            parts.append("metrics without exact values")
+        return ", ".join(parts)
 
     def furthest(self, count: int = _SHOWN) -> list[str]:
         """The values that agree least, by name, with z or the bound of their p-value."""
@@ -221,21 +255,24 @@ def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
     ):
         if len(names):
             gaps.append(Gap((sweep.name,), ", ".join(names), reason))
-    for test, state in ((NONE, "not tested"), (BOUND, "tested only by a bound")):
+    for test, state in ((NONE, _NOT_TESTED), (BOUND, _BOUND_ONLY)):
         for remark, group in rows[rows["test"] == test].groupby("remark", sort=False):
             counts = group["metric"].value_counts(sort=False)
             named = ", ".join(f"{name} ({count} of {counted(known[name], 'value')})" for name, count in counts.items())
             remedy = "; raise trials" if remark in (FEW_TRIALS, TOO_FEW) else ""
-            gaps.append(Gap((sweep.name,), named, f"{remark}{remedy}", state))
+            gaps.append(Gap((sweep.name,), named, f"{remark}{remedy}", state, len(group)))
     return gaps
 
 
 def _merged(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
     """Gaps with the same metrics and the same reason, merged into one with all its sweeps."""
-    sweeps: dict[tuple[str, str, str], list[str]] = {}
+    alike: dict[Gap, list[Gap]] = {}
     for gap in gaps:
-        sweeps.setdefault((gap.metrics, gap.reason, gap.state), []).extend(gap.sweeps)
-    return tuple(Gap(tuple(names), *key) for key, names in sweeps.items())
+        alike.setdefault(replace(gap, sweeps=()), []).append(gap)
+    return tuple(
+        replace(same, sweeps=sum((gap.sweeps for gap in of_same), ()), values=sum(gap.values for gap in of_same))
+        for same, of_same in alike.items()
+    )
 
 
 def agreement_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> dict[str, pd.DataFrame]:
@@ -293,7 +330,7 @@ def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
 
 def _where(sweep: Sweep, rows: pd.DataFrame, axes: list[str]) -> pd.Series:
     """The names of rows: the sweep, its axes with more than one value, and the scaling if there is one."""
-    columns = [f"{name} = " + rows[name].map(_plain) for name in axes if len(rows[name].unique()) > 1]
+    columns = [f"{name} = " + rows[name].map(as_written) for name in axes if len(rows[name].unique()) > 1]
     scaling = [rows["scaling"]] if "scaling" in rows and rows["scaling"].notna().all() else []
     where = pd.Series(sweep.name, index=rows.index)
     for column in [*columns, *scaling]:
@@ -303,13 +340,8 @@ def _where(sweep: Sweep, rows: pd.DataFrame, axes: list[str]) -> pd.Series:
 
 def _key(sweep: Sweep, rows: pd.DataFrame, axes: list[str]) -> pd.Series:
     """A key that rows of the same draws share: the experiment and the values of its axes."""
-    points = (map(_plain, point) for point in rows[axes].itertuples(index=False))
+    points = (map(as_written, point) for point in rows[axes].itertuples(index=False))
     return pd.Series([" ".join([sweep.experiment, *point]) for point in points], index=rows.index, dtype=str)
-
-
-def _plain(value: object) -> str:
-    """A value of an axis as text, with the digits of a table."""
-    return value if isinstance(value, str) else DIGITS % value
 
 
 def _distinct(frames: list[pd.DataFrame], same: list[str]) -> pd.DataFrame:

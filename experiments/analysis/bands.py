@@ -25,6 +25,7 @@ from experiments.harness.discovery import axes_of
 from experiments.harness.experiment import MEASURED, Experiment
 
 BANDS = "bands"
+BEST_RATE = "best_rate"
 _RATE = "learning_rate"
 _AT_BEST = ("solved", "steps_to_solve", "final_loss")  # with their intervals
 
@@ -63,7 +64,7 @@ def _band(rows: pd.DataFrame) -> dict[str, Any]:
         "band_decades_high": high,
         "band_from": solving[_RATE].min(),
         "band_to": solving[_RATE].max(),
-        "best_rate": best[_RATE],
+        BEST_RATE: best[_RATE],
         **{f"{name}{end}": best[f"{name}{end}"] for name in _AT_BEST for end in ("", "_low", "_high")},
     }
 
@@ -89,6 +90,23 @@ def band_width(rates: Floats, shares: Floats, low: Floats, high: Floats) -> tupl
     return width, max(width - reach[0], 0.0), min(width + reach[1], float(decades.sum()))
 
 
+def at_best_rates(measured: pd.DataFrame, bands: pd.DataFrame) -> pd.DataFrame:
+    """The measured rows at the best learning rate of each rule, with the column `best_rate` for the rate.
+
+    Args:
+        measured: rows of `training`.
+        bands: their derived table; it has no row, or no column, where a rule has a single rate.
+    """
+    names = [*(name for name in axes_of(measured) if name != _RATE), "scaling"]
+    best = bands[[*names, BEST_RATE]] if BEST_RATE in bands else pd.DataFrame(columns=[*names, BEST_RATE])
+    keys = pd.MultiIndex.from_frame(measured[names])
+    found = best.set_index(names)[BEST_RATE].reindex(keys).to_numpy(dtype=float)
+    rate = np.where(np.isnan(found), measured[_RATE], found)
+    order = measured.groupby(names, sort=False).ngroup()  # that of the table, whatever the best rates are
+    rows = measured.assign(**{BEST_RATE: rate})[measured[_RATE].to_numpy() == rate].drop(columns=_RATE)
+    return rows.loc[order[rows.index].sort_values(kind="stable").index]
+
+
 def _columns(experiment: Experiment) -> tuple[Column, ...]:
     metrics = {column.name: column for column in experiment.table_columns}
     at_best = [metrics[f"{name}{end}"] for name in _AT_BEST for end in ("", "_low", "_high")]
@@ -109,7 +127,7 @@ def _columns(experiment: Experiment) -> tuple[Column, ...]:
         Column("band_decades_high", "float", "upper end of the same interval", "", "decades"),
         Column("band_from", "float", "smallest rate at which at least half of the runs solve", may_be_empty=True),
         Column("band_to", "float", "largest rate at which at least half of the runs solve", may_be_empty=True),
-        Column("best_rate", "float", "rate with most runs that solve, then fewest steps, then smallest loss"),
+        Column(BEST_RATE, "float", "rate with most runs that solve, then fewest steps, then smallest loss"),
         *(replace(column, meaning=f"at the best rate: {column.meaning}") for column in at_best),
     )
 

@@ -13,7 +13,7 @@ from experiments.analysis import columns_of
 from experiments.harness.columns import names
 from experiments.harness.experiment import MEASURED, load_experiment
 from experiments.harness.grid import Sweep, axis_values
-from experiments.harness.tables import DIGITS, TableError
+from experiments.harness.tables import TableError, as_written
 from experiments.harness.wording import counted
 
 
@@ -40,9 +40,9 @@ def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
             raise TableError(f"{sweep.name}, {kind}: expected finite numbers, got other values in {', '.join(wrong)}")
     table = tables[MEASURED]
     cells = sweep.cells()
-    wanted = {_as_written(axis_values(cell).values()): experiment.table_rows(cell, sweep.trials) for cell in cells}
+    wanted = {_point(axis_values(cell).values()): experiment.table_rows(cell, sweep.trials) for cell in cells}
     axes = list(axis_values(cells[0]))
-    found = Counter(_as_written(point) for point in table[axes].itertuples(index=False))
+    found = Counter(_point(point) for point in table[axes].itertuples(index=False))
     of_cells = f"for {counted(len(wanted), 'cell')}"
     if found != wanted:
         rows = counted(sum(wanted.values()), "row")
@@ -55,10 +55,6 @@ def _is_full(values: pd.Series) -> bool:
     return bool(values.notna().all() and (values.dtype.kind not in "iuf" or np.isfinite(values).all()))
 
 
-def _as_written(point: Iterable[object]) -> tuple[str, ...]:
-    """The values of axes, with the digits of a table.
-
-    >>> _as_written([8, 1 / 3, "gaussian"])
-    ('8', '0.3333333333', 'gaussian')
-    """
-    return tuple(value if isinstance(value, str) else DIGITS % value for value in point)
+def _point(values: Iterable[object]) -> tuple[str, ...]:
+    """The values of a cell's axes as written in a table."""
+    return tuple(map(as_written, values))

@@ -39,7 +39,7 @@ NO_ERROR = "inputs have no moment behind its error"
 _MAX_TRIALS = 1e9  # the most that a run can take
 
 
-def verdicts(sweep: str, experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
+def verdicts(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
     """One row for every measured value with a known exact value.
 
     Student's t tests a mean of at least `min_draws` effective draws and 20 trials. A mean of fewer draws is not normal:
@@ -50,7 +50,6 @@ def verdicts(sweep: str, experiment: Experiment, table: pd.DataFrame) -> pd.Data
     off by |m - mu| with a probability of at most v / (T (m - mu)^2) (Chebyshev).
 
     Args:
-        sweep: name of the sweep.
         experiment: declares the metrics and their exact values.
         table: its finished main table.
 
@@ -65,7 +64,7 @@ def verdicts(sweep: str, experiment: Experiment, table: pd.DataFrame) -> pd.Data
     for metric in known.values():
         rows = table[table[f"{metric.name}_exact"].notna()]
         if len(rows):
-            frames[metric.name] = _compared(sweep, experiment, rows, metric, cells[rows.index])
+            frames[metric.name] = _compared(experiment, rows, metric, cells[rows.index])
     if not frames:
         return pd.DataFrame(columns=declared)
     for name, frame in frames.items():
@@ -76,13 +75,10 @@ def verdicts(sweep: str, experiment: Experiment, table: pd.DataFrame) -> pd.Data
     return _judged(rows)[declared]
 
 
-def _compared(
-    sweep: str, experiment: Experiment, rows: pd.DataFrame, metric: Metric, cells: Iterable[Cell]
-) -> pd.DataFrame:
+def _compared(experiment: Experiment, rows: pd.DataFrame, metric: Metric, cells: Iterable[Cell]) -> pd.DataFrame:
     """A metric beside its exact values, with the error of its test, its effective draws and its bound.
 
     Args:
-        sweep: name of the sweep.
         experiment: declares the columns.
         rows: the rows of the table with a known exact value.
         metric: a metric with `exact`.
@@ -95,7 +91,6 @@ def _compared(
     ]
     columns = [name for name in names(_verdict_columns(experiment)) if name in rows]
     frame = rows[columns].assign(
-        sweep=sweep,
         metric=metric.name,
         measured=rows[metric.name],
         se=rows[f"{metric.name}_se"],
@@ -277,10 +272,9 @@ def _six_digits(value: Any) -> float:
 
 
 def _verdict_columns(experiment: Experiment) -> tuple[Column, ...]:
-    """The columns of verdicts: the sweep, the axes and the scaling of a value, then the verdict."""
+    """The columns of verdicts: the axes and the scaling of a value, then the verdict."""
     treatment = [column for column in experiment.table_columns if column.name in ("scaling", "divisor")]
-    sweep = Column("sweep", "str", "name of the sweep")
-    return (sweep, *axis_columns(experiment.cell), *treatment, *_VERDICT)
+    return (*axis_columns(experiment.cell), *treatment, *_VERDICT)
 
 
 def _test_columns(experiment: Experiment) -> tuple[Column, ...]:
@@ -349,7 +343,7 @@ VERDICT_TABLE = Derived(
     VERDICTS,
     needs=frozenset({FEW_DRAWS}),
     columns=_verdict_columns,
-    derive=lambda sweep, tables: verdicts(sweep.name, load_experiment(sweep.experiment), tables[MEASURED]),
+    derive=lambda sweep, tables: verdicts(load_experiment(sweep.experiment), tables[MEASURED]),
 )
 TEST_TABLE = Derived(
     TESTS,

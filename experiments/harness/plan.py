@@ -4,12 +4,14 @@ It reads the store and the tables, and writes nothing.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.harness.config import Config
 from experiments.harness.experiment import MEASURED, load_experiment
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import STORE, csv_name
+from experiments.harness.problems import LongRunError
 from experiments.harness.run import Workers
 from experiments.harness.store import Store
 from experiments.harness.tables import TableError, check_sound, is_current
@@ -17,10 +19,57 @@ from experiments.harness.work import Work, find_chunks, find_pilots
 
 _SIZES = ("d_k", "n_keys")  # the axes of which a divisor is a function
 _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
+LONGEST = 3600.0  # estimated seconds of a run that starts without consent
+_PLUS_WAITING = ", plus the trials that the pilots will request"
+_ELSEWHERE = "complete, chunks missing"
+_CHUNK = "A chunk is a group of trials that one worker measures; finished chunks are kept in the results folder."
+_PILOT = "A pilot is a sample of 200 trials of a cell; it tells how many trials the precision needs."
+_MEASURED_AGAIN = (
+    f"{_ELSEWHERE}: the table came without its chunks, as in a fresh clone, or they are lost; a run measures\n"
+    "  them again and should get the same table."
+)
 
 
-def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, workers: Workers) -> list[str]:
-    """One line per sweep and a total; then the divisors of its rules in the smallest and the largest cell.
+@dataclass(frozen=True)
+class Known:
+    """The work of a run as far as it is known before anything is measured.
+
+    Attributes:
+        pilots: the pilots of all sweeps.
+        chunks: the chunks of the sweeps whose pilots are complete, or that need none.
+        waiting: names of the other sweeps: their trials follow from their pilots.
+    """
+
+    pilots: Work
+    chunks: Work
+    waiting: tuple[str, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Rough time in seconds that one worker needs."""
+        return self.pilots.seconds + self.chunks.seconds
+
+    def refuse_beyond(self, limit: float | None, workers: Workers) -> None:
+        """Raise `LongRunError` if the estimate exceeds a limit in seconds; None is no limit."""
+        if limit is not None and (needed := self.seconds / workers.slots) > limit:
+            raise LongRunError(
+                f"expected an estimate of at most {_duration(limit)}, got {_duration(needed)} with {workers}"
+                f"{_PLUS_WAITING if self.waiting else ''}; no chunk was measured"
+            )
+
+
+def known_work(store: Store, sweeps: Sequence[Sweep]) -> Known:
+    """The pilots and chunks of sweeps, in the store and still to measure."""
+    pilots = find_pilots(store, sweeps)
+    missing = pilots.missing()
+    chunks = find_chunks(store, [sweep for sweep in sweeps if not missing[sweep.name]])
+    return Known(pilots, chunks, tuple(sweep.name for sweep in sweeps if missing[sweep.name]))
+
+
+def plan_lines(
+    config: Config, sweeps: Sequence[Sweep], results: Path, workers: Workers, *, divisors: bool = False
+) -> list[str]:
+    """One line per sweep, a total, and the meaning of the words in them; perhaps the divisors of the rules.
 
     Times are rough estimates from counts of draws, products and exponentials.
     A sweep with a precision counts its pilots until all are measured: only then are its trials known.
@@ -30,29 +79,34 @@ def plan_lines(config: Config, sweeps: Sequence[Sweep], results: Path, workers: 
         sweeps: the sweeps of the plan.
         results: the folder of the tables and the store.
         workers: would measure; the time is divided by their slots.
+        divisors: True to add each rule's divisor in the smallest and the largest cell.
     """
-    store = Store(results / STORE, config.seed)
-    pilots = find_pilots(store, sweeps)
-    piloted = [sweep for sweep in sweeps if not pilots.missing()[sweep.name]]
-    work = find_chunks(store, piloted)
+    known = known_work(Store(results / STORE, config.seed), sweeps)
     lines = [
-        f"{'sweep':<16} {'experiment':<12} {'cells':>6} {'trials':>9} {'to measure':>20} {'per worker':>11}  table"
+        f"{'sweep':<16} {'experiment':<14} {'cells':>6} {'trials':>9} {'to measure':>18} {'per worker':>10}  table"
     ]
     for sweep in sweeps:
         cells = sweep.cells()
         memory = max(load_experiment(sweep.experiment).memory(cell) for cell in cells) + _WORKER_BASE
-        part, kind = (work, "chunks") if sweep in piloted else (pilots, "pilots")
+        part, kind = (known.pilots, "pilots") if sweep.name in known.waiting else (known.chunks, "chunks")
         chunks = f"{part.missing()[sweep.name]} of {part.chunks[sweep.name]} {kind}"
         trials = "by pilot" if sweep.precision else sweep.trials
         lines.append(
-            f"{sweep.name:<16} {sweep.experiment:<12} {len(cells):>6} {trials:>9}"
-            f" {chunks:>20} {memory / 2**20:>7.0f} MiB  {_state(config, sweep, results, part, kind)}"
+            f"{sweep.name:<16} {sweep.experiment:<14} {len(cells):>6} {trials:>9}"
+            f" {chunks:>18} {memory / 2**20:>6.0f} MiB  {_state(config, sweep, results, part, kind)}"
         )
-    total = f"{_duration((pilots.seconds + work.seconds) / workers.slots)} with {workers}"
-    if len(piloted) < len(sweeps):
-        total += ", plus the trials that the pilots will request"
+    total = f"{_duration(known.seconds / workers.slots)} with {workers}{_PLUS_WAITING if known.waiting else ''}"
     lines.append(f"total to measure: about {total}; tables go to {results}")
-    return [*lines, *_divisor_lines(sweeps)]
+    if known.seconds / workers.slots > LONGEST:
+        lines.append(f"A run of more than {_duration(LONGEST)} starts only with YES=1 (--yes).")
+    lines += _glossary("\n".join(lines))
+    return [*lines, *(_divisor_lines(sweeps) if divisors else ())]
+
+
+def _glossary(text: str) -> list[str]:
+    """The meaning of the words in a plan that a newcomer may not know."""
+    found = {" chunks": _CHUNK, " pilots": _PILOT, _ELSEWHERE: _MEASURED_AGAIN}
+    return [line for word, meaning in found.items() if word in text for line in meaning.splitlines()]
 
 
 def _divisor_lines(sweeps: Sequence[Sweep]) -> list[str]:
@@ -81,8 +135,7 @@ def _state(config: Config, sweep: Sweep, results: Path, work: Work, kind: str) -
     """The state of a sweep, from its table and the store: complete, stale (with the reason), partial or missing."""
     left, chunks, states = work.missing()[sweep.name], work.chunks[sweep.name], work.states[sweep.name]
     if is_current(results, config, sweep):
-        without = f", but without records of {left} of {chunks} {kind}; a run measures these again"
-        return f"complete{without if left else ''}"
+        return _ELSEWHERE if left else "complete"
     begun = f"partial ({chunks - left} of {chunks} {kind} measured)" if left < chunks else "missing"
     begun = begun if left else "measured, table not yet written"
     if not (results / csv_name(sweep.name, MEASURED)).exists():

@@ -15,10 +15,15 @@ class BusyError(Problem):
     """Another run holds the results folder; the message names it."""
 
 
+class LongRunError(Problem):
+    """The estimate of a run exceeds its limit; the message names both."""
+
+
 def attempt(actions: Iterable[Callable[[], object]]) -> None:
     """Run every action, even after one fails, and raise all errors at the end.
 
-    A `BusyError` stops the run at once, because every other action would meet it too.
+    A `BusyError` stops the run at once, because every other action would meet it too, and a `LongRunError` because no
+    other action may begin without consent.
 
     Raises:
         Exception: the error of the one action that failed.
@@ -30,7 +35,7 @@ def attempt(actions: Iterable[Callable[[], object]]) -> None:
             action()
         except Exception as error:
             errors.append(error)
-            if isinstance(error, BusyError):
+            if isinstance(error, BusyError | LongRunError):
                 break
     if len(errors) == 1:
         raise errors[0]

@@ -1,5 +1,6 @@
 """Tables on disk: SWEEP.csv, the derived tables, and SWEEP.json with their parameters and checksums.
 
+Every CSV begins with the columns of `IDENTITY`, which tables in memory lack, because their sweep is known there.
 The JSON file vouches for the tables (the sidecar). A table is sound if the sidecar has the parameters of the config and
 the checksum of the table; it is current if the same source and libraries would write it again.
 """
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.harness.artifacts import checksum, is_same
-from experiments.harness.columns import treatment_names
+from experiments.harness.columns import Column, names, treatment_names
 from experiments.harness.config import Config
 from experiments.harness.experiment import MEASURED, load_experiment
 from experiments.harness.files import write_atomically
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DIGITS = "%.10g"
+IDENTITY = (
+    Column("sweep", "str", "name of the sweep"),
+    Column("experiment", "str", "name of the experiment"),
+    Column("seed", "int", "root seed of the config"),
+)
 
 
 class TableError(Problem):
@@ -49,7 +55,7 @@ def write_sweep(results: Path, config: Config, sweep: Sweep, tables: "Mapping[st
     """
     from experiments.harness.compare import describe_change
 
-    contents = {kind: csv_bytes(frame) for kind, frame in tables.items()}
+    contents = {kind: csv_bytes(_identified(config, sweep, frame)) for kind, frame in tables.items()}
     paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
     lines = [f"wrote {path}: {describe_change(_old(path), contents[kind])}" for kind, path in paths.items()]
     before = _checksums_before(results, sweep.name)
@@ -63,6 +69,18 @@ def write_sweep(results: Path, config: Config, sweep: Sweep, tables: "Mapping[st
             path.unlink()  # the suite derived it from an earlier table, and nobody changed it since
             lines.append(f"removed {path}: the sweep no longer has it")
     return lines
+
+
+def _identified(config: Config, sweep: Sweep, table: "pd.DataFrame") -> "pd.DataFrame":
+    """A copy of a table with the columns of `IDENTITY` before its own.
+
+    Raises:
+        ValueError: the table has a column of such a name.
+    """
+    identified, values = table.copy(), (sweep.name, sweep.experiment, config.seed)
+    for place, (name, value) in enumerate(zip(names(IDENTITY), values, strict=True)):
+        identified.insert(place, name, value)
+    return identified
 
 
 def is_current(results: Path, config: Config, sweep: Sweep) -> bool:
@@ -96,17 +114,19 @@ def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
 
 
 def read_sweep(results: Path, config: Config, sweep: Sweep) -> "dict[str, pd.DataFrame]":
-    """The table of a sweep as `measured`, and its derived tables, by kind.
+    """The table of a sweep as `measured`, and its derived tables, by kind, without the columns of `IDENTITY`.
 
     Raises:
         TableError: a table is missing, altered, or from another config.
     """
-    names = [FEW_DRAWS, *treatment_names(load_experiment(sweep.experiment).cell)]
-    return {kind: _parsed(content, names) for kind, content in _contents(results, config, sweep).items()}
+    text = [FEW_DRAWS, *treatment_names(load_experiment(sweep.experiment).cell)]
+    return {kind: _parsed(content, text) for kind, content in _contents(results, config, sweep).items()}
 
 
 def _parsed(content: bytes, text: Iterable[str]) -> "pd.DataFrame":
-    """A table from its CSV; empty fields are NaN, except in `few_draws`, where no metric is listed.
+    """A table from its CSV, without the columns of `IDENTITY`.
+
+    Empty fields are NaN, except in `few_draws`, where no metric is listed.
 
     Args:
         content: the CSV.
@@ -114,7 +134,9 @@ def _parsed(content: bytes, text: Iterable[str]) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    table = pd.read_csv(io.BytesIO(content), dtype=dict.fromkeys(text, str))
+    table = pd.read_csv(
+        io.BytesIO(content), dtype=dict.fromkeys(text, str), usecols=lambda name: name not in names(IDENTITY)
+    )
     # An empty field is a list of no metrics, not a missing number.
     # A table as read has a block of memory for each column; pandas warns if columns are added to more than a hundred.
     table = table.copy()
@@ -164,6 +186,15 @@ def csv_bytes(table: "pd.DataFrame") -> bytes:
     """
     text: str = table.to_csv(index=False, float_format=DIGITS, lineterminator="\n")
     return text.encode()
+
+
+def as_written(value: object) -> str:
+    """A value as the text of a field of a table.
+
+    >>> as_written(8), as_written(1 / 3), as_written("gaussian")
+    ('8', '0.3333333333', 'gaussian')
+    """
+    return value if isinstance(value, str) else DIGITS % value
 
 
 def _old(path: Path) -> bytes | None:

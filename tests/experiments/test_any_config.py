@@ -16,6 +16,7 @@ from experiments.harness.figures import figures_of
 from experiments.harness.local import LocalWorkers
 from experiments.harness.tables import read_sweep
 from experiments.steps import sweeps as steps
+from experiments.steps.measuring import measure
 from sdpa import LAWS
 from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import SCHEMES
@@ -134,7 +135,7 @@ def measured(config: dict, folder: Path) -> Config:
     path = folder / "any.yaml"
     path.write_text(yaml.safe_dump(config))
     loaded = load_config(path)
-    steps.measure(loaded, loaded.sweeps, folder, LocalWorkers(1))
+    measure(loaded, loaded.sweeps, folder, LocalWorkers(1))
     steps.check(loaded, loaded.sweeps, folder)
     assert all((folder / f"{sweep.name}.csv").exists() for sweep in loaded.sweeps)
     return loaded

@@ -191,7 +191,7 @@ def test_pilots_on_the_cluster_request_the_same_trials(tmp_path, cluster):
         (tmp_path / name).mkdir()
         suite = Suite(tmp_path / name, TRIALS)
         suite.config.write_text(PRECISE)
-        status, out, err = suite.run("run", *words)
+        status, out, err = suite.run("run", "--verbose", *words)
         assert (status, err) == (0, "")
         made.append((suite.tables(), set(suite.records()), re.findall("precise: .*", out)))
     assert made[0] == made[1]
@@ -478,9 +478,12 @@ def test_without_workers_the_run_waits_and_then_says_so(tmp_path, cluster, local
     suite = Suite(tmp_path, TRIALS)
     status, out, err = suite.run("run", "--scheduler", cluster.address, **limit)
     assert status == 1
-    assert out == f"no workers at {cluster.address} have answered; waiting for up to 3 s\n"
+    measuring, waiting = out.splitlines()
+    assert measuring.startswith("measuring ")
+    assert waiting == f"no workers at {cluster.address} have answered; waiting for up to 3 s"
     assert re.fullmatch(f"no workers at {cluster.address} for 3 s\n{CONTINUE}", err)
     process = suite.start("run", "--scheduler", cluster.address)
+    assert process.stdout.readline().startswith("measuring ")
     assert process.stdout.readline().startswith("no workers at ")  # at once, although no terminal reads it
     cluster.worker()
     _, err = process.communicate(timeout=120)

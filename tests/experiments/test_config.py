@@ -420,6 +420,26 @@ def test_what_is_no_config_at_all_is_refused(load, content):
     assert faults(load, content)
 
 
+@pytest.mark.parametrize(
+    ("line", "written", "place", "meant"),
+    [
+        ("seed: 0", "seed:0", "1:1", "seed: 0"),
+        ("d_k: [4, 8]", "d_k:64", "5:5", "d_k: 64"),
+        ("d_k: [4, 8]", "d_k:[4, 8]", "5:5", "d_k: [4, 8]"),
+        ("trials: 10", "trials:10", "8:5", "trials: 10"),
+        ("trials: 10", "trials: 10\n    variants:\n      - query_mean:0.5", "10:9", "query_mean: 0.5"),
+        ("trials: 10", "trials: 10\n  other: {d_k:64, n_keys: 8}", "9:11", "d_k: 64"),
+        ("trials: 10", "trials: 10\n  other:\n    d_k:64", "10:5", "d_k: 64"),
+    ],
+)
+def test_a_colon_without_a_space_gets_a_hint(load, line, written, place, meant):
+    assert GOOD.count(line) == 1
+    hinted = [fault for fault in faults(load, GOOD.replace(line, written)) if "a space after the colon" in fault]
+    assert len(hinted) == 1
+    assert hinted[0].startswith(f"{place}: ")
+    assert hinted[0].endswith(f"; YAML needs a space after the colon: {meant}")
+
+
 def test_a_config_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"none\.yaml: cannot read: No such file"):
         load_config(tmp_path / "none.yaml")

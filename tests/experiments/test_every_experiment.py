@@ -1,10 +1,12 @@
 """Every experiment that there is, run tiny: its table reads back as declared, and checks."""
 
+from experiments.analysis import columns_of
 from experiments.analysis.check import check_table
+from experiments.harness.columns import names
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
 from experiments.harness.figures import figures_of
-from experiments.harness.tables import read_sweep
+from experiments.harness.tables import IDENTITY, read_sweep
 
 TYPES = {"int": "i", "float": "f", "str": "O"}
 
@@ -31,6 +33,7 @@ def test_tables_read_back_with_the_declared_columns_and_types(tiny):
 
 def test_columns_say_what_they_mean():
     for name in experiment_names():
-        columns = load_experiment(name).table_columns
-        assert len({column.name for column in columns}) == len(columns)
-        assert all(column.meaning and column.type in TYPES for column in columns)
+        for table in columns_of(load_experiment(name)).values():
+            columns = (*IDENTITY, *table)
+            assert len(set(names(columns))) == len(columns)
+            assert all(column.meaning and column.type in TYPES for column in columns)

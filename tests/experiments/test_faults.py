@@ -46,6 +46,13 @@ def wait_for_its_handlers(process: subprocess.Popen[str]) -> None:
         time.sleep(0.01)
 
 
+def wait_for_the_lock(results: Path) -> None:
+    """Until then a run may still be reading its config."""
+    lock = results / ".lock"
+    while not (lock.exists() and lock.read_text()):
+        time.sleep(0.05)
+
+
 def disturb(suite: Suite, kills: int, seed: int) -> None:
     """Kill runs at random moments, each signal in turn; what was finished stays as it is, and nothing lives on."""
     rng = random.Random(seed)
@@ -125,8 +132,7 @@ def test_a_flipped_byte_in_a_table_is_refused_and_made_good_without_measuring(tm
 def test_a_second_run_on_the_same_folder_ends_at_once_and_a_dead_one_blocks_nobody(tmp_path):
     suite = Suite(tmp_path, trials=10**6)
     first = suite.start("run")
-    while not (suite.results / "columns.csv").exists():
-        time.sleep(0.05)
+    wait_for_the_lock(suite.results)
     status, _, said = suite.run("run", timeout=30)
     assert status == 1
     holder = f"process {first.pid} on {os.uname().nodename}"
@@ -181,6 +187,7 @@ app(["plan"])
 def test_an_interrupt_inside_an_exec_has_the_status_of_any_other(tmp_path):
     """Dataclasses are made by exec; a bare KeyboardInterrupt that left one ends `python -m` by the signal."""
     (tmp_path / "interrupted.py").write_text(INTERRUPTED_IN_AN_EXEC)
+    (tmp_path / "config.yaml").touch()  # as in the repository root
     done = subprocess.run(
         [sys.executable, "-m", "interrupted"],
         cwd=tmp_path,
@@ -201,8 +208,7 @@ def test_no_worker_goes_on_with_a_long_chunk(tmp_path, sent):
         "    n_queries: 512\n    scaling: d_k^1/2\n    trials: 4\n"
     )
     process = suite.start("run")
-    while not (suite.results / "columns.csv").exists():
-        time.sleep(0.05)
+    wait_for_the_lock(suite.results)
     time.sleep(3)
     assert suite.records() == {}
     (os.killpg if sent == signal.SIGINT else os.kill)(process.pid, sent)

@@ -3,12 +3,14 @@
 import dataclasses
 import json
 
+import pandas as pd
 import pytest
 
 from experiments.analysis.check import check_table
 from experiments.folders import default_results
 from experiments.harness.compare import describe_change
 from experiments.harness.files import write_atomically
+from experiments.harness.paths import csv_name
 from experiments.harness.tables import TableError, csv_bytes, read_sweep, write_sweep
 
 
@@ -29,6 +31,24 @@ def test_what_is_written_reads_back_to_ten_digits(copied, tiny):
     kinds = [f"{kind}.csv" for kind in ("ratios", "slopes", "tests", "verdicts")]
     assert sorted(path.name for path in folder.iterdir()) == ["derived", "scaling.csv", "scaling.json"]
     assert sorted(path.name for path in (folder / "derived" / "scaling").iterdir()) == kinds
+
+
+def test_every_file_names_its_sweep_experiment_and_seed(tiny):
+    config, folder = tiny
+    for sweep in config.sweeps:
+        for kind, table in read_sweep(folder, config, sweep).items():
+            written = pd.read_csv(folder / csv_name(sweep.name, kind))
+            assert list(written.columns) == ["sweep", "experiment", "seed", *table.columns]
+            named = written[["sweep", "experiment", "seed"]].drop_duplicates()
+            assert named.to_numpy().tolist() == [[sweep.name, sweep.experiment, config.seed]]
+
+
+def test_a_column_that_would_hide_the_seed_is_refused(copied):
+    config, sweep, folder = copied
+    tables = read_sweep(folder, config, sweep)
+    with pytest.raises(ValueError, match="cannot insert seed, already exists"):
+        write_sweep(folder, config, sweep, {"measured": tables["measured"].assign(seed=1)})
+    assert read_sweep(folder, config, sweep).keys() == tables.keys()
 
 
 def test_a_rule_that_is_a_number_stays_text(copied):

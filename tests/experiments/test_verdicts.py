@@ -48,7 +48,7 @@ def judged(table: pd.DataFrame, most: float = math.inf, **least: float) -> pd.Da
         return Exact("", lambda *_: math.nan, lambda *_: of_trial * least.get(name, 0.0), lambda *_: of_trial * most)
 
     metrics = [dataclasses.replace(m, exact=exact(m.name)) for m in METRICS if f"{m.name}_exact" in table]
-    return verdicts("mine", dataclasses.replace(EXPERIMENT, metrics=tuple(metrics)), table)
+    return verdicts(dataclasses.replace(EXPERIMENT, metrics=tuple(metrics)), table)
 
 
 def correlations_of(table: pd.DataFrame, correlation: np.ndarray) -> pd.DataFrame:
@@ -65,7 +65,6 @@ def cells_of(table: pd.DataFrame, correlation: np.ndarray) -> pd.DataFrame:
 
 def test_a_verdict_is_the_distance_in_standard_errors():
     rows = judged(table_of({"max_weight": (0.3, 0.01, 0.34), "entropy": (1.3, 0.02, 1.25)}))
-    assert rows["sweep"].tolist() == ["mine", "mine"]
     assert dict(zip(rows["metric"], rows["z"], strict=True)) == pytest.approx({"entropy": 2.5, "max_weight": -4.0})
     assert rows["remark"].tolist() == ["", ""]
     assert rows["test"].tolist() == [T_TEST, T_TEST]
@@ -88,7 +87,7 @@ def test_scores_that_share_a_query_or_keys_have_the_error_of_few_draws(shared, s
     row = {**AXES, **shared, "d_k": 1, "scaling": "unscaled", "divisor": 1.0, "trials": 20, "few_draws": ""}
     table = pd.DataFrame([{**row, "score_variance": 0.2, "score_variance_se": 0.05, "score_variance_exact": 1.0}])
     only = dataclasses.replace(EXPERIMENT, metrics=tuple(m for m in METRICS if m.name == "score_variance"))
-    (found,) = verdicts("mine", only, table).to_dict("records")
+    (found,) = verdicts(only, table).to_dict("records")
     extra = shared["n_queries"] + shared["n_keys"] - 2
     assert found["error"] == pytest.approx(math.sqrt((8 + 2 * extra) / scores / 20), rel=1e-9)
     assert (found["test"], found["remark"]) == (NONE, TOO_FEW)
@@ -219,9 +218,8 @@ def sweep(name: str = "mine") -> Sweep:
     return Sweep(name, "saturation", {}, trials=2000, figures=())
 
 
-def tables_of(table: pd.DataFrame, name: str = "mine") -> dict[str, pd.DataFrame]:
-    values = judged(table).assign(sweep=name)
-    return {"measured": table, "tests": cells_of(table, np.eye(2)), "verdicts": values}
+def tables_of(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    return {"measured": table, "tests": cells_of(table, np.eye(2)), "verdicts": judged(table)}
 
 
 def values_of(p_values: list[float], **columns: object) -> pd.DataFrame:
@@ -269,7 +267,7 @@ def test_a_metric_stuck_at_its_limit_under_one_rule_raises_the_alarm():
         for rule, value in (("d_k^1", 0.0), ("d_k^1/2", 1.0))
     ]
     table = pd.concat(parts, ignore_index=True)
-    suite = agreement([sweep()], {"mine": {"measured": table, "verdicts": judged(table).assign(sweep="mine")}})
+    suite = agreement([sweep()], {"mine": {"measured": table, "verdicts": judged(table)}})
     assert sorted(suite.values["p_value"]) == [0.0, 1.0]
     with pytest.raises(DisagreementError, match="saturated_rows"):
         suite.raise_alarm()
@@ -300,9 +298,20 @@ def test_a_value_seven_errors_off_raises_the_alarm_among_any_number():
     assert not Agreement(pd.DataFrame(), values.assign(z=[6.9] + [0.0] * 10_000), ()).disagrees
 
 
+def test_the_values_that_alone_raise_the_alarm_are_those_past_the_limit_of_their_number():
+    """Of 100 values the limit is p = 1 - (1 - 0.001 / 3)^(1/100) = 3.334e-6; what nothing tests is past no limit."""
+    many = values_of([3.33e-6, 3.34e-6] + [0.5] * 98)
+    together = Agreement(pd.DataFrame(), many, ())
+    assert together.alarming(many).tolist() == [True] + [False] * 99
+    bound = many.assign(test=BOUND, z=9.0)
+    assert together.alarming(bound).tolist() == [True] + [False] * 99
+    assert together.alarming(many.assign(z=-7.0)).all()
+    assert not together.alarming(many.assign(test=NONE, p_value=np.nan, z=np.nan)).any()
+
+
 def test_a_cell_that_two_sweeps_share_counts_once():
     few = tables_of(table_of({"max_weight": (0.3, 0.02, 0.34), "entropy": (1.5, 0.02, 1.48)}, trials=1000))
-    many = tables_of(table_of({"max_weight": (0.3, 0.02, 0.34), "entropy": (1.5, 0.02, 1.46)}, trials=3000), "other")
+    many = tables_of(table_of({"max_weight": (0.3, 0.02, 0.34), "entropy": (1.5, 0.02, 1.46)}, trials=3000))
     suite = agreement([sweep(), sweep("other")], {"mine": few, "other": many})
     assert len(suite.cells) == 1
     assert suite.cells["p_value"].tolist() == many["tests"]["p_value"].tolist()
@@ -328,7 +337,7 @@ def test_an_impossible_mean_of_few_draws_raises_the_alarm():
 
 def test_what_was_not_tested_is_told_once_for_all_sweeps():
     table = table_of({"max_weight": (0.3, 0.01, 0.30), "query_gradient_norm": (1.0, 0.5, 1.0)})
-    both = {name: tables_of(table, name) for name in ("mine", "other")}
+    both = {name: tables_of(table) for name in ("mine", "other")}
     gaps = agreement([sweep(), sweep("other")], both).gaps
     assert Gap(("mine", "other"), "query_gradient_norm (1 of 1 value)", f"{TOO_FEW}; raise trials") in gaps
     (unknown,) = [gap for gap in gaps if gap.reason == "no exact value is known"]
@@ -341,7 +350,7 @@ def test_nothing_to_test_is_no_alarm_and_no_silence():
     suite = agreement([sweep()], {"mine": {"measured": table}})
     assert (suite.p_value, suite.summary()) == (1.0, "")
     few = table_of({"max_weight": (0.3, 0.01, 0.3)}, 5)
-    of_few = agreement([sweep()], {"mine": {"measured": few, "verdicts": judged(few).assign(sweep="mine")}})
+    of_few = agreement([sweep()], {"mine": {"measured": few, "verdicts": judged(few)}})
     assert (len(of_few.values), of_few.summary()) == (1, "")  # a bound alone says nothing of error bars
     suite.raise_alarm()
     assert [gap.reason for gap in suite.gaps] == ["no exact value is known"]

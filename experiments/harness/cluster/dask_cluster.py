@@ -30,7 +30,7 @@ class DaskCluster:
     """
 
     def __init__(
-        self, scheduler: str | Path, say: Callable[[str], None], measure: MeasureGroup = measure_records
+        self, scheduler: str | Path, say: Callable[[str], object], measure: MeasureGroup = measure_records
     ) -> None:
         self.scheduler = scheduler
         self._say = say

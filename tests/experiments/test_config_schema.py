@@ -1,0 +1,407 @@
+"""The schema of the config and the loader on the same texts: what the loader accepts, the schema accepts.
+
+Each generated config is sound, or has one planted mistake. Most kinds of mistakes both refuse. `ONLY_THE_LOADER` lists
+those that no schema can express.
+"""
+
+import json
+import random
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from experiments.harness.config import ConfigError, load_config
+from experiments.harness.discovery import experiment_names
+from experiments.harness.figures import figures_of
+from experiments.harness.schema import config_schema
+from experiments.steps.schema import SCHEMA, schema_text
+from sdpa import LAWS
+from sdpa.arithmetic import FORMATS
+from sdpa.initialisation import SCHEMES
+from tests.shipped import ROOT, shipped_only
+
+VALIDATOR = Draft7Validator(json.loads(schema_text()))
+CONFIGS = [
+    *("config.full.yaml", "quick.yaml", "experiments/statements/config.yaml", "results/statements/config.yaml"),
+    *(pytest.param(path, marks=shipped_only) for path in ("config.yaml", "results/config.yaml")),
+]
+
+# A sweep as the texts of its values by key; a list of texts is a list in the config.
+Block = dict[str, str | list[str]]
+
+
+class _Editor(yaml.SafeLoader):
+    """Reads YAML 1.2, as editors do: 1e-3 is a number, 010 is ten, and 1/3, 1:30 and no are text."""
+
+    yaml_implicit_resolvers: dict = {}  # noqa: RUF012
+
+
+for tag, pattern, first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?[0-9]+", list("-+0123456789")),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.nan", list("-+.0123456789")),
+):
+    _Editor.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$"), first)
+_Editor.add_constructor("tag:yaml.org,2002:int", lambda _, node: int(node.value))
+
+
+def text_of(block: Block, name: str = "one", seed: str = "seed: 0\n") -> str:
+    """The config of one sweep."""
+    values = {key: f"[{', '.join(value)}]" if isinstance(value, list) else value for key, value in block.items()}
+    lines = [f"    {key}: {value}\n" for key, value in values.items()]
+    return f"{seed}sweeps:\n  {name}:\n{''.join(lines)}"
+
+
+def schema_accepts(text: str) -> bool:
+    return VALIDATOR.is_valid(yaml.load(text, _Editor))
+
+
+def loader_accepts(text: str, folder: Path) -> bool:
+    path = folder / "generated.yaml"
+    path.write_text(text, encoding="utf-8")
+    try:
+        load_config(path)
+    except ConfigError:
+        return False
+    return True
+
+
+# Values that any combination of keys allows, and no two of a list mean the same.
+WHOLE = ["8", "16", "64", "1e2", "4.0", "+32", "2^7", "24/2"]
+SPANS = ["2..32*2", "16..64+16", "2^3..2^6*2"]
+NUMBERS = ["0.5", "2", "1e-3", ".25", "1/3", "+1.5", "3e0"]
+RULES = [
+    "unscaled",
+    "d_k^1/2",
+    "d_k",
+    "8",
+    "0.5",
+    "1/3",
+    "+1/7",
+    "sqrt ( n_keys )",
+    "d_k^(1/3)",
+    "d_k**0.25",
+    "2*d_k^1/4",
+]
+RULES += [
+    "d_k^1/2/ln(n_keys)",
+    "(d_k*n_keys)^1/6",
+    "d_k^1/2/0.43/ln( n_keys )",
+    "n_keys^-1/2*d_k",
+    "d_k^( -1/2 )*d_k^2",
+]
+SIZES = {"d_k": WHOLE, "n_keys": WHOLE}
+INPUTS = {
+    "n_queries": ["1", "2^1", "4"],
+    "inputs": list(LAWS),
+    "query_mean": [*NUMBERS, "-0.5"],
+    "key_std": NUMBERS,
+    "spectrum": [*NUMBERS, "0"],
+    "normalize": ["none", "l2", "rms"],
+    "mask": ["none", "causal"],
+}
+HEADS = {"d_model": ["64", "128", "2^8"], "n_heads": ["1", "4", "8"], "n_keys": WHOLE, "scheme": list(SCHEMES)}
+REQUIRED = {
+    "saturation": SIZES,
+    "rounding": SIZES | {"arithmetic": list(FORMATS)},
+    "rows": SIZES,
+    "initialisation": HEADS,
+    "training": SIZES | {"task": ["recall", "pair"], "learning_rate": NUMBERS},
+    "distribution": {"d_k": WHOLE},
+}
+OPTIONAL = {
+    "saturation": INPUTS | {"arithmetic": ["float64"]},
+    "rounding": INPUTS,
+    "rows": INPUTS,
+    "training": {
+        "optimizer": ["adam", "sgd"],
+        "initial": ["unit", "small"],
+        "steps": ["10", "2^5"],
+        "n_sequences": ["4"],
+    },
+}
+
+
+def some(rng: random.Random, values: list[str]) -> str | list[str]:
+    """One value, a range in place of whole numbers, or a list of one or two values."""
+    if values is WHOLE and rng.random() < 0.3:
+        return rng.choice(SPANS)
+    return rng.choice(values) if rng.random() < 0.5 else rng.sample(values, min(len(values), rng.choice((1, 2))))
+
+
+def sound(rng: random.Random, experiment: str | None = None) -> Block:
+    """A block that the loader accepts."""
+    name = experiment or rng.choice(experiment_names())
+    optional = {key: values for key, values in OPTIONAL.get(name, {}).items() if rng.random() < 0.4}
+    block: Block = {"experiment": name}
+    block |= {key: some(rng, values) for key, values in (REQUIRED[name] | optional).items()}
+    if name in ("rows", "initialisation") or "mask" in block:
+        block["n_queries"] = "2"
+    if name != "distribution":
+        block["scaling"] = some(rng, RULES)
+    if name not in ("rows", "training") and rng.random() < 0.3:
+        block |= {"precision": rng.choice(["0.1", "1/20", "5e-2"]), "max_trials": "10^3"}
+    else:
+        block["trials"] = "6/3" if name == "rows" else rng.choice(["20", "2^5", "4e1", "60/2"])
+    if rng.random() < 0.5:
+        block["figures"] = some(rng, list(figures_of(name)))
+    if rng.random() < 0.3:
+        block["variants"] = ["{}"]
+    return block
+
+
+def edit(of: str | None = None, /, **keys: str | list[str] | None) -> Callable[[random.Random], str]:
+    """A sound config of an experiment with some keys replaced; without those that are None."""
+
+    def edited(rng: random.Random) -> str:
+        block = sound(rng, of) | keys
+        return text_of({key: value for key, value in block.items() if value is not None})
+
+    return edited
+
+
+def whole(old: str, new: str) -> Callable[[random.Random], str]:
+    """A sound config with a change of its text."""
+
+    def edited(rng: random.Random) -> str:
+        text = text_of(sound(rng))
+        assert old in text
+        return text.replace(old, new, 1)
+
+    return edited
+
+
+BOTH = {
+    "unknown key": edit(d_kk="8"),
+    "key of another experiment": edit("saturation", learning_rate="0.1"),
+    "missing size": edit(d_k=None, d_model=None),
+    "missing rules": edit("saturation", scaling=None),
+    "missing format": edit("rounding", arithmetic=None),
+    "missing experiment": edit(experiment=None),
+    "unknown experiment": edit(experiment="saturatoin"),
+    "empty experiment": edit(experiment=""),
+    "list of experiments": edit(experiment=["saturation"]),
+    "empty list": edit("saturation", d_k="[]"),
+    "empty list of rules": edit("rows", scaling="[]"),
+    "empty list of figures": edit("rows", figures="[]"),
+    "no value": edit("training", learning_rate=""),
+    "null": edit("saturation", d_k="null"),
+    "mapping for a number": edit("saturation", d_k="{a: 8}"),
+    "truth for a number": edit("saturation", d_k="true"),
+    "truth for a law": edit("saturation", inputs="true"),
+    "text for a number": edit("saturation", key_std="wide"),
+    "quoted whole number": edit("saturation", d_k="'8'"),
+    "quoted number": edit("saturation", key_std="'0.5'"),
+    "list in a list": edit("saturation", d_k="[[8]]"),
+    "rules in a mapping": edit("saturation", scaling="{rule: unscaled}"),
+    "duplicate size": edit("saturation", d_k=["8", "16", "8.0"]),
+    "duplicate law": edit("saturation", inputs=["laplace", "laplace"]),
+    "duplicate rule": edit("saturation", scaling=["unscaled", "d_k^1/2", "unscaled"]),
+    "duplicate figure": edit("rows", figures=["rows", "rows"]),
+    "duplicate variant": edit("saturation", variants=["{}", "{}"]),
+    "width of 0": edit("saturation", d_k=["8", "0"]),
+    "single key": edit("saturation", n_keys="1"),
+    "width beyond the limit": edit("training", d_k="1e7"),
+    "negative number": edit("saturation", spectrum="-0.5"),
+    "deviation of 0": edit("saturation", key_std="0"),
+    "learning rate of 0": edit("training", learning_rate="0"),
+    "few steps": edit("training", steps="9"),
+    "single trial": edit("saturation", trials="1", precision=None, max_trials=None),
+    "trials in a list": edit("rows", trials=["20"]),
+    "text for trials": edit("training", trials="many"),
+    "precision of 1": edit("saturation", trials=None, precision="1"),
+    "few trials at most": edit("saturation", trials=None, precision="0.1", max_trials="19"),
+    "part of a number": edit("saturation", d_k="8.5"),
+    "unknown figure": edit("saturation", figures=["variance", "varience"]),
+    "figure of another experiment": edit("rows", figures="variance"),
+    "unknown law": edit("saturation", inputs="normal"),
+    "law in capitals": edit("saturation", inputs="Gaussian"),
+    "unknown scheme": edit("initialisation", scheme="glorot"),
+    "unknown format": edit("rounding", arithmetic="fp16"),
+    "unknown task": edit("training", task="copy"),
+    "unknown factor": edit("saturation", scaling=["unscaled", "d_kk^1/2"]),
+    "unknown function": edit("rows", scaling="log(d_k)"),
+    "rule without an exponent": edit("saturation", scaling="d_k^"),
+    "rule without an operator": edit("saturation", scaling="2 d_k"),
+    "rule of a product alone": edit("saturation", scaling="'*'"),
+    "rule of 0": edit("training", scaling="0"),
+    "negative rule": edit("training", scaling=["-8"]),
+    "negative fraction as a rule": edit("training", scaling="-1/8"),
+    "rule in other words": edit("saturation", scaling="none"),
+    "power without an exponent": edit("saturation", d_k="2^"),
+    "range without a step": edit("saturation", d_k="4..512"),
+    "range of a number": edit("saturation", key_std="1..8*2"),
+    "range of trials": edit("rows", trials="1..8*2"),
+    "trials and precision": edit("saturation", trials="20", precision="0.1"),
+    "neither trials nor precision": edit("saturation", trials=None, precision=None, max_trials=None),
+    "most trials without precision": edit("distribution", trials="20", precision=None, max_trials="30"),
+    "precision where there is none": edit("rows", trials=None, precision="0.1"),
+    "unknown key in a variant": edit("saturation", variants=["{}", "{d_kk: 8}"]),
+    "rules in a variant": edit("saturation", variants=["{}", "{scaling: unscaled}"]),
+    "impossible value in a variant": edit("saturation", variants=["{}", "{d_k: [0, 8]}"]),
+    "variants that are no list": edit("saturation", variants="{d_k: 8}"),
+    "no variant": edit("saturation", variants="[]"),
+    "variant of nothing": edit("saturation", variants=["{}", "null"]),
+    "sweep without a letter in front": whole("  one:", "  1one:"),
+    "sweep with a hyphen": whole("  one:", "  one-two:"),
+    "reserved sweep": whole("  one:", "  Columns:"),
+    "long name of a sweep": whole("  one:", f"  {'a' * 65}:"),
+    "sweep of nothing": whole("sweeps:\n", "sweeps:\n  two:\n"),
+    "no seed": whole("seed: 0\n", ""),
+    "negative seed": whole("seed: 0", "seed: -1"),
+    "seed with decimals": whole("seed: 0", "seed: 0.5"),
+    "power as a seed": whole("seed: 0", "seed: 2^6"),
+    "seed beyond 128 bits": whole("seed: 0", f"seed: {2**129}"),
+    "unknown key at the top": whole("seed: 0\n", "seed: 0\nsede: 1\n"),
+    "no sweeps": lambda _: "seed: 0\nsweeps: {}\n",
+    "list of sweeps": lambda _: "seed: 0\nsweeps: [one]\n",
+    "no mapping": lambda _: "- 8\n",
+    "nothing at all": lambda _: "\n",
+}
+PLAIN = dict.fromkeys((*INPUTS, "variants", "figures"))
+ONLY_THE_LOADER = {
+    # Numbers that are text in an editor.
+    "fraction that is not whole": edit("saturation", d_k="8/3"),
+    "quoted fraction": edit("saturation", key_std="'1/3'"),
+    "fraction beyond a limit": edit("saturation", spectrum="-1/3"),
+    "power beyond a limit": edit("saturation", d_k="2^40"),
+    "range that misses its end": edit("saturation", d_k="4..13*2"),
+    "range that ends before its start": edit("saturation", d_k="8..4*2"),
+    "range with a limit inside": edit("saturation", n_keys="1..4*2"),
+    # Numbers that only an editor reads as such.
+    "leading zero": edit("saturation", d_k="010"),
+    "dot at the end": edit("saturation", key_std="5."),
+    "number of 45 digits": edit("saturation", key_std=f"0.{'5' * 45}"),
+    # One value in two spellings.
+    "number twice": edit("saturation", d_k=["8", "2^3"]),
+    "number twice, in a range": edit("saturation", d_k=["8", "4..16*2"]),
+    "rule twice": edit("saturation", scaling=["d_k^1/2", "sqrt(d_k)"]),
+    # The grammar of rules beyond the order of their parts.
+    "bracket left open": edit("saturation", scaling="sqrt(d_k"),
+    "exponent of a function": edit("saturation", scaling="2^d_k"),
+    "multiplier": edit("saturation", scaling="1/sqrt(d_k)"),
+    "exponent beyond 10": edit("saturation", scaling="d_k^11"),
+    "number of 9 digits": edit("saturation", scaling="123456789"),
+    "fraction after two stars": edit("saturation", scaling="d_k**1/8"),
+    # Rules across keys.
+    "queries beyond the keys of a mask": edit(
+        "saturation", **PLAIN | {"n_keys": "8", "n_queries": "9", "mask": "causal"}
+    ),
+    "correlation of other laws": edit("saturation", **PLAIN | {"inputs": "uniform", "correlation": "0.5"}),
+    "heads of unequal width": edit("initialisation", n_heads="3"),
+    "format that saturation lacks": edit("saturation", arithmetic="bfloat16"),
+    "long rows in single precision": edit("saturation", **PLAIN | {"n_keys": "2e5", "arithmetic": "float32"}),
+    "cell twice": edit("saturation", d_k="8", variants=["{}", "{d_k: [8, 16]}"]),
+    "names that differ in case": whole(
+        "sweeps:\n", text_of({"experiment": "distribution", "d_k": "8", "trials": "20"}, "ONE", "")
+    ),
+    # Sizes of a sweep.
+    "too many cells": edit("saturation", d_k="1..100000+1", n_keys="2..100+1"),
+    "too much memory": edit("saturation", d_k="1e9", precision=None, max_trials=None, trials="20"),
+    "too many chunks": edit("saturation", precision=None, max_trials=None, trials="1e12"),
+    # YAML before its values.
+    "duplicate key": edit("saturation", n_keys="8\n    n_keys: 16"),
+    "anchor": edit("saturation", n_keys="&keys 8"),
+}
+TIMES = 2  # each mistake, in configs of its own
+
+
+def test_the_schema_is_valid_and_the_file_up_to_date():
+    Draft7Validator.check_schema(VALIDATOR.schema)
+    assert (ROOT / SCHEMA).read_text(encoding="utf-8") == schema_text(), "run make readme"
+
+
+def test_there_are_at_least_200_configs():
+    assert 100 + TIMES * (len(BOTH) + len(ONLY_THE_LOADER)) >= 200
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_both_accept_a_sound_config(tmp_path, seed):
+    rng = random.Random(seed)
+    text = text_of(sound(rng, experiment_names()[seed % len(experiment_names())]))
+    assert loader_accepts(text, tmp_path), text
+    assert schema_accepts(text), text
+
+
+@pytest.mark.parametrize("mistake", BOTH)
+def test_both_refuse_a_planted_mistake(tmp_path, mistake):
+    for seed in range(TIMES):
+        text = BOTH[mistake](random.Random(seed))
+        assert not loader_accepts(text, tmp_path), text
+        assert not schema_accepts(text), text
+
+
+@pytest.mark.parametrize("mistake", ONLY_THE_LOADER)
+def test_only_the_loader_refuses_what_a_schema_cannot_express(tmp_path, mistake):
+    for seed in range(TIMES):
+        text = ONLY_THE_LOADER[mistake](random.Random(seed))
+        assert not loader_accepts(text, tmp_path), text
+        assert schema_accepts(text), text
+
+
+def test_the_schema_accepts_what_the_loader_accepts_after_random_edits(tmp_path):
+    rng, accepted = random.Random(0), 0
+    for _ in range(300):
+        text = text_of(sound(rng))
+        place, source = rng.randrange(22, len(text)), rng.randrange(len(text))
+        text = text[:place] + text[source : source + rng.randrange(4)] + text[place + rng.randrange(3) :]
+        if loader_accepts(text, tmp_path):
+            accepted += 1
+            assert schema_accepts(text), text
+    assert accepted > 30
+
+
+@pytest.mark.parametrize("path", CONFIGS)
+def test_the_schema_accepts_every_config_of_this_repository(path):
+    assert schema_accepts((ROOT / path).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", CONFIGS)
+def test_the_first_line_of_a_config_names_the_schema(path):
+    first, _, _ = (ROOT / path).read_text(encoding="utf-8").partition("\n")
+    _, _, named = first.partition("# yaml-language-server: $schema=")
+    folder = ROOT if path == "results/config.yaml" else (ROOT / path).parent  # of the config of which it is a copy
+    assert (folder / named).resolve() == ROOT / SCHEMA
+
+
+def test_every_key_and_name_is_explained():
+    definitions = dict(VALIDATOR.schema["definitions"])
+    keys = VALIDATOR.schema["properties"] | definitions.pop("sweep")["properties"]
+    for definition in definitions.values():
+        keys |= {key: field for key, field in definition["properties"].items() if key != "experiment"}
+    assert [key for key, field in keys.items() if not field.get("description")] == []
+    enumerations = re.findall(r'"enumDescriptions": (\[.*?\])', json.dumps(VALIDATOR.schema))
+    assert enumerations
+    assert all(all(json.loads(one)) for one in enumerations)
+
+
+def test_defaults_are_shown():
+    properties = VALIDATOR.schema["definitions"]["sweep_of_saturation"]["properties"]
+    usual = {key: field["default"] for key, field in properties.items() if "default" in field}
+    assert {
+        "n_queries": 64,
+        "inputs": "gaussian",
+        "arithmetic": "float64",
+        "max_trials": 100_000,
+    }.items() <= usual.items()
+
+
+@pytest.mark.parametrize("part", ["d_k^(", "( ", "sqrt ( ", "d_k * ( ", "d_k ^ ( - ", "d_k ) ", " "])
+def test_the_pattern_of_rules_takes_no_exponential_time(part):
+    pattern = VALIDATOR.schema["definitions"]["sweep_of_rows"]["properties"]["scaling"]["pattern"]
+    started = time.perf_counter()
+    assert not re.search(pattern, part * 24 + "x")
+    assert time.perf_counter() - started < 0.5
+
+
+def test_a_type_without_a_schema_is_refused():
+    with pytest.raises(
+        TypeError, match=r"field \w+ of a cell: expected a schema for its type, got none for <class 'sdpa\.\w+\.\w+'>"
+    ):
+        config_schema({})
