@@ -1,6 +1,7 @@
 """Folders of results: who writes where, in one place, so that nobody overwrites another's results."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 from experiments.harness.paths import DERIVED
 
@@ -12,7 +13,9 @@ STATEMENTS = "statements"
 EXAMPLES = "examples"
 BENCHMARKS = "benchmarks"
 WALK = "walk"  # a user's own matrices
-_TAKEN = (DERIVED, FIGURES, STATEMENTS, EXAMPLES, BENCHMARKS, WALK)
+DIAGNOSIS = "diagnosis"  # a folder for each diagnosed file, and one for the shipped example
+SHIPPED_DIAGNOSIS = "training"
+_TAKEN = (DERIVED, FIGURES, STATEMENTS, EXAMPLES, BENCHMARKS, WALK, DIAGNOSIS)
 
 
 def default_results(config: Path) -> Path:
@@ -39,15 +42,36 @@ def example_path(results: Path, name: str, suffix: str) -> Path:
     return results / EXAMPLES / f"{name}{suffix}"
 
 
+def diagnosis_path(results: Path, name: str) -> Path:
+    """A file of the shipped diagnosis: diagnosis.csv, its input qk.npz, or heads with the suffix of a drawing."""
+    return results / DIAGNOSIS / SHIPPED_DIAGNOSIS / name
+
+
 def benchmark_path(results: Path, name: str) -> Path:
     """A table of benchmarks: speed, cost, calibration, calibration-coverage or calibration-faults."""
     return results / BENCHMARKS / f"{name}.csv"
 
 
 def figure_path(results: Path, sweep: str, figure: str, suffix: str) -> Path:
-    """The file of a sweep's figure: .png and .svg, and .txt for its caption.
+    """The file of a sweep's figure: .png and .svg, and .txt for its title and caption.
 
     >>> figure_path(HOME, "dimension", "variance", ".png").as_posix()
     'results/figures/dimension/variance.png'
     """
     return results / FIGURES / sweep / f"{figure}{suffix}"
+
+
+class DrawnTexts(NamedTuple):
+    """The texts of a drawn figure: the finding, and a sentence with its numbers."""
+
+    title: str
+    caption: str
+
+
+def drawn_texts(drawing: Path) -> DrawnTexts:
+    """The texts of a figure from its .txt file, whose lines they are.
+
+    Args:
+        drawing: any file of the figure.
+    """
+    return DrawnTexts(*drawing.with_suffix(".txt").read_text(encoding="utf-8").splitlines())

@@ -11,10 +11,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from experiments.figures.axes import by_scaling, fixed, under, values_of, varied_axes
-from experiments.figures.caption_text import listed, number
+from experiments.figures.caption_text import differ, listed, number
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.metric_lines import DECLARED, plain_numbers, reach
 from experiments.figures.style import INK, note, panels, scaling_colours
+from experiments.figures.title_text import quantified, shared, titled
 from experiments.harness.discovery import unusual_axes
 
 _SHOWN = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
@@ -112,11 +113,31 @@ def _is_alike(ratio: float) -> bool:
     return 1 / _MATTERS < ratio < _MATTERS
 
 
+def title(tables: Tables) -> str:
+    """How many cells clearly sharpen or flatten attention under the last scaling; empty if cells differ in size."""
+    table = tables["measured"]
+    if set(varied_axes(table)) & set(_SIZES) or len(table) == table["scaling"].nunique():
+        return ""
+    scaling = str(table["scaling"].iloc[-1])
+    rows = table[table["scaling"] == scaling]
+    known = rows["max_weight_exact"].notna()
+    weights = rows["max_weight_exact"].fillna(rows["max_weight"])
+    rows = rows.assign(max_weight=weights, max_weight_se=rows["max_weight_se"].mask(known, 0.0))
+    reference, others = rows.iloc[0], [row for _, row in rows.iloc[1:].iterrows()]
+    ratios = [row["max_weight"] / reference["max_weight"] for row in others if differ(row, reference, "max_weight")]
+    sharper, flatter = sum(ratio > _MATTERS for ratio in ratios), sum(ratio < 1 / _MATTERS for ratio in ratios)
+    if sharper == flatter:
+        return ""
+    verb, count = ("sharpen", sharper) if sharper > flatter else ("flatten", flatter)
+    return shared([f"{quantified(count, len(others), 'changed assumptions')} {verb} attention {titled(scaling)}"])
+
+
 FIGURE = Figure(
-    title="Which assumption on the inputs changes what: metrics over their value in the first cell",
+    shows="Metrics under changed assumptions, over their value in the first cell",
     of="saturation",
     tables=("measured",),
     metrics=("max_weight", "score_variance", "row_variance", "query_gradient_norm_median"),
     plot=plot,
     caption=caption,
+    title=title,
 )

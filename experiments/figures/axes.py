@@ -110,4 +110,9 @@ def under(scaling: str) -> str:
     """
     if scaling == "unscaled":
         return scaling
-    return f"under the divisor {scaling}" if re.fullmatch("[0-9./]+", scaling) else f"under {scaling}"
+    return f"under the divisor {scaling}" if is_constant(scaling) else f"under {scaling}"
+
+
+def is_constant(scaling: str) -> bool:
+    """True for the name of a constant divisor, such as `8` or `1/3`."""
+    return re.fullmatch("[0-9./]+", scaling) is not None

@@ -80,10 +80,18 @@ def caption(tables: Tables) -> str:
     )
 
 
+def title(tables: Tables) -> str:
+    """The verdict of the joint test of all cells."""
+    if tables["agreement"].iloc[0]["disagrees"]:
+        return "Measured and exact values differ by more than chance explains"
+    return "Measured and exact values agree within their error bars"
+
+
 FIGURE = Figure(
-    title="Test of the error bars: z-scores against N(0, 1), and p-values against the uniform distribution",
+    shows="Test of the error bars: z-scores and p-values of all sweeps",
     of="all-sweeps",
     tables=("cells", "z_scores", "agreement"),
     plot=plot,
     caption=caption,
+    title=title,
 )

@@ -15,7 +15,7 @@ from experiments.figures.axes import is_number, plain
 from experiments.harness.metric import FEW_DRAWS
 
 _MAX_DIGITS = 4
-_DOUBT = stats.norm.sf(3)  # two values differ if chance separates them this far at most this often
+DOUBT = stats.norm.sf(3)  # two values differ if chance separates them this far at most this often
 _SMALL_CHANGE = 0.1
 _SHOWN = 1e-4  # a relative difference that four digits show
 
@@ -63,7 +63,7 @@ def standard_error(row: pd.Series, metric: str) -> float:
 
 def exactly(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Rows with the exact values of a metric, without error, instead of the measured values if all are known."""
-    if not _is_known(rows, metric):
+    if not is_known(rows, metric):
         return rows
     return rows.assign(**{metric: rows[f"{metric}_exact"], f"{metric}_se": 0.0})
 
@@ -73,7 +73,7 @@ def exactness(rows: pd.DataFrame, metric: str) -> str:
 
     Rows with too few draws for their error bars do not count.
     """
-    if not _is_known(rows, metric):
+    if not is_known(rows, metric):
         return ""
     sure = rows[~few_draws(rows, metric) & (rows[f"{metric}_se"] > 0)]
     if sure.empty:
@@ -88,18 +88,23 @@ def few_draws(rows: pd.DataFrame, metric: str) -> pd.Series:
     return rows[FEW_DRAWS].str.split().map(lambda names: metric in names).astype(bool)
 
 
-def _is_known(rows: pd.DataFrame, metric: str) -> bool:
+def is_known(rows: pd.DataFrame, metric: str) -> bool:
+    """True if the exact value of a metric is known in every row."""
     return f"{metric}_exact" in rows and bool(rows[f"{metric}_exact"].notna().all())
 
 
 def turns(rows: pd.DataFrame, metric: str) -> tuple[str, ...]:
     """The verbs for a metric along the rows, from its ends and its extreme: rises, falls, both in turn, or none.
 
+    Missing values have no course.
+
     Args:
         rows: in order along an axis, with one row per value; exact values replace measured ones if all are known.
         metric: its name.
     """
     rows = exactly(rows, metric)
+    if rows[metric].isna().any():
+        return ()
     first, last = rows.iloc[0], rows.iloc[-1]
     for turn, verbs in ((rows[metric].idxmax(), ("rises", "falls")), (rows[metric].idxmin(), ("falls", "rises"))):
         if differ(rows.loc[turn], first, metric) and differ(rows.loc[turn], last, metric):
@@ -135,7 +140,7 @@ def course(rows: pd.DataFrame, x: str, metric: str) -> str:
         return f"{verbs[0]} from {first} to {there} and {verbs[1]} to {last}"
     if len(verbs) == 1 and first != last:
         return f"{verbs[0]} from {first} to {last}"
-    if _error_of_difference(rows.iloc[0], rows.iloc[-1], metric) > _SMALL_CHANGE * abs(rows.iloc[0][metric]):
+    if limit_of_chance(rows.iloc[0], rows.iloc[-1], metric) > _SMALL_CHANGE * abs(rows.iloc[0][metric]):
         return f"goes from {first} to {last} (no clear change)"
     surest = min((row for _, row in rows.iterrows()), key=lambda row: standard_error(row, metric))
     return f"stays at {measured(surest, metric)}"
@@ -147,14 +152,14 @@ def differ(one: pd.Series, other: pd.Series, metric: str) -> bool:
     The limit of chance is t times the error of the difference; t leaves the same probability to its right as 3 does for
     a normal law, 0.00135. A visible digit is a relative difference of 1e-4.
     """
-    noise = max(_error_of_difference(one, other, metric), _SHOWN * abs(one[metric]))
+    noise = max(limit_of_chance(one, other, metric), _SHOWN * abs(one[metric]))
     return bool(abs(one[metric] - other[metric]) > noise)
 
 
-def _error_of_difference(one: pd.Series, other: pd.Series, metric: str) -> float:
-    """The limit of chance in `differ`, for two values with independent errors."""
+def limit_of_chance(one: pd.Series, other: pd.Series, metric: str) -> float:
+    """The difference that chance rarely exceeds (see `differ`), between two values with independent errors."""
     error = math.hypot(standard_error(one, metric), standard_error(other, metric))
-    return float(stats.t.isf(_DOUBT, min(one["trials"], other["trials"]) - 1) * error)
+    return float(stats.t.isf(DOUBT, min(one["trials"], other["trials"]) - 1) * error)
 
 
 def listed(clauses: Sequence[str]) -> str:

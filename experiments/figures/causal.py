@@ -7,10 +7,12 @@ with far fewer, almost all of them, as when a model continues a long text.
 import pandas as pd
 
 from experiments.figures.axes import first_combination, fixed, under
-from experiments.figures.caption_text import exactly, exactness, measured
+from experiments.figures.caption_text import exactly, exactness, measured, turns
 from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.keeping import change, stays
 from experiments.figures.metric_lines import legend, plot_metric, reading, scale_x, scale_y, series
 from experiments.figures.style import note, panels
+from experiments.figures.title_text import parts, shared
 
 _SHOWN = ("max_weight", "entropy", "query_gradient_norm_median")
 
@@ -48,11 +50,41 @@ def _values(rows: pd.DataFrame) -> str:
     return " and ".join(f"{measured(row, 'max_weight')} {named[row['mask']]}" for _, row in rows.iterrows())
 
 
+def title(tables: Tables) -> str:
+    """The effect of the mask on the largest weight in the shortest and in the longest rows, in every combination."""
+    table = tables["measured"]
+    if set(table["mask"]) != {"none", "causal"}:
+        return "Attention along the number of keys"
+    return shared(map(_effect, parts(table, "n_keys", "mask")))
+
+
+def _effect(table: pd.DataFrame) -> str:
+    """The finding for one combination of the other axes; empty without a clear one."""
+    short, long = (
+        _pairs(table[table["n_keys"] == n_keys]) for n_keys in (table["n_keys"].min(), table["n_keys"].max())
+    )
+    if _are_sharper(short) and all(stays(pair, "max_weight") for pair in long):
+        return "A causal mask sharpens short rows and hardly changes long ones"
+    return "A causal mask sharpens attention" if _are_sharper(short) and _are_sharper(long) else ""
+
+
+def _pairs(rows: pd.DataFrame) -> list[pd.DataFrame]:
+    """The rows without and with the mask, in this order, of each rule."""
+    return [pair.sort_values("mask", ascending=False) for _, pair in rows.groupby("scaling")]
+
+
+def _are_sharper(pairs: list[pd.DataFrame]) -> bool:
+    """True if the largest weight rises in every pair, and in some by more than a tenth: saturated rows have no room."""
+    rise = all(turns(pair, "max_weight") == ("rises",) for pair in pairs)
+    return rise and any(change(pair, "max_weight") == "large" for pair in pairs)
+
+
 FIGURE = Figure(
-    title="Attention with and without a causal mask",
+    shows="Attention with and without a causal mask",
     of="saturation",
     tables=("measured",),
     metrics=("max_weight", "entropy", "query_gradient_norm_median"),
     plot=plot,
     caption=caption,
+    title=title,
 )

@@ -13,8 +13,10 @@ from experiments.figures.caption_text import listed
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.metric_lines import legend, plot_exact, plot_metric, reading, series
 from experiments.figures.style import INK, note, ordered_colours, panels
+from experiments.figures.title_text import parts, shared
 
 _SHOWN = ("d_k^1/2", "d_k^1")  # rules of the left panel, if the sweep has them
+_VISIBLE = 0.05  # a difference between powers that matters
 
 
 def plot(tables: Tables) -> Drawing:
@@ -82,11 +84,34 @@ def _exactness(rows: pd.DataFrame) -> str:
     return f" (exact; {inside} of {len(rows)} measured 95% intervals contain it)"
 
 
+def title(tables: Tables) -> str:
+    """The change of the power that keeps the largest weight with correlation, if it is clear for every pair of d_k."""
+    if "steady" not in tables:
+        return ""
+    each = parts(tables["steady"], "correlation")
+    return shared(_need(pair) for part in each for _, pair in part.groupby(["from_d_k", "to_d_k"]))
+
+
+def _need(pair: pd.DataFrame) -> str:
+    """The finding for two d_k, from the weakest and the strongest correlation; empty if their powers may be equal."""
+    ends = pair.sort_values("correlation").iloc[[0, -1]]
+    if ends["power_exact"].notna().all():
+        ends = ends.assign(power_low=ends["power_exact"], power_high=ends["power_exact"])
+    weak, strong = (row for _, row in ends.iterrows())
+    if not 0 <= weak["correlation"] < strong["correlation"]:
+        return ""
+    for low, high, word in ((weak, strong, "higher"), (strong, weak, "lower")):
+        if high["power_low"] - low["power_high"] > _VISIBLE:
+            return f"Queries that correlate with their keys need a {word} power of d_k"
+    return ""
+
+
 FIGURE = Figure(
-    title="Where the power 1/2 ends and 1 begins: queries that correlate with their own keys",
+    shows="Queries that correlate with their keys: own weight and power of d_k",
     of="saturation",
     tables=("measured", "steady"),
     metrics=("own_weight", "max_weight"),
     plot=plot,
     caption=caption,
+    title=title,
 )

@@ -8,10 +8,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from experiments.figures.axes import by_scaling, first_combination, fixed, plain, span, under
-from experiments.figures.caption_text import listed
+from experiments.figures.caption_text import differ, listed
 from experiments.figures.crossing_text import three_digits
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import INK, note, panels, sequential
+from experiments.figures.title_text import more, parts, shared
 from experiments.harness.figures import Default
 
 _RULES = 2
@@ -26,6 +27,7 @@ _SHARES = {
     "subnormal_weights": "weights above 0, below the smallest normal number",
 }
 _FINE = ("zero_gradients", "subnormal_weights")  # shown for rules that keep nearly all weights
+_LOST = {"zero_weights": "weights", "wrong_gradient_rows": "gradients"}  # in a title
 _SMALL, _SMALL_FINE = 0.001, 0.01  # a share, or a fine one, below it everywhere has no maps
 _MIN_SIZE = 8.0, 2.5  # inches: for the title and the note
 
@@ -35,14 +37,14 @@ def plot(tables: Tables) -> Drawing:
     table, _ = _first_map(tables)
     shown = list(_rows(table))
     formats = _formats(table, shown)
-    high = 0.9 + 0.42 * table["n_keys"].nunique()
+    high = 1.05 + 0.42 * table["n_keys"].nunique()
     width, rest = _MIN_SIZE
     size = max(width, 1.2 + 2.2 * len(formats)), rest + high * len(shown)
     figure, grid = panels(len(shown), len(formats), size)
     for axes, (scaling, share, rows) in zip(grid, shown, strict=True):
         for ax, name in zip(axes, formats, strict=True):
             _plot_map(ax, rows[rows["arithmetic"] == name], share)
-            ax.set_title(f"\n{name}")
+            ax.set_title(f"\n\n{name}")
         axes[0].set_ylabel("n_keys")
         above = axes[0].annotate(
             f"{under(scaling)}: {_SHARES[share]}",
@@ -219,8 +221,36 @@ def _most(rows: pd.DataFrame, share: str) -> str:
     return listed([f"{_percent(value)} in {name}" for name, value in most[most > 0].items()]) if most.any() else ""
 
 
+def title(tables: Tables) -> str:
+    """The one of the first two rules under which rounding loses more weights or gradients, if one clearly does."""
+    return shared(_loses_more(part) for part in parts(tables["measured"], "d_k", "n_keys", "arithmetic"))
+
+
+def _loses_more(table: pd.DataFrame) -> str:
+    """The finding for one combination of the other axes; empty if each rule loses more in some cell, or none does."""
+    groups = _groups(table)
+    if len(groups) < _RULES:
+        return ""
+    (one, rows), (other, others) = groups
+    ours, theirs = _more_lost(rows, others), _more_lost(others, rows)
+    if ours and not theirs:
+        return more(f"Rounding loses more {listed(ours)}", one, other)
+    return more(f"Rounding loses more {listed(theirs)}", other, one) if theirs and not ours else ""
+
+
+def _more_lost(rows: pd.DataFrame, others: pd.DataFrame) -> list[str]:
+    """The quantities of which a rule clearly loses more than another in some cell, for the same draws."""
+    ours, theirs = (table.sort_values(["arithmetic", "n_keys", "d_k"]) for table in (rows, others))
+    pairs = [(ours.iloc[i], theirs.iloc[i]) for i in range(len(rows))]
+    return [
+        what
+        for share, what in _LOST.items()
+        if any(one[f"{share}_low"] > other[f"{share}_high"] and differ(one, other, share) for one, other in pairs)
+    ]
+
+
 FIGURE = Figure(
-    title="What number formats round to zero: weights and gradients over d_k and n_keys",
+    shows="Weights and gradients that number formats round to zero",
     of="rounding",
     tables=("measured", "zero_limits"),
     metrics=(
@@ -234,4 +264,5 @@ FIGURE = Figure(
     default=Default(),
     plot=plot,
     caption=caption,
+    title=title,
 )

@@ -1,33 +1,39 @@
 """Gradient norms along d_k.
 
 Unscaled and at large d_k, a few unsaturated rows carry the root mean square, while the median is the norm of the
-typical row. So the figure shows both for each norm.
+typical row. So the figure shows both in one panel for each norm.
 """
+
+import pandas as pd
 
 from experiments.figures.axes import by_scaling, first_combination, fixed, of_keys, span, under
 from experiments.figures.caption_text import course, exactness, turns
 from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.keeping import change, keeps
 from experiments.figures.metric_lines import label_lines, plot_metric, reading, scale_x, scale_y, series
 from experiments.figures.style import note, panels
+from experiments.figures.title_text import fitting, has_own_name, opening
 from experiments.harness.figures import Default
 
-NORMS = ("jacobian_norm", "query_gradient_norm")
+NORMS = {"jacobian_norm": "|J|_F", "query_gradient_norm": "|dL/dq|"}
+MEAN, MEDIAN = "query_gradient_norm", "query_gradient_norm_median"
 
 
 def plot(tables: Tables) -> Drawing:
-    """One row per norm, with a common scale for its root mean square (left) and its median (right)."""
+    """One panel per norm, with its median as solid and its root mean square as dashed lines."""
     table = tables["measured"]
-    figure, grid = panels(2, 2, (9, 6.2), sharey="row")
+    figure, [axes] = panels(1, len(NORMS), (10, 4.4))
     lines = series(table, "d_k")
-    for axes, norm in zip(grid, NORMS, strict=True):
-        metrics = (norm, f"{norm}_median")
-        for ax, metric in zip(axes, metrics, strict=True):
-            plot_metric(ax, lines, "d_k", metric)
-            scale_x(ax, table, "d_k")
-            scale_y(ax, table, *metrics)
-        label_lines(axes[1], lines, "d_k", metrics[1])
+    for ax, (norm, name) in zip(axes, NORMS.items(), strict=True):
+        metrics = (f"{norm}_median", norm)
+        for metric, style in zip(metrics, ("-", "--"), strict=True):
+            plot_metric(ax, lines, "d_k", metric, style)
+        ax.set_title(f"{name}: median (solid), r.m.s. (dashed)")
+        scale_x(ax, table, "d_k")
+        scale_y(ax, table, *metrics)
+        label_lines(ax, lines, "d_k", metrics[0])
     drawn = [*NORMS, *(f"{norm}_median" for norm in NORMS)]
-    note(figure, f"{fixed(table, 'd_k')} {reading(table, *drawn)} Left and right panels share a scale.")
+    note(figure, f"{fixed(table, 'd_k')} {reading(table, *drawn)}")
     return figure
 
 
@@ -46,8 +52,31 @@ def caption(tables: Tables) -> str:
     return f"{span(table, 'd_k')}{keys}{where}, {'; '.join(clauses)}."
 
 
+def title(tables: Tables) -> str:
+    """The first scaling under which median and r.m.s. of |dL/dq| part, or else those that keep the median."""
+    table = tables["measured"]
+    lines = series(table, "d_k")
+    scalings = dict.fromkeys(line.scaling for line in lines)
+    for scaling in (name for name in scalings if has_own_name(name, scalings)):
+        found = {_parting(line.rows) for line in lines if line.scaling == scaling}
+        parting = found.pop()
+        if parting and not found:
+            return fitting(
+                f"{opening(scaling)}, {parting}", f"{opening(scaling)}, typical and r.m.s. gradients part as d_k grows"
+            )
+    return keeps(table, "d_k", MEDIAN, "the typical gradient {}level", "at every width")
+
+
+def _parting(rows: pd.DataFrame) -> str:
+    """The courses of median and r.m.s. of |dL/dq| in words; empty unless they differ and the median changes clearly."""
+    median, mean = turns(rows, MEDIAN), turns(rows, MEAN)
+    if change(rows, MEDIAN) != "large" or not mean or mean == median:
+        return ""
+    return f"the typical gradient {', then '.join(median)} with d_k; the r.m.s. {', then '.join(mean)}"
+
+
 FIGURE = Figure(
-    title="Gradient norms against d_k: root mean square and median side by side",
+    shows="Gradient norms against d_k: medians beside root mean squares",
     of="saturation",
     tables=("measured",),
     metrics=("jacobian_norm_median", "jacobian_norm", "query_gradient_norm_median", "query_gradient_norm"),
@@ -55,4 +84,5 @@ FIGURE = Figure(
     corrects=("notebook-18", "textbook-30"),
     plot=plot,
     caption=caption,
+    title=title,
 )

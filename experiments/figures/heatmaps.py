@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 
 from experiments.figures.figure import Drawing, Tables
+from experiments.figures.formulas import latex
 from experiments.figures.style import panels, sequential
 
 CONVENTION = "Rows: queries. Columns: keys. Darker means more."
@@ -79,7 +80,7 @@ def heatmap(ax: Axes, values: pd.DataFrame, panel: Panel) -> None:
         ax.figure.colorbar(image, ax=ax, shrink=0.8, pad=0.02)
     for set_ticks, names in ((ax.set_xticks, values.columns), (ax.set_yticks, values.index)):
         every = -(-len(names) // _MAX_NAMES)
-        set_ticks(range(0, len(names), every), names[::every])
+        set_ticks(range(0, len(names), every), [latex(name) for name in names[::every]])
     if max(map(len, values.columns)) * len(values.columns) > _MAX_NAMES * 2:
         ax.tick_params(axis="x", rotation=90)
     ax.tick_params(length=0)

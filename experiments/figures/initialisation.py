@@ -13,23 +13,32 @@ from matplotlib.axes import Axes
 from experiments.figures.axes import by_scaling, first_axis, first_combination, fixed, other_axes, plain, under
 from experiments.figures.caption_text import exactly, listed, measured
 from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.keeping import stays
 from experiments.figures.metric_lines import legend, plot_exact, plot_measured, reading, scale_x, scale_y
 from experiments.figures.style import INK, note, panels, token_colours
+from experiments.figures.title_text import parts, quantified, shared, titled
 from experiments.harness.figures import Default
 
 _COLUMNS = 3
+# Two schemes may coincide, such as the second and the sixth, so dashes of one leave gaps for those of the other.
+_DASHES = ("-", (0, (4, 4)), "-", (0, (4, 4)), "-", (4, (4, 4)))
 _ROWS = ("score_variance", "max_weight")
 _TITLES = {"score_variance": "variance of scaled scores", "max_weight": "largest weight of a row"}
 
 
 def _shown(tables: Tables) -> tuple[pd.DataFrame, str, str]:
     """The rows of the first combination of the other axes, its name in words, and the axis of the lines."""
-    table = tables["measured"]
+    x, *others = _axes(tables["measured"])
+    return *first_combination(tables["measured"], x, *others), x
+
+
+def _axes(table: pd.DataFrame) -> list[str]:
+    """The axis of the lines; the axes along which the rows of a column may differ too."""
     x = first_axis(table.drop(columns="scheme"))
     # Heads of one width: n_heads varies with d_model.
     widths = table[x].nunique()
     determined = [name for name in other_axes(table, x, "scheme") if len(table[[x, name]].drop_duplicates()) == widths]
-    return *first_combination(tables["measured"], x, "scheme", *determined), x
+    return [x, "scheme", *determined]
 
 
 def plot(tables: Tables) -> Drawing:
@@ -41,7 +50,7 @@ def plot(tables: Tables) -> Drawing:
         for ax, (scaling, of_scaling) in zip(axes, groups, strict=True):
             _plot_schemes(ax, of_scaling, x, metric)
             ax.set_title(f"{_TITLES[metric]}, {under(scaling)}", fontsize=10)
-            scale_x(ax, table, x)
+            scale_x(ax, table, x, log=x == "d_model")
             scale_y(ax, table, metric)
     legend(rows[0][0], list(table["scheme"].unique()))
     note(figure, f"{fixed(table, x)} {reading(table, *_ROWS)} Dotted: a weight of 1/n_keys, that of equal scores.")
@@ -50,13 +59,13 @@ def plot(tables: Tables) -> Drawing:
 
 def _plot_schemes(ax: Axes, table: pd.DataFrame, x: str, metric: str) -> None:
     """A line for each scheme, every second one dashed because some coincide; and equal weights below the largest."""
-    looks = zip(table["scheme"].unique(), itertools.cycle(token_colours(6)), itertools.cycle(("-", "--")), strict=False)
+    looks = zip(table["scheme"].unique(), itertools.cycle(token_colours(6)), itertools.cycle(_DASHES), strict=False)
     for scheme, colour, dashes in looks:
         rows = table[table["scheme"] == scheme].sort_values(x)
         at = rows[x].to_numpy()
         if f"{metric}_exact" in rows:
             plot_exact(ax, at, rows[f"{metric}_exact"], colour)
-        look = {"color": colour, "marker": "o", "label": scheme, "linestyle": dashes, "zorder": 2 + (dashes == "--")}
+        look = {"color": colour, "marker": "o", "label": scheme, "linestyle": dashes, "zorder": 2 + (dashes != "-")}
         plot_measured(ax, at, rows[metric].to_numpy(), rows, metric, **look)
     if metric == "max_weight":
         rows = table.drop_duplicates(x).sort_values(x)
@@ -83,12 +92,34 @@ def caption(tables: Tables) -> str:
     return f"Variance of the scaled scores {under(name)}{where}, {span}: {listed(clauses)}{own if len(folded) else ''}."
 
 
+def title(tables: Tables) -> str:
+    """The rule under which most schemes keep the variance of the scores in wider models, if it is one alone."""
+    table = tables["measured"]
+    x, *others = _axes(table)
+    return shared(_steadiest(part) for part in parts(table, x, *others)) if x == "d_model" else ""
+
+
+def _steadiest(table: pd.DataFrame) -> str:
+    """The finding for one combination of the other axes; empty unless one rule keeps more schemes than all others."""
+    schemes, widths = (len(table[name].unique()) for name in ("scheme", "d_model"))
+    kept = {
+        str(scaling): sum(stays(of_scheme, "score_variance") for _, of_scheme in rows.groupby("scheme"))
+        for scaling, rows in table.groupby("scaling", sort=False)
+    }
+    best = max(kept, key=kept.__getitem__)
+    is_alone = list(kept.values()).count(kept[best]) == 1
+    if min(schemes, widths) == 1 or 2 * kept[best] <= schemes or not is_alone:
+        return ""
+    return f"{quantified(kept[best], schemes, 'schemes')} keep score variance in wider models {titled(best)}"
+
+
 FIGURE = Figure(
-    title="Attention at initialisation: spread of scaled scores and largest weight by scheme of weights",
+    shows="Variance of scaled scores and largest weight by scheme of initial weights",
     of="initialisation",
     tables=("measured",),
     metrics=("score_variance", "max_weight"),
     default=Default(),
     plot=plot,
     caption=caption,
+    title=title,
 )

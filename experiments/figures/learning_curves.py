@@ -12,12 +12,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from experiments.analysis.bands import BEST_RATE
 from experiments.figures.axes import fixed, plain, under
-from experiments.figures.caption_text import measured
+from experiments.figures.caption_text import differ, measured
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import note, panels
+from experiments.figures.title_text import more, shared
 from experiments.figures.training_rows import (
-    BEST_RATE,
     LARGEST_LOSS,
     at_main_rules,
     colours,
@@ -28,7 +29,10 @@ from experiments.figures.training_rows import (
     rows_at_best,
     rule_legend,
     setting,
+    shown_bands,
     shown_rows,
+    solving_rates,
+    unshown,
 )
 from experiments.harness.discovery import axes_of
 from experiments.harness.figures import Default
@@ -60,8 +64,9 @@ def plot(tables: Tables) -> Drawing:
     rule_legend(grid[0][0], rows)
     note(
         figure,
-        f"{fixed(curves)} Means over runs; pale: ± one standard error. Losses above {LARGEST_LOSS:.2g} stand at the "
-        f"top; gradients below 1/{_GRADIENTS} of the largest are left out.",
+        f"{fixed(curves)} {unshown(tables)}Means over runs; pale: ± one standard error. Losses above "
+        f"{LARGEST_LOSS:.2g} stand at the top; gradients, which contain a factor 1/divisor, below 1/{_GRADIENTS} of "
+        "the largest are left out.",
     )
     return figure
 
@@ -124,21 +129,37 @@ def caption(tables: Tables) -> str:
     case = largest_cases(rows)[0]
     rates = of_case(shown_rows(tables), case)["learning_rate"].unique()
     best = f" (the best {under(rule)})" if len(rates) > 1 else ""
+    bands = shown_bands(tables)
+    solving = ""
+    if not bands.empty:
+        solving = f" At least half of them solve it at {at_main_rules(of_case(bands, case), solving_rates)}."
     return (
         f"{case.task.capitalize()} at d_k = {case.d_k} with {setting(rows)}, at the learning rate "
         f"{plain(float(curves['learning_rate'].iloc[0]))}{best}: largest weight of a row at the start "
         f"{at_main_rules(start, lambda row: measured(row, 'max_weight'))}; loss at the end "
         f"{at_main_rules(end, lambda row: measured(row, 'loss'))}; weight of the tokens asked for at the end "
-        f"{at_main_rules(end, lambda row: measured(row, _ASKED))} (means over {end['trials'].min()} runs)."
+        f"{at_main_rules(end, lambda row: measured(row, _ASKED))} (means over {end['trials'].min()} runs).{solving}"
     )
 
 
+def title(tables: Tables) -> str:
+    """The one of the two main rules with the larger loss at the end, if one clearly has it."""
+    curves = _curves(tables)
+    rules = main_rules(curves)[:2]
+    runs = [curves[curves["scaling"] == rule] for rule in rules]  # in the order of their steps
+    if len(rules) == 1 or not differ(runs[0].iloc[-1], runs[1].iloc[-1], "loss"):
+        return ""
+    better, worse = sorted((0, 1), key=lambda i: float(runs[i]["loss"].iloc[-1]))
+    return shared([more("At this learning rate, the layer learns less", rules[worse], rules[better])])
+
+
 FIGURE = Figure(
-    title="Training step by step: loss, weights, gradient to the scores and largest score",
+    shows="Training step by step: loss, weights, gradients and largest score",
     of="training",
     tables=("measured", "bands", "learning_curves"),
     metrics=("final_loss", "max_weight_after", "asked_weight_after", "largest_score_after"),
     default=Default(),
     plot=plot,
     caption=caption,
+    title=title,
 )

@@ -21,6 +21,7 @@ from experiments.figures.training_rows import (
     at_cases,
     cases,
     colours,
+    comparison,
     few_ticks,
     largest_cases,
     of_case,
@@ -29,7 +30,9 @@ from experiments.figures.training_rows import (
     setting,
     shown_bands,
     shown_rows,
+    solving_rates,
     spread,
+    unshown,
 )
 from experiments.harness.figures import Default
 from sdpa.training import Task
@@ -75,9 +78,10 @@ def plot(tables: Tables) -> Drawing:
     without = f" Without panels: d_k = {listed([str(d_k) for d_k in omitted])}." if omitted else ""
     note(
         figure,
-        f"{fixed(table, 'task', 'd_k', 'learning_rate')} Median loss over runs; pale: {INTERVALS}. Full points: at "
-        f"least half of the runs solve the task; crosses: diverge. Losses above {LARGEST_LOSS:.2g} stand at the "
-        f"top. Dotted: least loss of the best rows, of one-hot rows and of a guess.{without}",
+        f"{fixed(table, 'task', 'd_k', 'learning_rate')} {unshown(tables)}Median loss over runs; pale: {INTERVALS}. "
+        "Full points: at least half of the runs solve the task; crosses: diverge. Losses above "
+        f"{LARGEST_LOSS:.2g} stand at the top. Dotted: least loss of the best rows, of one-hot rows and of a guess."
+        f"{without}",
     )
     return figure
 
@@ -134,31 +138,30 @@ def caption(tables: Tables) -> str:
     table = shown_rows(tables)
     bands = shown_bands(tables)
     if bands.empty:
-        rates, rows, text = f"Median loss after training at {of_rates(tables)}", table, _loss
-    else:
-        runs = f"at least half of {table['trials'].min()} runs"
-        rates, rows, text = f"Smallest and largest learning rate at which {runs} solve a task", bands, _solving
-    return f"{rates}, with {setting(table)}: {at_cases(rows, largest_cases(rows), text)}."
+        told = at_cases(table, largest_cases(table), lambda row: measured(row, "final_loss"))
+        return f"Median loss after training at {of_rates(tables)}, with {setting(table)}: {told}."
+    told = at_cases(bands, largest_cases(bands), solving_rates)
+    runs = f"at least half of {table['trials'].min()} runs"
+    return f"Smallest and largest learning rate at which {runs} solve a task, with {setting(table)}: {told}."
 
 
-def _loss(row: pd.Series) -> str:
-    return measured(row, "final_loss")
+def title(tables: Tables) -> str:
+    """The one of the two main rules with the wider band of learning rates at the largest d_k, if one clearly has it."""
+    return comparison(tables, shown_bands, _is_wider, "accept more learning rates")
 
 
-def _solving(row: pd.Series) -> str:
-    """The ends of a band: `0.001 to 0.01`, `0.01 alone` or `none`."""
-    low, high = row["band_from"], row["band_to"]
-    if pd.isna(low):
-        return "none"
-    return f"{plain(low)} alone" if low == high else f"{plain(low)} to {plain(high)}"
+def _is_wider(one: pd.Series, other: pd.Series) -> bool:
+    """True if the interval of a band's width lies above that of another."""
+    return bool(one["band_decades_low"] > other["band_decades_high"])
 
 
 FIGURE = Figure(
-    title="Learning rates that train one attention layer, by scaling rule",
+    shows="Learning rates that train one attention layer, by scaling rule",
     of="training",
     tables=("measured", "bands"),
     metrics=("solved", "final_loss", "diverged"),
     default=Default(varied=("learning_rate",)),
     plot=plot,
     caption=caption,
+    title=title,
 )

@@ -19,16 +19,18 @@ from experiments.analysis.crossings import (
     no_crossings,
     of_first_map,
 )
-from experiments.figures.axes import first_combination, fixed, plain, under
+from experiments.figures.axes import first_combination, fixed, other_axes, plain, under
 from experiments.figures.caption_text import listed
 from experiments.figures.crossing_text import NORM_NAMES, crossing_list, crossings_of, of_norm
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import INK, diverging, note, panels
+from experiments.figures.title_text import parts, shared
 from experiments.harness.figures import Default
 
+_TITLE_NORMS = ("jacobian", "query_gradient")
 _SHOWN_FACTOR = 16  # a ratio this far from 1 has the strongest colour
 _SMALLEST_NUMBER = 0.005
-_WHITE_FROM = 0.75  # beyond this share of the way to that colour, letters are white
+_WHITE_FROM = 0.75  # beyond this share of the way to that colour, numbers are white instead of black
 _SIZE, _PANEL_INCHES, _INCHES_PER_NUMBER = (11, 6.4), 3.0, 0.3
 
 
@@ -94,9 +96,9 @@ def _plot_map(ax: Axes, ratios: pd.DataFrame, crossings: pd.DataFrame) -> Any:
     columns = np.arange(len(d_k))[:: max(1, int(step))]
     for (row, column), ratio in np.ndenumerate(shown.to_numpy()):
         if column in columns and np.isfinite(ratio):
-            ink = "white" if abs(np.log(ratio)) > _WHITE_FROM * strongest else INK
+            ink = "white" if abs(np.log(ratio)) > _WHITE_FROM * strongest else "black"
             x, side = _label_place(column, len(d_k), narrow=step > 1)
-            ax.annotate(_short(ratio), (x, row - 0.3), ha=side, va="center", fontsize=6.5, color=ink)
+            ax.annotate(_short(ratio), (x, row - 0.3), ha=side, va="center", fontsize=7.5, color=ink)
     ax.set_xticks(columns, [plain(value) for value in shown.columns[columns]], fontsize=8)
     ax.set_yticks(range(len(n_keys)), map(plain, shown.index))
     _plot_line(ax, crossings, d_k, n_keys)
@@ -170,12 +172,45 @@ def caption(tables: Tables) -> str:
     return f"{opening} at d_k = {'; '.join(clauses)}."
 
 
+def title(tables: Tables) -> str:
+    """The side of the median norms on which the unscaled ones are, and the growth of the crossings with n_keys."""
+    if "ratios" not in tables:
+        return "No ratios of unscaled to scaled gradients"
+    ratios, crossings = tables["ratios"], tables.get("crossings", no_crossings(tables["measured"]))
+    others = other_axes(ratios, "d_k", "n_keys")
+    each = parts(ratios, "d_k", "n_keys")
+    of_maps = [crossings[(crossings[others] == part.iloc[0][others]).all(axis=1)] for part in each]
+    return shared(map(_side, each, of_maps))
+
+
+def _side(ratios: pd.DataFrame, crossings: pd.DataFrame) -> str:
+    """The finding for one combination of the other axes; empty if the sweep does not contain all crossings."""
+    typical = ratios[(ratios["statistic"] == "median") & ratios["norm"].isin(_TITLE_NORMS)]
+    if (typical["ratio_low"] > 1).all():
+        return "Typical unscaled gradients are larger than scaled ones at every width"
+    if (typical["ratio_high"] < 1).all():
+        return "Typical unscaled gradients are smaller than scaled ones at every width"
+    found = [crossings_of(crossings, (norm, "median", EQUAL)) for norm in _TITLE_NORMS]
+    if any(rows.empty or rows["crossing"].isna().any() for rows in found):
+        return ""
+    if all(map(_grows, found)):
+        return "Typical unscaled gradients fall below scaled ones at widths growing with n_keys"
+    return "In wide heads, typical unscaled gradients fall below scaled ones"
+
+
+def _grows(crossings: pd.DataFrame) -> bool:
+    """True if crossings grow with n_keys by more than their intervals, for at least two n_keys."""
+    low, high = crossings["crossing_low"].to_numpy(), crossings["crossing_high"].to_numpy()
+    return len(low) > 1 and bool((low[1:] > high[:-1]).all())
+
+
 FIGURE = Figure(
-    title="Ratio of unscaled to scaled gradient norms over d_k and n_keys, and where it is 1",
+    shows="Ratios of unscaled to scaled gradients over d_k and n_keys",
     of="saturation",
     tables=("measured", "ratios", "crossings"),
     metrics=("jacobian_norm_median", "query_gradient_norm_median", "jacobian_norm", "query_gradient_norm"),
     default=Default(varied=("d_k", "n_keys"), rules=("unscaled", "d_k^1/2")),
     plot=plot,
     caption=caption,
+    title=title,
 )

@@ -29,7 +29,7 @@ _MARKERS = "osD^vP*X"
 _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _FEW_DECADES = 300
 _TICKS_PER_INCH = 2.4
-_LABEL_INCHES = 0.18
+_LABEL_INCHES = 0.23
 _LONGEST_LABEL = 12
 _LEGEND_CHARACTERS_PER_INCH = 13
 
@@ -78,16 +78,22 @@ def series(table: pd.DataFrame, x: str) -> list[Series]:
     return lines
 
 
-def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
+def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str, style: str = "-") -> None:
     """Measured points with 95% intervals, joined; known exact values as a pale band behind them.
 
-    Points are not joined if x is not a number, such as `inputs`. The title of the axes becomes that of the metric.
+    The title of the axes becomes that of the metric.
+
+    Args:
+        ax: the axes to draw in.
+        lines: the lines to draw.
+        x, metric: names of columns.
+        style: of the lines that join the points, if x is a number; for others, such as `inputs`, nothing joins them.
     """
     for line in lines:
         at, values = line.rows[x].to_numpy(), line.rows[metric].to_numpy()
         if f"{metric}_exact" in line.rows:
             plot_exact(ax, at, line.rows[f"{metric}_exact"], line.colour)
-        joined = "-" if is_number(line.rows, x) else ""
+        joined = style if is_number(line.rows, x) else ""
         look = {"color": line.colour, "marker": line.marker, "label": line.label, "linestyle": joined}
         plot_measured(ax, at, values, line.rows, metric, **look)
     ax.set_xlabel(x)
@@ -200,7 +206,7 @@ def spans_widely(values: Any) -> bool:
 def label_lines(ax: Axes, lines: Sequence[Series], x: str, metric: str, texts: Sequence[str] | None = None) -> None:
     """Write each line's label behind its last point, without overlaps; the scales must be set before.
 
-    If the labels are too many or too long, a legend under the figure names the lines.
+    If the labels are too many or too long, a legend under the figure names the lines, also those of its later axes.
 
     Args:
         ax: the axes; labels stand to their right.
@@ -210,7 +216,7 @@ def label_lines(ax: Axes, lines: Sequence[Series], x: str, metric: str, texts: S
     """
     gap = _LABEL_INCHES / _inches(ax).height
     texts = texts or [line.label for line in lines]
-    if gap * len(lines) > 1 or max(len(line.label) for line in lines) > _LONGEST_LABEL:
+    if ax.figure.legends or gap * len(lines) > 1 or max(len(line.label) for line in lines) > _LONGEST_LABEL:
         legend(ax, texts)
         return
     to_axes = ax.transData - ax.transAxes
@@ -219,9 +225,11 @@ def label_lines(ax: Axes, lines: Sequence[Series], x: str, metric: str, texts: S
     order = sorted(range(len(lines)), key=heights.__getitem__)
     for lower, upper in itertools.pairwise(order):
         heights[upper] = max(heights[upper], heights[lower] + gap)
-    excess = max(heights[order[-1]] - 1.0, 0.0)
+    heights[order[-1]] = min(heights[order[-1]], 1.0)
+    for upper, lower in itertools.pairwise(reversed(order)):
+        heights[lower] = min(heights[lower], heights[upper] - gap)
     for line, height, text in zip(lines, heights, texts, strict=True):
-        ax.text(1.02, height - excess, text, transform=ax.transAxes, color=line.colour, va="center", fontsize=9.5)
+        ax.text(1.02, height, text, transform=ax.transAxes, color=line.colour, va="center", fontsize=9.5)
 
 
 def legend(ax: Axes, texts: Sequence[str]) -> None:
@@ -229,9 +237,11 @@ def legend(ax: Axes, texts: Sequence[str]) -> None:
     figure = ax.figure
     if figure.legends:
         return
-    handles, _ = ax.get_legend_handles_labels()
+    handles = ax.get_legend_handles_labels()[0][: len(texts)]  # a second metric on the axes repeats the lines
     columns = max(1, int(figure.get_figwidth() * _LEGEND_CHARACTERS_PER_INCH / (max(map(len, texts)) + 8)))
-    figure.set_figheight(figure.get_figheight() + _LABEL_INCHES * math.ceil(len(texts) / columns))
+    rows = math.ceil(len(texts) / columns)
+    columns = math.ceil(len(texts) / rows)  # full columns, because a legend fills one column after the other
+    figure.set_figheight(figure.get_figheight() + _LABEL_INCHES * rows)
     figure.legend(handles, texts, loc="outside lower left", ncols=columns, fontsize=8.5, borderpad=0)
 
 

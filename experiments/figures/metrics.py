@@ -8,6 +8,7 @@ import pandas as pd
 from experiments.figures.axes import by_scaling, first_axis, first_combination, fixed, span, under
 from experiments.figures.caption_text import course, exactness, listed
 from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.keeping import keeps
 from experiments.figures.metric_lines import DECLARED, legend, plot_metric, reading, scale_x, scale_y, series
 from experiments.figures.style import note, panels
 from experiments.harness.figures import Default
@@ -49,12 +50,20 @@ def caption(tables: Tables) -> str:
     return f"{span(table, x)}, the mean largest weight{where} {listed(clauses)}{exactness(table, 'max_weight')}."
 
 
+def title(tables: Tables) -> str:
+    """The scalings under which the largest weight does not depend on the first axis."""
+    table = tables["measured"]
+    x = first_axis(table)
+    return keeps(table, x, "max_weight", "attention {}equally sharp", f"whatever the {x}")
+
+
 FIGURE = Figure(
-    title="All metrics that are not zero, along the first axis of the sweep, one line per scaling",
+    shows="Metrics that are not zero, along the first varied axis",
     of="saturation",
     tables=("measured",),
     metrics=("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm"),
     default=Default(single=("d_k", "n_keys")),
     plot=plot,
     caption=caption,
+    title=title,
 )

@@ -10,8 +10,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from experiments.figures.axes import first_combination, fixed, of_keys, under
-from experiments.figures.caption_text import differ, exactly, exactness, listed, measured
+from experiments.figures.caption_text import differ, exactly, exactness, listed, measured, turns
 from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.keeping import keeps
 from experiments.figures.metric_lines import DECLARED, legend, plot_exact, plot_measured, reading, scale_y
 from experiments.figures.style import INK, note, ordered_colours, panels
 
@@ -92,11 +93,25 @@ def _of_powers(tables: Tables) -> tuple[pd.DataFrame, str]:
     return table[table["exponent"].notna()], where
 
 
+def title(tables: Tables) -> str:
+    """The powers under which the largest weight does not depend on d_k, or else its course along the exponents."""
+    table, _ = _of_powers(tables)
+    if table.empty:
+        return "No rule of this sweep is a power of d_k"
+    if finding := keeps(table, "d_k", "max_weight", "attention {}equally sharp", "at every width"):
+        return finding
+    widths = [rows.sort_values("exponent") for _, rows in table.groupby("d_k")]
+    if all(turns(rows, "max_weight") == ("falls",) for rows in widths):
+        return "Larger exponents make attention less sharp"
+    return ""
+
+
 FIGURE = Figure(
-    title="Metrics against the exponent p of the divisor d_k^p",
+    shows="Metrics against the exponent p of the divisor d_k^p",
     of="saturation",
     tables=("measured",),
     metrics=("max_weight", "score_variance", "entropy", "jacobian_norm"),
     plot=plot,
     caption=caption,
+    title=title,
 )

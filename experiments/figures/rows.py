@@ -13,6 +13,7 @@ from experiments.figures.axes import first_combination, under
 from experiments.figures.caption_text import listed
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import panels
+from experiments.figures.title_text import fitting, titled
 from experiments.harness.figures import Default
 
 _MAX_COLUMNS = 4
@@ -35,6 +36,7 @@ def plot(tables: Tables) -> Drawing:
         lines = 0.5 if weights.shape[1] * columns <= 2 * _MAX_KEYS_WITH_GRID else 0
         sns.heatmap(weights, ax=ax, vmin=0, vmax=1, cmap="Blues", cbar=False, linewidths=lines, xticklabels=ticks)
         ax.set_title(f"d_k = {d_k}, {scaling}\nmean of largest: {weights.max(axis=1).mean():.2f}")
+        ax.tick_params(axis="y", rotation=0)
         ax.set_xlabel("key")
         ax.set_ylabel("query" if ax.get_subplotspec().is_first_col() else "")
     for ax in every[len(shown) :]:
@@ -66,12 +68,28 @@ def _shown(tables: Tables) -> tuple[pd.DataFrame, str]:
     return table[table["trial"] == 0], where
 
 
+def title(tables: Tables) -> str:
+    """The rules under which the largest weights of this draw average more than 1/2, at the largest d_k."""
+    table, _ = _shown(tables)
+    heads = "wide heads" if len(table["d_k"].unique()) > 1 else "rows"
+    widest = table[table["d_k"] == table["d_k"].max()]
+    means = widest.groupby(["scaling", "query"], sort=False)["weight"].max().groupby("scaling", sort=False).mean()
+    focused = [titled(rule) for rule in means.index[means > 1 / 2]]
+    if not focused:
+        return f"In this draw, {heads} spread their weight over several keys"
+    if len(focused) == len(means):
+        return f"In this draw, {heads} favour one key"
+    text = f"In this draw, {heads} favour one key"
+    return fitting(f"{text} only {listed(focused)}", f"{text} only under some rules")
+
+
 FIGURE = Figure(
-    title="Attention weights of a few queries, with and without scaling, at small and large d_k",
+    shows="Attention weights of a few queries under each scaling and d_k",
     of="rows",
     tables=("measured",),
     metrics=("query", "key", "scaled_score", "weight"),
     default=Default(),
     plot=plot,
     caption=caption,
+    title=title,
 )

@@ -10,8 +10,10 @@ import pandas as pd
 from experiments.figures.axes import first_combination, fixed, plain, span, under
 from experiments.figures.caption_text import exactly, exactness, listed, number
 from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.keeping import relative_change
 from experiments.figures.metric_lines import legend, plot_metric, reading, scale_x, scale_y, series
 from experiments.figures.style import note, panels
+from experiments.figures.title_text import has_own_name, parts, shared, titled
 
 _SHOWN = ("entropy", "max_weight", "own_weight")
 _TITLES = {"entropy": "entropy / ln(n_keys)", "max_weight": "largest weight", "own_weight": "weight of the own key"}
@@ -63,11 +65,28 @@ def _factors(rows: pd.DataFrame, metric: str) -> list[str]:
     return [f"{number(factor, 0.05 * factor)} {under(str(name))}" for name, factor in factors.items()]
 
 
+def title(tables: Tables) -> str:
+    """The rule under which the largest weight changes least along n_keys, if it clearly does."""
+    return shared(_steadiest(_rows(part, "max_weight")) for part in parts(tables["measured"], "n_keys", "correlation"))
+
+
+def _steadiest(rows: pd.DataFrame) -> str:
+    """The finding of one measure under each rule; empty if the two steadiest rules are too close for a claim."""
+    groups = rows.groupby("scaling", sort=False)
+    changes = {str(name): relative_change(of_rule, "max_weight") for name, of_rule in groups}
+    best = min(changes, key=lambda name: changes[name][1])
+    is_clear = all(changes[best][1] < low for name, (low, _) in changes.items() if name != best)
+    if len(rows["n_keys"].unique()) == 1 or len(changes) == 1 or not is_clear or not has_own_name(best, changes):
+        return ""
+    return f"The largest weight of longer rows changes least {titled(best)}"
+
+
 FIGURE = Figure(
-    title="Which rule keeps attention the same in longer rows",
+    shows="Scaling rules in longer rows: entropy, largest weight and own key's weight",
     of="saturation",
     tables=("measured",),
     metrics=("entropy", "max_weight", "own_weight"),
     plot=plot,
     caption=caption,
+    title=title,
 )

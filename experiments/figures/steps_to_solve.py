@@ -10,10 +10,12 @@ from experiments.figures.axes import fixed
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import INK, note, panels
 from experiments.figures.training_rows import (
+    HOW_CHOSEN,
     INTERVALS,
     CaseAxis,
     at_cases,
     colours,
+    comparison,
     few_ticks,
     largest_cases,
     of_rates,
@@ -22,6 +24,7 @@ from experiments.figures.training_rows import (
     rule_legend,
     setting,
     shown_bands,
+    unshown,
 )
 from experiments.harness.figures import Default
 from experiments.training_metrics import SOLVED_ACCURACY
@@ -40,8 +43,8 @@ def plot(tables: Tables) -> Drawing:
     rule_legend(left, rows)
     note(
         figure,
-        f"{fixed(rows, 'task', 'd_k')} At {of_rates(tables)}: median of the steps to an accuracy of "
-        f"{SOLVED_ACCURACY:.0%}; crosses: more than all steps (dotted). Bars: {INTERVALS}.",
+        f"{fixed(rows, 'task', 'd_k')} {unshown(tables)}At {of_rates(tables)}: median of the steps to an accuracy of "
+        f"{SOLVED_ACCURACY:.0%}; crosses: more than all steps (dotted). {HOW_CHOSEN} Bars: {INTERVALS}.",
     )
     return figure
 
@@ -73,15 +76,11 @@ def _plot_widths(ax: Axes, bands: pd.DataFrame, rules: Mapping[str, Any]) -> Non
 
 
 def caption(tables: Tables) -> str:
-    """The steps and the decades of the main rules at the largest d_k of each task."""
+    """The steps of the main rules at the largest d_k of each task."""
     rows = rows_at_best(tables)
-    bands = shown_bands(tables)
     steps = at_cases(rows, largest_cases(rows), _steps)
-    widths = "" if bands.empty else at_cases(bands, largest_cases(bands), _decades)
-    band = f" Decades of learning rates that solve, with 95% intervals: {widths}." if widths else ""
     return (
-        f"Median steps to an accuracy of {SOLVED_ACCURACY:.0%}, with {setting(rows)}, at {of_rates(tables)}: "
-        f"{steps}.{band}"
+        f"Median steps to an accuracy of {SOLVED_ACCURACY:.0%}, with {setting(rows)}, at {of_rates(tables)}: {steps}."
     )
 
 
@@ -89,16 +88,26 @@ def _steps(row: pd.Series) -> str:
     return f"more than {row['steps']}" if pd.isna(row["steps_to_solve"]) else f"{row['steps_to_solve']:g}"
 
 
-def _decades(row: pd.Series) -> str:
-    return f"{row['band_decades']:.1f} ({row['band_decades_low']:.1f} to {row['band_decades_high']:.1f})"
+def title(tables: Tables) -> str:
+    """The one of the two main rules that needs more steps at the largest d_k, if one clearly does."""
+    return comparison(tables, rows_at_best, _is_slower, "need more steps")
+
+
+def _is_slower(one: pd.Series, other: pd.Series) -> bool:
+    """True if the interval of a rule lies above that of another; a rule that never solves lies above its last step."""
+    low = one["steps_to_solve_low"]
+    if pd.isna(one["steps_to_solve"]) and pd.isna(low):
+        low = one["steps"]
+    return bool(low > other["steps_to_solve_high"])
 
 
 FIGURE = Figure(
-    title="Steps to solve a task at the best learning rate, and the width of the band of rates that solve it",
+    shows="Steps to solve a task, and the band of learning rates",
     of="training",
     tables=("measured", "bands"),
     metrics=("steps_to_solve", "solved"),
     default=Default(varied=("learning_rate",)),
     plot=plot,
     caption=caption,
+    title=title,
 )

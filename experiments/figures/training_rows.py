@@ -14,19 +14,24 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import NullLocator
 
-from experiments.figures.axes import first_combination, plain, under
+from experiments.analysis.bands import at_best_rates
+from experiments.figures.axes import first_combination, other_axes, plain, under
+from experiments.figures.caption_text import listed
 from experiments.figures.figure import Tables
 from experiments.figures.metric_lines import legend, plain_numbers, reach
 from experiments.figures.style import INK, scaling_colours
+from experiments.figures.title_text import more, parts, shared
 from experiments.harness.discovery import axes_of
 from sdpa.training import N_CLASSES, Task
 
-BEST_RATE = "best_rate"
+HOW_CHOSEN = "Best rate: most runs solve, then fewest steps."
 LARGEST_LOSS = 3 * math.log(N_CLASSES)  # on an axis: three times that of a guess
 INTERVALS = "95% intervals, of a median of few runs their range"
 _RATE = "learning_rate"
+_SHOWN = ("task", "d_k", _RATE)  # axes
 _MAIN = ("unscaled", "d_k^1/2", "d_k^1")  # rules of a caption, if the sweep has them
 _FEW = 3  # rules that a caption has room for
+FEWEST_RUNS = 5  # in a title: all of 5 runs lie beyond all of 5 others by chance in 1 of 126 cases
 _WIDTH_OF_CASE = 0.8  # the share of the room of a case that its rules take
 _BETWEEN_TASKS = 0.4
 _MOST_LABELS = 9
@@ -41,7 +46,7 @@ class Case(NamedTuple):
 
 def shown_rows(tables: Tables) -> pd.DataFrame:
     """The measured rows of the first combination of all axes but task, d_k and learning rate."""
-    return first_combination(tables["measured"], "task", "d_k", _RATE)[0]
+    return first_combination(tables["measured"], *_SHOWN)[0]
 
 
 def rows_at_best(tables: Tables) -> pd.DataFrame:
@@ -56,23 +61,6 @@ def shown_bands(tables: Tables) -> pd.DataFrame:
         return bands
     axes = axes_of(bands)
     return bands.merge(rows_at_best(tables)[axes].drop_duplicates(), on=axes)
-
-
-def at_best_rates(measured: pd.DataFrame, bands: pd.DataFrame) -> pd.DataFrame:
-    """The measured rows at the best learning rate of each rule, with the column `best_rate` for the rate.
-
-    Args:
-        measured: rows of `training`.
-        bands: their derived table; it has no row, or no column, where a rule has a single rate.
-    """
-    names = [*(name for name in axes_of(measured) if name != _RATE), "scaling"]
-    best = bands[[*names, BEST_RATE]] if BEST_RATE in bands else pd.DataFrame(columns=[*names, BEST_RATE])
-    keys = pd.MultiIndex.from_frame(measured[names])
-    found = best.set_index(names)[BEST_RATE].reindex(keys).to_numpy(dtype=float)
-    rate = np.where(np.isnan(found), measured[_RATE], found)
-    order = measured.groupby(names, sort=False).ngroup()  # that of the table, whatever the best rates are
-    rows = measured.assign(**{BEST_RATE: rate})[measured[_RATE].to_numpy() == rate].drop(columns=_RATE)
-    return rows.loc[order[rows.index].sort_values(kind="stable").index]
 
 
 def cases(rows: pd.DataFrame) -> list[Case]:
@@ -123,6 +111,26 @@ def setting(rows: pd.DataFrame) -> str:
     return f"{first['n_keys']} keys and {steps}{weights}"
 
 
+def unshown(tables: Tables) -> str:
+    """A remark on the combinations of other axes that no figure shows, before more text; empty if there is only one.
+
+    >>> axes = {"task": "recall", "d_k": 8, "learning_rate": 0.1, "n_keys": [16, 128], "initial": ["unit", "small"]}
+    >>> unshown({"measured": pd.DataFrame(axes)})
+    'The first of 2 combinations of n_keys and initial. '
+    """
+    table = tables["measured"]
+    others = other_axes(table, *_SHOWN)
+    return f"The first of {len(table[others].drop_duplicates())} combinations of {listed(others)}. " if others else ""
+
+
+def solving_rates(band: pd.Series) -> str:
+    """The ends of a band of learning rates: `0.001 to 0.01`, `0.01 alone` or `none`."""
+    low, high = band["band_from"], band["band_to"]
+    if pd.isna(low):
+        return "none"
+    return f"{plain(low)} alone" if low == high else f"{plain(low)} to {plain(high)}"
+
+
 def of_rates(tables: Tables) -> str:
     """The learning rates of `rows_at_best` in words: the best of each rule, or the only one of the sweep."""
     rates = tables["measured"]["learning_rate"].unique()
@@ -148,6 +156,37 @@ def at_cases(rows: pd.DataFrame, some: Iterable[Case], text: Callable[[pd.Series
         for case in cases(rows)
         if case in told
     )
+
+
+def comparison(
+    tables: Tables,
+    rows_of: Callable[[Tables], pd.DataFrame],
+    is_more: Callable[[pd.Series, pd.Series], bool],
+    what: str,
+) -> str:
+    """A finding that compares the first two main rules at the largest d_k; empty unless it holds for the whole table.
+
+    Args:
+        tables: those of a figure.
+        rows_of: the rows to compare, of the first combination of the axes that a figure does not show.
+        is_more: True if one rule has clearly more than another.
+        what: what it has more of: `need more steps`.
+    """
+    subject = "The widest layers" if len(tables["measured"]["d_k"].unique()) > 1 else "Layers"
+    each = [rows_of({**tables, "measured": part}) for part in parts(tables["measured"], *_SHOWN)]
+    compared = [of_case(rows, case) for rows in each if not rows.empty for case in largest_cases(rows)]
+    return shared(_compared(rows, is_more, f"{subject} {what}") for rows in compared)
+
+
+def _compared(rows: pd.DataFrame, is_more: Callable[[pd.Series, pd.Series], bool], what: str) -> str:
+    """The finding for one case, from a row for each rule."""
+    by_rule = rows.set_index("scaling")
+    one, other, *_ = [*main_rules(rows), "", ""]
+    if not other or by_rule["trials"].min() < FEWEST_RUNS:
+        return ""
+    if is_more(by_rule.loc[one], by_rule.loc[other]):
+        return more(what, one, other)
+    return more(what, other, one) if is_more(by_rule.loc[other], by_rule.loc[one]) else ""
 
 
 def rule_legend(ax: Axes, rows: pd.DataFrame) -> None:

@@ -13,6 +13,7 @@ from experiments.analysis.slopes import LEVEL, shared_by_line
 from experiments.figures.axes import by_scaling, first_combination, fixed, of_keys, span, under
 from experiments.figures.caption_text import listed, measured, number
 from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.keeping import keeps
 from experiments.figures.metric_lines import label_lines, plot_metric, reach, reading, scale_x, scale_y, series
 from experiments.figures.style import INK, note, panels
 from experiments.harness.figures import Default
@@ -105,8 +106,13 @@ def _interval(slope: pd.Series) -> str:
     return f"{slope['slope']:z.{places}f} ± {half:.{places}f}".replace("-", "−")
 
 
+def title(tables: Tables) -> str:
+    """The scalings under which the variance does not depend on d_k."""
+    return keeps(tables["measured"], "d_k", METRIC, "the variance of scores {}level", "at every width")
+
+
 FIGURE = Figure(
-    title="Score variance against d_k, with predicted powers and fitted slopes",
+    shows="Score variance against d_k, with predicted powers and fitted slopes",
     of="saturation",
     tables=("measured", "slopes"),
     metrics=("score_variance",),
@@ -114,4 +120,5 @@ FIGURE = Figure(
     corrects=("lesson-14", "article-15", "article-16"),
     plot=plot,
     caption=caption,
+    title=title,
 )

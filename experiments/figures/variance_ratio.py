@@ -7,7 +7,10 @@ from experiments.figures.axes import fixed
 from experiments.figures.caption_text import measured
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import INK, note, panels
+from experiments.figures.title_text import parts
 from experiments.figures.training_rows import (
+    FEWEST_RUNS,
+    HOW_CHOSEN,
     INTERVALS,
     CaseAxis,
     at_cases,
@@ -20,6 +23,7 @@ from experiments.figures.training_rows import (
     rule_legend,
     setting,
     smallest_cases,
+    unshown,
 )
 from experiments.harness.figures import Default
 
@@ -34,8 +38,8 @@ def plot(tables: Tables) -> Drawing:
     rule_legend(ax, rows)
     note(
         figure,
-        f"{fixed(rows, 'task', 'd_k')} At {of_rates(tables)}. Hollow: before training, mean; full: after it, median. "
-        f"Bars: {INTERVALS}. Dotted: independent entries.",
+        f"{fixed(rows, 'task', 'd_k')} {unshown(tables)}At {of_rates(tables)}. {HOW_CHOSEN} Hollow: before training, "
+        f"mean; full: after it, median. Bars: {INTERVALS}. Dotted: independent entries.",
     )
     return figure
 
@@ -69,12 +73,24 @@ def _after(row: pd.Series) -> str:
     return measured(row, _AFTER)
 
 
+def title(tables: Tables) -> str:
+    """The growth of the ratio beyond 1 and beyond its value before training, if it is clear for every rule and case."""
+    measured_rows = tables["measured"]
+    each = [rows_at_best({**tables, "measured": part}) for part in parts(measured_rows, "task", "d_k", "learning_rate")]
+    rows = pd.concat(each)
+    grows = rows[f"{_AFTER}_low"] > rows[f"{_BEFORE}_high"].clip(lower=1)
+    if rows["trials"].min() < FEWEST_RUNS or not grows.all():
+        return ""
+    return "Training spreads scores beyond those of independent entries"
+
+
 FIGURE = Figure(
-    title="Variance of scores within rows over that of independent entries, before and after training",
+    shows="Variance within rows over that of independent entries, before and after training",
     of="training",
     tables=("measured", "bands"),
     metrics=("variance_ratio_after", "variance_ratio_before"),
     default=Default(),
     plot=plot,
     caption=caption,
+    title=title,
 )

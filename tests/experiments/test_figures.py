@@ -7,17 +7,20 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from experiments import figures
 from experiments.analysis.agreement import agreement_tables
 from experiments.benchmarks.summary import growth_rows, over_floor
+from experiments.diagnosis.files import HeadArrays
+from experiments.diagnosis.table import diagnosis_table, gaussian_curves
 from experiments.examples import example_names
 from experiments.examples.table import matrices, read_table
 from experiments.figures.figure import Tables, load_figure
 from experiments.figures.rendering import render
-from experiments.folders import ALL_SWEEPS, BENCHMARKS, EXAMPLES, WALK, figure_path
+from experiments.folders import ALL_SWEEPS, BENCHMARKS, DIAGNOSIS, EXAMPLES, WALK, drawn_texts, figure_path
 from experiments.harness.columns import axis_names, cell_fields
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
@@ -28,6 +31,8 @@ from sdpa import Scaling
 
 RESULTS = Path(__file__).parents[2] / "results"
 OF_SWEEPS = [name for experiment in experiment_names() for name in figures_of(experiment)]
+TITLED = [name for name in declarations() if load_figure(name).title]
+RULE = re.compile(r"\S+\^\S+")
 OTHERS = [name for name in declarations() if name not in OF_SWEEPS]
 
 
@@ -65,6 +70,10 @@ def sources(tiny):
         if declared.of == BENCHMARKS:
             found = pd.read_csv(RESULTS / BENCHMARKS / "speed.csv")
             return {BENCHMARKS: {"ratios": over_floor(found), "growth": growth_rows(found)}}
+        if declared.of == DIAGNOSIS:
+            q, k = np.random.default_rng(0).standard_normal((2, 3, 2, 8, 4))
+            heads = diagnosis_table([HeadArrays(layer, None, q, k) for layer in range(2)])
+            return {DIAGNOSIS: {"heads": heads, "curves": gaussian_curves(heads)}}
         if declared.of in (EXAMPLES, WALK):
             # The example abc has all steps of a walk through a user's own matrices.
             example = "abc" if declared.of == WALK else name.removeprefix(f"{EXAMPLES}.")
@@ -85,8 +94,8 @@ def test_every_module_that_binds_a_figure_is_found():
 def test_what_the_harness_reads_of_a_figure_is_what_its_module_binds(name):
     figure = load_figure(name)
     assert declarations()[name] == Declaration(figure.of, figure.metrics, figure.default)
-    assert figure.title
-    assert figure.title[-1] not in ". "
+    assert figure.shows
+    assert figure.shows[-1] not in ". "
 
 
 @pytest.mark.parametrize("name", OF_SWEEPS)
@@ -100,7 +109,7 @@ def test_a_figure_of_sweeps_names_metrics_and_axes_that_there_are(name):
 
 
 def test_every_figure_is_of_something_that_is_drawn():
-    assert {declarations()[name].of for name in OTHERS} == {ALL_SWEEPS, BENCHMARKS, EXAMPLES, WALK}
+    assert {declarations()[name].of for name in OTHERS} == {ALL_SWEEPS, BENCHMARKS, DIAGNOSIS, EXAMPLES, WALK}
     assert set(figures_of(EXAMPLES)) == {f"{EXAMPLES}.{name}" for name in example_names()}
 
 
@@ -138,7 +147,7 @@ def test_a_figure_of_sweeps_comes_out_byte_identical(name, drawn, sources, tmp_p
     assert_alike(tmp_path / name, figure_path(folder, place, name, ""))
 
 
-@pytest.mark.parametrize("of", [BENCHMARKS, EXAMPLES, WALK])
+@pytest.mark.parametrize("of", [BENCHMARKS, DIAGNOSIS, EXAMPLES, WALK])
 def test_a_figure_of_something_else_comes_out_byte_identical(of, sources, tmp_path):
     name = figures_of(of)[0]
     (tables,) = sources(name).values()
@@ -147,17 +156,32 @@ def test_a_figure_of_something_else_comes_out_byte_identical(of, sources, tmp_pa
     assert_alike(tmp_path / "a", tmp_path / "b")
 
 
-def test_an_svg_has_the_title_of_its_figure_and_no_caption_over_it(drawn):
+def test_files_of_a_figure_have_its_title_and_the_svg_shows_neither_title_nor_caption(drawn):
     config, folder = drawn
     for sweep in config.sweeps:
         for name in sweep.figures:
             path = figure_path(folder, sweep.name, name, ".svg")
             svg = path.read_text(encoding="utf-8")
-            assert html.unescape(re.search("<title>(.*?)</title>", svg)[1]) == load_figure(name).title
-            caption = path.with_suffix(".txt").read_text(encoding="utf-8")
+            title, caption = drawn_texts(path)
+            assert html.unescape(re.search("<title>(.*?)</title>", svg)[1]) == title
+            png = path.with_suffix(".png").read_bytes()
+            assert title.encode() in png
+            assert caption.encode() in png
             labels = html.unescape(" ".join(re.findall(r"<!-- (.*?) -->", svg, re.DOTALL)))
             assert len(labels) > 10
-            assert " ".join(caption.split()[:4]) not in " ".join(labels.split()), path
+            for text in (title, caption):
+                assert " ".join(text.split()[:4]) not in " ".join(labels.split()), path
+
+
+@pytest.mark.parametrize("name", TITLED)
+def test_a_title_is_a_short_finding_without_numbers(name, sources):
+    figure = load_figure(name)
+    for where, tables in sources(name).items():
+        title = figure.heading(tables)
+        assert len(title.split()) <= 12, where
+        assert title[0].isupper(), where
+        assert title[-1] not in ". ", where
+        assert not re.search(r"(?<![\w^/.])\d", RULE.sub("", title)), where
 
 
 @pytest.mark.parametrize(
@@ -180,7 +204,7 @@ def test_a_figure_is_drawn_by_default_where_all_its_conditions_hold(default, hol
 
 
 SOURCE = """
-FIGURE = Figure(title=TITLE, of="rows", plot=plot, metrics=("weight",), default=Default(varied=("d_k",)), tables=())
+FIGURE = Figure(shows=SHOWS, of="rows", plot=plot, metrics=("weight",), default=Default(varied=("d_k",)), tables=())
 """
 
 

@@ -65,7 +65,7 @@ def caption(tables: Tables) -> str:
 
 
 FIGURE = Figure(
-    title="A, B and C: queries and keys as arrows, weights and outputs",
+    shows="A, B and C: queries and keys as arrows, weights and outputs",
     of="examples",
     tables=("q", "k", "weights", "output", "scores"),
     plot=plot,

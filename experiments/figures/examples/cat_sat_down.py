@@ -52,7 +52,7 @@ def caption(tables: Tables) -> str:
 
 
 FIGURE = Figure(
-    title="The cat sat down: scores as a strip and as a table, and their weights",
+    shows="The cat sat down: scores as strip and table, and weights",
     of="examples",
     tables=("scaled_scores", "weights", "diagonal", "columns", "rows", "divisor"),
     plot=plot,

@@ -52,7 +52,7 @@ def caption(tables: Tables) -> str:
 
 
 FIGURE = Figure(
-    title="A causal mask: weights, and outputs before and after a later token changed",
+    shows="A causal mask: weights, and outputs before and after a later change",
     of="examples",
     tables=("weights", "output", "changed_output", "moved"),
     plot=plot,

@@ -56,9 +56,7 @@ def caption(tables: Tables) -> str:
 
 
 FIGURE = Figure(
-    title=(
-        "Deviation of scores and largest weight with and without scaling: one draw, exact means, and how draws spread"
-    ),
+    shows="Spread of scores and largest weight, with scaling and without",
     of="examples",
     tables=("drawn", "exact", "low", "high"),
     plot=plot,

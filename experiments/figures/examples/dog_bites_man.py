@@ -32,7 +32,7 @@ def caption(tables: Tables) -> str:
 
 
 FIGURE = Figure(
-    title="Dog bites man: scaled scores, their softmax, the printed weights, and the outputs",
+    shows="Dog bites man: scaled scores, softmax, printed weights and outputs",
     of="examples",
     tables=("scaled_scores", "weights", "printed", "output", "halved"),
     plot=plot,

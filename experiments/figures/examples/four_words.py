@@ -8,8 +8,8 @@ from experiments.figures.style import note
 
 def plot(tables: Tables) -> Drawing:
     """Three heatmaps: scaled scores, weights and output."""
-    shown = [Panel("scaled_scores", "scaled scores"), Panel("weights", "weights", (0, 0.5)), Panel("output", "output")]
-    figure = heatmaps(tables, [shown], (10, 4.5))
+    shown = [Panel("scaled_scores", "scaled scores"), Panel("weights", "weights"), Panel("output", "output")]
+    figure = heatmaps(tables, [shown], (10, 3.7))
     note(
         figure,
         f"{CONVENTION} Columns of the output: its four entries. Legacy generator, seed 123.",
@@ -30,7 +30,7 @@ def caption(tables: Tables) -> str:
 
 
 FIGURE = Figure(
-    title="Scaled scores, weights and outputs of the article's four words",
+    shows="Scaled scores, weights and outputs of the article's four words",
     of="examples",
     tables=("scaled_scores", "weights", "output", "divisor"),
     plot=plot,

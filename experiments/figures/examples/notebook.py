@@ -28,7 +28,7 @@ def caption(tables: Tables) -> str:
 
 
 FIGURE = Figure(
-    title="Weights of the notebook's three queries over three keys, without and with scaling",
+    shows="Weights in the notebook's example, without and with scaling",
     of="examples",
     tables=("scores", "undivided_weights", "weights", "divisor"),
     plot=plot,

@@ -27,7 +27,7 @@ def caption(tables: Tables) -> str:
 
 
 FIGURE = Figure(
-    title="Outputs of words in two orders: each row moves with its word and does not change",
+    shows="Outputs of words in two orders: rows move with their words",
     of="examples",
     tables=("outputs", "shuffled", "dog_bites_man", "man_bites_dog", "difference", "swap_difference"),
     plot=plot,

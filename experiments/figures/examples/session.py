@@ -31,7 +31,7 @@ def caption(tables: Tables) -> str:
 
 
 FIGURE = Figure(
-    title="The article's running example: scores, weights with and without scaling, and output",
+    shows="The article's running example: scores, scaled scores, weights and output",
     of="examples",
     tables=("scores", "scaled_scores", "weights", "output", "divisor"),
     plot=plot,

@@ -25,7 +25,7 @@ def caption(tables: Tables) -> str:
 
 
 FIGURE = Figure(
-    title="Softmax of three scores (small, large, divided by sqrt(512)) beside the printed weights",
+    shows="Softmax of three scores: small, large and scaled, beside the printed weights",
     of="examples",
     tables=("weights", "printed"),
     plot=plot,

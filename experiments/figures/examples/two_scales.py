@@ -33,7 +33,7 @@ def caption(tables: Tables) -> str:
 
 
 FIGURE = Figure(
-    title="Weights of four small scores, and of the same scores times 20, as bars",
+    shows="Weights of four small scores, and of the same scores magnified",
     of="examples",
     tables=("scores", "weights", "spread"),
     plot=plot,

@@ -35,7 +35,7 @@ def caption(tables: Tables) -> str:
 
 
 FIGURE = Figure(
-    title="The variance of one sample of scores at each d_k, against the line y = d_k",
+    shows="Variance of one sample of scores at each d_k",
     of="examples",
     tables=("variances",),
     plot=plot,

@@ -39,7 +39,7 @@ def _divisor(tables: Tables) -> str:
 
 
 FIGURE = Figure(
-    title="Scores, weights with and without the divisor, and output of a user's own matrices",
+    shows="Your own matrices: scores, weights with and without divisor, and output",
     of="walk",
     tables=("scores", "undivided_weights", "weights", "output", "divisor", "divisor_effect"),
     plot=plot,

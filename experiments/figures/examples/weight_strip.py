@@ -5,6 +5,7 @@ from matplotlib.axes import Axes
 
 from experiments.figures.caption_text import number
 from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.formulas import latex
 from experiments.figures.heatmaps import Panel, heatmap
 from experiments.figures.style import note, panels, token_colours
 
@@ -33,7 +34,7 @@ def _lines(ax: Axes, measures: pd.DataFrame) -> None:
     places = range(len(measures))
     for (name, label), colour, marker in zip(_LABELS.items(), token_colours(3), "osD", strict=True):
         ax.plot(places, measures[name], color=colour, marker=marker, label=label)
-    ax.set_xticks(places, measures.index, rotation=45, ha="right")
+    ax.set_xticks(places, [latex(name) for name in measures.index], rotation=45, ha="right")
     ax.set_ylim(bottom=0)
     ax.set_title("measures of the row")
     ax.legend()
@@ -51,7 +52,7 @@ def caption(tables: Tables) -> str:
 
 
 FIGURE = Figure(
-    title="Eight weights under a slider of the divisor's exponent, and measures of each row",
+    shows="Eight weights under a slider of the divisor's exponent, with measures",
     of="examples",
     tables=("weights", "measures"),
     plot=plot,
