@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from experiments.examples import example_names
-from experiments.folders import ALL_SWEEPS, example_path, figure_path
+from experiments.folders import ALL_SWEEPS, diagnosis_path, example_path, figure_path
 from experiments.harness.artifacts import Artifact
 from experiments.harness.config import Config
 from experiments.harness.figures import declarations, figures_of
@@ -13,7 +13,8 @@ from experiments.statements.table import table_path
 
 FOLDER = Path(__file__).parent
 TEMPLATE = "index.html.j2"
-_TEMPLATES = (TEMPLATE, "page.css", "attention.js", "slider.js", "page.js")
+SCRIPTS = ("attention", "state", "words", "bars", "map", "inverse", "explorer")  # of the explorer, in the order of use
+_TEMPLATES = (TEMPLATE, "page.css", "page.js", *(f"{name}.js" for name in SCRIPTS))
 MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "scipy", "seaborn")
 
 
@@ -39,6 +40,7 @@ def page(config: Config, results: Path, *options: object) -> Artifact:
 def _shown(config: Config, results: Path) -> Iterator[Path]:
     """Every file whose content appears on the page."""
     yield table_path(results)
+    yield from (diagnosis_path(results, name) for name in ("diagnosis.csv", "heads.svg", "heads.txt"))
     for sweep in config.sweeps:
         yield from (results / f"{sweep.name}.{suffix}" for suffix in ("json", "csv"))
         yield from sorted((results / DERIVED / sweep.name).glob("*.csv"))

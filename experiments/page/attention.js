@@ -6,8 +6,9 @@ const attention = (() => {
      sdpa/diagnostics.py and sdpa/gradients.py: from t, the sum of the other weights over the largest, so that
      nothing cancels in a saturated row. */
   function rowOf(scores, divisor) {
-    const top = scores.indexOf(Math.max(...scores));
-    const second = Math.max(...scores.filter((_, j) => j !== top));
+    let top = 0;
+    scores.forEach((score, j) => { if (score > scores[top]) top = j; });
+    const second = scores.reduce((most, score, j) => (j === top ? most : Math.max(most, score)), -Infinity);
     const gap = scores[top] - second;
     let e1 = 0, e2 = 0, e3 = 0, along = 0;
     const shares = scores.map((score, j) => {
@@ -35,31 +36,86 @@ const attention = (() => {
     return r * Math.sqrt(a2 + u2 * (1 + 2 * a2) - 2 * r * u3 + r * r * u2 * u2);
   }
 
-  /* The polynomial through values at Chebyshev points, at p: the barycentric form, as in slider.py. */
-  function interpolated(points, values, p) {
-    const exact = points.indexOf(p);
-    if (exact >= 0) return values[exact];
-    let above = 0, below = 0;
-    points.forEach((point, k) => {
-      const end = k === 0 || k === points.length - 1;
-      const share = (k % 2 ? -1 : 1) * (end ? 0.5 : 1) / (p - point);
-      above += share * values[k];
-      below += share;
-    });
-    return above / below;
+  /* Chebyshev points from 0 to an end, as in row_means.py. */
+  function points(count, end) {
+    return Array.from({ length: count }, (_, i) => end * (1 - Math.cos(Math.PI * i / (count - 1))) / 2);
   }
 
-  /* Expectations of a row by theory: the mean of each quantity, the root mean square of |J|_F, and e^(mean entropy). */
-  function expected(table, width, length, p) {
-    const i = table.widths.indexOf(width), j = table.lengths.indexOf(length);
-    const at = (name) => interpolated(table.exponents, table[name][i][j], p);
-    const entropy = at("entropy");
+  /* The polynomials through values at Chebyshev points, at s: the barycentric form (Berrut and Trefethen 2004). */
+  function interpolated(at, curves, s) {
+    const exact = at.indexOf(s);
+    if (exact >= 0) return curves.map((values) => values[exact]);
+    const above = curves.map(() => 0);
+    let below = 0;
+    at.forEach((point, i) => {
+      const end = i === 0 || i === at.length - 1;
+      const share = (i % 2 ? -1 : 1) * (end ? 0.5 : 1) / (s - point);
+      curves.forEach((values, c) => { above[c] += share * values[i]; });
+      below += share;
+    });
+    return above.map((sum) => sum / below);
+  }
+
+  /* Nodes of the law of |q| for d_k standard normal entries. x = ln(|q|^2 / 2) has the density e^(h x - e^x) up to a
+     factor, h = d_k / 2, over which the trapezoidal rule converges exponentially (sdpa/theory/queries.py). */
+  function queryLengths(width) {
+    const h = width / 2, step = Math.min(0.3, 0.45 * Math.sqrt(2 * width) / width);
+    const logDensity = (x) => h * (x - Math.log(h)) - Math.exp(x) + h;
+    const nodes = [];
+    for (const direction of [-1, 1]) {
+      for (let k = direction < 0 ? 0 : 1; logDensity(Math.log(h) + direction * k * step) > -33; k++) {
+        const x = Math.log(h) + direction * k * step;
+        nodes.push({ length: Math.sqrt(2 * Math.exp(x)), share: Math.exp(logDensity(x)) });
+      }
+    }
+    const total = nodes.reduce((sum, node) => sum + node.share, 0);
+    return nodes.map(({ length, share }) => ({ length, share: share / total }));
+  }
+
+  /* Expectations of a row by theory: the means of max weight and entropy, e^(mean entropy), and the root mean squares
+     of |J|_F and |dL/dq|, E |dL/dq|^2 = ((d_k - 1) E |J|_F^2 + E |J z|^2) / divisor^2. */
+  function expected(rows, width, length, divisor) {
+    const { max_weight, entropy, jacobian_square, score_gradient_square } = rows.of[length];
+    const curves = [max_weight, entropy, jacobian_square, score_gradient_square];
+    const at = points(entropy.length, Math.log1p(rows.sigma));
+    const mean = [0, 0, 0, 0];
+    for (const { length: q, share } of queryLengths(width)) {
+      interpolated(at, curves, Math.log1p(q / divisor)).forEach((value, c) => { mean[c] += share * Math.exp(value); });
+    }
     return {
-      max_weight: at("max_weight"),
-      entropy,
-      effective_keys: Math.exp(entropy),
-      jacobian_norm: at("jacobian_norm"),
+      max_weight: mean[0],
+      entropy: mean[1],
+      effective_keys: Math.exp(mean[1]),
+      jacobian_norm: Math.sqrt(mean[2]),
+      query_gradient_norm: Math.sqrt((width - 1) * mean[2] + mean[3]) / divisor,
     };
+  }
+
+  /* The least divisor whose rows lie within the curves. */
+  function leastDivisor(rows, width) {
+    return Math.max(...queryLengths(width).map((node) => node.length)) / rows.sigma;
+  }
+
+  const LARGEST_DIVISOR = 1e3; // times sqrt(d_k): rows are uniform there
+  const TARGETS = {
+    max_weight: (found) => found.max_weight,
+    entropy_share: (found, length) => found.entropy / Math.log(length),
+  };
+
+  /* The divisor under which an expectation has a wanted value, by bisection in ln divisor; else the range of values. */
+  function divisorFor(rows, target, wanted, width, length) {
+    const value = (divisor) => TARGETS[target](expected(rows, width, length, divisor), length);
+    let low = leastDivisor(rows, width), high = LARGEST_DIVISOR * Math.sqrt(width);
+    const ends = [value(low), value(high)];
+    const range = [Math.min(...ends), Math.max(...ends)];
+    if (!(range[0] < wanted && wanted < range[1])) return { range };
+    const rises = ends[1] > ends[0];
+    while (high / low > 1 + 1e-12) {
+      const middle = Math.sqrt(low * high);
+      if ((value(middle) < wanted) === rises) low = middle;
+      else high = middle;
+    }
+    return { divisor: Math.sqrt(low * high) };
   }
 
   /* Standard normal numbers from a seed: xoshiro128** (Blackman and Vigna 2018), Box and Muller. */
@@ -95,22 +151,14 @@ const attention = (() => {
     };
   }
 
-  /* The scores q.k, by width, of one query and the keys of the longest row at the largest width. A smaller width
-     takes the first entries and a shorter row the first keys, so that a control changes nothing else. */
-  function draw(seed, widths, length) {
-    const normal = normals(seed);
-    const largest = Math.max(...widths);
-    const query = Array.from({ length: largest }, normal);
-    const scores = new Map(widths.map((width) => [width, []]));
-    for (let j = 0; j < length; j++) {
-      let score = 0;
-      for (let i = 0; i < largest; i++) {
-        score += query[i] * normal();
-        if (scores.has(i + 1)) scores.get(i + 1).push(score);
-      }
-    }
-    return scores;
+  /* The scores |q| z_j of one query with its keys: given q, scores q.k are independent N(0, |q|^2). |q|^2 and z have
+     generators of their own, so that a wider query adds entries and a longer row keys, and nothing else changes. */
+  function draw(seed, width, length) {
+    const entry = normals(2 * seed), z = normals(2 * seed + 1);
+    let square = 0;
+    for (let i = 0; i < width; i++) square += entry() ** 2;
+    return Array.from({ length }, () => Math.sqrt(square) * z());
   }
 
-  return Object.freeze({ rowOf, interpolated, expected, normals, draw });
+  return Object.freeze({ rowOf, expected, divisorFor, normals, draw });
 })();

@@ -27,6 +27,7 @@ from experiments.benchmarks.summary import (
     shares,
     speedup,
 )
+from experiments.diagnosis.table import COLUMNS
 from experiments.examples import example_names, load_example, spelled
 from experiments.figures.caption_text import listed
 from experiments.figures.crossing_text import (
@@ -37,15 +38,18 @@ from experiments.figures.crossing_text import (
     three_digits,
 )
 from experiments.figures.figure import load_figure
-from experiments.folders import ALL_SWEEPS, benchmark_path, example_path, figure_path
+from experiments.figures.formulas import latex
+from experiments.folders import ALL_SWEEPS, benchmark_path, drawn_texts, example_path, figure_path
 from experiments.harness.config import Config
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
 from experiments.harness.figures import Default, declarations, figures_of
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import csv_name
+from experiments.harness.paths import LONG, csv_name
 from experiments.harness.problems import Problem
+from experiments.harness.tables import IDENTITY
 from experiments.page.bands import band_table
+from experiments.page.gallery import gallery
 from experiments.page.numbers import like_measured, with_error
 from experiments.statements.summary import counts_in_markdown
 from experiments.statements.table import read_statements
@@ -107,13 +111,14 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
 
     return {
         "crossings": lambda: _crossings(_crossing_table(config, results)),
-        "headline": lambda: _captions(_drawings_of(_named(config, _HEADLINE), results), link),
-        "cases": lambda: _captions(_drawings_of(_named(config, _CASES), results), link),
+        "headline": lambda: _titles(_drawings_of(_named(config, _HEADLINE), results), link),
+        "cases": lambda: _titles(_drawings_of(_named(config, _CASES), results), link),
         "laws": lambda: _laws(_crossing_table(config, results)),
         "findings": lambda: _captions(_drawings(config.sweeps, results), link),
         "example-captions": lambda: _captions([example_path(results, n, ".png") for n in example_names()], link),
         "examples": _examples,
         "figures": _figures,
+        "gallery": lambda: gallery(config, results, link),
         "measured": lambda: _measured(measured["dimension"]),
         "slopes": lambda: _slopes(measured["dimension/slopes"]),
         "statements": lambda: counts_in_markdown(read_statements(results)),
@@ -123,9 +128,11 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
         "bands": lambda: band_table(results, [sweep.name for sweep in config.sweeps]),
         "bands-adam": lambda: band_table(results / _FULL, ["training"]),
         "bands-sgd": lambda: band_table(results / _FULL, ["training_sgd"]),
-        "training": lambda: _captions([figure_path(results, "training", _TRAINING, ".png")], link),
+        "bands-long": lambda: band_table(results / _FULL, ["training_long"]),
+        "training": lambda: _titles([figure_path(results, "training", _TRAINING, ".png")], link),
         "calibration": lambda: _calibration(results),
         "columns": lambda: _columns(results),
+        "diagnosis": _diagnosis,
     }
 
 
@@ -149,11 +156,17 @@ def _drawings(sweeps: Sequence[Sweep], results: Path) -> list[Path]:
     return [*_drawings_of(sweeps, results), *of_all]
 
 
+def _titles(drawings: Sequence[Path], link: Callable[[Path], str]) -> str:
+    """Figures as a list of their findings."""
+    return "\n".join(f"- [{latex(drawn_texts(path).title)}]({link(path)})" for path in drawings)
+
+
 def _captions(drawings: Sequence[Path], link: Callable[[Path], str]) -> str:
-    """Figures as a list, each with its computed caption."""
-    captions = [path.with_suffix(".txt").read_text(encoding="utf-8").strip() for path in drawings]
-    lines = zip(drawings, captions, strict=True)
-    return "\n".join(f"- [{path.stem}]({link(path)}): {caption}" for path, caption in lines)
+    """Figures as a list of their findings, each with its caption."""
+    captions = [latex(drawn_texts(path).caption) for path in drawings]
+    return "\n".join(
+        f"{title}. {caption}" for title, caption in zip(_titles(drawings, link).split("\n"), captions, strict=True)
+    )
 
 
 def _examples() -> str:
@@ -169,7 +182,7 @@ def _figures() -> str:
     for experiment in experiment_names():
         for name in figures_of(experiment):
             by_default = _sweeps_of(declarations()[name].default)
-            lines.append(f"| `{experiment}` | `{name}` | {load_figure(name).title} | {by_default} |")
+            lines.append(f"| `{experiment}` | `{name}` | {load_figure(name).shows} | {by_default} |")
     return "\n".join(lines)
 
 
@@ -194,7 +207,7 @@ def _crossings(table: pd.DataFrame | None) -> str:
     if table is None:
         return _NO_CROSSINGS
     head, rows = crossing_rows(table)
-    lines = [f"| {' | '.join(head)} |".replace("|J|", "\\|J\\|").replace("|dL/dq|", "\\|dL/dq\\|")]
+    lines = [f"| {' | '.join(map(latex, head))} |"]
     lines += [f"|{'---:|' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows)]
     return "\n".join(lines)
 
@@ -205,7 +218,7 @@ def _laws(table: pd.DataFrame | None) -> str:
         return _NO_CROSSINGS
     lines = ["| | n_keys | measured d_k | law | in the interval |", "|---|---:|---:|---:|---|"]
     for _, row in table.dropna(subset=["law", "crossing"]).iterrows():
-        name = f"{row['statistic']} of {NORM_NAMES[row['norm']]}".replace("|", "\\|")
+        name = latex(f"{row['statistic']} of {NORM_NAMES[row['norm']]}")
         inside = "yes" if law_is_inside(row) else "no"
         lines.append(
             f"| {name} | {row['n_keys']} | {crossing_with_interval(row)} | {three_digits(row['law'])} | {inside} |"
@@ -363,9 +376,24 @@ def _calibration(results: Path) -> str:
     return "\n".join(lines)
 
 
+def _diagnosis() -> str:
+    """The meaning of each column of a diagnosis, without standard errors and exact values."""
+    lines = ["| column | unit | meaning | formula |", "|---|---|---|---|"]
+    for column in COLUMNS:
+        if not column.name.endswith(("_se", "_exact")):
+            formula, meaning = (text.replace("|", "\\|") for text in (column.formula, column.meaning))
+            lines.append(f"| `{column.name}` | {column.unit} | {meaning} | {f'`{formula}`' if formula else ''} |")
+    return "\n".join(lines)
+
+
 def _columns(results: Path) -> str:
-    """The meaning of each column, from columns.csv, without standard errors, interval ends and exact values."""
+    """The meaning of each column, from columns.csv.
+
+    Standard errors, interval ends and exact values are left out, and the columns with which every table begins.
+    """
     columns = pd.read_csv(results / "columns.csv", keep_default_na=False)
+    own = ~columns["column"].isin([column.name for column in IDENTITY]) | (columns["table"] == LONG)
+    columns = columns[own].drop_duplicates(["table", "column"])
     shown = columns[~columns["column"].str.contains("_se$|_low$|_high$|_exact$") | columns["table"].str.contains("/")]
     lines = ["| table of | column | unit | meaning | formula |", "|---|---|---|---|---|"]
     for (column, meaning), same in shown.groupby(["column", "meaning"], sort=False):

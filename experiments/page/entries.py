@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.statements.sources import Source, sources_of
-from experiments.statements.summary import in_words
+from experiments.statements.summary import gravest_first, in_words
 from experiments.statements.table import read_statements
 from experiments.statements.verdicts import rank
 
@@ -35,7 +35,7 @@ class Entry:
     @property
     def right(self) -> str:
         """The computed numbers, or the tests that the statement passes and fails, in words."""
-        return in_words(self.computed)
+        return in_words(self.claimed, self.computed)
 
     @property
     def rank(self) -> int:
@@ -44,16 +44,15 @@ class Entry:
 
 
 def entries(results: Path) -> list[Entry]:
-    """All entries, the gravest first; none if these results have no published statements."""
-    found = [
+    """All entries in the order of `gravest_first`; none if these results have no published statements."""
+    return [
         Entry(
             ids=row["id"],
             sources=tuple(sources_of(row["id"])),
             **{name: row[name] for name in ("statement", "claimed", "computed", "note", "verdict", "severity")},
         )
-        for _, row in read_statements(results).iterrows()
+        for _, row in gravest_first(read_statements(results)).iterrows()
     ]
-    return sorted(found, key=lambda entry: entry.rank)
 
 
 def chosen(published: Sequence[Entry], ids: Sequence[str]) -> list[Entry]:

@@ -14,6 +14,7 @@ import pandas as pd
 import yaml
 
 from experiments.analysis.agreement import Agreement, agreement
+from experiments.analysis.bands import BEST_RATE, at_best_rates
 from experiments.analysis.crossings import of_first_map
 from experiments.analysis.derived import VERDICTS
 from experiments.analysis.slopes import LEVEL
@@ -23,8 +24,8 @@ from experiments.figures.caption_text import listed, number
 from experiments.figures.crossing_text import NORM_NAMES, crossing_rows, law_is_inside, three_digits
 from experiments.figures.figure import load_figure
 from experiments.figures.metric_lines import DECLARED
-from experiments.figures.training_rows import BEST_RATE, at_best_rates, main_rules
-from experiments.folders import ALL_SWEEPS, EXAMPLES, example_path, figure_path
+from experiments.figures.training_rows import main_rules
+from experiments.folders import ALL_SWEEPS, DIAGNOSIS, EXAMPLES, diagnosis_path, drawn_texts, example_path, figure_path
 from experiments.harness.columns import axis_names, treatment_names
 from experiments.harness.config import Config
 from experiments.harness.discovery import usual_values
@@ -32,6 +33,7 @@ from experiments.harness.experiment import load_experiment
 from experiments.harness.figures import figures_of
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import csv_name
+from experiments.page.diagnosed import before_and_after
 from experiments.page.entries import Entry, chosen
 from experiments.page.numbers import exact_text, interval, plus_minus
 from experiments.page.svg import Drawings
@@ -41,6 +43,7 @@ _COMMON = ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3", "d_k^1")
 _TITLES = {metric.name: metric.title for metric in (*DECLARED.values(), *TRAINING_METRICS)}
 _PAIR = ("unscaled", "d_k^1/2")
 _MAX_ROWS, _MAX_SCALINGS, _FURTHEST = 12, 5, 5
+_SLOPE_PLACES = 12  # beyond these, an exact slope is the noise of its sum
 
 SweepTables = Mapping[str, Mapping[str, pd.DataFrame]]
 
@@ -75,11 +78,11 @@ class Finding:
     """A figure with its texts and numbers.
 
     Attributes:
-        name: unique on the page, the prefix of the ids in its drawing.
+        name: unique on the page.
         title: the heading.
         caption: the computed sentence.
         drawing: an SVG element; empty if the page has no room for it.
-        png: path of the PNG from the folder of the page.
+        png: path of the PNG from the folder of the page, which names a figure without room.
         numbers: sentences with values, intervals and exact values.
         table: a few rows of the table that it shows.
         corrections: published statements that the figure shows to be wrong or misleading.
@@ -121,7 +124,7 @@ class Writer:
         results: the folder.
         tables: the sound tables, by sweep and kind; a sweep without tables gets no section.
         published: the published statements, or none.
-        drawings: shares glyphs between the drawings of the page, and counts the room that they take.
+        drawings: collects what the drawings of the page share, and counts the room that they take.
     """
 
     config: Config
@@ -143,11 +146,19 @@ class Writer:
             verdicts = [csv_name(sweep, VERDICTS) for sweep, tables in self.tables.items() if VERDICTS in tables]
             yield Section("", [self._of_all(figure, whole) for figure in figures_of(ALL_SWEEPS)], tuple(verdicts))
 
+    def diagnosis(self) -> Finding | None:
+        """The shipped diagnosis; None for results without it."""
+        table, png = (diagnosis_path(Path(), name) for name in ("diagnosis.csv", "heads.png"))
+        if not all((self.results / path).exists() for path in (table, png.with_suffix(".svg"))):
+            return None
+        numbers = [before_and_after(self.results / table)]
+        return self._drawn(f"{DIAGNOSIS}-heads", png, numbers=numbers)
+
     def examples(self) -> list[Finding]:
         """The worked examples with drawings; none for results without published statements."""
         paths = {name: example_path(Path(), name, ".png") for name in example_names() if self.published}
         drawn = {name: png for name, png in paths.items() if (self.results / png).with_suffix(".svg").exists()}
-        return [self._drawn(f"{EXAMPLES}-{name}", f"{EXAMPLES}.{name}", png) for name, png in drawn.items()]
+        return [self._drawn(f"{EXAMPLES}-{name}", png) for name, png in drawn.items()]
 
     def _finding(self, sweep: Sweep, figure: str) -> Finding:
         """The finding of a figure of a sweep.
@@ -183,15 +194,14 @@ class Writer:
         return self._figure(ALL_SWEEPS, figure, numbers=[f"{whole.summary()}.", *gaps], table=table)
 
     def _figure(self, sweep: str, figure: str, **more: Any) -> Finding:
-        return self._drawn(f"{sweep}-{figure}", figure, figure_path(Path(), sweep, figure, ".png"), **more)
+        return self._drawn(f"{sweep}-{figure}", figure_path(Path(), sweep, figure, ".png"), **more)
 
-    def _drawn(self, name: str, figure: str, png: Path, **more: Any) -> Finding:
+    def _drawn(self, name: str, png: Path, **more: Any) -> Finding:
         """The finding of a drawing in the results folder."""
         path = self.results / png
-        caption = path.with_suffix(".txt").read_text(encoding="utf-8").strip()
-        title = load_figure(figure).title
+        title, caption = drawn_texts(path)
         svg = path.with_suffix(".svg").read_text(encoding="utf-8")
-        drawing = self.drawings.inline(svg, f"{name}-")
+        drawing = self.drawings.inline(svg)
         return Finding(name, title, caption, drawing, png.as_posix(), **more)
 
 
@@ -320,7 +330,8 @@ def _slope_sentence(slopes: pd.DataFrame) -> str:
     for _, row in slopes.head(_MAX_SCALINGS).iterrows():
         half = (row["slope_high"] - row["slope_low"]) / 2
         value, low, high = interval(row["slope"], row["slope_low"], row["slope_high"])
-        exact = f", exactly {exact_text(row['slope_exact'], half)}" if math.isfinite(row["slope_exact"]) else ""
+        slope = round(row["slope_exact"], _SLOPE_PLACES)
+        exact = f", exactly {exact_text(slope, half)}" if math.isfinite(slope) else ""
         clauses.append(f"{value} {under(row['scaling'])} ({low} to {high}{exact})")
     return f"Slope of ln variance against ln d_k, with {LEVEL:.1%} intervals: {'; '.join(clauses)}."
 
@@ -338,13 +349,16 @@ def _ordered(table: pd.DataFrame, axis: str) -> list[Any]:
 
 
 def _cell(row: pd.Series, metric: str) -> Field:
-    """A metric of a row as value ± half its 95% interval, beside the exact value."""
+    """A metric of a row as value ± half its 95% interval, beside the exact value; both ends if one is the value."""
     value = row[metric]
     if pd.isna(value):
         return Field("–")
     if f"{metric}_low" not in row:
         return Field(plain(value) if isinstance(value, str | int) else number(float(value)))
-    half = float(row[f"{metric}_high"] - row[f"{metric}_low"]) / 2
+    low, high = float(row[f"{metric}_low"]), float(row[f"{metric}_high"])
+    if value in (low, high) and low < high:
+        return Field(f"{number(float(value))} ({number(low)} to {number(high)})")
+    half = (high - low) / 2
     exact = row.get(f"{metric}_exact")
     known = "" if exact is None or pd.isna(exact) else exact_text(float(exact), half)
     return Field(plus_minus(float(value), half), known)

@@ -1,5 +1,6 @@
 """The page index.html; its content comes from the tables, captions, drawings and statements in results/."""
 
+import functools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,19 +12,26 @@ from markupsafe import Markup
 from experiments.folders import SHIPPED_CONFIG
 from experiments.harness.config import Config
 from experiments.harness.fingerprint import versions
-from experiments.page import opening, slider
-from experiments.page.artifact import FOLDER, MADE_WITH, TEMPLATE
+from experiments.page import explorer, opening
+from experiments.page.artifact import FOLDER, MADE_WITH, SCRIPTS, TEMPLATE
+from experiments.page.downloads import downloads
 from experiments.page.entries import OF_OPENING, Entry, chosen, entries
 from experiments.page.findings import Writer
 from experiments.page.provenance import provenance, sound_tables
+from experiments.page.row_means import RELATIVE_ERROR
 from experiments.page.typeset import typeset
 from experiments.statements.summary import not_included
+from experiments.statements.table import table_path
+
+LARGEST = 1_999_999  # bytes of a page, so that it can be sent by mail
+STATEMENTS_CSV = table_path(Path()).as_posix()
 
 
 def make_page(config: Config, results: Path, config_path: Path, *, incomplete: bool = False) -> bytes:
     """The page of a config's results, as UTF-8 bytes.
 
-    Styles, scripts and drawings are part of the file; links lead to tables, and to figures without room on the page.
+    Styles, scripts, fonts, drawings and tables are part of the file, which works alone. It names the tables and figures
+    for which it has no room.
 
     Args:
         config: the config of the results.
@@ -38,32 +46,40 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
     sound = [sweep for sweep in config.sweeps if sweep.name in tables]
     published = entries(results)
     writer = Writer(config, results, tables, published)
-    sections, examples = list(writer.sections()), writer.examples()
+    sections, diagnosis, examples = list(writer.sections()), writer.diagnosis(), writer.examples()
     loader = FileSystemLoader(FOLDER)
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"typeset": typeset, "power": _power}
-    text = environment.get_template(TEMPLATE).render(
+    csvs = list(dict.fromkeys(csv for section in sections for csv in section.csvs))
+    csvs += [STATEMENTS_CSV] if published else []
+    render = functools.partial(
+        environment.get_template(TEMPLATE).render,
         effects=opening.effects(sound, tables),
         non_effects=[*opening.non_effects(sound, tables), *_corrected(published)],
-        slider=slider,
-        expectations=slider.expectations(),
-        vectors=slider.vectors(),
+        explorer=explorer.explorer(sound, tables),
+        positions=explorer.POSITIONS,
+        relative_error=RELATIVE_ERROR,
         sections=sections,
+        diagnosis=diagnosis,
         published=published,
         not_included=not_included(),
         examples=examples,
-        glyphs=Markup(writer.drawings.glyphs()),
+        drawings=writer.drawings,
+        csvs=csvs,
+        statements_csv=STATEMENTS_CSV,
         made=provenance(config, results, tables, problems),
         made_with=versions(*MADE_WITH),
         config_name=config_path.name if config_path.is_absolute() else config_path.as_posix(),
         shipped=config_path == SHIPPED_CONFIG,
+        scripts=SCRIPTS,
         include=_include,
         json=_json,
         markup=Markup,
     )
-    return text.encode()
+    room = LARGEST - len(render(downloads={}).encode())
+    return render(downloads=downloads(results, csvs, room)).encode()
 
 
 def _corrected(published: list[Entry]) -> Iterator[opening.Statement]:

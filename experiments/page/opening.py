@@ -11,20 +11,18 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from experiments.analysis.crossings import EQUAL, TENTH, of_first_map
+from experiments.analysis.crossings import EQUAL, TENTH
 from experiments.analysis.crossings import SCALED as _ROOT
 from experiments.analysis.crossings import UNSCALED as _NONE
 from experiments.figures.axes import first_combination, plain, varied_axes
 from experiments.figures.caption_text import exactly, exactness, listed, measured, number
 from experiments.figures.crossing_text import NORM_NAMES, crossing_list, crossings_of
-from experiments.harness.discovery import axes_of, unusual_axes
 from experiments.harness.grid import Sweep
+from experiments.page.usual import SweepTables, usual_rows, widest
 
 _HEAD_WIDTHS = (64, 128)  # d_k of common models
 _LEVEL = 1.1  # values within this factor of each other count as the same
 _APART = 1.5  # values beyond this factor count as different
-
-SweepTables = Mapping[str, Mapping[str, pd.DataFrame]]
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def effects(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]:
     at = _along(sweeps, tables, "d_k", (_NONE, _ROOT))
     if at is None:
         return []
-    typical = _keeps_typical_gradient(_widest(sweeps, tables, "crossings"))
+    typical = _keeps_typical_gradient(widest(sweeps, tables, "crossings"))
     return _applicable(_keeps_variance(at), _keeps_softmax(at), _no_other_power(at), typical)
 
 
@@ -106,7 +104,7 @@ def non_effects(sweeps: Sequence[Sweep], tables: SweepTables) -> list[Statement]
     widths = _along(sweeps, tables, "d_k", (_NONE, _ROOT))
     lengths = _along(sweeps, tables, "n_keys", (_ROOT,))
     return _applicable(
-        _makes_smaller(_widest(sweeps, tables, "ratios")),
+        _makes_smaller(widest(sweeps, tables, "ratios")),
         _no_rescue(widths) if widths else None,
         _no_length(lengths) if lengths else None,
     )
@@ -141,7 +139,7 @@ def _keeps_softmax(at: _Along) -> Statement | None:
     if _apart(at.growth(_ROOT, "max_weight"), _LEVEL) or at.growth(_NONE, "max_weight") < _APART:
         return None
     return Statement(
-        f"So with {at.n_keys} keys, the softmax is about as peaked at d_k = {at.ends[0]} as at {at.ends[1]}.",
+        f"So the softmax is about as peaked at d_k = {at.ends[1]} as at {at.ends[0]}.",
         f"Under sqrt(d_k), the largest of {at.n_keys} weights averages {at.text(_ROOT, 'max_weight', 0)} at"
         f" d_k = {at.ends[0]} and {at.text(_ROOT, 'max_weight', -1)} at {at.ends[1]}; unscaled, it averages"
         f" {at.text(_NONE, 'max_weight', 0)} and {at.text(_NONE, 'max_weight', -1)}"
@@ -218,9 +216,9 @@ def _no_rescue(at: _Along) -> Statement | None:
         return None
     open_rows = 1 - at.last(_NONE, "saturated_rows")
     return Statement(
-        f"At d_k = {at.ends[1]} with {at.n_keys} keys, it is not what keeps the root mean square of the gradients"
-        " from vanishing: unsaturated rows do that without it.",
-        f"There, {open_rows:.0%} of the unscaled rows have no weight above 0.99."
+        f"It does not rescue the root mean square of the gradients at d_k = {at.ends[1]} with {at.n_keys} keys.",
+        f"Unsaturated rows keep it from vanishing without the division: there, {open_rows:.0%} of the unscaled rows"
+        " have no weight above 0.99."
         f" The root mean square of |J|_F is {at.text(_NONE, jacobian, -1)} unscaled and"
         f" {at.text(_ROOT, jacobian, -1)} under sqrt(d_k). The root mean square of |dL/dq|, the norm of the"
         f" loss gradient at the query, is {at.text(_NONE, query, -1)} unscaled and {at.text(_ROOT, query, -1)} under"
@@ -241,37 +239,19 @@ def _no_length(at: _Along) -> Statement | None:
     )
 
 
-def _widest(sweeps: Sequence[Sweep], tables: SweepTables, kind: str) -> pd.DataFrame | None:
-    """The first combination of axes of the first derived table of a kind, preferably one with several n_keys.
-
-    Only rows with independent standard normal entries count.
-    """
-    found = [tables[sweep.name][kind] for sweep in sweeps if kind in tables[sweep.name]]
-    usual = [rows for rows in (table[_is_usual(table)] for table in found if len(table)) if len(rows)]
-    if not usual:
-        return None
-    widest = max(usual, key=lambda table: len(table["n_keys"].unique()) > 1)
-    return of_first_map(widest)
-
-
 def _along(sweeps: Sequence[Sweep], tables: SweepTables, axis: str, scalings: Sequence[str]) -> _Along | None:
     """The first sweep with at least two values of an axis under these scalings, preferably without other axes.
 
     Only rows with independent standard normal entries count, because the statements name no other inputs.
     """
     measured_tables = [tables[sweep.name]["measured"] for sweep in sweeps if sweep.experiment == "saturation"]
-    usual = [table[_is_usual(table)] for table in measured_tables]
+    usual = [usual_rows(table) for table in measured_tables if len(table)]
     for whole in sorted((table for table in usual if len(table)), key=lambda table: len(varied_axes(table))):
         table, _ = first_combination(whole, axis)
         rows = {str(name): group.sort_values(axis) for name, group in table.groupby("scaling", sort=False)}
         if len(table[axis].unique()) > 1 and all(name in rows for name in scalings):
             return _Along(axis, rows)
     return None
-
-
-def _is_usual(table: pd.DataFrame) -> pd.Series:
-    """True for each row whose inputs are the usual ones."""
-    return table[axes_of(table)].apply(lambda row: not unusual_axes(row.to_dict()), axis=1)
 
 
 def _apart(ratio: float, factor: float) -> bool:

@@ -1,6 +1,6 @@
 "use strict";
 
-/* The filters of published statements, and details that open for printing. */
+/* The filters of published statements, tables to save, and details that open for printing. */
 (() => {
   const SHOWN = 12; // entries before "show all"
   const list = document.getElementById("entries");
@@ -48,7 +48,32 @@
     show();
   }
 
-  const closed = () => document.querySelectorAll(".finding details:not([open])");
+  /* The names of tables that the page contains become buttons that save them. */
+  const tables = new Map([...document.querySelectorAll("script[data-table]")].map((table) => [table.dataset.table, table]));
+
+  async function save(name) {
+    const packed = Uint8Array.from(atob(tables.get(name).textContent), (character) => character.charCodeAt(0));
+    const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+    const file = new Blob([await new Response(unpacked).arrayBuffer()], { type: "text/csv" });
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(file);
+    link.download = name.replaceAll("/", "-");
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // some browsers start the download late
+  }
+
+  if ("DecompressionStream" in window) {
+    document.getElementById("cannot-save").hidden = true;
+    for (const name of document.querySelectorAll("span.csv")) {
+      if (!tables.has(name.textContent)) continue;
+      const button = document.createElement("button");
+      Object.assign(button, { type: "button", className: "csv", textContent: name.textContent, title: "Save this table" });
+      button.addEventListener("click", () => save(button.textContent));
+      name.replaceWith(button);
+    }
+  }
+
+  const closed = () => document.querySelectorAll(".board details:not([open]), .answers details:not([open]), .finding details:not([open])");
   let opened = [];
   addEventListener("beforeprint", () => {
     opened = [...closed()];

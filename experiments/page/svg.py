@@ -1,79 +1,130 @@
-"""Several drawings in one page: without prologues, with unique ids, and with each glyph once.
+"""Several drawings in one page: without prologues, and with fonts, styles and shapes that they share.
 
-Matplotlib writes each letter as a path. Drawings on one page share these paths, and other ids get a prefix, because ids
-must be unique in an HTML document.
+The page contains each font, each style and each shape once, whatever their number of drawings, and names them briefly.
 """
 
+import copy
+import itertools
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import dataclass, field
 
-_NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
-_REFERENCE = re.compile(r"#([^)\"]+)")
-_GLYPH = re.compile(r"DejaVu|Cmsy|Cmmi|Cmr|STIX")
-_ALONG = re.compile(r"translate\((\S+) 0\)")
+from experiments.page.coordinates import rounded, short_path
+from experiments.page.lettering import Lettering
+
+_URL = re.compile(r"url\(#([^)]+)\)")
+_TAG = re.compile(r"<\w+")
 _DROPPED = {"metadata", "style"}
-_ROOM = 1_550_000  # characters for all drawings, so that a page stays below 2 MB
+_NEVER_REFERRED_TO = {"g", "image"}
+_LENGTHS = ("x", "y", "width", "height")
+_SHAPE_DECIMALS = 2  # of the drawing, and of shapes such as markers, which are small
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # of classes; those of page.css are in lower case
+ROOM = 1_250_000  # characters for all drawings with their styles and shapes, so that a page stays below 2 MB
 
 
+@dataclass
 class Drawings:
-    """Adapts SVG files to one page, and collects the glyphs that they share.
+    """Adapts SVG files to one page, and collects what they share.
 
-    The constructor takes the number of characters that all drawings of the page may have together.
+    Attributes:
+        room: the number of characters that further drawings may have, with their styles and shapes.
     """
 
-    def __init__(self, room: int = _ROOM) -> None:
-        self._glyphs: dict[str, str] = {}
-        self._room = room
+    room: int = ROOM
+    _lettering: Lettering = field(default_factory=Lettering)
+    _shapes: dict[str, str] = field(default_factory=dict)  # names by element without id
+    _classes: dict[str, str] = field(default_factory=dict)  # names by style
 
-    def inline(self, svg: str, prefix: str) -> str:
-        """An SVG file as an element of a page, with prefixed ids; empty if there is no room left.
+    def inline(self, svg: str) -> str:
+        """An SVG file as an element of a page; empty if there is no room left.
 
         It contains its title for screen readers.
 
         Args:
             svg: the text of a file that Matplotlib wrote.
-            prefix: unique among the drawings of the page.
-
-        Raises:
-            ValueError: a glyph has another shape than in an earlier drawing.
         """
+        shapes, classes, size = dict(self._shapes), dict(self._classes), self._size()
         root = ET.fromstring(svg)
         _clean(root)
-        for parent, glyph in [(p, c) for p in root.iter() for c in p if _GLYPH.match(c.get("id", ""))]:
-            self._keep(glyph)
-            parent.remove(glyph)
+        view = rounded(root.get("viewBox", ""), _SHAPE_DECIMALS)
+        self._lettering.replace_in(root)
+        self._share_shapes(root)
+        _flatten(root)
+        _gather_clipped(root)
         for element in root.iter():
-            _shorten(element, prefix)
-        for parent in list(root.iter()):
-            for child in [c for c in parent if c.tag == "defs" and not len(c)]:
-                parent.remove(child)
-        view = _rounded(root.get("viewBox", ""))
+            self._shorten(element)
         root.attrib.clear()
-        # The file's style sheet applies to all its elements; on the page it would apply to the whole page.
-        root.attrib |= {"viewBox": view, "stroke-linejoin": "round", "role": "img"}
-        drawing = ET.tostring(root, encoding="unicode")
-        if len(drawing) > self._room:
+        root.attrib |= {"viewBox": view, "role": "img"}
+        drawing = _text(root)
+        needed = len(drawing) + self._size() - size
+        if needed > self.room:
+            self._shapes, self._classes = shapes, classes
             return ""
-        self._room -= len(drawing)
+        self.room -= needed
         return drawing
 
-    def glyphs(self) -> str:
-        """The element with the glyphs of all drawings."""
-        shapes = "".join(self._glyphs[name] for name in sorted(self._glyphs))
-        return f'<svg class="glyphs" width="0" height="0" aria-hidden="true"><defs>{shapes}</defs></svg>'
+    def shapes(self) -> str:
+        """The element with the shapes of all drawings."""
+        shapes = "".join(_TAG.sub(rf'\g<0> id="{name}"', shape, count=1) for shape, name in self._shapes.items())
+        return f'<svg class="shapes" width="0" height="0" aria-hidden="true"><defs>{shapes}</defs></svg>'
 
-    def _keep(self, glyph: ET.Element) -> None:
-        """Collect a glyph under its id, which names font and character."""
-        name = glyph.attrib["id"]
-        glyph.set("d", " ".join(glyph.get("d", "").split()))  # a space has no path
-        glyph.tail = None
-        shape = ET.tostring(glyph, encoding="unicode")
-        if self._glyphs.setdefault(name, shape) != shape:
-            raise ValueError(f"expected one shape of the glyph {name}, got two")
+    def css(self) -> str:
+        """The style sheet of all drawings: their fonts and styles."""
+        rules = (f".{name}{{{style}}}" for style, name in self._classes.items())
+        return "\n".join([self._lettering.css(), *rules])
+
+    def _size(self) -> int:
+        """The number of characters of what the drawings share, apart from fonts and brackets."""
+        return sum(len(text) + len(name) for named in (self._shapes, self._classes) for text, name in named.items())
+
+    def _share_shapes(self, root: ET.Element) -> None:
+        """Move the definitions in use out of a drawing, and refer to them by their names on the page."""
+        shapes = {}
+        for parent in [element for element in root.iter() if element.tag == "defs"]:
+            for shape in list(parent):
+                shapes[shape.attrib.pop("id", "")] = shape
+                parent.remove(shape)
+        for element in root.iter():
+            for key, value in element.attrib.items():
+                if key == "href" and value.startswith("#"):
+                    element.set(key, f"#{self._name(shapes[value[1:]], element.attrib.pop('style', ''))}")
+                    break
+                element.set(key, _URL.sub(lambda match: f"url(#{self._name(shapes[match[1]])})", value))
+
+    def _name(self, shape: ET.Element, style: str = "") -> str:
+        """The name on the page of a shape, whose own style prevails over another one."""
+        shape = copy.deepcopy(shape)
+        whole = _rules(style) | _rules(shape.get("style", ""))
+        shape.set("style", "; ".join(": ".join(rule) for rule in whole.items()))
+        for element in shape.iter():
+            self._shorten(element, _SHAPE_DECIMALS)
+        return self._shapes.setdefault(_text(shape), f"s{len(self._shapes)}")
+
+    def _shorten(self, element: ET.Element, decimals: int = 1) -> None:
+        """Round lengths, shorten paths, and turn a style into a class."""
+        for name, value in list(element.attrib.items()):
+            if name == "d":
+                element.set(name, short_path(value, decimals))
+            elif name in _LENGTHS or name == "transform":
+                element.set(name, rounded(value, decimals))
+            elif name == "style":
+                del element.attrib[name]
+                if style := rounded(value, _SHAPE_DECIMALS).replace(": ", ":").replace("; ", ";"):
+                    element.set("class", self._classes.setdefault(style, _word(len(self._classes))))
+
+
+def _word(number: int) -> str:
+    """A class name for a number.
+
+    >>> _word(0), _word(25), _word(26), _word(27)
+    ('A', 'Z', 'AA', 'AB')
+    """
+    rest, last = divmod(number, len(_LETTERS))
+    return (_word(rest - 1) if rest else "") + _LETTERS[last]
 
 
 def _clean(root: ET.Element) -> None:
-    """Remove metadata, style sheets, namespaces and the space between elements."""
+    """Remove metadata, style sheets, namespaces and the space between elements; drop ids without use."""
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag.split("}")[-1] in _DROPPED:
@@ -82,36 +133,47 @@ def _clean(root: ET.Element) -> None:
         element.tag = element.tag.split("}")[-1]
         attributes = {name.split("}")[-1]: value for name, value in element.attrib.items()}
         element.attrib.clear()
-        element.attrib |= attributes
+        element.attrib |= {
+            name: value for name, value in attributes.items() if name != "id" or element.tag not in _NEVER_REFERRED_TO
+        }
         element.text = element.text if element.tag == "title" else None
         element.tail = None
 
 
-def _shorten(element: ET.Element, prefix: str) -> None:
-    """Prefix ids and references to them, round numbers to hundredths, and turn a shift along a line into an x."""
-    attributes = dict(element.attrib)
-    element.attrib.clear()
-    for name, value in attributes.items():
-        if name == "id":
-            # Groups have ids too, but nothing refers to them.
-            element.attrib |= {} if element.tag == "g" else {"id": f"{prefix}{value}"}
-        elif name == "transform" and element.tag == "use" and (along := _ALONG.fullmatch(value)):
-            element.set("x", _rounded(along[1]))
-        elif name in ("href", "clip-path") or "url(" in value:
-            element.set(name, _REFERENCE.sub(lambda m: m[0] if _GLYPH.match(m[1]) else f"#{prefix}{m[1]}", value))
-        elif not (name == "style" and value == ""):
-            element.set(name, value if name == "id" else " ".join(_rounded(value).split()))
+def _flatten(root: ET.Element) -> None:
+    """Replace groups without attributes by their content, and remove empty groups and definitions."""
+    for child in list(root):
+        _flatten(child)
+        if child.tag in ("g", "defs") and not (len(child) and child.attrib):
+            at = list(root).index(child)
+            root[at : at + 1] = list(child)
 
 
-def _rounded(text: str) -> str:
-    """A text with every decimal number in it rounded as by `_plain`."""
-    return _NUMBER.sub(lambda match: _plain(float(match[0])), text)
+def _gather_clipped(root: ET.Element) -> None:
+    """Put elements that follow one another and are clipped by one path into one group."""
+    for parent in list(root.iter()):
+        gathered: list[ET.Element] = []
+        for clip, run in itertools.groupby(parent, lambda element: _clip_of(element)):
+            elements = list(run)
+            if clip and len(elements) > 1:
+                group = ET.Element("g", {"clip-path": clip})
+                for element in elements:
+                    del element.attrib["clip-path"]
+                    group.extend([element] if element.attrib else list(element))
+                elements = [group]
+            gathered += elements
+        parent[:] = gathered
 
 
-def _plain(value: float) -> str:
-    """A number to hundredths; small numbers, which are scales, to four digits.
+def _clip_of(element: ET.Element) -> str:
+    """The clip path of an element in the coordinates of the drawing; empty if it has none."""
+    return "" if "transform" in element.attrib else element.get("clip-path", "")
 
-    >>> _plain(12.3456), _plain(12.0), _plain(0.015625)
-    ('12.35', '12', '0.01562')
-    """
-    return f"{value:.4g}" if abs(value) < 0.1 else f"{value:.2f}".rstrip("0").rstrip(".")
+
+def _rules(style: str) -> dict[str, str]:
+    """The properties of a style."""
+    return dict(rule.split(": ") for rule in style.split("; ") if rule)
+
+
+def _text(element: ET.Element) -> str:
+    return ET.tostring(element, encoding="unicode").replace(" />", "/>")

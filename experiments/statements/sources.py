@@ -28,6 +28,7 @@ class Source:
 
     kind: the kind of publication.
     title: its title, or its place in a larger work.
+    author: empty where it is unknown.
     address: its address without a scheme; empty where it is unknown.
     left_out: the numbers of statements that no computation could refute, each with the kind of statement.
     skipped: numbers that the list of its statements does not use.
@@ -36,6 +37,7 @@ class Source:
 
     kind: str
     title: str
+    author: str = ""
     address: str = ""
     left_out: Mapping[int, Unrefutable] = field(default_factory=dict, compare=False)
     skipped: tuple[int, ...] = ()
@@ -48,8 +50,8 @@ class Source:
 
     @property
     def citation(self) -> str:
-        """The kind, the title and the address."""
-        return ", ".join(filter(None, (self.label, self.address)))
+        """The kind, the title, the author and the address, as far as they are known."""
+        return ", ".join(filter(None, (self.label, self.author, self.address)))
 
 
 # By the first part of a statement's id.
@@ -77,35 +79,54 @@ SOURCES = {
     ),
     "article": Source(
         "article",
-        'M. Brenndoerfer, "Scaled Dot-Product Attention: The Core Transformer Mechanism" (2025)',
+        '"Scaled Dot-Product Attention: The Core Transformer Mechanism" (2025)',
+        "Michael Brenndoerfer",
         "mbrenndoerfer.com/writing/scaled-dot-product-attention-transformer-mechanism",
         skipped=(6, 59, 64, 65, 78, 84, 85, 134, 136, 141, 142, 149, 150),
     ),
     "cv8": Source(
         "repository",
-        "CodeVinci8/attention-scaling-experiment, table1",
+        "attention-scaling-experiment, table1",
+        "CodeVinci8",
         "github.com/CodeVinci8/attention-scaling-experiment",
         counts=False,  # widths
     ),
     "usc": Source(
         "repository",
-        "graphcore-research/unit-scaling, notebook on almost-scaled attention",
+        "unit-scaling, notebook on almost-scaled attention",
+        "Graphcore Research",
         "github.com/graphcore-research/unit-scaling",
     ),
     "hello": Source(
         "thread",
-        "datawhalechina/hello-agents#840",
+        "hello-agents#840",
+        "datawhalechina",
         "github.com/datawhalechina/hello-agents/issues/840",
         counts=False,  # an issue
     ),
-    "infw": Source("preprint", "arXiv 2506.00846", "arxiv.org/abs/2506.00846"),
-    "ssmax": Source("preprint", "arXiv 2501.19399, figure 1", "arxiv.org/abs/2501.19399"),
-    "ngpt": Source("preprint", "arXiv 2410.01131, section 2.3", "arxiv.org/abs/2410.01131"),
-    "mup": Source("repository", "microsoft/mup, README", "github.com/microsoft/mup"),
+    "infw": Source(
+        "preprint",
+        '"Infinite-Width Limit of a Single Attention Layer: Analysis via Tensor Programs" (2025)',
+        "Mana Sakai, Ryo Karakida, Masaaki Imaizumi",
+        "arxiv.org/abs/2506.00846",
+    ),
+    "ssmax": Source(
+        "preprint",
+        '"Scalable-Softmax Is Superior for Attention" (2025), figure 1',
+        "Ken M. Nakanishi",
+        "arxiv.org/abs/2501.19399",
+    ),
+    "ngpt": Source(
+        "preprint",
+        '"nGPT: Normalized Transformer with Representation Learning on the Hypersphere" (2024), section 2.3',
+        "Ilya Loshchilov, Cheng-Ping Hsieh, Simeng Sun, Boris Ginsburg",
+        "arxiv.org/abs/2410.01131",
+    ),
+    "mup": Source("repository", "mup, README", "Microsoft", "github.com/microsoft/mup"),
     "se": Source(
         "question",
         '"Why does this multiplication of Q and K have a variance of d_k, in scaled dot product attention?"',
-        "ai.stackexchange.com/questions/21237",
+        address="ai.stackexchange.com/questions/21237",
     ),
 }
 

@@ -5,17 +5,18 @@ and for Markdown (`counts_in_markdown`) comes out.
 """
 
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
 from experiments.figures.caption_text import listed
+from experiments.statements.order import TESTS, like_claimed, position
 from experiments.statements.sources import OUTSIDE, SOURCES, parse_ids, sources_of
-from experiments.statements.verdicts import FAULTY, SEVERITIES, VERDICTS, rank
+from experiments.statements.verdicts import FAULTY, SEVERITIES, VERDICTS
 
 _ALL = "all sources, each entry once"
-_TESTS = re.compile(r"(?:^|; )(yes|no): ")
 _KEYS = re.compile(r"(?P<test>.*)\bwith (?P<keys>[\d,]+) keys")
 
 
@@ -47,10 +48,10 @@ def severities(statements: pd.DataFrame) -> pd.DataFrame:
 
 
 def gravest_first(statements: pd.DataFrame) -> pd.DataFrame:
-    """The wrong and misleading rows, the gravest first; rows of equal rank keep their order."""
-    found = statements[statements["severity"] != ""]
-    ranks = [rank(row["verdict"], row["severity"]) for _, row in found.iterrows()]
-    return found.assign(rank=ranks).sort_values("rank", kind="stable").drop(columns="rank")
+    """The rows, the gravest first, and of equal rank the largest errors first; equal ones keep their order."""
+    columns = ("verdict", "severity", "claimed", "computed")
+    places = [position(*(row[name] for name in columns)) for _, row in statements.iterrows()]
+    return statements.iloc[sorted(range(len(places)), key=places.__getitem__)]
 
 
 def counts_in_markdown(statements: pd.DataFrame) -> str:
@@ -99,9 +100,31 @@ def summary(statements: pd.DataFrame) -> str:
         found = ", ".join(f"{count} {verdict}" for verdict, count in row.items() if count)
         lines += [source.citation if source else str(name), f"  {found}"]
     lines += ["", severities(statements).to_string(), "", not_included()]
-    for grave, group in gravest_first(statements).groupby("severity", sort=False):
+    for grave, group in _mistakes(statements).groupby("severity", sort=False):
         lines += ["", f"{grave}:", *(_line(row) for _, row in group.iterrows())]
     return "\n".join(lines)
+
+
+def short_summary(statements: pd.DataFrame, width: int = 100) -> str:
+    """The number of entries by verdict, then a line of this width for every wrong or misleading statement."""
+    found = statements["verdict"].value_counts().reindex(VERDICTS, fill_value=0)
+    lines = [
+        f"{len(statements)} entries: {', '.join(f'{count} {verdict}' for verdict, count in found.items() if count)}"
+    ]
+    for grave, group in _mistakes(statements).groupby("severity", sort=False):
+        lines.append(f"{grave}:")
+        for _, row in group.iterrows():
+            place = f" [{row['id'].split()[0]}]"
+            said = textwrap.shorten(
+                f"  {row['verdict']}: {row['statement']}", width - len(place) - 2, placeholder=" ..."
+            )
+            lines.append(f"  {said}{place}")
+    return "\n".join(lines)
+
+
+def _mistakes(statements: pd.DataFrame) -> pd.DataFrame:
+    """The wrong and misleading rows, the gravest first."""
+    return gravest_first(statements[statements["verdict"].isin(FAULTY)])
 
 
 def _line(row: "pd.Series[str]") -> str:
@@ -109,22 +132,25 @@ def _line(row: "pd.Series[str]") -> str:
     claimed = f" Claimed: {', '.join(row['claimed'].split())}." if row["claimed"] else ""
     names = ", ".join(source.label for source in sources_of(row["id"]))
     note = f" {row['note']}." if row["note"] else ""
-    return f"  {row['verdict']}: {row['statement']}{claimed} {in_words(row['computed'])}{note} [{row['id']}, {names}]"
+    right = in_words(row["claimed"], row["computed"])
+    return f"  {row['verdict']}: {row['statement']}{claimed} {right}{note} [{row['id']}, {names}]"
 
 
-def in_words(computed: str) -> str:
+def in_words(claimed: str, computed: str) -> str:
     """The column `computed` as sentences: the numbers, or the tests that a statement passes and those that it fails.
 
-    >>> in_words("0.44 0.35")
+    Numbers have the digits of the column `claimed`, as `like_claimed` says.
+
+    >>> in_words("0.44 0.30", "0.4412 0.35")
     'Computed: 0.44, 0.35.'
-    >>> in_words("yes: with 4 keys; no: with 64 keys; no: with 4096 keys")
+    >>> in_words("", "yes: with 4 keys; no: with 64 keys; no: with 4096 keys")
     'The statement passes this test: with 4 keys. It fails these tests: with 64 and 4096 keys.'
     """
     if not computed:
         return "Not computed here: it is about a model trained on text."
-    words = _TESTS.split(computed)[1:]
-    if not words:
-        return f"Computed: {', '.join(computed.split())}."
+    if claimed:
+        return f"Computed: {', '.join(like_claimed(claimed, computed))}."
+    words = TESTS.split(computed)[1:]
     tests: dict[str, list[str]] = {"yes": [], "no": []}
     for result, test in zip(words[::2], words[1::2], strict=True):
         tests[result].append(test)

@@ -1,8 +1,10 @@
 """The page: what is on it comes from files, it is whole or says so, asks for nothing, and is the same every time."""
 
+import base64
 import html
 import re
 import shutil
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -10,16 +12,21 @@ import pytest
 import yaml
 
 from experiments.analysis.agreement import DisagreementError
+from experiments.diagnosis.table import gaussian_curves
 from experiments.figures.crossing_text import crossing_rows
-from experiments.folders import figure_path
+from experiments.figures.figure import load_figure
+from experiments.figures.rendering import render
+from experiments.folders import diagnosis_path, drawn_texts, figure_path
 from experiments.harness.config import load_config
-from experiments.harness.tables import TableError, read_sweep, write_sweep
-from experiments.page import findings, provenance, slider
+from experiments.harness.files import write_atomically
+from experiments.harness.tables import TableError, csv_bytes, read_sweep, write_sweep
+from experiments.page import findings, index, provenance
+from experiments.page.artifact import page
 from experiments.page.index import make_page
 from experiments.page.svg import Drawings
 from experiments.steps import sweeps as steps
-from sdpa.theory import attention_expectations
 from tests.command_line import call
+from tests.kinds_of_heads import normal, table_of
 from tests.page_text import as_shown, assert_self_contained, words
 
 
@@ -47,12 +54,91 @@ def test_every_figure_of_a_users_config_is_on_it_with_caption_rows_and_config(dr
     plain = words(text)
     for sweep in config.sweeps:
         for figure in sweep.figures:
-            caption = figure_path(folder, sweep.name, figure, ".txt").read_text(encoding="utf-8").strip()
-            assert as_shown(caption) in plain
+            for shown in drawn_texts(figure_path(folder, sweep.name, figure, ".txt")):
+                assert as_shown(shown) in plain
             assert f'<article class="finding" id="{sweep.name}-{figure}">' in text
-        assert f'href="{sweep.name}.csv"' in text
+        assert f'<span class="csv">{sweep.name}.csv</span>' in text
     assert 'id="statements"' not in text
     assert "make all CONFIG=tiny.yaml" in text
+
+
+def embedded(text: str) -> dict[str, bytes]:
+    """The tables in a page."""
+    found = re.findall(r'<script [^>]*data-table="(.*?)">(.*?)</script>', text)
+    return {name: zlib.decompress(base64.b64decode(data)) for name, data in found}
+
+
+@pytest.mark.usefixtures("quick_slider")
+def test_it_contains_every_table_that_it_names(drawn):
+    config, folder = drawn
+    text = text_of(config, folder)
+    found = embedded(text)
+    assert {f"{sweep.name}.csv" for sweep in config.sweeps} < set(found)
+    assert set(re.findall(r'<span class="csv">(.*?)</span>', text)) == set(found)
+    for name, content in found.items():
+        assert content == (folder / name).read_bytes(), name
+    assert "no room" not in text
+    assert [link for link in re.findall(r'<a [^>]*href="(.*?)"', text) if not link.startswith("#")] == []
+
+
+@pytest.mark.usefixtures("quick_slider")
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
+def test_it_stays_below_its_limit_and_names_the_tables_without_room(drawn, monkeypatch, share):
+    config, folder = drawn
+    whole = text_of(config, folder)
+    monkeypatch.setattr(index, "LARGEST", 0)
+    least = text_of(config, folder)
+    assert embedded(least) == {}
+    most = int(len(least) + share * (len(whole) - len(least)))
+    monkeypatch.setattr(index, "LARGEST", most)
+    text = text_of(config, folder)
+    found = embedded(text)
+    assert len(text.encode()) <= most + len(least.encode()) - len(least)
+    left = words(text).split("The page has no room for the others")[1]
+    for name in set(embedded(whole)) - set(found):
+        assert f"{name} (no room on this page)" in words(text)
+        assert name in left
+    kinds = [name.count("/") for name in found]
+    assert kinds == sorted(kinds)
+
+
+def with_diagnosis(folder: Path) -> Path:
+    """Add a diagnosis of a few heads to results; its caption."""
+    heads = table_of(normal(3, 2)).assign(layer=range(2))
+    path = diagnosis_path(folder, "diagnosis.csv")
+    write_atomically(path, csv_bytes(heads))
+    render(load_figure("diagnosis.heads"), {"heads": heads, "curves": gaussian_curves(heads)}, path.with_name("heads"))
+    return path.with_name("heads.txt")
+
+
+@pytest.mark.usefixtures("quick_slider")
+def test_a_diagnosis_among_the_results_is_on_it(own, monkeypatch):
+    config, folder = own
+    assert 'id="diagnosis"' not in text_of(config, folder)
+    caption = drawn_texts(with_diagnosis(folder)).caption
+    text = text_of(config, folder)
+    assert_self_contained(text)
+    section = text.split('<section id="diagnosis"')[1].split("</section>")[0]
+    assert as_shown(caption) in words(section)
+    assert "In the median run, training takes the entropy share" in words(section)
+    assert "<svg viewBox" in section
+    assert '<a href="#diagnosis">' in text
+    monkeypatch.setattr(Drawings, "inline", lambda *_: "")
+    section = text_of(config, folder).split('<section id="diagnosis"')[1].split("</section>")[0]
+    assert "This page has no room for the figure <code>diagnosis/training/heads.png</code>." in section
+
+
+def test_a_page_is_outdated_after_a_change_of_the_diagnosis(own):
+    config, folder = own
+    with_diagnosis(folder)
+    before = page(config, folder).decided_by()
+    for name in ("diagnosis.csv", "heads.svg", "heads.txt"):
+        path = diagnosis_path(folder, name)
+        content = path.read_bytes()
+        path.write_bytes(content + b"\n")
+        assert page(config, folder).decided_by() != before, name
+        path.write_bytes(content)
+    assert page(config, folder).decided_by() == before
 
 
 @pytest.mark.usefixtures("quick_slider")
@@ -110,7 +196,7 @@ def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
     steps.write_page(config, folder, Path("tiny.yaml"))
     assert path.read_bytes() == first
     caption = figure_path(folder, "single", "variance", ".txt")
-    caption.write_text("Something else.\n")
+    caption.write_text("A finding\nSomething else.\n")
     steps.write_page(config, folder, Path("tiny.yaml"))
     assert "Something else." in path.read_text(encoding="utf-8")
 
@@ -153,20 +239,6 @@ def raising(error: Exception) -> None:
     raise error
 
 
-@pytest.mark.slow
-def test_interpolated_expectations_are_off_by_no_more_than_is_said():
-    table = slider.expectations()
-    points = np.array(table["exponents"])
-    rng = np.random.default_rng(1)
-    for p in rng.uniform(size=20):
-        d_k, n_keys = (int(rng.choice(choice)) for choice in (slider.WIDTHS, slider.LENGTHS))
-        exact = attention_expectations(d_k, n_keys, d_k**p)
-        for name in slider.QUANTITIES:
-            values = np.array(table[name][slider.WIDTHS.index(d_k)][slider.LENGTHS.index(n_keys)])
-            assert abs(slider.interpolated(points, values, p) - getattr(exact, name)) <= table["errors"][name]
-    assert max(table["errors"].values()) < 1e-4
-
-
 MINE = """\
 seed: 0
 sweeps:
@@ -192,11 +264,11 @@ def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
     assert re.search(r"other\.csv is missing.*\n.*--incomplete", said)
     assert not page.exists()
     status, said, _ = run("page", "--incomplete")
-    assert (status, said.splitlines()[-1][:5]) == (0, "wrote")
+    assert (status, said.splitlines()[-1]) == (0, f"next: open {page} in a browser")
     assert "1 of 2 sweeps is missing: other" in page.read_text(encoding="utf-8")
     status, said, _ = run("all", "--jobs", "1")
     assert (status, "incomplete results" in page.read_text(encoding="utf-8")) == (0, False)
-    assert "\ntheory, sampler and error bars agree" in said
+    assert re.search(r"^agreed: \d+ measured values with exact ones", said, re.MULTILINE)
     config = load_config(tmp_path / "mine.yaml")
     tables = read_sweep(folder, config, config.sweeps[0])
     tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = -7.5, 1e-13
@@ -205,29 +277,3 @@ def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
     assert status == 1
     assert "disagree" in said
     assert "raises its alarm" in page.read_text(encoding="utf-8").split("<h1>")[0]
-
-
-SVG = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 100 80.126">
-<title>it shows "this" &amp; that</title>
-<metadata>who</metadata><defs><style>*{fill: red}</style><path id="DejaVuSans-1" d="M 0 0
-L 1 1"/><clipPath id="p1"><rect x="1.23456" y="2"/></clipPath></defs>
-<g id="text_1"><!-- A label -->
-<g transform="translate(1 20) scale(0.1 -0.1)"><use xlink:href="#DejaVuSans-1"/></g></g>
-<g id="axes" clip-path="url(#p1)"><use xlink:href="#DejaVuSans-1" transform="translate(12.345 0)"/></g></svg>"""
-
-
-def test_drawings_share_glyphs_and_nothing_else():
-    drawings = Drawings()
-    first, second = (drawings.inline(SVG, prefix) for prefix in ("a-", "b-"))
-    assert first == second.replace("b-p1", "a-p1")
-    title = '<title>it shows "this" &amp; that</title>'
-    assert first.startswith(f'<svg viewBox="0 0 100 80.13" stroke-linejoin="round" role="img">{title}')
-    assert '<use href="#DejaVuSans-1" x="12.35" />' in first or '<use href="#DejaVuSans-1" x="12.34" />' in first
-    assert 'clip-path="url(#a-p1)"' in first
-    for gone in ("label", "metadata", "style>", "xmlns", "text_1"):
-        assert gone not in first
-    assert drawings.glyphs().count("<path") == 1
-    assert Drawings(room=len(first) + 5).inline(SVG, "a-") == first
-    assert Drawings(room=len(first) - 5).inline(SVG, "a-") == ""
-    with pytest.raises(ValueError, match="expected one shape of the glyph DejaVuSans-1, got two"):
-        drawings.inline(SVG.replace("L 1 1", "L 1 2"), "d-")

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from experiments.statements.sources import SOURCES
-from experiments.statements.summary import counts, counts_in_markdown, severities, summary
+from experiments.statements.summary import counts, counts_in_markdown, severities, short_summary, summary
 from experiments.statements.verdicts import SEVERITIES
 
 ROWS = [
@@ -51,6 +51,12 @@ def test_mistakes_are_listed_by_severity_and_the_wrong_before_the_misleading(tab
     assert [group.splitlines()[0] for group in groups] == [f"{grave}:" for grave in SEVERITIES]
     assert [line.split()[0] for line in groups[0].splitlines()[1:]] == ["wrong:", "misleading:"]
     assert f"[qa-03 qa-04, {SOURCES['qa'].label}]" in groups[0]
+
+
+def test_the_terminal_lists_the_mistakes_alone(table):
+    lines = short_summary(table).splitlines()
+    assert [line for line in lines if not line.startswith("  ")][1:] == [f"{grave}:" for grave in SEVERITIES]
+    assert len(lines) == 1 + len(SEVERITIES) + severities(table).to_numpy().sum()
 
 
 @pytest.mark.parametrize("shown", [summary, counts_in_markdown])

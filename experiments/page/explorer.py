@@ -1,0 +1,116 @@
+"""The data of the page's explorer: sizes to choose from, and what theory and the tables say about them."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+
+from experiments.analysis.crossings import EQUAL, LAWS
+from experiments.figures.crossing_text import crossings_of
+from experiments.harness.grid import Sweep, axis_values
+from experiments.page.row_means import row_means
+from experiments.page.usual import SweepTables, usual_rows, widest
+
+POSITIONS = 120  # steps of the slider, including thirds, halves and quarters of the way
+_MOST_WIDTHS, _MOST_LENGTHS = 9, 6  # choices; each length takes a second and 3 kB
+_USUAL_SIZE = (64, 64)  # where no sweep has rows of keys
+_MOST_KEYS = 100_000  # of which a browser draws a row without a wait
+_DIGITS = 4  # of measured values
+_MEDIANS = ("jacobian_norm_median", "query_gradient_norm_median")
+_NORMS = [norm for norm, statistic in LAWS if statistic == "median"]
+_SHORTEST_OF_LAWS = 8
+
+
+def explorer(sweeps: Sequence[Sweep], tables: SweepTables) -> dict[str, Any]:
+    """Everything that the explorer shows, as JSON values.
+
+    Args:
+        sweeps: of the page, in the order of the config.
+        tables: by sweep and kind.
+
+    Returns:
+        `d_k` and `n_keys`, the choices, and `start`, a pair of them: those of most cells of the sweeps; `rows`, exact
+        expectations (`row_means`); `medians` and `crossings` as in the functions of these names.
+    """
+    counts = _sizes(sweeps)
+    widths = _most_common([d_k for d_k, _ in counts.elements()], _MOST_WIDTHS)
+    lengths = _most_common([n_keys for _, n_keys in counts.elements()], _MOST_LENGTHS)
+    of_choices = {size: count for size, count in counts.items() if size[0] in widths and size[1] in lengths}
+    start = max(of_choices, key=lambda size: of_choices[size]) if of_choices else (widths[0], lengths[0])
+    return {
+        "d_k": widths,
+        "n_keys": lengths,
+        "start": start,
+        "rows": row_means(widths, lengths),
+        "medians": list(_medians(sweeps, tables, widths, lengths)),
+        "crossings": _crossings(widest(sweeps, tables, "crossings"), lengths),
+    }
+
+
+def _sizes(sweeps: Sequence[Sweep]) -> Counter[tuple[int, int]]:
+    """The number of cells by (d_k, n_keys); only those with rows that a softmax changes."""
+    cells = [axis_values(cell) for sweep in sweeps for cell in sweep.cells()]
+    sizes = [(cell["d_k"], cell["n_keys"]) for cell in cells if "d_k" in cell and "n_keys" in cell]
+    return Counter(size for size in sizes if 2 <= size[1] <= _MOST_KEYS) or Counter([_USUAL_SIZE])
+
+
+def _most_common(values: Sequence[int], most: int) -> list[int]:
+    """The most common values, in rising order; of equally common ones the smaller.
+
+    >>> _most_common([64, 8, 64, 16, 8, 4], 3)
+    [4, 8, 64]
+    """
+    counts = Counter(values)
+    return sorted(sorted(counts, key=lambda value: (-counts[value], value))[:most])
+
+
+def _medians(
+    sweeps: Sequence[Sweep], tables: SweepTables, widths: Sequence[int], lengths: Sequence[int]
+) -> Iterator[list[float | None]]:
+    """d_k, n_keys, divisor and measured medians of usual rows: for each cell those from the largest number of rows."""
+    cell, sizes = ["d_k", "n_keys", "divisor"], ["trials", "n_queries"]
+    found = [tables[sweep.name]["measured"] for sweep in sweeps]
+    usual = [usual_rows(table) for table in found if len(table) and {*cell, *sizes, *_MEDIANS} <= set(table)]
+    if usual:
+        rows = pd.concat(usual)
+        rows = rows[rows["d_k"].isin(widths) & rows["n_keys"].isin(lengths)]
+        order = (rows["trials"] * rows["n_queries"]).argsort(kind="stable")[::-1]
+        most = rows.iloc[order].drop_duplicates(cell).sort_values(cell)
+        for d_k, n_keys, divisor, *medians in most[[*cell, *_MEDIANS]].to_numpy(dtype=float).tolist():
+            yield [int(d_k), int(n_keys), divisor, *map(_short, medians)]
+
+
+def _crossings(crossings: pd.DataFrame | None, lengths: Sequence[int]) -> dict[str, list[list[float | None]]]:
+    """n_keys, the law's d_k of equal medians, the measured one and the ends of its interval, by norm.
+
+    Lengths without measured crossings have the law's alone: a line between distant neighbours would miss it by a third.
+    """
+    columns = ["n_keys", "law", "crossing", "crossing_low", "crossing_high"]
+    points = {}
+    for norm in _NORMS:
+        rows = pd.DataFrame(columns=columns) if crossings is None else crossings_of(crossings, (norm, "median", EQUAL))
+        measured = rows[columns].to_numpy(dtype=float).tolist()
+        others = _lengths_of_laws(lengths, [int(row[0]) for row in measured])
+        laws = [[n_keys, LAWS[norm, "median"](n_keys), *[math.nan] * 3] for n_keys in others]
+        points[norm] = [[int(n_keys), *map(_short, found)] for n_keys, *found in sorted(measured + laws)]
+    return points
+
+
+def _lengths_of_laws(lengths: Sequence[int], measured: Sequence[int]) -> list[int]:
+    """Lengths with the law alone: choices without measured crossings, and neighbours of a single length.
+
+    >>> _lengths_of_laws([4, 64, 256], [64]), _lengths_of_laws([64], []), _lengths_of_laws([8], [8])
+    ([256], [16, 64, 256], [32])
+    """
+    drawn = {n_keys for n_keys in lengths if n_keys >= _SHORTEST_OF_LAWS} | set(measured)
+    if len(drawn) == 1:
+        (single,) = drawn
+        drawn |= {max(_SHORTEST_OF_LAWS, single // 4), 4 * single}
+    return sorted(drawn - set(measured))
+
+
+def _short(value: float) -> float | None:
+    """A value with the digits that the page needs; None for an unknown one."""
+    return None if math.isnan(value) else float(f"{value:.{_DIGITS}g}")
