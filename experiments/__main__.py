@@ -1,6 +1,7 @@
 """The command line: python -m experiments COMMAND [SWEEP ...] [--config FILE] [--results DIR] [--jobs N].
 
-A sweep is a block of the config; a chunk is a group of trials that one worker measures.
+A sweep is a block of the config. A chunk is a group of trials that one worker measures. A pilot is a sample of 200
+trials of a cell; it tells how many trials a wanted precision needs.
 
 Exit status: 0 success; 1 failed measurement or check; 2 bad config or bad usage; 130 Ctrl-C; 143 SIGTERM.
 """
@@ -10,29 +11,34 @@ Exit status: 0 success; 1 failed measurement or check; 2 bad config or bad usage
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from experiments.commands.options import (
     ConfigFile,
+    Formats,
     Incomplete,
     Jobs,
     Names,
     Results,
     Scheduler,
     SchedulerFile,
+    Verbose,
+    Version,
     Wish,
+    Yes,
 )
-from experiments.commands.outcome import UsageError, outcome
-from experiments.folders import HOME, SHIPPED_CONFIG, default_results
-
-if TYPE_CHECKING:
-    from experiments.harness.config import Config
-    from experiments.harness.grid import Sweep
-    from experiments.harness.run import Workers
+from experiments.commands.outcome import UsageError, as_typed, outcome
+from experiments.commands.request import load, longest_run, need_root, wants_pdf, workers
+from experiments.folders import FIGURES, HOME, SHIPPED_CONFIG
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, help=__doc__)
+
+
+@app.callback()
+def _options_of_all(version: Version = False) -> None:
+    pass
 
 
 @app.command(name="all")
@@ -43,34 +49,46 @@ def all_parts(
     jobs: Jobs = None,
     scheduler: Scheduler = None,
     scheduler_file: SchedulerFile = None,
+    formats: Formats = "png,svg",
+    verbose: Verbose = False,
+    yes: Yes = False,
 ) -> None:
     """Measure sweeps, draw their figures, check their tables and write the page.
 
-    In the folder `results`, it also updates the published statements and the worked examples.
+    In the folder `results`, it also updates the published statements, the worked examples and the shipped diagnosis.
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
-    with outcome(config, results, jobs, scheduler, scheduler_file, measures=True):
-        loaded, sweeps, folder = _load(config, names, results)
+    with outcome(config, results, jobs, scheduler, scheduler_file, yes=yes, measures=True):
+        loaded, sweeps, folder = load(config, names, results)
         from experiments.harness.problems import attempt
-        from experiments.steps import examples, statements
+        from experiments.page.artifact import page_path
+        from experiments.steps import diagnosis, examples, overview, statements
         from experiments.steps import sweeps as steps
+        from experiments.steps.measuring import measure
+        from experiments.steps.reporter import reporter
 
-        workers = _workers(jobs, scheduler, scheduler_file)
-        parts: list[Callable[[], object]] = [
-            partial(steps.measure, loaded, sweeps, folder, workers, jobs=jobs),
-            partial(steps.draw, loaded, sweeps, folder, jobs=jobs),
-            partial(steps.check, loaded, sweeps, folder),
-        ]
-        if not names and statements.is_home(folder):
-            parts += [
-                partial(statements.update_statements, folder, workers, jobs),
-                partial(examples.write_examples, folder),
-                partial(examples.draw_examples, folder, jobs=jobs),
+        with reporter(verbose=verbose) as report:
+            measuring = workers(jobs, scheduler, scheduler_file, report.line)
+            limit, pdf = longest_run(scheduler, scheduler_file, yes=yes), wants_pdf(formats)
+            parts: list[Callable[[], object]] = [
+                partial(measure, loaded, sweeps, folder, measuring, jobs=jobs, limit=limit, report=report),
+                partial(overview.write_overview, loaded, folder, report),
+                partial(steps.draw, loaded, sweeps, folder, jobs=jobs, pdf=pdf, report=report),
+                partial(steps.check, loaded, sweeps, folder, report=report),
             ]
-        if not names:
-            parts.append(partial(steps.write_page, loaded, folder, config))
-        attempt(parts)
+            if not names and statements.is_home(folder):
+                parts += [
+                    partial(statements.update_statements, folder, measuring, jobs, report),
+                    partial(examples.write_examples, folder, report),
+                    partial(examples.draw_examples, folder, jobs=jobs, report=report),
+                    partial(diagnosis.write_diagnosis, folder, report),
+                    partial(diagnosis.draw_diagnosis, folder, report),
+                ]
+            if not names:
+                parts.append(partial(steps.write_page, loaded, folder, config, report=report))
+            attempt(parts)
+        report.next(f"{folder}/SWEEP.csv and {folder}/figures" if names else f"open {page_path(folder)} in a browser")
 
 
 @app.command()
@@ -81,47 +99,86 @@ def run(
     jobs: Jobs = None,
     scheduler: Scheduler = None,
     scheduler_file: SchedulerFile = None,
+    verbose: Verbose = False,
+    yes: Yes = False,
 ) -> None:
     """Measure the missing chunks of sweeps and write their tables."""
-    with outcome(config, results, jobs, scheduler, scheduler_file, measures=True):
-        loaded, sweeps, folder = _load(config, names, results)
-        from experiments.steps.sweeps import measure
+    with outcome(config, results, jobs, scheduler, scheduler_file, yes=yes, measures=True):
+        loaded, sweeps, folder = load(config, names, results)
+        from experiments.harness.problems import attempt
+        from experiments.steps.measuring import measure
+        from experiments.steps.overview import write_overview
+        from experiments.steps.reporter import reporter
 
-        measure(loaded, sweeps, folder, _workers(jobs, scheduler, scheduler_file), jobs=jobs)
+        with reporter(verbose=verbose) as report:
+            measuring = workers(jobs, scheduler, scheduler_file, report.line)
+            limit = longest_run(scheduler, scheduler_file, yes=yes)
+            parts: list[Callable[[], object]] = [
+                partial(measure, loaded, sweeps, folder, measuring, jobs=jobs, limit=limit, report=report),
+                partial(write_overview, loaded, folder, report),
+            ]
+            attempt(parts)
+        report.next(f"{as_typed('make figures', config, results)}, or make all for everything")
 
 
 @app.command(name="draw")
-def draw_figures(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None) -> None:
+def draw_figures(
+    names: Names = None,
+    config: ConfigFile = SHIPPED_CONFIG,
+    results: Results = None,
+    formats: Formats = "png,svg",
+    verbose: Verbose = False,
+) -> None:
     """Draw the figures of sweeps from their tables."""
     with outcome(config, results):
-        loaded, sweeps, folder = _load(config, names, results)
+        loaded, sweeps, folder = load(config, names, results)
+        from experiments.steps.reporter import reporter
         from experiments.steps.sweeps import draw
 
-        draw(loaded, sweeps, folder)
+        with reporter(verbose=verbose) as report:
+            draw(loaded, sweeps, folder, pdf=wants_pdf(formats), report=report)
+        report.next(f"look into {folder / FIGURES}; {as_typed('make page', config, results)} puts them on a page")
 
 
 @app.command(name="check")
-def check_results(names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None) -> None:
+def check_results(
+    names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None, verbose: Verbose = False
+) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; list leftover files."""
     with outcome(config, results):
-        loaded, sweeps, folder = _load(config, names, results)
+        loaded, sweeps, folder = load(config, names, results)
+        from experiments.steps.reporter import reporter
         from experiments.steps.sweeps import check
 
-        check(loaded, sweeps, folder)
+        with reporter(verbose=verbose) as report:
+            check(loaded, sweeps, folder, report=report)
+        if not verbose:
+            report.next(f"{as_typed('make check', config, results)} VERBOSE=1 lists each sweep and what has no test")
 
 
 @app.command()
-def page(config: ConfigFile = SHIPPED_CONFIG, results: Results = None, incomplete: Incomplete = False) -> None:
+def page(
+    config: ConfigFile = SHIPPED_CONFIG,
+    results: Results = None,
+    incomplete: Incomplete = False,
+    verbose: Verbose = False,
+) -> None:
     """Write the page, index.html in the results folder, and draw its figures."""
     with outcome(config, results):
-        loaded, _, folder = _load(config, None, results)
-        from experiments.steps import examples, statements
+        loaded, _, folder = load(config, None, results)
+        from experiments.page.artifact import page_path
+        from experiments.steps import diagnosis, examples, statements
         from experiments.steps import sweeps as steps
+        from experiments.steps.reporter import reporter
 
-        steps.draw(loaded, steps.whole_sweeps(loaded, folder, incomplete=incomplete), folder)
-        if statements.is_home(folder):
-            examples.draw_examples(folder)
-        steps.write_page(loaded, folder, config, incomplete=incomplete)
+        with reporter(verbose=verbose) as report:
+            whole = steps.whole_sweeps(loaded, folder, incomplete=incomplete)
+            steps.draw(loaded, whole, folder, report=report)
+            if statements.is_home(folder):
+                examples.draw_examples(folder, report=report)
+                diagnosis.draw_diagnosis(folder, report)
+            steps.write_page(loaded, folder, config, incomplete=incomplete, report=report)
+        report.next(f"open {page_path(folder)} in a browser")
 
 
 @app.command()
@@ -132,15 +189,17 @@ def plan(
     jobs: Jobs = None,
     scheduler: Scheduler = None,
     scheduler_file: SchedulerFile = None,
+    verbose: Verbose = False,
 ) -> None:
     """Print the chunks that a run would measure, and roughly how much time and memory it would take."""
     with outcome(config, results, jobs, scheduler, scheduler_file):
-        loaded, sweeps, folder = _load(config, names, results)
+        loaded, sweeps, folder = load(config, names, results)
         from experiments.harness.plan import plan_lines
         from experiments.steps.orphans import find_orphans
 
-        lines = plan_lines(loaded, sweeps, folder, _workers(jobs, scheduler, scheduler_file))
+        lines = plan_lines(loaded, sweeps, folder, workers(jobs, scheduler, scheduler_file), divisors=verbose)
         print("\n".join([*lines, *find_orphans(folder, loaded).lines()]))
+        print(f"next: {as_typed('make all', config, results, jobs, scheduler, scheduler_file)}")
 
 
 @app.command()
@@ -163,30 +222,78 @@ def walk(
         walk_any(example, q, k, v, scaling=scaling, mask=mask, out=out)
 
 
+@app.command()
+def diagnose(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE [FILE]", help="One file with q and k, or one for each; omit it for an example."),
+    ] = None,
+    scaling: Annotated[str | None, typer.Option(metavar="RULE", help="Scaling rule. Default: d_k^1/2.")] = None,
+    mask: Annotated[
+        str | None,
+        typer.Option(metavar="causal", help="Each query sees only the keys up to its own position. Default: no mask."),
+    ] = None,
+    axes: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Leading axes of q. Default: the last ones of batch,layer,head."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Output folder. Default: results/diagnosis/NAME of the file.")
+    ] = None,
+) -> None:
+    """Diagnose the attention of your own queries and keys, or of a layer before and after training.
+
+    Files are .npy, .npz or .safetensors; docs/your-model.md explains them.
+    """
+    with outcome(SHIPPED_CONFIG, None):
+        from experiments.steps import diagnosis
+
+        options = {"--scaling": scaling, "--mask": mask, "--axes": axes, "--out": out}
+        given = [name for name, value in options.items() if value is not None]
+        if not files and given:
+            raise UsageError(f"{given[0]}: expected files with queries and keys (make diagnose Q=q.npy K=k.npy)")
+        if not files:
+            need_root()
+            diagnosis.diagnose_example(HOME)
+            return
+        try:
+            found = diagnosis.diagnosed(files, scaling=scaling, mask=mask, axes=axes, out=out)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        diagnosis.report_diagnosis(found)
+
+
 @app.command(name="prune")
 def prune_results(config: ConfigFile = SHIPPED_CONFIG, results: Results = None) -> None:
     """Remove tables and figures that the suite wrote for sweeps that the config no longer has."""
     with outcome(config, results):
-        loaded, _, folder = _load(config, None, results)
+        loaded, _, folder = load(config, None, results)
         from experiments.steps.sweeps import prune
 
         prune(loaded, folder)
 
 
 @app.command(name="statements")
-def show_statements(jobs: Jobs = None) -> None:
+def show_statements(jobs: Jobs = None, verbose: Verbose = False) -> None:
     """Compare published statements with measurements and computations; list wrong and misleading ones."""
     with outcome(SHIPPED_CONFIG, None, jobs):
+        need_root()
+        from experiments.page.artifact import page_path
         from experiments.steps import statements
+        from experiments.steps.reporter import reporter
 
-        statements.update_statements(HOME, _workers(jobs), jobs)
-        print(statements.statement_summary(HOME))
+        with reporter(verbose=verbose) as report:
+            statements.update_statements(HOME, workers(jobs), jobs, report)
+        print(statements.statement_summary(HOME, whole=verbose))
+        if not verbose:
+            report.next(f"make statements VERBOSE=1 adds reasons and numbers; {page_path(HOME)} shows all statements")
 
 
 @app.command()
 def cost() -> None:
     """Measure the time and memory of attention on this machine, and how both grow."""
     with outcome(SHIPPED_CONFIG, None):
+        need_root()
         from experiments.steps import benchmarks
 
         print(benchmarks.time_attention(HOME))
@@ -204,6 +311,7 @@ def calibrate(
 ) -> None:
     """Run the check under many root seeds; count its false alarms and the planted faults that it finds."""
     with outcome(SHIPPED_CONFIG, None):
+        need_root()
         from experiments.steps import calibration
 
         calibration.calibrate(HOME, full=full, again=again or ())
@@ -213,7 +321,7 @@ def calibrate(
 def run_bench() -> None:
     """Compare the suite's speed with that of other ways to measure, and with the least work that a plain way needs."""
     with outcome(SHIPPED_CONFIG, None):
-        loaded, _, folder = _load(SHIPPED_CONFIG, None, None)
+        loaded, _, folder = load(SHIPPED_CONFIG, None, None)
         from experiments.steps import benchmarks
 
         print(benchmarks.time_suite(loaded, folder))
@@ -269,57 +377,25 @@ def design(
 
 @app.command()
 def readme() -> None:
-    """Rewrite the generated parts of README.md and docs/ from results/."""
+    """Rewrite the generated parts of README.md and docs/ from results/, and config.schema.json."""
     with outcome(SHIPPED_CONFIG, None):
+        need_root()
         from experiments.steps.markdown import rewrite_pages
 
         rewrite_pages()
 
 
-def _load(config: Path, names: list[str] | None, results: Path | None) -> tuple["Config", tuple["Sweep", ...], Path]:
-    """The config, the requested sweeps, and the folder of their tables.
+@app.command()
+def notebooks() -> None:
+    """Run the notebooks of docs/ in clean kernels, and write their outputs into them."""
+    with outcome(SHIPPED_CONFIG, None):
+        need_root()
+        from experiments.steps.notebooks import run_notebooks
 
-    Args:
-        config: path of the config.
-        names: names of sweeps; None or none for all.
-        results: the folder of the tables; None for the default of the config.
-
-    Raises:
-        ConfigError: the config is invalid.
-        UsageError: a sweep is unknown, or the default results folder of the config belongs to something else.
-    """
-    from experiments.harness.config import load_config
-
-    loaded = load_config(config)
-    known = {sweep.name: sweep for sweep in loaded.sweeps}
-    for name in names or ():
-        if name not in known:
-            raise UsageError(f"{config}: got the sweep {name!r}, expected one of {', '.join(known)}")
-    chosen = tuple(sweep for sweep in loaded.sweeps if not names or sweep.name in names)
-    try:
-        return loaded, chosen, results or default_results(config)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-
-
-def _workers(jobs: int | None, scheduler: str | None = None, scheduler_file: Path | None = None) -> "Workers":
-    """The processes that measure: those of a cluster, or that many here, by default one per processor.
-
-    Raises:
-        UsageError: the options exclude each other, or Dask is not installed.
-    """
-    from experiments.harness.local import LocalWorkers, default_jobs
-
-    cluster = scheduler or scheduler_file
-    if not cluster:
-        return LocalWorkers(jobs or default_jobs())
-    if jobs or (scheduler and scheduler_file):
-        raise UsageError("expected one of --jobs, --scheduler and --scheduler-file, got several")
-    try:
-        from experiments.harness.cluster.dask_cluster import DaskCluster
-    except ModuleNotFoundError as error:
-        raise UsageError(f"a cluster needs the package {error.name}; install it with: make cluster") from None
-    return DaskCluster(cluster, partial(print, flush=True))  # at once in a log too: a run may wait for workers
+        try:
+            run_notebooks()
+        except ModuleNotFoundError as error:
+            raise UsageError(f"notebooks need the package {error.name}; install it with: make notebooks") from None
 
 
 if __name__ == "__main__":

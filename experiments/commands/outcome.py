@@ -35,6 +35,7 @@ def outcome(
     scheduler: str | None = None,
     scheduler_file: Path | None = None,
     *,
+    yes: bool = False,
     measures: bool = False,
 ) -> Iterator[None]:
     """Turn an error into a message and an exit status; a bug in this code keeps its traceback.
@@ -43,8 +44,8 @@ def outcome(
     appear, each line once.
 
     Args:
-        config, results, jobs, scheduler, scheduler_file: as the user gave them, for the command that continues a run in
-            the same way.
+        config, results, jobs, scheduler, scheduler_file, yes: as the user gave them, for the command that continues a
+            run in the same way.
         measures: True for a command that measures, so that a failure names the command that continues.
 
     Raises:
@@ -54,23 +55,18 @@ def outcome(
 
     from experiments.examples.example import ExampleError
     from experiments.harness.config import ConfigError  # imports NumPy, whose threads are limited below
-    from experiments.harness.problems import leaves
+    from experiments.harness.problems import LongRunError, leaves
 
-    options = {
-        "CONFIG": config,
-        "RESULTS": results,
-        "JOBS": jobs,
-        "SCHEDULER": scheduler,
-        "SCHEDULER_FILE": scheduler_file,
-    }
-    given = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in options.items() if value)
-    kept = f"finished work is kept. To continue: make all {given}"
+    given = (config, results, jobs, scheduler, scheduler_file, int(yes))
+    kept = f"finished work is kept. To continue: {as_typed('make all', *given)}"
     try:
         _catch_signals()
         with threadpool_limits(limits=1):  # more threads wait for each other beside busy workers, and sum differently
             yield
     except (ConfigError, ExampleError, UsageError) as error:
         _stop(str(error), 2)
+    except LongRunError as error:
+        _stop(f"{error}\nto start it nevertheless: {as_typed('make all', *given[:-1], 1)} (or --yes)", 2)
     except BaseException as error:
         stopped = _signal_behind(error)
         if stopped is not None:
@@ -78,11 +74,36 @@ def outcome(
         if not isinstance(error, Exception):
             raise
         errors = list(leaves(error))
-        text = _text(errors, f"make results {given}", kept if measures else "")
+        text = _text(errors, as_typed("make results", *given), kept if measures else "")
         if not all(map(_message, errors)):
             print(text, file=sys.stderr)
             raise
         _stop(text, 1)
+
+
+def as_typed(
+    command: str,
+    config: Path,
+    results: Path | None = None,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    scheduler_file: Path | None = None,
+    yes: int = 0,
+) -> str:
+    """A make command with options as the user gave them.
+
+    >>> as_typed("make all", Path("mine.yaml"), jobs=3)
+    'make all CONFIG=mine.yaml JOBS=3'
+    """
+    options = {
+        "CONFIG": config,
+        "RESULTS": results,
+        "JOBS": jobs,
+        "SCHEDULER": scheduler,
+        "SCHEDULER_FILE": scheduler_file,
+        "YES": yes,
+    }
+    return " ".join([command, *(f"{name}={shlex.quote(str(value))}" for name, value in options.items() if value)])
 
 
 def _signal_behind(error: BaseException | None) -> BaseException | None:
@@ -140,6 +161,8 @@ def _terminate(*_: object) -> None:
 
 
 def _stop(message: str, status: int) -> None:
-    """Print a message to standard error and exit with a status."""
-    print(message, file=sys.stderr)
+    """Print a message to standard error, in red if it is a terminal, and exit with a status."""
+    from rich.console import Console
+
+    Console(stderr=True).out(message, style="red", highlight=False)
     raise typer.Exit(status)

@@ -15,6 +15,7 @@ from experiments.harness.config import Config
 from experiments.harness.files import write_atomically
 from experiments.harness.tables import csv_bytes
 from experiments.steps import statements, sweeps
+from experiments.steps.measuring import measure
 
 if TYPE_CHECKING:
     from experiments.benchmarks.cluster import Sizes
@@ -90,7 +91,7 @@ def _steps_after_measuring(config: Config) -> "dict[str, Step]":
     one = LocalWorkers(1)
     return {
         "imports": lambda _: subprocess.run([sys.executable, "-c", f"import {_IMPORTS}"], check=True),
-        "tables": lambda folder: sweeps.measure(config, config.sweeps, folder, one, jobs=1),
+        "tables": lambda folder: measure(config, config.sweeps, folder, one, jobs=1),
         "figures": partial(sweeps.draw, config, config.sweeps, jobs=1),
         "check": partial(sweeps.check, config, config.sweeps),
         "statements": lambda folder: statements.update_statements(folder, one, jobs=1),

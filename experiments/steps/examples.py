@@ -1,34 +1,30 @@
 """The steps of the worked examples: write their table, draw their figures, walk through one or a user's matrices.
 
 The steps of an example (`experiments.examples`) come in; examples.csv, its figure and text on the terminal go out.
-`say` receives each line of progress, so that `walk` can print it where a pipe may close.
 """
 
-import io
-import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.examples import example_names, load_example, spelled
 from experiments.examples.example import ExampleError
-from experiments.folders import EXAMPLES, HOME, WALK, example_path
+from experiments.folders import EXAMPLES, HOME, WALK, drawn_texts, example_path
 from experiments.harness.artifacts import Artifact, Ledger
 from experiments.harness.files import locked, write_atomically
 from experiments.harness.tables import csv_bytes
 from experiments.steps.drawing import drawing
-
-Say = Callable[[str], object]
+from experiments.steps.reporter import ALOUD, Reporter
+from experiments.steps.saying import tell
 
 _COMPUTED_WITH = ("numpy", "scipy")
 
 
-def write_examples(results: Path, say: Say = print) -> None:
+def write_examples(results: Path, report: Reporter = ALOUD) -> None:
     """Write examples.csv, the numbers of all examples, unless it is up to date.
 
     Args:
         results: the step writes to its folder `examples`.
-        say: receives a line about the outcome.
+        report: told whether the table changed.
     """
     from experiments.harness.compare import describe_change
 
@@ -37,24 +33,26 @@ def write_examples(results: Path, say: Say = print) -> None:
     table, ledger = Artifact((path,), tuple(modules), _COMPUTED_WITH), Ledger(results / EXAMPLES)
     with locked(results / EXAMPLES):
         if ledger.is_current(table):
-            say(f"{path}: up to date")
+            report.current(path)
             return
         from experiments.examples.table import examples
 
         content = csv_bytes(examples())
-        say(f"wrote {path}: {describe_change(path.read_bytes() if path.exists() else None, content)}")
+        report.wrote(f"wrote {path}: {describe_change(path.read_bytes() if path.exists() else None, content)}")
         write_atomically(path, content)
         ledger.note(table)
 
 
-def draw_examples(results: Path, names: Sequence[str] = (), say: Say = print, jobs: int | None = None) -> None:
+def draw_examples(
+    results: Path, names: Sequence[str] = (), *, jobs: int | None = None, report: Reporter = ALOUD
+) -> None:
     """Draw the outdated figures of the named examples, or of all examples; nothing without examples.csv.
 
     Args:
         results: the step reads and writes its folder `examples`.
         names: modules of examples, with underscores; none for all.
-        say: receives the caption of each drawn or named figure.
         jobs: number of processes that draw; by default one per processor.
+        report: told about each figure.
     """
     from experiments.harness.local import helpers
 
@@ -70,14 +68,12 @@ def draw_examples(results: Path, names: Sequence[str] = (), say: Say = print, jo
         due = [name for name, drawn in drawings.items() if not ledger.is_current(drawn)]
         with helpers(jobs, len(due)) as submit:
             renderings = {name: submit(_draw, name, table, example_path(results, name, "")) for name in due}
-            for name in names or due:
-                if name in due:
+            for name, drawn in drawings.items():
+                if name in renderings:
                     renderings[name].result()
-                    ledger.note(drawings[name])
-                caption = example_path(results, name, ".txt").read_text(encoding="utf-8").strip()
-                say(f"{'drew' if name in due else 'kept'} {example_path(results, name, '.png')}: {caption}")
-        if not names and len(due) < len(drawings):
-            say(f"kept {len(drawings) - len(due)} figures of worked examples")
+                    ledger.note(drawn)
+                path = example_path(results, name, ".png")
+                report.figure(path, drawn_texts(path).caption, drawn=name in renderings)
 
 
 def walk_any(
@@ -124,7 +120,7 @@ def walk_any(
             f"{given[0]}: expected both queries and keys, as --q FILE --k FILE (make walk Q=FILE K=FILE)"
         )
     else:
-        _say(walk_list())
+        tell(walk_list())
 
 
 def walk_list() -> str:
@@ -145,9 +141,10 @@ def walk_example(name: str, results: Path) -> None:
 
     module = name.replace("-", "_")
     example = load_example(module)
-    _say(f"{text(example.title, example.source, example.steps())}\n")
-    write_examples(results, _say)
-    draw_examples(results, [module], _say)
+    tell(f"{text(example.title, example.source, example.steps())}\n")
+    report = Reporter(verbose=True, say=tell)
+    write_examples(results, report)
+    draw_examples(results, [module], report=report)
 
 
 def walk_own(q: Path, k: Path, v: Path | None, *, scaling: str, causal: bool, out: Path) -> None:
@@ -168,24 +165,11 @@ def walk_own(q: Path, k: Path, v: Path | None, *, scaling: str, causal: bool, ou
 
     steps = own_steps(q, k, v, scaling=scaling, causal=causal)
     given = ", ".join(str(path) for path in (q, k, v) if path)
-    _say(f"{text('Attention of your own matrices', given, steps)}\n")
+    tell(f"{text('Attention of your own matrices', given, steps)}\n")
     table, stem = out / f"{WALK}.csv", out / WALK
     write_atomically(table, csv_bytes(long_table(WALK, steps)))
-    _say(f"wrote {table}")
-    _say(f"drew {stem}.png: {_draw(WALK, table, stem)}")
-
-
-def _say(text: str) -> None:
-    """Print a text, even to a pager that closes early or a terminal that lacks a character."""
-    from experiments.examples.text import wrapped
-
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
-    try:
-        print("\n".join(map(wrapped, text.split("\n"))), flush=True)
-    except BrokenPipeError:
-        # As the documentation of Python's signal module advises: later output has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    tell(f"wrote {table}")
+    tell(f"drew {stem}.png: {_draw(WALK, table, stem)}")
 
 
 def _draw(name: str, table: Path, stem: Path) -> str:

@@ -1,4 +1,4 @@
-"""The generated parts of README.md and of the pages in docs/.
+"""The generated parts of README.md and of the pages in docs/, and the schema of the config.
 
 The files in results/ and the declarations in the code come in; text between `<!-- begin NAME -->` and
 `<!-- end NAME -->` goes out.
@@ -17,12 +17,14 @@ DOCUMENTS = Path("docs")
 
 
 def rewrite_pages() -> None:
-    """Rewrite the generated parts of README.md and docs/ from results/, and rerun the examples in docs/.
+    """Rewrite the generated parts of README.md and docs/ from results/, rerun the examples in docs/, write the schema.
 
     The pages are those of the current folder. The numbers come from existing results: no sweep is measured.
     """
     from experiments.page.documents import rewrite_documents
+    from experiments.steps.schema import write_schema
 
+    write_schema()
     for path, text in generated(read_pages(), HOME).items():
         write_atomically(path, text.encode())
     rewrite_documents(DOCUMENTS)

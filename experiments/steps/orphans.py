@@ -13,7 +13,7 @@ from experiments.harness.artifacts import Ledger, checksum
 from experiments.harness.config import Config
 from experiments.harness.figures import figures_of
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import COLUMNS, DERIVED, MANIFEST, csv_name
+from experiments.harness.paths import COLUMNS, DERIVED, LONG, MANIFEST, csv_name
 from experiments.harness.tables import TableError, read_sidecar
 from experiments.steps.drawing import drawing, is_untouched
 
@@ -42,8 +42,8 @@ class Orphans:
 def find_orphans(results: Path, config: Config) -> Orphans:
     """The files in a results folder that belong to no sweep of the config.
 
-    columns.csv, manifest.json and hidden files are no orphans. Besides the folder itself, the search covers `derived`,
-    and `figures` for figures that the suite drew.
+    columns.csv, long-format.csv, manifest.json and hidden files are no orphans. Besides the folder itself, the search
+    covers `derived`, and `figures` for figures that the suite drew.
     """
     names = {sweep.name for sweep in config.sweeps}
     ours = [path for sweep in config.sweeps for path in _figures_not_asked_for(results, sweep)]
@@ -52,7 +52,7 @@ def find_orphans(results: Path, config: Config) -> Orphans:
             ours += _written_with(sidecar)
     tables = [path for pattern in ("*.csv", "*.json") for path in results.glob(pattern) if path.stem not in names]
     derived = [path for path in results.glob(f"{DERIVED}/*/*.csv") if path.parent.name not in names]
-    unowned = sorted(path for path in tables + derived if path.name not in (COLUMNS, MANIFEST))
+    unowned = sorted(path for path in tables + derived if path.name not in (COLUMNS, LONG, MANIFEST))
     return Orphans(tuple(ours), tuple(path for path in unowned if path not in ours and path.name[0] != "."))
 
 

@@ -15,7 +15,9 @@ from experiments.harness.files import locked, write_atomically
 from experiments.harness.paths import STORE
 from experiments.harness.tables import csv_bytes, is_current, read_sweep
 from experiments.statements.table import CONFIG, read_statements, table_path
-from experiments.steps.sweeps import measure
+from experiments.steps.measuring import measure
+from experiments.steps.overview import write_overview
+from experiments.steps.reporter import ALOUD, Reporter
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,24 +32,25 @@ def is_home(results: Path) -> bool:
     return results.resolve() == HOME.resolve()
 
 
-def update_statements(results: Path, workers: "Workers", jobs: int | None = None) -> None:
+def update_statements(results: Path, workers: "Workers", jobs: int | None = None, report: Reporter = ALOUD) -> None:
     """Bring the measurements for the statements and statements.csv up to date.
 
     Args:
         results: the step writes to its folder `statements` and reuses chunks that sweeps in `results` measured.
         workers: measure the missing chunks.
-        jobs: as in `measure`.
+        jobs, report: as in `measure`.
     """
     config, folder = load_config(CONFIG), results / STATEMENTS
     due = [sweep for sweep in config.sweeps if not is_current(folder, config, sweep)]
     with locked(results):
         if due:
-            measure(config, due, folder, workers, store=results / STORE, jobs=jobs)
+            measure(config, due, folder, workers, store=results / STORE, jobs=jobs, report=report)
+        write_overview(config, folder, report)
         with locked(folder):
-            _write(config, results)
+            _write(config, results, report)
 
 
-def _write(config: Config, results: Path) -> None:
+def _write(config: Config, results: Path, report: Reporter) -> None:
     """Write statements.csv unless it is up to date; the tables of its config must be complete."""
     from experiments.statements.declare import statement_modules
 
@@ -56,13 +59,13 @@ def _write(config: Config, results: Path) -> None:
     modules = ("experiments.statements.compute", *statement_modules())
     table = Artifact((path,), modules, _COMPUTED_WITH, tuple(measured))
     if ledger.is_current(table):
-        print(f"{path}: up to date")
+        report.current(path)
         return
     from experiments.harness.compare import describe_change
     from experiments.statements.compute import compute_table
 
     content = csv_bytes(compute_table(measured_tables(results)))
-    print(f"wrote {path}: {describe_change(path.read_bytes() if path.exists() else None, content)}")
+    report.wrote(f"wrote {path}: {describe_change(path.read_bytes() if path.exists() else None, content)}")
     write_atomically(path, content)
     ledger.note(table)
 
@@ -83,8 +86,13 @@ def measured_tables(results: Path) -> "dict[str, pd.DataFrame]":
     return tables
 
 
-def statement_summary(results: Path) -> str:
-    """Verdicts by source and severity, and every wrong or misleading statement, from statements.csv."""
-    from experiments.statements.summary import summary
+def statement_summary(results: Path, *, whole: bool) -> str:
+    """The number of statements by verdict, and every wrong or misleading one, from statements.csv.
 
-    return summary(read_statements(results))
+    Args:
+        results: the folder of the repository's results.
+        whole: True for verdicts by source too, and for the numbers and reasons behind each.
+    """
+    from experiments.statements.summary import short_summary, summary
+
+    return (summary if whole else short_summary)(read_statements(results))

@@ -15,8 +15,9 @@ from experiments.harness.experiment import load_experiment
 from experiments.harness.figures import figures_of
 from experiments.harness.local import LocalWorkers
 from experiments.harness.store import measure_record
-from experiments.page import slider
-from experiments.steps.sweeps import draw, measure
+from experiments.page import explorer
+from experiments.steps.measuring import measure
+from experiments.steps.sweeps import draw
 from tests.command_line import Suite, call
 
 
@@ -27,7 +28,7 @@ def _every(experiment: str) -> str:
 
 
 # A single cell draws fastest, and has every figure; others have those that show what it has not.
-_FEW_DRAWN = {"scaling": ("variance",), "many": ("phase",), "map": ("map",)}
+_FEW_DRAWN = {"scaling": ("variance",), "many": ("phase", "freezing"), "map": ("map",)}
 TINY = f"""\
 seed: 0
 sweeps:
@@ -109,7 +110,7 @@ sweeps:
     n_keys: [3, 8, 20]
     scaling: [unscaled, d_k^1/3, d_k^1/2, d_k^1]
     trials: 20
-    figures: [map, phase]
+    figures: [map, phase, freezing]
 """
 
 
@@ -192,9 +193,9 @@ def in_this_process(monkeypatch):
 
 @pytest.fixture
 def quick_slider(monkeypatch):
-    """The page without the seconds that the expectations of its strip take."""
-    errors = dict.fromkeys((*slider.QUANTITIES, "effective_keys"), 1e-9)
-    monkeypatch.setattr(slider, "expectations", lambda: {"exponents": [0.0, 1.0], "errors": errors})
+    """The page without the seconds that the expectations of its explorer take."""
+    monkeypatch.setattr(explorer, "row_means", lambda _widths, _lengths: {"sigma": 1.0, "of": {}})
+    monkeypatch.setattr(explorer, "LAWS", dict.fromkeys(explorer.LAWS, float))
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The command line as a user meets it: what it writes, says and exits with."""
 
+import math
 import re
 import shutil
 import sys
@@ -7,12 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from experiments.harness import plan
 from experiments.harness.config import load_config
 from experiments.harness.local import LocalWorkers
 from experiments.harness.problems import MeasurementError
 from experiments.harness.tables import read_sweep, write_sweep
 from experiments.steps.drawing import SUFFIXES
-from tests.command_line import SMALL, Suite, in_a_process
+from tests.command_line import ROOT, SMALL, Suite, call, in_a_process
 
 TABLES = ("mine.csv", "derived/mine/slopes.csv", "derived/mine/verdicts.csv")
 
@@ -24,9 +26,14 @@ def processes(tmp_path) -> Suite:
 
 
 def test_a_new_block_gets_its_tables_and_the_figures_along_its_axis(suite):
-    ran = suite("run", "--jobs", "1")
+    ran = suite("run", "--jobs", "1", "--verbose")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert sorted(ran.stdout.splitlines()) == sorted(f"wrote {suite.folder}/{name}: new" for name in TABLES)
+    wrote = [line for line in ran.stdout.splitlines() if line.startswith("wrote")]
+    expected = [
+        *(f"wrote {suite.folder}/{name}: new" for name in TABLES),
+        f"wrote {suite.folder}/long-format.csv: 44 values",
+    ]
+    assert sorted(wrote) == sorted(expected)
     drew = suite("draw")
     assert (drew.returncode, drew.stderr) == (0, "")
     checked = suite("check")
@@ -36,7 +43,8 @@ def test_a_new_block_gets_its_tables_and_the_figures_along_its_axis(suite):
     assert "variance" in mine.figures
     figures = {f"figures/mine/{name}{suffix}" for name in mine.figures for suffix in SUFFIXES}
     assert {name for name in made if not name.startswith(".cells/")} == (
-        {"columns.csv", "config.yaml", "manifest.json", ".lock", ".made.json", "mine.json", *TABLES} | figures
+        {"columns.csv", "long-format.csv", "config.yaml", "manifest.json", ".lock", ".made.json", "mine.json", *TABLES}
+        | figures
     )
     assert (suite.folder / "config.yaml").read_text() == SMALL
 
@@ -46,10 +54,11 @@ def test_a_second_run_writes_the_same_bytes(suite, processes):
     before = {path: path.read_bytes() for path in suite.folder.rglob("*.csv")}
     shutil.rmtree(suite.folder / ".cells")
     again = processes("run", "--jobs", "2")
-    assert again.stdout.count(": byte-identical to the previous version") == 3
+    assert "tables: 3 unchanged\n" in again.stdout
     assert {path: path.read_bytes() for path in suite.folder.rglob("*.csv")} == before
-    assert len(before) == 4
-    assert suite("run").stdout == f"{suite.folder}/mine.csv: up to date\n"
+    assert len(before) == 5
+    assert suite("run").stdout.startswith("tables: 3 up to date\nnext: make figures ")
+    assert f"{suite.folder}/mine.csv: up to date\n" in suite("run", "-v").stdout
 
 
 def test_a_bad_config_is_refused_without_a_traceback_or_a_file(processes):
@@ -117,7 +126,7 @@ def test_every_one_of_many_faults_is_named_at_once(suite):
 def test_bad_usage_exits_2(suite, words, message):
     refused = suite(*words)
     assert refused.returncode == 2
-    assert message in refused.stderr
+    assert message in " ".join(refused.stderr.replace("│", " ").split())  # typer frames and wraps it
     assert not suite.folder.exists()
 
 
@@ -147,7 +156,7 @@ def test_plan_says_what_is_missing_and_what_is_there(suite):
     assert re.search(r"yours +.* 1 of 3 chunks .* partial \(2 of 3 chunks measured\)\n", partial)
     suite("run", text=SMALL)
     shutil.rmtree(suite.folder / ".cells")
-    assert "complete, but without records of 2 of 2 chunks; a run measures these again" in suite("plan").stdout
+    assert re.search(r" 2 of 2 chunks .* complete, chunks missing\n", suite("plan").stdout)
     record = (suite.folder / "mine.json").read_text()
     (suite.folder / "mine.json").write_text(record.replace('"measuring": "', '"measuring": "0'))
     assert "stale: another version of the source" in suite("plan").stdout
@@ -174,14 +183,15 @@ sweeps:
     d_k: [1, 4]
     trials: 20
 """
-    assert suite("plan", text=several).stdout.splitlines()[-3:] == [
+    assert suite("plan", "-v", text=several).stdout.splitlines()[-4:-1] == [
         "divisor of the scores, smallest to largest over the cells:",
         "grid             d_k = 4 to 512, n_keys = 16 to 64:"
         " unscaled = 1, d_k^1/2 = 2 to 22.6, 8 = 8, d_k^1/2/ln(n_keys) = 0.481 to 8.16",
         "one              d_k = 64, n_keys = 16: d_k^1/2 = 8",
     ]
     scores = several.partition("  grid")[0] + several[several.index("  scores") :]
-    assert "divisor of" not in suite("plan", text=scores).stdout
+    assert "divisor of" not in suite("plan", "-v", text=scores).stdout
+    assert "divisor of" not in suite("plan", text=several).stdout
 
 
 def test_plan_and_run_say_what_a_precision_takes(suite):
@@ -190,16 +200,14 @@ def test_plan_and_run_say_what_a_precision_takes(suite):
     assert re.search(r"mine +saturation +2 +by pilot +[0-9]+ of [0-9]+ pilots .* missing\n", planned)
     assert ", plus the trials that the pilots will request; tables go to" in planned
     assert re.search(
-        r"mine: \d+ to \d+ trials per cell, .*; 2 of 2 cells met the precision 0.05\n", suite("run").stdout
+        r"mine: \d+ to \d+ trials per cell, .*; 2 of 2 cells met the precision 0.05\n", suite("run", "-v").stdout
     )
     planned = suite("plan").stdout
     assert re.search(r"mine +saturation +2 +by pilot +0 of [0-9]+ chunks .* complete\n", planned)
     assert "the pilots will request" not in planned
     assert suite("check").returncode == 0
     shutil.rmtree(suite.folder / ".cells")
-    assert re.search(
-        r"complete, but without records of ([0-9]+) of \1 pilots; a run measures these again\n", suite("plan").stdout
-    )
+    assert re.search(r" ([0-9]+) of \1 pilots .* complete, chunks missing\n", suite("plan").stdout)
 
 
 def test_a_folder_that_cannot_be_written_is_named(suite):
@@ -221,7 +229,7 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     suite("run", text=enough)
     config = load_config(tmp_path / "small.yaml")
     tables = read_sweep(suite.folder, config, config.sweeps[0])
-    agreed = suite("check")
+    agreed = suite("check", "-v")
     assert (agreed.returncode, agreed.stderr) == (0, "")
     assert re.search(r"1 cell against theory: p = 0\.\d+; 13 pairs of metric and rule: p = ", agreed.stdout)
     assert re.search(r"; furthest of 14 values: \w+ of mine, d_k\^1: z = ", agreed.stdout)
@@ -230,25 +238,28 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
         r"not tested in mine \(no exact value is known\): effective_keys, participation, jacobian_norm_p10, ",
         agreed.stdout,
     )
-    assert "drew" in suite("draw").stdout
+    suite("draw")
     assert (suite.folder / "figures" / "all-sweeps" / "calibration.png").exists()
     tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = -7.5, 1e-13
     write_sweep(suite.folder, config, config.sweeps[0], tables)
     checked = suite("check")
     assert checked.returncode == 1
-    assert "checked mine: 1 row for 1 cell," in checked.stdout
+    assert "checked: 1 sweep, complete and unaltered" in checked.stdout
+    assert "agreed" not in checked.stdout
+    assert "flagged: nothing" not in checked.stdout
     assert re.search(r"disagree: .*\n  entropy of mine, d_k\^1: z = -7\.50\n", checked.stderr)
 
 
 def test_figures_are_drawn_when_what_they_show_changed(suite):
     few = f"{SMALL}    figures: [variance, length]\n"
     suite("run", text=few)
-    assert suite("draw").stdout.count("drew ") == 2
+    assert suite("draw").stdout.startswith("figures: 2 drawn\n")
     (suite.folder / "figures" / "mine" / "length.png").write_bytes(b"spoilt")
-    said = suite("draw").stdout
+    said = suite("draw", "-v").stdout
     assert (said.count("drew "), said.count("kept ")) == (1, 1)
+    assert "figures: 1 up to date, 1 drawn\n" in said or "figures: 1 drawn, 1 up to date\n" in said
     suite("run", text=few.replace("trials: 3", "trials: 4"))
-    assert suite("draw").stdout.count("drew ") == 2
+    assert suite("draw").stdout.startswith("figures: 2 drawn\n")
 
 
 BOTH = """\
@@ -262,14 +273,14 @@ sweeps:
 @pytest.mark.slow
 def test_all_figures_of_two_experiments_are_drawn_when_what_they_show_changed(suite):
     suite("run", text=BOTH)
-    count = suite("draw").stdout.count("drew ")
+    count = suite("draw", "-v").stdout.count("drew ")
     assert count == 5
-    assert suite("draw").stdout.count("kept ") == count
+    assert suite("draw", "-v").stdout.count("kept ") == count
     (suite.folder / "figures" / "first" / "variance.png").write_bytes(b"spoilt")
-    said = suite("draw").stdout
+    said = suite("draw", "-v").stdout
     assert (said.count("drew "), said.count("kept ")) == (1, count - 1)
     suite("run", text=BOTH.replace("trials: 100", "trials: 200"))
-    assert suite("draw").stdout.count("drew ") == count
+    assert suite("draw", "-v").stdout.count("drew ") == count
 
 
 PARTS = """\
@@ -286,13 +297,13 @@ def test_a_problem_in_one_part_is_reported_at_the_end_and_stops_no_other(suite):
     assert suite("all", "--jobs", "1", text=PARTS).returncode == 0
     for name in ("one.csv", "index.html", "figures/two/length.png"):
         (suite.folder / name).unlink()
-    (suite.folder / "columns.csv").unlink()
-    (suite.folder / "columns.csv").mkdir()  # so that measuring fails
+    shutil.rmtree(suite.folder / ".cells")
+    (suite.folder / ".cells").touch()  # so that measuring fails
     ended = suite("all", "--jobs", "1")
     assert ended.returncode == 1
-    assert "figures/two/length.png" in ended.stdout
-    assert "checked two" in ended.stdout
-    assert re.search(r"columns\.csv: cannot write", ended.stderr)
+    assert "figures: 1 drawn" in ended.stdout
+    assert "checked: 1 sweep, complete and unaltered" in ended.stdout
+    assert re.search(r"\.cells/.*: Not a directory", ended.stderr)
     assert ended.stderr.count("one.csv: No such file or directory") == 1
     assert ended.stderr.splitlines()[-1].startswith("to complete or restore the tables: make results CONFIG=")
 
@@ -344,3 +355,95 @@ def test_an_ended_run_continues_with_as_many_jobs(suite, monkeypatch):
 
     monkeypatch.setattr(LocalWorkers, "measure", measure)
     assert suite("run", "--jobs", "3").stderr.endswith(f" RESULTS={suite.folder} JOBS=3\n")
+
+
+LONG = (
+    SMALL.replace("trials: 3", "trials: 8000")
+    .replace("n_keys: 30", "n_keys: 3000")
+    .replace("n_queries: 4", "n_queries: 512")
+)
+
+
+@pytest.mark.parametrize("command", ["run", "all"])
+def test_a_run_longer_than_an_hour_needs_consent(suite, command, monkeypatch):
+    monkeypatch.setattr(LocalWorkers, "measure", lambda *_: pytest.fail("measured"))
+    refused = suite(command, "--jobs", "1", text=LONG)
+    assert refused.returncode == 2
+    given = f"CONFIG={suite.config} RESULTS={suite.folder} JOBS=1 YES=1 (or --yes)"
+    assert re.fullmatch(
+        r"expected an estimate of at most 60 min, got \d+ min with 1 worker; no chunk was measured\n"
+        rf"to start it nevertheless: make all {re.escape(given)}\n",
+        refused.stderr,
+    )
+    assert refused.stdout == ""
+    assert [path.name for path in suite.folder.iterdir()] == [".lock"]
+    planned = suite("plan", "--jobs", "1").stdout
+    assert "A run of more than 60 min starts only with YES=1 (--yes).\n" in planned
+
+
+def test_with_consent_a_long_run_starts_and_continues(suite, monkeypatch):
+    def measure(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalWorkers, "measure", measure)
+    started = suite("run", "--yes", text=LONG)
+    assert started.returncode == 130
+    assert started.stdout.startswith("measuring ")
+    assert started.stderr.endswith(f" RESULTS={suite.folder} YES=1\n")
+
+
+def test_what_pilots_request_is_known_only_after_them(suite, monkeypatch):
+    """The pilots are measured and kept, the chunks are not."""
+    monkeypatch.setattr(plan, "LONGEST", 2.0)
+    precise = SMALL.replace("trials: 3", "precision: 0.001\n    max_trials: 20000")
+    refused = suite("run", "--jobs", "1", text=precise)
+    assert refused.returncode == 2
+    assert re.search("at most 2 s, got .* with 1 worker; no chunk was measured\n", refused.stderr)
+    planned = suite("plan", "--jobs", "1").stdout
+    assert re.search(r"mine .* by pilot +(\d+) of \1 chunks .* missing\n", planned)
+    assert not list(suite.folder.glob("*.csv"))
+
+
+def test_a_cluster_needs_no_consent(suite, lost_cluster):
+    """Its workers come and go, and nobody knows the time before the run."""
+    lost_cluster(KeyboardInterrupt())
+    assert suite("run", "--scheduler", "tcp://alpha:8786", text=LONG).returncode == 130
+
+
+def physical_lines(text: str) -> int:
+    """The lines that a text takes on a terminal of 100 columns."""
+    return sum(max(1, math.ceil(len(line) / 100)) for line in text.splitlines())
+
+
+@pytest.mark.usefixtures("quick_slider")
+def test_all_is_short_and_shorter_if_there_is_nothing_to_do(suite):
+    first = suite("all", "--jobs", "1", text=BOTH)
+    assert (first.returncode, first.stderr) == (0, "")
+    assert physical_lines(first.stdout) <= 40
+    again = suite("all", "--jobs", "1")
+    assert again.stdout.startswith("tables: ")
+    assert " up to date\nfigures: " in again.stdout
+    assert again.stdout.endswith(f"flagged: nothing\nnext: open {suite.folder}/index.html in a browser\n")
+    assert physical_lines(again.stdout) <= 10
+    shutil.rmtree(suite.folder / ".cells")
+    clone = suite("all", "--jobs", "1")
+    assert "came with tables but without these chunks, as in a fresh clone" in clone.stdout
+    assert re.search(r"^tables: \d+ unchanged$", clone.stdout, re.MULTILINE)
+    assert physical_lines(clone.stdout) <= 40
+
+
+def test_the_version_is_that_of_the_library(suite):
+    from sdpa import __version__
+
+    shown = in_a_process("--version")
+    assert (shown.returncode, shown.stdout) == (0, f"sdpa-suite {__version__}\n")
+    assert suite("run", "-j", "1").returncode == 0
+
+
+@pytest.mark.parametrize("words", [("plan",), ("statements",), ("diagnose",), ("readme",)])
+def test_in_another_folder_the_error_names_the_root(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    refused = call(*words)
+    assert refused.returncode == 2
+    assert refused.stderr == f"run it in the repository root {ROOT}, got the folder {tmp_path} without config.yaml\n"
+    assert list(tmp_path.iterdir()) == []

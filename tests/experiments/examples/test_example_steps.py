@@ -15,9 +15,10 @@ from experiments.examples.table import examples, long_table, matrices, read_tabl
 from experiments.figures.figure import Figure, Tables, load_figure
 from experiments.figures.heatmaps import Panel, heatmap
 from experiments.figures.style import panels
-from experiments.folders import EXAMPLES
+from experiments.folders import EXAMPLES, drawn_texts
 from experiments.harness.tables import csv_bytes
 from experiments.steps import examples as example_steps
+from experiments.steps import saying
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = ROOT / "results" / "examples"
@@ -70,8 +71,8 @@ def test_two_steps_of_one_name_are_refused():
 
 @pytest.mark.parametrize("name", example_names())
 def test_every_example_has_its_figure_with_the_shipped_caption(name, numbers):
-    shipped = (SHIPPED / f"{name}.txt").read_text(encoding="utf-8")
-    assert f"{figure_of(name).caption(matrices(numbers, name))}\n" == shipped
+    figure, steps = figure_of(name), matrices(numbers, name)
+    assert drawn_texts(SHIPPED / f"{name}.txt") == (figure.heading(steps), figure.caption(steps))
     assert (SHIPPED / f"{name}.png").exists()
 
 
@@ -191,4 +192,4 @@ def test_a_pager_that_closes_early_is_no_error(monkeypatch):
     with io.TextIOWrapper(os.fdopen(write, "wb"), encoding="latin-1") as closed:
         monkeypatch.setattr(sys, "stdout", closed)
         for _ in range(2):
-            example_steps._say("−0.5")
+            saying.tell("−0.5")

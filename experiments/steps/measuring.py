@@ -1,0 +1,193 @@
+"""From a config to its tables: the measurements that the store lacks, and the analysis of complete sweeps."""
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.harness.config import Config
+from experiments.harness.experiment import MEASURED
+from experiments.harness.files import locked, write_atomically
+from experiments.harness.fingerprint import tables_fingerprint
+from experiments.harness.grid import Sweep
+from experiments.harness.paths import STORE, STORED_CONFIG, csv_name
+from experiments.harness.problems import MeasurementError
+from experiments.harness.tables import is_current, read_sidecar, write_sweep
+from experiments.harness.wording import counted
+from experiments.steps.reporter import ALOUD, Reporter
+
+if TYPE_CHECKING:
+    from experiments.figures.figure import Tables
+    from experiments.harness.run import Workers
+    from experiments.harness.store import Store
+    from experiments.harness.work import Work
+
+
+def measure(
+    config: Config,
+    sweeps: Sequence[Sweep],
+    results: Path,
+    workers: "Workers",
+    *,
+    store: Path | None = None,
+    jobs: int | None = None,
+    limit: float | None = None,
+    report: Reporter = ALOUD,
+) -> None:
+    """Measure the chunks of sweeps that the store lacks, and write the tables that change.
+
+    It also writes manifest.json.
+
+    Args:
+        config: the whole config; the results folder keeps a copy of its text once all its tables exist.
+        sweeps: the sweeps of the config to measure.
+        results: the folder of the tables.
+        workers: measure the chunks.
+        store: the folder of the chunks' records, if it is not in `results`.
+        jobs: number of processes on this machine that analyse complete sweeps; by default one per processor.
+        limit: the longest estimate, in seconds, of a run that may start; None for no limit.
+        report: told what the run does.
+
+    Raises:
+        BusyError: another run uses the results folder.
+        LongRunError: the estimate exceeds the limit. The trials that pilots request are known only after the pilots,
+            so the error may also come between pilots and chunks; the pilots stay.
+        MeasurementError: a cell failed; the tables of sweeps that were complete before are written.
+    """
+    from experiments.harness.manifest import write_manifest
+    from experiments.harness.plan import known_work
+    from experiments.harness.store import Store
+
+    started = time.monotonic()
+    for sweep in sweeps:
+        tables_fingerprint(sweep.experiment)  # of the source as it is imported now, not of edits during the run
+    with locked(results):
+        records = Store(store or results / STORE, config.seed)
+        known = known_work(records, sweeps)
+        known.refuse_beyond(limit, workers)
+        pilots, work = known.pilots, known.chunks
+        if pilots.todo:
+            _measure_pilots(records, sweeps, pilots, workers, report)
+            known = known_work(records, sweeps)
+            known.refuse_beyond(limit, workers)
+            work = known.chunks
+        _measure_chunks(_Analysed(results, config, report), records, sweeps, work, workers, jobs)
+        if all(is_current(results, config, sweep) for sweep in config.sweeps):
+            write_atomically(results / STORED_CONFIG, config.text.encode())
+        write_manifest(results, (pilots, work), workers, time.monotonic() - started)
+
+
+def _measure_pilots(
+    records: "Store", sweeps: Sequence[Sweep], pilots: "Work", workers: "Workers", report: Reporter
+) -> None:
+    """Measure the missing pilots of all sweeps."""
+    from experiments.harness.run import measure_missing
+
+    _flag_damaged(records, pilots, report)
+    report.line(
+        f"measuring {counted(len(pilots.todo), 'pilot')} with {workers}: small samples that tell how many trials a"
+        " precision needs"
+    )
+    with report.progress(pilots.seconds) as advance:
+        for _ in measure_missing(records, sweeps, pilots, workers, advance):
+            pass  # the pilots of a sweep are complete
+
+
+def _measure_chunks(
+    analysed: "_Analysed",
+    records: "Store",
+    sweeps: Sequence[Sweep],
+    work: "Work",
+    workers: "Workers",
+    jobs: int | None,
+) -> None:
+    """Measure the missing chunks, and write the tables of each sweep once its chunks are complete.
+
+    Raises:
+        MeasurementError: a cell failed; the tables of sweeps that were complete before are written.
+    """
+    from experiments.analysis import analyse
+    from experiments.harness.local import helpers
+    from experiments.harness.pilot import pilot_summary
+    from experiments.harness.run import measure_missing
+    from experiments.harness.tabulate import tabulate_sweep
+
+    to_measure, report = work.missing(), analysed.report
+    _flag_damaged(records, work, report)
+    if work.todo:
+        chunks = f"{counted(len(work.todo), 'chunk')} (groups of trials)"
+        report.line(f"measuring {chunks} for {analysed.results} with {workers}")
+        if without := [sweep for sweep in sweeps if to_measure[sweep.name] and analysed.has_tables(sweep)]:
+            report.line(
+                f"  {counted(len(without), 'sweep')} came with tables but without these chunks, as in a fresh clone:"
+                " this run should give\n  the same tables"
+            )
+    with report.progress(work.seconds) as advance, helpers(jobs, len(sweeps)) as submit:
+        try:
+            for sweep in measure_missing(records, sweeps, work, workers, advance):
+                if not to_measure[sweep.name] and analysed.has_tables(sweep):
+                    analysed.keep(sweep)
+                    continue
+                measured = tabulate_sweep(records, sweep)
+                lines = list(pilot_summary(records, sweep, measured[MEASURED])) if sweep.precision else []
+                analysed.add(sweep, lines, submit(analyse, sweep, measured))
+                analysed.write_complete()
+        except MeasurementError:
+            analysed.write_all()
+            raise
+        advance("writing tables", 0.0)
+        analysed.write_all()
+
+
+def _flag_damaged(records: "Store", work: "Work", report: Reporter) -> None:
+    for chunk in work.damaged:
+        report.flag(f"{records.path(chunk)} is damaged; measuring it again")
+
+
+class _Analysed:
+    """The sweeps whose analysis has started, in order, until their tables are written.
+
+    Args:
+        results: the folder of the tables.
+        config: the whole config.
+        report: told about each table.
+    """
+
+    def __init__(self, results: Path, config: Config, report: Reporter) -> None:
+        self.results, self.report, self._config = results, report, config
+        self._waiting: deque[tuple[Sweep, list[str], Future[Tables]]] = deque()
+
+    def has_tables(self, sweep: Sweep) -> bool:
+        """True if the tables of a sweep are up to date."""
+        return is_current(self.results, self._config, sweep)
+
+    def keep(self, sweep: Sweep) -> None:
+        """Report the tables of a sweep as up to date."""
+        for kind in read_sidecar(self.results / f"{sweep.name}.json")["sha256"]:
+            self.report.current(self.results / csv_name(sweep.name, kind))
+
+    def add(self, sweep: Sweep, lines: list[str], tables: "Future[Tables]") -> None:
+        """Put a sweep at the end, with the lines of its `pilot_summary`, which precede those of its tables."""
+        self._waiting.append((sweep, lines, tables))
+
+    def write_complete(self) -> None:
+        """Write the tables of the first sweeps up to one whose analysis is not complete."""
+        while self._waiting and self._waiting[0][-1].done():
+            self._write_next()
+
+    def write_all(self) -> None:
+        """Wait for every analysis, and write its tables."""
+        while self._waiting:
+            self._write_next()
+
+    def _write_next(self) -> None:
+        sweep, lines, tables = self._waiting.popleft()
+        reached, *missed = lines or [""]
+        if reached:
+            self.report.detail(reached)
+        for line in missed:
+            self.report.flag(line)
+        for sentence in write_sweep(self.results, self._config, sweep, tables.result()):
+            self.report.wrote(sentence)

@@ -1,0 +1,112 @@
+"""What a reporter shows of the sentences that steps tell it: everything, or counts and what needs a look."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from experiments.harness.compare import describe_change
+from experiments.harness.tables import csv_bytes
+from experiments.steps.reporter import Reporter, reporter
+
+TABLE = csv_bytes(pd.DataFrame({"x": [1.0, 2.0]}))
+CHANGES = {
+    "new": describe_change(None, TABLE),
+    "identical": describe_change(TABLE, TABLE),
+    "equal": describe_change(TABLE.replace(b"2", b"2.0000000001"), TABLE),
+    "other": describe_change(TABLE.replace(b"2", b"3"), TABLE),
+    "no table": describe_change(b"\xff", TABLE),
+    "shorter": describe_change(TABLE[:-2], TABLE),
+}
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """An environment as in a pipe, where nothing asks for colours."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def told(*, verbose: bool) -> None:
+    """What a command tells that writes tables with every kind of change, and draws one of two figures."""
+    with reporter(verbose=verbose) as report:
+        for name, change in CHANGES.items():
+            report.wrote(f"wrote a: b/{name}.csv: {change}")
+        report.current(Path("a/current.csv"))
+        for name in ("drawn", "kept"):
+            report.figure(Path(f"a/{name}.png"), "It shows: something.", drawn=name == "drawn")
+        report.verdict("agreed", "all")
+    report.next("look")
+
+
+@pytest.mark.usefixtures("plain")
+def test_only_tables_that_differ_are_named_and_the_others_counted(capsys):
+    told(verbose=False)
+    assert capsys.readouterr().out.splitlines() == [
+        f"wrote a: b/other.csv: {CHANGES['other']}",
+        f"wrote a: b/no table.csv: {CHANGES['no table']}",
+        f"wrote a: b/shorter.csv: {CHANGES['shorter']}",
+        "tables: 1 new, 2 unchanged, 3 different, 1 up to date",
+        "figures: 1 drawn, 1 up to date",
+        "agreed: all",
+        "flagged: nothing",
+        "next: look",
+    ]
+
+
+@pytest.mark.usefixtures("plain")
+def test_a_verbose_command_names_every_file_and_prints_captions(capsys):
+    told(verbose=True)
+    said = capsys.readouterr().out
+    assert all(f"wrote a: b/{name}.csv: {change}\n" in said for name, change in CHANGES.items())
+    assert "a/current.csv: up to date\n" in said
+    assert "drew a/drawn.png: It shows: something.\n" in said
+    assert "kept a/kept.png: It shows: something.\n" in said
+
+
+@pytest.mark.usefixtures("plain")
+def test_flags_are_printed_in_full_at_once_and_counted_at_the_end(capsys):
+    with reporter(verbose=False) as report:
+        report.flag("a chunk is damaged")
+        assert capsys.readouterr().out == "a chunk is damaged\n"
+    assert capsys.readouterr().out == "flagged: 1 line above\n"
+
+
+@pytest.mark.usefixtures("plain")
+def test_a_command_that_fails_tells_what_it_did_and_does_not_call_that_good(capsys):
+    def fail() -> None:
+        with reporter(verbose=False) as report:
+            report.verdict("checked", "1 sweep")
+            report.wrote("wrote a.csv: new")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert capsys.readouterr().out == "tables: 1 new\nchecked: 1 sweep\n"
+
+
+@pytest.mark.parametrize(
+    ("environment", "coloured"),
+    [
+        ({}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": ""}, True),
+    ],
+)
+@pytest.mark.usefixtures("plain")
+def test_a_terminal_has_colours_unless_no_color_is_set(environment, coloured, monkeypatch, capsys):
+    for name, value in {"TERM": "xterm", **environment}.items():
+        monkeypatch.setenv(name, value)
+    told(verbose=False)
+    said = capsys.readouterr().out
+    assert ("\x1b[32magreed:" in said) == coloured
+    assert ("\x1b" in said) == coloured
+
+
+def test_a_reporter_can_tell_somebody_else():
+    said: list[str] = []
+    report = Reporter(verbose=True, say=said.append)
+    report.current(Path("a.csv"))
+    report.next("look")
+    assert said == ["a.csv: up to date", "next: look"]
