@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 CONFIG = load_config(RESULTS / STORED_CONFIG)
 # Of the config whose results are shipped: to be changed with it.
-SHIPPED_DIGEST = "a32780186640e060c9d8092a84f5a31a632e5aeb0501960c020f9d28aae8bbcf"
+SHIPPED_DIGEST = "65731f4c773f55f262b4266547119dbf0438db47e15ed5d86aeff333000d568d"
 
 
 def _skip(reason: str) -> None:

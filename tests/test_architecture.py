@@ -30,13 +30,20 @@ ALLOWED = {
         "experiments.rounding_metrics",
         "experiments.training_metrics",
     },
-    "experiments/commands": {"experiments.commands", "experiments.examples", "experiments.harness"},
+    "experiments/commands": {
+        "sdpa",
+        "experiments.folders",
+        "experiments.commands",
+        "experiments.examples",
+        "experiments.harness",
+    },
     "experiments/steps": {
         "sdpa",
         "experiments.folders",
         "experiments.steps",
         "experiments.harness",
         "experiments.analysis",
+        "experiments.diagnosis",
         "experiments.examples",
         "experiments.figures",
         "experiments.page",
@@ -58,10 +65,18 @@ ALLOWED = {
         "sdpa",
         "experiments.folders",
         "experiments.statements",
+        "experiments.analysis.bands",
         "experiments.examples",
         "experiments.figures.caption_text",
     },
     "experiments/examples": {"sdpa", "experiments.examples"},
+    "experiments/diagnosis": {
+        "sdpa",
+        "experiments.diagnosis",
+        "experiments.harness",
+        "experiments.training",
+        "experiments.figures.caption_text",
+    },
     "experiments/harness": {"sdpa._names", "experiments.harness", "experiments.statistics", "experiments.__path__"},
     "experiments/analysis": {
         "sdpa",
@@ -76,14 +91,18 @@ ALLOWED = {
         "experiments.harness",
         "experiments.metrics",
         "experiments.training_metrics",
+        "experiments.analysis.bands",
         "experiments.analysis.crossings",
         "experiments.analysis.slopes",
+        "experiments.diagnosis.findings",
+        "experiments.diagnosis.labels",
         "sdpa.training",
     },
     "experiments/page": {
         "sdpa",
         "experiments.folders",
         "experiments.examples",
+        "experiments.diagnosis.table",
         "experiments.figures",
         "experiments.harness",
         "experiments.page",
@@ -184,7 +203,7 @@ def test_theory_draws_no_random_number():
         assert not re.search(r"default_rng|np\.random|import random|\.sample\(", path.read_text()), path
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-page.lock"])
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-page.lock", "requirements-notebooks.lock"])
 def test_the_lock_names_no_index_and_every_requirement_has_a_hash(lock):
     text = (ROOT / lock).read_text()
     assert "://" not in text

@@ -9,7 +9,7 @@ import yaml
 from experiments.harness.config import load_config
 from experiments.harness.local import LocalWorkers
 from experiments.harness.tables import read_sweep
-from experiments.steps.sweeps import measure
+from experiments.steps.measuring import measure
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "cases.md").read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 Trials are cut, so that a run takes seconds; sweeps, axes, rules and figures are the shipped ones.
 """
 
+import math
 import os
 import shutil
 import subprocess
@@ -74,6 +75,13 @@ def tree(warm, tmp_path) -> Path:
     """A tree of its own; files but for locks are replaced, never written in place, so that links will do."""
     without_locks = shutil.ignore_patterns(".lock")
     return shutil.copytree(warm, tmp_path / "tree", copy_function=os.link, symlinks=True, ignore=without_locks)
+
+
+def test_a_run_with_nothing_to_do_says_so_in_ten_lines_of_100_columns(tree):
+    ran = make(tree, "all")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert " up to date\nfigures: " in ran.stdout
+    assert sum(max(1, math.ceil(len(line) / 100)) for line in ran.stdout.splitlines()) <= 10
 
 
 def without(name: str):

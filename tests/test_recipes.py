@@ -101,7 +101,7 @@ def repository(tmp_path):
 def test_a_rule_of_known_factors_needs_no_source(repository):
     table = repository.sweep("saturation", f"{SWEEP}    scaling: [unscaled, d_k^1/2, d_k^1/2/ln(n_keys)]\n")
     assert set(table["scaling"]) == {"unscaled", "d_k^1/2", "d_k^1/2/ln(n_keys)"}
-    assert {"variance", "saturation", "gradients"} == repository.figures()
+    assert {"variance", "saturation", "gradients", "slide"} == repository.figures()
     assert "d_k^1/2/ln(n_keys)" in repository.page()
 
 
@@ -292,14 +292,22 @@ def caption(tables: Tables) -> str:
     return f"{span(table, 'd_k')} the mean squared length is within {number(float(distance))} of its exact value."
 
 
+def title(tables: Tables) -> str:
+    """The spread of the squared length over the table."""
+    table = tables["measured"]
+    longest, shortest = table["squared_length"].max(), table["squared_length"].min()
+    return "Queries differ in length" if longest > 2 * shortest else "Queries are about equally long"
+
+
 FIGURE = Figure(
-    title="The squared length of a query",
+    shows="The squared length of a query",
     of="lengths",
     tables=("measured",),
     metrics=("squared_length",),
     default=Default(),
     plot=plot,
     caption=caption,
+    title=title,
 )
 '''
 
@@ -313,7 +321,7 @@ def test_an_experiment_and_its_figure(repository):
     assert verdicts["test"].tolist() == ["t"] * 4
     assert verdicts["stretch"].tolist() == [1, 2, 1, 2]
     assert repository.figures() == {"lengths"}
-    assert "The squared length of a query" in repository.page()
+    assert "Queries differ in length" in repository.page()
     tests = ("test_every_experiment.py", "test_lean.py", "test_store.py")
     repository.test("tests/test_architecture.py", *(f"tests/experiments/{name}" for name in tests))
     assert repository.stale() == set()
@@ -325,7 +333,7 @@ def test_a_figure(repository):
     repository.write("experiments/figures/spread.py", text)
     repository.sweep("distribution", "    d_k: [4, 64]\n    trials: 1000\n    figures: [distribution, spread]\n")
     assert repository.figures() == {"distribution", "spread"}
-    assert "The squared length of a query" in repository.page()
+    assert "Queries differ in length" in repository.page()
     repository.run(
         "-m", "pytest", "-q", "tests/test_architecture.py", "tests/experiments/test_figures.py", "-k", "not benchmarks"
     )
