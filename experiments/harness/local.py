@@ -72,6 +72,16 @@ def _done_here(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
     return future
 
 
+class _Pool(ProcessPoolExecutor):
+    """A pool whose workers start undisturbed: signals wait until the call that starts one returns."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+        # A signal between the start of a worker and its instructions would leave a worker that reads the end of a file.
+        # The worker inherits this setting, so that Ctrl-C does not interrupt its imports either.
+        with _held_back(signal.SIGINT, signal.SIGTERM):
+            return super().submit(function, *arguments, **options)
+
+
 @contextmanager
 def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Processes that compute on one thread each; an error or Ctrl-C in the block ends them.
@@ -80,7 +90,7 @@ def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
         jobs: number of processes; the pool starts them when it gets work.
     """
     # Spawned, not forked: this works the same on every system and copies no thread's lock into a worker.
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker) as pool:
+    with _Pool(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker) as pool:
         try:
             yield pool
         except BaseException:
@@ -92,6 +102,7 @@ def _start_worker() -> None:
     """Prepare a worker: it ignores Ctrl-C, ends with its parent, and computes on one thread."""
     # Ctrl-C reaches every process of the terminal; only the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})  # see _Pool
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # With more threads, BLAS would split its sums by their number, and results would depend on the machine's load.
     threadpool_limits(limits=1)
@@ -133,8 +144,7 @@ def _measured(pool: ProcessPoolExecutor, tasks: Sequence[Task], jobs: int) -> It
     pending: dict[Future[bytes], Task] = {}
     while True:
         for task in itertools.islice(todo, _QUEUED_PER_WORKER * jobs - len(pending)):
-            # Workers started here inherit this setting, so that Ctrl-C does not interrupt their imports.
-            with _held_back(signal.SIGINT), _naming(task):
+            with _naming(task):
                 pending[pool.submit(measure_record, *task.arguments)] = task
         if not pending:
             return

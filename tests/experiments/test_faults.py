@@ -199,6 +199,49 @@ def test_an_interrupt_inside_an_exec_has_the_status_of_any_other(tmp_path):
     assert (done.returncode, done.stderr.startswith("interrupted; ")) == (130, True)
 
 
+SIGNALLED_WHILE_A_WORKER_STARTS = """\
+import multiprocessing.util
+import os
+import signal
+import sys
+from experiments.__main__ import app
+
+start = multiprocessing.util.spawnv_passfds
+
+def start_and_signal(path, args, passfds):
+    pid = start(path, args, passfds)
+    if "--multiprocessing-fork" in map(os.fsdecode, args):
+        # As in `disturb`: Ctrl-C reaches the whole group.
+        sent = int(os.environ["SENT"])
+        os.kill(0 if sent == signal.SIGINT else os.getpid(), sent)
+    return pid
+
+if __name__ == "__main__":
+    multiprocessing.util.spawnv_passfds = start_and_signal
+    app(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_a_worker_starts_leaves_no_traceback(tmp_path, sent):
+    """The worker process exists, but its instructions are not written yet."""
+    suite = Suite(tmp_path, trials=1000)
+    (tmp_path / "signalled.py").write_text(SIGNALLED_WHILE_A_WORKER_STARTS)
+    words = [sys.executable, "-m", "signalled", "run", "--config", suite.config, "--results", suite.results]
+    done = subprocess.run(
+        words,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "SENT": str(int(sent))},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        start_new_session=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == STATUS[sent]
+    assert re.fullmatch(r"interrupted; .*\n", done.stderr)
+
+
 @pytest.mark.parametrize("sent", SIGNALS)
 def test_no_worker_goes_on_with_a_long_chunk(tmp_path, sent):
     """A chunk of these cells takes some ten seconds and more; what a worker is at is given up."""

@@ -161,7 +161,7 @@ def test_a_worker_killed_while_it_sends_a_record_holds_nobody_up(store, monkeypa
             time.sleep(0.5)  # for the thread to read it
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("experiments.harness.local.ProcessPoolExecutor", HalfSent)
+    monkeypatch.setattr("experiments.harness.local._Pool", HalfSent)
     ended = threading.Event()
 
     def interrupted():
