@@ -90,13 +90,17 @@ def as_typed(
     scheduler_file: Path | None = None,
     yes: int = 0,
 ) -> str:
-    """A make command with options as the user gave them.
+    """A make command with options as the user gave them, without the default config.
 
     >>> as_typed("make all", Path("mine.yaml"), jobs=3)
     'make all CONFIG=mine.yaml JOBS=3'
+    >>> as_typed("make all", Path("config.yaml"))
+    'make all'
     """
+    from experiments.folders import SHIPPED_CONFIG
+
     options = {
-        "CONFIG": config,
+        "CONFIG": None if config == SHIPPED_CONFIG else config,
         "RESULTS": results,
         "JOBS": jobs,
         "SCHEDULER": scheduler,

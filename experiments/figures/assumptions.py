@@ -14,7 +14,7 @@ from experiments.figures.axes import by_scaling, fixed, under, values_of, varied
 from experiments.figures.caption_text import differ, listed, number
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.metric_lines import DECLARED, plain_numbers, reach
-from experiments.figures.style import INK, note, panels, scaling_colours
+from experiments.figures.style import INK, legend_above, note, panels, scaling_colours
 from experiments.figures.title_text import quantified, shared, titled
 from experiments.harness.discovery import unusual_axes
 
@@ -49,7 +49,7 @@ def plot(tables: Tables) -> Drawing:
     axes[0].set_yticks(range(len(cells)), cells)
     axes[0].invert_yaxis()
     handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower left", ncols=len(names), fontsize=8.5, borderpad=0)
+    legend_above(figure, handles, names, len(names))
     note(
         figure,
         f"{fixed(table)} Each point: a metric over its value in the first cell, with the 95% interval of the cell; "

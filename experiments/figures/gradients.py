@@ -62,9 +62,9 @@ def title(tables: Tables) -> str:
         parting = found.pop()
         if parting and not found:
             return fitting(
-                f"{opening(scaling)}, {parting}", f"{opening(scaling)}, typical and r.m.s. gradients part as d_k grows"
+                f"{opening(scaling)}, {parting}", f"{opening(scaling)}, typical and r.m.s. |dL/dq| part as d_k grows"
             )
-    return keeps(table, "d_k", MEDIAN, "the typical gradient {}level", "at every width")
+    return keeps(table, "d_k", MEDIAN, "the typical |dL/dq| {}level", "at every width")
 
 
 def _parting(rows: pd.DataFrame) -> str:
@@ -72,7 +72,7 @@ def _parting(rows: pd.DataFrame) -> str:
     median, mean = turns(rows, MEDIAN), turns(rows, MEAN)
     if change(rows, MEDIAN) != "large" or not mean or mean == median:
         return ""
-    return f"the typical gradient {', then '.join(median)} with d_k; the r.m.s. {', then '.join(mean)}"
+    return f"the typical |dL/dq| {', then '.join(median)} with d_k; its r.m.s. {', then '.join(mean)}"
 
 
 FIGURE = Figure(

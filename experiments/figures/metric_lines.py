@@ -19,7 +19,7 @@ from matplotlib.transforms import Bbox
 
 from experiments.figures.axes import is_number, other_axes, values_of
 from experiments.figures.caption_text import few_draws
-from experiments.figures.style import scaling_colours
+from experiments.figures.style import legend_above, scaling_colours
 from experiments.metrics import METRICS
 
 _READING = "Points: measured, with 95% intervals where these exceed the marker. Pale bands: exact values, where known."
@@ -206,7 +206,7 @@ def spans_widely(values: Any) -> bool:
 def label_lines(ax: Axes, lines: Sequence[Series], x: str, metric: str, texts: Sequence[str] | None = None) -> None:
     """Write each line's label behind its last point, without overlaps; the scales must be set before.
 
-    If the labels are too many or too long, a legend under the figure names the lines, also those of its later axes.
+    If the labels are too many or too long, a legend above the axes names the lines, also those of its later axes.
 
     Args:
         ax: the axes; labels stand to their right.
@@ -233,7 +233,7 @@ def label_lines(ax: Axes, lines: Sequence[Series], x: str, metric: str, texts: S
 
 
 def legend(ax: Axes, texts: Sequence[str]) -> None:
-    """A legend for the lines of one axes, once under the figure; the figure grows by its height."""
+    """A legend for the lines of one axes, once above all axes; the figure grows by its height."""
     figure = ax.figure
     if figure.legends:
         return
@@ -242,7 +242,7 @@ def legend(ax: Axes, texts: Sequence[str]) -> None:
     rows = math.ceil(len(texts) / columns)
     columns = math.ceil(len(texts) / rows)  # full columns, because a legend fills one column after the other
     figure.set_figheight(figure.get_figheight() + _LABEL_INCHES * rows)
-    figure.legend(handles, texts, loc="outside lower left", ncols=columns, fontsize=8.5, borderpad=0)
+    legend_above(figure, handles, texts, columns)
 
 
 def _inches(ax: Axes) -> Bbox:

@@ -98,7 +98,7 @@ def title(tables: Tables) -> str:
     table, _ = _of_powers(tables)
     if table.empty:
         return "No rule of this sweep is a power of d_k"
-    if finding := keeps(table, "d_k", "max_weight", "attention {}equally sharp", "at every width"):
+    if finding := keeps(table, "d_k", "max_weight", "the largest weight {}the same", "at every width"):
         return finding
     widths = [rows.sort_values("exponent") for _, rows in table.groupby("d_k")]
     if all(turns(rows, "max_weight") == ("falls",) for rows in widths):

@@ -9,7 +9,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 
 from experiments.figures.figure import Drawing, Figure, Tables
-from experiments.figures.style import INK, note, panels, token_colours
+from experiments.figures.style import INK, legend_above, note, panels, token_colours
 
 _PALETTE = sns.color_palette("colorblind")
 _CLEARLY = 1.1  # times: rounds on one machine differ by a few per cent
@@ -33,7 +33,7 @@ def plot(tables: Tables) -> Drawing:
     middle.tick_params(labelleft=False)
     left.set_ylabel("d_k × keys × queries")
     handles, names = left.get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower left", ncols=len(names), fontsize=8.5, borderpad=0)
+    legend_above(figure, handles, names, len(names))
     _plot_growth(right, tables["growth"])
     note(
         figure,

@@ -6,10 +6,11 @@ a reader who knows one figure can read the next.
 
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import seaborn as sns
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap
 
@@ -58,13 +59,14 @@ def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -
 
 
 def note(figure: Drawing, text: str) -> None:
-    """A remark on how to read a figure, at its foot, above the legend if there is one."""
+    """A remark on how to read a figure, at its foot."""
     lines = wrapped(text, figure.get_figwidth() * _NOTE_CHARACTERS_PER_INCH)
-    if figure.legends:
-        figure.legends[0].set_title(lines, prop={"size": 8.5})
-        figure.legends[0].set_alignment("left")
-    else:
-        figure.supxlabel(lines, x=0.01, ha="left", fontsize=8.5)
+    figure.supxlabel(lines, x=0.01, ha="left", fontsize=8.5)
+
+
+def legend_above(figure: Drawing, handles: Sequence[Artist], names: Sequence[str], columns: int) -> None:
+    """A legend for all axes of a figure, between its title and its axes."""
+    figure.legend(handles, names, loc="outside upper left", ncols=columns, fontsize=8.5, borderpad=0)
 
 
 def wrapped(text: str, width: float) -> str:

@@ -190,7 +190,7 @@ def _compared(rows: pd.DataFrame, is_more: Callable[[pd.Series, pd.Series], bool
 
 
 def rule_legend(ax: Axes, rows: pd.DataFrame) -> None:
-    """The legend of the rules under the figure, whatever the axes show of them."""
+    """The legend of the rules above all axes, whatever the axes show of them."""
     for rule, colour in colours(rows).items():
         ax.plot([], [], color=colour, marker="o", label=rule)
     legend(ax, list(colours(rows)))

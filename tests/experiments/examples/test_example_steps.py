@@ -130,7 +130,7 @@ def test_captions_claim_only_what_their_table_shows(numbers):
 
 def test_cells_are_light_enough_for_black_numbers_and_darker_is_more():
     _, [[ax]] = panels(1, 1, (4, 4))
-    heatmap(ax, pd.DataFrame([[0.0, 0.5, 1.0, -np.inf]]).rename(columns=str), Panel("s", "title", (0, 1)))
+    heatmap(ax, pd.DataFrame([[0.0, 0.5, 1.0, -np.inf]]).rename(columns=str, index=str), Panel("s", "title", (0, 1)))
     (image,) = ax.images
     light = [_luminance(image.cmap(image.norm(value))) for value in (0, 0.5, 1)]
     assert light[0] > light[1] > light[2]
