@@ -274,7 +274,7 @@ sweeps:
 def test_all_figures_of_two_experiments_are_drawn_when_what_they_show_changed(suite):
     suite("run", text=BOTH)
     count = suite("draw", "-v").stdout.count("drew ")
-    assert count == 5
+    assert count == 6  # variance, saturation, gradients, slide, distribution, calibration
     assert suite("draw", "-v").stdout.count("kept ") == count
     (suite.folder / "figures" / "first" / "variance.png").write_bytes(b"spoilt")
     said = suite("draw", "-v").stdout
