@@ -111,11 +111,26 @@ def _start_worker() -> None:
 @contextmanager
 def _held_back(*signals: signal.Signals) -> Iterator[None]:
     """Hold these signals back until the end of the block; processes that start in it inherit this."""
+    # A mask is inherited, but another thread, such as one of BLAS, still takes a signal, and Python then calls the
+    # handler in the main thread. So handlers wait, too; other threads run none.
+    came: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in signals} if _is_main_thread() else {}
+    handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    for number in handlers:
+        signal.signal(number, lambda number, _: came.append(number))
     try:
         yield
     finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for caught in dict.fromkeys(came):
+            signal.raise_signal(caught)
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def _end_with_parent() -> None:

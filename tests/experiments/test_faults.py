@@ -204,6 +204,7 @@ import multiprocessing.util
 import os
 import signal
 import sys
+import time
 from experiments.__main__ import app
 
 start = multiprocessing.util.spawnv_passfds
@@ -214,6 +215,7 @@ def start_and_signal(path, args, passfds):
         # As in `disturb`: Ctrl-C reaches the whole group.
         sent = int(os.environ["SENT"])
         os.kill(0 if sent == signal.SIGINT else os.getpid(), sent)
+        time.sleep(0.2)  # for a handler to run, whichever thread takes the signal
     return pid
 
 if __name__ == "__main__":
