@@ -191,9 +191,15 @@ def test_a_kernel_runs_in_the_folder_with_this_interpreter_and_without_settings_
     assert [path for path in sorted(home.rglob("*")) if path not in before and "fontlist" not in path.name] == []
 
 
+def as_the_root(folder: Path) -> None:
+    """Make a folder look like the repository root, where commands run."""
+    (folder / "docs").mkdir()
+    (folder / "config.yaml").touch()
+
+
 @kernels
 def test_the_command_reports_a_failure_in_one_line(tmp_path, monkeypatch):
-    (tmp_path / "docs").mkdir()
+    as_the_root(tmp_path)
     write(tmp_path / "docs" / "a.ipynb", code("1 / 0"))
     monkeypatch.chdir(tmp_path)
     ran = call("notebooks")
@@ -205,7 +211,7 @@ def test_the_command_reports_a_failure_in_one_line(tmp_path, monkeypatch):
 @kernels
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interruption_ends_the_kernel(tmp_path, sent, status):
-    (tmp_path / "docs").mkdir()
+    as_the_root(tmp_path)
     started = tmp_path / "pid"
     source = f"import os, pathlib, time\npathlib.Path('{started}').write_text(str(os.getpid()))\ntime.sleep(100)"
     write(tmp_path / "docs" / "a.ipynb", code(source))
