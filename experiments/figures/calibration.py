@@ -84,7 +84,7 @@ def title(tables: Tables) -> str:
     """The verdict of the joint test of all cells."""
     if tables["agreement"].iloc[0]["disagrees"]:
         return "Measured and exact values differ by more than chance explains"
-    return "Measured and exact values agree within their error bars"
+    return "Measured values deviate from exact ones as their errors predict"
 
 
 FIGURE = Figure(

@@ -20,6 +20,7 @@ _ATOM = re.compile(
 )
 _GRADIENT = re.compile(r"\bdL/d([a-z])\b")
 _QUOTIENT = re.compile(r"\$((?:/[\d.]+)?)/\$")
+_TWO_DIVISORS = re.compile(r"/([\d.]+)/(\\ln n_\\mathrm\{keys\})")
 
 
 def latex(text: str) -> str:
@@ -33,12 +34,15 @@ def latex(text: str) -> str:
     'the median of $\\vert \\partial L/\\partial q\\vert$ by $1/\\sqrt{d_k}$, score_mean and $d_k$'
     >>> latex("under d_k^1/2."), latex("d_k^1/0.43")
     ('under $\\sqrt{d_k}$.', '$d_k$/0.43')
+    >>> latex("d_k^1/2/0.43/ln(n_keys)")
+    '$\\sqrt{d_k}/(0.43 \\ln n_\\mathrm{keys})$'
     >>> latex("$|dL/dq|$, median")
     '$|\\partial L/\\partial q|$, median'
     """
     if "$" in text:
         return _GRADIENT.sub(r"\\partial L/\\partial \1", text)
-    return _QUOTIENT.sub(r"\1/", _ATOM.sub(lambda atom: f"${_symbol(atom)}$", text)).replace("1/$", "$1/")
+    quotients = _QUOTIENT.sub(r"\1/", _ATOM.sub(lambda atom: f"${_symbol(atom)}$", text)).replace("1/$", "$1/")
+    return _TWO_DIVISORS.sub(r"/(\1 \2)", quotients)
 
 
 def _symbol(atom: re.Match[str]) -> str:

@@ -98,12 +98,17 @@ def title(tables: Tables) -> str:
     table, _ = _of_powers(tables)
     if table.empty:
         return "No rule of this sweep is a power of d_k"
-    if finding := keeps(table, "d_k", "max_weight", "the largest weight {}the same", "at every width"):
+    if finding := keeps(table, "d_k", "max_weight", "the largest weight {}equal", _at(table)):
         return finding
     widths = [rows.sort_values("exponent") for _, rows in table.groupby("d_k")]
     if all(turns(rows, "max_weight") == ("falls",) for rows in widths):
         return "Larger exponents make attention less sharp"
     return ""
+
+
+def _at(table: pd.DataFrame) -> str:
+    """The widths of a table in words."""
+    return "at both widths" if len(table["d_k"].unique()) == 2 else "at every width"
 
 
 FIGURE = Figure(

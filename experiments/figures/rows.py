@@ -69,17 +69,22 @@ def _shown(tables: Tables) -> tuple[pd.DataFrame, str]:
 
 
 def title(tables: Tables) -> str:
-    """The rules under which the largest weights of this draw average more than 1/2, at the largest d_k."""
+    """The rules under which the largest weights of this draw average more than 1/2, at the largest d_k.
+
+    Rows `mostly` favour one key if under such a rule some have no weight above 1/2.
+    """
     table, _ = _shown(tables)
     heads = "wide heads" if len(table["d_k"].unique()) > 1 else "rows"
     widest = table[table["d_k"] == table["d_k"].max()]
-    means = widest.groupby(["scaling", "query"], sort=False)["weight"].max().groupby("scaling", sort=False).mean()
+    largest = widest.groupby(["scaling", "query"], sort=False)["weight"].max().groupby("scaling", sort=False)
+    means, least = largest.mean(), largest.min()
     focused = [titled(rule) for rule in means.index[means > 1 / 2]]
+    favour = "favour" if (least[means > 1 / 2] > 1 / 2).all() else "mostly favour"
     if not focused:
         return f"In this draw, {heads} spread their weight over several keys"
     if len(focused) == len(means):
-        return f"In this draw, {heads} favour one key"
-    text = f"In this draw, {heads} favour one key"
+        return f"In this draw, {heads} {favour} one key"
+    text = f"In this draw, {heads} {favour} one key"
     return fitting(f"{text} only {listed(focused)}", f"{text} only under some rules")
 
 

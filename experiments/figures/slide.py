@@ -36,13 +36,14 @@ def plot(tables: Tables) -> Drawing:
     table, _ = _shown(tables)
     with mpl.rc_context(_LARGE):
         figure, [[ax]] = panels(1, 1, _INCHES)
-        lines = series(table, "d_k")
+        lines = series(table.drop(columns=f"{_METRIC}_exact", errors="ignore"), "d_k")  # a slide has no notes on bands
         plot_metric(ax, lines, "d_k", _METRIC)
         scale_x(ax, table, "d_k")
         ax.set_ylim(0, 1)
         ax.set_title(f"mean largest of{of_keys(table)} weights", pad=14)
         ax.set_xlabel("width of queries and keys, d_k")
         _name(ax, lines)
+        figure.get_layout_engine().set(w_pad=0.2)  # projectors crop
     return figure
 
 

@@ -17,14 +17,14 @@ SHIPPED = {
     "saturation": ("dimension", "Only d_k^1/2 keeps attention almost equally sharp at every width"),
     "metrics": ("dimension", "Only d_k^1/2 keeps attention almost equally sharp whatever the d_k"),
     "gradients": ("dimension", "Unscaled, the typical |dL/dq| rises, then falls with d_k; its r.m.s. rises"),
-    "powers": ("powers", "Only d_k^1/2 keeps the largest weight almost the same at every width"),
+    "powers": ("powers", "Only d_k^1/2 keeps the largest weight almost equal at both widths"),
     "length": ("length", "Longer rows spread attention over more keys under every rule"),
     "phase": ("phase", "Unscaled, wide heads attend to few keys; under d_k^1/2, to many"),
     "freezing": ("phase", "The longer the rows, the more sharply they freeze"),
     "map": ("crossing", "Typical unscaled gradients fall below scaled ones at widths growing with n_keys"),
     "causal": ("causal", "A causal mask sharpens short rows and hardly changes long ones"),
     "distribution": ("dot_products", "Scores have heavier tails than normal ones, less so in wide heads"),
-    "rows": ("single_rows", "In this draw, wide heads favour one key only unscaled"),
+    "rows": ("single_rows", "In this draw, wide heads mostly favour one key only unscaled"),
 }
 
 
@@ -61,7 +61,7 @@ def test_titles_of_the_shipped_figures(figure):
         ("saturation", "Only unscaled attention keeps attention almost equally sharp at every width"),
         ("gradients", "Under d_k^1/2, typical and r.m.s. |dL/dq| part as d_k grows"),
         ("phase", "Under d_k^1/2, wide heads attend to few keys; unscaled, to many"),
-        ("rows", "In this draw, wide heads favour one key only under d_k^1/2"),
+        ("rows", "In this draw, wide heads mostly favour one key only under d_k^1/2"),
     ],
 )
 def test_a_finding_belongs_to_the_rule_that_shows_it(figure, expected):
@@ -74,7 +74,7 @@ def test_a_finding_belongs_to_the_rule_that_shows_it(figure, expected):
     [
         ("variance", "The divisor d_k^1/2 keeps the variance of scores level at every width"),
         ("saturation", "The divisor d_k^1/2 keeps attention almost equally sharp at every width"),
-        ("powers", "The divisor d_k^1/2 keeps the largest weight almost the same at every width"),
+        ("powers", "The divisor d_k^1/2 keeps the largest weight almost equal at both widths"),
         ("gradients", "The divisor d_k^1/2 keeps the typical |dL/dq| almost level at every width"),
         ("length", "Longer rows spread attention over more keys"),
         ("phase", "The divisor d_k^1/2 keeps entropy almost level at every width"),
@@ -100,7 +100,7 @@ def test_one_rule_is_compared_with_no_other(figure, expected):
         ("gradients", "Gradient norms against d_k: medians beside root mean squares"),
         ("powers", "Larger exponents make attention less sharp"),
         ("phase", "Where attention gathers on few keys: entropy over d_k and n_keys"),
-        ("rows", "In this draw, rows favour one key only unscaled"),
+        ("rows", "In this draw, rows mostly favour one key only unscaled"),
         ("distribution", "Scores have heavier tails than normal ones"),
     ],
 )

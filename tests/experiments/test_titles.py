@@ -179,7 +179,7 @@ def test_assumptions_count_the_cells_that_sharpen_or_flatten():
 
 
 def test_calibration_follows_the_alarm():
-    for alarm, word in ((True, "differ by more than chance"), (False, "agree within their error bars")):
+    for alarm, word in ((True, "differ by more than chance"), (False, "as their errors predict")):
         assert word in calibration.title({"agreement": pd.DataFrame({"disagrees": [alarm]})})
 
 
