@@ -5,7 +5,7 @@ const bars = (() => {
   const MOST = 64; // bars; of longer rows the largest are shown
   const charts = [...document.querySelectorAll(".chart")];
   const readout = document.getElementById("readout");
-  let shown = [], rows = [], cursor = 0, pointed = false;
+  let shown = [], rows = [], tops = [], cursor = 0, pointed = false;
 
   /* The indices of the keys to draw: all in order, or the largest, sorted. Both divisors keep the order of weights. */
   function selected(scores) {
@@ -27,9 +27,8 @@ const bars = (() => {
     }).join("");
   }
 
-  function drawChart(chart, found, length) {
+  function drawChart(chart, found, top, length) {
     const weights = shown.map((j) => found.weights[j]);
-    const top = ceiling(found.max_weight);
     chart.querySelector("path").setAttribute("d", outline(weights, top));
     chart.querySelector(".top").textContent = words.plain(top);
     chart.style.setProperty("--even", 1 / length / top);
@@ -43,7 +42,8 @@ const bars = (() => {
     shown = selected(scores);
     if (!pointed) cursor = shown.indexOf(scores.indexOf(Math.max(...shown.map((j) => scores[j]))));
     cursor = Math.min(cursor, shown.length - 1);
-    charts.forEach((chart, i) => drawChart(chart, found[i], scores.length));
+    tops = found.map((row) => ceiling(row.max_weight));
+    charts.forEach((chart, i) => drawChart(chart, found[i], tops[i], scores.length));
     const rest = 1 - shown.reduce((sum, j) => sum + found[1].weights[j], 0);
     document.getElementById("shown").textContent = scores.length <= MOST ? "" :
       `The largest ${MOST} of ${words.keys(scores.length)} weights, sorted; divided, the others sum to ${words.digits(Math.max(0, rest))}.`;
@@ -56,10 +56,13 @@ const bars = (() => {
       const weight = words.digits(rows[i].weights[key]);
       chart.style.setProperty("--from", cursor / shown.length);
       chart.style.setProperty("--wide", 1 / shown.length);
+      chart.style.setProperty("--height", rows[i].weights[key] / tops[i]);
+      chart.classList.toggle("late", cursor > 0.7 * shown.length); // no room for the value to the right
+      chart.querySelector(".value").textContent = weight;
       chart.setAttribute("aria-valuenow", cursor + 1);
       chart.setAttribute("aria-valuetext", `key ${key + 1}: weight ${weight}`);
     });
-    readout.textContent = `Key ${words.keys(key + 1)}${pointed ? "" : ", the largest weight"}: ${words.digits(rows[0].weights[key])} not divided, ${words.digits(rows[1].weights[key])} divided.`;
+    readout.textContent = `In this random row, key ${words.keys(key + 1)} has ${pointed ? "the weight" : "the largest weight:"} ${words.digits(rows[0].weights[key])} not divided and ${words.digits(rows[1].weights[key])} divided.`;
   }
 
   function move(to) {

@@ -43,12 +43,19 @@
     const divided = `divided by ${ruleName(state.p)} = ${words.plain(after.divisor)}`;
     words.typeset(document.getElementById("answer"),
       `At d_k = ${state.d_k} with ${words.keys(state.n_keys)} keys, the largest weight averages <strong class="plain">${words.digits(before.expected.max_weight)}</strong> without the division and <strong class="scaled">${words.digits(after.expected.max_weight)}</strong> ${divided}.`);
-    const [jacobian, query] = ["jacobian", "query_gradient"].map((name) => map.crossing(data.crossings[name], state.n_keys));
-    const above = (d_k) => words.plain(Number(d_k.toPrecision(2)));
-    words.typeset(document.getElementById("sizes"), jacobian ?
-      `With ${words.keys(state.n_keys)} keys, √d_k makes typical gradients larger only above d_k ≈ ${above(jacobian)} through the softmax (|J|_F)${query ? ` and ${above(query)} at the query (|∂L/∂q|)` : ""}, and smaller below.` :
-      `From which d_k on √d_k makes typical gradients larger with ${words.keys(state.n_keys)} keys, these sweeps do not tell.`);
+    words.typeset(document.getElementById("sizes"), sizes(state));
     words.typeset(document.getElementById("rule"), `Divided by ${ruleName(state.p)}`);
+  }
+
+  /* The size of typical gradients under √d_k against unscaled ones at these sizes, and the d_k from which on they are larger. */
+  function sizes({ d_k, n_keys }) {
+    const norms = [["jacobian", "through the softmax", "|J|_F"], ["query_gradient", "at the query", "|∂L/∂q|"]];
+    const known = norms.map(([name, place, symbol]) => ({ place, symbol, crossing: map.crossing(data.crossings[name], n_keys) })).filter(({ crossing }) => crossing);
+    if (!known.length) return `From which d_k on √d_k makes typical gradients larger with ${words.keys(n_keys)} keys, these sweeps do not tell.`;
+    const found = known.map(({ crossing }) => map.compared(d_k, crossing));
+    const here = new Set(found).size === 1 ? found[0] : known.map(({ place }, i) => `${found[i]} ${place}`).join(", ");
+    const from = known.map(({ place, symbol, crossing }) => `${words.plain(Number(crossing.toPrecision(2)))} ${place} (${symbol})`);
+    return `With √d_k, typical gradients are ${here} here: with ${words.keys(n_keys)} keys, they are larger only above d_k ≈ ${from.join(" and ")}.`;
   }
 
   function showTable(rules) {
@@ -114,4 +121,5 @@
     }
   });
   show();
+  document.getElementById("strip").classList.remove("waiting");
 })();

@@ -31,10 +31,10 @@ const map = (() => {
     for (const [name, found] of lines) {
       const points = found.map(position).filter(([, d]) => d);
       if (!points.length) continue;
+      const [first, last] = [points[0], points.at(-1)];
+      svg.append(element("path", { class: "larger", d: `${path(points)}L${WIDE - RIGHT} ${y(last[0])}V${y(first[0])}z` }));
       if (name === "jacobian") {
-        const [first, last] = [points[0], points.at(-1)];
         svg.append(
-          element("path", { class: "larger", d: `${path(points)}L${WIDE - RIGHT} ${y(last[0])}V${y(first[0])}z` }),
           element("text", { class: "region", x: WIDE - RIGHT - 6, y: y(first[0]) - 6, "text-anchor": "end" }, "larger"),
           element("text", { x: LEFT + 8, y: y(last[0]) + 16 }, "smaller"),
         );
@@ -103,5 +103,11 @@ const map = (() => {
     return d0 * (d1 / d0) ** (Math.log(n_keys / n0) / Math.log(n1 / n0));
   }
 
-  return Object.freeze({ create, crossing });
+  /* The size of a median under √d_k against the unscaled one; a law or a line between neighbours may miss the crossing by some percent. */
+  function compared(d_k, crossing) {
+    if (d_k === 1 || Math.abs(Math.log(d_k / crossing)) < 0.05) return "as large";
+    return d_k > crossing ? "larger" : "smaller";
+  }
+
+  return Object.freeze({ create, crossing, compared });
 })();
