@@ -26,7 +26,7 @@ from sdpa.training import N_CLASSES, Task
 
 HOW_CHOSEN = "Best rate: most runs solve, then fewest steps."
 LARGEST_LOSS = 3 * math.log(N_CLASSES)  # on an axis: three times that of a guess
-INTERVALS = "95% intervals, of a median of few runs their range"
+INTERVALS = "95% intervals (for a median of few runs, their range)"
 _RATE = "learning_rate"
 _SHOWN = ("task", "d_k", _RATE)  # axes
 _MAIN = ("unscaled", "d_k^1/2", "d_k^1")  # rules of a caption, if the sweep has them
