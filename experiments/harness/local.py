@@ -111,26 +111,34 @@ def _start_worker() -> None:
 @contextmanager
 def _held_back(*signals: signal.Signals) -> Iterator[None]:
     """Hold these signals back until the end of the block; processes that start in it inherit this."""
-    # A mask is inherited, but another thread, such as one of BLAS, still takes a signal, and Python then calls the
-    # handler in the main thread. So handlers wait, too; other threads run none.
-    came: list[int] = []
-    handlers = {number: signal.getsignal(number) for number in signals} if _is_main_thread() else {}
-    handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    for number in handlers:
-        signal.signal(number, lambda number, _: came.append(number))
     try:
+        with _handlers_waiting(*signals):
+            yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _handlers_waiting(*signals: signal.Signals) -> Iterator[None]:
+    """Call the handlers of these signals only after the block.
+
+    A mask alone does not hold a signal back: another thread, such as one of BLAS, takes it, and Python then calls the
+    handler in the main thread. Other threads run no handlers.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    handlers = {number: signal.getsignal(number) for number in signals if is_main}
+    handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
+    came: list[int] = []
+    try:
+        for number in handlers:
+            signal.signal(number, lambda number, _: came.append(number))
         yield
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         for caught in dict.fromkeys(came):
             signal.raise_signal(caught)
-
-
-def _is_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 def _end_with_parent() -> None:
@@ -144,7 +152,7 @@ def _end_with_parent() -> None:
 def _stop(pool: ProcessPoolExecutor) -> None:
     """End the workers at once; the next run measures their unfinished chunks again."""
     with _held_back(signal.SIGINT, signal.SIGTERM):
-        for worker in multiprocessing.active_children():
+        for worker in list((pool._processes or {}).values()):  # another pool may have work to finish
             worker.kill()
         # A killed worker may have sent half a record. The pool's thread would wait forever for the rest, because this
         # process also holds the sending end of the pipe. Once that is closed, the thread reads the end of the file.

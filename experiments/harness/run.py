@@ -5,7 +5,7 @@ measure and compress; only this process writes.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from typing import Protocol
 
@@ -38,7 +38,7 @@ class Workers(Protocol):
 
 def measure_missing(
     store: Store, sweeps: Sequence[Sweep], work: Work, workers: Workers, on_progress: Callable[[str, float], None]
-) -> Iterator[Sweep]:
+) -> Generator[Sweep, None, None]:
     """Measure the missing chunks, and yield each sweep, in order, as soon as its records are complete.
 
     If the caller stops early or an error occurs, the workers end at once; all written records stay.

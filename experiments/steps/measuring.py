@@ -4,6 +4,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,9 +125,13 @@ def _measure_chunks(
                 f"  {counted(len(without), 'sweep')} came with tables but without these chunks, as in a fresh clone:"
                 " this run should give\n  the same tables"
             )
-    with report.progress(work.seconds) as advance, helpers(jobs, len(sweeps)) as submit:
+    with (
+        report.progress(work.seconds) as advance,
+        helpers(jobs, len(sweeps)) as submit,
+        closing(measure_missing(records, sweeps, work, workers, advance)) as completed,
+    ):
         try:
-            for sweep in measure_missing(records, sweeps, work, workers, advance):
+            for sweep in completed:
                 if not to_measure[sweep.name] and analysed.has_tables(sweep):
                     analysed.keep(sweep)
                     continue

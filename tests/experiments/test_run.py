@@ -20,7 +20,7 @@ from experiments import row_statistics
 from experiments.harness.columns import defaults
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, Sweep, chunks
-from experiments.harness.local import LocalWorkers
+from experiments.harness.local import LocalWorkers, worker_pool
 from experiments.harness.problems import MeasurementError
 from experiments.harness.run import measure_missing
 from experiments.harness.seeds import chunk_key
@@ -138,6 +138,22 @@ def test_a_killed_worker_ends_the_run_at_once_and_names_a_cell(store):
     assert {child.pid for child in multiprocessing.active_children()} <= others
     kept = find_chunks(store, [long])
     assert kept.states["wide"]["sound"] >= 1  # the chunk after which it was killed
+
+
+def test_an_error_in_one_pool_leaves_the_work_of_another():
+    """Complete sweeps are analysed in other processes, whose tables a failed cell of a later sweep must not cost."""
+
+    def measure() -> None:
+        with worker_pool(1) as measuring:
+            measuring.submit(abs, -1).result()
+            raise ValueError("a failed cell")
+
+    with worker_pool(1) as analysing:
+        slow = analysing.submit(time.sleep, 0.5)
+        with pytest.raises(ValueError, match="a failed cell"):
+            measure()
+        assert slow.result() is None
+        assert analysing.submit(abs, -1).result() == 1
 
 
 def test_a_worker_that_dies_before_a_chunk_is_handed_out_ends_the_run_alike(store, monkeypatch):
