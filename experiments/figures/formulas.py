@@ -13,14 +13,15 @@ _ATOM = re.compile(
     | (?P<base>ln\(n_keys\)|(?<![\w.])[A-Za-z](?:_[a-z]+)?)\^(?P<power>{_EXPONENT})
     | \|J\|_F(?P<jacobian>)
     | (?P<bar>\|?)dL/d(?P<gradient>[a-z])\b(?P=bar)
-    | ln(?P<log>[ ]|\()n_keys\)?
+    | ln(?:[ ]n_keys|\(n_keys\))(?P<log>)
     | (?<![\w.])(?P<letter>[A-Za-zσ])_(?P<index>[A-Za-z]+|\d)\b
     """,
     re.VERBOSE,
 )
 _GRADIENT = re.compile(r"\bdL/d([a-z])\b")
 _QUOTIENT = re.compile(r"\$((?:/[\d.]+)?)/\$")
-_TWO_DIVISORS = re.compile(r"/([\d.]+)/(\\ln n_\\mathrm\{keys\})")
+_LOG = r"\\ln n_\\mathrm\{keys\}"
+_TWO_DIVISORS = re.compile(rf"/([\d.]+)/({_LOG}|\\sqrt\{{{_LOG}\}}|\({_LOG}\)\^\{{[^{{}}]+\}})")
 
 
 def latex(text: str) -> str:
@@ -34,8 +35,12 @@ def latex(text: str) -> str:
     'the median of $\\vert \\partial L/\\partial q\\vert$ by $1/\\sqrt{d_k}$, score_mean and $d_k$'
     >>> latex("under d_k^1/2."), latex("d_k^1/0.43")
     ('under $\\sqrt{d_k}$.', '$d_k$/0.43')
+    >>> latex("(over ln n_keys)")
+    '(over $\\ln n_\\mathrm{keys}$)'
     >>> latex("d_k^1/2/0.43/ln(n_keys)")
     '$\\sqrt{d_k}/(0.43 \\ln n_\\mathrm{keys})$'
+    >>> latex("d_k^1/2/0.43/ln(n_keys)^2"), latex("ln(n_keys)^1/2")
+    ('$\\sqrt{d_k}/(0.43 (\\ln n_\\mathrm{keys})^{2})$', '$\\sqrt{\\ln n_\\mathrm{keys}}$')
     >>> latex("$|dL/dq|$, median")
     '$|\\partial L/\\partial q|$, median'
     """
@@ -56,7 +61,7 @@ def _symbol(atom: re.Match[str]) -> str:
     if atom["gradient"]:
         bar = r"\vert " if atom["bar"] else ""
         return rf"{bar}\partial L/\partial {atom['gradient']}{bar}".rstrip()
-    if atom["log"]:
+    if atom["log"] is not None:
         return r"\ln n_\mathrm{keys}"
     index = atom["index"]
     return f"{atom['letter']}_{index}" if len(index) == 1 else rf"{atom['letter']}_\mathrm{{{index}}}"
@@ -75,4 +80,5 @@ def _power(base: str, exponent: str) -> str:
     """
     if exponent == "1/2":
         return rf"\sqrt{{{base}}}"
+    base = f"({base})" if " " in base and exponent != "1" else base  # ln n
     return base if exponent == "1" else f"{base}^{{{exponent}}}"

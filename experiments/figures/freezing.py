@@ -15,6 +15,7 @@ from experiments.figures.caption_text import exactness, number
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.metric_lines import plain_numbers
 from experiments.figures.style import INK, note, ordered_colours, panels
+from experiments.harness.wording import counted
 
 _TITLES = {"entropy_share": "entropy / ln n_keys", "collision": "$\\sum w^2$, the sum of squared weights"}
 _NOTHING = "No curves: they need Gaussian inputs, and three values of d_k and of n_keys."
@@ -82,8 +83,14 @@ def caption(tables: Tables) -> str:
     ends = [f"{number(far[n_keys], 0.001)} with {plain(n_keys)} keys" for n_keys in (far.index[0], far.index[-1])]
     return (
         f"The exact entropy of a row, divided by ln n_keys, lies at most {' and '.join(ends)} above its limit for many "
-        f"keys. Points: the entropies of {len(tables['measured'])} cells{exactness(tables['measured'], 'entropy')}."
+        f"keys. Points: the entropies of {_cells(tables['measured'])}{exactness(tables['measured'], 'entropy')}."
     )
+
+
+def _cells(table: pd.DataFrame) -> str:
+    """The numbers of cells and rules of a table in words."""
+    rules = len(table["scaling"].unique())
+    return f"{counted(len(table) // rules, 'cell')} under {counted(rules, 'rule')}"
 
 
 def title(tables: Tables) -> str:

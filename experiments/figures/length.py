@@ -54,7 +54,7 @@ def title(tables: Tables) -> str:
     if any(size <= UNCHANGED for size in sizes):
         return keeps(table, "n_keys", "max_weight", "the largest weight {}level", "in longer rows")
     if all(turns(line.rows, "entropy") == ("rises",) for line in series(table, "n_keys")):
-        return "Longer rows spread attention over more keys" + " under every rule" * (len(sizes) > 1)
+        return "Longer rows spread attention over more keys" + " under every rule here" * (len(sizes) > 1)
     return ""
 
 

@@ -17,7 +17,7 @@ from experiments.figures.caption_text import course, exactly, exactness, listed
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.keeping import keeps
 from experiments.figures.style import INK, note, panels, sequential
-from experiments.figures.title_text import fitting, has_own_name, opening, titled
+from experiments.figures.title_text import fitting, has_own_name, opening, parts, shared, titled
 from experiments.harness.discovery import axes_of, unusual_axes
 
 _COLUMNS, _MAX_MAPS, _MAX_TICKS = 2, 4, 12
@@ -29,7 +29,7 @@ _ERRORS = 3  # standard errors that chance rarely exceeds
 
 
 def plot(tables: Tables) -> Drawing:
-    """A map for each of the first four scalings, with contours of the exact values."""
+    """A map for each of the first four scalings, with contours."""
     table, _ = _shares(tables)
     groups = list(by_scaling(table, "d_k").items())[:_MAX_MAPS]
     columns = min(len(groups), _COLUMNS)
@@ -48,7 +48,7 @@ def plot(tables: Tables) -> Drawing:
     note(
         figure,
         f"{fixed(table, 'd_k', 'n_keys')} Colour: measured; darker means that attention spreads over more keys. "
-        f"Contours: exact values, if known.{line * _has_line(table)}",
+        f"Contours: exact values, or measured ones if these are unknown.{line * _has_line(table)}",
     )
     return figure
 
@@ -60,12 +60,17 @@ def _shares(tables: Tables) -> tuple[pd.DataFrame, str]:
         The rows with the columns `entropy_share`, its `_se` and its `_exact`; and the combination in words.
     """
     table, where = first_combination(tables["measured"], "d_k", "n_keys")
+    return _with_shares(table), where
+
+
+def _with_shares(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with the columns `entropy_share`, its `_se` and its `_exact`."""
     shares = {f"entropy_share{end}": table[f"entropy{end}"] / np.log(table["n_keys"]) for end in ("", "_se", "_exact")}
-    return table.assign(**shares, few_draws=table["few_draws"].str.replace("entropy", "entropy_share")), where
+    return table.assign(**shares, few_draws=table["few_draws"].str.replace("entropy", "entropy_share"))
 
 
 def _plot_map(ax: Axes, rows: pd.DataFrame) -> Any:
-    """A map of one scaling: measured shares as colours, contours of the exact ones, and the line of freezing."""
+    """A map of one scaling: measured shares as colours, their contours, and the line of freezing."""
     shown = rows.pivot_table(index="n_keys", columns="d_k", values="entropy_share", dropna=False)
     image = ax.imshow(shown, origin="lower", aspect="auto", cmap=sequential(), vmin=0, vmax=1)
     d_k, n_keys = shown.columns.to_numpy(), shown.index.to_numpy()
@@ -132,14 +137,20 @@ def caption(tables: Tables) -> str:
 
 def title(tables: Tables) -> str:
     """The rules under which wide heads attend to few keys and to many, or else those that keep the entropy."""
-    table, _ = _shares(tables)
+    table = _with_shares(tables["measured"])
+    finding = shared(_few_and_many(part) for part in parts(table, "d_k", "n_keys"))
+    return finding or keeps(table, "d_k", "entropy_share", "entropy {}level", "at every width")
+
+
+def _few_and_many(table: pd.DataFrame) -> str:
+    """The finding for one combination of the other axes; empty unless one of two rules has few keys, the other many."""
     ends = {rule: _share_at_largest_d_k(rows) for rule, rows in by_scaling(table, "d_k").items()}
     few = [rule for rule, (_, highest) in ends.items() if highest < _FEW_KEYS]
     many = [rule for rule, (lowest, _) in ends.items() if lowest > _MANY_KEYS]
-    if len(few) == len(many) == 1 and len(ends) == 2 and has_own_name(few[0], many):
-        finding = f"{opening(few[0])}, wide heads attend to few keys; {titled(many[0])}, to many"
-        return fitting(finding, f"{opening(few[0])}, wide heads attend to few keys")
-    return keeps(table, "d_k", "entropy_share", "entropy {}level", "at every width")
+    if not (len(few) == len(many) == 1 and len(ends) == 2 and has_own_name(few[0], many)):
+        return ""
+    finding = f"{opening(few[0])}, wide heads attend to few keys; {titled(many[0])}, to many"
+    return fitting(finding, f"{opening(few[0])}, wide heads attend to few keys")
 
 
 def _share_at_largest_d_k(rows: pd.DataFrame) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.keeping import keeps
 from experiments.figures.metric_lines import DECLARED, legend, plot_exact, plot_measured, reading, scale_y
 from experiments.figures.style import INK, note, ordered_colours, panels
+from experiments.figures.title_text import parts
 
 _PANELS = ("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm_median", "saturated_rows")
 MARKED = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
@@ -95,12 +96,13 @@ def _of_powers(tables: Tables) -> tuple[pd.DataFrame, str]:
 
 def title(tables: Tables) -> str:
     """The powers under which the largest weight does not depend on d_k, or else its course along the exponents."""
-    table, _ = _of_powers(tables)
+    table = tables["measured"]
+    table = table[table["exponent"].notna()]
     if table.empty:
         return "No rule of this sweep is a power of d_k"
     if finding := keeps(table, "d_k", "max_weight", "the largest weight {}equal", _at(table)):
         return finding
-    widths = [rows.sort_values("exponent") for _, rows in table.groupby("d_k")]
+    widths = [rows.sort_values("exponent") for part in parts(table, "d_k") for _, rows in part.groupby("d_k")]
     if all(turns(rows, "max_weight") == ("falls",) for rows in widths):
         return "Larger exponents make attention less sharp"
     return ""

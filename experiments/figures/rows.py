@@ -71,9 +71,12 @@ def _shown(tables: Tables) -> tuple[pd.DataFrame, str]:
 def title(tables: Tables) -> str:
     """The rules under which the largest weights of this draw average more than 1/2, at the largest d_k.
 
-    Rows `mostly` favour one key if under such a rule some have no weight above 1/2.
+    Rows `mostly` favour one key if under such a rule some have no weight above 1/2. Of two keys, one always has half of
+    the weight, so there is no finding.
     """
     table, _ = _shown(tables)
+    if table["key"].nunique() <= 2:
+        return ""
     heads = "wide heads" if len(table["d_k"].unique()) > 1 else "rows"
     widest = table[table["d_k"] == table["d_k"].max()]
     largest = widest.groupby(["scaling", "query"], sort=False)["weight"].max().groupby("scaling", sort=False)

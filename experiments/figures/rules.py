@@ -44,25 +44,24 @@ def _rows(table: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def caption(tables: Tables) -> str:
-    """The factor by which weights change along n_keys under each rule that scales."""
+    """The factor by which weights change along n_keys under each rule."""
     table, where = first_combination(tables["measured"], "n_keys", "correlation")
     width = "" if where else f" at d_k = {table['d_k'].iloc[0]}"
     clauses = []
     for metric in ("max_weight", "own_weight") if table["correlation"].any() else ("max_weight",):
         rows = exactly(_rows(table, metric), metric)
         strength = plain(rows["correlation"].iloc[0])
-        name = {"max_weight": "largest weight", "own_weight": f"weight of a key that correlates {strength}"}[metric]
+        largest = f"largest weight{' of uncorrelated rows' * (strength == '0')}"
+        name = {"max_weight": largest, "own_weight": f"weight of a key that correlates {strength}"}[metric]
         remark = exactness(_rows(table, metric), metric)
         clauses.append(f"the {name} changes by a factor of {listed(_factors(rows, metric))}{remark}")
     return f"{span(table, 'n_keys')}{width}{where}, {'; '.join(clauses)}."
 
 
 def _factors(rows: pd.DataFrame, metric: str) -> list[str]:
-    """The largest mean over the smallest of each rule, without `unscaled` if there are others."""
-    groups = dict(list(rows.groupby("scaling", sort=False)[metric]))
-    shown = {name: values for name, values in groups.items() if name != "unscaled"} or groups
-    factors = {name: values.max() / values.min() for name, values in shown.items()}
-    return [f"{number(factor, 0.05 * factor)} {under(str(name))}" for name, factor in factors.items()]
+    """The largest mean over the smallest of each rule."""
+    factors = {str(name): values.max() / values.min() for name, values in rows.groupby("scaling", sort=False)[metric]}
+    return [f"{number(factor, 0.02 * factor)} {under(name)}" for name, factor in factors.items()]
 
 
 def title(tables: Tables) -> str:

@@ -18,7 +18,7 @@ SHIPPED = {
     "metrics": ("dimension", "Only d_k^1/2 keeps attention almost equally sharp whatever the d_k"),
     "gradients": ("dimension", "Unscaled, the typical |dL/dq| rises, then falls with d_k; its r.m.s. rises"),
     "powers": ("powers", "Only d_k^1/2 keeps the largest weight almost equal at both widths"),
-    "length": ("length", "Longer rows spread attention over more keys under every rule"),
+    "length": ("length", "Longer rows spread attention over more keys under every rule here"),
     "phase": ("phase", "Unscaled, wide heads attend to few keys; under d_k^1/2, to many"),
     "freezing": ("phase", "The longer the rows, the more sharply they freeze"),
     "map": ("crossing", "Typical unscaled gradients fall below scaled ones at widths growing with n_keys"),
@@ -88,6 +88,37 @@ def test_one_rule_is_compared_with_no_other(figure, expected):
     one = table[table["scaling"] == "d_k^1/2"]
     tables = {kind: rows for kind, rows in shipped(figure).items() if kind not in ("ratios", "crossings")}
     assert load_figure(figure).heading(tables | {"measured": one}) == expected
+
+
+@shipped_only
+@pytest.mark.parametrize(
+    ("figure", "metric", "expected"),
+    [
+        ("powers", "max_weight", "No rule here keeps the largest weight equal at both widths"),
+        ("phase", "entropy", "No rule here keeps entropy level at every width"),
+    ],
+)
+def test_a_finding_holds_for_all_combinations_of_other_axes(figure, metric, expected):
+    table = measured(figure)
+    exact = f"{metric}_exact"
+    shrinking = {name: table[name] / table["d_k"] for name in (metric, f"{metric}_se", exact)}
+    whole = pd.concat([table, table.assign(correlation=0.5, **shrinking)])
+    assert heading(figure, whole) == expected
+
+
+@shipped_only
+def test_one_of_two_keys_always_has_half_of_the_weight():
+    table = measured("rows")
+    two = table[table["key"].isin(table["key"].unique()[:2])]
+    assert heading("rows", two) == load_figure("rows").shows
+
+
+@shipped_only
+def test_freezing_counts_cells_and_rules():
+    table = measured("freezing")
+    cells = len(table.drop_duplicates(["d_k", "n_keys"]))
+    assert len(table) == 2 * cells
+    assert f"the entropies of {cells} cells under 2 rules" in load_figure("freezing").caption(shipped("freezing"))
 
 
 @shipped_only
