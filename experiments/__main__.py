@@ -194,12 +194,17 @@ def plan(
     """Print the chunks that a run would measure, and roughly how much time and memory it would take."""
     with outcome(config, results, jobs, scheduler, scheduler_file):
         loaded, sweeps, folder = load(config, names, results)
-        from experiments.harness.plan import plan_lines
+        from experiments.harness.paths import STORE
+        from experiments.harness.plan import known_work, plan_lines
+        from experiments.harness.store import Store
         from experiments.steps.orphans import find_orphans
 
-        lines = plan_lines(loaded, sweeps, folder, workers(jobs, scheduler, scheduler_file), divisors=verbose)
+        crew, limit = workers(jobs, scheduler, scheduler_file), longest_run(scheduler, scheduler_file, yes=False)
+        known = known_work(Store(folder / STORE, loaded.seed), sweeps)
+        lines = plan_lines(loaded, sweeps, folder, known, crew, limit=limit, divisors=verbose)
         print("\n".join([*lines, *find_orphans(folder, loaded).lines()]))
-        print(f"next: {as_typed('make all', config, results, jobs, scheduler, scheduler_file)}")
+        yes = int(known.exceeds(limit, crew))
+        print(f"next: {as_typed('make all', config, results, jobs, scheduler, scheduler_file, yes)}")
 
 
 @app.command()

@@ -102,6 +102,7 @@ ALLOWED = {
         "sdpa",
         "experiments.folders",
         "experiments.examples",
+        "experiments.diagnosis.labels",
         "experiments.diagnosis.table",
         "experiments.figures",
         "experiments.harness",

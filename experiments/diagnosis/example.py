@@ -18,7 +18,6 @@ from sdpa.training import draw_batch, train
 
 CELL = Cell("recall", d_k=64, n_keys=16, learning_rate=0.01, scaling=(Scaling.parse("d_k^1/2"),))
 RUNS, SEQUENCES = 8, 64
-LAYERS = "Layer 0: before training. Layer 1: after it. Heads: independent runs."
 _SEED = 0  # of config.yaml
 
 Floats = npt.NDArray[np.floating]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from experiments.diagnosis.labels import labels, of_heads, upper
+from experiments.diagnosis.labels import UNSCALED, labels, of_heads, upper
 from experiments.figures.caption_text import listed, number
 from experiments.harness.wording import counted
 
@@ -184,11 +184,11 @@ def _variance(heads: _Heads) -> str:
     if (changed := heads.variance_differs(entries, error)).any():
         factors = [
             _change(heads, flags, entries, to)
-            for to, flags in (("up to ", changed & (entries > 1)), ("down to ", changed & (entries < 1)))
+            for to, flags in (("up to ", changed & (entries > 1)), ("as little as ", changed & (entries < 1)))
             if flags.any()
         ]
         clauses.append(
-            "compared with standard normal entries, the standard deviations of q and k alone change it by a factor of"
+            "compared with standard normal entries, the standard deviations of q and k alone multiply it by"
             f" {listed(factors)}"
         )
     return f"{upper('; '.join(clauses))}."
@@ -263,7 +263,7 @@ def _divisor(heads: _Heads) -> str:
         near = (
             f"within a factor of {FACTOR:g} of {normal}"
             if is_near
-            else f"and the rows are too few to claim that it is not {normal}"
+            else f"and the rows are too few to tell it from {normal}"
         )
         value = _range(np.where(np.isfinite(divisor), heads["row_variance"], np.nan))
         return f"under the divisor in use, {_in_use(heads)}, the variance within rows is {value}, {near}"
@@ -277,8 +277,10 @@ def _divisor(heads: _Heads) -> str:
 
 
 def _in_use(heads: _Heads) -> str:
-    """The divisor in use: `d_k^1/2 = 8`, or its rule alone if it has several values."""
+    """The divisor in use: `d_k^1/2 = 8` or `1 (unscaled)`, or its rule alone if it has several values."""
     rule, values = str(heads.table["scaling"].iloc[0]), np.unique(heads["divisor"])
+    if rule == UNSCALED:
+        return f"1 ({rule})"
     value = f"{values[0]:.4g}"
     return rule if len(values) > 1 or rule == value else f"{rule} = {value}"
 

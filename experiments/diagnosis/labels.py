@@ -6,6 +6,8 @@ from typing import Any
 import pandas as pd
 
 FIRST_SIZE = "d_k"  # the column after those that number heads
+UNSCALED = "unscaled"  # the name of the rule that divides by 1
+SHIPPED_LAYERS = "Layer 0: before training. Layer 1: after it. Heads: independent runs."
 
 
 def indices(table: pd.DataFrame) -> list[str]:

@@ -10,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from experiments.diagnosis.labels import indices
+from experiments.diagnosis.labels import UNSCALED, indices
 from experiments.diagnosis.table import NO_MASK
 from experiments.harness.wording import counted
 
@@ -40,7 +40,7 @@ def sizes(table: pd.DataFrame) -> str:
         f"{_range(table['sequences'], 'sequence')} of {_range(table['n_queries'], 'query', 'queries')} and"
         f" {_range(table['n_keys'], 'key')}",
         f"d_k = {_range(table['d_k'])}",
-        f"divisor {rule}" if rule == divisors else f"divisor {rule} = {divisors}",
+        rule if rule == UNSCALED else f"divisor {rule}" if rule == divisors else f"divisor {rule} = {divisors}",
         "no mask" if first["mask"] == NO_MASK else f"{first['mask']} mask",
     ]
     return ", ".join(parts)

@@ -37,6 +37,7 @@ _SIZES = (
 _USUAL_AXES: dict[tuple[str, ...], dict[int, tuple[str, ...]]] = {
     (): AXES,
     ("layer",): {0: (), 1: ("head",), 2: (BATCH, "head")},
+    ("head",): {0: (), 1: (BATCH,)},
     ("layer", "head"): {0: (), 1: (BATCH,)},
 }
 _MOST_CURVES = 4
@@ -141,7 +142,7 @@ def _rule(scaling: str) -> Scaling:
 
 def _split(axes: str) -> tuple[str, ...]:
     """The names in an option, none of which may be another column of the table."""
-    names = tuple(name.strip() for name in axes.split(","))
+    names = tuple(name.strip().lower() for name in axes.split(","))
     taken = [name for name in names if name in _AFTER_INDICES]
     if taken or len(set(names)) < len(names) or not all(map(str.isidentifier, names)):
         raise ValueError(f"--axes: expected different names of axes, such as batch,layer,head, got {axes!r}")

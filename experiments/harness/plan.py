@@ -10,7 +10,7 @@ from pathlib import Path
 from experiments.harness.config import Config
 from experiments.harness.experiment import MEASURED, load_experiment
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import STORE, csv_name
+from experiments.harness.paths import csv_name
 from experiments.harness.problems import LongRunError
 from experiments.harness.run import Workers
 from experiments.harness.store import Store
@@ -49,11 +49,16 @@ class Known:
         """Rough time in seconds that one worker needs."""
         return self.pilots.seconds + self.chunks.seconds
 
+    def exceeds(self, limit: float | None, workers: Workers) -> bool:
+        """True if the estimate exceeds a limit in seconds; None is no limit."""
+        return limit is not None and self.seconds / workers.slots > limit
+
     def refuse_beyond(self, limit: float | None, workers: Workers) -> None:
         """Raise `LongRunError` if the estimate exceeds a limit in seconds; None is no limit."""
-        if limit is not None and (needed := self.seconds / workers.slots) > limit:
+        if limit is not None and self.exceeds(limit, workers):
+            needed = _duration(self.seconds / workers.slots)
             raise LongRunError(
-                f"expected an estimate of at most {_duration(limit)}, got {_duration(needed)} with {workers}"
+                f"expected an estimate of at most {_duration(limit)}, got {needed} with {workers}"
                 f"{_PLUS_WAITING if self.waiting else ''}; no chunk was measured"
             )
 
@@ -67,7 +72,14 @@ def known_work(store: Store, sweeps: Sequence[Sweep]) -> Known:
 
 
 def plan_lines(
-    config: Config, sweeps: Sequence[Sweep], results: Path, workers: Workers, *, divisors: bool = False
+    config: Config,
+    sweeps: Sequence[Sweep],
+    results: Path,
+    known: Known,
+    workers: Workers,
+    *,
+    limit: float | None = None,
+    divisors: bool = False,
 ) -> list[str]:
     """One line per sweep, a total, and the meaning of the words in them; perhaps the divisors of the rules.
 
@@ -78,10 +90,11 @@ def plan_lines(
         config: the whole config.
         sweeps: the sweeps of the plan.
         results: the folder of the tables and the store.
+        known: the work of these sweeps.
         workers: would measure; the time is divided by their slots.
+        limit: the longest estimate, in seconds, of a run that starts without consent; None for no limit.
         divisors: True to add each rule's divisor in the smallest and the largest cell.
     """
-    known = known_work(Store(results / STORE, config.seed), sweeps)
     lines = [
         f"{'sweep':<16} {'experiment':<14} {'cells':>6} {'trials':>9} {'to measure':>18} {'per worker':>10}  table"
     ]
@@ -97,8 +110,8 @@ def plan_lines(
         )
     total = f"{_duration(known.seconds / workers.slots)} with {workers}{_PLUS_WAITING if known.waiting else ''}"
     lines.append(f"total to measure: about {total}; tables go to {results}")
-    if known.seconds / workers.slots > LONGEST:
-        lines.append(f"A run of more than {_duration(LONGEST)} starts only with YES=1 (--yes).")
+    if limit is not None and known.exceeds(limit, workers):
+        lines.append(f"A run of more than {_duration(limit)} starts only with YES=1 (--yes).")
     lines += _glossary("\n".join(lines))
     return [*lines, *(_divisor_lines(sweeps) if divisors else ())]
 

@@ -57,7 +57,7 @@ const bars = (() => {
       chart.style.setProperty("--from", cursor / shown.length);
       chart.style.setProperty("--wide", 1 / shown.length);
       chart.style.setProperty("--height", rows[i].weights[key] / tops[i]);
-      chart.classList.toggle("late", cursor > 0.7 * shown.length); // no room for the value to the right
+      chart.classList.toggle("late", cursor > 0.7 * shown.length); // the value stands to its left
       chart.querySelector(".value").textContent = weight;
       chart.setAttribute("aria-valuenow", cursor + 1);
       chart.setAttribute("aria-valuetext", `key ${key + 1}: weight ${weight}`);

@@ -49,13 +49,26 @@
 
   /* The size of typical gradients under √d_k against unscaled ones at these sizes, and the d_k from which on they are larger. */
   function sizes({ d_k, n_keys }) {
-    const norms = [["jacobian", "through the softmax", "|J|_F"], ["query_gradient", "at the query", "|∂L/∂q|"]];
-    const known = norms.map(([name, place, symbol]) => ({ place, symbol, crossing: map.crossing(data.crossings[name], n_keys) })).filter(({ crossing }) => crossing);
-    if (!known.length) return `From which d_k on √d_k makes typical gradients larger with ${words.keys(n_keys)} keys, these sweeps do not tell.`;
-    const found = known.map(({ crossing }) => map.compared(d_k, crossing));
-    const here = new Set(found).size === 1 ? found[0] : known.map(({ place }, i) => `${found[i]} ${place}`).join(", ");
+    const norms = [
+      { name: "jacobian", place: "through the softmax", symbol: "|J|_F" },
+      { name: "query_gradient", place: "at the query", symbol: "|∂L/∂q|" },
+    ];
+    const known = norms.map((norm) => ({ ...norm, crossing: map.crossing(data.crossings[norm.name], n_keys) })).filter(({ crossing }) => crossing);
+    if (!known.length) return measuredSizes(d_k, n_keys, norms);
+    const here = inPlaces(known, known.map(({ crossing }) => map.compared(d_k, crossing)));
     const from = known.map(({ place, symbol, crossing }) => `${words.plain(Number(crossing.toPrecision(2)))} ${place} (${symbol})`);
     return `With √d_k, typical gradients are ${here} here: with ${words.keys(n_keys)} keys, they are larger only above d_k ≈ ${from.join(" and ")}.`;
+  }
+
+  /* Words such as "larger" for each place, once if they are all the same. */
+  const inPlaces = (norms, found) => (new Set(found).size === 1 ? found[0] : norms.map(({ place }, i) => `${found[i]} ${place}`).join(", "));
+
+  /* The same from measured medians, where the map has no line. */
+  function measuredSizes(d_k, n_keys, norms) {
+    const [before, after] = [1, Math.sqrt(d_k)].map((divisor) => medians(d_k, n_keys, divisor));
+    const ratios = norms.map(({ name }) => after[`${name}_norm`] / before[`${name}_norm`]);
+    return ratios.every((ratio) => ratio > 0) ? `With √d_k, typical gradients are ${inPlaces(norms, ratios.map(map.size))} here (measured).` :
+      `These sweeps do not tell whether √d_k makes typical gradients larger here.`;
   }
 
   function showTable(rules) {

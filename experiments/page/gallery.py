@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from experiments.diagnosis.labels import SHIPPED_LAYERS
 from experiments.figures.formulas import latex
 from experiments.folders import diagnosis_path, drawn_texts, figure_path
 from experiments.harness.config import Config
@@ -31,10 +32,11 @@ def _sweeps(config: Config, results: Path, link: Callable[[Path], str]) -> Itera
 
 
 def _diagnosis(results: Path, link: Callable[[Path], str]) -> Iterator[str]:
-    """The figure of the shipped diagnosis and the command that draws it; nothing if there is none."""
+    """The figure of the shipped diagnosis, its layers, and the command that draws it; nothing if there is none."""
     png = diagnosis_path(results, "heads.png")
     if png.exists():
         yield from _drawn(png, link)
+        yield f"{SHIPPED_LAYERS}\n"
         yield f"```sh\n{_DIAGNOSIS}\n```"
 
 

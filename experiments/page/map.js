@@ -104,10 +104,13 @@ const map = (() => {
   }
 
   /* The size of a median under √d_k against the unscaled one; a law or a line between neighbours may miss the crossing by some percent. */
-  function compared(d_k, crossing) {
-    if (d_k === 1 || Math.abs(Math.log(d_k / crossing)) < 0.05) return "as large";
-    return d_k > crossing ? "larger" : "smaller";
+  const compared = (d_k, crossing) => (d_k === 1 ? "as large" : size(d_k / crossing, 0.05));
+
+  /* A ratio in words, with an allowance for the errors of measured medians. */
+  function size(ratio, allowance = 0.1) {
+    if (Math.abs(Math.log(ratio)) < allowance) return "as large";
+    return ratio > 1 ? "larger" : "smaller";
   }
 
-  return Object.freeze({ create, crossing, compared });
+  return Object.freeze({ create, crossing, compared, size });
 })();

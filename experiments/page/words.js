@@ -10,7 +10,7 @@ const words = (() => {
   function digits(value) {
     if (value === 0) return "0";
     const size = Math.abs(value);
-    if (size >= 1000) return keys(Math.round(value));
+    if (size >= 999.5) return keys(Math.round(value));
     if (size >= 1e-3) return value.toPrecision(3);
     const [front, power] = value.toExponential(2).split("e-");
     return `${front} × 10⁻${[...power].map((digit) => SUPERSCRIPTS[digit]).join("")}`;

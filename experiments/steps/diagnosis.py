@@ -92,14 +92,14 @@ def diagnose_example(results: Path) -> None:
     Args:
         results: the folder of the results.
     """
-    from experiments.diagnosis.example import LAYERS
+    from experiments.diagnosis.labels import SHIPPED_LAYERS
     from experiments.diagnosis.table import read_diagnosis
 
     report = Reporter(verbose=True, say=tell)
     write_diagnosis(results, report)
     draw_diagnosis(results, report)
     table = read_diagnosis(diagnosis_path(results, TABLE))
-    _tell_heads(f"\n{_title([diagnosis_path(results, ARRAYS)])}\n{LAYERS}", table)
+    _tell_heads(f"\n{_title([diagnosis_path(results, ARRAYS)])}\n{SHIPPED_LAYERS}", table)
     _tell_findings(table)
     tell(f"\n{_YOUR_OWN}")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.harness.wording import counted
-from experiments.steps.saying import Say
+from experiments.steps.saying import Say, discard_output
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +27,7 @@ _ENDS = {
     ": byte-identical to the previous version": "unchanged",
     ": equal to the previous version to 1e-9 relative": "unchanged",
 }
+_REMOVED = ": the sweep no longer has it"  # the end of the sentence of `experiments.harness.tables.write_sweep`
 
 
 class Reporter:
@@ -65,14 +66,14 @@ class Reporter:
         self.line(text, FLAGGED)
 
     def wrote(self, sentence: str) -> None:
-        """Count a written table, and print the sentence about it unless the table is new or unchanged.
+        """Count a written or removed table, and print the sentence about it unless the table is new or unchanged.
 
         Args:
-            sentence: about the file; ends with its change in the words of `describe_change`.
+            sentence: about the file; ends with its change in the words of `describe_change`, or with its removal.
         """
-        change = next((change for end, change in _ENDS.items() if sentence.endswith(end)), "different")
-        self._counts[TABLES][change] += 1
-        self.line(sentence) if change == "different" else self.detail(sentence)
+        change = next((change for end, change in _ENDS.items() if sentence.endswith(end)), None)
+        self.detail(sentence) if change else self.line(sentence)
+        self._counts[TABLES][change or ("removed" if sentence.endswith(_REMOVED) else "different")] += 1
 
     def current(self, path: Path) -> None:
         """Count a table that is up to date."""
@@ -121,7 +122,13 @@ class Reporter:
     def _console(self) -> "Console":
         from rich.console import Console
 
-        return Console()
+        class Terminal(Console):
+            """A console whose command goes on when the reader of its output leaves."""
+
+            def on_broken_pipe(self) -> None:
+                discard_output()
+
+        return Terminal()
 
 
 @contextmanager

@@ -22,5 +22,9 @@ def tell(text: str, *, wrap: bool = True) -> None:
     try:
         print("\n".join(map(wrapped, text.split("\n"))) if wrap else text, flush=True)
     except BrokenPipeError:
-        # As the documentation of Python's signal module advises: later output has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
+
+
+def discard_output() -> None:
+    """Give up standard output after its reader has left; as the documentation of Python's signal module advises."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

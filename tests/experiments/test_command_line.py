@@ -3,6 +3,7 @@
 import math
 import re
 import shutil
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -379,6 +380,15 @@ def test_a_run_longer_than_an_hour_needs_consent(suite, command, monkeypatch):
     assert [path.name for path in suite.folder.iterdir()] == [".lock"]
     planned = suite("plan", "--jobs", "1").stdout
     assert "A run of more than 60 min starts only with YES=1 (--yes).\n" in planned
+    assert planned.endswith(f"next: make all CONFIG={suite.config} RESULTS={suite.folder} JOBS=1 YES=1\n")
+
+
+def test_a_command_goes_on_when_the_reader_of_its_output_leaves(processes):
+    assert processes("run").returncode == 0
+    words = [sys.executable, "-m", "experiments", "check", "-v", "--config", processes.config]
+    with subprocess.Popen([*words, "--results", processes.folder], cwd=ROOT, stdout=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.wait(60) == 0
 
 
 def test_with_consent_a_long_run_starts_and_continues(suite, monkeypatch):

@@ -358,7 +358,9 @@ def test_the_map_shows_the_crossings_and_moves_the_choice(visit):
     chosen = page.locator("#map .choice").nth(0)
     chosen.click(force=True)
     assert_shows(page, START._replace(d_k=8, n_keys=4))
-    assert "with 4 keys, these sweeps do not tell" in page.locator("#sizes").text_content()
+    said = "With √dk, typical gradients are larger through the softmax, smaller at the query here (measured)."
+    assert page.locator("#sizes").text_content() == said
+    assert page.evaluate("[999.4, 999.7, 1000].map(words.digits)") == ["999", "1,000", "1,000"]
     you, cell = page.locator("#map .you circle").bounding_box(), chosen.bounding_box()
     apart = math.hypot(
         *(you[axis] + you[size] / 2 - cell[axis] - cell[size] / 2 for axis, size in (("x", "width"), ("y", "height")))

@@ -111,6 +111,16 @@ def test_a_single_sequence_is_said_to_have_no_standard_errors(files):
     assert not [name for name in read_diagnosis(Path("out/diagnosis.csv")) if name.endswith("_se")]
 
 
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("shape", [(5, 4), (3, 5, 4)])
+def test_names_may_have_numbers_of_heads_alone(shape):
+    numbers = {f"head{i}.{name}": np.random.default_rng(i).standard_normal(shape) for i in (0, 3) for name in "qk"}
+    np.savez("heads.npz", **numbers)
+    ran = call("diagnose", "heads.npz", "--out", "out")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert read_diagnosis(Path("out/diagnosis.csv"))["head"].tolist() == [0, 3]
+
+
 @pytest.mark.parametrize(
     ("shape", "axes", "indices", "n_heads"),
     [
@@ -119,6 +129,7 @@ def test_a_single_sequence_is_said_to_have_no_standard_errors(files):
         ((2, 5, 4), "batch", [], 1),
         ((3, 2, 5, 4), None, ["head"], 2),
         ((3, 2, 5, 4), "layer,head", ["layer", "head"], 6),
+        ((3, 2, 5, 4), "Layer,HEAD", ["layer", "head"], 6),
         ((2, 3, 2, 5, 4), None, ["layer", "head"], 6),
         ((2, 3, 2, 2, 5, 4), "batch,model, layer,head", ["model", "layer", "head"], 12),
     ],

@@ -59,7 +59,7 @@ def test_saturated_heads_are_as_sharp_as_gaussian_rows_because_of_their_standard
     assert sharp.startswith("All 3 heads have a weight above 0.99 in most rows; the sharpest, head ")
     least, exact = numbers(sharp, r"an entropy share of (\S+); .* would be as sharp \((\S+)\)\.")
     assert (least, exact) == (pytest.approx(0.01, abs=0.01), pytest.approx(0.01, abs=0.01))
-    (most,) = numbers(variance, r"alone change it by a factor of up to (\S+) in all 3 heads \(head \d\)\.")
+    (most,) = numbers(variance, r"alone multiply it by up to (\S+) in all 3 heads \(head \d\)\.")
     assert 10_000 < most < 11_000
     wanted, power = numbers(divisor, r"under the divisor (\S+) = d_k\^(\S+); in use is d_k\^1/2 = 4\.")
     spread = np.sqrt(tables["saturated"]["row_variance"].median())
@@ -171,7 +171,7 @@ def test_differences_that_do_not_matter_are_none():
     q, k = normal(200, 2)
     factor = (1.1 * FACTOR) ** 0.25
     _, variance, divisor = findings(table_of((q * factor, k * factor)))
-    assert "alone change it by a factor of up to 1.6" in variance
+    assert "alone multiply it by up to 1.6" in variance
     assert "variance 1 under the divisor" in divisor
 
 
@@ -186,7 +186,7 @@ def test_a_single_head_is_told_without_counts_and_names():
 
 
 @pytest.mark.parametrize(
-    ("scaling", "in_use"), [("d_k^1/2", "d_k^1/2 = 4"), ("64", "64"), ("unscaled", "unscaled = 1")]
+    ("scaling", "in_use"), [("d_k^1/2", "d_k^1/2 = 4"), ("64", "64"), ("unscaled", "1 (unscaled)")]
 )
 def test_the_divisor_in_use_has_its_rule_and_value(scaling, in_use):
     q, k = KINDS["saturated"]()
@@ -197,7 +197,7 @@ def test_another_rule_is_compared_with_standard_normal_entries_under_the_usual_o
     _, _, divisor = findings(table_of(normal(), scaling="4"))
     assert divisor.endswith("of that of standard normal entries under d_k^1/2.")
     _, _, divisor = findings(table_of(normal(), scaling="unscaled"))
-    assert "under the divisor 3.9 = d_k^0.49; in use is unscaled = 1." in divisor
+    assert "under the divisor 3.9 = d_k^0.49; in use is 1 (unscaled)." in divisor
 
 
 def test_scores_without_variance_have_no_divisor():
@@ -220,7 +220,7 @@ def test_every_sharp_head_is_counted_beside_saturated_ones():
     q[:, 2] *= 6
     sharp, variance, divisor = findings(table_of((q, k)))
     assert sharp.startswith("1 of 3 heads has a weight above 0.99 in most rows, and 1 more head less than half of the ")
-    assert "by a factor of up to 1" in variance
+    assert "multiply it by up to 1" in variance
     assert " in 2 of 3 heads (head 1)." in variance
     assert divisor.startswith("The rows would have the variance 1 under the divisor ")
 

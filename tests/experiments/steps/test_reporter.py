@@ -32,6 +32,7 @@ def told(*, verbose: bool) -> None:
     with reporter(verbose=verbose) as report:
         for name, change in CHANGES.items():
             report.wrote(f"wrote a: b/{name}.csv: {change}")
+        report.wrote("removed a: b/old.csv: the sweep no longer has it")
         report.current(Path("a/current.csv"))
         for name in ("drawn", "kept"):
             report.figure(Path(f"a/{name}.png"), "It shows: something.", drawn=name == "drawn")
@@ -46,7 +47,8 @@ def test_only_tables_that_differ_are_named_and_the_others_counted(capsys):
         f"wrote a: b/other.csv: {CHANGES['other']}",
         f"wrote a: b/no table.csv: {CHANGES['no table']}",
         f"wrote a: b/shorter.csv: {CHANGES['shorter']}",
-        "tables: 1 new, 2 unchanged, 3 different, 1 up to date",
+        "removed a: b/old.csv: the sweep no longer has it",
+        "tables: 1 new, 2 unchanged, 3 different, 1 removed, 1 up to date",
         "figures: 1 drawn, 1 up to date",
         "agreed: all",
         "flagged: nothing",
