@@ -66,18 +66,21 @@ def _factors(rows: pd.DataFrame, metric: str) -> list[str]:
 
 def title(tables: Tables) -> str:
     """The rule under which the largest weight changes least along n_keys, if it clearly does."""
-    return shared(_steadiest(_rows(part, "max_weight")) for part in parts(tables["measured"], "n_keys", "correlation"))
+    table = tables["measured"]
+    steadiest = shared(_steadiest(_rows(part, "max_weight")) for part in parts(table, "n_keys", "correlation"))
+    which = "uncorrelated rows" if table["correlation"].any() and not table["correlation"].all() else "rows"
+    return f"The largest weight of longer {which} changes least {steadiest}" if steadiest else ""
 
 
 def _steadiest(rows: pd.DataFrame) -> str:
-    """The finding of one measure under each rule; empty if the two steadiest rules are too close for a claim."""
+    """The steadiest rule in words of a title; empty if the two steadiest rules are too close for a claim."""
     groups = rows.groupby("scaling", sort=False)
     changes = {str(name): relative_change(of_rule, "max_weight") for name, of_rule in groups}
     best = min(changes, key=lambda name: changes[name][1])
     is_clear = all(changes[best][1] < low for name, (low, _) in changes.items() if name != best)
     if len(rows["n_keys"].unique()) == 1 or len(changes) == 1 or not is_clear or not has_own_name(best, changes):
         return ""
-    return f"The largest weight of longer rows changes least {titled(best)}"
+    return titled(best)
 
 
 FIGURE = Figure(
