@@ -38,16 +38,16 @@ def latex(text: str) -> str:
     >>> latex("(over ln n_keys)")
     '(over $\\ln n_\\mathrm{keys}$)'
     >>> latex("d_k^1/2/0.43/ln(n_keys)")
-    '$\\sqrt{d_k}/(0.43\\,\\ln n_\\mathrm{keys})$'
+    '$\\sqrt{d_k}/(0.43\\thinspace \\ln n_\\mathrm{keys})$'
     >>> latex("d_k^1/2/0.43/ln(n_keys)^2"), latex("ln(n_keys)^1/2")
-    ('$\\sqrt{d_k}/(0.43\\,(\\ln n_\\mathrm{keys})^{2})$', '$\\sqrt{\\ln n_\\mathrm{keys}}$')
+    ('$\\sqrt{d_k}/(0.43\\thinspace (\\ln n_\\mathrm{keys})^{2})$', '$\\sqrt{\\ln n_\\mathrm{keys}}$')
     >>> latex("$|dL/dq|$, median")
     '$|\\partial L/\\partial q|$, median'
     """
     if "$" in text:
         return _GRADIENT.sub(r"\\partial L/\\partial \1", text)
     quotients = _QUOTIENT.sub(r"\1/", _ATOM.sub(lambda atom: f"${_symbol(atom)}$", text)).replace("1/$", "$1/")
-    return _TWO_DIVISORS.sub(r"/(\1\\,\2)", quotients)
+    return _TWO_DIVISORS.sub(r"/(\1\\thinspace \2)", quotients)
 
 
 def _symbol(atom: re.Match[str]) -> str:

@@ -44,7 +44,7 @@ def test_the_shipped_diagnosis_comes_last_if_it_is_drawn(drawn, tmp_path):
         ("sqrt(d_k), wider", r"$\sqrt{d_k}$, wider"),
         ("under d_k^1/2/ln(n_keys)^1/2", r"under $\sqrt{d_k}/\sqrt{\ln n_\mathrm{keys}}$"),
         ("(|dL/dq|)", r"($\vert \partial L/\partial q\vert$)"),
-        ("under d_k^1/2/0.43/ln(n_keys)", r"under $\sqrt{d_k}/(0.43\,\ln n_\mathrm{keys})$"),
+        ("under d_k^1/2/0.43/ln(n_keys)", r"under $\sqrt{d_k}/(0.43\thinspace \ln n_\mathrm{keys})$"),
         ("no formula", "no formula"),
     ],
 )
