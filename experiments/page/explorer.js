@@ -67,7 +67,7 @@
   function measuredSizes(d_k, n_keys, norms) {
     const [before, after] = [1, Math.sqrt(d_k)].map((divisor) => medians(d_k, n_keys, divisor));
     const ratios = norms.map(({ name }) => after[`${name}_norm`] / before[`${name}_norm`]);
-    return ratios.every((ratio) => ratio > 0) ? `With √d_k, typical gradients are ${inPlaces(norms, ratios.map(map.size))} here (measured).` :
+    return ratios.every((ratio) => ratio > 0) ? `With √d_k, typical gradients are ${inPlaces(norms, ratios.map((ratio) => map.size(ratio)))} here (measured).` :
       `These sweeps do not tell whether √d_k makes typical gradients larger here.`;
   }
 

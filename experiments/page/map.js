@@ -104,11 +104,11 @@ const map = (() => {
   }
 
   /* The size of a median under √d_k against the unscaled one; a law or a line between neighbours may miss the crossing by some percent. */
-  const compared = (d_k, crossing) => (d_k === 1 ? "as large" : size(d_k / crossing, 0.05));
+  const compared = (d_k, crossing) => (d_k === 1 ? "about as large" : size(d_k / crossing, 0.05));
 
   /* A ratio in words, with an allowance for the errors of measured medians. */
-  function size(ratio, allowance = 0.1) {
-    if (Math.abs(Math.log(ratio)) < allowance) return "as large";
+  function size(ratio, allowance = 0.25) {
+    if (Math.abs(Math.log(ratio)) < allowance) return "about as large";
     return ratio > 1 ? "larger" : "smaller";
   }
 
