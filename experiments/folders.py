@@ -15,6 +15,7 @@ BENCHMARKS = "benchmarks"
 WALK = "walk"  # a user's own matrices
 DIAGNOSIS = "diagnosis"  # a folder for each diagnosed file, and one for the shipped example
 SHIPPED_DIAGNOSIS = "training"
+DIAGNOSIS_TABLE, DIAGNOSIS_FIGURE = "diagnosis.csv", "heads"  # the names of its files
 _TAKEN = (DERIVED, FIGURES, STATEMENTS, EXAMPLES, BENCHMARKS, WALK, DIAGNOSIS)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from experiments.examples import example_names
-from experiments.folders import ALL_SWEEPS, diagnosis_path, example_path, figure_path
+from experiments.folders import ALL_SWEEPS, DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, diagnosis_path, example_path, figure_path
 from experiments.harness.artifacts import Artifact
 from experiments.harness.config import Config
 from experiments.harness.figures import declarations, figures_of
@@ -40,7 +40,10 @@ def page(config: Config, results: Path, *options: object) -> Artifact:
 def _shown(config: Config, results: Path) -> Iterator[Path]:
     """Every file whose content appears on the page."""
     yield table_path(results)
-    yield from (diagnosis_path(results, name) for name in ("diagnosis.csv", "heads.svg", "heads.txt"))
+    yield from (
+        diagnosis_path(results, name)
+        for name in (DIAGNOSIS_TABLE, f"{DIAGNOSIS_FIGURE}.svg", f"{DIAGNOSIS_FIGURE}.txt")
+    )
     for sweep in config.sweeps:
         yield from (results / f"{sweep.name}.{suffix}" for suffix in ("json", "csv"))
         yield from sorted((results / DERIVED / sweep.name).glob("*.csv"))

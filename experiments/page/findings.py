@@ -5,7 +5,7 @@
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,17 @@ from experiments.figures.crossing_text import NORM_NAMES, crossing_rows, law_is_
 from experiments.figures.figure import load_figure
 from experiments.figures.metric_lines import DECLARED
 from experiments.figures.training_rows import main_rules
-from experiments.folders import ALL_SWEEPS, DIAGNOSIS, EXAMPLES, diagnosis_path, drawn_texts, example_path, figure_path
+from experiments.folders import (
+    ALL_SWEEPS,
+    DIAGNOSIS,
+    DIAGNOSIS_FIGURE,
+    DIAGNOSIS_TABLE,
+    EXAMPLES,
+    diagnosis_path,
+    drawn_texts,
+    example_path,
+    figure_path,
+)
 from experiments.harness.columns import axis_names, treatment_names
 from experiments.harness.config import Config
 from experiments.harness.discovery import usual_values
@@ -37,6 +47,7 @@ from experiments.page.diagnosed import before_and_after
 from experiments.page.entries import Entry, chosen
 from experiments.page.numbers import exact_text, interval, plus_minus
 from experiments.page.svg import Drawings
+from experiments.page.usual import SweepTables
 from experiments.training_metrics import TRAINING_METRICS
 
 _COMMON = ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3", "d_k^1")
@@ -44,8 +55,6 @@ _TITLES = {metric.name: metric.title for metric in (*DECLARED.values(), *TRAININ
 _PAIR = ("unscaled", "d_k^1/2")
 _MAX_ROWS, _MAX_SCALINGS, _FURTHEST = 12, 5, 5
 _SLOPE_PLACES = 12  # beyond these, an exact slope is the noise of its sum
-
-SweepTables = Mapping[str, Mapping[str, pd.DataFrame]]
 
 
 @dataclass(frozen=True)
@@ -148,7 +157,7 @@ class Writer:
 
     def diagnosis(self) -> Finding | None:
         """The shipped diagnosis; None for results without it."""
-        table, png = (diagnosis_path(Path(), name) for name in ("diagnosis.csv", "heads.png"))
+        table, png = (diagnosis_path(Path(), name) for name in (DIAGNOSIS_TABLE, f"{DIAGNOSIS_FIGURE}.png"))
         if not all((self.results / path).exists() for path in (table, png.with_suffix(".svg"))):
             return None
         numbers = [before_and_after(self.results / table)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from experiments.diagnosis.labels import SHIPPED_LAYERS
 from experiments.figures.formulas import latex
-from experiments.folders import diagnosis_path, drawn_texts, figure_path
+from experiments.folders import DIAGNOSIS_FIGURE, diagnosis_path, drawn_texts, figure_path
 from experiments.harness.config import Config
 from experiments.page.findings import config_block
 
@@ -33,7 +33,7 @@ def _sweeps(config: Config, results: Path, link: Callable[[Path], str]) -> Itera
 
 def _diagnosis(results: Path, link: Callable[[Path], str]) -> Iterator[str]:
     """The figure of the shipped diagnosis, its layers, and the command that draws it; nothing if there is none."""
-    png = diagnosis_path(results, "heads.png")
+    png = diagnosis_path(results, f"{DIAGNOSIS_FIGURE}.png")
     if png.exists():
         yield from _drawn(png, link)
         yield f"{SHIPPED_LAYERS}\n"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.folders import DIAGNOSIS, HOME, diagnosis_path, drawn_texts
+from experiments.folders import DIAGNOSIS, DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, HOME, diagnosis_path, drawn_texts
 from experiments.harness.artifacts import Artifact, Ledger
 from experiments.harness.files import locked, write_atomically
 from experiments.harness.tables import csv_bytes
@@ -20,10 +20,10 @@ from experiments.steps.saying import tell
 if TYPE_CHECKING:
     import pandas as pd
 
-TABLE, FIGURE, ARRAYS = "diagnosis.csv", "heads", "qk.npz"
+ARRAYS = "qk.npz"
 _YOUR_OWN = "The shipped example. For your own arrays: make diagnose Q=q.npy K=k.npy [MASK=causal] [SCALING=RULE]"
 _USUAL_RULE = "d_k^1/2"
-_DRAWN_BY = f"{DIAGNOSIS}.{FIGURE}"
+_DRAWN_BY = f"{DIAGNOSIS}.{DIAGNOSIS_FIGURE}"
 _COMPUTED_WITH = ("numpy", "scipy", "pandas")
 
 
@@ -61,7 +61,7 @@ def diagnosed(
     from experiments.diagnosis.table import diagnosis_table
 
     folder = HOME / DIAGNOSIS / files[0].stem if out is None else out
-    if folder.resolve() == diagnosis_path(HOME, TABLE).parent.resolve():
+    if folder.resolve() == diagnosis_path(HOME, DIAGNOSIS_TABLE).parent.resolve():
         raise ValueError(f"{folder} has the shipped example; choose another folder with --out")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out: expected a folder, got the file {folder}")
@@ -78,11 +78,11 @@ def report_diagnosis(found: Diagnosed) -> None:
     _tell_heads(found.title, found.table)
     from experiments.harness.compare import describe_change
 
-    path, content = found.out / TABLE, csv_bytes(found.table)
+    path, content = found.out / DIAGNOSIS_TABLE, csv_bytes(found.table)
     change = describe_change(path.read_bytes() if path.exists() else None, content)
     write_atomically(path, content)
     tell(f"wrote {path}: {change}")
-    tell(f"drew {found.out / FIGURE}.png: {_draw(found.out)}\n")
+    tell(f"drew {found.out / DIAGNOSIS_FIGURE}.png: {_draw(found.out)}\n")
     _tell_findings(found.table)
 
 
@@ -98,7 +98,7 @@ def diagnose_example(results: Path) -> None:
     report = Reporter(verbose=True, say=tell)
     write_diagnosis(results, report)
     draw_diagnosis(results, report)
-    table = read_diagnosis(diagnosis_path(results, TABLE))
+    table = read_diagnosis(diagnosis_path(results, DIAGNOSIS_TABLE))
     _tell_heads(f"\n{_title([diagnosis_path(results, ARRAYS)])}\n{SHIPPED_LAYERS}", table)
     _tell_findings(table)
     tell(f"\n{_YOUR_OWN}")
@@ -113,7 +113,7 @@ def write_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
     """
     from experiments.harness.compare import describe_change
 
-    path, arrays = (diagnosis_path(results, name) for name in (TABLE, ARRAYS))
+    path, arrays = (diagnosis_path(results, name) for name in (DIAGNOSIS_TABLE, ARRAYS))
     modules = [f"experiments.diagnosis.{name}" for name in ("example", "files", "table")]
     table, ledger = Artifact((path, arrays), tuple(modules), _COMPUTED_WITH), Ledger(path.parent)
     with locked(path.parent):
@@ -143,7 +143,7 @@ def draw_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
         results: the step reads and writes its folder diagnosis/training.
         report: told about the figure.
     """
-    table, stem = diagnosis_path(results, TABLE), diagnosis_path(results, FIGURE)
+    table, stem = diagnosis_path(results, DIAGNOSIS_TABLE), diagnosis_path(results, DIAGNOSIS_FIGURE)
     if not table.exists():
         return
     drawn = drawing(stem, _DRAWN_BY, [table], "experiments.diagnosis.table")
@@ -162,8 +162,8 @@ def _draw(folder: Path) -> str:
     from experiments.figures.figure import load_figure
     from experiments.figures.rendering import render
 
-    heads = read_diagnosis(folder / TABLE)
-    return render(load_figure(_DRAWN_BY), {"heads": heads, "curves": gaussian_curves(heads)}, folder / FIGURE)
+    heads = read_diagnosis(folder / DIAGNOSIS_TABLE)
+    return render(load_figure(_DRAWN_BY), {"heads": heads, "curves": gaussian_curves(heads)}, folder / DIAGNOSIS_FIGURE)
 
 
 def _tell_heads(title: str, table: "pd.DataFrame") -> None:
