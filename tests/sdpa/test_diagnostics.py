@@ -123,7 +123,7 @@ def test_long_saturated_rows_leave_out_negligible_keys(masked, monkeypatch):
     assert [one is None for one in found] == [False, True]
     assert max(part.nnz for part in found[0]) < 0.05 * scores[0].size
     for i, divisor in enumerate((0.4, 30.0)):
-        for draw, query in np.ndindex(2, 6):
+        for draw, query in ((0, 0), (1, 5)):  # the sum over all pairs of keys in long double takes seconds
             seen = np.isfinite(scores[draw, query])
             expected = gradient_norm_in_long_double(scores[draw, query, seen], keys[draw, seen], divisor)
             assert rows.query_gradient_norm[i, draw, query] == pytest.approx(float(expected), rel=1e-12, abs=0)
