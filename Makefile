@@ -159,8 +159,10 @@ $(READY): requirements.lock pyproject.toml
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(CLUSTER_READY): $(READY) requirements-cluster.lock
+$(CLUSTER_READY): $(READY) requirements-cluster.lock experiments/harness/processor.py
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-cluster.lock
+	@mkdir -p .venv/etc/dask # where Dask looks for the environment of its workers
+	@$(PY) -c 'import json; from experiments.harness.processor import VARIABLES as v; print(json.dumps({"distributed": {"nanny": {"pre-spawn-environ": v}}}))' > .venv/etc/dask/sdpa.yaml
 	@touch $@
 
 $(BROWSER_READY): $(READY) requirements-page.lock Makefile

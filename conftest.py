@@ -1,6 +1,8 @@
-"""Doctests of the modules that need Dask run only where `make cluster` has installed it."""
+"""Tests compute with the instructions of the suite; doctests of modules that need Dask run only where it is."""
 
 from importlib.util import find_spec
+
+import experiments  # noqa: F401  # before any module imports NumPy
 
 _NEED_DASK = [
     "experiments/harness/cluster",

@@ -2,3 +2,7 @@
 
 Each module here is an experiment; `harness` runs them, `analysis` turns tables into tables, `figures` draws tables.
 """
+
+from experiments.harness.processor import fix_arithmetic
+
+fix_arithmetic()  # before any module here imports NumPy

@@ -12,11 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from threadpoolctl import threadpool_info
-
 from experiments.harness.files import write_atomically
 from experiments.harness.fingerprint import versions
 from experiments.harness.paths import MANIFEST
+from experiments.harness.processor import arithmetic
 from experiments.harness.run import Workers
 from experiments.harness.work import Work
 
@@ -43,14 +42,10 @@ def write_manifest(results: Path, parts: Sequence[Work], workers: Workers, secon
         "machine": {
             "name": platform.node(),
             "system": platform.platform(),
-            "processor": _processor(),
+            **arithmetic(),
             "processors": os.cpu_count(),
             "python": platform.python_version(),
             "packages": versions("numpy", "scipy", "pandas", "matplotlib", "seaborn"),
-            "blas": [
-                {key: info.get(key) for key in ("internal_api", "version", "architecture")}
-                for info in threadpool_info()
-            ],
         },
     }
     write_atomically(results / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
@@ -69,13 +64,3 @@ def _source() -> dict[str, Any]:
 
     changes = git("status", "--porcelain", "--untracked-files=no")
     return {"commit": git("rev-parse", "HEAD"), "clean": None if changes is None else not changes}
-
-
-def _processor() -> str:
-    """The name of the processor from /proc/cpuinfo; on systems without that file, from Python's `platform`."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()

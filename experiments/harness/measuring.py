@@ -1,4 +1,4 @@
-"""Measure a chunk: with its own generator, on one thread, with finite numbers only.
+"""Measure a chunk: with its own generator, on one thread, with the same instructions everywhere.
 
 This module is a root of the fingerprint of measurements: a change of its code, or of the code that it imports, makes
 every record stale.
@@ -8,6 +8,7 @@ import numpy as np
 
 from experiments.harness.experiment import Measurement, load_experiment
 from experiments.harness.grid import Chunk
+from experiments.harness.processor import require_fixed
 from experiments.harness.seeds import generator
 
 
@@ -21,7 +22,9 @@ def measure_chunk(chunk: Chunk, seed: int) -> Measurement:
     Raises:
         FloatingPointError: an overflow, an invalid operation or a division by 0 in NumPy's arithmetic. Underflow is
             allowed: weights of saturated rows are too small for a double.
+        RuntimeError: this process does not use the instructions of `experiments.harness.processor`.
     """
+    require_fixed()
     experiment = load_experiment(chunk.experiment)
     with np.errstate(over="raise", invalid="raise", divide="raise"):
         return experiment.measure(chunk.cell, chunk.trials, generator(seed, chunk))

@@ -20,6 +20,7 @@ import pytest
 
 from experiments.distribution import Cell
 from experiments.harness.grid import Chunk
+from experiments.harness.processor import is_supported
 from experiments.harness.store import Store
 from experiments.harness.work import Task
 from experiments.steps.benchmarks import time_cluster
@@ -397,6 +398,13 @@ def test_a_worker_with_another_source_is_refused_before_any_chunk(tmp_path, clus
     cluster.worker(PYTHONPATH=str(other))
     reasons = refusal(Suite(tmp_path, TRIALS), cluster, workers=2)
     assert re.fullmatch(r"source of the suite: expected \w{12}, got \w{12}", reasons)
+
+
+@pytest.mark.skipif(not is_supported(), reason="this processor has no instructions in common with others")
+def test_a_worker_with_other_instructions_is_refused_before_any_chunk(tmp_path, cluster):
+    cluster.worker(OPENBLAS_CORETYPE="Sandybridge")
+    reasons = refusal(Suite(tmp_path, TRIALS), cluster, workers=1)
+    assert "expected {'simd': 'X86_V3', 'blas': 'Haswell'}, got {'simd': 'X86_V3', 'blas': 'Sandybridge'}" in reasons
 
 
 def test_a_comment_makes_no_other_source(tmp_path, cluster, local_tables):

@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from experiments.harness.processor import VARIABLES, is_supported
 from tests.suite_process import ROOT, Suite, ends_within
 
 pytestmark = pytest.mark.faults
 
+OF_THE_RUN = (".lock", ".made.json", "manifest.json")
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 STATUS = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
 
@@ -260,3 +262,36 @@ def test_no_worker_goes_on_with_a_long_chunk(tmp_path, sent):
     process.communicate(timeout=10)
     assert process.returncode == STATUS[sent]
     assert ends_within(5, process.pid)
+
+
+# A user's own settings: other instructions than those of the suite, and at last a C library without AVX-512.
+SETTINGS = (
+    {},
+    {"OPENBLAS_CORETYPE": "Sandybridge", "NPY_DISABLE_CPU_FEATURES": "X86_V3"},
+    {
+        "OPENBLAS_CORETYPE": "SkylakeX",
+        "NPY_ENABLE_CPU_FEATURES": "X86_V3",
+        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F",
+    },
+)
+
+
+@pytest.mark.skipif(not is_supported(), reason="this processor has no instructions in common with others")
+def test_the_environment_changes_no_byte_of_a_table_a_figure_or_the_page(tmp_path):
+    made = []
+    for number, settings in enumerate(SETTINGS):
+        folder = tmp_path / str(number) / "out"
+        environment = {name: value for name, value in os.environ.items() if name not in VARIABLES} | settings
+        ran = subprocess.run(
+            [sys.executable, "-m", "experiments", "all", "--config", "quick.yaml", "--results", folder],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert ran.returncode == 0, ran.stderr
+        files = (path for path in folder.rglob("*.*") if ".cells" not in path.parts and path.name not in OF_THE_RUN)
+        made.append({path.relative_to(folder).as_posix(): path.read_bytes() for path in files})
+    assert {Path(name).suffix for name in made[0]} >= {".csv", ".json", ".png", ".svg", ".html"}
+    for others in made[1:]:
+        assert {name for name in made[0].keys() | others.keys() if made[0].get(name) != others.get(name)} == set()

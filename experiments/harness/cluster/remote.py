@@ -5,7 +5,6 @@ measurement, so the client refuses a worker whose copy differs.
 """
 
 import math
-import platform
 import threading
 import traceback
 from collections.abc import Callable, Sequence
@@ -14,13 +13,13 @@ from functools import cache
 from typing import Any, Self
 
 from distributed import get_worker
-from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__  # type: ignore[import-not-found]
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
 from experiments.harness.fingerprint import source_fingerprint, versions
 from experiments.harness.grid import Chunk
+from experiments.harness.processor import arithmetic, require_fixed
 from experiments.harness.store import Stamp, measure_record
 
 _READING = threading.Lock()
@@ -35,8 +34,7 @@ class Copy:
     Attributes:
         source: SHA-256 of the source of all experiments and of this module.
         versions: versions of NumPy and SciPy.
-        arithmetic: Python, the C library, and the BLAS kernels and SIMD extensions that this processor uses. They can
-            change last digits.
+        arithmetic: the C library, NumPy's SIMD level and the BLAS kernel. They can change last digits.
     """
 
     source: str
@@ -74,7 +72,8 @@ def _read_copy() -> Copy:
     for name in names:
         load_experiment(name)
     source = source_fingerprint(__name__, *(f"experiments.{name}" for name in names))
-    return Copy(source, versions(), _arithmetic())
+    require_fixed()
+    return Copy(source, versions(), ", ".join(arithmetic()[name] for name in ("libc", "simd", "blas")))
 
 
 @dataclass(frozen=True)
@@ -134,10 +133,3 @@ def measure_records(tasks: Sequence[Arguments], source: str) -> tuple[list[bytes
 def _use_one_thread() -> None:
     """Let BLAS use one thread in this process, for good: a limit that ends would end for other threads too."""
     threadpool_limits(limits=1)
-
-
-def _arithmetic() -> str:
-    """Python, the C library, the BLAS kernels, and the SIMD extensions that NumPy uses on this processor."""
-    blas = {info.get("architecture") or info["internal_api"] for info in threadpool_info()}
-    system = f"Python {platform.python_version()}", *platform.libc_ver()
-    return " ".join([*system, *sorted(blas), *(name for name in __cpu_dispatch__ if __cpu_features__[name])])
