@@ -1,64 +1,165 @@
-"""Comparison of a table with its previous version, both as the bytes of CSV files.
+"""Comparison of a table with its previous version: rounding, or a change.
 
-Other machines differ in the last digits, so that a table of unchanged results need not be byte-identical.
+On the processors that `experiments.harness.processor` supports, the same source, config and libraries give the same
+bytes. Elsewhere last digits differ. A difference that cannot matter is *rounding*; the previous file then stays:
+
+    values, exact values and ends of intervals   1e-9 of the value, or 1e-3 of its standard error
+        in rows of other formats than float64    5e-6 of the value, or 1e-3 of its standard error
+    standard errors                              1e-4 of the error, or 1e-9 of the value
+    errors in verdicts                           1e-4 of the error, or the accuracy of the exact value
+    z-scores                                     1e-4 of z plus 1e-3, for a thousandth of a standard error
+    p-values and test statistics                 1e-4 of the number
+    effective draws, (value / error)^2           1% plus 0.01, or what the limits for value and error allow
+
+The standard error of a quantile is a quarter of its interval. All other columns, and empty fields, must be equal.
 """
 
 import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-TOLERANCE = 1e-9
+from experiments.harness.files import write_atomically
+
+Kind = Literal["new", "unchanged", "equal to rounding", "different", "removed"]
+Floats = npt.NDArray[np.floating]
+
+_OF_VALUE, _OF_SINGLE = 1e-9, 5e-6  # of a number, in double precision and in other formats
+_OF_ERROR = 1e-3  # of the standard error of a value
+_OF_TEST = 1e-4  # of a standard error, a p-value or a z-score
+_OF_DRAWS = 1e-2  # effective draws have three digits
+_SHOWN = 40  # characters of a field in a message
+_TESTS = ("p_value", "statistic")
 
 
-def describe_change(old: bytes | None, new: bytes) -> str:
-    r"""The comparison in words: new, byte-identical, equal to 1e-9 relative, or different and where it differs most.
+@dataclass(frozen=True)
+class Change:
+    """What became of a table.
 
-    Columns of text, and empty fields, must be equal. Tables with other columns, or another number of rows, are
-    different; rows are compared in order.
+    Attributes:
+        kind: in a word or three.
+        where: the largest difference, if there is one.
+    """
+
+    kind: Kind
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.where}" if self.where else self.kind
+
+    def of(self, path: Path) -> str:
+        """The change of a file in a sentence.
+
+        >>> Change("unchanged").of(Path("a.csv")), Change("new").of(Path("a.csv"))
+        ('kept a.csv: unchanged', 'wrote a.csv: new')
+        """
+        verb = {"new": "wrote", "different": "wrote", "removed": "removed"}.get(self.kind, "kept")
+        return f"{verb} {path}: {self.where if self.kind == verb else self}"
+
+
+def update(path: Path, content: bytes, *, intact: bool = True) -> Change:
+    """Write a table, unless it equals the previous one to rounding.
+
+    Args:
+        path: the file.
+        content: the table.
+        intact: False if somebody changed the file since it was written, so that it must not stay.
+    """
+    change = compare(path.read_bytes() if path.exists() else None, content)
+    if change.kind in ("new", "different") or not intact:
+        write_atomically(path, content)
+    return change
+
+
+def compare(old: bytes | None, new: bytes) -> Change:
+    r"""The change from one CSV to another; rows are compared in order.
 
     Args:
         old: the previous file, None if there was none.
         new: the new file, a valid table.
 
-    >>> describe_change(b"x\n1\n", b"x\n1.0000000001\n")
-    'equal to the previous version to 1e-9 relative'
-    >>> describe_change(b"x,y\n1,2\n", b"x,y\n1,3\n")
-    'different from the previous version, most in y (relative difference 0.33)'
+    >>> print(compare(b"x,x_se\n1,0.1\n", b"x,x_se\n1.0001,0.1\n"))
+    equal to rounding: x in row 1: 1 before, 1.0001 now
+    >>> print(compare(b"x,x_se\n1,0.1\n", b"x,x_se\n1.001,0.1\n"))
+    different: x in row 1: 1 before, 1.001 now
     """
     if old is None:
-        return "new"
+        return Change("new")
     if old == new:
-        return "byte-identical to the previous version"
+        return Change("unchanged")
     try:
-        before, after = pd.read_csv(io.BytesIO(old)), pd.read_csv(io.BytesIO(new))
+        before, after = (pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False) for content in (old, new))
     except (ValueError, UnicodeDecodeError):
-        return "different from the previous version, which is not a table"
-    if list(before.columns) != list(after.columns) or len(before) != len(after):
-        return "different from the previous version: other rows or columns"
-    text = [name for name in before if "O" in (before[name].dtype.kind, after[name].dtype.kind)]
-    if not all(before[name].equals(after[name]) for name in text):
-        return "different from the previous version: other rows"
-    apart = {name: _relative_difference(before[name], after[name]) for name in before}
-    worst = max(apart, key=apart.__getitem__)
-    if apart[worst] <= TOLERANCE:
-        return "equal to the previous version to 1e-9 relative"
-    return f"different from the previous version, most in {worst} (relative difference {apart[worst]:.2g})"
+        return Change("different", "the previous file is not a table")
+    if list(before.columns) != list(after.columns):
+        apart = sorted({*before.columns} ^ {*after.columns}) or ["their order"]
+        return Change("different", f"other columns: {', '.join(map(str, apart))}")
+    if len(before) != len(after):
+        return Change("different", f"{len(before)} rows before, {len(after)} now")
+    excess, column, row = max(_excesses(before, after), default=(0.0, "", 0))
+    if not column:
+        return Change("equal to rounding", "numbers in another form")
+    was, now = (_shown(table[column][row]) for table in (before, after))
+    where = f"{column} in row {row + 1}: {was} before, {now} now"
+    return Change("equal to rounding" if excess <= 1 else "different", where)
 
 
-def _relative_difference(before: pd.Series, after: pd.Series) -> float:
-    """max |a - b| / max(|a|, |b|) over the rows of two columns; infinite where text or empty values differ.
+def _shown(field: str) -> str:
+    """A field for a message: empty in words, and a long text by its start."""
+    return f"{field[:_SHOWN]}..." if len(field) > _SHOWN else field or "empty"
 
-    A finite and an infinite value differ infinitely; equal infinities, and two empty values, do not differ.
-    """
-    if before.dtype.kind not in "iuf" or after.dtype.kind not in "iuf":
-        return 0.0 if before.equals(after) else np.inf
-    a, b = before.to_numpy(dtype=float), after.to_numpy(dtype=float)
-    if (np.isnan(a) != np.isnan(b)).any():
-        return np.inf
-    a, b = a[a != b], b[a != b]  # drops equal infinities, whose difference is NaN
-    if np.isinf([a, b]).any():
-        return np.inf
-    scale = np.maximum(np.abs(a), np.abs(b))
-    # A difference of one unit in the tenth digit, the last digit of a table, counts as equal.
-    return float(np.nanmax(np.abs(a - b) / scale, initial=0) * (1 - 1e-6))
+
+def _excesses(before: pd.DataFrame, after: pd.DataFrame) -> Iterator[tuple[float, str, int]]:
+    """For each column with differences: the largest one over what counts as rounding, the column and the row."""
+    numbers = after.apply(pd.to_numeric, errors="coerce")
+    is_single = (after["arithmetic"] != "float64").to_numpy() if "arithmetic" in after else np.zeros(len(after), bool)
+    for name in map(str, before):
+        rows = np.flatnonzero(before[name] != after[name])
+        if not len(rows):
+            continue
+        apart = np.abs(pd.to_numeric(before[name], errors="coerce").to_numpy(dtype=float) - numbers[name])[rows]
+        excess = apart / _allowed(name, numbers, is_single)[rows]
+        # Text, an empty field and an infinity are no rounding of anything else; other forms of a number are.
+        excess = np.where(apart == 0, 0.0, np.where(np.isnan(excess) | np.isinf(apart), np.inf, excess))
+        yield float(excess.max()), name, int(rows[excess.argmax()])
+
+
+def _allowed(name: str, table: pd.DataFrame, is_single: npt.NDArray[np.bool_]) -> Floats:
+    """The largest difference that counts as rounding, in each row of a column of numbers."""
+    size = _size(table, name)
+    base = re.sub("_(se|low|high|exact)$", "", name)
+    if name in _TESTS:
+        allowed = _OF_TEST * size
+    elif name == "z":
+        allowed = _OF_TEST * size + _OF_ERROR
+    elif name == "effective_draws":
+        allowed = np.maximum(_OF_DRAWS * (1 + size), 2 * size * (_OF_TEST + _OF_VALUE * np.sqrt(size)))
+    elif name in ("se", "error"):
+        allowed = np.maximum(_OF_TEST * size, _size(table, "accuracy") * _size(table, "measured"))
+    elif name.endswith("_se"):
+        allowed = np.maximum(_OF_TEST * size, _OF_VALUE * _size(table, base))
+    else:
+        allowed = np.maximum(np.where(is_single, _OF_SINGLE, _OF_VALUE) * size, _OF_ERROR * _error(base, table))
+    return np.asarray(allowed)
+
+
+def _error(base: str, table: pd.DataFrame) -> Floats:
+    """The standard error of a value in each row: that of its own column, or a quarter of its interval; 0 without."""
+    if f"{base}_high" in table and f"{base}_se" not in table:
+        return np.nan_to_num((_column(table, f"{base}_high") - _column(table, f"{base}_low")) / 4)
+    return np.nan_to_num(_size(table, "se" if base in ("measured", "exact") else f"{base}_se"))
+
+
+def _size(table: pd.DataFrame, name: str) -> Floats:
+    """The magnitudes of a column; 0 without it."""
+    return np.abs(_column(table, name)) if name in table else np.zeros(len(table))
+
+
+def _column(table: pd.DataFrame, name: str) -> Floats:
+    return np.asarray(table[name], dtype=float)

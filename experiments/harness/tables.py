@@ -1,14 +1,16 @@
 """Tables on disk: SWEEP.csv, the derived tables, and SWEEP.json with their parameters and checksums.
 
 Every CSV begins with the columns of `IDENTITY`, which tables in memory lack, because their sweep is known there.
-The JSON file vouches for the tables (the sidecar). A table is sound if the sidecar has the parameters of the config and
-the checksum of the table; it is current if the same source and libraries would write it again.
+The JSON file vouches for the tables (the sidecar), and tells on which machine they were made. A table is sound if the
+sidecar has the parameters of the config and the checksum of the table; it is current if the same source and libraries
+would write it again.
 """
 
 import hashlib
 import io
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +24,12 @@ from experiments.harness.grid import Sweep
 from experiments.harness.metric import FEW_DRAWS
 from experiments.harness.paths import csv_name
 from experiments.harness.problems import Problem
+from experiments.harness.processor import arithmetic
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from experiments.harness.compare import Change
 
 DIGITS = "%.10g"
 IDENTITY = (
@@ -38,11 +43,14 @@ class TableError(Problem):
     """A table that is missing, incomplete, altered, or from another config."""
 
 
-def write_sweep(results: Path, config: Config, sweep: Sweep, tables: "Mapping[str, pd.DataFrame]") -> list[str]:
+def write_sweep(
+    results: Path, config: Config, sweep: Sweep, tables: "Mapping[str, pd.DataFrame]"
+) -> "dict[Path, Change]":
     """Write the table of a sweep (`measured`), its derived tables, and last the JSON that vouches for them.
 
-    A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes them again. Derived
-    tables of an earlier run that the sweep no longer has are removed, unless somebody changed them.
+    A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes them again. A table
+    that equals its previous version to rounding stays as it is. Derived tables of an earlier run that the sweep no
+    longer has are removed, unless somebody changed them.
 
     Args:
         results: the folder of the tables.
@@ -51,24 +59,34 @@ def write_sweep(results: Path, config: Config, sweep: Sweep, tables: "Mapping[st
         tables: its tables by kind.
 
     Returns:
-        A line for each file that it wrote, compared with the previous version, or removed.
+        The change of each table, in comparison with its previous version.
     """
-    from experiments.harness.compare import describe_change
+    from experiments.harness.compare import Change, update
 
     contents = {kind: csv_bytes(_identified(config, sweep, frame)) for kind, frame in tables.items()}
     paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
-    lines = [f"wrote {path}: {describe_change(_old(path), contents[kind])}" for kind, path in paths.items()]
     before = _checksums_before(results, sweep.name)
-    for kind, path in paths.items():
-        write_atomically(path, contents[kind])
-    sidecar = {**_provenance(config, sweep), "sha256": {kind: checksum(path) for kind, path in paths.items()}}
-    write_atomically(results / f"{sweep.name}.json", (json.dumps(sidecar, indent=1) + "\n").encode())
+    changes = {
+        path: update(path, contents[kind], intact=checksum(path) == before.get(kind)) for kind, path in paths.items()
+    }
+    _write_sidecar(
+        results / f"{sweep.name}.json",
+        {**_provenance(config, sweep), "sha256": {kind: checksum(path) for kind, path in paths.items()}},
+    )
     for kind in sorted(set(before) - set(contents)):
         path = results / csv_name(sweep.name, kind)
         if checksum(path) == before[kind]:
             path.unlink()  # the suite derived it from an earlier table, and nobody changed it since
-            lines.append(f"removed {path}: the sweep no longer has it")
-    return lines
+            changes[path] = Change("removed", "the sweep no longer has it")
+    return changes
+
+
+def _write_sidecar(path: Path, content: Mapping[str, Any]) -> None:
+    """Write SWEEP.json with a record of this machine, unless only that record would differ."""
+    with suppress(TableError):
+        if is_same(read_sidecar(path), content):
+            return
+    write_atomically(path, (json.dumps({**content, "made_on": arithmetic()}, indent=1) + "\n").encode())
 
 
 def _identified(config: Config, sweep: Sweep, table: "pd.DataFrame") -> "pd.DataFrame":
@@ -195,10 +213,6 @@ def as_written(value: object) -> str:
     ('8', '0.3333333333', 'gaussian')
     """
     return value if isinstance(value, str) else DIGITS % value
-
-
-def _old(path: Path) -> bytes | None:
-    return path.read_bytes() if path.exists() else None
 
 
 def _checksums_before(results: Path, sweep: str) -> dict[str, str]:

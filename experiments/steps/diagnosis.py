@@ -76,12 +76,10 @@ def _title(files: Sequence[Path]) -> str:
 def report_diagnosis(found: Diagnosed) -> None:
     """Print a diagnosis, write its table and draw its figure."""
     _tell_heads(found.title, found.table)
-    from experiments.harness.compare import describe_change
+    from experiments.harness.compare import update
 
     path, content = found.out / DIAGNOSIS_TABLE, csv_bytes(found.table)
-    change = describe_change(path.read_bytes() if path.exists() else None, content)
-    write_atomically(path, content)
-    tell(f"wrote {path}: {change}")
+    tell(update(path, content).of(path))
     tell(f"drew {found.out / DIAGNOSIS_FIGURE}.png: {_draw(found.out)}\n")
     _tell_findings(found.table)
 
@@ -111,7 +109,7 @@ def write_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
         results: the step writes to its folder diagnosis/training.
         report: told whether the table changed.
     """
-    from experiments.harness.compare import describe_change
+    from experiments.harness.compare import update
 
     path, arrays = (diagnosis_path(results, name) for name in (DIAGNOSIS_TABLE, ARRAYS))
     modules = [f"experiments.diagnosis.{name}" for name in ("example", "files", "table")]
@@ -123,9 +121,7 @@ def write_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
         from experiments.diagnosis.example import npz_bytes
 
         write_atomically(arrays, npz_bytes())
-        content = csv_bytes(_example(arrays))
-        report.wrote(f"wrote {path}: {describe_change(path.read_bytes() if path.exists() else None, content)}")
-        write_atomically(path, content)
+        report.table(path, update(path, csv_bytes(_example(arrays))))
         ledger.note(table)
 
 

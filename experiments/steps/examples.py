@@ -26,7 +26,7 @@ def write_examples(results: Path, report: Reporter = ALOUD) -> None:
         results: the step writes to its folder `examples`.
         report: told whether the table changed.
     """
-    from experiments.harness.compare import describe_change
+    from experiments.harness.compare import update
 
     path = example_path(results, EXAMPLES, ".csv")
     modules = [f"experiments.examples.{name}" for name in (*example_names(), "table")]
@@ -37,9 +37,7 @@ def write_examples(results: Path, report: Reporter = ALOUD) -> None:
             return
         from experiments.examples.table import examples
 
-        content = csv_bytes(examples())
-        report.wrote(f"wrote {path}: {describe_change(path.read_bytes() if path.exists() else None, content)}")
-        write_atomically(path, content)
+        report.table(path, update(path, csv_bytes(examples())))
         ledger.note(table)
 
 

@@ -14,7 +14,8 @@ from experiments.harness.files import locked, write_atomically
 from experiments.harness.fingerprint import tables_fingerprint
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import STORE, STORED_CONFIG, csv_name
-from experiments.harness.problems import MeasurementError
+from experiments.harness.problems import MeasurementError, Problem
+from experiments.harness.processor import arithmetic, is_supported
 from experiments.harness.tables import is_current, read_sidecar, write_sweep
 from experiments.harness.wording import counted
 from experiments.steps.reporter import ALOUD, Reporter
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     from experiments.harness.run import Workers
     from experiments.harness.store import Store
     from experiments.harness.work import Work
+
+_PROMISE = {True: "byte for byte", False: "to rounding: this is not Linux on an x86-64 processor with AVX2"}
+
+
+class ChangedError(Problem):
+    """A table that came out different although the same source, config and libraries made its previous version."""
 
 
 def measure(
@@ -56,6 +63,7 @@ def measure(
         LongRunError: the estimate exceeds the limit. The trials that pilots request are known only after the pilots,
             so the error may also come between pilots and chunks; the pilots stay.
         MeasurementError: a cell failed; the tables of sweeps that were complete before are written.
+        ChangedError: a table differs from its previous version, although the same source and libraries made both.
     """
     from experiments.harness.manifest import write_manifest
     from experiments.harness.plan import known_work
@@ -74,10 +82,12 @@ def measure(
             known = known_work(records, sweeps)
             known.refuse_beyond(limit, workers)
             work = known.chunks
-        _measure_chunks(_Analysed(results, config, report), records, sweeps, work, workers, jobs)
+        analysed = _Analysed(results, config, report)
+        _measure_chunks(analysed, records, sweeps, work, workers, jobs)
         if all(is_current(results, config, sweep) for sweep in config.sweeps):
             write_atomically(results / STORED_CONFIG, config.text.encode())
         write_manifest(results, (pilots, work), workers, time.monotonic() - started)
+    analysed.raise_changed()
 
 
 def _measure_pilots(
@@ -123,7 +133,7 @@ def _measure_chunks(
         if without := [sweep for sweep in sweeps if to_measure[sweep.name] and analysed.has_tables(sweep)]:
             report.line(
                 f"  {counted(len(without), 'sweep')} came with tables but without these chunks, as in a fresh clone:"
-                " this run should give\n  the same tables"
+                f" this run should give\n  the same tables, {_PROMISE[is_supported()]}"
             )
     with (
         report.progress(work.seconds) as advance,
@@ -163,6 +173,7 @@ class _Analysed:
     def __init__(self, results: Path, config: Config, report: Reporter) -> None:
         self.results, self.report, self._config = results, report, config
         self._waiting: deque[tuple[Sweep, list[str], Future[Tables]]] = deque()
+        self._changed: list[str] = []
 
     def has_tables(self, sweep: Sweep) -> bool:
         """True if the tables of a sweep are up to date."""
@@ -194,5 +205,16 @@ class _Analysed:
             self.report.detail(reached)
         for line in missed:
             self.report.flag(line)
-        for sentence in write_sweep(self.results, self._config, sweep, tables.result()):
-            self.report.wrote(sentence)
+        is_promised = self.has_tables(sweep) and is_supported()
+        for path, change in write_sweep(self.results, self._config, sweep, tables.result()).items():
+            self.report.table(path, change)
+            if is_promised and change.kind == "different":
+                self._changed.append(f"{path}: {change.where}")
+
+    def raise_changed(self) -> None:
+        """Raise `ChangedError` if tables are different that should have come out the same."""
+        if self._changed:
+            raise ChangedError(
+                "expected the same tables from the same source, config and libraries on this processor"
+                f" ({', '.join(arithmetic().values())}), got others:\n" + "\n".join(self._changed)
+            )

@@ -17,17 +17,12 @@ from experiments.steps.saying import Say, discard_output
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from experiments.harness.compare import Change
     from experiments.harness.progress import Advance
 
 GOOD, FLAGGED = "green", "yellow"
 TABLES, FIGURES = "tables", "figures"
-# The ends of sentences about files that need no look, as `experiments.harness.compare.describe_change` words them.
-_ENDS = {
-    ": new": "new",
-    ": byte-identical to the previous version": "unchanged",
-    ": equal to the previous version to 1e-9 relative": "unchanged",
-}
-_REMOVED = ": the sweep no longer has it"  # the end of the sentence of `experiments.harness.tables.write_sweep`
+_NEED_A_LOOK = ("different", "removed")
 
 
 class Reporter:
@@ -65,15 +60,10 @@ class Reporter:
         self._flags += 1
         self.line(text, FLAGGED)
 
-    def wrote(self, sentence: str) -> None:
-        """Count a written or removed table, and print the sentence about it unless the table is new or unchanged.
-
-        Args:
-            sentence: about the file; ends with its change in the words of `describe_change`, or with its removal.
-        """
-        change = next((change for end, change in _ENDS.items() if sentence.endswith(end)), None)
-        self.detail(sentence) if change else self.line(sentence)
-        self._counts[TABLES][change or ("removed" if sentence.endswith(_REMOVED) else "different")] += 1
+    def table(self, path: Path, change: "Change") -> None:
+        """Count a table by its change, and name it if it is different or removed."""
+        self._counts[TABLES][change.kind] += 1
+        self.line(change.of(path)) if change.kind in _NEED_A_LOOK else self.detail(change.of(path))
 
     def current(self, path: Path) -> None:
         """Count a table that is up to date."""
@@ -84,6 +74,10 @@ class Reporter:
         """Count a figure that was drawn or is up to date."""
         self._counts[FIGURES]["drawn" if drawn else "up to date"] += 1
         self.detail(f"{'drew' if drawn else 'kept'} {path}: {caption}")
+
+    def finding(self, path: Path, before: str, now: str) -> None:
+        """Flag a figure whose title, a finding, has changed."""
+        self.flag(f"{path}: the finding is now {now!r}, before {before!r}")
 
     def verdict(self, label: str, text: str, style: str | None = GOOD) -> None:
         """Keep a verdict of the command for `end`."""

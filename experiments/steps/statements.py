@@ -11,7 +11,7 @@ from experiments.folders import HOME, STATEMENTS
 from experiments.harness.artifacts import Artifact, Ledger
 from experiments.harness.config import Config, load_config
 from experiments.harness.experiment import MEASURED
-from experiments.harness.files import locked, write_atomically
+from experiments.harness.files import locked
 from experiments.harness.paths import STORE
 from experiments.harness.tables import csv_bytes, is_current, read_sweep
 from experiments.statements.table import CONFIG, read_statements, table_path
@@ -61,12 +61,11 @@ def _write(config: Config, results: Path, report: Reporter) -> None:
     if ledger.is_current(table):
         report.current(path)
         return
-    from experiments.harness.compare import describe_change
+    from experiments.harness.compare import update
     from experiments.statements.compute import compute_table
 
     content = csv_bytes(compute_table(measured_tables(results)))
-    report.wrote(f"wrote {path}: {describe_change(path.read_bytes() if path.exists() else None, content)}")
-    write_atomically(path, content)
+    report.table(path, update(path, content))
     ledger.note(table)
 
 

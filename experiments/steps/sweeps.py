@@ -65,11 +65,13 @@ def draw(
     def finish(sweep: str, figure: str) -> None:
         if sweep in unsound:
             raise unsound[sweep]  # an altered table is an error even if its figure is up to date
-        drawn = (sweep, figure) in renderings
+        path, drawn = figure_path(results, sweep, figure, ".png"), (sweep, figure) in renderings
         if drawn:
+            before = drawn_texts(path).title if path.with_suffix(".txt").exists() else ""
             renderings[sweep, figure].result()
             ledger.note(drawings[sweep, figure])
-        path = figure_path(results, sweep, figure, ".png")
+            if before and before != drawn_texts(path).title:
+                report.finding(path, before, drawn_texts(path).title)
         report.figure(path, drawn_texts(path).caption, drawn=drawn)
 
     with locked(results):

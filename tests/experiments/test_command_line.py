@@ -13,6 +13,7 @@ from experiments.harness import plan
 from experiments.harness.config import load_config
 from experiments.harness.local import LocalWorkers
 from experiments.harness.problems import MeasurementError
+from experiments.harness.processor import is_supported
 from experiments.harness.tables import read_sweep, write_sweep
 from experiments.steps.drawing import SUFFIXES
 from tests.command_line import ROOT, SMALL, Suite, call, in_a_process
@@ -60,6 +61,22 @@ def test_a_second_run_writes_the_same_bytes(suite, processes):
     assert len(before) == 5
     assert suite("run").stdout.startswith("tables: 3 up to date\nnext: make figures ")
     assert f"{suite.folder}/mine.csv: up to date\n" in suite("run", "-v").stdout
+
+
+@pytest.mark.skipif(not is_supported(), reason="tables of this processor agree to rounding")
+def test_a_table_that_comes_out_different_from_the_same_source_is_an_error(suite, tmp_path):
+    suite("run")
+    config = load_config(tmp_path / "small.yaml")
+    tables = read_sweep(suite.folder, config, config.sweeps[0])
+    other = tables["measured"].assign(entropy=tables["measured"]["entropy"] * 1.5)
+    write_sweep(suite.folder, config, config.sweeps[0], tables | {"measured": other})
+    shutil.rmtree(suite.folder / ".cells")
+    again = suite("run")
+    assert again.returncode == 1
+    assert "tables: 1 different, 2 unchanged\n" in again.stdout
+    assert f"got others:\n{suite.folder}/mine.csv: entropy in row " in again.stderr
+    assert "X86_V3, Haswell), got others" in again.stderr
+    assert suite("run").returncode == 0
 
 
 def test_a_bad_config_is_refused_without_a_traceback_or_a_file(processes):

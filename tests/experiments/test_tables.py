@@ -8,10 +8,10 @@ import pytest
 
 from experiments.analysis.check import check_table
 from experiments.folders import default_results
-from experiments.harness.compare import describe_change
+from experiments.harness.compare import compare
 from experiments.harness.files import write_atomically
 from experiments.harness.paths import csv_name
-from experiments.harness.tables import TableError, csv_bytes, read_sweep, write_sweep
+from experiments.harness.tables import TableError, csv_bytes, is_current, read_sweep, write_sweep
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_rule_that_is_a_number_stays_text(copied):
 def test_a_record_holds_nothing_that_varies_between_equal_runs(copied):
     _, sweep, folder = copied
     record = json.loads((folder / "scaling.json").read_text())
-    assert set(record) == {"sweep", "seed", "parameters", "fingerprint", "versions", "sha256"}
+    assert set(record) == {"sweep", "seed", "parameters", "fingerprint", "versions", "sha256", "made_on"}
     assert record["parameters"] == sweep.parameters()
 
 
@@ -146,44 +146,79 @@ def test_a_config_of_another_name_or_folder_never_writes_over_the_shipped_tables
         default_results(tmp_path / "figures.yaml")
 
 
-TABLE = b"name,value\na,1.000000001\nb,-3.5\n"
+TABLE = b"name,x,x_se,y,z,p_value\na,1.5,1e-3,-3.5,0.1,0.5\nb,2.5,1e-13,inf,-4,1e-9\n"
 
 
 @pytest.mark.parametrize(
-    ("old", "words"),
+    ("of", "to", "kind", "where"),
     [
-        (None, "new"),
-        (TABLE, "byte-identical to the previous version"),
-        (TABLE.replace(b"1.000000001", b"1.000000002"), "equal to the previous version to 1e-9 relative"),
-        (TABLE.replace(b"-3.5", b"-3.50"), "equal to the previous version to 1e-9 relative"),
+        (b"1.5", b"1.5", "unchanged", ""),
+        (b"-3.5", b"-3.50", "equal to rounding", "y in row 1: -3.5 before, -3.50 now"),
+        (b"-3.5", b"-3.500000003", "equal to rounding", "y in row 1: -3.5 before, -3.500000003 now"),
+        (b"-3.5", b"-3.50000001", "different", "y in row 1: -3.5 before, -3.50000001 now"),
+        (b"1.5,", b"1.500001,", "equal to rounding", "x in row 1: 1.5 before, 1.500001 now"),  # of its error
+        (b"1.5,", b"1.50001,", "different", "x in row 1: 1.5 before, 1.50001 now"),
+        (b"1e-3", b"1.00005e-3", "equal to rounding", "x_se in row 1: 1e-3 before, 1.00005e-3 now"),
+        (b"1e-3", b"1.001e-3", "different", "x_se in row 1: 1e-3 before, 1.001e-3 now"),
+        (b"1e-13", b"9e-12", "equal to rounding", "x_se in row 2: 1e-13 before, 9e-12 now"),  # of its value
+        (b"0.1", b"0.1009", "equal to rounding", "z in row 1: 0.1 before, 0.1009 now"),
+        (b"-4", b"-4.01", "different", "z in row 2: -4 before, -4.01 now"),
+        (b"1e-9", b"1.001e-9", "different", "p_value in row 2: 1e-9 before, 1.001e-9 now"),
         (
-            TABLE.replace(b"-3.5", b"-3.50000001"),
-            "different from the previous version, most in value (relative difference 2.9e-09)",
+            b"b,2.5,1e-13,inf",
+            b"b,2.500000001,1e-13,inf",
+            "equal to rounding",
+            "x in row 2: 2.5 before, 2.500000001 now",
         ),
-        (TABLE.replace(b"b,", b"c,"), "different from the previous version: other rows"),
-        (TABLE.replace(b"-3.5", b""), "different from the previous version, most in value (relative difference inf)"),
-        (
-            TABLE.replace(b"-3.5", b"-inf"),
-            "different from the previous version, most in value (relative difference inf)",
-        ),
-        (TABLE + b"c,1\n", "different from the previous version: other rows or columns"),
-        (b"", "different from the previous version, which is not a table"),
-        (b"\xff\xfe\x00", "different from the previous version, which is not a table"),
+        (b"inf", b"1e300", "different", "y in row 2: inf before, 1e300 now"),
+        (b"inf", b"", "different", "y in row 2: inf before, empty now"),
+        (b"a,", b"c,", "different", "name in row 1: a before, c now"),
+        (b"y,z", b"v,z", "different", "other columns: v, y"),
+        (b"b,2.5,1e-13,inf,-4,1e-9\n", b"", "different", "2 rows before, 1 now"),
     ],
 )
-def test_a_table_is_compared_with_the_one_before(old, words):
-    assert describe_change(old, TABLE) == words
+def test_a_table_is_compared_with_the_one_before(of, to, kind, where):
+    change = compare(TABLE, TABLE.replace(of, to))
+    assert (change.kind, change.where) == (kind, where)
+
+
+@pytest.mark.parametrize(("old", "kind"), [(None, "new"), (b"", "different"), (b"\xff\xfe\x00", "different")])
+def test_a_table_without_a_readable_one_before(old, kind):
+    assert compare(old, TABLE).kind == kind
+
+
+def test_a_table_that_is_equal_to_rounding_stays_unless_somebody_changed_it(copied):
+    config, sweep, folder = copied
+    tables = read_sweep(folder, config, sweep)
+    path, sidecar = folder / f"{sweep.name}.csv", folder / f"{sweep.name}.json"
+    before = path.read_bytes(), sidecar.read_bytes()
+    nudged = tables | {"measured": tables["measured"].assign(entropy=tables["measured"]["entropy"] * (1 + 4e-10))}
+    assert write_sweep(folder, config, sweep, nudged)[path].kind == "equal to rounding"
+    assert (path.read_bytes(), sidecar.read_bytes()) == before
+    path.write_bytes(before[0].replace(b"0.", b"0.0", 1))
+    write_sweep(folder, config, sweep, nudged)
+    assert compare(before[0], path.read_bytes()).kind == "equal to rounding"
+    assert read_sweep(folder, config, sweep)["measured"]["entropy"].tolist() == pytest.approx(
+        tables["measured"]["entropy"].tolist(), rel=1e-9
+    )
 
 
 def test_what_an_earlier_run_derived_and_this_one_does_not_is_gone(copied):
     config, sweep, folder = copied
     tables = read_sweep(folder, config, sweep)
     wrote = write_sweep(folder, config, sweep, {"measured": tables["measured"]})
-    assert f"removed {folder}/derived/scaling/slopes.csv: the sweep no longer has it" in wrote
+    assert wrote[folder / "derived/scaling/slopes.csv"].kind == "removed"
     assert set(read_sweep(folder, config, sweep)) == {"measured"}
     assert not (folder / "derived/scaling/slopes.csv").exists()
 
 
-def test_equal_infinities_are_equal():
-    table = b"name,value\na,-inf\nb,1.000000001\n"
-    assert describe_change(table, table.replace(b"001", b"002")) == "equal to the previous version to 1e-9 relative"
+def test_the_machine_of_a_table_is_recorded_and_does_not_make_it_stale(copied):
+    config, sweep, folder = copied
+    path = folder / f"{sweep.name}.json"
+    sidecar = json.loads(path.read_bytes())
+    assert set(sidecar["made_on"]) == {"processor", "libc", "simd", "blas"}
+    other = json.dumps(sidecar | {"made_on": {"processor": "another"}}).encode()
+    path.write_bytes(other)
+    assert is_current(folder, config, sweep)
+    write_sweep(folder, config, sweep, read_sweep(folder, config, sweep))
+    assert path.read_bytes() == other

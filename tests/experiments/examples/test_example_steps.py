@@ -164,7 +164,7 @@ def test_what_is_current_is_kept_and_what_is_not_is_written(tmp_path, capsys, mo
     assert said() == ["examples.csv wrote", "two_scales.png kept"]
     assert (folder / "examples.csv").read_bytes() == (SHIPPED / "examples.csv").read_bytes()
     (folder / ".made.json").write_text("damaged")
-    assert said() == ["examples.csv wrote", "two_scales.png drew"]
+    assert said() == ["examples.csv kept", "two_scales.png drew"]
 
 
 def test_without_a_table_no_figure_is_drawn(tmp_path, capsys):

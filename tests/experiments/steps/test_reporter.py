@@ -5,18 +5,19 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments.harness.compare import describe_change
+from experiments.harness.compare import Change, compare
 from experiments.harness.tables import csv_bytes
 from experiments.steps.reporter import Reporter, reporter
 
 TABLE = csv_bytes(pd.DataFrame({"x": [1.0, 2.0]}))
 CHANGES = {
-    "new": describe_change(None, TABLE),
-    "identical": describe_change(TABLE, TABLE),
-    "equal": describe_change(TABLE.replace(b"2", b"2.0000000001"), TABLE),
-    "other": describe_change(TABLE.replace(b"2", b"3"), TABLE),
-    "no table": describe_change(b"\xff", TABLE),
-    "shorter": describe_change(TABLE[:-2], TABLE),
+    "new": compare(None, TABLE),
+    "identical": compare(TABLE, TABLE),
+    "equal": compare(TABLE.replace(b"2", b"2.0000000001"), TABLE),
+    "other": compare(TABLE.replace(b"2", b"3"), TABLE),
+    "no table": compare(b"\xff", TABLE),
+    "shorter": compare(TABLE[:-2], TABLE),
+    "old": Change("removed", "the sweep no longer has it"),
 }
 
 
@@ -31,8 +32,7 @@ def told(*, verbose: bool) -> None:
     """What a command tells that writes tables with every kind of change, and draws one of two figures."""
     with reporter(verbose=verbose) as report:
         for name, change in CHANGES.items():
-            report.wrote(f"wrote a: b/{name}.csv: {change}")
-        report.wrote("removed a: b/old.csv: the sweep no longer has it")
+            report.table(Path(f"a/{name}.csv"), change)
         report.current(Path("a/current.csv"))
         for name in ("drawn", "kept"):
             report.figure(Path(f"a/{name}.png"), "It shows: something.", drawn=name == "drawn")
@@ -44,11 +44,11 @@ def told(*, verbose: bool) -> None:
 def test_only_tables_that_differ_are_named_and_the_others_counted(capsys):
     told(verbose=False)
     assert capsys.readouterr().out.splitlines() == [
-        f"wrote a: b/other.csv: {CHANGES['other']}",
-        f"wrote a: b/no table.csv: {CHANGES['no table']}",
-        f"wrote a: b/shorter.csv: {CHANGES['shorter']}",
-        "removed a: b/old.csv: the sweep no longer has it",
-        "tables: 1 new, 2 unchanged, 3 different, 1 removed, 1 up to date",
+        "wrote a/other.csv: different: x in row 2: 3 before, 2 now",
+        "wrote a/no table.csv: different: the previous file is not a table",
+        "wrote a/shorter.csv: different: 1 rows before, 2 now",
+        "removed a/old.csv: the sweep no longer has it",
+        "tables: 1 new, 1 unchanged, 1 equal to rounding, 3 different, 1 removed, 1 up to date",
         "figures: 1 drawn, 1 up to date",
         "agreed: all",
         "flagged: nothing",
@@ -60,7 +60,7 @@ def test_only_tables_that_differ_are_named_and_the_others_counted(capsys):
 def test_a_verbose_command_names_every_file_and_prints_captions(capsys):
     told(verbose=True)
     said = capsys.readouterr().out
-    assert all(f"wrote a: b/{name}.csv: {change}\n" in said for name, change in CHANGES.items())
+    assert all(f"{change.of(Path(f'a/{name}.csv'))}\n" in said for name, change in CHANGES.items())
     assert "a/current.csv: up to date\n" in said
     assert "drew a/drawn.png: It shows: something.\n" in said
     assert "kept a/kept.png: It shows: something.\n" in said
@@ -79,7 +79,7 @@ def test_a_command_that_fails_tells_what_it_did_and_does_not_call_that_good(caps
     def fail() -> None:
         with reporter(verbose=False) as report:
             report.verdict("checked", "1 sweep")
-            report.wrote("wrote a.csv: new")
+            report.table(Path("a.csv"), Change("new"))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
