@@ -21,7 +21,7 @@ AXE = axe-core-4.14.1
 AXE_SHA256 = e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 
 .DEFAULT_GOAL = help
-.PHONY: all quick results figures check page plan prune walk diagnose test test-page test-coverage test-faults test-edits test-cluster test-recipes test-notebooks test-models cluster calibration lint statements cost bench readme notebooks lock clean help
+.PHONY: all quick results figures check page plan prune walk diagnose test test-page test-claims test-coverage test-faults test-edits test-cluster test-recipes test-notebooks test-models cluster calibration lint statements cost bench readme notebooks lock clean help
 
 ##@ Running sweeps
 
@@ -75,6 +75,9 @@ test: $(READY) ## run all tests except the slow ones, with one process per core 
 test-page: $(BROWSER_READY) ## test the page of results/ in a browser (CHROMIUM=PATH; needs npm once)
 	@test -x "$(CHROMIUM)" || { echo "found no Chromium at $(CHROMIUM); set its path with CHROMIUM="; exit 1; }
 	@CHROMIUM="$(CHROMIUM)" $(PY) -m pytest -m page
+
+test-claims: $(READY) ## slow, after make all: list sentences that last digits or one run change
+	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist worksteal -m claims
 
 test-coverage: $(READY) ## slow: test coverage of intervals, p-values, and exact standard deviations
 	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist worksteal -m slow
@@ -149,8 +152,7 @@ help: ## show this list
 	@echo "Options"
 	@echo "  all, results, figures, check, page, plan, prune: CONFIG=FILE (now $(CONFIG)), RESULTS=DIR"
 	@echo "  all, results, plan: JOBS=N workers (statements, too); SCHEDULER=ADDRESS or SCHEDULER_FILE=FILE"
-	@echo "  all, figures: FORMAT=pdf draws PDFs, too; all, results: YES=1 starts runs of more than an hour"
-	@echo "  all, results, figures, check, page, plan, statements: VERBOSE=1 prints every detail"
+	@echo "  all, figures: FORMAT=pdf draws PDFs, too; all, results: YES=1 for more than an hour; VERBOSE=1"
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) or sys.exit("expected Python 3.11 or later, got %d.%d; choose another with PYTHON=" % v)'

@@ -2,15 +2,16 @@
 
 The column `part` names the kind of a row, and `what` the way, generator, step or growing size:
 
-    cell      seconds per trial of each way and of each part of the floor, by cell, with gradients and without
-    normals   seconds per normal number of each bit generator in double precision, and of other ways to draw
-    growth    seconds per trial (of all trials where these grow) and peak bytes, while one size grows
-    memory    peak bytes of a process above its imports, by cell and way
-    workers   seconds for the whole config with one worker and with two
-    profile   seconds of each part of `make all` on one core
+    cell           seconds per trial of each way and of each part of the floor, by cell, with gradients and without
+    instructions   seconds per trial by cell, with the instructions of the suite and with those of the libraries
+    normals        seconds per normal number of each bit generator in double precision, and of other ways to draw
+    growth         seconds per trial (of all trials where these grow) and peak bytes, while one size grows
+    memory         peak bytes of a process above its imports, by cell and way
+    workers        seconds for the whole config with one worker and with two
+    profile        seconds of each part of `make all` on one core
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -21,18 +22,20 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from experiments.benchmarks.floor import floor_tasks
+from experiments.benchmarks.instructions import Size, instruction_rows
 from experiments.benchmarks.memory import peak_of_process, peak_of_task
 from experiments.benchmarks.summary import SIZE
 from experiments.benchmarks.timing import Task, interleaved, repeated, seconds
 from experiments.benchmarks.ways import SUITES, Way, compare, measure_by_suite, ways
 from experiments.benchmarks.whole_run import Step, whole_run_rows
 from experiments.harness.config import Config
+from experiments.harness.processor import is_supported
+from experiments.sampling import block_trials
 from experiments.saturation import Cell
 from sdpa import Scaling
 from sdpa.box_muller import single_normals
 
 Rows = Iterator[dict[str, Any]]
-Size = tuple[int, int, int]
 
 GENERATORS = ("SFC64", "PCG64", "PCG64DXSM", "Philox", "MT19937")
 _SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
@@ -90,6 +93,9 @@ def benchmark(
         for size in workload.cells:
             say(f"timing d_k = {size[0]}, {size[1]} keys, {size[2]} queries")
             rows += _cell_rows(size, workload.round_seconds)
+        if is_supported():
+            say("timing the instructions of the suite and those that the libraries choose")
+            rows += instruction_rows(workload.cells)
         say("timing normal numbers")
         normals = _seconds_per_normal()
         rows += [{"part": "normals", "what": name, "seconds": took} for name, took in normals.items()]
@@ -107,6 +113,14 @@ def cell_of(size: Size) -> Cell:
     """The cell of a size in double precision, under four usual scalings."""
     d_k, n_keys, n_queries = size
     return Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=_SCALINGS)
+
+
+def time_sizes(sizes: Sequence[Size]) -> list[float]:
+    """Seconds per trial of the suite with gradients, on one thread of this process, for each size."""
+    with threadpool_limits(limits=1):
+        cells = {size: cell_of(size) for size in sizes}
+        tasks = {size: partial(measure_by_suite, cell, block_trials(cell), True) for size, cell in cells.items()}
+        return [took / block_trials(cells[size]) for size, took in interleaved(tasks).items()]
 
 
 def _cell_rows(size: Size, round_seconds: float) -> Rows:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from experiments.benchmarks.instructions import CHOSEN, FIXED
+
 BUSY = 0.9  # share of their time in which workers measure, if the client keeps up with them
 SIZE = ["d_k", "n_keys", "n_queries"]
 _OTHERS = ("article, powers", "article, products", "pytorch")  # in double precision
@@ -45,6 +47,20 @@ def precision_line(bench: pd.DataFrame) -> str:
     return (
         f"In float32, the suite takes {medians[False]:.2f} of its time in float64 without gradients, and "
         f"{medians[True]:.2f} with gradients (medians over the {by_gradients.size()[False]} sizes)."
+    )
+
+
+def instructions_line(bench: pd.DataFrame) -> str:
+    """The cost of the same instructions on every processor, as a sentence."""
+    rows = bench[bench["part"] == "instructions"]
+    if rows.empty:
+        return "The processor of this run keeps its own instructions."
+    seconds = rows.pivot_table(index=SIZE, columns="what", values="seconds", sort=False)
+    cost = seconds[FIXED] / seconds[CHOSEN]
+    return (
+        f"With the same instructions on every processor, the suite takes {cost.median():.2f} times as long as with "
+        f"those that the libraries choose on the processor of this run ({cost.min():.2f} to {cost.max():.2f} over "
+        f"{len(cost)} sizes, with gradients)."
     )
 
 
@@ -136,6 +152,7 @@ def report(bench: pd.DataFrame) -> str:
     lines = [
         ratios(bench).to_string(index=False, float_format="{:.2f}".format),
         precision_line(bench),
+        instructions_line(bench),
         "peak memory above imports, in MiB:",
         peaks(bench).to_string(index=False, float_format="{:.0f}".format, na_rep=""),
         *exponent_lines(growth(bench)),

@@ -14,10 +14,9 @@ from matplotlib.axes import Axes
 
 from experiments.analysis.bands import BEST_RATE
 from experiments.figures.axes import fixed, plain, under
-from experiments.figures.caption_text import differ, measured
+from experiments.figures.caption_text import measured
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import note, panels
-from experiments.figures.title_text import more, shared
 from experiments.figures.training_rows import (
     LARGEST_LOSS,
     at_main_rules,
@@ -142,17 +141,6 @@ def caption(tables: Tables) -> str:
     )
 
 
-def title(tables: Tables) -> str:
-    """The one of the two main rules with the larger loss at the end, if one clearly has it."""
-    curves = _curves(tables)
-    rules = main_rules(curves)[:2]
-    runs = [curves[curves["scaling"] == rule] for rule in rules]  # in the order of their steps
-    if len(rules) == 1 or not differ(runs[0].iloc[-1], runs[1].iloc[-1], "loss"):
-        return ""
-    better, worse = sorted((0, 1), key=lambda i: float(runs[i]["loss"].iloc[-1]))
-    return shared([more("At this learning rate, the layer learns less", rules[worse], rules[better])])
-
-
 FIGURE = Figure(
     shows="Training step by step: loss, weights, gradients and largest score",
     of="training",
@@ -161,5 +149,4 @@ FIGURE = Figure(
     default=Default(),
     plot=plot,
     caption=caption,
-    title=title,
 )

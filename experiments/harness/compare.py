@@ -1,17 +1,7 @@
 """Comparison of a table with its previous version: rounding, or a change.
 
-On the processors that `experiments.harness.processor` supports, the same source, config and libraries give the same
-bytes. Elsewhere last digits differ. A difference that cannot matter is *rounding*; the previous file then stays:
-
-    values, exact values and ends of intervals   1e-9 of the value, or 1e-3 of its standard error
-        in rows of other formats than float64    5e-6 of the value, or 1e-3 of its standard error
-    standard errors                              1e-4 of the error, or 1e-9 of the value
-    errors in verdicts                           1e-4 of the error, or the accuracy of the exact value
-    z-scores                                     1e-4 of z plus 1e-3, for a thousandth of a standard error
-    p-values and test statistics                 1e-4 of the number
-    effective draws, (value / error)^2           1% plus 0.01, or what the limits for value and error allow
-
-The standard error of a quantile is a quarter of its interval. All other columns, and empty fields, must be equal.
+A difference that cannot matter to a reader is rounding. docs/methods.md, "Rounding or change", has the limits for each
+kind of number.
 """
 
 import io
@@ -26,8 +16,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from experiments.harness.files import write_atomically
+from experiments.harness.processor import is_supported
 
 Kind = Literal["new", "unchanged", "equal to rounding", "different", "removed"]
+ROUNDING: Kind = "equal to rounding"
 Floats = npt.NDArray[np.floating]
 
 _OF_VALUE, _OF_SINGLE = 1e-9, 5e-6  # of a number, in double precision and in other formats
@@ -63,16 +55,19 @@ class Change:
         return f"{verb} {path}: {self.where if self.kind == verb else self}"
 
 
-def update(path: Path, content: bytes, *, intact: bool = True) -> Change:
-    """Write a table, unless it equals the previous one to rounding.
+def update(path: Path, content: bytes, *, keep: bool | None = None) -> Change:
+    """Write a table, unless its bytes are those of the previous one, or equal them to rounding and that one may stay.
 
     Args:
         path: the file.
         content: the table.
-        intact: False if somebody changed the file since it was written, so that it must not stay.
+        keep: True if a previous table that is equal to rounding stays. By default only where tables of other
+            processors agree no better; elsewhere the bytes count.
     """
     change = compare(path.read_bytes() if path.exists() else None, content)
-    if change.kind in ("new", "different") or not intact:
+    if change.kind == ROUNDING and not (not is_supported() if keep is None else keep):
+        change = Change("different", change.where)
+    if change.kind in ("new", "different"):
         write_atomically(path, content)
     return change
 
@@ -104,10 +99,10 @@ def compare(old: bytes | None, new: bytes) -> Change:
         return Change("different", f"{len(before)} rows before, {len(after)} now")
     excess, column, row = max(_excesses(before, after), default=(0.0, "", 0))
     if not column:
-        return Change("equal to rounding", "numbers in another form")
+        return Change(ROUNDING, "numbers in another form")
     was, now = (_shown(table[column][row]) for table in (before, after))
     where = f"{column} in row {row + 1}: {was} before, {now} now"
-    return Change("equal to rounding" if excess <= 1 else "different", where)
+    return Change(ROUNDING if excess <= 1 else "different", where)
 
 
 def _shown(field: str) -> str:
@@ -125,27 +120,40 @@ def _excesses(before: pd.DataFrame, after: pd.DataFrame) -> Iterator[tuple[float
             continue
         apart = np.abs(pd.to_numeric(before[name], errors="coerce").to_numpy(dtype=float) - numbers[name])[rows]
         excess = apart / _allowed(name, numbers, is_single)[rows]
-        # Text, an empty field and an infinity are no rounding of anything else; other forms of a number are.
-        excess = np.where(apart == 0, 0.0, np.where(np.isnan(excess) | np.isinf(apart), np.inf, excess))
+        # Text, an empty field and an infinity are no rounding of anything else; nor is a size or a count.
+        exact = np.isnan(excess) | np.isinf(apart) | _are_counts(name, before, after)[rows]
+        excess = np.where(exact, np.inf, np.where(apart == 0, 0.0, excess))
         yield float(excess.max()), name, int(rows[excess.argmax()])
+
+
+def _are_counts(name: str, before: pd.DataFrame, after: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """True in each row in which a number without an error, such as a size or a count, is whole both times."""
+    if name == "effective_draws" or {f"{_base(name)}_se", f"{_base(name)}_high"} & set(after):
+        return np.zeros(len(after), bool)
+    return np.asarray(before[name].str.fullmatch(r"-?\d+") & after[name].str.fullmatch(r"-?\d+"), dtype=bool)
+
+
+def _base(name: str) -> str:
+    """The value behind a column: `entropy` of `entropy_low`."""
+    return re.sub("_(se|low|high|exact)$", "", name)
 
 
 def _allowed(name: str, table: pd.DataFrame, is_single: npt.NDArray[np.bool_]) -> Floats:
     """The largest difference that counts as rounding, in each row of a column of numbers."""
     size = _size(table, name)
-    base = re.sub("_(se|low|high|exact)$", "", name)
+    base = _base(name)
     if name in _TESTS:
         allowed = _OF_TEST * size
     elif name == "z":
         allowed = _OF_TEST * size + _OF_ERROR
     elif name == "effective_draws":
-        allowed = np.maximum(_OF_DRAWS * (1 + size), 2 * size * (_OF_TEST + _OF_VALUE * np.sqrt(size)))
+        allowed = np.fmax(_OF_DRAWS * (1 + size), 2 * size * (_OF_TEST + _OF_VALUE * np.sqrt(size)))
     elif name in ("se", "error"):
-        allowed = np.maximum(_OF_TEST * size, _size(table, "accuracy") * _size(table, "measured"))
+        allowed = np.fmax(_OF_TEST * size, _size(table, "accuracy") * _size(table, "measured"))
     elif name.endswith("_se"):
-        allowed = np.maximum(_OF_TEST * size, _OF_VALUE * _size(table, base))
+        allowed = np.fmax(_OF_TEST * size, _OF_VALUE * _size(table, base))
     else:
-        allowed = np.maximum(np.where(is_single, _OF_SINGLE, _OF_VALUE) * size, _OF_ERROR * _error(base, table))
+        allowed = np.fmax(np.where(is_single, _OF_SINGLE, _OF_VALUE) * size, _OF_ERROR * _error(base, table))
     return np.asarray(allowed)
 
 

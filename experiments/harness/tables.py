@@ -24,7 +24,7 @@ from experiments.harness.grid import Sweep
 from experiments.harness.metric import FEW_DRAWS
 from experiments.harness.paths import csv_name
 from experiments.harness.problems import Problem
-from experiments.harness.processor import arithmetic
+from experiments.harness.processor import arithmetic, is_supported
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,14 +43,19 @@ class TableError(Problem):
     """A table that is missing, incomplete, altered, or from another config."""
 
 
+class ChangedError(Problem):
+    """A table that came out different although the same source, config and libraries made its previous version."""
+
+
 def write_sweep(
     results: Path, config: Config, sweep: Sweep, tables: "Mapping[str, pd.DataFrame]"
 ) -> "dict[Path, Change]":
     """Write the table of a sweep (`measured`), its derived tables, and last the JSON that vouches for them.
 
-    A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes them again. A table
-    that equals its previous version to rounding stays as it is. Derived tables of an earlier run that the sweep no
-    longer has are removed, unless somebody changed them.
+    A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes them again. Tables
+    that the same source, config and libraries made before stay if they are equal to rounding; on a processor without
+    the instructions of the suite, others stay, too, unless somebody changed them. Derived tables of an earlier run that
+    the sweep no longer has are removed, unless somebody changed them.
 
     Args:
         results: the folder of the tables.
@@ -60,19 +65,27 @@ def write_sweep(
 
     Returns:
         The change of each table, in comparison with its previous version.
+
+    Raises:
+        ChangedError: a table is different from one that should be the same; nothing is written.
     """
-    from experiments.harness.compare import Change, update
+    from experiments.harness.compare import ROUNDING, Change, compare, update
 
     contents = {kind: csv_bytes(_identified(config, sweep, frame)) for kind, frame in tables.items()}
     paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
     before = _checksums_before(results, sweep.name)
-    changes = {
-        path: update(path, contents[kind], intact=checksum(path) == before.get(kind)) for kind, path in paths.items()
-    }
-    _write_sidecar(
-        results / f"{sweep.name}.json",
-        {**_provenance(config, sweep), "sha256": {kind: checksum(path) for kind, path in paths.items()}},
-    )
+    was_made_alike = is_current(results, config, sweep)
+    if was_made_alike and is_supported():
+        found = {path: compare(path.read_bytes(), contents[kind]) for kind, path in paths.items() if kind in before}
+        if different := [f"{path}: {change.where}" for path, change in found.items() if change.kind == "different"]:
+            raise ChangedError("\n".join(different))
+    changes = {}
+    for kind, path in paths.items():
+        keep = was_made_alike or (not is_supported() and checksum(path) == before.get(kind))
+        changes[path] = update(path, contents[kind], keep=keep)
+    made = {**_provenance(config, sweep), "sha256": {kind: checksum(path) for kind, path in paths.items()}}
+    is_kept = all(change.kind in ("unchanged", ROUNDING) for change in changes.values())
+    _write_sidecar(results / f"{sweep.name}.json", made, is_kept=is_kept)
     for kind in sorted(set(before) - set(contents)):
         path = results / csv_name(sweep.name, kind)
         if checksum(path) == before[kind]:
@@ -81,12 +94,21 @@ def write_sweep(
     return changes
 
 
-def _write_sidecar(path: Path, content: Mapping[str, Any]) -> None:
-    """Write SWEEP.json with a record of this machine, unless only that record would differ."""
+def _write_sidecar(path: Path, content: Mapping[str, Any], *, is_kept: bool) -> None:
+    """Write SWEEP.json unless it has this content, with a record of the machine that made the tables.
+
+    Args:
+        path: the file.
+        content: everything but the machine.
+        is_kept: True if all tables are those of the previous SWEEP.json, whose machine then stays.
+    """
+    made_on = arithmetic()
     with suppress(TableError):
-        if is_same(read_sidecar(path), content):
+        previous = read_sidecar(path)
+        if is_same(previous, content):
             return
-    write_atomically(path, (json.dumps({**content, "made_on": arithmetic()}, indent=1) + "\n").encode())
+        made_on = previous.get("made_on", made_on) if is_kept else made_on
+    write_atomically(path, (json.dumps({**content, "made_on": made_on}, indent=1) + "\n").encode())
 
 
 def _identified(config: Config, sweep: Sweep, table: "pd.DataFrame") -> "pd.DataFrame":

@@ -20,6 +20,7 @@ from experiments.benchmarks.summary import (
     cluster_rates,
     exponents,
     growth,
+    instructions_line,
     normals,
     peaks,
     precision_line,
@@ -276,6 +277,7 @@ def _performance(bench: pd.DataFrame) -> str:
     parts = [f"{name} {share:.0%}" for name, share in shares(bench).items()]
     lines = [
         precision_line(bench),
+        instructions_line(bench),
         f"Over the three largest sizes, time grows as {', '.join(grown)}.",
         f"Two workers measure the whole config {speedup(bench):.2f} times as fast as one.",
         f"At d_k = {d_k} with {n_keys} keys and {n_queries} queries, a worker needs {largest['suite']:.0f} MiB above "

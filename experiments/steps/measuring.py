@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,9 @@ from experiments.harness.files import locked, write_atomically
 from experiments.harness.fingerprint import tables_fingerprint
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import STORE, STORED_CONFIG, csv_name
-from experiments.harness.problems import MeasurementError, Problem
+from experiments.harness.problems import MeasurementError, attempt
 from experiments.harness.processor import arithmetic, is_supported
-from experiments.harness.tables import is_current, read_sidecar, write_sweep
+from experiments.harness.tables import ChangedError, is_current, read_sidecar, write_sweep
 from experiments.harness.wording import counted
 from experiments.steps.reporter import ALOUD, Reporter
 
@@ -25,12 +26,6 @@ if TYPE_CHECKING:
     from experiments.harness.run import Workers
     from experiments.harness.store import Store
     from experiments.harness.work import Work
-
-_PROMISE = {True: "byte for byte", False: "to rounding: this is not Linux on an x86-64 processor with AVX2"}
-
-
-class ChangedError(Problem):
-    """A table that came out different although the same source, config and libraries made its previous version."""
 
 
 def measure(
@@ -83,11 +78,10 @@ def measure(
             known.refuse_beyond(limit, workers)
             work = known.chunks
         analysed = _Analysed(results, config, report)
-        _measure_chunks(analysed, records, sweeps, work, workers, jobs)
+        attempt([partial(_measure_chunks, analysed, records, sweeps, work, workers, jobs), analysed.raise_changed])
         if all(is_current(results, config, sweep) for sweep in config.sweeps):
             write_atomically(results / STORED_CONFIG, config.text.encode())
         write_manifest(results, (pilots, work), workers, time.monotonic() - started)
-    analysed.raise_changed()
 
 
 def _measure_pilots(
@@ -133,8 +127,10 @@ def _measure_chunks(
         if without := [sweep for sweep in sweeps if to_measure[sweep.name] and analysed.has_tables(sweep)]:
             report.line(
                 f"  {counted(len(without), 'sweep')} came with tables but without these chunks, as in a fresh clone:"
-                f" this run should give\n  the same tables, {_PROMISE[is_supported()]}"
+                f" this run should give\n  the same tables, {'byte for byte' if is_supported() else 'to rounding'}"
             )
+        if not is_supported():
+            report.line("  this is not Linux on an x86-64 processor with AVX2: last digits differ from those elsewhere")
     with (
         report.progress(work.seconds) as advance,
         helpers(jobs, len(sweeps)) as submit,
@@ -205,16 +201,23 @@ class _Analysed:
             self.report.detail(reached)
         for line in missed:
             self.report.flag(line)
-        is_promised = self.has_tables(sweep) and is_supported()
-        for path, change in write_sweep(self.results, self._config, sweep, tables.result()).items():
+        from experiments.harness.compare import ROUNDING
+
+        try:
+            changes = write_sweep(self.results, self._config, sweep, tables.result())
+        except ChangedError as error:
+            self._changed.append(str(error))
+            return
+        for path, change in changes.items():
             self.report.table(path, change)
-            if is_promised and change.kind == "different":
-                self._changed.append(f"{path}: {change.where}")
+            if change.kind == ROUNDING and is_supported():
+                self.report.flag(f"{path}: expected the same bytes, as from the same C library")
 
     def raise_changed(self) -> None:
-        """Raise `ChangedError` if tables are different that should have come out the same."""
+        """Raise `ChangedError` if tables came out different that should have come out the same."""
         if self._changed:
+            here = ", ".join(arithmetic().values())
             raise ChangedError(
-                "expected the same tables from the same source, config and libraries on this processor"
-                f" ({', '.join(arithmetic().values())}), got others:\n" + "\n".join(self._changed)
+                f"expected the same tables from the same source, config and libraries ({here}), got others; the"
+                " previous ones stay, delete them to write these:\n" + "\n".join(self._changed)
             )

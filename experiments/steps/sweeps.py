@@ -67,15 +67,17 @@ def draw(
             raise unsound[sweep]  # an altered table is an error even if its figure is up to date
         path, drawn = figure_path(results, sweep, figure, ".png"), (sweep, figure) in renderings
         if drawn:
-            before = drawn_texts(path).title if path.with_suffix(".txt").exists() else ""
             renderings[sweep, figure].result()
             ledger.note(drawings[sweep, figure])
-            if before and before != drawn_texts(path).title:
-                report.finding(path, before, drawn_texts(path).title)
+            before, now = findings.get((sweep, figure), ""), drawn_texts(path).title
+            if before and before != now:
+                report.finding(path, before, now)
         report.figure(path, drawn_texts(path).caption, drawn=drawn)
 
     with locked(results):
         due = [each for each in shown if each[0] in tables and not ledger.is_current(drawings[each])]
+        texts = {each: figure_path(results, *each, ".txt") for each in due}
+        findings = {each: drawn_texts(path).title for each, path in texts.items() if path.exists()}
         with helpers(jobs, len(due)) as submit:
             renderings = {
                 (sweep, figure): submit(_render, figure, tables[sweep], drawings[sweep, figure])

@@ -27,6 +27,7 @@ from experiments.benchmarks.summary import (
 from experiments.benchmarks.ways import DifferentOutputError, compare, measure_by_suite
 from experiments.folders import BENCHMARKS, benchmark_path
 from experiments.harness.config import load_config
+from experiments.harness.processor import is_supported
 from experiments.page import blocks
 from experiments.sampling import block_trials, chunk_trials
 from experiments.saturation import SINGLE
@@ -184,10 +185,13 @@ def test_a_small_benchmark_has_every_part_and_its_figure(tmp_path, monkeypatch):
     config.write_text(
         "seed: 0\nsweeps:\n  one:\n    experiment: saturation\n    d_k: [4, 8]\n    n_keys: 8\n    n_queries: 5\n"
         "    scaling: [unscaled, d_k^1/2]\n    arithmetic: [float64, float32]\n    precision: 0.1\n"
+        "  two:\n    experiment: training\n    task: recall\n    d_k: 4\n    n_keys: 4\n    learning_rate: 0.1\n"
+        "    scaling: d_k^1/2\n    steps: 20\n    trials: 2\n"
     )
     text = benchmarks.time_suite(load_config(config), tmp_path, workload)
     found = pd.read_csv(tmp_path / BENCHMARKS / "speed.csv")
-    assert set(found["part"]) == {"cell", "normals", "growth", "memory", "workers", "profile"}
+    parts = {"cell", "normals", "growth", "memory", "workers", "profile"}
+    assert set(found["part"]) == parts | ({"instructions"} if is_supported() else set())
     assert (found.loc[~found["part"].isin(["memory", "profile"]), "seconds"] > 0).all()
     profiled = found[found["part"] == "profile"].set_index("what")["seconds"]
     one_worker = found.loc[found["what"] == "1 worker", "seconds"].item()

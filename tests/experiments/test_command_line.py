@@ -69,14 +69,16 @@ def test_a_table_that_comes_out_different_from_the_same_source_is_an_error(suite
     config = load_config(tmp_path / "small.yaml")
     tables = read_sweep(suite.folder, config, config.sweeps[0])
     other = tables["measured"].assign(entropy=tables["measured"]["entropy"] * 1.5)
+    path = suite.folder / "mine.csv"
+    (suite.folder / "mine.json").unlink()
     write_sweep(suite.folder, config, config.sweeps[0], tables | {"measured": other})
     shutil.rmtree(suite.folder / ".cells")
+    content = path.read_bytes()
     again = suite("run")
     assert again.returncode == 1
-    assert "tables: 1 different, 2 unchanged\n" in again.stdout
-    assert f"got others:\n{suite.folder}/mine.csv: entropy in row " in again.stderr
+    assert f"delete them to write these:\n{path}: entropy in row " in again.stderr
     assert "X86_V3, Haswell), got others" in again.stderr
-    assert suite("run").returncode == 0
+    assert path.read_bytes() == content
 
 
 def test_a_bad_config_is_refused_without_a_traceback_or_a_file(processes):
@@ -259,6 +261,7 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     suite("draw")
     assert (suite.folder / "figures" / "all-sweeps" / "calibration.png").exists()
     tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = -7.5, 1e-13
+    (suite.folder / "mine.json").unlink()  # so that no table is expected to be the same
     write_sweep(suite.folder, config, config.sweeps[0], tables)
     checked = suite("check")
     assert checked.returncode == 1
@@ -266,6 +269,19 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     assert "agreed" not in checked.stdout
     assert "flagged: nothing" not in checked.stdout
     assert re.search(r"disagree: .*\n  entropy of mine, d_k\^1: z = -7\.50\n", checked.stderr)
+
+
+@pytest.mark.parametrize("figures", ["length", "[variance, length, metrics, saturation, powers]"])
+def test_a_finding_that_changes_is_flagged(suite, figures):
+    """Few figures are drawn in this process, more in others."""
+    suite("run", text=f"{SMALL}    figures: {figures}\n")
+    assert "flagged: " not in suite("draw").stdout
+    for path in (suite.folder / "figures" / "mine").glob("*.txt"):
+        path.write_text(f"Another finding\n{path.read_text().splitlines()[1]}\n")
+    said = suite("draw").stdout
+    count = len(figures.split(","))
+    assert said.count("the finding is now '") == said.count(", before 'Another finding'") == count
+    assert f"flagged: {count} line" in said
 
 
 def test_figures_are_drawn_when_what_they_show_changed(suite):
