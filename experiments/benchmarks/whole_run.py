@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments import training
 from experiments.benchmarks.floor import floor_tasks
 from experiments.benchmarks.timing import Task, interleaved, repeated, seconds
 from experiments.harness.config import Config
@@ -74,8 +73,8 @@ def _parts_of_measuring(config: Config, folder: Path, per_normal: Mapping[str, f
         for cell in sweep.cells():
             trials = cell_trials(store, sweep, cell) + (PILOT_TRIALS if sweep.precision else 0)
             precision = cell.dtype.name if isinstance(cell, AttentionCell) else "float64"
-            if isinstance(cell, training.Cell):
-                continue  # few of its numbers are normal; it counts as sums and gradients
+            if not hasattr(cell, "numbers"):
+                continue  # a run of training draws few normal numbers; it counts as sums and gradients
             found = {"normals": per_normal[precision] * cell.numbers}
             if sweep.experiment == "saturation":
                 found |= _seconds_per_trial(cell)

@@ -24,8 +24,6 @@ from experiments.figures.title_text import MOST_WORDS
 from experiments.harness.figures import declarations
 
 TRIALS = 50
-CALCULATIONS = ("examples", "walk")  # one calculation supports no finding
-WITH_FINDINGS = [name for name, declared in declarations().items() if not declared.of.startswith(CALCULATIONS)]
 
 
 def rows(values, metric="max_weight", *, error=0.001, **columns):
@@ -44,11 +42,6 @@ def by_rule(along, **weights):
 RULES = {"plain": "unscaled", "root": "d_k^1/2", "third": "d_k^1/3", "eight": "8", "sixteen": "16"}
 D_K = {"d_k": [4, 64, 512]}
 N_KEYS = {"n_keys": [16, 256, 4096]}
-
-
-@pytest.mark.parametrize("name", WITH_FINDINGS)
-def test_a_figure_has_a_title(name):
-    assert load_figure(name).title
 
 
 @pytest.mark.parametrize("name", declarations())
