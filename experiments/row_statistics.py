@@ -32,9 +32,10 @@ from experiments.sampling import (
 )
 from experiments.scaled import TREATMENT
 from experiments.score_metrics import OfScores
+from experiments.second_kernel import compare_row
 from experiments.statistics.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, Shape, power_sums
 from experiments.statistics.quantiles import MAX_BINS, Histograms, Quantile
-from sdpa import row_diagnostics
+from sdpa import RowDiagnostics, row_diagnostics
 from sdpa.key_spread import takes_distances
 from sdpa.row_tiles import tile_rows
 
@@ -46,6 +47,10 @@ _PER_NORMAL, _PER_PRODUCT, _PER_SCORE, _PER_ROW = 7.1, 0.03, 2.0, 125.0
 # the norms of one scaling during counting, of a block's values per row and scaling, of the means of a chunk's trials.
 _SCORE_ARRAYS, _MASK_ARRAYS, _KERNEL_ARRAYS, _NORM_ARRAYS, _COUNTING_ARRAYS = 2, 3, 7, 3, 12
 _ROW_ARRAYS, _MEAN_ARRAYS = 13, 3
+# Arrays of the keys and of the scores of a row in the plain kernel.
+_PLAIN_KEYS, _PLAIN_ROWS = 2, 12
+# Rows of a chunk that are compared with the plain kernel, and a limit of the numbers in their keys: at least one row.
+_COMPARED, _COMPARED_NUMBERS = 8, 2**20
 
 _CORRELATION_COLUMNS = ("scaling", "metric", "correlations")
 
@@ -143,18 +148,26 @@ class RowStatistics:
         Returns:
             The measurement. With the same cell and generator, the numbers under one scaling do not depend on the other
             scalings.
+
+        Raises:
+            ArithmeticError: a row is not what its softmax and Jacobian written out are.
         """
         size = block_trials(cell)
-        counts = (min(size, trials - first) for first in range(0, trials, size))
-        blocks = [self._measure_block(cell, count, rng) for count in counts]
+        counts = [min(size, trials - first) for first in range(0, trials, size)]
+        blocks = [self._measure_block(cell, count, rng, is_last=i == len(counts)) for i, count in enumerate(counts, 1)]
         return RowMeasurement(
             Moments.of(np.concatenate([means for means, _ in blocks], axis=-1)),
             Histograms.of(np.concatenate([norms for _, norms in blocks], axis=1)),
         )
 
-    def _measure_block(self, cell: AttentionCell, trials: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def _measure_block(
+        self, cell: AttentionCell, trials: int, rng: np.random.Generator, *, is_last: bool
+    ) -> tuple[Floats, Floats]:
         """The means per draw in the order of `_mean_names`, (means, trials), and the numbers per row behind the
-        quantiles in the order of `_series_names`, (series, trials, n_queries)."""
+        quantiles in the order of `_series_names`, (series, trials, n_queries).
+
+        After the last draw of the chunk, the generator chooses the rows to compare with the plain kernel.
+        """
         of_keys = [metric.of for metric in self._of_vectors if metric.of.vectors == "keys"]
         of_queries = [metric.of for metric in self._of_vectors if metric.of.vectors == "queries"]
         score_sums, query_sums = np.zeros((POWERS, trials)), np.zeros((len(of_queries), trials))
@@ -165,7 +178,8 @@ class RowStatistics:
                 sums += of.function(queries).sum(axis=-1)
             scores, visible = queries @ keys.swapaxes(-1, -2), cell.visible(rows)
             score_sums += _power_sums(scores, visible, cell.score_centre)
-            values = self._row_values(cell, rows, keys, queries, scores, rng)
+            compared = _COMPARED if is_last and rows.stop == cell.n_queries else 0
+            values = self._row_values(cell, rows, keys, queries, scores, rng, compared)
             row_sums = row_sums + np.stack([_sum_over_rows(m, values[m.of]) for m in self._averaged], axis=1)
             series.append(np.stack([values[of] for of in self._ranked], axis=1))
         means = [
@@ -184,8 +198,12 @@ class RowStatistics:
         queries: Floats,
         scores: Floats,
         rng: np.random.Generator,
+        compared: int,
     ) -> dict[PerRow, Floats]:
-        """The number per row behind each metric, (scalings, trials, queries), of these rows of each draw."""
+        """The number per row behind each metric, (scalings, trials, queries), of these rows of each draw.
+
+        `compared` is the most rows to compare with the plain kernel; where keys are long, they are fewer.
+        """
         further = self.further(cell, rows, queries, keys, scores, rng) if self.further else {}
         of_rows = dict.fromkeys([*(metric.of for metric in self._averaged), *self._ranked])
         needs = {of.needs for of in of_rows}
@@ -198,6 +216,11 @@ class RowStatistics:
             with_variance="variance" in needs,
             own_keys=cell.own_keys(rows) if "own key" in needs else None,
         )
+        for _ in range(min(compared, max(1, _COMPARED_NUMBERS // keys[0].size))):
+            rule, draw, query = (int(rng.integers(size)) for size in diagnostics.max_weight.shape)
+            row = RowDiagnostics(*(values[rule : rule + 1, draw, query] for values in vars(diagnostics).values()))
+            own_key = int(cell.own_keys(rows)[query])
+            compare_row(queries[draw, query], keys[draw], scores[draw, query], own_key, cell.divisors()[rule], row)
         block = Block(queries, scores, cell.divisors(), diagnostics, cell.n_queries / cell.n_keys, further)
         return {of: of.values(block) for of in of_rows}
 
@@ -309,7 +332,8 @@ class RowStatistics:
         norms = series * (_NORM_ARRAYS * rows + 8 * MAX_BINS) + _COUNTING_ARRAYS * rows
         of_rows = _ROW_ARRAYS * len(cell.scaling) * trials * queries
         means = _MEAN_ARRAYS * len(self._mean_names(cell)) * chunk_trials(cell)
-        return itemsize * (block + kernel) + 8 * (norms + of_rows + means)
+        plain = cell.n_keys * (_PLAIN_KEYS * cell.d_k + _PLAIN_ROWS)
+        return itemsize * (block + kernel) + 8 * (norms + of_rows + means + plain)
 
 
 def _power_sums(scores: Floats, visible: npt.NDArray[np.bool_] | None, centre: float) -> Floats:

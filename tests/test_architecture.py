@@ -23,6 +23,7 @@ ALLOWED = {
         "experiments.sampling",
         "experiments.metrics",
         "experiments.score_metrics",
+        "experiments.second_kernel",
         "experiments.row_statistics",
         "experiments.row_values",
         "experiments.other_words",

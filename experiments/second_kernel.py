@@ -1,0 +1,108 @@
+"""A second, plain kernel: the softmax of a row and its Jacobian written out, to compare with the fast one.
+
+Theory has no exact values for most laws of q and k, so that no statistical test finds a fault of the kernel there. So
+every chunk compares a few of its rows with these definitions, value by value. With w the softmax of the scores s over
+the divisor c, and J = diag(w) - w w^T:
+
+    J_ii = w_i sum_{j != i} w_j,   |J|_F^2 = sum_i w_i^2 ((sum_{j != i} w_j)^2 + sum_{j != i} w_j^2)
+    K^T J has the columns w_i (k_i - m) with m = sum_j w_j k_j,   |dL/dq| = |K^T J|_F / c
+
+The sums over j != i leave the largest weight out, instead of subtracting it from 1: saturated rows keep their digits.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import xlogy
+
+from sdpa import RowDiagnostics
+
+Floats = npt.NDArray[np.floating]
+
+# Relative, by the precision of the scores: above the rounding of both kernels in any row that a config allows.
+_RELATIVE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-2}
+_ROUNDINGS = 1e3  # of the squared lengths of keys
+_CACHED = 2**16  # numbers of keys at a time
+_TINY = 1e-280  # smaller numbers lose digits in double precision
+
+
+def plain_row(scores: Floats, divisor: float, keys: Floats, own_key: int) -> dict[str, float]:
+    """The attributes of `sdpa.RowDiagnostics` of one row, by name.
+
+    Args:
+        scores: q.k before the divisor, (n_keys,); -inf where a key is masked.
+        divisor: of the scores.
+        keys: (n_keys, d_k).
+        own_key: index of the key for own_weight.
+
+    >>> row = plain_row(np.zeros(2), 1.0, np.array([[3.0], [1.0]]), 0)
+    >>> row["max_weight"], row["jacobian_norm"], round(row["query_gradient_norm"], 9)
+    (0.5, 0.5, 0.707106781)
+    """
+    top = scores.argmax()
+    w = np.exp((scores - scores[top]) / divisor)
+    w /= w.sum()
+    squares, others = w * w, np.delete(w, top)
+    rest, rest_squares = 1 - w, squares.sum() - squares
+    rest[top], rest_squares[top] = others.sum(), others @ others
+    entropy = float(-xlogy(others, others).sum() - w[top] * np.log1p(-rest[top]))
+    return {
+        "max_weight": float(w[top]),
+        "entropy": entropy,
+        "jacobian_trace": float(w @ rest),
+        "jacobian_norm": float(np.sqrt(squares @ (rest * rest + rest_squares))),
+        "query_gradient_norm": math.sqrt(_spread(w, keys, keys[top])) / divisor,
+        "row_variance": float(np.var(scores[np.isfinite(scores)])) / divisor / divisor,
+        "own_weight": float(w[own_key]),
+        "effective_keys": math.exp(entropy),
+        "collision": float(squares.sum()),
+        "participation": 1 / float(squares.sum()),
+    }
+
+
+def _spread(w: Floats, keys: Floats, top: Floats) -> float:
+    """sum_i w_i^2 |k_i - m|^2, from keys less the one of the largest weight; a part of the keys at a time."""
+    size = max(1, _CACHED // keys.shape[-1])
+    parts = [slice(first, first + size) for first in range(0, len(keys), size)]
+    mean, total = sum(w[part] @ (keys[part] - top) for part in parts), 0.0
+    for part in parts:
+        from_mean = keys[part] - top
+        from_mean -= mean
+        total += float(w[part] ** 2 @ np.vecdot(from_mean, from_mean))
+    return total
+
+
+def compare_row(query: Floats, keys: Floats, scores: Floats, own_key: int, divisor: float, row: RowDiagnostics) -> None:
+    """Compare the scores and the diagnostics of one row with the definitions.
+
+    Args:
+        query, keys: (d_k,) and (n_keys, d_k).
+        scores, divisor, own_key: as in `plain_row`.
+        row: of the fast kernel, arrays of one number; what was not requested is empty.
+
+    Raises:
+        ArithmeticError: a score or a number of the row differs by more than rounding explains.
+    """
+    relative, eps = _RELATIVE[scores.dtype], float(np.finfo(scores.dtype).eps)
+    query, keys, scores = (array.astype(np.float64, copy=False) for array in (query, keys, scores))
+    seen = np.isfinite(scores)
+    products, squares = keys @ query, np.vecdot(keys, keys)
+    rounding = 2 * len(query) * eps * np.sqrt(squares * (query @ query))
+    for key in np.flatnonzero(seen & (np.abs(scores - products) > rounding)):
+        raise _difference(f"score of key {key}", products[key], scores[key])
+    # Differences of squares give distances of keys, and the mean of the scores is rounded.
+    longest, largest = np.sqrt(_ROUNDINGS * eps * squares[seen].max()), eps * np.abs(scores[seen]).max()
+    absolute = {
+        "query_gradient_norm": float(row.jacobian_norm[0] * longest) / divisor,
+        "row_variance": len(scores) * float(4 * largest / divisor) ** 2,
+    }
+    for name, expected in plain_row(scores, divisor, keys, own_key).items():
+        for found in getattr(row, name):
+            if not abs(found - expected) <= relative * expected + absolute.get(name, _TINY):
+                raise _difference(name, expected, float(found))
+
+
+def _difference(what: str, expected: float, got: float) -> ArithmeticError:
+    written_out = "from the softmax and its Jacobian written out"
+    return ArithmeticError(f"{what}: expected {expected:.10g} {written_out}, got {got:.10g} from the kernel")
