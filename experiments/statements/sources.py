@@ -28,8 +28,8 @@ class Source:
 
     kind: the kind of publication.
     title: its title, or its place in a larger work.
-    author: empty where it is unknown.
-    address: its address without a scheme; empty where it is unknown.
+    author: empty where the publication names none.
+    address: its address without a scheme.
     left_out: the numbers of statements that no computation could refute, each with the kind of statement.
     skipped: numbers that the list of its statements does not use.
     counts: true if the list counts its statements from 1, false if it uses the numbers of the source.
@@ -37,8 +37,8 @@ class Source:
 
     kind: str
     title: str
-    author: str = ""
-    address: str = ""
+    author: str
+    address: str
     left_out: Mapping[int, Unrefutable] = field(default_factory=dict, compare=False)
     skipped: tuple[int, ...] = ()
     counts: bool = True
@@ -50,22 +50,39 @@ class Source:
 
     @property
     def citation(self) -> str:
-        """The kind, the title, the author and the address, as far as they are known."""
+        """The kind, the title, the author if the publication names one, and the address."""
         return ", ".join(filter(None, (self.label, self.author, self.address)))
 
 
 # By the first part of a statement's id.
 SOURCES = {
-    "qa": Source("Q&A", '"Why divide by sqrt(d_k)?"', left_out={29: "analogy"}, skipped=(1,)),
+    "qa": Source(
+        "Q&A",
+        '"Why divide by sqrt(d_k)?"',
+        "",
+        "www.songjunxi.com/language/transformer-5-scaling-and-value-output",
+        left_out={29: "analogy"},
+        skipped=(1,),
+    ),
     "notebook": Source(
         "notebook",
         '"Understanding the Division by sqrt(d) in the Attention Mechanism"',
+        "",
+        "pantelis.github.io/aiml-common/lectures/nlp/transformers/attention_scaling_explained.html",
         left_out={21: "figure without numbers"},
     ),
-    "textbook": Source("textbook chapter", '"Scaled Dot-Product Attention"', skipped=(3, 26, 27)),
+    "textbook": Source(
+        "textbook chapter",
+        '"Scaled Dot-Product Attention"',
+        "",
+        "interactiveprimer.com/concepts/computer-science/deep-learning/transformers/scaled-dot-product-attention.html",
+        skipped=(3, 26, 27),
+    ),
     "lesson": Source(
         "lesson",
         '"Softmax & Attention Output"',
+        "",
+        "cs-visualizations.com/algorithms/ai-ml/transformers/softmax-output",
         left_out={
             6: "convention",
             7: "input of an example",
@@ -126,7 +143,8 @@ SOURCES = {
     "se": Source(
         "question",
         '"Why does this multiplication of Q and K have a variance of d_k, in scaled dot product attention?"',
-        address="ai.stackexchange.com/questions/21237",
+        "",
+        "ai.stackexchange.com/questions/21237",
     ),
 }
 

@@ -62,6 +62,13 @@ def test_ids_in_notes_are_those_of_statements(table):
     assert named <= known
 
 
+def test_every_source_can_be_found():
+    """By an address without a scheme; an author alone is not enough."""
+    for source in SOURCES.values():
+        assert re.fullmatch(r"[a-z.-]+\.[a-z]+/\S+", source.address), source.label
+        assert source.citation.endswith(f", {source.address}")
+
+
 def test_a_row_names_each_source_once():
     found = compute_row(Statement("qa-3 article-5 qa-4", "So.", "", "true", "slip", lambda: cases({"here": True})), {})
     assert found["source"] == f"{SOURCES['qa'].citation}; {SOURCES['article'].citation}"
