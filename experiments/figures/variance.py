@@ -117,7 +117,7 @@ FIGURE = Figure(
     tables=("measured", "slopes"),
     metrics=("score_variance",),
     default=Default(varied=("d_k",)),
-    corrects=("lesson-14", "article-15", "article-16"),
+    corrects=("lesson-14", "article-16"),
     plot=plot,
     caption=caption,
     title=title,

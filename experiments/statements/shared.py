@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import integrate, optimize
 
-from experiments.statements.answer import Answer, Claimed, cases, shown, values
+from experiments.statements.answer import Claimed, values
 from sdpa import softmax, theory
 
 Floats = npt.NDArray[np.floating]
@@ -49,17 +49,6 @@ def least_likely(p_values: Iterable[float]) -> float:
     """
     found = list(p_values)
     return min(1.0, len(found) * min(found))
-
-
-def distributions(weights: Floats) -> Answer:
-    """An answer for weights that a source mentions but does not show; the note contains them.
-
-    Args:
-        weights: (..., n_keys). The only tested case is that each row sums to 1.
-    """
-    return cases(
-        {"every row sums to 1": np.allclose(weights.sum(-1), 1)}, f"Row by row, the weights are {shown(weights, 3)}"
-    )
 
 
 def tempered(scores: Sequence[float], claimed: Sequence[Claimed]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 # Kinds of statements that claim nothing a computation could refute.
-Unrefutable = Literal["analogy", "convention", "figure without numbers", "illustration", "input of an example"]
+Unrefutable = Literal["analogy", "convention", "illustration", "input of an example", "output without numbers"]
 # Kinds of statements that our lists omit.
 OUTSIDE = (
     "history and impact",
@@ -69,7 +69,7 @@ SOURCES = {
         '"Understanding the Division by sqrt(d) in the Attention Mechanism"',
         "",
         "pantelis.github.io/aiml-common/lectures/nlp/transformers/attention_scaling_explained.html",
-        left_out={21: "figure without numbers"},
+        left_out=dict.fromkeys((3, 4, 21), "output without numbers"),
     ),
     "textbook": Source(
         "textbook chapter",
@@ -86,6 +86,7 @@ SOURCES = {
         left_out={
             6: "convention",
             7: "input of an example",
+            9: "output without numbers",
             27: "illustration",
             32: "convention",
             35: "illustration",

@@ -6,6 +6,9 @@ from experiments.statements.answer import Answer, cases
 from experiments.statements.cutoffs import ABOUT
 from experiments.statements.declare import statement
 from sdpa import ScaledDotProductAttention
+from sdpa.initialisation import SCHEMES
+
+D_MODEL, D_K = 768, 64  # of GPT-2
 
 
 def projected_variance(d_in: int, d_out: int) -> float:
@@ -16,25 +19,23 @@ def projected_variance(d_in: int, d_out: int) -> float:
 
 
 @statement(
-    "article-16", says="Under usual initialisation the entries of q and k have variance 1.", severity="conceptual error"
+    "qa-22b article-16",
+    says="After the usual initialisation the entries of q and k have variance 1.",
+    severity="conceptual error",
 )
 def unit_variance_of_projections() -> Answer:
-    """The variance of queries that a projection made of unit-variance tokens, and of their scaled scores."""
-    xavier, square = projected_variance(32, 16), projected_variance(32, 32)
-    small = 8 * 0.1**2
+    """The variances of the entries of q and of k under every scheme of the suite, exactly, for unit-variance tokens."""
+    found = {name: [D_MODEL * float(v) for v in one.variances(D_MODEL, D_K)] for name, one in SCHEMES.items()}
+    listed = "; ".join(f"{name}, {query:.3g} and {key:.3g}" for name, (query, key) in found.items())
     note = (
-        f"From tokens of unit variance, Xavier projections from width 32 to 16 make queries of variance {xavier:.2f}"
-        f" and scaled scores of variance {xavier**2:.2f}; normal weights times 0.1, from width 8, make queries of"
-        f" variance {small:.2f} and scaled scores of variance {small**2:.4f}"
+        f"For tokens of unit variance, d_model = {D_MODEL} and d_k = {D_K}, the exact variances of the entries of q and"
+        f" k are: {listed}. sdpa/initialisation.py names the origin of each scheme"
     )
-    return cases(
-        {
-            "square Xavier projections give variance 1": abs(square - 1) < ABOUT,
-            "Xavier projections from width 32 to 16 give variance 1": abs(xavier - 1) < ABOUT,
-            "normal weights times 0.1 from width 8 give variance 1": abs(small - 1) < ABOUT,
-        },
-        note,
-    )
+    conditions = {
+        f"the entries of q and k have variance 1 under {name}": all(abs(v - 1) < ABOUT for v in variances)
+        for name, variances in found.items()
+    }
+    return cases(conditions, note)
 
 
 @statement(

@@ -11,7 +11,7 @@ from experiments.statements.answer import Answer, Claimed, cases, numbers, shown
 from experiments.statements.cutoffs import AMPLIFIED, BROAD, DOMINANT, NEARLY_EQUAL
 from experiments.statements.declare import statement
 from experiments.statements.measured import UNTRAINED
-from experiments.statements.shared import Floats, distributions, share_beyond, variance_of_unit_vectors
+from experiments.statements.shared import Floats, share_beyond, variance_of_unit_vectors
 from sdpa import softmax, theory
 
 
@@ -24,11 +24,6 @@ from sdpa import softmax, theory
 )
 def strip_of_two_decimals() -> Answer:
     return numbers(SCORES)
-
-
-@statement("lesson-09", says="The scores of the table become weights (not shown).", severity="wrong number")
-def weights_of_the_table() -> Answer:
-    return distributions(WEIGHTS)
 
 
 @statement(

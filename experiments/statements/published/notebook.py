@@ -7,7 +7,6 @@ from experiments.examples.notebook import draw
 from experiments.statements.answer import Answer, cases, numbers, shown
 from experiments.statements.cutoffs import UNLIKELY
 from experiments.statements.declare import statement
-from experiments.statements.shared import distributions
 from sdpa import attention_weights
 
 
@@ -31,22 +30,6 @@ def draws_of_the_notebook() -> Answer:
     return cases(
         {"they pass a test for normality": p_value >= UNLIKELY}, f"Q begins with {shown(q[0])}, K with {shown(k[0])}"
     )
-
-
-@statement(
-    "notebook-03",
-    says="Weights of the example without scaling (not shown).",
-    severity="wrong number",
-    given={"scaling": "unscaled"},
-)
-@statement(
-    "notebook-04",
-    says="Weights of the example with scaling (not shown).",
-    severity="wrong number",
-    given={"scaling": "d_k^1/2"},
-)
-def weights_of_the_notebook(scaling: str) -> Answer:
-    return distributions(attention_weights(*draw(), scaling=scaling))
 
 
 @statement("notebook-20", says="In the example scaling makes the weights smoother.", severity="wrong number")

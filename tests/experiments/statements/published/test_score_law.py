@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from experiments.statements.published import initialisation
 from experiments.statements.published.score_law import dependence
 
 
@@ -19,3 +20,12 @@ def test_terms_that_depend_without_being_correlated_are_found(judge):
     assert dependence(np.stack([same, -same])) == pytest.approx(1)
     assert dependence(np.stack([same, abs(same)])) > 0.9
     assert judge("notebook-11") == "holds"
+
+
+@pytest.mark.parametrize(("names", "expected"), [(["lecun", "xavier"], "holds"), (["gpt2"], "wrong")])
+def test_unit_variance_after_initialisation_depends_on_the_schemes(find, judge, monkeypatch, names, expected):
+    """The Q&A and the article say the same of it, and are judged by the same test."""
+    assert find("article-16") is find("qa-22b")
+    assert judge("article-16") == "misleading"
+    monkeypatch.setattr(initialisation, "SCHEMES", {name: initialisation.SCHEMES[name] for name in names})
+    assert judge("article-16") == expected
