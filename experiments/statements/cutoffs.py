@@ -18,7 +18,6 @@ SATURATED = 0.99  # "saturated": the suite's own bound, from its metric `saturat
 RARE = 0.01  # "keeps from", "stays smooth": fewer than one row in a hundred is saturated
 DOMINANT = 0.5  # "dominant", "sharp": one weight exceeds the sum of all others; below it a row is "soft"
 STRONGLY = 2.0  # "strongly": twice the weight of a key in a uniform row
-NEARLY_EQUAL = 0.5  # "nearly equal": every weight differs from the uniform weight by at most half of it
 BROAD = 0.9  # "broadly": nine tenths of the entropy of a uniform row
 
 # Training.

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 # Kinds of statements that claim nothing a computation could refute.
-Unrefutable = Literal["analogy", "convention", "illustration", "input of an example", "output without numbers"]
+Unrefutable = Literal[
+    "analogy", "convention", "definition", "illustration", "input of an example", "output without numbers"
+]
 # Kinds of statements that our lists omit.
 OUTSIDE = (
     "history and impact",
@@ -61,7 +63,7 @@ SOURCES = {
         '"Why divide by sqrt(d_k)?"',
         "",
         "www.songjunxi.com/language/transformer-5-scaling-and-value-output",
-        left_out={29: "analogy"},
+        left_out={28: "definition", 29: "analogy"},
         skipped=(1,),
     ),
     "notebook": Source(
@@ -69,7 +71,14 @@ SOURCES = {
         '"Understanding the Division by sqrt(d) in the Attention Mechanism"',
         "",
         "pantelis.github.io/aiml-common/lectures/nlp/transformers/attention_scaling_explained.html",
-        left_out=dict.fromkeys((3, 4, 21), "output without numbers"),
+        left_out={
+            1: "input of an example",
+            2: "input of an example",
+            3: "output without numbers",
+            4: "output without numbers",
+            5: "input of an example",
+            21: "output without numbers",
+        },
     ),
     "textbook": Source(
         "textbook chapter",
@@ -89,7 +98,9 @@ SOURCES = {
             9: "output without numbers",
             27: "illustration",
             32: "convention",
+            34: "definition",
             35: "illustration",
+            36: "definition",
             39: "illustration",
             40: "illustration",
         },
@@ -100,6 +111,7 @@ SOURCES = {
         '"Scaled Dot-Product Attention: The Core Transformer Mechanism" (2025)',
         "Michael Brenndoerfer",
         "mbrenndoerfer.com/writing/scaled-dot-product-attention-transformer-mechanism",
+        left_out={3: "definition", 133: "definition"},
         skipped=(6, 59, 64, 65, 78, 84, 85, 134, 136, 141, 142, 149, 150),
     ),
     "cv8": Source(

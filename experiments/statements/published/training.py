@@ -150,7 +150,7 @@ def saturation_stalls(tables: Tables) -> Answer:
 
 
 @statement(
-    "article-54b article-132b",
+    "article-54 article-132b",
     says="With scaling a model learns sharp and soft attention.",
     severity="conceptual error",
 )

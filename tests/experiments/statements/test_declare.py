@@ -76,4 +76,4 @@ def test_a_new_module_is_found_and_its_statements_come_by_source_and_number(tmp_
     before = [one.ids for one in all_statements()]
     monkeypatch.setattr(published, "__path__", [*published.__path__, str(tmp_path)])
     after = [one.ids for one in all_statements()]
-    assert after == [*before[: before.index("notebook-01")], "qa-98", *before[before.index("notebook-01") :], NEW]
+    assert after == [*before[: before.index("notebook-07")], "qa-98", *before[before.index("notebook-07") :], NEW]

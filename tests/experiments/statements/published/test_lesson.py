@@ -5,6 +5,7 @@ import pytest
 
 from experiments.statements import cutoffs
 from experiments.statements.published import lesson
+from sdpa import softmax
 
 
 def test_two_scaled_scores_differ_as_in_a_simulation():
@@ -14,13 +15,21 @@ def test_two_scaled_scores_differ_as_in_a_simulation():
     assert lesson.median_ratio(8, 8.0) < cutoffs.AMPLIFIED
 
 
-def test_sharpening_does_not_depend_on_a_constant_added_to_the_scores(answer, judge, monkeypatch):
-    """And a map that flattens, such as the square root, is found to."""
-    before, scores = answer("lesson-28").cases, lesson.SCORES
-    monkeypatch.setattr(lesson, "SCORES", scores + 5)
-    assert answer("lesson-28").cases == before
-    monkeypatch.setattr(lesson, "WEIGHTS", np.sqrt(scores - scores.min() + 0.1))
+def test_sharpening_depends_on_the_table(answer, judge, monkeypatch):
+    """Scores five times as far apart are sharpened in every row."""
     assert judge("lesson-28") == "wrong"
+    scores = lesson.SCORES
+    assert (lesson._largest_over_second(lesson.WEIGHTS) < lesson._largest_over_second(scores)).all()
+    monkeypatch.setattr(lesson, "SCORES", 5 * scores)
+    monkeypatch.setattr(lesson, "WEIGHTS", softmax(5 * scores))
+    assert {name: true for name, true in answer("lesson-28").cases.items() if not true} == {}
+
+
+def test_a_hub_leads_most_rows(judge, monkeypatch):
+    """Two columns that lead two rows each mark no hub."""
+    assert judge("lesson-37") == "holds"
+    monkeypatch.setattr(lesson, "WEIGHTS", np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.7, 0.1, 0.1]] * 2))
+    assert judge("lesson-37") == "wrong"
 
 
 def test_the_premise_of_the_ranges_is_that_of_the_variances(answer):

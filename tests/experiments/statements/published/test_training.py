@@ -12,7 +12,7 @@ from experiments.statements.published import training
 from experiments.statements.published.training import setups
 
 DECIDES, IMPROVES, STALLS = "lesson-22", "notebook-19b", "textbook-13"
-SHARP_AND_SOFT, RELEVANT = "article-54b", "lesson-05"
+SHARP_AND_SOFT, RELEVANT = "article-54", "lesson-05"
 STEPS = ["steps_to_solve", "steps_to_solve_low", "steps_to_solve_high"]
 FAILED = {"solved": 0.0, "solved_low": 0.0, "solved_high": 0.46, **dict.fromkeys(STEPS, math.nan)}
 SOLVED_LATE = {"solved": 1.0, "solved_low": 0.54, "solved_high": 1.0, **dict(zip(STEPS, (300, 290, 310), strict=True))}
