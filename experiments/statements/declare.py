@@ -71,7 +71,8 @@ def statement(
             sum of 1, has zeros.
         rule: the rule of its verdict (see `judge.verdict`); a statement without numbers is true or not.
         severity: the severity of a mistake in it: a conceptual error if it is about attention in general, a wrong
-            number if it is about one example or result, a slip if it is about counting or the last digit of a double.
+            number if it is about one example or result, an overstatement if it is about training, where one layer and
+            two tasks show exceptions and no more, a slip if it is about counting or the last digit of a double.
         given: arguments of the function, by name, if it answers several statements.
 
     Raises:

@@ -8,7 +8,7 @@ Verdict = Literal[
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 FAULTY: tuple[Verdict, ...] = ("wrong", "misleading")  # the verdicts that have a severity
 
-Severity = Literal["conceptual error", "wrong number", "slip"]
+Severity = Literal["conceptual error", "wrong number", "overstatement", "slip"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)  # the gravest first
 
 _RANKS = (*((verdict, severity) for severity in SEVERITIES for verdict in FAULTY), ("open", ""))

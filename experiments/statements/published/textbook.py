@@ -74,7 +74,7 @@ def strip_smooths() -> Answer:
 @statement(
     "textbook-30",
     says="Unscaled, the gradient of the row is dead; at 1/sqrt(d_k) it flows.",
-    severity="conceptual error",
+    severity="wrong number",
 )
 def strip_gradient(tables: Tables) -> Answer:
     """|J|_F at raw scale over that at 1/sqrt(d_k): of the strip, and at d_k = 512 for each number of keys."""

@@ -2,7 +2,8 @@
 
 A *setup* is a task with initial weights and an optimizer. A rule *works* in a setup if most runs solve the task at its
 best learning rate, and *fails* if most do not: the 95% interval of their share lies above or below one half. With one
-half inside its interval, a rule neither works nor fails.
+half inside its interval, a rule neither works nor fails. The runs of the sweep `rates` choose the best rates, and those
+of `training`, which have one step less and so other draws, are judged.
 """
 
 from collections.abc import Sequence
@@ -66,17 +67,17 @@ def setups(tables: Tables) -> list[Setup]:
     """All setups of the sweep `training`, in its order.
 
     Args:
-        tables: with the tables `training` and `training/bands`, which gives the best learning rates.
+        tables: with the tables `training` and `rates/bands`, which gives the best learning rates.
     """
-    rows = tables["training"]
-    found = []
-    for axes, at_best in at_best_rates(rows, tables["training/bands"]).groupby(AXES, sort=False):
+    rows, bands = tables["training"], tables["rates/bands"]
+    chosen, found = bands.assign(steps=bands["steps"] - 1), []
+    for axes, at_best in at_best_rates(rows, chosen).groupby(AXES, sort=False):
         task, d_k, n_keys, initial, optimizer, steps = axes
         rates = rows.loc[(rows[AXES] == list(axes)).all(axis=1), "learning_rate"].nunique()
         by_rule = at_best.set_index("scaling")
         words = f"{task} of {n_keys} keys from {_STARTS[initial]} with {_OPTIMIZERS[optimizer]} in {steps} steps"
-        runs = f"{by_rule['trials'].min()} runs at each of {rates} learning rates"
-        condition = f"{words}, {runs if rates > 1 else runs.replace('each of 1 learning rates', 'one')}, at d_k = {d_k}"
+        best = f"that of {rates} which is best in {bands['trials'].min()} others" if rates > 1 else "one"
+        condition = f"{words}, {by_rule['trials'].min()} runs at a learning rate, {best}, at d_k = {d_k}"
         found.append(Setup(task, n_keys, initial, words, condition, by_rule.loc["unscaled"], by_rule.loc["d_k^1/2"]))
     return found
 
@@ -84,7 +85,7 @@ def setups(tables: Tables) -> list[Setup]:
 @statement(
     "textbook-04 lesson-22 article-151 article-01b notebook-23b",
     says="Scaling decides whether training works at large d_k.",
-    severity="conceptual error",
+    severity="overstatement",
 )
 def scaling_decides(tables: Tables) -> Answer:
     """The share of runs that solve a task at the best learning rate, with and without scaling, in every setup."""
@@ -97,7 +98,7 @@ def scaling_decides(tables: Tables) -> Answer:
     return cases(conditions, note)
 
 
-@statement("notebook-19b", says="With scaling learning improves.", severity="conceptual error")
+@statement("notebook-19b", says="With scaling learning improves.", severity="overstatement")
 def scaling_improves(tables: Tables) -> Answer:
     """Steps to solve a task at the best learning rate, with and without scaling, from unit-variance q and k.
 
@@ -119,7 +120,7 @@ def scaling_improves(tables: Tables) -> Answer:
     return cases(conditions, note)
 
 
-@statement("textbook-13", says="With a saturated softmax learning stalls.", severity="conceptual error")
+@statement("textbook-13", says="With a saturated softmax learning stalls.", severity="overstatement")
 def saturation_stalls(tables: Tables) -> Answer:
     """Unscaled training in the setups whose rows are nearly one-hot before training.
 
@@ -152,7 +153,7 @@ def saturation_stalls(tables: Tables) -> Answer:
 @statement(
     "article-54 article-132b",
     says="With scaling a model learns sharp and soft attention.",
-    severity="conceptual error",
+    severity="overstatement",
 )
 def sharp_and_soft_is_learned(tables: Tables) -> Answer:
     """The rows of a trained layer under d_k^1/2: sharp in `recall`, and with a second large weight in `pair`.
@@ -181,7 +182,7 @@ def sharp_and_soft_is_learned(tables: Tables) -> Answer:
     return cases(conditions, note)
 
 
-@statement("lesson-05", says="Training makes relevant pairs of query and key score high.", severity="conceptual error")
+@statement("lesson-05", says="Training makes relevant pairs of query and key score high.", severity="overstatement")
 def relevant_pairs_score_high(tables: Tables) -> Answer:
     """The weight of the tokens that a query asks for, before and after training, under both rules in every setup.
 

@@ -14,6 +14,7 @@ ROWS = [
     ("lesson-01 lesson-02", "misleading", "conceptual error"),
     ("qa-03 qa-04", "wrong", "conceptual error"),
     ("se-1", "wrong", "wrong number"),
+    ("lesson-05", "misleading", "overstatement"),
 ]
 
 
@@ -39,11 +40,11 @@ def test_a_row_counts_for_each_of_its_sources_and_once_in_all(table):
     assert found.loc[SOURCES["qa"].label].sum() == 2
     assert found.loc[SOURCES["mup"].label].sum() == 0
     assert found.loc["all sources, each entry once"].sum() == len(ROWS)
-    assert severities(table).to_numpy().tolist() == [[1, 1], [1, 0], [1, 0]]
+    assert severities(table).to_numpy().tolist() == [[1, 1], [1, 0], [0, 1], [1, 0]]
 
 
 def test_parts_are_counted_as_one_statement(table):
-    assert "The 8 statements form 6 entries. Open entries: 1, about" in counts_in_markdown(table)
+    assert "The 9 statements form 7 entries. Open entries: 1, about" in counts_in_markdown(table)
 
 
 def test_mistakes_are_listed_by_severity_and_the_wrong_before_the_misleading(table):

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from experiments.analysis.bands import bands
 from experiments.statements.cutoffs import MOST, ONE_HOT
 from experiments.statements.measured import Tables
 from experiments.statements.published import training
@@ -28,21 +27,32 @@ def changed(tables):
         for name, wanted in {"scaling": scaling, "task": task, "initial": initial}.items():
             chosen &= (rows[name] == wanted) | (wanted is None)
         rows.loc[chosen, list(values)] = list(values.values())
-        return {"training": rows, "training/bands": bands(rows)}
+        return {"training": rows}
 
     return change
 
 
-def test_a_setup_has_both_rules_at_their_best_learning_rates(tables):
+def test_a_setup_has_both_rules_at_the_rates_that_other_runs_choose(tables):
+    """No verdict changes with the runs that choose, unless these choose another rate."""
     found = setups(tables)
     assert len({one.condition for one in found}) == len(found)
     assert len(found) == len(tables["training"][training.AXES].drop_duplicates())
     for one in found:
         assert (one.unscaled["divisor"], one.scaled["divisor"]) == (1, pytest.approx(math.sqrt(one.scaled["d_k"])))
+    worst = tables["rates/bands"].assign(best_rate=tables["rates/bands"]["lowest_rate"])
+    moved = setups({**tables, "rates/bands": worst})
+    lowest = tables["training"].groupby([*training.AXES, "scaling"])["learning_rate"].min()
+    for one in moved:
         for row in (one.unscaled, one.scaled):
-            rows = tables["training"]
-            same = (rows[[*training.AXES, "exponent"]] == row[[*training.AXES, "exponent"]]).all(axis=1)
-            assert row["solved"] == rows.loc[same, "solved"].max()
+            assert row["best_rate"] == lowest[*row[training.AXES], "unscaled" if row["divisor"] == 1 else "d_k^1/2"]
+
+
+def test_the_runs_that_choose_rates_are_not_those_that_are_judged(tables):
+    """The same cells but for the number of steps, which their draws depend on, and no run in common."""
+    chosen, judged = (tables[name].assign(steps=400) for name in ("rates", "training"))
+    both = chosen.merge(judged[judged["steps"] == 400], on=[*training.AXES, "learning_rate", "scaling"])
+    assert len(both) == len(chosen)
+    assert (both["max_weight_before_x"] != both["max_weight_before_y"]).all()
 
 
 def test_every_setup_has_enough_runs_to_work_or_to_fail(tables):
@@ -53,7 +63,7 @@ def test_every_setup_has_enough_runs_to_work_or_to_fail(tables):
 
 
 def test_the_learning_rates_lie_on_both_sides_of_the_best_one_of_a_rule_that_fails(tables):
-    found = tables["training/bands"]
+    found = tables["rates/bands"]
     failing = found[found["solved"] == 0]
     assert len(failing)
     assert failing["best_rate"].between(failing["lowest_rate"], failing["highest_rate"], inclusive="neither").all()
