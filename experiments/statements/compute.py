@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.statements.answer import Answer
+from experiments.statements.cutoffs import CUTOFFS
 from experiments.statements.declare import Statement, all_statements
 from experiments.statements.judge import severity, verdict
 from experiments.statements.measured import Tables
@@ -37,12 +38,20 @@ def compute_row(statement: Statement, tables: Tables) -> dict[str, Any]:
     Returns:
         `id` (all ids), `source` (citations), `statement`, `claimed` (as declared), `computed` (numbers with six digits,
         or cases), `error` (the largest distance of a computed number from the claimed one; NaN without numbers),
-        `verdict`, `severity` (empty unless the statement is wrong or misleading), and `note`.
+        `verdict`, `severity` (empty unless the statement is wrong or misleading), `note`, and `other_cutoffs` (the
+        verdict and the severity under other cut-offs, one at a time, where they differ).
     """
     try:
-        answer = statement.answer(tables)
-        found, error = verdict(statement.rule, statement.numbers, answer)
-        grave = severity(found, statement.severity, statement.numbers, answer)
+        for cutoff in CUTOFFS.values():
+            cutoff.was_read = False
+        answer, error, *judged = _judged(statement, tables)
+        other = []
+        for name, cutoff in CUTOFFS.items():
+            for value in cutoff.others if cutoff.was_read else ():
+                with cutoff.moved(value):
+                    _, _, *now = _judged(statement, tables)
+                if now != judged:
+                    other.append(f"{name} = {value:g}: {', '.join(filter(None, now))}")
     except Exception as problem:
         problem.add_note(f"in statement {statement.ids}")
         raise
@@ -53,10 +62,18 @@ def compute_row(statement: Statement, tables: Tables) -> dict[str, Any]:
         "claimed": statement.claimed,
         "computed": _computed(answer),
         "error": float(f"{error:.4g}") if error > _ROUNDING else error * 0,
-        "verdict": found,
-        "severity": grave or "",
+        "verdict": judged[0],
+        "severity": judged[1],
         "note": answer.note,
+        "other_cutoffs": "; ".join(other),
     }
+
+
+def _judged(statement: Statement, tables: Tables) -> tuple[Answer, float, str, str]:
+    """The answer to a statement, its largest error, its verdict, and its severity or an empty text."""
+    answer = statement.answer(tables)
+    found, error = verdict(statement.rule, statement.numbers, answer)
+    return answer, error, found, severity(found, statement.severity, statement.numbers, answer) or ""
 
 
 def _computed(answer: Answer) -> str:

@@ -65,7 +65,7 @@ def _of_numbers(rule: Rule, claimed: Sequence[Claimed], errors: Sequence[float],
     if rule == "draw":
         if p_value is None:
             raise ValueError("expected a p-value for a random draw, got none")
-        return "within sampling error" if p_value >= UNLIKELY else "wrong"
+        return "within sampling error" if p_value >= UNLIKELY.value else "wrong"
     if rule in ("count", "shape"):
         return "wrong" if any(errors) else "reproduced" if rule == "count" else "holds"
     half = [_HALF * number.unit for number in claimed]
@@ -73,7 +73,7 @@ def _of_numbers(rule: Rule, claimed: Sequence[Claimed], errors: Sequence[float],
         return "reproduced"
     if rule == "digits":
         return "to rounding" if _all_within(errors, [_UNIT * number.unit for number in claimed]) else "wrong"
-    near = [max(ABOUT * number.size, limit) for number, limit in zip(claimed, half, strict=True)]
+    near = [max(ABOUT.value * number.size, limit) for number, limit in zip(claimed, half, strict=True)]
     return "approximately" if _all_within(errors, near) else "wrong"
 
 
@@ -93,7 +93,7 @@ def severity(
     """
     if found not in FAULTY:
         return None
-    limits = [min(SLIP_UNITS * number.unit, ABOUT * abs(number.value)) for number in claimed]
+    limits = [min(SLIP_UNITS.value * number.unit, ABOUT.value * abs(number.value)) for number in claimed]
     close = claimed and _all_within(_errors(claimed, answer), limits)
     return "slip" if of_mistake == "wrong number" and close else of_mistake
 

@@ -38,7 +38,7 @@ def agree(rows: pd.DataFrame, metric: str, expected: Any) -> bool:
     Returns:
         True if every distance is below 4.5 standard errors, the cut-off `CERTAIN`.
     """
-    return bool((abs(rows[metric] - expected) < CERTAIN * rows[f"{metric}_se"]).all())
+    return bool((abs(rows[metric] - expected) < CERTAIN.value * rows[f"{metric}_se"]).all())
 
 
 def plane(tables: Tables, scaling: str, metric: str) -> pd.DataFrame:
@@ -80,7 +80,7 @@ def level(values: "pd.Series[float]") -> bool:
     >>> level(pd.Series([0.25, 0.27])), level(pd.Series([0.25, 0.28]))
     (True, False)
     """
-    return bool(values.max() < LEVEL * values.min())
+    return bool(values.max() < LEVEL.value * values.min())
 
 
 def count(number: int) -> str:

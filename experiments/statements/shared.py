@@ -4,6 +4,7 @@ None of them reads a measured table.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from experiments.statements.answer import Claimed, values
 from sdpa import softmax, theory
 
 Floats = npt.NDArray[np.floating]
+expectations = cache(theory.attention_expectations)  # integrals of seconds, which other cut-offs need again
 
 
 def normals(*shape: int, seed: int = 0) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from experiments.figures.caption_text import listed
+from experiments.statements.cutoffs import CUTOFFS
 from experiments.statements.order import TESTS, like_claimed, position
 from experiments.statements.sources import OUTSIDE, SOURCES, parse_ids, sources_of
 from experiments.statements.verdicts import FAULTY, SEVERITIES, VERDICTS
@@ -55,7 +56,7 @@ def gravest_first(statements: pd.DataFrame) -> pd.DataFrame:
 
 
 def counts_in_markdown(statements: pd.DataFrame) -> str:
-    """The counts as tables in Markdown, with every source, and the omissions with their reasons."""
+    """The counts as tables in Markdown, with every source, the omissions with their reasons, and other cut-offs."""
     by_source, by_severity = counts(statements), severities(statements)
     names = [source.citation for source in SOURCES.values()] + [_ALL]
     whole = {(one.source, one.number) for ids in statements["id"] for one in parse_ids(ids)}
@@ -67,8 +68,24 @@ def counts_in_markdown(statements: pd.DataFrame) -> str:
             "",
             f"The {len(whole)} statements form {len(statements)} entries. Open entries: {by_source.loc[_ALL, 'open']},"
             f" about models trained on text, which the suite does not train. {not_included()}",
+            "",
+            "Another value of a cut-off, one at a time, changes these verdicts:",
+            "",
+            *_other_cutoffs(statements),
         ]
     )
+
+
+def _other_cutoffs(statements: pd.DataFrame) -> list[str]:
+    """The lines of a Markdown table of all cut-offs, with every verdict that another value changes."""
+    changes = [(row["id"], change) for _, row in statements.iterrows() for change in row["other_cutoffs"].split("; ")]
+    lines = ["| cut-off | words | value | other values | other verdicts |", "|---|---|---:|---:|---|"]
+    for name, one in CUTOFFS.items():
+        of_this = [(ids, *change.removeprefix(f"{name} = ").split(": ")) for ids, change in changes if name in change]
+        found = "; ".join(f"at {value}, {ids}: {now}" for ids, value, now in of_this)
+        others = ", ".join(f"{value:g}" for value in one.others)
+        lines.append(f"| `{name}` | {one.words} | {one} | {others} | {found or 'none'} |")
+    return lines
 
 
 def _markdown(corner: str, names: Iterable[str], table: pd.DataFrame) -> list[str]:

@@ -112,7 +112,7 @@ def effect_in_two_dimensions() -> Answer:
     """The largest weight of A without and with scaling."""
     before, after = softmax(tiny().scores[0]).max(), tiny().weights[0].max()
     return cases(
-        {"the largest weight of A changes by less than a tenth": before - after < TENTH},
+        {"the largest weight of A changes by less than a tenth": before - after < TENTH.value},
         f"The largest weight of A is {before:.3f} without scaling and {after:.3f} with it",
     )
 
@@ -217,8 +217,8 @@ def a_attends_softly() -> Answer:
     return cases(
         {
             "A gives itself the largest weight": row.argmax() == 0,
-            "this weight is below one half": row.max() < DOMINANT,
-            "every other weight is above a tenth": row.min() > TENTH,
+            "this weight is below one half": row.max() < DOMINANT.value,
+            "every other weight is above a tenth": row.min() > TENTH.value,
         },
         f"The weights are {shown(row, 3)}",
     )

@@ -10,7 +10,7 @@ from experiments.statements.answer import Answer, cases, numbers, shown
 from experiments.statements.cutoffs import ABOUT, DOMINANT, ONE_HOT, UNLIKELY
 from experiments.statements.declare import statement
 from experiments.statements.measured import UNTRAINED, Tables, rows_of
-from experiments.statements.shared import Floats, least_likely
+from experiments.statements.shared import Floats, expectations, least_likely
 from sdpa import softmax, theory
 
 _COLUMNS = "standard deviation of scores unscaled and scaled, mean largest weight unscaled and scaled"
@@ -116,8 +116,8 @@ def deviation_grows_as_root(tables: Tables) -> Answer:
         f" By chance, draws deviate this much with probability {chance:.1f}"
     )
     conditions = {
-        "over many draws, it is within 5% of sqrt(d_k)": (abs(measured - 1) < ABOUT).all(),
-        _ITS_TABLE: chance >= UNLIKELY,
+        "over many draws, it is within 5% of sqrt(d_k)": (abs(measured - 1) < ABOUT.value).all(),
+        _ITS_TABLE: chance >= UNLIKELY.value,
     }
     return cases(conditions, note)
 
@@ -125,12 +125,12 @@ def deviation_grows_as_root(tables: Tables) -> Answer:
 @statement("article-124", says="The largest unscaled weight is pushed toward 1.", severity="wrong number")
 def pushed_to_one() -> Answer:
     """The largest of five weights at d_k = 512, unscaled: exact mean."""
-    mean = theory.attention_expectations(512, 5, 1.0).max_weight
+    mean = expectations(512, 5, 1.0).max_weight
     note = (
         f"With five keys at d_k = 512, it is {mean:.3f} on average (exact, {UNTRAINED}),"
         " and 1.0000 in the article's draw"
     )
-    return cases({"it is above 0.9 on average": mean > ONE_HOT}, note)
+    return cases({"it is above 0.9 on average": mean > ONE_HOT.value}, note)
 
 
 @statement(
@@ -147,14 +147,14 @@ def scaled_deviation_is_one() -> Answer:
     )
     conditions = {
         "it is 1 over all draws": all(math.isclose(theory.score_variance(d, math.sqrt(d)), 1) for d in COMPARED),
-        _ITS_TABLE: chance >= UNLIKELY,
+        _ITS_TABLE: chance >= UNLIKELY.value,
     }
     return cases(conditions, note)
 
 
 def _largest_scaled() -> tuple[list[float], float]:
     """The mean largest weights under scaling in the article's table, and the exact one at d_k = 512."""
-    exact = theory.attention_expectations(512, 5, math.sqrt(512)).max_weight
+    exact = expectations(512, 5, math.sqrt(512)).max_weight
     return [comparison(d_k)[3] for d_k in COMPARED], exact
 
 
@@ -163,7 +163,7 @@ def scaled_largest_is_moderate() -> Answer:
     """The largest weights under scaling in the article's table, and exactly."""
     own, mean = _largest_scaled()
     return cases(
-        {"they are below one half": max(own) < DOMINANT and mean < DOMINANT},
+        {"they are below one half": max(own) < DOMINANT.value and mean < DOMINANT.value},
         f"They are {min(own):.3f} to {max(own):.3f} in the article's table; the exact mean at d_k = 512 is {mean:.3f}",
     )
 
@@ -198,7 +198,7 @@ def scaled_largest_is_0_4() -> Answer:
 @statement("article-131", says="Unscaled attention becomes increasingly peaked as d_k grows.", severity="wrong number")
 def increasingly_peaked() -> Answer:
     """The largest of five weights, unscaled, as d_k grows: exact means, and the article's own draws."""
-    means = [theory.attention_expectations(d_k, 5, 1.0).max_weight for d_k in COMPARED]
+    means = [expectations(d_k, 5, 1.0).max_weight for d_k in COMPARED]
     own, chance = [comparison(d_k)[2] for d_k in COMPARED], _chance_of_largest()
     note = (
         f"At d_k = {', '.join(map(str, COMPARED))} with five keys, {UNTRAINED}, the largest weight is {shown(means, 3)}"
@@ -206,5 +206,6 @@ def increasingly_peaked() -> Answer:
         f" probability {chance:.1f}"
     )
     return cases(
-        {"the mean largest weight grows with d_k": (np.diff(means) > 0).all(), _ITS_TABLE: chance >= UNLIKELY}, note
+        {"the mean largest weight grows with d_k": (np.diff(means) > 0).all(), _ITS_TABLE: chance >= UNLIKELY.value},
+        note,
     )

@@ -56,14 +56,14 @@ def cat_to_sat() -> Answer:
     times = row[WORDS.index("sat")] / uniform
     given = ", ".join(f"{weight:.3f} to {word}" for word, weight in zip(WORDS, row, strict=True))
     note = f"The row of cat gives {given}; sat gets {times:.2f} times the uniform weight of {uniform:g}"
-    return cases({"cat gives sat at least twice the uniform weight": times >= STRONGLY}, note)
+    return cases({"cat gives sat at least twice the uniform weight": times >= STRONGLY.value}, note)
 
 
 @statement("article-75", says="Some of the four words have one dominant weight.", severity="wrong number")
 def sharp_rows_of_four_words() -> Answer:
     largest = projected_words().trace().weights.max(axis=-1)
     return cases(
-        {"some row has a weight above one half": largest.max() > DOMINANT},
+        {"some row has a weight above one half": largest.max() > DOMINANT.value},
         f"The largest weights are {shown(largest, 3)}",
     )
 
@@ -72,7 +72,7 @@ def sharp_rows_of_four_words() -> Answer:
 def broad_rows_of_four_words() -> Answer:
     share = stats.entropy(projected_words().trace().weights, axis=-1) / math.log(4)
     note = f"The entropy divided by ln 4 is {shown(share, 3)}"
-    return cases({"some row has over nine tenths of the entropy ln 4": share.max() > BROAD}, note)
+    return cases({"some row has over nine tenths of the entropy ln 4": share.max() > BROAD.value}, note)
 
 
 @statement(

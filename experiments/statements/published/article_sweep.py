@@ -41,7 +41,8 @@ def within_50() -> Answer:
     """The share of scores within 50 at d_k = 512."""
     share = 1 - share_beyond(50.0, 512)
     return cases(
-        {"more than 19 in 20 scores do": share > TYPICAL}, f"{share:.1%} of scores lie between -50 and 50, {UNTRAINED}"
+        {"more than 19 in 20 scores do": share > TYPICAL.value},
+        f"{share:.1%} of scores lie between -50 and 50, {UNTRAINED}",
     )
 
 
@@ -62,7 +63,7 @@ def sweep_follows_the_law() -> Answer:
     )
     conditions = {
         "the exact variance is d_k": all(theory.score_variance(d, 1.0) == d for d in SWEPT),
-        "the samples agree to sampling error": chance >= UNLIKELY,
+        "the samples agree to sampling error": chance >= UNLIKELY.value,
     }
     return cases(conditions, note)
 
@@ -72,5 +73,6 @@ def beyond_30() -> Answer:
     """The share of scores beyond 30 at d_k = 512."""
     share = share_beyond(30.0, 512)
     return cases(
-        {"more than 1 in 10 scores do": share > TENTH}, f"{share:.1%} of scores are above 30 or below -30, {UNTRAINED}"
+        {"more than 1 in 10 scores do": share > TENTH.value},
+        f"{share:.1%} of scores are above 30 or below -30, {UNTRAINED}",
     )

@@ -53,14 +53,14 @@ def gradient_where_saturated() -> Answer:
     """|J|_F at the small and the large scores, and the largest of many rows that have a weight above 0.99."""
     small, large = (float(jacobian_norm(softmax(scores))) for scores in (SMALL, LARGE))
     weights = softmax(30 * np.random.default_rng(0).standard_normal((20_000, 16)))
-    saturated = jacobian_norm(weights[weights.max(-1) > SATURATED])
+    saturated = jacobian_norm(weights[weights.max(-1) > SATURATED.value])
     note = (
         f"For the small scores |J|_F is {small:.3f}, for the large ones {large:.3f}, and in {len(saturated):,} rows"
         f" with a weight above 0.99 at most {saturated.max():.3f}. How many rows are saturated is another question"
     )
     conditions = {
-        "|J|_F is below a tenth of that of the small scores in the example": large < TENTH * small,
-        "the same holds in every row with a weight above 0.99": saturated.max() < TENTH * small,
+        "|J|_F is below a tenth of that of the small scores in the example": large < TENTH.value * small,
+        "the same holds in every row with a weight above 0.99": saturated.max() < TENTH.value * small,
     }
     return cases(conditions, note)
 
@@ -70,7 +70,7 @@ def entropy_of_large_scores() -> Answer:
     """Entropy at the small and the large scores."""
     small, large = (float(stats.entropy(softmax(scores))) for scores in (SMALL, LARGE))
     note = f"The entropy is {small:.3f} nats for the small scores and {large:.3f} nats for the large ones"
-    return cases({"less than a tenth of the entropy is left": large < TENTH * small}, note)
+    return cases({"less than a tenth of the entropy is left": large < TENTH.value * small}, note)
 
 
 @statement(
@@ -188,9 +188,9 @@ def large_is_one_hot() -> Answer:
     note = f"The weights are {shown(weights, 3)} and the entropy is {entropy:.3f} nats"
     return cases(
         {
-            "the first weight is above 0.9": weights[0] > ONE_HOT,
-            "every other weight is below a tenth": second < TENTH,
-            "the entropy is below a tenth": entropy < TENTH,
+            "the first weight is above 0.9": weights[0] > ONE_HOT.value,
+            "every other weight is below a tenth": second < TENTH.value,
+            "the entropy is below a tenth": entropy < TENTH.value,
         },
         note,
     )
@@ -200,4 +200,4 @@ def large_is_one_hot() -> Answer:
 def small_is_spread() -> Answer:
     """The smallest weight of the small scores."""
     smallest = softmax(SMALL).min()
-    return cases({"every weight is above a tenth": smallest > TENTH}, f"The smallest weight is {smallest:.3f}")
+    return cases({"every weight is above a tenth": smallest > TENTH.value}, f"The smallest weight is {smallest:.3f}")

@@ -32,7 +32,7 @@ def unit_variance_of_projections() -> Answer:
         f" k are: {listed}. sdpa/initialisation.py names the origin of each scheme"
     )
     conditions = {
-        f"the entries of q and k have variance 1 under {name}": all(abs(v - 1) < ABOUT for v in variances)
+        f"the entries of q and k have variance 1 under {name}": all(abs(v - 1) < ABOUT.value for v in variances)
         for name, variances in found.items()
     }
     return cases(conditions, note)
@@ -45,8 +45,8 @@ def xavier_keeps_variance() -> Answer:
     """The variance of projected unit-variance tokens, d_in 2 / (d_in + d_out)."""
     square, narrow = projected_variance(32, 32), projected_variance(32, 16)
     conditions = {
-        "a projection from width 32 to 32 keeps the variance": abs(square - 1) < ABOUT,
-        "a projection from width 32 to 16 keeps the variance": abs(narrow - 1) < ABOUT,
+        "a projection from width 32 to 32 keeps the variance": abs(square - 1) < ABOUT.value,
+        "a projection from width 32 to 16 keeps the variance": abs(narrow - 1) < ABOUT.value,
     }
     note = (
         f"From width 32 to 32, a projection multiplies the variance by {square:.2f}; from width 32 to 16, by"

@@ -1,6 +1,7 @@
 """Large d_k: saturation, gradients and stability with and without scaling, by the number of keys."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,7 @@ from experiments.statements.measured import (
     ratio,
     ratio_errors,
 )
-from experiments.statements.shared import Floats, normals
+from experiments.statements.shared import Floats, expectations, normals
 from sdpa import softmax, theory
 
 
@@ -38,11 +39,11 @@ def unscaled_is_peaked(tables: Tables) -> Answer:
     """The mean largest weight, unscaled, as d_k grows, for each number of keys, exactly."""
     exact = plane(tables, "unscaled", "max_weight_exact")
     conditions = {
-        f"the mean largest weight is above 0.9 at d_k = {LARGE} with {n} keys": exact[n][LARGE] > ONE_HOT
+        f"the mean largest weight is above 0.9 at d_k = {LARGE} with {n} keys": exact[n][LARGE.value] > ONE_HOT.value
         and exact[n].is_monotonic_increasing
         for n in exact
     }
-    far = "; ".join(f"{exact[n][512]:.3f} and {exact[n][LARGE]:.3f} with {count(n)} keys" for n in exact)
+    far = "; ".join(f"{exact[n][512]:.3f} and {exact[n][LARGE.value]:.3f} with {count(n)} keys" for n in exact)
     note = (
         f"The exact mean largest weight at d_k = 512 and {LARGE}, {UNTRAINED}, is {far} (plane.csv). It grows"
         f" {_from_to(exact)} with every number of keys; the required d_k depends on the number of keys"
@@ -62,7 +63,7 @@ def one_hot_at_64(tables: Tables) -> Answer:
         f" exactly {listed} (plane.csv)"
     )
     return cases(
-        {f"the mean largest weight is above 0.9 with {n} keys": mean > ONE_HOT for n, mean in means.items()}, note
+        {f"the mean largest weight is above 0.9 with {n} keys": mean > ONE_HOT.value for n, mean in means.items()}, note
     )
 
 
@@ -74,13 +75,14 @@ def one_hot_at_64(tables: Tables) -> Answer:
 def always_saturated(tables: Tables) -> Answer:
     """The share of rows with a weight above 0.99 at d_k = 512 and 4096, unscaled, exactly, for each number of keys."""
     share = plane(tables, "unscaled", "saturated_rows_exact")
+    at_large = share.loc[LARGE.value]
     note = (
         f"At d_k = 512, {UNTRAINED}, the exact share of unscaled rows with a weight above 0.99 is"
-        f" {by_keys(share.loc[512], '.0%')}; at d_k = {LARGE}, it is {by_keys(share.loc[LARGE], '.0%')} (plane.csv)"
+        f" {by_keys(share.loc[512], '.0%')}; at d_k = {LARGE}, it is {by_keys(at_large, '.0%')} (plane.csv)"
     )
     conditions = {
-        f"more than 99% of rows have a weight above 0.99 at d_k = {LARGE} with {n} keys": part > 1 - RARE
-        for n, part in share.loc[LARGE].items()
+        f"more than 99% of rows have a weight above 0.99 at d_k = {LARGE} with {n} keys": part > 1 - RARE.value
+        for n, part in at_large.items()
     }
     return cases(conditions, note)
 
@@ -94,11 +96,13 @@ def scaled_is_soft(tables: Tables) -> Answer:
     """The share of saturated rows and the mean largest weight under d_k^1/2, exactly, by d_k and number of keys."""
     rows, largest = (plane(tables, "d_k^1/2", f"{name}_exact") for name in ("saturated_rows", "max_weight"))
     unscaled = plane(tables, "unscaled", "saturated_rows_exact")
-    narrow = theory.attention_expectations(2, 4, math.sqrt(2)).saturated_rows
-    conditions = {f"fewer than 1% of rows have a weight above 0.99 with {n} keys": rows[n].max() < RARE for n in rows}
+    narrow = expectations(2, 4, math.sqrt(2)).saturated_rows
+    conditions = {
+        f"fewer than 1% of rows have a weight above 0.99 with {n} keys": rows[n].max() < RARE.value for n in rows
+    }
     conditions |= {
         f"the mean largest weight is below {ONE_HOT} and level {_from_to(largest)} with {n} keys": (
-            largest[n].max() < ONE_HOT and level(largest[n])
+            largest[n].max() < ONE_HOT.value and level(largest[n])
         )
         for n in largest
     }
@@ -108,7 +112,7 @@ def scaled_is_soft(tables: Tables) -> Answer:
         f"{_from_to(rows).capitalize()} with 4 to 4096 keys, {UNTRAINED}, at most {most} rows have a weight above 0.99"
         f" under d_k^1/2, and {unscaled.min(axis=None):.0%} to {unscaled.max(axis=None):.0%} of rows unscaled"
         f" (exact, plane.csv). At d_k = 2 with 4 keys, {_in_a_million(narrow)} rows do under d_k^1/2. At d_k = {LARGE},"
-        f" the mean largest weight under d_k^1/2 is {by_keys(largest.loc[LARGE])}. Scaled, the Q&A's scores"
+        f" the mean largest weight under d_k^1/2 is {by_keys(largest.loc[LARGE.value])}. Scaled, the Q&A's scores"
         f" {shown(HUNDREDS)} at d_k = {D_K} still give a weight of {unlikely:.3f},"
         " but random scores do not get that large (qa-07)"
     )
@@ -128,24 +132,26 @@ def gradients_vanish(tables: Tables) -> Answer:
     norms = {"median of |J|_F": median, "root mean square of |J|_F": mean, "root mean square of |dL/dq|": query}
     for name, values in norms.items():
         below = f"the {name} is below a tenth of the scaled one {at}"
-        conditions |= {f"{below} with {n} keys": values[n][LARGE] < TENTH for n in values}
+        conditions |= {f"{below} with {n} keys": values[n][LARGE.value] < TENTH.value for n in values}
     note = (
         f"All numbers here are ratios of unscaled values to those under d_k^1/2, {UNTRAINED} (plane.csv). The median of"
         f" |J|_F is {grid(median, ratio_errors(tables))}. With more keys, it falls only at larger d_k."
-        f" {at.capitalize()}, the exact root mean square of |J|_F is {by_keys(mean.loc[LARGE])}, and that of |dL/dq| is"
-        f" {by_keys(query.loc[LARGE])}. With 4 keys, that of |J|_F falls to a tenth at d_k = {d_k_of_a_tenth(4):,.0f}."
+        f" {at.capitalize()}, the exact root mean square of |J|_F is {by_keys(mean.loc[LARGE.value])}, and that of"
+        f" |dL/dq| is {by_keys(query.loc[LARGE.value])}. With 4 keys, that of |J|_F falls to a tenth at d_k ="
+        f" {d_k_of_a_tenth(4):,.0f}."
         " The effect on training is the subject of textbook-13"
     )
     return cases(conditions, note)
 
 
+@cache
 def d_k_of_a_tenth(n_keys: int) -> float:
     """The d_k at which the root mean square of |J|, unscaled over that under d_k^1/2, is a tenth."""
 
     def excess(log_d_k: float) -> float:
         d_k = math.exp(log_d_k)
         bare, scaled = (theory.attention_expectations(d_k, n_keys, c).jacobian_norm for c in (1.0, math.sqrt(d_k)))
-        return bare / scaled - TENTH
+        return bare / scaled - 0.1
 
     return math.exp(optimize.brentq(excess, math.log(64), math.log(1e6), xtol=1e-4))
 
@@ -169,12 +175,13 @@ def scaled_gradients_are_healthy(tables: Tables) -> Answer:
         for n in values
     }
     narrow, most = 2, query.columns.max()
-    below = theory.attention_expectations(narrow, int(most), math.sqrt(narrow)).query_gradient_norm
-    typical = measured_by_keys(median.loc[LARGE], median_errors(tables, "d_k^1/2").loc[LARGE])
+    below = expectations(narrow, int(most), math.sqrt(narrow)).query_gradient_norm
+    typical = measured_by_keys(median.loc[LARGE.value], median_errors(tables, "d_k^1/2").loc[LARGE.value])
     note = (
         f"Under d_k^1/2 at d_k = {LARGE}, {UNTRAINED} (plane.csv), the median of |J|_F is {typical}; its root mean"
-        f" square is exactly {by_keys(mean.loc[LARGE])}, and that of |dL/dq| is exactly {by_keys(query.loc[LARGE])}."
-        f" All three are level in d_k from {query.index.min()} on, but fall with the number of keys. Below that d_k,"
+        f" square is exactly {by_keys(mean.loc[LARGE.value])}, and that of |dL/dq| is exactly"
+        f" {by_keys(query.loc[LARGE.value])}. All three are level in d_k from {query.index.min()} on, but fall with the"
+        " number of keys. Below that d_k,"
         f" norms also fall with d_k if there are many keys: with {most} keys, the root mean square of |dL/dq| falls"
         f" from {below:.3g} at d_k = {narrow} to {query[most].iloc[0]:.3g} at {query.index.min()}"
     )
@@ -198,9 +205,10 @@ def numerical_stability() -> Answer:
     )
     prevents = f"scaling at d_k = {d_k} keeps overflow from more than 1% of the rows of a softmax that"
     conditions = {
-        f"{prevents} does not subtract the maximum with {count(n)} keys": bare[n] > RARE > scaled[n] for n in sizes
+        f"{prevents} does not subtract the maximum with {count(n)} keys": bare[n] > RARE.value > scaled[n]
+        for n in sizes
     }
-    conditions[f"{prevents} subtracts the maximum with 4096 keys"] = lost_bare > RARE > lost_scaled
+    conditions[f"{prevents} subtracts the maximum with 4096 keys"] = lost_bare > RARE.value > lost_scaled
     return cases(conditions, note)
 
 

@@ -70,7 +70,7 @@ def exp_amplifies() -> Answer:
         f" and the smallest score, and {shown(second, 3)} for the largest and the second, which are close"
     )
     condition = f"in the median pair of scaled scores at d_k = {D_K}, one exponential is more than twice the other"
-    return cases({condition: pair > AMPLIFIED}, note)
+    return cases({condition: pair > AMPLIFIED.value}, note)
 
 
 @statement(

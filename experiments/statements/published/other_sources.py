@@ -12,7 +12,7 @@ from experiments.statements.answer import Answer, Claimed, cases, numbers, shown
 from experiments.statements.cutoffs import ONE_HOT, TENTH
 from experiments.statements.declare import statement
 from experiments.statements.measured import count
-from experiments.statements.shared import least_likely, variance_of_unit_vectors
+from experiments.statements.shared import expectations, least_likely, variance_of_unit_vectors
 from sdpa import scaled_dot_product_attention, softmax, theory
 
 
@@ -51,7 +51,7 @@ def weights_of_ten_keys(d: int) -> Answer:
     """By the source's recipe; in the note by draws of ours, and exactly."""
     theirs = ten_by_ten(42, 500, (8, 16, 32, 64, 128, 256))[d]
     ours = shown(ten_by_ten(0, 2000, (d,))[d], 4)
-    expected = [theory.attention_expectations(d, 10, divisor) for divisor in (1.0, math.sqrt(d))]
+    expected = [expectations(d, 10, divisor) for divisor in (1.0, math.sqrt(d))]
     exact = shown([x for e in expected for x in (e.max_weight, e.entropy)], 6)
     note = (
         f"The computed numbers follow the source's recipe; 2,000 draws of ours give {ours}, and the exact values are"
@@ -69,7 +69,7 @@ def weights_of_ten_keys(d: int) -> Answer:
 )
 def output_deviation() -> Answer:
     """The standard deviation of outputs of Gaussian values, sqrt(E sum w^2)."""
-    exact = math.sqrt(1 - theory.attention_expectations(64, 256, 8.0).jacobian_trace)
+    exact = math.sqrt(1 - expectations(64, 256, 8.0).jacobian_trace)
     q, k, v = np.random.default_rng(0).standard_normal((3, 20, 256, 64))
     ours = scaled_dot_product_attention(q, k, v).std()
     prediction = f"the log-normal prediction sqrt(e / n) is {math.sqrt(math.e / 256):.4f}"
@@ -117,7 +117,7 @@ def deviation_p_value(d: int, deviation: float, queries: int, *, shared: bool) -
 )
 def largest_of_eight_keys(claimed: Sequence[Claimed]) -> Answer:
     """The exact mean, and its spread over draws with shared keys and with keys of each query's own."""
-    exact = theory.attention_expectations(16, 8, 1.0).max_weight
+    exact = expectations(16, 8, 1.0).max_weight
     rng = np.random.default_rng(0)
     means = [
         softmax(rng.standard_normal((1000, 16)) @ rng.standard_normal((_KEYS, 16)).T).max(-1).mean() for _ in range(200)
@@ -150,8 +150,8 @@ def limits_of_scores() -> Answer:
     )
     return cases(
         {
-            "at width 256, scores are nearly standard normal under 1/sqrt(d)": root == 1 and kurtosis < TENTH,
-            "they are nearly 0 under 1/d": linear < TENTH,
+            "at width 256, scores are nearly standard normal under 1/sqrt(d)": root == 1 and kurtosis < TENTH.value,
+            "they are nearly 0 under 1/d": linear < TENTH.value,
         },
         note,
     )
@@ -167,14 +167,15 @@ def scalable_softmax() -> Answer:
     keys = (2, 5, *(10**power for power in range(1, 7)))
     scalable = {n: leading_weight(n, 0.43 * math.log(n)) for n in keys}
     plain = [leading_weight(n, 1.0) for n in keys]
-    low = " and ".join(str(n) for n in keys if scalable[n] <= ONE_HOT)
+    low = " and ".join(str(n) for n in keys if scalable[n] <= ONE_HOT.value)
     note = (
         f"With {listed([count(n) for n in keys])} keys, scalable softmax gives the weight"
         f" {shown(list(scalable.values()), 3)}, and the plain softmax {shown(plain, 2)}. Scalable softmax gives 0.9 or"
         f" less with {low or 'none of these numbers of'} keys"
     )
     return cases(
-        {f"the weight is above 0.9 with {count(n)} keys": weight > ONE_HOT for n, weight in scalable.items()}, note
+        {f"the weight is above 0.9 with {count(n)} keys": weight > ONE_HOT.value for n, weight in scalable.items()},
+        note,
     )
 
 

@@ -54,7 +54,7 @@ def product_density(tables: Tables) -> Answer:
     return cases(
         {
             "its density integrates to 1": abs(mass - 1) < 1e-8,
-            "measured products follow it": measured["p_value"] >= UNLIKELY,
+            "measured products follow it": measured["p_value"] >= UNLIKELY.value,
         },
         note,
     )
@@ -75,8 +75,8 @@ def terms_are_independent() -> Answer:
     # k_1 = q_2: both rows are still drawn from N(0, I_d).
     shifted = [plain[0], np.stack([plain[0][1], plain[1][1]])]
     found = {name: q * k for name, (q, k) in {"plain": plain, "correlated": shared, "shifted": shifted}.items()}
-    apart = {name: dependence(terms) < CERTAIN / math.sqrt(n) for name, terms in found.items()}
-    one_law = stats.ks_2samp(*found["plain"]).pvalue >= UNLIKELY
+    apart = {name: dependence(terms) < CERTAIN.value / math.sqrt(n) for name, terms in found.items()}
+    one_law = stats.ks_2samp(*found["plain"]).pvalue >= UNLIKELY.value
     free, bound = dependence(found["plain"]), dependence(found["shifted"])
     note = (
         f"In {n:,} draws, the correlation of two terms, or of their absolute values if that is larger, is {free:.3f} if"
@@ -205,7 +205,7 @@ def only_the_square_root(tables: Tables) -> Answer:
     )
     apart = by_exponent["score_variance"][512] - by_exponent["score_variance"][64]
     error = np.hypot(by_exponent["score_variance_se"][512], by_exponent["score_variance_se"][64])
-    different = abs(apart) > CERTAIN * error
+    different = abs(apart) > CERTAIN.value * error
     half = np.isclose(by_exponent.index, 0.5)
     return cases(
         {"one half keeps the variance": not different[half].any(), "twelve others do not": different[~half].all()},

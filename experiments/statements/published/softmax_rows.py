@@ -89,7 +89,7 @@ def effective_number() -> Answer:
     return cases(
         {
             "the output of a one-hot row ignores the rest": moved["one"] < 1e-12,
-            "that of a spread row does not": moved["all"] > TENTH,
+            "that of a spread row does not": moved["all"] > TENTH.value,
         },
         f"The rest moves the output by {moved['one']:.1g} for scores {shown(HUNDREDS)}, and by {moved['all']:.2f} for"
         f" {shown(ONES)}",

@@ -16,7 +16,7 @@ from experiments.statements.measured import (
     ratio,
     ratio_errors,
 )
-from experiments.statements.shared import share_beyond
+from experiments.statements.shared import expectations, share_beyond
 from sdpa import jacobian_norm, softmax, theory
 
 
@@ -42,15 +42,15 @@ def swing_at_64() -> Answer:
 def strip_is_spiky() -> Answer:
     """The largest weight of the strip at raw scale, and its exact mean, at d_k = 64 and 512."""
     largest = softmax(strip_scores()).max()
-    mean, wide = (theory.attention_expectations(d_k, KEYS, 1.0).max_weight for d_k in (D_K, 512))
+    mean, wide = (expectations(d_k, KEYS, 1.0).max_weight for d_k in (D_K, 512))
     note = (
         f"The largest of {KEYS} weights at d_k = {D_K} is {largest:.3f} in our strip and {mean:.3f} on average; at"
         f" d_k = 512 it is {wide:.3f} on average (exact, {UNTRAINED})"
     )
     conditions = {
-        "the largest weight is above 0.9 in our strip": largest > ONE_HOT,
-        "the largest weight is above 0.9 on average at d_k = 64": mean > ONE_HOT,
-        "the largest weight is above 0.9 on average at d_k = 512": wide > ONE_HOT,
+        "the largest weight is above 0.9 in our strip": largest > ONE_HOT.value,
+        "the largest weight is above 0.9 on average at d_k = 64": mean > ONE_HOT.value,
+        "the largest weight is above 0.9 on average at d_k = 512": wide > ONE_HOT.value,
     }
     return cases(conditions, note)
 
@@ -59,14 +59,14 @@ def strip_is_spiky() -> Answer:
 def strip_smooths() -> Answer:
     """The weights of the strip at 1/sqrt(d_k), and their exact mean maximum."""
     weights = softmax(strip_scores() / math.sqrt(D_K))
-    mean = theory.attention_expectations(D_K, KEYS, math.sqrt(D_K)).max_weight
+    mean = expectations(D_K, KEYS, math.sqrt(D_K)).max_weight
     note = (
         f"With {KEYS} keys at d_k = {D_K}, the weights of our strip are {shown(weights, 2)}; the largest weight is"
         f" {mean:.3f} on average (exact, {UNTRAINED})"
     )
     conditions = {
-        "the largest weight is below one half in our strip": weights.max() < DOMINANT,
-        "the largest weight is below one half on average": mean < DOMINANT,
+        "the largest weight is below one half in our strip": weights.max() < DOMINANT.value,
+        "the largest weight is below one half on average": mean < DOMINANT.value,
     }
     return cases(conditions, note)
 
@@ -87,7 +87,7 @@ def strip_gradient(tables: Tables) -> Answer:
         f" ratio is exactly {by_keys(mean)}"
     )
     below = "|J|_F is below a tenth of the scaled one at d_k = 512"
-    conditions = {"|J|_F is below a tenth of the scaled one in our strip": before < TENTH * after}
-    conditions |= {f"the median of {below} with {n} keys": share < TENTH for n, share in median.items()}
-    conditions |= {f"the root mean square of {below} with any of these numbers of keys": (mean < TENTH).any()}
+    conditions = {"|J|_F is below a tenth of the scaled one in our strip": before < TENTH.value * after}
+    conditions |= {f"the median of {below} with {n} keys": share < TENTH.value for n, share in median.items()}
+    conditions |= {f"the root mean square of {below} with any of these numbers of keys": (mean < TENTH.value).any()}
     return cases(conditions, note)

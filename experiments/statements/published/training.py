@@ -76,8 +76,12 @@ def setups(tables: Tables) -> list[Setup]:
         rates = rows.loc[(rows[AXES] == list(axes)).all(axis=1), "learning_rate"].nunique()
         by_rule = at_best.set_index("scaling")
         words = f"{task} of {n_keys} keys from {_STARTS[initial]} with {_OPTIMIZERS[optimizer]} in {steps} steps"
-        best = f"that of {rates} which is best in {bands['trials'].min()} others" if rates > 1 else "one"
-        condition = f"{words}, {by_rule['trials'].min()} runs at a learning rate, {best}, at d_k = {d_k}"
+        best = (
+            f"the best of {rates} learning rates in {bands['trials'].min()} others"
+            if rates > 1
+            else "one learning rate"
+        )
+        condition = f"{words}, {by_rule['trials'].min()} runs at {best}, at d_k = {d_k}"
         found.append(Setup(task, n_keys, initial, words, condition, by_rule.loc["unscaled"], by_rule.loc["d_k^1/2"]))
     return found
 
@@ -126,7 +130,7 @@ def saturation_stalls(tables: Tables) -> Answer:
 
     The source calls saturated a row that is nearly one-hot.
     """
-    found = [one for one in setups(tables) if one.unscaled["max_weight_before_high"] > ONE_HOT]
+    found = [one for one in setups(tables) if one.unscaled["max_weight_before_high"] > ONE_HOT.value]
     learned, stalled = ([one for one in found if _works(one.unscaled) == works] for works in (True, False))
     before = _range([one.unscaled["max_weight_before"] for one in found])
     sentences = [f"Before training, the mean largest weight of unscaled rows is {before}"]
@@ -163,13 +167,13 @@ def sharp_and_soft_is_learned(tables: Tables) -> Answer:
     sharp, soft = ([one for one in setups(tables) if one.task == task] for task in ("recall", "pair"))
     conditions = {
         f"under d_k^1/2, training works and ends with a mean largest weight above one half: {one.condition}": (
-            _works(one.scaled) and one.scaled["max_weight_after_low"] > DOMINANT
+            _works(one.scaled) and one.scaled["max_weight_after_low"] > DOMINANT.value
         )
         for one in sharp
     }
     conditions |= {
         "under d_k^1/2, training works and ends with a mean second weight of more than twice a uniform one:"
-        f" {one.condition}": _works(one.scaled) and _second(one.scaled, "_low", "_high") > STRONGLY / one.n_keys
+        f" {one.condition}": _works(one.scaled) and _second(one.scaled, "_low", "_high") > STRONGLY.value / one.n_keys
         for one in soft
     }
     largest = "; ".join(f"{one.words}, {_after(one.scaled)} (unscaled {_after(one.unscaled)})" for one in sharp)
@@ -213,16 +217,16 @@ open_statement("qa-35", says="Trained attention lets a word find the words it re
 
 
 def _works(row: "pd.Series[float]") -> bool:
-    return bool(row["solved_low"] > MOST)
+    return bool(row["solved_low"] > MOST.value)
 
 
 def _fails(row: "pd.Series[float]") -> bool:
-    return bool(row["solved_high"] < MOST)
+    return bool(row["solved_high"] < MOST.value)
 
 
 def _attends(row: "pd.Series[float]") -> bool:
     """True if the tokens asked for get more than half of the weight, and more than before training."""
-    return bool(row["asked_weight_after_low"] > max(DOMINANT, row["asked_weight_before_high"]))
+    return bool(row["asked_weight_after_low"] > max(DOMINANT.value, row["asked_weight_before_high"]))
 
 
 def _second(row: "pd.Series[float]", of_asked: str = "", of_largest: str = "") -> float:

@@ -31,7 +31,7 @@ def table() -> pd.DataFrame:
         }
         for ids, found, grave in ROWS
     ]
-    return pd.DataFrame(rows).assign(note="")
+    return pd.DataFrame(rows).assign(note="", other_cutoffs="")
 
 
 def test_a_row_counts_for_each_of_its_sources_and_once_in_all(table):

@@ -16,7 +16,7 @@ NORMS = (MEDIAN, *ROOT_MEAN_SQUARES)
 def changed(tables, metrics, factor: float):
     """The plane with metrics of unscaled rows at the largest d_k multiplied."""
     plane = tables["plane"].copy()
-    rows = (plane["scaling"] == "unscaled") & (plane["d_k"] == cutoffs.LARGE)
+    rows = (plane["scaling"] == "unscaled") & (plane["d_k"] == cutoffs.LARGE.value)
     plane.loc[rows, list(metrics)] *= factor
     return plane
 
@@ -34,9 +34,9 @@ def test_the_d_k_at_which_a_root_mean_square_falls_to_a_tenth_is_where_it_does()
 
 
 def test_large_d_k_is_the_same_for_weights_and_gradients(tables, answer):
-    assert tables["plane"]["d_k"].max() == cutoffs.LARGE
+    assert tables["plane"]["d_k"].max() == cutoffs.LARGE.value
     for name in (PEAKED, VANISH, ALWAYS):
-        assert all(f"d_k = {cutoffs.LARGE} " in condition for condition in answer(name).cases)
+        assert all(f"d_k = {cutoffs.LARGE.value} " in condition for condition in answer(name).cases)
 
 
 @pytest.mark.parametrize("metric", NORMS)
@@ -44,7 +44,7 @@ def test_scaled_gradients_that_shrink_are_found(tables, answer, metric):
     """Each of the norms at the largest d_k, with a single number of keys."""
     assert all(answer(HEALTHY).cases.values())
     plane = tables["plane"]
-    corner = (plane["d_k"] == cutoffs.LARGE) & (plane["n_keys"] == 64) & (plane["scaling"] == "d_k^1/2")
+    corner = (plane["d_k"] == cutoffs.LARGE.value) & (plane["n_keys"] == 64) & (plane["scaling"] == "d_k^1/2")
     shrunk = plane.assign(**{metric: plane[metric].where(~corner, 0.8 * plane[metric])})
     (shrinks,) = (condition for condition, level in answer(HEALTHY, plane=shrunk).cases.items() if not level)
     assert shrinks.endswith("from d_k = 64 to 4096 with 64 keys")

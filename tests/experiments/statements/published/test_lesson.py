@@ -12,7 +12,7 @@ def test_two_scaled_scores_differ_as_in_a_simulation():
     q, one, other = np.random.default_rng(0).standard_normal((3, 100_000, 8))
     ratio = np.exp(abs((q * (one - other)).sum(axis=1)) / 8**0.5)
     assert np.median(ratio) == pytest.approx(lesson.median_ratio(8, 8**0.5), rel=0.02)
-    assert lesson.median_ratio(8, 8.0) < cutoffs.AMPLIFIED
+    assert lesson.median_ratio(8, 8.0) < cutoffs.AMPLIFIED.value
 
 
 def test_sharpening_depends_on_the_table(answer, judge, monkeypatch):
