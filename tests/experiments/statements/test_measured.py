@@ -3,7 +3,10 @@
 import pandas as pd
 import pytest
 
+from experiments.harness.config import load_config
 from experiments.statements.measured import MEDIAN, by_keys, measured_by_keys, ratio_errors
+from experiments.statements.table import CONFIG as TABLE_CONFIG
+from tests.shipped import CONFIG, shipped_only
 
 
 def test_measured_values_have_the_digits_of_their_errors_and_exact_ones_three():
@@ -20,3 +23,12 @@ def test_the_error_of_a_ratio_of_medians_follows_from_their_intervals():
         for name, (low, high) in ends.items()
     ]
     assert ratio_errors({"plane": pd.DataFrame(rows)}).to_numpy() == pytest.approx(0.5)
+
+
+@shipped_only
+def test_a_grid_of_the_shipped_config_has_the_same_trials_and_so_the_same_numbers():
+    own, shipped = ({sweep.name: sweep for sweep in config.sweeps} for config in (load_config(TABLE_CONFIG), CONFIG))
+    same = [name for name in own if name in shipped and own[name].cells() == shipped[name].cells()]
+    assert same == ["dimension", "powers", "dot_products"]
+    for name in same:
+        assert own[name].trials == shipped[name].trials, name
