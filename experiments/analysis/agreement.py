@@ -163,7 +163,7 @@ class Agreement:
         """The tests and their results, in a line; empty if t judges no value."""
         if self.by_t.empty:
             return ""
-        parts = []
+        parts = [f"all tests: p = {self.p_value:.2g}"]
         if len(self.cells):
             parts.append(f"{counted(len(self.cells), 'cell')} against theory: p = {self.p_cells:.2g}")
         if len(self.values):
@@ -283,13 +283,13 @@ def agreement_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> d
         tables: the finished tables of each sweep by its name.
 
     Returns:
-        `cells` and `z_scores`, the tested cells and the values that t judges, and `agreement`, one row with p_cells and
-        disagrees.
+        `cells` and `z_scores`, the tested cells and the values that t judges, and `agreement`, one row with verdict, in
+        words, and disagrees.
     """
     whole = agreement(sweeps, tables)
     if not whole.has_tests:
         return {}
-    together = pd.DataFrame([{"p_cells": whole.p_cells, "disagrees": whole.disagrees}])
+    together = pd.DataFrame([{"verdict": whole.verdict(), "disagrees": whole.disagrees}])
     return {"cells": whole.cells, "z_scores": whole.by_t, "agreement": together}
 
 

@@ -9,7 +9,6 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from scipy import stats
 
-from experiments.figures.caption_text import number
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import INK, note, panels
 
@@ -70,18 +69,18 @@ def _in_order(ax: Axes, expected: Floats, found: Floats) -> None:
 
 
 def caption(tables: Tables) -> str:
-    """The shares of extreme z-scores, and the joint p-value of all cells."""
+    """The shares of extreme z-scores, and the verdict of the check, as the terminal prints it."""
     size, together = tables["z_scores"]["of_own_error"].dropna().abs(), tables["agreement"].iloc[0]
     alarm = ", and the check raises its alarm" if together["disagrees"] else ""
     shares = [f"{(size > limit).mean():.1%} lie beyond ±{limit}" for limit in (1.96, 2.58)]
     return (
         f"Of {len(size)} z-scores of measured against exact values, {shares[0]} and {shares[1]} (N(0, 1): 5.0% and "
-        f"1.0%); the joint test of {len(tables['cells'])} cells gives p = {number(together['p_cells'], 0.01)}{alarm}."
+        f"1.0%); the check compares {together['verdict']}{alarm}."
     )
 
 
 def title(tables: Tables) -> str:
-    """The verdict of the joint test of all cells."""
+    """The verdict of all tests together."""
     if tables["agreement"].iloc[0]["disagrees"]:
         return "Measured and exact values differ by more than chance explains"
     return "Measured values deviate from exact ones as their errors predict"

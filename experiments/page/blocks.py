@@ -13,7 +13,7 @@ import pandas as pd
 
 from experiments.analysis.crossings import of_first_map
 from experiments.analysis.derived import TESTS
-from experiments.analysis.slopes import LEVEL
+from experiments.analysis.slopes import LEVEL, SLOPES
 from experiments.benchmarks.summary import (
     SIZE,
     cluster_lines,
@@ -43,7 +43,7 @@ from experiments.figures.formulas import latex
 from experiments.folders import ALL_SWEEPS, benchmark_path, drawn_texts, example_path, figure_path
 from experiments.harness.config import Config
 from experiments.harness.discovery import experiment_names
-from experiments.harness.experiment import load_experiment
+from experiments.harness.experiment import MEASURED, load_experiment
 from experiments.harness.figures import Default, declarations, figures_of
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import LONG, csv_name
@@ -72,13 +72,12 @@ class BlockError(Problem):
     """A marker without a block, or a block without its marker."""
 
 
-def rewrite(pages: Mapping[Path, str], config: Config, measured: Mapping[str, pd.DataFrame], results: Path) -> Pages:
+def rewrite(pages: Mapping[Path, str], config: Config, results: Path) -> Pages:
     """Markdown pages with every marked block generated from the files in a results folder.
 
     Args:
         pages: the text of each page, by its path; links in a block start at the folder of its page.
         config: the config of the results.
-        measured: the measurements behind published statements, independent of the user's config.
         results: the folder.
 
     Returns:
@@ -88,7 +87,7 @@ def rewrite(pages: Mapping[Path, str], config: Config, measured: Mapping[str, pd
         BlockError: a block does not have exactly one marker in all pages together.
     """
     blocks = {name: path for path, text in pages.items() for name in _names(text)}
-    every = {path: _blocks(config, measured, results, path) for path in pages}
+    every = {path: _blocks(config, results, path) for path in pages}
     names = sorted(name for text in pages.values() for name in _names(text))
     expected = sorted(next(iter(every.values())))
     if names != expected:
@@ -104,7 +103,7 @@ def _names(text: str) -> list[str]:
     return [match["name"] for match in _BLOCK.finditer(text)]
 
 
-def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path, page: Path) -> dict[str, Block]:
+def _blocks(config: Config, results: Path, page: Path) -> dict[str, Block]:
     """The blocks by name, with links from the folder of a page."""
 
     def link(path: Path) -> str:
@@ -120,8 +119,8 @@ def _blocks(config: Config, measured: Mapping[str, pd.DataFrame], results: Path,
         "examples": _examples,
         "figures": _figures,
         "gallery": lambda: gallery(config, results, link),
-        "measured": lambda: _measured(measured["dimension"]),
-        "slopes": lambda: _slopes(measured["dimension/slopes"]),
+        "measured": lambda: _measured(pd.read_csv(results / csv_name(*_HEADLINE, MEASURED))),
+        "slopes": lambda: _slopes(pd.read_csv(results / csv_name(*_HEADLINE, SLOPES.kind))),
         "statements": lambda: counts_in_markdown(read_statements(results)),
         "cost": lambda: _cost(results),
         "performance": lambda: _performance(pd.read_csv(benchmark_path(results, "speed"))),

@@ -11,7 +11,6 @@ from experiments.folders import HOME
 from experiments.harness.config import load_config
 from experiments.harness.files import write_atomically
 from experiments.harness.paths import STORED_CONFIG
-from experiments.steps.statements import measured_tables
 
 DOCUMENTS = Path("docs")
 
@@ -45,4 +44,4 @@ def generated(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
     from experiments.page.blocks import rewrite
 
     config = load_config(results / STORED_CONFIG)
-    return rewrite(pages, config, measured_tables(results), results)
+    return rewrite(pages, config, results)

@@ -259,7 +259,8 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
         agreed.stdout,
     )
     suite("draw")
-    assert (suite.folder / "figures" / "all-sweeps" / "calibration.png").exists()
+    (verdict,) = re.findall(r"agreed: (14 measured values .* \(p = .*\))", agreed.stdout)
+    assert verdict in (suite.folder / "figures" / "all-sweeps" / "calibration.txt").read_text()
     tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = -7.5, 1e-13
     (suite.folder / "mine.json").unlink()  # so that no table is expected to be the same
     write_sweep(suite.folder, config, config.sweeps[0], tables)
