@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import pandas as pd
 
 from experiments.analysis import columns_of
-from experiments.analysis.long import LONG_COLUMNS
+from experiments.analysis.long import long_columns
 from experiments.harness.columns import Column
 from experiments.harness.experiment import MEASURED, load_experiment
 from experiments.harness.grid import Sweep
@@ -52,4 +52,4 @@ def _files(
         for kind in kinds[sweep.name]:
             table = sweep.experiment if kind == MEASURED else f"{sweep.experiment}/{kind}"
             yield csv_name(sweep.name, kind), table, (*IDENTITY, *columns[kind])
-    yield LONG, LONG, LONG_COLUMNS
+    yield LONG, LONG, long_columns(sweeps)

@@ -4,7 +4,7 @@ columns.csv describes the columns of all tables, and long-format.csv stacks the 
 of a config's sweeps come in; sweeps without such tables are left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -62,12 +62,19 @@ def _write(config: Config, sweeps: Sequence[Sweep], results: Path) -> int:
     import pandas as pd
 
     from experiments.analysis.described import described
-    from experiments.analysis.long import LONG_COLUMNS, long_tables
+    from experiments.analysis.long import long_columns, long_tables
     from experiments.harness.columns import names
 
     tables = {sweep.name: read_sweep(results, config, sweep) for sweep in sweeps}
     write_atomically(results / COLUMNS, csv_bytes(described(sweeps, tables)))
-    header = csv_bytes(pd.DataFrame(columns=names(LONG_COLUMNS)))
-    content = b"".join([header, *(csv_bytes(table).removeprefix(header) for table in long_tables(sweeps, tables))])
-    write_atomically(results / LONG, content)
-    return len(content.splitlines()) - 1
+    header, values = csv_bytes(pd.DataFrame(columns=names(long_columns(sweeps)))), 0
+
+    def content() -> Iterator[bytes]:
+        nonlocal values
+        yield header
+        for table in long_tables(sweeps, tables):
+            values += len(table)
+            yield csv_bytes(table).removeprefix(header)
+
+    write_atomically(results / LONG, content())
+    return values

@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 import seaborn as sns
 
+from experiments.analysis import long
 from experiments.analysis.agreement import agreement
-from experiments.analysis.long import DISAGREES, FEW, LONG_COLUMNS, long_tables
-from experiments.harness.columns import names
+from experiments.analysis.long import DISAGREES, FEW, long_tables
+from experiments.harness.columns import axis_names
 from experiments.harness.experiment import load_experiment
-from experiments.harness.tables import read_sweep, write_sweep
+from experiments.harness.tables import as_written, read_sweep, write_sweep
 from experiments.steps.overview import write_overview
 from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only
 
@@ -35,50 +36,49 @@ def tiny_overview(tiny, tmp_path_factory):
     return config, folder, {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps}
 
 
-def parsed(cell: str) -> dict[str, str]:
-    return dict(part.split("=") for part in cell.split(";"))
-
-
 def test_every_measured_value_is_there_once_with_its_error_and_exact_value(tiny_overview):
     config, folder, tables = tiny_overview
-    long = pd.read_csv(folder / "long-format.csv", dtype={"scaling": str}, keep_default_na=False)
-    assert list(long.columns) == names(LONG_COLUMNS)
-    metrics = {
-        sweep.name: [metric.name for metric in load_experiment(sweep.experiment).metrics] for sweep in config.sweeps
-    }
-    assert list(long["sweep"].unique()) == [name for name in metrics if metrics[name]]
-    assert not long.duplicated(["sweep", "cell", "scaling", "metric"]).any()
-    for name, rows in long.groupby("sweep"):
+    found = pd.read_csv(folder / "long-format.csv", dtype=str, keep_default_na=False)
+    experiments = {sweep.name: load_experiment(sweep.experiment) for sweep in config.sweeps}
+    metrics = {name: [metric.name for metric in experiment.metrics] for name, experiment in experiments.items()}
+    axes = {name: axis_names(experiment.cell) for name, experiment in experiments.items() if metrics[name]}
+    every = list(dict.fromkeys(axis for of_sweep in axes.values() for axis in of_sweep))
+    assert list(found.columns) == ["sweep", *every, "scaling", "metric", "value", "se", "exact", "z", "flag"]
+    assert len(every) > max(map(len, axes.values()))  # some sweeps have axes that others have not
+    assert list(found["sweep"].unique()) == [name for name in metrics if metrics[name]]
+    assert not found.duplicated(["sweep", *every, "scaling", "metric"]).any()
+    for name, rows in found.groupby("sweep"):
         table = tables[name]["measured"]
         assert rows["metric"].tolist() == metrics[name] * len(table)
         for row, (_, expected) in zip(
             rows.itertuples(), table.loc[np.repeat(table.index, len(metrics[name]))].iterrows(), strict=True
         ):
-            for axis, value in parsed(row.cell).items():
-                assert value == (expected[axis] if isinstance(expected[axis], str) else f"{expected[axis]:.10g}")
+            for axis in every:
+                assert getattr(row, axis) == (as_written(expected[axis]) if axis in axes[name] else ""), axis
             assert row.scaling == expected.get("scaling", "")
             for column, suffix in (("value", ""), ("se", "_se"), ("exact", "_exact")):
                 number = expected.get(f"{row.metric}{suffix}", np.nan)
                 assert float(getattr(row, column) or "nan") == pytest.approx(number, rel=1e-9, nan_ok=True)
 
 
-def test_a_cell_names_axes_that_vary_or_have_no_default_or_another_value(tiny_overview):
-    _, folder, _ = tiny_overview
-    cells = pd.read_csv(folder / "long-format.csv").groupby("sweep")["cell"].unique()
-    assert list(cells["laws"]) == ["d_k=4;n_keys=8;inputs=gaussian", "d_k=4;n_keys=8;inputs=uniform"]
-    assert list(cells["scaling"]) == ["d_k=4;n_keys=8;n_queries=5", "d_k=64;n_keys=8;n_queries=5"]
-    assert list(cells["distribution"]) == ["d_k=1", "d_k=16"]
+def test_a_long_sweep_in_several_blocks_has_the_same_rows(tiny_overview, monkeypatch):
+    config, _, tables = tiny_overview
+    whole = pd.concat(long_tables(config.sweeps, tables), ignore_index=True)
+    monkeypatch.setattr(long, "_BLOCK", 2)
+    blocks = list(long_tables(config.sweeps, tables))
+    assert len(blocks) > len(config.sweeps)
+    pd.testing.assert_frame_equal(pd.concat(blocks, ignore_index=True), whole)
 
 
 def test_z_is_that_of_the_verdicts(tiny_overview):
     config, _, tables = tiny_overview
-    for long in long_tables(config.sweeps, tables):
-        of_sweep = tables[long["sweep"].iloc[0]]
+    for rows in long_tables(config.sweeps, tables):
+        of_sweep = tables[rows["sweep"].iloc[0]]
         if "verdicts" in of_sweep:
-            assert sorted(long["z"].dropna()) == sorted(of_sweep["verdicts"]["z"].dropna())
-            assert long["z"].notna().sum() > 0
+            assert sorted(rows["z"].dropna()) == sorted(of_sweep["verdicts"]["z"].dropna())
+            assert rows["z"].notna().sum() > 0
         else:
-            assert long["z"].isna().all()
+            assert rows["z"].isna().all()
 
 
 def test_flags_are_those_of_the_check_and_of_few_draws(tiny_overview):
@@ -95,14 +95,14 @@ def test_flags_are_those_of_the_check_and_of_few_draws(tiny_overview):
             p_value=verdicts["p_value"].mask(wrong, 1e-9), test=verdicts["test"].mask(wrong, "bound")
         ),
     }
-    (long,) = long_tables([sweep], {"scaling": planted})
-    flagged = long[long["flag"] != ""]
+    (rows,) = long_tables([sweep], {"scaling": planted})
+    flagged = rows[rows["flag"] != ""]
     assert agreement([sweep], {"scaling": planted}).disagrees
-    assert flagged[["cell", "scaling", "metric", "flag"]].to_numpy().tolist() == [
-        ["d_k=4;n_keys=8;n_queries=5", "unscaled", "entropy", FEW],
-        ["d_k=4;n_keys=8;n_queries=5", "d_k^1/2", "max_weight", FEW],
-        ["d_k=4;n_keys=8;n_queries=5", "d_k^1/2", "entropy", FEW],
-        ["d_k=64;n_keys=8;n_queries=5", "unscaled", "jacobian_norm", DISAGREES],
+    assert flagged[["d_k", "scaling", "metric", "flag"]].to_numpy().tolist() == [
+        [4, "unscaled", "entropy", FEW],
+        [4, "d_k^1/2", "max_weight", FEW],
+        [4, "d_k^1/2", "entropy", FEW],
+        [64, "unscaled", "jacobian_norm", DISAGREES],
     ]
 
 
@@ -164,7 +164,7 @@ def example(text: str) -> str:
 def test_the_lines_of_the_docs_plot_a_metric_of_a_sweep(shipped_overview, monkeypatch):
     monkeypatch.chdir(shipped_overview)
     block = example("long-format.csv")
-    assert len(block.splitlines()) == 3
+    assert len(block.splitlines()) == 2
     exec(block, {"pd": pd, "sns": sns})
     axes = plt.gca()
     table = read_sweep(RESULTS, CONFIG, next(sweep for sweep in CONFIG.sweeps if sweep.name == "dimension"))["measured"]
