@@ -101,7 +101,7 @@
     quiet = setTimeout(() => {
       const say = (name, metric) => `${name} ${words.digits(before.expected[metric])} not divided, ${words.digits(after.expected[metric])} divided`;
       summary.textContent = [
-        `d_k ${state.d_k}, ${state.n_keys} keys, ${slider.getAttribute("aria-valuetext")}`,
+        `${document.getElementById("law").textContent} d_k ${state.d_k}, ${state.n_keys} keys, ${slider.getAttribute("aria-valuetext")}`,
         say("mean largest weight", "max_weight"),
         say("mean entropy", "entropy"),
         say("Jacobian norm", "jacobian_norm"),

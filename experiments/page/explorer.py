@@ -13,6 +13,7 @@ from experiments.harness.grid import Sweep, axis_values
 from experiments.page.row_means import row_means
 from experiments.page.usual import SweepTables, usual_rows, widest
 
+LAW = "independent standard normal q and k without a mask"  # of every number of the explorer
 POSITIONS = 120  # steps of the slider, including thirds, halves and quarters of the way
 _MOST_WIDTHS, _MOST_LENGTHS = 9, 6  # choices; each length takes a second and 3 kB
 _USUAL_SIZE = (64, 64)  # where no sweep has rows of keys

@@ -19,7 +19,7 @@ from experiments.analysis.crossings import of_first_map
 from experiments.analysis.derived import VERDICTS
 from experiments.analysis.slopes import LEVEL
 from experiments.examples import example_names
-from experiments.figures.axes import is_number, plain, under
+from experiments.figures.axes import is_number, plain, under, values_of, varied_axes
 from experiments.figures.caption_text import listed, number
 from experiments.figures.crossing_text import NORM_NAMES, crossing_rows, law_is_inside, three_digits
 from experiments.figures.figure import load_figure
@@ -38,7 +38,7 @@ from experiments.folders import (
 )
 from experiments.harness.columns import axis_names, treatment_names
 from experiments.harness.config import Config
-from experiments.harness.discovery import usual_values
+from experiments.harness.discovery import unusual_axes, usual_values
 from experiments.harness.experiment import load_experiment
 from experiments.harness.figures import figures_of
 from experiments.harness.grid import Sweep
@@ -116,12 +116,14 @@ class Section:
         findings: one per figure.
         csvs: file names of its tables.
         config: YAML of a config with this sweep alone.
+        law: the unusual inputs of all its rows, in words; empty if there are none.
     """
 
     name: str
     findings: Sequence[Finding]
     csvs: Sequence[str] = ()
     config: str = ""
+    law: str = ""
 
 
 @dataclass
@@ -149,7 +151,8 @@ class Writer:
                 of_sweep = self.tables[sweep.name]
                 csvs = dict.fromkeys(csv_name(sweep.name, kind) for kind in of_sweep)
                 findings = [self._finding(sweep, figure) for figure in sweep.figures]
-                yield Section(sweep.name, findings, tuple(csvs), config_block(self.config.seed, sweep))
+                law = _law(of_sweep["measured"])
+                yield Section(sweep.name, findings, tuple(csvs), config_block(self.config.seed, sweep), law)
         whole = agreement([sweep for sweep in self.config.sweeps if sweep.name in self.tables], self.tables)
         if whole.has_tests:
             verdicts = [csv_name(sweep, VERDICTS) for sweep, tables in self.tables.items() if VERDICTS in tables]
@@ -212,6 +215,16 @@ class Writer:
         svg = path.with_suffix(".svg").read_text(encoding="utf-8")
         drawing = self.drawings.inline(svg)
         return Finding(name, title, caption, drawing, png.as_posix(), **more)
+
+
+def _law(table: pd.DataFrame) -> str:
+    """The inputs that all rows of a table share and that are not the usual ones, in words.
+
+    >>> _law(pd.DataFrame({"d_k": [4, 8], "inputs": ["gaussian"] * 2, "mask": ["causal"] * 2, "key_mean": [0.0, 2.0]}))
+    'mask = causal'
+    """
+    first, varied = table.iloc[0], varied_axes(table)
+    return values_of(first, [name for name in unusual_axes(first.to_dict()) if name not in varied])
 
 
 def config_block(seed: int, sweep: Sweep) -> str:

@@ -54,10 +54,13 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
     environment.filters |= {"typeset": typeset, "power": _power}
     csvs = list(dict.fromkeys(csv for section in sections for csv in section.csvs))
     csvs += [STATEMENTS_CSV] if published else []
+    shipped = config_path == SHIPPED_CONFIG
     render = functools.partial(
         environment.get_template(TEMPLATE).render,
-        effects=opening.effects(sound, tables),
-        non_effects=[*opening.non_effects(sound, tables), *_corrected(published)],
+        law=explorer.LAW,
+        # Their sentences name no inputs, so that only the config that they were written for shows them.
+        effects=opening.effects(sound, tables) if shipped else [],
+        non_effects=[*opening.non_effects(sound, tables), *_corrected(published)] if shipped else [],
         explorer=explorer.explorer(sound, tables),
         positions=explorer.POSITIONS,
         relative_error=RELATIVE_ERROR,
@@ -72,7 +75,7 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
         made=provenance(config, results, tables, problems),
         made_with=versions(*MADE_WITH),
         config_name=config_path.name if config_path.is_absolute() else config_path.as_posix(),
-        shipped=config_path == SHIPPED_CONFIG,
+        shipped=shipped,
         scripts=SCRIPTS,
         include=_include,
         json=_json,

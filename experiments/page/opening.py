@@ -1,8 +1,8 @@
 """The first screen: effects that sqrt(d_k) has and does not have, with numbers, as far as the tables show them.
 
 Each function that begins with an underscore and makes a `Statement` first tests its sentence on the tables, and makes
-none if it does not hold there. So a page of another config says only what its own sweeps show. Values within 10% of
-each other count as equal, and those a factor of 1.5 apart as different.
+none if it does not hold there. The page of another config has none of them. Values within 10% of each other count as
+equal, and those a factor of 1.5 apart as different.
 """
 
 import math

@@ -16,11 +16,11 @@ from experiments.diagnosis.table import gaussian_curves
 from experiments.figures.crossing_text import crossing_rows
 from experiments.figures.figure import load_figure
 from experiments.figures.rendering import render
-from experiments.folders import diagnosis_path, drawn_texts, figure_path
+from experiments.folders import SHIPPED_CONFIG, diagnosis_path, drawn_texts, figure_path
 from experiments.harness.config import load_config
 from experiments.harness.files import write_atomically
 from experiments.harness.tables import TableError, csv_bytes, read_sweep, write_sweep
-from experiments.page import findings, index, provenance
+from experiments.page import explorer, findings, index, provenance
 from experiments.page.artifact import page
 from experiments.page.index import make_page
 from experiments.page.svg import Drawings
@@ -245,6 +245,28 @@ sweeps:
   mine: {experiment: saturation, d_k: 4, n_keys: 30, n_queries: 4, scaling: d_k^1, trials: 1000, figures: length}
   other: {experiment: saturation, d_k: 4, n_keys: 3, n_queries: 2, scaling: d_k^1, trials: 3, figures: length}
 """
+
+
+@pytest.mark.usefixtures("quick_slider", "in_this_process")
+def test_every_number_of_another_law_stands_beside_its_law(tmp_path):
+    """The explorer knows one law, sentences of the shipped config name none, and findings have that of their sweep."""
+    usual = (
+        "experiment: saturation, d_k: [4, 64], n_keys: 8, scaling: [unscaled, d_k^1/2], trials: 9, figures: variance"
+    )
+    other = f"{usual}, n_queries: 8, mask: causal, correlation: 0.5"
+    (tmp_path / "u.yaml").write_text(f"seed: 0\nsweeps:\n  usual: {{{usual}}}\n  other: {{{other}}}")
+    assert call("all", "--config", tmp_path / "u.yaml", "--results", tmp_path / "out", "--jobs", "1").returncode == 0
+    text = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    first_screen, *articles = text.split('<article class="finding"')
+    stated = "For independent standard normal q and k without a mask, whatever the inputs in u.yaml:"
+    assert words(first_screen.split('<p class="answer"')[0]).endswith(f"{stated}\n")
+    assert first_screen.count(explorer.LAW) == 2  # above the sentence with its pictures, and in the table
+    assert 'class="answers"' not in first_screen
+    for article in articles:
+        said = "All rows have correlation = 0.5, mask = causal." in words(article)
+        assert said == article.startswith(' id="other-')
+    config = load_config(tmp_path / "u.yaml")
+    assert 'class="answers"' in make_page(config, tmp_path / "out", SHIPPED_CONFIG).decode()
 
 
 @pytest.mark.usefixtures("quick_slider", "in_this_process")
