@@ -1,24 +1,67 @@
-# The commands that users type. The commands about sweeps take CONFIG=, RESULTS= and JOBS=.
+# The commands that users type. Each takes the variables that its `takes_` line lists, as options of the program of the
+# same names; FLAGS have no value. Those of `words_` are arguments.
+SWEEP = CONFIG RESULTS VERBOSE
+RUN = JOBS SCHEDULER SCHEDULER_FILE
+takes_all = $(SWEEP) $(RUN) FORMAT YES
+takes_quick = RESULTS VERBOSE $(RUN) FORMAT
+takes_results = $(SWEEP) $(RUN) YES
+takes_plan = $(SWEEP) $(RUN)
+takes_figures = $(SWEEP) FORMAT
+takes_check = $(SWEEP)
+takes_page = $(SWEEP)
+takes_prune = CONFIG RESULTS
+takes_statements = JOBS VERBOSE
+takes_walk = Q K V MASK SCALING OUT
+words_walk = EXAMPLE
+takes_diagnose = MASK SCALING AXES OUT
+words_diagnose = FILE Q K
+takes_calibration = FULL
+takes_test-page = CHROMIUM
+$(foreach one,test test-claims test-coverage test-faults test-cluster test-recipes,$(eval takes_$(one) = JOBS))
+FLAGS = YES VERBOSE FULL
 
-CONFIG ?= config.yaml
+# These count in the environment, too. Others do not: other programs may set V=1 there.
+ANYWHERE = $(SWEEP) $(RUN) FORMAT PYTHON CHROMIUM
 PYTHON ?= python3
-VERBOSELY = $(if $(VERBOSE),--verbose)
-OPTIONS = --config "$(CONFIG)" $(if $(RESULTS),--results "$(RESULTS)")
-CLUSTER = $(if $(SCHEDULER),--scheduler "$(SCHEDULER)") $(if $(SCHEDULER_FILE),--scheduler-file "$(SCHEDULER_FILE)")
-DRAW_OPTIONS = $(if $(FORMAT),--format "$(FORMAT)")
-RUN_OPTIONS = $(OPTIONS) $(if $(JOBS),--jobs $(JOBS)) $(CLUSTER) $(VERBOSELY)
-CONSENT = $(if $(YES),$(if $(call typed,YES),--yes))
+# The browser that tests the page.
+CHROMIUM ?= /usr/bin/chromium
+
+# A misspelled variable is refused. MAKE and SHELL are make's own.
+typed := $(foreach one,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(one)))),$(one)))
+taken = PYTHON $(takes_$(1)) $(words_$(1)) $(if $(filter RESULTS,$(takes_$(1))),$(RUN))
+taken := $(sort $(foreach one,$(or $(MAKECMDGOALS),help),$(call taken,$(one))))
+refused := $(filter-out $(taken) MAKE% SHELL,$(typed))
+ifneq ($(refused),)
+quoted = '$(subst ','\'',$(1))'
+NEAREST = import difflib, sys; [print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1, 0.5))]
+nearest := $(shell $(call quoted,$(value PYTHON)) -c '$(NEAREST)' $(call quoted,$(firstword $(refused))) $(taken))
+$(error make $(or $(MAKECMDGOALS),help): got $(firstword $(refused))=$(if $(nearest), (did you mean $(nearest)=?)), expected $(taken))
+endif
+
+# Values reach the program as the user typed them: neither make nor the shell expands them. A recipe has "$NAME" of the
+# environment, which the shell does not parse again.
+$(foreach one,$(typed) PYTHON CHROMIUM,$(eval override $(one) := $$(value $(one))))
+export $(typed) PYTHON CHROMIUM
+given = $(strip $(foreach one,$(1),$(if $(filter $(one),$(typed) $(ANYWHERE)),$(if $(value $(one)),$(one)))))
+lower = $(shell echo $(1) | tr A-Z_ a-z-)
+OPTIONS = $(foreach one,$(call given,$(takes_$@)),--$(call lower,$(one))$(if $(filter-out $(FLAGS),$(one)),="$$$(one)"))
+WORDS = $(foreach one,$(call given,$(words_$@)),"$$$(one)")
+WORKERS = -n "$${JOBS:-auto}"
+
 PY = .venv/bin/python
 SUITE = $(PY) -m experiments
 READY = .venv/ready
+DEV_READY = .venv/dev-ready
 CLUSTER_READY = .venv/cluster-ready
-CAN_RUN = $(READY) $(if $(strip $(CLUSTER)),$(CLUSTER_READY))
-# The browser that tests the page; the version and archive of axe-core, which finds accessibility problems.
-CHROMIUM ?= /usr/bin/chromium
+CAN_RUN = $(READY) $(if $(call given,SCHEDULER SCHEDULER_FILE),$(CLUSTER_READY))
 BROWSER_READY = .venv/browser-ready
 NOTEBOOKS_READY = .venv/notebooks-ready
+# The version and archive of axe-core, which finds accessibility problems.
 AXE = axe-core-4.14.1
 AXE_SHA256 = e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
+INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement
+LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-emit-index-url \
+  --no-emit-find-links --no-header --no-annotate
 
 .DEFAULT_GOAL = help
 .PHONY: all quick results figures check page plan prune walk diagnose test test-page test-claims test-coverage test-faults test-edits test-cluster test-recipes test-notebooks test-models cluster calibration lint statements cost bench readme notebooks lock clean help
@@ -26,81 +69,75 @@ AXE_SHA256 = e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 ##@ Running sweeps
 
 all: $(CAN_RUN) ## set up the environment, measure every sweep, draw, check, write the page
-	@$(SUITE) all $(RUN_OPTIONS) $(DRAW_OPTIONS) $(CONSENT)
+	@$(SUITE) all $(OPTIONS)
 
-quick: ## run make all on quick.yaml, a small config: a first look in less than a minute
-	@$(MAKE) --no-print-directory all CONFIG=quick.yaml
+quick: $(CAN_RUN) ## run make all on quick.yaml, a small config: a first look in 45 CPU-seconds
+	@$(SUITE) all --config=quick.yaml $(OPTIONS)
 
 results: $(CAN_RUN) ## measure every sweep and write its table
-	@$(SUITE) run $(RUN_OPTIONS) $(CONSENT)
+	@$(SUITE) run $(OPTIONS)
 
 plan: $(CAN_RUN) ## show what would run, what is already measured, and the time and memory
-	@$(SUITE) plan $(RUN_OPTIONS)
+	@$(SUITE) plan $(OPTIONS)
 
 cluster: $(CLUSTER_READY) ## install Dask, for runs with SCHEDULER=tcp://HOST:8786; see docs/cluster.md
 
 ##@ Looking at results
 
 figures: $(READY) ## draw every figure from its tables
-	@$(SUITE) draw $(OPTIONS) $(DRAW_OPTIONS) $(VERBOSELY)
+	@$(SUITE) draw $(OPTIONS)
 
 check: $(READY) ## compare tables with config and checksums, and measured with exact values
-	@$(SUITE) check $(OPTIONS) $(VERBOSELY)
+	@$(SUITE) check $(OPTIONS)
 
 page: $(READY) ## write index.html into the results folder
-	@$(SUITE) page $(OPTIONS) $(VERBOSELY)
+	@$(SUITE) page $(OPTIONS)
 
 statements: $(READY) ## count the published statements that are right, and list the others
-	@$(SUITE) statements $(if $(JOBS),--jobs $(JOBS)) $(VERBOSELY)
+	@$(SUITE) statements $(OPTIONS)
 
 ##@ Your own data
 
-# Q=, K=, V=, FILE=, MASK=, SCALING=, AXES= and OUT= count on the command line only: other programs may set V=1 in the
-# environment.
-lower = $(shell echo $(1) | tr A-Z a-z)
-typed = $(filter command,$(firstword $(origin $(1))))
-given = $(if $(call typed,$(1)),--$(call lower,$(1)) "$($(1))")
-quoted = $(if $(call typed,$(1)),"$($(1))")
 walk: $(READY) ## list the worked examples, print one (EXAMPLE=abc), or use your Q=q.csv K= V=
-	@$(SUITE) walk $(if $(EXAMPLE),"$(EXAMPLE)") $(foreach one,Q K V MASK SCALING OUT,$(call given,$(one)))
+	@$(SUITE) walk $(OPTIONS) -- $(WORDS)
 
 diagnose: $(READY) ## diagnose your queries and keys (Q=q.npy K=k.npy or FILE=qk.npz), or an example
-	@$(SUITE) diagnose $(foreach one,FILE Q K,$(call quoted,$(one))) $(foreach one,MASK SCALING AXES OUT,$(call given,$(one)))
+	@$(SUITE) diagnose $(OPTIONS) -- $(WORDS)
 
 ##@ Tests
 
-test: $(READY) ## run all tests except the slow ones, with one process per core or JOBS=N
-	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist worksteal
+test: $(DEV_READY) ## run all tests except the slow ones, with one process per core or JOBS=N
+	@$(PY) -m pytest $(WORKERS) --dist worksteal
 
-test-page: $(BROWSER_READY) ## test the page of results/ in a browser (CHROMIUM=PATH; needs npm once)
-	@test -x "$(CHROMIUM)" || { echo "found no Chromium at $(CHROMIUM); set its path with CHROMIUM="; exit 1; }
-	@CHROMIUM="$(CHROMIUM)" $(PY) -m pytest -m page
+test-page: $(DEV_READY) $(BROWSER_READY) ## test the page of results/ in a browser (CHROMIUM=PATH; needs npm once)
+	@test -x "$$CHROMIUM" || { echo "found no Chromium at $$CHROMIUM; set its path with CHROMIUM="; exit 1; }
+	@$(PY) -m pytest -m page
 
-test-claims: $(READY) ## slow, after make all: list sentences that last digits or one run change
-	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist worksteal -m claims
+test-claims: $(DEV_READY) ## slow, after make all: list sentences that last digits or one run change
+	@$(PY) -m pytest $(WORKERS) --dist worksteal -m claims
 
-test-coverage: $(READY) ## slow: test coverage of intervals, p-values, and exact standard deviations
-	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist worksteal -m slow
+test-coverage: $(DEV_READY) ## slow: test coverage of intervals, p-values, and exact standard deviations
+	@$(PY) -m pytest $(WORKERS) --dist worksteal -m slow
 
-test-faults: $(READY) ## slow: test kills, damaged files and hostile configs on real processes
-	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist worksteal -m faults
+test-faults: $(DEV_READY) ## slow: test kills, damaged files and hostile configs on real processes
+	@$(PY) -m pytest $(WORKERS) --dist worksteal -m faults
 
-test-edits: $(READY) ## slow: edit config.yaml in a copy of this folder, and run make all and tests
+test-edits: $(DEV_READY) ## slow: edit config.yaml in a copy of this folder, and run make all and tests
 	@$(PY) -m pytest -m edits
 
-test-cluster: $(CLUSTER_READY) ## slow: test runs on a Dask cluster, with kills and wrong workers
-	@$(PY) -m pytest -n $(or $(JOBS),auto) --dist worksteal -m cluster
+test-cluster: $(DEV_READY) $(CLUSTER_READY) ## slow: test runs on a Dask cluster, with kills and wrong workers
+	@$(PY) -m pytest $(WORKERS) --dist worksteal -m cluster
 
-test-recipes: $(READY) ## slow: follow the recipes of CONTRIBUTING.md in copies of this folder
-	@$(PY) -m pytest -n $(or $(JOBS),auto) -m recipes
+test-recipes: $(DEV_READY) ## slow: follow the recipes of CONTRIBUTING.md in copies of this folder
+	@$(PY) -m pytest $(WORKERS) -m recipes
 
-test-models: $(READY) ## test docs/your-model.md with PyTorch, Transformers and JAX, where installed
+test-models: $(DEV_READY) ## test docs/your-model.md with PyTorch, Transformers and JAX, where installed
 	@$(PY) -m pytest -m models
 
-test-notebooks: $(NOTEBOOKS_READY) ## run the notebooks of docs/ in clean kernels and compare their outputs
+test-notebooks: $(DEV_READY) $(NOTEBOOKS_READY) ## run the notebooks of docs/ in clean kernels and compare their outputs
 	@$(PY) -m pytest -m notebooks
 
-lint: $(READY) ## run ruff (style and format) and mypy (types)
+lint: $(DEV_READY) ## run ruff (style and format) and mypy (types)
 	@$(PY) -m ruff check
 	@$(PY) -m ruff format --check
 	@$(PY) -m mypy
@@ -117,7 +154,7 @@ prune: $(READY) ## remove tables and figures of sweeps that the config no longer
 	@$(SUITE) prune $(OPTIONS)
 
 calibration: $(READY) ## slow: count false alarms and missed faults of the check (FULL=1: all configs)
-	@$(SUITE) calibrate $(if $(FULL),--full)
+	@$(SUITE) calibrate $(OPTIONS)
 
 cost: $(READY) ## measure the time and memory of attention on this machine, and their growth
 	@$(SUITE) cost
@@ -125,18 +162,13 @@ cost: $(READY) ## measure the time and memory of attention on this machine, and 
 bench: $(READY) ## slow: compare the speed of the suite with other ways to measure
 	@$(SUITE) bench
 
-lock: ## resolve the four requirements*.lock files from pyproject.toml (needs uv)
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-emit-find-links --no-header --no-annotate --group suite --group dev --upgrade pyproject.toml \
-	  --output-file requirements.lock
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-emit-find-links --no-header --no-annotate --group suite --group cluster --upgrade pyproject.toml \
-	  --constraint requirements.lock --output-file requirements-cluster.lock
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-emit-find-links --no-header --no-annotate --group page --upgrade --constraint requirements.lock \
-	  --output-file requirements-page.lock
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-emit-find-links --no-header --no-annotate --group notebooks --upgrade --constraint requirements.lock \
+lock: ## resolve the five requirements*.lock files from pyproject.toml (needs uv)
+	$(LOCK) --group suite pyproject.toml --output-file requirements.lock
+	$(LOCK) --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(LOCK) --group suite --group cluster pyproject.toml --constraint requirements.lock \
+	  --output-file requirements-cluster.lock
+	$(LOCK) --group page --constraint requirements.lock --output-file requirements-page.lock
+	$(LOCK) --group notebooks --constraint requirements.lock --constraint requirements-dev.lock \
 	  --constraint requirements-cluster.lock --output-file requirements-notebooks.lock
 
 clean: ## remove everything that is not committed and can be rebuilt
@@ -150,30 +182,30 @@ clean: ## remove everything that is not committed and can be rebuilt
 help: ## show this list
 	@awk -F ':.*## ' '/^##@ / { print substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 	@echo "Options"
-	@echo "  all, results, figures, check, page, plan, prune: CONFIG=FILE (now $(CONFIG)), RESULTS=DIR"
+	@echo "  all, results, figures, check, page, plan, prune: CONFIG=FILE, RESULTS=DIR"
 	@echo "  all, results, plan: JOBS=N workers (statements, too); SCHEDULER=ADDRESS or SCHEDULER_FILE=FILE"
 	@echo "  all, figures: FORMAT=pdf draws PDFs, too; all, results: YES=1 for more than an hour; VERBOSE=1"
 
 $(READY): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) or sys.exit("expected Python 3.11 or later, got %d.%d; choose another with PYTHON=" % v)'
-	$(PYTHON) -m venv --clear .venv
-	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	@"$$PYTHON" -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) or sys.exit("expected Python 3.11 or later, got %d.%d; choose another with PYTHON=" % v)'
+	"$$PYTHON" -m venv --clear .venv
+	$(INSTALL) requirements.lock
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
+.venv/%-ready: requirements-%.lock $(READY)
+	$(INSTALL) $<
+	@touch $@
+
 $(CLUSTER_READY): $(READY) requirements-cluster.lock experiments/harness/processor.py
-	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-cluster.lock
+	$(INSTALL) requirements-cluster.lock
 	@mkdir -p .venv/etc/dask # where Dask looks for the environment of its workers
 	@$(PY) -c 'import json; from experiments.harness.processor import VARIABLES as v; print(json.dumps({"distributed": {"nanny": {"pre-spawn-environ": v}}}))' > .venv/etc/dask/sdpa.yaml
 	@touch $@
 
 $(BROWSER_READY): $(READY) requirements-page.lock Makefile
-	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-page.lock
+	$(INSTALL) requirements-page.lock
 	cd .venv && npm pack --silent $(subst core-,core@,$(AXE))
 	@$(PY) -c 'import hashlib, sys; got = hashlib.sha256(open(".venv/$(AXE).tgz", "rb").read()).hexdigest(); got == "$(AXE_SHA256)" or sys.exit("$(AXE).tgz: expected SHA-256 $(AXE_SHA256), got " + got)'
 	tar -xzf .venv/$(AXE).tgz -C .venv package/axe.min.js
-	@touch $@
-
-$(NOTEBOOKS_READY): $(READY) requirements-notebooks.lock
-	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-notebooks.lock
 	@touch $@

@@ -205,13 +205,28 @@ def test_theory_draws_no_random_number():
         assert not re.search(r"default_rng|np\.random|import random|\.sample\(", path.read_text()), path
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-page.lock", "requirements-notebooks.lock"])
+LOCKS = sorted(ROOT.glob("requirements*.lock"))
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
 def test_the_lock_names_no_index_and_every_requirement_has_a_hash(lock):
-    text = (ROOT / lock).read_text()
+    text = lock.read_text()
     assert "://" not in text
     for requirement in re.split(r"\n(?=\S)", text.strip()):
         assert "==" in requirement
         assert "--hash=sha256:" in requirement
+
+
+def test_the_locks_agree_and_a_run_installs_no_tool_of_development():
+    pins = [re.findall(r"^([\w.-]+)==(\S+)", lock.read_text(), re.MULTILINE) for lock in LOCKS]
+    versions = [{name: {pin for other, pin in pinned if other == name} for name, _ in pinned} for pinned in pins]
+    for name in set().union(*versions):
+        found = [of[name] for of in versions if name in of]
+        assert all(one == found[0] for one in found), name
+    assert len(LOCKS) == 5
+    assert not {"pytest", "mypy", "ruff", "hypothesis", "jsonschema"} & set(
+        dict(pins[LOCKS.index(ROOT / "requirements.lock")])
+    )
 
 
 def names_of_clients(source: str) -> set[str]:

@@ -1,8 +1,6 @@
 """The command diagnose from files to table, figure and text; bad usage gives one sentence, and nothing is written."""
 
-import os
 import re
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +16,7 @@ from experiments.folders import diagnosis_path, drawn_texts
 from experiments.harness.tables import csv_bytes
 from sdpa import diagnose
 from sdpa.diagnosis import QUANTITIES
-from tests.command_line import ROOT, call
+from tests.command_line import call
 from tests.kinds_of_heads import KINDS, normal
 
 WRITTEN = ["diagnosis.csv", "heads.png", "heads.svg", "heads.txt"]
@@ -317,29 +315,3 @@ def test_every_column_is_declared_once_with_a_meaning():
     assert {quantity.name for quantity in QUANTITIES} <= set(names)
     assert all(column.meaning for column in COLUMNS)
     assert csv_bytes(pd.DataFrame(columns=names)).decode().count(",") == len(names) - 1
-
-
-def printed_by_make(*words: str) -> str:
-    """The command that make would run."""
-    ran = subprocess.run(
-        ["make", "-n", "--no-print-directory", "diagnose", *words, "-o", ".venv/ready"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"MASK": "from the environment"},
-    )
-    return " ".join(ran.stdout.split())
-
-
-@pytest.mark.parametrize(
-    ("words", "arguments"),
-    [
-        ([], ""),
-        (["Q=q.npy", "K=k 1.npy"], ' "q.npy" "k 1.npy"'),
-        (["FILE=qk.npz", "SCALING=d_k^1/3", "MASK=causal"], ' "qk.npz" --mask "causal" --scaling "d_k^1/3"'),
-        (["FILE=qk.npz", "AXES=layer,head", "OUT=there"], ' "qk.npz" --axes "layer,head" --out "there"'),
-    ],
-)
-def test_make_passes_its_variables_on(words, arguments):
-    assert printed_by_make(*words) == f".venv/bin/python -m experiments diagnose{arguments}"
