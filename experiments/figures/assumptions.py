@@ -15,7 +15,7 @@ from experiments.figures.caption_text import differ, listed, number
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.metric_lines import DECLARED, plain_numbers, reach
 from experiments.figures.style import INK, legend_above, note, panels, scaling_colours
-from experiments.figures.title_text import quantified, shared, titled
+from experiments.figures.title_text import shared, titled
 from experiments.harness.discovery import unusual_axes
 
 _SHOWN = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
@@ -114,7 +114,10 @@ def _is_alike(ratio: float) -> bool:
 
 
 def title(tables: Tables) -> str:
-    """How many cells clearly sharpen or flatten attention under the last scaling; empty if cells differ in size."""
+    """The cells that clearly sharpen or flatten attention under the last scaling; empty if cells differ in size.
+
+    No title counts them: the shares are those of the list in the config.
+    """
     table = tables["measured"]
     if set(varied_axes(table)) & set(_SIZES) or len(table) == table["scaling"].nunique():
         return ""
@@ -126,10 +129,11 @@ def title(tables: Tables) -> str:
     reference, others = rows.iloc[0], [row for _, row in rows.iloc[1:].iterrows()]
     ratios = [row["max_weight"] / reference["max_weight"] for row in others if differ(row, reference, "max_weight")]
     sharper, flatter = sum(ratio > _MATTERS for ratio in ratios), sum(ratio < 1 / _MATTERS for ratio in ratios)
-    if sharper == flatter:
-        return ""
-    verb, count = ("sharpen", sharper) if sharper > flatter else ("flatten", flatter)
-    return shared([f"{quantified(count, len(others), 'changed assumptions')} {verb} attention {titled(scaling)}"])
+    if sharper and flatter:
+        return shared([f"Some changed assumptions sharpen attention {titled(scaling)}, others flatten it"])
+    subject = "All" if sharper + flatter == len(others) else "Some"
+    verb = "sharpen" if sharper else "flatten"
+    return shared([f"{subject} changed assumptions {verb} attention {titled(scaling)}"] * (sharper + flatter))
 
 
 FIGURE = Figure(

@@ -1,7 +1,8 @@
 """Queries that correlate with their own keys: the weight of the own key, and the power of d_k that keeps rows steady.
 
 The score of a key that correlates with its query grows as d_k, and that of an independent key as sqrt(d_k). So the
-power of the divisor that keeps the largest weight the same at every d_k moves from 1/2 to 1.
+power of the divisor that keeps the largest weight the same at every d_k moves from 1/2 to 1, if the correlation is
+positive: at smaller correlations the larger d_k is, and the fewer keys there are.
 """
 
 import numpy as np
@@ -85,7 +86,7 @@ def _exactness(rows: pd.DataFrame) -> str:
 
 
 def title(tables: Tables) -> str:
-    """The change of the power that keeps the largest weight with correlation, if it is clear for every pair of d_k."""
+    """The higher power that keeps the largest weight, if every positive correlation needs it for every pair of d_k."""
     if "steady" not in tables:
         return ""
     each = parts(tables["steady"], "correlation")
@@ -93,17 +94,15 @@ def title(tables: Tables) -> str:
 
 
 def _need(pair: pd.DataFrame) -> str:
-    """The finding for two d_k, from the weakest and the strongest correlation; empty if their powers may be equal."""
-    ends = pair.sort_values("correlation").iloc[[0, -1]]
-    if ends["power_exact"].notna().all():
-        ends = ends.assign(power_low=ends["power_exact"], power_high=ends["power_exact"])
-    weak, strong = (row for _, row in ends.iterrows())
-    if not 0 <= weak["correlation"] < strong["correlation"]:
+    """The finding for two d_k, from the powers without and with a positive correlation; empty if some may be equal."""
+    rows = pair[pair["correlation"] >= 0].sort_values("correlation")
+    if rows["power_exact"].notna().all():
+        rows = rows.assign(power_low=rows["power_exact"], power_high=rows["power_exact"])
+    if len(rows) < 2 or rows["correlation"].iloc[0] > 0:
         return ""
-    for low, high, word in ((weak, strong, "higher"), (strong, weak, "lower")):
-        if high["power_low"] - low["power_high"] > _VISIBLE:
-            return f"Queries that correlate with their keys need a {word} power of d_k"
-    return ""
+    without, low = rows["power_high"].iloc[0], rows["power_low"].to_numpy()[1:]
+    is_higher = low.min() > without and low[-1] > without + _VISIBLE
+    return "Positively correlated queries and keys need a higher power of d_k here" if is_higher else ""
 
 
 FIGURE = Figure(

@@ -1,7 +1,7 @@
 """Attention at initialisation along the width of the model: spread of the scaled scores, and largest weight.
 
 A column for each of the first three scalings, a line for each scheme of weights. Schemes with weights of fixed variance
-spread their scores more in wider models; others do not.
+spread their scores more in wider models; the others, but for muP, do not under the rule that they are meant for.
 """
 
 import itertools
@@ -10,19 +10,21 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from experiments.analysis.crossings import SCALED
 from experiments.figures.axes import by_scaling, first_axis, first_combination, fixed, other_axes, plain, under
 from experiments.figures.caption_text import exactly, listed, measured
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.keeping import stays
 from experiments.figures.metric_lines import legend, plot_exact, plot_measured, reading, scale_x, scale_y
 from experiments.figures.style import INK, note, panels, token_colours
-from experiments.figures.title_text import parts, quantified, shared, titled
+from experiments.figures.title_text import parts, quantified, shared
 from experiments.harness.figures import Default
 
 _COLUMNS = 3
 # Two schemes may coincide, such as the second and the sixth, so dashes of one leave gaps for those of the other.
 _DASHES = ("-", (0, (4, 4)), "-", (0, (4, 4)), "-", (4, (4, 4)))
 _ROWS = ("score_variance", "max_weight")
+_OWN_RULES = {"t5": "unscaled", "mup": "d_k^1"}  # of the schemes that are not meant for d_k^1/2
 _TITLES = {"score_variance": "variance of scaled scores", "max_weight": "largest weight of a row"}
 
 
@@ -78,39 +80,41 @@ def caption(tables: Tables) -> str:
     table, where, x = _shown(tables)
     groups = by_scaling(table, x)
     name = next((name for name in groups if name != "unscaled"), next(iter(groups)))
-    rows = exactly(groups[name], "score_variance")
-    clauses = []
-    for scheme in rows["scheme"].unique():
-        of_scheme = rows[rows["scheme"] == scheme].sort_values(x)
-        ends = [measured(of_scheme.iloc[place], "score_variance") for place in (0, -1)]
-        clauses.append(f"{scheme} {' to '.join(dict.fromkeys(ends))}")
+    ends = {rule: _ends(rows, x) for rule, rows in groups.items()}
+    clauses = [f"{scheme} {values}" for scheme, values in ends[name].items()]
     low, high = (plain(value) for value in np.sort(table[x].unique())[[0, -1]])
     span = f"at {x} = {low}" if low == high else f"from {x} = {low} to {high}"
-    folded = groups["unscaled"][groups["unscaled"]["scheme"] == "t5"] if "unscaled" in groups else rows.iloc[:0]
-    values = [measured(row, "score_variance") for _, row in exactly(folded, "score_variance").iterrows()]
-    own = f"; t5 is meant unscaled and then has {' to '.join(dict.fromkeys(values))}"
-    return f"Variance of the scaled scores {under(name)}{where}, {span}: {listed(clauses)}{own if len(folded) else ''}."
+    clauses = [listed(clauses)] + [
+        f"{scheme} is meant {under(rule)} and then has {ends[rule][scheme]}"
+        for scheme, rule in _OWN_RULES.items()
+        if rule != name and scheme in ends.get(rule, {})
+    ]
+    return f"Variance of the scaled scores {under(name)}{where}, {span}: {'; '.join(clauses)}."
+
+
+def _ends(table: pd.DataFrame, x: str) -> dict[str, str]:
+    """The variance of the scaled scores of each scheme at both ends of the axis, in words."""
+    found = {}
+    for scheme, rows in exactly(table, "score_variance").sort_values(x).groupby("scheme", sort=False):
+        ends = [measured(rows.iloc[place], "score_variance") for place in (0, -1)]
+        found[str(scheme)] = " to ".join(dict.fromkeys(ends))
+    return found
 
 
 def title(tables: Tables) -> str:
-    """The rule under which most schemes keep the variance of the scores in wider models, if it is one alone."""
+    """The schemes meant for d_k^1/2 that keep the variance of the scores under it, if they are most."""
     table = tables["measured"]
     x, *others = _axes(table)
     return shared(_steadiest(part) for part in parts(table, x, *others)) if x == "d_model" else ""
 
 
 def _steadiest(table: pd.DataFrame) -> str:
-    """The finding for one combination of the other axes; empty unless one rule keeps more schemes than all others."""
-    schemes, widths = (len(table[name].unique()) for name in ("scheme", "d_model"))
-    kept = {
-        str(scaling): sum(stays(of_scheme, "score_variance") for _, of_scheme in rows.groupby("scheme"))
-        for scaling, rows in table.groupby("scaling", sort=False)
-    }
-    best = max(kept, key=kept.__getitem__)
-    is_alone = list(kept.values()).count(kept[best]) == 1
-    if min(schemes, widths) == 1 or 2 * kept[best] <= schemes or not is_alone:
+    """The finding for one combination of the other axes."""
+    rows = table[(table["scaling"] == SCALED) & ~table["scheme"].isin(_OWN_RULES)]
+    schemes, kept = rows["scheme"].nunique(), sum(stays(each, "score_variance") for _, each in rows.groupby("scheme"))
+    if schemes < 2 or 2 * kept <= schemes:
         return ""
-    return f"{quantified(kept[best], schemes, 'schemes')} keep score variance in wider models {titled(best)}"
+    return f"{quantified(kept, schemes, 'schemes')} meant for {SCALED} keep score variance in wider models"
 
 
 FIGURE = Figure(
