@@ -1,5 +1,6 @@
 """The shipped tables: whole, precise enough, and with the slopes that theory gives."""
 
+import numpy as np
 import pandas as pd
 import pytest
 from scipy import optimize
@@ -61,6 +62,19 @@ def test_the_shipped_calibration_meets_what_the_check_promises():
     assert set(MISTAKES) <= set(found.faults["fault"])
     assert found.faults["sure"].sum() > 1000
     assert found.failures() == []
+
+
+@shipped_only
+def test_weights_of_longer_rows_vanish_but_rows_do_not_become_uniform():
+    """Under d_k^1/2; the limits follow from the law of |q|^2 / d_k, the variance of the scores of a row."""
+    rows = TABLES["rules"]["measured"].query("scaling == 'd_k^1/2' and correlation == 0").sort_values("n_keys")
+    below = np.log(rows["n_keys"]) - rows["entropy_exact"]
+    collision = rows["n_keys"] * (1 - rows["jacobian_trace_exact"])
+    assert (rows["max_weight"].diff().dropna() < 0).all()
+    assert (below.diff().dropna() > 0).all()
+    assert (collision.diff().dropna() > 0).all()
+    limit = (1 - 2 / rows["d_k"].iloc[-1]) ** (-rows["d_k"].iloc[-1] / 2)
+    assert [f"{below.iloc[-1]:.5f}", f"{collision.iloc[-1]:.2f}", f"{limit:.3f}"] == ["0.49988", "2.76", "2.762"]
 
 
 @shipped_only

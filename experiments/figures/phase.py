@@ -47,7 +47,7 @@ def plot(tables: Tables) -> Drawing:
     line += "for unscaled rows; σ is the standard deviation of their scores."
     note(
         figure,
-        f"{fixed(table, 'd_k', 'n_keys')} Colour: measured; darker means that attention spreads over more keys. "
+        f"{fixed(table, 'd_k', 'n_keys')} Colour: measured. "
         f"Contours: exact values, or measured ones if these are unknown.{line * _has_line(table)}",
     )
     return figure

@@ -195,7 +195,7 @@ def _makes_smaller(ratios: pd.DataFrame | None) -> Statement | None:
     return Statement(
         "At common widths and with many keys, it makes the typical gradient smaller, not larger.",
         f"With {shown['n_keys'].iloc[0]} keys, the unscaled median of |J|_F is larger than the one under sqrt(d_k), by"
-        f" a factor of {listed(factors)}: under sqrt(d_k), rows spread their weight over all keys.",
+        f" a factor of {listed(factors)}.",
     )
 
 

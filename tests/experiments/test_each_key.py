@@ -2,7 +2,7 @@
 
 The two estimates of a metric come from different draws. They agree within 5 standard errors of their difference: one
 comparison in 1.7 million fails by chance, or about one run of this file in 3,000 if the seeds changed. With few
-effective draws the tails are heavier, so the cells here are diffuse.
+effective draws the tails are heavier, so the cells here have small weights.
 """
 
 import math

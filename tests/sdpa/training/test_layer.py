@@ -60,7 +60,7 @@ def assert_gradients(gradients: Weights, weights: Weights, batch: Batch) -> None
 
 
 @pytest.mark.parametrize("n_asked", ASKED)
-def test_gradients_of_diffuse_and_saturated_rows_equal_central_differences(weights, n_asked):
+def test_gradients_of_unsaturated_and_saturated_rows_equal_central_differences(weights, n_asked):
     batch = batch_of(n_asked)
     step = loss_and_gradients(weights, batch, DIVISORS)
     assert_gradients(step.gradients, weights, batch)
