@@ -102,7 +102,7 @@ def _alignment_effect(sums: Sums, setting: Setting) -> FloatArray:
 
 
 def _unit_divisor(sums: Sums, setting: Setting) -> FloatArray:
-    found = setting.divisor * np.sqrt(_within_rows(sums, setting, "variance"))
+    found = setting.divisor * np.sqrt(_within_rows(sums, setting, "row_variance"))
     return np.where(found > 0, found, np.nan)
 
 
@@ -131,7 +131,7 @@ def _of_softmax(part: str) -> Sequence[Quantity]:
             "",
             f"variance of the scaled scores within a row{without}, mean over rows",
             "E (1/n) sum_j (s_j - mean)^2",
-            lambda sums, setting: _within_rows(sums, setting, "variance", part),
+            lambda sums, setting: _within_rows(sums, setting, "row_variance", part),
             part=part,
         ),
         mean("max_weight", "", "largest weight of a row, mean over rows", "E max_j w_j"),

@@ -63,16 +63,16 @@ def sums_of_rows(found: HeadRows) -> dict[str, float]:
     """The sums of one head in one sequence, except those of `centred`."""
     sums: dict[str, float] = {}
     for part, rows in ((ALL, found.rows), (REST, found.rest)):
-        sums |= {f"{name}{part}": float(values.sum()) for name, values in _values(rows).items()}
+        sums |= {f"{name}{part}": float(values.sum()) for name, values in values_of_rows(rows).items()}
         sums[f"rows{part}"] = float(len(rows.n_visible))
     return sums
 
 
-def _values(rows: Rows) -> dict[str, FloatArray]:
-    """The values of each row whose sums count."""
+def values_of_rows(rows: Rows) -> dict[str, FloatArray]:
+    """The values of each row whose sums count, by name."""
     n = rows.n_visible
     return {
-        "variance": rows.variance,
+        "row_variance": rows.variance,
         "unbiased_variance": rows.variance * n / (n - 1),
         "lengths": rows.lengths,
         "max_weight": rows.max_weight,

@@ -75,6 +75,18 @@ def test_heads_that_attend_evenly_could_have_a_smaller_divisor(tables):
     assert power < -1
 
 
+@pytest.mark.parametrize("kind", ["sink", "lognormal"])
+def test_agreement_with_gaussian_rows_counts_from_a_spread_at_which_heads_differ(kind):
+    """Two heads that differ from Gaussian rows by more than 0.05 at a spread of 0.8, and by less than 0.01 at 0.15."""
+    q, k = np.random.default_rng(0).standard_normal((2, 24, 64, 64))
+    q, k = (q + 1, k + (np.arange(64) == 0)[:, None]) if kind == "sink" else (np.exp(q), np.exp(k))
+    unit = table_of((q, k), axes="batch")["unit_divisor"].item()
+    flat, tested = (findings(table_of((q, k), axes="batch", scaling=f"{unit / s:.4f}"))[0] for s in (0.15, 0.81))
+    assert flat.endswith("), but the head has a spread below 0.8, where that says little.")
+    assert "would be less sharp (" in tested
+    assert "says little" not in tested
+
+
 def test_alignment_is_split_from_lengths(tables):
     _, variance, _ = findings(tables["aligned"])
     ratio, alignment, lengths = numbers(

@@ -8,10 +8,11 @@ import tracemalloc
 import ml_dtypes
 import numpy as np
 import pytest
+from scipy import special
 
 import sdpa
 from sdpa import diagnose, theory
-from sdpa.diagnosis import QUANTITIES
+from sdpa.diagnosis import QUANTITIES, divisor_for
 from sdpa.diagnosis.gaussian import gaussian_values
 from sdpa.diagnosis.heads import Head
 from tests.plain_attention import entropy, softmax
@@ -275,6 +276,42 @@ def test_the_divisor_for_variance_1_gives_it():
         again = diagnose(q[head], k[head], float(divisor))
         assert float(again["row_variance"].value) == pytest.approx(1)
         assert 8 ** found["unit_exponent"].value[head] == pytest.approx(divisor)
+
+
+@pytest.mark.parametrize("strength", [0.0, 3.0])
+def test_a_head_has_the_wanted_value_under_its_own_divisor(strength):
+    """A Gaussian head of standard deviation 2, and one whose first key attracts all queries, which no law describes."""
+    q, k = inputs((4, 24, 16), (4, 24, 16), scale=2.0)
+    q, k = q + 1, k + strength * (np.arange(24) == 0)[:, None]
+    visible = np.tri(24, dtype=bool)[1:]  # a row of a single key does not count
+    scores = np.where(visible, (q @ k.swapaxes(-1, -2))[:, 1:], -np.inf)
+
+    def values(divisor):
+        weights = special.softmax(scores / divisor, axis=-1)
+        entropies = special.entr(weights).sum(axis=-1)
+        return {
+            "entropy_share": (entropies / np.log(visible.sum(axis=-1))).mean(),
+            "effective_keys": np.exp(entropies).mean(),
+            "max_weight": weights.max(axis=-1).mean(),
+            "row_variance": np.mean([row[seen].var() for x in scores for row, seen in zip(x, visible, strict=True)])
+            / divisor**2,
+        }
+
+    for target, value in {"entropy_share": 0.9, "effective_keys": 5, "max_weight": 0.4, "row_variance": 0.5}.items():
+        assert values(divisor_for(target, value, q, k, "causal"))[target] == pytest.approx(value, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("target", "value", "scale", "message"),
+    [
+        ("entropy", 0.9, 1, "target: expected one of entropy_share, .*, got 'entropy'"),
+        ("entropy_share", 1.2, 1, "entropy_share: expected a value above .+ and below 1, got 1.2"),
+        ("max_weight", 0.5, 0, "q and k: expected rows of different scores, got equal ones in each row"),
+    ],
+)
+def test_a_value_that_no_divisor_gives_is_refused(target, value, scale, message):
+    with pytest.raises(ValueError, match=message):
+        divisor_for(target, value, *inputs((7, D_K), (5, D_K), scale=scale))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, ml_dtypes.bfloat16, ">f4", np.int8])
