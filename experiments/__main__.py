@@ -20,6 +20,7 @@ from experiments.commands.options import (
     Formats,
     Incomplete,
     Jobs,
+    Mask,
     Names,
     Results,
     Scheduler,
@@ -28,6 +29,8 @@ from experiments.commands.options import (
     Version,
     Wish,
     Yes,
+    number,
+    whole_from,
 )
 from experiments.commands.outcome import UsageError, as_typed, outcome
 from experiments.commands.request import load, longest_run, need_root, wants_pdf, workers
@@ -214,10 +217,7 @@ def walk(
     k: Annotated[Path | None, typer.Option("--k", metavar="FILE", help="Your keys, as CSV.")] = None,
     v: Annotated[Path | None, typer.Option("--v", metavar="FILE", help="Your values, as CSV.")] = None,
     scaling: Annotated[str | None, typer.Option(metavar="RULE", help="Scaling rule. Default: d_k^1/2.")] = None,
-    mask: Annotated[
-        str | None,
-        typer.Option(metavar="causal", help="Each query sees only the keys up to its own position. Default: no mask."),
-    ] = None,
+    mask: Mask = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Output folder. Default: results/walk.")] = None,
 ) -> None:
     """Walk through a worked example step by step, or through attention on your own matrices."""
@@ -234,10 +234,7 @@ def diagnose(
         typer.Argument(metavar="FILE [FILE]", help="One file with q and k, or one for each; omit it for an example."),
     ] = None,
     scaling: Annotated[str | None, typer.Option(metavar="RULE", help="Scaling rule. Default: d_k^1/2.")] = None,
-    mask: Annotated[
-        str | None,
-        typer.Option(metavar="causal", help="Each query sees only the keys up to its own position. Default: no mask."),
-    ] = None,
+    mask: Mask = None,
     axes: Annotated[
         str | None,
         typer.Option(metavar="NAMES", help="Leading axes of q. Default: the last ones of batch,layer,head."),
@@ -335,19 +332,19 @@ def run_bench() -> None:
 
 @app.command()
 def design(
-    d_k: Annotated[int, typer.Option("--d-k", metavar="N", min=1, help="Width of queries and keys.")],
-    n_keys: Annotated[int, typer.Option("--n-keys", metavar="N", min=2, help="Keys of a row.")],
+    d_k: Annotated[int, typer.Option("--d-k", metavar="N", parser=whole_from(1), help="Width of queries and keys.")],
+    n_keys: Annotated[int, typer.Option("--n-keys", metavar="N", parser=whole_from(2), help="Keys of a row.")],
     entropy_share: Wish = None,
     effective_keys: Wish = None,
     max_weight: Wish = None,
     row_variance: Wish = None,
     inputs: Annotated[str, typer.Option(help="Law of the entries, as in a config.")] = "gaussian",
-    query_mean: Annotated[float, typer.Option(help="Mean of the entries of queries.")] = 0.0,
-    key_mean: Annotated[float, typer.Option(help="Mean of the entries of keys.")] = 0.0,
-    query_std: Annotated[float, typer.Option(help="Standard deviation of the entries of queries.")] = 1.0,
-    key_std: Annotated[float, typer.Option(help="Standard deviation of the entries of keys.")] = 1.0,
-    correlation: Annotated[float, typer.Option(help="Of a query and its own key, from -1 to 1.")] = 0.0,
-    spectrum: Annotated[float, typer.Option(help="Power of the covariance spectrum, as in a config.")] = 0.0,
+    query_mean: Annotated[float, number(help="Mean of the entries of queries.")] = 0.0,
+    key_mean: Annotated[float, number(help="Mean of the entries of keys.")] = 0.0,
+    query_std: Annotated[float, number(help="Standard deviation of the entries of queries.")] = 1.0,
+    key_std: Annotated[float, number(help="Standard deviation of the entries of keys.")] = 1.0,
+    correlation: Annotated[float, number(help="Of a query and its own key, from -1 to 1.")] = 0.0,
+    spectrum: Annotated[float, number(help="Power of the covariance spectrum, as in a config.")] = 0.0,
     normalize: Annotated[str, typer.Option(metavar="none|l2|rms", help="Normalization of queries and keys.")] = "none",
     mask: Annotated[str, typer.Option(metavar="none|causal", help="causal: rows of 1 to N keys.")] = "none",
 ) -> None:

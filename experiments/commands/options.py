@@ -1,5 +1,7 @@
 """The options that several commands share, each declared once."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +16,26 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def whole_from(least: int) -> Callable[[str], int]:
+    """The parser of an option for whole numbers that are not below the least."""
+
+    def whole(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise typer.BadParameter(f"expected a whole number from {least}, got {text!r}")
+        return int(text)
+
+    return whole
+
+
+def _real(text: str) -> float:
+    """The parser of an option for numbers."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"expected a number, got {text!r}") from None
+
+
+number = partial(typer.Option, metavar="NUMBER", parser=_real)
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="SWEEP", help="Names of sweeps in the config. Default: all.")
 ]
@@ -27,7 +49,10 @@ Results = Annotated[
     ),
 ]
 Jobs = Annotated[
-    int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Worker processes. Default: one per processor.")
+    int | None,
+    typer.Option(
+        "--jobs", "-j", metavar="N", parser=whole_from(1), help="Worker processes. Default: one per processor."
+    ),
 ]
 Scheduler = Annotated[
     str | None,
@@ -42,7 +67,13 @@ Formats = Annotated[
         "--format", metavar="NAMES", help="Formats of the sweeps' figures: png,svg,pdf. PNG and SVG are always drawn."
     ),
 ]
-Wish = Annotated[float | None, typer.Option(metavar="VALUE", help="The wanted value of this metric.")]
+Wish = Annotated[float | None, number(help="The wanted value of this metric.")]
+Mask = Annotated[
+    str | None,
+    typer.Option(
+        metavar="none|causal", help="causal: each query sees only the keys up to its own position. Default: none."
+    ),
+]
 Incomplete = Annotated[
     bool, typer.Option("--incomplete", help="Write the page even if sweeps are missing; the page then says so.")
 ]

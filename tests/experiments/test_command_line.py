@@ -138,7 +138,8 @@ def test_every_one_of_many_faults_is_named_at_once(suite):
     ("words", "message"),
     [
         (("run", "yours"), "got the sweep 'yours', expected one of mine"),
-        (("run", "--jobs", "0"), "greater than or equal to 1"),
+        (("run", "--jobs", "0"), "expected a whole number from 1, got '0'"),
+        (("run", "--jobs", "zero"), "expected a whole number from 1, got 'zero'"),
         (("run", "--nonsense"), "No such option"),
         (("runn",), "No such command"),
     ],
