@@ -12,7 +12,7 @@ scalings, so that an additional scaling sees the same draws.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from annotated_types import Ge, Le
 from experiments.harness.columns import Meaning
 from experiments.scaled import ScaledCell
 from sdpa import LAWS, InputLaw, PairLaw, Scaling
+from sdpa.attention import MaskName
 from sdpa.pairs import Normalize
 
 Floats = npt.NDArray[np.floating]
@@ -38,7 +39,6 @@ _MAX_CHUNK_ROWS = 2**17  # a worker keeps their norms until the chunk is complet
 
 NAMED = (Scaling, InputLaw)  # types of the parameters that a config names
 
-Mask = Literal["none", "causal"]
 _Size = Annotated[int, Ge(1), Le(2**31)]
 _Mean = Annotated[float, Ge(-1e6), Le(1e6)]
 _Std = Annotated[float, Ge(1e-6), Le(1e6)]
@@ -167,7 +167,7 @@ class Cell(AttentionCell):
         Normalize, Meaning("length of every query and key: none (as drawn), l2 (1) or rms (sqrt(d_k))")
     ] = "none"
     mask: Annotated[
-        Mask,
+        MaskName,
         Meaning("none, or causal: queries are the last n_queries of n_keys positions and see no later key"),
     ] = "none"
 

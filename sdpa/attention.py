@@ -1,18 +1,22 @@
 """Softmax, attention weights and scaled dot-product attention (Vaswani et al. 2017, equation 1).
 
 A mask is boolean, True where a query may attend to a key. The other keys get the score -inf, and so the weight 0:
-`softmax` and `sdpa.row_diagnostics` treat scores of -inf in the same way. Every query needs a visible key.
+`softmax` and `sdpa.row_diagnostics` treat scores of -inf in the same way. Every query needs a visible key. The
+words `none` and `causal` stand for two masks, in every function.
 """
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Literal, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import BoolArray, FloatArray, as_float, row_label
+from sdpa._names import did_you_mean, nearest
 from sdpa.scaling import Scaling, refuses_scale, resolve_divisor
+
+MaskName = Literal["none", "causal"]
 
 
 def softmax(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
@@ -72,8 +76,8 @@ def attention_weights(
         q: queries, (..., n_queries, d_k).
         k: keys, (..., n_keys, d_k); leading axes broadcast against those of q.
         scaling: a rule, its name (`unscaled`, `d_k^1/2`, ...), or the divisor itself as a number.
-        mask: boolean, broadcast to (..., n_queries, n_keys); True where the query may attend to the key. The other
-            scores become -inf.
+        mask: `none`; `causal`, where the last query sees every key; or booleans, broadcast to (..., n_queries, n_keys),
+            True where the query may attend to the key. The other scores become -inf.
 
     Returns:
         Weights, (..., n_queries, n_keys); rows sum to 1.
@@ -130,8 +134,8 @@ def scaled_dot_product_attention(
         k: keys, (..., n_keys, d_k).
         v: values, (..., n_keys, d_v); leading axes of q, k and v broadcast.
         scaling: a rule, its name, or the divisor itself as a number (PyTorch's `scale` is its reciprocal).
-        mask: boolean, broadcast to (..., n_queries, n_keys); True where the query may attend to the key. The other
-            scores become -inf.
+        mask: `none`; `causal`, where the last query sees every key; or booleans, broadcast to (..., n_queries, n_keys),
+            True where the query may attend to the key. The other scores become -inf.
         return_weights: return (output, weights) instead of the output alone.
 
     Returns:
@@ -175,6 +179,14 @@ def causal_mask(n_queries: int, n_keys: int) -> BoolArray:
     return np.tri(n_queries, n_keys, k=n_keys - n_queries, dtype=np.bool_)
 
 
+def is_causal(name: str) -> bool:
+    """True for the name of the causal mask, False for `none`; ValueError for another name."""
+    names = get_args(MaskName)
+    if name not in names:
+        raise ValueError(f"mask: expected one of {', '.join(names)}, got {name!r}{did_you_mean(nearest(name, names))}")
+    return name == "causal"
+
+
 def queries_and_keys(q: npt.ArrayLike, k: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """q and k as arrays of floats; ValueError unless their shapes match."""
     queries, keys = as_float("q", q, min_ndim=2), as_float("k", k, min_ndim=2)
@@ -205,6 +217,8 @@ def masked(scores: FloatArray, mask: npt.ArrayLike | None) -> FloatArray:
 
 def allowed_keys(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
     """The mask in the shape of the scores; ValueError unless it is boolean, broadcasts and shows each query a key."""
+    if isinstance(mask, str):
+        mask = causal_mask(*(1, *shape)[-2:]) if is_causal(mask) else np.True_
     allowed = np.asarray(mask)
     if allowed.dtype != np.bool_:
         raise ValueError(

@@ -103,8 +103,7 @@ def row_diagnostics(
         scores: q.k before any divisor, (..., n_queries, n_keys), n_keys at least 2; -inf where a key is masked.
         divisors: one or more numbers above 0 (from 1e-300, in float32 from 1e-30), or a single number.
         keys: (..., n_keys, d_k), for query_gradient_norm. Leading axes as those of scores.
-        mask: boolean, broadcast to the shape of scores; True where the query may attend to the key. The other scores
-            become -inf, as in `attention_weights`.
+        mask: as in `attention_weights`; booleans broadcast to the shape of scores.
         with_variance: compute row_variance, as in `sdpa.row_variance`.
         own_keys: for own_weight, the index of a key for each row, broadcast to (..., n_queries); its weight is 0 where
             it is masked.

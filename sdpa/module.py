@@ -65,6 +65,7 @@ class ScaledDotProductAttention:
     def __call__(
         self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = ..., return_weights: Literal[True]
     ) -> tuple[FloatArray, FloatArray]: ...
+    @refuses_scale
     def __call__(
         self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = None, return_weights: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
@@ -72,7 +73,8 @@ class ScaledDotProductAttention:
 
         Args:
             X: tokens, (..., n, d_model).
-            mask: boolean, broadcast to (..., n, n); True where the row's token may attend to the column's.
+            mask: `none`, `causal`, or booleans broadcast to (..., n, n); True where the row's token may attend to the
+                column's.
             return_weights: return (output, weights) instead of the output alone.
 
         Returns:
@@ -140,6 +142,7 @@ class MultiHeadAttention:
     def __call__(
         self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = ..., return_weights: Literal[True]
     ) -> tuple[FloatArray, FloatArray]: ...
+    @refuses_scale
     def __call__(
         self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = None, return_weights: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
@@ -147,8 +150,8 @@ class MultiHeadAttention:
 
         Args:
             X: tokens, (..., n, d_model).
-            mask: boolean, broadcast to (..., n, n), the same for every head; True where the row's token may attend
-                to the column's.
+            mask: `none`, `causal`, or booleans broadcast to (..., n, n), the same for every head; True where the
+                row's token may attend to the column's.
             return_weights: return (output, weights) instead of the output alone.
 
         Returns:

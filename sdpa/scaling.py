@@ -19,6 +19,7 @@ fraction needs brackets, because Python reads d_k**1/8 as an eighth of d_k.
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import numbers
 import re
@@ -344,8 +345,17 @@ def resolve_divisor(scaling: Scaling | str | float, d_k: int, n_keys: int) -> fl
     return divisor
 
 
+# The masks of other libraries, and what to pass instead.
+_OTHER_MASKS = {
+    "is_causal": "mask='causal', where the last query sees every key",
+    "attn_mask": "mask, True where the query may attend to the key",
+}
+
+
 def refuses_scale(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
     """Let a function with `scaling=` answer `scale=`, the factor of other libraries, with the divisor to pass instead.
+
+    A function with `mask=` answers `is_causal=` and `attn_mask=` in the same way.
 
     The signature and the documentation of the function stay as they are.
 
@@ -356,10 +366,15 @@ def refuses_scale(function: Callable[_Parameters, _Result]) -> Callable[_Paramet
     TypeError: attend: got scale=0.125, expected scaling, the divisor of the scores; for this factor pass scaling=8
     """
 
+    owner = function.__qualname__.removesuffix(".__init__").removesuffix(".__call__")
+    parameters = inspect.signature(function).parameters
+
     @functools.wraps(function)
     def checked(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        if "scale" in kwargs:
-            owner = function.__qualname__.removesuffix(".__init__")
+        for name in _OTHER_MASKS if "mask" in parameters else ():
+            if name in kwargs:
+                raise TypeError(f"{owner}: got {name}, expected {_OTHER_MASKS[name]}")
+        if "scale" in kwargs and "scaling" in parameters:
             got = f"{owner}: got scale={_shown(kwargs['scale'])}, expected scaling, the divisor of the scores"
             raise TypeError(f"{got}{_instead_of(kwargs['scale'])}")
         return function(*args, **kwargs)

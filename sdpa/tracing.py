@@ -56,7 +56,7 @@ def trace(
         k: keys, (..., n_keys, d_k).
         v: values, (..., n_keys, d_v); without them the trace ends at the weights.
         scaling: a rule, its name (`unscaled`, `d_k^1/2`, ...), or the divisor itself as a number.
-        mask: boolean, broadcast to (..., n_queries, n_keys); True where the query may attend to the key.
+        mask: as in `attention_weights`.
 
     Returns:
         `Trace`; its weights and output are those of `scaled_dot_product_attention`.

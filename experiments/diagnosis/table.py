@@ -16,6 +16,7 @@ from experiments.diagnosis.labels import in_words, indices
 from experiments.harness.columns import Column
 from experiments.harness.wording import counted
 from sdpa import Scaling, diagnose
+from sdpa.attention import is_causal
 from sdpa.diagnosis import AXES, BATCH, QUANTITIES, Diagnosis, Quantity
 from sdpa.theory.gaussian_rows import gaussian_rows
 
@@ -76,7 +77,7 @@ def diagnosis_table(
     Args:
         heads: pairs of q and k; `sdpa.diagnose` diagnoses each.
         scaling: a scaling rule.
-        mask: `causal`, or None.
+        mask: `causal`, `none` or None.
         axes: names of the leading axes of every q, separated by commas; None for the usual ones.
 
     Returns:
@@ -86,8 +87,7 @@ def diagnosis_table(
         ValueError: an option is unknown or does not fit the arrays, or numbers are so large that scores overflow.
     """
     rule, names = _rule(scaling), None if axes is None else _split(axes)
-    if mask not in (None, "causal"):
-        raise ValueError(f"--mask: expected causal, got {mask!r}")
+    is_causal(mask or NO_MASK)  # a wrong name is no fault of the arrays
     tables = [_of_pair(pair, rule, mask, names) for pair in heads]
     numbered = [indices(table) for table in tables]
     for pair, others in zip(heads, numbered, strict=True):

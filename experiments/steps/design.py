@@ -7,13 +7,12 @@ from typing import Any
 import pandas as pd
 
 from sdpa import InputLaw, PairLaw, theory
-from sdpa._names import did_you_mean, nearest
+from sdpa.attention import is_causal
 from sdpa.theory.design import Target, largest_entropy
 from sdpa.theory.unknown import UnknownError
 
 _FACTORS = (1 / 16, 1 / 4, 1, 4, 16)  # of n_keys, in the table
 _FEWEST = 2
-_MASKS: dict[str, int | None] = {"none": None, "causal": 1}  # with the length of the shortest row
 
 
 def wanted(wishes: Mapping[Target, float | None]) -> tuple[Target, float]:
@@ -44,11 +43,7 @@ def law_of(inputs: str, **attributes: Any) -> PairLaw:
 
 def shortest_under(mask: str) -> int | None:
     """The length of the shortest row under a mask, as in `sdpa.theory.divisor_for`; ValueError if it is unknown."""
-    if mask not in _MASKS:
-        raise ValueError(
-            f"--mask: expected one of {', '.join(_MASKS)}, got {mask!r}{did_you_mean(nearest(mask, _MASKS))}"
-        )
-    return _MASKS[mask]
+    return 1 if is_causal(mask) else None
 
 
 def designed(

@@ -50,7 +50,7 @@ def diagnosed(
     Args:
         files: one file with q and k, or one for each.
         scaling: a scaling rule; None for d_k^1/2.
-        mask: `causal`, or None.
+        mask: `causal`, `none` or None.
         axes: names of the leading axes of q, separated by commas; None for the usual ones.
         out: the folder of the table and the figure; None for one in results/diagnosis with the name of the first file.
 

@@ -90,7 +90,7 @@ def walk_any(
         example: name of an example.
         q, k, v: CSV files of queries, keys and values; values are optional.
         scaling: a scaling rule; None for d_k^1/2.
-        mask: `causal`, or None.
+        mask: `causal`, `none` or None.
         out: the folder for the numbers and figure of one's own matrices; None for results/walk.
 
     Raises:
@@ -100,17 +100,21 @@ def walk_any(
     given = [name for name, value in of_own.items() if value is not None]
     if example is not None and given:
         raise ExampleError(f"expected either an example or your own matrices, got {example} and {given[0]}")
-    if mask not in (None, "causal"):
-        raise ExampleError(f"--mask: expected causal, got {mask!r}")
     if example is not None:
         walk_example(example, HOME)
     elif q is not None and k is not None:
+        from sdpa.attention import is_causal
+
+        try:
+            causal = is_causal(mask or "none")
+        except ValueError as error:
+            raise ExampleError(str(error)) from None
         walk_own(
             q,
             k,
             v,
             scaling="d_k^1/2" if scaling is None else scaling,
-            causal=mask == "causal",
+            causal=causal,
             out=out or HOME / WALK,
         )
     elif given:

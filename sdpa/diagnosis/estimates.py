@@ -101,8 +101,8 @@ def diagnose(
         k: keys, (..., n_keys, d_k), n_keys at least 2. The axis `head` may be shorter than that of q by a whole factor:
             as in grouped-query attention, consecutive heads of q share one of k.
         scaling: a rule such as `d_k^1/2`, or the divisor itself.
-        mask: `causal`, where the last query sees every key; or booleans, broadcast to (..., n_queries, n_keys), True
-            where the query may attend to the key. Queries and keys that no counted row uses may be padding of any kind.
+        mask: `none`; `causal`, where the last query sees every key; or booleans, broadcast to (..., n_queries, n_keys),
+            True where the query may attend to the key. Queries and keys that no counted row uses may be any padding.
         axes: names of the leading axes of q. By default `head`; `batch`, `head`; or `batch`, `layer`, `head`, by their
             number. The axis `batch` has independent sequences, from which standard errors come.
 

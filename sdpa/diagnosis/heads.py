@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import BoolArray
+from sdpa.attention import MaskName, is_causal
 
 # The names of leading axes by their number.
 AXES: dict[int, tuple[str, ...]] = {0: (), 1: ("head",), 2: ("batch", "head"), 3: ("batch", "layer", "head")}
-Mask = Literal["causal"] | npt.ArrayLike
+Mask = MaskName | npt.ArrayLike
 _TILE = 2**20  # scores at once: 8 MiB
 
 
@@ -157,8 +158,8 @@ def _mask(mask: Mask | None, shape: tuple[int, ...]) -> Literal["causal"] | Bool
     if mask is None:
         return None
     if isinstance(mask, str):
-        if mask != "causal":
-            raise ValueError(f"mask: expected None, 'causal' or an array of booleans, got {mask!r}")
+        if not is_causal(mask):
+            return None
         if shape[-2] > shape[-1]:
             raise ValueError(f"mask: expected at most as many queries as keys for 'causal', got {shape[-2:]}")
         return "causal"

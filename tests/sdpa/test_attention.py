@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sdpa
 from sdpa import attention_weights, causal_mask, row_diagnostics, scaled_dot_product_attention, softmax
 
 N_QUERIES, N_KEYS, D_K, D_V = 3, 5, 7, 11
@@ -132,6 +133,25 @@ def test_a_causal_mask_shows_each_query_the_keys_up_to_its_own_position(n_querie
 def test_a_causal_mask_needs_a_key_for_every_query(n_queries, n_keys):
     with pytest.raises(ValueError, match=f"n_queries from 1 to n_keys, got {n_queries} and {n_keys}"):
         causal_mask(n_queries, n_keys)
+
+
+@pytest.mark.parametrize(("word", "mask"), [("none", None), ("causal", causal_mask(N_QUERIES, N_KEYS))])
+def test_a_mask_has_the_same_words_everywhere(qkv, word, mask):
+    q, k, v = qkv
+    tokens, heads = q, sdpa.MultiHeadAttention(D_K, n_heads=1, rng=np.random.default_rng(0))
+    calls = {
+        "attention": lambda mask: scaled_dot_product_attention(q, k, v, mask=mask),
+        "gradients": lambda mask: sdpa.attention_gradients(q, k, v, np.ones((2, N_QUERIES, D_V)), mask=mask).q,
+        "rows": lambda mask: row_diagnostics(q @ k.swapaxes(-1, -2), 2.0, mask=mask).max_weight,
+        "trace": lambda mask: sdpa.trace(q, k, v, mask=mask).output,
+        "module": lambda mask: heads(tokens, mask=mask),
+        "diagnose": lambda mask: sdpa.diagnose(q, k, mask=mask)["entropy"].value,
+    }
+    for name, call in calls.items():
+        of_array = np.tri(N_QUERIES, dtype=bool) if name == "module" and mask is not None else mask
+        np.testing.assert_array_equal(call(word), call(of_array), err_msg=name)
+        with pytest.raises(ValueError, match="mask: expected one of none, causal, got 'casual'; did you mean"):
+            call("casual")
 
 
 def test_a_mask_means_the_same_in_attention_softmax_and_diagnostics(qkv):

@@ -266,15 +266,27 @@ def test_the_divisor_in_the_answer_has_the_effect_of_the_factor():
             np.testing.assert_allclose(weights, sdpa.attention_weights(scale * np.array(q), k, scaling=1), rtol=1e-14)
 
 
-def with_scaling():
-    """The public functions and classes with a parameter `scaling`."""
+def with_parameter(parameter):
+    """The public functions and classes with a parameter of that name, themselves or when an instance is called."""
     offered = {name: getattr(sdpa, name) for name in sdpa.__all__ if name not in ("theory", "LAWS")}
-    return {n: f for n, f in offered.items() if callable(f) and "scaling" in inspect.signature(f).parameters}
+    called = {name: [f, f.__call__] if inspect.isclass(f) else [f] for name, f in offered.items() if callable(f)}
+    return {
+        name: one for name, each in called.items() for one in each if parameter in inspect.signature(one).parameters
+    }
 
 
-@pytest.mark.parametrize("name", with_scaling())
+@pytest.mark.parametrize(
+    "name", sorted(with_parameter("mask").keys() - {"row_diagnostics"})
+)  # which has no counterpart there
+@pytest.mark.parametrize(("theirs", "ours"), [("is_causal", "mask='causal', where"), ("attn_mask", "mask, True where")])
+def test_whatever_takes_a_mask_answers_the_names_of_other_libraries(name, theirs, ours):
+    with pytest.raises(TypeError, match=f"^{name}: got {theirs}, expected {ours} "):
+        with_parameter("mask")[name](**{theirs: True})
+
+
+@pytest.mark.parametrize("name", with_parameter("scaling"))
 def test_whatever_takes_a_scaling_refuses_a_scale(name):
-    function = with_scaling()[name]
+    function = with_parameter("scaling")[name]
     with pytest.raises(TypeError, match=rf"^{name}: got scale=0.125, .* pass scaling=8$"):
         function(scale=0.125)
     with pytest.raises(TypeError, match="unexpected keyword argument 'scales'"):
@@ -285,7 +297,7 @@ def test_whatever_takes_a_scaling_refuses_a_scale(name):
 
 
 def test_the_functions_that_take_a_scaling_are_these():
-    assert set(with_scaling()) == {
+    assert set(with_parameter("scaling")) == {
         "MultiHeadAttention",
         "ScaledDotProductAttention",
         "attention_gradients",

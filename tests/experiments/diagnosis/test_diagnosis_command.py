@@ -220,7 +220,7 @@ NUMBERS = {
             r"--scaling: expected 'unscaled' or a product .*, got 'sqrt'; did you .*",
         ),
         (["q.npy", "k.npy", "--scaling", "1/ln(n_keys)/0"], r"--scaling: expected .*"),
-        (["q.npy", "k.npy", "--mask", "padding"], "--mask: expected causal, got 'padding'"),
+        (["q.npy", "k.npy", "--mask", "padding"], "mask: expected one of none, causal, got 'padding'"),
         (
             ["q.npy", "short.npy", "--mask", "causal"],
             "q and k: mask: expected at most as many queries as keys for 'causal', got (5, 4)",

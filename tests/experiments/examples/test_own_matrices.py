@@ -206,7 +206,7 @@ def test_without_values_the_walk_ends_at_the_weights(files):
         (("abc", "--k", "k.csv"), "expected either an example or your own matrices, got abc and --k"),
         (("--v", "v.csv"), "--v: expected both queries and keys"),
         (("--q", "q.csv"), "--q: expected both queries and keys"),
-        (("--mask", "padding"), "--mask: expected causal, got 'padding'"),
+        (("--q", "q.csv", "--k", "k.csv", "--mask", "casual"), "mask: expected one of none, causal, got 'casual'; did"),
         (("--q", "none.csv", "--k", "none.csv"), "none.csv: cannot read"),
     ],
 )

@@ -46,8 +46,8 @@ def test_other_values_of_unknown_rows_are_not_shown():
         ((), "expected one of --entropy-share, --effective-keys, --max-weight, --row-variance, got 0"),
         (("--max-weight", "0.2", "--entropy-share", "0.5"), "expected one of .*, got 2"),
         (("--max-weight", "0.2", "--normalize", "L2"), "normalize: expected one of none, l2, rms, got 'L2'"),
-        (("--max-weight", "0.2", "--mask", "full"), "--mask: expected one of none, causal, got 'full'"),
-        (("--max-weight", "0.2", "--mask", "casual"), r"--mask: expected .*, got 'casual'; did you mean causal\?"),
+        (("--max-weight", "0.2", "--mask", "full"), "mask: expected one of none, causal, got 'full'"),
+        (("--max-weight", "0.2", "--mask", "casual"), r"mask: expected .*, got 'casual'; did you mean causal\?"),
         (
             ("--max-weight", "0.2", "--inputs", "normal"),
             r"--inputs: expected one of gaussian, .*, got 'normal'; did you mean gaussian\?",

@@ -418,7 +418,7 @@ A, B = np.zeros((3, 4)), np.zeros((5, 4))
         ((np.zeros((2, 4, 3, 4)), np.zeros((1, 4, 5, 4))), "same length of the axis 'batch' in q and k"),
         ((np.zeros((1, 1, 1, 1, 3, 4)), np.zeros((1, 1, 1, 1, 5, 4))), "axes: expected the names of 4 leading axes"),
         ((A, B, "d_q"), "expected 'unscaled' or a product"),
-        ((A, B, "d_k^1/2", "future"), "mask: expected None, 'causal' or an array of booleans, got 'future'"),
+        ((A, B, "d_k^1/2", "future"), "mask: expected one of none, causal, got 'future'"),
         ((A, B, "d_k^1/2", np.ones((3, 5))), "booleans .* got an array of float64"),
         ((A, B, "d_k^1/2", np.ones((5, 3), bool)), r"a shape that broadcasts to \(3, 5\), got \(5, 3\)"),
         ((B, A, "d_k^1/2", "causal"), r"at most as many queries as keys for 'causal', got \(5, 3\)"),
