@@ -257,6 +257,7 @@ class RowStatistics:
             each scaling except quantiles, its correlation with every one of these, in the order of the rows.
         """
         trials, means = measurement.moments.trials, self._estimates(cell, measurement)
+        separate = trials * min(cell.n_queries, max(cell.n_keys - 1, 1))  # a softmax sees differences of keys alone
         rows = []
         for treatment in cell.treatments():
             scaling = treatment["scaling"]
@@ -266,7 +267,8 @@ class RowStatistics:
                 else means.pair((scaling, metric.name))
                 for metric in self.metrics
             }
-            rows.append({**treatment, "trials": trials, **fields(self.metrics, cell, trials, found, cell.n_queries)})
+            measured = fields(self.metrics, cell, trials, found, cell.n_queries, separate)
+            rows.append({**treatment, "trials": trials, **measured})
         return {MEASURED: rows, CORRELATIONS: _correlations(means)}
 
     def quantile(self, cell: AttentionCell, measurement: RowMeasurement, scaling: str, metric: Metric) -> Quantile:

@@ -23,12 +23,13 @@ from experiments.statistics.moments import CORRELATIONS
 
 Floats = npt.NDArray[np.floating]
 
-# A cell's test uses at most one direction for this many trials and this many rows, and only directions above this share
-# of variance: finer contrasts of nearly equal metrics are the least normal, and reach the accuracy of the exact values.
-# With one query per trial, all metrics of long rows are functions of |q| alone, and few rows carry a contrast. A
-# contrast therefore needs as many rows as a mean needs effective draws: without this, 19 of 300 honest runs of
-# one_query_100 (benchmarks/calibration) raise the alarm, and 15 of 300 with two queries.
-_TRIALS_PER_DIRECTION, _ROWS_PER_DIRECTION = 25, MIN_DRAWS
+# A cell's test uses at most one direction for this many trials and rows, and only directions above this share of
+# variance: finer contrasts of nearly equal metrics are the least normal, and reach the accuracy of the exact values.
+# A contrast needs as many trials and rows as a mean needs effective draws. With one query per trial, few rows carry it:
+# without the limit of rows, 19 of 300 honest runs of one_query_100 (benchmarks/calibration) raise the alarm. Where rows
+# take few values, few trials do: with 25 trials per direction, 0.25% of honest cells of d_k = 1, four keys, four
+# queries, rms and 100 trials have p < 3.3e-4. Below 100 trials, only the first direction enters.
+_PER_DIRECTION = MIN_DRAWS
 _MIN_SHARE = 1e-2
 
 T_TEST, BOUND, NONE = "t", "bound", "none"
@@ -200,7 +201,7 @@ def flag_few_draws(table: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
 
 
 def cell_tests(table: pd.DataFrame, correlations: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
-    """One row per cell of at least 20 trials: a joint test of all its values against the exact ones.
+    """One row per cell of at least 20 trials and 100 rows: a joint test of all its values against the exact ones.
 
     The z-scores of a cell depend on each other, because metrics and scalings share its draws. With R their correlation
     between draws, V its leading eigenvectors and L their eigenvalues, |L^(-1/2) V^T z|^2 is Hotelling's T^2 of those
@@ -220,17 +221,17 @@ def cell_tests(table: pd.DataFrame, correlations: pd.DataFrame, judged: pd.DataF
     matrices = dict(list(correlations.groupby(axes, sort=False)))
     rows = []
     for point, cell in table.groupby(axes, sort=False):
-        if point not in tested:
+        trials = int(cell["trials"].iloc[0])
+        # An experiment without queries has one row per trial.
+        rows_in_all = trials * int(cell.get("n_queries", pd.Series(1, cell.index)).iloc[0])
+        if point not in tested or rows_in_all < _PER_DIRECTION:
             continue
-        trials, values, matrix = int(cell["trials"].iloc[0]), tested[point], matrices[point]
+        values, matrix = tested[point], matrices[point]
         order = list(zip(matrix["scaling"], matrix["metric"], strict=True))
         chosen = [order.index(name) for name in zip(values["scaling"], values["metric"], strict=True)]
         z = ((values["measured"] - values["exact"]) / values["se"]).to_numpy()
         correlation = np.stack(list(matrix["correlations"]))[np.ix_(chosen, chosen)]
-        # An experiment without queries has one row per trial.
-        rows_in_all = trials * int(cell.get("n_queries", pd.Series(1, cell.index)).iloc[0])
-        most = max(1, min(trials // _TRIALS_PER_DIRECTION, rows_in_all // _ROWS_PER_DIRECTION))
-        directions, statistic = _leading(z, correlation, most)
+        directions, statistic = _leading(z, correlation, most=max(1, trials // _PER_DIRECTION))
         ratio = statistic * (trials - directions) / (directions * (trials - 1))
         rows.append(
             {

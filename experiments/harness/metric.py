@@ -17,6 +17,7 @@ from experiments.harness.experiment import Cell, Row
 from experiments.statistics.intervals import (
     LEVEL,
     MIN_DRAWS,
+    MIN_SEPARATE_ROWS,
     MIN_TRIALS,
     Limits,
     effective_draws,
@@ -123,8 +124,10 @@ def metric_columns(metrics: Iterable[Metric]) -> tuple[Column, ...]:
         FEW_DRAWS,
         "str",
         "metrics of this row with too few effective draws for reliable error bars, which more trials give: fewer than "
-        f"{MIN_DRAWS} effective draws, or fewer than {MIN_TRIALS} trials",
-        "effective draws = (distance from the nearer limit / se)^2, a quarter of it for a root mean square",
+        f"{MIN_DRAWS} effective draws, {MIN_TRIALS} trials, {MIN_SEPARATE_ROWS} separate rows, or {MIN_TRIALS} of them "
+        "below or above a quantile",
+        "effective draws = (distance from the nearer limit / se)^2, a quarter of it for a root mean square; separate "
+        "rows = trials min(n_queries, n_keys - 1)",
         may_be_empty=True,
     )
     return (*(column for metric in metrics for column in metric.columns()), few_draws)
@@ -136,6 +139,7 @@ def fields(
     trials: int,
     found: Mapping[str, tuple[float, float] | Quantile],
     rows_per_trial: int = 1,
+    separate_rows: float = math.inf,
 ) -> Row:
     """The measured columns of metrics in a row of a table, and the list of metrics with too few draws.
 
@@ -145,11 +149,14 @@ def fields(
         trials: number of independent draws.
         found: the value and standard error of each metric, or its quantile, by metric.
         rows_per_trial: the rows of a trial, behind a share.
+        separate_rows: the rows of all trials that share neither a query nor a difference of keys; infinite for an
+            experiment without rows.
 
     Returns:
         NAME, NAME_se (except of quantiles), NAME_low and NAME_high of each metric, and `few_draws`: the names,
-        separated by spaces, of metrics with unreliable error bars. Below 20 trials these are all; otherwise means and
-        roots of fewer effective draws than `min_draws`, and quantiles whose interval is not `inside`.
+        separated by spaces, of metrics with unreliable error bars. Below 20 trials or 50 separate rows these are all;
+        otherwise means and roots of fewer effective draws than `min_draws`, and quantiles whose interval is not
+        `inside` or that have fewer than 20 separate rows below or above.
     """
     draws = {
         metric.name: float(metric.effective_draws(cell, *estimate))
@@ -162,7 +169,8 @@ def fields(
         name, estimate = metric.name, found[metric.name]
         if isinstance(estimate, Quantile):
             row |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-            enough = estimate.inside
+            beyond = round(min(metric.share, 1 - metric.share) * separate_rows, 6)
+            enough = estimate.inside and beyond >= MIN_TRIALS
         else:
             value, error = estimate
             low, high = (
@@ -173,7 +181,7 @@ def fields(
             row |= {name: value, f"{name}_se": error, f"{name}_low": low, f"{name}_high": high}
             # The Clopper-Pearson interval of a share holds for any number of events.
             enough = metric.kind == "share" or draws[metric.draws_like or name] >= metric.min_draws
-        if trials < MIN_TRIALS or not enough:
+        if trials < MIN_TRIALS or separate_rows < MIN_SEPARATE_ROWS or not enough:
             few.append(name)
     row[FEW_DRAWS] = " ".join(few)
     return row

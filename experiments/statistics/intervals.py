@@ -14,7 +14,10 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.floating]
 
 LEVEL = 0.95
-MIN_TRIALS = 20  # fewer trials give too little information about their own spread
+MIN_TRIALS = 20  # fewer, or fewer separate rows beyond a quantile, give too little information about their own spread
+# Rows of the same query, or of the same differences of keys, are large or small together. With fewer separate rows than
+# this, draws that happen to be alike pass for many effective draws.
+MIN_SEPARATE_ROWS = 50
 # A mean of this many effective draws has a relative standard error of a tenth.
 MIN_DRAWS = 100
 # The skewness of a mean of fourth powers of scores is 3 (large d_k) to 8 (d_k = 1) times its relative error, here 2%.

@@ -99,17 +99,26 @@ def _power_sums(values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A smooth function of the mean of x: its value, and its gradient in that mean, (len(x),)."""
+    """A smooth function of the mean of x.
+
+    Attributes:
+        value: of the function.
+        gradient: in that mean, (len(x),).
+        least_error: the standard error of its second-order term, the whole error where the gradient vanishes.
+    """
 
     value: float
     gradient: Floats
+    least_error: float = 0.0
 
     def __truediv__(self, number: float) -> "Estimate":
-        """The function over a number."""
-        return Estimate(self.value / number, self.gradient / number)
+        """The function over a positive number."""
+        return Estimate(self.value / number, self.gradient / number, self.least_error / number)
 
     def root(self) -> "Estimate":
         """The square root of the function: its gradient g becomes g / (2 root), and 0 where the root is 0.
+
+        Its gradient vanishes nowhere else, so it has no least error.
 
         Raises:
             ValueError: the function is negative.
@@ -141,7 +150,8 @@ class Shape:
         """
         m1, m2, m3, m4 = (float(m) for m in moments.mean[:POWERS])
         # m1^2 exceeds the squared true mean by Var(m1) on average; adding that back makes the variance unbiased.
-        variance = m2 - m1**2 + float(moments.covariance[0, 0]) / moments.trials
+        square_error = float(moments.covariance[0, 0]) / moments.trials
+        variance = m2 - m1**2 + square_error
         spread = m2 - m1**2
         fourth = m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4
         ratio = fourth / spread**2
@@ -157,7 +167,9 @@ class Shape:
 
         return cls(
             Estimate(m1 + centre, gradient(1.0)),
-            Estimate(variance, gradient(-2 * m1, 1.0)),
+            # Var(m1^2) = 2 Var(m1)^2 for a normal m1 of mean 0. Where |s| is constant, m2 has no error, and the first
+            # order, 2 |m1| se(m1), may come out far below the distance of m1^2 from its expectation.
+            Estimate(variance, gradient(-2 * m1, 1.0), math.sqrt(2) * square_error),
             Estimate(ratio - 3, gradient(*of_kurtosis)),
         )
 
@@ -185,13 +197,17 @@ class Estimates(Generic[Name]):
 
     @classmethod
     def of(cls, moments: Moments, functions: Mapping[Name, Estimate]) -> Self:
-        """From functions of gradients g in the mean of x: Cov = g_i^T Cov(x) g_j / trials (delta method)."""
+        """From functions of gradients g in the mean of x: Cov = g_i^T Cov(x) g_j / trials (delta method).
+
+        Errors are not below `least_error`; correlations are those of the first order.
+        """
         gradients = np.array([function.gradient for function in functions.values()])
         errors = np.array([_standard_error(gradient, moments) for gradient in gradients])
         covariance = gradients @ moments.covariance @ gradients.T / moments.trials
         scale = np.outer(errors, errors)
         correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
-        return cls(tuple(functions), np.array([function.value for function in functions.values()]), errors, correlation)
+        values, least = np.array([[function.value, function.least_error] for function in functions.values()]).T
+        return cls(tuple(functions), values, np.maximum(errors, least), correlation)
 
 
 def _standard_error(gradient: Floats, moments: Moments) -> float:

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from experiments.harness.experiment import MEASURED
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement
 from experiments.saturation import STATISTICS, Cell
 from experiments.statistics.intervals import share_interval
-from experiments.statistics.moments import Estimate, Estimates, Moments
+from experiments.statistics.moments import Estimate, Estimates, Moments, Shape
 from experiments.statistics.quantiles import MAX_BINS, Bins, Histograms, _bit_length
 from sdpa import Scaling
 
@@ -180,6 +181,52 @@ def test_standard_errors_are_the_jackknife_over_draws():
                 continue
             spread = np.std([estimates[i][name] for estimates in left_out]) * np.sqrt(len(draws) - 1)
             assert row[f"{name}_se"] == pytest.approx(spread, rel=0.08, abs=1e-12), name
+
+
+@pytest.mark.parametrize("trials", [20, 100, 300])
+def test_the_variance_of_scores_of_one_size_is_rarely_far_off(trials):
+    """Each trial has one score of +-1, of variance 1. All numbers of positive ones, with their binomial probability:
+    Student's t of the error finds a difference with p < 1e-3 in fewer than 1 of 1,000 cases."""
+    found = 0.0
+    for positive in range(1, trials):
+        signs = np.where(np.arange(trials) < positive, 1.0, -1.0)
+        moments = Moments.of(np.stack([signs**power for power in (1, 2, 3, 4)]))
+        value, error = Estimates.of(moments, {"": Shape.of(moments).variance}).pair("")
+        far = abs(value - 1) > stats.t.isf(5e-4, trials - 1) * error
+        found += stats.binom.pmf(positive, trials, 0.5) * far
+    assert found < 1e-3
+
+
+def rows_held(rows, share):
+    """The probability that the interval of a quantile of that many independent values contains it.
+
+    Ranks alone determine it: the number of values below the quantile follows the binomial law.
+    """
+    found = Histograms.of(np.arange(1.0, rows + 1).reshape(1, rows, 1)).quantile(0, share)
+    below = stats.binom(rows, share)
+    return below.cdf(np.floor(found.high) - 1) - below.cdf(np.ceil(found.low) - 1)
+
+
+def test_quantiles_of_enough_separate_rows_have_intervals_that_hold():
+    assert rows_held(40, 0.1) < 0.92
+    assert min(rows_held(rows, share) for rows in range(200, 300) for share in (0.1, 0.9)) > 0.93
+    assert min(rows_held(rows, 0.5) for rows in range(50, 200)) > 0.94
+
+
+def test_few_separate_rows_flag_what_the_draws_may_not():
+    quantiles = {metric.name: metric.share for metric in METRICS if metric.kind == "quantile"}
+
+    def flagged(trials, n_queries, n_keys):
+        cell = Cell(d_k=4, n_keys=n_keys, n_queries=n_queries, scaling=SCALINGS[:1])
+        measurement = STATISTICS.measure(cell, trials, np.random.default_rng(1))
+        (row,) = STATISTICS.tabulate(cell, measurement)[MEASURED]
+        return set(row["few_draws"].split())
+
+    everything = {metric.name for metric in METRICS}
+    assert flagged(49, 1, 64) == flagged(49, 500, 2) == flagged(24, 500, 3) == everything
+    tails = {name for name, share in quantiles.items() if share != 0.5}
+    assert flagged(199, 1, 64) & set(quantiles) == flagged(99, 500, 3) & set(quantiles) == tails
+    assert not flagged(200, 1, 64) & set(quantiles)
 
 
 @pytest.mark.parametrize(("share", "value"), [(0.1, 5), (0.5, 23), (0.9, 41)])

@@ -188,14 +188,14 @@ def test_a_cell_s_statistic_is_that_of_the_inverse_correlation():
 
 def test_few_trials_and_few_rows_test_few_directions():
     metrics = {"max_weight": (0.3, 0.01, 0.34), "entropy": (1.3, 0.02, 1.25), "jacobian_trace": (0.5, 0.01, 0.49)}
-    for trials, directions in ((2000, 3), (74, 2), (49, 1), (20, 1)):
+    for trials, directions in ((2000, 3), (299, 2), (199, 1), (20, 1)):
         (row,) = cells_of(table_of(metrics, trials), np.eye(3)).to_dict("records")
         assert (row["values"], row["directions"]) == (3, directions)
     assert cells_of(table_of(metrics, 19), np.eye(3)).empty
-    for queries, directions in ((1, 1), (2, 2), (4, 3)):  # 100 rows for each
-        table = table_of(metrics, 100).assign(n_queries=queries)
+    for queries, directions in ((4, []), (5, [1])):  # 80 rows, and 100
+        table = table_of(metrics, 20).assign(n_queries=queries)
         correlations = correlations_of(table, np.eye(3)).assign(n_queries=queries)
-        assert cell_tests(table, correlations, judged(table))["directions"].tolist() == [directions]
+        assert cell_tests(table, correlations, judged(table))["directions"].tolist() == directions
 
 
 @pytest.mark.slow
