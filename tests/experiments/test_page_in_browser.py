@@ -183,7 +183,7 @@ def test_nothing_hinders_anyone_and_nothing_is_cut_off(visit, size, scheme):
 @pytest.mark.parametrize("size", [PHONE, LAPTOP])
 def test_the_first_screen_has_the_answer_and_its_picture(visit, size):
     page = visit(size=size)
-    for name in ("h1", "#answer", "#sizes", ".panel.plain .chart", ".panel.scaled .chart"):
+    for name in ("h1", "#law", "#answer", "#sizes", ".panel.plain .chart", ".panel.scaled .chart"):
         box = page.locator(name).bounding_box()
         assert box["y"] + box["height"] <= size[1], name
     assert "without the division" in page.locator("#answer").text_content()
@@ -316,7 +316,10 @@ def test_a_screen_reader_is_told_once_the_slider_rests(visit):
     assert summary.text_content() == ""
     page.locator("#summary", has_text="largest weight").wait_for(state="attached")
     said = summary.text_content()
-    assert said.startswith("d_k 64, 64 keys, p = 1/2, divided by 64^(1/2) = 8; mean largest weight 0.791 not divided")
+    assert said.startswith(
+        "For independent standard normal q and k without a mask: d_k 64, 64 keys, p = 1/2, divided by 64^(1/2) = 8;"
+        " mean largest weight 0.791 not divided"
+    )
     assert page.get_by_role("slider", name="Exponent p").count() == 1
     data = embedded(page)
     assert page.get_by_role("radio").count() == len(data["d_k"]) + len(data["n_keys"])
