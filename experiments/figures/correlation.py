@@ -82,7 +82,7 @@ def _exactness(rows: pd.DataFrame) -> str:
         return ""
     low, high = rows["power_low"].fillna(-np.inf), rows["power_high"].fillna(np.inf)
     inside = ((low <= rows["power_exact"]) & (rows["power_exact"] <= high)).sum()
-    return f" (exact; {inside} of {len(rows)} measured 95% intervals contain it)"
+    return f" (interpolated exact values; {inside} of {len(rows)} measured 95% intervals contain them)"
 
 
 def title(tables: Tables) -> str:

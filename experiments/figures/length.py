@@ -1,7 +1,7 @@
 """Entropy and largest weight along n_keys.
 
 With the divisor fixed by d_k, longer rows spread their weights over more keys. The figure shows each rule beside equal
-weights, with entropy ln n and largest weight 1/n; the entropy stays below ln n by half the variance of the scores.
+weights, with entropy ln n and largest weight 1/n.
 """
 
 import numpy as np
