@@ -111,10 +111,19 @@ def _saturated_rows() -> Exact:
 def _row_variance() -> Exact:
     """E of the variance within a row and bounds of its deviation, known for more laws than the other metrics of rows.
 
-    The deviation of a draw lies between that of its rows if they were independent and that of one row; theory knows a
-    closer lower bound for some laws.
+    With V the variance of one row's value and C the covariance of two rows of the same keys, that of the mean of
+    n_queries rows is (V + (n_queries - 1) C) / n_queries. Theory knows a lower limit of C, here 0 under a mask, and V
+    is an upper limit.
     """
-    closer, _ = _deviations("row_variance")
+    of_rows, _ = _deviations("row_variance")
+
+    def closer(theory: Theory, cell: Cell) -> float:
+        of_row = largest(theory, cell)
+        if cell.shortest_row is not None or not math.isfinite(of_row):
+            return of_rows(theory, cell)
+        shared = theory.least_shared_row_variance(cell.d_k, cell.n_keys, cell.divisor, cell.law)
+        together = math.sqrt((of_row**2 + (cell.n_queries - 1) * shared) / cell.n_queries)
+        return max(of_rows(theory, cell), together)
 
     def value(theory: Theory, cell: Cell) -> float:
         return known(theory, "row_variance", cell.d_k, cell.n_keys, cell.divisor, cell.law, cell.shortest_row)

@@ -114,6 +114,7 @@ class RowStatistics:
             "table_rows": lambda cell, _: len(cell.scaling),
             "min_trials": 2,
             "accuracy": accuracy,
+            "separate_rows": lambda cell: cell.separate_rows,
             "named": NAMED,
             "stamp": cell.stamp,
             "problem": cell.problem,
@@ -257,7 +258,7 @@ class RowStatistics:
             each scaling except quantiles, its correlation with every one of these, in the order of the rows.
         """
         trials, means = measurement.moments.trials, self._estimates(cell, measurement)
-        separate = trials * min(cell.n_queries, max(cell.n_keys - 1, 1))  # a softmax sees differences of keys alone
+        separate = trials * cell.separate_rows
         rows = []
         for treatment in cell.treatments():
             scaling = treatment["scaling"]

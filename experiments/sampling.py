@@ -75,6 +75,11 @@ class AttentionCell(ScaledCell):
         return np.dtype(np.float64)
 
     @property
+    def separate_rows(self) -> int:
+        """Rows of a draw that share neither a query nor a difference of keys, which is all that a softmax sees."""
+        return min(self.n_queries, max(self.n_keys - 1, 1))
+
+    @property
     def rounding_error(self) -> float:
         """Relative error of means that rounding leaves in any number of draws, where it matters; else 0."""
         return 0.0
@@ -229,6 +234,12 @@ class Cell(AttentionCell):
     def score_centre(self) -> float:
         """As `AttentionCell.score_centre`: d_k query_mean key_mean unless vectors are normalized."""
         return self.d_k * self.query_mean * self.key_mean if self.normalize == "none" else 0.0
+
+    @property
+    def separate_rows(self) -> int:
+        """As `AttentionCell.separate_rows`; 1 if the queries differ in sign alone."""
+        one_size = self.normalize != "none" or (self.inputs.moments[1] == 1 and not self.query_mean)
+        return 1 if self.d_k == 1 and one_size else super().separate_rows
 
     @property
     def shortest_row(self) -> int | None:

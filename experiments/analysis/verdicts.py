@@ -18,7 +18,7 @@ from experiments.harness.columns import Column, axis_columns, names
 from experiments.harness.discovery import axes_of
 from experiments.harness.experiment import MEASURED, Cell, Experiment, load_experiment
 from experiments.harness.metric import FEW_DRAWS, Metric
-from experiments.statistics.intervals import MIN_DRAWS, MIN_TRIALS, Limits
+from experiments.statistics.intervals import MIN_DRAWS, MIN_SEPARATE_ROWS, MIN_TRIALS, Limits
 from experiments.statistics.moments import CORRELATIONS
 
 Floats = npt.NDArray[np.floating]
@@ -43,12 +43,13 @@ _MAX_TRIALS = 1e9  # the most that a run can take
 def verdicts(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
     """One row for every measured value with a known exact value.
 
-    Student's t tests a mean of at least `min_draws` effective draws and 20 trials. A mean of fewer draws is not normal:
-    where most rows are saturated, the few near a tie carry both the mean and its standard error (sizes:
-    `experiments.statistics.intervals`). The mean m of T independent draws between 0 and 1 still exceeds its
-    expectation mu with a probability of at most e^(-T D), where D = m ln(m / mu) + (1 - m) ln((1 - m) / (1 - mu))
-    (Chernoff 1952; Hoeffding 1963, theorem 1). For draws without a limit and with a variance of at most v, the mean is
-    off by |m - mu| with a probability of at most v / (T (m - mu)^2) (Chebyshev).
+    Student's t tests a mean of at least `min_draws` effective draws, 20 trials and 50 separate rows
+    (`AttentionCell.separate_rows`). A mean of fewer draws is not normal: where most rows are saturated, the few near a
+    tie carry both the mean and its standard error (sizes: `experiments.statistics.intervals`). The mean m of T
+    independent draws between 0 and 1 still exceeds its expectation mu with a probability of at most e^(-T D), where
+    D = m ln(m / mu) + (1 - m) ln((1 - m) / (1 - mu)) (Chernoff 1952; Hoeffding 1963, theorem 1). For draws without a
+    limit and with a variance of at most v, the mean is off by |m - mu| with a probability of at most
+    v / (T (m - mu)^2) (Chebyshev).
 
     Args:
         experiment: declares the metrics and their exact values.
@@ -72,6 +73,7 @@ def verdicts(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
         like, enough = frames[known[name].draws_like or name]["effective_draws"], known[name].min_draws
         frame["few"] = ~(like >= enough)
         frame["rare"] = frame["few"] & (like * (_MAX_TRIALS / frame["trials"]) < enough)
+        frame["few"] |= frame["separate"] < MIN_SEPARATE_ROWS
     rows = pd.concat(frames.values()).sort_index(kind="stable")  # the index is that of the table
     return _judged(rows)[declared]
 
@@ -86,6 +88,7 @@ def _compared(experiment: Experiment, rows: pd.DataFrame, metric: Metric, cells:
         cells: the cell of each row.
     """
     accuracy = np.array([experiment.accuracy(cell) for cell in cells])
+    separate = rows["trials"] * [experiment.separate_rows(cell) for cell in cells]
     deviations = [
         of_cells(deviation, cells) / np.sqrt(rows["trials"].to_numpy())
         for deviation in (metric.exact.min_deviation, metric.exact.max_deviation)  # type: ignore[union-attr]
@@ -97,6 +100,7 @@ def _compared(experiment: Experiment, rows: pd.DataFrame, metric: Metric, cells:
         se=rows[f"{metric.name}_se"],
         exact=rows[f"{metric.name}_exact"],
         accuracy=accuracy,
+        separate=separate,
         error=_errors(rows, metric, deviations[0], accuracy),
     )
     # If a value and its error are far too large, the exact value would seem to rest on few draws.

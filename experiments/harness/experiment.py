@@ -6,6 +6,7 @@ result of each cell into rows (`tabulate`).
 """
 
 import importlib
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -59,6 +60,8 @@ class Experiment:
     min_trials: int = 1
     # Relative error of measured and exact values apart from that of the draws; no test resolves smaller differences.
     accuracy: Callable[[Cell], float] = lambda _: ACCURACY
+    # Rows of a trial that share nothing; with few of them in all, draws do not show their own spread.
+    separate_rows: Callable[[Cell], float] = lambda _: math.inf
     # Types of the parameters that a config names, such as rules and laws. A change of one of them makes only the
     # results that use it stale: the stamp of a cell counts, and the modules of these types count in no fingerprint.
     named: tuple[type, ...] = ()

@@ -5,7 +5,7 @@ from sdpa.theory.attention import AttentionExpectations, attention_expectations
 from sdpa.theory.design import divisor_for, equivalent_rules
 from sdpa.theory.deviations import AttentionDeviations, attention_deviations, least_draw_deviations
 from sdpa.theory.formats import OutOfRange, out_of_range
-from sdpa.theory.row_variance import row_variance, row_variance_deviation
+from sdpa.theory.row_variance import least_shared_row_variance, row_variance, row_variance_deviation
 from sdpa.theory.rows import GaussianRow
 from sdpa.theory.score_law import largest_score_survival, score_log_density, score_survival
 from sdpa.theory.scores import (
@@ -33,6 +33,7 @@ __all__ = [
     "equivalent_rules",
     "largest_score_survival",
     "least_draw_deviations",
+    "least_shared_row_variance",
     "limits",
     "out_of_range",
     "row_variance",

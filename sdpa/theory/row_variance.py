@@ -109,6 +109,35 @@ def spread_of_row_variance(d_k: float, n_keys: float, divisor: float, law: PairL
     return scale * (of_query + of_keys / n**2)
 
 
+def least_shared_row_variance(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> float:
+    """A lower limit of the covariance of the variances R of two rows of the same keys and of independent queries.
+
+    With S the covariance of the n keys of a draw (over n) and second moments a_m = E q_m^2, E[R | K] is
+    sum_m a_m S_mm / divisor^2, plus terms of the mean of q that are uncorrelated with this sum and left out. For
+    independent entries of fourth moment m4, Var S_mm = v_m^2 (n - 1) ((n - 1) m4 - n + 3) / n^3. Normalized vectors of
+    length |k| have the trace |k|^2 - |mean of k|^2, and Var |mean of k|^2 = 2 |k|^4 (n - 1) / (n^3 d_k).
+
+    Args:
+        d_k, n_keys, divisor, law: as in `row_variance`.
+
+    Returns:
+        The limit; 0, which always holds, beside a correlation.
+
+    >>> round(least_shared_row_variance(1, 3, 1.0, PairLaw(normalize="l2")), 6)  # 8/9 in 3 of 4 draws, otherwise 0
+    0.148148
+    """
+    n, d = n_keys, d_k
+    if law.correlation or n <= 1:
+        return 0.0
+    if law.normalize != "none":
+        gain = (1.0 if law.normalize == "l2" else d) / divisor
+        return gain**4 * 2 * (n - 1) / (n**3 * d**3)
+    eigenvalues, times = (spectrum_of(int(d_k), law.spectrum), 1.0) if law.spectrum else (np.ones(1), d_k)
+    second_powers = law.query_mean**2 + law.query_std**2 * eigenvalues
+    of_keys = (law.key_std**2 * eigenvalues) ** 2 * (n - 1) * ((n - 1) * law.entries.moments[1] - n + 3) / n**3
+    return times * float((second_powers**2 * of_keys).sum()) / divisor**4
+
+
 def _of_independent_scores(d_k: float, n: float, divisor: float, law: PairLaw) -> float:
     third, fourth = law.entries.moments[:2]
     eigenvalues, times = (spectrum_of(int(d_k), law.spectrum), 1.0) if law.spectrum else (np.ones(1), d_k)

@@ -93,6 +93,24 @@ def test_scores_that_share_a_query_or_keys_have_the_error_of_few_draws(shared, s
     assert (found["test"], found["remark"]) == (NONE, TOO_FEW)
 
 
+@pytest.mark.parametrize(
+    ("trials", "sizes", "test"),
+    [
+        (49, {"n_queries": 1}, BOUND),
+        (50, {"n_queries": 1}, T_TEST),
+        (24, {"n_keys": 3}, BOUND),
+        (25, {"n_keys": 3}, T_TEST),
+        (49, {"d_k": 1, "normalize": "l2"}, BOUND),
+        (49, {"d_k": 1, "inputs": "rademacher"}, BOUND),
+        (49, {"d_k": 2, "inputs": "rademacher"}, T_TEST),
+    ],
+)
+def test_t_judges_no_value_of_few_separate_rows(trials, sizes, test):
+    table = table_of({"max_weight": (0.5, 0.01, 0.48)}, trials).assign(**sizes)
+    (row,) = judged(table).to_dict("records")
+    assert (row["test"], row["remark"]) == (test, TOO_FEW if test == BOUND else "")
+
+
 def test_the_effective_draws_are_those_of_the_value_that_is_further_from_the_limit():
     """(0.34 - 1/8) / 0.01, and (0.24 / 0.01)^2 / 4 of the root's mean square, which is at most 1/2."""
     rows = judged(table_of({"max_weight": (0.3, 0.01, 0.34), "jacobian_norm": (0.3, 0.01, 0.24)}))

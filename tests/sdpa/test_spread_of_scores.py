@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from sdpa.inputs import InputLaw
 from sdpa.pairs import PairLaw
 from sdpa.theory import score_mean, score_power_deviations, score_variance
-from sdpa.theory.row_variance import row_variance, spread_of_row_variance
+from sdpa.theory.row_variance import least_shared_row_variance, row_variance, spread_of_row_variance
 
 DRAWS = 100_000
 
@@ -38,6 +39,31 @@ def test_the_spread_of_a_row_variance_is_that_of_draws(law, d_k, n_keys):
     squares = (values - values.mean()) ** 2
     error = 5 * squares.std() / math.sqrt(DRAWS)
     assert squares.mean() == pytest.approx(spread_of_row_variance(d_k, n_keys, 1.7, law), abs=error)
+
+
+@pytest.mark.parametrize(
+    ("law", "is_exact"),
+    [
+        (PairLaw(), True),
+        (PairLaw(InputLaw.parse("laplace"), query_std=0.5), True),
+        (PairLaw(spectrum=1.0, key_std=2.0), True),
+        (PairLaw(normalize="l2"), True),
+        (PairLaw(normalize="rms"), True),
+        (PairLaw(query_mean=1.0), False),
+        (PairLaw(correlation=0.5), False),
+    ],
+)
+@pytest.mark.parametrize(("d_k", "n_keys"), [(1, 3), (3, 5)])
+def test_two_rows_of_the_same_keys_vary_together(law, is_exact, d_k, n_keys):
+    """Within 5 standard errors of the covariance of 100,000 draws: a false alarm has a probability below 1e-5."""
+    rng = np.random.default_rng([d_k, n_keys])
+    keys = law.keys(rng, (DRAWS, n_keys, d_k))
+    queries = law.queries(rng, (DRAWS, 2, d_k), keys[:, :2] if law.correlation else None)
+    values = (queries @ keys.swapaxes(-1, -2) / 1.7).var(axis=-1)
+    products = np.prod(values - values.mean(axis=0), axis=1)
+    limit, error = least_shared_row_variance(d_k, n_keys, 1.7, law), 5 * products.std() / math.sqrt(DRAWS)
+    assert limit <= products.mean() + error
+    assert not is_exact or limit >= products.mean() - error
 
 
 @pytest.mark.parametrize("rho", [0.3, 0.9, -1.0])
