@@ -178,7 +178,9 @@ def _expect_fitting(pair: _Pair, q: tuple[int, ...], k: tuple[int, ...]) -> None
     if q[:-3] != k[:-3]:
         raise FilesError(f"{pair.k.place}: expected the leading axes of q, except for fewer heads, {got}")
     if len(q) > 2 and q[-3] % k[-3]:
-        raise FilesError(f"{pair.k.place}: expected a number of heads that divides {q[-3]}, that of q, {got}")
+        raise FilesError(
+            f"{pair.k.place}: expected (..., head, position, d_k) with heads that divide the {q[-3]} of q, {got}"
+        )
     if k[-2] < 2:
         raise FilesError(f"{pair.k.place}: expected at least 2 keys, got shape {quoted(k)}")
 

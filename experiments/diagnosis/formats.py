@@ -45,6 +45,10 @@ _ENCRYPTED = 1  # the flag of a member of a zip archive
 _LARGEST = 2**63 - 1  # bytes of a file
 _SAFETENSORS_PREFIX = "Error while deserializing header: "
 _FLOATS = "float16, bfloat16, float32 or float64"
+_PYTORCH = (".pt", ".pth")  # pickles, which only PyTorch should read
+_FROM_PYTORCH = """; to convert a dictionary of tensors q.0, k.0, ... (of two files: tensors = {"q": ..., "k": ...}):
+tensors = torch.load(FILE, map_location="cpu", weights_only=True)
+np.savez("qk.npz", **{name: tensor.detach().float().numpy() for name, tensor in tensors.items()})"""
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = 80
 _SHORT.maxtuple = 8
@@ -123,7 +127,8 @@ def stored_arrays(path: Path) -> Iterator[list[Stored]]:
             raise FilesError(f"{path}: expected a file, got {_OTHER_KINDS.get(kind, 'something else')}")
         if path.suffix.lower() not in _READERS:
             expected = "a name that ends in .npy, .npz or .safetensors"
-            raise FilesError(f"{path}: expected {expected}, got {quoted(path.name)}")
+            hint = _FROM_PYTORCH.replace("FILE", repr(str(path))) if path.suffix.lower() in _PYTORCH else ""
+            raise FilesError(f"{path}: expected {expected}, got {quoted(path.name)}{hint}")
         file = _Bounded(io.FileIO(path))
     with file:
         if not _size(file):

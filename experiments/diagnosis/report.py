@@ -25,13 +25,15 @@ _LEGEND = (
     " rows with a weight above 0.99. Unit power: the power of d_k that would give the rows the variance 1."
 )
 _NO_ERRORS = "No standard errors: there is one sequence. Several need an axis named batch."
-_SWAPPED = "There are more heads than keys: is the order of the axes (batch, head, position, d_k)?"
+_SWAPPED = (
+    "More heads than keys: if q has the axes (..., position, head, d_k), save q.swapaxes(-3, -2), k likewise."
+)
 
 Row = dict[Hashable, Any]
 
 
 def sizes(table: pd.DataFrame) -> str:
-    """The sizes and options of a table of a diagnosis, in words."""
+    """The sizes and options of a table of a diagnosis, in words, with a warning if two axes look swapped."""
     first = table.iloc[0]
     divisors = " to ".join(dict.fromkeys(f"{value:.4g}" for value in (table["divisor"].min(), table["divisor"].max())))
     rule = str(first["scaling"])
@@ -43,7 +45,8 @@ def sizes(table: pd.DataFrame) -> str:
         rule if rule == UNSCALED else f"divisor {rule}" if rule == divisors else f"divisor {rule} = {divisors}",
         "no mask" if first["mask"] == NO_MASK else f"{first['mask']} mask",
     ]
-    return ", ".join(parts)
+    swapped = "head" in table and table["head"].nunique() > table["n_keys"].max()
+    return ", ".join(parts) + (f"\n{_SWAPPED}" if swapped else "")
 
 
 def sharpest(table: pd.DataFrame) -> str:
@@ -66,12 +69,10 @@ def sharpest(table: pd.DataFrame) -> str:
 
 
 def remarks(table: pd.DataFrame) -> str:
-    """The meaning of the columns of `sharpest`, and remarks on missing standard errors and on the order of axes."""
+    """The meaning of the columns of `sharpest`, and a remark on missing standard errors."""
     lines = [_LEGEND]
     if (table["sequences"] == 1).any():
         lines.append(_NO_ERRORS)
-    if "head" in table and table["head"].nunique() > table["n_keys"].max():
-        lines.append(_SWAPPED)
     return "\n".join(lines)
 
 

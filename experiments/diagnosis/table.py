@@ -103,6 +103,12 @@ def diagnosis_table(
     return whole[[*numbered[0], *present]].copy()
 
 
+def order_of_axes(pair: "HeadArrays", axes: str | None = None) -> str:
+    """The shape of q and the order in which its axes are read, for a reader who may have another order in mind."""
+    leading = _axes(pair, tuple(_given(pair)), None if axes is None else _split(axes))
+    return f"q of shape {pair.q.shape} read as ({', '.join([*leading, 'position', 'd_k'])})"
+
+
 def _of_pair(pair: "HeadArrays", rule: Scaling, mask: str | None, axes: tuple[str, ...] | None) -> pd.DataFrame:
     """The rows of one pair of arrays."""
     given = _given(pair)

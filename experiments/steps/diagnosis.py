@@ -4,6 +4,7 @@ Files of arrays come in; diagnosis.csv, the figure heads and text on the termina
 own file of arrays and then takes the same way.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 ARRAYS = "qk.npz"
 _YOUR_OWN = "The shipped example. For your own arrays: make diagnose Q=q.npy K=k.npy [MASK=causal] [SCALING=RULE]"
 _USUAL_RULE = "d_k^1/2"
+_SOURCES = "files.txt"  # in the folder of a diagnosis: it does not replace that of other files of the same name
+_ANOTHER = "choose another folder with OUT=DIR (--out DIR)"
 _DRAWN_BY = f"{DIAGNOSIS}.{DIAGNOSIS_FIGURE}"
 _COMPUTED_WITH = ("numpy", "scipy", "pandas")
 
@@ -35,11 +38,13 @@ class Diagnosed:
         title: of the report.
         table: a row for each head.
         out: the folder of the table and the figure.
+        sources: the paths of the files, one a line.
     """
 
     title: str
     table: "pd.DataFrame"
     out: Path
+    sources: bytes
 
 
 def diagnosed(
@@ -55,18 +60,23 @@ def diagnosed(
         out: the folder of the table and the figure; None for one in results/diagnosis with the name of the first file.
 
     Raises:
-        ValueError: a file holds no valid queries and keys, or an option is unknown or does not fit them.
+        ValueError: a file holds no valid queries and keys, an option is unknown or does not fit them, or the folder by
+            default has the diagnosis of other files.
     """
     from experiments.diagnosis.files import read_heads
-    from experiments.diagnosis.table import diagnosis_table
+    from experiments.diagnosis.table import diagnosis_table, order_of_axes
 
     folder = HOME / DIAGNOSIS / files[0].stem if out is None else out
     if folder.resolve() == diagnosis_path(HOME, DIAGNOSIS_TABLE).parent.resolve():
-        raise ValueError(f"{folder} has the shipped example; choose another folder with --out")
+        raise ValueError(f"{folder} has the shipped example; {_ANOTHER}")
+    record, sources = folder / _SOURCES, b"".join(os.fsencode(path.resolve()) + b"\n" for path in files)
+    if out is None and record.exists() and record.read_bytes() != sources:
+        raise ValueError(f"{folder} has the diagnosis of other files, listed in {record}; {_ANOTHER}")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out: expected a folder, got the file {folder}")
-    table = diagnosis_table(read_heads(files), _USUAL_RULE if scaling is None else scaling, mask, axes)
-    return Diagnosed(_title(files), table, folder)
+    heads = read_heads(files)
+    table = diagnosis_table(heads, _USUAL_RULE if scaling is None else scaling, mask, axes)
+    return Diagnosed(f"{_title(files)}, {order_of_axes(heads[0], axes)}", table, folder, sources)
 
 
 def _title(files: Sequence[Path]) -> str:
@@ -80,6 +90,7 @@ def report_diagnosis(found: Diagnosed) -> None:
 
     path, content = found.out / DIAGNOSIS_TABLE, csv_bytes(found.table)
     tell(update(path, content).of(path))
+    write_atomically(found.out / _SOURCES, found.sources)
     tell(f"drew {found.out / DIAGNOSIS_FIGURE}.png: {_draw(found.out)}\n")
     _tell_findings(found.table)
 

@@ -1,6 +1,7 @@
 """The command diagnose from files to table, figure and text; bad usage gives one sentence, and nothing is written."""
 
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from sdpa.diagnosis import QUANTITIES
 from tests.command_line import call
 from tests.kinds_of_heads import KINDS, normal
 
-WRITTEN = ["diagnosis.csv", "heads.png", "heads.svg", "heads.txt"]
+WRITTEN = ["diagnosis.csv", "files.txt", "heads.png", "heads.svg", "heads.txt"]
 SIZES = ["d_k", "n_queries", "n_keys", "mask", "scaling", "divisor", "sequences", "rows"]
 D_K = 16
 
@@ -66,7 +67,8 @@ def test_it_prints_writes_and_draws_what_the_library_finds(files):
     assert table[SIZES].iloc[0].tolist() == [16, 12, 12, "causal", "d_k^1/3", pytest.approx(16 ** (1 / 3)), 24, 24 * 11]
     said = shown(ran.stdout)
     assert said.startswith(
-        "Diagnosis of the attention of q.npy and k.npy 3 heads, 24 sequences of 12 queries and 12 keys, d_k = 16,"
+        "Diagnosis of the attention of q.npy and k.npy, q of shape (24, 3, 12, 16) read as (batch, head, position, d_k)"
+        " 3 heads, 24 sequences of 12 queries and 12 keys, d_k = 16,"
         " divisor d_k^1/3 = 2.52, causal mask "
     )
     assert "wrote out/diagnosis.csv: new drew out/heads.png: " in said
@@ -185,6 +187,39 @@ def test_equal_runs_give_equal_bytes(files):
         assert Path("one", name).read_bytes() == Path("two", name).read_bytes(), name
 
 
+def test_files_of_one_name_do_not_replace_each_others_diagnosis(files):
+    given = files(q=normal(1, 2)[0], k=normal(1, 2)[1])
+    Path("other").mkdir()
+    others = [shutil.copy(name, "other") for name in given]
+    assert [call("diagnose", *given).returncode for _ in range(2)] == [0, 0]
+    before = Path("results/diagnosis/q/diagnosis.csv").stat()
+    ran = call("diagnose", *others)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == (
+        "results/diagnosis/q has the diagnosis of other files, listed in results/diagnosis/q/files.txt; choose another"
+        " folder with OUT=DIR (--out DIR)\n"
+    )
+    assert Path("results/diagnosis/q/diagnosis.csv").stat() == before
+    assert call("diagnose", *others, "--out", "out").returncode == 0
+    assert Path("out/files.txt").read_text() == "".join(f"{Path(name).resolve()}\n" for name in others)
+
+
+def test_axes_that_look_swapped_are_questioned_before_the_table(files):
+    q, k = np.random.default_rng(0).standard_normal((2, 2, 50, 8, 4))
+    for arrays, is_questioned in (((q, k), True), ((q.swapaxes(-3, -2), k.swapaxes(-3, -2)), False)):
+        ran = call("diagnose", *files(q=arrays[0], k=arrays[1]), "--out", "out")
+        above = shown(ran.stdout.partition("─")[0])
+        assert f"q of shape {arrays[0].shape} read as (batch, head, position, d_k)" in above
+        assert ("More heads than keys: if q has the axes (..., position, head, d_k)" in above) == is_questioned
+
+
+def test_the_mask_may_be_named_none(files):
+    given = files(q=normal(1, 2)[0], k=normal(1, 2)[1])
+    for out, words in (("one", []), ("two", ["--mask", "none"])):
+        assert call("diagnose", *given, *words, "--out", out).returncode == 0
+    assert Path("one/diagnosis.csv").read_bytes() == Path("two/diagnosis.csv").read_bytes()
+
+
 def test_grouped_queries_share_their_keys(files):
     q, k = normal(3, 4)
     call("diagnose", *files(q=q, k=k[:, :2]), "--out", "few")
@@ -257,11 +292,11 @@ NUMBERS = {
         (["q.npy", "k.npy", "--out", "q.npy"], "--out: expected a folder, got the file q.npy"),
         (
             ["q.npy", "k.npy", "--out", "results/diagnosis/training"],
-            "results/diagnosis/training has the shipped example; choose another folder with --out",
+            "results/diagnosis/training has the shipped example; choose another folder with OUT=DIR (--out DIR)",
         ),
         (
             ["training.npz"],
-            "results/diagnosis/training has the shipped example; choose another folder with --out",
+            "results/diagnosis/training has the shipped example; choose another folder with OUT=DIR (--out DIR)",
         ),
         (["--mask", "causal"], "--mask: expected files with queries and keys (make diagnose Q=q.npy K=k.npy)"),
     ],
@@ -298,7 +333,7 @@ def test_without_files_it_diagnoses_the_shipped_example(files):
     ran = call("diagnose")
     assert (ran.returncode, ran.stderr) == (0, "")
     path = diagnosis_path(Path("results"), "diagnosis.csv")
-    assert [name for name in names_in(path.parent) if name[0] != "."] == [*WRITTEN, "qk.npz"]
+    assert [name for name in names_in(path.parent) if name[0] != "."] == [*sorted({*WRITTEN} - {"files.txt"}), "qk.npz"]
     assert f"wrote {path}: new" in ran.stdout
     assert "Layer 0: before training. Layer 1: after it." in ran.stdout
     assert shown(ran.stdout).partition(" The shipped example.")[0].endswith(" ".join(findings(read_diagnosis(path))))

@@ -9,6 +9,8 @@ import socket
 import struct
 import tracemalloc
 import zipfile
+from pathlib import Path
+from unittest.mock import Mock
 
 import ml_dtypes
 import numpy as np
@@ -514,8 +516,8 @@ def test_a_bad_safetensors_file_gives_one_sentence(tmp_path, name):
         ((2, 5, 4), (5, 4), "as many axes as q"),
         ((2, 8, 5, 4), (3, 8, 5, 4), "the leading axes of q, except for fewer heads"),
         ((2, 3, 8, 5, 4), (3, 2, 8, 5, 4), "the leading axes of q, except for fewer heads"),
-        ((2, 8, 5, 4), (2, 3, 5, 4), "a number of heads that divides 8, that of q"),
-        ((2, 5, 4), (8, 5, 4), "a number of heads that divides 2, that of q"),
+        ((2, 8, 5, 4), (2, 3, 5, 4), "(..., head, position, d_k) with heads that divide the 8 of q"),
+        ((2, 5, 4), (8, 5, 4), "(..., head, position, d_k) with heads that divide the 2 of q"),
     ],
 )
 def test_shapes_that_do_not_fit_give_one_sentence(tmp_path, q, k, expected):
@@ -572,12 +574,36 @@ def test_only_files_are_opened(tmp_path, suffix):
             assert problem([tmp_path / f"{name}.{suffix}"]) == f"{name}.{suffix}: expected a file, got a {name}"
 
 
-@pytest.mark.parametrize("name", ["q", "q.pt", "q.csv", "q.npy.gz"])
+@pytest.mark.parametrize("name", ["q", "q.csv", "q.npy.gz"])
 def test_other_formats_give_one_sentence(tmp_path, name):
     (tmp_path / name).write_bytes(GOOD)
     assert (
         problem([tmp_path / name]) == f"{name}: expected a name that ends in .npy, .npz or .safetensors, got '{name}'"
     )
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".pth"])
+def test_a_file_of_pytorch_gives_two_lines_that_convert_it(tmp_path, monkeypatch, suffix):
+    """The lines run with a stand-in of PyTorch, which is not in the lock."""
+    monkeypatch.chdir(tmp_path)
+    path, arrays = Path("all" + suffix), pair((5, 4), (7, 4))
+    path.write_bytes(GOOD)
+    tensors = {name: Mock() for name in arrays}
+    for name, array in arrays.items():
+        tensors[name].detach().float().numpy.return_value = array
+    torch = Mock()
+    torch.load.return_value = tensors
+    with pytest.raises(
+        FilesError, match=f"^all{suffix}: expected a name .*; to convert a dictionary of tensors"
+    ) as caught:
+        read_heads([path])
+    _, *lines = str(caught.value).split("\n")
+    assert len(lines) == 2
+    exec("\n".join(lines), {"torch": torch, "np": np})
+    torch.load.assert_called_once_with(str(path), map_location="cpu", weights_only=True)
+    (found,) = read_heads([Path("qk.npz")])
+    np.testing.assert_array_equal(found.q, arrays["q"])
+    np.testing.assert_array_equal(found.k, arrays["k"])
 
 
 def test_the_number_of_files_and_of_their_arrays_counts(tmp_path):
