@@ -7,6 +7,9 @@ from sdpa.arithmetic import FORMATS
 
 OTHER_WORDS = {
     "causal": "mask: causal",
+    **dict.fromkeys(("dim", "dimension", "dimensions", "head_dim", "width"), "d_k"),
+    **dict.fromkeys(("length", "seq_len", "tokens"), "n_keys"),
+    **dict.fromkeys(("repeats", "samples", "seeds"), "trials"),
     "qk_norm": "normalize: l2",
     "rho": "correlation",
     "std": "query_std or key_std",

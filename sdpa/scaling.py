@@ -317,7 +317,7 @@ def _nearest(text: str) -> str:
 def _nearest_name(name: str) -> str:
     """The name in the grammar that is nearest to a name; the name itself if none is near."""
     known = [*FACTORS, "ln", "sqrt", "unscaled"]
-    return _NAMES.get(name.lower()) or nearest(name, known, cutoff=0.7) or name
+    return _NAMES.get(name.lower()) or nearest(name, known) or name
 
 
 def resolve_divisor(scaling: Scaling | str | float, d_k: int, n_keys: int) -> float:

@@ -25,9 +25,7 @@ _LEGEND = (
     " rows with a weight above 0.99. Unit power: the power of d_k that would give the rows the variance 1."
 )
 _NO_ERRORS = "No standard errors: there is one sequence. Several need an axis named batch."
-_SWAPPED = (
-    "More heads than keys: if q has the axes (..., position, head, d_k), save q.swapaxes(-3, -2), k likewise."
-)
+_SWAPPED = "More heads than keys: if q has the axes (..., position, head, d_k), save q.swapaxes(-3, -2), k likewise."
 
 Row = dict[Hashable, Any]
 

@@ -218,6 +218,16 @@ PLANTED = {
         "trials: 10\n    causal: true",
         r"9:5: sweeps.one: got the unknown key 'causal', .*; did you mean mask: causal\?$",
     ),
+    "width by another name": (
+        "trials: 10",
+        "trials: 10\n    dimensions: 3",
+        r"9:5: sweeps.one: got the unknown key 'dimensions', .*; did you mean d_k\?$",
+    ),
+    "key with no likely meaning": (
+        "trials: 10",
+        "trials: 10\n    bias: 3",
+        r"9:5: sweeps.one: got the unknown key 'bias', expected one of [^;]*$",
+    ),
     "number format by another name": (
         "trials: 10",
         "trials: 10\n    dtype: float32",
