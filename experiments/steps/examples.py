@@ -6,7 +6,7 @@ The steps of an example (`experiments.examples`) come in; examples.csv, its figu
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.examples import example_names, load_example, spelled
+from experiments.examples import example_names, example_titles, load_example, spelled
 from experiments.examples.example import ExampleError
 from experiments.folders import EXAMPLES, HOME, WALK, drawn_texts, example_path
 from experiments.harness.artifacts import Artifact, Ledger
@@ -127,14 +127,16 @@ def walk_any(
 
 def walk_list() -> str:
     """Every example with the command that walks through it."""
-    lines = [(f"make walk EXAMPLE={spelled(name)}", load_example(name).title) for name in example_names()]
+    lines = [(f"make walk EXAMPLE={spelled(name)}", title) for name, title in example_titles().items()]
     lines.append(("make walk Q=q.csv K=k.csv V=v.csv", "Your own matrices, as CSV files; V= is optional"))
     width = max(len(command) for command, _ in lines)
     return "\n".join(f"{command:<{width}}  {title}" for command, title in lines)
 
 
 def walk_example(name: str, results: Path) -> None:
-    """Print an example step by step, and draw its figure.
+    """Print an example step by step, and name its figure, which is drawn here only if it does not exist.
+
+    `make all` decides whether a figure is up to date; the packages for that and for drawing take seconds to load.
 
     Raises:
         ExampleError: no example has the name.
@@ -144,9 +146,12 @@ def walk_example(name: str, results: Path) -> None:
     module = name.replace("-", "_")
     example = load_example(module)
     tell(f"{text(example.title, example.source, example.steps())}\n")
-    report = Reporter(verbose=True, say=tell)
-    write_examples(results, report)
-    draw_examples(results, [module], report=report)
+    figure = example_path(results, module, ".png")
+    if not figure.exists():
+        report = Reporter(verbose=True, say=tell)
+        write_examples(results, report)
+        draw_examples(results, [module], report=report)
+    tell(f"figure: {figure}")
 
 
 def walk_own(q: Path, k: Path, v: Path | None, *, scaling: str, causal: bool, out: Path) -> None:
