@@ -45,6 +45,8 @@ def test_a_worker_loads_numpy_alone(experiment):
         ("--help", {"typer"}),
         ("plan --results nowhere", {"typer", "pydantic"}),
         ("plan --config quick.yaml --results nowhere", {"typer", "pydantic"}),
+        ("walk", {"typer", "pydantic"}),
+        ("walk abc", {"typer", "pydantic"}),
     ],
 )
 def test_a_command_loads_what_it_needs(words, needed):

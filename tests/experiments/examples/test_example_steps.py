@@ -2,7 +2,6 @@
 
 import io
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -185,19 +184,6 @@ def test_the_list_has_a_command_for_every_example():
         assert line.endswith(f"  {load_example(name).title}")
     assert own.startswith("make walk Q=q.csv K=k.csv V=v.csv  ")
     assert max(map(len, lines)) <= 100
-
-
-@pytest.mark.parametrize("words", [["walk"], ["walk", "abc"]])
-def test_walking_loads_no_package_for_tables_theory_or_figures(words):
-    code = (
-        "import sys; from experiments.__main__ import app; app(sys.argv[1:], standalone_mode=False);"
-        "print(sorted({'matplotlib', 'seaborn', 'pandas', 'scipy'} & set(sys.modules)))"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    assert ran[-1] == "[]"
-    assert ran[-2] == "figure: results/examples/abc.png" or ran[-2].startswith("make walk Q=")
 
 
 def test_a_pager_that_closes_early_is_no_error(monkeypatch):
