@@ -32,7 +32,7 @@ from collections.abc import Callable
 import numpy as np
 
 from experiments.harness.experiment import Cell
-from experiments.harness.metric import Exact, Metric, Theory
+from experiments.harness.metric import ErrorBound, Exact, Metric, Theory
 from experiments.row_values import Block, Floats, OfBlock, OfRows
 from experiments.score_metrics import known, score_metrics
 from experiments.statistics.intervals import Limits
@@ -40,13 +40,33 @@ from sdpa.metrics import SATURATED
 
 Bound = Callable[[Theory, Cell], float]
 QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
+# A value below its floor is lost in the inversion of Laplace transforms or the interpolation over lengths.
+SHARE_BOUNDS = (
+    ErrorBound(
+        1e-7,
+        1e-10,
+        "with a correlation or normalized vectors",
+        lambda cell: cell.law.correlation or cell.law.normalize != "none",
+    ),
+    ErrorBound(1e-7, 1e-12, "with a causal mask", lambda cell: cell.has_mask),
+    ErrorBound(1e-7, 1e-40),
+)
+# Powers of weights of long rows change so fast around a deviation of 2 that their interpolation loses digits.
+_MEAN_BOUNDS = (ErrorBound(1e-6, 0, "above 4096 keys", lambda cell: cell.n_keys > 4096), ErrorBound())
+_POWER_BOUNDS = (
+    ErrorBound(2e-5, 0, "above 4096 keys", lambda cell: cell.n_keys > 4096),
+    ErrorBound(1e-6, 0, "65 to 4096 keys", lambda cell: cell.n_keys > 64),
+    ErrorBound(),
+)
 _INTEGRALS = (
     "integral over the scores of a row, then over |q| (sdpa.theory); empty unless inputs is gaussian, and where means, "
     "a spectrum, a correlation or a normalization come together"
 )
 
 
-def _exact(metric: str, of_row: str, *, per_key: bool = False) -> Exact:
+def _exact(
+    metric: str, of_row: str, *, per_key: bool = False, bounds: tuple[ErrorBound, ...] = (ErrorBound(),)
+) -> Exact:
     """The expectation over rows, and bounds of the deviation of a trial, where theory knows them.
 
     Rows that share keys depend on each other. In full dependence the mean of a trial varies like one row; theory knows
@@ -58,6 +78,7 @@ def _exact(metric: str, of_row: str, *, per_key: bool = False) -> Exact:
             square.
         per_key: True for a root mean square over keys, which theory gives for as many queries as keys. Its mean square
             is n_queries / n_keys times that over rows.
+        bounds: of the error, as in `Exact`.
 
     Returns:
         `Exact`; where theory knows nothing, its value is NaN and its bounds are 0 and infinity. A deviation too small
@@ -69,7 +90,7 @@ def _exact(metric: str, of_row: str, *, per_key: bool = False) -> Exact:
         factor = math.sqrt(cell.n_queries / cell.n_keys) if per_key else 1.0
         return factor * known(theory, "attention_expectations", *arguments, metric=metric)
 
-    return Exact(_INTEGRALS, value, *_deviations(of_row, per_key=per_key))
+    return Exact(_INTEGRALS, value, *_deviations(of_row, per_key=per_key), bounds)
 
 
 def _deviations(of_row: str, *, per_key: bool = False) -> tuple[Bound, Bound]:
@@ -105,7 +126,7 @@ def _saturated_rows() -> Exact:
         return deviation if math.isfinite(deviation) else of_row(theory, cell)
 
     least = at_least_independent(known_bounds.min_deviation, largest)
-    return Exact(known_bounds.formula, known_bounds.value, least, largest)
+    return Exact(known_bounds.formula, known_bounds.value, least, largest, SHARE_BOUNDS)
 
 
 def _row_variance() -> Exact:
@@ -191,7 +212,7 @@ def _norm_metrics(
         f"{title}, r.m.s.",
         "root",
         of,
-        exact=_exact(norm, of_row),
+        exact=_exact(norm, of_row, bounds=_POWER_BOUNDS),
         limits=lambda _: Limits(0, high),
         is_precise=True,
         is_logarithmic=True,
@@ -240,7 +261,7 @@ METRICS = (
         "E max_j w_j",
         "largest weight of a row",
         of=OfRows(lambda rows: rows.max_weight),
-        exact=_exact("max_weight", "max_weight"),
+        exact=_exact("max_weight", "max_weight", bounds=_MEAN_BOUNDS),
         limits=lambda cells: Limits(1 / cells.n_keys, 1),
         is_precise=True,
         is_logarithmic=True,
@@ -263,7 +284,7 @@ METRICS = (
         "E[-sum_j w_j ln w_j]",
         "entropy of a row (nats)",
         of=OfRows(lambda rows: rows.entropy),
-        exact=_exact("entropy", "entropy"),
+        exact=_exact("entropy", "entropy", bounds=_MEAN_BOUNDS),
         limits=lambda cells: Limits(0, np.log(cells.n_keys)),
         is_precise=True,
     ),
@@ -295,7 +316,7 @@ METRICS = (
         "standard deviation of the output",
         "root",
         of=OfRows(lambda rows: np.sqrt(rows.collision)),
-        exact=_exact("output_std", "jacobian_trace"),
+        exact=_exact("output_std", "jacobian_trace", bounds=_POWER_BOUNDS),
         limits=lambda cells: Limits(1 / np.sqrt(cells.n_keys), 1),
         is_logarithmic=True,
     ),
@@ -306,7 +327,7 @@ METRICS = (
         "E[1 - sum_j w_j^2]",
         "Jacobian trace $1-\\sum w^2$",
         of=OfRows(lambda rows: rows.jacobian_trace),
-        exact=_exact("jacobian_trace", "jacobian_trace"),
+        exact=_exact("jacobian_trace", "jacobian_trace", bounds=_MEAN_BOUNDS),
         limits=lambda cells: Limits(0, 1 - 1 / cells.n_keys),
         is_precise=True,
     ),
@@ -336,7 +357,7 @@ METRICS = (
         "$|dL/dk|$, r.m.s.",
         "root",
         of=OfBlock(_key_gradient_norms),
-        exact=_exact("key_gradient_norm", "key_gradient_square", per_key=True),
+        exact=_exact("key_gradient_norm", "key_gradient_square", per_key=True, bounds=_POWER_BOUNDS),
         limits=lambda _: Limits(0),
         is_logarithmic=True,
     ),
@@ -348,7 +369,7 @@ METRICS = (
         "entries of $dL/dv$, r.m.s.",
         "root",
         of=OfBlock(lambda block: np.sqrt(block.rows_per_key * block.rows.collision)),
-        exact=_exact("value_gradient_norm", "jacobian_trace", per_key=True),
+        exact=_exact("value_gradient_norm", "jacobian_trace", per_key=True, bounds=_POWER_BOUNDS),
         limits=lambda cells: Limits(np.sqrt(cells.n_queries) / cells.n_keys, np.sqrt(cells.n_queries / cells.n_keys)),
         is_logarithmic=True,
     ),

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Literal
 
 from experiments.harness.experiment import Cell
-from experiments.harness.metric import Exact, Metric, Theory
-from experiments.metrics import METRICS, at_least_independent, deviation_of_share
+from experiments.harness.metric import ErrorBound, Exact, Metric, Theory
+from experiments.metrics import METRICS, SHARE_BOUNDS, at_least_independent, deviation_of_share
 from experiments.row_values import OfBlock
 from experiments.score_metrics import known
 from experiments.statistics.intervals import Limits
@@ -57,7 +57,7 @@ def _of_rows(metric: str) -> Exact:
         rare = max(value(theory, cell) - certain, 0.0)
         return math.sqrt(rare / 2 / cell.n_queries) if 2 * cell.n_queries * rare <= 1 else 0.0
 
-    return Exact(_INTEGRALS, value, least, largest)
+    return Exact(_INTEGRALS, value, least, largest, SHARE_BOUNDS[1:])
 
 
 def _of_weights() -> Exact:
@@ -75,7 +75,7 @@ def _of_weights() -> Exact:
             of_counts = share / (2 * n) if 2 * n * cell.n_queries * share <= 1 else 0.0
         return math.sqrt(max(of_counts, spread**2, 0.0) / cell.n_queries)
 
-    return Exact(_INTEGRALS, value, least, deviation_of_share(value))
+    return Exact(_INTEGRALS, value, least, deviation_of_share(value), (ErrorBound(1e-7, 1e-12),))
 
 
 def _number(name: str) -> OfBlock:

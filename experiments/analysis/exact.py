@@ -23,7 +23,7 @@ def add_exact(experiment: Experiment, measured: pd.DataFrame) -> pd.DataFrame:
     table, cells = measured.copy(), cells_of(experiment, measured)
     for metric in experiment.metrics:
         if metric.exact is not None:
-            table[f"{metric.name}_exact"] = of_cells(metric.exact.value, cells)
+            table[f"{metric.name}_exact"] = of_cells(metric.exact.rounded, cells)
     return table[names(experiment.table_columns)]
 
 

@@ -87,7 +87,11 @@ def _compared(experiment: Experiment, rows: pd.DataFrame, metric: Metric, cells:
         metric: a metric with `exact`.
         cells: the cell of each row.
     """
-    accuracy = np.array([experiment.accuracy(cell) for cell in cells])
+    bounds = [metric.exact.bound(cell) for cell in cells]  # type: ignore[union-attr]
+    exact = rows[f"{metric.name}_exact"].abs().to_numpy()
+    floor = np.divide([bound.floor for bound in bounds], exact, out=np.zeros(len(rows)), where=exact > 0)
+    relative = [max(experiment.accuracy(cell), bound.relative) for cell, bound in zip(cells, bounds, strict=True)]
+    accuracy = np.maximum(relative, floor)
     separate = rows["trials"] * [experiment.separate_rows(cell) for cell in cells]
     deviations = [
         of_cells(deviation, cells) / np.sqrt(rows["trials"].to_numpy())

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.harness.columns import Column
-from experiments.harness.experiment import Cell, Row
+from experiments.harness.experiment import ACCURACY, Cell, Row
 from experiments.statistics.intervals import (
     LEVEL,
     MIN_DRAWS,
@@ -32,6 +32,31 @@ Theory = Any  # the module `sdpa.theory`, which only analysis loads
 
 
 @dataclass(frozen=True)
+class ErrorBound:
+    """A bound of the error of exact values: relative, or absolute where a value is so small that this is more.
+
+    Attributes:
+        relative: to the value.
+        floor: absolute; a value below it is given as 0.
+        where: the cells that it is for, in words; empty for all that no bound before it is for.
+        holds: true for these cells.
+    """
+
+    relative: float = ACCURACY
+    floor: float = 0.0
+    where: str = ""
+    holds: Callable[[Cell], Any] = lambda _: True
+
+    def __str__(self) -> str:
+        """The bound as in a table.
+
+        >>> str(ErrorBound(1e-8, 1e-40))
+        '1e-8, or 1e-40'
+        """
+        return ", or ".join(f"{part:.0e}".replace("e-0", "e-") for part in (self.relative, self.floor) if part)
+
+
+@dataclass(frozen=True)
 class Exact:
     """The exact value of a metric, from the module `sdpa.theory` and a cell with one scaling.
 
@@ -40,12 +65,24 @@ class Exact:
         value: computes the exact value; NaN if theory does not know it.
         min_deviation, max_deviation: bounds of the standard deviation of one trial's value; for a root, of the mean
             under it. 0 and infinity if theory knows none.
+        bounds: of the error of the value, for cells as the config allows them, up to 2^20 keys; the first that holds
+            for a cell is its bound, and the last holds for all.
     """
 
     formula: str
     value: Callable[[Theory, Cell], float]
     min_deviation: Callable[[Theory, Cell], float] = lambda *_: 0.0
     max_deviation: Callable[[Theory, Cell], float] = lambda *_: math.inf
+    bounds: tuple[ErrorBound, ...] = (ErrorBound(),)
+
+    def bound(self, cell: Cell) -> ErrorBound:
+        """The bound of the error of the exact value of a cell."""
+        return next(bound for bound in self.bounds if bound.holds(cell))
+
+    def rounded(self, theory: Theory, cell: Cell) -> float:
+        """The exact value, 0 where the bound of its error exceeds it."""
+        value = self.value(theory, cell)
+        return 0.0 if abs(value) < self.bound(cell).floor else value
 
 
 @dataclass(frozen=True)

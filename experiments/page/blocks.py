@@ -133,6 +133,7 @@ def _blocks(config: Config, results: Path, page: Path) -> dict[str, Block]:
         "calibration": lambda: _calibration(results),
         "columns": lambda: _columns(results),
         "diagnosis": _diagnosis,
+        "error-bounds": _error_bounds,
     }
 
 
@@ -183,6 +184,20 @@ def _figures() -> str:
         for name in figures_of(experiment):
             by_default = _sweeps_of(declarations()[name].default)
             lines.append(f"| `{experiment}` | `{name}` | {load_figure(name).shows} | {by_default} |")
+    return "\n".join(lines)
+
+
+def _error_bounds() -> str:
+    """The bound of the error of every exact column, and the columns that share it."""
+    columns: dict[tuple[str, str], dict[str, None]] = {}
+    for experiment in map(load_experiment, experiment_names()):
+        for metric in experiment.metrics:
+            for bound in metric.exact.bounds if metric.exact else ():
+                columns.setdefault((bound.where, str(bound)), {})[f"`{metric.name}_exact`"] = None
+    lines = ["| column | cells | error at most |", "|---|---|---|"]
+    lines += [
+        f"| {', '.join(names)} | {where or 'all others'} | {bound} |" for (where, bound), names in columns.items()
+    ]
     return "\n".join(lines)
 
 

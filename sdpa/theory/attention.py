@@ -8,6 +8,7 @@ laws have rows of their own: `normalized` and `correlated`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Generic, TypeVar, overload
@@ -21,7 +22,7 @@ from sdpa.scaling import Scaling, resolve_divisor
 from sdpa.theory.correlated import correlated_means
 from sdpa.theory.lengths import mean_over_lengths
 from sdpa.theory.normalized import normalized_means
-from sdpa.theory.queries import QueryLengths, query_lengths
+from sdpa.theory.queries import LONGEST, QueryLengths, query_lengths
 from sdpa.theory.row_tables import row_values, saturated_rows
 from sdpa.theory.row_variance import row_variance
 from sdpa.theory.unknown import UnknownError
@@ -195,7 +196,7 @@ def row_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> FloatA
     max_weight, entropy, trace, square, score_square, collision = lengths.share @ values
     gradient = ((d_k - 1) * square + score_square) * (law.key_std / divisor) ** 2
     of_keys = (lengths.share * lengths.length**2) @ values[:, 3] * (law.query_std / divisor) ** 2
-    saturated = lengths.share @ saturated_rows(sigma, n_keys)
+    saturated = saturated_share(d_k, n_keys, divisor, law)
     return np.array([max_weight, entropy, trace, square, gradient, saturated, collision, of_keys, 1 / n_keys])
 
 
@@ -205,8 +206,32 @@ def row_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> tupl
     return of_law(d_k, n_keys, divisor, law)
 
 
-def gaussian_queries(d_k: float, law: PairLaw) -> QueryLengths:
-    """|q| of independent Gaussian queries and keys; UnknownError for any other law."""
+@cache
+def saturated_share(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> float:
+    """P(max w > SATURATED) over independent Gaussian queries and keys."""
+    return mean_share(d_k, divisor, law, lambda sigma: saturated_rows(sigma, n_keys))
+
+
+def mean_share(d_k: float, divisor: float, law: PairLaw, share: Callable[[FloatArray], FloatArray]) -> float:
+    """E of a probability that rises with the deviation of the scores of a row, with seven digits down to 1e-40.
+
+    Where it is small, the longest queries decide, and finer nodes reach further: queries beyond them have a share of
+    less than 1e-10 of the mean.
+    """
+    scale = law.query_std * law.key_std / divisor
+    lengths = gaussian_queries(d_k, law)
+    mean = float(lengths.share @ share(scale * lengths.length))
+    if mean > 1e10 * LONGEST:
+        return mean
+    longest = 10.0 ** (10 * math.floor(math.log10(max(mean, 1e-270)) / 10) - 10)
+    lengths = gaussian_queries(d_k, law, halvings=5, longest=longest)
+    return float(lengths.share @ share(scale * lengths.length))
+
+
+def gaussian_queries(
+    d_k: float, law: PairLaw, *, halvings: int | None = None, longest: float = LONGEST
+) -> QueryLengths:
+    """|q| of independent Gaussian queries and keys, as in `query_lengths`; UnknownError for any other law."""
     if law.entries.name != "gaussian":
         raise UnknownError("softmax rows are known only for gaussian entries")
     if law.spectrum:
@@ -215,7 +240,7 @@ def gaussian_queries(d_k: float, law: PairLaw) -> QueryLengths:
         raise UnknownError("deviations of rows are unknown for queries that correlate with their keys")
     if law.normalize != "none":
         raise UnknownError("deviations of rows are unknown for normalized vectors")
-    return query_lengths(d_k, d_k * (law.query_mean / law.query_std) ** 2)
+    return query_lengths(d_k, d_k * (law.query_mean / law.query_std) ** 2, halvings, longest=longest)
 
 
 def check_arguments(d_k: float, divisor: float) -> None:

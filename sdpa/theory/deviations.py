@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa.pairs import PairLaw
-from sdpa.theory.attention import check_arguments, gaussian_queries, row_moments
+from sdpa.theory.attention import check_arguments, gaussian_queries, row_moments, saturated_share
 from sdpa.theory.deviation_limits import least_row_variances
 from sdpa.theory.lengths import mean_over_lengths
 from sdpa.theory.queries import QueryLengths
@@ -195,7 +195,8 @@ def _row_variances(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> t
     given_length = np.column_stack([spreads[:, :4], of_gradient, of_saturation, of_scores, of_key, of_weight])
     mean = lengths.share @ means
     variance = lengths.share @ (given_length + (means - mean) ** 2)
-    variance[_SATURATED] = mean[_SATURATED] * (1 - mean[_SATURATED])
+    saturated = saturated_share(d_k, n_keys, divisor, law)
+    variance[_SATURATED] = saturated * (1 - saturated)
     square = lengths.share @ means**2
     square[_SATURATED] = 0.0
     return variance, square

@@ -13,15 +13,15 @@ from scipy import special
 from sdpa.arithmetic import Arithmetic
 from sdpa.pairs import PairLaw
 from sdpa.theory._grids import STEP, log_g, trapezoid
-from sdpa.theory.attention import check_arguments, gaussian_queries
+from sdpa.theory.attention import check_arguments, gaussian_queries, mean_share
 from sdpa.theory.lengths import mean_over_lengths
 from sdpa.theory.normal_survival import FEW_SIGMA, kappa
-from sdpa.theory.rows import GaussianRow
+from sdpa.theory.row_tables import saturated_rows
 from sdpa.theory.unknown import UnknownError
 
 FloatArray = npt.NDArray[np.float64]
 
-_NOISE = 1e-15  # of the sums behind a probability: what is closer to 0 or 1 is 0 or 1
+_NOISE = 1e-15  # of the sums behind a probability: what is closer to 1 is 1
 # A weight of a row of little spread is below e^(-17 sigma) / n only if its score is 8.5 deviations below the mean or
 # the mean of e^s that of a score 8.5 deviations above it: less likely than the noise.
 _FAR = 17.0
@@ -36,7 +36,8 @@ class OutOfRange(NamedTuple):
         large_rows: P(e^(max s) > the largest number), s the scaled scores without the maximum subtracted.
         spread_of_tiny_weights: standard deviation over q of the first one given q.
 
-    A probability within 1e-15 of 0 or 1 is 0 or 1.
+    A probability within 1e-15 of 1 is 1. That of a tiny weight is good to 1e-12, the others to seven digits down to
+    1e-40, and to 1e-12 for rows of several lengths.
     """
 
     tiny_weights: float
@@ -89,23 +90,20 @@ def _out_of_range(
     above = math.log(arithmetic.largest)
 
     def values(n: float) -> FloatArray:
-        rows = [(weight_below(s, n, below), GaussianRow(s, n).remainder_below(near_one)) for s in sigma.tolist()]
-        large = -np.expm1(n * special.log_ndtr(above / sigma))
-        given = np.column_stack([rows, large])
-        mean = lengths.share @ given
-        return np.array([*mean, lengths.share @ (given[:, 0] - mean[0]) ** 2])
+        tiny = np.array([weight_below(s, n, below) for s in sigma.tolist()])
+        mean = lengths.share @ tiny
+        nearly_one = mean_share(d_k, divisor, law, lambda s: saturated_rows(s, n, near_one))
+        return np.array([mean, nearly_one, large(n), lengths.share @ (tiny - mean) ** 2])
 
-    of_one = np.array([0.0, 1.0, lengths.share @ special.ndtr(-above / sigma), 0.0])
+    def large(n: float) -> float:
+        return mean_share(d_k, divisor, law, lambda s: -np.expm1(n * special.log_ndtr(above / s)))
+
+    of_one = np.array([0.0, 1.0, large(1), 0.0])
     *shares, variance = mean_over_lengths(values, of_one, n_keys, shortest).tolist()
-    tiny, nearly_one, large = map(_without_noise, shares)
-    return OutOfRange(tiny, nearly_one, large, math.sqrt(max(variance, 0.0)) if tiny else 0.0)
-
-
-def _without_noise(probability: float) -> float:
-    """The probability, or the end of its range if noise separates them."""
-    if probability < _NOISE:
-        return 0.0
-    return probability if probability < 1 - _NOISE else 1.0
+    shares = [share if share < 1 - _NOISE else 1.0 for share in shares]
+    if shares[0] < _NOISE:
+        shares[0] = variance = 0.0
+    return OutOfRange(shares[0], shares[1], shares[2], math.sqrt(max(variance, 0.0)))
 
 
 def weight_below(sigma: float, n_keys: float, log_threshold: float) -> float:

@@ -21,7 +21,8 @@ from sdpa.theory.unknown import UnknownError
 FloatArray = npt.NDArray[np.float64]
 
 # The integral omits the shortest queries, this share of all: a metric of n_keys varies by less than n_keys over them.
-SHORTEST, _LONGEST = 1e-9, 1e-14
+# It omits this share of the longest, too; a small probability needs more of them (`mean_share`).
+SHORTEST, LONGEST = 1e-9, 1e-14
 _LARGEST_NONCENTRALITY = 1e18  # beyond, the counts of Poisson's law leave the range of 64 bits
 
 
@@ -44,7 +45,11 @@ class QueryLengths:
 
 @cache
 def query_lengths(
-    d_k: float, noncentrality: float = 0.0, halvings: int | None = None, shortest: float = SHORTEST
+    d_k: float,
+    noncentrality: float = 0.0,
+    halvings: int | None = None,
+    shortest: float = SHORTEST,
+    longest: float = LONGEST,
 ) -> QueryLengths:
     """Nodes and probabilities of |q| / query_std.
 
@@ -52,7 +57,7 @@ def query_lengths(
         d_k: degrees of freedom, from 1; any real number.
         noncentrality: c, from 0.
         halvings: of steps that are 1.2 times as wide, each of which adds a node between all neighbours.
-        shortest: share of the shortest queries that the nodes omit.
+        shortest, longest: shares of the shortest and of the longest queries that the nodes omit, from 1e-290.
 
     Raises:
         UnknownError: a noncentrality beyond 1e18.
@@ -66,7 +71,7 @@ def query_lengths(
     if noncentrality > _LARGEST_NONCENTRALITY:
         raise UnknownError("softmax rows are unknown for queries whose mean is a billion deviations long")
     half = _Halves(d_k / 2, noncentrality / 2)
-    low, high = half.quantiles(shortest)
+    low, high = half.quantiles(shortest, longest)
     variance = 2 * (d_k + 2 * noncentrality)
     step = min(0.3, 0.45 * math.sqrt(variance) / (d_k + noncentrality))
     steps = math.ceil((high - low) / step) if halvings is None else math.ceil((high - low) / (1.2 * step)) * 2**halvings
@@ -84,28 +89,29 @@ class _Halves:
 
     def __init__(self, half: float, mean: float) -> None:
         spread = math.sqrt(mean)
-        first, last = max(0, math.floor(mean - 12 * spread)), math.ceil(mean + 12 * spread + 40)
+        # To a share of 1e-290 at both ends.
+        first, last = max(0, math.floor(mean - 37 * spread)), math.ceil(mean + 37 * spread + 300)
         j = np.arange(first, last + 1, max(1, int(spread / 6))) if mean else np.zeros(1)
         logarithm = special.xlogy(j, mean) - mean - special.gammaln(j + 1)
-        kept = logarithm > logarithm.max() - 45
+        kept = logarithm > logarithm.max() - 690
         self.half, self.logarithm = half + j[kept], logarithm[kept]
         self.logarithm -= special.logsumexp(self.logarithm)
 
-    def quantiles(self, shortest: float) -> tuple[float, float]:
+    def quantiles(self, shortest: float, longest: float) -> tuple[float, float]:
         """ln r at both ends of the integral."""
         if len(self.half) == 1:
             half = float(self.half[0])
-            return math.log(special.gammaincinv(half, shortest)), math.log(special.gammainccinv(half, _LONGEST))
+            return math.log(special.gammaincinv(half, shortest)), math.log(special.gammainccinv(half, longest))
         probability = np.exp(self.logarithm)
 
         def below(x: float) -> float:
             return math.log(max(probability @ special.gammainc(self.half, math.exp(x)), 1e-300) / shortest)
 
         def above(x: float) -> float:
-            return math.log(max(probability @ special.gammaincc(self.half, math.exp(x)), 1e-300) / _LONGEST)
+            return math.log(max(probability @ special.gammaincc(self.half, math.exp(x)), 1e-300) / longest)
 
         lowest = math.log(special.gammaincinv(self.half[0], shortest / 10))
-        highest = math.log(special.gammainccinv(self.half[-1], _LONGEST / 10))
+        highest = math.log(special.gammainccinv(self.half[-1], longest / 10))
         return tuple(float(optimize.brentq(each, lowest, highest, xtol=1e-6)) for each in (below, above))  # type: ignore[return-value]
 
     def density(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:

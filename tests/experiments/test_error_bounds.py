@@ -1,0 +1,187 @@
+"""The declared error bounds of exact values, at corners, against quadrature that shares no nodes with the theory."""
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import optimize, special, stats
+
+from experiments.metrics import METRICS
+from experiments.rounding import Cell as RoundingCell
+from experiments.rounding_metrics import ROUNDING_METRICS
+from experiments.saturation import Cell
+from sdpa import Scaling, theory
+from sdpa.arithmetic import FORMATS
+from sdpa.theory.row_tables import row_values, saturated_rows
+from sdpa.theory.score_law import score_log_density, score_survival
+
+WIDTHS = (1, 2, 64, 512, 2048, 4096)
+SCALINGS = ("unscaled", "d_k^1/2", "d_k^2/3", "d_k^0.6", "d_k^1")
+
+
+def is_within(metric, cell, truth):
+    """True if the exact value of a cell is as far from the truth as its bound allows, and 0 below the floor."""
+    value, bound = metric.exact.rounded(theory, cell), metric.exact.bound(cell)
+    return abs(value - truth) <= max(bound.relative * truth, bound.floor)
+
+
+def scored(cell_type, scaling, **axes):
+    """A cell with one query and one scaling."""
+    return cell_type(scaling=(Scaling.parse(scaling),), n_queries=1, **axes)
+
+
+@cache
+def gaps(d_k, step):
+    """Scores of two vectors of width d_k above 0, in equal steps of their logarithm, and their probabilities."""
+    t = np.arange(-70, 9.5, step)
+    return np.exp(t), 2 * step * np.exp(score_log_density(np.exp(t), d_k) + t)
+
+
+def over_gaps(d_k, divisor, of_gap):
+    """E f of the gap of two scores, f even: sqrt(2) / divisor times such a score. Half the step changes nothing."""
+    found, fine = (of_gap(math.sqrt(2) * x / divisor) @ weights for x, weights in (gaps(d_k, 0.05), gaps(d_k, 0.025)))
+    assert found == pytest.approx(fine, rel=1e-10)
+    return float(fine)
+
+
+def product(gap):
+    """w_1 w_2, in which nothing cancels."""
+    return special.expit(gap) * special.expit(-gap)
+
+
+def of_two_keys(d_k, divisor):
+    """The metrics of rows of two keys that follow from the gap of their scores.
+
+    J has the eigenvalue 2 w_1 w_2 along (1, -1) / sqrt(2). A factor |q|^2 turns the density of |q| into that of
+    d_k + 2, times d_k; and q and (k_1 - k_2) / sqrt(2) may change places, so that dL/dq has the mean square of dL/dk.
+    """
+    trace = over_gaps(d_k, divisor, lambda gap: 2 * product(gap))
+    gradient = math.sqrt(d_k * over_gaps(d_k + 2, divisor, lambda gap: 4 * product(gap) ** 2)) / divisor
+    return {
+        "max_weight": over_gaps(d_k, divisor, special.expit),
+        "entropy": over_gaps(d_k, divisor, lambda gap: np.logaddexp(0, -gap) + gap * special.expit(-gap)),
+        "jacobian_trace": trace,
+        "output_std": math.sqrt(1 - trace),
+        "value_gradient_norm": math.sqrt((1 - trace) / 2),
+        "jacobian_norm": math.sqrt(over_gaps(d_k, divisor, lambda gap: 4 * product(gap) ** 2)),
+        "query_gradient_norm": gradient,
+        "key_gradient_norm": gradient / math.sqrt(2),
+        "saturated_rows": 2 * float(score_survival(math.log(99) * divisor / math.sqrt(2), d_k)),
+        "row_variance": d_k / divisor**2 / 2,
+        "own_weight": 0.5,
+        "score_mean": 0.0,
+        "score_variance": d_k / divisor**2,
+        "score_kurtosis": 6 / d_k,
+    }
+
+
+@pytest.mark.parametrize("d_k", WIDTHS)
+def test_two_keys_by_the_density_of_their_gap(d_k):
+    for scaling in SCALINGS:
+        cell = scored(Cell, scaling, d_k=d_k, n_keys=2)
+        truth = of_two_keys(d_k, cell.divisor)
+        for metric in METRICS:
+            if metric.exact is not None:
+                assert is_within(metric, cell, truth[metric.name]), (scaling, metric.name)
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
+def test_two_keys_leave_the_range_of_a_format(name):
+    number = FORMATS[name]
+    tiny, near_one = math.log(number.smallest / 2), -(number.digits + 1) * math.log(2)
+    for d_k in WIDTHS:
+        for scaling in SCALINGS:
+            cell = scored(RoundingCell, scaling, d_k=d_k, n_keys=2, arithmetic=number)
+            scale = cell.divisor / math.sqrt(2)
+            below, almost = ((math.log1p(-math.exp(t)) - t) * scale for t in (tiny, near_one))
+            high = math.log(number.largest) * cell.divisor
+            length, share = stats_chi(d_k, high)
+            tail = special.ndtr(-high / length)
+            truth = {
+                "tiny_weights": float(score_survival(below, d_k)),
+                "nearly_one_rows": 2 * float(score_survival(almost, d_k)),
+                "large_rows": float(share @ (2 * tail - tail**2)),
+            }
+            for metric in ROUNDING_METRICS:
+                if metric.name in truth:
+                    assert is_within(metric, cell, truth[metric.name]), (d_k, scaling, metric.name)
+
+
+def stats_chi(d_k, high):
+    """|q| and its probabilities on a fine grid to where neither |q| nor a score above `high` is probable."""
+    length = np.linspace(1e-4, math.sqrt(d_k) + 40 + math.sqrt(2 * high), 400_001)
+    return length, stats.chi.pdf(length, d_k) * (length[1] - length[0])
+
+
+def of_rows(sigma, n):
+    """E H, E tr J and r.m.s. |J|_F of a row: the integrals of `theory.rows` by the trapezoidal rule in finer steps."""
+    u = np.arange(-12 * sigma - math.log(n) - 40, 12 * sigma + 5, 0.08)
+    z, dz = np.linspace(-12, 12 + 8 * min(sigma, 3), 1500, retstep=True)
+    chance = np.exp(-z * z / 2) / math.sqrt(2 * math.pi) * dz
+    y = np.minimum(u[:, None] + sigma * z, 7)
+    rise, decay = np.exp(y), np.exp(-np.exp(y))
+    m_1, m_2, distance = (factor @ chance for factor in (decay * rise, decay * rise**2, decay * rise * -y))
+    missing = -np.expm1(-rise) @ chance
+    log_g = np.where(missing < 0.5, np.log1p(-np.minimum(missing, 0.5)), np.log(np.maximum(decay @ chance, 1e-300)))
+    g = [0.08 * np.exp((n - taken) * log_g) for taken in range(4)]
+    entropy = n * (distance - np.euler_gamma * m_1) @ g[1]
+    trace = n * (n - 1) * m_1**2 @ g[2]
+    square = n * (n - 1) * ((n - 2) * (m_1**2 * m_2) @ g[3] + 2 * m_2**2 @ g[2]) / 6
+    return [entropy, trace, math.sqrt(square)]
+
+
+@pytest.mark.parametrize(("sigma", "n_keys"), [(0.02, 2**20), (1.0, 2**20), (3.0, 2**20), (8.0, 64), (1.0, 3)])
+def test_many_keys_by_finer_nodes(sigma, n_keys):
+    truth = of_rows(sigma, n_keys)
+    found = row_values(np.array([sigma]), n_keys)[0, 1:4] ** [1, 1, 0.5]
+    cell = scored(Cell, "unscaled", d_k=64, n_keys=n_keys)
+    bounds = {metric.name: metric.exact.bound(cell).relative for metric in METRICS if metric.exact}
+    for name, value, expected in zip(("entropy", "jacobian_trace", "jacobian_norm"), found, truth, strict=True):
+        assert value == pytest.approx(expected, rel=bounds[name]), name
+
+
+@pytest.mark.parametrize("sigma", [0.35, 0.45, 0.7, 3.0])
+def test_saturated_rows_of_three_keys_by_their_directions(sigma):
+    """Across (1, 1, 1), scores of a direction saturate from a distance r on: P = 3 int e^(-r^2 / 2) / (2 pi)."""
+    angles, weights = np.polynomial.legendre.leggauss(200)
+    total = 0.0
+    for angle, weight in zip(angles * math.pi / 3, weights * math.pi / 3, strict=True):
+        across = -math.cos(angle) * 3 / math.sqrt(6) + np.array([1, -1]) * math.sin(angle) / math.sqrt(2)
+
+        def excess(r, gaps=sigma * across):
+            return np.logaddexp(*(r * gaps)) + math.log(99)
+
+        if excess(1e3) < 0:
+            total += weight * math.exp(-(optimize.brentq(excess, 0, 1e3, xtol=1e-14) ** 2) / 2)
+    (found,) = saturated_rows(np.array([sigma]), 3)
+    assert found == pytest.approx(3 * total / (2 * math.pi), rel=1e-7)
+
+
+@pytest.mark.parametrize("correlation", [-0.9, 0.05, 0.5])
+@pytest.mark.parametrize(("d_k", "divisor"), [(1, 1.0), (64, 8.0), (512, 512**0.5)])
+def test_two_keys_beside_a_correlation(d_k, divisor, correlation):
+    """Given q, the gap of the own and the other score is normal: mean rho |q|^2, variance (2 - rho^2) |q|^2."""
+    dt = 0.05 / math.sqrt(d_k)
+    t = np.arange(-30, math.log(d_k) / 2 + 3, dt)
+    length = np.exp(t)[:, None]
+    weights = (stats.chi.pdf(length, d_k) * length * dt)[:, 0]
+    centre, spread = correlation * length**2 / divisor, math.sqrt(2 - correlation**2) * length / divisor
+    z, dz = np.linspace(-12, 12, 2401, retstep=True)
+    kept = weights > 1e-25
+    gap, weights = (centre + spread * z)[kept], weights[kept]
+    chance = np.exp(-z * z / 2) / math.sqrt(2 * math.pi) * dz
+
+    def mean(of_gap):
+        return float(weights @ (of_gap(gap) @ chance))
+
+    saturated = special.ndtr((centre - math.log(99)) / spread) + special.ndtr((-centre - math.log(99)) / spread)
+    truth = {
+        "own_weight": mean(special.expit),
+        "jacobian_trace": mean(lambda gap: 2 * product(gap)),
+        "saturated_rows": float(weights @ saturated[kept][:, 0]),
+    }
+    cell = scored(Cell, "unscaled" if divisor == 1 else "d_k^1/2", d_k=d_k, n_keys=2, correlation=correlation)
+    for metric in METRICS:
+        if metric.name in truth:
+            assert is_within(metric, cell, truth[metric.name]), metric.name
