@@ -220,10 +220,11 @@ def test_extreme_spreads_have_their_limits(law, divisor, expected, name, d_k):
         assert found == (0.0, 0.0, 0.0, 0.0)
 
 
-def test_probabilities_within_noise_of_0_and_1_are_0_and_1():
+def test_probabilities_within_noise_are_0_or_1():
     half = Arithmetic.parse("float16")
     found = out_of_range(64, 4096, 8.0, half)
-    assert found[1:3] == (0.0, 0.0)
+    assert 0 < found.nearly_one_rows < 1e-30  # their integrals have no noise near 0
+    assert 0 < found.large_rows < 1e-14
     assert found.tiny_weights > 0
     assert out_of_range(64, 4096, 1.0, half).large_rows == 1.0
 
