@@ -16,7 +16,7 @@ from sdpa.arithmetic import FORMATS
 from sdpa.theory.row_tables import row_values, saturated_rows
 from sdpa.theory.score_law import score_log_density, score_survival
 
-WIDTHS = (1, 2, 64, 512, 2048, 4096)
+WIDTHS = (1, 2, 4, 16, 64, 512, 2048, 4096)
 SCALINGS = ("unscaled", "d_k^1/2", "d_k^2/3", "d_k^0.6", "d_k^1")
 
 
