@@ -22,8 +22,8 @@ output, and E over rows and draws:
     saturated_rows        P(max_j w_j > 0.99)            from 0 to 1
 
 The norms of dL/dq, dL/dk and dL/dv are expectations over g and o, given Q and K: that of dL/dq is |K^T J|_F / divisor
-of a row. It and |J|_F also have the quantiles `_p10`, `_median` and `_p90` of their rows, for which theory knows no
-exact value.
+of a row. It and |J|_F also have the quantiles `_p10`, `_median` and `_p90` of their rows, whose exact values theory
+knows for two keys only (`theory.two_key_quantile`).
 """
 
 import math

@@ -180,7 +180,7 @@ def _judged(rows: pd.DataFrame) -> pd.DataFrame:
     )
     return rows.assign(
         error=rows["error"].where(~endless),
-        z=z.round(4).where(~endless),  # further decimals differ between machines
+        z=(z.round(4) + 0.0).where(~endless),  # further decimals differ between machines; no -0.0
         # Few digits, so that all machines round alike.
         effective_draws=[float(f"{draws:.3g}") if np.isfinite(draws) else np.nan for draws in rows["effective_draws"]],
         test=np.select([by_t, by_bound], [T_TEST, BOUND], default=NONE),

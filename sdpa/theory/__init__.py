@@ -17,6 +17,7 @@ from sdpa.theory.scores import (
     score_power_deviations,
     score_variance,
 )
+from sdpa.theory.two_keys import two_key_quantile
 from sdpa.theory.unknown import UnknownError
 
 __all__ = [
@@ -45,4 +46,5 @@ __all__ = [
     "score_power_deviations",
     "score_survival",
     "score_variance",
+    "two_key_quantile",
 ]
