@@ -43,33 +43,41 @@ def plain_row(scores: Floats, divisor: float, keys: Floats, own_key: int) -> dic
     top = scores.argmax()
     w = np.exp((scores - scores[top]) / divisor)
     w /= w.sum()
-    squares, others = w * w, np.delete(w, top)
-    rest, rest_squares = 1 - w, squares.sum() - squares
-    rest[top], rest_squares[top] = others.sum(), others @ others
-    entropy = float(-xlogy(others, others).sum() - w[top] * np.log1p(-rest[top]))
+    largest, own = float(w[top]), float(w[own_key])
+    # The other weights in units of the largest of them, whose squares may leave the range of a double.
+    w[top] = 0.0
+    unit = float(w.max()) or 1.0
+    others, rest = w / unit, float(w.sum())
+    squares, collision = others * others, largest**2 + float(w @ w)
+    of_top = largest**2 * (float(others.sum()) ** 2 + float(squares.sum()))
+    entropy = -float(xlogy(w, w).sum()) - largest * math.log1p(-rest)
     return {
-        "max_weight": float(w[top]),
+        "max_weight": largest,
         "entropy": entropy,
-        "jacobian_trace": float(w @ rest),
-        "jacobian_norm": float(np.sqrt(squares @ (rest * rest + rest_squares))),
-        "query_gradient_norm": math.sqrt(_spread(w, keys, keys[top])) / divisor,
+        "jacobian_trace": largest * rest + float(w @ (1 - w)),
+        "jacobian_norm": unit * math.sqrt(of_top + float(squares @ ((1 - w) ** 2 + collision - w * w))),
+        "query_gradient_norm": unit * math.sqrt(_spread(others, unit, largest, keys, keys[top])) / divisor,
         "row_variance": float(np.var(scores[np.isfinite(scores)])) / divisor / divisor,
-        "own_weight": float(w[own_key]),
+        "own_weight": own,
         "effective_keys": math.exp(entropy),
-        "collision": float(squares.sum()),
-        "participation": 1 / float(squares.sum()),
+        "collision": collision,
+        "participation": 1 / collision,
     }
 
 
-def _spread(w: Floats, keys: Floats, top: Floats) -> float:
-    """sum_i w_i^2 |k_i - m|^2, from keys less the one of the largest weight; a part of the keys at a time."""
+def _spread(others: Floats, unit: float, largest: float, keys: Floats, top: Floats) -> float:
+    """sum_i w_i^2 |k_i - m|^2 / unit^2, from the largest weight, its key, and the others over the unit.
+
+    All keys are taken less the one of the largest weight, a part of them at a time.
+    """
     size = max(1, _CACHED // keys.shape[-1])
     parts = [slice(first, first + size) for first in range(0, len(keys), size)]
-    mean, total = sum(w[part] @ (keys[part] - top) for part in parts), 0.0
+    mean = sum(others[part] @ (keys[part] - top) for part in parts)
+    total = largest**2 * float(mean @ mean)
     for part in parts:
         from_mean = keys[part] - top
-        from_mean -= mean
-        total += float(w[part] ** 2 @ np.vecdot(from_mean, from_mean))
+        from_mean -= unit * mean
+        total += float(others[part] ** 2 @ np.vecdot(from_mean, from_mean))
     return total
 
 

@@ -24,7 +24,6 @@ SWEEPS = {sweep.name: sweep for sweep in load_config(CONFIG).sweeps}
 # Saturated and flat rows, few trials and one query, two laws: those of the matrix that take seconds.
 MATRIX = (
     "pair",
-    "pair_few_trials",
     "pair_spread_3",
     "four_keys",
     "four_keys_wide",

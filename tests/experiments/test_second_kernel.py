@@ -75,6 +75,7 @@ FAR = {"query_mean": 1e6, "key_mean": -1e6, "query_std": 1e-6, "key_std": 1e-6}
         {"d_k": 1, "n_keys": 2, "inputs": LAWS["rademacher"]},
         {"d_k": 1, "n_keys": 50, "query_std": 100.0, "arithmetic": FORMATS["float32"]},
         {"d_k": 1, "n_keys": 50, "query_std": 1e6, "key_std": 1e6},
+        *({"d_k": 9, "n_keys": n_keys, "n_queries": 50, "query_std": 100.0} for n_keys in (2, 4, 30)),
         {"d_k": 3, "n_keys": 300, **FAR},
         {"d_k": 3, "key_mean": 10.0, "arithmetic": FORMATS["float32"]},
         {"d_k": 2, "n_keys": 3, "n_queries": 3, "mask": "causal", "inputs": LAWS["rademacher"]},
