@@ -100,10 +100,11 @@ def compare_row(query: Floats, keys: Floats, scores: Floats, own_key: int, divis
     for key in np.flatnonzero(seen & (np.abs(scores - products) > rounding)):
         raise _difference(f"score of key {key}", products[key], scores[key])
     # Differences of squares give distances of keys, and the mean of the scores is rounded.
-    longest, largest = np.sqrt(_ROUNDINGS * eps * squares[seen].max()), eps * np.abs(scores[seen]).max()
+    of_jacobian = float(row.jacobian_norm[0]) * math.sqrt(_ROUNDINGS * eps) + _TINY
+    of_mean = 4 * math.sqrt(len(scores)) * eps * float(np.abs(scores[seen]).max()) / divisor
     absolute = {
-        "query_gradient_norm": float(row.jacobian_norm[0] * longest) / divisor,
-        "row_variance": len(scores) * float(4 * largest / divisor) ** 2,
+        "query_gradient_norm": of_jacobian * math.sqrt(squares[seen].max()) / divisor,
+        "row_variance": of_mean**2 + _TINY,
     }
     for name, expected in plain_row(scores, divisor, keys, own_key).items():
         for found in getattr(row, name):
