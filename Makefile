@@ -1,5 +1,5 @@
 # The commands that users type. Each takes the variables that its `takes_` line lists, as options of the program of the
-# same names; FLAGS have no value. Those of `words_` are arguments.
+# same names; FLAGS are 1 or not given. Those of `words_` are arguments. All commands about sweeps accept those of a run.
 SWEEP = CONFIG RESULTS VERBOSE
 RUN = JOBS SCHEDULER SCHEDULER_FILE
 takes_all = $(SWEEP) $(RUN) FORMAT YES
@@ -37,6 +37,8 @@ NEAREST = import difflib, sys; [print(*difflib.get_close_matches(sys.argv[1].upp
 nearest := $(shell $(call quoted,$(value PYTHON)) -c '$(NEAREST)' $(call quoted,$(firstword $(refused))) $(taken))
 $(error make $(or $(MAKECMDGOALS),help): got $(firstword $(refused))=$(if $(nearest), (did you mean $(nearest)=?)), expected $(taken))
 endif
+
+$(foreach one,$(filter $(FLAGS),$(typed)),$(if $(filter-out 1,$(value $(one))),$(error make: got $(one)=$(value $(one)), expected $(one)=1)))
 
 # Values reach the program as the user typed them: neither make nor the shell expands them. A recipe has "$NAME" of the
 # environment, which the shell does not parse again.

@@ -22,7 +22,7 @@ from experiments.harness.columns import Meaning
 from experiments.scaled import ScaledCell
 from sdpa import LAWS, InputLaw, PairLaw, Scaling
 from sdpa.attention import MaskName
-from sdpa.pairs import Normalize
+from sdpa.pairs import Normalize, spectrum_of
 
 Floats = npt.NDArray[np.floating]
 
@@ -36,6 +36,8 @@ _PRODUCT_QUERIES, _MAX_BLOCK_BYTES = 512, 2**23
 _CHUNK_BYTES = 2**27
 _MAX_CHUNK_TRIALS = 1024  # unless a block has more
 _MAX_CHUNK_ROWS = 2**17  # a worker keeps their norms until the chunk is complete
+
+_FEWEST_DIRECTIONS = 1.5  # of queries whose rows differ in more than their spread
 
 NAMED = (Scaling, InputLaw)  # types of the parameters that a config names
 
@@ -237,9 +239,15 @@ class Cell(AttentionCell):
 
     @property
     def separate_rows(self) -> int:
-        """As `AttentionCell.separate_rows`; 1 if the queries differ in sign alone."""
-        one_size = self.normalize != "none" or (self.inputs.moments[1] == 1 and not self.query_mean)
-        return 1 if self.d_k == 1 and one_size else super().separate_rows
+        """As `AttentionCell.separate_rows`; 1 where queries of one direction rank all keys alike.
+
+        A spectrum v has (sum v)^2 / sum v^2 directions.
+        """
+        directions = float(self.d_k)
+        if self.spectrum:
+            v = spectrum_of(self.d_k, self.spectrum)
+            directions = float(v.sum()) ** 2 / float(v @ v)
+        return 1 if directions < _FEWEST_DIRECTIONS else super().separate_rows
 
     @property
     def shortest_row(self) -> int | None:

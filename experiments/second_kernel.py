@@ -72,7 +72,7 @@ def _spread(others: Floats, unit: float, largest: float, keys: Floats, top: Floa
     """
     size = max(1, _CACHED // keys.shape[-1])
     parts = [slice(first, first + size) for first in range(0, len(keys), size)]
-    mean = sum(others[part] @ (keys[part] - top) for part in parts)
+    mean = np.sum([others[part] @ (keys[part] - top) for part in parts], axis=0)
     total = largest**2 * float(mean @ mean)
     for part in parts:
         from_mean = keys[part] - top

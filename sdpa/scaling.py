@@ -353,9 +353,9 @@ _OTHER_MASKS = {
 
 
 def refuses_scale(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Let a function with `scaling=` answer `scale=`, the factor of other libraries, with the divisor to pass instead.
+    """Let a function answer `scale=`, `is_causal=` and `attn_mask=` of other libraries with what to pass instead.
 
-    A function with `mask=` answers `is_causal=` and `attn_mask=` in the same way.
+    A function with `scaling=` names the divisor in place of the factor `scale`; one with `mask=` answers the masks.
 
     The signature and the documentation of the function stay as they are.
 

@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.floating]
 # A contrast needs as many trials and rows as a mean needs effective draws. With one query per trial, few rows carry it:
 # without the limit of rows, 19 of 300 honest runs of one_query_100 (benchmarks/calibration) raise the alarm. Where rows
 # take few values, few trials do: with 25 trials per direction, 0.25% of honest cells of d_k = 1, four keys, four
-# queries, rms and 100 trials have p < 3.3e-4. Below 100 trials, only the first direction enters.
+# queries, rms and 100 trials have p < 3.3e-4. Below 200 trials, only the first direction enters.
 _PER_DIRECTION = MIN_DRAWS
 _MIN_SHARE = 1e-2
 

@@ -61,7 +61,7 @@ SLIP_UNITS = CutOff("slip", 3.0, (1.0, 5.0))
 
 # Softmax rows.
 ONE_HOT = CutOff("nearly one-hot, close to 1", 0.9, (0.8, 0.95))  # one weight is nine times the sum of all others
-SATURATED = CutOff("saturated", 0.99, (0.95, 0.999))  # the suite's own bound, from its metric `saturated_rows`
+SATURATED = CutOff("saturated", 0.99, (0.95, 0.999))  # the bound of the metric `saturated_rows`, which stays there
 RARE = CutOff("keeps from, stays, always", 0.01, (0.001, 0.05))  # fewer than one row in a hundred is an exception
 DOMINANT = CutOff("dominant, sharp", 0.5, (0.4, 0.6))  # one weight exceeds all others together; below, a row is "soft"
 STRONGLY = CutOff("strongly", 2.0, (1.5, 3.0))  # times the weight of a key in a uniform row

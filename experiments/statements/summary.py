@@ -81,7 +81,11 @@ def _other_cutoffs(statements: pd.DataFrame) -> list[str]:
     changes = [(row["id"], change) for _, row in statements.iterrows() for change in row["other_cutoffs"].split("; ")]
     lines = ["| cut-off | words | value | other values | other verdicts |", "|---|---|---:|---:|---|"]
     for name, one in CUTOFFS.items():
-        of_this = [(ids, *change.removeprefix(f"{name} = ").split(": ")) for ids, change in changes if name in change]
+        of_this = [
+            (ids, *change.removeprefix(f"{name} = ").split(": "))
+            for ids, change in changes
+            if change.startswith(f"{name} = ")
+        ]
         found = "; ".join(f"at {value}, {ids}: {now}" for ids, value, now in of_this)
         others = ", ".join(f"{value:g}" for value in one.others)
         lines.append(f"| `{name}` | {one.words} | {one} | {others} | {found or 'none'} |")

@@ -89,8 +89,8 @@ def report_diagnosis(found: Diagnosed) -> None:
     from experiments.harness.compare import update
 
     path, content = found.out / DIAGNOSIS_TABLE, csv_bytes(found.table)
+    write_atomically(found.out / _SOURCES, found.sources)  # first, so that no table of other files replaces this one
     tell(update(path, content).of(path))
-    write_atomically(found.out / _SOURCES, found.sources)
     tell(f"drew {found.out / DIAGNOSIS_FIGURE}.png: {_draw(found.out)}\n")
     _tell_findings(found.table)
 

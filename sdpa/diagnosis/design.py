@@ -13,12 +13,14 @@ from sdpa.diagnosis.estimates import BATCH, diagnose
 from sdpa.diagnosis.heads import Heads, Mask
 from sdpa.diagnosis.rows import Rows, head_rows
 from sdpa.diagnosis.sums import values_of_rows
+from sdpa.scaling import refuses_scale
 from sdpa.theory.design import Target
 
 _RANGE = 1e3  # of divisors around the one at which rows have the variance 1: the ends are one-hot and uniform rows
 _ACCURACY = 1e-9
 
 
+@refuses_scale
 def divisor_for(target: Target, value: float, q: npt.ArrayLike, k: npt.ArrayLike, mask: Mask | None = None) -> float:
     """The divisor c at which a quantity of a head has a wanted value, computed from the scores of the head itself.
 
@@ -34,8 +36,8 @@ def divisor_for(target: Target, value: float, q: npt.ArrayLike, k: npt.ArrayLike
         mask: as in `diagnose`.
 
     Raises:
-        ValueError: no divisor gives the value (the message has the range of possible values), the scores of each row
-            are equal, or `diagnose` refuses the arrays.
+        ValueError: no divisor within a factor of 1000 of the one of row variance 1 gives the value, the scores of each
+            row are equal, or `diagnose` refuses the arrays.
 
     >>> q, k = 2 * np.random.default_rng(0).standard_normal((2, 5, 32, 64))  # 5 sequences
     >>> c = divisor_for("entropy_share", 0.9, q, k)
@@ -48,6 +50,8 @@ def divisor_for(target: Target, value: float, q: npt.ArrayLike, k: npt.ArrayLike
     unit = float(diagnose(q, k, mask=mask, axes=axes)["unit_divisor"].value)
     if math.isnan(unit):
         raise ValueError("q and k: expected rows of different scores, got equal ones in each row")
+    if target == "row_variance" and 0 < value < math.inf:
+        return unit / math.sqrt(value)
     heads = Heads.of(q, k, mask, axes)
 
     def mean(x: float) -> float:
@@ -57,5 +61,6 @@ def divisor_for(target: Target, value: float, q: npt.ArrayLike, k: npt.ArrayLike
     ends = math.log(unit / _RANGE), math.log(unit * _RANGE)
     low, high = sorted(map(mean, ends))
     if not low < value < high:
-        raise ValueError(f"{target}: expected a value above {low:.6g} and below {high:.6g}, got {value}")
+        within = f"for divisors within a factor of {_RANGE:g} of {unit:.6g}"
+        raise ValueError(f"{target}: expected a value above {low:.6g} and below {high:.6g} {within}, got {value}")
     return math.exp(optimize.brentq(lambda x: mean(x) - value, *ends, xtol=_ACCURACY))

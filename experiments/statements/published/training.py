@@ -19,6 +19,7 @@ from experiments.statements.measured import Tables
 from sdpa.training.levels import loss_levels
 
 AXES = ["task", "d_k", "n_keys", "initial", "optimizer", "steps"]
+_OTHER_DRAWS = 1  # steps that the sweep `rates` has more, so that its draws are others
 _STARTS = {"unit": "unit-variance q and k", "small": "small initial weights"}
 _OPTIMIZERS = {"adam": "Adam", "sgd": "SGD"}
 _LIMITS = (
@@ -70,7 +71,7 @@ def setups(tables: Tables) -> list[Setup]:
         tables: with the tables `training` and `rates/bands`, which gives the best learning rates.
     """
     rows, bands = tables["training"], tables["rates/bands"]
-    chosen, found = bands.assign(steps=bands["steps"] - 1), []
+    chosen, found = bands.assign(steps=bands["steps"] - _OTHER_DRAWS), []
     for axes, at_best in at_best_rates(rows, chosen).groupby(AXES, sort=False):
         task, d_k, n_keys, initial, optimizer, steps = axes
         rates = rows.loc[(rows[AXES] == list(axes)).all(axis=1), "learning_rate"].nunique()
