@@ -14,7 +14,6 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import xlogy
 
 from sdpa import RowDiagnostics
 
@@ -50,7 +49,7 @@ def plain_row(scores: Floats, divisor: float, keys: Floats, own_key: int) -> dic
     others, rest = w / unit, float(w.sum())
     squares, collision = others * others, largest**2 + float(w @ w)
     of_top = largest**2 * (float(others.sum()) ** 2 + float(squares.sum()))
-    entropy = -float(xlogy(w, w).sum()) - largest * math.log1p(-rest)
+    entropy = -float(w @ np.log(np.where(w > 0, w, 1.0))) - largest * math.log1p(-rest)
     return {
         "max_weight": largest,
         "entropy": entropy,

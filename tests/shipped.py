@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 CONFIG = load_config(RESULTS / STORED_CONFIG)
 # Of the shipped results: to be changed with them.
-SHIPPED_DIGEST = "b16e2112eeac5608f193a8f60c44529576c453a3c04f0665804f24c93c028cc2"
+SHIPPED_DIGEST = "6d9f5ae6159091489349520647876e8321fdcab155f3b2cc99770a4f11ec7d7d"
 
 
 def _skip(reason: str) -> None:

@@ -21,7 +21,7 @@ from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only, tables_of_results
 
 TABLES = tables_of_results()
 BENCHMARK_TABLES = [f"{BENCHMARKS}/{path.name}" for path in sorted((RESULTS / BENCHMARKS).glob("*.csv"))]
-CELLS = 273  # with enough trials for a test against theory
+CELLS = 275  # with enough trials for a test against theory
 PRECISE = ("score_variance", "max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
 
 

@@ -109,7 +109,7 @@ sweeps:
     d_k: [2, 8, 24, 64]
     n_keys: [3, 8, 20]
     scaling: [unscaled, d_k^1/3, d_k^1/2, d_k^1]
-    trials: 20
+    trials: 25
     figures: [map, phase, freezing]
 """
 

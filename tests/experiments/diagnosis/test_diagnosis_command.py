@@ -324,7 +324,7 @@ def test_a_folder_that_cannot_be_written_is_named(files):
     given = files(q=normal(2, 1)[0], k=normal(2, 1)[1])
     Path("file").touch()
     ran = call("diagnose", *given, "--out", "file/out")
-    assert (ran.returncode, ran.stderr) == (1, "file/out/diagnosis.csv: cannot write: Not a directory\n")
+    assert (ran.returncode, ran.stderr) == (1, "file/out/files.txt: cannot write: Not a directory\n")
 
 
 def test_without_files_it_diagnoses_the_shipped_example(files):
