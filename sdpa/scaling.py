@@ -346,10 +346,10 @@ def resolve_divisor(scaling: Scaling | str | float, d_k: int, n_keys: int) -> fl
 
 
 # The masks of other libraries, and what to pass instead.
-_OTHER_MASKS = {
-    "is_causal": "mask='causal', where the last query sees every key",
-    "attn_mask": "mask, True where the query may attend to the key",
-}
+_OTHER_MASKS = (
+    ("is_causal", "mask='causal', where the last query sees every key"),
+    ("attn_mask", "mask, True where the query may attend to the key"),
+)
 
 
 def refuses_scale(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
@@ -371,9 +371,9 @@ def refuses_scale(function: Callable[_Parameters, _Result]) -> Callable[_Paramet
 
     @functools.wraps(function)
     def checked(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        for name in _OTHER_MASKS if "mask" in parameters else ():
+        for name, instead in _OTHER_MASKS if "mask" in parameters else ():
             if name in kwargs:
-                raise TypeError(f"{owner}: got {name}, expected {_OTHER_MASKS[name]}")
+                raise TypeError(f"{owner}: got {name}, expected {instead}")
         if "scale" in kwargs and "scaling" in parameters:
             got = f"{owner}: got scale={_shown(kwargs['scale'])}, expected scaling, the divisor of the scores"
             raise TypeError(f"{got}{_instead_of(kwargs['scale'])}")

@@ -23,8 +23,8 @@ HALF = 0.5  # most rows, most of the weight, less than half of the largest possi
 EVEN = 0.99  # "nearly evenly": of the largest possible entropy
 APART = 0.05  # entropy shares closer than this count as equally sharp
 # Agreement with Gaussian rows says little below this spread, because the rows of most laws agree there. With 16 to 256
-# keys of width 64, the entropy shares of a sink (queries and first key of mean 1) and of lognormal entries are 0.05 to
-# 0.21 from theirs at 0.8, and at most 0.035 at 0.4.
+# keys of width 64, the entropy shares of a sink (queries and first key of mean 1) and of lognormal entries are about
+# 0.05 to 0.2 from theirs at 0.8, and at most 0.035 at 0.4.
 TESTED = 0.8
 FACTOR = 1.5  # variances within this factor count as equal; it is 22% between standard deviations
 FEWEST_ENTRIES = 64  # of the keys of a row, d_k n: with fewer, deviations are far from normal
