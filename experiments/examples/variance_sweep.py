@@ -10,7 +10,6 @@ import numpy as np
 
 from experiments.examples import session
 from experiments.examples.example import ARTICLE, Example, Floats, Step, table
-from sdpa import theory
 
 SWEPT = (8, 32, 64, 128, 256, 512)
 SAMPLE = 10_000
@@ -32,6 +31,8 @@ def variances() -> Floats:
 
 
 def _steps() -> list[Step]:
+    from sdpa import theory  # which loads SciPy, when this example is shown and not when examples are listed
+
     exact = np.array([theory.score_variance(d_k, 1.0) for d_k in SWEPT])
     errors = exact * np.sqrt((2 + 6 / exact) / SAMPLE)
     sample = variances()

@@ -29,7 +29,7 @@ from experiments.benchmarks.summary import (
     speedup,
 )
 from experiments.diagnosis.table import COLUMNS
-from experiments.examples import example_names, example_titles, spelled
+from experiments.examples import example_names, load_example, spelled
 from experiments.figures.caption_text import listed
 from experiments.figures.crossing_text import (
     NORM_NAMES,
@@ -173,7 +173,7 @@ def _captions(drawings: Sequence[Path], link: Callable[[Path], str]) -> str:
 def _examples() -> str:
     """Every worked example with the command that walks through it."""
     lines = ["| command | example |", "|---|---|"]
-    lines += [f"| `make walk EXAMPLE={spelled(name)}` | {title} |" for name, title in example_titles().items()]
+    lines += [f"| `make walk EXAMPLE={spelled(name)}` | {load_example(name).title} |" for name in example_names()]
     return "\n".join([*lines, "| `make walk Q=q.csv K=k.csv V=v.csv` | Your own matrices, as CSV files |"])
 
 

@@ -6,7 +6,7 @@ The steps of an example (`experiments.examples`) come in; examples.csv, its figu
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.examples import example_names, example_titles, load_example, spelled
+from experiments.examples import example_names, load_example, spelled
 from experiments.examples.example import ExampleError
 from experiments.folders import EXAMPLES, HOME, WALK, drawn_texts, example_path
 from experiments.harness.artifacts import Artifact, Ledger
@@ -127,7 +127,7 @@ def walk_any(
 
 def walk_list() -> str:
     """Every example with the command that walks through it."""
-    lines = [(f"make walk EXAMPLE={spelled(name)}", title) for name, title in example_titles().items()]
+    lines = [(f"make walk EXAMPLE={spelled(name)}", load_example(name).title) for name in example_names()]
     lines.append(("make walk Q=q.csv K=k.csv V=v.csv", "Your own matrices, as CSV files; V= is optional"))
     width = max(len(command) for command, _ in lines)
     return "\n".join(f"{command:<{width}}  {title}" for command, title in lines)
