@@ -49,6 +49,7 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
+@shipped_only
 def test_the_python_of_the_readme_runs(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     for block in blocks(README, "python"):

@@ -52,6 +52,7 @@ def render(figure: Figure, tables: Tables, stem: Path, *, pdf: bool = False) -> 
     with mpl.rc_context({**sns.axes_style("ticks"), **STYLE}):
         drawing = typeset(figure.plot(chosen))
         files = {".txt": f"{title}\n{caption}\n".encode(), ".png": _png(drawing, title, caption, figure.is_slide)}
+        drawing.set_layout_engine("none")  # the PNG has settled it
         metadata = {"Title": title, "Description": caption, "Date": None}
         FigureCanvasSVG(drawing).print_svg(svg := io.BytesIO(), metadata=metadata)
         files[".svg"] = svg.getvalue()

@@ -51,13 +51,7 @@ def two_key_quantile(
     >>> round(two_key_quantile("jacobian_norm", 0.5, 2, 2**0.5), 9)  # D is then exponential: |D| = ln 2
     0.444444444
     """
-    if (law.entries.name, law.query_mean, law.correlation, law.spectrum, law.normalize) != (
-        "gaussian",
-        0,
-        0,
-        0,
-        "none",
-    ):
+    if law != PairLaw(key_mean=law.key_mean, query_std=law.query_std, key_std=law.key_std):
         raise UnknownError(f"expected independent Gaussian entries, those of queries of mean 0, got {law}")
     size = math.sqrt(2) * law.key_std
     shortest, longest = (size * math.sqrt(special.chdtri(d_k, tail)) for tail in (1 - _OMITTED, _OMITTED))
