@@ -44,10 +44,10 @@ def plot(tables: Tables) -> Drawing:
     note(
         figure,
         "Every measured value with a known exact value, once, if it has at least 20 trials, 50 rows that share nothing "
-        "and 100 effective draws. The z of few trials follows Student's t and is shown as the normal score of the same probability. A cell is one "
-        "combination of the axes, such as d_k and n_keys. z-scores of one cell depend on each other, so they stray "
-        "further from the line than independent ones; cells are independent. Shaded: 95% range of each p-value if "
-        "p-values are uniform.",
+        "and 100 effective draws. The z of few trials follows Student's t and is shown as the normal score of the same "
+        "probability. A cell is one combination of the axes, such as d_k and n_keys. z-scores of one cell depend on "
+        "each other, so they stray further from the line than independent ones; cells are independent. Shaded: 95% "
+        "range of each p-value if p-values are uniform.",
     )
     return figure
 

@@ -150,11 +150,19 @@ def code(source: str) -> str:
 
 def _docstrings(tree: ast.Module) -> Iterator[ast.expr]:
     """The docstrings of a module and of everything that it defines."""
-    for node in ast.walk(tree):
+    for node in (tree, *_statements(tree)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
                 yield first.value
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements within a node; no import or definition stands within an expression, and these take most time."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield child
+            yield from _statements(child)
 
 
 def imported_modules(*roots: str) -> set[str]:
@@ -177,7 +185,7 @@ def imported_modules(*roots: str) -> set[str]:
 def _imported(name: str) -> frozenset[str]:
     """The project modules that a module imports anywhere in its source."""
     found: set[str] = set()
-    for node in ast.walk(_parsed(name)):
+    for node in _statements(_parsed(name)):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names if _is_ours(alias.name))
         elif isinstance(node, ast.ImportFrom) and node.module and _is_ours(node.module):
