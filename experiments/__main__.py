@@ -259,10 +259,10 @@ def diagnose(
             diagnosis.diagnose_example(HOME)
             return
         try:
-            found = diagnosis.diagnosed(files, scaling=scaling, mask=mask, axes=axes, out=out)
+            report = diagnosis.diagnosed(files, scaling=scaling, mask=mask, axes=axes, out=out)
         except ValueError as error:
             raise UsageError(str(error)) from None
-        diagnosis.report_diagnosis(found)
+        report()
 
 
 @app.command(name="prune")

@@ -29,6 +29,13 @@ def trained_heads() -> tuple[Floats, Floats]:
     return np.stack(q, axis=2).astype(np.float32), np.stack(k, axis=2).astype(np.float32)
 
 
+def npz_bytes() -> bytes:
+    """The queries and keys as a file with arrays named q and k."""
+    q, k = trained_heads()
+    np.savez(file := io.BytesIO(), q=q, k=k)
+    return file.getvalue()
+
+
 def _run(index: int) -> tuple[Floats, Floats]:
     """Queries and keys of one run, (sequences, 2, queries or keys, d_k)."""
     rng = generator(_SEED, Chunk("training", CELL, index, trials=1))
@@ -50,10 +57,3 @@ def _run(index: int) -> tuple[Floats, Floats]:
     tokens = np.take_along_axis(batch.tokens, order[..., None], axis=1)
     queries = batch.queries[:, None]
     return np.stack([queries @ W_Q for W_Q, _ in ends], axis=1), np.stack([tokens @ W_K for _, W_K in ends], axis=1)
-
-
-def npz_bytes() -> bytes:
-    """The queries and keys as a file with arrays named q and k."""
-    q, k = trained_heads()
-    np.savez(file := io.BytesIO(), q=q, k=k)
-    return file.getvalue()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from experiments.diagnosis.labels import SHIPPED_LAYERS
+from experiments.diagnosis.table import SHIPPED_LAYERS
 from experiments.figures.formulas import latex
 from experiments.folders import DIAGNOSIS_FIGURE, diagnosis_path, drawn_texts, figure_path
 from experiments.harness.config import Config

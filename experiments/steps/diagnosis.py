@@ -1,12 +1,11 @@
 """The steps of a diagnosis: read queries and keys, diagnose each head, write the table and draw the figure.
 
-Files of arrays come in; diagnosis.csv, the figure heads and text on the terminal go out. The shipped example makes its
-own file of arrays and then takes the same way.
+The shipped example makes its own file of arrays and then takes the same way.
 """
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,34 +22,16 @@ if TYPE_CHECKING:
 
 ARRAYS = "qk.npz"
 _YOUR_OWN = "The shipped example. For your own arrays: make diagnose Q=q.npy K=k.npy [MASK=causal] [SCALING=RULE]"
-_USUAL_RULE = "d_k^1/2"
 _SOURCES = "files.txt"  # in the folder of a diagnosis: it does not replace that of other files of the same name
 _ANOTHER = "choose another folder with OUT=DIR (--out DIR)"
 _DRAWN_BY = f"{DIAGNOSIS}.{DIAGNOSIS_FIGURE}"
 _COMPUTED_WITH = ("numpy", "scipy", "pandas")
 
 
-@dataclass(frozen=True)
-class Diagnosed:
-    """The diagnosis of a user's files, and where to write it.
-
-    Attributes:
-        title: of the report.
-        table: a row for each head.
-        out: the folder of the table and the figure.
-        sources: the paths of the files, one a line.
-    """
-
-    title: str
-    table: "pd.DataFrame"
-    out: Path
-    sources: bytes
-
-
 def diagnosed(
     files: Sequence[Path], *, scaling: str | None, mask: str | None, axes: str | None, out: Path | None
-) -> Diagnosed:
-    """The diagnosis of queries and keys in files; nothing is written.
+) -> Callable[[], None]:
+    """Diagnose queries and keys in files; nothing is written yet.
 
     Args:
         files: one file with q and k, or one for each.
@@ -59,12 +40,15 @@ def diagnosed(
         axes: names of the leading axes of q, separated by commas; None for the usual ones.
         out: the folder of the table and the figure; None for one in results/diagnosis with the name of the first file.
 
+    Returns:
+        A function that prints the result, writes its table and draws its figure.
+
     Raises:
         ValueError: a file holds no valid queries and keys, an option is unknown or does not fit them, or the folder by
             default has the diagnosis of other files.
     """
     from experiments.diagnosis.files import read_heads
-    from experiments.diagnosis.table import diagnosis_table, order_of_axes
+    from experiments.diagnosis.table import axes_of, diagnosis_table
 
     folder = HOME / DIAGNOSIS / files[0].stem if out is None else out
     if folder.resolve() == diagnosis_path(HOME, DIAGNOSIS_TABLE).parent.resolve():
@@ -75,24 +59,20 @@ def diagnosed(
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out: expected a folder, got the file {folder}")
     heads = read_heads(files)
-    table = diagnosis_table(heads, _USUAL_RULE if scaling is None else scaling, mask, axes)
-    return Diagnosed(f"{_title(files)}, {order_of_axes(heads[0], axes)}", table, folder, sources)
+    table = diagnosis_table(heads, scaling or "d_k^1/2", mask, axes)
+    order = ", ".join([*axes_of(heads[0], axes), "position", "d_k"])
+    title = f"Diagnosis of {' and '.join(map(str, files))}, q of shape {heads[0].q.shape} read as ({order})"
+    return partial(_report, title, table, folder, sources)
 
 
-def _title(files: Sequence[Path]) -> str:
-    return f"Diagnosis of the attention of {' and '.join(map(str, files))}"
-
-
-def report_diagnosis(found: Diagnosed) -> None:
-    """Print a diagnosis, write its table and draw its figure."""
-    _tell_heads(found.title, found.table)
+def _report(title: str, table: "pd.DataFrame", folder: Path, sources: bytes) -> None:
     from experiments.harness.compare import update
 
-    path, content = found.out / DIAGNOSIS_TABLE, csv_bytes(found.table)
-    write_atomically(found.out / _SOURCES, found.sources)  # first, so that no table of other files replaces this one
-    tell(update(path, content).of(path))
-    tell(f"drew {found.out / DIAGNOSIS_FIGURE}.png: {_draw(found.out)}\n")
-    _tell_findings(found.table)
+    _tell(title, table)
+    write_atomically(folder / _SOURCES, sources)  # first, so that no table of other files replaces this one
+    tell(update(folder / DIAGNOSIS_TABLE, csv_bytes(table)).of(folder / DIAGNOSIS_TABLE))
+    _draw(folder)
+    tell(f"drew {folder / DIAGNOSIS_FIGURE}.png")
 
 
 def diagnose_example(results: Path) -> None:
@@ -101,16 +81,14 @@ def diagnose_example(results: Path) -> None:
     Args:
         results: the folder of the results.
     """
-    from experiments.diagnosis.labels import SHIPPED_LAYERS
-    from experiments.diagnosis.table import read_diagnosis
+    from experiments.diagnosis.table import SHIPPED_LAYERS, read_diagnosis
 
     report = Reporter(verbose=True, say=tell)
     write_diagnosis(results, report)
     draw_diagnosis(results, report)
-    table = read_diagnosis(diagnosis_path(results, DIAGNOSIS_TABLE))
-    _tell_heads(f"\n{_title([diagnosis_path(results, ARRAYS)])}\n{SHIPPED_LAYERS}", table)
-    _tell_findings(table)
-    tell(f"\n{_YOUR_OWN}")
+    title = f"\nDiagnosis of {diagnosis_path(results, ARRAYS)}\n{SHIPPED_LAYERS}"
+    _tell(title, read_diagnosis(diagnosis_path(results, DIAGNOSIS_TABLE)))
+    tell(_YOUR_OWN)
 
 
 def write_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
@@ -120,8 +98,6 @@ def write_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
         results: the step writes to its folder diagnosis/training.
         report: told whether the table changed.
     """
-    from experiments.harness.compare import update
-
     path, arrays = (diagnosis_path(results, name) for name in (DIAGNOSIS_TABLE, ARRAYS))
     modules = [f"experiments.diagnosis.{name}" for name in ("example", "files", "table")]
     table, ledger = Artifact((path, arrays), tuple(modules), _COMPUTED_WITH), Ledger(path.parent)
@@ -130,17 +106,13 @@ def write_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
             report.current(path)
             return
         from experiments.diagnosis.example import npz_bytes
+        from experiments.diagnosis.files import read_heads
+        from experiments.diagnosis.table import diagnosis_table
+        from experiments.harness.compare import update
 
         write_atomically(arrays, npz_bytes())
-        report.table(path, update(path, csv_bytes(_example(arrays))))
+        report.table(path, update(path, csv_bytes(diagnosis_table(read_heads([arrays])))))
         ledger.note(table)
-
-
-def _example(arrays: Path) -> "pd.DataFrame":
-    from experiments.diagnosis.files import read_heads
-    from experiments.diagnosis.table import diagnosis_table
-
-    return diagnosis_table(read_heads([arrays]))
 
 
 def draw_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
@@ -163,26 +135,20 @@ def draw_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
     report.figure(stem.with_suffix(".png"), drawn_texts(stem).caption, drawn=is_due)
 
 
-def _draw(folder: Path) -> str:
-    """Draw the figure of the table in a folder; its caption."""
+def _draw(folder: Path) -> None:
+    """Draw the figure of the table in a folder."""
     from experiments.diagnosis.table import gaussian_curves, read_diagnosis
     from experiments.figures.figure import load_figure
     from experiments.figures.rendering import render
 
     heads = read_diagnosis(folder / DIAGNOSIS_TABLE)
-    return render(load_figure(_DRAWN_BY), {"heads": heads, "curves": gaussian_curves(heads)}, folder / DIAGNOSIS_FIGURE)
+    render(load_figure(_DRAWN_BY), {"heads": heads, "curves": gaussian_curves(heads)}, folder / DIAGNOSIS_FIGURE)
 
 
-def _tell_heads(title: str, table: "pd.DataFrame") -> None:
-    """Print the sizes of a diagnosis and its sharpest heads."""
-    from experiments.diagnosis.report import remarks, sharpest, sizes
+def _tell(title: str, table: "pd.DataFrame") -> None:
+    """Print the sizes of a diagnosis, its sharpest heads, and what holds of some of them."""
+    from experiments.diagnosis.report import remarks, sharpest, sizes, summary
 
     tell(f"{title}\n{sizes(table)}\n")
     tell(sharpest(table), wrap=False)
-    tell(f"\n{remarks(table)}\n")
-
-
-def _tell_findings(table: "pd.DataFrame") -> None:
-    from experiments.diagnosis.findings import findings
-
-    tell("\n".join(findings(table)))
+    tell("\n".join(["", remarks(table), "", *summary(table), ""]))

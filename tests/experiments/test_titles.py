@@ -2,7 +2,6 @@
 
 import math
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,6 @@ from experiments.figures import (
     slide,
     speed,
 )
-from experiments.figures.diagnosis import heads
 from experiments.figures.figure import load_figure
 from experiments.figures.title_text import MOST_WORDS
 from experiments.harness.figures import declarations
@@ -186,23 +184,3 @@ def test_speed_names_the_share_of_cells(seconds, expected):
     ratios = pd.DataFrame({"suite": seconds, "article, powers": 2.0, "article, products": math.nan})
     found = speed.title({"ratios": ratios})
     assert found == (f"{expected}, the suite is faster than the article's ways" if expected else "")
-
-
-@pytest.mark.parametrize(
-    ("sharper", "flatter", "alike", "expected"),
-    [
-        ([1, 1], [0, 0], [0, 0], "All heads are sharper than Gaussian rows of equal variance"),
-        ([1, 0], [0, 0], [0, 1], "Half the heads are sharper than Gaussian rows of equal variance"),
-        ([0, 0], [0, 1], [1, 0], "Half the heads are less sharp than Gaussian rows of equal variance"),
-        ([1, 0], [0, 1], [0, 0], "Some heads are sharper than Gaussian rows, others less sharp"),
-        ([0, 0], [0, 0], [1, 1], "All heads are as sharp as Gaussian rows of equal variance"),
-        ([0, 0], [0, 0], [1, 0], ""),
-        ([1], [0], [0], "This head is sharper than Gaussian rows of equal variance"),
-    ],
-)
-def test_heads_are_counted_beside_gaussian_rows(sharper, flatter, alike, expected, monkeypatch):
-    beside = SimpleNamespace(sharper=np.array(sharper), flatter=np.array(flatter), alike=np.array(alike, bool))
-    monkeypatch.setattr(heads, "beside_gaussian", lambda _: beside)
-    found = heads.title({"heads": pd.DataFrame({"head": range(len(sharper))})})
-    assert found == expected
-    assert len(found.split()) <= MOST_WORDS
