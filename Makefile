@@ -16,6 +16,7 @@ words_walk = EXAMPLE
 takes_diagnose = MASK SCALING AXES OUT
 words_diagnose = FILE Q K
 takes_calibration = FULL
+words_calibration = NAME
 takes_test-page = CHROMIUM
 $(foreach one,test test-claims test-coverage test-faults test-cluster test-recipes,$(eval takes_$(one) = JOBS))
 FLAGS = YES VERBOSE FULL
@@ -155,14 +156,14 @@ notebooks: $(NOTEBOOKS_READY) ## run the notebooks of docs/ and write their outp
 prune: $(READY) ## remove tables and figures of sweeps that the config no longer has
 	@$(SUITE) prune $(OPTIONS)
 
-calibration: $(READY) ## slow: count false alarms and missed faults of the check (FULL=1: all configs)
-	@$(SUITE) calibrate $(OPTIONS)
+calibration: $(READY) ## slow: count false alarms and missed faults of the check (NAME=pair,flat or FULL=1)
+	@$(PY) -m benchmarks.calibration $(OPTIONS) $(WORDS)
 
 cost: $(READY) ## measure the time and memory of attention on this machine, and their growth
-	@$(SUITE) cost
+	@$(PY) -m benchmarks.speed cost
 
-bench: $(READY) ## slow: compare the speed of the suite with other ways to measure
-	@$(SUITE) bench
+bench: $(READY) ## slow: compare the speed of the suite with the least work of a plain way to measure
+	@$(PY) -m benchmarks.speed speed
 
 lock: ## resolve the five requirements*.lock files from pyproject.toml (needs uv)
 	$(LOCK) --group suite pyproject.toml --output-file requirements.lock
@@ -178,7 +179,7 @@ clean: ## remove everything that is not committed and can be rebuilt
 	find results -path 'results/diagnosis/*' -prune ! -name training -exec rm -rf {} +
 	rm -f results/diagnosis/training/qk.npz
 	find results \( -name .lock -o -name .made.json -o -name manifest.json -o -name long-format.csv \) -delete
-	find sdpa experiments tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find sdpa experiments benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	find results \( -name '*.svg' -o -name '*.pdf' \) -exec sh -c 'test ! -f "$${1%.*}.txt" || rm "$$1"' _ {} \;
 
 help: ## show this list

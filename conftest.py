@@ -4,9 +4,4 @@ from importlib.util import find_spec
 
 import experiments  # noqa: F401  # before any module imports NumPy
 
-_NEED_DASK = [
-    "experiments/harness/cluster",
-    "experiments/benchmarks/cluster.py",
-    "experiments/benchmarks/waiting_cluster.py",
-]
-collect_ignore = [] if find_spec("distributed") else _NEED_DASK
+collect_ignore = [] if find_spec("distributed") else ["experiments/harness/cluster"]

@@ -292,45 +292,6 @@ def show_statements(jobs: Jobs = None, verbose: Verbose = False) -> None:
 
 
 @app.command()
-def cost() -> None:
-    """Measure the time and memory of attention on this machine, and how both grow."""
-    with outcome(SHIPPED_CONFIG, None):
-        need_root()
-        from experiments.steps import benchmarks
-
-        print(benchmarks.time_attention(HOME))
-
-
-@app.command()
-def calibrate(
-    full: Annotated[
-        bool, typer.Option("--full", help="Run all configs under 300 root seeds each, and write tables.")
-    ] = False,
-    again: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[CONFIG]...", help="Run these configs alone, and write their rows of the tables."),
-    ] = None,
-) -> None:
-    """Run the check under many root seeds; count its false alarms and the planted faults that it finds."""
-    with outcome(SHIPPED_CONFIG, None):
-        need_root()
-        from experiments.steps import calibration
-
-        calibration.calibrate(HOME, full=full, again=again or ())
-
-
-@app.command(name="bench")
-def run_bench() -> None:
-    """Compare the suite's speed with that of other ways to measure, and with the least work that a plain way needs."""
-    with outcome(SHIPPED_CONFIG, None):
-        loaded, _, folder = load(SHIPPED_CONFIG, None, None)
-        from experiments.steps import benchmarks
-
-        print(benchmarks.time_suite(loaded, folder))
-        print(benchmarks.time_cluster(folder))
-
-
-@app.command()
 def design(
     d_k: Annotated[int, typer.Option("--d-k", metavar="N", parser=whole_from(1), help="Width of queries and keys.")],
     n_keys: Annotated[int, typer.Option("--n-keys", metavar="N", parser=whole_from(2), help="Keys of a row.")],

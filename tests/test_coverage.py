@@ -7,13 +7,10 @@ Of 200 independent intervals that hold it with probability 0.95 each, the share 
 import numpy as np
 import pytest
 
-from experiments.benchmarks.calibration.measured import measure_cells
-from experiments.benchmarks.calibration.runs import run_seeds
-from experiments.benchmarks.calibration.tables import MIN_COVERAGE, coverage_of
+from benchmarks.calibration import CONFIG, MIN_COVERAGE, measure_cells, run_seeds
 from experiments.harness.config import load_config
 from experiments.harness.experiment import MEASURED
 from experiments.saturation import STATISTICS, Cell
-from experiments.steps.calibration import CONFIG
 from sdpa import Scaling, row_diagnostics
 
 SEEDS = range(200)
@@ -51,7 +48,7 @@ def share_held(rows: list[dict[str, float]], metric: str, truth: float) -> float
 @pytest.mark.parametrize("name", MATRIX)
 def test_intervals_that_are_not_flagged_hold_the_truth_in_every_corner(name):
     """Exact values, or those of all draws of all seeds together."""
-    found = coverage_of(run_seeds(SWEEPS[name], range(1, 121))).set_index("metric")
+    found = run_seeds(SWEEPS[name], range(1, 121))[1].set_index("metric")
     whole = found.loc["all"]
     assert whole["intervals"] > 500
     assert whole["covering"] / whole["intervals"] >= MIN_COVERAGE

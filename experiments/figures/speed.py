@@ -1,7 +1,4 @@
-"""Time of several ways to measure relative to the floor, and growth of the suite's time.
-
-The tables `ratios` and `growth` come from `experiments.benchmarks.summary`: `over_floor` and `growth_rows`.
-"""
+"""Time of the suite relative to its floor, and growth of that time; `benchmarks.speed` makes the tables."""
 
 import numpy as np
 import pandas as pd
@@ -12,17 +9,8 @@ from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.style import INK, legend_above, note, panels, token_colours
 
 _PALETTE = sns.color_palette("colorblind")
-_CLEARLY = 1.1  # times: rounds on one machine differ by a few per cent
 _SPREAD = 0.25  # of the markers of a cell, in cells
-# Marker and colour of a way, filled if in double precision.
-_WAYS = {
-    "suite": ("o", _PALETTE[0]),
-    "suite, float32": ("o", _PALETTE[0]),
-    "article, powers": ("^", _PALETTE[3]),
-    "article, products": ("v", _PALETTE[1]),
-    "pytorch": ("s", _PALETTE[2]),
-    "pytorch, float32": ("s", _PALETTE[2]),
-}
+_FILL = {"suite": "full", "suite, float32": "none"}
 
 
 def plot(tables: Tables) -> Drawing:
@@ -46,15 +34,12 @@ def plot(tables: Tables) -> Drawing:
 
 
 def _plot_ratios(ax: Axes, rows: pd.DataFrame, gradients: bool) -> None:
-    """The ways as points, cell by cell; a way that was not measured, such as PyTorch, is missing."""
+    """Both precisions as points, cell by cell."""
     rows = rows[rows["gradients"] == gradients]
     cells = [f"{row.d_k} × {row.n_keys} × {row.n_queries}" for row in rows.itertuples()]
     y = np.arange(len(rows))
-    measured = [way for way in _WAYS if way in rows]
-    for shift, way in zip(np.linspace(-_SPREAD, _SPREAD, len(measured)), measured, strict=True):  # so that none hides
-        marker, colour = _WAYS[way]
-        fill = "none" if way.endswith("float32") else "full"
-        ax.plot(rows[way], y + shift, marker, markersize=6, color=colour, fillstyle=fill, label=way)
+    for shift, (way, fill) in zip((-_SPREAD, _SPREAD), _FILL.items(), strict=True):  # so that none hides
+        ax.plot(rows[way], y + shift, "o", markersize=6, color=_PALETTE[0], fillstyle=fill, label=way)
     ax.axvline(1, color=INK, linewidth=0.8)
     ax.set_xscale("log")
     ax.set_yticks(y, cells)
@@ -85,34 +70,23 @@ def _reach(points: pd.DataFrame) -> float:
 
 
 def caption(tables: Tables) -> str:
-    """The suite's time relative to the floor, that in float32, and that of the faster article way over the suite's."""
-    faster = _faster_article(tables["ratios"])
+    """The time of the suite relative to the floor, and that in float32."""
     rows = tables["ratios"][~tables["ratios"]["gradients"]]
-    without = rows["suite"]
-    single = rows["suite, float32"] / without
+    without, single = rows["suite"], rows["suite, float32"] / rows["suite"]
     return (
         f"Without gradients, the suite takes {without.median():.2f} times the floor in the median cell and "
         f"{without.max():.2f} times in the worst. In float32, it takes {single.median():.2f} of its time in float64 in "
-        f"the median cell. The faster of the article's two ways takes {faster.min():.1f} to {faster.max():.0f} times "
-        "as long as the suite in float64, without gradients or with them."
+        "the median cell."
     )
 
 
-def title(tables: Tables) -> str:
-    """The share of cells in which the suite is clearly faster than both ways of the article."""
-    is_faster = _faster_article(tables["ratios"]) > _CLEARLY
-    if 2 * is_faster.sum() <= len(is_faster):
-        return ""
-    return f"In {'every cell' if is_faster.all() else 'most cells'}, the suite is faster than the article's ways"
-
-
-def _faster_article(rows: pd.DataFrame) -> pd.Series:
-    """The time of the faster one of the article's two ways over that of the suite, in float64."""
-    return rows[["article, powers", "article, products"]].min(axis=1) / rows["suite"]
+def title(tables: Tables) -> str:  # noqa: ARG001
+    """What is plotted."""
+    return "Time of the suite over that of the least work, and its growth"
 
 
 FIGURE = Figure(
-    shows="Time of ways to measure a cell, and growth with its size",
+    shows="Time of the suite over the least work for a cell, and growth with its size",
     of="benchmarks",
     tables=("ratios", "growth"),
     plot=plot,

@@ -14,20 +14,6 @@ import pandas as pd
 from experiments.analysis.crossings import of_first_map
 from experiments.analysis.derived import TESTS
 from experiments.analysis.slopes import LEVEL, SLOPES
-from experiments.benchmarks.summary import (
-    SIZE,
-    cluster_lines,
-    cluster_rates,
-    exponents,
-    growth,
-    instructions_line,
-    normals,
-    peaks,
-    precision_line,
-    ratios,
-    shares,
-    speedup,
-)
 from experiments.diagnosis.table import COLUMNS
 from experiments.examples import example_names, load_example, spelled
 from experiments.figures.caption_text import listed
@@ -122,9 +108,6 @@ def _blocks(config: Config, results: Path, page: Path) -> dict[str, Block]:
         "measured": lambda: _measured(pd.read_csv(results / csv_name(*_HEADLINE, MEASURED))),
         "slopes": lambda: _slopes(pd.read_csv(results / csv_name(*_HEADLINE, SLOPES.kind))),
         "statements": lambda: counts_in_markdown(read_statements(results)),
-        "cost": lambda: _cost(results),
-        "performance": lambda: _performance(pd.read_csv(benchmark_path(results, "speed"))),
-        "cluster": lambda: _cluster(config, pd.read_csv(benchmark_path(results, "cluster"))),
         "bands": lambda: band_table(results, [sweep.name for sweep in config.sweeps]),
         "bands-adam": lambda: band_table(results / _FULL, ["training"]),
         "bands-sgd": lambda: band_table(results / _FULL, ["training_sgd"]),
@@ -271,84 +254,6 @@ def _slopes(slopes: pd.DataFrame) -> str:
         interval = f"{row['slope_low']:z.4f} to {row['slope_high']:z.4f}"
         lines.append(f"| `{row['scaling']}` | {row['slope']:z.4f} | {interval} | {row['slope_exact']:z.4f} |")
     return "\n".join(lines)
-
-
-def _cost(results: Path) -> str:
-    """The growth of time and memory, from the table of the last run."""
-    lines = ["| grows with | time as | memory as |", "|---|---:|---:|"]
-    for _, row in exponents(pd.read_csv(benchmark_path(results, "cost"))).iterrows():
-        name = row["swept"]
-        lines.append(f"| {name} | {name}^{row['seconds']:.2f} | {name}^{row['peak_bytes']:z.2f} |")
-    return "\n".join(lines)
-
-
-def _performance(bench: pd.DataFrame) -> str:
-    """Ratios within the shipped run of the benchmark."""
-    largest = peaks(bench).iloc[-1]
-    d_k, n_keys, n_queries = (int(largest[name]) for name in SIZE)
-    grown = [f"{row['swept']}^{row['seconds']:.2f}" for _, row in growth(bench).iterrows()]
-    generators = [f"{name} {value:.2f}" for name, value in normals(bench).items()]
-    parts = [f"{name} {share:.0%}" for name, share in shares(bench).items()]
-    lines = [
-        precision_line(bench),
-        instructions_line(bench),
-        f"Over the three largest sizes, time grows as {', '.join(grown)}.",
-        f"Two workers measure the whole config {speedup(bench):.2f} times as fast as one.",
-        f"At d_k = {d_k} with {n_keys} keys and {n_queries} queries, a worker needs {largest['suite']:.0f} MiB above "
-        f"its imports, and {largest['suite, float32']:.0f} MiB in float32; K accounts for {d_k * n_keys / 2**17:.0f} "
-        f"and {d_k * n_keys / 2**18:.0f} MiB.",
-        f"Time per normal number, relative to SFC64 in float64: {', '.join(generators)}.",
-        f"Shares of `make all` on one core: {', '.join(parts)}. Here *normals* stands for drawing normal numbers, and "
-        "*counting* for counting norms for their quantiles.",
-    ]
-    return "\n".join([*_ratios(bench), "", *(f"- {line}" for line in lines)])
-
-
-def _ratios(bench: pd.DataFrame) -> list[str]:
-    """The lines of the table of ratios: a row per cell, with gradients and without; memory only for the former."""
-    table, suite = ratios(bench), peaks(bench).set_index(SIZE)["suite"]
-    beside = [str(name) for name in table if " over suite" in str(name)]
-    ways = "".join(f" {name.replace(' over suite', '')} |" for name in beside)
-    lines = [
-        f"| d_k | keys | queries | gradients | suite over floor | float32 over float64 |{ways} MiB |",
-        f"|---:|---:|---:|---|---:|---:|{'---:|' * len(beside)}---:|",
-    ]
-    for _, row in table.iterrows():
-        size = (row["d_k"], row["n_keys"], row["n_queries"])
-        others = [f"{row[name]:.1f}" if row[name] < 10 else f"{row[name]:.0f}" for name in beside]
-        gradients, memory = ("yes", f"{suite[size]:.0f}") if row["gradients"] else ("no", "")
-        within = [f"{row[name]:.2f}" for name in ("suite over floor", "float32 over float64")]
-        fields = [*map(str, size), gradients, *within, *others, memory]
-        lines.append(f"| {' | '.join(fields)} |")
-    return lines
-
-
-def _cluster(config: Config, found: pd.DataFrame) -> str:
-    """The limit of one client, from the shipped run of the benchmark, and the chunks of the config beside it."""
-    lines = [
-        "| number of workers | seconds of a chunk | records per second | workers | client | scheduler |",
-        "|---:|---:|---:|---:|---:|---:|",
-    ]
-    for _, row in cluster_rates(found).iterrows():
-        busy = " | ".join(f"{row[name]:.0%}" for name in ("share", "client", "scheduler"))
-        lines.append(f"| {row['workers']:,.0f} | {row['chunk_seconds']:g} | {row['per_second']:,.0f} | {busy} |")
-    low, median, high = _chunk_seconds(config)
-    chunks = f"Chunks of config.yaml take about {low:.2g} to {high:.2g} s; the median over its cells is {median:.2g} s."
-    return "\n".join([*lines, "", *(f"- {line}" for line in [*cluster_lines(found), chunks])])
-
-
-def _chunk_seconds(config: Config) -> tuple[float, float, float]:
-    """The smallest, the median and the largest estimated seconds of a whole chunk, over the cells of a config."""
-    seconds = pd.Series(
-        [
-            experiment.seconds_per_trial(cell) * experiment.chunk_trials(cell)
-            for sweep in config.sweeps
-            for experiment in [load_experiment(sweep.experiment)]
-            for cell in sweep.cells()
-        ]
-    )
-    low, median, high = seconds.quantile([0, 0.5, 1])
-    return low, median, high
 
 
 def _calibration(results: Path) -> str:

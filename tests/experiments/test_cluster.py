@@ -23,7 +23,6 @@ from experiments.harness.grid import Chunk
 from experiments.harness.processor import is_supported
 from experiments.harness.store import Store
 from experiments.harness.work import Task
-from experiments.steps.benchmarks import time_cluster
 from tests.suite_process import ROOT, Suite, ends_within
 
 pytestmark = pytest.mark.cluster
@@ -520,19 +519,3 @@ def test_options_that_exclude_each_other(tmp_path):
     status, _, err = Suite(tmp_path, 20).run("run", "--scheduler", "tcp://127.0.0.1:9", "--jobs", "2")
     assert status == 2
     assert err == "expected one of --jobs, --scheduler and --scheduler-file, got several\n"
-
-
-def test_the_benchmark_receives_every_chunk(tmp_path):
-    from experiments.benchmarks.cluster import Sizes
-
-    sizes = Sizes(jobs=1, chunks=2, records=20, workers=(8,), chunk_seconds=(0.05,), waiting_seconds=0.2)
-    said = time_cluster(tmp_path, sizes)
-    assert "times as long on 1 workers of a cluster as on 1 local processes" in said
-    found = pd.read_csv(tmp_path / "benchmarks" / "cluster.csv")
-    assert found["part"].tolist() == ["sweep", "sweep", "writing", "scale"]
-    assert found["chunks"].tolist()[:-1] == [2, 2, 20]
-    scale = found.iloc[-1]
-    assert scale["workers"] == 8
-    assert scale["chunks"] > 0
-    assert scale["seconds"] > 0
-    assert scale["client_cpu"] > 0

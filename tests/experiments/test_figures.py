@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.speed import over_floor
 from experiments import figures
 from experiments.analysis.agreement import agreement_tables
-from experiments.benchmarks.summary import growth_rows, over_floor
 from experiments.diagnosis.files import HeadArrays
 from experiments.diagnosis.table import diagnosis_table, gaussian_curves
 from experiments.examples import example_names
@@ -69,7 +69,7 @@ def sources(tiny):
             return {ALL_SWEEPS: agreement_tables(config.sweeps, every)}
         if declared.of == BENCHMARKS:
             found = pd.read_csv(RESULTS / BENCHMARKS / "speed.csv")
-            return {BENCHMARKS: {"ratios": over_floor(found), "growth": growth_rows(found)}}
+            return {BENCHMARKS: {"ratios": over_floor(found), "growth": found[found["part"] == "growth"]}}
         if declared.of == DIAGNOSIS:
             q, k = np.random.default_rng(0).standard_normal((2, 3, 2, 8, 4))
             heads = diagnosis_table([HeadArrays(layer, None, q, k) for layer in range(2)])

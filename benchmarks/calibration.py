@@ -1,0 +1,311 @@
+"""Calibration of the check: false alarms of honest runs, coverage of intervals, and planted faults that it misses.
+
+`make calibration` runs quick configs of calibration.yaml under 60 root seeds each, and `NAME=pair,flat` these two under
+300. `make calibration FULL=1` runs all under 300 and writes results/benchmarks/calibration*.csv. The truth behind an
+interval is the exact value or, if that is unknown, the value of the pooled draws of all runs.
+"""
+
+import importlib
+import math
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from itertools import chain, product, repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats
+
+from experiments.analysis import analyse
+from experiments.analysis.agreement import ALARM, SURE, Agreement, agreement
+from experiments.analysis.derived import VERDICTS
+from experiments.analysis.verdicts import BOUND, NONE, T_TEST
+from experiments.folders import HOME, benchmark_path
+from experiments.harness.columns import defaults
+from experiments.harness.config import load_config
+from experiments.harness.experiment import MEASURED, load_experiment
+from experiments.harness.grid import Sweep, chunks
+from experiments.harness.local import default_jobs, worker_pool
+from experiments.harness.measuring import measure_chunk
+from experiments.harness.metric import FEW_DRAWS
+from experiments.harness.seeds import bit_generator
+from experiments.harness.tables import DIGITS
+from experiments.harness.tabulate import tabulated
+from experiments.metrics import METRICS
+from experiments.row_statistics import RowMeasurement, RowStatistics
+from experiments.saturation import Cell
+from sdpa import Scaling, softmax
+
+CONFIG = Path(__file__).with_name("calibration.yaml")
+TABLES = ("calibration", "calibration-coverage", "calibration-faults")
+MIN_COVERAGE = 0.93  # of unflagged 95% intervals, in any config with at least _MIN_INTERVALS of them
+_MIN_INTERVALS = 100
+_CHANCE = 1e-3  # p-value above which chance explains more alarms than promised
+_FAULTY = 10  # runs with planted factors, and seeds of one task of a worker
+# Configs whose runs take about a second; the others take up to twenty minutes more.
+_QUICK = (
+    "pair_spread_3 pair four_keys_wide usual_20 usual_99 flat uniform_20 narrowest_query_20 correlated_20 causal_20 "
+)
+_QUICK += "unit_vectors initial small"
+_FAULTED = ("usual_20", "usual_99", "usual_500", "many_trials")  # get FACTORS: four sizes of runs
+_MISTAKEN = ("usual_20", "small")  # get MISTAKES: few trials, and many
+_PROMISED = "small"  # has enough trials that the check must find every mistake
+_SIZES = ("d_k", "n_keys", "n_queries", "scaling")
+_COUNTED = ("intervals", "covering", "flagged")
+_FAULT = ["fault", "config", "trials", "metric", "scaling", "errors_off", "sure", "alarm"]
+_JUDGED = {"by_t": T_TEST, "by_bound": BOUND, "not_tested": NONE}
+
+Tables = dict[str, pd.DataFrame]
+Row = dict[str, object]
+Floats = npt.NDArray[np.floating]
+
+
+def statistics_of(sweep: Sweep) -> RowStatistics:
+    """The metrics of the experiment of a sweep, with their measurement; its module binds STATISTICS."""
+    return importlib.import_module(f"experiments.{sweep.experiment}").STATISTICS  # type: ignore[no-any-return]
+
+
+def measure_cells(experiment: str, cells: Iterable[Any], trials: int, seed: int) -> list[Any]:
+    """The measurement of every cell, merged from the chunks that a run of the suite with that root seed has."""
+    of_cells = ([measure_chunk(chunk, seed) for chunk in chunks(experiment, cell, trials)] for cell in cells)
+    return [reduce(lambda one, more: one.merge(more), of_chunks) for of_chunks in of_cells]
+
+
+def measure_sweep(sweep: Sweep, seed: int, change: Callable[[Any], Any] = lambda cell: cell) -> Tables:
+    """The tables of a sweep before analysis; `change` gives the cell to measure in place of each, to plant a fault."""
+    cells = [change(cell) for cell in sweep.cells()]
+    return tabulated(sweep.experiment, cells, measure_cells(sweep.experiment, cells, sweep.trials, seed))
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A fault: a metric that comes out multiplied by `factor`, with its errors, under one scaling or under `all`."""
+
+    metric: str  # no quantile, which has no standard error
+    scaling: str
+    factor: float
+
+    def plant(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The measured table with the fault; intervals stay: only crossings read them, and faulty configs have none."""
+        rows = table["scaling"].isin([self.scaling]) | (self.scaling == "all")
+        both = [self.metric, f"{self.metric}_se"]
+        return table.assign(**table[both].where(~rows, table[both] * self.factor))
+
+
+_AVERAGED = [metric.name for metric in METRICS if metric.kind != "quantile"]
+_ERRORS = [f"{name}_se" for name in _AVERAGED]
+_SCALABLE = [name for name in _AVERAGED if name != "score_mean"]  # its exact value is 0, and a factor leaves it there
+FACTORS = [Factor(*each) for each in product(_SCALABLE, ("all", "unscaled", "d_k^1/2"), (1.01, 1.03, 1.1, 1.3))]
+
+
+class _DivisorOff(Scaling):
+    """A rule that divides by 1% more than it should."""
+
+    def divisor(self, d_k: int, n_keys: int) -> float:
+        """1.01 times the rule's divisor."""
+        return 1.01 * super().divisor(d_k, n_keys)
+
+    @classmethod
+    def of(cls, cell: Cell) -> Cell:
+        """The cell under such rules."""
+        return replace(cell, scaling=tuple(cls(rule.constant, rule.powers) for rule in cell.scaling))
+
+
+def _with_pairs(sweep: Sweep, seed: int) -> Tables:
+    """Draws whose i-th query and key have the correlation 0.05, in tables of cells without it."""
+    drawn = [replace(cell, correlation=0.05) for cell in sweep.cells()]
+    measured = measure_cells(sweep.experiment, drawn, sweep.trials, seed)
+    return tabulated(sweep.experiment, sweep.cells(), measured)
+
+
+def _edited(edit: Callable[[pd.DataFrame], pd.DataFrame], sweep: Sweep, seed: int) -> Tables:
+    measured = measure_sweep(sweep, seed)
+    return {**measured, MEASURED: edit(measured[MEASURED])}
+
+
+def _largest_over_queries(sweep: Sweep, seed: int) -> Tables:
+    """The largest weight over queries instead of keys, from other draws under the same seed."""
+    measured, rng, rows = measure_sweep(sweep, seed), bit_generator(seed), []
+    for cell in sweep.cells():
+        keys, blocks = cell.draw(sweep.trials, rng)
+        scores = np.concatenate([queries @ keys.swapaxes(-1, -2) for _, queries in blocks], axis=1)
+        for divisor in cell.divisors():
+            of_trials = softmax(scores / divisor).max(axis=-2).mean(axis=-1)
+            rows.append((of_trials.mean(), of_trials.std(ddof=1) / math.sqrt(sweep.trials)))
+    found = pd.DataFrame(rows, columns=["max_weight", "max_weight_se"])
+    return {**measured, MEASURED: measured[MEASURED].assign(**found)}
+
+
+# Functions by mistake that measure a sweep under a root seed with that mistake.
+MISTAKES: dict[str, Callable[[Sweep, int], Tables]] = {
+    "divisor off by 1%": partial(measure_sweep, change=_DivisorOff.of),
+    "error bars halved": partial(_edited, lambda table: table.assign(**table[_ERRORS] * 0.5)),
+    "error bars doubled": partial(_edited, lambda table: table.assign(**table[_ERRORS] * 2.0)),
+    "paired q and k correlated by 0.05": _with_pairs,
+    "entropy in bits": partial(_edited, Factor("entropy", "all", 1 / math.log(2)).plant),
+    "largest weight over the wrong axis": _largest_over_queries,
+}
+# The check looks for values too far from the exact ones; error bars that are too wide move no value too far.
+HARMLESS = ("error bars doubled",)
+
+
+def run_seeds(
+    sweep: Sweep, seeds: range, factors: Sequence[Factor] = (), pool: Executor | None = None
+) -> tuple[Row, pd.DataFrame, list[Row]]:
+    """Runs of a sweep under many root seeds: its row of alarms, its rows of coverage, and each planted fault.
+
+    Factors are planted in the tables of the first ten runs.
+    """
+    run_all = partial(pool.map, chunksize=_FAULTY) if pool else map
+    planted = chain(repeat(factors, _FAULTY), repeat(()))
+    checks, values, faults = [], [], []
+    pooled: list[RowMeasurement] = []
+    for check, value, measured, found in run_all(_run, repeat(sweep), seeds, planted):
+        checks.append(check)
+        values.append(value)
+        pooled = [one.merge(more) for one, more in zip(pooled, measured, strict=True)] if pooled else measured
+        faults += found
+    return alarms_of(sweep, pd.DataFrame(checks)), coverage_of(sweep, np.array(values), pooled), faults
+
+
+def _run(sweep: Sweep, seed: int, factors: Sequence[Factor]) -> tuple[Row, Floats, list[RowMeasurement], list[Row]]:
+    """A run: what the check says, `low, high, flag, exact` as (4, rows, metrics), all draws, and its planted faults."""
+    measurements = measure_cells(sweep.experiment, sweep.cells(), sweep.trials, seed)
+    measured = tabulated(sweep.experiment, sweep.cells(), measurements)
+    tables, found = _check(sweep, measured)
+    judged = {name: (tables[VERDICTS]["test"] == test).sum() for name, test in _JUDGED.items()}
+    low, high, exact = (_values(sweep, tables[MEASURED], suffix) for suffix in ("_low", "_high", "_exact"))
+    names = [metric.name for metric in statistics_of(sweep).metrics]
+    flags = [[name in few.split() for name in names] for few in tables[MEASURED][FEW_DRAWS]]
+    check = {"alarm": found.disagrees, "p_cells": found.p_cells, **judged}
+    return check, np.array([low, high, flags, exact]), measurements, [_plant(sweep, measured, each) for each in factors]
+
+
+def _values(sweep: Sweep, table: pd.DataFrame, suffix: str = "") -> Floats:
+    """The columns METRIC + suffix of all metrics of a sweep, (rows, metrics); NaN without such a column."""
+    names = [f"{metric.name}{suffix}" for metric in statistics_of(sweep).metrics]
+    return np.asarray(table.reindex(columns=names), dtype=float)
+
+
+def _check(sweep: Sweep, measured: Tables) -> tuple[Tables, Agreement]:
+    """The analysed tables of a run, and their agreement with theory."""
+    tables = analyse(sweep, measured)
+    return tables, agreement([sweep], {sweep.name: tables})
+
+
+def _plant(sweep: Sweep, measured: Tables, fault: Factor) -> Row:
+    """A run with a factor: its alarm, and the largest shift of a value that t judges, in errors."""
+    tables, found = _check(sweep, {**measured, MEASURED: fault.plant(measured[MEASURED])})
+    mine = tables[VERDICTS].query("metric == @fault.metric and test == @T_TEST")
+    off = np.nan_to_num(mine.loc[mine["scaling"].isin([fault.scaling]) | (fault.scaling == "all"), "z"].abs().max())
+    row = (f"{fault.factor - 1:.0%}", sweep.name, sweep.trials, fault.metric, fault.scaling, off, off >= SURE)
+    return dict(zip(_FAULT, (*row, found.disagrees), strict=True))
+
+
+def _mistaken(sweep: Sweep, seed: int, mistake: str) -> Row:
+    """A run with a mistake: its alarm, and `sure` where the check promises one."""
+    _, found = _check(sweep, MISTAKES[mistake](sweep, seed))
+    is_sure = sweep.name == _PROMISED and mistake not in HARMLESS
+    return dict(zip(_FAULT, (mistake, sweep.name, sweep.trials, "", "", np.nan, is_sure, found.disagrees), strict=True))
+
+
+def alarms_of(sweep: Sweep, checks: pd.DataFrame) -> Row:
+    """The row of a config: keys, alarms, and a test for uniform p-values of its cells (Kolmogorov and Smirnov)."""
+    told = {name: "/".join(map(str, values)) for name, values in sweep.values.items()}
+    usual = defaults(load_experiment(sweep.experiment).cell)
+    other = [f"{name}={told[name]}" for name in told if name not in _SIZES and told[name] != str(usual.get(name))]
+    row: Row = {"config": sweep.name, **{name: told.get(name, "") for name in _SIZES}, "other": ", ".join(other)}
+    row |= {"trials": sweep.trials, "runs": len(checks), "alarms": int(checks["alarm"].sum()), "uniform_p": math.nan}
+    if (checks["p_cells"] < 1).any():  # without a tested cell, all are 1
+        row["uniform_p"] = float(f"{stats.kstest(checks['p_cells'], 'uniform').pvalue:.3g}")
+    return row | dict(checks[[*_JUDGED]].mean().round(1))
+
+
+def coverage_of(sweep: Sweep, values: Floats, pooled: Sequence[RowMeasurement]) -> pd.DataFrame:
+    """One row per metric and one for `all`: unflagged `intervals`, those `covering` the truth, and `flagged` ones.
+
+    `values` are those of `_run` by seed, and `pooled` are all draws of each cell, whose quantiles lie within a bin.
+    """
+    cells, statistics = sweep.cells(), statistics_of(sweep)
+    lows, highs, flags, (exact, *_) = np.moveaxis(values, 1, 0)
+    low = np.where(np.isnan(exact), _values(sweep, tabulated(sweep.experiment, cells, pooled)[MEASURED]), exact)
+    high = low.copy()
+    rules = [(cell, drawn, rule.name) for cell, drawn in zip(cells, pooled, strict=True) for rule in cell.scaling]
+    for (row, (cell, drawn, rule)), (place, metric) in product(enumerate(rules), enumerate(statistics.metrics)):
+        if metric.kind == "quantile" and np.isnan(exact[row, place]):
+            low[row, place], high[row, place] = statistics.known_within(cell, drawn, rule, metric)
+    # Exact values are good to 1e-9, and those that are 0 to the precision of a double are ends of intervals.
+    slack = 1e-9 * np.abs(high) + 1e-300
+    covering = (lows <= high + slack) & (highs >= low - slack) & (flags == 0)
+    each = np.array([flags == 0, covering, flags == 1]).sum(axis=(1, 2)).T
+    found = pd.DataFrame([*each, each.sum(axis=0)], columns=_COUNTED)
+    found.insert(0, "metric", [*(metric.name for metric in statistics.metrics), "all"])
+    found.insert(0, "config", sweep.name)
+    return found
+
+
+def faults_of(planted: Sequence[Row]) -> pd.DataFrame:
+    """One row per fault and config: its runs and alarms, and how many of those `sure` to raise one are `missed`."""
+    table = pd.DataFrame(planted, columns=_FAULT)
+    groups = table.assign(missed=table["sure"] & ~table["alarm"].astype(bool)).groupby(_FAULT[:5], sort=False)
+    sums = {"alarms": ("alarm", "sum"), "sure": ("sure", "sum"), "missed": ("missed", "sum")}
+    found = groups.agg(runs=("alarm", "size"), errors_off=("errors_off", "median"), **sums).reset_index()
+    found["errors_off"] = found["errors_off"].map("{:.3g}".format).astype(float)
+    return found.assign(sure=found["sure"].where(found["metric"] != ""))
+
+
+def with_totals(alarms: pd.DataFrame, coverage: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Both tables with rows for all configs together, the chance of as many alarms, and the share of covering ones."""
+    whole = {"config": "all", "runs": alarms["runs"].sum(), "alarms": alarms["alarms"].sum()}
+    alarms = pd.concat([alarms, pd.DataFrame([whole])], ignore_index=True)
+    alarms["p_value"] = stats.binom.sf(alarms["alarms"] - 1, alarms["runs"], ALARM)
+    of_all = coverage.groupby("metric", sort=False)[[*_COUNTED]].sum().reset_index().assign(config="all")
+    coverage = pd.concat([coverage, of_all], ignore_index=True)
+    coverage["coverage"] = coverage.pop("covering") / coverage["intervals"].where(coverage["intervals"] > 0)
+    return alarms, coverage
+
+
+def failures(alarms: pd.DataFrame, coverage: pd.DataFrame, faults: pd.DataFrame) -> list[str]:
+    """One line for each broken promise: more alarms than chance explains, low coverage, or a missed fault."""
+    many, missed = alarms[alarms["p_value"] < _CHANCE], faults[faults["missed"] > 0]
+    enough = (coverage["metric"] == "all") & (coverage["intervals"] >= _MIN_INTERVALS)
+    few = coverage[enough & (coverage["coverage"] < MIN_COVERAGE)]
+    return [
+        *(f"{row.config}: {row.alarms} alarms in {row.runs} runs, p = {row.p_value:.2g}" for row in many.itertuples()),
+        *(f"{row.config}: 95% intervals cover {row.coverage:.1%} of {row.intervals}" for row in few.itertuples()),
+        *(f"{row.fault} {row.metric} {row.scaling}, {row.config}: missed {row.missed}" for row in missed.itertuples()),
+    ]
+
+
+def calibrate(results: Path, names: Sequence[str] = (), *, full: bool = False) -> list[str]:
+    """Run all configs in `full`, those of these names, or quick ones; return the promises that the check breaks."""
+    config = load_config(CONFIG)
+    sweeps = {sweep.name: sweep for sweep in config.sweeps}
+    if unknown := [name for name in names if name not in sweeps]:
+        return [f"expected names of configs in {CONFIG.name}, got {', '.join(unknown)}"]
+    chosen = [sweep for name, sweep in sweeps.items() if full or name in (names or _QUICK.split())]
+    seeds, mistaken_seeds = (range(config.seed, config.seed + n) for n in ((300, 50) if full or names else (60, 10)))
+    alarms, coverage, planted = list[Row](), list[pd.DataFrame](), list[Row]()
+    with worker_pool(default_jobs()) as pool:
+        for number, sweep in enumerate(chosen, 1):
+            print(f"{number} of {len(chosen)}: {sweep.name} under {len(seeds)} seeds", flush=True)
+            row, rows, faults = run_seeds(sweep, seeds, FACTORS if sweep.name in _FAULTED else (), pool)
+            alarms, coverage, planted = [*alarms, row], [*coverage, rows], [*planted, *faults]
+        for mistake, sweep in product(MISTAKES, [sweeps[name] for name in _MISTAKEN if sweeps[name] in chosen]):
+            planted += pool.map(_mistaken, repeat(sweep), mistaken_seeds, repeat(mistake))
+    tables = [*with_totals(pd.DataFrame(alarms), pd.concat(coverage)), faults_of(planted)]
+    print(*(table.to_string(index=False) for table in tables), sep="\n")
+    if full:
+        for name, table in zip(TABLES, tables, strict=True):
+            table.to_csv(benchmark_path(results, name), index=False, float_format=DIGITS)
+    return failures(*tables)
+
+
+if __name__ == "__main__":
+    given = [name for argument in sys.argv[1:] for name in argument.split(",")]
+    sys.exit("\n".join(calibrate(HOME, [name for name in given if name != "--full"], full="--full" in given)) or 0)

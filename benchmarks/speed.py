@@ -1,0 +1,184 @@
+"""Time and memory of attention (`make cost`), and of the suite beside its floor (`make bench`), on one core.
+
+The floor is the least work that a plain implementation needs in double precision: as many normal numbers from the same
+generator, one matrix product, and one exponential per score and rule, each alone, in arrays that stay in cache.
+"""
+
+import re
+import sys
+import timeit
+import tracemalloc
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial, reduce
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from experiments.figures.figure import load_figure
+from experiments.figures.rendering import render
+from experiments.folders import BENCHMARKS, HOME, benchmark_path
+from experiments.harness.grid import chunks
+from experiments.harness.seeds import bit_generator
+from experiments.harness.tables import DIGITS
+from experiments.metrics import METRICS
+from experiments.row_statistics import RowMeasurement, RowStatistics
+from experiments.sampling import block_queries, block_trials
+from experiments.saturation import SINGLE, Cell
+from sdpa import Scaling, scaled_dot_product_attention
+
+Task = Callable[[], object]
+
+SIZE = ["d_k", "n_keys", "n_queries"]
+# Small and large square cells, many keys, wide keys, rows so short that function calls dominate, and a large K.
+CELLS = ((64, 64, 64), (512, 512, 512), (16, 4096, 64), (512, 64, 64), (64, 512, 64), (4, 16, 16), (4096, 16384, 64))
+GROWTH = {"d_k": 4096, "n_keys": 16384, "trials": 4096}  # the largest of six sizes; each is twice the one before
+_SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
+_ROUNDS, _CACHED = 7, 2**15
+
+
+def _cell(sizes: Mapping[str, int]) -> Cell:
+    return Cell(d_k=sizes["d_k"], n_keys=sizes["n_keys"], n_queries=sizes["n_queries"], scaling=_SCALINGS)
+
+
+def interleaved(tasks: Mapping[Any, Task]) -> dict[Any, float]:
+    """The median seconds of each task over rounds in which all take turns: a slow moment then affects all equally."""
+    timers = {name: timeit.Timer(task) for name, task in tasks.items()}
+    calls = {name: timer.autorange()[0] for name, timer in timers.items()}  # about 0.2 s, so that caches are warm
+    rounds = [{name: timer.timeit(calls[name]) / calls[name] for name, timer in timers.items()} for _ in range(_ROUNDS)]
+    return {name: median(one[name] for one in rounds) for name in tasks}
+
+
+def peak_bytes(task: Task) -> int:
+    """Bytes that Python and NumPy allocate during the task at its peak."""
+    tracemalloc.start()
+    task()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def measure(cell: Cell, trials: int, gradients: bool) -> object:
+    """The measurement of a sweep: chunk after chunk, merged."""
+    rng = bit_generator(0)
+    metrics = (metric for metric in METRICS if gradients or getattr(metric.of, "needs", "") != "gradient")
+    statistics = RowStatistics(tuple(metrics))
+    counts = (chunk.trials for chunk in chunks("saturation", cell, trials))
+    return reduce(RowMeasurement.merge, (statistics.measure(cell, count, rng) for count in counts))
+
+
+def floor_tasks(cell: Cell) -> dict[str, tuple[Task, float]]:
+    """Each part of the floor as a task, and how many times a trial runs it, which may be a fraction."""
+    rng, trials, queries = bit_generator(0), block_trials(cell), block_queries(cell)
+    drawn, exponents, powers = np.empty(_CACHED), -np.abs(rng.standard_normal(_CACHED)), np.empty(_CACHED)
+    q, k = (rng.standard_normal((trials, n, cell.d_k)) for n in (queries, cell.n_keys))
+    product: Task = partial(np.matmul, q, k.swapaxes(-1, -2), out=np.empty((trials, queries, cell.n_keys)))
+    return {
+        "floor: normals": (partial(rng.standard_normal, out=drawn), cell.numbers / _CACHED),
+        "floor: product": (product, cell.n_queries / queries / trials),
+        "floor: exponentials": (partial(np.exp, exponents, out=powers), len(cell.scaling) * cell.scores / _CACHED),
+    }
+
+
+def cell_rows(size: tuple[int, ...]) -> Iterator[dict[str, object]]:
+    """Seconds per trial of the suite in both precisions, with peak bytes of a block of trials, and of the floor."""
+    sized = dict(zip(SIZE, size, strict=True))
+    cell = _cell(sized)
+    for gradients in (False, True):
+        ways = {"suite": cell, "suite, float32": replace(cell, arithmetic=SINGLE)}
+        tasks = floor_tasks(cell)
+        for name, way in ways.items():
+            tasks[name] = (partial(measure, way, block_trials(way), gradients), 1 / block_trials(way))
+        took = interleaved({name: task for name, (task, _) in tasks.items()})
+        for name, (task, per_trial) in tasks.items():
+            row = {**sized, "part": "cell", "gradients": gradients, "what": name}
+            yield {**row, "seconds": took[name] * per_trial, "peak_bytes": peak_bytes(task) if name in ways else None}
+
+
+def growth_rows(swept: str, largest: int) -> Iterator[dict[str, object]]:
+    """Seconds per trial (of all trials where these grow) and peak bytes, with gradients, while one size grows."""
+    points = [{"d_k": 64, "n_keys": 64, "n_queries": 64, "trials": 16, swept: largest >> i} for i in (5, 4, 3, 2, 1, 0)]
+    tasks = [partial(measure, _cell(point), point["trials"], True) for point in points]
+    took = interleaved(dict(enumerate(tasks)))
+    for i, point in enumerate(points):
+        seconds = took[i] / (1 if swept == "trials" else point["trials"])
+        yield {**point, "part": "growth", "what": swept, "seconds": seconds, "peak_bytes": peak_bytes(tasks[i])}
+
+
+def cost_of_attention(largest: int = 4096) -> pd.DataFrame:
+    """Seconds and peak bytes of a call of `scaled_dot_product_attention`, without its inputs, as one size grows.
+
+    The arithmetic of Q K^T and of W V grows as n^2 d_k, and the memory of the scores as n^2.
+    """
+    sizes = [("n", largest >> i, 64) for i in (4, 3, 2, 1, 0)] + [("d_k", largest >> 2, 64 << i) for i in range(5)]
+    rng = np.random.default_rng(0)
+    tasks = {size: partial(scaled_dot_product_attention, *rng.standard_normal((3, *size[1:]))) for size in sizes}
+    took = interleaved(tasks)
+    rows = [(*size, took[size], peak_bytes(task)) for size, task in tasks.items()]
+    return pd.DataFrame(rows, columns=["swept", "n", "d_k", "seconds", "peak_bytes"])
+
+
+def over_floor(bench: pd.DataFrame) -> pd.DataFrame:
+    """One row per cell, without gradients and then with: seconds of the suite over the sum of those of the floor."""
+    took = bench[bench["part"] == "cell"].pivot_table("seconds", [*SIZE, "gradients"], "what", sort=False)
+    parts = took.columns.str.startswith("floor: ")
+    table = took.loc[:, ~parts].div(took.loc[:, parts].sum(axis=1), axis=0).reset_index()
+    return table.astype(dict.fromkeys(SIZE, int)).sort_values("gradients", kind="stable")
+
+
+def ratios(bench: pd.DataFrame) -> pd.DataFrame:
+    """The table of docs/performance.md."""
+    table = over_floor(bench).set_index(keys := [*SIZE, "gradients"])
+    peaks = bench[(bench["part"] == "cell") & (bench["what"] == "suite")].set_index(keys)["peak_bytes"]
+    found = {"suite / floor": table["suite"], "float32 / float64": table["suite, float32"] / table["suite"]}
+    texts = {name: values.map("{:.2f}".format) for name, values in found.items()}
+    return table[[]].assign(**texts, MiB=(peaks.reindex(table.index) / 2**20).map("{:.0f}".format)).reset_index()
+
+
+def exponents(table: pd.DataFrame, swept: str) -> pd.DataFrame:
+    """Slopes of ln seconds and ln bytes over the three largest values of each growing size of the column `swept`.
+
+    Small sizes are left out, because the fixed cost of a call flattens the slope there.
+
+    >>> cost = pd.DataFrame({"swept": "n", "n": [1, 2, 4], "seconds": [1, 4, 16], "peak_bytes": [1, 2, 4]})
+    >>> exponents(cost, "swept").to_dict("records")
+    [{'grows with': 'n', 'time as': 'n^2.00', 'memory as': 'n^1.00'}]
+    """
+    rows = []
+    for name, group in table.groupby(swept, sort=False):
+        upper = np.log(group.nlargest(3, str(name))[[str(name), "seconds", "peak_bytes"]].to_numpy(dtype=float))
+        rows.append((name, *(f"{name}^{slope:z.2f}" for slope in np.polyfit(upper[:, 0], upper[:, 1:], 1)[0])))
+    return pd.DataFrame(rows, columns=["grows with", "time as", "memory as"])
+
+
+def _write_into(page: Path, name: str, *tables: pd.DataFrame) -> None:
+    """Replace what stands between the markers of a name in a page of docs/ by tables."""
+    text = ""
+    for table in tables:
+        rows = [table.columns, ["---:"] * table.shape[1], *table.to_numpy(dtype=object)]
+        text += "".join(f"| {' | '.join(map(str, row))} |\n" for row in rows) + "\n"
+    marked = rf"(?s)(?<=<!-- from {name} -->\n).*?(?=<!-- end of {name} -->)"
+    page.write_text(re.sub(marked, text, page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def main(what: str, results: Path = HOME, docs: Path = Path("docs")) -> None:
+    """Measure `cost` or `speed`, and write its table, its figure and its part of docs/."""
+    threadpool_limits(limits=1)
+    if what == "cost":
+        found = cost_of_attention()
+        _write_into(docs / "published-statements.md", "make cost", exponents(found, "swept"))
+    else:
+        cells = (row for size in CELLS for row in cell_rows(size))
+        found = pd.DataFrame([*cells, *(row for growing in GROWTH.items() for row in growth_rows(*growing))])
+        growth = found[found["part"] == "growth"]
+        _write_into(docs / "performance.md", "make bench", ratios(found), exponents(growth, "what"))
+        render(load_figure("speed"), {"ratios": over_floor(found), "growth": growth}, results / BENCHMARKS / "speed")
+    found.to_csv(benchmark_path(results, what), index=False, float_format=DIGITS)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,126 @@
+"""Benchmarks and calibration: hand-made rows, planted faults, and what docs/ say of the shipped tables."""
+
+import dataclasses
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks import calibration, speed
+from benchmarks.calibration import HARMLESS, MISTAKES, Factor, failures, run_seeds
+from benchmarks.speed import floor_tasks
+from experiments.harness.config import load_config
+from experiments.harness.experiment import MEASURED
+from experiments.metrics import METRICS
+from experiments.saturation import Cell
+from tests.shipped import RESULTS, ROOT
+
+SWEEPS = {sweep.name: sweep for sweep in load_config(calibration.CONFIG).sweeps}
+SMALL = dataclasses.replace(SWEEPS["usual_20"], trials=30)
+CELL = Cell(d_k=5, n_keys=7, n_queries=64, scaling=SMALL.cells()[0].scaling)
+NAMES = [metric.name for metric in METRICS]
+
+
+def test_the_floor_counts_what_a_trial_takes():
+    """By hand: 64 x 5 + 7 x 5 numbers; one product; an exponential per scaling."""
+
+    normals, _, exponentials = (count * 2**15 for _, count in floor_tasks(CELL).values())
+    assert (normals, exponentials) == pytest.approx((64 * 5 + 7 * 5, 2 * 64 * 7))
+    assert floor_tasks(dataclasses.replace(CELL, n_keys=2**15))["floor: product"][1] == 2  # two blocks of 32 queries
+
+
+def test_a_benchmark_writes_its_table_figure_and_page(tmp_path, monkeypatch):
+    """Without clocks: each task runs once and takes a second."""
+    monkeypatch.setattr(speed, "interleaved", lambda tasks: {name: [task(), 1.0][1] for name, task in tasks.items()})
+    monkeypatch.setattr(speed, "CELLS", ((4, 8, 5), (8, 4, 4)))
+    monkeypatch.setattr(speed, "GROWTH", {"d_k": 64, "trials": 64})
+    monkeypatch.setattr(speed, "cost_of_attention", partial(speed.cost_of_attention, 512))
+    (tmp_path / "benchmarks").mkdir()
+    for page, command in (("performance", "make bench"), ("published-statements", "make cost")):
+        (tmp_path / f"{page}.md").write_text(f"a\n<!-- from {command} -->\nold\n<!-- end of {command} -->\nz\n")
+    for what in ("speed", "cost"):
+        speed.main(what, tmp_path, tmp_path)
+    found = pd.read_csv(tmp_path / "benchmarks" / "speed.csv")
+    assert set(found) == set(pd.read_csv(RESULTS / "benchmarks" / "speed.csv"))
+    assert speed.over_floor(found)["gradients"].tolist() == [False, False, True, True]
+    assert (tmp_path / "benchmarks" / "speed.png").stat().st_size > 10_000
+    page = (tmp_path / "performance.md").read_text()
+    assert page.startswith("a\n<!--")
+    assert "| 4 | 8 | 5 | False |" in page
+    assert "| trials | trials^0.00 |" in page  # each size took a second
+    cost = pd.read_csv(tmp_path / "benchmarks" / "cost.csv").query("swept == 'n'")
+    assert cost["peak_bytes"].between(8 * cost["n"] ** 2, 40 * cost["n"] ** 2).all()  # a few arrays of n^2 doubles
+
+
+def test_the_shipped_speed_is_what_the_docs_say():
+    """Single precision misses 0.4 without gradients, and short rows stay far above the floor: the page says why."""
+    bench = pd.read_csv(RESULTS / "benchmarks" / "speed.csv")
+    table = speed.over_floor(bench)
+    without = table[~table["gradients"]].set_index("d_k")["suite"]
+    assert without.median() <= 2.5
+    assert without.drop(4).max() <= 3.5
+    assert without[4] <= 9
+    gain = (table["suite, float32"] / table["suite"]).groupby(table["gradients"]).median()
+    assert gain.between(0.4, 0.6).all()
+    page = (ROOT / "docs" / "performance.md").read_text()
+    for row in speed.ratios(bench).drop(columns="MiB").to_numpy():
+        assert f"| {' | '.join(map(str, row))} |" in page
+    cost = speed.exponents(pd.read_csv(RESULTS / "benchmarks" / "cost.csv"), "swept").set_index("grows with")
+    assert 1.7 < float(cost.loc["n", "time as"].split("^")[1]) < 2.3
+    assert cost.loc["n", "memory as"] == "n^2.00"
+
+
+@pytest.mark.parametrize("mistake", [name for name in MISTAKES if name not in HARMLESS])
+def test_a_mistake_in_the_code_raises_the_alarm(mistake):
+    assert calibration._mistaken(SWEEPS["small"], 1, mistake)["alarm"]
+
+
+@pytest.mark.parametrize(("name", "seed"), [("small", 1), ("shared_pair_20", 83)])
+def test_an_honest_run_raises_none(name, seed):
+    """The second one has keys whose spread is by chance far too small. A fresh seed fails with probability 1/1,000."""
+    assert run_seeds(SWEEPS[name], range(seed, seed + 1))[0]["alarms"] == 0
+
+
+def test_a_mistake_changes_what_it_says():
+    """The weights of one query over two keys sum to 1, so that the mean of the largest over queries is 1/2."""
+    honest = calibration.measure_sweep(SMALL, 1)[MEASURED]
+    found = {name: mistaken(SMALL, 1)[MEASURED] for name, mistaken in MISTAKES.items()}
+    assert np.allclose(found["divisor off by 1%"]["score_variance"], honest["score_variance"] / 1.01**2)
+    assert found["error bars halved"]["entropy_se"].equals(honest["entropy_se"] / 2)
+    assert np.allclose(found["entropy in bits"]["entropy"], honest["entropy"] / np.log(2))
+    over_queries = MISTAKES["largest weight over the wrong axis"](SWEEPS["pair"], 1)[MEASURED]
+    assert np.allclose(over_queries["max_weight"], 0.5)
+
+
+def test_runs_count_alarms_intervals_and_faults():
+    planted = [Factor("score_variance", "all", 30.0), Factor("entropy", "unscaled", 1.0)]
+    alarms, coverage, faults = run_seeds(SMALL, range(5, 8), planted)
+    assert (alarms["runs"], alarms["alarms"], alarms["other"]) == (3, 0, "")
+    assert alarms["by_t"] + alarms["by_bound"] + alarms["not_tested"] == 2 * sum(m.exact is not None for m in METRICS)
+    assert coverage["metric"].tolist() == [*NAMES, "all"]
+    assert (coverage["intervals"] + coverage["flagged"]).tolist() == [*[6] * len(NAMES), 6 * len(NAMES)]
+    found = calibration.faults_of(faults)
+    assert found[["fault", "alarms", "sure", "missed"]].to_numpy().tolist() == [["2900%", 3, 3, 0], ["0%", 0, 0, 0]]
+
+
+def test_coverage_counts_the_intervals_that_hold_the_truth():
+    """The exact variance of the scores is 64 unscaled and 1 under d_k^1/2; one interval misses it, one is flagged."""
+    runs = [calibration._run(SMALL, seed, ()) for seed in (5, 6, 7)]
+    values, place = np.array([value for _, value, _, _ in runs]), NAMES.index("score_variance")
+    assert values[0, 3, :, place].tolist() == [64, 1]
+    values[:, :3, :, place] = [[60, 0.9], [70, 1.1], [0, 0]]  # low ends, high ends and flags of both rules
+    values[1, 1, 0, place], values[2, 2, 0, place] = 63, 1
+    found = calibration.coverage_of(SMALL, values, runs[0][2]).set_index("metric").loc["score_variance"]
+    assert found[["intervals", "covering", "flagged"]].tolist() == [5, 4, 1]
+
+
+def test_broken_promises_are_told():
+    alarms, coverage = calibration.with_totals(
+        pd.DataFrame({"config": ["a", "b"], "runs": [300, 300], "alarms": [1, 4]}),
+        pd.DataFrame({"config": ["a", "b"], "metric": "all", "intervals": [99, 100], "covering": 50, "flagged": 0}),
+    )
+    fault = dict(zip(calibration._FAULT, ("10%", "a", 20, "m", "all", 8, True, False), strict=True))
+    told = failures(alarms, coverage, calibration.faults_of([fault]))
+    assert [line.split(":")[0] for line in told] == ["b", "all", "b", "all", "10% m all, a"]
+    assert told[0] == "b: 4 alarms in 300 runs, p = 0.00026"
