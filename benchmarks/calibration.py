@@ -28,7 +28,7 @@ from experiments.analysis.verdicts import BOUND, NONE, T_TEST
 from experiments.folders import HOME, benchmark_path
 from experiments.harness.columns import defaults
 from experiments.harness.config import load_config
-from experiments.harness.experiment import MEASURED, load_experiment
+from experiments.harness.experiment import MEASURED, Experiment
 from experiments.harness.grid import Sweep, chunks
 from experiments.harness.local import default_jobs, worker_pool
 from experiments.harness.measuring import measure_chunk
@@ -67,10 +67,10 @@ Floats = npt.NDArray[np.floating]
 
 def statistics_of(sweep: Sweep) -> RowStatistics:
     """The metrics of the experiment of a sweep, with their measurement; its module binds STATISTICS."""
-    return importlib.import_module(f"experiments.{sweep.experiment}").STATISTICS  # type: ignore[no-any-return]
+    return importlib.import_module(f"experiments.{sweep.experiment.name}").STATISTICS  # type: ignore[no-any-return]
 
 
-def measure_cells(experiment: str, cells: Iterable[Any], trials: int, seed: int) -> list[Any]:
+def measure_cells(experiment: Experiment, cells: Iterable[Any], trials: int, seed: int) -> list[Any]:
     """The measurement of every cell, merged from the chunks that a run of the suite with that root seed has."""
     of_cells = ([measure_chunk(chunk, seed) for chunk in chunks(experiment, cell, trials)] for cell in cells)
     return [reduce(lambda one, more: one.merge(more), of_chunks) for of_chunks in of_cells]
@@ -217,7 +217,7 @@ def _mistaken(sweep: Sweep, seed: int, mistake: str) -> Row:
 def alarms_of(sweep: Sweep, checks: pd.DataFrame) -> Row:
     """The row of a config: keys, alarms, and a test for uniform p-values of its cells (Kolmogorov and Smirnov)."""
     told = {name: "/".join(map(str, values)) for name, values in sweep.values.items()}
-    usual = defaults(load_experiment(sweep.experiment).cell)
+    usual = defaults(sweep.experiment.cell)
     other = [f"{name}={told[name]}" for name in told if name not in _SIZES and told[name] != str(usual.get(name))]
     row: Row = {"config": sweep.name, **{name: told.get(name, "") for name in _SIZES}, "other": ", ".join(other)}
     row |= {"trials": sweep.trials, "runs": len(checks), "alarms": int(checks["alarm"].sum()), "uniform_p": math.nan}

@@ -28,7 +28,7 @@ from experiments.harness.tables import DIGITS
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement, RowStatistics
 from experiments.sampling import block_queries, block_trials
-from experiments.saturation import SINGLE, Cell
+from experiments.saturation import EXPERIMENT, SINGLE, Cell
 from sdpa import Scaling, scaled_dot_product_attention
 
 Task = Callable[[], object]
@@ -67,7 +67,7 @@ def measure(cell: Cell, trials: int, gradients: bool) -> object:
     rng = bit_generator(0)
     metrics = (metric for metric in METRICS if gradients or getattr(metric.of, "needs", "") != "gradient")
     statistics = RowStatistics(tuple(metrics))
-    counts = (chunk.trials for chunk in chunks("saturation", cell, trials))
+    counts = (chunk.trials for chunk in chunks(EXPERIMENT, cell, trials))
     return reduce(RowMeasurement.merge, (statistics.measure(cell, count, rng) for count in counts))
 
 

@@ -142,6 +142,7 @@ def _chunk_trials(cell: Cell) -> int:
 
 
 EXPERIMENT = Experiment(
+    name="distribution",
     cell=Cell,
     columns=(
         Column("trials", "int", "independent pairs of a query and a key"),

@@ -155,4 +155,4 @@ INITIALISATION_METRICS = (
     *map(_here, METRICS),
 )
 STATISTICS = RowStatistics(INITIALISATION_METRICS)
-EXPERIMENT = STATISTICS.experiment(Cell, named=(*NAMED, Scheme))
+EXPERIMENT = STATISTICS.experiment("initialisation", Cell, named=(*NAMED, Scheme))

@@ -94,5 +94,10 @@ def memory(cell: Cell) -> int:
 
 
 EXPERIMENT = STATISTICS.experiment(
-    Cell, named=(*NAMED, Arithmetic), other_words=OTHER_WORDS, seconds_per_trial=seconds_per_trial, memory=memory
+    "rounding",
+    Cell,
+    named=(*NAMED, Arithmetic),
+    other_words=OTHER_WORDS,
+    seconds_per_trial=seconds_per_trial,
+    memory=memory,
 )

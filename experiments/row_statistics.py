@@ -90,14 +90,16 @@ class RowStatistics:
     metrics: tuple[Metric, ...]
     further: Further | None = None
 
-    def experiment(self, cell: type[AttentionCell], **more: Any) -> Experiment:
+    def experiment(self, name: str, cell: type[AttentionCell], **more: Any) -> Experiment:
         """The experiment that measures these metrics in cells of a class.
 
         Args:
+            name: of the experiment's module.
             cell: a subclass of `AttentionCell`.
             more: further fields of the experiment, or others in place of those that follow from the metrics.
         """
         fields: dict[str, Any] = {
+            "name": name,
             "cell": cell,
             "columns": (
                 *TREATMENT,

@@ -70,6 +70,7 @@ def _rows(cell: Cell, measurement: RowsMeasurement) -> Iterator[Row]:
 
 
 EXPERIMENT = Experiment(
+    name="rows",
     cell=Cell,
     columns=(
         *TREATMENT,

@@ -117,5 +117,5 @@ def seconds_per_trial(cell: Cell) -> float:
 
 STATISTICS = RowStatistics(METRICS)
 EXPERIMENT = STATISTICS.experiment(
-    Cell, named=(*NAMED, Arithmetic), other_words=OTHER_WORDS, seconds_per_trial=seconds_per_trial
+    "saturation", Cell, named=(*NAMED, Arithmetic), other_words=OTHER_WORDS, seconds_per_trial=seconds_per_trial
 )

@@ -261,6 +261,7 @@ def _memory(cell: Cell) -> int:
 
 
 EXPERIMENT = Experiment(
+    name="training",
     cell=Cell,
     columns=(
         *TREATMENT,

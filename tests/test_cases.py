@@ -42,4 +42,4 @@ def test_a_config_answers_in_few_lines(title, tmp_path):
     for sweep in config.sweeps:
         table = read_sweep(tmp_path / "results", config, sweep)["measured"]
         known = {"rounding": "tiny_weights_exact", "training": "final_loss"}
-        assert table[known.get(sweep.experiment, "score_variance_exact")].notna().all()
+        assert table[known.get(sweep.experiment.name, "score_variance_exact")].notna().all()

@@ -191,7 +191,7 @@ def test_no_sentence_hangs_on_last_digits_or_draws(change, seed, folder):
     before, rng = sentences(folder), np.random.default_rng(seed)
     for sweep in CONFIG.sweeps:
         tables = read_sweep(folder, CONFIG, sweep)
-        if sweep.experiment != "training" or change is last_digits:
+        if sweep.experiment.name != "training" or change is last_digits:
             retell(folder, sweep, moved(tables[MEASURED], change, rng))
     now = sentences(folder)
     changes = [f"gone: {text}" for text in before - now] + [f"new: {text}" for text in now - before]
@@ -278,7 +278,7 @@ def test_written_sentences_stand_on_their_pages(page):
 
 @pytest.mark.parametrize("rule", ["unscaled", "d_k^1/2", "d_k^1"])
 def test_no_sentence_hangs_on_one_run_of_training(rule):
-    (sweep,) = (one for one in CONFIG.sweeps if one.experiment == "training")
+    (sweep,) = (one for one in CONFIG.sweeps if one.experiment.name == "training")
     shipped = read_sweep(RESULTS, CONFIG, sweep)
     told = set(map(words, texts(sweep, shipped).values()))
     assert unsupported(shipped) == set()

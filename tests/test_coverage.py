@@ -10,7 +10,7 @@ import pytest
 from benchmarks.calibration import CONFIG, MIN_COVERAGE, measure_cells, run_seeds
 from experiments.harness.config import load_config
 from experiments.harness.experiment import MEASURED
-from experiments.saturation import STATISTICS, Cell
+from experiments.saturation import EXPERIMENT, STATISTICS, Cell
 from sdpa import Scaling, row_diagnostics
 
 SEEDS = range(200)
@@ -37,7 +37,7 @@ Rows = dict[str, dict[str, float]]
 
 def measured(cell: Cell, trials: int, seed: int) -> Rows:
     """The table's rows of a cell, by scaling."""
-    (measurement,) = measure_cells("saturation", [cell], trials, seed)
+    (measurement,) = measure_cells(EXPERIMENT, [cell], trials, seed)
     return {row["scaling"]: row for row in STATISTICS.tabulate(cell, measurement)[MEASURED]}
 
 

@@ -20,7 +20,7 @@ from experiments.analysis.steady import STEADY
 from experiments.analysis.verdicts import TEST_TABLE, VERDICT_TABLE, flag_few_draws
 from experiments.analysis.zero_limits import ZERO_LIMITS
 from experiments.harness.columns import Column
-from experiments.harness.experiment import MEASURED, Experiment, load_experiment
+from experiments.harness.experiment import MEASURED, Experiment
 from experiments.harness.grid import Sweep
 
 # In the order of derivation: each table may use the earlier ones.
@@ -51,7 +51,7 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> dict[str, pd.
         The tables by kind, without empty ones and without the tables beside the main one. `few_draws` of the main table
         then also lists metrics that have too few effective draws by theory (`flag_few_draws`).
     """
-    experiment = load_experiment(sweep.experiment)
+    experiment = sweep.experiment
     tables = {**measured, MEASURED: add_exact(experiment, measured[MEASURED])}
     found = {}
     for derived in DERIVED_TABLES:

@@ -17,7 +17,6 @@ from experiments.analysis.crossings import off_law
 from experiments.analysis.derived import TESTS, VERDICTS
 from experiments.analysis.verdicts import BOUND, FEW_TRIALS, NONE, T_TEST, TOO_FEW
 from experiments.harness.discovery import axes_of
-from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import Sweep
 from experiments.harness.problems import Problem
 from experiments.harness.tables import as_written
@@ -243,7 +242,7 @@ def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreemen
 
 def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
     """The values of a sweep without a test, or with only a bound, and the reasons."""
-    metrics = [metric.name for metric in load_experiment(sweep.experiment).metrics]
+    metrics = [metric.name for metric in sweep.experiment.metrics]
     if not metrics:
         return [Gap((sweep.name,), "all columns", "no exact value is known")]
     rows = tables.get(VERDICTS, pd.DataFrame(columns=["metric", "test", "remark"]))
@@ -313,7 +312,7 @@ def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
     normal = -np.sign(judged["z"]) * special.ndtri((judged["p_value"] / 2).clip(lower=_SMALLEST))
     own = (judged["measured"] - judged["exact"]) / judged["se"].where(judged["se"] > 0)
     tails = special.stdtr(judged["trials"] - 1, -own.abs()).clip(lower=_SMALLEST)
-    metrics = load_experiment(sweep.experiment).metrics
+    metrics = sweep.experiment.metrics
     enough = {metric.name: metric.min_draws for metric in metrics}
     scale_free = judged["metric"].isin([metric.name for metric in metrics if metric.scale_free])
     columns = judged[["scaling", "metric", "trials", "z", "test", "p_value"]].assign(
@@ -341,7 +340,7 @@ def _where(sweep: Sweep, rows: pd.DataFrame, axes: list[str]) -> pd.Series:
 def _key(sweep: Sweep, rows: pd.DataFrame, axes: list[str]) -> pd.Series:
     """A key that rows of the same draws share: the experiment and the values of its axes."""
     points = (map(as_written, point) for point in rows[axes].itertuples(index=False))
-    return pd.Series([" ".join([sweep.experiment, *point]) for point in points], index=rows.index, dtype=str)
+    return pd.Series([" ".join([sweep.experiment.name, *point]) for point in points], index=rows.index, dtype=str)
 
 
 def _distinct(frames: list[pd.DataFrame], same: list[str]) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from experiments.analysis import columns_of
 from experiments.harness.columns import names
-from experiments.harness.experiment import MEASURED, load_experiment
+from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Sweep, axis_values
 from experiments.harness.tables import TableError, as_written
 from experiments.harness.wording import counted
@@ -28,7 +28,7 @@ def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
         TableError: a table has other columns, an empty or infinite value in a column that allows none, or the main
             table lacks a cell, has a foreign one, or has another number of rows for a cell.
     """
-    experiment = load_experiment(sweep.experiment)
+    experiment = sweep.experiment
     columns = columns_of(experiment)
     for kind, frame in tables.items():
         expected = names(columns.get(kind, ()))

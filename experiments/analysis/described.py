@@ -10,7 +10,7 @@ import pandas as pd
 from experiments.analysis import columns_of
 from experiments.analysis.long import long_columns
 from experiments.harness.columns import Column
-from experiments.harness.experiment import MEASURED, load_experiment
+from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import LONG, csv_name
 from experiments.harness.tables import IDENTITY
@@ -48,8 +48,8 @@ def _files(
 ) -> Iterator[tuple[str, str, tuple[Column, ...]]]:
     """Each file with the name of its table and its columns."""
     for sweep in sweeps:
-        columns = columns_of(load_experiment(sweep.experiment))
+        columns = columns_of(sweep.experiment)
         for kind in kinds[sweep.name]:
-            table = sweep.experiment if kind == MEASURED else f"{sweep.experiment}/{kind}"
+            table = sweep.experiment.name if kind == MEASURED else f"{sweep.experiment.name}/{kind}"
             yield csv_name(sweep.name, kind), table, (*IDENTITY, *columns[kind])
     yield LONG, LONG, long_columns(sweeps)

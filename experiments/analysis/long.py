@@ -13,7 +13,7 @@ import pandas as pd
 from experiments.analysis.agreement import agreement
 from experiments.analysis.derived import VERDICTS, Tables
 from experiments.harness.columns import Column, axis_columns, axis_names, names
-from experiments.harness.experiment import MEASURED, load_experiment
+from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Sweep
 from experiments.harness.metric import FEW_DRAWS, Metric
 
@@ -42,7 +42,7 @@ def long_columns(sweeps: Sequence[Sweep]) -> tuple[Column, ...]:
     A sweep without an axis leaves its fields empty. Sweeps of an experiment without metrics do not count.
     """
     axes: dict[str, Column] = {}
-    for experiment in (load_experiment(sweep.experiment) for sweep in sweeps):
+    for experiment in (sweep.experiment for sweep in sweeps):
         for column in axis_columns(experiment.cell) if experiment.metrics else ():
             axes.setdefault(column.name, replace(column, may_be_empty=True))
     return (_SWEEP, *axes.values(), *_OF_VALUES)
@@ -59,7 +59,7 @@ def long_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Iterat
     """
     together, columns = agreement(sweeps, tables), names(long_columns(sweeps))
     for sweep in sweeps:
-        experiment, measured = load_experiment(sweep.experiment), tables[sweep.name][MEASURED]
+        experiment, measured = sweep.experiment, tables[sweep.name][MEASURED]
         if experiment.metrics:
             untested = measured.head(0).assign(metric="", test="", z=np.nan, p_value=np.nan)
             judged = tables[sweep.name].get(VERDICTS, untested)

@@ -16,7 +16,7 @@ from experiments.analysis.derived import TESTS, VERDICTS, Derived
 from experiments.analysis.exact import cells_of, of_cells
 from experiments.harness.columns import Column, axis_columns, names
 from experiments.harness.discovery import axes_of
-from experiments.harness.experiment import MEASURED, Cell, Experiment, load_experiment
+from experiments.harness.experiment import MEASURED, Cell, Experiment
 from experiments.harness.metric import FEW_DRAWS, Metric
 from experiments.statistics.intervals import MIN_DRAWS, MIN_SEPARATE_ROWS, MIN_TRIALS, Limits
 from experiments.statistics.moments import CORRELATIONS
@@ -352,7 +352,7 @@ VERDICT_TABLE = Derived(
     VERDICTS,
     needs=frozenset({FEW_DRAWS}),
     columns=_verdict_columns,
-    derive=lambda sweep, tables: verdicts(load_experiment(sweep.experiment), tables[MEASURED]),
+    derive=lambda sweep, tables: verdicts(sweep.experiment, tables[MEASURED]),
 )
 TEST_TABLE = Derived(
     TESTS,

@@ -14,7 +14,7 @@ from experiments.analysis.derived import Derived
 from experiments.analysis.exact import cells_of
 from experiments.harness.columns import Column, axis_columns
 from experiments.harness.discovery import axes_of
-from experiments.harness.experiment import MEASURED, Cell, Experiment, load_experiment
+from experiments.harness.experiment import MEASURED, Cell, Experiment
 from sdpa import theory
 
 LIMITS = "zero_limits"
@@ -72,5 +72,5 @@ ZERO_LIMITS = Derived(
         ),
         Column("searched_to", "int", "largest d_k of the search, which starts at 1"),
     ),
-    derive=lambda sweep, tables: zero_limits(load_experiment(sweep.experiment), tables[MEASURED]),
+    derive=lambda sweep, tables: zero_limits(sweep.experiment, tables[MEASURED]),
 )

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from experiments.harness.grid import Chunk
 from experiments.harness.seeds import generator
-from experiments.training import Cell
+from experiments.training import EXPERIMENT, Cell
 from sdpa import Scaling
 from sdpa.training import draw_batch, train
 
@@ -38,7 +38,7 @@ def npz_bytes() -> bytes:
 
 def _run(index: int) -> tuple[Floats, Floats]:
     """Queries and keys of one run, (sequences, 2, queries or keys, d_k)."""
-    rng = generator(_SEED, Chunk("training", CELL, index, trials=1))
+    rng = generator(_SEED, Chunk(EXPERIMENT, CELL, index, trials=1))
     states = train(
         rng,
         CELL.task,

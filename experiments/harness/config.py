@@ -183,7 +183,7 @@ def _resolved(document: Document, name: str, experiment: str, body: dict[str, An
         return None
     precision = getattr(checked, "precision", None)
     trials = checked.max_trials if precision else checked.trials
-    sweep = Sweep(name, experiment, values, trials, (), precision, variants)
+    sweep = Sweep(name, loaded, values, trials, (), precision, variants)
     spanned = {key: tuple(dict.fromkeys(value for grid in sweep.grids() for value in grid[key])) for key in values}
     sweep = replace(sweep, figures=checked.figures or default_figures(experiment, spanned))
     if problem := _size_problem(sweep, loaded):

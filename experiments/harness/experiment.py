@@ -37,14 +37,17 @@ class Measurement(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Experiment:
     """A kind of measurement, swept over cells.
 
     The fields of `cell` are the keys of a sweep in the config. A field of type tuple[T, ...] holds treatments: the
     whole list applies to the same draw. Any other field is an axis: each of its values makes its own cells.
+
+    An experiment travels to other processes as its name.
     """
 
+    name: str  # of its module; it keys the random numbers
     cell: type[Cell]
     columns: tuple[Column, ...]  # of the main table after the axes, including those of its metrics
     chunk_trials: Callable[[Cell], int]  # from the axes alone, so that more trials leave earlier chunks unchanged
@@ -72,6 +75,9 @@ class Experiment:
     # The field of a cell whose value other fields exclude, as `field: expected ..., got ...`; None for a possible cell.
     problem: Callable[[Cell], str | None] = lambda _: None
 
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return load_experiment, (self.name,)
+
     @property
     def has_precision(self) -> bool:
         """True if a sweep may request a precision instead of a number of trials."""
@@ -88,12 +94,12 @@ def load_experiment(name: str) -> Experiment:
 
     Raises:
         ModuleNotFoundError: no module of `experiments` has the name.
-        TypeError: its EXPERIMENT is something else.
+        TypeError: its EXPERIMENT is something else, or has another name.
 
     >>> load_experiment("distribution").table_columns[0].name
     'd_k'
     """
     experiment = importlib.import_module(f"experiments.{name}").EXPERIMENT
-    if not isinstance(experiment, Experiment):
-        raise TypeError(f"experiments.{name}.EXPERIMENT: expected an Experiment, got {type(experiment).__name__}")
+    if not isinstance(experiment, Experiment) or experiment.name != name:
+        raise TypeError(f"experiments.{name}.EXPERIMENT: expected an Experiment of that name, got {experiment!r:.200}")
     return experiment

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from experiments.harness.discovery import modules_binding
-from experiments.harness.experiment import Cell, load_experiment
+from experiments.harness.experiment import Cell, Experiment
 
 _OURS = ("sdpa", "experiments")
 _MEASURING = "experiments.harness.measuring"
@@ -43,12 +43,12 @@ def versions(*packages: str) -> dict[str, str]:
     return {name: version(name) for name in packages or ("numpy", "scipy")}
 
 
-def measuring_fingerprint(experiment: str) -> str:
+def measuring_fingerprint(experiment: Experiment) -> str:
     """SHA-256 of the source that measures chunks of an experiment, seeds them and merges them."""
-    return source_fingerprint(_MEASURING, f"experiments.{experiment}", without=_stamped(experiment))
+    return source_fingerprint(_MEASURING, f"experiments.{experiment.name}", without=_stamped(experiment))
 
 
-def tables_fingerprint(experiment: str) -> str:
+def tables_fingerprint(experiment: Experiment) -> str:
     """SHA-256 of the source that makes finished tables of records: number of trials, tabulating, analysis, writing."""
     analysis = [f"experiments.{name}" for name in modules_binding("DERIVED_TABLES")]
     if len(analysis) != 1:
@@ -56,18 +56,18 @@ def tables_fingerprint(experiment: str) -> str:
     return source_fingerprint(*_TABULATING, *analysis, without=_stamped(experiment))
 
 
-def _stamped(experiment: str) -> frozenset[str]:
+def _stamped(experiment: Experiment) -> frozenset[str]:
     """The modules of the parameters that a cell's stamp describes."""
-    return frozenset(kind.__module__ for kind in load_experiment(experiment).named)
+    return frozenset(kind.__module__ for kind in experiment.named)
 
 
-def stamp(experiment: str, cell: Cell) -> Any:
+def stamp(experiment: Experiment, cell: Cell) -> Any:
     """JSON values behind the names in a cell: the experiment's stamp, with functions as fingerprints.
 
     The stamp stands in for the modules of rules and laws, which count in no fingerprint of a sweep: a new rule leaves
     all results complete, and a changed one makes only its own results stale.
     """
-    return json.loads(json.dumps(load_experiment(experiment).stamp(cell), default=definition_fingerprint))
+    return json.loads(json.dumps(experiment.stamp(cell), default=definition_fingerprint))
 
 
 @cache

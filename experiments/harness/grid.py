@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.harness.columns import axis_names, defaults, treatment_names
-from experiments.harness.experiment import Cell, load_experiment
+from experiments.harness.experiment import Cell, Experiment
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Sweep:
 
     Attributes:
         name: key of the block, and the name of its table.
-        experiment: name of the experiment.
+        experiment: the kind of measurement.
         values: values of every field of the experiment's cell, in the cell's order; for a treatment, all of them.
         trials: trials of each cell; the maximum in a sweep with a precision.
         figures: names of its figures.
@@ -28,7 +28,7 @@ class Sweep:
     """
 
     name: str
-    experiment: str
+    experiment: Experiment
     values: Mapping[str, tuple[Any, ...]]  # of every field of the cell, in the cell's order
     trials: int  # of each cell; the maximum in a sweep with a precision
     figures: tuple[str, ...]
@@ -41,7 +41,7 @@ class Sweep:
 
     def cells(self) -> list[Cell]:
         """One cell per point of each grid of axes, the last axis varying fastest; each cell holds all treatments."""
-        cell = load_experiment(self.experiment).cell
+        cell = self.experiment.cell
         axes, treatments = axis_names(cell), treatment_names(cell)
         fixed = {name: self.values[name] for name in treatments}
         points = (point for grid in self.grids() for point in itertools.product(*(grid[name] for name in axes)))
@@ -57,7 +57,11 @@ class Sweep:
         if self.variants:
             values["variants"] = [_plain_values(variant) for variant in self.variants]
         precise = {"precision": self.precision, "max_trials": self.trials}
-        return {"experiment": self.experiment, **values, **(precise if self.precision else {"trials": self.trials})}
+        return {
+            "experiment": self.experiment.name,
+            **values,
+            **(precise if self.precision else {"trials": self.trials}),
+        }
 
 
 def _plain_values(values: Mapping[str, tuple[Any, ...]]) -> dict[str, list[Any]]:
@@ -69,13 +73,13 @@ class Chunk:
     """Trials of one cell that one worker measures with one generator.
 
     Attributes:
-        experiment: name of the experiment.
+        experiment: the kind of measurement.
         cell: its point of the grid, with all treatments.
         index: number of the chunk within the cell, from 0; far larger for the chunks of a pilot.
         trials: its number of trials.
     """
 
-    experiment: str
+    experiment: Experiment
     cell: Cell
     index: int
     trials: int
@@ -111,19 +115,19 @@ def describe(cell: Cell) -> str:
     )
 
 
-def chunks(experiment: str, cell: Cell, trials: int, first_index: int = 0) -> Iterator[Chunk]:
+def chunks(experiment: Experiment, cell: Cell, trials: int, first_index: int = 0) -> Iterator[Chunk]:
     """The chunks of a cell, in merge order: each of the experiment's `chunk_trials`, the last of those left over.
 
     Args:
-        experiment: name of the experiment.
+        experiment: the kind of measurement.
         cell: a point of the grid.
         trials: trials of all chunks together.
         first_index: number of the first chunk.
 
-    >>> from experiments.distribution import Cell
-    >>> [(chunk.index, chunk.trials) for chunk in chunks("distribution", Cell(d_k=2**20), 30)]
+    >>> from experiments.distribution import EXPERIMENT, Cell
+    >>> [(chunk.index, chunk.trials) for chunk in chunks(EXPERIMENT, Cell(d_k=2**20), 30)]
     [(0, 16), (1, 14)]
     """
-    size = load_experiment(experiment).chunk_trials(cell)
+    size = experiment.chunk_trials(cell)
     for index, first in enumerate(range(0, trials, size), first_index):
         yield Chunk(experiment, cell, index, min(size, trials - first))

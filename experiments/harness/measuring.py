@@ -6,7 +6,7 @@ every record stale.
 
 import numpy as np
 
-from experiments.harness.experiment import Measurement, load_experiment
+from experiments.harness.experiment import Measurement
 from experiments.harness.grid import Chunk
 from experiments.harness.processor import require_fixed
 from experiments.harness.seeds import generator
@@ -25,6 +25,5 @@ def measure_chunk(chunk: Chunk, seed: int) -> Measurement:
         RuntimeError: this process does not use the instructions of `experiments.harness.processor`.
     """
     require_fixed()
-    experiment = load_experiment(chunk.experiment)
     with np.errstate(over="raise", invalid="raise", divide="raise"):
-        return experiment.measure(chunk.cell, chunk.trials, generator(seed, chunk))
+        return chunk.experiment.measure(chunk.cell, chunk.trials, generator(seed, chunk))

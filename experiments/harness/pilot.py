@@ -11,7 +11,7 @@ of trials, it would be smaller where they happen to lie close together, and the 
 import math
 from typing import TYPE_CHECKING
 
-from experiments.harness.experiment import MEASURED, Cell, load_experiment
+from experiments.harness.experiment import MEASURED, Cell
 from experiments.harness.grid import Chunk, Sweep, axis_values, chunks, describe
 from experiments.harness.metric import relative_error
 from experiments.harness.store import Store
@@ -47,7 +47,7 @@ def _wanted(store: Store, sweep: Sweep, cell: Cell) -> int:
     Of T trials the standard error is that of the pilot times sqrt(PILOT_TRIALS / T). The result may exceed the maximum
     of the sweep, which `cell_trials` applies. No number suffices if a value or an error of the pilot is 0.
     """
-    experiment = load_experiment(sweep.experiment)
+    experiment = sweep.experiment
     pilot = store.merged(iter(pilot_chunks(sweep, cell)))
     error = relative_error(experiment.metrics, experiment.tabulate(cell, pilot)[MEASURED])
     if not math.isfinite(error):
@@ -72,7 +72,7 @@ def pilot_summary(store: Store, sweep: Sweep, table: "pd.DataFrame") -> list[str
         One to three lines: the ranges over cells; the least precise cell, if one misses the precision; and the cells
         that needed more than `max_trials`, if there are any.
     """
-    metrics = load_experiment(sweep.experiment).metrics
+    metrics = sweep.experiment.metrics
     cells = sweep.cells()
     found = [rows for _, rows in table.groupby(list(axis_values(cells[0])), sort=False)]
     trials = [rows["trials"].iloc[0] for rows in found]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.harness.config import Config
-from experiments.harness.experiment import MEASURED, load_experiment
+from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import csv_name
 from experiments.harness.problems import LongRunError
@@ -100,12 +100,12 @@ def plan_lines(
     ]
     for sweep in sweeps:
         cells = sweep.cells()
-        memory = max(load_experiment(sweep.experiment).memory(cell) for cell in cells) + _WORKER_BASE
+        memory = max(sweep.experiment.memory(cell) for cell in cells) + _WORKER_BASE
         part, kind = (known.pilots, "pilots") if sweep.name in known.waiting else (known.chunks, "chunks")
         chunks = f"{part.missing()[sweep.name]} of {part.chunks[sweep.name]} {kind}"
         trials = "by pilot" if sweep.precision else sweep.trials
         lines.append(
-            f"{sweep.name:<16} {sweep.experiment:<14} {len(cells):>6} {trials:>9}"
+            f"{sweep.name:<16} {sweep.experiment.name:<14} {len(cells):>6} {trials:>9}"
             f" {chunks:>18} {memory / 2**20:>6.0f} MiB  {_state(config, sweep, results, part, kind)}"
         )
     total = f"{_duration(known.seconds / workers.slots)} with {workers}{_PLUS_WAITING if known.waiting else ''}"
@@ -126,7 +126,7 @@ def _divisor_lines(sweeps: Sequence[Sweep]) -> list[str]:
     """A line per sweep with the smallest and the largest value of each size, and of the divisor of each rule."""
     lines = []
     for sweep in sweeps:
-        cells, divisors = sweep.cells(), load_experiment(sweep.experiment).divisors
+        cells, divisors = sweep.cells(), sweep.experiment.divisors
         if rules := divisors(cells[0]):
             sizes = [f"{name} = {_span([getattr(cell, name) for cell in cells], 'd')}" for name in _SIZES]
             found = [divisors(cell) for cell in cells]

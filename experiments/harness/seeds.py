@@ -29,7 +29,7 @@ def chunk_key(chunk: Chunk) -> tuple[int, ...]:
         for name, value in axis_values(chunk.cell).items()
         if value != usual.get(name)
     }
-    content = json.dumps([chunk.experiment, axes], sort_keys=True)
+    content = json.dumps([chunk.experiment.name, axes], sort_keys=True)
     digest = hashlib.sha256(content.encode()).digest()
     return (*np.frombuffer(digest, dtype="<u4").tolist(), chunk.index)
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from experiments.harness.artifacts import is_same
 from experiments.harness.columns import cell_fields
-from experiments.harness.experiment import Measurement, load_experiment
+from experiments.harness.experiment import Measurement
 from experiments.harness.files import write_atomically
 from experiments.harness.fingerprint import measuring_fingerprint, stamp, versions
 from experiments.harness.grid import Chunk, plain
@@ -101,7 +101,7 @@ class Store:
             raise RecordError(f"{path}: {error}") from None
         if not is_same(header["stamp"], self.stamp(chunk)):
             raise RecordError(f"{path}: expected the record of {self.stamp(chunk)}, got that of {header['stamp']}")
-        kind = typing.get_type_hints(load_experiment(chunk.experiment).measure)["return"]
+        kind = typing.get_type_hints(chunk.experiment.measure)["return"]
         measurement: Measurement = _built(kind, _arrays(header["arrays"], payload), "")
         return measurement
 
@@ -148,7 +148,7 @@ def _parameters(chunk: Chunk) -> dict[str, Any]:
     for name in cell_fields(type(chunk.cell)):
         value = getattr(chunk.cell, name)
         cell[name] = [plain(item) for item in value] if isinstance(value, tuple) else plain(value)
-    return {"experiment": chunk.experiment, "cell": cell, "chunk": chunk.index, "trials": chunk.trials}
+    return {"experiment": chunk.experiment.name, "cell": cell, "chunk": chunk.index, "trials": chunk.trials}
 
 
 def _opened(content: bytes) -> tuple[dict[str, Any], bytes]:

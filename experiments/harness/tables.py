@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.harness.artifacts import checksum, is_same
 from experiments.harness.columns import Column, names, treatment_names
 from experiments.harness.config import Config
-from experiments.harness.experiment import MEASURED, load_experiment
+from experiments.harness.experiment import MEASURED
 from experiments.harness.files import write_atomically
 from experiments.harness.fingerprint import measuring_fingerprint, stamp, tables_fingerprint, versions
 from experiments.harness.grid import Sweep
@@ -117,7 +117,7 @@ def _identified(config: Config, sweep: Sweep, table: "pd.DataFrame") -> "pd.Data
     Raises:
         ValueError: the table has a column of such a name.
     """
-    identified, values = table.copy(), (sweep.name, sweep.experiment, config.seed)
+    identified, values = table.copy(), (sweep.name, sweep.experiment.name, config.seed)
     for place, (name, value) in enumerate(zip(names(IDENTITY), values, strict=True)):
         identified.insert(place, name, value)
     return identified
@@ -159,7 +159,7 @@ def read_sweep(results: Path, config: Config, sweep: Sweep) -> "dict[str, pd.Dat
     Raises:
         TableError: a table is missing, altered, or from another config.
     """
-    text = [FEW_DRAWS, *treatment_names(load_experiment(sweep.experiment).cell)]
+    text = [FEW_DRAWS, *treatment_names(sweep.experiment.cell)]
     return {kind: _parsed(content, text) for kind, content in _contents(results, config, sweep).items()}
 
 

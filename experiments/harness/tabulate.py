@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from experiments.harness.columns import axis_names
-from experiments.harness.experiment import MEASURED, Cell, Measurement, Row, load_experiment
+from experiments.harness.experiment import MEASURED, Cell, Experiment, Measurement, Row
 from experiments.harness.grid import Sweep, axis_values
 from experiments.harness.pilot import cell_chunks
 from experiments.harness.problems import MeasurementError
@@ -35,12 +35,12 @@ def tabulate_sweep(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":
 
 
 def tabulated(
-    experiment_name: str, cells: Iterable[Cell], measurements: Iterable[Measurement]
+    experiment: Experiment, cells: Iterable[Cell], measurements: Iterable[Measurement]
 ) -> "dict[str, pd.DataFrame]":
     """The tables of cells of an experiment from the measurement of each, in order.
 
     Args:
-        experiment_name: name of the experiment.
+        experiment: the kind of measurement.
         cells: points of the grid.
         measurements: the merged measurement of each cell; may be a generator, which the function reads one at a time.
 
@@ -52,7 +52,6 @@ def tabulated(
     """
     import pandas as pd  # not at the top: the command line loads this module for commands without tables
 
-    experiment = load_experiment(experiment_name)
     full = [column.name for column in experiment.table_columns if not column.may_be_empty]
     tables: dict[str, list[Row]] = {}
     for cell, measurement in zip(cells, measurements, strict=True):

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from experiments.harness.experiment import Cell, load_experiment
+from experiments.harness.experiment import Cell
 from experiments.harness.grid import Chunk, Sweep, describe
 from experiments.harness.pilot import cell_chunks, pilot_chunks
 from experiments.harness.problems import MeasurementError
@@ -36,12 +36,12 @@ class Task:
     @property
     def seconds(self) -> float:
         """Estimated seconds that one worker needs."""
-        return load_experiment(self.chunk.experiment).seconds_per_trial(self.chunk.cell) * self.chunk.trials
+        return self.chunk.experiment.seconds_per_trial(self.chunk.cell) * self.chunk.trials
 
     @property
     def memory(self) -> int:
         """Estimated bytes that a worker needs, without the interpreter and its libraries."""
-        return load_experiment(self.chunk.experiment).memory(self.chunk.cell)
+        return self.chunk.experiment.memory(self.chunk.cell)
 
     def describe(self) -> str:
         """The name of the chunk in messages: `sweep wide, cell d_k=8, ..., chunk 3`."""
@@ -101,7 +101,7 @@ def _find(store: Store, sweeps: Sequence[Sweep], chunks_of: Callable[[Sweep, Cel
     asked: dict[str, Task] = {}
     for sweep in sweeps:
         work.states[sweep.name] = Counter()
-        for cell in sorted(sweep.cells(), key=load_experiment(sweep.experiment).seconds_per_trial, reverse=True):
+        for cell in sorted(sweep.cells(), key=sweep.experiment.seconds_per_trial, reverse=True):
             for chunk in chunks_of(sweep, cell):
                 work.chunks[sweep.name] += 1
                 state = store.state(chunk)

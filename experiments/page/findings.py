@@ -39,7 +39,6 @@ from experiments.folders import (
 from experiments.harness.columns import axis_names, treatment_names
 from experiments.harness.config import Config
 from experiments.harness.discovery import unusual_axes, usual_values
-from experiments.harness.experiment import load_experiment
 from experiments.harness.figures import figures_of
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import csv_name
@@ -234,7 +233,7 @@ def config_block(seed: int, sweep: Sweep) -> str:
         seed: the root seed of the config.
         sweep: the sweep.
     """
-    treatments = treatment_names(load_experiment(sweep.experiment).cell)
+    treatments = treatment_names(sweep.experiment.cell)
     body = {
         name: value[0] if isinstance(value, list) and len(value) == 1 and name not in treatments else value
         for name, value in sweep.parameters().items()
@@ -360,7 +359,7 @@ def _slope_sentence(slopes: pd.DataFrame) -> str:
 
 def _varied(sweep: Sweep, table: pd.DataFrame) -> list[str]:
     """The axes of a sweep with more than one value in a table of its rows."""
-    axes = axis_names(load_experiment(sweep.experiment).cell)
+    axes = axis_names(sweep.experiment.cell)
     return [name for name in axes if name in table and len(table[name].unique()) > 1]
 
 

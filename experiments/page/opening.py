@@ -244,7 +244,7 @@ def _along(sweeps: Sequence[Sweep], tables: SweepTables, axis: str, scalings: Se
 
     Only rows with independent standard normal entries count, because the statements name no other inputs.
     """
-    measured_tables = [tables[sweep.name]["measured"] for sweep in sweeps if sweep.experiment == "saturation"]
+    measured_tables = [tables[sweep.name]["measured"] for sweep in sweeps if sweep.experiment.name == "saturation"]
     usual = [usual_rows(table) for table in measured_tables if len(table)]
     for whole in sorted((table for table in usual if len(table)), key=lambda table: len(varied_axes(table))):
         table, _ = first_combination(whole, axis)

@@ -111,7 +111,7 @@ def provenance(
     versions: dict[str, str] = {}
     for sweep in config.sweeps:
         if sweep.name in problems:
-            states.append(SweepState(sweep.name, sweep.experiment, "", problems[sweep.name], whole=False))
+            states.append(SweepState(sweep.name, sweep.experiment.name, "", problems[sweep.name], whole=False))
             continue
         made = json.loads((results / f"{sweep.name}.json").read_bytes())
         versions |= made["versions"]
@@ -141,7 +141,7 @@ def _state(
         found += "; another version of the source or of the libraries made it"
     return SweepState(
         sweep.name,
-        sweep.experiment,
+        sweep.experiment.name,
         " to ".join(f"{count:,}" for count in dict.fromkeys((trials[0], trials[-1]))),
         found,
         whole=True,

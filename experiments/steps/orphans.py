@@ -76,7 +76,7 @@ def _written_with(sidecar: Path) -> Iterator[Path]:
 
 def _figures_not_asked_for(results: Path, sweep: Sweep) -> Iterator[Path]:
     """The untouched files of figures that a sweep could have but does not name."""
-    others = [figure for figure in figures_of(sweep.experiment) if figure not in sweep.figures]
+    others = [figure for figure in figures_of(sweep.experiment.name) if figure not in sweep.figures]
     return _figures(results, sweep.name, others)
 
 

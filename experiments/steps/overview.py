@@ -51,7 +51,7 @@ def _sound(config: Config, results: Path) -> list[Sweep]:
 
 def _overview(sweeps: Sequence[Sweep], results: Path) -> Artifact:
     """Both files, with everything that determines them."""
-    experiments = sorted({f"experiments.{sweep.experiment}" for sweep in sweeps})
+    experiments = sorted({f"experiments.{sweep.experiment.name}" for sweep in sweeps})
     sidecars = (results / f"{sweep.name}.json" for sweep in sweeps)
     modules = ("experiments.analysis.described", "experiments.analysis.long", *experiments)
     return Artifact((results / COLUMNS, results / LONG), modules, _COMPUTED_WITH, tuple(sidecars))

@@ -18,7 +18,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments.distribution import Cell
+from experiments.distribution import EXPERIMENT, Cell
 from experiments.harness.grid import Chunk
 from experiments.harness.processor import is_supported
 from experiments.harness.store import Store
@@ -442,7 +442,7 @@ def test_a_worker_that_joins_during_the_pilots_and_is_refused_does_not_end_the_r
     other.mkdir()
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 0.1\n")
     store = Store(tmp_path / "store", 0)
-    pilots, chunks = ([Task(Chunk("distribution", Cell(d_k=64), i, 100), store, ["one"])] for i in range(2))
+    pilots, chunks = ([Task(Chunk(EXPERIMENT, Cell(d_k=64), i, 100), store, ["one"])] for i in range(2))
     said: list[str] = []
     workers = DaskCluster(cluster.address, said.append)
     cluster.worker()

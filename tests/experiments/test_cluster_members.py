@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from experiments.distribution import Cell
+from experiments.distribution import EXPERIMENT, Cell
 from experiments.harness.grid import Chunk
 from experiments.harness.store import Store
 from experiments.harness.work import Task
@@ -17,7 +17,7 @@ from experiments.harness.work import Task
 pytestmark = pytest.mark.cluster
 
 WORKER = "tcp://worker:1"
-LARGEST = Task(Chunk("distribution", Cell(d_k=64), 0, 100), Store(Path("nowhere"), 0), ["wide"])
+LARGEST = Task(Chunk(EXPERIMENT, Cell(d_k=64), 0, 100), Store(Path("nowhere"), 0), ["wide"])
 
 
 class Connection:

@@ -48,7 +48,7 @@ def test_a_sweep_is_read_with_its_defaults(load):
     config = load(GOOD)
     (sweep,) = config.sweeps
     assert config.seed == 0
-    assert (sweep.name, sweep.experiment, sweep.trials) == ("one", "saturation", 10)
+    assert (sweep.name, sweep.experiment.name, sweep.trials) == ("one", "saturation", 10)
     assert [(cell.d_k, cell.n_keys, cell.n_queries, str(cell.inputs), cell.key_std) for cell in sweep.cells()] == [
         (4, 16, 64, "gaussian", 1.0),
         (8, 16, 64, "gaussian", 1.0),

@@ -13,9 +13,9 @@ TYPES = {"int": "i", "float": "f", "str": "O"}
 
 def test_the_tiny_config_runs_every_experiment_and_draws_every_figure(drawn):
     config, _ = drawn
-    assert {sweep.experiment for sweep in config.sweeps} == set(experiment_names())
+    assert {sweep.experiment.name for sweep in config.sweeps} == set(experiment_names())
     for name in experiment_names():
-        shown = {figure for sweep in config.sweeps if sweep.experiment == name for figure in sweep.figures}
+        shown = {figure for sweep in config.sweeps if sweep.experiment.name == name for figure in sweep.figures}
         assert shown == set(figures_of(name))
 
 
@@ -23,7 +23,7 @@ def test_tables_read_back_with_the_declared_columns_and_types(tiny):
     config, folder = tiny
     for sweep in config.sweeps:
         table = read_sweep(folder, config, sweep)["measured"]
-        declared = {column.name: column.type for column in load_experiment(sweep.experiment).table_columns}
+        declared = {column.name: column.type for column in sweep.experiment.table_columns}
         assert list(table.columns) == list(declared)
         for name, kind in declared.items():
             # A float column that holds whole numbers alone reads back as whole numbers.

@@ -78,7 +78,7 @@ def sources(tiny):
             # The example abc has all steps of a walk through a user's own matrices.
             example = "abc" if declared.of == WALK else name.removeprefix(f"{EXAMPLES}.")
             return {example: matrices(read_table(RESULTS / EXAMPLES / "examples.csv"), example)}
-        sweeps = [sweep for sweep in config.sweeps if sweep.experiment == declared.of]
+        sweeps = [sweep for sweep in config.sweeps if sweep.experiment.name == declared.of]
         return {sweep.name: read_sweep(folder, config, sweep) for sweep in sweeps}
 
     return of

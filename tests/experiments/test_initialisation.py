@@ -70,7 +70,7 @@ def test_every_metric_is_that_of_the_drawn_layer(scheme, stds):
 def test_every_parameter_of_a_cell_changes_its_row(change):
     changed = dataclasses.replace(CELL, **change)
     one, other = (
-        EXPERIMENT.tabulate(cell, measure_chunk(Chunk("initialisation", cell, 0, TRIALS), seed=0))[MEASURED][0]
+        EXPERIMENT.tabulate(cell, measure_chunk(Chunk(EXPERIMENT, cell, 0, TRIALS), seed=0))[MEASURED][0]
         for cell in (CELL, changed)
     )
     assert one["max_weight"] != other["max_weight"]

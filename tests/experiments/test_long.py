@@ -13,7 +13,6 @@ from experiments.analysis import long
 from experiments.analysis.agreement import agreement
 from experiments.analysis.long import DISAGREES, FEW, long_tables
 from experiments.harness.columns import axis_names
-from experiments.harness.experiment import load_experiment
 from experiments.harness.tables import as_written, read_sweep, write_sweep
 from experiments.steps.overview import write_overview
 from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only
@@ -39,7 +38,7 @@ def tiny_overview(tiny, tmp_path_factory):
 def test_every_measured_value_is_there_once_with_its_error_and_exact_value(tiny_overview):
     config, folder, tables = tiny_overview
     found = pd.read_csv(folder / "long-format.csv", dtype=str, keep_default_na=False)
-    experiments = {sweep.name: load_experiment(sweep.experiment) for sweep in config.sweeps}
+    experiments = {sweep.name: sweep.experiment for sweep in config.sweeps}
     metrics = {name: [metric.name for metric in experiment.metrics] for name, experiment in experiments.items()}
     axes = {name: axis_names(experiment.cell) for name, experiment in experiments.items() if metrics[name]}
     every = list(dict.fromkeys(axis for of_sweep in axes.values() for axis in of_sweep))

@@ -18,7 +18,7 @@ from experiments.harness.run import measure_missing
 from experiments.harness.store import Store
 from experiments.harness.tabulate import tabulate_sweep
 from experiments.harness.work import find_chunks, find_pilots
-from experiments.saturation import STATISTICS, Cell
+from experiments.saturation import EXPERIMENT, STATISTICS, Cell
 from experiments.statistics.intervals import MIN_TRIALS
 from sdpa import Scaling, theory
 
@@ -33,7 +33,7 @@ VALUES = MappingProxyType(
     }
 )
 pytestmark = pytest.mark.usefixtures("in_this_process")
-SWEEP = Sweep("precise", "saturation", VALUES, trials=100_000, figures=(), precision=0.02)
+SWEEP = Sweep("precise", EXPERIMENT, VALUES, trials=100_000, figures=(), precision=0.02)
 
 
 def measured(store: Store, sweep: Sweep) -> pd.DataFrame:
@@ -56,7 +56,7 @@ def precise(tmp_path_factory) -> tuple[Store, pd.DataFrame]:
 def test_the_trials_of_a_cell_follow_from_its_pilot_alone(precise):
     store, table = precise
     for cell in SWEEP.cells():
-        pilot = measure_chunk(Chunk("saturation", cell, 2**31, PILOT_TRIALS), store.seed)
+        pilot = measure_chunk(Chunk(EXPERIMENT, cell, 2**31, PILOT_TRIALS), store.seed)
         error = relative_errors(pd.DataFrame(STATISTICS.tabulate(cell, pilot)[MEASURED])).max()
         wanted = math.ceil(1.4 * PILOT_TRIALS * (error / 0.02) ** 2)
         assert set(table.loc[table["d_k"] == cell.d_k, "trials"]) == {wanted}
@@ -93,11 +93,11 @@ def measured_here(store: Store, sweep: Sweep) -> pd.DataFrame:
     """The same without processes: the pilot's trials, then one chunk after the other."""
     frames = []
     for cell in sweep.cells():
-        pilot = measure_chunk(Chunk("saturation", cell, 2**31, PILOT_TRIALS), store.seed)
+        pilot = measure_chunk(Chunk(EXPERIMENT, cell, 2**31, PILOT_TRIALS), store.seed)
         error = relative_errors(pd.DataFrame(STATISTICS.tabulate(cell, pilot)[MEASURED])).max()
         trials = math.ceil(1.4 * PILOT_TRIALS * (error / sweep.precision) ** 2)
         rows = pd.DataFrame(
-            STATISTICS.tabulate(cell, measure_chunk(Chunk("saturation", cell, 0, trials), store.seed))[MEASURED]
+            STATISTICS.tabulate(cell, measure_chunk(Chunk(EXPERIMENT, cell, 0, trials), store.seed))[MEASURED]
         )
         frames.append(rows.assign(d_k=cell.d_k))
     return pd.concat(frames, ignore_index=True)

@@ -222,7 +222,7 @@ def test_every_parameter_of_a_cell_changes_its_row(change):
     half = dataclasses.replace(CELL, arithmetic=FORMATS["float16"])
     changed = dataclasses.replace(half, **change)
     one, other = (
-        EXPERIMENT.tabulate(cell, measure_chunk(Chunk("rounding", cell, 0, 31), seed=0))[MEASURED][0]
+        EXPERIMENT.tabulate(cell, measure_chunk(Chunk(EXPERIMENT, cell, 0, 31), seed=0))[MEASURED][0]
         for cell in (half, changed)
     )
     rare = {"nearly_one_rows", "large_rows", "one_rows", "overflowing_rows", "zero_gradient_rows", "lost_rows"}

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from threadpoolctl import threadpool_limits
 
-from experiments import row_statistics
+from experiments import row_statistics, rows
 from experiments.harness.columns import defaults
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, Sweep, chunks
@@ -27,7 +27,7 @@ from experiments.harness.seeds import chunk_key
 from experiments.harness.store import Store, measure_record
 from experiments.harness.tabulate import tabulate_sweep
 from experiments.harness.work import find_chunks
-from experiments.saturation import Cell
+from experiments.saturation import EXPERIMENT, Cell
 from experiments.statistics.quantiles import Quantile
 from sdpa import Scaling
 
@@ -40,7 +40,7 @@ VALUES = MappingProxyType(
         "n_queries": (50,),
     }
 )
-SWEEP = Sweep("wide", "saturation", VALUES, trials=30, figures=())
+SWEEP = Sweep("wide", EXPERIMENT, VALUES, trials=30, figures=())
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def in_shuffled_order(store: Store, sweep: Sweep) -> pd.DataFrame:
 
 @pytest.mark.parametrize("jobs", [2, *(pytest.param(jobs, marks=pytest.mark.slow) for jobs in (1, 4))])
 def test_tables_do_not_depend_on_workers_or_order(tmp_path, jobs):
-    assert len(list(chunks("saturation", SWEEP.cells()[-1], SWEEP.trials))) >= 3
+    assert len(list(chunks(EXPERIMENT, SWEEP.cells()[-1], SWEEP.trials))) >= 3
     shuffled = in_shuffled_order(Store(tmp_path / "shuffled", 0), SWEEP)
     pd.testing.assert_frame_equal(measured(Store(tmp_path, 0), SWEEP, jobs), shuffled, check_exact=True)
 
@@ -86,10 +86,10 @@ def test_grid_points_and_trials_do_not_touch_each_other(tmp_path):
 def test_chunk_keys_are_of_content_alone():
     cell = SWEEP.cells()[0]
     other_treatments = dataclasses.replace(cell, scaling=cell.scaling[:1])
-    assert chunk_key(Chunk("saturation", cell, 3, 10)) == chunk_key(Chunk("saturation", other_treatments, 3, 7))
+    assert chunk_key(Chunk(EXPERIMENT, cell, 3, 10)) == chunk_key(Chunk(EXPERIMENT, other_treatments, 3, 7))
     keys = {
         chunk_key(Chunk(experiment, dataclasses.replace(cell, d_k=d_k), index, 1))
-        for experiment in ("saturation", "rows")
+        for experiment in (EXPERIMENT, rows.EXPERIMENT)
         for d_k in range(1, 201)
         for index in range(50)
     }
@@ -97,7 +97,7 @@ def test_chunk_keys_are_of_content_alone():
 
 
 def test_more_trials_keep_the_earlier_chunks():
-    few, many = (list(chunks("saturation", SWEEP.cells()[0], trials)) for trials in (1500, 5000))
+    few, many = (list(chunks(EXPERIMENT, SWEEP.cells()[0], trials)) for trials in (1500, 5000))
     assert few[:-1] == many[: len(few) - 1]
     assert sum(chunk.trials for chunk in many) == 5000
 
@@ -205,9 +205,9 @@ def test_a_rerun_measures_what_is_missing_alone(store):
     more_d_k = dataclasses.replace(small, values={**small.values, "d_k": (4, 16, 1024)})
     one_d_k = dataclasses.replace(small, values={**small.values, "d_k": (16,)})
     assert count(store, more_d_k) == count(store, one_d_k) == 1
-    size = [len(list(chunks("saturation", cell, SWEEP.trials))) for cell in small.cells()]
+    size = [len(list(chunks(EXPERIMENT, cell, SWEEP.trials))) for cell in small.cells()]
     more_trials = dataclasses.replace(small, trials=10 * SWEEP.trials)
-    whole = sum(1 for cell in small.cells() for chunk in chunks("saturation", cell, more_trials.trials))
+    whole = sum(1 for cell in small.cells() for chunk in chunks(EXPERIMENT, cell, more_trials.trials))
     # Kept are all chunks but the last of each cell, which was cut short.
     assert count(store, more_trials) == whole - sum(size) + len(size)
     other_scaling = dataclasses.replace(small, values={**small.values, "scaling": (Scaling.parse("d_k^1/3"),)})

@@ -181,7 +181,7 @@ def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypa
 )
 def test_every_parameter_of_a_cell_changes_its_row(change):
     changed = dataclasses.replace(CELL, **change)
-    one, other = (rows_of(cell, measure_chunk(Chunk("saturation", cell, 0, 31), seed=0))[0] for cell in (CELL, changed))
+    one, other = (rows_of(cell, measure_chunk(Chunk(EXPERIMENT, cell, 0, 31), seed=0))[0] for cell in (CELL, changed))
     free_of_scale = {"score_kurtosis", "saturated_rows"} if "scaling" in change else {"saturated_rows"}
     for name in {metric.name for metric in METRICS} - free_of_scale:
         assert one[name] != other[name], name
@@ -197,7 +197,7 @@ def test_a_scaling_is_measured_alike_whatever_the_others_are(seed):
     alone = dataclasses.replace(CELL, scaling=(SCALINGS[2],))
     among = dataclasses.replace(CELL, scaling=SCALINGS[::-1])
     rows = [
-        {row["scaling"]: row for row in rows_of(cell, measure_chunk(Chunk("saturation", cell, 0, 50), seed))}
+        {row["scaling"]: row for row in rows_of(cell, measure_chunk(Chunk(EXPERIMENT, cell, 0, 50), seed))}
         for cell in (alone, among)
     ]
     assert rows[0]["d_k^1/2"] == rows[1]["d_k^1/2"]
@@ -207,15 +207,15 @@ def test_a_chunk_is_the_one_it_has_always_been():
     """The key, the generator and the sizes of blocks and chunks: a change of any of them changes every table."""
     cell = Cell(d_k=64, n_keys=64, scaling=SCALINGS)
     assert (chunk_trials(cell), sampling.block_trials(cell), sampling.block_queries(cell)) == (1024, 16, 64)
-    first = Chunk("saturation", cell, 0, 1024)
+    first = Chunk(EXPERIMENT, cell, 0, 1024)
     assert generator(0, first).standard_normal(3).tolist() == FIRST_NORMALS
     used = dataclasses.replace(cell, key_std=2.0)
-    assert generator(0, Chunk("saturation", used, 0, 1024)).standard_normal() != FIRST_NORMALS[0]
+    assert generator(0, Chunk(EXPERIMENT, used, 0, 1024)).standard_normal() != FIRST_NORMALS[0]
 
 
 def test_the_seed_and_the_chunk_change_the_draw():
     streams = {
-        generator(seed, Chunk("saturation", CELL, index, 1)).standard_normal() for seed in (0, 1) for index in (0, 1)
+        generator(seed, Chunk(EXPERIMENT, CELL, index, 1)).standard_normal() for seed in (0, 1) for index in (0, 1)
     }
     assert len(streams) == 4
 

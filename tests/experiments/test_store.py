@@ -28,10 +28,10 @@ from sdpa import LAWS, InputLaw, Scaling, scaling
 
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 CHUNKS = {
-    "saturation": Chunk("saturation", saturation.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 0, 7),
-    "rows": Chunk("rows", sampling.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 2, 3),
-    "distribution": Chunk("distribution", distribution.Cell(d_k=4), 1, 50),
-    "training": Chunk("training", training.Cell("pair", 4, 5, 0.1, SCALINGS, steps=11, n_sequences=3), 1, 2),
+    "saturation": Chunk(saturation.EXPERIMENT, saturation.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 0, 7),
+    "rows": Chunk(rows.EXPERIMENT, sampling.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 2, 3),
+    "distribution": Chunk(distribution.EXPERIMENT, distribution.Cell(d_k=4), 1, 50),
+    "training": Chunk(training.EXPERIMENT, training.Cell("pair", 4, 5, 0.1, SCALINGS, steps=11, n_sequences=3), 1, 2),
 }
 CHUNK = CHUNKS["rows"]
 
@@ -124,8 +124,8 @@ class CopiedSources:
 
     def fingerprints(self) -> dict[str, str]:
         source_fingerprint.cache_clear()
-        return {name: measuring_fingerprint(name) for name in CHUNKS} | {
-            "tables": fingerprint.tables_fingerprint("saturation")
+        return {name: measuring_fingerprint(chunk.experiment) for name, chunk in CHUNKS.items()} | {
+            "tables": fingerprint.tables_fingerprint(saturation.EXPERIMENT)
         }
 
 

@@ -41,7 +41,7 @@ def test_every_file_names_its_sweep_experiment_and_seed(tiny):
             written = pd.read_csv(folder / csv_name(sweep.name, kind))
             assert list(written.columns) == ["sweep", "experiment", "seed", *table.columns]
             named = written[["sweep", "experiment", "seed"]].drop_duplicates()
-            assert named.to_numpy().tolist() == [[sweep.name, sweep.experiment, config.seed]]
+            assert named.to_numpy().tolist() == [[sweep.name, sweep.experiment.name, config.seed]]
 
 
 def test_a_column_that_would_hide_the_seed_is_refused(copied):

@@ -233,7 +233,7 @@ def test_p_values_of_normal_trials_are_uniform(trials):
 
 
 def sweep(name: str = "mine") -> Sweep:
-    return Sweep(name, "saturation", {}, trials=2000, figures=())
+    return Sweep(name, EXPERIMENT, {}, trials=2000, figures=())
 
 
 def tables_of(table: pd.DataFrame) -> dict[str, pd.DataFrame]:

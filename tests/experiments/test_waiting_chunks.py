@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.distribution import Cell
+from experiments.distribution import EXPERIMENT, Cell
 from experiments.harness.cluster.waiting import Group, WaitingChunks
 from experiments.harness.grid import Chunk
 from experiments.harness.problems import MeasurementError
@@ -17,7 +17,7 @@ STORE = Store(Path("nowhere"), 0)
 
 
 def tasks(number: int, d_k: int = 64, trials: int = 100) -> list[Task]:
-    return [Task(Chunk("distribution", Cell(d_k=d_k), index, trials), STORE, ["wide"]) for index in range(number)]
+    return [Task(Chunk(EXPERIMENT, Cell(d_k=d_k), index, trials), STORE, ["wide"]) for index in range(number)]
 
 
 def take_all(waiting: WaitingChunks, threads: int = 1, *, idle: bool = True) -> list[Group]:

@@ -21,7 +21,7 @@ from tests.shipped import CONFIG, shipped_only
 def test_the_cell_is_one_of_the_shipped_sweep():
     sweep = next(each for each in CONFIG.sweeps if each.name == "training")
     assert axis_values(example.CELL) in [axis_values(cell) for cell in sweep.cells()]
-    assert sweep.experiment == "training"
+    assert sweep.experiment.name == "training"
 
 
 @pytest.fixture(scope="module")
