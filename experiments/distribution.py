@@ -18,7 +18,7 @@ from annotated_types import Ge, Le
 from experiments.harness.columns import Column, Meaning
 from experiments.harness.experiment import MEASURED, Experiment, Row
 from experiments.harness.metric import fields, metric_columns
-from experiments.score_metrics import score_metrics
+from experiments.metrics import score_metrics
 from experiments.statistics.intervals import MIN_TRIALS
 from experiments.statistics.moments import Estimates, Moments, Shape, power_sums
 from sdpa import InputLaw, PairLaw, Scaling
@@ -125,7 +125,7 @@ def tabulate(cell: Cell, measured: Scores) -> dict[str, list[Row]]:
         The row of the main table without the axes, and one row of the table `counts`.
     """
     shape, trials = Shape.of(measured.moments), measured.moments.trials
-    estimates = Estimates.of(measured.moments, {metric.name: metric.of.estimate(shape, 1.0) for metric in METRICS})
+    estimates = Estimates.of(measured.moments, {metric.name: metric.of(shape, 1.0) for metric in METRICS})
     found = {metric.name: estimates.pair(metric.name) for metric in METRICS}
     row = {"trials": trials, **fields(METRICS, cell, trials, found)}
     return {MEASURED: [row], COUNTS: [{"counts": measured.counts}]}

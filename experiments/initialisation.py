@@ -8,7 +8,7 @@ variances of q, k and q.k are exact (`sdpa.initialisation`).
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge, Le
@@ -17,9 +17,7 @@ from experiments.harness.columns import Meaning
 from experiments.harness.metric import Exact, Metric
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowStatistics
-from experiments.row_values import OfVectors
 from experiments.sampling import NAMED, AttentionCell, Floats, block_queries
-from experiments.statistics.intervals import Limits
 from sdpa import Scaling
 from sdpa.initialisation import Scheme, layer_normed_tokens
 
@@ -51,7 +49,7 @@ class Cell(AttentionCell):
     n_queries: Annotated[_Size, Meaning("queries per draw: the last tokens of the sequence")] = 64
 
     @property
-    def d_k(self) -> int:
+    def d_k(self) -> int:  # type: ignore[override]  # follows from the fields
         """Width of queries and keys, d_model / n_heads."""
         return self.d_model // self.n_heads
 
@@ -109,21 +107,21 @@ class Cell(AttentionCell):
         return self.numbers + (self.n_queries + self.n_keys) * self.d_k
 
 
-def _variance_of(vectors: str, title: str, place: int) -> Metric:
+def _variance_of(per: Literal["query", "key"], title: str, place: int) -> Metric:
     """The variance of the entries of the queries or keys, with its exact value."""
     return Metric(
-        f"{vectors}_variance",
-        "",
+        f"{per}_variance",
         f"variance of the entries of {title}",
         f"E {title}_a^2",
         f"variance of {title}",
-        of=OfVectors("queries" if vectors == "query" else "keys", lambda entries: (entries**2).mean(axis=-1)),
+        per=per,
+        of=lambda entries: (entries**2).mean(axis=-1),
         exact=Exact(
             "d_model times the variance of the weights",
             lambda _, cell: cell.variances[place],
             lambda _, cell: cell.variances[place] * math.sqrt(cell.spread),
         ),
-        limits=lambda _: Limits(0),
+        within=(0, math.inf),
         scale_free=True,
         is_logarithmic=True,
     )
@@ -142,17 +140,11 @@ _KNOWN = {
         lambda theory, cell: _score_variance(theory, cell) * math.sqrt(2 * cell.spread),
     ),
 }
-
-
-def _here(metric: Metric) -> Metric:
-    """A metric of `saturation` with its exact value at initialisation: known of the mean and variance of scores."""
-    return replace(metric, exact=_KNOWN.get(metric.name))
-
-
-INITIALISATION_METRICS = (
+# The metrics of `saturation`; at initialisation, theory knows the mean and the variance of scores.
+_METRICS = (
     _variance_of("query", "q", 0),
     _variance_of("key", "k", 1),
-    *map(_here, METRICS),
+    *(replace(metric, exact=_KNOWN.get(metric.name)) for metric in METRICS),
 )
-STATISTICS = RowStatistics(INITIALISATION_METRICS)
+STATISTICS = RowStatistics(_METRICS)
 EXPERIMENT = STATISTICS.experiment("initialisation", Cell, named=(*NAMED, Scheme))

@@ -1,18 +1,14 @@
 """The metrics of rounded rows, each declared once for columns, figures and tests.
 
-The numbers per row behind them come from `experiments.rounding_comparison`, by name.
+The numbers per row behind them come from `experiments.rounding.compared_rows`, by name.
 """
 
 import math
-from collections.abc import Callable
 from typing import Literal
 
 from experiments.harness.experiment import Cell
-from experiments.harness.metric import ErrorBound, Exact, Metric, Theory
-from experiments.metrics import METRICS, SHARE_BOUNDS, at_least_independent, deviation_of_share
-from experiments.row_values import OfBlock
-from experiments.score_metrics import known
-from experiments.statistics.intervals import Limits
+from experiments.harness.metric import ErrorBound, Exact, Metric, OfCell, Theory
+from experiments.metrics import METRICS, SHARE_BOUNDS, at_least_independent, deviation_of_share, from_theory
 
 # Of the rows without rounding; the means have exact values.
 _UNROUNDED = (
@@ -23,20 +19,30 @@ _UNROUNDED = (
     "query_gradient_norm",
     "query_gradient_norm_median",
 )
+# Of the metrics of rows with an error, the value in a row.
+_SYMBOLS = {
+    "row_variance": "Var s",
+    "max_weight": "max w",
+    "own_weight": "w_i",
+    "entropy": "H",
+    "effective_keys": "e^H",
+    "output_std": "sqrt(sum w^2)",
+    "jacobian_trace": "tr J",
+    "jacobian_norm": "|J|_F",
+}
 _INTEGRALS = (
     "integral over the scores of a row, then over |q| (sdpa.theory.formats); empty unless inputs is gaussian, and with "
     "a mean of the keys, a spectrum, a correlation or a normalization"
 )
 
 
-def _value(metric: str) -> Callable[[Theory, Cell], float]:
+def _value(metric: str) -> OfCell:
     """The probability of that name in `sdpa.theory.OutOfRange`."""
-
-    def value(theory: Theory, cell: Cell) -> float:
-        arguments = cell.d_k, cell.n_keys, cell.divisor, cell.arithmetic, cell.law, cell.shortest_row
-        return known(theory, "out_of_range", *arguments, metric=metric)
-
-    return value
+    return from_theory(
+        "out_of_range",
+        lambda cell: (cell.d_k, cell.n_keys, cell.divisor, cell.arithmetic, cell.law, cell.shortest_row),
+        metric,
+    )
 
 
 def _of_rows(metric: str) -> Exact:
@@ -78,11 +84,6 @@ def _of_weights() -> Exact:
     return Exact(_INTEGRALS, value, least, deviation_of_share(value), (ErrorBound(1e-7, 1e-12),))
 
 
-def _number(name: str) -> OfBlock:
-    """The number per row of that name."""
-    return OfBlock(lambda block: block.further[name])
-
-
 def _share(
     name: str,
     meaning: str,
@@ -93,59 +94,26 @@ def _share(
     kind: Literal["share", "mean"] = "share",
 ) -> Metric:
     """A share of rows or, as a mean over rows, of their weights or gradients."""
-    return Metric(name, "", meaning, formula, title, kind, _number(name), exact=exact, limits=lambda _: Limits(0, 1))
+    return Metric(name, meaning, formula, title, kind, exact=exact, within=(0, 1))
 
 
-def _root_of_error(of: str, unit: str, meaning: str, square: str, title: str) -> Metric:
-    """The root mean square over rows of an error.
-
-    Args:
-        of: name of the number per row; that of the metric is OF_error.
-        unit, title: of the metric.
-        meaning: of the error of a row.
-        square: formula of the squared error of a row.
-    """
-    return Metric(
-        f"{of}_error",
-        unit,
-        f"{meaning}; root mean square over rows",
-        f"sqrt(E {square})",
-        title,
-        "root",
-        _number(of),
-        limits=lambda _: Limits(0),
-        is_logarithmic=True,
-    )
+def _root_of_error(name: str, of: str, meaning: str, square: str, title: str, unit: str = "") -> Metric:
+    """The root mean square over rows of an error, whose formula is that of its square in a row."""
+    meaning = f"{meaning}; root mean square over rows"
+    within = 0, math.inf
+    return Metric(name, meaning, f"sqrt(E {square})", title, "root", unit, of=of, within=within, is_logarithmic=True)
 
 
 def _errors(metric: Metric, symbol: str) -> tuple[Metric, Metric]:
     """The mean and the root mean square of the error of a metric, whose value in a row has that symbol."""
     name, unit, title = metric.name, metric.unit, metric.title.removesuffix(", r.m.s.")
-    meaning, error = f"rounded minus exact {name}", f"{symbol}_rounded - {symbol}"
+    meaning, error, bias = f"rounded minus exact {name}", f"{symbol}_rounded - {symbol}", f"{name}_bias"
     return (
-        Metric(
-            f"{name}_bias",
-            unit,
-            f"{meaning}; mean over rows",
-            f"E[{error}]",
-            f"bias of the {title}",
-            of=_number(name),
-        ),
-        _root_of_error(name, unit, meaning, f"({error})^2", f"error of the {title}"),
+        Metric(bias, f"{meaning}; mean over rows", f"E[{error}]", f"bias of the {title}", unit=unit),
+        _root_of_error(f"{name}_error", bias, meaning, f"({error})^2", f"error of the {title}", unit),
     )
 
 
-# Of the metrics of rows with an error, the value in a row.
-_SYMBOLS = {
-    "row_variance": "Var s",
-    "max_weight": "max w",
-    "own_weight": "w_i",
-    "entropy": "H",
-    "effective_keys": "e^H",
-    "output_std": "sqrt(sum w^2)",
-    "jacobian_trace": "tr J",
-    "jacobian_norm": "|J|_F",
-}
 ROUNDING_METRICS = (
     *(metric for metric in METRICS if metric.name in _UNROUNDED),
     _share(
@@ -220,8 +188,8 @@ ROUNDING_METRICS = (
     ),
     *(error for metric in METRICS if metric.name in _SYMBOLS for error in _errors(metric, _SYMBOLS[metric.name])),
     _root_of_error(
-        "query_gradient",
-        "",
+        "query_gradient_error",
+        "query_gradient_error",
         "norm of rounded minus exact dL/dq, for standard normal gradients to the weights",
         "|dL/dq_rounded - dL/dq|^2",
         "error of $dL/dq$",

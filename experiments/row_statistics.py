@@ -8,47 +8,44 @@ between draws of all estimates of the cell. A joint test of all values of a cell
 values come from the same draws.
 
 An experiment of this kind is a class of cells, which draw Q and K, with a tuple of metrics: `experiments.saturation`.
+The `of` of a metric is
+
+    per row             a name of `RowDiagnostics` or of `Block.further`, or a function from a `Block` to an array
+                        (n_divisors, n_draws, n_queries)
+    per query or key    a function from vectors (..., d_k) to an array (...)
+    per scores          a function from the `Shape` of the undivided scores and a divisor to an `Estimate`, so that one
+                        set of power sums serves every divisor
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from experiments.harness.columns import Column
 from experiments.harness.experiment import ACCURACY, MEASURED, Experiment, Row
 from experiments.harness.metric import Metric, fields, metric_columns
-from experiments.row_values import Block, OfVectors, PerRow
-from experiments.sampling import (
-    NAMED,
-    AttentionCell,
-    Floats,
-    block_queries,
-    block_trials,
-    chunk_trials,
-)
-from experiments.scaled import TREATMENT
-from experiments.score_metrics import OfScores
+from experiments.sampling import NAMED, TREATMENT, AttentionCell, Floats, block_queries, block_trials, chunk_trials
 from experiments.second_kernel import compare_row
 from experiments.statistics.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, Shape, power_sums
 from experiments.statistics.quantiles import MAX_BINS, Histograms, Quantile
-from sdpa import RowDiagnostics, row_diagnostics
+from sdpa import RowDiagnostics, row_diagnostics, softmax
 from sdpa.key_spread import takes_distances
 from sdpa.row_tiles import tile_rows
 
-# The costs that `plan` assumes, measured on a server core of 2025: nanoseconds per normal, per multiplication of a
-# matrix product, per score and scaling for the exponential and the sums, and per row and scaling for the rest.
-_PER_NORMAL, _PER_PRODUCT, _PER_SCORE, _PER_ROW = 7.1, 0.03, 2.0, 125.0
-# Upper limits of the number of arrays in memory at once; a test compares them with a measured peak. In order: arrays
-# of a block's scores, further ones with a mask, of the rows in the kernel, of a chunk's row norms for all scalings, of
-# the norms of one scaling during counting, of a block's values per row and scaling, of the means of a chunk's trials.
-_SCORE_ARRAYS, _MASK_ARRAYS, _KERNEL_ARRAYS, _NORM_ARRAYS, _COUNTING_ARRAYS = 2, 3, 7, 3, 12
-_ROW_ARRAYS, _MEAN_ARRAYS = 13, 3
-# Arrays of the keys and of the scores of a row in the plain kernel.
-_PLAIN_KEYS, _PLAIN_ROWS = 2, 12
+# The costs that `plan` assumes, in nanoseconds, measured on a server core of 2025.
+_PER_NORMAL = 7.1
+_PER_PRODUCT = 0.03  # a multiplication of a matrix product
+_PER_SCORE = 2.0  # the exponential and the sums, for each scaling
+_PER_ROW = 125.0  # the rest, for each scaling
+# Upper limits of the numbers of arrays in memory at once; a test compares them with a measured peak.
+_SCORE_ARRAYS, _MASK_ARRAYS = 2, 3  # of a block's scores, and further ones with a mask
+_KERNEL_ARRAYS = 7  # of the rows in the kernel
+_NORM_ARRAYS, _COUNTING_ARRAYS = 3, 12  # of a chunk's row norms of all scalings, and of one scaling during counting
+_ROW_ARRAYS, _MEAN_ARRAYS = 13, 3  # of a block's values per row and scaling, and of the means of a chunk's trials
+_PLAIN_KEYS, _PLAIN_ROWS = 2, 12  # of the keys and of the scores of a row in the plain kernel
 # Rows of a chunk that are compared with the plain kernel, and a limit of the numbers in their keys: at least one row.
 _COMPARED, _COMPARED_NUMBERS = 8, 2**20
 
@@ -57,6 +54,40 @@ _CORRELATION_COLUMNS = ("scaling", "metric", "correlations")
 # From a cell, the slice of the queries of a draw, the queries, keys and scores of a block of draws, without a divisor
 # or mask, and a generator, to numbers per row by name, (scalings, trials, queries).
 Further = Callable[[Any, slice, Floats, Floats, Floats, np.random.Generator], Mapping[str, Floats]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of some draws under all divisors, and the vectors behind them.
+
+    Attributes:
+        queries: (n_draws, n_queries, d_k).
+        scores: q.k before any divisor, (n_draws, n_queries, n_keys); -inf where a key is masked.
+        divisors: numbers above 0.
+        rows: the diagnostics of the scores.
+        rows_per_key: number of queries of a whole draw over its number of keys.
+        further: numbers per row by name, (n_divisors, n_draws, n_queries), from `RowStatistics.further`.
+    """
+
+    queries: Floats
+    scores: Floats
+    divisors: Sequence[float]
+    rows: RowDiagnostics
+    rows_per_key: float
+    further: Mapping[str, Floats] = field(default_factory=dict)
+
+    def values(self, of: "PerRow") -> Floats:
+        """A number per row, (n_divisors, n_draws, n_queries)."""
+        if callable(of):
+            return of(self)
+        return self.further[of] if of in self.further else np.asarray(getattr(self.rows, of))
+
+    def of_weights(self, function: Callable[[Floats], Floats]) -> Floats:
+        """A function of weights (n_draws, n_queries, n_keys), from one softmax of all scores for each divisor."""
+        return np.stack([function(softmax(self.scores / divisor)) for divisor in self.divisors])
+
+
+PerRow = str | Callable[[Block], Floats]
 
 
 @dataclass(frozen=True)
@@ -98,14 +129,9 @@ class RowStatistics:
             cell: a subclass of `AttentionCell`.
             more: further fields of the experiment, or others in place of those that follow from the metrics.
         """
+        trials = Column("trials", "int", "independent draws of (Q, K)")
         fields: dict[str, Any] = {
-            "name": name,
-            "cell": cell,
-            "columns": (
-                *TREATMENT,
-                Column("trials", "int", "independent draws of (Q, K)"),
-                *metric_columns(self.metrics),
-            ),
+            "columns": (*TREATMENT, trials, *metric_columns(self.metrics)),
             "metrics": self.metrics,
             "beside": {CORRELATIONS: _CORRELATION_COLUMNS},
             "chunk_trials": chunk_trials,
@@ -122,23 +148,22 @@ class RowStatistics:
             "problem": cell.problem,
             "divisors": cell.divisors_by_rule,
         }
-        return Experiment(**(fields | more))
+        return Experiment(name, cell, **(fields | more))
 
     @cached_property
     def _averaged(self) -> list[Metric]:
-        """The metrics that follow from a mean over rows, in order: all but quantiles, metrics of scores and vectors."""
-        other = OfScores | OfVectors
-        return [metric for metric in self.metrics if metric.kind != "quantile" and not isinstance(metric.of, other)]
+        """The metrics that are a mean over rows, or its root, in order."""
+        return [metric for metric in self.metrics if metric.per == "row" and metric.kind != "quantile"]
 
     @cached_property
     def _of_vectors(self) -> list[Metric]:
-        """The metrics that are a mean over queries or keys, in order."""
-        return [metric for metric in self.metrics if isinstance(metric.of, OfVectors)]
+        """The metrics that are a mean over queries, then those over keys."""
+        return [metric for per in ("query", "key") for metric in self.metrics if metric.per == per]
 
     @cached_property
     def _ranked(self) -> list[PerRow]:
         """The numbers per row behind the quantiles, in order; quantiles of one norm share an entry."""
-        return list(dict.fromkeys(metric.of for metric in self.metrics if metric.kind == "quantile"))
+        return list(dict.fromkeys(_source(metric) for metric in self.metrics if metric.kind == "quantile"))
 
     def measure(self, cell: AttentionCell, trials: int, rng: np.random.Generator) -> RowMeasurement:
         """Measure the metrics in that many independent draws of (Q, K), a block of draws at a time.
@@ -171,26 +196,24 @@ class RowStatistics:
 
         After the last draw of the chunk, the generator chooses the rows to compare with the plain kernel.
         """
-        of_keys = [metric.of for metric in self._of_vectors if metric.of.vectors == "keys"]
-        of_queries = [metric.of for metric in self._of_vectors if metric.of.vectors == "queries"]
-        score_sums, query_sums = np.zeros((POWERS, trials)), np.zeros((len(of_queries), trials))
-        row_sums, series = np.zeros(()), []
+        score_sums, row_sums, series = np.zeros((POWERS, trials)), np.zeros(()), []
+        vectors = {metric.name: np.zeros(trials) for metric in self._of_vectors}
         keys, query_blocks = cell.draw(trials, rng)
         for rows, queries in query_blocks:
-            for sums, of in zip(query_sums, of_queries, strict=True):
-                sums += of.function(queries).sum(axis=-1)
+            for metric in self._of_vectors:
+                if metric.per == "query":
+                    vectors[metric.name] += metric.of(queries).sum(axis=-1)
             scores, visible = queries @ keys.swapaxes(-1, -2), cell.visible(rows)
             score_sums += _power_sums(scores, visible, cell.score_centre)
             compared = _COMPARED if is_last and rows.stop == cell.n_queries else 0
             values = self._row_values(cell, rows, keys, queries, scores, rng, compared)
-            row_sums = row_sums + np.stack([_sum_over_rows(m, values[m.of]) for m in self._averaged], axis=1)
+            row_sums = row_sums + np.stack([_sum_over_rows(m, values[_source(m)]) for m in self._averaged], axis=1)
             series.append(np.stack([values[of] for of in self._ranked], axis=1))
-        means = [
-            score_sums / cell.scores,
-            query_sums / cell.n_queries,
-            *(of.function(keys).mean(axis=-1)[None] for of in of_keys),
-            row_sums.reshape(-1, trials) / cell.n_queries,
-        ]
+        for metric in self._of_vectors:
+            of_keys = metric.per == "key"
+            vectors[metric.name] = metric.of(keys).mean(axis=-1) if of_keys else vectors[metric.name] / cell.n_queries
+        of_vectors = [mean[None] for mean in vectors.values()]
+        means = [score_sums / cell.scores, *of_vectors, row_sums.reshape(-1, trials) / cell.n_queries]
         return np.concatenate(means), np.concatenate(series, axis=-1).reshape(-1, trials, cell.n_queries)
 
     def _row_values(
@@ -208,16 +231,15 @@ class RowStatistics:
         `compared` is the most rows to compare with the plain kernel; where keys are long, they are fewer.
         """
         further = self.further(cell, rows, queries, keys, scores, rng) if self.further else {}
-        of_rows = dict.fromkeys([*(metric.of for metric in self._averaged), *self._ranked])
-        needs = {of.needs for of in of_rows}
+        sources = dict.fromkeys([*map(_source, self._averaged), *self._ranked])
         if (visible := cell.visible(rows)) is not None:
             scores = np.where(visible, scores, -np.inf)
         diagnostics = row_diagnostics(
             scores,
             cell.divisors(),
-            keys if "gradient" in needs else None,
-            with_variance="variance" in needs,
-            own_keys=cell.own_keys(rows) if "own key" in needs else None,
+            keys if "query_gradient_norm" in sources else None,
+            with_variance="row_variance" in sources,
+            own_keys=cell.own_keys(rows) if "own_weight" in sources else None,
         )
         for _ in range(min(compared, max(1, _COMPARED_NUMBERS // keys[0].size))):
             rule, draw, query = (int(rng.integers(size)) for size in diagnostics.max_weight.shape)
@@ -225,22 +247,16 @@ class RowStatistics:
             own_key = int(cell.own_keys(rows)[query])
             compare_row(queries[draw, query], keys[draw], scores[draw, query], own_key, cell.divisors()[rule], row)
         block = Block(queries, scores, cell.divisors(), diagnostics, cell.n_queries / cell.n_keys, further)
-        return {of: of.values(block) for of in of_rows}
+        return {of: block.values(of) for of in sources}
 
     def _mean_names(self, cell: AttentionCell) -> list[tuple[str, str]]:
-        """The means of a trial: powers of the scores less `AttentionCell.score_centre`, and (scaling, metric).
+        """The names of the entries of `RowMeasurement.moments`, in order.
 
-        They are the names of the entries of `RowMeasurement.moments`, in order: the four powers under the name
-        ("score", "1") to ("score", "4"), the metrics of queries and of keys under the name ("vectors", metric), then
-        the averaged metrics of each scaling.
+        They are the four powers of the scores less `AttentionCell.score_centre`, ("score", "1") to ("score", "4"); the
+        metrics of queries and of keys, ("vectors", metric); and the averaged metrics, (scaling, metric).
         """
         of_scores = [("score", str(power)) for power in range(1, POWERS + 1)]
-        of_vectors = [
-            ("vectors", metric.name)
-            for vectors in ("queries", "keys")
-            for metric in self._of_vectors
-            if metric.of.vectors == vectors
-        ]
+        of_vectors = [("vectors", metric.name) for metric in self._of_vectors]
         of_rows = [(scaling.name, metric.name) for scaling in cell.scaling for metric in self._averaged]
         return [*of_scores, *of_vectors, *of_rows]
 
@@ -260,7 +276,6 @@ class RowStatistics:
             each scaling except quantiles, its correlation with every one of these, in the order of the rows.
         """
         trials, means = measurement.moments.trials, self._estimates(cell, measurement)
-        separate = trials * cell.separate_rows
         rows = []
         for treatment in cell.treatments():
             scaling = treatment["scaling"]
@@ -270,9 +285,11 @@ class RowStatistics:
                 else means.pair((scaling, metric.name))
                 for metric in self.metrics
             }
-            measured = fields(self.metrics, cell, trials, found, cell.n_queries, separate)
+            measured = fields(self.metrics, cell, trials, found, cell.n_queries, trials * cell.separate_rows)
             rows.append({**treatment, "trials": trials, **measured})
-        return {MEASURED: rows, CORRELATIONS: _correlations(means)}
+        named = zip(means.names, means.correlation, strict=True)
+        correlations = [dict(zip(_CORRELATION_COLUMNS, (*name, row), strict=True)) for name, row in named]
+        return {MEASURED: rows, CORRELATIONS: correlations}
 
     def quantile(self, cell: AttentionCell, measurement: RowMeasurement, scaling: str, metric: Metric) -> Quantile:
         """A quantile of rows under a scaling, with its interval.
@@ -282,7 +299,8 @@ class RowStatistics:
             scaling: the name of one of its scalings.
             metric: of kind `quantile`; its `share` says which quantile.
         """
-        return measurement.norms.quantile(self._series_names(cell).index((scaling, metric.of)), metric.share)
+        series = self._series_names(cell).index((scaling, _source(metric)))
+        return measurement.norms.quantile(series, metric.share)
 
     def known_within(
         self, cell: AttentionCell, measurement: RowMeasurement, scaling: str, metric: Metric
@@ -292,7 +310,8 @@ class RowStatistics:
         Both ends are equal unless the bin of the quantile holds many of the values. This is the resolution of the
         histogram, not a confidence interval. Arguments as in `quantile`.
         """
-        return measurement.norms.known_within(self._series_names(cell).index((scaling, metric.of)), metric.share)
+        series = self._series_names(cell).index((scaling, _source(metric)))
+        return measurement.norms.known_within(series, metric.share)
 
     def _estimates(self, cell: AttentionCell, measurement: RowMeasurement) -> Estimates[tuple[str, str]]:
         """Every metric of every scaling except the quantiles, named (scaling, metric), with their covariance.
@@ -307,14 +326,12 @@ class RowStatistics:
         functions: dict[tuple[str, str], Estimate] = {}
         for scaling, divisor in zip(cell.scaling, cell.divisors(), strict=True):
             for metric in self.metrics:
-                name = (scaling.name, metric.name)
-                if isinstance(metric.of, OfScores):
-                    functions[name] = metric.of.estimate(shape, divisor)
-                elif isinstance(metric.of, OfVectors):
-                    functions[name] = Estimate(mean["vectors", metric.name], unit["vectors", metric.name])
+                if metric.per == "scores":
+                    functions[scaling.name, metric.name] = metric.of(shape, divisor)
                 elif metric.kind != "quantile":
-                    over_rows = Estimate(mean[name], unit[name])
-                    functions[name] = over_rows.root() if metric.kind == "root" else over_rows
+                    name = (scaling.name if metric.per == "row" else "vectors", metric.name)
+                    estimate = Estimate(mean[name], unit[name])
+                    functions[scaling.name, metric.name] = estimate.root() if metric.kind == "root" else estimate
         found = Estimates.of(moments, functions)
         return replace(found, errors=np.hypot(found.errors, cell.rounding_error * np.abs(found.values)))
 
@@ -341,7 +358,12 @@ class RowStatistics:
         return itemsize * (block + kernel) + 8 * (norms + of_rows + means + plain)
 
 
-def _power_sums(scores: Floats, visible: npt.NDArray[np.bool_] | None, centre: float) -> Floats:
+def _source(metric: Metric) -> PerRow:
+    """The number per row behind a metric; by default, the diagnostic of its own name."""
+    return metric.name if metric.of is None else metric.of
+
+
+def _power_sums(scores: Floats, visible: Any, centre: float) -> Floats:
     """Sums of the powers of the visible scores less a centre over each draw, (powers, trials)."""
     if centre:
         scores = scores - centre
@@ -362,14 +384,6 @@ def _sum_over_rows(metric: Metric, values: Floats) -> Floats:
     """
     doubles = values.astype(np.float64, copy=False)
     return np.asarray(np.vecdot(doubles, doubles if metric.kind == "root" else np.ones(values.shape[-1])))
-
-
-def _correlations(means: Estimates[tuple[str, str]]) -> list[Row]:
-    """One row per estimate: its correlation between draws with every estimate, in order."""
-    return [
-        dict(zip(_CORRELATION_COLUMNS, (*name, correlations), strict=True))
-        for name, correlations in zip(means.names, means.correlation, strict=True)
-    ]
 
 
 def accuracy(cell: AttentionCell) -> float:

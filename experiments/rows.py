@@ -12,8 +12,7 @@ import numpy as np
 
 from experiments.harness.columns import Column
 from experiments.harness.experiment import MEASURED, Experiment, Row
-from experiments.sampling import NAMED, Cell, Floats, block_trials
-from experiments.scaled import TREATMENT
+from experiments.sampling import NAMED, TREATMENT, Cell, Floats, block_trials
 from sdpa import softmax
 
 

@@ -1,4 +1,4 @@
-"""Draws of Q and K for all experiments: the cell, its scalings as columns, and the draw itself, in blocks.
+"""Cells: scaling rules as treatments of a draw, the joint law of Q and K, and the draw itself, in blocks.
 
 A trial is one draw of (Q, K). Three sizes divide the trials of a cell:
 
@@ -10,16 +10,16 @@ These sizes determine the random numbers of each trial: a change here changes ev
 scalings, so that an additional scaling sees the same draws.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Le
 
-from experiments.harness.columns import Meaning
-from experiments.scaled import ScaledCell
+from experiments.harness.columns import Column, Meaning
 from sdpa import LAWS, InputLaw, PairLaw, Scaling
 from sdpa.attention import MaskName
 from sdpa.pairs import Normalize, spectrum_of
@@ -40,10 +40,66 @@ _MAX_CHUNK_ROWS = 2**17  # a worker keeps their norms until the chunk is complet
 _FEWEST_DIRECTIONS = 1.5  # of queries whose rows differ in more than their spread
 
 NAMED = (Scaling, InputLaw)  # types of the parameters that a config names
+TREATMENT = (
+    Column("scaling", "str", "scaling rule"),
+    Column("exponent", "float", "p if the divisor is d_k^p; empty for any other rule", may_be_empty=True),
+    Column("divisor", "float", "divisor of the scores"),
+)
 
 _Size = Annotated[int, Ge(1), Le(2**31)]
 _Mean = Annotated[float, Ge(-1e6), Le(1e6)]
 _Std = Annotated[float, Ge(1e-6), Le(1e6)]
+
+
+class ScaledCell:
+    """The part that all cells with scaling rules share.
+
+    A class of cells is a frozen dataclass with these attributes, as fields or properties.
+    """
+
+    d_k: int  # width of queries and keys
+    n_keys: int  # length of a softmax row
+    scaling: tuple[Scaling, ...]  # rules: treatments of the same draw
+
+    def stamp(self) -> dict[str, Any]:
+        """The values behind the names in a cell, such as those of scalings and laws.
+
+        A stored result counts as up to date only if its stamp is unchanged. So an edit of one rule or law makes only
+        the results that use it stale.
+        """
+        rules = [[rule.name, str(rule.exponent), str(rule.power_of("d_k"))] for rule in self.scaling]
+        return {"rules": rules, "divisors": self.divisors()}
+
+    def problem(self) -> str | None:
+        """A field whose value others exclude, as `field: expected ..., got ...`; None for a possible cell."""
+        return None
+
+    def divisors(self) -> list[float]:
+        """The divisor of each scaling, in order."""
+        return [scaling.divisor(self.d_k, self.n_keys) for scaling in self.scaling]
+
+    @property
+    def divisor(self) -> float:
+        """The divisor of a cell with one scaling; ValueError for any other number of scalings.
+
+        The exact values of `sdpa.theory` hold for one divisor, so analysis makes such a cell for each row of a table.
+        """
+        (divisor,) = self.divisors()
+        return divisor
+
+    def divisors_by_rule(self) -> dict[str, float]:
+        """The divisor of each scaling, by its name, in order."""
+        return dict(zip(map(str, self.scaling), self.divisors(), strict=True))
+
+    def treatments(self) -> Iterator[dict[str, Any]]:
+        """The fields of TREATMENT for each scaling, in order; `exponent` is NaN unless the divisor is a power of d_k.
+
+        >>> next(Cell(d_k=64, n_keys=4, scaling=(Scaling.parse("d_k^1/2"),)).treatments())
+        {'scaling': 'd_k^1/2', 'exponent': 0.5, 'divisor': 8.0}
+        """
+        for scaling, divisor in zip(self.scaling, self.divisors(), strict=True):
+            exponent = math.nan if scaling.exponent is None else float(scaling.exponent)
+            yield {"scaling": scaling.name, "exponent": exponent, "divisor": divisor}
 
 
 class AttentionCell(ScaledCell):
@@ -52,11 +108,7 @@ class AttentionCell(ScaledCell):
     A class of cells is a frozen dataclass with these attributes, as fields or properties, and with `draw`.
     """
 
-    if TYPE_CHECKING:  # at run time, a property would become the default of the field of its name
-
-        @property
-        def n_queries(self) -> int:
-            """Queries per draw."""
+    n_queries: int  # queries per draw
 
     def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
         """Keys of all trials at once, and their queries in blocks, drawn on demand.
@@ -86,19 +138,30 @@ class AttentionCell(ScaledCell):
         """Relative error of means that rounding leaves in any number of draws, where it matters; else 0."""
         return 0.0
 
-    def visible(self, rows: slice) -> npt.NDArray[np.bool_] | None:
-        """True where one of these queries sees a key, (queries, n_keys); None if all see all keys.
-
-        Args:
-            rows: of the queries of a draw.
-        """
-        del rows
+    @property
+    def shortest_row(self) -> int | None:
+        """Number of keys that the first query sees under a causal mask; None if all see all keys."""
         return None
 
     @property
     def has_mask(self) -> bool:
         """True if some query does not see all keys."""
-        return False
+        return self.shortest_row is not None
+
+    def visible(self, rows: slice) -> npt.NDArray[np.bool_] | None:
+        """True where one of these queries sees a key, (queries, n_keys); None if all see all keys.
+
+        Args:
+            rows: of the queries of a draw.
+
+        >>> Cell(d_k=2, n_keys=3, n_queries=2, mask="causal", scaling=()).visible(slice(0, 2))
+        array([[ True,  True, False],
+               [ True,  True,  True]])
+        """
+        if not self.has_mask:
+            return None
+        position = np.arange(self.n_keys - self.n_queries, self.n_keys)[rows]
+        return np.asarray(np.arange(self.n_keys) <= position[:, None])
 
     def own_keys(self, rows: slice) -> npt.NDArray[np.intp]:
         """The key at the position of each of these queries, the last of the sequence; (queries,).
@@ -129,8 +192,9 @@ class AttentionCell(ScaledCell):
 
     @property
     def scores(self) -> int:
-        """Scores of one draw that its queries see: n_queries n_keys without a mask."""
-        return self.n_queries * self.n_keys
+        """Scores of one draw that its queries see; under a causal mask, the i-th last query sees n_keys - i keys."""
+        hidden = self.n_queries * (self.n_queries - 1) // 2 if self.has_mask else 0
+        return self.n_queries * self.n_keys - hidden
 
 
 @dataclass(frozen=True)
@@ -251,31 +315,8 @@ class Cell(AttentionCell):
 
     @property
     def shortest_row(self) -> int | None:
-        """Number of keys that the first query sees under a causal mask; None if all see all keys."""
+        """As `AttentionCell.shortest_row`, for the mask."""
         return self.n_keys - self.n_queries + 1 if self.mask == "causal" else None
-
-    @property
-    def has_mask(self) -> bool:
-        """As `AttentionCell.has_mask`."""
-        return self.mask != "none"
-
-    def visible(self, rows: slice) -> npt.NDArray[np.bool_] | None:
-        """As `AttentionCell.visible`, for the mask.
-
-        >>> Cell(d_k=2, n_keys=3, n_queries=2, mask="causal", scaling=()).visible(slice(0, 2))
-        array([[ True,  True, False],
-               [ True,  True,  True]])
-        """
-        if not self.has_mask:
-            return None
-        position = np.arange(self.n_keys - self.n_queries, self.n_keys)[rows]
-        return np.asarray(np.arange(self.n_keys) <= position[:, None])
-
-    @property
-    def scores(self) -> int:
-        """As `AttentionCell.scores`; under a causal mask, the i-th last query sees n_keys - i keys."""
-        hidden = self.n_queries * (self.n_queries - 1) // 2 if self.mask == "causal" else 0
-        return self.n_queries * self.n_keys - hidden
 
     def stamp(self) -> dict[str, Any]:
         """The values behind the names of the law and of the scalings: draws, sampler, moments and divisors."""

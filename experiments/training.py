@@ -8,7 +8,6 @@ or whose weights leave the range of numbers, counts as diverged and raises nothi
 
 import math
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Self
 
@@ -19,12 +18,12 @@ from annotated_types import Ge, Gt, Le
 from experiments.harness.columns import Column, Meaning, names
 from experiments.harness.experiment import MEASURED, Experiment, Row
 from experiments.harness.metric import fields, metric_columns
-from experiments.scaled import TREATMENT, ScaledCell
+from experiments.sampling import TREATMENT, ScaledCell
 from experiments.statistics.moments import Moments
 from experiments.statistics.quantiles import Histograms, Quantile
 from experiments.training_metrics import LAST_BATCHES, RECORDED, SOLVED_ACCURACY, TRAINING_METRICS, Ends
 from sdpa import InputLaw, Scaling
-from sdpa.training import D_MODEL, Initial, OptimizerName, Run, Task, accuracy, train
+from sdpa.training import D_MODEL, Initial, OptimizerName, Task, accuracy, train
 
 HISTORY = "history"
 RECORDED_NAMES = [each.name for each in RECORDED]
@@ -161,7 +160,18 @@ def _train(cell: Cell, rng: np.random.Generator) -> tuple[Ends, Floats]:
     history: list[Floats] = []
     first_loss = loss = np.zeros(len(divisors))
     has_ended = np.zeros(len(divisors), dtype=bool)
-    for run in _runs(cell, rng):
+    for run in train(
+        rng,
+        cell.task,
+        cell.d_k,
+        cell.n_keys,
+        divisors,
+        optimizer=cell.optimizer,
+        learning_rate=cell.learning_rate,
+        steps=cell.steps,
+        n_sequences=cell.n_sequences,
+        initial=cell.initial,
+    ):
         has_ended = run.has_ended
         loss = np.where(has_ended, loss, run.at.losses.mean(axis=-1))
         losses.append(loss)
@@ -177,22 +187,6 @@ def _train(cell: Cell, rng: np.random.Generator) -> tuple[Ends, Floats]:
     start, end = (dict(zip(RECORDED_NAMES, values.T, strict=True)) for values in (history[0], history[-1]))
     ends = Ends(start, end, first_loss, np.mean(losses, axis=0), np.mean(accuracies, axis=0), reached, has_ended)
     return ends, np.stack(history, axis=1)
-
-
-def _runs(cell: Cell, rng: np.random.Generator) -> Iterator[Run]:
-    """The states of one run of each rule."""
-    return train(
-        rng,
-        cell.task,
-        cell.d_k,
-        cell.n_keys,
-        cell.divisors(),
-        optimizer=cell.optimizer,
-        learning_rate=cell.learning_rate,
-        steps=cell.steps,
-        n_sequences=cell.n_sequences,
-        initial=cell.initial,
-    )
 
 
 def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:

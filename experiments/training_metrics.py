@@ -15,13 +15,12 @@ aligns with the key of the token that it asks for, only the first one does.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from experiments.harness.metric import Metric
-from experiments.statistics.intervals import Limits
 from sdpa.metrics import entropy, max_weight
 from sdpa.training import Run, accuracy
 
@@ -30,25 +29,6 @@ Floats = npt.NDArray[np.floating]
 LAST_BATCHES = 10  # over which the loss and the accuracy of a run are averaged
 SOLVED_ACCURACY = 0.9
 DIVERGED = 1.25  # times the first loss, which varies by a twentieth between batches of 64 sequences
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A number of each rule that a run records at a step.
-
-    Attributes:
-        name: of its columns.
-        unit, meaning, formula: for their descriptions.
-        title: for figures, with mathematics between dollar signs.
-        of: from the state of a run and the divisors to an array (rules,).
-    """
-
-    name: str
-    unit: str
-    meaning: str
-    formula: str
-    title: str
-    of: Callable[[Run, Floats], Floats]
 
 
 def _variance_ratio(run: Run, divisors: Floats) -> Floats:
@@ -81,83 +61,82 @@ def _over_independent(scores: Floats, run: Run, divisors: Floats) -> Floats:
     return np.asarray(ratio)
 
 
+def _recorded(
+    name: str, meaning: str, formula: str, title: str, of: Callable[[Run, Floats], Floats], unit: str = ""
+) -> Metric:
+    """A number of each rule that a run records at a step, from its state and the divisors to an array (rules,)."""
+    return Metric(name, meaning, formula, title, per="run", of=of, unit=unit)
+
+
 RECORDED = (
-    Recorded(
+    _recorded(
         "loss",
-        "nats",
         "cross-entropy of a batch",
         "mean of -sum_c y_c ln p_c",
         "loss (nats)",
         lambda run, _: run.at.losses.mean(axis=-1),
+        unit="nats",
     ),
-    Recorded(
+    _recorded(
         "accuracy",
-        "",
         "share of the sequences of a batch whose largest logits are the classes of the target",
         "",
         "accuracy",
         lambda run, _: accuracy(run.at.logits, run.batch.targets),
     ),
-    Recorded(
+    _recorded(
         "max_weight",
-        "",
         "largest weight of a row, mean over a batch",
         "E max_j w_j",
         "largest weight",
         lambda run, _: max_weight(run.at.weights).mean(axis=-1),
     ),
-    Recorded(
+    _recorded(
         "asked_weight",
-        "",
         "weight of the tokens that a query asks for, together; mean over a batch",
         "E sum_asked w_j",
         "weight of the tokens asked for",
         lambda run, _: run.at.weights[..., : run.batch.n_asked].sum(axis=-1).mean(axis=-1),
     ),
-    Recorded(
+    _recorded(
         "entropy",
-        "nats",
         "entropy of a row, mean over a batch",
         "E[-sum_j w_j ln w_j]",
         "entropy (nats)",
         lambda run, _: entropy(run.at.weights).mean(axis=-1),
+        unit="nats",
     ),
-    Recorded(
+    _recorded(
         "largest_score",
-        "",
         "largest absolute scaled score of a batch",
         "max |s_j|",
         "largest |scaled score|",
         lambda run, _: np.abs(run.at.scores).max(axis=(-2, -1)),
     ),
-    Recorded(
+    _recorded(
         "variance_ratio",
-        "",
         "variance of the scaled scores within a row, over its value for independent entries of q and k of the same "
         "variances",
         "E (1/(n-1)) sum_j (s_j - mean)^2 / (d_k Var[q_a] Var[k_a] / divisor^2)",
         "variance within rows over that of independent entries",
         _variance_ratio,
     ),
-    Recorded(
+    _recorded(
         "unrelated_variance_ratio",
-        "",
         "variance_ratio of each query with the tokens of the next sequence of the batch",
         "",
         "the same, with the keys of another sequence",
         _unrelated_variance_ratio,
     ),
-    Recorded(
+    _recorded(
         "score_gradient",
-        "",
         "norm of the gradient of a sequence's loss to its scores q.k, root mean square over a batch",
         "sqrt(E |dL/ds|^2)",
         r"$|\partial L/\partial s|$",
         lambda run, _: np.sqrt(np.square(run.at.score_gradients).sum(axis=-1).mean(axis=-1)),
     ),
-    Recorded(
+    _recorded(
         "query_weights_gradient",
-        "",
         "Frobenius norm of the gradient of a batch's loss to W_Q",
         "|dL/dW_Q|_F",
         r"$|\partial L/\partial W_Q|$",
@@ -187,91 +166,83 @@ class Ends:
     has_ended: npt.NDArray[np.bool_]
 
 
-def _at_end(name: str, end: Literal["start", "end"], kind: Literal["mean", "quantile"], low: float) -> Metric:
+def _at_end(name: str, end: Literal["start", "end"], kind: Literal["mean", "quantile"]) -> Metric:
     """A recorded value at one end of training: NAME_before or NAME_after, its mean or its median over runs."""
     recorded = next(each for each in RECORDED if each.name == name)
     when = "before" if end == "start" else "after"
     return Metric(
         f"{name}_{when}",
-        recorded.unit,
         f"{recorded.meaning}; {when} training, {'mean' if kind == 'mean' else 'median'} over runs",
         recorded.formula,
         f"{recorded.title}, {when} training",
-        kind=kind,
+        kind,
+        recorded.unit,
+        "run",
         of=lambda ends: getattr(ends, end)[name],
         share=math.nan if kind == "mean" else 0.5,
-        limits=lambda _: Limits(low),
+        within=(0, math.inf),
         is_logarithmic=kind == "quantile",
     )
 
 
+_MEAN: Any = {"kind": "mean", "per": "run", "within": (0, 1)}
+_SHARE: Any = {"kind": "share", "per": "run", "within": (0, 1)}
+_MEDIAN: Any = {"kind": "quantile", "per": "run", "share": 0.5, "within": (0, math.inf), "is_logarithmic": True}
 TRAINING_METRICS = (
     Metric(
         "solved",
-        "",
         "share of runs that solve the task: an accuracy of at least 90% over their last 10 batches",
         "",
         "runs that solve the task",
-        kind="share",
         of=lambda ends: (ends.accuracy >= SOLVED_ACCURACY).astype(float),
-        limits=lambda _: Limits(0, 1),
+        **_SHARE,
     ),
     Metric(
         "diverged",
-        "",
         "share of runs that diverge: the loss over their last 10 batches exceeds that of their first batch by a "
         "quarter, or a weight exceeds 1e25",
         "",
         "runs that diverge",
-        kind="share",
         of=lambda ends: (ends.has_ended | (ends.loss > DIVERGED * ends.first_loss)).astype(float),
-        limits=lambda _: Limits(0, 1),
+        **_SHARE,
     ),
     Metric(
         "steps_to_solve",
-        "",
         "steps until the accuracy over 10 batches first reaches 90%, median over runs; empty unless more than half of "
         "them solve",
         "",
         "steps to an accuracy of 90%",
-        kind="quantile",
         of=lambda ends: np.where(ends.accuracy >= SOLVED_ACCURACY, ends.reached, math.inf),
-        share=0.5,
-        limits=lambda _: Limits(0),
-        is_logarithmic=True,
         may_be_empty=True,
+        **_MEDIAN,
     ),
     Metric(
         "final_loss",
-        "nats",
         "cross-entropy over the last 10 batches, median over runs",
         "mean of -sum_c y_c ln p_c",
         "loss after training (nats)",
-        kind="quantile",
+        unit="nats",
         of=lambda ends: ends.loss,
-        share=0.5,
-        limits=lambda _: Limits(0),
-        is_logarithmic=True,
+        **_MEDIAN,
     ),
     Metric(
         "final_accuracy",
-        "",
         "accuracy over the last 10 batches, mean over runs",
         "",
         "accuracy after training",
         of=lambda ends: ends.accuracy,
-        limits=lambda _: Limits(0, 1),
+        **_MEAN,
     ),
-    _at_end("max_weight", "start", "mean", 0),
-    _at_end("max_weight", "end", "mean", 0),
-    _at_end("asked_weight", "start", "mean", 0),
-    _at_end("asked_weight", "end", "mean", 0),
-    _at_end("entropy", "start", "mean", 0),
-    _at_end("entropy", "end", "mean", 0),
-    _at_end("largest_score", "start", "quantile", 0),
-    _at_end("largest_score", "end", "quantile", 0),
-    _at_end("variance_ratio", "start", "mean", 0),
-    _at_end("variance_ratio", "end", "quantile", 0),
-    _at_end("unrelated_variance_ratio", "start", "mean", 0),
-    _at_end("unrelated_variance_ratio", "end", "quantile", 0),
+    _at_end("max_weight", "start", "mean"),
+    _at_end("max_weight", "end", "mean"),
+    _at_end("asked_weight", "start", "mean"),
+    _at_end("asked_weight", "end", "mean"),
+    _at_end("entropy", "start", "mean"),
+    _at_end("entropy", "end", "mean"),
+    _at_end("largest_score", "start", "quantile"),
+    _at_end("largest_score", "end", "quantile"),
+    _at_end("variance_ratio", "start", "mean"),
+    _at_end("variance_ratio", "end", "quantile"),
+    _at_end("unrelated_variance_ratio", "start", "mean"),
+    _at_end("unrelated_variance_ratio", "end", "quantile"),
 )

@@ -118,12 +118,11 @@ def test_a_rule_with_a_factor_of_its_own(repository):
 
 METRIC = """    Metric(
         "smallest_weight",
-        "",
         "smallest weight of a row, mean over rows",
         "E min_j w_j",
         "smallest weight of a row",
-        of=OfWeights(lambda weights: weights.min(axis=-1)),
-        limits=lambda cells: Limits(0, 1 / cells.n_keys),
+        of=lambda block: block.of_weights(lambda weights: weights.min(axis=-1)),
+        within=(0, lambda cells: 1 / cells.n_keys),
     ),
 """
 METRIC_TEST = '''"""The smallest of equal weights is 1/n, and of a one-hot row 0."""
@@ -131,11 +130,14 @@ METRIC_TEST = '''"""The smallest of equal weights is 1/n, and of a one-hot row 0
 import numpy as np
 
 from experiments.metrics import METRICS
+from experiments.row_statistics import Block
 
 
 def test_the_smallest_weight():
     (metric,) = (metric for metric in METRICS if metric.name == "smallest_weight")
-    assert metric.of.function(np.array([[[0.25] * 4, [1.0, 0, 0, 0]]])).tolist() == [[0.25, 0.0]]
+    scores = np.array([[[3.0] * 4, [0.0, -np.inf, -np.inf, -np.inf]]])
+    block = Block(np.zeros((1, 2, 1)), scores, [1.0, 2.0], None, 1.0)
+    assert metric.of(block).tolist() == [[[0.25, 0.0]]] * 2
 '''
 
 
@@ -143,8 +145,6 @@ def test_a_metric(repository):
     source = repository.folder / "experiments" / "metrics.py"
     text = source.read_text(encoding="utf-8")
     assert text.endswith("\n)\n")
-    assert "OfBlock, OfRows\n" in text
-    text = text.replace("OfBlock, OfRows\n", "OfBlock, OfRows, OfWeights\n")
     source.write_text(text[:-2] + METRIC + ")\n", encoding="utf-8")
     repository.edited.add("experiments/metrics.py")
     repository.write("tests/experiments/test_smallest_weight.py", METRIC_TEST)
@@ -196,6 +196,7 @@ def test_an_input_law(repository):
 
 EXPERIMENT = '''"""The squared length of a query over d_k, which the spread of its scores follows from."""
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Self
 
@@ -205,17 +206,15 @@ from annotated_types import Ge, Le
 from experiments.harness.columns import Column, Meaning
 from experiments.harness.experiment import MEASURED, Experiment, Row
 from experiments.harness.metric import Exact, Metric, fields, metric_columns
-from experiments.statistics.intervals import Limits
 from experiments.statistics.moments import Estimate, Estimates, Moments
 
 LENGTH = Metric(
     "squared_length",
-    "",
     "squared length of a query over d_k",
     "E |q|^2 / d_k",
     "$|q|^2 / d_k$",
     exact=Exact("stretch^2", lambda _, cell: cell.stretch**2),
-    limits=lambda _: Limits(0),
+    within=(0, math.inf),
     is_precise=True,
 )
 
@@ -254,6 +253,7 @@ def tabulate(cell: Cell, measured: Lengths) -> dict[str, list[Row]]:
 
 
 EXPERIMENT = Experiment(
+    name="lengths",
     cell=Cell,
     columns=(Column("trials", "int", "queries"), *metric_columns((LENGTH,))),
     metrics=(LENGTH,),

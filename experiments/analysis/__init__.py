@@ -8,17 +8,13 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from experiments.analysis.bands import BAND_TABLE
+from experiments.analysis.bands import BAND_TABLE, LEARNING_CURVES
 from experiments.analysis.crossings import CROSSINGS, RATIOS
-from experiments.analysis.derived import VERDICTS, Derived
+from experiments.analysis.derived import VERDICTS, add_exact
 from experiments.analysis.distribution import HISTOGRAM, LAW_TESTS
-from experiments.analysis.exact import add_exact
-from experiments.analysis.freezing import CURVES
-from experiments.analysis.learning_curves import LEARNING_CURVES
-from experiments.analysis.slopes import SLOPES
-from experiments.analysis.steady import STEADY
+from experiments.analysis.limits import CURVES, ZERO_LIMITS
+from experiments.analysis.slopes import SLOPES, STEADY
 from experiments.analysis.verdicts import TEST_TABLE, VERDICT_TABLE, flag_few_draws
-from experiments.analysis.zero_limits import ZERO_LIMITS
 from experiments.harness.columns import Column
 from experiments.harness.experiment import MEASURED, Experiment
 from experiments.harness.grid import Sweep
@@ -51,8 +47,7 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> dict[str, pd.
         The tables by kind, without empty ones and without the tables beside the main one. `few_draws` of the main table
         then also lists metrics that have too few effective draws by theory (`flag_few_draws`).
     """
-    experiment = sweep.experiment
-    tables = {**measured, MEASURED: add_exact(experiment, measured[MEASURED])}
+    tables = {**measured, MEASURED: add_exact(sweep.experiment, measured[MEASURED], sweep.cells())}
     found = {}
     for derived in DERIVED_TABLES:
         if derived.source in tables and derived.needs <= set(tables[derived.source]):
@@ -64,11 +59,7 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> dict[str, pd.
 
 def columns_of(experiment: Experiment) -> dict[str, tuple[Column, ...]]:
     """The columns of every possible table of an experiment, by kind; a sweep need not have all these tables."""
-    derived = {kind.kind: kind.columns(experiment) for kind in _of(experiment)}
-    return {MEASURED: experiment.table_columns, **derived}
-
-
-def _of(experiment: Experiment) -> list[Derived]:
-    """The possible derived tables of an experiment."""
     columns = {MEASURED: {column.name for column in experiment.table_columns}, **experiment.beside}
-    return [kind for kind in DERIVED_TABLES if kind.source in columns and kind.needs <= set(columns[kind.source])]
+    possible = (table for table in DERIVED_TABLES if table.source in columns)
+    derived = {table.kind: table.columns(experiment) for table in possible if table.needs <= set(columns[table.source])}
+    return {MEASURED: experiment.table_columns, **derived}

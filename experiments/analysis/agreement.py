@@ -165,11 +165,9 @@ class Agreement:
         parts = [f"all tests: p = {self.p_value:.2g}"]
         if len(self.cells):
             parts.append(f"{counted(len(self.cells), 'cell')} against theory: p = {self.p_cells:.2g}")
-        if len(self.values):
-            parts.append(f"{counted(len(self.rules), 'pair')} of metric and rule: p = {self.p_rules:.2g}")
-            furthest = f"{self.furthest(1)[0]} (p = {self.p_furthest:.2g})"
-            parts.append(f"furthest of {counted(len(self.values), 'value')}: {furthest}")
-        return "; ".join(parts)
+        parts.append(f"{counted(len(self.rules), 'pair')} of metric and rule: p = {self.p_rules:.2g}")
+        furthest = f"{self._furthest(1)[0]} (p = {self.p_furthest:.2g})"
+        return "; ".join([*parts, f"furthest of {counted(len(self.values), 'value')}: {furthest}"])
 
     def verdict(self) -> str:
         """The agreement of all values, in a few words with one p-value; empty if t judges no value."""
@@ -189,15 +187,13 @@ class Agreement:
             parts.append("metrics without exact values")
         return ", ".join(parts)
 
-    def furthest(self, count: int = _SHOWN) -> list[str]:
-        """The values that agree least, by name, with z or the bound of their p-value."""
-        rows = self.values.nsmallest(count, "p_value")
-        return [f"{row['metric']} of {row['where']}: {_distance(row)}" for _, row in rows.iterrows()]
-
-    def unlikeliest(self) -> list[str]:
-        """The cells that agree least, by name and with their p-values."""
-        rows = self.cells.nsmallest(_SHOWN, "p_value") if len(self.cells) else self.cells
-        return [f"{row['where']}: p = {row['p_value']:.2g}" for _, row in rows.iterrows()]
+    def _furthest(self, count: int) -> list[str]:
+        """The values that agree least, by name, with z if t judges them, otherwise with the bound of their p-value."""
+        return [
+            f"{row['metric']} of {row['where']}: "
+            + (f"z = {row['z']:+.2f}" if row["test"] == T_TEST else f"p < {row['p_value']:.2g} by a bound")
+            for _, row in self.values.nsmallest(count, "p_value").iterrows()
+        ]
 
     def raise_alarm(self) -> None:
         """Raise `DisagreementError`, with the rows behind it, if measured and exact values disagree.
@@ -209,14 +205,17 @@ class Agreement:
         if not self.disagrees:
             return
         chance = f": chance separates them so far with p = {self.p_value:.2g}" if self.p_value < ALARM else ""
-        lines = [f"measured and exact values disagree{chance}", *(f"  {line}" for line in self.off_law)]
+        lines = [*self.off_law]
         if len(self.values):
-            lines += [f"  {line}" for line in self.furthest()]
+            lines += self._furthest(_SHOWN)
             lines += [
-                f"  {row['metric']}, {row['scaling']}, over {counted(row['cells'], 'cell')}: z = {row['z']:+.2f}"
+                f"{row['metric']}, {row['scaling']}, over {counted(row['cells'], 'cell')}: z = {row['z']:+.2f}"
                 for _, row in self.rules.nsmallest(_SHOWN, "p_value").iterrows()
             ]
-        raise DisagreementError("\n".join([*lines, *(f"  cell {line}" for line in self.unlikeliest())]))
+        if len(self.cells):
+            worst = self.cells.nsmallest(_SHOWN, "p_value").iterrows()
+            lines += [f"cell {row['where']}: p = {row['p_value']:.2g}" for _, row in worst]
+        raise DisagreementError("\n  ".join([f"measured and exact values disagree{chance}", *lines]))
 
 
 def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreement:
@@ -230,14 +229,14 @@ def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreemen
     values = [_values(sweep, tables[sweep.name][VERDICTS]) for sweep in sweeps if VERDICTS in tables[sweep.name]]
     # A score metric has the same z-score under every divisor.
     distinct = _distinct([_distinct(values, ["key", "scaling", "metric"])], ["key", "metric", "which"])
-    gaps = [gap for sweep in sweeps for gap in _gaps(sweep, tables[sweep.name])]
-    far = [
-        f"{sweep.name}: {line}"
-        for sweep in sweeps
-        if "crossings" in tables[sweep.name]
-        for line in off_law(tables[sweep.name]["crossings"])
-    ]
-    return Agreement(_distinct(cells, ["key"]), distinct, _merged(gaps), tuple(far))
+    merged: dict[Gap, Gap] = {}
+    for gap in (gap for sweep in sweeps for gap in _gaps(sweep, tables[sweep.name])):
+        before = merged.get(same := replace(gap, sweeps=()), same)
+        values_of_both = gap.values + (before.values if before.sweeps else 0)
+        merged[same] = replace(same, sweeps=(*before.sweeps, *gap.sweeps), values=values_of_both)
+    crossed = [(sweep, tables[sweep.name]["crossings"]) for sweep in sweeps if "crossings" in tables[sweep.name]]
+    far = tuple(f"{sweep.name}: {line}" for sweep, crossings in crossed for line in off_law(crossings))
+    return Agreement(_distinct(cells, ["key"]), distinct, tuple(merged.values()), far)
 
 
 def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
@@ -263,17 +262,6 @@ def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
     return gaps
 
 
-def _merged(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
-    """Gaps with the same metrics and the same reason, merged into one with all its sweeps."""
-    alike: dict[Gap, list[Gap]] = {}
-    for gap in gaps:
-        alike.setdefault(replace(gap, sweeps=()), []).append(gap)
-    return tuple(
-        replace(same, sweeps=sum((gap.sweeps for gap in of_same), ()), values=sum(gap.values for gap in of_same))
-        for same, of_same in alike.items()
-    )
-
-
 def agreement_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> dict[str, pd.DataFrame]:
     """The tables behind the figures of all sweeps together; none if no value can be compared with theory.
 
@@ -294,9 +282,7 @@ def agreement_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> d
 
 def _cells(sweep: Sweep, tests: pd.DataFrame) -> pd.DataFrame:
     """The tested cells of a sweep, with their names and a key of their draws."""
-    axes = axes_of(tests)
-    named = tests[["trials", "p_value"]].assign(where=_where(sweep, tests, axes), key=_key(sweep, tests, axes))
-    return named.reset_index(drop=True)
+    return _named(sweep, tests, tests[["trials", "p_value"]])
 
 
 def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
@@ -307,7 +293,6 @@ def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
     """
     judged = rows[rows["test"] != NONE]
     judged = judged.assign(scaling=judged.get("scaling", np.nan))
-    axes = axes_of(rows)
     # The normal score that corresponds to a z-score of few trials, which follows Student's t.
     normal = -np.sign(judged["z"]) * special.ndtri((judged["p_value"] / 2).clip(lower=_SMALLEST))
     own = (judged["measured"] - judged["exact"]) / judged["se"].where(judged["se"] > 0)
@@ -318,38 +303,34 @@ def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
     columns = judged[["scaling", "metric", "trials", "z", "test", "p_value"]].assign(
         # Multiples of the required effective draws; a metric without limits is symmetric.
         multiple=(judged["effective_draws"] / judged["metric"].map(enough)).fillna(np.inf),
-        where=_where(sweep, judged, axes),
         normal=normal,
         which=judged["z"].astype(str).where(scale_free, judged["scaling"]),
         of_own_error=-np.sign(own) * special.ndtri(tails),
         weight=judged["exact"].abs() / judged["error"],
     )
-    return columns.assign(key=_key(sweep, judged, axes)).reset_index(drop=True)
+    return _named(sweep, judged, columns)
 
 
-def _where(sweep: Sweep, rows: pd.DataFrame, axes: list[str]) -> pd.Series:
-    """The names of rows: the sweep, its axes with more than one value, and the scaling if there is one."""
-    columns = [f"{name} = " + rows[name].map(as_written) for name in axes if len(rows[name].unique()) > 1]
-    scaling = [rows["scaling"]] if "scaling" in rows and rows["scaling"].notna().all() else []
+def _named(sweep: Sweep, rows: pd.DataFrame, columns: pd.DataFrame) -> pd.DataFrame:
+    """Columns of rows, with `where`, their name, and `key`, which rows of the same draws share.
+
+    A name has the sweep, its axes with more than one value, and the scaling if there is one; a key has the experiment
+    and the values of its axes.
+    """
+    axes = axes_of(rows)
+    parts = [f"{name} = " + rows[name].map(as_written) for name in axes if len(rows[name].unique()) > 1]
+    if "scaling" in rows and rows["scaling"].notna().all():
+        parts.append(rows["scaling"])
     where = pd.Series(sweep.name, index=rows.index)
-    for column in [*columns, *scaling]:
-        where = where + ", " + column
-    return where
-
-
-def _key(sweep: Sweep, rows: pd.DataFrame, axes: list[str]) -> pd.Series:
-    """A key that rows of the same draws share: the experiment and the values of its axes."""
+    for part in parts:
+        where = where + ", " + part
     points = (map(as_written, point) for point in rows[axes].itertuples(index=False))
-    return pd.Series([" ".join([sweep.experiment.name, *point]) for point in points], index=rows.index, dtype=str)
+    key = [" ".join([sweep.experiment.name, *point]) for point in points]
+    return columns.assign(where=where, key=pd.Series(key, index=rows.index, dtype=str)).reset_index(drop=True)
 
 
 def _distinct(frames: list[pd.DataFrame], same: list[str]) -> pd.DataFrame:
-    """All distinct rows; among duplicates, the one with the most trials.
-
-    Args:
-        frames: tables with a column `trials`.
-        same: the columns in which duplicates agree.
-    """
+    """All distinct rows of tables with `trials`; among those that agree in `same`, the one with the most trials."""
     if not any(len(frame) for frame in frames):
         return pd.DataFrame()
     rows = pd.concat(frames).sort_values("trials", ascending=False, kind="stable")
@@ -363,8 +344,3 @@ def _sidak(p_values: pd.Series) -> float:
     0.0199
     """
     return float(-np.expm1(len(p_values) * np.log1p(-p_values.min()))) if p_values.min() < 1 else 1.0
-
-
-def _distance(row: pd.Series) -> str:
-    """The distance of a value in words: z if t judges it, otherwise the bound of its p-value."""
-    return f"z = {row['z']:+.2f}" if row["test"] == T_TEST else f"p < {row['p_value']:.2g} by a bound"

@@ -1,6 +1,6 @@
-"""The band of learning rates that solve a task under each rule, the best rate, and the steps at the best rate.
+"""The band of learning rates that solve a task under each rule, the best rate and its steps; and the learning curves.
 
-The main table of a sweep of `training` comes in; the derived table `bands` comes out. Each learning rate of the sweep
+Learning curves are the table `history` as it is. For the table `bands`, each learning rate of the sweep
 stands for the decades nearer to it than to any other rate, D_i, the outer ones for as much on both of their sides. With
 p_i the share of runs that solve the task at rate i, the width of the band is W = sum_i p_i D_i decades: the mean, over
 runs, of the width of the rates that solve. Its interval combines the intervals [l_i, u_i] of the shares (columns
@@ -19,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from experiments.analysis.derived import Derived
+from experiments.analysis.derived import Derived, axes_but, columns_of_text
 from experiments.harness.columns import Column, axis_columns
 from experiments.harness.discovery import axes_of
 from experiments.harness.experiment import MEASURED, Experiment
+from experiments.training import HISTORY, HISTORY_COLUMNS
 
 BANDS = "bands"
 BEST_RATE = "best_rate"
@@ -107,27 +108,29 @@ def at_best_rates(measured: pd.DataFrame, bands: pd.DataFrame) -> pd.DataFrame:
     return rows.loc[order[rows.index].sort_values(kind="stable").index]
 
 
+_BAND = columns_of_text(
+    f"""
+    trials int runs at each learning rate, the fewest of all
+    lowest_rate float smallest learning rate of the sweep
+    highest_rate float largest learning rate of the sweep
+    band_decades float[decades] width of the band of learning rates that solve the task, among the rates of the sweep;
+        mean over runs := sum_i p_i D_i
+    band_decades_low float[decades] lower end of the 95% interval of band_decades
+    band_decades_high float[decades] upper end of the same interval
+    band_from float? smallest rate at which at least half of the runs solve
+    band_to float? largest rate at which at least half of the runs solve
+    {BEST_RATE} float rate with most runs that solve, then fewest steps, then smallest loss
+    """
+)
+
+
 def _columns(experiment: Experiment) -> tuple[Column, ...]:
     metrics = {column.name: column for column in experiment.table_columns}
     at_best = [metrics[f"{name}{end}"] for name in _AT_BEST for end in ("", "_low", "_high")]
     return (
-        *(column for column in axis_columns(experiment.cell) if column.name != _RATE),
+        *axes_but(experiment, _RATE),
         *(metrics[name] for name in ("scaling", "exponent", "divisor")),
-        Column("trials", "int", "runs at each learning rate, the fewest of all"),
-        Column("lowest_rate", "float", "smallest learning rate of the sweep"),
-        Column("highest_rate", "float", "largest learning rate of the sweep"),
-        Column(
-            "band_decades",
-            "float",
-            "width of the band of learning rates that solve the task, among the rates of the sweep; mean over runs",
-            "sum_i p_i D_i",
-            "decades",
-        ),
-        Column("band_decades_low", "float", "lower end of the 95% interval of band_decades", "", "decades"),
-        Column("band_decades_high", "float", "upper end of the same interval", "", "decades"),
-        Column("band_from", "float", "smallest rate at which at least half of the runs solve", may_be_empty=True),
-        Column("band_to", "float", "largest rate at which at least half of the runs solve", may_be_empty=True),
-        Column(BEST_RATE, "float", "rate with most runs that solve, then fewest steps, then smallest loss"),
+        *_BAND,
         *(replace(column, meaning=f"at the best rate: {column.meaning}") for column in at_best),
     )
 
@@ -137,4 +140,11 @@ BAND_TABLE = Derived(
     needs=frozenset({_RATE, *_AT_BEST}),
     columns=_columns,
     derive=lambda _, tables: bands(tables[MEASURED]),
+)
+LEARNING_CURVES = Derived(
+    "learning_curves",
+    needs=frozenset({"step", "loss"}),
+    columns=lambda experiment: (*axis_columns(experiment.cell), *HISTORY_COLUMNS),
+    derive=lambda _, tables: tables[HISTORY],
+    source=HISTORY,
 )

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.analysis.derived import Derived
-from experiments.analysis.interpolation import fall_through_zero, interpolated
-from experiments.harness.columns import Column, axis_columns, names
+from experiments.analysis.derived import Derived, axes_but, columns_of_text
+from experiments.analysis.slopes import fall_through_zero, interpolated
+from experiments.harness.columns import axis_columns, names
 from experiments.harness.discovery import axes_of, unusual_axes
 from experiments.harness.experiment import MEASURED
 from experiments.harness.metric import FEW_DRAWS
@@ -225,73 +225,35 @@ def _ratio_names(axes: Sequence[str]) -> list[str]:
     return [*axes, *names(_RATIO_COLUMNS)]
 
 
-_KIND = (
-    Column("norm", "str", f"norm of a row: {', '.join(NORMS)} (|J|_F, |dL/dq|, and divisor times |dL/dq|)"),
-    Column("statistic", "str", f"statistic of the norm over all rows: {' or '.join(STATISTICS)}"),
+_KIND = columns_of_text(
+    f"""
+    norm str norm of a row: {", ".join(NORMS)} (|J|_F, |dL/dq|, and divisor times |dL/dq|)
+    statistic str statistic of the norm over all rows: {" or ".join(STATISTICS)}
+    """
 )
-_RATIO_COLUMNS = (
-    *_KIND,
-    Column(
-        "ratio",
-        "float",
-        f"{UNSCALED} norm divided by the norm under {SCALED}; empty if one of them is 0",
-        may_be_empty=True,
-    ),
-    Column(
-        "ratio_low",
-        "float",
-        f"lower end of the {LEVEL:.0%} interval of the ratio, valid for any correlation of the two norms",
-        may_be_empty=True,
-    ),
-    Column("ratio_high", "float", "upper end of the same interval", may_be_empty=True),
-    Column("ratio_exact", "float", "ratio of the exact norms; empty if they are unknown", may_be_empty=True),
-    Column(
-        FEW_DRAWS,
-        "str",
-        "scalings whose norm has too few effective draws for a reliable interval",
-        may_be_empty=True,
-    ),
+_RATIO_COLUMNS = _KIND + columns_of_text(
+    f"""
+    ratio float? {UNSCALED} norm divided by the norm under {SCALED}; empty if one of them is 0
+    ratio_low float? lower end of the {LEVEL:.0%} interval of the ratio, valid for any correlation of the two norms
+    ratio_high float? upper end of the same interval
+    ratio_exact float? ratio of the exact norms; empty if they are unknown
+    {FEW_DRAWS} str? scalings whose norm has too few effective draws for a reliable interval
+    """
 )
-_CROSSING_COLUMNS = (
-    *_KIND,
-    Column("level", "float", f"level that the ratio crosses: {EQUAL:g} or {TENTH:g}"),
-    Column(
-        "crossing",
-        "float",
-        "d_k at which the ratio falls through the level; empty if it does not within the sweep",
-        "ratio(crossing) = level",
-        may_be_empty=True,
-    ),
-    Column(
-        "crossing_low",
-        "float",
-        f"lower end of the {LEVEL:.0%} interval of the crossing; empty if below the smallest d_k",
-        may_be_empty=True,
-    ),
-    Column(
-        "crossing_high",
-        "float",
-        "upper end of the same interval; empty if above the largest d_k",
-        may_be_empty=True,
-    ),
-    Column(
-        "crossing_exact",
-        "float",
-        "crossing of the exact ratios; empty if they are unknown or do not cross within the sweep",
-        may_be_empty=True,
-    ),
-    Column("smallest_d_k", "int", "smallest d_k of the sweep"),
-    Column("largest_d_k", "int", "largest d_k of the sweep"),
-    Column("ratio_at_largest", "float", "ratio at the largest d_k with a known ratio", may_be_empty=True),
-    Column(
-        "law",
-        "float",
-        "crossing by an approximate law of theory for standard normal inputs; empty without a law",
-        may_be_empty=True,
-    ),
+_CROSSING_COLUMNS = _KIND + columns_of_text(
+    f"""
+    level float level that the ratio crosses: {EQUAL:g} or {TENTH:g}
+    crossing float? d_k at which the ratio falls through the level; empty if it does not within the sweep
+        := ratio(crossing) = level
+    crossing_low float? lower end of the {LEVEL:.0%} interval of the crossing; empty if below the smallest d_k
+    crossing_high float? upper end of the same interval; empty if above the largest d_k
+    crossing_exact float? crossing of the exact ratios; empty if they are unknown or do not cross within the sweep
+    smallest_d_k int smallest d_k of the sweep
+    largest_d_k int largest d_k of the sweep
+    ratio_at_largest float? ratio at the largest d_k with a known ratio
+    law float? crossing by an approximate law of theory for standard normal inputs; empty without a law
+    """
 )
-
-
 _NEEDS = frozenset({"d_k", "n_keys", "inputs", "scaling", "divisor", *(norm.metric for norm in NORMS.values())})
 RATIOS = Derived(
     "ratios",
@@ -302,6 +264,6 @@ RATIOS = Derived(
 CROSSINGS = Derived(
     "crossings",
     _NEEDS,
-    lambda experiment: (*(c for c in axis_columns(experiment.cell) if c.name != "d_k"), *_CROSSING_COLUMNS),
+    lambda experiment: (*axes_but(experiment, "d_k"), *_CROSSING_COLUMNS),
     lambda _, tables: crossings(tables[MEASURED]),
 )

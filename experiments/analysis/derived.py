@@ -1,13 +1,21 @@
-"""A derived table: its module declares it, and every sweep whose tables have the needed columns gets it."""
+"""Derived tables, and the exact values of metrics in the cell of each row of a main table."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import itertools
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from experiments.harness.columns import Column
-from experiments.harness.experiment import MEASURED, Experiment
+from experiments.harness.columns import Column, Type, axis_columns, names, treatment_names
+from experiments.harness.experiment import MEASURED, Cell, Experiment
 from experiments.harness.grid import Sweep
+from experiments.harness.metric import OfCell
+from sdpa import theory
 
 TESTS = "tests"  # the kind of a table of one test per cell
 VERDICTS = "verdicts"  # the kind of the table of one verdict per measured value
@@ -17,7 +25,7 @@ Tables = Mapping[str, pd.DataFrame]
 
 @dataclass(frozen=True)
 class Derived:
-    """A table derived/SWEEP/KIND.csv.
+    """A table derived/SWEEP/KIND.csv, which every sweep gets whose tables have the columns that it needs.
 
     Attributes:
         kind: its name.
@@ -32,3 +40,70 @@ class Derived:
     columns: Callable[[Experiment], tuple[Column, ...]]
     derive: Callable[[Sweep, Tables], pd.DataFrame]
     source: str = MEASURED
+
+
+def row_cells(cells: Iterable[Cell]) -> list[Cell]:
+    """The cell of each row of a main table, with the row's own treatment alone.
+
+    Its divisor follows from the rule of the sweep, not from the column `divisor`, which may hold a wrong number.
+
+    >>> from experiments.sampling import Cell
+    >>> from sdpa import Scaling
+    >>> cell = Cell(d_k=4, n_keys=8, scaling=(Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")))
+    >>> [one.divisor for one in row_cells([cell])]
+    [1.0, 2.0]
+    """
+    found = []
+    for cell in cells:
+        treatments = treatment_names(type(cell))
+        for point in itertools.product(*(getattr(cell, name) for name in treatments)):
+            found.append(replace(cell, **{name: (value,) for name, value in zip(treatments, point, strict=True)}))
+    return found
+
+
+def add_exact(experiment: Experiment, measured: pd.DataFrame, cells: Iterable[Cell]) -> pd.DataFrame:
+    """The finished table: every declared column in order, including NAME_exact of each metric that theory knows.
+
+    Args:
+        experiment: declares the metrics.
+        measured: its measured main table.
+        cells: of the sweep, in the order of the table.
+    """
+    table, known = measured.copy(), [metric for metric in experiment.metrics if metric.exact is not None]
+    of_rows = row_cells(cells) if known else []
+    for metric in known:
+        table[f"{metric.name}_exact"] = of_cells(metric.exact.rounded, of_rows)  # type: ignore[union-attr]
+    return table[names(experiment.table_columns)]
+
+
+def of_cells(function: OfCell, cells: Iterable[Cell]) -> npt.NDArray[np.float64]:
+    """A function of theory and cell, for each cell, (cells,): a value of `Exact`; NaN where theory knows none.
+
+    >>> from experiments.distribution import Cell
+    >>> of_cells(lambda theory, cell: theory.score_variance(cell.d_k, cell.divisor), [Cell(d_k=4), Cell(d_k=9)])
+    array([4., 9.])
+    """
+    return np.array([function(theory, cell) for cell in cells], dtype=float)
+
+
+def columns_of_text(text: str) -> tuple[Column, ...]:
+    """Columns from lines `name type meaning := formula`; an indented line continues the one before it.
+
+    A type may have a unit in brackets, and `?` if values may be missing.
+
+    >>> columns_of_text("width float[decades]? of the band := sum_i p_i D_i")
+    (Column(name='width', type='float', meaning='of the band', formula='sum_i p_i D_i', unit='decades', \
+may_be_empty=True),)
+    """
+    found = []
+    for line in re.sub(r"\n +", " ", textwrap.dedent(text).strip()).splitlines():
+        name, kind, words = line.split(maxsplit=2)
+        meaning, _, formula = words.partition(" := ")
+        type_name, _, unit = kind.rstrip("?").rstrip("]").partition("[")
+        found.append(Column(name, cast(Type, type_name), meaning, formula, unit, kind.endswith("?")))
+    return tuple(found)
+
+
+def axes_but(experiment: Experiment, name: str) -> list[Column]:
+    """The columns of the axes of an experiment but one."""
+    return [column for column in axis_columns(experiment.cell) if column.name != name]

@@ -1,37 +1,37 @@
-"""Every measured value of all sweeps in rows of the same columns, for plots and joins across sweeps.
+"""Two tables about all sweeps: every measured value in rows of the same columns, and the meaning of every column.
 
-The finished tables of sweeps come in; the rows of long-format.csv come out. Nothing is measured or tested here: z comes
-from the verdicts, and the flags from the check and from `few_draws`.
+The rows of long-format.csv serve plots and joins across sweeps: z comes from the verdicts, and the flags from the check
+and from `few_draws`. The rows of columns.csv describe every table.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
+from experiments.analysis import columns_of
 from experiments.analysis.agreement import agreement
-from experiments.analysis.derived import VERDICTS, Tables
+from experiments.analysis.derived import VERDICTS, Tables, columns_of_text
 from experiments.harness.columns import Column, axis_columns, axis_names, names
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Sweep
 from experiments.harness.metric import FEW_DRAWS, Metric
+from experiments.harness.paths import LONG, csv_name
+from experiments.harness.tables import IDENTITY
 
 DISAGREES, FEW = "disagrees", "few draws"
 _SWEEP = Column("sweep", "str", "name of the sweep")
-_OF_VALUES = (
-    Column("scaling", "str", "scaling rule; empty if the experiment has none", may_be_empty=True),
-    Column("metric", "str", "name of the measured value, a column of the sweep's table"),
-    Column("value", "float", "measured value; empty if no run has one", may_be_empty=True),
-    Column("se", "float", "standard error of the value between draws; empty for quantiles", may_be_empty=True),
-    Column("exact", "float", "exact value, if known", may_be_empty=True),
-    Column("z", "float", "z of the verdict on the value", "(value - exact) / error", may_be_empty=True),
-    Column(
-        "flag",
-        "str",
-        f"{DISAGREES}: the value by itself raises the alarm of the check; {FEW}: its metric is in `{FEW_DRAWS}`",
-        may_be_empty=True,
-    ),
+_OF_VALUES = columns_of_text(
+    f"""
+    scaling str? scaling rule; empty if the experiment has none
+    metric str name of the measured value, a column of the sweep's table
+    value float? measured value; empty if no run has one
+    se float? standard error of the value between draws; empty for quantiles
+    exact float? exact value, if known
+    z float? z of the verdict on the value := (value - exact) / error
+    flag str? {DISAGREES}: the value by itself raises the alarm of the check; {FEW}: its metric is in `{FEW_DRAWS}`
+    """
 )
 _BLOCK = 5_000  # rows of a main table that become rows of values together, which bounds the memory
 
@@ -98,3 +98,39 @@ def _rows(measured: pd.DataFrame, metrics: Sequence[Metric], judged: pd.DataFram
     rows = rows.merge(judged[[*key, "z", "disagrees"]], how="left", on=key, validate="one_to_one")
     few = [metric in listed.split() for metric, listed in zip(rows["metric"], rows[FEW_DRAWS], strict=True)]
     return rows.assign(flag=np.select([rows["disagrees"].eq(True), few], [DISAGREES, FEW], default=""))
+
+
+def described(sweeps: Sequence[Sweep], kinds: Mapping[str, Collection[str]]) -> pd.DataFrame:
+    """The columns of each file, in its order, and last those of long-format.csv.
+
+    Args:
+        sweeps: the sweeps that have tables.
+        kinds: the kinds of tables of each sweep, by its name.
+
+    Returns:
+        One row per file and column: file (its path below the results folder), table (EXPERIMENT, EXPERIMENT/KIND or
+        long-format.csv), column, type, unit, meaning and formula.
+    """
+    rows = [
+        {
+            "file": file,
+            "table": table,
+            "column": column.name,
+            **{name: getattr(column, name) for name in ("type", "unit", "meaning", "formula")},
+        }
+        for file, table, columns in _files(sweeps, kinds)
+        for column in columns
+    ]
+    return pd.DataFrame(rows)
+
+
+def _files(
+    sweeps: Sequence[Sweep], kinds: Mapping[str, Collection[str]]
+) -> Iterator[tuple[str, str, tuple[Column, ...]]]:
+    """Each file with the name of its table and its columns."""
+    for sweep in sweeps:
+        columns = columns_of(sweep.experiment)
+        for kind in kinds[sweep.name]:
+            table = sweep.experiment.name if kind == MEASURED else f"{sweep.experiment.name}/{kind}"
+            yield csv_name(sweep.name, kind), table, (*IDENTITY, *columns[kind])
+    yield LONG, LONG, long_columns(sweeps)

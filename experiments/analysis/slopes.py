@@ -1,19 +1,42 @@
-"""The growth of the score variance with d_k: slopes of log variance against log d_k, with standard errors.
+"""Growth with d_k: slopes of the score variance, and the power of d_k that keeps weights equally sharp.
 
-The exact slope is that of the exact variances. For independent centred q and k it is 1 - 2 p under a divisor with the
-power d_k^p: 1 for unscaled scores, 0 under d_k^1/2. The intervals are of 99.9%.
+Slopes are those of ln score_variance against ln d_k. The exact slope is that of the exact variances: for independent
+centred q and k it is 1 - 2 p under a divisor with the power d_k^p. The intervals are of 99.9%.
+
+The power p of d_k at which the mean largest weight neither rises nor falls with d_k is interpolated between the powers
+of a sweep, for each pair of neighbouring d_k. With m(d_k; p) the mean largest of n weights under the divisor d_k^p,
+between 1/n (equal weights) and 1 (saturated),
+
+    L(d_k; p) = ln((m - 1/n) / (1 - m)),   growth y(p) = L(larger d_k; p) - L(smaller d_k; p).
+
+The growth falls as p rises, and p is the place where it falls through 0. Unlike m, L is not flat near both ends.
+Independent centred queries and keys give 1/2; a key that is a copy of its query gives 1, because its score grows as d_k
+instead of sqrt(d_k).
 """
 
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from experiments.analysis.derived import Derived
-from experiments.harness.columns import Column, axis_columns, names
+from experiments.analysis.derived import Derived, axes_but, columns_of_text
+from experiments.harness.columns import names
 from experiments.harness.discovery import axes_of
-from experiments.harness.experiment import MEASURED, Experiment
+from experiments.harness.experiment import MEASURED
+from experiments.statistics.intervals import LEVEL as INTERVAL_LEVEL
 
-LEVEL = 0.999
+LEVEL = 0.999  # of the intervals of slopes
+_SHARPNESS = "max_weight"
+_VALUES = ("", "_low", "_high", "_exact")
+_MIN_POWERS = 4  # needed to interpolate
+_STEPS = 64  # places of an interpolated curve between neighbours, for the ends of its interval
+
+Floats = npt.NDArray[np.float64]
 
 
 def shared_by_line(table: pd.DataFrame) -> list[str]:
@@ -62,31 +85,183 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*shared, *names(_FITTED)])
 
 
-_FITTED = (
-    Column("exponent", "float", "p if the divisor is d_k^p; empty for any other rule", may_be_empty=True),
-    Column("points", "int", "number of values of d_k in the fit"),
-    Column("slope", "float", "least-squares slope of ln score_variance against ln d_k"),
-    Column("slope_se", "float", "standard error of the slope, from the standard errors of the points"),
-    Column("slope_low", "float", f"lower end of the {LEVEL:.1%} interval of the slope"),
-    Column("slope_high", "float", f"upper end of the {LEVEL:.1%} interval of the slope"),
-    Column(
-        "slope_exact",
-        "float",
-        "the same slope of score_variance_exact; empty if an exact variance is unknown",
-        may_be_empty=True,
-    ),
+def steady_powers(table: pd.DataFrame) -> pd.DataFrame:
+    """The power of each pair of neighbouring d_k, for each combination of the other axes.
+
+    Empty if fewer than 4 rules of the sweep are powers of d_k. `power` is empty unless 4 of them leave rows between the
+    ends, and the growth is below 0 at the largest of them and above 0 at a smaller one.
+
+    Args:
+        table: a finished main table with the columns of STEADY.needs.
+    """
+    others = [name for name in axes_of(table) if name != "d_k"]
+    powers = table[table["exponent"].notna()].sort_values("exponent")
+    rows = []
+    if powers["exponent"].nunique() >= _MIN_POWERS:
+        for key, cells in powers.groupby(others, sort=False):
+            rows += [dict(zip(others, key, strict=True)) | pair for pair in _pairs(cells)]
+    return pd.DataFrame(rows, columns=[*others, *names(_POWERS)])
+
+
+def _pairs(cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The fields of each pair of neighbouring d_k, from rows that differ in d_k and in the exponent."""
+    by_width = {d_k: rows.set_index("exponent") for d_k, rows in cells.groupby("d_k")}
+    for (small, below), (large, above) in itertools.pairwise(sorted(by_width.items())):
+        yield {"from_d_k": small, "to_d_k": large, **_power(below, above)}
+
+
+def _power(below: pd.DataFrame, above: pd.DataFrame) -> dict[str, float]:
+    """Where the growth between two d_k falls through 0, with its interval and its exact place.
+
+    The d_k are independent draws, and the rules of a d_k share their draws.
+
+    Args:
+        below, above: the rows of the smaller and of the larger d_k, by their exponents, in order.
+    """
+    sharpness = [
+        pd.DataFrame(
+            {name: _log_odds(rows, f"{_SHARPNESS}{name}") for name in _VALUES if f"{_SHARPNESS}{name}" in rows}
+        )
+        for rows in (below, above)
+    ]
+    growth = sharpness[1] - sharpness[0]
+    reaches = [
+        np.hypot(sharpness[1][one] - sharpness[1][""], sharpness[0][other] - sharpness[0][""])
+        for one, other in (("_low", "_high"), ("_high", "_low"))
+    ]
+    known = growth[["", "_low", "_high"]].notna().all(axis=1).to_numpy()
+    if known.sum() < _MIN_POWERS:
+        return dict.fromkeys(names(_POWERS)[2:], math.nan)
+    x, y = growth.index.to_numpy(dtype=float)[known], growth[""].to_numpy()[known]
+    exact = growth.get("_exact", growth[""] * math.nan).to_numpy()[known]
+    reach_below, reach_above = (reach.to_numpy()[known] for reach in reaches)
+    at, *curves = interpolated(x, y, y - reach_below, y + reach_above, exact, same_draws=True)
+    middle, low, high, truth = (fall_through_zero(at, curve) if curve[-1] < 0 else math.nan for curve in curves)
+    if math.isnan(middle):
+        low = high = math.nan
+    return {"power": middle, "power_low": low, "power_high": high, "power_exact": truth}
+
+
+def _log_odds(rows: pd.DataFrame, column: str) -> pd.Series:
+    """L of a column of largest weights; NaN at both ends of its range."""
+    least = 1 / rows["n_keys"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        odds = np.log((rows[column] - least) / (1 - rows[column]))
+    return odds.where(np.isfinite(odds))
+
+
+def interpolated(
+    x: Floats, y: Floats, low: Floats, high: Floats, exact: Floats, *, same_draws: bool = False
+) -> list[Floats]:
+    """Places x at and between the points, and at each place y, the ends of its 95% interval, and the exact curve.
+
+    If neighbours are independent draws, a curve sum_j A_j y_j has the reach sqrt(sum_j (A_j reach_j)^2); for values of
+    the same draws, sum_j |A_j| reach_j holds for any correlation. The function adds a bound of the cubics' error
+    between the points: their distance from parabolas.
+
+    Args:
+        x: increasing, (points,).
+        y, low, high: a value and the ends of its interval, (points,).
+        exact: the exact value, NaN where unknown, (points,).
+        same_draws: True if the values at different x come from the same draws.
+
+    Returns:
+        Five arrays over 64 (points - 1) + 1 places: places, curve, lower end, upper end and exact curve.
+    """
+    at, weights = _local_polynomials(x, 4)
+    _, coarser = _local_polynomials(x, 3)
+    missed = np.abs((weights - coarser) @ y)
+    if same_draws:
+        below, above = (np.abs(weights) @ reach + missed for reach in (y - low, high - y))
+    else:
+        below, above = (np.sqrt(weights**2 @ reach**2) + missed for reach in (y - low, high - y))
+    return [at, weights @ y, weights @ y - below, weights @ y + above, weights @ exact]
+
+
+def _local_polynomials(x: Floats, size: int) -> tuple[Floats, Floats]:
+    """Places at and between the points, and the weight of each point there, (places, points).
+
+    The weights are those of Lagrange's polynomial through that many neighbours: one below the interval if it exists,
+    the others above. Straight lines would put the crossing of a concave curve 1 to 2% too low at steps of a factor
+    sqrt(2).
+
+    Args:
+        x: increasing, (points,).
+        size: number of neighbours, 4 for cubics; all points if there are fewer.
+
+    >>> x = np.array([0.0, 1.0, 2.0, 4.0])
+    >>> places, weights = _local_polynomials(x, 4)
+    >>> bool(np.allclose(weights @ x**3, places**3))  # cubics are exact
+    True
+    """
+    size = min(size, len(x))
+    places, weights = [], []
+    for i in range(len(x) - 1):
+        first = min(max(i - 1, 0), len(x) - size)
+        nodes = x[first : first + size]
+        at = x[i] + (x[i + 1] - x[i]) * np.arange(_STEPS) / _STEPS
+        block = np.zeros((_STEPS, len(x)))
+        for j, node in enumerate(nodes):
+            others = np.delete(nodes, j)
+            block[:, first + j] = ((at[:, None] - others) / (node - others)).prod(axis=1)
+        places.append(at)
+        weights.append(block)
+    return np.concatenate([*places, x[-1:]]), np.concatenate([*weights, np.eye(len(x))[-1:]])
+
+
+def fall_through_zero(x: Floats, y: Floats) -> float:
+    """The x at which the polygon through (x, y) last falls through 0; NaN if it never does.
+
+    A fall goes from above 0 to 0 or below.
+
+    >>> fall_through_zero(np.array([0.0, 1.0, 2.0]), np.array([-1.0, 3.0, -1.0]))
+    1.75
+    """
+    falls, *_ = np.nonzero((y[:-1] > 0) & (y[1:] <= 0))
+    if not len(falls):
+        return np.nan
+    i = falls[-1]
+    return float(x[i] + (x[i + 1] - x[i]) * y[i] / (y[i] - y[i + 1]))
+
+
+_FITTED = columns_of_text(
+    f"""
+    exponent float? p if the divisor is d_k^p; empty for any other rule
+    points int number of values of d_k in the fit
+    slope float least-squares slope of ln score_variance against ln d_k
+    slope_se float standard error of the slope, from the standard errors of the points
+    slope_low float lower end of the {LEVEL:.1%} interval of the slope
+    slope_high float upper end of the {LEVEL:.1%} interval of the slope
+    slope_exact float? the same slope of score_variance_exact; empty if an exact variance is unknown
+    """
 )
-
-
-def _columns(experiment: Experiment) -> tuple[Column, ...]:
-    """The columns of slopes: the axes besides d_k, the scaling, then the fit."""
-    axes = [column for column in axis_columns(experiment.cell) if column.name != "d_k"]
-    return (*axes, *(column for column in experiment.columns if column.name == "scaling"), *_FITTED)
-
-
+_POWERS = columns_of_text(
+    f"""
+    from_d_k int the smaller d_k
+    to_d_k int the larger d_k
+    power float? power p of d_k in the divisor at which mean {_SHARPNESS} is the same at both d_k, interpolated between
+        the powers of the sweep; empty if it lies outside them
+        := {_SHARPNESS}(to_d_k; p) = {_SHARPNESS}(from_d_k; p)
+    power_low float? lower end of the {INTERVAL_LEVEL:.0%} interval of the power; empty if below the smallest power of
+        the sweep
+    power_high float? upper end of the same interval; empty if above the largest power of the sweep
+    power_exact float? the same place on the interpolated exact values; empty if they are unknown or it lies outside
+        the sweep
+    """
+)
 SLOPES = Derived(
     "slopes",
     needs=frozenset({"d_k", "score_variance_exact", "scaling", "exponent"}),
-    columns=_columns,
+    columns=lambda experiment: (
+        *axes_but(experiment, "d_k"),
+        *(column for column in experiment.columns if column.name == "scaling"),
+        *_FITTED,
+    ),
     derive=lambda _, tables: fit_slopes(tables[MEASURED]),
+)
+STEADY = Derived(
+    "steady",
+    needs=frozenset({"d_k", "scaling", "exponent", _SHARPNESS, f"{_SHARPNESS}_low"}),
+    columns=lambda experiment: (*axes_but(experiment, "d_k"), *_POWERS),
+    derive=lambda _, tables: steady_powers(tables[MEASURED]),
 )

@@ -12,8 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from experiments.analysis.derived import TESTS, VERDICTS, Derived
-from experiments.analysis.exact import cells_of, of_cells
+from experiments.analysis.derived import TESTS, VERDICTS, Derived, columns_of_text, of_cells, row_cells
 from experiments.harness.columns import Column, axis_columns, names
 from experiments.harness.discovery import axes_of
 from experiments.harness.experiment import MEASURED, Cell, Experiment
@@ -40,7 +39,7 @@ NO_ERROR = "inputs have no moment behind its error"
 _MAX_TRIALS = 1e9  # the most that a run can take
 
 
-def verdicts(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
+def verdicts(experiment: Experiment, table: pd.DataFrame, cells: Iterable[Cell]) -> pd.DataFrame:
     """One row for every measured value with a known exact value.
 
     Student's t tests a mean of at least `min_draws` effective draws, 20 trials and 50 separate rows
@@ -54,6 +53,7 @@ def verdicts(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
     Args:
         experiment: declares the metrics and their exact values.
         table: its finished main table.
+        cells: of the sweep, in the order of the table.
 
     Returns:
         Rows with the index of their row in table, so that one label may have several verdicts.
@@ -62,11 +62,11 @@ def verdicts(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
     # Means and shares before roots: the order of the rows of verdicts.csv.
     metrics = sorted(experiment.metrics, key=lambda metric: metric.kind == "root")
     known = {metric.name: metric for metric in metrics if metric.exact is not None}
-    frames, cells = {}, cells_of(experiment, table)
+    frames, of_rows = {}, pd.Series(row_cells(cells), table.index, dtype=object)
     for metric in known.values():
         rows = table[table[f"{metric.name}_exact"].notna()]
         if len(rows):
-            frames[metric.name] = _compared(experiment, rows, metric, cells[rows.index])
+            frames[metric.name] = _compared(experiment, rows, metric, of_rows[rows.index])
     if not frames:
         return pd.DataFrame(columns=declared)
     for name, frame in frames.items():
@@ -93,10 +93,13 @@ def _compared(experiment: Experiment, rows: pd.DataFrame, metric: Metric, cells:
     relative = [max(experiment.accuracy(cell), bound.relative) for cell, bound in zip(cells, bounds, strict=True)]
     accuracy = np.maximum(relative, floor)
     separate = rows["trials"] * [experiment.separate_rows(cell) for cell in cells]
-    deviations = [
+    least, largest = (
         of_cells(deviation, cells) / np.sqrt(rows["trials"].to_numpy())
         for deviation in (metric.exact.min_deviation, metric.exact.max_deviation)  # type: ignore[union-attr]
-    ]
+    )
+    if metric.kind == "root":
+        # Deviation of the mean square; that of its root x follows from d(x^2) = 2 x dx.
+        least = np.divide(least, 2 * exact, out=np.zeros_like(least), where=exact > 0)
     columns = [name for name in names(_verdict_columns(experiment)) if name in rows]
     frame = rows[columns].assign(
         metric=metric.name,
@@ -105,28 +108,12 @@ def _compared(experiment: Experiment, rows: pd.DataFrame, metric: Metric, cells:
         exact=rows[f"{metric.name}_exact"],
         accuracy=accuracy,
         separate=separate,
-        error=_errors(rows, metric, deviations[0], accuracy),
+        error=np.maximum.reduce([rows[f"{metric.name}_se"].to_numpy(), least, accuracy * exact]),
     )
     # If a value and its error are far too large, the exact value would seem to rest on few draws.
     draws = (metric.effective_draws(rows, frame[value], frame["error"]) for value in ("measured", "exact"))
-    bound = _chernoff(frame, metric, metric.limits(rows)).fillna(_chebyshev(frame, metric, deviations[1]))
+    bound = _chernoff(frame, metric, metric.limits(rows)).fillna(_chebyshev(frame, metric, largest))
     return frame.assign(effective_draws=np.maximum(*draws), bound=bound)
-
-
-def _errors(rows: pd.DataFrame, metric: Metric, min_error: Floats, accuracy: Floats) -> Floats:
-    """max(se, least error, accuracy) of a metric in each row, (rows,).
-
-    Args:
-        rows: rows of the main table.
-        metric: a metric with `exact`.
-        min_error: least standard error of the mean, (rows,); for a root, of the mean under it.
-        accuracy: relative, (rows,). An error below it says nothing about the draws.
-    """
-    values = rows[f"{metric.name}_exact"].to_numpy()
-    if metric.kind == "root":
-        # Deviation of the mean square; that of its root x follows from d(x^2) = 2 x dx.
-        min_error = np.divide(min_error, 2 * values, out=np.zeros_like(min_error), where=values > 0)
-    return np.asarray(np.maximum.reduce([rows[f"{metric.name}_se"].to_numpy(), min_error, accuracy * np.abs(values)]))
 
 
 def _power(metric: Metric) -> int:
@@ -286,78 +273,46 @@ def _verdict_columns(experiment: Experiment) -> tuple[Column, ...]:
     return (*axis_columns(experiment.cell), *treatment, *_VERDICT)
 
 
-def _test_columns(experiment: Experiment) -> tuple[Column, ...]:
-    return (*axis_columns(experiment.cell), *_TEST)
-
-
-_VERDICT = (
-    Column("trials", "int", "independent draws"),
-    Column("metric", "str", "name of the measured value, a column of the sweep's table"),
-    Column("measured", "float", "measured value"),
-    Column("se", "float", "standard error of the measured value between draws"),
-    Column("exact", "float", "exact value"),
-    Column("accuracy", "float", "relative error of measured and exact values, apart from that of the draws"),
-    Column(
-        "error",
-        "float",
-        "standard error in the test: not below the least one that theory allows, nor below the accuracy",
-        "max(se, least error, accuracy |exact|); empty if it is infinite",
-        may_be_empty=True,
-    ),
-    Column(
-        "z",
-        "float",
-        "difference between measured and exact value in units of error",
-        "(measured - exact) / error",
-        may_be_empty=True,
-    ),
-    Column(
-        "effective_draws",
-        "float",
-        "effective number of draws behind the mean; empty if the metric has no limit",
-        "(distance from the nearer limit / error)^2, a quarter of it for a root mean square; for the measured or the "
-        "exact value, whichever is further",
-        may_be_empty=True,
-    ),
-    Column(
-        "test",
-        "str",
-        f"{T_TEST}: Student's t; {BOUND}: a bound that always holds, Chernoff's for a mean of bounded draws or "
-        f"Chebyshev's for a mean of known variance; {NONE}: not tested",
-    ),
-    Column(
-        "p_value",
-        "float",
-        "probability that chance gives a difference at least this large, or its upper bound",
-        may_be_empty=True,
-    ),
-    Column(
-        "remark",
-        "str",
-        f"reason why t does not judge: {FEW_TRIALS}; {TOO_FEW}; {TOO_RARE} of {_MAX_TRIALS:g} trials; or {NO_ERROR}",
-        may_be_empty=True,
-    ),
+_VERDICT = columns_of_text(
+    f"""
+    trials int independent draws
+    metric str name of the measured value, a column of the sweep's table
+    measured float measured value
+    se float standard error of the measured value between draws
+    exact float exact value
+    accuracy float relative error of measured and exact values, apart from that of the draws
+    error float? standard error in the test: not below the least one that theory allows, nor below the accuracy
+        := max(se, least error, accuracy |exact|); empty if it is infinite
+    z float? difference between measured and exact value in units of error := (measured - exact) / error
+    effective_draws float? effective number of draws behind the mean; empty if the metric has no limit
+        := (distance from the nearer limit / error)^2, a quarter of it for a root mean square; for the measured or the
+        exact value, whichever is further
+    test str {T_TEST}: Student's t; {BOUND}: a bound that always holds, Chernoff's for a mean of bounded draws or
+        Chebyshev's for a mean of known variance; {NONE}: not tested
+    p_value float? probability that chance gives a difference at least this large, or its upper bound
+    remark str? reason why t does not judge: {FEW_TRIALS}; {TOO_FEW}; {TOO_RARE} of {_MAX_TRIALS:g} trials; or
+        {NO_ERROR}
+    """
 )
-
-_TEST = (
-    Column("trials", "int", "independent draws of (Q, K)"),
-    Column("values", "int", "number of measured values of the cell in the comparison with exact ones"),
-    Column("directions", "int", "number of leading principal directions of their correlation in the joint test"),
-    Column("statistic", "float", "sum of squares of the z-scores in those directions (Hotelling's T^2)"),
-    Column("p_value", "float", "probability of a statistic at least this large if measured and exact values agree"),
+_TEST = columns_of_text(
+    """
+    trials int independent draws of (Q, K)
+    values int number of measured values of the cell in the comparison with exact ones
+    directions int number of leading principal directions of their correlation in the joint test
+    statistic float sum of squares of the z-scores in those directions (Hotelling's T^2)
+    p_value float probability of a statistic at least this large if measured and exact values agree
+    """
 )
-
-
 VERDICT_TABLE = Derived(
     VERDICTS,
     needs=frozenset({FEW_DRAWS}),
     columns=_verdict_columns,
-    derive=lambda sweep, tables: verdicts(sweep.experiment, tables[MEASURED]),
+    derive=lambda sweep, tables: verdicts(sweep.experiment, tables[MEASURED], sweep.cells()),
 )
 TEST_TABLE = Derived(
     TESTS,
     needs=frozenset({"correlations"}),
-    columns=_test_columns,
+    columns=lambda experiment: (*axis_columns(experiment.cell), *_TEST),
     derive=lambda _, tables: cell_tests(tables[MEASURED], tables[CORRELATIONS], tables[VERDICTS]),
     source=CORRELATIONS,
 )

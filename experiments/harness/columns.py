@@ -52,22 +52,20 @@ def names(columns: Iterable[Column]) -> list[str]:
 
 
 def axis_columns(cell: type[Any]) -> tuple[Column, ...]:
-    """The columns of a cell's axes; every table of its cells begins with them."""
-    return tuple(_axis_column(name, cell_fields(cell)[name]) for name in axis_names(cell))
-
-
-def _axis_column(name: str, kind: Any) -> Column:
-    """The column of one field of a cell, with the text of its `Meaning`; a type besides int and float is `str`.
+    """The columns of a cell's axes, with which every table of its cells begins; a type besides int and float is `str`.
 
     Raises:
-        TypeError: the field has no `Meaning`, or more than one.
+        TypeError: an axis has no `Meaning`, or more than one.
     """
-    bare, *notes = typing.get_args(kind) if typing.get_origin(kind) is typing.Annotated else (kind,)
-    meanings = [note.text for note in notes if isinstance(note, Meaning)]
-    if len(meanings) != 1:
-        raise TypeError(f"field {name} of a cell: expected Annotated[..., Meaning(...)], got {kind}")
     types: dict[Any, Type] = {int: "int", float: "float"}
-    return Column(name, types.get(bare, "str"), meanings[0])
+    columns = []
+    for name in axis_names(cell):
+        bare, *notes = typing.get_args(kind := cell_fields(cell)[name]) or [kind]
+        meanings = [note.text for note in notes if isinstance(note, Meaning)]
+        if len(meanings) != 1:
+            raise TypeError(f"field {name} of a cell: expected Annotated[..., Meaning(...)], got {kind}")
+        columns.append(Column(name, types.get(bare, "str"), meanings[0]))
+    return tuple(columns)
 
 
 def cell_fields(cell: type[Any]) -> dict[str, Any]:
@@ -102,28 +100,3 @@ def axis_names(cell: type[Any]) -> list[str]:
 def defaults(cell: type[Any]) -> dict[str, Any]:
     """The default of each field that a config may leave out; fields without one are required."""
     return {f.name: f.default for f in dataclasses.fields(cell) if f.default is not dataclasses.MISSING}
-
-
-def cell_of(cell: type[Any], row: Any) -> Any:
-    """The cell of one row of a table, with the row's own treatment alone.
-
-    Types with a `parse` read their value from its name in the table; other types convert it.
-
-    Args:
-        cell: the class of the experiment's cells.
-        row: an object with the axes and treatments of the table as attributes.
-
-    >>> from types import SimpleNamespace
-    >>> from experiments.harness.grid import axis_values
-    >>> from experiments.sampling import Cell
-    >>> row = SimpleNamespace(**axis_values(Cell(d_k=8, n_keys=64, scaling=())), scaling="d_k^1/2")
-    >>> round(cell_of(Cell, row).divisor, 4)
-    2.8284
-    """
-    values = {}
-    for name, kind in cell_fields(cell).items():
-        bare = typing.get_args(kind)[0] if typing.get_origin(kind) in (typing.Annotated, tuple) else kind
-        parse = str if typing.get_origin(bare) is Literal else getattr(bare, "parse", bare)
-        value = parse(getattr(row, name))
-        values[name] = (value,) if name in treatment_names(cell) else value
-    return cell(**values)

@@ -1,7 +1,7 @@
 """A metric: one measured quantity, declared once, and its columns in a table.
 
-A `Metric` declares a name, a meaning and a reduction of rows. Its columns, their descriptions, intervals and list of
-unreliable error bars follow from it; verdicts and figures iterate over the same declarations.
+The columns, intervals and list of unreliable error bars follow from the declaration; verdicts and figures iterate over
+the same declarations.
 """
 
 import math
@@ -29,6 +29,8 @@ from experiments.statistics.quantiles import Quantile
 FEW_DRAWS = "few_draws"
 
 Theory = Any  # the module `sdpa.theory`, which only analysis loads
+OfCell = Callable[[Theory, Cell], float]
+End = float | Callable[[Any], Any]  # of a range: a number, or a function of anything with a cell's axes as attributes
 
 
 @dataclass(frozen=True)
@@ -70,9 +72,9 @@ class Exact:
     """
 
     formula: str
-    value: Callable[[Theory, Cell], float]
-    min_deviation: Callable[[Theory, Cell], float] = lambda *_: 0.0
-    max_deviation: Callable[[Theory, Cell], float] = lambda *_: math.inf
+    value: OfCell
+    min_deviation: OfCell = lambda *_: 0.0
+    max_deviation: OfCell = lambda *_: math.inf
     bounds: tuple[ErrorBound, ...] = (ErrorBound(),)
 
     def bound(self, cell: Cell) -> ErrorBound:
@@ -91,14 +93,15 @@ class Metric:
 
     Attributes:
         name: name of its column; NAME_se, NAME_low, NAME_high and NAME_exact follow it.
-        unit, meaning, formula: for the description of the column.
+        meaning, formula: for the description of the column.
         title: for the panels of figures, with mathematics between dollar signs.
-        kind: the reduction of a trial's rows: a mean, the root of a mean, a share of rows, or a quantile of all rows.
-        of: the quantity to reduce, in the experiment's own terms.
+        kind: the reduction of a trial's values: a mean, the root of a mean, a share of rows, or a quantile of all rows.
+        unit: unit of its values; empty for a number without one.
+        per: what has one value: a row of attention, a query or a key, the scores of all trials, or a run of training.
+        of: the value, in the terms of the module that measures it; None for the value of the metric's own name.
         share: the share of the rows below a quantile.
         exact: the exact value, if theory knows it.
-        limits: values that the quantity cannot pass, from anything with a cell's axes as attributes: a cell, or a
-            table for arrays of limits.
+        within: the range of the quantity.
         min_draws: effective draws below which its error bar is unreliable.
         draws_like: the metric whose effective draws count for a metric without limits.
         scale_free: True if its z-score does not depend on the divisor of the scores.
@@ -108,15 +111,16 @@ class Metric:
     """
 
     name: str
-    unit: str
     meaning: str
     formula: str
     title: str
     kind: Literal["mean", "root", "share", "quantile"] = "mean"
+    unit: str = ""
+    per: Literal["row", "query", "key", "scores", "run"] = "row"
     of: Any = None
     share: float = math.nan
     exact: Exact | None = None
-    limits: Callable[[Any], Limits] = lambda _: Limits()
+    within: tuple[End, End] = (-math.inf, math.inf)
     min_draws: int = MIN_DRAWS
     draws_like: str = ""
     scale_free: bool = False
@@ -126,22 +130,26 @@ class Metric:
 
     def columns(self) -> tuple[Column, ...]:
         """NAME, NAME_se unless it is a quantile, NAME_low and NAME_high, and NAME_exact if theory knows it."""
-
-        def column(suffix: str, meaning: str, formula: str = "", *, may_be_empty: bool = False) -> Column:
-            is_optional = may_be_empty or self.may_be_empty
-            return Column(f"{self.name}{suffix}", "float", meaning, formula, self.unit, is_optional)
-
-        columns = [column("", self.meaning, self.formula)]
+        parts = [("", self.meaning, self.formula)]
         if self.kind != "quantile":
-            columns.append(column("_se", f"standard error of {self.name} between draws"))
-        columns.append(column("_low", f"lower end of the {LEVEL:.0%} interval of {self.name}"))
-        columns.append(column("_high", "upper end of the same interval"))
+            parts.append(("_se", f"standard error of {self.name} between draws", ""))
+        parts.append(("_low", f"lower end of the {LEVEL:.0%} interval of {self.name}", ""))
+        parts.append(("_high", "upper end of the same interval", ""))
         if self.exact is not None:
-            columns.append(column("_exact", f"exact value of {self.name}", self.exact.formula, may_be_empty=True))
-        return tuple(columns)
+            parts.append(("_exact", f"exact value of {self.name}", self.exact.formula))
+        return tuple(
+            Column(
+                f"{self.name}{suffix}", "float", meaning, formula, self.unit, suffix == "_exact" or self.may_be_empty
+            )
+            for suffix, meaning, formula in parts
+        )
+
+    def limits(self, cells: Any) -> Limits:
+        """The values that the quantity cannot pass in a cell, or in the rows of a table with the axes of cells."""
+        return Limits(*(end(cells) if callable(end) else end for end in self.within))
 
     def effective_draws(self, table: Any, value: Any, error: Any) -> npt.NDArray[np.floating]:
-        """(d / se)^2 of the mean, with d its distance from the nearer limit; for a root, that of the mean under it.
+        """(d / se)^2 of the mean, with d its distance from the nearer limit; for a root, of the mean under it.
 
         If x is a root, the mean square x^2 has the standard error 2 x se. Near a limit of 0 it thus has a quarter of
         the draws of x.
@@ -210,14 +218,13 @@ def fields(
             enough = estimate.inside and beyond >= MIN_TRIALS
         else:
             value, error = estimate
-            low, high = (
-                share_interval(value, error, trials, rows_per_trial)
-                if metric.kind == "share"
-                else mean_interval(value, error, trials, metric.limits(cell))
-            )
+            if metric.kind == "share":
+                low, high = share_interval(value, error, trials, rows_per_trial)
+                enough = True  # the interval of Clopper and Pearson holds for any number of events
+            else:
+                low, high = mean_interval(value, error, trials, metric.limits(cell))
+                enough = draws[metric.draws_like or name] >= metric.min_draws
             row |= {name: value, f"{name}_se": error, f"{name}_low": low, f"{name}_high": high}
-            # The Clopper-Pearson interval of a share holds for any number of events.
-            enough = metric.kind == "share" or draws[metric.draws_like or name] >= metric.min_draws
         if trials < MIN_TRIALS or separate_rows < MIN_SEPARATE_ROWS or not enough:
             few.append(name)
     row[FEW_DRAWS] = " ".join(few)

@@ -53,7 +53,7 @@ def _overview(sweeps: Sequence[Sweep], results: Path) -> Artifact:
     """Both files, with everything that determines them."""
     experiments = sorted({f"experiments.{sweep.experiment.name}" for sweep in sweeps})
     sidecars = (results / f"{sweep.name}.json" for sweep in sweeps)
-    modules = ("experiments.analysis.described", "experiments.analysis.long", *experiments)
+    modules = ("experiments.analysis.long", *experiments)
     return Artifact((results / COLUMNS, results / LONG), modules, _COMPUTED_WITH, tuple(sidecars))
 
 
@@ -61,8 +61,7 @@ def _write(config: Config, sweeps: Sequence[Sweep], results: Path) -> int:
     """Write both files; the number of values in the latter."""
     import pandas as pd
 
-    from experiments.analysis.described import described
-    from experiments.analysis.long import long_columns, long_tables
+    from experiments.analysis.long import described, long_columns, long_tables
     from experiments.harness.columns import names
 
     tables = {sweep.name: read_sweep(results, config, sweep) for sweep in sweeps}

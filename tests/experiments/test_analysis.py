@@ -1,14 +1,17 @@
 """Exact columns and slopes against hand-made tables and another least-squares route."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments.analysis.exact import add_exact
+from experiments.analysis.derived import add_exact
 from experiments.analysis.slopes import LEVEL, fit_slopes
 from experiments.harness.tables import read_sweep
 from experiments.saturation import EXPERIMENT
+from sdpa import LAWS
 from sdpa.theory import attention_expectations
 
 
@@ -57,9 +60,9 @@ def test_a_single_d_k_has_no_slope_and_other_axes_have_one_each(table):
     assert len(fit_slopes(twice)) == 2 * table["scaling"].nunique()
 
 
-def test_exact_columns_stand_behind_the_errors(table):
+def test_exact_columns_stand_behind_the_errors(table, tiny):
     measured = table.drop(columns=[name for name in table if name.endswith("_exact")])
-    again = add_exact(EXPERIMENT, measured)
+    again = add_exact(EXPERIMENT, measured, tiny[0].sweeps[0].cells())
     assert list(again.columns) == list(table.columns)
     unscaled = again[(again["scaling"] == "unscaled") & (again["d_k"] == 64)].iloc[0]
     assert unscaled["score_variance_exact"] == 64
@@ -68,9 +71,10 @@ def test_exact_columns_stand_behind_the_errors(table):
     assert unscaled["entropy_exact"] == attention_expectations(64, 8, 1.0).entropy
 
 
-def test_an_exact_value_that_is_not_known_is_empty(table):
+def test_an_exact_value_that_is_not_known_is_empty(table, tiny):
     measured = table.drop(columns=[name for name in table if name.endswith("_exact")])
-    other = add_exact(EXPERIMENT, measured.assign(inputs="uniform"))
+    cells = [replace(cell, inputs=LAWS["uniform"]) for cell in tiny[0].sweeps[0].cells()]
+    other = add_exact(EXPERIMENT, measured, cells)
     assert other["entropy_exact"].isna().all()
     np.testing.assert_allclose(other["score_kurtosis_exact"], 0.24 / other["d_k"])
 

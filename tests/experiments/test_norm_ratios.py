@@ -12,11 +12,11 @@ from experiments.analysis.crossings import (
     NORMS,
     TENTH,
     crossings,
-    fall_through_zero,
     norm_ratios,
     of_first_map,
     off_law,
 )
+from experiments.analysis.slopes import fall_through_zero
 from experiments.harness.columns import axis_names, names
 from experiments.harness.discovery import usual_values
 from experiments.harness.tables import read_sweep

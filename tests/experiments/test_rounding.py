@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from experiments import sampling
-from experiments.analysis.exact import add_exact
+from experiments.analysis.derived import add_exact
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, axis_values
 from experiments.harness.measuring import measure_chunk
@@ -262,7 +262,7 @@ def test_exact_probabilities_are_right_or_empty(change, is_known):
     """Within 5 standard errors of 400 trials, or four events of so many rows."""
     cell = dataclasses.replace(CELL, arithmetic=FORMATS["float16"], **change)
     rows = rows_of(cell, trials=400)
-    table = add_exact(EXPERIMENT, pd.DataFrame([{**axis_values(cell), **row} for row in rows]))
+    table = add_exact(EXPERIMENT, pd.DataFrame([{**axis_values(cell), **row} for row in rows]), [cell])
     for name in ("tiny_weights", "nearly_one_rows", "large_rows"):
         assert table[f"{name}_exact"].notna().all() == is_known
         assert table[f"{name}_exact"].isna().all() != is_known

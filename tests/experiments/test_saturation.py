@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from experiments import sampling
-from experiments.analysis.exact import add_exact
+from experiments.analysis.derived import add_exact
 from experiments.harness.columns import names
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, axis_values
@@ -19,7 +19,6 @@ from experiments.harness.metric import Metric
 from experiments.harness.seeds import generator
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement, RowStatistics
-from experiments.row_values import OfRows, OfWeights
 from experiments.sampling import chunk_trials
 from experiments.saturation import EXPERIMENT, SINGLE, STATISTICS, Cell
 from sdpa import LAWS, Scaling, softmax, softmax_jacobian
@@ -106,10 +105,10 @@ def test_without_gradients_the_other_metrics_are_the_same():
 def test_a_metric_may_be_computed_from_the_weights():
     """1 / sum w^2 of each row from its weights, from the kernel's trace 1 - sum w^2, and by hand."""
     declared = {
-        "of_weights": OfWeights(lambda weights: 1 / np.vecdot(weights, weights)),
-        "of_rows": OfRows(lambda rows: 1 / (1 - rows.jacobian_trace)),
+        "of_weights": lambda block: block.of_weights(lambda weights: 1 / np.vecdot(weights, weights)),
+        "of_rows": lambda block: 1 / (1 - block.rows.jacobian_trace),
     }
-    more = RowStatistics((*METRICS, *(Metric(name, "", "", "", "", of=of) for name, of in declared.items())))
+    more = RowStatistics((*METRICS, *(Metric(name, "", "", "", of=of) for name, of in declared.items())))
     rows = more.tabulate(CELL, more.measure(CELL, 9, np.random.default_rng(6)))[MEASURED]
     for row, divisor in zip(rows, CELL.divisors(), strict=True):
         weights = [
@@ -123,13 +122,14 @@ def test_rules_of_any_kind_are_measured_with_their_divisor():
     """The unscaled metrics of scores, over the divisor; and exact values beside them that follow from it."""
     rules = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2/ln(n_keys)", "8", "n_keys^1/2")))
     cell = dataclasses.replace(CELL, scaling=rules)
-    unscaled, *others = rows_of(cell, STATISTICS.measure(cell, 30, np.random.default_rng(4)))
+    unscaled, *others = rows = rows_of(cell, STATISTICS.measure(cell, 30, np.random.default_rng(4)))
     for row, divisor in zip(others, (math.sqrt(5) / math.log(7), 8, math.sqrt(7)), strict=True):
         assert row["divisor"] == pytest.approx(divisor, rel=1e-15)
         assert math.isnan(row["exponent"])
         assert row["score_variance"] == pytest.approx(unscaled["score_variance"] / divisor**2, rel=1e-12)
-    exact = add_exact(EXPERIMENT, pd.DataFrame([{**axis_values(cell), **row} for row in others]))
-    assert exact["score_variance_exact"].tolist() == pytest.approx([math.log(7) ** 2, 5 / 64, 5 / 7], rel=1e-12)
+    table = pd.DataFrame([{**axis_values(cell), **row} for row in rows]).assign(divisor=3.0)  # whatever the table says
+    exact = add_exact(EXPERIMENT, table, [cell])
+    assert exact["score_variance_exact"].tolist() == pytest.approx([5, math.log(7) ** 2, 5 / 64, 5 / 7], rel=1e-12)
     assert exact["max_weight_exact"].notna().all()
 
 
@@ -249,7 +249,7 @@ def test_memory_stays_under_what_the_plan_says(d_k, n_keys, n_queries, scalings,
 def test_metrics_of_weights_see_no_masked_key():
     """The largest weight from the weights is that of the kernel, under a causal mask too."""
     metric = next(metric for metric in METRICS if metric.name == "max_weight")
-    of_weights = dataclasses.replace(metric, name="again", of=OfWeights(lambda w: w.max(axis=-1)))
+    of_weights = dataclasses.replace(metric, name="again", of=lambda block: block.of_weights(lambda w: w.max(axis=-1)))
     cell = Cell(d_k=4, n_keys=8, n_queries=8, mask="causal", scaling=(Scaling.parse("d_k^1/2"),))
     statistics = RowStatistics((*METRICS, of_weights))
     (row,) = statistics.tabulate(cell, statistics.measure(cell, 20, np.random.default_rng(3)))[MEASURED]

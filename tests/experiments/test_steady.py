@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import optimize
 
-from experiments.analysis.steady import steady_powers
+from experiments.analysis.slopes import steady_powers
 from sdpa.theory import attention_expectations
 
 POWERS = np.array([1 / 3, 1 / 2, 2 / 3, 5 / 6, 1])

@@ -25,7 +25,9 @@ from experiments.harness.columns import axis_names, names
 from experiments.harness.discovery import usual_values
 from experiments.harness.grid import Sweep
 from experiments.harness.metric import Exact
-from experiments.saturation import EXPERIMENT, METRICS
+from experiments.saturation import EXPERIMENT, METRICS, Cell
+from sdpa import Scaling
+from sdpa.arithmetic import FORMATS
 
 USUAL = {axis: value for axis, value in usual_values().items() if axis in axis_names(EXPERIMENT.cell)}
 AXES = {"d_k": 4, "n_keys": 8, "n_queries": 5, **USUAL}
@@ -48,7 +50,13 @@ def judged(table: pd.DataFrame, most: float = math.inf, **least: float) -> pd.Da
         return Exact("", lambda *_: math.nan, lambda *_: of_trial * least.get(name, 0.0), lambda *_: of_trial * most)
 
     metrics = [dataclasses.replace(m, exact=exact(m.name)) for m in METRICS if f"{m.name}_exact" in table]
-    return verdicts(dataclasses.replace(EXPERIMENT, metrics=tuple(metrics)), table)
+    return verdicts(dataclasses.replace(EXPERIMENT, metrics=tuple(metrics)), table, row_cells_of(table))
+
+
+def row_cells_of(table: pd.DataFrame) -> list[Cell]:
+    sizes = table[["d_k", "n_keys", "n_queries"]].to_dict("records")
+    formats, rules = (FORMATS[name] for name in table["arithmetic"]), map(Scaling.parse, table["scaling"])
+    return [Cell(**of, arithmetic=name, scaling=(rule,)) for of, name, rule in zip(sizes, formats, rules, strict=True)]
 
 
 def correlations_of(table: pd.DataFrame, correlation: np.ndarray) -> pd.DataFrame:
@@ -87,7 +95,7 @@ def test_scores_that_share_a_query_or_keys_have_the_error_of_few_draws(shared, s
     row = {**AXES, **shared, "d_k": 1, "scaling": "unscaled", "divisor": 1.0, "trials": 20, "few_draws": ""}
     table = pd.DataFrame([{**row, "score_variance": 0.2, "score_variance_se": 0.05, "score_variance_exact": 1.0}])
     only = dataclasses.replace(EXPERIMENT, metrics=tuple(m for m in METRICS if m.name == "score_variance"))
-    (found,) = verdicts(only, table).to_dict("records")
+    (found,) = verdicts(only, table, row_cells_of(table)).to_dict("records")
     extra = shared["n_queries"] + shared["n_keys"] - 2
     assert found["error"] == pytest.approx(math.sqrt((8 + 2 * extra) / scores / 20), rel=1e-9)
     assert (found["test"], found["remark"]) == (NONE, TOO_FEW)
@@ -333,7 +341,8 @@ def test_a_cell_that_two_sweeps_share_counts_once():
     suite = agreement([sweep(), sweep("other")], {"mine": few, "other": many})
     assert len(suite.cells) == 1
     assert suite.cells["p_value"].tolist() == many["tests"]["p_value"].tolist()
-    assert suite.furthest() == ["max_weight of other, d_k^1/2: z = -2.00", "entropy of other, d_k^1/2: z = +2.00"]
+    assert set(suite.values["where"]) == {"other, d_k^1/2"}
+    assert suite.values["z"].tolist() == [-2.0, 2.0]
 
 
 def test_an_alarm_names_what_is_far_off():

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.analysis.zero_limits import zero_limits
+from experiments.analysis.limits import zero_limits
 from experiments.harness.grid import axis_values
-from experiments.rounding import EXPERIMENT, Cell
+from experiments.rounding import Cell
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS
 
@@ -19,7 +19,7 @@ CELL = Cell(d_k=8, n_keys=16, n_queries=4, arithmetic=FORMATS["float16"], scalin
 
 def limits(*cells: Cell) -> pd.DataFrame:
     rows = [{**axis_values(cell), "scaling": cell.scaling[0].name} for cell in cells]
-    return zero_limits(EXPERIMENT, pd.DataFrame(rows))
+    return zero_limits(pd.DataFrame(rows), cells)
 
 
 def test_half_of_simulated_weights_are_below_half_the_smallest_number():

@@ -1,0 +1,128 @@
+"""Two tables of theory alone for the sizes of a sweep: the freezing of long rows, and weights that round to 0.
+
+`curves`: sigma is the standard deviation of the scaled scores of a Gaussian row, and sigma_c = sqrt(2 ln n_keys) the
+spread at which a row of many keys freezes (`sdpa.theory.limits.freezing_sigma`).
+
+`zero_limits`: P(w < half the smallest number) of `sdpa.theory.out_of_range` rises with d_k unless the divisor keeps the
+spread of the scores, so that the d_k where it is 1/2 is a line on the (d_k, n_keys) plane of a number format.
+"""
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import brentq
+
+from experiments.analysis.derived import Derived, axes_but, columns_of_text, row_cells
+from experiments.harness.columns import names
+from experiments.harness.discovery import axes_of, unusual_axes
+from experiments.harness.experiment import MEASURED, Cell
+from sdpa import theory
+from sdpa.theory import GaussianRow, limits
+
+_MIN_VALUES = 3  # of both d_k and n_keys: a sweep with as many is a map
+_POINTS_PER_OCTAVE = 8
+_MIN_RATIO = 1 / 8
+_LARGEST = 20  # log2 of the largest d_k of the search for zero weights
+_STEP = 1e-3  # of log2 d_k: a relative 7e-4
+
+_CURVES = columns_of_text(
+    """
+    n_keys int number of keys, the length of a softmax row
+    freezing_sigma float sigma_c, the spread at which a row of many keys freezes := sqrt(2 ln n_keys)
+    ratio float spread of the scaled scores of a row, divided by sigma_c := sigma / sigma_c
+    entropy_share float expected entropy, divided by its maximum := E H / ln n_keys
+    collision float expected sum of squared weights := E sum_j w_j^2
+    entropy_share_limit float limit of entropy_share as n_keys tends to infinity := max(1 - ratio^2, 0)
+    collision_limit float limit of collision as n_keys tends to infinity := max(1 - 1 / ratio, 0)
+    """
+)
+_ZERO_LIMITS = columns_of_text(
+    """
+    scaling str scaling rule
+    half_zero_d_k float? d_k at which half of all exact weights round to 0 in the format; empty if that happens at no
+        d_k of the search, under a mask, or if no exact value is known := P(w < half the smallest number) = 1/2
+    searched_to int largest d_k of the search, which starts at 1
+    """
+)
+
+
+def freezing_curves(table: pd.DataFrame) -> pd.DataFrame:
+    """Curves over the spreads in the sweep, for each of its n_keys, if the sweep is a map of d_k and n_keys.
+
+    The spread of a cell is sigma = query_std key_std sqrt(d_k) / divisor. The curves go from sigma / sigma_c = 1/8 to
+    the largest of the sweep, with about 8 points for each doubling.
+
+    Args:
+        table: a main table with the columns of CURVES.needs.
+
+    Returns:
+        One row per n_keys and ratio; none unless the sweep has at least 3 values of d_k and 3 of n_keys with Gaussian
+        entries that are independent and have mean 0.
+    """
+    columns = names(_CURVES)
+    axes = table[axes_of(table)].to_dict("records")
+    table = table[[not {*unusual_axes(row)} - {"query_std", "key_std"} for row in axes]]
+    if table["d_k"].nunique() < _MIN_VALUES or table["n_keys"].nunique() < _MIN_VALUES:
+        return pd.DataFrame(columns=columns)
+    sigma = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"]) / table["divisor"]
+    highest = float((sigma / table["n_keys"].map(limits.freezing_sigma)).max())
+    octaves = np.log2(highest / _MIN_RATIO)
+    ratios = _MIN_RATIO * 2 ** np.linspace(0, octaves, max(2, int(_POINTS_PER_OCTAVE * octaves)))
+    rows = []
+    for n_keys in sorted(table["n_keys"].unique()):
+        freezing = limits.freezing_sigma(n_keys)
+        for ratio in ratios:
+            row = GaussianRow(ratio * freezing, n_keys)
+            at_limit = limits.frozen_entropy_share(ratio), limits.frozen_collision(ratio)
+            rows.append((n_keys, freezing, ratio, row.entropy() / np.log(n_keys), row.power_sum(2), *at_limit))
+    return pd.DataFrame(rows, columns=columns)
+
+
+def zero_limits(table: pd.DataFrame, cells: Iterable[Cell]) -> pd.DataFrame:
+    """One row for each rule and each combination of the axes but d_k; `half_zero_d_k` is empty if there is none.
+
+    Args:
+        table: a finished main table of `rounding`.
+        cells: of its sweep.
+    """
+    names = [name for name in axes_of(table) if name != "d_k"]
+    rows = table.drop_duplicates([*names, "scaling"])
+    of_rows = dict(zip(table.index, row_cells(cells), strict=True))
+    found = [_limit(of_rows[place]) for place in rows.index]
+    return rows[[*names, "scaling"]].assign(half_zero_d_k=found, searched_to=2**_LARGEST).reset_index(drop=True)
+
+
+def _limit(cell: Cell) -> float:
+    """The d_k from 1 to 2^20 where half of the weights of a cell with one rule round to 0; NaN if there is none."""
+    if cell.has_mask:  # one value takes seconds
+        return math.nan
+    (rule,) = cell.scaling
+
+    def excess(log_d_k: float) -> float:
+        d_k = 2.0**log_d_k
+        divisor = rule.divisor(d_k, cell.n_keys)
+        found = theory.out_of_range(d_k, cell.n_keys, divisor, cell.arithmetic, cell.law, cell.shortest_row)
+        return found.tiny_weights - 0.5
+
+    try:
+        if not excess(0) < 0 < excess(_LARGEST):
+            return math.nan
+        return float(2 ** brentq(excess, 0, _LARGEST, xtol=_STEP))
+    except theory.UnknownError:
+        return math.nan
+
+
+CURVES = Derived(
+    "curves",
+    needs=frozenset({"d_k", "n_keys", "query_std", "key_std", "divisor", "entropy", "jacobian_trace"}),
+    columns=lambda _: _CURVES,
+    derive=lambda _, tables: freezing_curves(tables[MEASURED]),
+)
+ZERO_LIMITS = Derived(
+    "zero_limits",
+    needs=frozenset({"arithmetic", "zero_weights"}),
+    columns=lambda experiment: (*axes_but(experiment, "d_k"), *_ZERO_LIMITS),
+    derive=lambda sweep, tables: zero_limits(tables[MEASURED], sweep.cells()),
+)
