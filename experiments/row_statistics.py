@@ -32,8 +32,7 @@ from experiments.second_kernel import compare_row
 from experiments.statistics.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, Shape, power_sums
 from experiments.statistics.quantiles import MAX_BINS, Histograms, Quantile
 from sdpa import RowDiagnostics, row_diagnostics, softmax
-from sdpa.key_spread import takes_distances
-from sdpa.row_tiles import tile_rows
+from sdpa.row_tiles import takes_distances, tile_rows
 
 # The costs that `plan` assumes, in nanoseconds, measured on a server core of 2025.
 _PER_NORMAL = 7.1

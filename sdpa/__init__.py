@@ -9,7 +9,15 @@ import importlib
 from typing import Any
 
 from sdpa.arithmetic import Arithmetic, rounded_rows
-from sdpa.attention import attention_weights, causal_mask, scaled_dot_product_attention, softmax
+from sdpa.attention import (
+    Trace,
+    attention_weights,
+    causal_mask,
+    scaled_dot_product_attention,
+    softmax,
+    trace,
+    trace_shapes,
+)
 from sdpa.comparison import DividedScores, ScalingComparison, compare_scaling
 from sdpa.diagnostics import RowDiagnostics, row_diagnostics
 from sdpa.gradients import (
@@ -27,7 +35,6 @@ from sdpa.metrics import collision, effective_keys, entropy, max_weight, partici
 from sdpa.module import MultiHeadAttention, ScaledDotProductAttention
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling
-from sdpa.tracing import Trace, trace, trace_shapes
 
 __version__ = "0.1.0"
 

@@ -21,6 +21,16 @@ def nearest(given: object, names: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(str(given).lower(), list(names), n=1, cutoff=_ALIKE)), None)
 
 
+def not_among(given: object, names: Iterable[str], meant: str | None = None) -> str:
+    """The message about a value that is none of the names, and perhaps means one of them.
+
+    >>> not_among("gausian", ["gaussian", "uniform"])
+    "expected one of gaussian, uniform, got 'gausian'; did you mean gaussian?"
+    """
+    known = list(names)
+    return f"expected one of {', '.join(known)}, got {given!r}{did_you_mean(meant or nearest(given, known))}"
+
+
 def did_you_mean(name: str | None) -> str:
     """The end of a message that suggests a name; empty without one.
 

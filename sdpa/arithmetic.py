@@ -22,20 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
-from sdpa._names import did_you_mean, nearest
+from sdpa._names import not_among
 
 # Other names of formats, for suggestions alone: tables need one name for each format.
-_ALIASES = {
-    "fp16": "float16",
-    "half": "float16",
-    "16": "float16",
-    "bf16": "bfloat16",
-    "fp32": "float32",
-    "single": "float32",
-    "fp64": "float64",
-    "double": "float64",
-}
-_EIGHT_BITS = ("float8", "fp8")  # formats that no known one stands for, although their names are near
+_ALIASES = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "single": "float32"}
+_ALIASES |= {"fp64": "float64", "double": "float64"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +55,7 @@ class Arithmetic:
     def parse(cls, text: str) -> Arithmetic:
         """The format of that name; ValueError if there is none, or if bfloat16 lacks its package."""
         if text not in FORMATS:
-            raise ValueError(f"expected one of {', '.join(FORMATS)}, got {text!r}{did_you_mean(_meant(text))}")
+            raise ValueError(not_among(text, FORMATS, _ALIASES.get(text.lower())))
         found = FORMATS[text]
         found._type()  # bfloat16 may be missing
         return found
@@ -102,12 +93,6 @@ class Arithmetic:
             raise ValueError(message) from None
         found: np.dtype[Any] = np.dtype(bfloat16)
         return found
-
-
-def _meant(text: str) -> str | None:
-    """The format that an unknown name may mean; None if there is none."""
-    name = text.lower()
-    return None if name.startswith(_EIGHT_BITS) else _ALIASES.get(name) or nearest(name, FORMATS)
 
 
 def _format(name: str, digits: int, highest: int) -> Arithmetic:

@@ -7,13 +7,14 @@ words `none` and `causal` stand for two masks, in every function.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import BoolArray, FloatArray, as_float, row_label
-from sdpa._names import did_you_mean, nearest
+from sdpa._names import not_among
 from sdpa.scaling import Scaling, refuses_scale, resolve_divisor
 
 MaskName = Literal["none", "causal"]
@@ -130,12 +131,8 @@ def scaled_dot_product_attention(
     """output = softmax(q k^T / divisor) v.
 
     Args:
-        q: queries, (..., n_queries, d_k).
-        k: keys, (..., n_keys, d_k).
+        q, k, scaling, mask: as in `attention_weights`; PyTorch's `scale` is the reciprocal of the divisor.
         v: values, (..., n_keys, d_v); leading axes of q, k and v broadcast.
-        scaling: a rule, its name, or the divisor itself as a number (PyTorch's `scale` is its reciprocal).
-        mask: `none`; `causal`, where the last query sees every key; or booleans, broadcast to (..., n_queries, n_keys),
-            True where the query may attend to the key. The other scores become -inf.
         return_weights: return (output, weights) instead of the output alone.
 
     Returns:
@@ -155,6 +152,93 @@ def scaled_dot_product_attention(
     weights = attention_weights(queries, keys, scaling=scaling, mask=mask)
     output = weights @ values
     return (output, weights) if return_weights else output
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The arrays between q, k and v and the output, in the order of their computation.
+
+    Attributes:
+        q, k, v: the arguments as arrays; v may be None.
+        scores: q k^T, (..., n_queries, n_keys).
+        divisor: the divisor of the scores.
+        scaled_scores: scores / divisor, and -inf where the mask hides the key.
+        exponentials: exp(scaled_scores - the largest of the row); subtracting it changes no weight.
+        sums: the sum of the exponentials of a row, (..., n_queries, 1).
+        weights: exponentials / sums; rows sum to 1.
+        output: weights v, (..., n_queries, d_v), or None without v.
+    """
+
+    q: FloatArray
+    k: FloatArray
+    v: FloatArray | None
+    scores: FloatArray
+    divisor: float
+    scaled_scores: FloatArray
+    exponentials: FloatArray
+    sums: FloatArray
+    weights: FloatArray
+    output: FloatArray | None
+
+
+@refuses_scale
+def trace(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    v: npt.ArrayLike | None = None,
+    *,
+    scaling: Scaling | str | float = "d_k^1/2",
+    mask: npt.ArrayLike | None = None,
+) -> Trace:
+    """Every step of softmax(q k^T / divisor) v, with its value.
+
+    Args:
+        q, k, scaling, mask: as in `attention_weights`.
+        v: values, (..., n_keys, d_v); without them the trace ends at the weights.
+
+    Returns:
+        `Trace`; its weights and output are those of `scaled_dot_product_attention`.
+
+    >>> steps = trace([[3.0, 4.0]], [[1.0, 0.0], [0.0, 1.0]], [[1.0], [0.0]], scaling=1)
+    >>> steps.scores, steps.exponentials.round(4), steps.sums.round(4), steps.output.round(4)
+    (array([[3., 4.]]), array([[0.3679, 1.    ]]), array([[1.3679]]), array([[0.2689]]))
+    """
+    queries, keys = queries_and_keys(q, k)
+    values = None if v is None else values_for(v, queries, keys)
+    divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2])
+    scores = queries @ keys.swapaxes(-1, -2)
+    scaled = masked(scores / divisor, mask)
+    exponentials = shifted_exponentials(scaled)
+    sums = exponentials.sum(axis=-1, keepdims=True)
+    weights = exponentials / sums
+    output = None if values is None else weights @ values
+    return Trace(queries, keys, values, scores, divisor, scaled, exponentials, sums, weights, output)
+
+
+def trace_shapes(q: npt.ArrayLike, k: npt.ArrayLike, v: npt.ArrayLike | None = None) -> dict[str, tuple[int, ...]]:
+    """Q, K, V, K^T, Q K^T, scaled scores, weights, output: the shape of each, in this order, from arguments of `trace`.
+
+    >>> for step, shape in trace_shapes([[3.0, 4.0]], [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]).items():
+    ...     print(step, shape)
+    Q (1, 2)
+    K (3, 2)
+    K^T (2, 3)
+    Q K^T (1, 3)
+    scaled scores (1, 3)
+    weights (1, 3)
+    """
+    steps = trace(q, k, v)
+    arrays = {
+        "Q": steps.q,
+        "K": steps.k,
+        "V": steps.v,
+        "K^T": steps.k.swapaxes(-1, -2),
+        "Q K^T": steps.scores,
+        "scaled scores": steps.scaled_scores,
+        "weights": steps.weights,
+        "output": steps.output,
+    }
+    return {step: array.shape for step, array in arrays.items() if array is not None}
 
 
 def causal_mask(n_queries: int, n_keys: int) -> BoolArray:
@@ -183,7 +267,7 @@ def is_causal(name: str) -> bool:
     """True for the name of the causal mask, False for `none`; ValueError for another name."""
     names = get_args(MaskName)
     if name not in names:
-        raise ValueError(f"mask: expected one of {', '.join(names)}, got {name!r}{did_you_mean(nearest(name, names))}")
+        raise ValueError(f"mask: {not_among(name, names)}")
     return name == "causal"
 
 
@@ -234,10 +318,10 @@ def allowed_keys(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
     return allowed
 
 
-def _broadcast_leading(names: str, *arrays: FloatArray) -> tuple[int, ...]:
+def _broadcast_leading(names: str, *arrays: FloatArray) -> None:
     leading = [array.shape[:-2] for array in arrays]
     try:
-        return np.broadcast_shapes(*leading)
+        np.broadcast_shapes(*leading)
     except ValueError:
         got = ", ".join(map(str, leading))
         raise ValueError(f"expected leading axes of {names} that broadcast, got {got}") from None

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from sdpa._arrays import FloatArray
-from sdpa._random import NormalSource, normal_source
 from sdpa.attention import softmax
+from sdpa.inputs import NormalSource, normal_source
 from sdpa.metrics import entropy, max_weight
 from sdpa.scaling import Scaling, refuses_scale, resolve_divisor
 
@@ -18,16 +18,13 @@ class DividedScores:
 
     Attributes:
         divisor: the divisor of the scores; 1 means no scaling.
-        scores: q k^T / divisor, (n_queries, n_keys).
-        weights: softmax of the scores, (n_queries, n_keys); rows sum to 1.
+        scores: q k^T / divisor, (n_queries, n_keys); weights: their softmax.
         score_std: standard deviation of all scores of the draw, about their mean.
-        max_weight: mean over the rows of the largest weight.
-        entropy: mean over the rows of the entropy, in nats.
+        max_weight, entropy: means over the rows, the latter in nats.
         exact_score_std: standard deviation of a single score, sqrt(d_k) / divisor. The deviation of the scores of one
             draw about their mean is smaller on average, because they share queries and keys (for five of each by 5%
             at d_k = 4, by 3% at 512).
-        exact_max_weight: expectation of the largest weight of a row.
-        exact_entropy: expectation of the entropy of a row, in nats.
+        exact_max_weight, exact_entropy: expectations for a row.
     """
 
     divisor: float
@@ -63,20 +60,13 @@ def compare_scaling(
     """softmax(q k^T) beside softmax(q k^T / divisor), for standard normal q, drawn first, and k.
 
     Args:
-        d_k: width of queries and keys, at least 1.
-        n_queries: number of queries, at least 1.
-        n_keys: number of keys, at least 2.
+        d_k, n_queries: at least 1.
+        n_keys: at least 2.
         scaling: a rule, its name (`unscaled`, `d_k^1/2`, ...), or the divisor itself as a number.
-        seed: of the generator that draws q and k; 0 by default.
-        rng: the generator itself instead of a seed: a NumPy Generator or RandomState.
-
-    Returns:
-        `ScalingComparison`; its exact values come from `sdpa.theory`, which this function loads together with SciPy.
+        seed, rng: as in `ScaledDotProductAttention`.
 
     Raises:
-        ValueError: a number is out of range, both seed and rng are given, or the scaling is neither a rule nor a
-            number above 0.
-        TypeError: the seed is not an integer, the rng cannot draw normal numbers, or the scaling has another type.
+        ValueError, TypeError: an argument is out of its range or of another type, or both seed and rng are given.
 
     >>> at_64 = compare_scaling(64)
     >>> round(at_64.unscaled.max_weight, 4), round(at_64.scaled.max_weight, 4)

@@ -17,7 +17,7 @@ has the expectation |K^T J|_F^2 / c^2 = sum w_i^2 |k_i - m|^2 / c^2 with m = sum
     |K^T J|_F^2 = (a b)^2 (a^2 |p|^2 + sum e_i^2 |k_i - m|^2),   p = sum e_j (k_j - k_top),   m = k_top + a b p
 
 the first term is that of the largest weight, whose distance from m is a b |p|, and all others have e = 0 or a weight
-a b e. `sdpa.key_spread` computes it from the distances of all pairs of keys, or from the keys.
+a b e. `sdpa.row_tiles` computes it from the distances of all pairs of keys, or from the keys.
 
 No distance depends on the mean of the keys, and a mean longer than their spread is subtracted first. The relative error
 of |dL/dq| is of the order of 1e-15 (|k| / distance)^2 in double precision, 1e-7 in single, with |k| the length of a key
@@ -44,9 +44,8 @@ import numpy.typing as npt
 from sdpa._arrays import FloatArray, as_float, row_label
 from sdpa.attention import masked
 from sdpa.gradients import norm_from_shares, trace_from_shares
-from sdpa.key_spread import Distances, Vectors, centred, takes_distances
 from sdpa.metrics import row_variance
-from sdpa.row_tiles import Tile, tile_rows
+from sdpa.row_tiles import Distances, Tile, Vectors, centred, takes_distances, tile_rows
 
 _SMALLEST_DIVISOR = {np.dtype(np.float32): 1e-30, np.dtype(np.float64): 1e-300}
 # A gap of that many divisors gives b = 0 just as an infinite one does, but its product with b is 0 and not NaN.
@@ -170,7 +169,7 @@ def _sums(
     for draws in _runs(n_draws, rows // max(1, n_queries)):
         spread = None if keys is None else way.of(centred(keys[draws]))
         for queries in _runs(n_queries, rows):
-            tile = Tile.of(scores[draws, queries], buffers, has_masked=has_masked)
+            tile = Tile(scores[draws, queries], buffers, has_masked=has_masked)
             largest[draws, queries], gap[draws, queries] = tile.largest, tile.gap
             if spread is not None:
                 tile.gather(spread.matrix)

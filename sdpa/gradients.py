@@ -9,6 +9,8 @@ weights, and from the shares u = (other weights) / r, whose powers sum to U2 = s
 
 from S2 = a^2 + r^2 U2, S3 = a^3 + r^3 U3 in |J|_F^2 = S2 - 2 S3 + S2^2. In the second line 2 r U3 is at most U2
 (no other weight exceeds 1/2), so nothing cancels, and both keep their relative precision down to r = 1e-308.
+
+Weights are (..., n_keys), with rows that sum to 1; every function raises ValueError for a row that is no softmax row.
 """
 
 from __future__ import annotations
@@ -26,16 +28,7 @@ _SUM_TOLERANCE = 1e-5
 
 
 def softmax_jacobian(weights: npt.ArrayLike) -> FloatArray:
-    """J_ij = dw_i / ds_j = w_i (delta_ij - w_j), of softmax rows w at scaled scores s.
-
-    Args:
-        weights: (..., n_keys); rows sum to 1.
-
-    Returns:
-        (..., n_keys, n_keys), symmetric, rows summing to 0.
-
-    Raises:
-        ValueError: a row that is no softmax row.
+    """J_ij = dw_i / ds_j = w_i (delta_ij - w_j) at scaled scores s: (..., n_keys, n_keys), symmetric, rows of sum 0.
 
     >>> softmax_jacobian([0.5, 0.5])
     array([[ 0.25, -0.25],
@@ -46,20 +39,10 @@ def softmax_jacobian(weights: npt.ArrayLike) -> FloatArray:
 
 
 def softmax_vjp(weights: npt.ArrayLike, weights_gradient: npt.ArrayLike) -> FloatArray:
-    """J g = w (g - w.g): the gradient to the scaled scores, given the gradient g to the weights.
+    """J g = w (g - w.g): the gradient to the scaled scores, (..., n_keys), given the gradient g to the weights.
 
     The entry of the largest weight is minus the sum of the others (rows of J sum to 0), which keeps its relative
-    precision where the row is saturated.
-
-    Args:
-        weights: (..., n_keys); rows sum to 1.
-        weights_gradient: dL/dw, (..., n_keys), of a shape that broadcasts with weights.
-
-    Returns:
-        dL/d(scaled scores), (..., n_keys).
-
-    Raises:
-        ValueError: a row that is no softmax row, or shapes that do not broadcast along the axes before the last.
+    precision where the row is saturated. g has n_keys entries, and leading axes that broadcast with those of weights.
 
     >>> softmax_vjp([0.5, 0.5], [1.0, 0.0])
     array([ 0.25, -0.25])
@@ -81,16 +64,7 @@ def softmax_vjp(weights: npt.ArrayLike, weights_gradient: npt.ArrayLike) -> Floa
 
 
 def jacobian_trace(weights: npt.ArrayLike) -> FloatArray:
-    """tr J = 1 - sum_i w_i^2, per row.
-
-    Args:
-        weights: (..., n_keys); rows sum to 1.
-
-    Returns:
-        (...), from 0 (one-hot) to 1 - 1/n_keys (uniform).
-
-    Raises:
-        ValueError: a row that is no softmax row.
+    """tr J = 1 - sum_i w_i^2 of each row, (...), from 0 (one-hot) to 1 - 1/n_keys (uniform).
 
     >>> float(jacobian_trace([0.5, 0.25, 0.25]))
     0.625
@@ -99,16 +73,7 @@ def jacobian_trace(weights: npt.ArrayLike) -> FloatArray:
 
 
 def jacobian_norm(weights: npt.ArrayLike) -> FloatArray:
-    """|J|_F = sqrt(S2 - 2 S3 + S2^2) with S_m = sum_i w_i^m, per row, in the stable form of this module.
-
-    Args:
-        weights: (..., n_keys); rows sum to 1.
-
-    Returns:
-        (...), from 0 (one-hot) to 1/2 (two equal weights).
-
-    Raises:
-        ValueError: a row that is no softmax row.
+    """|J|_F = sqrt(S2 - 2 S3 + S2^2) with S_m = sum_i w_i^m of each row, (...), from 0 (one-hot) to 1/2 (two equal).
 
     >>> float(jacobian_norm([0.5, 0.5]))
     0.5

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from sdpa._arrays import FloatArray
-from sdpa._names import did_you_mean, nearest
+from sdpa._names import not_among
 
 Variances = Callable[[int, int], tuple[float, float]]
 SCHEMES: dict[str, Scheme] = {}
@@ -47,24 +47,17 @@ class Scheme:
     def parse(cls, text: str) -> Scheme:
         """The scheme of that name; ValueError if `SCHEMES` does not contain it."""
         if text not in SCHEMES:
-            raise ValueError(
-                f"expected one of {', '.join(SCHEMES)}, got {text!r}{did_you_mean(nearest(text, SCHEMES))}"
-            )
+            raise ValueError(not_among(text, SCHEMES))
         return SCHEMES[text]
 
     def weights(self, rng: np.random.Generator, draws: int, d_model: int, d_k: int) -> tuple[FloatArray, FloatArray]:
         """W_Q and W_K of one head for that many draws, each (draws, d_model, d_k)."""
         shape = (draws, d_model, d_k)
         query, key = (math.sqrt(variance) for variance in self.variances(d_model, d_k))
-        return self._sample(rng, shape, query), self._sample(rng, shape, key)
-
-    def _sample(self, rng: np.random.Generator, shape: tuple[int, ...], std: float) -> FloatArray:
         if self.law == "uniform":
-            limit = math.sqrt(3) * std
-            return rng.uniform(-limit, limit, shape)
-        drawn = rng.standard_normal(shape)
-        drawn *= std
-        return drawn
+            limits = math.sqrt(3) * query, math.sqrt(3) * key
+            return rng.uniform(-limits[0], limits[0], shape), rng.uniform(-limits[1], limits[1], shape)
+        return rng.standard_normal(shape) * query, rng.standard_normal(shape) * key
 
     def __str__(self) -> str:
         return self.name

@@ -1,4 +1,8 @@
-"""Concentration of a softmax row: largest weight, entropy, effective numbers of keys, and the spread of its scores."""
+"""Concentration of softmax rows: largest weight, entropy, effective numbers of keys, and the spread of their scores.
+
+The functions of weights take (..., n_keys), with rows that sum to 1, and return a number without unit for each row,
+(...). They raise ValueError for a row that is no softmax row; the message names it.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +17,7 @@ SATURATED = 0.99
 
 
 def max_weight(weights: npt.ArrayLike) -> FloatArray:
-    """max_i w_i, per row.
-
-    Args:
-        weights: (..., n_keys); rows sum to 1.
-
-    Returns:
-        (...), from 1/n_keys (uniform) to 1 (one-hot).
-
-    Raises:
-        ValueError: a row that is no softmax row.
+    """max_i w_i of each row, from 1/n_keys (uniform) to 1 (one-hot).
 
     >>> float(max_weight([0.5, 0.25, 0.25]))
     0.5
@@ -31,19 +26,10 @@ def max_weight(weights: npt.ArrayLike) -> FloatArray:
 
 
 def entropy(weights: npt.ArrayLike) -> FloatArray:
-    """H = -sum_i w_i ln w_i, per row, in nats, with 0 ln 0 = 0.
+    """H = -sum_i w_i ln w_i of each row in nats, with 0 ln 0 = 0, from 0 (one-hot) to ln n_keys (uniform).
 
     The term of the largest weight a is computed from r = 1 - a, summed from the other weights: in a saturated row
     a is 1 to the precision of a double, but r is not 0.
-
-    Args:
-        weights: (..., n_keys); rows sum to 1.
-
-    Returns:
-        (...), from 0 (one-hot) to ln n_keys (uniform).
-
-    Raises:
-        ValueError: a row that is no softmax row.
 
     Source: Shannon (1948), section 6.
 
@@ -57,16 +43,7 @@ def entropy(weights: npt.ArrayLike) -> FloatArray:
 
 
 def effective_keys(weights: npt.ArrayLike) -> FloatArray:
-    """e^H, per row: the number of equal weights that have the same entropy.
-
-    Args:
-        weights: (..., n_keys); rows sum to 1.
-
-    Returns:
-        (...), from 1 (one-hot) to n_keys (uniform).
-
-    Raises:
-        ValueError: a row that is no softmax row.
+    """e^H of each row: the number of equal weights of the same entropy, from 1 (one-hot) to n_keys (uniform).
 
     >>> float(effective_keys([0.5, 0.5, 0.0]).round(4))
     2.0
@@ -75,18 +52,10 @@ def effective_keys(weights: npt.ArrayLike) -> FloatArray:
 
 
 def collision(weights: npt.ArrayLike) -> FloatArray:
-    """sum_i w_i^2, per row: the probability that two keys drawn by weight are the same.
+    """sum_i w_i^2 of each row, from 1/n_keys (uniform) to 1 (one-hot).
 
-    An output w v whose values v are independent, of mean 0 and variance 1, has this variance.
-
-    Args:
-        weights: (..., n_keys); rows sum to 1.
-
-    Returns:
-        (...), from 1/n_keys (uniform) to 1 (one-hot).
-
-    Raises:
-        ValueError: a row that is no softmax row.
+    It is the probability that two keys drawn by weight are the same, and the variance of an output w v whose values v
+    are independent, of mean 0 and variance 1.
 
     >>> float(collision([0.5, 0.25, 0.25]))
     0.375
@@ -96,16 +65,7 @@ def collision(weights: npt.ArrayLike) -> FloatArray:
 
 
 def participation(weights: npt.ArrayLike) -> FloatArray:
-    """1 / sum_i w_i^2, per row: the number of equal weights that have the same sum of squares.
-
-    Args:
-        weights: (..., n_keys); rows sum to 1.
-
-    Returns:
-        (...), from 1 (one-hot) to n_keys (uniform); at most `effective_keys`.
-
-    Raises:
-        ValueError: a row that is no softmax row.
+    """1 / sum_i w_i^2 of each row: the number of equal weights of the same sum of squares; at most `effective_keys`.
 
     >>> float(participation([0.5, 0.5, 0.0]))
     2.0

@@ -8,12 +8,54 @@ from typing import Literal, overload
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray, as_float
-from sdpa._random import NormalSource, normal_source
 from sdpa.attention import allowed_keys, scaled_dot_product_attention
+from sdpa.inputs import NormalSource, normal_source
 from sdpa.scaling import Scaling, refuses_scale, resolve_divisor
 
 
-class ScaledDotProductAttention:
+class _Module:
+    """Attention with its projections, for tokens of width d_model."""
+
+    d_model: int
+
+    @overload
+    def __call__(
+        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = ..., return_weights: Literal[False] = ...
+    ) -> FloatArray: ...
+    @overload
+    def __call__(
+        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = ..., return_weights: Literal[True]
+    ) -> tuple[FloatArray, FloatArray]: ...
+    @refuses_scale
+    def __call__(
+        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = None, return_weights: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """The output for every token.
+
+        Args:
+            X: tokens, (..., n, d_model).
+            mask: `none`, `causal`, or booleans broadcast to (..., n, n), the same for every head; True where the
+                row's token may attend to the column's.
+            return_weights: return (output, weights) instead of the output alone.
+
+        Returns:
+            Output, (..., n, d_v), or (..., n, d_model) of several heads; with return_weights also the weights,
+            (..., n, n), or (..., n_heads, n, n).
+
+        Raises:
+            ValueError: X does not have d_model columns, or `scaled_dot_product_attention` refuses the mask.
+        """
+        tokens = as_float("X", X, min_ndim=2)
+        if tokens.shape[-1] != self.d_model:
+            raise ValueError(f"X: expected {self.d_model} columns (d_model), got shape {tokens.shape}")
+        output, weights = self._attend(tokens, mask)
+        return (output, weights) if return_weights else output
+
+    def _attend(self, tokens: FloatArray, mask: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+        raise NotImplementedError
+
+
+class ScaledDotProductAttention(_Module):
     """output = softmax(Q K^T / sqrt(d_k)) V with Q = X W_Q, K = X W_K, V = X W_V.
 
     The entries of W_Q, W_K (d_model, d_k) and W_V (d_model, d_v), drawn in this order, are normal with mean 0 and
@@ -57,41 +99,12 @@ class ScaledDotProductAttention:
         source = normal_source(seed, rng)
         self.W_Q, self.W_K, self.W_V = (_glorot(source, d_model, width) for width in (d_k, d_k, d_v))
 
-    @overload
-    def __call__(
-        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = ..., return_weights: Literal[False] = ...
-    ) -> FloatArray: ...
-    @overload
-    def __call__(
-        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = ..., return_weights: Literal[True]
-    ) -> tuple[FloatArray, FloatArray]: ...
-    @refuses_scale
-    def __call__(
-        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = None, return_weights: bool = False
-    ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """The weighted mean of all tokens' values, for every token.
-
-        Args:
-            X: tokens, (..., n, d_model).
-            mask: `none`, `causal`, or booleans broadcast to (..., n, n); True where the row's token may attend to the
-                column's.
-            return_weights: return (output, weights) instead of the output alone.
-
-        Returns:
-            Output, (..., n, d_v); with return_weights also the weights, (..., n, n).
-
-        Raises:
-            ValueError: X does not have d_model columns, or `scaled_dot_product_attention` refuses the mask.
-        """
-        tokens = _tokens(X, self.d_model)
+    def _attend(self, tokens: FloatArray, mask: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:
         queries, keys, values = tokens @ self.W_Q, tokens @ self.W_K, tokens @ self.W_V
-        output, weights = scaled_dot_product_attention(
-            queries, keys, values, scaling=self.scaling, mask=mask, return_weights=True
-        )
-        return (output, weights) if return_weights else output
+        return scaled_dot_product_attention(queries, keys, values, scaling=self.scaling, mask=mask, return_weights=True)
 
 
-class MultiHeadAttention:
+class MultiHeadAttention(_Module):
     """output = [head_1, ..., head_h] W_O with head_i = softmax(Q_i K_i^T / sqrt(d_k)) V_i.
 
     Q = X W_Q, K = X W_K and V = X W_V are (..., n, d_model); head i takes the columns from (i - 1) d_k to i d_k of
@@ -134,41 +147,14 @@ class MultiHeadAttention:
         source = normal_source(seed, rng)
         self.W_Q, self.W_K, self.W_V, self.W_O = (_glorot(source, d_model, d_model) for _ in range(4))
 
-    @overload
-    def __call__(
-        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = ..., return_weights: Literal[False] = ...
-    ) -> FloatArray: ...
-    @overload
-    def __call__(
-        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = ..., return_weights: Literal[True]
-    ) -> tuple[FloatArray, FloatArray]: ...
-    @refuses_scale
-    def __call__(
-        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = None, return_weights: bool = False
-    ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Every token as the outputs of its heads, side by side, times W_O.
-
-        Args:
-            X: tokens, (..., n, d_model).
-            mask: `none`, `causal`, or booleans broadcast to (..., n, n), the same for every head; True where the
-                row's token may attend to the column's.
-            return_weights: return (output, weights) instead of the output alone.
-
-        Returns:
-            Output, (..., n, d_model); with return_weights also the weights, (..., n_heads, n, n).
-
-        Raises:
-            ValueError: X does not have d_model columns, or `scaled_dot_product_attention` refuses the mask.
-        """
-        tokens = _tokens(X, self.d_model)
+    def _attend(self, tokens: FloatArray, mask: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:
         queries, keys, values = (self._heads(tokens @ matrix) for matrix in (self.W_Q, self.W_K, self.W_V))
         if mask is not None:  # its leading axes are those of X: the axis of the heads comes after them
             mask = allowed_keys(mask, (*tokens.shape[:-1], tokens.shape[-2]))[..., None, :, :]
         heads, weights = scaled_dot_product_attention(
             queries, keys, values, scaling=self.scaling, mask=mask, return_weights=True
         )
-        output = heads.swapaxes(-3, -2).reshape(tokens.shape) @ self.W_O
-        return (output, weights) if return_weights else output
+        return heads.swapaxes(-3, -2).reshape(tokens.shape) @ self.W_O, weights
 
     def _heads(self, projected: FloatArray) -> FloatArray:
         """Columns (..., n, d_model) as heads (..., n_heads, n, d_k)."""
@@ -177,10 +163,3 @@ class MultiHeadAttention:
 
 def _glorot(source: NormalSource, d_in: int, d_out: int) -> FloatArray:
     return source.standard_normal((d_in, d_out)) * math.sqrt(2 / (d_in + d_out))
-
-
-def _tokens(X: npt.ArrayLike, d_model: int) -> FloatArray:
-    tokens = as_float("X", X, min_ndim=2)
-    if tokens.shape[-1] != d_model:
-        raise ValueError(f"X: expected {d_model} columns (d_model), got shape {tokens.shape}")
-    return tokens

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,14 @@ from sdpa._arrays import FloatArray
 from sdpa.inputs import LAWS, InputLaw
 
 Normalize = Literal["none", "l2", "rms"]
+
+_RANGES: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
+    *((name, "a finite number", math.isfinite) for name in ("query_mean", "key_mean")),
+    *((name, "a finite number above 0", lambda x: 0 < x < math.inf) for name in ("query_std", "key_std")),
+    ("correlation", "a number from -1 to 1", lambda x: -1 <= x <= 1),
+    ("spectrum", "a finite number of at least 0", lambda x: 0 <= x < math.inf),
+    ("normalize", f"one of {', '.join(get_args(Normalize))}", lambda x: x in get_args(Normalize)),
+)
 
 
 @dataclass(frozen=True)
@@ -55,29 +64,16 @@ class PairLaw:
     normalize: Normalize = "none"
 
     def __post_init__(self) -> None:
-        for name in ("query_mean", "key_mean"):
-            if not math.isfinite(getattr(self, name)):
-                raise ValueError(f"{name}: expected a finite number, got {getattr(self, name)}")
-        for name in ("query_std", "key_std"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name}: expected a finite number above 0, got {getattr(self, name)}")
-        if not -1 <= self.correlation <= 1:
-            raise ValueError(f"correlation: expected a number from -1 to 1, got {self.correlation}")
-        if not 0 <= self.spectrum < math.inf:
-            raise ValueError(f"spectrum: expected a finite number of at least 0, got {self.spectrum}")
-        if self.normalize not in get_args(Normalize):
-            raise ValueError(f"normalize: expected one of {', '.join(get_args(Normalize))}, got {self.normalize!r}")
-        if self.correlation:
-            self._check_correlation()
-
-    def _check_correlation(self) -> None:
-        """Refuse what leaves the correlation of q and k undefined or changes it."""
-        if self.entries.name != "gaussian":
-            raise ValueError(f"correlation: expected gaussian entries beside it, got {self.entries}")
-        if self.query_mean:
-            raise ValueError(f"correlation: expected query_mean 0 beside it, got {self.query_mean}")
-        if self.normalize != "none":
-            raise ValueError(f"correlation: expected normalize none beside it, got {self.normalize}")
+        for name, expected, holds in _RANGES:
+            if not holds(value := getattr(self, name)):
+                raise ValueError(f"{name}: expected {expected}, got {value!r}")
+        for expected, got, holds_too in (  # else the correlation would be undefined, or another one
+            ("gaussian entries", self.entries, self.entries.name == "gaussian"),
+            ("query_mean 0", self.query_mean, not self.query_mean),
+            ("normalize none", self.normalize, self.normalize == "none"),
+        ):
+            if self.correlation and not holds_too:
+                raise ValueError(f"correlation: expected {expected} beside it, got {got}")
 
     def __repr__(self) -> str:
         """The attributes that differ from their defaults: signatures in `help` show this as a default."""

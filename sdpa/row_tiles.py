@@ -1,17 +1,24 @@
 """Rows of scores through all divisors, a tile of rows at a time, in buffers that stay in cache.
 
-`sdpa.diagnostics` defines e and its sums. Each score and divisor takes four passes and four sums over the keys.
+`sdpa.diagnostics` defines a, b, e, E1 and p. Each score and divisor takes four passes and four sums over the keys. With
+m = k_top + a b p,
+
+    |K^T J|_F^2 = (a b)^2 (a^2 |p|^2 + sum e_i^2 |k_i - m|^2)
+
+    few keys    D_ij = |k_i - k_j|^2: with y = e D, h = e.y / 2 and D_top, y_top at the largest weight's key,
+                |p|^2 = E1 y_top - h  and  |k_i - m|^2 = a (D_top,i + b (y_i - a y_top - a b h))
+    many keys   K itself: e K gives p, and sum e^2 |k - m|^2 = sum e^2 |k|^2 - 2 (e^2 K).m + |m|^2 sum e^2;
+                if most e are negligible (`Exponential.negligible`), as in saturated rows, the products leave these out
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib.introspect import opt_func_info
 
 from sdpa._arrays import BoolArray, FloatArray
@@ -29,6 +36,10 @@ _SHORT_ROW = 32
 _FEW, _SAMPLED_ROWS = 0.04, 4
 
 
+# Fitted to measured times: see `takes_distances`.
+_KEYS_PER_QUERY, _MORE_QUERIES = 12, 8
+
+
 @dataclass(frozen=True)
 class Exponential:
     """e = function(unit (s - s2) / c) in a precision.
@@ -44,14 +55,6 @@ class Exponential:
     negligible: float
     floor: float | None = None
 
-    @classmethod
-    def of(cls, dtype: np.dtype[Any]) -> Exponential:
-        """The fastest one of a precision on this machine."""
-        return _DOUBLE if dtype == np.float64 else _single()
-
-
-_DOUBLE = Exponential(np.exp, 1.0, 1e-20)
-
 
 def in_single_precision(*, has_simd_exp2: bool) -> Exponential:
     """The exponential of single precision: 2^x takes half the time of e^x if NumPy has SIMD instructions for it.
@@ -63,13 +66,16 @@ def in_single_precision(*, has_simd_exp2: bool) -> Exponential:
     return Exponential(np.exp2 if has_simd_exp2 else np.exp, unit, 1e-12, -42 * math.log(2) * unit)
 
 
-@cache
-def _single() -> Exponential:
-    """As `in_single_precision`, for this machine."""
-    # Empty if NumPy has no choice of instructions for the function.
+def has_simd_exp2() -> bool:
+    """True if NumPy chose instructions beyond its baseline for the 2^x of single precision on this machine."""
     found = opt_func_info(func_name="^exp2$", signature="^float32$").get("exp2", {})
-    has_simd = any(not each["current"].startswith("baseline") for each in found.values())
-    return in_single_precision(has_simd_exp2=has_simd)
+    return any(not each["current"].startswith("baseline") for each in found.values())
+
+
+_EXPONENTIALS = {
+    np.dtype(np.float64): Exponential(np.exp, 1.0, 1e-20),
+    np.dtype(np.float32): in_single_precision(has_simd_exp2=has_simd_exp2()),
+}
 
 
 def tile_rows(n_keys: int, itemsize: int, *, with_gradient: bool) -> int:
@@ -84,6 +90,18 @@ def tile_rows(n_keys: int, itemsize: int, *, with_gradient: bool) -> int:
     return max(1, _TILE_BYTES // row, min(_PRODUCT_ROWS, _MAX_TILE_BYTES // row) if with_gradient else 0)
 
 
+def takes_distances(n_keys: int, d_k: int, n_queries: int) -> bool:
+    """True if `row_diagnostics` computes the distances of all pairs of keys; it determines its time and memory.
+
+    Per row and divisor, distances take a product of width n_keys, and vectors two of width d_k. Per draw, distances
+    also take a product of the keys, whose time the rows of the draw share. With four divisors, both ways take the same
+    measured time where 1/n_keys is about 1/(2 d_k) + 1/(12 (n_queries + 8)): with 64 queries at 110 keys for d_k = 64,
+    and at 470 for d_k = 512.
+    """
+    shared = _KEYS_PER_QUERY * (n_queries + _MORE_QUERIES)
+    return n_keys * (shared + 2 * d_k) <= 2 * d_k * shared
+
+
 class Tile:
     """Rows of scores; computes and sums e for one divisor after the other, in the same buffers.
 
@@ -94,47 +112,33 @@ class Tile:
         of_top: the rows of a matrix that `gather` found.
     """
 
-    def __init__(
-        self,
-        top: npt.NDArray[np.intp],
-        largest: FloatArray,
-        gap: FloatArray,
-        below: FloatArray,
-        buffers: FloatArray,
-        without_weight: BoolArray | None,
-    ) -> None:
-        self.largest, self.gap = largest, gap
-        self._top = top  # index of each row's largest score in the raveled scores
-        self._without_weight = without_weight  # True at the largest score and at masked keys; None if no key is masked
-        self._below = below  # s - s2, and 0 at the largest score and at masked keys: NumPy takes long for exp(-inf)
-        self.e, self.squared, self._scratch = (shaped(buffer, below.shape) for buffer in buffers[1:4])
-        self._free = buffers[3:]  # for `dot` and `other_product`, for `gather`, and for `product`
-        self._ones = np.ones(below.shape[-1], below.dtype)
-        self._exponential = Exponential.of(below.dtype)
-        self._lowest = 0.0 if self._exponential.floor is None else self._exponential.unit * float(below.min())
-
-    @classmethod
-    def of(cls, scores: FloatArray, buffers: FloatArray, *, has_masked: bool) -> Tile:
-        """From scores (n_draws, n_queries, n_keys)."""
+    def __init__(self, scores: FloatArray, buffers: FloatArray, *, has_masked: bool) -> None:
         below = shaped(buffers[0], scores.shape)
         np.copyto(below, scores)
         flat = below.reshape(-1)
         starts = np.arange(0, flat.size, scores.shape[-1])
         # argmax and a gather: along a short last axis NumPy's argmax is several times faster than its max.
-        top = starts + below.argmax(axis=-1).reshape(-1)
-        largest = flat[top]
+        top = starts + below.argmax(axis=-1).reshape(-1)  # of the flat scores
+        self._top, largest = top, flat[top]
         flat[top] = -np.inf
         second = flat[starts + below.argmax(axis=-1).reshape(-1)]
-        gap = (largest - second).reshape(scores.shape[:-1])
-        without_weight = None
+        self.largest = largest.reshape(scores.shape[:-1])
+        self.gap = (largest - second).reshape(scores.shape[:-1])
+        # True at the largest score and at masked keys; None if no key is masked.
+        self._without_weight: BoolArray | None = None
         if has_masked:
-            without_weight = np.isneginf(below)
+            self._without_weight = np.isneginf(below)
             second[np.isneginf(second)] = 0.0  # a row with one visible key
-            np.copyto(below, second.reshape(*scores.shape[:-1], 1), where=without_weight)
+            np.copyto(below, second.reshape(*scores.shape[:-1], 1), where=self._without_weight)
         else:
             flat[top] = second
         below -= second.reshape(*scores.shape[:-1], 1)
-        return cls(top, largest.reshape(scores.shape[:-1]), gap, below, buffers, without_weight)
+        self._below = below  # s - s2, and 0 at the largest score and at masked keys: NumPy takes long for exp(-inf)
+        self.e, self.squared, self._scratch = (shaped(buffer, below.shape) for buffer in buffers[1:4])
+        self._free = buffers[3:]  # for `dot` and `other_product`, for `gather`, and for `product`
+        self._ones = np.ones(below.shape[-1], below.dtype)
+        self._exponential = _EXPONENTIALS[below.dtype]
+        self._lowest = 0.0 if self._exponential.floor is None else self._exponential.unit * float(below.min())
 
     def gather(self, matrix: FloatArray) -> None:
         """Keep the row of a matrix (n_draws, n_keys, width) at the key of each row's largest score."""
@@ -196,7 +200,7 @@ class Tile:
 
     def at_top(self, rows: FloatArray) -> FloatArray:
         """The entry of each row at its largest score."""
-        return rows.reshape(-1)[self._top].reshape(self.gap.shape)
+        return np.asarray(rows.reshape(-1)[self._top].reshape(self.gap.shape))
 
     def product(self, rows: FloatArray, matrix: FloatArray) -> FloatArray:
         """Rows times a matrix (n_draws, n_keys, width), in a buffer of its own."""
@@ -210,3 +214,73 @@ class Tile:
 def shaped(buffer: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     """The beginning of a buffer, with the given shape."""
     return buffer[: math.prod(shape)].reshape(shape)
+
+
+@dataclass(frozen=True)
+class Distances:
+    """The squared distances of all pairs of keys, (n_draws, n_keys, n_keys)."""
+
+    matrix: FloatArray
+
+    @classmethod
+    def of(cls, keys: FloatArray) -> Distances:
+        """From keys (n_draws, n_keys, d_k) without a long mean."""
+        squares = np.vecdot(keys, keys)
+        matrix = keys @ keys.swapaxes(-1, -2)
+        matrix *= -2
+        matrix += squares[..., None]
+        matrix += squares[..., None, :]
+        np.maximum(matrix, 0.0, out=matrix)
+        matrix.reshape(len(matrix), -1)[:, :: matrix.shape[-1] + 1] = 0.0
+        return cls(matrix)
+
+    def gradient_square(self, tile: Tile, divisor: float) -> FloatArray:
+        """|K^T J|_F^2 / (a b)^2 of each row of a tile, for the divisor of its last sums."""
+        a, b = tile.shares(divisor)
+        y = tile.product(tile.e, self.matrix)
+        y_top, half = tile.at_top(y), tile.dot(tile.e, y) / 2
+        spread = tile.dot(tile.squared, y) - a * tile.e2 * (y_top + b * half)
+        return np.asarray(a * a * (tile.e1 * y_top - half) + a * (tile.dot(tile.squared, tile.of_top) + b * spread))
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Keys without a long mean, (n_draws, n_keys, d_k)."""
+
+    matrix: FloatArray
+    squares: FloatArray  # of their lengths, (n_draws, n_keys, 1)
+
+    @classmethod
+    def of(cls, keys: FloatArray) -> Vectors:
+        """From keys (n_draws, n_keys, d_k) without a long mean."""
+        return cls(keys, np.vecdot(keys, keys)[..., None])
+
+    def gradient_square(self, tile: Tile, divisor: float) -> FloatArray:
+        """|K^T J|_F^2 / (a b)^2 of each row of a tile, for the divisor of its last sums."""
+        a, b = tile.shares(divisor)
+        few = tile.few()
+        p = tile.product(tile.e, self.matrix) if few is None else _of_few(few, self.matrix)
+        p -= tile.e1[..., None] * tile.of_top
+        of_top = a * a * np.vecdot(p, p)
+        p *= (a * b)[..., None]
+        mean = np.add(p, tile.of_top, out=p)
+        squares = (tile.squared @ self.squares)[..., 0] + tile.e2 * np.vecdot(mean, mean)
+        if few is None:
+            with_squares = tile.other_product(tile.squared, self.matrix)
+        else:
+            with_squares = _of_few([one.power(2) for one in few], self.matrix)
+        return np.asarray(of_top + squares - 2 * np.vecdot(with_squares, mean))
+
+
+def _of_few(rows: Sequence[csr_array], matrix: FloatArray) -> FloatArray:
+    """Sparse rows of each draw times a matrix (n_draws, n_keys, width)."""
+    return np.stack([one @ of_draw for one, of_draw in zip(rows, matrix, strict=True)])
+
+
+def centred(keys: FloatArray) -> FloatArray:
+    """The keys less their mean; the keys themselves, without a copy, if it makes up at most half of their squares."""
+    mean = keys.mean(axis=-2, keepdims=True)
+    of_mean = keys.shape[-2] * np.vecdot(mean, mean)[..., 0]
+    if (2 * of_mean <= np.vecdot(keys, keys).sum(axis=-1)).all():
+        return keys
+    return np.asarray(keys - mean)

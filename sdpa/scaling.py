@@ -18,6 +18,7 @@ fraction needs brackets, because Python reads d_k**1/8 as an eighth of d_k.
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import math
@@ -39,12 +40,6 @@ FACTORS: dict[str, Callable[[int, int], float]] = {
     "n_keys": lambda _, n_keys: n_keys,
     "ln(n_keys)": lambda _, n_keys: math.log(n_keys),
 }
-_TOKEN = re.compile(
-    r"(?P<number>(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,2})?)"
-    rf"|(?P<name>(?:{'|'.join(map(re.escape, FACTORS))})(?!\w)|[^\W\d]\w*)"
-    r"|(?P<sign>\*\*|[-*/^()])",
-    re.ASCII,
-)
 _MAX_LENGTH = 200
 _MAX_EXPONENT = 10
 _MAX_NUMBER = 10**8  # limit of numerators and denominators, so that every name parses again
@@ -54,9 +49,8 @@ _EXPECTED = (
     " at most 8 digits)"
 )
 # Words and names that people use instead of those of the grammar.
-_UNSCALED = ("none", "no", "off", "null", "false", "raw")
-_SQUARE_ROOT = ("sqrt", "root", "scaled", "default", "standard", "yes", "on", "true")
-_WORDS = dict.fromkeys(_UNSCALED, "unscaled") | dict.fromkeys(_SQUARE_ROOT, "d_k^1/2")
+_WORDS = dict.fromkeys(("none", "no", "off", "null", "false", "raw"), "unscaled")
+_WORDS |= dict.fromkeys(("sqrt", "root", "scaled", "default", "standard", "yes", "on", "true"), "d_k^1/2")
 _NAMES = {"d": "d_k", "dk": "d_k", "head_dim": "d_k", "n": "n_keys", "log": "ln"}
 
 
@@ -176,92 +170,55 @@ class _RefusedError(Exception):
 
 
 def _divisor_rule(text: str) -> Scaling:
-    """The rule of a text; `_RefusedError` for a negative power of d_k too."""
-    rule = _Reader(text).rule()
+    """The rule of a text; `_RefusedError` if it is not in the grammar, or has a negative power of d_k."""
+    if len(text) > _MAX_LENGTH:  # also limits the depth of brackets
+        raise _RefusedError
+    if text.strip() == "unscaled":
+        return Scaling()
+    # In Python's grammar a fraction after "^" needs the brackets that a fraction after "**" has.
+    source = re.sub(r"\^\s*(-?\s*\d+\s*/\s*\d+)(?![\d.])", r"**(\1)", text.strip())
+    if re.search(r"(\^|\*\*)\s*-?\s*\d+\s*/\s*[\d.]", source):
+        raise _RefusedError("; put the exponent in brackets")
+    source = source.replace("^", "**")
+    try:
+        rule = _product(ast.parse(source, mode="eval").body, source)
+    except (SyntaxError, ValueError, ZeroDivisionError, MemoryError, RecursionError):
+        raise _RefusedError from None
     if rule.power_of("d_k") < 0:
         expected = "expected no negative power of d_k, because the rule divides the scores"
         raise _RefusedError(did_you_mean(rule.inverse().name), expected)
     return rule
 
 
-class _Reader:
-    """The text of a rule, read from left to right by the grammar of this module.
+def _product(node: ast.expr, source: str) -> Scaling:
+    """The rule of an expression, which may have a negative power of d_k."""
+    match node:
+        case ast.Constant():
+            return _within_limits(_rational(node, source), {})
+        case ast.BinOp(left, ast.Mult() | ast.Div() as operator, right):
+            power = Fraction(-1 if isinstance(operator, ast.Div) else 1)
+            return _times(_product(left, source), _product(right, source), power)
+        case ast.BinOp(base, ast.Pow(), exponent):
+            return _times(Scaling(), _product(base, source), _rational(exponent, source))
+        case ast.Call(ast.Name("sqrt"), [inner], []):
+            return _times(Scaling(), _product(inner, source), Fraction(1, 2))
+        case ast.Name() | ast.Call() if (factor := ast.unparse(node)) in FACTORS:
+            return Scaling(powers=((factor, Fraction(1)),))
+    raise _RefusedError
 
-    Raises:
-        _RefusedError: the text is too long, or not in the grammar.
-    """
 
-    def __init__(self, text: str) -> None:
-        if len(text) > _MAX_LENGTH:  # also limits the depth of brackets
-            raise _RefusedError
-        self._text = re.sub(r"\s*([()])\s*", r"\1", text.strip())
-        self._place = 0
-
-    def rule(self) -> Scaling:
-        """The rule of the whole text, which may have a negative power of d_k."""
-        rule = Scaling() if self._text == "unscaled" else self._product()
-        if self._place < len(self._text) and self._text != "unscaled":
-            raise _RefusedError
-        return rule
-
-    def _take(self, pattern: str) -> str | None:
-        """The next token if it matches a pattern; None leaves it for others."""
-        token = _TOKEN.match(self._text, self._place)
-        if not token or not re.fullmatch(pattern, token[0]):
-            return None
-        self._place = token.end()
-        while self._text[self._place : self._place + 1].isspace():
-            self._place += 1
-        return token[0]
-
-    def _need(self, pattern: str) -> str:
-        token = self._take(pattern)
-        if token is None:
-            raise _RefusedError
-        return token
-
-    def _product(self) -> Scaling:
-        product = self._raised()
-        while operator := self._take(r"\*|/"):
-            product = _times(product, self._raised(), Fraction(-1 if operator == "/" else 1))
-        return product
-
-    def _raised(self) -> Scaling:
-        part = self._part()
-        operator = self._take(r"\^|\*\*")
-        return _times(Scaling(), part, self._exponent(operator)) if operator else part
-
-    def _part(self) -> Scaling:
-        token = self._need(r"sqrt|\(|[.\d].*|" + "|".join(map(re.escape, FACTORS)))
-        if token in FACTORS:
-            return Scaling(powers=((token, Fraction(1)),))
-        if token not in ("sqrt", "("):
-            return _within_limits(_rational(token), {})
-        if token == "sqrt":
-            self._need(r"\(")
-        inner = self._product()
-        self._need(r"\)")
-        return _times(Scaling(), inner, Fraction(1, 2)) if token == "sqrt" else inner
-
-    def _exponent(self, operator: str) -> Fraction:
-        bracket = self._take(r"\(")
-        sign = -1 if self._take("-") else 1
-        written = self._need(r"[.\d].*")
-        exponent = _rational(written)
-        before = self._place
-        if (bracket or written.isdigit()) and self._take("/"):
-            below = self._take(r"[.\d].*")
-            if not below and not bracket:
-                self._place = before  # the slash divides the product by a factor
-            elif bracket or (below and below.isdigit() and operator == "^"):
-                if not below or not Fraction(below):
-                    raise _RefusedError
-                exponent /= Fraction(below)
-            else:
-                raise _RefusedError("; put the exponent in brackets")
-        if bracket:
-            self._need(r"\)")
-        return sign * exponent
+def _rational(node: ast.expr, source: str) -> Fraction:
+    """A number, with a sign or as a fraction; a float such as 0.3333333333333333 is the fraction that rounds to it."""
+    match node:
+        case ast.UnaryOp(ast.USub(), number):
+            return -_rational(number, source)
+        case ast.BinOp(above, ast.Div(), below):
+            return _rational(above, source) / _rational(below, source)
+        case ast.Constant():
+            exact = Fraction(ast.get_source_segment(source, node) or "")
+            near = exact.limit_denominator(_MAX_NUMBER)
+            return near if float(near) == float(exact) else exact
+    raise _RefusedError
 
 
 def _times(left: Scaling, right: Scaling, power: Fraction) -> Scaling:
@@ -292,19 +249,9 @@ def _within_limits(constant: Fraction, powers: Mapping[str, Fraction]) -> Scalin
     return Scaling(constant, tuple((factor, power) for factor, power in powers.items() if power))
 
 
-def _rational(text: str) -> Fraction:
-    """A number; a float such as 0.3333333333333333 is the fraction that rounds to it."""
-    exact = Fraction(text)
-    near = exact.limit_denominator(_MAX_NUMBER)
-    return near if float(near) == float(exact) else exact
-
-
 def _nearest(text: str) -> str:
     """The rule that a text with a wrong name may mean, as `; did you mean ...?`; empty if there is none."""
-    if len(text) > _MAX_LENGTH:
-        return ""
-    renamed = _TOKEN.sub(lambda token: _nearest_name(token[0]) if token["name"] else token[0], text)
-    meant = _WORDS.get(text.strip().lower(), renamed)
+    meant = _WORDS.get(text.strip().lower(), _nearest_names(text[:_MAX_LENGTH]))
     if meant == text:
         return ""
     try:
@@ -314,10 +261,15 @@ def _nearest(text: str) -> str:
     return did_you_mean(meant.strip())
 
 
-def _nearest_name(name: str) -> str:
-    """The name in the grammar that is nearest to a name; the name itself if none is near."""
-    known = [*FACTORS, "ln", "sqrt", "unscaled"]
-    return _NAMES.get(name.lower()) or nearest(name, known) or name
+def _nearest_names(text: str) -> str:
+    """A text with the nearest names of the grammar in place of its own, if any are near."""
+    known = [*re.findall(r"[^\W\d]\w*", " ".join(FACTORS)), "sqrt", "unscaled"]
+    return re.sub(
+        r"[^\W\d]\w*",
+        lambda name: _NAMES.get(name[0].lower()) or nearest(name[0], known) or name[0],
+        text,
+        flags=re.ASCII,
+    )
 
 
 def resolve_divisor(scaling: Scaling | str | float, d_k: int, n_keys: int) -> float:
@@ -366,11 +318,12 @@ def refuses_scale(function: Callable[_Parameters, _Result]) -> Callable[_Paramet
     TypeError: attend: got scale=0.125, expected scaling, the divisor of the scores; for this factor pass scaling=8
     """
 
-    owner = function.__qualname__.removesuffix(".__init__").removesuffix(".__call__")
     parameters = inspect.signature(function).parameters
 
     @functools.wraps(function)
     def checked(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        is_method = function.__name__.startswith("__")
+        owner = type(args[0]).__name__ if is_method and args else function.__name__
         for name, instead in _OTHER_MASKS if "mask" in parameters else ():
             if name in kwargs:
                 raise TypeError(f"{owner}: got {name}, expected {instead}")
@@ -383,18 +336,10 @@ def refuses_scale(function: Callable[_Parameters, _Result]) -> Callable[_Paramet
 
 
 def _instead_of(scale: object) -> str:
-    """The scaling that divides by 1 / scale, as a hint; empty for a scale that is no factor."""
-    if scale is None:
-        return "; leave it out for d_k^1/2"
-    if isinstance(scale, str):
-        try:
-            rule = _Reader(scale).rule().inverse()
-        except _RefusedError:
-            return ""
-        return f"; for this factor pass scaling={rule.name!r}" if rule.power_of("d_k") >= 0 else ""
+    """The scaling that divides by 1 / scale, as a hint; empty for a scale that is no positive number."""
     factor = 0.0 if isinstance(scale, bool) or not isinstance(scale, numbers.Real) else float(scale)
     if not 0 < factor < math.inf:
-        return ""
+        return "; leave it out for d_k^1/2" if scale is None else ""
     divisor = f"{1 / factor:.12g}"
     return f"; for this factor pass scaling={divisor if float(divisor) == 1 / factor else f'1/{factor}'}"
 

@@ -35,8 +35,7 @@ from experiments.figures.training_rows import (
     unshown,
 )
 from experiments.harness.figures import Default
-from sdpa.training import Task
-from sdpa.training.levels import loss_levels
+from sdpa.training import Task, loss_levels
 
 _MOST_WIDTHS = 4  # of d_k, for each task
 _MOST_COLUMNS = 3

@@ -1,7 +1,6 @@
 """Diagnosis of the attention of given queries and keys: what a scale does to each head, beside the exact values."""
 
-from sdpa.diagnosis.design import divisor_for
-from sdpa.diagnosis.estimates import BATCH, Diagnosis, Estimate, diagnose
+from sdpa.diagnosis.estimates import BATCH, Diagnosis, Estimate, diagnose, divisor_for
 from sdpa.diagnosis.heads import AXES, Mask
 from sdpa.diagnosis.quantities import QUANTITIES, Quantity
 

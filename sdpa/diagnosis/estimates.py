@@ -1,26 +1,41 @@
-"""`diagnose`: the diagnosis of every head of a model, from its queries and keys."""
+"""`diagnose` and `divisor_for`: the diagnosis of every head of a model, and its inverse, from queries and keys."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
+from scipy import optimize
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.gaussian import gaussian_values
-from sdpa.diagnosis.heads import Heads, Mask, label
-from sdpa.diagnosis.quantities import QUANTITIES, Quantity, Setting
-from sdpa.diagnosis.rows import HeadRows, head_rows
-from sdpa.diagnosis.sums import ALL, REST, Sums, centred, moments_of, sums_of_rows
+from sdpa.diagnosis.heads import HeadRows, Heads, Mask, Rows, label
+from sdpa.diagnosis.quantities import (
+    ALL,
+    QUANTITIES,
+    REST,
+    Of,
+    Quantity,
+    Sums,
+    centred,
+    moments_of,
+    sums_of_rows,
+    values_of_rows,
+)
 from sdpa.scaling import Scaling, refuses_scale, resolve_divisor
+from sdpa.theory.design import Target
+from sdpa.theory.gaussian_rows import gaussian_rows
 
 BATCH = "batch"
 _OF_GAUSSIAN = ("n_visible", "lengths", "sees_first")
 _FEWEST_FOR_QUANTILES = 8  # sequences; with fewer, the error of a quantile is often far too small, or 0
+# Rows of a larger deviation are one-hot within 1e-5, and integrals over them lose digits.
+_LARGEST_SIGMA = 1e6
+_RANGE = 1e3  # of divisors around the one at which rows have the variance 1: the ends are one-hot and uniform rows
+_ACCURACY = 1e-9
 
 
 class Estimate(NamedTuple):
@@ -118,11 +133,32 @@ def diagnose(
     array([1., 1., 1.])
     """
     heads = Heads.of(q, k, mask, axes)
-    divisor = _divisor(scaling, heads.q.shape[-1], heads.k.shape[-2])
-    found = [_rows_of(heads, index, divisor) for index in _sequences_first(heads)]
-    setting = Setting(heads.q.shape[-1], divisor)
-    _check_rows(heads, found)
-    return _diagnosis(heads, found, setting)
+    for name in heads.axes:
+        if name == "rows" or any(quantity.name == name for quantity in QUANTITIES):
+            raise ValueError(f"axes: expected names that no quantity has, got {name!r}")
+    (n_queries, d_k), n_keys = heads.q.shape[-2:], heads.k.shape[-2]
+    divisor = _divisor(scaling, d_k, n_keys)
+    kept = [place for place, name in enumerate(heads.axes) if name != BATCH]
+    axes, shape = tuple(heads.axes[place] for place in kept), tuple(heads.shape[place] for place in kept)
+    by_head: dict[tuple[int, ...], list[_Found]] = {}  # the sequences of each head
+    for index in heads.indices():
+        of_head = by_head.setdefault(tuple(index[place] for place in kept), [])
+        of_head.append(_Found.of(heads.rows(index, divisor)))
+    for index, of_head in by_head.items():
+        if not any(one.sums["rows"] for one in of_head):
+            raise ValueError(f"mask: expected a query that sees two keys or more, got none{label(axes, index)}")
+    found = list(by_head.values())
+    sums = _sums(found, d_k, divisor)
+    exact = {part: _gaussian(found, sums.together(), part) for part in (ALL, REST)}
+    estimates = {}
+    for quantity in QUANTITIES:
+        value, error = (
+            _of_sums(quantity.of, sums) if quantity.of else np.transpose([_of_rows(quantity, o) for o in found])
+        )
+        gaussian = np.array([each.get(quantity.gaussian, np.nan) for each in exact[quantity.part]])
+        estimates[quantity.name] = Estimate(*(values.reshape(shape) for values in (value, error, gaussian)))
+    rows = sums.together().by_name["rows"].astype(np.int64).reshape(shape)
+    return Diagnosis(axes, len(found[0]), d_k, n_queries, n_keys, divisor, rows, estimates)
 
 
 def _divisor(scaling: Scaling | str | float, d_k: int, n_keys: int) -> float:
@@ -135,21 +171,6 @@ def _divisor(scaling: Scaling | str | float, d_k: int, n_keys: int) -> float:
     return divisor
 
 
-def _check_rows(heads: Heads, found: Sequence[_Found]) -> None:
-    """ValueError if no row of a head counts in any sequence, or if a name of an axis is that of a column."""
-    for name in heads.axes:
-        if name == "rows" or any(quantity.name == name for quantity in QUANTITIES):
-            raise ValueError(f"axes: expected names that no quantity has, got {name!r}")
-    counts: dict[tuple[tuple[str, int], ...], float] = {}
-    for index, one in zip(_sequences_first(heads), found, strict=True):
-        head = tuple((name, place) for name, place in zip(heads.axes, index, strict=True) if name != BATCH)
-        counts[head] = counts.get(head, 0.0) + one.sums["rows"]
-    for head, count in counts.items():
-        if not count:
-            where = label([name for name, _ in head], [place for _, place in head])
-            raise ValueError(f"mask: expected a query that sees two keys or more, got none{where}")
-
-
 class _Found(NamedTuple):
     """What is kept of a head in a sequence: sums, moments, and the values of single rows by name and part."""
 
@@ -157,54 +178,25 @@ class _Found(NamedTuple):
     moments: dict[str, tuple[float, float, float]]
     values: dict[tuple[str, str], FloatArray]
 
-
-def _sequences_first(heads: Heads) -> list[tuple[int, ...]]:
-    """All leading indices, sequence by sequence."""
-    if BATCH not in heads.axes:
-        return list(heads.indices())
-    place = heads.axes.index(BATCH)
-    return sorted(heads.indices(), key=lambda index: (index[place], index))
-
-
-def _rows_of(heads: Heads, index: tuple[int, ...], divisor: float) -> _Found:
-    try:
-        found = head_rows(heads.head(index), divisor)
-    except ValueError as error:
-        raise ValueError(f"{error}{label(heads.axes, index)}") from None
-    return _Found(sums_of_rows(found), moments_of(found), _single(found))
+    @classmethod
+    def of(cls, found: HeadRows) -> _Found:
+        """Of the largest values of rows only the largest."""
+        largest = found.rows.largest.max(initial=-np.inf, keepdims=True)
+        smallest = found.rows.smallest.min(initial=np.inf, keepdims=True)
+        values = {("largest", ALL): largest, ("largest_absolute", ALL): np.maximum(largest, -smallest)}
+        for part, rows in ((ALL, found.rows), (REST, found.rest)):
+            values |= {(name, part): getattr(rows, name) for name in ("jacobian_norm", *_OF_GAUSSIAN)}
+        return cls(sums_of_rows(found), moments_of(found), values)
 
 
-def _single(found: HeadRows) -> dict[tuple[str, str], FloatArray]:
-    """The values of single rows by name and part: of the largest ones only the largest."""
-    largest = found.rows.largest.max(initial=-np.inf, keepdims=True)
-    smallest = found.rows.smallest.min(initial=np.inf, keepdims=True)
-    values = {("largest", ALL): largest, ("largest_absolute", ALL): np.maximum(largest, -smallest)}
-    for part, rows in ((ALL, found.rows), (REST, found.rest)):
-        values |= {(name, part): getattr(rows, name) for name in ("jacobian_norm", *_OF_GAUSSIAN)}
-    return values
-
-
-def _diagnosis(heads: Heads, found: list[_Found], setting: Setting) -> Diagnosis:
-    """From what was found of every head, sequence by sequence."""
-    axes = tuple(name for name in heads.axes if name != BATCH)
-    shape = tuple(length for name, length in zip(heads.axes, heads.shape, strict=True) if name != BATCH)
-    sequences = heads.shape[heads.axes.index(BATCH)] if BATCH in heads.axes else 1
-    sums = {name: np.reshape([each.sums[name] for each in found], (sequences, -1)) for name in found[0].sums}
-    for name in found[0].moments:
-        moments = np.reshape([each.moments[name] for each in found], (sequences, -1, 3))
+def _sums(by_head: list[list[_Found]], d_k: int, divisor: float) -> Sums:
+    """The sums of all sequences and heads."""
+    found = list(zip(*by_head, strict=True))  # by sequence, whose sums are added one after the other
+    sums = {name: np.array([[one.sums[name] for one in each] for each in found]) for name in by_head[0][0].sums}
+    for name in by_head[0][0].moments:
+        moments = np.array([[one.moments[name] for one in each] for each in found])
         sums |= centred(name, np.moveaxis(moments, -1, 0))
-    of_sequences = Sums(sums)
-    n_heads = len(found) // sequences
-    by_head = [found[i::n_heads] for i in range(n_heads)]
-    exact = {part: _gaussian(by_head, of_sequences.together(), part) for part in (ALL, REST)}
-    estimates = {}
-    for quantity in QUANTITIES:
-        value, error = _of_sums(quantity, of_sequences, setting) if quantity.of else _of_rows(quantity, by_head)
-        gaussian = np.array([each.get(quantity.gaussian, np.nan) for each in exact[quantity.part]])
-        estimates[quantity.name] = Estimate(*(values.reshape(shape) for values in (value, error, gaussian)))
-    rows = of_sequences.together().by_name["rows"].astype(np.int64).reshape(shape)
-    n_queries, d_k = heads.q.shape[-2:]
-    return Diagnosis(axes, sequences, d_k, n_queries, heads.k.shape[-2], setting.divisor, rows, estimates)
+    return Sums(sums, d_k, divisor)
 
 
 def _gaussian(by_head: list[list[_Found]], sums: Sums, part: str) -> list[dict[str, float]]:
@@ -216,32 +208,21 @@ def _gaussian(by_head: list[list[_Found]], sums: Sums, part: str) -> list[dict[s
     return found
 
 
-def _of_sums(quantity: Quantity, sums: Sums, setting: Setting) -> tuple[FloatArray, FloatArray]:
+def _of_sums(of: Of, sums: Sums) -> tuple[FloatArray, FloatArray]:
     """A function of sums, with the standard error of the jackknife over sequences."""
-    assert quantity.of is not None
-    value = quantity.of(sums.together(), setting)
-    sequences = len(sums.by_name["rows"])
+    value, sequences = of(sums.together()), len(sums.by_name["rows"])
     if sequences == 1:
         return value, np.full_like(value, np.nan)
-    without = quantity.of(sums.without_each(), setting)
-    return value, np.sqrt((sequences - 1) * without.var(axis=0))
+    return value, np.sqrt((sequences - 1) * of(sums.without_each()).var(axis=0))
 
 
-def _of_rows(quantity: Quantity, by_head: list[list[_Found]]) -> tuple[FloatArray, FloatArray]:
-    """The largest value of single rows, or a quantile of them with its error."""
-    assert quantity.row is not None
-    key = quantity.row, quantity.part
-    each = [_of_one(quantity, [found.values[key] for found in of_head]) for of_head in by_head]
-    value, error = np.transpose(each)
-    return value, error
-
-
-def _of_one(quantity: Quantity, sequences: list[FloatArray]) -> tuple[float, float]:
-    """Of one head: the largest value, or a quantile and its standard error.
+def _of_rows(quantity: Quantity, of_head: list[_Found]) -> tuple[float, float]:
+    """Of one head: the largest value of single rows, or a quantile of them and its standard error.
 
     The share of rows up to the quantile is a ratio of sums over sequences, with a standard error. The quantiles at that
     share plus and minus its error lie two errors of the quantile apart (Woodruff 1952, JASA 47:635).
     """
+    sequences = [one.values[quantity.row or "", quantity.part] for one in of_head]
     values = np.concatenate(sequences)
     if not len(values):
         return np.nan, np.nan
@@ -255,3 +236,87 @@ def _of_one(quantity: Quantity, sequences: list[FloatArray]) -> tuple[float, flo
     error = np.sqrt(len(sequences) / (len(sequences) - 1) * (excess**2).sum()) / len(values)
     low, high = np.quantile(values, np.clip([quantity.share - error, quantity.share + error], 0, 1))
     return value, float(high - low) / 2
+
+
+def gaussian_values(
+    n_visible: FloatArray, lengths: FloatArray, sees_first: FloatArray, *, variance: float
+) -> dict[str, float]:
+    """Means over rows of independent normal scores, of variances proportional to `lengths` with a given mean.
+
+    If keys lie in independent random directions, the variance of a row is proportional to |q|^2 and to the mean of
+    |k|^2, as here. The variance found in a row would be no better: among few keys it varies by chance, and rows in
+    which it happens to be large are also those with a large weight.
+
+    Args:
+        n_visible: number of keys of each row.
+        lengths: |q|^2 times the mean of |k|^2 over them, of each row.
+        sees_first: 1 for each row that sees the first key, else 0.
+        variance: mean over rows of the variance of their scores, with 1/(n-1).
+
+    Returns:
+        By the names of quantities: means over rows, and the root mean square of |J|_F; NaN without rows.
+
+    >>> found = gaussian_values(np.array([64.0, 64.0]), np.ones(2), np.ones(2), variance=1.0)
+    >>> round(found["max_weight"], 6), found["first_key_weight"]
+    (0.107274, 0.015625)
+    """
+    if not len(n_visible):
+        return {}
+    mean = lengths.mean()
+    sigma = np.sqrt(variance * (lengths / mean)) if mean > 0 else np.zeros_like(lengths)
+    sigma = np.minimum(sigma, _LARGEST_SIGMA)
+    max_weight, entropy, square, saturated = gaussian_rows(np.asarray(sigma, np.float64), n_visible.astype(int)).T
+    return {
+        "max_weight": float(max_weight.mean()),
+        "entropy": float(entropy.mean()),
+        "entropy_share": float((entropy / np.log(n_visible)).mean()),
+        "saturated_rows": float(saturated.mean()),
+        "jacobian_norm": float(np.sqrt(square.mean())),
+        "first_key_weight": float((sees_first / n_visible).mean()),
+    }
+
+
+@refuses_scale
+def divisor_for(target: Target, value: float, q: npt.ArrayLike, k: npt.ArrayLike, mask: Mask | None = None) -> float:
+    """The divisor c at which a quantity of a head has a wanted value, computed from the scores of the head itself.
+
+    `theory.divisor_for` is for rows of a law; this one takes rows as they are, with their spread and structure. In each
+    row, a larger c lowers the variance and the largest weight and raises the entropy, so a search in ln c finds the one
+    that fits, to a relative error of 1e-9.
+
+    Args:
+        target: `entropy_share`, `effective_keys`, `max_weight` or `row_variance`, as in `QUANTITIES`.
+        value: that it should have, as a mean over rows.
+        q: queries of the head, (n_queries, d_k) or (batch, n_queries, d_k), as in `diagnose`.
+        k: its keys, (n_keys, d_k) or (batch, n_keys, d_k).
+        mask: as in `diagnose`.
+
+    Raises:
+        ValueError: no divisor within a factor of 1000 of the one of row variance 1 gives the value, the scores of each
+            row are equal, or `diagnose` refuses the arrays.
+
+    >>> q, k = 2 * np.random.default_rng(0).standard_normal((2, 5, 32, 64))  # 5 sequences
+    >>> c = divisor_for("entropy_share", 0.9, q, k)
+    >>> round(float(diagnose(q, k, c, axes=["batch"])["entropy_share"].value), 9)
+    0.9
+    """
+    if target not in get_args(Target):
+        raise ValueError(f"target: expected one of {', '.join(get_args(Target))}, got {target!r}")
+    axes = (BATCH,)[: np.ndim(q) - 2]
+    unit = float(diagnose(q, k, mask=mask, axes=axes)["unit_divisor"].value)
+    if math.isnan(unit):
+        raise ValueError("q and k: expected rows of different scores, got equal ones in each row")
+    if target == "row_variance" and 0 < value < math.inf:
+        return unit / math.sqrt(value)
+    heads = Heads.of(q, k, mask, axes)
+
+    def mean(x: float) -> float:
+        rows = Rows.joined([heads.rows(index, math.exp(x)).rows for index in heads.indices()])
+        return float(values_of_rows(rows)[target].mean())
+
+    ends = math.log(unit / _RANGE), math.log(unit * _RANGE)
+    low, high = sorted(map(mean, ends))
+    if not low < value < high:
+        within = f"for divisors within a factor of {_RANGE:g} of {unit:.6g}"
+        raise ValueError(f"{target}: expected a value above {low:.6g} and below {high:.6g} {within}, got {value}")
+    return math.exp(optimize.brentq(lambda x: mean(x) - value, *ends, xtol=_ACCURACY))

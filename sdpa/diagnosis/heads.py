@@ -1,67 +1,112 @@
-"""The arguments of `diagnose`: queries and keys of many heads, the names of their leading axes, and the mask."""
+"""Queries and keys of many heads, and the rows of one head: their scores, weights and Jacobians.
+
+Each row comes with every key, and without the first key that any counted row of the head sees. A row counts if its
+query sees two keys or more.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from sdpa._arrays import BoolArray
+from sdpa._arrays import BoolArray, FloatArray
 from sdpa.attention import MaskName, is_causal
+from sdpa.diagnostics import row_diagnostics
 
 # The names of leading axes by their number.
 AXES: dict[int, tuple[str, ...]] = {0: (), 1: ("head",), 2: ("batch", "head"), 3: ("batch", "layer", "head")}
 Mask = MaskName | npt.ArrayLike
 _TILE = 2**20  # scores at once: 8 MiB
+_LARGEST = 1e70  # in size; products of the squares of lengths do not overflow
 
 
 @dataclass(frozen=True)
-class Tile:
-    """Some queries of a head, with the keys that at least one of them may see.
+class Rows:
+    """Values of rows with at least two visible keys, each an array (rows,). Scores are divided by the divisor.
 
     Attributes:
-        rows: places of the queries.
-        width: number of keys from the first one on.
-        visible: (rows, width), True where the query may attend to the key; None if it may everywhere.
+        n_visible: number n of visible keys.
+        lengths: |q|^2 times the mean of |k|^2 over these keys.
+        mean, variance: of the scores, the latter with 1/n.
+        largest, smallest: of the scores.
+        max_weight, entropy, jacobian_norm, first_weight: of the softmax; the last one is the weight of the first key.
+        sees_first: 1 if the row sees the first key, else 0.
     """
 
-    rows: slice
-    width: int
-    visible: BoolArray | None
+    n_visible: FloatArray
+    lengths: FloatArray
+    mean: FloatArray
+    variance: FloatArray
+    largest: FloatArray
+    smallest: FloatArray
+    max_weight: FloatArray
+    entropy: FloatArray
+    jacobian_norm: FloatArray
+    first_weight: FloatArray
+    sees_first: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        scores: FloatArray,
+        visible: BoolArray | None,
+        query_squares: FloatArray,
+        key_squares: FloatArray,
+        divisor: float,
+    ) -> Self:
+        """From scores before the divisor, (rows, n_keys), and the squares of the lengths of queries and keys.
+
+        visible is True where the query sees the key; None if every query sees every key.
+        """
+        if visible is None:
+            n_visible = np.full(len(scores), float(scores.shape[-1]))
+            shown, least = scores, scores.min(axis=-1, initial=np.inf)
+            total = scores @ np.ones(scores.shape[-1])
+            of_keys, sees_first = np.full(len(scores), key_squares.mean()), np.ones(len(scores))
+        else:
+            n_visible = visible.sum(axis=-1).astype(np.float64)
+            shown, least = np.where(visible, scores, -np.inf), np.where(visible, scores, np.inf).min(axis=-1)
+            total = np.where(visible, scores, 0.0).sum(axis=-1)
+            of_keys, sees_first = visible @ key_squares / n_visible, visible[:, 0].astype(np.float64)
+        found = row_diagnostics(shown, divisor, with_variance=True, own_keys=np.array(0))
+        return cls(
+            n_visible,
+            query_squares * of_keys,
+            total / n_visible / divisor,
+            found.row_variance,
+            shown.max(axis=-1, initial=-np.inf) / divisor,
+            least / divisor,
+            found.max_weight,
+            found.entropy,
+            found.jacobian_norm,
+            found.own_weight,
+            sees_first,
+        )
+
+    @classmethod
+    def joined(cls, parts: list[Self]) -> Self:
+        """The rows of several parts in their order; none of no parts."""
+        none = cls(*np.empty((len(fields(cls)), 0)))
+        return cls(
+            *(np.concatenate(values) for values in zip(*(vars(part).values() for part in [none, *parts]), strict=True))
+        )
 
 
-@dataclass(frozen=True)
-class Head:
-    """The queries and keys of one head in one sequence, in double precision.
+class HeadRows(NamedTuple):
+    """All rows of a head in a sequence: with every key, and without the first one.
 
-    Attributes:
-        q: (n_queries, d_k).
-        k: (n_keys, d_k).
-        mask: `causal`, booleans (n_queries, n_keys), or None.
+    q are the queries of `rows`, and k the keys that one of them sees.
     """
 
-    q: npt.NDArray[np.float64]
-    k: npt.NDArray[np.float64]
-    mask: Literal["causal"] | BoolArray | None
-
-    def tiles(self) -> Iterator[Tile]:
-        """All queries, in tiles of at most about a million scores."""
-        n_queries, n_keys = len(self.q), len(self.k)
-        step = max(1, _TILE // n_keys)
-        for first in range(0, n_queries, step):
-            rows = slice(first, min(first + step, n_queries))
-            if self.mask is None:
-                yield Tile(rows, n_keys, None)
-            elif isinstance(self.mask, str):
-                seen = np.arange(rows.start, rows.stop) + n_keys - n_queries + 1
-                width = int(seen[-1])
-                yield Tile(rows, width, np.arange(width) < seen[:, None])
-            else:
-                yield Tile(rows, n_keys, self.mask[rows])
+    rows: Rows
+    rest: Rows
+    q: FloatArray
+    k: FloatArray
 
 
 @dataclass(frozen=True)
@@ -97,14 +142,79 @@ class Heads:
         """Every combination of leading indices, the last one fastest."""
         return itertools.product(*map(range, self.shape))
 
-    def head(self, index: tuple[int, ...]) -> Head:
-        """The head at a leading index of q, with the keys of its group."""
-        of_keys = [
-            place * shared // length for place, length, shared in zip(index, self.shape, self.k.shape[:-2], strict=True)
-        ]
+    def rows(self, index: tuple[int, ...], divisor: float) -> HeadRows:
+        """The rows at a leading index of q, with the keys of its group.
+
+        Raises:
+            ValueError: a number that counts is not finite or too large; the message names its place.
+        """
+        of_keys = [i * shared // length for i, length, shared in zip(index, self.shape, self.k.shape[:-2], strict=True)]
         mask = self.mask if self.mask is None or isinstance(self.mask, str) else self.mask[index]
         q, k = (np.asarray(array, dtype=np.float64) for array in (self.q[index], self.k[tuple(of_keys)]))
-        return Head(q, k, mask)
+        try:
+            return _rows(q, k, mask, divisor)
+        except ValueError as error:
+            raise ValueError(f"{error}{label(self.axes, index)}") from None
+
+
+def tiles(
+    n_queries: int, n_keys: int, mask: Literal["causal"] | BoolArray | None
+) -> Iterator[tuple[slice, int, BoolArray | None]]:
+    """All queries, in tiles of at most about a million scores.
+
+    Yields:
+        The places of the queries; the number of keys from the first one on that at least one of them may see; and
+        booleans (rows, keys), True where the query may attend to the key, or None if it may everywhere.
+    """
+    step = max(1, _TILE // n_keys)
+    for first in range(0, n_queries, step):
+        rows = slice(first, min(first + step, n_queries))
+        if isinstance(mask, str):
+            seen = np.arange(rows.start, rows.stop) + n_keys - n_queries + 1
+            width = int(seen[-1])
+            yield rows, width, np.arange(width) < seen[:, None]
+        else:
+            yield rows, n_keys, None if mask is None else mask[rows]
+
+
+def _rows(q: FloatArray, k: FloatArray, mask: Literal["causal"] | BoolArray | None, divisor: float) -> HeadRows:
+    """The rows of one head in one sequence, from its queries and keys in double precision."""
+    counted, seen = np.zeros(len(q), np.bool_), np.zeros(len(k), np.bool_)
+    for chosen, width, visible in tiles(len(q), len(k), mask):
+        counted[chosen] = True if visible is None else visible.sum(axis=-1) >= 2
+        seen[:width] |= True if visible is None else visible[counted[chosen]].any(axis=0)
+    _check_sizes("q", q, counted)
+    _check_sizes("k", k, seen)
+    first = int(seen.argmax())  # padding may come before it
+    keys = k if seen.all() else np.where(seen[:, None], k, 0.0)  # padding may be huge or NaN
+    key_squares = np.vecdot(keys, keys)
+    rows, rest = [], []
+    for chosen, width, visible in tiles(len(q), len(k), mask):
+        if not counted[chosen].any():
+            continue
+        queries = q[chosen][counted[chosen]]
+        visible = None if visible is None else visible[counted[chosen], first:]
+        if visible is not None and visible.all():
+            visible = None
+        scores, squares = queries @ keys[first:width].T, np.vecdot(queries, queries)
+        rows.append(Rows.of(scores, visible, squares, key_squares[first:width], divisor))
+        others = None if visible is None else visible[:, 1:]
+        left = np.full(len(scores), scores.shape[-1] > 2) if others is None else others.sum(axis=-1) >= 2
+        if left.any():
+            others = None if others is None else others[left]
+            rest.append(Rows.of(scores[left, 1:], others, squares[left], key_squares[first + 1 : width], divisor))
+    return HeadRows(Rows.joined(rows), Rows.joined(rest), q[counted], k[seen])
+
+
+def _check_sizes(name: str, values: FloatArray, used: BoolArray) -> None:
+    """ValueError with the place of the first number that is not finite, or whose fourth power would overflow."""
+    wrong = np.argwhere(used[:, None] & ~(np.abs(values) <= _LARGEST))
+    if len(wrong):
+        row, column = (int(i) for i in wrong[0])
+        raise ValueError(
+            f"{name}: expected finite numbers up to {_LARGEST:g} in size, got {len(wrong)} that are not, the first"
+            f" {values[row, column]} at ({row}, {column})"
+        )
 
 
 def _numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -113,10 +223,8 @@ def _numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     if array.dtype.kind not in "fiu" and array.dtype.name != "bfloat16":  # the type of an optional package
         raise ValueError(f"{name}: expected real numbers, got an array of {array.dtype}")
     if array.ndim < 2 or 0 in array.shape:
-        raise ValueError(
-            f"{name}: expected (..., {'n_queries' if name == 'q' else 'n_keys'}, d_k) without an empty axis,"
-            f" got {array.shape}"
-        )
+        expected = f"(..., {'n_queries' if name == 'q' else 'n_keys'}, d_k) without an empty axis"
+        raise ValueError(f"{name}: expected {expected}, got {array.shape}")
     return array
 
 
@@ -145,21 +253,17 @@ def _check_shapes(q: tuple[int, ...], k: tuple[int, ...], axes: tuple[str, ...])
         raise ValueError(f"expected q and k with the same number of axes, got {q} and {k}")
     for name, length, shared in zip(axes, q, k, strict=False):
         if name == "head" and length % shared:
-            raise ValueError(
-                f"expected as many heads in q as in k, or a multiple (grouped queries), got {length} in q {q} and"
-                f" {shared} in k {k}"
-            )
+            expected = "as many heads in q as in k, or a multiple (grouped queries)"
+            raise ValueError(f"expected {expected}, got {length} in q {q} and {shared} in k {k}")
         if name != "head" and length != shared:
             raise ValueError(f"expected the same length of the axis {name!r} in q and k, got {q} and {k}")
 
 
 def _mask(mask: Mask | None, shape: tuple[int, ...]) -> Literal["causal"] | BoolArray | None:
     """The mask in the shape of the scores, without a copy."""
-    if mask is None:
+    if mask is None or (isinstance(mask, str) and not is_causal(mask)):
         return None
     if isinstance(mask, str):
-        if not is_causal(mask):
-            return None
         if shape[-2] > shape[-1]:
             raise ValueError(f"mask: expected at most as many queries as keys for 'causal', got {shape[-2:]}")
         return "causal"

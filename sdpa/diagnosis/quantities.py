@@ -1,4 +1,4 @@
-"""The quantities of a diagnosis, each declared once: its name, its meaning and how it follows from sums.
+"""The quantities of a diagnosis, each declared once: its name, its meaning and how it follows from sums over rows.
 
 With s the scaled scores of a row over the n keys that its query sees, w their softmax and J its Jacobian, means are
 over all rows with n of at least 2. Independent q and k with independent entries of mean 0 give the scores of a row the
@@ -11,30 +11,125 @@ variance d_k Var[q_a] Var[k_a] / c^2 under the divisor c, and
 length_effect alone is the ratio for vectors of the same lengths in independent, uniformly distributed directions; what
 is left is due to directions. A key's part that all keys share shifts all scores of a row alike, so that it makes
 alignment_effect smaller.
+
+Sums add up over sequences. So the standard error of a function of sums comes from the jackknife, the same function of
+the sums without one sequence (Efron and Stein 1981, Annals of Statistics 9:586).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.sums import ALL, REST, Sums
+from sdpa.diagnosis.heads import HeadRows, Rows
+from sdpa.metrics import SATURATED
+
+# The ends of the names of sums, with every key and without the first one.
+ALL, REST = "", "_without_first"
+_NOISE = 1e-13  # relative rounding errors of sums of up to thousands of numbers
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What is the same for all heads: d_k and the divisor."""
+class Sums:
+    """Sums by name, in arrays of one shape: (sequences, heads), or (heads,) for all sequences together.
 
+    d_k and the divisor are the same for all heads.
+    """
+
+    by_name: Mapping[str, FloatArray]
     d_k: int
     divisor: float
 
+    def mean(self, name: str, part: str = ALL) -> FloatArray:
+        """Sum over rows of a value, over the number of rows; NaN without rows."""
+        return _ratio(self.by_name[name + part], self.by_name[f"rows{part}"])
 
-_NOISE = 1e-13  # relative rounding errors of sums of up to thousands of numbers
-Of = Callable[[Sums, Setting], FloatArray]
+    def variance(self, name: str) -> FloatArray:
+        """Variance with 1/n of the n numbers called so: entries of q or k, or scores."""
+        n, shift, squares = (self.by_name[f"{name}_{of}"] for of in ("count", "shift", "squares"))
+        return np.asarray(np.maximum(squares / n - (shift / n) ** 2, 0.0))
+
+    def centre(self, name: str) -> FloatArray:
+        """Mean of the numbers called so."""
+        n, shift = self.by_name[f"{name}_count"], self.by_name[f"{name}_shift"]
+        return np.asarray(self.by_name[f"{name}_reference"] + shift / n)
+
+    def together(self) -> Sums:
+        """The sums over all sequences."""
+        return self._each(lambda name, values: values[0] if name.endswith("_reference") else values.sum(axis=0))
+
+    def without_each(self) -> Sums:
+        """The sums without each of the sequences, (sequences, heads)."""
+        return self._each(lambda name, values: values if name.endswith("_reference") else values.sum(axis=0) - values)
+
+    def _each(self, change: Callable[[str, FloatArray], FloatArray]) -> Sums:
+        return Sums({name: change(name, values) for name, values in self.by_name.items()}, self.d_k, self.divisor)
+
+
+def sums_of_rows(found: HeadRows) -> dict[str, float]:
+    """The sums of one head in one sequence, except those of `centred`."""
+    sums: dict[str, float] = {}
+    for part, rows in ((ALL, found.rows), (REST, found.rest)):
+        sums |= {f"{name}{part}": float(values.sum()) for name, values in values_of_rows(rows).items()}
+        sums[f"rows{part}"] = float(len(rows.n_visible))
+    return sums
+
+
+def values_of_rows(rows: Rows) -> dict[str, FloatArray]:
+    """The values of each row whose sums count, by name."""
+    n = rows.n_visible
+    return {
+        "row_variance": rows.variance,
+        "unbiased_variance": rows.variance * n / (n - 1),
+        "lengths": rows.lengths,
+        "max_weight": rows.max_weight,
+        "entropy": rows.entropy,
+        "entropy_share": rows.entropy / np.log(n),
+        "effective_keys": np.exp(rows.entropy),
+        "saturated_rows": (rows.max_weight > SATURATED).astype(np.float64),
+        "jacobian_square": rows.jacobian_norm**2,
+        "first_weight": rows.first_weight,
+    }
+
+
+def moments_of(found: HeadRows) -> dict[str, tuple[float, float, float]]:
+    """Count, mean and variance of the entries of q and k and of the scaled scores of one head in one sequence."""
+    n = found.rows.n_visible
+    if not len(n):
+        return dict.fromkeys(("scores", "q", "k"), (0.0, 0.0, 0.0))
+    count = float(n.sum())
+    mean = float(n @ found.rows.mean) / count
+    variance = float(n @ (found.rows.variance + (found.rows.mean - mean) ** 2)) / count
+    entries = {
+        name: (float(of.size), float(of.mean()), float(of.var())) for name, of in (("q", found.q), ("k", found.k))
+    }
+    return {**entries, "scores": (count, mean, variance)}
+
+
+def centred(name: str, moments: npt.NDArray[np.float64]) -> dict[str, FloatArray]:
+    """Sums of deviations from a common reference, in which little cancels, and of their squares.
+
+    Args:
+        name: of the numbers.
+        moments: their count, mean and variance in each sequence and head, (3, sequences, heads).
+    """
+    count, mean, variance = moments
+    reference = np.broadcast_to((count * mean).sum(axis=0) / count.sum(axis=0), count.shape)
+    shift = mean - reference
+    return {
+        f"{name}_count": count,
+        f"{name}_reference": reference,
+        f"{name}_shift": count * shift,
+        f"{name}_squares": count * (variance + shift**2),
+    }
+
+
+Of = Callable[[Sums], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -43,7 +138,7 @@ class Quantity:
 
     Attributes:
         name: its name in a `Diagnosis`.
-        unit, meaning, formula: for its description.
+        meaning, formula, unit: for its description.
         of: from sums to its value; None for a value of single rows.
         row: for a value of single rows, which: the largest score, the largest absolute one, or |J|_F.
         share: the probability of a quantile of `row`; None for its largest value.
@@ -52,22 +147,14 @@ class Quantity:
     """
 
     name: str
-    unit: str
     meaning: str
     formula: str = ""
     of: Of | None = None
+    unit: str = ""
     row: Literal["largest", "largest_absolute", "jacobian_norm"] | None = None
     share: float | None = None
     part: str = ALL
     gaussian: str = ""
-
-
-def _mean(name: str, part: str = ALL) -> Of:
-    return lambda sums, _: sums.mean(name, part)
-
-
-def _root(name: str, part: str = ALL) -> Of:
-    return lambda sums, _: np.sqrt(sums.mean(name, part))
 
 
 def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
@@ -75,76 +162,75 @@ def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
     return np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0)
 
 
-def _variance(sums: Sums, name: str) -> FloatArray:
-    """Variance of the entries of q or k; 0 where it is rounding noise beside their mean."""
-    variance, mean = sums.variance(name), sums.centre(name)
-    return np.where(variance > (_NOISE * mean) ** 2, variance, 0.0)
+def _entries(sums: Sums, factor: int) -> FloatArray:
+    """A factor times Var[q_a] Var[k_a]; each is 0 where it is rounding noise beside its mean."""
+    q, k = (
+        np.where(sums.variance(name) > (_NOISE * sums.centre(name)) ** 2, sums.variance(name), 0.0) for name in "qk"
+    )
+    return np.asarray(factor * q * k)
 
 
-def _within_rows(sums: Sums, setting: Setting, name: str, part: str = ALL) -> FloatArray:
+def _within_rows(sums: Sums, name: str, part: str = ALL) -> FloatArray:
     """A mean variance within rows; 0 where it is rounding noise beside the squares of scores."""
-    variance, squares = sums.mean(name, part), sums.mean("lengths", part) / setting.divisor**2
+    variance, squares = sums.mean(name, part), sums.mean("lengths", part) / sums.divisor**2
     return np.where(variance > _NOISE**2 * squares, variance, 0.0)
 
 
-def _variance_ratio(sums: Sums, setting: Setting) -> FloatArray:
-    predicted = setting.d_k * _variance(sums, "q") * _variance(sums, "k") / setting.divisor**2
-    return _ratio(_within_rows(sums, setting, "unbiased_variance"), predicted)
+def _variance_ratio(sums: Sums) -> FloatArray:
+    return _ratio(_within_rows(sums, "unbiased_variance"), _entries(sums, sums.d_k) / sums.divisor**2)
 
 
-def _length_effect(sums: Sums, setting: Setting) -> FloatArray:
-    return _ratio(sums.mean("lengths"), setting.d_k**2 * _variance(sums, "q") * _variance(sums, "k"))
+def _length_effect(sums: Sums) -> FloatArray:
+    return _ratio(sums.mean("lengths"), _entries(sums, sums.d_k**2))
 
 
-def _alignment_effect(sums: Sums, setting: Setting) -> FloatArray:
-    expected = sums.mean("lengths") / (setting.d_k * setting.divisor**2)
-    return _ratio(_within_rows(sums, setting, "unbiased_variance"), expected)
+def _alignment_effect(sums: Sums) -> FloatArray:
+    return _ratio(_within_rows(sums, "unbiased_variance"), sums.mean("lengths") / (sums.d_k * sums.divisor**2))
 
 
-def _unit_divisor(sums: Sums, setting: Setting) -> FloatArray:
-    found = setting.divisor * np.sqrt(_within_rows(sums, setting, "row_variance"))
+def _unit_divisor(sums: Sums) -> FloatArray:
+    found = sums.divisor * np.sqrt(_within_rows(sums, "row_variance"))
     return np.where(found > 0, found, np.nan)
 
 
-def _unit_exponent(sums: Sums, setting: Setting) -> FloatArray:
-    divisor = _unit_divisor(sums, setting)
-    return np.log(divisor) / np.log(setting.d_k) if setting.d_k > 1 else np.full_like(divisor, np.nan)
+def _unit_exponent(sums: Sums) -> FloatArray:
+    divisor = _unit_divisor(sums)
+    return np.log(divisor) / np.log(sums.d_k) if sums.d_k > 1 else np.full_like(divisor, np.nan)
 
 
 def _of_softmax(part: str) -> Sequence[Quantity]:
     """What the softmax makes of rows, with every key or without the first one."""
     without = " without the first key" if part else ""
 
-    def mean(name: str, unit: str, meaning: str, formula: str, *, exact: bool = True) -> Quantity:
+    def mean(name: str, meaning: str, formula: str, unit: str = "", *, exact: bool = True) -> Quantity:
+        def of(sums: Sums) -> FloatArray:
+            return sums.mean(name, part)
+
         gaussian = name if exact else ""
-        return Quantity(
-            f"{name}{part}", unit, meaning + without, formula, _mean(name, part), part=part, gaussian=gaussian
-        )
+        return Quantity(f"{name}{part}", meaning + without, formula, of, unit, part=part, gaussian=gaussian)
 
     def quantile(name: str, words: str, share: float) -> Quantity:
         meaning = f"{words} of |J|_F over rows{without}"
-        return Quantity(f"jacobian_norm_{name}{part}", "", meaning, row="jacobian_norm", share=share, part=part)
+        return Quantity(f"jacobian_norm_{name}{part}", meaning, row="jacobian_norm", share=share, part=part)
 
     return (
         Quantity(
             f"row_variance{part}",
-            "",
             f"variance of the scaled scores within a row{without}, mean over rows",
             "E (1/n) sum_j (s_j - mean)^2",
-            lambda sums, setting: _within_rows(sums, setting, "row_variance", part),
+            lambda sums: _within_rows(sums, "row_variance", part),
             part=part,
         ),
-        mean("max_weight", "", "largest weight of a row, mean over rows", "E max_j w_j"),
-        mean("entropy", "nats", "entropy of a row, mean over rows", "E H = E[-sum_j w_j ln w_j]"),
-        mean("entropy_share", "", "entropy of a row over its largest value, mean over rows", "E[H / ln n]"),
-        mean("effective_keys", "", "number of equal weights of the same entropy, mean over rows", "E e^H", exact=False),
-        mean("saturated_rows", "", "share of rows with a weight above 0.99", "P(max_j w_j > 0.99)"),
+        mean("max_weight", "largest weight of a row, mean over rows", "E max_j w_j"),
+        mean("entropy", "entropy of a row, mean over rows", "E H = E[-sum_j w_j ln w_j]", "nats"),
+        mean("entropy_share", "entropy of a row over its largest value, mean over rows", "E[H / ln n]"),
+        mean("effective_keys", "number of equal weights of the same entropy, mean over rows", "E e^H", exact=False),
+        mean("saturated_rows", "share of rows with a weight above 0.99", "P(max_j w_j > 0.99)"),
         Quantity(
             f"jacobian_norm{part}",
-            "",
             f"Frobenius norm of the Jacobian of the softmax, root mean square over rows{without}",
             "sqrt(E |J|_F^2)",
-            _root("jacobian_square", part),
+            lambda sums: np.sqrt(sums.mean("jacobian_square", part)),
             part=part,
             gaussian="jacobian_norm",
         ),
@@ -154,62 +240,50 @@ def _of_softmax(part: str) -> Sequence[Quantity]:
     )
 
 
+def _of_entries(name: str) -> Sequence[Quantity]:
+    return (
+        Quantity(f"{name}_mean", f"mean of the entries of {name}", of=lambda sums: sums.centre(name)),
+        Quantity(
+            f"{name}_std", f"standard deviation of the entries of {name}", of=lambda sums: np.sqrt(sums.variance(name))
+        ),
+    )
+
+
 QUANTITIES: tuple[Quantity, ...] = (
-    Quantity("q_mean", "", "mean of the entries of q", of=lambda sums, _: sums.centre("q")),
-    Quantity("q_std", "", "standard deviation of the entries of q", of=lambda sums, _: np.sqrt(sums.variance("q"))),
-    Quantity("k_mean", "", "mean of the entries of k", of=lambda sums, _: sums.centre("k")),
-    Quantity("k_std", "", "standard deviation of the entries of k", of=lambda sums, _: np.sqrt(sums.variance("k"))),
+    *_of_entries("q"),
+    *_of_entries("k"),
     Quantity(
-        "score_variance",
-        "",
-        "variance of all scaled scores about their mean",
-        of=lambda sums, _: sums.variance("scores"),
+        "score_variance", "variance of all scaled scores about their mean", of=lambda sums: sums.variance("scores")
     ),
     Quantity(
         "variance_ratio",
-        "",
         "variance of the scaled scores within a row, over that for independent entries of mean 0",
         "E (1/(n-1)) sum_j (s_j - mean)^2 / (d_k Var[q_a] Var[k_a] / divisor^2)",
         _variance_ratio,
     ),
     Quantity(
         "length_effect",
-        "",
         "part of variance_ratio that is due to the lengths of q and k",
         "E[|q|^2 mean |k|^2] / (d_k^2 Var[q_a] Var[k_a])",
         _length_effect,
     ),
     Quantity(
         "alignment_effect",
-        "",
         "part of variance_ratio that is due to their directions",
         "variance_ratio / length_effect",
         _alignment_effect,
     ),
-    Quantity("largest_score", "", "largest scaled score", "max s", row="largest"),
-    Quantity("largest_absolute_score", "", "largest absolute scaled score", "max |s|", row="largest_absolute"),
+    Quantity("largest_score", "largest scaled score", "max s", row="largest"),
+    Quantity("largest_absolute_score", "largest absolute scaled score", "max |s|", row="largest_absolute"),
     *_of_softmax(ALL),
     Quantity(
         "first_key_weight",
-        "",
         "weight of the first key, mean over rows",
         "E w_1",
-        _mean("first_weight"),
+        lambda sums: sums.mean("first_weight"),
         gaussian="first_key_weight",
     ),
     *_of_softmax(REST),
-    Quantity(
-        "unit_divisor",
-        "",
-        "divisor at which row_variance is 1",
-        "divisor sqrt(row_variance)",
-        _unit_divisor,
-    ),
-    Quantity(
-        "unit_exponent",
-        "",
-        "power of d_k that this divisor is",
-        "ln(unit_divisor) / ln(d_k)",
-        _unit_exponent,
-    ),
+    Quantity("unit_divisor", "divisor at which row_variance is 1", "divisor sqrt(row_variance)", _unit_divisor),
+    Quantity("unit_exponent", "power of d_k that this divisor is", "ln(unit_divisor) / ln(d_k)", _unit_exponent),
 )

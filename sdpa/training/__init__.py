@@ -4,20 +4,16 @@ Everything is in double precision and in NumPy alone.
 """
 
 from sdpa.training.layer import Batch, Step, Weights, loss_and_gradients
-from sdpa.training.optimizers import OPTIMIZERS, SGD, Adam, Optimizer, OptimizerName
-from sdpa.training.run import Initial, Run, initial_weights, train
-from sdpa.training.tasks import D_MODEL, N_CLASSES, TASKS, Task, accuracy, draw_batch
+from sdpa.training.run import OPTIMIZERS, Initial, OptimizerName, Run, initial_weights, train
+from sdpa.training.tasks import D_MODEL, N_CLASSES, TASKS, Task, accuracy, draw_batch, loss_levels
 
 __all__ = [
     "D_MODEL",
     "N_CLASSES",
     "OPTIMIZERS",
-    "SGD",
     "TASKS",
-    "Adam",
     "Batch",
     "Initial",
-    "Optimizer",
     "OptimizerName",
     "Run",
     "Step",
@@ -27,5 +23,6 @@ __all__ = [
     "draw_batch",
     "initial_weights",
     "loss_and_gradients",
+    "loss_levels",
     "train",
 ]

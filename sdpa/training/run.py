@@ -1,24 +1,78 @@
-"""A run of training: initial weights, then steps of an optimizer, for several divisors side by side."""
+"""A run of training: initial weights, then steps of an optimizer, for several divisors side by side.
+
+    sgd     W <- W - lr g
+    adam    m <- b1 m + (1 - b1) g,  v <- b2 v + (1 - b2) g^2,  W <- W - lr m' / (sqrt(v') + eps)
+            with m' = m / (1 - b1^t), v' = v / (1 - b2^t) at step t from 1, b1 = 0.9, b2 = 0.999, eps = 1e-8
+
+Source: Kingma and Ba (2015), algorithm 1.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from sdpa._arrays import BoolArray
+from sdpa._arrays import BoolArray, FloatArray
 from sdpa.training.layer import Batch, Step, Weights, loss_and_gradients
-from sdpa.training.optimizers import OPTIMIZERS, OptimizerName
 from sdpa.training.tasks import D_MODEL, N_CLASSES, N_KEY_FEATURES, Task, draw_batch
 
 Initial = Literal["unit", "small"]
+OptimizerName = Literal["adam", "sgd"]
+_B1, _B2, _EPS = 0.9, 0.999, 1e-8
 _SMALL = 0.02
 _D_V = 32
 # A weight beyond it ends a run. Below it no step overflows: a squared gradient has about ten factors of this size.
 _LARGEST_WEIGHT = 1e25
+
+
+# A step of an optimizer: it changes the arrays in place along their gradients, which it overwrites.
+Descend = Callable[[Sequence[FloatArray]], None]
+
+
+def sgd(arrays: Sequence[FloatArray], learning_rate: float) -> Descend:
+    """W <- W - lr g."""
+
+    def step(gradients: Sequence[FloatArray]) -> None:
+        for array, gradient in zip(arrays, gradients, strict=True):
+            array -= np.multiply(gradient, learning_rate, out=gradient)
+
+    return step
+
+
+def adam(arrays: Sequence[FloatArray], learning_rate: float) -> Descend:
+    """W <- W - lr m' / (sqrt(v') + eps), as in the module.
+
+    The sums M = m / (1 - b1) and V = v / (1 - b2) take fewer passes than m and v. With s^2 = (1 - b2^t) / (1 - b2),
+    sqrt(v') = sqrt(V) / s, so that the change is lr s (1 - b1) / (1 - b1^t) M / (sqrt(V) + eps s).
+    """
+    sums = [(np.zeros_like(array), np.zeros_like(array)) for array in arrays]
+    steps = itertools.count(1)
+
+    def step(gradients: Sequence[FloatArray]) -> None:
+        t = next(steps)
+        scale = math.sqrt((1 - _B2**t) / (1 - _B2))
+        rate = learning_rate * scale * (1 - _B1) / (1 - _B1**t)
+        for array, gradient, (first, second) in zip(arrays, gradients, sums, strict=True):
+            first *= _B1
+            first += gradient
+            gradient *= gradient
+            second *= _B2
+            second += gradient
+            change = np.sqrt(second, out=gradient)
+            change += _EPS * scale
+            np.divide(first, change, out=change)
+            change *= rate
+            array -= change
+
+    return step
+
+
+OPTIMIZERS: Mapping[OptimizerName, Callable[[Sequence[FloatArray], float], Descend]] = {"adam": adam, "sgd": sgd}
 
 
 def initial_weights(rng: np.random.Generator, d_k: int, initial: Initial) -> Weights:
@@ -91,14 +145,14 @@ def train(
     """
     one = initial_weights(rng, d_k, initial)
     weights = Weights(*(np.repeat(array[None], len(divisors), axis=0) for array in one))
-    method = OPTIMIZERS[optimizer](weights, learning_rate)
+    descend = OPTIMIZERS[optimizer](weights, learning_rate)
     has_ended = np.zeros(len(divisors), bool)
     for step in range(steps + 1):
         batch = draw_batch(rng, task, n_sequences, n_keys)
         at = loss_and_gradients(weights, batch, divisors)
         yield Run(step, weights, batch, at, has_ended)
         if step < steps:
-            method.step(at.gradients)
+            descend(at.gradients)
             has_ended = has_ended | _is_too_large(weights)
             for array in weights:
                 array[has_ended] = 0.0

@@ -57,23 +57,3 @@ def test_exact_values_are_the_means_over_many_draws():
         squares = np.array([(side.scores**2).mean() for side in sides])
         assert abs(squares.mean() - sides[0].exact_score_std ** 2) < 4.5 * squares.std() / math.sqrt(len(squares))
     assert draws[0].scaled.exact_score_std == pytest.approx(1)
-
-
-def test_it_is_of_seed_0_unless_told():
-    np.testing.assert_array_equal(compare_scaling(3).scaled.scores, compare_scaling(3, seed=0).scaled.scores)
-    assert compare_scaling(3).scaled.scores.shape == (5, 5)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"d_k": 0}, "expected d_k and n_queries of at least 1 and n_keys of at least 2, got 0, 5 and 5"),
-        ({"n_queries": 0}, "got 7, 0 and 5"),
-        ({"n_keys": 1}, "got 7, 5 and 1"),
-        ({"scaling": -1.0}, "finite and above 0, got -1.0"),
-        ({"seed": 1, "rng": np.random.default_rng(1)}, "expected seed or rng, got both"),
-    ],
-)
-def test_what_makes_no_draw_is_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        compare_scaling(**{"d_k": 7} | arguments)

@@ -8,7 +8,6 @@ import pytest
 from sdpa import (
     causal_mask,
     diagnostics,
-    key_spread,
     row_diagnostics,
     row_tiles,
     row_variance,
@@ -33,12 +32,12 @@ def plain(scores, keys, divisor):
 
 
 def gradient_norm_in_long_double(scores, keys, divisor):
-    """sqrt(sum w_i^2 |k_i - m|^2) / divisor of one row, from differences of keys, in which nothing cancels."""
+    """sqrt(sum w_i^2 |k_i - m|^2) / divisor of one row; keys from the one of the largest weight, so nothing cancels."""
     s, k = scores.astype(np.longdouble) / np.longdouble(divisor), keys.astype(np.longdouble)
     w = np.exp(s - s.max())
     w /= w.sum()
-    distances = [((w[:, None] * (one - k)).sum(axis=0) ** 2).sum() for one in k]
-    return np.sqrt((w**2 * np.array(distances)).sum()) / np.longdouble(divisor)
+    k -= k[w.argmax()]
+    return np.sqrt((w**2 * ((k - w @ k) ** 2).sum(axis=-1)).sum()) / np.longdouble(divisor)
 
 
 @pytest.fixture(params=[True, False], ids=["distances", "vectors"])
@@ -48,8 +47,8 @@ def by_distances(request, monkeypatch):
 
 
 @pytest.mark.parametrize("d_k", [3, 11])
-@pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
-@pytest.mark.parametrize("tile", [5, 14, 35, 1000])  # less than a row, two rows, a whole draw, everything at once
+@pytest.mark.parametrize("spread", [0.1, 5.0])
+@pytest.mark.parametrize("tile", [5, 14, 1000])  # less than a row, two rows, everything at once
 @pytest.mark.parametrize("n_keys", [7, 40])  # short rows and long ones: two routes of a dot product
 @pytest.mark.usefixtures("by_distances")
 def test_equals_the_plain_definition(d_k, spread, tile, n_keys, monkeypatch):
@@ -99,15 +98,6 @@ def test_keys_with_weight_that_nearly_coincide_lose_the_stated_digits(n_keys, d_
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_one_way_serves_few_keys_and_the_other_many():
-    """The route of the sizes that `takes_distances` names: 64 queries, as in most sweeps."""
-    assert [key_spread.takes_distances(n_keys, 64, 64) for n_keys in (2, 64, 111, 112, 4096)] == [True] * 3 + [
-        False
-    ] * 2
-    assert [key_spread.takes_distances(n_keys, 512, 64) for n_keys in (64, 468, 469)] == [True, True, False]
-    assert not key_spread.takes_distances(64, 64, 1)
-
-
 @pytest.mark.parametrize("masked", [False, True])
 def test_long_saturated_rows_leave_out_negligible_keys(masked, monkeypatch):
     """Two draws of 6 rows of 700 keys, of which a few per cent have weight: products of sparse rows."""
@@ -123,7 +113,7 @@ def test_long_saturated_rows_leave_out_negligible_keys(masked, monkeypatch):
     assert [one is None for one in found] == [False, True]
     assert max(part.nnz for part in found[0]) < 0.05 * scores[0].size
     for i, divisor in enumerate((0.4, 30.0)):
-        for draw, query in ((0, 0), (1, 5)):  # the sum over all pairs of keys in long double takes seconds
+        for draw, query in np.ndindex(2, 6):
             seen = np.isfinite(scores[draw, query])
             expected = gradient_norm_in_long_double(scores[draw, query, seen], keys[draw, seen], divisor)
             assert rows.query_gradient_norm[i, draw, query] == pytest.approx(float(expected), rel=1e-12, abs=0)
@@ -150,15 +140,6 @@ def test_a_row_saturated_beyond_double_precision_is_zero_and_finite():
     assert [getattr(rows, name).item() for name in METRICS] == [1.0, 0.0, 0.0, 0.0, 0.0]
 
 
-def test_equal_scores_give_uniform_weights():
-    n = 13
-    rows = row_diagnostics(np.full((1, 1, n), 7.0), [2.0])
-    assert rows.max_weight.item() == pytest.approx(1 / n)
-    assert rows.entropy.item() == pytest.approx(math.log(n))
-    assert rows.jacobian_trace.item() == pytest.approx(1 - 1 / n)
-    assert rows.jacobian_norm.item() == pytest.approx(math.sqrt(1 / n - 1 / n**2))
-
-
 def masked_inputs(n_keys, d_k, spread=2.0):
     """Scores with masked keys, and keys, of two draws; a row with one visible key, and one with all."""
     rng = np.random.default_rng(14)
@@ -171,7 +152,7 @@ def masked_inputs(n_keys, d_k, spread=2.0):
 
 @pytest.mark.parametrize("d_k", [3, 11])
 @pytest.mark.parametrize("spread", [0.1, 2.0, 30.0])
-@pytest.mark.parametrize("tile", [5, 14, 1000])
+@pytest.mark.parametrize("tile", [14, 1000])
 @pytest.mark.parametrize("n_keys", [7, 40])
 @pytest.mark.usefixtures("by_distances")
 def test_masked_keys_are_left_out(d_k, spread, tile, n_keys, monkeypatch):
@@ -258,14 +239,6 @@ def test_further_properties_equal_plain_loops(n_keys, spread, has_masked):
     np.testing.assert_allclose(rows.row_variance[1], row_variance(scores / 2.5), rtol=1e-12, atol=1e-28)
 
 
-def test_the_weight_of_a_named_key_keeps_its_precision_in_a_saturated_row():
-    scores = np.array([[0.0, 300.0, 10.0], [700.0, 0.0, 0.0]])
-    rows = row_diagnostics(scores, [1.0, 100.0], own_keys=[0, 0])
-    np.testing.assert_allclose(rows.own_weight[0], [math.exp(-300), 1.0], rtol=1e-13)
-    named = [row_diagnostics(scores, 100.0, own_keys=key).own_weight for key in range(3)]
-    np.testing.assert_allclose(np.transpose(named), softmax(scores / 100), rtol=1e-13)
-
-
 def test_own_keys_are_named_per_row_or_for_all_draws():
     scores = np.random.default_rng(16).standard_normal((4, 3, 5))
     mask = causal_mask(3, 5)
@@ -280,20 +253,6 @@ def test_own_keys_are_named_per_row_or_for_all_draws():
     )
 
 
-@pytest.mark.parametrize(
-    ("own_keys", "message"),
-    [
-        ([0, 5], "integers from 0 to 4"),
-        ([-1, 0], "integers from 0 to 4"),
-        ([0.0, 1.0], "integers from 0 to 4"),
-        ([0, 1, 2], r"broadcasts to \(3, 2\), got \(3,\)"),
-    ],
-)
-def test_own_keys_are_checked(own_keys, message):
-    with pytest.raises(ValueError, match=f"own_keys: expected .*{message}"):
-        row_diagnostics(np.zeros((3, 2, 5)), [1.0], own_keys=own_keys)
-
-
 def test_a_divisor_is_measured_alike_whatever_the_others_are():
     rng = np.random.default_rng(11)
     scores, keys = 4 * rng.standard_normal((3, 5, 16)), rng.standard_normal((3, 16, 4))
@@ -301,30 +260,6 @@ def test_a_divisor_is_measured_alike_whatever_the_others_are():
     among = row_diagnostics(scores, [8.0, 2.0, 1.0], keys)
     for name in METRICS:
         np.testing.assert_array_equal(getattr(alone, name)[0], getattr(among, name)[1])
-
-
-def test_without_keys_the_rest_is_the_same():
-    rng = np.random.default_rng(13)
-    scores, keys = 4 * rng.standard_normal((3, 5, 16)), rng.standard_normal((3, 16, 4))
-    without = row_diagnostics(scores, [2.0, 1.0])
-    with_gradient = row_diagnostics(scores, [2.0, 1.0], keys)
-    assert without.query_gradient_norm.shape == (0, 3, 5)
-    for name in METRICS[:-1]:
-        np.testing.assert_array_equal(getattr(without, name), getattr(with_gradient, name))
-
-
-@pytest.mark.parametrize(
-    ("scores", "keys", "message"),
-    [
-        ((3,), (3, 4), r"\(\.\.\., n_queries, n_keys\) with 2 keys or more, got \(3,\)"),
-        ((2, 3), (2, 3, 4), r"keys: expected \(3, d_k\), got \(2, 3, 4\)"),
-        ((2, 3, 1), (2, 1, 4), "2 keys or more"),
-        ((2, 3, 5), (2, 3, 5), r"keys: expected \(2, 5, d_k\), got \(2, 3, 5\)"),
-    ],
-)
-def test_shapes_are_checked(scores, keys, message):
-    with pytest.raises(ValueError, match=message):
-        row_diagnostics(np.zeros(scores), [1.0], np.zeros(keys))
 
 
 @pytest.mark.usefixtures("by_distances")
@@ -339,12 +274,6 @@ def test_what_all_keys_have_in_common_has_no_part_in_the_gradient():
     np.testing.assert_allclose(shifted_norm, plain_norm, rtol=1e-9)
 
 
-@pytest.mark.parametrize("divisor", [0.0, -1.0, 1e-310, math.inf, math.nan])
-def test_divisors_are_checked(divisor):
-    with pytest.raises(ValueError, match="divisors: expected finite numbers from 1e-300"):
-        row_diagnostics(np.zeros((1, 1, 2)), [divisor])
-
-
 def test_large_numbers_do_not_overflow():
     large = row_diagnostics(np.array([[[1.5e308, 1.4e308, 0.0, 0.0]]]), [1.0, 1e308])
     assert large.entropy[0].item() == 0.0
@@ -352,22 +281,26 @@ def test_large_numbers_do_not_overflow():
     assert large.entropy[1].item() == pytest.approx(-(weights * np.log(weights)).sum(), rel=1e-12)
 
 
-def test_no_rows_give_no_numbers():
-    assert row_diagnostics(np.zeros((3, 0, 7)), [1.0]).entropy.shape == (1, 3, 0)
+ROWS, KEYS = np.zeros((3, 2, 5)), np.zeros((3, 5, 4))
 
 
-def test_scores_must_be_finite_floats_or_masked():
-    for wrong in (np.inf, np.nan):
-        for other in (0.0, -np.inf):
-            with pytest.raises(ValueError, match=rf"a finite largest score, got {wrong} in row \(0, 0\)"):
-                row_diagnostics(np.array([[[other, wrong]]]), [1.0])
-    with pytest.raises(ValueError, match=r"a finite largest score, got -inf in row \(0, 1\)"):
-        row_diagnostics(np.array([[[0.0, 1.0], [-np.inf, -np.inf]]]), [1.0])
-    whole = row_diagnostics([[[0, 3]]], [1])
-    assert whole.max_weight.item() == pytest.approx(1 / (1 + math.exp(-3)))
-
-
-@pytest.mark.parametrize("divisors", ["d_k^1/2", None, ["1", "2"]])
-def test_divisors_are_numbers(divisors):
-    with pytest.raises(ValueError, match="divisors: expected real numbers, got an array of"):
-        row_diagnostics(np.zeros((2, 3)), divisors)
+@pytest.mark.parametrize(
+    ("scores", "divisors", "options", "message"),
+    [
+        (np.zeros(3), 1.0, {}, r"\(\.\.\., n_queries, n_keys\) with 2 keys or more, got \(3,\)"),
+        (ROWS[..., :1], 1.0, {}, "2 keys or more"),
+        (ROWS[0], 1.0, {"keys": KEYS}, r"keys: expected \(5, d_k\), got \(3, 5, 4\)"),
+        (ROWS, 1e-310, {}, "divisors: expected finite numbers from 1e-300, got 1e-310"),
+        (ROWS, [math.nan], {}, "divisors: expected finite numbers from 1e-300, got nan"),
+        (ROWS, ["1", "2"], {}, "divisors: expected real numbers, got an array of"),
+        ([[0.0, 1.0], [0.0, np.nan]], 1.0, {}, r"a finite largest score, got nan in row \(1\)"),
+        ([[0.0, 1.0], [-np.inf, np.inf]], 1.0, {}, r"a finite largest score, got inf in row \(1\)"),
+        ([[0.0, 1.0], [-np.inf, -np.inf]], 1.0, {}, r"a finite largest score, got -inf in row \(1\)"),
+        (ROWS, 1.0, {"own_keys": [0, 5]}, "own_keys: expected integers from 0 to 4"),
+        (ROWS, 1.0, {"own_keys": [0.0, 1.0]}, "own_keys: expected integers from 0 to 4"),
+        (ROWS, 1.0, {"own_keys": [0, 1, 2]}, r"own_keys: expected a shape that broadcasts to \(3, 2\), got \(3,\)"),
+    ],
+)
+def test_wrong_arguments_are_refused(scores, divisors, options, message):
+    with pytest.raises(ValueError, match=message):
+        row_diagnostics(scores, divisors, **options)

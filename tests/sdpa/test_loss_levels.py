@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from sdpa.training import N_CLASSES, TASKS
-from sdpa.training.levels import loss_levels
+from sdpa.training import N_CLASSES, TASKS, loss_levels
 
 ASKED = {"recall": 1, "pair": 2}
 

@@ -52,20 +52,10 @@ def test_normalized_vectors_have_one_length(normalize, length):
         np.testing.assert_allclose(np.linalg.norm(vectors, axis=-1), length, rtol=1e-12)
 
 
-def test_a_full_correlation_makes_the_query_its_own_key():
-    queries, keys = sample(PairLaw(correlation=1.0))
-    np.testing.assert_allclose(queries, keys, rtol=1e-12)
-
-
 def test_the_spectrum_is_a_power_law_of_mean_1():
     values = spectrum_of(7, 2.0)
     assert values.mean() == pytest.approx(1)
     np.testing.assert_allclose(values / values[0], np.arange(1, 8.0) ** -2)
-
-
-def test_the_default_law_draws_standard_entries_alone():
-    drawn = PairLaw().keys(np.random.default_rng(5), (2, 3, 4))
-    assert (drawn == np.random.default_rng(5).standard_normal((2, 3, 4))).all()
 
 
 @pytest.mark.parametrize(

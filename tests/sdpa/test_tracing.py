@@ -42,12 +42,6 @@ def test_weights_and_output_are_those_of_attention(scaling, masked):
     assert np.isneginf(steps.scaled_scores).any() == masked
 
 
-def test_without_values_it_ends_at_the_weights():
-    steps = trace(draw(3, 2, seed=6), draw(3, 2, seed=7))
-    assert steps.v is steps.output is None
-    np.testing.assert_allclose(steps.weights.sum(axis=-1), 1, rtol=1e-14)
-
-
 def test_shapes_in_the_order_of_the_formula():
     shapes = trace_shapes(draw(3, 5, seed=0), draw(7, 5, seed=1), draw(7, 2, seed=2))
     assert list(shapes.items()) == [
@@ -60,19 +54,3 @@ def test_shapes_in_the_order_of_the_formula():
         ("weights", (3, 7)),
         ("output", (3, 2)),
     ]
-
-
-def test_shapes_of_a_batch_and_without_values():
-    shapes = trace_shapes(draw(2, 3, 5, seed=0), draw(7, 5, seed=1))
-    assert (shapes["K^T"], shapes["Q K^T"], shapes["weights"]) == ((5, 7), (2, 3, 7), (2, 3, 7))
-    assert not shapes.keys() & {"V", "output"}
-    assert trace_shapes(draw(2, 1, 5, seed=0), draw(2, 7, 5, seed=1))["K^T"] == (2, 5, 7)
-
-
-def test_wrong_shapes_and_numbers_are_refused():
-    with pytest.raises(ValueError, match="expected q and k with the same d_k"):
-        trace(draw(3, 2, seed=8), draw(3, 4, seed=9))
-    with pytest.raises(ValueError, match="v: expected 3 rows"):
-        trace(draw(3, 2, seed=8), draw(3, 2, seed=9), draw(2, 2, seed=9))
-    with pytest.raises(ValueError, match=r"finite largest score, got nan in row \(1\)"):
-        trace([[1.0], [math.nan]], [[1.0], [2.0]])

@@ -16,7 +16,7 @@ from experiments.statements.answer import Answer, cases
 from experiments.statements.cutoffs import DOMINANT, MOST, ONE_HOT, STRONGLY
 from experiments.statements.declare import open_statement, statement
 from experiments.statements.measured import Tables
-from sdpa.training.levels import loss_levels
+from sdpa.training import loss_levels
 
 AXES = ["task", "d_k", "n_keys", "initial", "optimizer", "steps"]
 _OTHER_DRAWS = 1  # steps that the sweep `rates` has more, so that its draws are others

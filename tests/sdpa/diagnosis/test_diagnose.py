@@ -1,6 +1,5 @@
 """`diagnose` against plain loops over rows with explicit softmax and Jacobian, and against the law of Gaussian rows."""
 
-import inspect
 import math
 import statistics
 import tracemalloc
@@ -10,11 +9,9 @@ import numpy as np
 import pytest
 from scipy import special
 
-import sdpa
 from sdpa import diagnose, theory
 from sdpa.diagnosis import QUANTITIES, divisor_for
-from sdpa.diagnosis.gaussian import gaussian_values
-from sdpa.diagnosis.heads import Head
+from sdpa.diagnosis.estimates import gaussian_values
 from tests.plain_attention import entropy, softmax
 
 D_K = 5
@@ -152,17 +149,6 @@ def test_every_quantity_is_that_of_plain_loops(case):
         assert got == pytest.approx(expected, rel=1e-10, abs=1e-10)
 
 
-def test_the_mask_of_a_head_may_be_its_own():
-    q, k = inputs((2, 3, 7, D_K), (2, 3, 11, D_K))
-    mask = np.random.default_rng(3).random((2, 3, 7, 11)) < 0.6
-    found = diagnose(q, k, mask=mask)
-    for head in range(3):
-        given = [(q[b, head].tolist(), k[b, head].tolist(), mask[b, head].tolist()) for b in range(2)]
-        expected = plain_diagnosis(given, found.divisor)
-        got = {name: estimate.value[head] for name, estimate in found.estimates.items()}
-        assert got == pytest.approx(expected, rel=1e-10, abs=1e-10)
-
-
 def test_tiles_change_nothing(monkeypatch):
     q, k = inputs((2, 13, D_K), (2, 13, D_K))
     whole = [diagnose(q, k, mask=mask).columns() for mask in (None, "causal", np.tri(13, dtype=bool))]
@@ -187,11 +173,6 @@ def test_errors_are_those_of_the_jackknife_over_sequences():
             np.testing.assert_allclose(found[quantity.name].error, np.sqrt(5 * values.var(axis=0)), rtol=1e-7)
     alone = np.array([diagnose(q[b], k[b])["max_weight"].value for b in range(6)])
     np.testing.assert_allclose(found["max_weight"].error, alone.std(axis=0, ddof=1) / math.sqrt(6), rtol=1e-9)
-
-
-def test_a_single_sequence_has_no_error():
-    for name, estimate in diagnose(*inputs((2, 7, D_K), (2, 11, D_K))).estimates.items():
-        assert np.isnan(estimate.error).all(), name
 
 
 LAWS = [(16, 8, None), (7, 33, None), (24, 19, "causal")]
@@ -221,17 +202,16 @@ def test_gaussian_inputs_have_the_values_of_the_exact_law_within_errors(d_k, n, 
 
 
 def test_the_error_of_a_median_covers_the_median():
-    """The share of 300 diagnoses of 20 sequences whose 95% interval (Student, 19) has the median of all 6,000.
+    """The share of 100 heads, in 12 sequences, whose 95% interval (Student, 11) has the mean of all medians.
 
-    Within 0.95 +- 0.05, four binomial standard errors: 1 of 16,000 seeds fails. The mean error is that of the medians
-    within 20%, five standard errors of a standard deviation.
+    Within 0.95 +- 0.09, four binomial standard errors: 1 of 16,000 seeds fails. The mean error is that of the medians
+    within 35%, five standard errors of a standard deviation.
     """
-    rng = np.random.default_rng(4)
-    found = [diagnose(*rng.standard_normal((2, 20, 1, 6, 8))) for _ in range(300)]
-    values, errors = np.array([[of["jacobian_norm_median"][i][0] for of in found] for i in (0, 1)])
-    inside = np.abs(values - values.mean()) < 2.093 * errors
-    assert abs(inside.mean() - 0.95) < 0.05
-    assert errors.mean() == pytest.approx(values.std(), rel=0.2)
+    found = diagnose(*np.random.default_rng(4).standard_normal((2, 12, 100, 6, 8)))
+    values, errors, _ = found["jacobian_norm_median"]
+    inside = np.abs(values - values.mean()) < 2.201 * errors
+    assert abs(inside.mean() - 0.95) < 0.09
+    assert errors.mean() == pytest.approx(values.std(), rel=0.35)
 
 
 def test_gaussian_rows_have_variances_in_proportion_to_lengths():
@@ -259,23 +239,6 @@ def test_vectors_in_one_direction_have_an_alignment_effect():
     mean = np.sign(k @ u).mean()
     assert found["alignment_effect"].value == pytest.approx(64 * (1 - mean**2) * 200 / 199)
     assert found["length_effect"].value == pytest.approx(1, rel=0.05)
-
-
-def test_an_equal_offset_of_all_entries_is_a_length_effect():
-    rng = np.random.default_rng(2)
-    q, k = rng.standard_normal((2, 400, 64))
-    found = diagnose(q + 1.0, k)
-    assert found["length_effect"].value == pytest.approx(2, rel=0.02)
-    assert found["q_mean"].value == pytest.approx(1, abs=0.03)
-
-
-def test_the_divisor_for_variance_1_gives_it():
-    q, k = inputs((3, 7, 8), (3, 11, 8), scale=2.0)
-    found = diagnose(q, k)
-    for head, divisor in enumerate(found["unit_divisor"].value):
-        again = diagnose(q[head], k[head], float(divisor))
-        assert float(again["row_variance"].value) == pytest.approx(1)
-        assert 8 ** found["unit_exponent"].value[head] == pytest.approx(divisor)
 
 
 @pytest.mark.parametrize("strength", [0.0, 3.0])
@@ -321,35 +284,11 @@ def test_any_real_type_is_converted_exactly(dtype):
     np.testing.assert_equal(one.columns(), other.columns())
 
 
-def test_equal_keys_leave_nothing_to_divide():
-    found = diagnose(np.ones((3, 4)), np.ones((5, 4)))
-    assert found["entropy_share"].value == pytest.approx(1)
-    for name in ("variance_ratio", "unit_divisor", "unit_exponent"):
-        assert math.isnan(found[name].value), name
-
-
-def test_two_keys_leave_no_row_without_the_first():
-    found = diagnose(*inputs((3, 4), (2, 4)))
-    assert math.isnan(found["max_weight_without_first"].value)
-    assert math.isnan(found["max_weight_without_first"].gaussian)
-    assert 0.5 <= found["max_weight"].value <= 1
-
-
 def test_padding_may_hold_any_number():
     q, k = inputs((2, 3, 7, D_K), (2, 3, 11, D_K))
     clean = diagnose(q, k, mask=padding(7, 11)).columns()
     q[..., -2:, :], k[..., -3:, :] = np.nan, np.inf
     np.testing.assert_equal(diagnose(q, k, mask=padding(7, 11)).columns(), clean)
-
-
-def test_a_sequence_may_have_no_row_that_counts():
-    q, k = inputs((3, 2, 7, D_K), (3, 2, 7, D_K))
-    lengths = np.array([7, 5, 1])
-    mask = np.tri(7, dtype=bool) & (np.arange(7) < lengths[:, None])[:, None, None, :]
-    found, without = diagnose(q, k, mask=mask), diagnose(q[:2], k[:2], mask=mask[:2])
-    for name, estimate in found.estimates.items():
-        np.testing.assert_allclose(estimate.value, without[name].value, rtol=1e-12)
-    assert found.sequences == 3
 
 
 @pytest.mark.parametrize("pad", [0, 3])
@@ -389,18 +328,6 @@ def test_rounding_noise_is_no_variance(constant):
     assert np.isnan(same["unit_divisor"].value).all()
 
 
-def test_quantiles_of_few_sequences_have_no_error():
-    few, enough = (diagnose(*inputs((n, 1, 7, D_K), (n, 1, 11, D_K)))["jacobian_norm_median"] for n in (7, 8))
-    assert np.isnan(few.error).all()
-    assert (enough.error > 0).all()
-
-
-def test_an_axis_has_no_name_of_a_column():
-    for name in ("rows", "entropy"):
-        with pytest.raises(ValueError, match=f"axes: expected names that no quantity has, got '{name}'"):
-            diagnose(np.zeros((2, 3, 4)), np.zeros((2, 3, 4)), axes=name)
-
-
 A, B = np.zeros((3, 4)), np.zeros((5, 4))
 
 
@@ -421,17 +348,19 @@ A, B = np.zeros((3, 4)), np.zeros((5, 4))
         ((A, B, "d_k^1/2", "future"), "mask: expected one of none, causal, got 'future'"),
         ((A, B, "d_k^1/2", np.ones((3, 5))), "booleans .* got an array of float64"),
         ((A, B, "d_k^1/2", np.ones((5, 3), bool)), r"a shape that broadcasts to \(3, 5\), got \(5, 3\)"),
+        ((A[None], B[None], 1.0, None, ["a head"]), "axes: expected a different name for each of 1 leading axes"),
+        ((A[None], B[None], 1.0, None, ["rows"]), "axes: expected names that no quantity has, got 'rows'"),
         ((B, A, "d_k^1/2", "causal"), r"at most as many queries as keys for 'causal', got \(5, 3\)"),
         ((A, B, "d_k^1/2", np.zeros((3, 5), bool)), "mask: expected a query that sees two keys or more, got none$"),
         (
-            (np.where([0, 0, 1, 0], math.nan, A), B),
-            r"q: expected finite numbers up to 1e\+70 in size, got 3 that are not, the first nan at \(0, 2\)$",
+            (np.where([0, 0, 1, 0], math.nan, A)[None], B[None]),
+            r"q: expected finite numbers up to 1e\+70 .*, got 3 that are not, the first nan at \(0, 2\) in head 0$",
         ),
     ],
 )
 def test_wrong_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        diagnose(*arguments)
+        diagnose(*arguments[:4], axes=arguments[4] if len(arguments) > 4 else None)
 
 
 def test_the_largest_numbers_overflow_nowhere():
@@ -444,19 +373,6 @@ def test_the_largest_numbers_overflow_nowhere():
         diagnose(q, np.where(k < 0, 2 * k, k))
 
 
-def test_errors_name_the_head():
-    q, k = np.zeros((2, 3, 4, 4)), np.zeros((2, 3, 5, 4))
-    k[1, 2, 4, 3] = math.inf
-    with pytest.raises(ValueError, match=r"the first inf at \(4, 3\) in batch 1, head 2$"):
-        diagnose(q, k)
-
-
-@pytest.mark.parametrize("axes", [("head", "head"), ("layer",), ("layer", "a head")])
-def test_axes_have_different_names(axes):
-    with pytest.raises(ValueError, match="axes: expected a different name for each of 2 leading axes"):
-        diagnose(np.zeros((2, 3, 4, 4)), np.zeros((2, 3, 5, 4)), axes=axes)
-
-
 def test_the_reciprocal_root_is_no_divisor():
     """It multiplies the scores in other libraries; a rule of this value is meant."""
     q, k = inputs((3, 16), (5, 16))
@@ -464,16 +380,6 @@ def test_the_reciprocal_root_is_no_divisor():
         with pytest.raises(ValueError, match=r"^scaling: got 0.25, or 1/sqrt\(d_k\), .* pass d_k\^1/2$"):
             diagnose(q, k, scaling)
     assert diagnose(q[:, :1], k[:, :1], 1.0).divisor == 1
-
-
-def test_names_of_axes_may_be_upper_case():
-    q, k = inputs((2, 3, 7, D_K), (2, 3, 11, D_K))
-    assert diagnose(q, k, axes=("Batch", "Head")).axes == ("head",)
-
-
-def test_axes_are_names():
-    with pytest.raises(TypeError, match=r"^axes: expected names, got \[1\]$"):
-        diagnose(np.zeros((2, 3, 4)), np.zeros((2, 3, 4)), axes=[1])
 
 
 def test_layers_are_no_sequences():
@@ -488,31 +394,13 @@ def test_layers_are_no_sequences():
     assert {len(values) for values in table.values()} == {6}
 
 
-def test_the_table_of_a_single_head_has_one_row_and_no_index():
-    q, k = inputs((7, D_K), (11, D_K))
-    table = diagnose(q, k).columns()
-    assert next(iter(table)) == "rows"
-    assert {len(values) for values in table.values()} == {1}
-
-
-def test_memory_is_that_of_one_head_and_its_tiles():
-    """8 heads of 2000 x 2000 in single precision, 16 MB; a table of all scores would take 256 MB."""
-    q, k = np.random.default_rng(0).standard_normal((2, 8, 2000, 64), dtype=np.float32)
+def test_memory_is_that_of_one_head_and_its_tiles(monkeypatch):
+    """A table of the scores of a head would take 32 MB."""
+    monkeypatch.setattr("sdpa.diagnosis.heads._TILE", 2**17)
+    q, k = np.random.default_rng(0).standard_normal((2, 2000, 8), dtype=np.float32)
+    diagnose(q[:9], k[:9], mask="causal")  # loads tables of the theory
     tracemalloc.start()
     diagnose(q, k, mask="causal")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 100e6
-
-
-def test_tiles_cover_every_query_once():
-    head = Head(np.zeros((1000, 2)), np.zeros((3000, 2)), "causal")
-    tiles = list(head.tiles())
-    assert [i for tile in tiles for i in range(tile.rows.start, tile.rows.stop)] == list(range(1000))
-    assert all(tile.visible.shape == (tile.rows.stop - tile.rows.start, tile.width) for tile in tiles)
-    assert max(tile.visible.size for tile in tiles) <= 2**20
-
-
-def test_the_library_offers_it():
-    assert {"diagnose", "Diagnosis"} <= set(dir(sdpa))
-    assert len(str(inspect.signature(sdpa.diagnose))) < 300
+    assert peak < 20e6

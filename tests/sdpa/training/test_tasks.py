@@ -77,15 +77,6 @@ def test_a_query_is_a_noisy_copy_without_a_class(task):
     assert not batch.queries[:, SIDE:].any()
 
 
-def test_batches_of_a_generator_differ_and_its_seed_determines_them(task):
-    rng = np.random.default_rng(3)
-    one, other = (draw_batch(rng, task, 5, 3) for _ in range(2))
-    again = draw_batch(np.random.default_rng(3), task, 5, 3)
-    for name in ("tokens", "queries", "targets"):
-        assert (getattr(one, name) != getattr(other, name)).any()
-        np.testing.assert_array_equal(getattr(one, name), getattr(again, name))
-
-
 def test_a_row_on_the_tokens_asked_for_shows_the_target_and_a_one_hot_row_half_of_a_pair(task):
     batch, _, _ = parts(task)
     shown = batch.tokens[:, : ASKED[task], SIDE:].mean(axis=1)
