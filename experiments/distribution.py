@@ -37,13 +37,7 @@ _PAIR_ARRAYS = 12  # upper limit of the arrays of a block's scores in memory at 
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the grid: a width.
-
-    Attributes:
-        d_k: width of the query and of the key.
-        divisor: 1, as the score metrics read it from every cell, like `law`.
-        n_queries, n_keys: 1, so that a trial has one score.
-    """
+    """One point of the grid: a width."""
 
     d_k: Annotated[int, Ge(1), Le(2**31), Meaning("width of queries and keys")]
 
@@ -91,13 +85,7 @@ def bin_edges() -> npt.NDArray[np.floating]:
 
 
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
-    """Scores of that many independent pairs, a block at a time.
-
-    Args:
-        cell: the width.
-        trials: number of pairs, each of its own query and key.
-        rng: draws the queries, then the keys, of each block.
-    """
+    """Scores of that many independent pairs, a block at a time: queries, then keys, of each block."""
     size = _block_trials(cell)
     measured = _measure_block(cell, min(size, trials), rng)
     for first in range(size, trials, size):
@@ -115,15 +103,7 @@ def _measure_block(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
 
 
 def tabulate(cell: Cell, measured: Scores) -> dict[str, list[Row]]:
-    """One row with the moments and their intervals; and the counts of the bins, (2 BINS,).
-
-    Args:
-        cell: the cell of the measurement.
-        measured: over 20 trials or more, the least number that the experiment accepts.
-
-    Returns:
-        The row of the main table without the axes, and one row of the table `counts`.
-    """
+    """One row with the moments of 20 trials or more and their intervals; and the counts of the bins, (2 BINS,)."""
     shape, trials = Shape.of(measured.moments), measured.moments.trials
     estimates = Estimates.of(measured.moments, {metric.name: metric.of(shape, 1.0) for metric in METRICS})
     found = {metric.name: estimates.pair(metric.name) for metric in METRICS}

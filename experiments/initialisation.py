@@ -28,14 +28,6 @@ _Size = Annotated[int, Ge(1), Le(2**20)]
 class Cell(AttentionCell):
     """One point of the grid: a scheme and the sizes of a layer.
 
-    Attributes:
-        d_model: width of the tokens.
-        n_heads: heads that share it, so that d_k = d_model / n_heads.
-        n_keys: tokens of a sequence.
-        scheme: initial weights.
-        scaling: treatments of the same draw.
-        n_queries: the last tokens, which also give queries.
-
     >>> cell = Cell(d_model=768, n_heads=12, n_keys=64, scheme=Scheme.parse("gpt2"), scaling=())
     >>> cell.d_k, round(cell.variances[0], 9)
     (64, 0.3072)

@@ -41,11 +41,7 @@ _SCORE_ARRAYS = 14  # arrays of a block's scores in memory at once; a test compa
 
 @dataclass(frozen=True)
 class Cell(SampledCell):
-    """One point of the grid, with the format of its rounded rows.
-
-    Attributes:
-        arithmetic: the format; the others are those of `experiments.sampling.Cell`.
-    """
+    """One point of the grid, with the format of its rounded rows."""
 
     # Without a default: in float64, a sweep that forgets it would measure last digits alone.
     arithmetic: Annotated[Arithmetic, Meaning("number format of the rounded rows")] = field(kw_only=True)
@@ -59,14 +55,7 @@ class Cell(SampledCell):
 def compared_draws(
     cell: Cell, rows: slice, queries: Floats, keys: Floats, scores: Floats, rng: np.random.Generator
 ) -> dict[str, Floats]:
-    """As `RowStatistics.further`: the numbers behind the metrics, from rounded and exact rows of the same draws.
-
-    Args:
-        cell: a point of the grid.
-        rows: of the queries of a draw.
-        queries, keys, scores: of a block of draws, without a divisor or mask.
-        rng: draws the gradients to the weights.
-    """
+    """As `RowStatistics.further`: the numbers behind the metrics, from rounded and exact rows of the same draws."""
     gradient, visible = rng.standard_normal(scores.shape), cell.visible(rows)
     arithmetic = cell.arithmetic
     rounded_keys, rounded_gradient = arithmetic.round(keys), arithmetic.round(gradient)

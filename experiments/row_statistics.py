@@ -121,12 +121,9 @@ class RowStatistics:
     further: Further | None = None
 
     def experiment(self, name: str, cell: type[AttentionCell], **more: Any) -> Experiment:
-        """The experiment that measures these metrics in cells of a class.
+        """The experiment of a module's name that measures these metrics in cells of a class.
 
-        Args:
-            name: of the experiment's module.
-            cell: a subclass of `AttentionCell`.
-            more: further fields of the experiment, or others in place of those that follow from the metrics.
+        `more` are further fields of the experiment, or others in place of those that follow from the metrics.
         """
         trials = Column("trials", "int", "independent draws of (Q, K)")
         fields: dict[str, Any] = {
@@ -167,14 +164,7 @@ class RowStatistics:
     def measure(self, cell: AttentionCell, trials: int, rng: np.random.Generator) -> RowMeasurement:
         """Measure the metrics in that many independent draws of (Q, K), a block of draws at a time.
 
-        Args:
-            cell: sizes, law and scalings.
-            trials: number of draws.
-            rng: source of all random numbers, in the order of `AttentionCell.draw`.
-
-        Returns:
-            The measurement. With the same cell and generator, the numbers under one scaling do not depend on the other
-            scalings.
+        With the same cell and generator, the numbers under one scaling do not depend on the other scalings.
 
         Raises:
             ArithmeticError: a row is not what its softmax and Jacobian written out are.
@@ -264,15 +254,9 @@ class RowStatistics:
         return [(scaling.name, of) for scaling in cell.scaling for of in self._ranked]
 
     def tabulate(self, cell: AttentionCell, measurement: RowMeasurement) -> dict[str, list[Row]]:
-        """One row per scaling with each metric and its interval, and the correlations of all metrics.
+        """One row per scaling with each metric of two trials or more, and the correlations of all metrics.
 
-        Args:
-            cell: the cell of the measurement.
-            measurement: over two trials or more.
-
-        Returns:
-            The rows of the main table without the axes, and those of the table of correlations: for each metric of
-            each scaling except quantiles, its correlation with every one of these, in the order of the rows.
+        For each metric of each scaling except quantiles, these are with every one of them, in the order of the rows.
         """
         trials, means = measurement.moments.trials, self._estimates(cell, measurement)
         rows = []
@@ -291,13 +275,7 @@ class RowStatistics:
         return {MEASURED: rows, CORRELATIONS: correlations}
 
     def quantile(self, cell: AttentionCell, measurement: RowMeasurement, scaling: str, metric: Metric) -> Quantile:
-        """A quantile of rows under a scaling, with its interval.
-
-        Args:
-            cell, measurement: a measurement in that cell.
-            scaling: the name of one of its scalings.
-            metric: of kind `quantile`; its `share` says which quantile.
-        """
+        """A quantile of rows under the scaling of that name, with its interval."""
         series = self._series_names(cell).index((scaling, _source(metric)))
         return measurement.norms.quantile(series, metric.share)
 
@@ -372,15 +350,7 @@ def _power_sums(scores: Floats, visible: Any, centre: float) -> Floats:
 
 
 def _sum_over_rows(metric: Metric, values: Floats) -> Floats:
-    """Sums over the queries of the values or, for a root mean square, of their squares.
-
-    Args:
-        metric: its kind decides between values and squares.
-        values: (scalings, trials, queries).
-
-    Returns:
-        (scalings, trials).
-    """
+    """Sums over the queries of values (scalings, trials, queries) or, for a root mean square, of their squares."""
     doubles = values.astype(np.float64, copy=False)
     return np.asarray(np.vecdot(doubles, doubles if metric.kind == "root" else np.ones(values.shape[-1])))
 

@@ -52,10 +52,7 @@ _Std = Annotated[float, Ge(1e-6), Le(1e6)]
 
 
 class ScaledCell:
-    """The part that all cells with scaling rules share.
-
-    A class of cells is a frozen dataclass with these attributes, as fields or properties.
-    """
+    """The part of all cells with scaling rules: frozen dataclasses with these attributes, as fields or properties."""
 
     d_k: int  # width of queries and keys
     n_keys: int  # length of a softmax row
@@ -80,10 +77,7 @@ class ScaledCell:
 
     @property
     def divisor(self) -> float:
-        """The divisor of a cell with one scaling; ValueError for any other number of scalings.
-
-        The exact values of `sdpa.theory` hold for one divisor, so analysis makes such a cell for each row of a table.
-        """
+        """The divisor of a cell with one scaling, as of a row of a table; ValueError for other numbers of scalings."""
         (divisor,) = self.divisors()
         return divisor
 
@@ -103,10 +97,7 @@ class ScaledCell:
 
 
 class AttentionCell(ScaledCell):
-    """The part that all cells share whose draws give queries and keys: their sizes and their draws.
-
-    A class of cells is a frozen dataclass with these attributes, as fields or properties, and with `draw`.
-    """
+    """The part of all cells whose draws give queries and keys: their sizes and, in each class, `draw`."""
 
     n_queries: int  # queries per draw
 
@@ -149,10 +140,7 @@ class AttentionCell(ScaledCell):
         return self.shortest_row is not None
 
     def visible(self, rows: slice) -> npt.NDArray[np.bool_] | None:
-        """True where one of these queries sees a key, (queries, n_keys); None if all see all keys.
-
-        Args:
-            rows: of the queries of a draw.
+        """True where one of these queries of a draw sees a key, (queries, n_keys); None if all see all keys.
 
         >>> Cell(d_k=2, n_keys=3, n_queries=2, mask="causal", scaling=()).visible(slice(0, 2))
         array([[ True,  True, False],
@@ -199,18 +187,9 @@ class AttentionCell(ScaledCell):
 
 @dataclass(frozen=True)
 class Cell(AttentionCell):
-    """One point of the grid, and the scalings applied to its draws.
+    """One point of the grid, and the scalings applied to its draws, in the order of the rows of a table.
 
-    `law` is the joint law of its queries and keys.
-
-    Attributes:
-        d_k: width of queries and keys.
-        n_keys: keys per draw.
-        scaling: treatments of the same draw, not an axis; their order is the order of the rows of a table.
-        n_queries: queries per draw.
-        inputs: `entries` of the law.
-        query_mean, key_mean, query_std, key_std, correlation, spectrum, normalize: as in `sdpa.PairLaw`.
-        mask: `none` or `causal`, as in `sdpa.causal_mask`.
+    Every axis has its `Meaning`; those of the joint law are as in `sdpa.PairLaw`.
 
     >>> cell = Cell(d_k=64, n_keys=64, scaling=(Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")))
     >>> cell.divisors(), cell.scores, cell.numbers
@@ -244,11 +223,7 @@ class Cell(AttentionCell):
 
     @property
     def law(self) -> PairLaw:
-        """The joint law of the queries and keys of a draw.
-
-        Raises:
-            ValueError: two fields exclude each other; `problem` names them.
-        """
+        """The joint law of the queries and keys of a draw; ValueError if two fields exclude each other (`problem`)."""
         return PairLaw(
             self.inputs,
             self.query_mean,
@@ -336,12 +311,8 @@ def block_trials(cell: AttentionCell) -> int:
 def block_queries(cell: AttentionCell) -> int:
     """Number of queries scored at once; less than all only if one trial makes a whole block.
 
-    Args:
-        cell: of its fields, only n_keys, n_queries and the type count.
-
-    Returns:
-        At most n_queries. The work on the keys is shared by the queries of a block, so a block has up to 512 rows as
-        long as its scores take at most 8 MiB, beyond the 512 KiB of other blocks.
+    The work on the keys is shared by the queries of a block, so a block has up to 512 rows as long as its scores take
+    at most 8 MiB, beyond the 512 KiB of other blocks.
 
     >>> [block_queries(Cell(d_k=64, n_keys=n_keys, n_queries=300, scaling=())) for n_keys in (64, 4096, 65536)]
     [300, 256, 16]

@@ -32,12 +32,7 @@ _MOST_KEYS = 2**16  # longer sums lose small terms
 
 @dataclass(frozen=True)
 class Cell(SampledCell):
-    """One point of the grid, with the precision of its draws and sums.
-
-    Attributes:
-        arithmetic: precision of queries, keys, scores, weights and their sums over keys; means over rows and draws are
-            in double precision. The other fields are those of `experiments.sampling.Cell`.
-    """
+    """One point of the grid, with the precision of its draws and sums over keys; means are in double precision."""
 
     arithmetic: Annotated[
         Arithmetic, Meaning("float64 or float32: precision of draws, scores and sums over keys; float32 is faster")

@@ -38,17 +38,7 @@ _Size = Annotated[int, Ge(1), Le(2**20)]
 
 @dataclass(frozen=True)
 class Cell(ScaledCell):
-    """One point of the grid: a task, a layer and an optimizer.
-
-    Attributes:
-        task, n_keys: as in `sdpa.training.draw_batch`.
-        d_k: width of queries and keys.
-        learning_rate: of all weights.
-        scaling: treatments of the same initial weights and batches.
-        optimizer, initial: as in `sdpa.training.train`.
-        steps: number of steps of the optimizer.
-        n_sequences: sequences of a batch.
-    """
+    """One point of the grid: a task, a layer and an optimizer (`sdpa.training.train`)."""
 
     task: Annotated[Task, Meaning("what the layer learns: the class of one token (recall), or of two (pair)")]
     d_k: Annotated[_Size, Meaning("width of queries and keys")]
@@ -133,13 +123,7 @@ _MEDIANS = [metric for metric in TRAINING_METRICS if metric.kind == "quantile"]
 
 
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Runs:
-    """Train that many runs of each rule.
-
-    Args:
-        cell: task, layer and optimizer.
-        trials: number of runs.
-        rng: draws the initial weights and the batches of one run after the other.
-    """
+    """Train that many runs of each rule; initial weights and batches are drawn for one run after the other."""
     ends, recorded = zip(*(_train(cell, rng) for _ in range(trials)), strict=True)
     means, medians = (
         np.array([[metric.of(end) for end in ends] for metric in metrics]).transpose(2, 0, 1)  # rules, metrics, trials
@@ -190,12 +174,7 @@ def _train(cell: Cell, rng: np.random.Generator) -> tuple[Ends, Floats]:
 
 
 def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:
-    """One row per rule with each metric and its interval; and the mean of every recorded value, by rule and step.
-
-    Args:
-        cell: the cell of the runs.
-        runs: two or more.
-    """
+    """One row per rule with each metric of two or more runs; and the mean of every recorded value, by rule and step."""
     trials, means = runs.moments.trials, runs.moments.mean
     errors = np.sqrt(np.diag(runs.moments.covariance) / trials)
     rows, history = [], []

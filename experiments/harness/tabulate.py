@@ -37,15 +37,9 @@ def tabulate_sweep(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":
 def tabulated(
     experiment: Experiment, cells: Iterable[Cell], measurements: Iterable[Measurement]
 ) -> "dict[str, pd.DataFrame]":
-    """The tables of cells of an experiment from the measurement of each, in order.
+    """The tables of cells of an experiment from the merged measurement of each, in order, by kind.
 
-    Args:
-        experiment: the kind of measurement.
-        cells: points of the grid.
-        measurements: the merged measurement of each cell; may be a generator, which the function reads one at a time.
-
-    Returns:
-        Each table by its kind; rows begin with the axes of their cell.
+    Rows begin with the axes of their cell. The function reads measurements one at a time.
 
     Raises:
         MeasurementError: a value of the main table is not finite.
