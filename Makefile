@@ -10,7 +10,7 @@ takes_figures = $(SWEEP) FORMAT
 takes_check = $(SWEEP)
 takes_page = $(SWEEP)
 takes_prune = CONFIG RESULTS
-takes_statements = JOBS VERBOSE
+takes_statements = VERBOSE
 takes_walk = Q K V MASK SCALING OUT
 words_walk = EXAMPLE
 takes_diagnose = MASK SCALING AXES OUT
@@ -186,7 +186,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^##@ / { print substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 	@echo "Options"
 	@echo "  all, results, figures, check, page, plan, prune: CONFIG=FILE, RESULTS=DIR"
-	@echo "  all, results, plan: JOBS=N workers (statements, too); SCHEDULER=ADDRESS or SCHEDULER_FILE=FILE"
+	@echo "  all, results, plan: JOBS=N workers; SCHEDULER=ADDRESS or SCHEDULER_FILE=FILE"
 	@echo "  all, figures: FORMAT=pdf draws PDFs, too; all, results: YES=1 for more than an hour; VERBOSE=1"
 
 $(READY): requirements.lock pyproject.toml

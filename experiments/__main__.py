@@ -82,7 +82,7 @@ def all_parts(
             ]
             if not names and statements.is_home(folder):
                 parts += [
-                    partial(statements.update_statements, folder, measuring, jobs, report),
+                    partial(statements.update_statements, loaded, folder, report),
                     partial(examples.write_examples, folder, report),
                     partial(examples.draw_examples, folder, jobs=jobs, report=report),
                     partial(diagnosis.write_diagnosis, folder, report),
@@ -276,17 +276,19 @@ def prune_results(config: ConfigFile = SHIPPED_CONFIG, results: Results = None) 
 
 
 @app.command(name="statements")
-def show_statements(jobs: Jobs = None, verbose: Verbose = False) -> None:
+def show_statements(verbose: Verbose = False) -> None:
     """Compare published statements with measurements and computations; list wrong and misleading ones."""
-    with outcome(SHIPPED_CONFIG, None, jobs):
+    with outcome(SHIPPED_CONFIG, None):
         need_root()
+        from experiments.claims.summary import summary
+        from experiments.claims.table import read_statements
         from experiments.page.artifact import page_path
         from experiments.steps import statements
         from experiments.steps.reporter import reporter
 
         with reporter(verbose=verbose) as report:
-            statements.update_statements(HOME, workers(jobs), jobs, report)
-        print(statements.statement_summary(HOME, whole=verbose))
+            statements.update_statements(load(SHIPPED_CONFIG, None, None)[0], HOME, report)
+        print(summary(read_statements(HOME), whole=verbose))
         if not verbose:
             report.next(f"make statements VERBOSE=1 adds reasons and numbers; {page_path(HOME)} shows all statements")
 

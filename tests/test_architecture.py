@@ -44,15 +44,14 @@ ALLOWED = {
         "experiments.examples",
         "experiments.figures",
         "experiments.page",
-        "experiments.statements",
+        "experiments.claims",
     },
-    "experiments/statements": {
+    "experiments/claims": {
         "sdpa",
         "experiments.folders",
-        "experiments.statements",
+        "experiments.claims",
         "experiments.analysis.bands",
         "experiments.examples",
-        "experiments.figures.caption_text",
     },
     "experiments/examples": {"sdpa", "experiments.examples"},
     "experiments/diagnosis": {
@@ -96,10 +95,7 @@ ALLOWED = {
         "experiments.analysis.agreement",
         "experiments.analysis.check",
         "experiments.analysis.derived",
-        "experiments.statements.summary",
-        "experiments.statements.verdicts",
-        "experiments.statements.sources",
-        "experiments.statements.table",
+        "experiments.claims",
     },
 }
 # Within what is allowed above: what a drawing or page must not reach.

@@ -56,7 +56,6 @@ OF_RUNS = ["JOBS", "SCHEDULER", "SCHEDULER_FILE"]
         ("check", ["CONFIG", "RESULTS"], []),
         ("page", ["CONFIG", "RESULTS"], []),
         ("prune", ["CONFIG", "RESULTS"], []),
-        ("statements", ["JOBS"], []),
         ("walk", ["Q", "K", "V", "MASK", "SCALING", "OUT"], ["EXAMPLE"]),
         ("diagnose", ["MASK", "SCALING", "AXES", "OUT"], ["FILE", "Q", "K"]),
     ],

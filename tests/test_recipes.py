@@ -340,21 +340,13 @@ def test_a_figure(repository):
     assert repository.edited == {"experiments/figures/spread.py"}
 
 
-STATEMENT = '''
-
-@statement("qa-{number}", says="Two and two are five.", claimed="5", rule="count", severity="slip")
-def two_and_two() -> Answer:
-    """The sum of two and two."""
-    return numbers(2 + 2, note="The sum is 4")
-'''
-
-
 def test_a_published_statement(repository):
     shipped = (repository.folder / "results/statements/statements.csv").read_text(encoding="utf-8")
-    number = 1 + max(map(int, re.findall(r"\bqa-(\d+)", shipped)))
-    repository.write("experiments/statements/published/qa.py", STATEMENT.format(number=number))
-    repository.run("-m", "experiments", "statements", "--jobs", "1")
+    name = f"qa-{1 + max(map(int, re.findall(r'qa-([0-9]+)', shipped)))}"
+    repository.write("experiments/claims/claims.csv", f"{name},Two and two are five.,5,count,slip,2 + 2\n")
+    repository.write("experiments/claims/notes.csv", f"{name},The sum is 4\n")
+    repository.run("-m", "experiments", "statements")
     table = pd.read_csv(repository.folder / "results/statements/statements.csv").set_index("id")
-    assert table.loc[f"qa-{number}", ["computed", "verdict"]].tolist() == ["4", "wrong"]
-    repository.test("tests/experiments/statements")
-    assert repository.edited == {"experiments/statements/published/qa.py"}
+    assert table.loc[name, ["computed", "verdict"]].tolist() == ["4", "wrong"]
+    repository.test("tests/experiments/claims")
+    assert repository.edited == {"experiments/claims/claims.csv", "experiments/claims/notes.csv"}

@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from experiments.claims.data import sources
+from experiments.claims.judge import SEVERITIES
 from experiments.examples import example_names
 from experiments.figures.figure import load_figure
 from experiments.folders import diagnosis_path, drawn_texts, example_path, figure_path
@@ -10,8 +12,6 @@ from experiments.harness.figures import declarations
 from experiments.harness.tables import read_sweep
 from experiments.page import opening, provenance
 from experiments.page.entries import OF_OPENING, entries
-from experiments.statements.sources import SOURCES
-from experiments.statements.verdicts import SEVERITIES
 from tests.page_text import as_shown, assert_self_contained, words
 from tests.shipped import CONFIG, RESULTS, shipped_only, tables_of_results
 
@@ -75,7 +75,7 @@ def test_the_topics_name_entries_that_are_found_wrong():
 
 def test_published_statements_on_the_page_show_sources_and_severities():
     text = words(PAGE.read_text(encoding="utf-8"))
-    for source in SOURCES.values():
+    for source in sources().values():
         assert source.citation in text
     assert PAGE.read_text(encoding="utf-8").count('<span class="severity">') >= sum(
         bool(entry.severity) for entry in entries(RESULTS)

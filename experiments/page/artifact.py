@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from experiments.claims.table import table_path
 from experiments.examples import example_names
 from experiments.folders import ALL_SWEEPS, DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, diagnosis_path, example_path, figure_path
 from experiments.harness.artifacts import Artifact
 from experiments.harness.config import Config
 from experiments.harness.figures import declarations, figures_of
 from experiments.harness.paths import DERIVED
-from experiments.statements.table import table_path
 
 FOLDER = Path(__file__).parent
 TEMPLATE = "index.html.j2"

@@ -14,6 +14,8 @@ import pandas as pd
 from experiments.analysis.crossings import of_first_map
 from experiments.analysis.derived import TESTS
 from experiments.analysis.slopes import LEVEL, SLOPES
+from experiments.claims.summary import counts_in_markdown
+from experiments.claims.table import read_statements
 from experiments.diagnosis.table import COLUMNS
 from experiments.examples import example_names, load_example, spelled
 from experiments.figures.caption_text import listed
@@ -38,8 +40,6 @@ from experiments.harness.tables import IDENTITY
 from experiments.page.bands import band_table
 from experiments.page.gallery import gallery
 from experiments.page.numbers import like_measured, with_error
-from experiments.statements.summary import counts_in_markdown
-from experiments.statements.table import read_statements
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _UNLIKELY = 0.01

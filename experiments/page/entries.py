@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.statements.sources import Source, sources_of
-from experiments.statements.summary import gravest_first, in_words
-from experiments.statements.table import read_statements
-from experiments.statements.verdicts import rank
+from experiments.claims.data import Source, sources_of
+from experiments.claims.judge import rank
+from experiments.claims.summary import gravest_first
+from experiments.claims.table import read_statements
 
 # The statements that the first screen corrects, by one of their ids. Each figure declares the ones that it corrects.
 OF_OPENING = {"notebook-15": "It is not what keeps the softmax numerically stable."}
@@ -34,8 +34,8 @@ class Entry:
 
     @property
     def right(self) -> str:
-        """The computed numbers, or the tests that the statement passes and fails, in words."""
-        return in_words(self.claimed, self.computed)
+        """The computed numbers, or the tests that the statement passes and fails."""
+        return f"Computed: {self.computed}." if self.computed else "Not computed here."
 
     @property
     def rank(self) -> int:

@@ -9,6 +9,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from experiments.claims.summary import not_included
+from experiments.claims.table import table_path
 from experiments.folders import SHIPPED_CONFIG
 from experiments.harness.config import Config
 from experiments.harness.fingerprint import versions
@@ -20,8 +22,6 @@ from experiments.page.findings import Writer
 from experiments.page.provenance import provenance, sound_tables
 from experiments.page.row_means import RELATIVE_ERROR
 from experiments.page.typeset import typeset
-from experiments.statements.summary import not_included
-from experiments.statements.table import table_path
 
 LARGEST = 1_999_999  # bytes of a page, so that it can be sent by mail
 STATEMENTS_CSV = table_path(Path()).as_posix()

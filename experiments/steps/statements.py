@@ -1,30 +1,26 @@
-"""Published statements: their measurements, statements.csv, and its summary.
+"""Published statements: statements.csv, from the shipped tables of config.yaml and of the folder `statements`."""
 
-They do not depend on the user's sweeps. Their own config, `experiments/statements/config.yaml`, pins their sweeps.
-The tables of that config and statements.csv are in the folder `statements` of the repository's results.
-"""
-
+import hashlib
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.claims.data import FILES
+from experiments.claims.table import CONFIG, MODULES, table_path
 from experiments.folders import HOME, STATEMENTS
 from experiments.harness.artifacts import Artifact, Ledger
 from experiments.harness.config import Config, load_config
 from experiments.harness.experiment import MEASURED
 from experiments.harness.files import locked
-from experiments.harness.paths import STORE
-from experiments.harness.tables import csv_bytes, is_current, read_sweep
-from experiments.statements.table import CONFIG, read_statements, table_path
-from experiments.steps.measuring import measure
-from experiments.steps.overview import write_overview
+from experiments.harness.tables import csv_bytes, read_sweep
 from experiments.steps.reporter import ALOUD, Reporter
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from experiments.harness.run import Workers
-
-_COMPUTED_WITH = ("numpy", "scipy", "pandas")
+_READ = ("dimension", "powers", "dot_products", "phase")  # sweeps of config.yaml
+# Their digest in the shipped config, which the statements are judged for.
+_SHIPPED = "8f8e894e78c031ace1b3e54415dd0d30356e1f1e72a4f15c36b81a84cd813f5a"
 
 
 def is_home(results: Path) -> bool:
@@ -32,66 +28,49 @@ def is_home(results: Path) -> bool:
     return results.resolve() == HOME.resolve()
 
 
-def update_statements(results: Path, workers: "Workers", jobs: int | None = None, report: Reporter = ALOUD) -> None:
-    """Bring the measurements for the statements and statements.csv up to date.
+def update_statements(config: Config, results: Path, report: Reporter = ALOUD) -> None:
+    """Bring statements.csv up to date; under another config than the shipped one, it stays as it is.
 
     Args:
-        results: the step writes to its folder `statements` and reuses chunks that sweeps in `results` measured.
-        workers: measure the missing chunks.
-        jobs, report: as in `measure`.
-    """
-    config, folder = load_config(CONFIG), results / STATEMENTS
-    due = [sweep for sweep in config.sweeps if not is_current(folder, config, sweep)]
-    with locked(results):
-        if due:
-            measure(config, due, folder, workers, store=results / STORE, jobs=jobs, report=report)
-        write_overview(config, folder, report)
-        with locked(folder):
-            _write(config, results, report)
-
-
-def _write(config: Config, results: Path, report: Reporter) -> None:
-    """Write statements.csv unless it is up to date; the tables of its config must be complete."""
-    from experiments.statements.declare import statement_modules
-
-    path, ledger = table_path(results), Ledger(results / STATEMENTS)
-    measured = (results / STATEMENTS / f"{sweep.name}.json" for sweep in config.sweeps)
-    modules = ("experiments.statements.compute", *statement_modules())
-    table = Artifact((path,), modules, _COMPUTED_WITH, tuple(measured))
-    if ledger.is_current(table):
-        report.current(path)
-        return
-    from experiments.harness.compare import update
-    from experiments.statements.compute import compute_table
-
-    content = csv_bytes(compute_table(measured_tables(results)))
-    report.table(path, update(path, content))
-    ledger.note(table)
-
-
-def measured_tables(results: Path) -> "dict[str, pd.DataFrame]":
-    """The measurements behind the statements by name: SWEEP for a measured table, SWEEP/KIND for a derived one.
-
-    Args:
-        results: the tables are in its folder `statements`.
+        config: the config of the results.
+        results: the folder of its tables; statements.csv is in its folder `statements`.
+        report: told what becomes of the file.
 
     Raises:
         TableError: a table is missing, altered, or from another config.
     """
-    config, tables = load_config(CONFIG), {}
-    for sweep in config.sweeps:
-        for kind, table in read_sweep(results / STATEMENTS, config, sweep).items():
-            tables[sweep.name if kind == MEASURED else f"{sweep.name}/{kind}"] = table
+    path, folder = table_path(results), results / STATEMENTS
+    if not is_shipped(config):
+        report.line(f"kept {path}: statements are judged for the shipped sweeps {', '.join(_READ)} only")
+        return
+    sidecars = [results / f"{name}.json" for name in _READ]
+    sidecars += [folder / f"{sweep.name}.json" for sweep in load_config(CONFIG).sweeps]
+    code = ("experiments.claims.table", *(name for name in MODULES if name.startswith("experiments.")))
+    table = Artifact((path,), code, ("numpy", "scipy", "pandas"), (*FILES, *sidecars))
+    with locked(folder):
+        ledger = Ledger(folder)
+        if ledger.is_current(table):
+            report.current(path)
+            return
+        from experiments.claims.table import compute_table
+        from experiments.harness.compare import update
+
+        report.table(path, update(path, csv_bytes(compute_table(measured_tables(config, results)))))
+        ledger.note(table)
+
+
+def is_shipped(config: Config) -> bool:
+    """True if the seed and the sweeps that statements read are those of the shipped config."""
+    read = {sweep.name: sweep.parameters() for sweep in config.sweeps if sweep.name in _READ}
+    return hashlib.sha256(json.dumps([config.seed, read], sort_keys=True).encode()).hexdigest() == _SHIPPED
+
+
+def measured_tables(config: Config, results: Path) -> "dict[str, pd.DataFrame]":
+    """The tables behind the statements by name: SWEEP for a measured table, SWEEP/KIND for a derived one."""
+    own, tables = load_config(CONFIG), {}
+    read = [(results, config, sweep) for sweep in config.sweeps if sweep.name in _READ]
+    for place in read + [(results / STATEMENTS, own, sweep) for sweep in own.sweeps]:
+        for kind, table in read_sweep(*place).items():
+            name = place[-1].name
+            tables[name if kind == MEASURED else f"{name}/{kind}"] = table
     return tables
-
-
-def statement_summary(results: Path, *, whole: bool) -> str:
-    """The number of statements by verdict, and every wrong or misleading one, from statements.csv.
-
-    Args:
-        results: the folder of the repository's results.
-        whole: True for verdicts by source too, and for the numbers and reasons behind each.
-    """
-    from experiments.statements.summary import short_summary, summary
-
-    return (summary if whole else short_summary)(read_statements(results))

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
+from experiments.claims.table import CONFIG as CLAIMS_CONFIG
 from experiments.harness.config import ConfigError, load_config
 from experiments.harness.paths import STORED_CONFIG
 from experiments.harness.yaml_text import Document
-from experiments.statements.table import CONFIG as STATEMENTS_CONFIG
 from sdpa import Scaling
 from tests.shipped import RESULTS, ROOT
 
@@ -455,7 +455,7 @@ def test_a_config_that_is_not_there_is_refused(tmp_path):
         load_config(tmp_path / "none.yaml")
 
 
-@pytest.mark.parametrize("path", [ROOT / "quick.yaml", RESULTS / STORED_CONFIG, STATEMENTS_CONFIG], ids=str)
+@pytest.mark.parametrize("path", [ROOT / "quick.yaml", RESULTS / STORED_CONFIG, CLAIMS_CONFIG], ids=str)
 def test_the_shipped_configs_are_good(path):
     assert load_config(path).sweeps
 

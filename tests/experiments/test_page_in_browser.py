@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from experiments.claims.data import sources
+from experiments.claims.judge import FAULTY, SEVERITIES
 from experiments.page.explorer import POSITIONS
 from experiments.page.row_means import RELATIVE_ERROR
-from experiments.statements.sources import SOURCES
-from experiments.statements.verdicts import FAULTY, SEVERITIES
 from sdpa import row_diagnostics, softmax
 from sdpa.theory import attention_expectations, divisor_for
 
@@ -570,8 +570,8 @@ def test_published_statements_are_filtered_searched_and_sorted(visit):
     page.locator("#severity").select_option("")
     page.locator("#verdict").select_option("misleading")
     assert set(entries.evaluate_all("list => list.map(entry => entry.dataset.verdict)")) == {"misleading"}
-    page.locator("#source").select_option(SOURCES["notebook"].label)
-    assert all(SOURCES["notebook"].label in text for text in entries.locator(".ids").all_text_contents())
+    page.locator("#source").select_option(sources()["notebook"].label)
+    assert all(sources()["notebook"].label in text for text in entries.locator(".ids").all_text_contents())
     page.locator("#search").fill("numerically STABLE")
     assert entries.count() == 1
     page.locator("#search").fill("no such words")

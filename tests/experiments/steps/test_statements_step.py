@@ -1,66 +1,42 @@
-"""statements.csv is made again where a table, the source of a statement or the file itself changed, and only then."""
+"""statements.csv is made again where a table, a claim or the file itself changed, and only for the shipped config."""
 
-import json
 import shutil
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
+from experiments.claims import table as claims_table
+from experiments.claims.table import table_path
 from experiments.folders import STATEMENTS
-from experiments.harness.local import LocalWorkers
-from experiments.statements import compute
-from experiments.statements.declare import all_statements
-from experiments.statements.table import read_statements, table_path
 from experiments.steps import statements as step
-from tests.shipped import RESULTS
+from tests.shipped import CONFIG, RESULTS
+
+MADE = "id,note\nqa-3,so\n"
 
 
-@pytest.fixture
-def said(tmp_path, capsys, monkeypatch):
-    """What an update of a copy of the shipped results says, with a table of one statement that is quick to make."""
-    shutil.copytree(RESULTS / STATEMENTS, tmp_path / STATEMENTS)
-    table_path(tmp_path).unlink()
-    monkeypatch.setattr(step, "is_current", lambda *_: True)
-    monkeypatch.setattr(compute, "compute_table", lambda _: pd.DataFrame({"id": ["qa-3"], "note": ["so"]}))
+@pytest.mark.skipif(not step.is_shipped(CONFIG), reason="results/ are of another config")
+def test_the_table_is_made_again_after_a_change_but_not_under_another_config(tmp_path, capsys, monkeypatch):
+    """A sweep that statements read is edited; editing any other changes nothing."""
+    others = ("figures", "examples", "benchmarks", "diagnosis", "config.full", "*.html", ".*", "long-format.csv")
+    shutil.copytree(RESULTS, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*others))
+    monkeypatch.setattr(claims_table, "compute_table", lambda _: pd.DataFrame({"id": ["qa-3"], "note": ["so"]}))
+    path = table_path(tmp_path)
 
-    def update() -> str:
-        step.update_statements(tmp_path, LocalWorkers(1))
+    def said(config=CONFIG) -> str:
+        step.update_statements(config, tmp_path)
         return capsys.readouterr().out
 
-    return update
-
-
-def test_the_table_is_made_once(said, tmp_path):
-    assert "statements.csv: new" in said()
-    assert read_statements(tmp_path)["note"].tolist() == ["so"]
-    assert said().endswith("statements.csv: up to date\n")
-
-
-def test_the_table_is_made_again_after_it_was_altered(said, tmp_path):
-    said()
-    whole = table_path(tmp_path).read_bytes()
-    table_path(tmp_path).write_bytes(whole[:-2])
     assert "wrote" in said()
-    assert table_path(tmp_path).read_bytes() == whole
-
-
-def test_the_table_is_made_again_after_a_measurement(said, tmp_path):
-    said()
-    sidecar = tmp_path / STATEMENTS / "plane.json"
-    sidecar.write_text(json.dumps(json.loads(sidecar.read_text())))
-    assert "statements.csv: unchanged" in said()
-
-
-def test_the_table_is_made_again_after_a_change_in_any_module_with_statements(said, monkeypatch):
-    said()
-    roots: list[str] = []
-
-    def changed(*names: str) -> str:
-        roots.extend(names)
-        return "another"
-
-    monkeypatch.setattr("experiments.harness.artifacts.source_fingerprint", changed)
-    monkeypatch.setattr(step, "measured_tables", lambda _: {})
-    assert "statements.csv: unchanged" in said()
-    assert "up to date" in said()
-    assert set(roots) >= {one.function.__module__ for one in all_statements() if one.rule}
+    assert path.read_text() == MADE
+    assert said().endswith("statements.csv: up to date\n")
+    for sidecar in (tmp_path / "phase.json", tmp_path / STATEMENTS / "rates.json"):
+        sidecar.write_text(sidecar.read_text() + "\n")
+        assert "statements.csv: unchanged" in said()
+    path.write_text("id,note\n")
+    for edited in (replace(CONFIG, seed=1), replace(CONFIG, sweeps=CONFIG.sweeps[2:])):
+        assert "kept" in said(edited)
+        assert path.read_text() == "id,note\n"
+    others = tuple(sweep for sweep in CONFIG.sweeps if sweep.name != "length")
+    assert "wrote" in said(replace(CONFIG, sweeps=others))
+    assert path.read_text() == MADE
