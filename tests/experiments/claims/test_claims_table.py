@@ -6,7 +6,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from experiments.claims.data import Case, Claim, chosen, claims, cutoffs, left_out, sources
+from experiments.claims.data import Case, Claim, chosen, claims, left_out, sources
 from experiments.claims.judge import FAULTY, RULES, SEVERITIES, parse_claimed
 from experiments.claims.summary import counts, counts_in_markdown, gravest_first, severities, summary
 from experiments.claims.table import Names, compute_row, read_statements
@@ -64,7 +64,6 @@ def cases(*tests: str) -> dict:
     [
         ({"claimed": "2.83", "rule": "digits", "quantity": "sqrt(8)"}, "reproduced"),
         ({"claimed": "2.84", "rule": "digits", "quantity": "sqrt(8)"}, "wrong"),
-        ({"claimed": "1 0", "rule": "shape", "quantity": "np.eye(2)[0]"}, "holds"),
         ({"claimed": "9", "rule": "draw", "quantity": "by_chance([8], share_beyond(9, 64))"}, "within sampling error"),
         ({"claimed": "40", "rule": "draw", "quantity": "by_chance([8], share_beyond(40, 64))"}, "wrong"),
         (cases("sqrt(8) > TENTH", "sqrt(8) < TENTH"), "misleading"),
@@ -80,20 +79,11 @@ def test_a_planted_claim_gets_its_verdict(names, planted, verdict):
         assert [int(case.split(" at ")[1]) for case in row["computed"].split("; ")] == [4, 64, 1024, 4096]
 
 
-def test_an_error_names_the_claim(names):
-    with pytest.raises(NameError) as failed:
-        compute_row(replace(PLANTED, claimed="1", rule="digits", quantity="nowhere"), names)
-    assert failed.value.__notes__ == ["in statement se-98 qa-99"]
-
-
 def test_a_verdict_that_another_cut_off_changes_is_told(names):
     row = compute_row(replace(PLANTED, cases=(Case("here", "0.15 < TENTH"),)), names)
     assert (row["verdict"], row["other_cutoffs"]) == ("wrong", "TENTH = 0.2: holds")
     assert not compute_row(replace(PLANTED, cases=(Case("here", "0.15 < 1"),)), names)["other_cutoffs"]
-    table = counts_in_markdown(as_text([row]).reset_index()).splitlines()[-len(cutoffs()) :]
-    assert [line.split(" | ")[-1] for line in table if line.startswith("| `TENTH`")] == [
-        f"at 0.2, {row['id']}: holds |"
-    ]
+    assert f"| at 0.2, {row['id']}: holds |" in counts_in_markdown(as_text([row]).reset_index())
     assert chosen()["SATURATED"] == metrics.SATURATED
 
 
@@ -108,13 +98,15 @@ def test_counts_and_order():
         ("qa-06", "misleading", "conceptual error", "", "no: here; no: there; yes: elsewhere"),
         ("qa-07", "wrong", "wrong number", "200 3", "22.6274 3"),
         ("qa-08", "reproduced", "", "1", "1"),
+        ("qa-09", "open", "", "", ""),
     ]
     table = pd.DataFrame(rows, columns=columns).assign(statement="So.", note="")
     ordered = gravest_first(table.sample(frac=1, random_state=0))["id"].tolist()
-    assert ordered == ["qa-06", "qa-05", "qa-07", "qa-04 se-1", "qa-03", "qa-02", "qa-08"]
-    assert counts(table).sum(axis=1).loc[lambda n: n > 0].tolist() == [7, 1, 7]
+    assert ordered == ["qa-06", "qa-05", "qa-07", "qa-04 se-1", "qa-03", "qa-02", "qa-09", "qa-08"]
+    assert counts(table).sum(axis=1).loc[lambda n: n > 0].tolist() == [8, 1, 8]
     assert severities(table).to_numpy().tolist() == [[0, 2], [3, 0], [0, 0], [1, 0]]
     for whole in (True, False):
         text = summary(table, whole=whole)
-        assert all(f"[{name if whole else name.split()[0]}]" in text for name in ordered[:-1])
+        assert all(f"[{name if whole else name.split()[0]}]" in text for name in ordered[:-2])
         assert "[qa-08]" not in text
+        assert "[qa-09]" not in text

@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.claims.data import chosen
-from experiments.claims.judge import FAULTY, SEVERITIES, VERDICTS, Answer, parse_claimed, rank, severity, verdict
+from experiments.claims.judge import Answer, parse_claimed, severity, verdict
 
 CUT = chosen()
 
@@ -40,15 +40,6 @@ def test_numbers_are_judged_by_the_digits_that_are_shown(claimed, rule, right, e
     assert judged(rule, claimed, right) == judged(rule, f"{claimed} 1", right, 1.0) == expected
 
 
-@pytest.mark.parametrize("value", ["0.9", "0.9999"])
-@pytest.mark.parametrize("off", [0.0, 0.04, 0.06, 0.6])
-def test_an_approximation_of_a_weight_and_of_what_it_leaves_is_judged_alike(value, off):
-    """The tolerance near 1 is that near 0: 0.999 for 0.9995 is as far off as 0.001 for 0.0005."""
-    left = f"{1 - float(value):.{len(value) - 2}f}"
-    right = float(left) * (1 - off)
-    assert judged("about", value, 1 - right) == judged("about", left, right)
-
-
 def test_cases_draws_and_open_statements():
     for found, expected in (((True, True), "holds"), ((True, False), "misleading"), ((False, False), "wrong")):
         assert judged("true", "", cases=dict(enumerate(found))) == expected
@@ -76,9 +67,3 @@ def test_a_wrong_number_is_a_slip_if_it_is_close(claimed, right, expected):
     assert severity("wrong", "wrong number", numbers, answer, CUT) == expected
     assert severity("wrong", "conceptual error", numbers, answer, CUT) == "conceptual error"
     assert severity("to rounding", "wrong number", numbers, answer, CUT) == ""
-
-
-def test_statements_rank_by_severity_then_wrong_before_misleading_then_open_then_right():
-    ranks = [rank(found, grave) for grave in SEVERITIES for found in FAULTY]
-    ranks += [rank("open", ""), *(rank(right, "") for right in VERDICTS if right not in (*FAULTY, "open"))]
-    assert ranks == sorted(set(ranks))
