@@ -20,9 +20,6 @@ _METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-# The fields of a cell and of an output that the author or the code determines.
-_OF_CELL = ("cell_type", "id", "source")
-_OF_OUTPUT = ("output_type", "name", "text", "data")
 
 
 class NotebookError(Problem):
@@ -47,40 +44,27 @@ def run_notebooks(folder: Path = DOCUMENTS) -> None:
 def executed(path: Path) -> dict[str, Any]:
     """A notebook with the outputs of a run in its folder, normalized; the file stays as it is.
 
-    The user's settings do not count: no other kernel, no startup file of IPython, no matplotlibrc.
+    The user's settings of IPython and Matplotlib do not count.
 
     Raises:
         NotebookError: a cell raises, prints to standard error or takes too long.
     """
     import nbformat
-    from jupyter_client.kernelspec import KernelSpecManager
-    from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
     from nbclient.exceptions import CellControlSignal, DeadKernelError
 
     notebook = nbformat.read(path, as_version=4)
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code":
-            cell["outputs"] = []
     with TemporaryDirectory() as home:
-        manager = AsyncKernelManager(
-            kernel_name="python3",
-            kernel_spec_manager=KernelSpecManager(kernel_dirs=[]),  # only that of this interpreter
-            connection_file=str(Path(home) / "kernel.json"),
-            transport="ipc",  # no port of this machine
-        )
+        (Path(home) / "matplotlibrc").touch()
+        ours = {"IPYTHONDIR": home, "MATPLOTLIBRC": f"{home}/matplotlibrc", "OPENBLAS_NUM_THREADS": "1"}
+        environment = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"} | ours
+        resources = {"metadata": {"path": str(path.parent)}}
         client = NotebookClient(
-            notebook,
-            manager,
-            timeout=_SECONDS_PER_CELL,
-            record_timing=False,
-            coalesce_streams=True,
-            shutdown_kernel="immediate",  # a kernel that shuts down itself may abort with a message
-            resources={"metadata": {"path": str(path.parent)}},
+            notebook, timeout=_SECONDS_PER_CELL, record_timing=False, coalesce_streams=True, resources=resources
         )
         try:
             # Not by `execute`, which takes Ctrl-C and SIGTERM away from the command.
-            with client.setup_kernel(env=_environment(Path(home)), cleanup_kc=True):
+            with client.setup_kernel(env=environment, cleanup_kc=True):
                 for index, cell in enumerate(notebook["cells"]):
                     client.execute_cell(cell, index)
         except (CellControlSignal, DeadKernelError) as error:
@@ -88,14 +72,6 @@ def executed(path: Path) -> dict[str, Any]:
     if failure := _first_failure(notebook):
         raise NotebookError(f"{path}: {failure}")
     return normalized(json.loads(nbformat.writes(notebook)))
-
-
-def _environment(home: Path) -> dict[str, str]:
-    """The environment of a kernel whose outputs do not depend on the user's settings."""
-    settings = home / "matplotlibrc"
-    settings.touch()
-    ours = {"IPYTHONDIR": str(home), "MATPLOTLIBRC": str(settings), "OPENBLAS_NUM_THREADS": "1"}
-    return {name: value for name, value in os.environ.items() if name != "MPLBACKEND"} | ours
 
 
 def _first_failure(notebook: Mapping[str, Any]) -> str:
@@ -110,33 +86,21 @@ def _first_failure(notebook: Mapping[str, Any]) -> str:
 
 
 def normalized(notebook: Mapping[str, Any]) -> dict[str, Any]:
-    """A notebook without execution counts, times, versions, and the state of an editor.
-
-    Args:
-        notebook: the content of an .ipynb file of format 4.5.
-    """
-    return {
-        "cells": [_normalized_cell(cell) for cell in notebook["cells"]],
-        "metadata": _METADATA,
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
-
-
-def _normalized_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = {name: cell[name] for name in _OF_CELL} | {"metadata": {}}
-    if cell["cell_type"] == "code":
-        kept |= {"execution_count": None, "outputs": [_normalized_output(output) for output in cell["outputs"]]}
-    return kept
+    """A notebook of format 4.5 without execution counts, times, versions and the state of an editor."""
+    cells = []
+    for cell in notebook["cells"]:
+        kept = {name: cell[name] for name in ("cell_type", "id", "source")} | {"metadata": {}}
+        if cell["cell_type"] == "code":
+            kept |= {"execution_count": None, "outputs": [_normalized_output(output) for output in cell["outputs"]]}
+        cells.append(kept)
+    return {"cells": cells, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
 
 
 def _normalized_output(output: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {name: output[name] for name in _OF_OUTPUT if name in output}
+    kept = {name: output[name] for name in ("output_type", "name", "text", "data") if name in output}
     if "data" in kept:
         kept |= {"metadata": {}, "data": {kind: _small(kind, data) for kind, data in kept["data"].items()}}
-    if output["output_type"] == "execute_result":
-        kept["execution_count"] = None
-    return kept
+    return kept | ({"execution_count": None} if output["output_type"] == "execute_result" else {})
 
 
 def _small(kind: str, data: Any) -> Any:
