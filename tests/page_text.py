@@ -4,6 +4,7 @@ import html
 import re
 from collections import Counter
 from html.parser import HTMLParser
+from pathlib import Path
 
 from experiments.page.typeset import typeset
 
@@ -11,7 +12,7 @@ from experiments.page.typeset import typeset
 class Elements(HTMLParser):
     """Tags and attributes of a page, and whether every element is closed."""
 
-    VOID = frozenset({"meta", "link", "input", "br", "path", "use", "rect", "image"})
+    VOID = frozenset({"meta", "link", "input", "br", "img"})
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -41,16 +42,18 @@ def as_shown(text: str) -> str:
     return words(str(typeset(text)))
 
 
-def assert_self_contained(text: str) -> None:
-    """Every element is closed, every id is unique, and nothing is requested from anywhere."""
+def assert_whole(text: str, folder: Path) -> None:
+    """Every element is closed, ids are unique, links lead to files of the folder or to ids, and no network is asked."""
     elements = Elements(text)
     assert elements.open == []
     ids = Counter(attributes["id"] for _, attributes in elements.found if "id" in attributes)
     assert [name for name, count in ids.items() if count > 1] == []
     assert "://" not in text
     for tag, attributes in elements.found:
-        assert tag not in ("iframe", "object", "embed", "img", "base"), tag
-        assert "src" not in attributes, tag
-        if tag != "a" and "href" in attributes:
-            target = attributes["href"]
-            assert target.startswith("data:") or target[1:] in ids, target[:60]
+        assert tag not in ("iframe", "object", "embed", "base"), tag
+        if "src" in attributes:
+            assert tag == "img"
+            assert attributes["src"].startswith("data:image/webp;base64,")
+            assert len(attributes["alt"]) > 20
+        target = attributes.get("href", "data:")
+        assert target.startswith("data:") or target[1:] in ids or (tag == "a" and (folder / target).is_file()), target

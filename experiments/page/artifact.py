@@ -3,19 +3,23 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from experiments.claims.table import table_path
-from experiments.examples import example_names
-from experiments.folders import ALL_SWEEPS, DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, diagnosis_path, example_path, figure_path
+from experiments.folders import (
+    ALL_SWEEPS,
+    DIAGNOSIS_FIGURE,
+    DIAGNOSIS_TABLE,
+    EXAMPLES,
+    FIGURES,
+    STATEMENTS,
+    diagnosis_path,
+    figure_path,
+)
 from experiments.harness.artifacts import Artifact
 from experiments.harness.config import Config
-from experiments.harness.figures import declarations, figures_of
 from experiments.harness.paths import DERIVED
 
 FOLDER = Path(__file__).parent
-TEMPLATE = "index.html.j2"
-SCRIPTS = ("attention", "state", "words", "bars", "map", "inverse", "explorer")  # of the explorer, in the order of use
-_TEMPLATES = (TEMPLATE, "page.css", "page.js", *(f"{name}.js" for name in SCRIPTS))
-MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "scipy", "seaborn")
+MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "pillow", "scipy", "seaborn")
+STATEMENTS_CSV = f"{STATEMENTS}/statements.csv"
 
 
 def page_path(results: Path) -> Path:
@@ -31,24 +35,38 @@ def page(config: Config, results: Path, *options: object) -> Artifact:
         results: the folder of the results.
         options: further values that determine the page; they count by their text.
     """
-    modules = ("experiments.page.index", *(f"experiments.figures.{name}" for name in declarations()))
-    templates = [FOLDER / name for name in _TEMPLATES]
-    parameters = [config.digest, *map(str, options)]
-    return Artifact((page_path(results),), modules, MADE_WITH, (*templates, *_shown(config, results)), parameters)
+    templates = sorted(path for path in FOLDER.iterdir() if path.suffix in (".j2", ".css", ".js"))
+    inputs = (*templates, *_shown(config, results))
+    return Artifact(
+        (page_path(results),),
+        ("experiments.page.index",),
+        MADE_WITH,
+        inputs,
+        [config.digest, config.text, *map(str, options)],
+    )
+
+
+def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
+    """The PNG files of the page by sweep, and of `all-sweeps`, the diagnosis and the examples by these names.
+
+    Only files with a text beside them count: a figure that could not be drawn is not on the page.
+    """
+    found = {
+        sweep.name: [figure_path(results, sweep.name, name, ".png") for name in sweep.figures]
+        for sweep in config.sweeps
+    }
+    found[ALL_SWEEPS] = sorted((results / FIGURES / ALL_SWEEPS).glob("*.png"))
+    found[DIAGNOSIS_FIGURE] = [diagnosis_path(results, f"{DIAGNOSIS_FIGURE}.png")]
+    found[EXAMPLES] = sorted((results / EXAMPLES).glob("*.png"))
+    return {name: [path for path in paths if path.with_suffix(".txt").exists()] for name, paths in found.items()}
 
 
 def _shown(config: Config, results: Path) -> Iterator[Path]:
     """Every file whose content appears on the page."""
-    yield table_path(results)
-    yield from (
-        diagnosis_path(results, name)
-        for name in (DIAGNOSIS_TABLE, f"{DIAGNOSIS_FIGURE}.svg", f"{DIAGNOSIS_FIGURE}.txt")
-    )
+    yield results / STATEMENTS_CSV
+    yield diagnosis_path(results, DIAGNOSIS_TABLE)
     for sweep in config.sweeps:
         yield from (results / f"{sweep.name}.{suffix}" for suffix in ("json", "csv"))
         yield from sorted((results / DERIVED / sweep.name).glob("*.csv"))
-    drawn = [(sweep.name, figure) for sweep in config.sweeps for figure in sweep.figures]
-    drawn += [(ALL_SWEEPS, figure) for figure in figures_of(ALL_SWEEPS)]
-    for suffix in (".svg", ".txt"):
-        yield from (figure_path(results, sweep_name, figure, suffix) for sweep_name, figure in drawn)
-        yield from (example_path(results, name, suffix) for name in example_names())
+    for paths in pictures(config, results).values():
+        yield from (path.with_suffix(suffix) for path in paths for suffix in (".png", ".txt"))

@@ -1,4 +1,4 @@
-"""Generated parts of README.md and docs/, between markers, from the files in results/.
+"""Generated parts of README.md and docs/, between markers, from the files in results/ and the declarations in the code.
 
 A page has the markers `<!-- begin NAME -->` and `<!-- end NAME -->` in separate lines. Each block of `_blocks` appears
 exactly once in all pages together; a missing or repeated marker is an error.
@@ -6,51 +6,40 @@ exactly once in all pages together; a missing or repeated marker is an error.
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from experiments.analysis.crossings import of_first_map
-from experiments.analysis.derived import TESTS
-from experiments.analysis.slopes import LEVEL, SLOPES
-from experiments.claims.summary import counts_in_markdown
-from experiments.claims.table import read_statements
+from experiments.analysis.crossings import EQUAL, TENTH
 from experiments.diagnosis.table import COLUMNS
-from experiments.examples import example_names, load_example, spelled
-from experiments.figures.caption_text import listed
-from experiments.figures.crossing_text import (
-    NORM_NAMES,
-    crossing_rows,
-    crossing_with_interval,
-    law_is_inside,
-    three_digits,
-)
 from experiments.figures.figure import load_figure
-from experiments.figures.formulas import latex
-from experiments.folders import ALL_SWEEPS, benchmark_path, drawn_texts, example_path, figure_path
+from experiments.folders import ALL_SWEEPS, DIAGNOSIS_FIGURE, EXAMPLES, benchmark_path, drawn_texts
 from experiments.harness.config import Config
-from experiments.harness.discovery import experiment_names
-from experiments.harness.experiment import MEASURED, load_experiment
+from experiments.harness.discovery import axes_of, experiment_names
+from experiments.harness.experiment import load_experiment
 from experiments.harness.figures import Default, declarations, figures_of
-from experiments.harness.grid import Sweep
 from experiments.harness.paths import LONG, csv_name
 from experiments.harness.problems import Problem
 from experiments.harness.tables import IDENTITY
-from experiments.page.bands import band_table
-from experiments.page.gallery import gallery
-from experiments.page.numbers import like_measured, with_error
+from experiments.page.artifact import STATEMENTS_CSV, pictures
+from experiments.page.index import SEVERITIES
+from experiments.page.typeset import typeset
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _UNLIKELY = 0.01
-_TRAINING = "steps_to_solve"  # the figure on training in the README
 _FULL = "config.full"  # the folder of config.full.yaml, of which the sweeps on training are shipped
-# Sweeps of config.yaml whose figures the README shows: independent, centred queries and keys, and other cases.
-_HEADLINE = ("dimension",)
 _CASES = ("assumptions", "rules", "correlation", "initialisation", "precision")
-_NO_CROSSINGS = "No sweep of the config has at least four d_k, both unscaled and under `d_k^1/2`."
+_NORMS = {"jacobian": "|J|_F", "query_gradient": "|dL/dq|", "undivided_query_gradient": "divisor · |dL/dq|"}
+_CROSSINGS = (  # norm, statistic and level of the columns of the table of crossings
+    *(("jacobian", "median", level) for level in (EQUAL, TENTH)),
+    *(("query_gradient", "median", level) for level in (EQUAL, TENTH)),
+    ("undivided_query_gradient", "median", EQUAL),
+    *((norm, "r.m.s.", EQUAL) for norm in ("jacobian", "query_gradient")),
+)
 
-Block = Callable[[], str]
 Pages = dict[Path, str]
 
 
@@ -72,188 +61,173 @@ def rewrite(pages: Mapping[Path, str], config: Config, results: Path) -> Pages:
     Raises:
         BlockError: a block does not have exactly one marker in all pages together.
     """
-    blocks = {name: path for path, text in pages.items() for name in _names(text)}
-    every = {path: _blocks(config, results, path) for path in pages}
-    names = sorted(name for text in pages.values() for name in _names(text))
-    expected = sorted(next(iter(every.values())))
-    if names != expected:
-        raise BlockError(f"expected the blocks {', '.join(expected)}, once each, got {', '.join(names)}")
-    return {
-        path: _BLOCK.sub(lambda m: f"{m[1]}{every[blocks[m['name']]][m['name']]()}\n{m[3]}", text)
-        for path, text in pages.items()
-    }
+    blocks = _blocks(config, results)
+    names = sorted(match["name"] for text in pages.values() for match in _BLOCK.finditer(text))
+    if names != sorted(blocks):
+        raise BlockError(f"expected the blocks {', '.join(sorted(blocks))}, once each, got {', '.join(names)}")
+
+    def filled(path: Path, text: str) -> str:
+        return _BLOCK.sub(lambda found: f"{found[1]}{blocks[found['name']](path.parent)}\n{found[3]}", text)
+
+    return {path: filled(path, text) for path, text in pages.items()}
 
 
-def _names(text: str) -> list[str]:
-    """The names of the blocks of a page, in order."""
-    return [match["name"] for match in _BLOCK.finditer(text)]
-
-
-def _blocks(config: Config, results: Path, page: Path) -> dict[str, Block]:
-    """The blocks by name, with links from the folder of a page."""
-
-    def link(path: Path) -> str:
-        return os.path.relpath(path, page.parent)
-
-    return {
-        "crossings": lambda: _crossings(_crossing_table(config, results)),
-        "headline": lambda: _titles(_drawings_of(_named(config, _HEADLINE), results), link),
-        "cases": lambda: _titles(_drawings_of(_named(config, _CASES), results), link),
-        "laws": lambda: _laws(_crossing_table(config, results)),
-        "findings": lambda: _captions(_drawings(config.sweeps, results), link),
-        "example-captions": lambda: _captions([example_path(results, n, ".png") for n in example_names()], link),
-        "examples": _examples,
-        "figures": _figures,
-        "gallery": lambda: gallery(config, results, link),
-        "measured": lambda: _measured(pd.read_csv(results / csv_name(*_HEADLINE, MEASURED))),
-        "slopes": lambda: _slopes(pd.read_csv(results / csv_name(*_HEADLINE, SLOPES.kind))),
-        "statements": lambda: counts_in_markdown(read_statements(results)),
-        "bands": lambda: band_table(results, [sweep.name for sweep in config.sweeps]),
-        "bands-adam": lambda: band_table(results / _FULL, ["training"]),
-        "bands-sgd": lambda: band_table(results / _FULL, ["training_sgd"]),
-        "bands-long": lambda: band_table(results / _FULL, ["training_long"]),
-        "training": lambda: _titles([figure_path(results, "training", _TRAINING, ".png")], link),
-        "calibration": lambda: _calibration(results),
-        "columns": lambda: _columns(results),
-        "diagnosis": _diagnosis,
-        "error-bounds": _error_bounds,
-    }
-
-
-def _named(config: Config, names: Sequence[str]) -> list[Sweep]:
-    """The sweeps of these names; BlockError if the config has no such sweep."""
-    sweeps = {sweep.name: sweep for sweep in config.sweeps}
-    if missing := [name for name in names if name not in sweeps]:
-        raise BlockError(f"README.md shows the sweeps {', '.join(missing)}, which the config does not have")
-    return [sweeps[name] for name in names]
-
-
-def _drawings_of(sweeps: Sequence[Sweep], results: Path) -> list[Path]:
-    """The PNG files of the figures of sweeps, in the order of the config."""
-    return [figure_path(results, sweep.name, figure, ".png") for sweep in sweeps for figure in sweep.figures]
-
-
-def _drawings(sweeps: Sequence[Sweep], results: Path) -> list[Path]:
-    """Every figure of the sweeps, and those of all sweeps together if values were tested."""
-    tested = any((results / csv_name(sweep.name, TESTS)).exists() for sweep in sweeps)
-    of_all = [figure_path(results, ALL_SWEEPS, figure, ".png") for figure in figures_of(ALL_SWEEPS) if tested]
-    return [*_drawings_of(sweeps, results), *of_all]
-
-
-def _titles(drawings: Sequence[Path], link: Callable[[Path], str]) -> str:
-    """Figures as a list of their findings."""
-    return "\n".join(f"- [{latex(drawn_texts(path).title)}]({link(path)})" for path in drawings)
-
-
-def _captions(drawings: Sequence[Path], link: Callable[[Path], str]) -> str:
-    """Figures as a list of their findings, each with its caption."""
-    captions = [latex(drawn_texts(path).caption) for path in drawings]
-    return "\n".join(
-        f"{title}. {caption}" for title, caption in zip(_titles(drawings, link).split("\n"), captions, strict=True)
-    )
-
-
-def _examples() -> str:
-    """Every worked example with the command that walks through it."""
-    lines = ["| command | example |", "|---|---|"]
-    lines += [f"| `make walk EXAMPLE={spelled(name)}` | {load_example(name).title} |" for name in example_names()]
-    return "\n".join([*lines, "| `make walk Q=q.csv K=k.csv V=v.csv` | Your own matrices, as CSV files |"])
-
-
-def _figures() -> str:
-    """Every possible figure of a sweep, and the sweeps that get it by default."""
-    lines = ["| sweeps of | figure | shows | by default |", "|---|---|---|---|"]
-    for experiment in experiment_names():
-        for name in figures_of(experiment):
-            by_default = _sweeps_of(declarations()[name].default)
-            lines.append(f"| `{experiment}` | `{name}` | {load_figure(name).shows} | {by_default} |")
-    return "\n".join(lines)
-
-
-def _error_bounds() -> str:
-    """The bound of the error of every exact column, and the columns that share it."""
-    columns: dict[tuple[str, str], dict[str, None]] = {}
-    for experiment in map(load_experiment, experiment_names()):
-        for metric in experiment.metrics:
-            for bound in metric.exact.bounds if metric.exact else ():
-                columns.setdefault((bound.where, str(bound)), {})[f"`{metric.name}_exact`"] = None
-    lines = ["| column | cells | error at most |", "|---|---|---|"]
-    lines += [
-        f"| {', '.join(names)} | {where or 'all others'} | {bound} |" for (where, bound), names in columns.items()
-    ]
-    return "\n".join(lines)
-
-
-def _sweeps_of(default: Default | None) -> str:
-    """The sweeps that get a figure without naming it, in words."""
-    if default is None:
-        return "only if named"
-    conditions = [f"that vary {listed(default.varied)}"] if default.varied else []
-    conditions += [f"with a single {listed(default.single)}"] if default.single else []
-    conditions += [f"with {listed([f'`{rule}`' for rule in default.rules])}"] if default.rules else []
-    return f"sweeps {' '.join(conditions)}" if conditions else "all"
-
-
-def _crossing_table(config: Config, results: Path) -> pd.DataFrame | None:
-    """The crossings of the first sweep with crossings; None if no sweep has any."""
-    tables = [results / csv_name(sweep.name, "crossings") for sweep in config.sweeps]
-    return next((of_first_map(pd.read_csv(path)) for path in tables if path.exists()), None)
-
-
-def _crossings(table: pd.DataFrame | None) -> str:
-    """The d_k above which each norm is smaller unscaled than under d_k^1/2, with an interval, by n_keys."""
-    if table is None:
-        return _NO_CROSSINGS
-    head, rows = crossing_rows(table)
-    lines = [f"| {' | '.join(map(latex, head))} |"]
-    lines += [f"|{'---:|' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows)]
-    return "\n".join(lines)
-
-
-def _laws(table: pd.DataFrame | None) -> str:
-    """Measured crossings beside the law of theory, for every norm with a law."""
-    if table is None:
-        return _NO_CROSSINGS
-    lines = ["| | n_keys | measured d_k | law | in the interval |", "|---|---:|---:|---:|---|"]
-    for _, row in table.dropna(subset=["law", "crossing"]).iterrows():
-        name = latex(f"{row['statistic']} of {NORM_NAMES[row['norm']]}")
-        inside = "yes" if law_is_inside(row) else "no"
-        lines.append(
-            f"| {name} | {row['n_keys']} | {crossing_with_interval(row)} | {three_digits(row['law'])} | {inside} |"
+def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
+    """The blocks by name, as functions of the folder of a page."""
+    drawn = pictures(config, results)
+    if missing := {"dimension", "crossing", "training", *_CASES} - {sweep.name for sweep in config.sweeps}:
+        raise BlockError(
+            f"README.md and docs/ show the sweeps {', '.join(sorted(missing))}, which the config does not have"
         )
-    return "\n".join(lines)
-
-
-def _measured(table: pd.DataFrame) -> str:
-    """Measured and exact values of the smallest, a middle and the largest d_k."""
-    shown = table[table["d_k"].isin(table["d_k"].quantile([0, 0.5, 1], interpolation="higher"))]
-    metrics = {
-        "score_variance": "variance",
-        "max_weight": "largest weight",
-        "entropy": "entropy",
-        "jacobian_norm": "r.m.s. \\|J\\|_F",
-        "jacobian_norm_median": "median \\|J\\|_F",
-        "query_gradient_norm": "r.m.s. \\|dL/dq\\|",
+    crossings = pd.read_csv(results / csv_name("crossing", "crossings"))
+    gallery = [*(path for sweep in config.sweeps for path in drawn[sweep.name]), *drawn[ALL_SWEEPS]]
+    gallery += drawn[DIAGNOSIS_FIGURE]
+    return {
+        "headline": lambda page: _titles(drawn["dimension"], page),
+        "cases": lambda page: _titles([path for sweep in _CASES for path in drawn[sweep]], page),
+        "training": lambda page: _titles([path for path in drawn["training"] if path.stem == "steps_to_solve"], page),
+        "gallery": lambda page: "\n\n".join(_in_gallery(path, page) for path in gallery),
+        "examples": lambda page: _examples(drawn[EXAMPLES], page),
+        "crossings": lambda _: _crossings(crossings),
+        "laws": lambda _: _laws(crossings),
+        "slopes": lambda _: _slopes(pd.read_csv(results / csv_name("dimension", "slopes"))),
+        "bands": lambda _: _bands(results, "training"),
+        "bands-adam": lambda _: _bands(results / _FULL, "training"),
+        "bands-sgd": lambda _: _bands(results / _FULL, "training_sgd"),
+        "bands-long": lambda _: _bands(results / _FULL, "training_long"),
+        "statements": lambda _: _statements(pd.read_csv(results / STATEMENTS_CSV, keep_default_na=False, dtype=str)),
+        "calibration": lambda _: _calibration(results),
+        "columns": lambda _: _columns(pd.read_csv(results / "columns.csv", keep_default_na=False)),
+        "diagnosis": lambda _: _diagnosis(),
+        "error-bounds": lambda _: _error_bounds(),
+        "figures": lambda _: _figures(),
     }
-    lines = [
-        f"| d_k | scaling | | {' | '.join(metrics.values())} |",
-        f"|---:|---|---|{'---:|' * len(metrics)}",
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[Any]], right: str = "") -> str:
+    """A table in Markdown; a | in a field stays a character.
+
+    Args:
+        head: names of the columns.
+        rows: their fields.
+        right: `r` for each column that is aligned to the right, in order; all others are aligned to the left.
+
+    >>> print(markdown(["a", "b"], [["|x|", 2]], "-r"))
+    | a | b |
+    |---|---:|
+    | \\|x\\| | 2 |
+    """
+    lines = [[*head], *([str(field).replace("|", "\\|") for field in row] for row in rows)]
+    text = [f"| {' | '.join(line)} |" for line in lines]
+    sides = "|".join("---:" if side == "r" else "---" for side in right.ljust(len(head))[: len(head)])
+    return "\n".join([text[0], f"|{sides}|", *text[1:]])
+
+
+def _formulas(text: str) -> str:
+    """A text with its formulas as the HTML that Markdown allows.
+
+    >>> _formulas("d_k^1/2 'here'")
+    "√d<sub>k</sub> 'here'"
+    """
+    return re.sub("</?span[^>]*>", "", str(typeset(text))).replace("&#39;", "'").replace("&#34;", '"')
+
+
+def _titles(paths: Sequence[Path], page: Path) -> str:
+    """Figures as a list of their titles."""
+    return "\n".join(f"- [{_formulas(drawn_texts(path).title)}]({os.path.relpath(path, page)})" for path in paths)
+
+
+def _in_gallery(path: Path, page: Path) -> str:
+    title, caption = map(_formulas, drawn_texts(path))
+    return f"## {title}\n\n![{drawn_texts(path).title}]({os.path.relpath(path, page)})\n\n{caption}"
+
+
+def _examples(paths: Sequence[Path], page: Path) -> str:
+    """Every worked example with its command, its figure and its caption."""
+    rows = []
+    for path in paths:
+        title, caption = map(_formulas, drawn_texts(path))
+        command = f"`make walk EXAMPLE={path.stem.replace('_', '-')}`"
+        rows.append([command, f"[{title}]({os.path.relpath(path, page)}). {caption}"])
+    return markdown(["command", "example"], [*rows, ["`make walk Q=q.csv K=k.csv V=v.csv`", "Your own matrices"]])
+
+
+def _crossings(table: pd.DataFrame) -> str:
+    """The d_k above which each norm is smaller unscaled than under d_k^1/2, with an interval, by n_keys."""
+    levels = {EQUAL: "equal", TENTH: "a tenth"}
+    head = [f"{statistic} of {_formulas(_NORMS[norm])}: {levels[level]}" for norm, statistic, level in _CROSSINGS]
+    found = table.set_index(["n_keys", "norm", "statistic", "level"], drop=False)
+    lengths = sorted(table["n_keys"].unique())
+    rows = [[n_keys, *(_crossing(found.loc[(n_keys, *kind)]) for kind in _CROSSINGS)] for n_keys in lengths]
+    return markdown(["n_keys", *(name.replace("|", "\\|") for name in head)], rows, "r" * (1 + len(head)))
+
+
+def _crossing(row: "pd.Series[Any]") -> str:
+    """A crossing with its interval and the exact value, if known; `>2048` or `<8` outside the sweep."""
+    below, above = f"<{row['smallest_d_k']:.0f}", f">{row['largest_d_k']:.0f}"
+    if np.isnan(row["crossing"]):
+        return above if row["ratio_at_largest"] > row["level"] else below
+    low, high = row["crossing_low"], row["crossing_high"]
+    reach = np.nanmax([row["crossing"] - low, high - row["crossing"]])
+    places = 1 if reach < 2 else 0
+    ends = (end if np.isnan(value) else f"{value:.{places}f}" for value, end in ((low, below), (high, above)))
+    exact = "" if np.isnan(row["crossing_exact"]) else f"; exactly {row['crossing_exact']:.{places}f}"
+    return f"{row['crossing']:.{places}f} ({' to '.join(ends)}{exact})"
+
+
+def _laws(table: pd.DataFrame) -> str:
+    """Measured crossings beside the law of theory, for every norm with a law."""
+    rows = []
+    for _, row in table.dropna(subset=["law", "crossing"]).iterrows():
+        low, high = row[["crossing_low", "crossing_high"]].fillna({"crossing_low": 0, "crossing_high": np.inf})
+        name = f"{row['statistic']} of {_formulas(_NORMS[row['norm']])}"
+        rows.append(
+            [name, row["n_keys"], _crossing(row), f"{row['law']:.1f}", "yes" if low <= row["law"] <= high else "no"]
+        )
+    return markdown(["norm", "n_keys", "measured d_k", "law", "in the interval"], rows, "-rrr-")
+
+
+def _slopes(table: pd.DataFrame) -> str:
+    names = ("slope", "slope_low", "slope_high", "slope_exact")
+    rows = [[f"`{row['scaling']}`", *(f"{row[name]:z.4f}" for name in names)] for _, row in table.iterrows()]
+    return markdown(["scaling", *names], rows, "-rrrr")
+
+
+def _bands(results: Path, sweep: str) -> str:
+    """One row per combination of the varied axes, one column per rule: steps at the best rate, and decades of the band.
+
+    Where most runs do not solve the task: the share of those that do, and the loss.
+    """
+    table = pd.read_csv(results / csv_name(sweep, "bands"))
+    axes = [*(name for name in axes_of(table) if name != "d_k" and len(table[name].unique()) > 1), "d_k"]
+    fields: dict[Any, dict[str, str]] = {}
+    for _, row in table.iterrows():
+        solving = f"{row['solved']:.0%} solve" if row["solved"] else "–"
+        solved = f"{row['steps_to_solve']:.0f}; {row['band_decades']:.1f}"
+        field = solved if row["steps_to_solve"] > 0 else f"{solving} (loss {row['final_loss']:.2f})"
+        fields.setdefault(tuple(row[axes]), {})[row["scaling"]] = field
+    rules = table["scaling"].unique()
+    rows = [[*key, *(of_rule.get(rule, "") for rule in rules)] for key, of_rule in fields.items()]
+    return markdown([*axes, *(f"`{rule}`" for rule in rules)], rows, "-" * len(axes) + "r" * len(rules))
+
+
+def _statements(table: pd.DataFrame) -> str:
+    """The number of statements by source and verdict and by severity, and verdicts that other cut-offs change."""
+    sources = table.assign(source=table["source"].str.split("; ")).explode("source")
+    counts = pd.crosstab(sources["source"], sources["verdict"])
+    counts.loc["all sources, each entry once"] = table["verdict"].value_counts()
+    grave = pd.crosstab(table["severity"], table["verdict"]).reindex(SEVERITIES)[["wrong", "misleading"]]
+    changes = table.assign(change=table["other_cutoffs"].str.split("; ")).explode("change")
+    changes = changes[changes["change"] != ""].sort_values("change", kind="stable")
+    others = [[*row["change"].split(": ", 1), row["id"]] for _, row in changes.iterrows()]
+    parts = [
+        markdown(["source", *counts], [[name, *row] for name, row in counts.iterrows()], "-" + "r" * counts.shape[1]),
+        markdown(["severity", *grave], [[name, *row] for name, row in grave.iterrows()], "-rr"),
+        f"The {table['id'].str.split().explode().size} ids form {len(table)} entries. Another value of a cut-off "
+        "changes these verdicts:",
+        markdown(["cut-off", "verdict", "entry"], others),
     ]
-    for _, row in shown.iterrows():
-        measured = " | ".join(with_error(row, metric) for metric in metrics)
-        exact = " | ".join(like_measured(row, metric) for metric in metrics)
-        lines.append(f"| {row['d_k']} | `{row['scaling']}` | measured | {measured} |")
-        lines.append(f"| | | exact | {exact} |")
-    return "\n".join(lines)
-
-
-def _slopes(slopes: pd.DataFrame) -> str:
-    """Fitted slopes with their intervals."""
-    lines = [f"| scaling | slope of ln variance | {LEVEL:.1%} interval | exact |", "|---|---:|---:|---:|"]
-    for _, row in slopes.iterrows():
-        interval = f"{row['slope_low']:z.4f} to {row['slope_high']:z.4f}"
-        lines.append(f"| `{row['scaling']}` | {row['slope']:z.4f} | {interval} | {row['slope_exact']:z.4f} |")
-    return "\n".join(lines)
+    return "\n\n".join(parts)
 
 
 def _calibration(results: Path) -> str:
@@ -263,8 +237,8 @@ def _calibration(results: Path) -> str:
     )
     whole, configs = alarms.set_index("config").loc["all"], alarms[alarms["config"] != "all"]
     covered = coverage[coverage["metric"] == "all"].set_index("config")
-    shares = covered.drop(index="all")["coverage"]
-    flagged = covered.loc["all", "flagged"] / covered.loc["all", ["flagged", "intervals"]].sum()
+    shares, every = covered["coverage"].drop("all"), covered.loc["all"]
+    flagged = every["flagged"] / (every["flagged"] + every["intervals"])
     skewed = configs["config"][configs["uniform_p"] < _UNLIKELY]
     lines = [
         f"- False alarms: {whole['alarms']} in {whole['runs']:,} honest runs of {len(configs)} configs; the check "
@@ -274,52 +248,78 @@ def _calibration(results: Path) -> str:
         f"- The p-values of cells are not uniform (Kolmogorov-Smirnov, p < {_UNLIKELY:g}) in {len(skewed)} of "
         f"{configs['uniform_p'].notna().sum()} configs with such p-values: {', '.join(skewed)}. The mean of a skewed "
         "metric over few trials is not normal.",
-        f"- Unflagged 95% intervals contain the truth in {covered.loc['all', 'coverage']:.1%} of "
-        f"{covered.loc['all', 'intervals']:,.0f} cases, and in {shares.min():.1%} to {shares.max():.1%} by config. "
-        f"{flagged:.0%} of all intervals are flagged in these configs; many configs were chosen for saturated rows.",
-        "- Planted faults, each under one rule and under all:",
-        "",
-        "| planted fault | runs | runs with an alarm | at least 7 errors off | missed among these |",
-        "|---|---:|---:|---:|---:|",
+        f"- Unflagged 95% intervals contain the truth in {every['coverage']:.1%} of {every['intervals']:,.0f} cases, "
+        f"and in {shares.min():.1%} to {shares.max():.1%} by config. {flagged:.0%} of all intervals are flagged in "
+        "these configs; many configs were chosen for saturated rows.",
+        "- Planted faults, each under one rule and under all, and mistakes in the code:",
     ]
-    of_metrics = faults[faults["metric"].notna()]
-    for fault, group in of_metrics.groupby("fault", sort=False):
-        counts = [group["runs"].sum(), group["alarms"].sum(), f"{group['sure'].sum():.0f}", group["missed"].sum()]
-        lines.append(f"| a metric off by {fault} | {' | '.join(map(str, counts))} |")
-    mistakes = faults.drop(of_metrics.index)
-    trials = sorted(mistakes["trials"].unique(), reverse=True)
-    lines += ["", f"| mistake in the code |{''.join(f' alarms with {number} trials |' for number in trials)}"]
-    lines += [f"|---|{'---:|' * len(trials)}"]
-    for fault, group in mistakes.groupby("fault", sort=False):
-        by_trials = group.set_index("trials").loc[trials]
-        cells = [f"{row['alarms']} of {row['runs']}" for _, row in by_trials.iterrows()]
-        lines.append(f"| {fault} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    of_metrics, mistakes = faults[faults["metric"].notna()], faults[faults["metric"].isna()]
+    sums = of_metrics.groupby("fault", sort=False)[["runs", "alarms", "sure", "missed"]].sum().astype(int)
+    head = ["runs", "runs with an alarm", "at least 7 errors off", "missed among these"]
+    found = mistakes["alarms"].astype(str) + " of " + mistakes["runs"].astype(str)
+    wide = pd.crosstab(mistakes["fault"], mistakes["trials"], found, aggfunc="first").iloc[:, ::-1]
+    wide = wide.loc[mistakes["fault"].unique()]
+    planted = [[f"a metric off by {fault}", *row] for fault, row in sums.iterrows()]
+    trials = [f"alarms with {number} trials" for number in wide]
+    tables = [
+        markdown(["planted fault", *head], planted, "-rrrr"),
+        markdown(["mistake in the code", *trials], [[fault, *row] for fault, row in wide.iterrows()], "-rrr"),
+    ]
+    return "\n\n".join(["\n".join(lines), *tables])
+
+
+def _columns(table: pd.DataFrame) -> str:
+    """The meaning of each column, without standard errors, ends, exact values and the columns of every table."""
+    own = ~table["column"].isin([column.name for column in IDENTITY]) | (table["table"] == LONG)
+    table = table[own].drop_duplicates(["table", "column"])
+    shown = table[~table["column"].str.contains("_se$|_low$|_high$|_exact$") | table["table"].str.contains("/")]
+    rows = []
+    for (column, meaning), same in shown.groupby(["column", "meaning"], sort=False):
+        first = same.iloc[0]
+        rows.append([", ".join(same["table"]), f"`{column}`", first["unit"], meaning, _code(first["formula"])])
+    return markdown(["table of", "column", "unit", "meaning", "formula"], rows)
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
 
 
 def _diagnosis() -> str:
     """The meaning of each column of a diagnosis, without standard errors and exact values."""
-    lines = ["| column | unit | meaning | formula |", "|---|---|---|---|"]
-    for column in COLUMNS:
-        if not column.name.endswith(("_se", "_exact")):
-            formula, meaning = (text.replace("|", "\\|") for text in (column.formula, column.meaning))
-            lines.append(f"| `{column.name}` | {column.unit} | {meaning} | {f'`{formula}`' if formula else ''} |")
-    return "\n".join(lines)
+    shown = [column for column in COLUMNS if not column.name.endswith(("_se", "_exact"))]
+    rows = [[f"`{column.name}`", column.unit, column.meaning, _code(column.formula)] for column in shown]
+    return markdown(["column", "unit", "meaning", "formula"], rows)
 
 
-def _columns(results: Path) -> str:
-    """The meaning of each column, from columns.csv.
+def _error_bounds() -> str:
+    """The bound of the error of every exact column, and the columns that share it."""
+    columns: dict[tuple[str, str], dict[str, None]] = {}
+    for experiment in map(load_experiment, experiment_names()):
+        for metric in experiment.metrics:
+            for bound in metric.exact.bounds if metric.exact else ():
+                columns.setdefault((bound.where, str(bound)), {})[f"`{metric.name}_exact`"] = None
+    rows = [[", ".join(names), where or "all others", bound] for (where, bound), names in columns.items()]
+    return markdown(["column", "cells", "error at most"], rows)
 
-    Standard errors, interval ends and exact values are left out, and the columns with which every table begins.
-    """
-    columns = pd.read_csv(results / "columns.csv", keep_default_na=False)
-    own = ~columns["column"].isin([column.name for column in IDENTITY]) | (columns["table"] == LONG)
-    columns = columns[own].drop_duplicates(["table", "column"])
-    shown = columns[~columns["column"].str.contains("_se$|_low$|_high$|_exact$") | columns["table"].str.contains("/")]
-    lines = ["| table of | column | unit | meaning | formula |", "|---|---|---|---|---|"]
-    for (column, meaning), same in shown.groupby(["column", "meaning"], sort=False):
-        first = same.iloc[0]
-        formula = f"`{first['formula']}`".replace("|", "\\|") if first["formula"] else ""
-        described = str(meaning).replace("|", "\\|")
-        lines.append(f"| {', '.join(same['table'])} | `{column}` | {first['unit']} | {described} | {formula} |")
-    return "\n".join(lines)
+
+def _figures() -> str:
+    """Every possible figure of a sweep, and the sweeps that get it by default."""
+    rows = [
+        [f"`{experiment}`", f"`{name}`", load_figure(name).shows, _by_default(declarations()[name].default)]
+        for experiment in experiment_names()
+        for name in figures_of(experiment)
+    ]
+    return markdown(["sweeps of", "figure", "shows", "by default"], rows)
+
+
+def _by_default(default: Default | None) -> str:
+    """The sweeps that get a figure without naming it, in words."""
+    if default is None:
+        return "only if named"
+    parts = (
+        ("that vary", default.varied),
+        ("with a single", default.single),
+        ("with", [_code(r) for r in default.rules]),
+    )
+    conditions = [f"{words} {' and '.join(names)}" for words, names in parts if names]
+    return f"sweeps {' '.join(conditions)}" if conditions else "all"

@@ -1,16 +1,152 @@
 "use strict";
 
+/* Numbers and formulas as text. */
+const words = (() => {
+  const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+
+  const keys = (count) => count.toLocaleString("en");
+
+  /* Three digits, all of a larger number, and a power of ten below 0.001. */
+  function digits(value) {
+    if (value === 0) return "0";
+    const size = Math.abs(value);
+    if (size >= 999.5) return keys(Math.round(value));
+    if (size >= 1e-3) return value.toPrecision(3);
+    const [front, power] = value.toExponential(2).split("e-");
+    return `${front} × 10⁻${[...power].map((digit) => SUPERSCRIPTS[digit]).join("")}`;
+  }
+
+  /* Without zeros behind the point: 8 and 2.83. */
+  const plain = (value) => digits(value).replace(/\.0+$|(\.\d*[1-9])0+$/, "$1");
+
+  /* p as a fraction such as 1/2 if it is a position of the slider, otherwise as a decimal number. */
+  function fraction(p, positions) {
+    const position = Math.round(p * positions);
+    if (position / positions !== p) return String(Number(p.toFixed(6)));
+    const divisor = (a, b) => (b ? divisor(b, a % b) : a);
+    const common = divisor(position, positions);
+    return positions === common ? String(position / positions) : `${position / common}/${positions / common}`;
+  }
+
+  /* Put a text into an element, with d_k and |J|_F as letters with an index, √d_k as a root and d_k^(1/3) as a power. */
+  function typeset(element, text) {
+    const whole = text.replace(/\(?\|∂L\/∂q\|\)?/g, '<span class="nowrap">$&</span>').replace(/√(d_k)/g, '√<span class="root">$1</span>');
+    element.innerHTML = whole.replace(/(d|\|J\|)_([kF])/g, "$1<sub>$2</sub>").replace(/\^\(?([−\d./]+)\)?/g, "<sup>$1</sup>");
+  }
+
+  return Object.freeze({ digits, plain, keys, fraction, typeset });
+})();
+
+/* The map of (d_k, n_keys): where the medians of unscaled and scaled gradients are equal, and the reader's point. */
+const map = (() => {
+  const NAMES = { jacobian: "|J|", query_gradient: "|∂L/∂q|" };
+  const svg = document.getElementById("map");
+  const [, , WIDE, HIGH] = svg.getAttribute("viewBox").split(" ").map(Number);
+  const LEFT = 46, RIGHT = 14, TOP = 22, BOTTOM = 34; // margins, for the labels of the axes
+
+  function add(name, attributes, text = "", parent = svg) {
+    const made = document.createElementNS(svg.namespaceURI, name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.textContent = text;
+    parent.append(made);
+    return made;
+  }
+
+  /* A logarithmic axis from pixels to pixels that covers all values, with a little room at both ends. */
+  function axis(values, from, to) {
+    const low = Math.log2(Math.min(...values)) - 0.5, high = Math.log2(Math.max(...values)) + 0.5;
+    return (value) => from + (Math.log2(value) - low) / (high - low) * (to - from);
+  }
+
+  /* Draw the map; a click calls `move` with the nearest sizes. The result shows the sizes of a reader. */
+  function create(data, move) {
+    const lines = Object.entries(data.crossings).map(([name, points]) => [name, points.filter(([, law, d]) => law ?? d)]).filter(([, points]) => points.length);
+    const all = (column) => lines.flatMap(([, points]) => points.map((point) => point[column])).filter(Boolean);
+    const x = axis([...data.d_k, ...all(1)], LEFT, WIDE - RIGHT);
+    const y = axis([...data.n_keys, ...all(0)], HIGH - BOTTOM, TOP);
+    const path = (points) => points.map(([n, d], i) => `${i ? "L" : "M"}${x(d).toFixed(1)} ${y(n).toFixed(1)}`).join("");
+
+    for (const [name, found] of lines) {
+      const points = found.map(([n, law, measured]) => [n, law ?? measured]);
+      const [first, last] = [points[0], points.at(-1)];
+      add("path", { class: "larger", d: `${path(points)}L${WIDE - RIGHT} ${y(last[0])}V${y(first[0])}z` });
+      if (name === "jacobian") {
+        add("text", { class: "region", x: WIDE - RIGHT - 6, y: y(first[0]) - 6, "text-anchor": "end" }, "larger");
+        add("text", { x: LEFT + 8, y: y(last[0]) + 16 }, "smaller");
+      }
+      add("path", { class: `line ${name}`, d: path(points) });
+      for (const [n, , d, low, high] of found.filter((point) => point[2])) {
+        if (low && high) add("path", { class: "interval", d: path([[n, low], [n, high]]) });
+        add("circle", { class: "measured", cx: x(d), cy: y(n), r: 3 });
+      }
+      add("text", { class: name, x: Math.min(x(last[1]), WIDE - 24), y: y(last[0]) - 8, "text-anchor": "middle" }, NAMES[name]);
+    }
+    const sparse = (values, room) => values.filter((_, i) => values.length <= room || (values.length - 1 - i) % 2 === 0);
+    add("path", { class: "axes", d: `M${LEFT} ${TOP}V${HIGH - BOTTOM}H${WIDE - RIGHT}` });
+    for (const d of sparse(data.d_k, 6)) add("text", { x: x(d), y: HIGH - BOTTOM + 15, "text-anchor": "middle" }, d);
+    for (const n of sparse(data.n_keys, 8)) add("text", { x: LEFT - 6, y: y(n) + 4, "text-anchor": "end" }, n);
+    add("text", { x: WIDE - RIGHT, y: HIGH - 4, "text-anchor": "end" }, "width →");
+    add("text", { x: 0, y: 12 }, "↑ keys");
+    for (const d of data.d_k) for (const n of data.n_keys) add("circle", { class: "choice", cx: x(d), cy: y(n), r: 1.6 });
+    const you = add("g", { class: "you" });
+    add("circle", { r: 6.5 }, "", you);
+
+    const nearest = (values, place, at) => values.reduce((best, value) => (Math.abs(place(value) - at) < Math.abs(place(best) - at) ? value : best));
+    svg.addEventListener("click", (event) => {
+      const box = svg.getBoundingClientRect();
+      move(
+        nearest(data.d_k, x, (event.clientX - box.left) / box.width * WIDE),
+        nearest(data.n_keys, y, (event.clientY - box.top) / box.height * HIGH),
+      );
+    });
+    return (d_k, n_keys) => you.setAttribute("transform", `translate(${x(d_k)} ${y(n_keys)})`);
+  }
+
+  /* The d_k of equal medians at a number of keys: measured, or by the law, or between two neighbours of a line. */
+  function crossing(points, n_keys) {
+    const known = points.map(([n, law, measured]) => [n, measured ?? law]).filter(([, d]) => d);
+    const above = known.findIndex(([n]) => n >= n_keys);
+    if (above < 0) return null;
+    const [n1, d1] = known[above];
+    if (n1 === n_keys) return d1;
+    if (!above) return null;
+    const [n0, d0] = known[above - 1];
+    return d0 * (d1 / d0) ** (Math.log(n_keys / n0) / Math.log(n1 / n0));
+  }
+
+  return Object.freeze({ create, crossing });
+})();
+
 /* The explorer: the choices of a reader, one row of weights under them, its expectations and its place on the map. */
 (() => {
-  const data = JSON.parse(document.getElementById("explorer-data").textContent);
-  const slider = document.getElementById("exponent");
-  const summary = document.getElementById("summary");
+  const $ = (id) => document.getElementById(id);
+  const data = JSON.parse($("explorer-data").textContent);
+  const slider = $("exponent");
   const positions = Number(slider.max);
+  const MOST_BARS = 64; // of longer rows the largest are shown
+  const LARGEST_SEED = 2 ** 30;
   const QUIET_MILLISECONDS = 400; // the summary and the address wait until a dragged slider rests
   const DEFAULTS = { d_k: data.start[0], n_keys: data.start[1], p: 1 / 2, seed: 0 };
+  const VALID = {
+    d_k: (value) => data.d_k.includes(value),
+    n_keys: (value) => data.n_keys.includes(value),
+    p: (value) => value >= 0 && value <= 1,
+    seed: (value) => Number.isInteger(value) && value >= 0 && value <= LARGEST_SEED,
+  };
 
-  let state = choices.read(location.hash, data, DEFAULTS) ?? { ...DEFAULTS };
-  let quiet;
+  let state = read(location.hash) ?? { ...DEFAULTS };
+  let quiet, needed;
+
+  /* The choices in an address such as #d_k=64&n_keys=64&p=1/2&seed=3: null if it names none, the defaults if one is impossible. */
+  function read(fragment) {
+    const given = [...new URLSearchParams(fragment.slice(1))].filter(([name]) => name in VALID);
+    if (!given.length) return null;
+    const values = given.map(([name, text]) => {
+      const [above, below] = text.split("/");
+      return [name, below === undefined ? parseFloat(above) : above / below];
+    });
+    return values.every(([name, value]) => VALID[name](value)) ? { ...DEFAULTS, ...Object.fromEntries(values) } : { ...DEFAULTS };
+  }
 
   /* Everything that follows from the choices: results without the division and with it. */
   function results({ d_k, n_keys, p, seed }) {
@@ -18,106 +154,107 @@
     const rules = [1, d_k ** p].map((divisor) => {
       const row = attention.rowOf(scores, divisor);
       row.effective_keys = Math.exp(row.entropy);
-      return { divisor, row, expected: attention.expected(data.rows, d_k, n_keys, divisor), median: medians(d_k, n_keys, divisor) };
+      const found = data.medians.find((cell) => cell[0] === d_k && cell[1] === n_keys && Math.abs(cell[2] / divisor - 1) < 1e-8);
+      const median = { jacobian_norm: found?.[3] ?? null, query_gradient_norm: found?.[4] ?? null };
+      return { divisor, row, expected: attention.expected(data.rows, d_k, n_keys, divisor), median };
     });
     return { scores, rules };
   }
 
-  /* Measured medians, where a sweep of this page has the cell. */
-  function medians(d_k, n_keys, divisor) {
-    const found = data.medians.find((cell) => cell[0] === d_k && cell[1] === n_keys && Math.abs(cell[2] / divisor - 1) < 1e-8);
-    return { jacobian_norm: found?.[3] ?? null, query_gradient_norm: found?.[4] ?? null };
-  }
-
-  const ruleName = (p) => (p === 1 / 2 ? "√d_k" : `d_k^${choices.fraction(p, positions)}`);
+  const ruleName = (p) => (p === 1 / 2 ? "√d_k" : `d_k^${words.fraction(p, positions)}`);
 
   function showControls() {
     slider.value = Math.round(state.p * positions);
     for (const name of ["d_k", "n_keys"]) document.querySelector(`input[name=${name}][value="${state[name]}"]`).checked = true;
-    const divided = state.p === 0 ? "not divided" : `divided by ${state.d_k}^(${choices.fraction(state.p, positions)}) = ${words.plain(state.d_k ** state.p)}`;
-    slider.setAttribute("aria-valuetext", `p = ${choices.fraction(state.p, positions)}, ${divided}`);
-    words.typeset(document.getElementById("divisor"), slider.getAttribute("aria-valuetext"));
+    const p = words.fraction(state.p, positions);
+    const divided = state.p === 0 ? "not divided" : `divided by ${state.d_k}^(${p}) = ${words.plain(state.d_k ** state.p)}`;
+    slider.setAttribute("aria-valuetext", `p = ${p}, ${divided}`);
+    words.typeset($("divisor"), slider.getAttribute("aria-valuetext"));
   }
 
   function showAnswer([before, after]) {
     const divided = `divided by ${ruleName(state.p)} = ${words.plain(after.divisor)}`;
-    words.typeset(document.getElementById("answer"),
+    words.typeset($("answer"),
       `At d_k = ${state.d_k} with ${words.keys(state.n_keys)} keys, the largest weight averages <strong class="plain">${words.digits(before.expected.max_weight)}</strong> without the division and <strong class="scaled">${words.digits(after.expected.max_weight)}</strong> ${divided}.`);
-    words.typeset(document.getElementById("sizes"), sizes(state));
-    words.typeset(document.getElementById("rule"), `Divided by ${ruleName(state.p)}`);
+    words.typeset($("sizes"), sizes(state.n_keys));
+    words.typeset($("rule"), `Divided by ${ruleName(state.p)}`);
   }
 
-  /* The size of typical gradients under √d_k against unscaled ones at these sizes, and the d_k from which on they are larger. */
-  function sizes({ d_k, n_keys }) {
-    const norms = [
-      { name: "jacobian", place: "through the softmax", symbol: "|J|_F" },
-      { name: "query_gradient", place: "at the query", symbol: "|∂L/∂q|" },
-    ];
-    const known = norms.map((norm) => ({ ...norm, crossing: map.crossing(data.crossings[norm.name], n_keys) })).filter(({ crossing }) => crossing);
-    if (!known.length) return measuredSizes(d_k, n_keys, norms);
-    const here = inPlaces(known, known.map(({ crossing }) => map.compared(d_k, crossing)));
-    const from = known.map(({ place, symbol, crossing }) => `${words.plain(Number(crossing.toPrecision(2)))} ${place} (${symbol})`);
-    return `With √d_k, typical gradients are ${here} here: with ${words.keys(n_keys)} keys, they are larger only above d_k ≈ ${from.join(" and ")}.`;
+  /* The d_k from which on typical gradients are larger under √d_k than unscaled, where it is known. */
+  function sizes(n_keys) {
+    const places = [["jacobian", "through the softmax (|J|_F)"], ["query_gradient", "at the query (|∂L/∂q|)"]];
+    const known = places.map(([norm, place]) => [map.crossing(data.crossings[norm], n_keys), place]).filter(([d_k]) => d_k);
+    const from = known.map(([d_k, place]) => `${words.plain(Number(d_k.toPrecision(2)))} ${place}`).join(" and ");
+    return known.length ? `With ${words.keys(n_keys)} keys, √d_k makes typical gradients larger only above d_k ≈ ${from}; below, it makes them smaller.` :
+      `With ${words.keys(n_keys)} keys, these sweeps do not tell where √d_k makes typical gradients larger.`;
   }
 
-  /* Words such as "larger" for each place, once if they are all the same. */
-  const inPlaces = (norms, found) => (new Set(found).size === 1 ? found[0] : norms.map(({ place }, i) => `${found[i]} ${place}`).join(", "));
-
-  /* The same from measured medians, where the map has no line. */
-  function measuredSizes(d_k, n_keys, norms) {
-    const [before, after] = [1, Math.sqrt(d_k)].map((divisor) => medians(d_k, n_keys, divisor));
-    const ratios = norms.map(({ name }) => after[`${name}_norm`] / before[`${name}_norm`]);
-    return ratios.every((ratio) => ratio > 0) ? `With √d_k, typical gradients are ${inPlaces(norms, ratios.map((ratio) => map.size(ratio)))} here (measured).` :
-      `These sweeps do not tell whether √d_k makes typical gradients larger here.`;
+  /* The same row under both divisors as bars; both keep the order of the weights. */
+  function showBars(scores, rows) {
+    const indices = scores.map((_, j) => j);
+    const shown = scores.length <= MOST_BARS ? indices : indices.sort((a, b) => scores[b] - scores[a]).slice(0, MOST_BARS);
+    const wide = 100 / shown.length, gap = Math.min(0.15 * wide, 0.5);
+    document.querySelectorAll(".chart").forEach((chart, i) => {
+      const unit = 10 ** Math.floor(Math.log10(rows[i].max_weight)); // the axis ends at a round number
+      const top = Math.min(1, [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((step) => step * unit >= rows[i].max_weight) * unit);
+      chart.querySelector("path").setAttribute("d", shown.map((j, k) => {
+        const y = 100 - 100 * rows[i].weights[j] / top;
+        return `M${(k * wide + gap).toFixed(3)} 100V${y.toFixed(3)}H${((k + 1) * wide - gap).toFixed(3)}V100z`;
+      }).join(""));
+      chart.querySelector(".top").textContent = words.plain(top);
+      chart.style.setProperty("--even", 1 / scores.length / top);
+      chart.classList.toggle("low", 1 / scores.length / top < 0.1); // the label 0 would touch 1/n
+    });
+    const largest = rows.map((row) => words.digits(row.max_weight));
+    const rest = shown.length < scores.length ? ` The bars are the largest ${MOST_BARS} of ${words.keys(scores.length)} weights, sorted.` : "";
+    $("readout").textContent = `In this random row, the largest weight is ${largest[0]} not divided and ${largest[1]} divided.${rest}`;
   }
 
   function showTable(rules) {
     rules.forEach(({ row, expected, median }, i) => {
       for (const cell of document.querySelectorAll(`.quantities [data-rule="${i}"]`)) {
-        const { metric, of } = cell.dataset;
-        const value = { row, expected, median }[of][metric];
+        const value = { row, expected, median }[cell.dataset.of][cell.dataset.metric];
         cell.dataset.value = value ?? "";
         cell.textContent = value === null ? "–" : words.digits(value);
-        cell.title = value === null ? "not measured with these sizes and this rule" : "";
       }
     });
-    document.getElementById("most-entropy").textContent = `at most ln n = ${words.digits(Math.log(state.n_keys))}`;
-    document.getElementById("most-keys").textContent = `at most ${words.keys(state.n_keys)}`;
+    $("most-entropy").textContent = `at most ln n = ${words.digits(Math.log(state.n_keys))}`;
+    $("most-keys").textContent = `at most ${words.keys(state.n_keys)}`;
+  }
+
+  /* The inverse question: the divisor that gives a wanted entropy or largest weight. */
+  function showNeeded() {
+    const { divisor, range } = attention.divisorFor(data.rows, $("target").value, Number($("wanted").value), state.d_k, state.n_keys);
+    needed = divisor && state.d_k > 1 ? Math.log(divisor) / Math.log(state.d_k) : NaN;
+    const power = Number.isNaN(needed) ? "" : ` = d_k^${needed.toFixed(3).replace("-", "−")}`;
+    $("use").disabled = !(needed >= 0 && needed <= 1);
+    words.typeset($("needed"), divisor ?
+      `${words.digits(divisor)}${power}, or ${words.digits(divisor / Math.sqrt(state.d_k))} · √d_k${$("use").disabled ? " (not on the slider)" : ""}` :
+      `none; choose more than ${words.digits(range[0])} and less than ${words.digits(range[1])}`);
+    $("needed").dataset.divisor = divisor ?? "";
   }
 
   function show() {
     const { scores, rules } = results(state);
     showControls();
     showAnswer(rules);
-    bars.show(scores, rules.map(({ row }) => row));
+    showBars(scores, rules.map(({ row }) => row));
     showTable(rules);
     mark(state.d_k, state.n_keys);
-    inverse.show(state);
-    return rules;
-  }
-
-  function announce([before, after]) {
-    clearTimeout(quiet);
-    quiet = setTimeout(() => {
-      const say = (name, metric) => `${name} ${words.digits(before.expected[metric])} not divided, ${words.digits(after.expected[metric])} divided`;
-      summary.textContent = [
-        `${document.getElementById("law").textContent} d_k ${state.d_k}, ${state.n_keys} keys, ${slider.getAttribute("aria-valuetext")}`,
-        say("mean largest weight", "max_weight"),
-        say("mean entropy", "entropy"),
-        say("Jacobian norm", "jacobian_norm"),
-        say("query gradient", "query_gradient_norm"),
-      ].join("; ");
-      history.replaceState(null, "", choices.write(state, positions));
-    }, QUIET_MILLISECONDS);
+    showNeeded();
   }
 
   function choose(change) {
     state = { ...state, ...change };
-    announce(show());
+    show();
+    clearTimeout(quiet);
+    quiet = setTimeout(() => {
+      $("summary").textContent = `${$("law").textContent} ${slider.getAttribute("aria-valuetext")}. ${$("answer").textContent} ${$("sizes").textContent}`;
+      history.replaceState(null, "", `#d_k=${state.d_k}&n_keys=${state.n_keys}&p=${words.fraction(state.p, positions)}&seed=${state.seed}`);
+    }, QUIET_MILLISECONDS);
   }
 
   const mark = map.create(data, (d_k, n_keys) => choose({ d_k, n_keys }));
-  inverse.create(data.rows, (p) => choose({ p }));
   slider.addEventListener("input", () => choose({ p: Number(slider.value) / positions }));
   for (const chip of document.querySelectorAll(".chips input")) {
     chip.addEventListener("change", () => choose({ [chip.name]: Number(chip.value) }));
@@ -125,14 +262,13 @@
   for (const button of document.querySelectorAll(".marks button")) {
     button.addEventListener("click", () => choose({ p: Number(button.dataset.position) / positions }));
   }
-  document.getElementById("again").addEventListener("click", () => choose({ seed: state.seed + 1 }));
+  for (const control of [$("target"), $("wanted")]) control.addEventListener("input", showNeeded);
+  $("use").addEventListener("click", () => choose({ p: needed }));
+  $("again").addEventListener("click", () => choose({ seed: state.seed + 1 }));
   addEventListener("hashchange", () => {
-    const given = choices.read(location.hash, data, DEFAULTS);
-    if (given) {
-      state = given;
-      show();
-    }
+    state = read(location.hash) ?? state;
+    show();
   });
   show();
-  document.getElementById("strip").classList.remove("waiting");
+  $("strip").classList.remove("waiting");
 })();

@@ -1,37 +1,70 @@
-"""The page index.html; its content comes from the tables, captions, drawings and statements in results/."""
+"""The page index.html of a results folder, from the tables, figures and published statements there."""
 
-import functools
+import base64
+import io
 import json
-from collections.abc import Iterator
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from PIL import Image
 
-from experiments.claims.summary import not_included
-from experiments.claims.table import table_path
-from experiments.folders import SHIPPED_CONFIG
+from experiments.analysis.crossings import SCALED, UNSCALED
+from experiments.folders import ALL_SWEEPS, DIAGNOSIS_FIGURE, EXAMPLES, drawn_texts
 from experiments.harness.config import Config
+from experiments.harness.discovery import axes_of
+from experiments.harness.figures import declarations
 from experiments.harness.fingerprint import versions
-from experiments.page import explorer, opening
-from experiments.page.artifact import FOLDER, MADE_WITH, SCRIPTS, TEMPLATE
-from experiments.page.downloads import downloads
-from experiments.page.entries import OF_OPENING, Entry, chosen, entries
-from experiments.page.findings import Writer
-from experiments.page.provenance import provenance, sound_tables
-from experiments.page.row_means import RELATIVE_ERROR
+from experiments.harness.grid import Sweep
+from experiments.harness.paths import csv_name
+from experiments.page import explorer
+from experiments.page.artifact import FOLDER, MADE_WITH, STATEMENTS_CSV, pictures
+from experiments.page.provenance import SweepTables, provenance, sound_tables
 from experiments.page.typeset import typeset
 
-LARGEST = 1_999_999  # bytes of a page, so that it can be sent by mail
-STATEMENTS_CSV = table_path(Path()).as_posix()
+# `Config.digest` of config.yaml: the first screen has sentences about it.
+SHIPPED = "b7df207a66d11137ee3cbdd3f46e4aaaaee504fbc37be0ff7d0ba72b53d4913b"
+SEVERITIES = ("conceptual error", "wrong number", "overstatement", "slip")  # the gravest first
+_MOST_ROWS, _MOST_METRICS = 12, 5
+_COLOURS = 256  # of an image, which take two thirds of the bytes; none is off by more than 2%
+_SMALL = 1e-4  # smaller numbers get a power of ten
+_TESTS = re.compile(r"(?:^|; )(yes|no): ")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure on the page: a unique name, its texts, its image as a data URI, and its size in pixels."""
+
+    name: str
+    title: str
+    caption: str
+    image: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Section:
+    """The figures of a sweep, the names of its tables, and a few rows of the main one below the head."""
+
+    name: str
+    pictures: list[Picture]
+    csvs: list[str]
+    head: list[str]
+    rows: list[list[str]]
+    of: int
 
 
 def make_page(config: Config, results: Path, config_path: Path, *, incomplete: bool = False) -> bytes:
     """The page of a config's results, as UTF-8 bytes.
 
-    Styles, scripts, fonts, drawings and tables are part of the file, which works alone. It names the tables and figures
-    for which it has no room.
+    Styles, scripts and images are part of the file; tables are links to the CSV files beside it.
 
     Args:
         config: the config of the results.
@@ -43,58 +76,148 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
         TableError: a sweep has no sound table, and `incomplete` is false.
     """
     tables, problems = sound_tables(config, results, incomplete=incomplete)
-    sound = [sweep for sweep in config.sweeps if sweep.name in tables]
-    published = entries(results)
-    writer = Writer(config, results, tables, published)
-    sections, diagnosis, examples = list(writer.sections()), writer.diagnosis(), writer.examples()
+    drawn = {name: [_picture(name, path) for path in paths] for name, paths in pictures(config, results).items()}
     loader = FileSystemLoader(FOLDER)
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"typeset": typeset, "power": _power}
-    csvs = list(dict.fromkeys(csv for section in sections for csv in section.csvs))
-    csvs += [STATEMENTS_CSV] if published else []
-    shipped = config_path == SHIPPED_CONFIG
-    render = functools.partial(
-        environment.get_template(TEMPLATE).render,
+    environment.filters |= {"typeset": typeset}
+    shipped = config.digest == SHIPPED and not problems
+    text = environment.get_template("index.html.j2").render(
+        opening=opening(tables) if shipped else None,
+        main=next((one for one in drawn.get("dimension", ()) if one.name == "dimension-slide"), None),
+        explorer=explorer.explorer([sweep for sweep in config.sweeps if sweep.name in tables], tables),
         law=explorer.LAW,
-        # Their sentences name no inputs, so that only the config that they were written for shows them.
-        effects=opening.effects(sound, tables) if shipped else [],
-        non_effects=[*opening.non_effects(sound, tables), *_corrected(published)] if shipped else [],
-        explorer=explorer.explorer(sound, tables),
         positions=explorer.POSITIONS,
-        relative_error=RELATIVE_ERROR,
-        sections=sections,
-        diagnosis=diagnosis,
-        published=published,
-        not_included=not_included(),
-        examples=examples,
-        drawings=writer.drawings,
-        csvs=csvs,
+        relative_error=explorer.RELATIVE_ERROR,
+        sections=[_section(sweep, tables[sweep.name], drawn) for sweep in config.sweeps if sweep.name in tables],
+        of_all=drawn[ALL_SWEEPS],
+        diagnosis=drawn[DIAGNOSIS_FIGURE],
+        examples=drawn[EXAMPLES],
+        statements=statements(results / STATEMENTS_CSV),
         statements_csv=STATEMENTS_CSV,
         made=provenance(config, results, tables, problems),
         made_with=versions(*MADE_WITH),
+        config=config,
         config_name=config_path.name if config_path.is_absolute() else config_path.as_posix(),
         shipped=shipped,
-        scripts=SCRIPTS,
-        include=_include,
+        include=lambda name: Markup((FOLDER / name).read_text(encoding="utf-8")),
         json=_json,
-        markup=Markup,
     )
-    room = LARGEST - len(render(downloads={}).encode())
-    return render(downloads=downloads(results, csvs, room)).encode()
+    return text.encode()
 
 
-def _corrected(published: list[Entry]) -> Iterator[opening.Statement]:
-    """The published statements that the first screen corrects."""
-    for name, head in OF_OPENING.items():
-        for entry in chosen(published, [name]):
-            yield opening.Statement(head, f"{entry.note}.")
+def opening(tables: SweepTables) -> dict[str, str]:
+    """The numbers of the first screen of the shipped config, by name.
+
+    Means at d_k = 512 with 64 keys are exact; the d_k at which the medians of |J|_F are equal is measured.
+    """
+    wide = tables["dimension"]["measured"].query("d_k == 512 and n_keys == 64").set_index("scaling")
+    found = {
+        f"{metric}_{name}": wide.loc[rule, f"{metric}_exact"]
+        for metric in ("score_variance", "max_weight")
+        for name, rule in (("unscaled", UNSCALED), ("scaled", SCALED))
+    }
+    equal = tables["crossing"]["crossings"].query("norm == 'jacobian' and statistic == 'median' and level == 1")
+    crossings = equal.set_index("n_keys")["crossing"]
+    of_keys = {f"crossing_{n_keys}": f"{crossings[n_keys]:.0f}" for n_keys in (64, 4096)}
+    return {name: f"{value:.3g}" for name, value in found.items()} | of_keys
 
 
-def _include(name: str) -> Markup:
-    """The text of a style sheet or script, unchanged."""
-    return Markup((FOLDER / name).read_text(encoding="utf-8"))
+def _picture(of: str, path: Path) -> Picture:
+    """A figure with its image as lossless WebP in 256 colours."""
+    title, caption = drawn_texts(path)
+    with Image.open(path) as image:
+        fewer = image.convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    content = io.BytesIO()
+    fewer.convert("RGB").save(content, "WEBP", lossless=True)
+    data = base64.b64encode(content.getvalue()).decode()
+    return Picture(f"{of}-{path.stem}", title, caption, f"data:image/webp;base64,{data}", *fewer.size)
+
+
+def _section(sweep: Sweep, tables: Mapping[str, pd.DataFrame], drawn: Mapping[str, list[Picture]]) -> Section:
+    table = tables["measured"]
+    metrics = dict.fromkeys(metric for figure in sweep.figures for metric in declarations()[figure].metrics)
+    head, rows = few_rows(table, [metric for metric in metrics if metric in table][:_MOST_METRICS])
+    csvs = [csv_name(sweep.name, kind) for kind in tables]
+    return Section(sweep.name, drawn[sweep.name], list(dict.fromkeys(csvs)), head, rows, len(table))
+
+
+def few_rows(table: pd.DataFrame, metrics: Iterable[str]) -> tuple[list[str], list[list[str]]]:
+    """The rows at both ends of every axis: value ± half the 95% interval, and the exact value where it is known.
+
+    Args:
+        table: the main table of a sweep.
+        metrics: columns to show after the varied axes and the scaling.
+
+    Returns:
+        A head, and at most 12 rows; of more, only those unscaled and under d_k^1/2 count.
+    """
+    varied = [axis for axis in axes_of(table) if len(table[axis].unique()) > 1]
+    named = [*varied, *(["scaling"] if "scaling" in table else [])]
+    shown = table.drop_duplicates(named) if named else table.head(1)
+    for axis in varied:
+        values = shown[axis].drop_duplicates()
+        ends = (values.sort_values() if values.dtype.kind in "iuf" else values).iloc[[0, -1]]
+        shown = shown[shown[axis].isin(ends)]
+    if len(shown) > _MOST_ROWS and "scaling" in shown:
+        shown = shown[shown["scaling"].isin([UNSCALED, SCALED])]
+    rows = [
+        [*(_plain(row[name]) for name in named), *(_value(row, metric) for metric in metrics)]
+        for _, row in shown.head(_MOST_ROWS).iterrows()
+    ]
+    return [*named, *metrics], rows
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def _value(row: "pd.Series[Any]", metric: str) -> str:
+    """A metric of a row as `0.2751 ± 0.0012, exactly 0.2747`.
+
+    >>> _value(pd.Series({"norm": 2.71828, "norm_low": 2.706, "norm_high": 2.73, "norm_exact": 2.7}), "norm")
+    '2.718 ± 0.012, exactly 2.700'
+    """
+    value, low, high, exact = (row.get(f"{metric}{end}", math.nan) for end in ("", "_low", "_high", "_exact"))
+    if isinstance(value, str) or pd.isna(value):
+        return value if isinstance(value, str) else "–"
+    half = (high - low) / 2
+    known = half > 0 and math.isfinite(half)
+    places = f".{max(0, 1 - math.floor(math.log10(half)))}f" if known and max(abs(value), half) >= _SMALL else ".4g"
+    error = f" ± {half:{places}}" if known else ""
+    return f"{value:{places}}{error}" + ("" if pd.isna(exact) else f", exactly {exact:{places}}")
+
+
+def statements(path: Path) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The published statements by verdict and severity, the gravest first; none without a table.
+
+    Args:
+        path: of statements.csv.
+
+    Returns:
+        A title and the entries of each group: the rows as text, with `tests`, those that a statement passes and fails.
+    """
+    if not path.exists():
+        return []
+    table = pd.read_csv(path, keep_default_na=False, dtype=str)
+    ranks = {severity: rank for rank, severity in enumerate([*SEVERITIES, ""])}
+    groups = sorted(table.groupby(["severity", "verdict"]), key=lambda group: (ranks[group[0][0]], group[0][1]))
+    return [
+        (", ".join(filter(None, (verdict, severity))), [_entry(row) for row in rows.to_dict("records")])
+        for (severity, verdict), rows in groups
+    ]
+
+
+def _entry(row: dict[Any, str]) -> dict[str, Any]:
+    """A published statement; the tests in `computed` as a list for each of `passes` and `fails`."""
+    words = _TESTS.split(row["computed"])[1:]
+    pairs = list(zip(words[::2], words[1::2], strict=True))
+    tests = {
+        verb: [test for result, test in pairs if result == given]
+        for verb, given in (("passes", "yes"), ("fails", "no"))
+    }
+    return row | {"tests": tests}
 
 
 def _json(value: Any) -> Markup:
@@ -104,13 +227,3 @@ def _json(value: Any) -> Markup:
     '{"note":"\\u003c/script>"}'
     """
     return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))
-
-
-def _power(value: float) -> Markup:
-    r"""A small number with its power of ten.
-
-    >>> str(_power(3.2e-7))
-    '3.2\xa0×\xa010<sup>−7</sup>'
-    """
-    digits, _, exponent = f"{value:.1e}".partition("e")
-    return Markup("{}\u00a0×\u00a010<sup>{}</sup>").format(digits, str(int(exponent)).replace("-", "−"))

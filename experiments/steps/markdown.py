@@ -16,17 +16,15 @@ DOCUMENTS = Path("docs")
 
 
 def rewrite_pages() -> None:
-    """Rewrite the generated parts of README.md and docs/ from results/, rerun the examples in docs/, write the schema.
+    """Rewrite the generated parts of README.md and docs/ from results/, and write the schema.
 
     The pages are those of the current folder. The numbers come from existing results: no sweep is measured.
     """
-    from experiments.page.documents import rewrite_documents
     from experiments.steps.schema import write_schema
 
     write_schema()
     for path, text in generated(read_pages(), HOME).items():
         write_atomically(path, text.encode())
-    rewrite_documents(DOCUMENTS)
 
 
 def read_pages() -> dict[Path, str]:

@@ -10,7 +10,7 @@ from scipy.interpolate import BarycentricInterpolator
 from experiments.harness.config import load_config
 from experiments.harness.tables import read_sweep
 from experiments.page import explorer
-from experiments.page.row_means import CURVES, RELATIVE_ERROR, row_means
+from experiments.page.explorer import CURVES, RELATIVE_ERROR, row_means
 from sdpa.theory import attention_expectations, limits
 from sdpa.theory.queries import query_lengths
 
@@ -44,13 +44,8 @@ def test_a_reader_chooses_among_the_sizes_of_most_cells(tmp_path):
     )
     data = data_of(many)
     assert (len(data["d_k"]), len(data["n_keys"]), data["start"]) == (9, 6, (11, 64))
-
-
-@pytest.mark.usefixtures("quick_slider")
-def test_without_rows_of_keys_the_usual_size_is_shown(tmp_path):
-    sweeps = config_of(tmp_path, "{experiment: distribution, d_k: [3, 5], trials: 20}")
-    data = data_of(sweeps)
-    assert (data["d_k"], data["n_keys"], data["start"]) == ([64], [64], (64, 64))
+    without = data_of(config_of(tmp_path, "{experiment: distribution, d_k: [3, 5], trials: 20}"))
+    assert (without["d_k"], without["n_keys"], without["start"]) == ([64], [64], (64, 64))
 
 
 @pytest.mark.usefixtures("quick_slider")
@@ -88,26 +83,6 @@ def test_without_measured_crossings_the_law_draws_the_line(tmp_path, monkeypatch
     assert [row[0] for row in jacobian] == [row[0] for row in query] == [16, 32, 64, 256]
     assert jacobian[2][1:] == [pytest.approx(limits.jacobian_crossing(64), rel=1e-3), None, None, None]
     assert query[2][1] == pytest.approx(limits.query_gradient_crossing(64), rel=1e-3)
-    short = data_of(config_of(tmp_path, SATURATION + ", d_k: 3, n_keys: 4, scaling: d_k^1}"))
-    assert short["crossings"] == {"jacobian": [], "query_gradient": []}
-
-
-@pytest.mark.usefixtures("quick_slider")
-def test_a_measured_crossing_of_one_length_lies_on_a_line(drawn):
-    config, folder = drawn
-    tables = {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps}
-    all_crossings = tables["map"]["crossings"]
-    n_keys = int(all_crossings["n_keys"].max())
-    only = all_crossings[all_crossings["n_keys"] == n_keys]
-    tables = {
-        name: {**kinds, "crossings": only} if name == "map" else {**kinds, "crossings": only.iloc[:0]}
-        for name, kinds in tables.items()
-    }
-    found = explorer.explorer(config.sweeps, tables)["crossings"]["jacobian"]
-    assert len(found) > 1
-    assert [row[0] for row in found] == sorted(row[0] for row in found)
-    assert [row[0] for row in found if row[2] is not None] == [n_keys]
-    assert all(row[1] is not None for row in found)
 
 
 def expectations(rows, n_keys: int, d_k: int, divisor: float) -> list[float]:

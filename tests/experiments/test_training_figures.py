@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from experiments.analysis.bands import at_best_rates, bands
 from experiments.figures import learning_curves, learning_rates, steps_to_solve, variance_ratio
 from experiments.figures.figure import Tables
 from experiments.figures.training_rows import LARGEST_LOSS, main_rules
-from experiments.page import findings
 from sdpa import Scaling
 
 FIGURES = (learning_rates, steps_to_solve, learning_curves, variance_ratio)
@@ -289,16 +287,3 @@ def test_captions_have_room_for_three_rules():
     assert told(*RULES) == ["unscaled", "d_k^1/2", "d_k^1"]
     assert told("d_k^1/3", "unscaled") == ["d_k^1/3", "unscaled"]
     assert told("d_k^1", "2", "3", "4", "5") == ["d_k^1", "3", "5"]
-
-
-def test_the_page_gives_values_at_the_best_rates(tables):
-    sweep = SimpleNamespace(name="mine", experiment="training")
-    best = at_best_rates(tables["measured"], tables["bands"])
-    (text,) = findings._numbers(sweep, best, "steps_to_solve")
-    assert text.startswith(
-        "Steps to an accuracy of 90% at task = pair, d_k = 512 and the best learning rate: none unscaled; 30"
-    )
-    rows = findings.few_rows(sweep, best[best["scaling"] == "unscaled"], ("best_rate", "steps_to_solve"), of=36)
-    assert rows.head == ["task", "d_k", "scaling", "best rate", "steps to an accuracy of 90%"]
-    assert [field.text for field in rows.rows[-1]] == ["pair", "512", "unscaled", "0.01000", "–"]
-    assert rows.of == 36
