@@ -18,7 +18,7 @@ words_diagnose = FILE Q K
 takes_calibration = FULL
 words_calibration = NAME
 takes_test-page = CHROMIUM
-$(foreach one,test test-claims test-coverage test-faults test-cluster test-recipes,$(eval takes_$(one) = JOBS))
+$(foreach one,test test-coverage test-faults test-cluster test-recipes,$(eval takes_$(one) = JOBS))
 FLAGS = YES VERBOSE FULL
 
 # These count in the environment, too. Others do not: other programs may set V=1 there.
@@ -67,7 +67,7 @@ LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashe
   --no-emit-find-links --no-header --no-annotate
 
 .DEFAULT_GOAL = help
-.PHONY: all quick results figures check page plan prune walk diagnose test test-page test-claims test-coverage test-faults test-edits test-cluster test-recipes test-notebooks test-models cluster calibration lint statements cost bench readme notebooks lock clean help
+.PHONY: all quick results figures check page plan prune walk diagnose test test-page test-coverage test-faults test-edits test-cluster test-recipes test-notebooks test-models cluster calibration lint statements cost bench readme notebooks lock clean help
 
 ##@ Running sweeps
 
@@ -115,9 +115,6 @@ test: $(DEV_READY) ## run all tests except the slow ones, with one process per c
 test-page: $(DEV_READY) $(BROWSER_READY) ## test the page of results/ in a browser (CHROMIUM=PATH; needs npm once)
 	@test -x "$$CHROMIUM" || { echo "found no Chromium at $$CHROMIUM; set its path with CHROMIUM="; exit 1; }
 	@$(PY) -m pytest -m page
-
-test-claims: $(DEV_READY) ## slow, after make all: list sentences that last digits or one run change
-	@$(PY) -m pytest $(WORKERS) --dist worksteal -m claims
 
 test-coverage: $(DEV_READY) ## slow: test coverage of intervals, p-values, and exact standard deviations
 	@$(PY) -m pytest $(WORKERS) --dist worksteal -m slow

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from experiments.figures.declared import FIGURES
 from experiments.harness.discovery import experiment_names
-from experiments.harness.figures import declarations
 
 ROOT = Path(__file__).parents[1]
 
@@ -17,6 +17,7 @@ ALLOWED = {
     "experiments/statistics": {"experiments.statistics"},
     "experiments/*.py": {
         "sdpa",
+        "experiments.folders",  # of findings
         "experiments.harness",
         "experiments.statistics",
         "experiments.sampling",
@@ -36,6 +37,7 @@ ALLOWED = {
     },
     "experiments/steps": {
         "sdpa",
+        "experiments.findings",
         "experiments.folders",
         "experiments.steps",
         "experiments.harness",
@@ -60,7 +62,13 @@ ALLOWED = {
         "experiments.harness",
         "experiments.training",
     },
-    "experiments/harness": {"sdpa._names", "experiments.harness", "experiments.statistics", "experiments.__path__"},
+    "experiments/harness": {
+        "sdpa._names",
+        "experiments.harness",
+        "experiments.statistics",
+        "experiments.__path__",
+        "experiments.figures.declared",
+    },
     "experiments/analysis": {
         "sdpa",
         "experiments.analysis",
@@ -72,8 +80,6 @@ ALLOWED = {
     "experiments/figures": {
         "experiments.figures",
         "experiments.harness",
-        "experiments.metrics",
-        "experiments.training_metrics",
         "experiments.analysis.bands",
         "experiments.analysis.crossings",
         "experiments.analysis.slopes",
@@ -82,6 +88,7 @@ ALLOWED = {
     },
     "experiments/page": {
         "sdpa",
+        "experiments.findings",
         "experiments.folders",
         "experiments.examples",
         "experiments.diagnosis.table",
@@ -208,7 +215,7 @@ def test_the_locks_agree_and_a_run_installs_no_tool_of_development():
 def names_of_clients(source: str) -> set[str]:
     """Strings of a source, docstrings aside, that name an experiment, a figure or a sibling package of the harness."""
     siblings = {f"experiments.{path.name}" for path in (ROOT / "experiments").iterdir() if path.is_dir()}
-    clients = {*experiment_names(), *declarations(), *siblings} - {"experiments.harness"}
+    clients = {*experiment_names(), *FIGURES, *siblings} - {"experiments.harness"}
     nodes = list(ast.walk(ast.parse(source)))
     docstrings = [node.value for node in nodes if isinstance(node, ast.Expr)]
     constants = (node for node in nodes if isinstance(node, ast.Constant) and node not in docstrings)

@@ -266,78 +266,46 @@ EXPERIMENT = Experiment(
     min_trials=2,
 )
 '''
-FIGURE = '''"""The squared length of queries along d_k."""
-
-from experiments.figures.axes import span
-from experiments.figures.caption_text import number
-from experiments.figures.figure import Drawing, Figure, Tables
-from experiments.figures.style import panels
-from experiments.harness.figures import Default
-
-
-def plot(tables: Tables) -> Drawing:
-    """Mean squared lengths and their exact values."""
-    table = tables["measured"]
-    figure, [[ax]] = panels(1, 1, (6, 3.5))
-    ax.plot(table["d_k"], table["squared_length"], "o")
-    ax.plot(table["d_k"], table["squared_length_exact"], "_")
-    ax.set_xlabel("d_k")
-    return figure
-
-
-def caption(tables: Tables) -> str:
-    """The largest distance from the exact value."""
-    table = tables["measured"]
-    distance = (table["squared_length"] - table["squared_length_exact"]).abs().max()
-    return f"{span(table, 'd_k')} the mean squared length is within {number(float(distance))} of its exact value."
-
-
-def title(tables: Tables) -> str:
-    """The spread of the squared length over the table."""
-    table = tables["measured"]
-    longest, shortest = table["squared_length"].max(), table["squared_length"].min()
-    return "Queries differ in length" if longest > 2 * shortest else "Queries are about equally long"
-
-
-FIGURE = Figure(
-    shows="The squared length of a query",
-    of="lengths",
-    tables=("measured",),
-    metrics=("squared_length",),
-    default=Default(),
-    plot=plot,
-    caption=caption,
-    title=title,
-)
-'''
+FIGURE = """\
+        name="lengths",
+        shows="The squared length of a query",
+        of="lengths",
+        metrics=("squared_length",),
+        default=Default(),
+        lines=Lines("d_k", (Panel("squared_length"),), (6, 3.5)),
+    ),
+    Figure(
+"""
+DECLARED = "experiments/figures/declared.py"
+LAST = '        name="speed",'
 
 
 def test_an_experiment_and_its_figure(repository):
     repository.write("experiments/lengths.py", EXPERIMENT)
-    repository.write("experiments/figures/lengths.py", FIGURE)
+    repository.insert(DECLARED, LAST, FIGURE)
     table = repository.sweep("lengths", "    d_k: [4, 64]\n    stretch: [1, 2]\n    precision: 0.02\n")
     assert table["squared_length"].tolist() == pytest.approx([1, 4, 1, 4], rel=0.1)
     verdicts = pd.read_csv(repository.folder / "results/tiny/derived/tiny/verdicts.csv")
     assert verdicts["test"].tolist() == ["t"] * 4
     assert verdicts["stretch"].tolist() == [1, 2, 1, 2]
     assert repository.figures() == {"lengths"}
-    assert "Queries differ in length" in repository.page()
+    assert "The squared length of a query" in repository.page()
     tests = ("test_every_experiment.py", "test_lean.py", "test_store.py")
     repository.test("tests/test_architecture.py", *(f"tests/experiments/{name}" for name in tests))
     assert repository.stale() == set()
-    assert repository.edited == {"experiments/lengths.py", "experiments/figures/lengths.py"}
+    assert repository.edited == {"experiments/lengths.py", DECLARED}
 
 
 def test_a_figure(repository):
-    text = FIGURE.replace('of="lengths"', 'of="distribution"').replace("squared_length", "score_variance")
-    repository.write("experiments/figures/spread.py", text)
+    text = FIGURE.replace('"lengths"', '"spread"', 1).replace('of="lengths"', 'of="distribution"')
+    repository.insert(DECLARED, LAST, text.replace("squared_length", "score_variance"))
     repository.sweep("distribution", "    d_k: [4, 64]\n    trials: 1000\n    figures: [distribution, spread]\n")
     assert repository.figures() == {"distribution", "spread"}
-    assert "Queries differ in length" in repository.page()
+    assert "The squared length of a query" in repository.page()
     repository.run(
-        "-m", "pytest", "-q", "tests/test_architecture.py", "tests/experiments/test_figures.py", "-k", "not benchmarks"
+        "-m", "pytest", "-q", "tests/test_architecture.py", "tests/experiments/test_figures.py", "-k", "spread"
     )
-    assert repository.edited == {"experiments/figures/spread.py"}
+    assert repository.edited == {DECLARED}
 
 
 def test_a_published_statement(repository):

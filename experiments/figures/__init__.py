@@ -1,5 +1,4 @@
-"""Tables to drawings: every module here that binds FIGURE is a figure; the other modules hold code that they share.
+"""Tables to drawings: figures are data (`declared`), drawn as lines, as maps, or by a function of their own.
 
-A figure has two functions of the same tables: `plot` gives a drawing, and `caption` one sentence with its numbers.
-Where a drawing has error bars, points are measured with 95% intervals, and pale bands are exact.
+Points are measured with 95% intervals, and pale bands are exact.
 """

@@ -1,7 +1,6 @@
 """The axes of a table: varied axes, fixed axes, and their names in captions.
 
-Axes are the fields of a cell, such as d_k, n_keys and inputs. A caption names the varied ones with their range, and a
-note under the drawing lists the fixed ones.
+Axes are the fields of a cell, such as d_k, n_keys and inputs.
 """
 
 import re
@@ -9,7 +8,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from experiments.harness.discovery import axes_of, unusual_axes, usual_values
+from experiments.harness.discovery import axes_of
 
 
 def varied_axes(table: pd.DataFrame) -> list[str]:
@@ -30,8 +29,6 @@ def other_axes(table: pd.DataFrame, *shown: str) -> list[str]:
 def first_combination(table: pd.DataFrame, *shown: str) -> tuple[pd.DataFrame, str]:
     """The rows of the first combination of the other axes, and its name in words if there are more.
 
-    A caption has room for one curve per scaling, and uses these rows where a table has more.
-
     Args:
         table: a measured table.
         shown: the axes along which the rows may differ; the scaling always may.
@@ -45,14 +42,6 @@ def first_combination(table: pd.DataFrame, *shown: str) -> tuple[pd.DataFrame, s
     first = table.iloc[0]
     rows = table[(table[others] == first[others]).all(axis=1)]
     return rows, f" (at {values_of(first, others)})"
-
-
-def fixed(table: pd.DataFrame, *shown: str) -> str:
-    """The fixed axes of a table, except usual inputs, as a remark: `n_keys = 64, n_queries = 64.`"""
-    first, varied = table.iloc[0], varied_axes(table)
-    told = {name: first[name] for name in axes_of(table) if name not in (*shown, *varied)}
-    constant = [name for name in told if name not in usual_values() or name in unusual_axes(told)]
-    return f"{values_of(first, constant)}." if constant else ""
 
 
 def values_of(row: pd.Series, names: Sequence[str]) -> str:
@@ -84,24 +73,6 @@ def plain(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def span(table: pd.DataFrame, x: str) -> str:
-    """The range of x: `From d_k = 4 to 512`, `At d_k = 64`, `Over inputs = gaussian, uniform`.
-
-    >>> span(pd.DataFrame({"d_k": [512, 4]}), "d_k"), span(pd.DataFrame({"d_k": [64, 64]}), "d_k")
-    ('From d_k = 4 to 512', 'At d_k = 64')
-    """
-    values = [plain(value) for value in (table[x].sort_values() if is_number(table, x) else table[x]).unique()]
-    if len(values) == 1:
-        return f"At {x} = {values[0]}"
-    return f"From {x} = {values[0]} to {values[-1]}" if is_number(table, x) else f"Over {x} = {', '.join(values)}"
-
-
-def of_keys(table: pd.DataFrame) -> str:
-    """The number of keys as an adjective, ` 64`, if the table has a single one; otherwise nothing."""
-    numbers = table["n_keys"].unique()
-    return f" {numbers[0]}" if len(numbers) == 1 else ""
-
-
 def under(scaling: str) -> str:
     """The name of a scaling in a sentence.
 
@@ -110,9 +81,4 @@ def under(scaling: str) -> str:
     """
     if scaling == "unscaled":
         return scaling
-    return f"under the divisor {scaling}" if is_constant(scaling) else f"under {scaling}"
-
-
-def is_constant(scaling: str) -> bool:
-    """True for the name of a constant divisor, such as `8` or `1/3`."""
-    return re.fullmatch("[0-9./]+", scaling) is not None
+    return f"under the divisor {scaling}" if re.fullmatch("[0-9./]+", scaling) else f"under {scaling}"

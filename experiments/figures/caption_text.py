@@ -1,23 +1,54 @@
-"""Values in captions: numbers with as many digits as their errors justify, and the course of a metric along an axis.
-
-A caption is computed from its table, so it changes with the results. The words depend on tests too: `rises` appears
-only where chance does not explain the difference.
-"""
+"""Words of captions: numbers with as many digits as their errors justify, and the plain caption of a figure."""
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from experiments.figures.axes import is_number, plain
+from experiments.figures.axes import plain
+from experiments.figures.figure import Figure, Tables
+from experiments.harness.discovery import axes_of, usual_values
 from experiments.harness.metric import FEW_DRAWS
 
 _MAX_DIGITS = 4
-DOUBT = stats.norm.sf(3)  # two values differ if chance separates them this far at most this often
-_SMALL_CHANGE = 0.1
-_SHOWN = 1e-4  # a relative difference that four digits show
+_FEW_VALUES = 3
+
+
+def plain_caption(figure: Figure, tables: Tables) -> str:
+    """The sizes, inputs and trials of the measured table, and the note of the figure.
+
+    >>> table = pd.DataFrame({"d_k": [4, 8, 4, 8], "n_keys": 64, "inputs": "gaussian", "key_std": 1.0, "trials": 20})
+    >>> plain_caption(Figure(shows="", of="", note="Bars: 95% intervals."), {"measured": table})
+    'd_k = 4 and 8, n_keys = 64, inputs = gaussian; 20 trials. Bars: 95% intervals.'
+    """
+    if "measured" not in tables:
+        return figure.note
+    table = tables["measured"]
+    told = {name: list(table[name].unique()) for name in axes_of(table)}
+    named = [
+        f"{name} = {_values(values)}"
+        for name, values in told.items()
+        if name == "inputs" or values != [usual_values().get(name)]
+    ]
+    trials = table["trials"].agg(["min", "max"]).unique() if "trials" in table else []
+    count = f"; {_values(list(trials), ' to ')} trials" if len(trials) else ""
+    return f"{', '.join(named)}{count}. {figure.note}".strip()
+
+
+def _values(values: list[Any], between: str = " and ") -> str:
+    """Few values as a list; many numbers by their ends.
+
+    >>> _values([8, 4]), _values([1, 2, 3, 4]), _values(["a", "b", "c", "d"])
+    ('4 and 8', '1 to 4', 'a, b, c and d')
+    """
+    are_numbers = not isinstance(values[0], str)
+    texts = [plain(value) for value in (sorted(values) if are_numbers else values)]
+    if are_numbers and len(texts) > _FEW_VALUES:
+        return f"{texts[0]} to {texts[-1]}"
+    return between.join(texts) if between == " to " else listed(texts)
 
 
 def number(value: float, error: float = 0.0) -> str:
@@ -91,75 +122,6 @@ def few_draws(rows: pd.DataFrame, metric: str) -> pd.Series:
 def is_known(rows: pd.DataFrame, metric: str) -> bool:
     """True if the exact value of a metric is known in every row."""
     return f"{metric}_exact" in rows and bool(rows[f"{metric}_exact"].notna().all())
-
-
-def turns(rows: pd.DataFrame, metric: str) -> tuple[str, ...]:
-    """The verbs for a metric along the rows, from its ends and its extreme: rises, falls, both in turn, or none.
-
-    Missing values have no course.
-
-    Args:
-        rows: in order along an axis, with one row per value; exact values replace measured ones if all are known.
-        metric: its name.
-    """
-    rows = exactly(rows, metric)
-    if rows[metric].isna().any():
-        return ()
-    first, last = rows.iloc[0], rows.iloc[-1]
-    for turn, verbs in ((rows[metric].idxmax(), ("rises", "falls")), (rows[metric].idxmin(), ("falls", "rises"))):
-        if differ(rows.loc[turn], first, metric) and differ(rows.loc[turn], last, metric):
-            return verbs
-    if not differ(first, last, metric):
-        return ()
-    return ("rises",) if last[metric] > first[metric] else ("falls",)
-
-
-def course(rows: pd.DataFrame, x: str, metric: str) -> str:
-    """The course of a metric along x in words, with its values: exact values if all are known.
-
-    Args:
-        rows: of one scaling, in order along x if x is a number.
-        x: an axis.
-        metric: its name.
-
-    Returns:
-        A verb with values: `rises from 0.1 to 0.9`, `falls from 3 to 2 at d_k = 8 and rises to 4`, `stays at 0.11`, or
-        `goes from 2 to 3 (no clear change)` if errors exceed a tenth of the value. A list of values if x is not a
-        number.
-    """
-    rows = exactly(rows, metric)
-    first, last = measured(rows.iloc[0], metric), measured(rows.iloc[-1], metric)
-    if len(rows) == 1:
-        return f"is {first}"
-    if not is_number(rows, x):
-        return f"is {', '.join(measured(row, metric) for _, row in rows.iterrows())}"
-    verbs = turns(rows, metric)
-    if len(verbs) == 2:
-        extreme = rows.loc[rows[metric].idxmax() if verbs[0] == "rises" else rows[metric].idxmin()]
-        there = f"{measured(extreme, metric)} at {x} = {plain(extreme[x])}"
-        return f"{verbs[0]} from {first} to {there} and {verbs[1]} to {last}"
-    if len(verbs) == 1 and first != last:
-        return f"{verbs[0]} from {first} to {last}"
-    if limit_of_chance(rows.iloc[0], rows.iloc[-1], metric) > _SMALL_CHANGE * abs(rows.iloc[0][metric]):
-        return f"goes from {first} to {last} (no clear change)"
-    surest = min((row for _, row in rows.iterrows()), key=lambda row: standard_error(row, metric))
-    return f"stays at {measured(surest, metric)}"
-
-
-def differ(one: pd.Series, other: pd.Series, metric: str) -> bool:
-    """True if two values differ by more than chance explains, by Student's t, and by a visible digit.
-
-    The limit of chance is t times the error of the difference; t leaves the same probability to its right as 3 does for
-    a normal law, 0.00135. A visible digit is a relative difference of 1e-4.
-    """
-    noise = max(limit_of_chance(one, other, metric), _SHOWN * abs(one[metric]))
-    return bool(abs(one[metric] - other[metric]) > noise)
-
-
-def limit_of_chance(one: pd.Series, other: pd.Series, metric: str) -> float:
-    """The difference that chance rarely exceeds (see `differ`), between two values with independent errors."""
-    error = math.hypot(standard_error(one, metric), standard_error(other, metric))
-    return float(stats.t.isf(DOUBT, min(one["trials"], other["trials"]) - 1) * error)
 
 
 def listed(clauses: Sequence[str]) -> str:

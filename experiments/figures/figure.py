@@ -1,64 +1,139 @@
-"""The declaration of a figure: its subject, its tables, and its functions for drawing, title and caption."""
+"""The vocabulary of figures: a figure is data, and three drawing functions (lines, maps, matrices) make pictures of it.
 
-import importlib
-from collections.abc import Callable, Mapping
+This module and `experiments.figures.declared` load no package for drawing, so that the config and the workers may read
+the declarations.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import matplotlib.figure
-import pandas as pd
+if TYPE_CHECKING:
+    import matplotlib.figure
+    import pandas as pd
 
-from experiments.harness.figures import Default
+Drawing: TypeAlias = "matplotlib.figure.Figure"
+Tables: TypeAlias = "Mapping[str, pd.DataFrame]"
 
-Drawing: TypeAlias = matplotlib.figure.Figure
-Tables = Mapping[str, pd.DataFrame]
+
+@dataclass(frozen=True)
+class Default:
+    """The sweeps that get a figure without naming it; `Default()` holds for every sweep of its experiment.
+
+    Attributes:
+        varied: axes with more than one value in such a sweep.
+        single: axes with exactly one value.
+        rules: scaling rules that the sweep must include.
+    """
+
+    varied: tuple[str, ...] = ()
+    single: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+
+    def holds(self, values: Mapping[str, Sequence[Any]]) -> bool:
+        """True for a sweep with these values of the fields of its cells.
+
+        >>> Default(varied=("d_k",), single=("n_keys",)).holds({"d_k": (4, 8), "n_keys": (64,)})
+        True
+        """
+        return (
+            all(len(values[name]) > 1 for name in self.varied)
+            and all(len(values[name]) == 1 for name in self.single)
+            and all(rule in map(str, values.get("scaling", ())) for rule in self.rules)
+        )
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One metric along the x axis of a figure of lines.
+
+    Attributes:
+        metric: its column; the column's interval and exact values belong to it.
+        title: instead of the metric's.
+        dashed: a second metric in the same panel, with dashed lines.
+        floor: the lower end of the y axis, which then is linear; otherwise a wide range makes it logarithmic.
+        equal: True to mark the value of equal weights, ln n_keys or 1/n_keys.
+        names: True to write the names of the lines behind their ends, where they fit.
+        only: an axis, and `min` or `max` for the rows of its weakest or strongest value, which the title names.
+        per_ln: True to divide by ln n_keys.
+    """
+
+    metric: str
+    title: str = ""
+    dashed: str = ""
+    floor: float | None = None
+    equal: bool = False
+    names: bool = True
+    only: tuple[str, Callable[..., Any]] | None = None
+    per_ln: bool = False
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A picture of metrics along an axis: points with 95% intervals, pale bands of exact values, a panel per metric.
+
+    Attributes:
+        x: the axis, or `exponent`; empty for the first axis with more than one value.
+        panels: in rows of `columns`; none for every metric that is not always zero.
+        size: width and height in inches; for a figure of every metric, those of a row.
+        by: what distinguishes lines by colour; all other varied axes distinguish them by markers.
+        beside: rows of panels for this treatment, one column for each of its first three values.
+        columns: panels in a row; 0 for one row.
+        legend: True for a legend above the panels instead of names behind the lines.
+    """
+
+    x: str
+    panels: tuple[Panel, ...]
+    size: tuple[float, float]
+    by: str = "scaling"
+    beside: str = ""
+    columns: int = 0
+    legend: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A figure, under the name of the module that binds it to FIGURE.
+    """A figure: what it shows, of which tables, and how.
 
     Attributes:
-        shows: a fixed phrase of at most twelve words, for lists of figures and where the tables support no finding.
-        of: the experiment whose sweeps it shows, one drawing for each sweep; or `all-sweeps` (all sweeps together),
-            `benchmarks`, `examples` (the worked example of its name) or `walk` (a user's own matrices).
-        tables: the kinds of tables that it reads: `measured`, those that `experiments.analysis` derives, or the steps
-            of an example. It gets the ones that exist.
+        name: of its files; a figure without `lines` and `plot` is drawn by the function of this name.
+        shows: the plain title: what is plotted, in at most twelve words.
+        of: the experiment whose sweeps it shows, one drawing for each sweep; or `all-sweeps` (all sweeps together) or
+            `benchmarks`.
+        tables: the kinds of tables that it reads: `measured`, or those that `experiments.analysis` derives.
         metrics: the columns of the measured table that it shows; the page gives the values of the first.
+        lines: the picture, if it is one of lines.
+        note: sentences of the plain caption on how to read the picture.
         default: the sweeps that get it without naming it; none if a sweep must name it.
         is_slide: True if its PNG is a slide: a large title, and no caption.
-        corrects: ids of published statements that it shows to be wrong or misleading.
-        plot: makes the drawing. It fits and derives nothing; `experiments.analysis` does that.
-        caption: one sentence with the measured numbers.
-        title: the finding that the tables support, of at most twelve words and without numbers; empty if there is
-            none. None for worked examples, which show one calculation. Without a finding, drawings have `shows` as
-            their title.
+        plot, caption, title: functions of the tables, for figures of examples and diagnoses.
     """
 
+    name: str = ""
     shows: str
     of: str
-    tables: tuple[str, ...]
+    tables: tuple[str, ...] = ("measured",)
     metrics: tuple[str, ...] = ()
+    lines: Lines | None = None
+    note: str = ""
     default: Default | None = None
     is_slide: bool = False
-    corrects: tuple[str, ...] = ()
-    plot: Callable[[Tables], Drawing]
-    caption: Callable[[Tables], str]
+    plot: Callable[[Tables], Drawing] | None = None
+    caption: Callable[[Tables], str] | None = None
     title: Callable[[Tables], str] | None = None
 
-    def heading(self, tables: Tables) -> str:
-        """The title of a drawing of these tables."""
-        return (self.title(self.chosen(tables)) if self.title else "") or self.shows
-
-    def chosen(self, tables: Tables) -> dict[str, pd.DataFrame]:
+    def chosen(self, tables: Tables) -> "dict[str, pd.DataFrame]":
         """The tables that the figure reads."""
         return {kind: tables[kind] for kind in self.tables if kind in tables}
 
 
 def load_figure(name: str) -> Figure:
-    """The `FIGURE` of the module of that name below `experiments.figures`."""
-    module = f"{__package__}.{name}"
-    figure = importlib.import_module(module).FIGURE
-    if not isinstance(figure, Figure):
-        raise TypeError(f"{module}.FIGURE: expected a Figure, got {type(figure).__name__}")
+    """The figure of that name, declared in `experiments.figures.declared` or as FIGURE of the module of that name."""
+    import importlib
+
+    from experiments.figures.declared import FIGURES
+
+    if name in FIGURES:
+        return FIGURES[name]
+    figure: Figure = importlib.import_module(f"{__package__}.{name}").FIGURE
     return figure

@@ -1,27 +1,28 @@
-"""The common way to draw and save figures.
-
-The module of a figure makes a drawing, a title and a caption; this module turns them into files.
-"""
+"""The common way to draw and save figures: a declaration and tables go in, files come out."""
 
 import io
+from collections.abc import Iterable
 from pathlib import Path
 
 import matplotlib as mpl
+import matplotlib.figure
 import numpy as np
 import numpy.typing as npt
 import seaborn as sns
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_pdf import FigureCanvasPdf
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.text import Text
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
+from experiments.figures import maps, others, training
+from experiments.figures.caption_text import plain_caption
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.formulas import latex
+from experiments.figures.lines import draw_lines
 from experiments.figures.style import DPI, STYLE, wrapped
 from experiments.harness.files import write_atomically
 
+_DRAW = others.OWN | maps.OWN | training.OWN
 _TITLE_POINTS, _CAPTION_POINTS = 13, 9.5
 _SLIDE_POINTS = 20  # of the title of a slide
 _WIDTH_OF_LETTER = 0.55  # of the size of the font, on average
@@ -31,35 +32,63 @@ _MARGIN_INCHES = 0.09
 Pixels = npt.NDArray[np.uint8]
 
 
-def render(figure: Figure, tables: Tables, stem: Path, *, pdf: bool = False) -> str:
-    """Draw a figure and write STEM.png with title and caption, STEM.svg with neither, and STEM.txt with both.
+def draw(figure: Figure, tables: Tables) -> Drawing:
+    """The picture of a figure, without title and caption, in the style that is set."""
+    chosen = figure.chosen(tables)
+    if figure.plot:
+        return figure.plot(chosen)
+    return draw_lines(figure.lines, chosen["measured"]) if figure.lines else _DRAW[figure.name](chosen)
 
-    The SVG is for pages, which show title and caption as text; a PDF has neither too. The first line of STEM.txt is
-    the title, the second one the caption. The files contain nothing that varies between equal runs, such as dates or
-    random ids.
+
+def texts(figure: Figure, tables: Tables, finding: tuple[str, str] | None = None) -> tuple[str, str]:
+    """The title and the caption of a figure: those of a finding before the plain ones.
+
+    Args:
+        figure: the declaration.
+        tables: those that it reads.
+        finding: title and sentence of the finding of `experiments.findings`, if there is one.
+    """
+    chosen = figure.chosen(tables)
+    title = (figure.title(chosen) if figure.title else "") or figure.shows
+    caption = figure.caption(chosen) if figure.caption else plain_caption(figure, chosen)
+    return (finding[0], f"{finding[1]} {caption}") if finding else (title, caption)
+
+
+def render(
+    figure: Figure,
+    tables: Tables,
+    stem: Path,
+    *,
+    finding: tuple[str, str] | None = None,
+    formats: Iterable[str] = ("svg",),
+) -> str:
+    """Draw a figure and write STEM.png with title and caption, and STEM.txt with both, a line each.
+
+    The files contain nothing that varies between equal runs, such as dates or random ids.
 
     Args:
         figure: the declaration.
         tables: at least those that it reads, as far as they exist.
         stem: path of the files without suffix.
-        pdf: True to write STEM.pdf too.
+        finding: title and sentence instead of the plain title and before the plain caption.
+        formats: further formats, `svg` or `pdf`, with neither title nor caption in the picture.
 
     Returns:
         The caption.
     """
-    chosen = figure.chosen(tables)
-    title, caption = figure.heading(chosen), figure.caption(chosen)
+    title, caption = texts(figure, tables, finding)
     with mpl.rc_context({**sns.axes_style("ticks"), **STYLE}):
-        drawing = typeset(figure.plot(chosen))
-        files = {".txt": f"{title}\n{caption}\n".encode(), ".png": _png(drawing, title, caption, figure.is_slide)}
+        drawing = typeset(draw(figure, tables))
+        files = {"txt": f"{title}\n{caption}\n".encode(), "png": _png(drawing, title, caption, figure.is_slide)}
         drawing.set_layout_engine("none")  # the PNG has settled it
-        metadata = {"Title": title, "Description": caption, "Date": None}
-        FigureCanvasSVG(drawing).print_svg(svg := io.BytesIO(), metadata=metadata)
-        files[".svg"] = svg.getvalue()
-        if pdf:
-            files[".pdf"] = _pdf(drawing, title, caption)
+        drawing.dpi = DPI  # of points drawn as an image; canvases change it
+        about = {"svg": {"Title": title, "Description": caption, "Date": None}}
+        about["pdf"] = {"Title": title, "Subject": caption, "CreationDate": None}
+        for suffix in formats:
+            drawing.savefig(drawn := io.BytesIO(), format=suffix, metadata=about[suffix])
+            files[suffix] = drawn.getvalue()
     for suffix, content in files.items():
-        write_atomically(stem.with_name(f"{stem.name}{suffix}"), content)
+        write_atomically(stem.with_name(f"{stem.name}.{suffix}"), content)
     return caption
 
 
@@ -68,14 +97,6 @@ def typeset(drawing: Drawing) -> Drawing:
     for text in drawing.findobj(Text):
         text.set_text(latex(text.get_text()))
     return drawing
-
-
-def _pdf(drawing: Drawing, title: str, caption: str) -> bytes:
-    """A PDF of the drawing alone, without the time of its creation."""
-    drawing.dpi = DPI  # of points drawn as an image; other canvases change it
-    metadata = {"Title": title, "Subject": caption, "CreationDate": None}
-    FigureCanvasPdf(drawing).print_pdf(pdf := io.BytesIO(), metadata=metadata)
-    return pdf.getvalue()
 
 
 def _png(drawing: Drawing, title: str, caption: str, is_slide: bool) -> bytes:
@@ -107,7 +128,7 @@ def _strip(text: str, width: int, dpi: float, points: float) -> Pixels:
     letters = (inches - 2 * _MARGIN_INCHES) * 72 / (points * _WIDTH_OF_LETTER)
     lines = [latex(line) for line in wrapped(text, letters).split("\n")]
     height = 2 * _MARGIN_INCHES + len(lines) * points * _LINE / 72
-    strip = Drawing(figsize=(inches, height), dpi=dpi)
+    strip = mpl.figure.Figure(figsize=(inches, height), dpi=dpi)
     at = {"x": _MARGIN_INCHES / inches, "y": 1 - _MARGIN_INCHES / height, "va": "top"}
     strip.text(s="\n".join(lines), fontsize=points, linespacing=_LINE, **at)
     canvas = FigureCanvasAgg(strip)

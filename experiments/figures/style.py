@@ -13,6 +13,7 @@ import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap
+from matplotlib.figure import Figure
 
 from experiments.figures.figure import Drawing
 
@@ -54,8 +55,16 @@ def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -
     Returns:
         The figure; and its axes as a list of rows, also for a single one.
     """
-    figure = Drawing(figsize=size, layout="constrained")
+    figure = Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options).tolist()
+
+
+def empty(size: tuple[float, float], reason: str) -> Drawing:
+    """A figure without axes that says why it is empty."""
+    figure, [[ax]] = panels(1, 1, size)
+    ax.set_axis_off()
+    ax.text(0, 0.5, reason, transform=ax.transAxes)
+    return figure
 
 
 def note(figure: Drawing, text: str) -> None:

@@ -29,10 +29,10 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from experiments.figures.declared import default_figures, figures_of
 from experiments.harness.columns import axis_names, cell_fields, defaults
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import Experiment, load_experiment
-from experiments.harness.figures import default_figures, figures_of
 from experiments.harness.grid import Sweep, describe
 from experiments.harness.paths import COLUMNS, MANIFEST
 from experiments.harness.ranges import with_power, with_range

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter
 
+from experiments.figures.declared import FIGURES, figures_of
 from experiments.harness.columns import Meaning, axis_names, cell_fields, defaults
 
 # Private names, because new ones in these modules would change the fingerprint of every table.
 from experiments.harness.config import _RESERVED, _SWEEP_NAME, _bare, _File, _sweep_model
 from experiments.harness.discovery import experiment_names, modules_binding
 from experiments.harness.experiment import load_experiment
-from experiments.harness.figures import figures_of
 from experiments.harness.grid import plain
 from experiments.harness.ranges import _RANGE, _WHOLE
 
@@ -128,7 +128,9 @@ def _sweep(name: str, named: Mapping[type, Schema]) -> Schema:
         properties["max_trials"] = _of_model(model, "max_trials", _POWER, _QUOTIENT)
         schema["oneOf"] = [{"required": ["trials"]}, {"required": ["precision"]}]
         schema["dependencies"] = {"max_trials": ["precision"]}
-    properties["figures"] = _described("figures") | _one_or_list(_modules("FIGURE", figures, "figures."))
+    properties["figures"] = _described("figures") | _one_or_list(
+        one_of(figures, [FIGURES[name].shows for name in figures])
+    )
     return schema
 
 
@@ -209,7 +211,7 @@ def _described(key: str) -> Schema:
     return {"description": _DESCRIPTIONS[key]}
 
 
-def _modules(binding: str, names: Sequence[str], package: str = "") -> Schema:
+def _modules(binding: str, names: Sequence[str]) -> Schema:
     """The schema of the name of a module that binds a name, described by the first lines of the modules."""
-    paths = [modules_binding(binding)[f"{package}{name}"] for name in names]
+    paths = [modules_binding(binding)[name] for name in names]
     return one_of(names, [first_line(ast.get_docstring(ast.parse(path.read_bytes()))) for path in paths])

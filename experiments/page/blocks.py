@@ -15,12 +15,12 @@ import pandas as pd
 
 from experiments.analysis.crossings import EQUAL, TENTH
 from experiments.diagnosis.table import COLUMNS
-from experiments.figures.figure import load_figure
+from experiments.figures.declared import FIGURES, figures_of
+from experiments.figures.figure import Default
 from experiments.folders import ALL_SWEEPS, DIAGNOSIS_FIGURE, EXAMPLES, benchmark_path, drawn_texts
 from experiments.harness.config import Config
 from experiments.harness.discovery import axes_of, experiment_names
 from experiments.harness.experiment import load_experiment
-from experiments.harness.figures import Default, declarations, figures_of
 from experiments.harness.paths import LONG, csv_name
 from experiments.harness.problems import Problem
 from experiments.harness.tables import IDENTITY
@@ -305,7 +305,7 @@ def _error_bounds() -> str:
 def _figures() -> str:
     """Every possible figure of a sweep, and the sweeps that get it by default."""
     rows = [
-        [f"`{experiment}`", f"`{name}`", load_figure(name).shows, _by_default(declarations()[name].default)]
+        [f"`{experiment}`", f"`{name}`", FIGURES[name].shows, _by_default(FIGURES[name].default)]
         for experiment in experiment_names()
         for name in figures_of(experiment)
     ]

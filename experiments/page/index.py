@@ -16,10 +16,10 @@ from markupsafe import Markup
 from PIL import Image
 
 from experiments.analysis.crossings import SCALED, UNSCALED
+from experiments.figures.declared import FIGURES
 from experiments.folders import ALL_SWEEPS, DIAGNOSIS_FIGURE, EXAMPLES, drawn_texts
 from experiments.harness.config import Config
 from experiments.harness.discovery import axes_of
-from experiments.harness.figures import declarations
 from experiments.harness.fingerprint import versions
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import csv_name
@@ -137,7 +137,7 @@ def _picture(of: str, path: Path) -> Picture:
 
 def _section(sweep: Sweep, tables: Mapping[str, pd.DataFrame], drawn: Mapping[str, list[Picture]]) -> Section:
     table = tables["measured"]
-    metrics = dict.fromkeys(metric for figure in sweep.figures for metric in declarations()[figure].metrics)
+    metrics = dict.fromkeys(metric for figure in sweep.figures for metric in FIGURES[figure].metrics)
     head, rows = few_rows(table, [metric for metric in metrics if metric in table][:_MOST_METRICS])
     csvs = [csv_name(sweep.name, kind) for kind in tables]
     return Section(sweep.name, drawn[sweep.name], list(dict.fromkeys(csvs)), head, rows, len(table))

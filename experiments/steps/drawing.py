@@ -17,7 +17,7 @@ def drawing(stem: Path, figure: str, inputs: Iterable[Path] = (), *code: str, pd
 
     Args:
         stem: path of the files without their suffix.
-        figure: name of the figure's module below `experiments.figures`.
+        figure: name of the figure.
         inputs: files that determine the drawing.
         code: full names of further modules that determine it.
         pdf: True for a drawing with STEM.pdf, whether it exists or not.
@@ -28,7 +28,8 @@ def drawing(stem: Path, figure: str, inputs: Iterable[Path] = (), *code: str, pd
     portable = stem.with_name(f"{stem.name}{PDF}")
     files = tuple(stem.with_name(f"{stem.name}{suffix}") for suffix in SUFFIXES)
     files += (portable,) if pdf or portable.exists() else ()
-    modules = (f"experiments.figures.{figure}", "experiments.figures.rendering", *code)
+    own = (f"experiments.figures.{figure}",) if "." in figure else ()  # of an example or a diagnosis
+    modules = (*own, "experiments.figures.rendering", *code)
     return Artifact(files, modules, LIBRARIES, tuple(inputs))
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.figures.declared import figures_of
 from experiments.folders import figure_path
 from experiments.harness.artifacts import Ledger, checksum
 from experiments.harness.config import Config
-from experiments.harness.figures import figures_of
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import COLUMNS, DERIVED, LONG, MANIFEST, csv_name
 from experiments.harness.tables import TableError, read_sidecar

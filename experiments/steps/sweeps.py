@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.findings import check_findings, told
 from experiments.folders import ALL_SWEEPS, drawn_texts, figure_path
 from experiments.harness.artifacts import Artifact, Ledger
 from experiments.harness.config import Config
@@ -51,7 +52,7 @@ def draw(
         TableError: a sweep has no sound table; the figures of all others are drawn.
     """
     from experiments.analysis.agreement import agreement_tables
-    from experiments.harness.figures import figures_of
+    from experiments.figures.declared import figures_of
     from experiments.harness.local import helpers
 
     tables, unsound = _read(config, results)
@@ -80,19 +81,21 @@ def draw(
         findings = {each: drawn_texts(path).title for each, path in texts.items() if path.exists()}
         with helpers(jobs, len(due)) as submit:
             renderings = {
-                (sweep, figure): submit(_render, figure, tables[sweep], drawings[sweep, figure])
+                (sweep, figure): submit(
+                    _render, figure, tables[sweep], drawings[sweep, figure], told(config, sweep, figure, tables[sweep])
+                )
                 for sweep, figure in due
             }
             attempt([partial(finish, *each) for each in shown])
 
 
-def _render(figure: str, tables: "Tables", drawn: Artifact) -> None:
-    """Draw the files of the figure of that name."""
+def _render(figure: str, tables: "Tables", drawn: Artifact, finding: tuple[str, str] | None) -> None:
+    """Draw the files of the figure of that name, with title and sentence of its finding, if there is one."""
     from experiments.figures.figure import load_figure
     from experiments.figures.rendering import render
 
-    stem, suffixes = drawn.files[0].with_suffix(""), [path.suffix for path in drawn.files]
-    render(load_figure(figure), tables, stem, pdf=PDF in suffixes)
+    formats = [path.suffix[1:] for path in drawn.files if path.suffix in (".svg", PDF)]
+    render(load_figure(figure), tables, drawn.files[0].with_suffix(""), finding=finding, formats=formats)
 
 
 def _read(config: Config, results: Path) -> "tuple[dict[str, Tables], dict[str, TableError]]":
@@ -111,7 +114,7 @@ def _drawing(config: Config, results: Path, sweep: str, figure: str, *, pdf: boo
     """The drawing of a sweep, or of all sweeps together under its name, from the sidecars of its tables."""
     tables = [results / f"{other.name}.json" for other in config.sweeps if sweep in (other.name, ALL_SWEEPS)]
     code = ["experiments.analysis.agreement"] * (sweep == ALL_SWEEPS)
-    return drawing(figure_path(results, sweep, figure, ""), figure, tables, *code, pdf=pdf)
+    return drawing(figure_path(results, sweep, figure, ""), figure, tables, "experiments.findings", *code, pdf=pdf)
 
 
 def check(config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Reporter = ALOUD) -> None:
@@ -127,6 +130,7 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Rep
 
     Raises:
         TableError: a table is incomplete or altered.
+        FindingError: a table of the shipped config does not support a finding.
         DisagreementError: measured and exact values are too far apart.
     """
     from experiments.analysis.agreement import agreement
@@ -142,6 +146,7 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Rep
         tables[sweep.name] = read
         if summary := agreement([sweep], tables).summary():
             report.detail(f"  {summary}")
+        check_findings(config, sweep.name, read)
 
     def check_all() -> None:
         together = agreement([sweep for sweep in sweeps if sweep.name in tables], tables)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from experiments.figures.declared import figures_of
 from experiments.harness.columns import axis_names, defaults, treatment_names
 from experiments.harness.config import Config, load_config
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
-from experiments.harness.figures import figures_of
 from experiments.harness.local import LocalWorkers
 from experiments.harness.store import measure_record
 from experiments.page import explorer

@@ -8,11 +8,13 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from experiments.figures.caption_text import plain_caption
+from experiments.figures.declared import figures_of
 from experiments.figures.figure import load_figure
+from experiments.figures.rendering import draw
 from experiments.folders import figure_path
 from experiments.harness.config import Config, load_config
 from experiments.harness.discovery import experiment_names
-from experiments.harness.figures import figures_of
 from experiments.harness.local import LocalWorkers
 from experiments.harness.tables import read_sweep
 from experiments.steps import sweeps as steps
@@ -152,8 +154,8 @@ def run_tables(config: dict, folder: Path) -> None:
     for sweep in loaded.sweeps:
         tables = read_sweep(folder, loaded, sweep)
         for figure in map(load_figure, sweep.figures):
-            assert_sound(figure.caption(tables))
-            figure.plot(tables)
+            assert_sound(plain_caption(figure, tables))
+            draw(figure, tables)
 
 
 def run_whole(config: dict, folder: Path) -> None:

@@ -15,9 +15,9 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
+from experiments.figures.declared import figures_of
 from experiments.harness.config import ConfigError, load_config
 from experiments.harness.discovery import experiment_names
-from experiments.harness.figures import figures_of
 from experiments.harness.schema import config_schema
 from experiments.steps.schema import SCHEMA, schema_text
 from sdpa import LAWS

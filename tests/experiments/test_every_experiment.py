@@ -2,10 +2,10 @@
 
 from experiments.analysis import columns_of
 from experiments.analysis.check import check_table
+from experiments.figures.declared import figures_of
 from experiments.harness.columns import names
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
-from experiments.harness.figures import figures_of
 from experiments.harness.tables import IDENTITY, read_sweep
 
 TYPES = {"int": "i", "float": "f", "str": "O"}

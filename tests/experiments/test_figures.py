@@ -1,39 +1,36 @@
-"""Figures declare what they are, of what and from which tables; each is drawn from those alone, and twice alike."""
+"""Figures are declared as data, and drawn with the numbers of their tables."""
 
-import html
-import importlib
-import pkgutil
+import itertools
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.container import ErrorbarContainer
 
 from benchmarks.speed import over_floor
-from experiments import figures
 from experiments.analysis.agreement import agreement_tables
-from experiments.diagnosis.files import HeadArrays
-from experiments.diagnosis.table import diagnosis_table, gaussian_curves
-from experiments.examples import example_names
-from experiments.examples.table import matrices, read_table
-from experiments.figures.figure import Tables, load_figure
-from experiments.figures.rendering import render
-from experiments.folders import ALL_SWEEPS, BENCHMARKS, DIAGNOSIS, EXAMPLES, WALK, drawn_texts, figure_path
+from experiments.figures.axes import first_combination
+from experiments.figures.caption_text import number, plain_caption
+from experiments.figures.declared import FIGURES, default_figures, figures_of
+from experiments.figures.figure import Default, Figure, Lines, Panel, Tables, load_figure
+from experiments.figures.formulas import latex
+from experiments.figures.lines import draw_lines, label_lines, plot_metric, series
+from experiments.figures.maps import place
+from experiments.figures.rendering import draw, render, typeset
+from experiments.figures.style import panels
+from experiments.folders import ALL_SWEEPS, BENCHMARKS, drawn_texts, figure_path
 from experiments.harness.columns import axis_names, cell_fields
+from experiments.harness.config import load_config
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
-from experiments.harness.figures import Declaration, Default, declarations, figures_of, read_declaration
 from experiments.harness.tables import read_sweep
-from experiments.steps.drawing import SUFFIXES
 from sdpa import Scaling
+from tests.shipped import CONFIG, RESULTS
 
-RESULTS = Path(__file__).parents[2] / "results"
 OF_SWEEPS = [name for experiment in experiment_names() for name in figures_of(experiment)]
-TITLED = [name for name in declarations() if load_figure(name).title]
-RULE = re.compile(r"\S+\^\S+")
-OTHERS = [name for name in declarations() if name not in OF_SWEEPS]
+OF_LINES = [name for name in FIGURES if FIGURES[name].lines]
 
 
 class Watched(Mapping[str, pd.DataFrame]):
@@ -43,9 +40,8 @@ class Watched(Mapping[str, pd.DataFrame]):
         self.tables, self.read = tables, set()
 
     def __getitem__(self, kind: str) -> pd.DataFrame:
-        table = self.tables[kind]
         self.read.add(kind)
-        return table
+        return self.tables[kind]
 
     def __contains__(self, kind: object) -> bool:
         return kind in self.tables
@@ -63,44 +59,46 @@ def sources(tiny):
     config, folder = tiny
 
     def of(name: str) -> dict[str, Tables]:
-        declared = declarations()[name]
-        if declared.of == ALL_SWEEPS:
-            every = {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps}
-            return {ALL_SWEEPS: agreement_tables(config.sweeps, every)}
-        if declared.of == BENCHMARKS:
+        subject = FIGURES[name].of
+        if subject == BENCHMARKS:
             found = pd.read_csv(RESULTS / BENCHMARKS / "speed.csv")
             return {BENCHMARKS: {"ratios": over_floor(found), "growth": found[found["part"] == "growth"]}}
-        if declared.of == DIAGNOSIS:
-            q, k = np.random.default_rng(0).standard_normal((2, 3, 2, 8, 4))
-            heads = diagnosis_table([HeadArrays(layer, None, q, k) for layer in range(2)])
-            return {DIAGNOSIS: {"heads": heads, "curves": gaussian_curves(heads)}}
-        if declared.of in (EXAMPLES, WALK):
-            # The example abc has all steps of a walk through a user's own matrices.
-            example = "abc" if declared.of == WALK else name.removeprefix(f"{EXAMPLES}.")
-            return {example: matrices(read_table(RESULTS / EXAMPLES / "examples.csv"), example)}
-        sweeps = [sweep for sweep in config.sweeps if sweep.experiment.name == declared.of]
-        return {sweep.name: read_sweep(folder, config, sweep) for sweep in sweeps}
+        sweeps = [sweep for sweep in config.sweeps if subject in (sweep.experiment.name, ALL_SWEEPS)]
+        tables = {sweep.name: read_sweep(folder, config, sweep) for sweep in sweeps}
+        return {ALL_SWEEPS: agreement_tables(config.sweeps, tables)} if subject == ALL_SWEEPS else tables
 
     return of
 
 
-def test_every_module_that_binds_a_figure_is_found():
-    modules = (module.name for module in pkgutil.walk_packages(figures.__path__, f"{figures.__name__}."))
-    binding = {name for name in modules if hasattr(importlib.import_module(name), "FIGURE")}
-    assert binding == {f"{figures.__name__}.{name}" for name in declarations()}
+def shipped(name: str) -> Tables:
+    sweep = next(sweep for sweep in CONFIG.sweeps if name in sweep.figures)
+    return read_sweep(RESULTS, CONFIG, sweep)
 
 
-@pytest.mark.parametrize("name", declarations())
-def test_what_the_harness_reads_of_a_figure_is_what_its_module_binds(name):
-    figure = load_figure(name)
-    assert declarations()[name] == Declaration(figure.of, figure.metrics, figure.default)
-    assert figure.shows
-    assert figure.shows[-1] not in ". "
+def intervals(ax) -> list[ErrorbarContainer]:
+    return [container for container in ax.containers if isinstance(container, ErrorbarContainer)]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_any_table_has_a_drawing_and_a_plain_caption(name, sources):
+    figure, read = FIGURES[name], set()
+    assert len(figure.shows.split()) <= 12
+    for where, tables in sources(name).items():
+        if name == "metrics" and where == "many":
+            continue  # hundreds of lines that the other figures draw
+        watched = Watched(tables)
+        caption = plain_caption(figure, watched)
+        assert caption.endswith("."), where
+        assert "nan" not in caption, where
+        assert "\n" not in caption, where
+        assert draw(figure, watched).axes, where
+        read |= watched.read
+    assert read == set(figure.tables)
 
 
 @pytest.mark.parametrize("name", OF_SWEEPS)
-def test_a_figure_of_sweeps_names_metrics_and_axes_that_there_are(name):
-    figure, experiment = load_figure(name), load_experiment(declarations()[name].of)
+def test_a_figure_names_metrics_and_axes_that_there_are(name):
+    figure, experiment = FIGURES[name], load_experiment(FIGURES[name].of)
     assert figure.metrics
     assert set(figure.metrics) <= {column.name for column in experiment.columns}
     if figure.default:
@@ -108,80 +106,147 @@ def test_a_figure_of_sweeps_names_metrics_and_axes_that_there_are(name):
         assert not figure.default.rules or "scaling" in cell_fields(experiment.cell)
 
 
-def test_every_figure_is_of_something_that_is_drawn():
-    assert {declarations()[name].of for name in OTHERS} == {ALL_SWEEPS, BENCHMARKS, DIAGNOSIS, EXAMPLES, WALK}
-    assert set(figures_of(EXAMPLES)) == {f"{EXAMPLES}.{name}" for name in example_names()}
+@pytest.mark.parametrize("name", OF_LINES)
+def test_lines_have_the_values_the_intervals_and_the_exact_values_of_the_table(name):
+    """Of each panel without another choice of rows, and of each of its lines."""
+    tables, picture = shipped(name) if name != "metrics" else shipped("saturation"), FIGURES[name].lines
+    table, drawing = tables["measured"], draw_lines(picture, tables["measured"])
+    x = picture.x or ("d_model" if name == "initialisation" else "d_k")
+    shown = [panel for panel in picture.panels for _ in range(3 if picture.beside else 1)]
+    groups = [rows for _, rows in table.groupby(picture.beside, sort=False)] if picture.beside else [table]
+    for i, panel in enumerate(shown):
+        rows = groups[i % len(groups)]
+        if panel.only:
+            strengths = sorted(rows["correlation"].unique())
+            rows = rows[rows["correlation"] == strengths[-1 if panel.only[1] is max else 0]]
+        lines, bars = series(rows, x, picture.by), intervals(drawing.axes[i])
+        assert len(bars) == len(lines) * (2 if panel.dashed else 1)
+        per = np.log(lines[0].rows["n_keys"].to_numpy()) if panel.per_ln else 1.0
+        line, _, (bar,) = bars[0]
+        expected = lines[0].rows
+        assert np.allclose(line.get_xdata(), expected[x])
+        assert np.allclose(line.get_ydata(), expected[panel.metric] / per)
+        ends = np.array([segment[:, 1] for segment in bar.get_segments()])
+        bounds = expected[[f"{panel.metric}_low", f"{panel.metric}_high"]].to_numpy() / np.reshape(per, (-1, 1))
+        assert np.allclose(ends, bounds, atol=1e-12)
+        if f"{panel.metric}_exact" in expected:
+            pale = [band.get_ydata() for band in drawing.axes[i].lines if band.get_alpha() == 0.3]
+            assert any(np.allclose(values, expected[f"{panel.metric}_exact"] / per, equal_nan=True) for values in pale)
 
 
-@pytest.mark.parametrize("name", declarations())
-def test_a_figure_reads_the_tables_that_it_declares_and_no_others(name, sources):
-    figure, read = load_figure(name), set()
-    for where, tables in sources(name).items():
-        watched = Watched(tables)
-        caption = figure.caption(watched)
-        assert caption == figure.caption(figure.chosen(tables)), where
-        assert caption.endswith("."), where
-        assert "\n" not in caption, where
-        assert "nan" not in caption, where
-        figure.plot(watched)
-        read |= watched.read
-    assert read == set(figure.tables)
+def test_the_value_of_equal_weights_is_marked():
+    drawing = draw(FIGURES["length"], shipped("length"))
+    for ax, value in zip(drawing.axes, (np.log, lambda n: 1 / n), strict=True):
+        (marks,) = [line for line in ax.lines if line.get_linestyle() == ":"]
+        assert np.allclose(marks.get_ydata(), value(marks.get_xdata()))
 
 
-def assert_alike(one: Path, other: Path) -> None:
-    """The files of both figures are the same to the byte."""
-    for suffix in SUFFIXES:
-        content = one.with_name(f"{one.name}{suffix}").read_bytes()
-        assert len(content) > 10
-        assert content == other.with_name(f"{other.name}{suffix}").read_bytes(), suffix
+def test_a_map_has_the_ratios_of_the_table_and_their_crossings():
+    tables = shipped("map")
+    ax = draw(FIGURES["map"], tables).axes[0]
+    ratios = tables["ratios"].query("norm == 'jacobian' and statistic == 'median'")
+    table = ratios.pivot_table(index="n_keys", columns="d_k", values="ratio")
+    assert np.allclose(ax.images[0].get_array(), np.log(table))
+    written = {text.get_text() for text in ax.texts}
+    assert {f"{ratio:.2g}" for ratio in table.to_numpy()[:, ::2].ravel() if 1 <= ratio < 100} <= written
+    crossings = tables["crossings"].query("norm == 'jacobian' and statistic == 'median' and level == 1")
+    points = intervals(ax)[0][0].get_xdata()
+    assert np.allclose(points, place(crossings["crossing"], table.columns))
+    assert np.all(np.diff(points) > 0)
 
 
-@pytest.mark.parametrize("name", [*OF_SWEEPS, *figures_of(ALL_SWEEPS)])
-def test_a_figure_of_sweeps_comes_out_byte_identical(name, drawn, sources, tmp_path):
-    """On the smallest table that it was drawn of."""
+def test_places_on_a_map_are_linear_in_the_logarithm_and_end_with_it():
+    assert np.allclose(place([8, 16, 64, 4, 65], pd.Index([8, 32, 64])), [0, 0.5, 2, np.nan, np.nan], equal_nan=True)
+
+
+def test_the_phase_map_shows_the_entropy_over_its_bound():
+    tables = shipped("phase")
+    ax = draw(FIGURES["phase"], tables).axes[0]
+    rows = tables["measured"].query("scaling == 'unscaled'")
+    share = rows.assign(share=rows["entropy"] / np.log(rows["n_keys"]))
+    expected = share.pivot_table(index="n_keys", columns="d_k", values="share")
+    assert np.allclose(ax.images[0].get_array(), expected)
+
+
+def test_a_rule_that_never_solves_has_a_cross_at_the_last_step():
+    tables = shipped("steps_to_solve")
+    ax = draw(FIGURES["steps_to_solve"], tables).axes[0]
+    crosses = [(x, y) for line in ax.lines if line.get_marker() == "x" for x, y in line.get_xydata()]
+    never = tables["bands"]["steps_to_solve"].isna()
+    assert len(crosses) == never.sum() == 1
+    assert crosses[0][1] == tables["measured"]["steps"].max()
+
+
+def test_losses_mark_what_solves_and_what_diverges():
+    tables = shipped("learning_rates")
+    table = tables["measured"]
+    points = [line for ax in draw(FIGURES["learning_rates"], tables).axes for line in ax.lines]
+    full = [line for line in points if line.get_marker() == "o" and line.get_markerfacecolor() != "white"]
+    crosses = [line for line in points if line.get_marker() == "x"]
+    solves = table["solved"] >= 0.5
+    assert sum(len(line.get_xdata()) for line in full) == solves.sum() > 0
+    assert sum(len(line.get_xdata()) for line in crosses) == ((table["diverged"] >= 0.5) & ~solves).sum() > 0
+
+
+def test_curves_are_of_the_largest_width_at_the_best_rate_of_the_square_root():
+    tables = shipped("learning_curves")
+    best = tables["bands"].query("task == 'recall' and d_k == 512 and scaling == 'd_k^1/2'")["best_rate"].iloc[0]
+    curves = tables["learning_curves"].query(f"task == 'recall' and d_k == 512 and learning_rate == {best}")
+    drawn = [line.get_ydata() for line in draw(FIGURES["learning_curves"], tables).axes[3].lines]
+    for _, rows in curves.groupby("scaling"):
+        assert any(len(line) == len(rows) and np.allclose(line, rows["largest_score"]) for line in drawn)
+
+
+def test_a_sweep_without_what_a_figure_needs_gets_the_reason():
+    alone = {"measured": shipped("length")["measured"]}
+    for name, reason in (("map", "No ratios"), ("freezing", "No curves")):
+        assert draw(FIGURES[name], alone).axes[0].texts[0].get_text().startswith(reason)
+    alone["measured"] = alone["measured"].assign(exponent=np.nan)
+    assert "no rule" in draw(FIGURES["powers"], alone).axes[0].texts[0].get_text().lower()
+
+
+def test_other_axes_distinguish_lines_by_markers(tiny):
+    config, folder = tiny
+    (many,) = [sweep for sweep in config.sweeps if sweep.name == "many"]
+    lines = series(read_sweep(folder, config, many)["measured"], "d_k")
+    assert len({line.label for line in lines}) == len(lines) == 2 * 4
+    assert len({line.marker for line in lines}) == 4
+    assert len({line.colour for line in lines}) == 2
+
+
+def test_names_of_lines_at_one_height_do_not_touch():
+    figure, [[ax]] = panels(1, 1, (4, 3))
+    rows = [
+        {"d_k": d_k, "scaling": rule, "exponent": p, "max_weight": 0.5 + 0.001 * p, "few_draws": ""}
+        for d_k in (4, 8)
+        for p, rule in enumerate(("unscaled", "d_k^1/3", "d_k^1/2"))
+    ]
+    table = pd.DataFrame(rows).assign(n_keys=8, max_weight_low=0.5, max_weight_high=0.5)
+    lines = series(table, "d_k")
+    plot_metric(ax, lines, "d_k", "max_weight")
+    label_lines(ax, lines, "d_k", "max_weight", [line.label for line in lines])
+    typeset(figure).canvas.draw()
+    boxes = sorted((text.get_window_extent() for text in ax.texts), key=lambda box: box.y0)
+    assert len(boxes) == 3
+    assert all(upper.y0 >= lower.y1 - 1 for lower, upper in itertools.pairwise(boxes))
+
+
+def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, sources, tmp_path):
     config, folder = drawn
-    places = [sweep.name for sweep in config.sweeps if name in sweep.figures] or [ALL_SWEEPS]
-    tables = sources(name)
-    place = min(places, key=lambda place: sum(map(len, tables[place].values())))
-    render(load_figure(name), tables[place], tmp_path / name)
-    assert_alike(tmp_path / name, figure_path(folder, place, name, ""))
+    for name in ("saturation", "map", "learning_curves"):
+        (where,) = [sweep.name for sweep in config.sweeps if name in sweep.figures][:1]
+        drawing = figure_path(folder, where, name, ".png")
+        render(load_figure(name), sources(name)[where], tmp_path / name)
+        assert (tmp_path / f"{name}.png").read_bytes() == drawing.read_bytes()
+        title, caption = drawn_texts(drawing)
+        assert title == FIGURES[name].shows
+        assert all(text.encode() in drawing.read_bytes() for text in (title, caption))
 
 
-@pytest.mark.parametrize("of", [BENCHMARKS, DIAGNOSIS, EXAMPLES, WALK])
-def test_a_figure_of_something_else_comes_out_byte_identical(of, sources, tmp_path):
-    name = figures_of(of)[0]
-    (tables,) = sources(name).values()
-    for run in "ab":
-        render(load_figure(name), tables, tmp_path / run)
-    assert_alike(tmp_path / "a", tmp_path / "b")
-
-
-def test_files_of_a_figure_have_its_title_and_the_svg_shows_neither_title_nor_caption(drawn):
-    config, folder = drawn
-    for sweep in config.sweeps:
-        for name in sweep.figures:
-            path = figure_path(folder, sweep.name, name, ".svg")
-            svg = path.read_text(encoding="utf-8")
-            title, caption = drawn_texts(path)
-            assert html.unescape(re.search("<title>(.*?)</title>", svg)[1]) == title
-            png = path.with_suffix(".png").read_bytes()
-            assert title.encode() in png
-            assert caption.encode() in png
-            labels = html.unescape(" ".join(re.findall(r"<!-- (.*?) -->", svg, re.DOTALL)))
-            assert len(labels) > 10
-            for text in (title, caption):
-                assert " ".join(text.split()[:4]) not in " ".join(labels.split()), path
-
-
-@pytest.mark.parametrize("name", TITLED)
-def test_a_title_is_a_short_finding_without_numbers(name, sources):
-    figure = load_figure(name)
-    for where, tables in sources(name).items():
-        title = figure.heading(tables)
-        assert len(title.split()) <= 12, where
-        assert title[0].isupper(), where
-        assert title[-1] not in ". ", where
-        assert not re.search(r"(?<![\w^/.])\d", RULE.sub("", title)), where
+def test_a_finding_comes_before_the_plain_caption(sources, tmp_path):
+    figure, tables = FIGURES["slide"], sources("slide")["scaling"]
+    render(figure, tables, tmp_path / "slide", finding=("It rises", "It rises from 1 to 2."))
+    assert drawn_texts(tmp_path / "slide.png") == ("It rises", f"It rises from 1 to 2. {plain_caption(figure, tables)}")
 
 
 @pytest.mark.parametrize(
@@ -192,10 +257,8 @@ def test_a_title_is_a_short_finding_without_numbers(name, sources):
         (Default(varied=("d_k", "n_keys")), False),
         (Default(single=("n_keys",)), True),
         (Default(single=("n_keys", "d_k")), False),
-        (Default(rules=("d_k^1/2",)), True),
         (Default(rules=("d_k^1/2", "unscaled")), False),
         (Default(varied=("d_k",), single=("n_keys",), rules=("d_k^1",)), True),
-        (Default(varied=("n_keys",), single=("n_keys",)), False),
     ],
 )
 def test_a_figure_is_drawn_by_default_where_all_its_conditions_hold(default, holds):
@@ -203,34 +266,49 @@ def test_a_figure_is_drawn_by_default_where_all_its_conditions_hold(default, hol
     assert default.holds({"d_k": (4, 8), "n_keys": (16,), "scaling": rules}) == holds
 
 
-SOURCE = """
-FIGURE = Figure(shows=SHOWS, of="rows", plot=plot, metrics=("weight",), default=Default(varied=("d_k",)), tables=())
-"""
-
-
-def test_declarations_are_read_without_an_import(tmp_path):
-    path = tmp_path / "mine.py"
-    path.write_text(f"raise ImportError\nFIGURES = 1\n{SOURCE}")
-    assert read_declaration(path) == Declaration("rows", ("weight",), Default(varied=("d_k",)))
+def test_default_figures_are_those_that_a_config_gets(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "seed: 0\nsweeps:\n  mine:\n    experiment: saturation\n    d_k: [4, 8]\n    n_keys: 8\n    scaling: d_k^1/2\n"
+        "    trials: 20\n"
+    )
+    (sweep,) = load_config(path).sweeps
+    assert sweep.figures == ("variance", "saturation", "gradients")
+    values = {"d_k": (4, 8), "n_keys": (8,), "scaling": ("d_k^1/2",)}
+    assert default_figures("saturation", values) == sweep.figures
 
 
 @pytest.mark.parametrize(
-    ("written", "changed", "problem"),
+    ("value", "error", "expected"),
+    [(2.71828, 0.02, "2.72"), (-0.5, 0, "−0.5000"), (123456, 1000, "123000"), (0, 0, "0"), (0, 0.01, "0.00")],
+)
+def test_numbers_have_the_digits_that_their_errors_leave(value, error, expected):
+    assert number(value, error) == expected
+
+
+def test_the_first_combination_is_named():
+    table = pd.DataFrame({"d_k": [4, 4, 8], "n_keys": [8, 16, 8], "scaling": "unscaled"})
+    rows, where = first_combination(table, "d_k")
+    assert (len(rows), where) == (2, " (at n_keys = 8)")
+
+
+def test_a_figure_of_any_experiment_is_an_entry(sources):
+    """A declaration alone draws the metrics of an experiment other than saturation."""
+    figure = Figure(shows="", of="rounding", lines=Lines("d_k", (Panel("zero_weights"),), (6, 3.5)))
+    (tables,) = sources("formats").values()
+    assert len(intervals(draw(figure, tables).axes[0])) == len(series(tables["measured"], "d_k"))
+
+
+@pytest.mark.parametrize(
+    ("plain", "expected"),
     [
-        ('"rows"', "ROWS", "expected of as a literal, got ROWS"),
-        ('("d_k",)', "AXES", "expected varied as a literal, got AXES"),
-        ('Default(varied=("d_k",))', "always", r"expected Default\(\.\.\.\), got always"),
-        ("Figure(", "build(", r"expected Figure\(\.\.\.\), got build"),
+        ("sqrt(d_k), wider", r"$\sqrt{d_k}$, wider"),
+        ("(|dL/dq|)", r"($\vert \partial L/\partial q\vert$)"),
+        ("under d_k^1/2/0.43/ln(n_keys)", r"under $\sqrt{d_k}/(0.43\thinspace \ln n_\mathrm{keys})$"),
+        ("no formula", "no formula"),
     ],
 )
-def test_what_cannot_be_read_is_named_with_its_place(tmp_path, written, changed, problem):
-    (tmp_path / "mine.py").write_text(SOURCE.replace(written, changed))
-    with pytest.raises(TypeError, match=rf"mine\.py:2: FIGURE: {problem}"):
-        read_declaration(tmp_path / "mine.py")
-
-
-def test_figures_of_an_experiment_come_in_the_order_of_its_columns():
-    for experiment in experiment_names():
-        columns = [column.name for column in load_experiment(experiment).columns]
-        places = [columns.index(load_figure(name).metrics[0]) for name in figures_of(experiment)]
-        assert places == sorted(places)
+def test_formulas_touch_no_letter_or_digit(plain, expected):
+    text = latex(plain)
+    assert text == expected
+    assert not re.search(r"\w\$[^$]+\$|\$[^$]+\$\w", text)

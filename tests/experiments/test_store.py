@@ -194,7 +194,7 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
         "experiments/harness/tabulate.py": {"tables"},
         "experiments/harness/pilot.py": {"tables"},
         "experiments/harness/tables.py": {"tables"},
-        "experiments/figures/length.py": set(),
+        "experiments/figures/lines.py": set(),
         "experiments/harness/seeds.py": {*CHUNKS, "tables"},
         "experiments/statistics/moments.py": {"saturation", "distribution", "training", "tables"},
         "experiments/distribution.py": {"distribution", "tables"},

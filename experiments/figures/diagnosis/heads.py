@@ -1,5 +1,6 @@
 """Each head of a diagnosis beside Gaussian rows, and maps of all heads."""
 
+import matplotlib.figure
 import numpy as np
 import pandas as pd
 import seaborn as sns
@@ -25,10 +26,10 @@ def plot(tables: Tables) -> Drawing:
     """
     heads = tables["heads"]
     if len(heads) == 1:
-        figure = Drawing(figsize=(6.5, 4.4), layout="constrained")
+        figure = matplotlib.figure.Figure(figsize=(6.5, 4.4), layout="constrained")
         panels = figure.subplot_mosaic([["points"]])
     else:
-        figure = Drawing(figsize=(10.5, 5.2), layout="constrained")
+        figure = matplotlib.figure.Figure(figsize=(10.5, 5.2), layout="constrained")
         panels = figure.subplot_mosaic([["points", "max_weight"], ["points", "ratio"]], width_ratios=(1, 1.3))
         _plot_map(panels["max_weight"], heads, "max_weight", cmap=sequential(), vmin=0, vmax=1)
         norm = LogNorm(_RATIOS[0], _RATIOS[-1], clip=True)

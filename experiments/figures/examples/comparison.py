@@ -4,7 +4,7 @@ import numpy as np
 
 from experiments.figures.caption_text import number
 from experiments.figures.figure import Drawing, Figure, Tables
-from experiments.figures.metric_lines import plot_exact
+from experiments.figures.lines import plot_exact
 from experiments.figures.style import note, panels, scaling_colours
 
 _SCALINGS = {"unscaled": 0.0, "d_k^1/2": 0.5}

@@ -2,7 +2,7 @@
 
 from experiments.figures.caption_text import number
 from experiments.figures.figure import Drawing, Figure, Tables
-from experiments.figures.metric_lines import plot_exact
+from experiments.figures.lines import plot_exact
 from experiments.figures.style import INK, note, panels
 
 

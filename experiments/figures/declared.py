@@ -1,0 +1,274 @@
+"""Every figure of sweeps and benchmarks, in the order in which pages and the config list them.
+
+A new figure is a new entry. One that is not of lines along an axis also needs a function of its name, in `maps`,
+`training` or `others`.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from experiments.figures.figure import Default, Figure, Lines, Panel
+
+_Saturation, _Training = partial(Figure, of="saturation"), partial(Figure, of="training")
+_D_K, _RATES = Default(varied=("d_k",)), Default(varied=("learning_rate",))
+_BOTH_RULES = ("unscaled", "d_k^1/2")
+_POWERS = ("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm_median", "saturated_rows")
+_SHARES = ("zero_weights", "zero_gradient_rows", "wrong_gradient_rows", "overflowing_rows")
+_READING = "Bars: 95% intervals; hollow points: too few draws for reliable ones; pale bands: exact values."
+_BEST_RATE = "At the best learning rate of each rule, if there are several: most runs solve, then fewest steps."
+_INTERVALS = "95% intervals (for a median of few runs, their range)"
+
+_DECLARED = (
+    _Saturation(
+        name="metrics",
+        shows="Metrics that are not zero, along the first varied axis",
+        metrics=("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm"),
+        default=Default(single=("d_k", "n_keys")),
+        lines=Lines("", (), (9, 2.75), columns=3, legend=True),
+        note=_READING,
+    ),
+    _Saturation(
+        name="variance",
+        shows="Score variance against d_k, with predicted powers and fitted slopes",
+        tables=("measured", "slopes"),
+        metrics=("score_variance",),
+        default=_D_K,
+        note=f"{_READING} Slopes: ± half the 99.9% interval.",
+    ),
+    _Saturation(
+        name="assumptions",
+        shows="Metrics under changed assumptions, over their value in the first cell",
+        metrics=("max_weight", "score_variance", "row_variance", "query_gradient_norm_median"),
+        note="Each point: a metric over its value in the first cell, with the 95% interval of the cell; pale: of "
+        "exact values, where known.",
+    ),
+    _Saturation(
+        name="causal",
+        shows="Attention with and without a causal mask",
+        metrics=("max_weight", "entropy", "query_gradient_norm_median"),
+        lines=Lines(
+            "n_keys",
+            (Panel("max_weight"), Panel("entropy"), Panel("query_gradient_norm_median")),
+            (10, 3.7),
+            legend=True,
+        ),
+        note=_READING,
+    ),
+    _Saturation(
+        name="length",
+        shows="Entropy and largest weight against the number of keys",
+        metrics=("max_weight", "entropy"),
+        default=Default(varied=("n_keys",)),
+        lines=Lines("n_keys", (Panel("entropy", equal=True, names=False), Panel("max_weight", equal=True)), (9, 4)),
+        note=f"{_READING} Dotted: equal weights.",
+    ),
+    _Saturation(
+        name="powers",
+        shows="Metrics against the exponent p of the divisor d_k^p",
+        metrics=("max_weight", "score_variance", "entropy", "jacobian_norm"),
+        lines=Lines("exponent", tuple(map(Panel, _POWERS)), (9, 5.4), by="d_k", columns=3, legend=True),
+        note=_READING,
+    ),
+    _Saturation(
+        name="saturation",
+        shows="Largest weight, entropy and share of saturated rows against d_k",
+        metrics=("max_weight", "entropy", "saturated_rows"),
+        default=_D_K,
+        lines=Lines(
+            "d_k",
+            (Panel("max_weight", floor=0), Panel("entropy", floor=0, equal=True), Panel("saturated_rows", floor=0)),
+            (11, 3.6),
+        ),
+        note=_READING + " Dotted: equal weights.",
+    ),
+    _Saturation(
+        name="slide",
+        shows="Largest attention weight against d_k, with and without sqrt(d_k)",
+        metrics=("max_weight",),
+        default=Default(varied=("d_k",), rules=_BOTH_RULES),
+        is_slide=True,
+    ),
+    _Saturation(
+        name="correlation",
+        shows="Queries that correlate with their keys: own weight and power of d_k",
+        tables=("measured", "steady"),
+        metrics=("own_weight", "max_weight"),
+        note=f"{_READING} Right: the power of d_k under which the largest weight is equal at two neighbouring d_k.",
+    ),
+    _Saturation(
+        name="freezing",
+        shows="Entropy and sum of squared weights against the spread of scores",
+        tables=("measured", "curves"),
+        metrics=("entropy", "jacobian_trace"),
+        note="Points: measured, each a cell of the sweep under one rule. Lines: exact for Gaussian rows of one spread "
+        "σ; dashed: their limit for many keys. Rows of many keys freeze, so that few keys get all weight, where σ "
+        "exceeds σ_c = sqrt(2 ln n_keys). σ = |q| / divisor is the spread of the scaled scores of a row, for points "
+        "with the root mean square of |q|. Points at small d_k lie off the lines, because |q| varies a lot there.",
+    ),
+    _Saturation(
+        name="phase",
+        shows="Where attention gathers on few keys: entropy over d_k and n_keys",
+        metrics=("entropy",),
+        note="Colour: measured. Contours: exact values, or measured ones if these are unknown. Dashed, for Gaussian "
+        "inputs: where rows of many keys freeze, σ = sqrt(2 ln n_keys), which is d_k = 2 ln n_keys for unscaled "
+        "rows; σ is the standard deviation of their scores.",
+    ),
+    _Saturation(
+        name="rules",
+        shows="Scaling rules in longer rows: entropy, largest weight and own key's weight",
+        metrics=("entropy", "max_weight", "own_weight"),
+        lines=Lines(
+            "n_keys",
+            (
+                Panel("entropy", "entropy / ln(n_keys)", floor=0, per_ln=True, only=("correlation", min)),
+                Panel("max_weight", "largest weight", only=("correlation", min)),
+                Panel("own_weight", "weight of the own key", only=("correlation", max)),
+            ),
+            (10, 3.7),
+            legend=True,
+        ),
+        note=_READING,
+    ),
+    _Saturation(
+        name="gradients",
+        shows="Gradient norms against d_k: medians beside root mean squares",
+        metrics=("jacobian_norm_median", "jacobian_norm", "query_gradient_norm_median", "query_gradient_norm"),
+        default=_D_K,
+        lines=Lines(
+            "d_k",
+            (
+                Panel("jacobian_norm_median", "|J|_F: median (solid), r.m.s. (dashed)", "jacobian_norm"),
+                Panel("query_gradient_norm_median", "|dL/dq|: median (solid), r.m.s. (dashed)", "query_gradient_norm"),
+            ),
+            (10, 4.4),
+        ),
+        note=_READING,
+    ),
+    _Saturation(
+        name="map",
+        shows="Ratios of unscaled to scaled gradients over d_k and n_keys",
+        tables=("measured", "ratios", "crossings"),
+        metrics=("jacobian_norm_median", "query_gradient_norm_median", "jacobian_norm", "query_gradient_norm"),
+        default=Default(varied=("d_k", "n_keys"), rules=_BOTH_RULES),
+        note="Colour and number: the unscaled norm divided by the norm under d_k^1/2; red: the unscaled norm is "
+        "larger, blue: it is smaller. Points: d_k at which the ratio falls through 1, with 95% intervals where these "
+        "exceed the marker; pale lines join them. Dashed: prediction of theory, where there is one. "
+        "divisor\u00a0·\u00a0|dL/dq| is without the factor 1/divisor of the chain rule.",
+    ),
+    Figure(
+        name="distribution",
+        shows="Distribution of one score, measured and exact, and its excess kurtosis",
+        of="distribution",
+        tables=("measured", "histogram"),
+        metrics=("score_variance", "score_kurtosis"),
+        default=Default(),
+        note="Points: measured, with 95% intervals for bins with at least 10 scores; pale bands: exact.",
+    ),
+    Figure(
+        name="initialisation",
+        shows="Variance of scaled scores and largest weight by scheme of initial weights",
+        of="initialisation",
+        metrics=("score_variance", "max_weight"),
+        default=Default(),
+        lines=Lines(
+            "",
+            (Panel("score_variance"), Panel("max_weight", equal=True)),
+            (3.2, 3.2),
+            by="scheme",
+            beside="scaling",
+            legend=True,
+        ),
+        note=f"{_READING} Dotted: equal weights.",
+    ),
+    Figure(
+        name="formats",
+        shows="Weights and gradients that number formats round to zero",
+        of="rounding",
+        metrics=(*_SHARES, "zero_gradients", "subnormal_weights"),
+        default=Default(),
+        note="Colours and numbers: shares; blank: not measured. Shares that are small everywhere have no maps. "
+        "Queries, keys, scores, weights and gradients are rounded to the format; sums, quotients and exponentials to "
+        "single precision (in float64 to double), after subtracting the maximum. Gradients to the weights are "
+        "standard normal.",
+    ),
+    Figure(
+        name="rows",
+        shows="Attention weights of a few queries under each scaling and d_k",
+        of="rows",
+        metrics=("query", "key", "scaled_score", "weight"),
+        default=Default(),
+        note="The first draw: an illustration that shows no trend; sweeps of the experiment saturation have means "
+        "over many draws.",
+    ),
+    _Training(
+        name="learning_rates",
+        shows="Learning rates that train one attention layer, by scaling rule",
+        metrics=("solved", "final_loss", "diverged"),
+        default=_RATES,
+        note=f"Median loss over runs; pale: {_INTERVALS}. Full points: at least half of the runs solve the task; "
+        "crosses: diverge. Losses above three times that of a guess stand at the top. Dotted: least loss of the best "
+        "rows, of one-hot rows and of a guess. At most four d_k for each task have panels.",
+    ),
+    _Training(
+        name="steps_to_solve",
+        shows="Steps to solve a task, and the band of learning rates",
+        tables=("measured", "bands"),
+        metrics=("steps_to_solve", "solved"),
+        default=_RATES,
+        note="Left: median of the steps to an accuracy of 90%; crosses: more than all steps (dotted). "
+        f"{_BEST_RATE} Bars: {_INTERVALS}.",
+    ),
+    _Training(
+        name="learning_curves",
+        shows="Training step by step: loss, weights, gradients and largest score",
+        tables=("measured", "bands", "learning_curves"),
+        metrics=("final_loss", "max_weight_after", "asked_weight_after", "largest_score_after"),
+        default=Default(),
+        note="The first task at its largest d_k, at the best learning rate of d_k^1/2. Means over runs; pale: ± one "
+        "standard error. Losses above three times that of a guess stand at the top; gradients, which contain a "
+        "factor 1/divisor, below 1/10000 of the largest are left out.",
+    ),
+    _Training(
+        name="variance_ratio",
+        shows="Variance within rows over that of independent entries, before and after training",
+        tables=("measured", "bands"),
+        metrics=("variance_ratio_after", "variance_ratio_before"),
+        default=Default(),
+        note=f"{_BEST_RATE} Hollow: before training, mean; full: after it, median. Bars: {_INTERVALS}. Dotted: "
+        "independent entries.",
+    ),
+    Figure(
+        name="calibration",
+        shows="Test of the error bars: z-scores and p-values of all sweeps",
+        of="all-sweeps",
+        tables=("cells", "z_scores"),
+        note="Every measured value with a known exact value, once, if it has at least 20 trials, 50 rows that share "
+        "nothing and 100 effective draws. The z of few trials follows Student's t and is shown as the normal score "
+        "of the same probability. A cell is one combination of the axes, such as d_k and n_keys. z-scores of one "
+        "cell depend on each other, so they stray further from the line than independent ones; cells are "
+        "independent. Shaded: 95% range of each p-value if p-values are uniform.",
+    ),
+    Figure(
+        name="speed",
+        shows="Time of ways to measure a cell, and growth with its size",
+        of="benchmarks",
+        tables=("ratios", "growth"),
+        note="Time per trial relative to the floor. The floor is the same number of normal numbers from the same "
+        "generator, one matrix product and one exponential per score and scaling, each measured alone in float64. "
+        "One core, medians of 7 interleaved rounds. 'With gradients': each trial also measures the gradient to the "
+        "query.",
+    ),
+)
+FIGURES: Mapping[str, Figure] = {figure.name: figure for figure in _DECLARED}
+
+
+def figures_of(of: str) -> tuple[str, ...]:
+    """The names of the figures of an experiment, or of another subject of figures, in the order of their entries."""
+    return tuple(name for name, figure in FIGURES.items() if figure.of == of)
+
+
+def default_figures(experiment: str, values: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
+    """The figures of a sweep that names none, from the values of the fields of its cells."""
+    defaults = {name: FIGURES[name].default for name in figures_of(experiment)}
+    return tuple(name for name, default in defaults.items() if default and default.holds(values))

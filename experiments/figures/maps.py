@@ -1,0 +1,246 @@
+"""Maps over d_k and n_keys, and heat maps of drawn rows: colours in cells of equal size, with numbers or lines on them.
+
+Each function draws the figure of its name, declared in `experiments.figures.declared`.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from experiments.analysis.crossings import EQUAL, NORMS, STATISTICS, of_first_map
+from experiments.figures.axes import by_scaling, first_combination, plain, under
+from experiments.figures.caption_text import exactly
+from experiments.figures.figure import Drawing, Tables
+from experiments.figures.style import INK, diverging, empty, panels, sequential
+from experiments.harness.discovery import axes_of, unusual_axes
+
+_NORM_NAMES = dict(zip(NORMS, ("$|J|_F$", "|dL/dq|", "divisor · |dL/dq|"), strict=True))
+_STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
+_WHITE_FROM = 0.75  # beyond this share of the way to that colour, numbers are white instead of black
+_INCHES_PER_NUMBER, _PANEL_INCHES = 0.3, 3.0
+_LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
+_LABEL_HEIGHT = 0.8  # share of a contour below its label
+_LIGHT_FROM = 0.55  # beyond this share, lines and numbers are white on the darker colours
+_MAX_MAPS, _MAX_TICKS = 4, 12
+_SHARES = {
+    "zero_weights": "weights that are 0",
+    "zero_gradient_rows": "queries whose gradient is 0",
+    "wrong_gradient_rows": "queries whose gradient is wrong by more than half of its length",
+    "overflowing_rows": "rows whose e^s overflows unless the maximum is subtracted",
+    "zero_gradients": "gradients to scores that are 0",
+    "subnormal_weights": "weights above 0, below the smallest normal number",
+}
+_FINE = {"zero_gradients": 0.01, "subnormal_weights": 0.01}  # shown for rules that keep nearly all weights
+_SMALL = 0.001  # a share that is below it everywhere (a fine one below the number above) has no maps
+_LARGEST_MAP = 8  # most rows or columns of a map of shares with numbers in its cells
+
+
+def plot_plane(ax: Axes, values: pd.DataFrame, every: int = 1, **look: Any) -> Any:
+    """Values as colours in cells of equal size, regardless of the steps between columns or rows.
+
+    Args:
+        ax: the axes to draw in.
+        values: with columns of x and rows of y, in order.
+        every: columns from one tick to the next.
+        look: keywords of Matplotlib's `imshow`: colours and their limits.
+    """
+    image = ax.imshow(values, origin="lower", aspect="auto", **look)
+    ax.set_xticks(range(0, values.shape[1], every), map(plain, values.columns[::every]), fontsize=8)
+    ax.set_yticks(range(values.shape[0]), map(plain, values.index))
+    if ax.get_subplotspec().is_last_row():
+        ax.set_xlabel(values.columns.name)
+    if ax.get_subplotspec().is_first_col():
+        ax.set_ylabel(values.index.name)
+    return image
+
+
+def pivoted(rows: pd.DataFrame, values: str) -> pd.DataFrame:
+    """A column of a table over d_k and n_keys."""
+    return rows.pivot_table(index="n_keys", columns="d_k", values=values, dropna=False)
+
+
+def place(at: Any, values: pd.Index) -> Any:
+    """Places of numbers on an axis of cells, linear in the logarithm between the values; NaN outside them."""
+    at = np.asarray(at, dtype=float)
+    at = np.where((at >= values[0]) & (at <= values[-1]), at, np.nan)
+    return np.interp(np.log(at), np.log(values.to_numpy(dtype=float)), range(len(values)))
+
+
+def ratio_map(tables: Tables) -> Drawing:
+    """Unscaled gradient norms over scaled ones (d_k^1/2) on the plane of d_k and n_keys, and where they cross 1.
+
+    One row of maps per statistic and one column per norm. A sweep without ratios, because it lacks one of the rules or
+    varies no d_k, gets a drawing of the reason.
+    """
+    if "ratios" not in tables:
+        return empty((11, 6.4), "No ratios: they need values unscaled and under d_k^1/2, and several d_k.")
+    figure, grid = panels(len(STATISTICS), len(NORMS), (11, 6.4), sharex=True, sharey=True)
+    ratios = of_first_map(tables["ratios"])
+    crossings = of_first_map(tables["crossings"]) if "crossings" in tables else None
+    image: Any = None
+    for axes, statistic in zip(grid, STATISTICS, strict=True):
+        for ax, (norm, name) in zip(axes, _NORM_NAMES.items(), strict=True):
+            chosen = f"norm == {norm!r} and statistic == {statistic!r}"
+            shown = pivoted(ratios.query(chosen), "ratio")
+            every = max(1, int(-(-shown.shape[1] * _INCHES_PER_NUMBER // _PANEL_INCHES)))
+            limits = {"vmin": -_STRONGEST, "vmax": _STRONGEST, "cmap": diverging(), "alpha": 0.85}
+            image = plot_plane(ax, np.log(shown), every, **limits)
+            _write_ratios(ax, shown.to_numpy(), every)
+            if crossings is not None:
+                _plot_crossings(ax, crossings.query(f"{chosen} and level == {EQUAL}").sort_values("n_keys"), shown)
+            ax.set_title(f"{statistic} of {name}")
+    bar = figure.colorbar(image, ax=[ax for axes in grid for ax in axes], fraction=0.03, pad=0.01, aspect=40)
+    ticks = [float(np.log(tick)) for tick in (1 / 16, 1 / 4, 1, 4, 16)]
+    bar.set_ticks(ticks, labels=["≤ 1/16", "1/4", "1", "4", "≥ 16"])
+    return figure
+
+
+def _write_ratios(ax: Axes, ratios: Any, every: int) -> None:
+    """The ratios of every so many columns; those below 0.005 would read as 0, and a wide number stays on the map."""
+    last = ratios.shape[1] - 1
+    for (row, column), ratio in np.ndenumerate(ratios):
+        if column % every or not ratio >= 0.005:
+            continue
+        text = f"{ratio:.2f}" if ratio < 1 else f"{ratio:.2g}" if ratio < 100 else f"{ratio:.0f}"
+        ink = "white" if abs(np.log(ratio)) > _WHITE_FROM * _STRONGEST else "black"
+        x, side = column, "center"
+        if every > 1 and column in (0, last):
+            x, side = (-0.4, "left") if column == 0 else (last + 0.4, "right")
+        ax.annotate(text, (x, row - 0.3), ha=side, va="center", fontsize=7.5, color=ink)
+
+
+def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> None:
+    """The line where the ratio is 1, one point per n_keys: measured with its interval, and by the law."""
+    y = place(crossings["n_keys"], shown.index)
+    ends = [crossings[f"crossing{end}"].fillna(crossings["crossing"]) for end in ("", "_low", "_high")]
+    x, low, high = (place(values, shown.columns) for values in ends)
+    look = {"color": INK, "marker": "o", "markersize": 3.5, "linestyle": "", "capsize": 2, "elinewidth": 1}
+    ax.errorbar(x, y, xerr=[x - low, high - x], **look)
+    ax.plot(x, y, color=INK, linewidth=1.2, alpha=0.35)
+    ax.plot(place(crossings["law"], shown.columns), y, color=INK, linestyle="--", linewidth=1.2)
+
+
+def phase(tables: Tables) -> Drawing:
+    """Entropy of rows as a share of ln n_keys: a map for each of the first four scalings, with contours."""
+    table, _ = first_combination(tables["measured"], "d_k", "n_keys")
+    groups = list(by_scaling(table, "d_k").items())[:_MAX_MAPS]
+    columns = min(len(groups), 2)
+    rows = -(-len(groups) // columns)
+    figure, grid = panels(rows, columns, (10, 0.8 + 2.9 * rows), sharex=True, sharey=True)
+    axes = [ax for line in grid for ax in line]
+    image: Any = None
+    for ax, (scaling, cells) in zip(axes, groups, strict=False):
+        per_ln = 1 / np.log(cells["n_keys"])
+        shown = pivoted(cells.assign(share=cells["entropy"] * per_ln), "share")
+        image = plot_plane(ax, shown, -(-shown.shape[1] // _MAX_TICKS), cmap=sequential(), vmin=0, vmax=1)
+        if min(shown.shape) > 1:
+            _plot_contours(ax, pivoted(cells.assign(share=exactly(cells, "entropy")["entropy"] * per_ln), "share"))
+            _plot_freezing(ax, cells, shown)
+        ax.set_title(under(scaling))
+    for ax in axes[len(groups) :]:
+        ax.set_visible(False)
+    figure.colorbar(image, ax=axes, label="entropy / ln n_keys", fraction=0.03, pad=0.01, aspect=30)
+    return figure
+
+
+def _plot_contours(ax: Axes, shares: pd.DataFrame) -> None:
+    """Lines of equal shares with their values, in units of cells."""
+    levels = [level for level in _LEVELS if np.nanmin(shares) < level < np.nanmax(shares)]
+    if levels:
+        colours = ["white" if level > _LIGHT_FROM else INK for level in levels]
+        lines = ax.contour(np.ma.masked_invalid(shares), levels=levels, colors=colours, linewidths=0.9)
+        # Labels stand high on their lines, away from the line of freezing, which crosses contours of short rows.
+        upwards = [path.vertices[np.argsort(path.vertices[:, 1])] for path in lines.get_paths()]
+        places = [points[int(_LABEL_HEIGHT * len(points))] for points in upwards if len(points)]
+        ax.clabel(lines, fmt="%g", fontsize=8.5, manual=places)
+
+
+def _plot_freezing(ax: Axes, rows: pd.DataFrame, shown: pd.DataFrame) -> None:
+    """The line query_std key_std d_k^(1/2 - p) = sqrt(2 ln n_keys) of independent Gaussian entries of mean 0."""
+    first = rows.iloc[0]
+    exponent, spread = first["exponent"], first["query_std"] * first["key_std"]
+    is_gaussian = not {*unusual_axes(first[axes_of(rows)].to_dict())} - {"query_std", "key_std"}
+    if is_gaussian and exponent < 1 / 2:  # NaN for a rule other than a power of d_k
+        at = np.geomspace(shown.index[0], shown.index[-1], 50)
+        freezing = (2 * np.log(at) / spread**2) ** (1 / (1 - 2 * exponent))
+        ax.plot(place(freezing, shown.columns), place(at, shown.index), color=INK, linestyle="--", linewidth=1.5)
+
+
+def formats(tables: Tables) -> Drawing:
+    """A row of maps, one for each format, for each share of the first two rules that reaches 0.1% somewhere."""
+    table, _ = first_combination(tables["measured"], "d_k", "n_keys", "arithmetic")
+    shown = list(_shares_shown(table))
+    names = [
+        name
+        for name in table["arithmetic"].unique()
+        if any(rows.loc[rows["arithmetic"] == name, share].any() for _, share, rows in shown)
+    ] or list(table["arithmetic"].unique())
+    size = max(8.0, 1.2 + 2.2 * len(names)), 1.0 + (1.05 + 0.42 * table["n_keys"].nunique()) * len(shown)
+    figure, grid = panels(len(shown), len(names), size)
+    for axes, (scaling, share, rows) in zip(grid, shown, strict=True):
+        for ax, name in zip(axes, names, strict=True):
+            values = rows[rows["arithmetic"] == name].pivot_table(index="n_keys", columns="d_k", values=share)
+            plot_plane(ax, values, cmap=sequential(), vmin=0, vmax=1)
+            for at, value in np.ndenumerate(values.to_numpy()):
+                if max(values.shape) <= _LARGEST_MAP and np.isfinite(value):
+                    look = {"ha": "center", "va": "center", "fontsize": 8}
+                    ax.annotate(_percent(value), at[::-1], color="white" if value > _LIGHT_FROM else INK, **look)
+            ax.set_title(f"\n\n{name}")
+        look = {"xycoords": "axes fraction", "textcoords": "offset points", "fontsize": 10.5, "fontweight": "bold"}
+        above = axes[0].annotate(f"{under(scaling)}: {_SHARES[share]}", (0, 1), (0, 22), **look)
+        above.set_in_layout(False)  # it runs on above the other maps
+    return figure
+
+
+def _shares_shown(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """The rule, share and rows of each row of maps: fine shares only if no format rounds 0.1% of weights to 0."""
+    groups = list(by_scaling(table, "n_keys").items())[:2]
+    found = False
+    for scaling, rows in groups:
+        loses_weights = rows["zero_weights"].max() >= _SMALL
+        for share in _SHARES:
+            if rows[share].max() >= _FINE.get(share, _SMALL) and not (share in _FINE and loses_weights):
+                found = True
+                yield scaling, share, rows
+    if not found:
+        yield groups[0][0], "zero_weights", groups[0][1]
+
+
+def _percent(share: float) -> str:
+    """A share in per cent with two digits, with a sign for those that round to 0 or 100 per cent.
+
+    >>> _percent(0.0), _percent(1e-5), _percent(0.0063), _percent(0.42), _percent(0.9999), _percent(1.0)
+    ('0', '<0.1%', '0.6%', '42%', '>99%', '100%')
+    """
+    if 0 < share < 0.0005:
+        return "<0.1%"
+    if 0.995 < share < 1:
+        return ">99%"
+    return f"{100 * share:.{1 if share < 0.095 else 0}f}%" if share else "0"
+
+
+def rows(tables: Tables) -> Drawing:
+    """One heat map of weights per d_k and scaling, of the first draw; darker is a larger weight."""
+    table, _ = first_combination(tables["measured"], "d_k")
+    groups = list(table[table["trial"] == 0].groupby(["d_k", "scaling"], sort=False))
+    columns = min(table["scaling"].nunique(), _MAX_MAPS)
+    n_rows = -(-len(groups) // columns)
+    figure, grid = panels(n_rows, columns, (9, 1.1 + 2.1 * n_rows), sharex=True, sharey=True)
+    axes = [ax for line in grid for ax in line]
+    ticks = max(1, table["key"].nunique() * columns // 24)
+    image: Any = None
+    for ax, ((d_k, scaling), drawn) in zip(axes, groups, strict=False):
+        weights = drawn.pivot_table(index="query", columns="key", values="weight")
+        image = plot_plane(ax, weights, ticks, cmap="Blues", vmin=0, vmax=1)
+        ax.set_title(f"d_k = {d_k}, {scaling}\nmean of largest: {weights.max(axis=1).mean():.2f}")
+    axes[0].invert_yaxis()
+    for ax in axes[len(groups) :]:
+        ax.axis("off")
+    figure.colorbar(image, ax=axes, label="weight", shrink=0.8, pad=0.01, aspect=30)
+    return figure
+
+
+OWN: dict[str, Any] = {"map": ratio_map, "phase": phase, "formats": formats, "rows": rows}

@@ -1,0 +1,349 @@
+"""Pictures of their own: each function draws the figure of its name, declared in `experiments.figures.declared`.
+
+They fit and derive nothing: `experiments.analysis` does that.
+"""
+
+import math
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from scipy import stats
+
+from experiments.analysis.slopes import shared_by_line
+from experiments.figures.axes import by_scaling, first_combination, under, values_of, varied_axes
+from experiments.figures.figure import Drawing, Tables
+from experiments.figures.lines import (
+    DECLARED,
+    label_lines,
+    legend,
+    plain_numbers,
+    plot_exact,
+    plot_measured,
+    plot_metric,
+    reach,
+    scale_x,
+    scale_y,
+    series,
+    spans_widely,
+)
+from experiments.figures.style import INK, empty, legend_above, ordered_colours, panels, scaling_colours, token_colours
+from experiments.harness.discovery import unusual_axes
+
+Floats = npt.NDArray[np.floating]
+
+_SLIDE_NAMES = {"unscaled": "without sqrt(d_k)", "d_k^1/2": "with sqrt(d_k)"}
+_LARGE = {
+    "font.size": 17,
+    "axes.titlesize": 17,
+    "axes.labelsize": 17,
+    "axes.linewidth": 1.2,
+    "lines.linewidth": 2.5,
+    "lines.markersize": 9,
+}
+_SLIDE_INCHES = 10, 5.07  # with the title above it, 16:9
+_CLOSE = 0.12  # lines of the slide that end closer than this have names above and below
+_SIZES = ("d_k", "n_keys", "n_queries")
+_CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
+_APART = 0.16  # between the points of the scalings of a cell
+_OWN_WEIGHT_RULES = ("d_k^1/2", "d_k^1")
+_FREEZING = {"entropy_share": "entropy / ln n_keys", "collision": "$\\sum w^2$, the sum of squared weights"}
+_FEW = 10  # scores; a bin with fewer has no interval, because its count is not nearly normal
+_SPREAD = 0.25  # of the markers of a cell of the benchmark, in cells
+_PALETTE = sns.color_palette("colorblind")
+# Marker and colour of a way to measure, filled if in double precision.
+_WAYS = {
+    "suite": ("o", _PALETTE[0]),
+    "suite, float32": ("o", _PALETTE[0]),
+    "article, powers": ("^", _PALETTE[3]),
+    "article, products": ("v", _PALETTE[1]),
+    "pytorch": ("s", _PALETTE[2]),
+    "pytorch, float32": ("s", _PALETTE[2]),
+}
+
+
+def variance(tables: Tables) -> Drawing:
+    """Left: measured variances above the exact d_k^(1 - 2p); right: their relative difference."""
+    table, metric = tables["measured"], "score_variance"
+    figure, [[left, right]] = panels(1, 2, (9, 4), width_ratios=[2, 1])
+    lines = series(table, "d_k")
+    plot_metric(left, lines, "d_k", metric)
+    scale_x(left, table, "d_k", log=True)  # so that a power of d_k is a straight line
+    scale_y(left, table, metric, log=True)
+    names = [line.label + _slope(line.rows.iloc[0], tables.get("slopes", pd.DataFrame())) for line in lines]
+    label_lines(left, lines, "d_k", metric, names)
+    # Every scaling divides the same scores, so all share one relative deviation; the first scaling shows it.
+    shared = table[table["scaling"] == table["scaling"].iloc[0]]
+    right.axhline(0, color=INK, linewidth=5, alpha=0.3)
+    for line in series(shared, "d_k"):
+        percent = 100 / line.rows[f"{metric}_exact"].to_numpy()
+        look = {"color": INK, "marker": line.marker, "capsize": 2, "linestyle": ""}
+        right.errorbar(line.rows["d_k"], line.rows[metric] * percent - 100, reach(line.rows, metric) * percent, **look)
+    right.set_title("measured / exact − 1 (%)")
+    right.set_xlabel("d_k")
+    scale_x(right, shared, "d_k", log=True)
+    return figure
+
+
+def _slope(row: pd.Series, slopes: pd.DataFrame) -> str:
+    """The fitted slope of the line that contains a row, and half its interval to one digit; empty without a fit."""
+    if slopes.empty:
+        return ""
+    shared = shared_by_line(slopes)
+    mine = slopes[(slopes[shared] == row[shared]).all(axis=1)]
+    if mine.empty:
+        return ""
+    slope, low, high = mine.iloc[0][["slope", "slope_low", "slope_high"]].astype(float)
+    half = (high - low) / 2
+    places = max(0, -math.floor(math.log10(half)))
+    return f": slope {slope:z.{places}f} ± {half:.{places}f}".replace("-", "−")
+
+
+def slide(tables: Tables) -> Drawing:
+    """The largest weight with and without sqrt(d_k), to be read from the back row; all rules without these two."""
+    table, _ = first_combination(tables["measured"], "d_k")
+    chosen = table[table["scaling"].isin(_SLIDE_NAMES)]
+    table = chosen if len(chosen) else table
+    with mpl.rc_context(_LARGE):
+        figure, [[ax]] = panels(1, 1, _SLIDE_INCHES)
+        lines = series(table.drop(columns="max_weight_exact", errors="ignore"), "d_k")  # a slide explains no bands
+        plot_metric(ax, lines, "d_k", "max_weight")
+        scale_x(ax, table, "d_k")
+        ax.set_ylim(0, 1)
+        n_keys = table["n_keys"].unique()
+        ax.set_title(f"mean largest of {n_keys[0]} weights" if len(n_keys) == 1 else "mean largest weight", pad=14)
+        ax.set_xlabel("width of queries and keys, d_k")
+        ends = [float(line.rows["max_weight"].iloc[-1]) for line in lines]
+        for line, end in zip(lines, ends, strict=True):
+            align = "center" if max(ends) - min(ends) >= _CLOSE else "bottom" if end == max(ends) else "top"
+            look = {"xytext": (14, 0), "textcoords": "offset points", "va": align, "color": line.colour}
+            name = _SLIDE_NAMES.get(line.label, under(line.label))
+            ax.annotate(name, (line.rows["d_k"].iloc[-1], end), **look)
+        figure.get_layout_engine().set(w_pad=0.2)  # projectors crop
+    return figure
+
+
+def assumptions(tables: Tables) -> Drawing:
+    """A panel for each metric: its ratio to the first cell, for each cell and scaling."""
+    table = tables["measured"].assign(cell=labels(tables["measured"]))
+    cells = list(dict.fromkeys(table["cell"]))
+    colours = scaling_colours(dict(zip(table["scaling"], table["exponent"], strict=True)))
+    figure, [axes] = panels(1, len(_CHANGED), (11, 1.5 + 0.3 * len(cells)), sharey=True)
+    for ax, metric in zip(axes, _CHANGED, strict=True):
+        groups = by_scaling(table, "cell")
+        for i, (scaling, rows) in enumerate(groups.items()):
+            at = np.array([cells.index(cell) for cell in rows["cell"]]) + _APART * (i - (len(groups) - 1) / 2)
+            if f"{metric}_exact" in rows:
+                pale = {"marker": "|", "markersize": 9, "markeredgewidth": 4, "linestyle": "", "alpha": 0.3}
+                exact = rows[f"{metric}_exact"]
+                ax.plot(exact / exact.iloc[0], at, color=colours[scaling], **pale)
+            look = {"fmt": "o", "markersize": 4, "capsize": 2, "elinewidth": 1, "label": under(scaling)}
+            first = rows[metric].iloc[0]
+            ax.errorbar(rows[metric] / first, at, xerr=reach(rows, metric) / first, color=colours[scaling], **look)
+        ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
+        ax.set_xscale("log")
+        plain_numbers(ax.xaxis)
+        ax.set_title(DECLARED[metric].title, fontsize=9.5)
+        ax.set_xlabel("over its value in the first cell", fontsize=8.5)
+    axes[0].set_yticks(range(len(cells)), cells)
+    axes[0].invert_yaxis()
+    handles, names = axes[0].get_legend_handles_labels()
+    legend_above(figure, handles, names, len(names))
+    return figure
+
+
+def labels(table: pd.DataFrame) -> list[str]:
+    """The name of each row's cell: the axes in which it is unusual, or else all that vary.
+
+    >>> labels(pd.DataFrame({"d_k": [4, 4], "key_std": [1.0, 2.0]}))
+    ['textbook case', 'key_std = 2']
+    """
+    found = []
+    for _, row in table.iterrows():
+        varied = [name for name in varied_axes(table) if name in unusual_axes(row.to_dict()) or name in _SIZES]
+        found.append(values_of(row, varied) or "textbook case")
+    return found
+
+
+def correlation(tables: Tables) -> Drawing:
+    """Left: the weight of the own key. Right: the power that keeps the largest weight, for neighbouring d_k.
+
+    The score of a key that correlates with its query grows as d_k, and that of an independent key as sqrt(d_k). So the
+    power moves from 1/2 to 1: at smaller correlations the larger d_k is, and the fewer keys there are.
+    """
+    table, _ = first_combination(tables["measured"], "correlation", "d_k")
+    figure, [[left, right]] = panels(1, 2, (9.5, 4))
+    chosen = table[table["scaling"].isin(_OWN_WEIGHT_RULES)]
+    lines = series(chosen if len(chosen) else table, "correlation")
+    plot_metric(left, lines, "correlation", "own_weight")
+    left.set_ylim(0, 1.02)
+    if "steady" in tables:
+        steady, _ = first_combination(tables["steady"], "correlation")
+        pairs = steady.groupby(["from_d_k", "to_d_k"], sort=False)
+        for ((small, large), rows), colour in zip(pairs, ordered_colours(len(pairs)), strict=True):
+            rows = rows.sort_values("correlation")
+            plot_exact(right, rows["correlation"], rows["power_exact"], colour)
+            # An interval that leaves the sweep's powers has no end there.
+            look = {"marker": "o", "capsize": 2, "elinewidth": 1, "label": f"{small} to {large}"}
+            right.errorbar(
+                rows["correlation"], rows["power"], np.nan_to_num(reach(rows, "power")), color=colour, **look
+            )
+        right.legend(title="d_k", fontsize=9, loc="center right")
+    for power, name in ((1 / 2, "1/2"), (1, "1")):
+        right.axhline(power, color=INK, linestyle=":", linewidth=0.8, zorder=0)
+        right.text(1.01, power, name, transform=right.get_yaxis_transform(), va="center", fontsize=9)
+    right.set_xlabel("correlation")
+    right.set_title("power of d_k that keeps the largest weight")
+    legend(left, [line.label for line in lines])
+    return figure
+
+
+def freezing(tables: Tables) -> Drawing:
+    """Entropy and collision against sigma / sigma_c: measured rows on the exact curves of each n_keys, and their limit.
+
+    A row of n independent normal scores of deviation sigma freezes, as n grows, at sigma_c = sqrt(2 ln n): below it the
+    entropy is the share 1 - (sigma / sigma_c)^2 of ln n, above it the share is 0 (the random energy model).
+    """
+    if "curves" not in tables:
+        return empty((10, 4.4), "No curves: they need Gaussian inputs, and three values of d_k and of n_keys.")
+    figure, [axes] = panels(1, len(_FREEZING), (10, 4.4))
+    table, curves = tables["measured"], tables["curves"]
+    sigma = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"]) / table["divisor"]
+    shares = {"entropy_share": table["entropy"] / np.log(table["n_keys"]), "collision": 1 - table["jacobian_trace"]}
+    groups = curves.groupby("n_keys")
+    for ax, (metric, title) in zip(axes, _FREEZING.items(), strict=True):
+        ax.set_xscale("log")
+        ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
+        for (n_keys, curve), colour in zip(groups, ordered_colours(len(groups)), strict=True):
+            ax.plot(curve["ratio"], curve[metric], color=colour, linewidth=1.2, label=f"n_keys = {n_keys}")
+            ratio = sigma[table["n_keys"] == n_keys] / curve["freezing_sigma"].iloc[0]
+            look = {"s": 22, "edgecolors": "white", "linewidths": 0.5, "zorder": 3}
+            ax.scatter(ratio, shares[metric][ratio.index], color=colour, **look)
+        ax.set_xlim(curves["ratio"].min(), 1.1 * curves["ratio"].max())
+        plain_numbers(ax.xaxis)
+        limit = curves.drop_duplicates("ratio")
+        ax.plot(limit["ratio"], limit[f"{metric}_limit"], color=INK, linestyle="--", label="many keys")
+        ax.set_xlabel("$\\sigma / \\sigma_c$")
+        ax.set_title(title)
+    axes[0].legend(fontsize=8.5, loc="lower left")
+    return figure
+
+
+def distribution(tables: Tables) -> Drawing:
+    """Density on a linear axis, and on a logarithmic one that shows the tails; and the kurtosis."""
+    table, histogram = tables["measured"], tables["histogram"]
+    figure, [[linear, logarithmic, right]] = panels(1, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
+    groups = histogram.groupby("d_k", sort=False)
+    for ax in (linear, logarithmic):
+        for (d_k, bins), colour in zip(groups, ordered_colours(len(groups)), strict=True):
+            middle = ((bins["low"] + bins["high"]) / 2).to_numpy()
+            plot_exact(ax, middle, bins["density_exact"].to_numpy(), colour)
+            seen = bins["count"] > 0
+            error = (1.96 * bins["density_se"]).where(bins["count"] >= _FEW, 0)[seen]
+            look = {"marker": "o", "markersize": 2.5, "elinewidth": 0.8, "linestyle": "", "label": f"d_k = {d_k}"}
+            ax.errorbar(middle[seen], bins["density"][seen], error, color=colour, **look)
+        ax.set_xlabel("q·k / sqrt(d_k)")
+    linear.set_xlim(-4, 4)
+    linear.set_title("density of q·k / sqrt(d_k)")
+    logarithmic.set_yscale("log")
+    logarithmic.set_ylim(bottom=histogram["density"][histogram["density"] > 0].min() / 2)
+    logarithmic.set_title("the same on a logarithmic axis")
+    logarithmic.legend(loc="upper right", fontsize=8.5, handlelength=0.5, borderpad=0)
+    metric = "score_kurtosis"
+    plot_exact(right, table["d_k"].to_numpy(), table[f"{metric}_exact"].to_numpy(), INK)
+    groups = table.groupby("d_k", sort=False)
+    for (d_k, rows), colour in zip(groups, ordered_colours(len(groups)), strict=True):
+        plot_measured(right, [d_k], rows[metric], rows, metric, color=colour, marker="o", linestyle="")
+    right.set_xlabel("d_k")
+    right.set_title("excess kurtosis of q·k (band: 6/d_k)")
+    scale_x(right, table, "d_k")
+    scale_y(right, table, log=spans_widely(table[f"{metric}_exact"]))
+    return figure
+
+
+def calibration(tables: Tables) -> Drawing:
+    """The z-scores as a histogram and in order, and the p-values of cells in order.
+
+    If theory, sampler and error bars are right, z = (measured - exact) / standard error follows N(0, 1), and the
+    p-values of independent cells are uniform.
+
+    Args:
+        tables: `z_scores` with the column `of_own_error`, and `cells` with `p_value`.
+    """
+    figure, [[left, middle, right]] = panels(1, 3, (11, 4.2))
+    z = np.sort(tables["z_scores"]["of_own_error"].dropna().to_numpy())
+    p = np.sort(tables["cells"]["p_value"].to_numpy())
+    x = np.linspace(-4, 4, 200)
+    left.hist(z, bins=np.arange(-5, 5.01, 0.25), density=True, color=INK, alpha=0.3)
+    left.plot(x, stats.norm.pdf(x), color=INK)
+    left.set_xlim(-4.5, 4.5)
+    left.set_title(f"density of {len(z)} z-scores, line: N(0, 1)")
+    left.set_xlabel("z = (measured − exact) / standard error")
+    for ax, expected, found in ((middle, stats.norm.ppf(_places(len(z))), z), (right, _places(len(p)), p)):
+        ax.plot(expected, found, color=INK, marker=".", linestyle="", rasterized=True)  # thousands of points
+        ax.axline((0, 0), slope=1, color=INK, linewidth=0.8)
+    middle.set_title("z-scores in order")
+    middle.set_xlabel("expected under N(0, 1)")
+    ranks = np.arange(1, len(p) + 1)
+    low, high = (stats.beta.ppf(end, ranks, len(p) + 1 - ranks) for end in (0.025, 0.975))
+    right.fill_between(_places(len(p)), low, high, color=INK, alpha=0.15, linewidth=0)
+    right.set_title(f"p-values of {len(p)} cells in order")
+    right.set_xlabel("expected if uniform")
+    return figure
+
+
+def _places(count: int) -> Floats:
+    """The expected places of that many uniform numbers in order: (i + 1/2) / n for i from 0."""
+    return (np.arange(count) + 0.5) / count
+
+
+def speed(tables: Tables) -> Drawing:
+    """Seconds relative to the floor, cell by cell, without gradients and with them; then growth."""
+    figure, [[left, middle, right]] = panels(1, 3, (12, 4.6), width_ratios=(1.2, 1.2, 1))
+    middle.sharex(left)
+    for ax, gradients in ((left, False), (middle, True)):
+        rows = tables["ratios"][tables["ratios"]["gradients"] == gradients]
+        measured = [way for way in _WAYS if way in rows]  # PyTorch may be missing
+        for shift, way in zip(np.linspace(-_SPREAD, _SPREAD, len(measured)), measured, strict=True):
+            marker, colour = _WAYS[way]
+            look = {"markersize": 6, "color": colour, "fillstyle": "none" if way.endswith("float32") else "full"}
+            ax.plot(rows[way], np.arange(len(rows)) + shift, marker, label=way, **look)
+        ax.axvline(1, color=INK, linewidth=0.8)
+        ax.set_xscale("log")
+        ax.set_yticks(range(len(rows)), [f"{row.d_k} × {row.n_keys} × {row.n_queries}" for row in rows.itertuples()])
+        ax.invert_yaxis()
+        ax.set_xlabel("time / floor")
+        ax.set_title(f"{'with' if gradients else 'without'} gradients")
+    middle.tick_params(labelleft=False)
+    left.set_ylabel("d_k × keys × queries")
+    handles, names = left.get_legend_handles_labels()
+    legend_above(figure, handles, names, len(names))
+    _plot_growth(right, tables["growth"])
+    return figure
+
+
+def _plot_growth(ax: Axes, rows: pd.DataFrame) -> None:
+    """The time of the suite over its time at the smallest size, for each growing size, beside proportional growth."""
+    groups = list(rows.groupby("what", sort=False))
+    longest = 1.0
+    for (swept, points), colour in zip(groups, token_colours(len(groups)), strict=True):
+        x = points[str(swept)] / points[str(swept)].min()
+        longest = max(longest, x.max())
+        ax.plot(x, points["seconds"] / points["seconds"].min(), marker="o", color=colour, label=str(swept))
+    ax.plot([1, longest], [1, longest], color=INK, linewidth=0.8, linestyle="--", label="proportional")
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log", base=2)
+    ax.set_xlabel("size / smallest size")
+    ax.set_ylabel("time / time at the smallest size")
+    ax.set_title("growth of the suite's time")
+    ax.legend(fontsize=8.5)
+
+
+OWN: dict[str, Any] = {
+    draw.__name__: draw
+    for draw in (variance, slide, assumptions, correlation, freezing, distribution, calibration, speed)
+}

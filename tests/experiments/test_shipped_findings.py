@@ -1,0 +1,107 @@
+"""Findings hold for the shipped tables, and fail for tables without their effect or with larger errors."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from experiments.analysis.agreement import agreement_tables
+from experiments.findings import FINDINGS, SHIPPED, FindingError, Tables, check_findings, is_shipped, told
+from experiments.folders import ALL_SWEEPS
+from experiments.harness.config import load_config
+from experiments.harness.tables import read_sweep
+from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only
+
+pytestmark = shipped_only
+
+BY_DRAWING = {one.drawing: one for one in FINDINGS}
+# The axis whose values, or the columns whose contents, change places, so that the effect goes elsewhere.
+REVERSED = {
+    "length/length": "n_keys",
+    "crossing/map": "n_keys",
+    "phase/freezing": "n_keys",
+    "correlation/correlation": "correlation",
+    "causal/causal": "mask",
+    "initialisation/initialisation": "scheme",
+    "training/variance_ratio": ("variance_ratio_before", "variance_ratio_after"),
+    "dot_products/distribution": "d_k",
+}
+EXACT = ("phase/freezing", "single_rows/rows", f"{ALL_SWEEPS}/calibration")  # without intervals
+
+
+@cache
+def tables_of(drawing: str) -> Tables:
+    sweep = drawing.partition("/")[0]
+    if sweep == ALL_SWEEPS:
+        return agreement_tables(CONFIG.sweeps, {one.name: read_sweep(RESULTS, CONFIG, one) for one in CONFIG.sweeps})
+    (found,) = (one for one in CONFIG.sweeps if one.name == sweep)
+    return read_sweep(RESULTS, CONFIG, found)
+
+
+def swapped(table: pd.DataFrame, what: str | tuple[str, str]) -> pd.DataFrame:
+    """A table with the values of an axis in reverse order, or with two metrics in each other's place."""
+    if isinstance(what, tuple):
+        ends = ("", "_low", "_high", "_se")
+        names = {f"{one}{end}": f"{other}{end}" for one, other in (what, what[::-1]) for end in ends}
+        return table.rename(columns=names)
+    if what not in table:
+        return table
+    values = sorted(table[what].unique())
+    return table.assign(**{what: table[what].map(dict(zip(values, values[::-1], strict=True)))})
+
+
+def noisy(table: pd.DataFrame) -> pd.DataFrame:
+    """A table whose intervals say nothing."""
+    lows = [name for name in table if name.endswith("_low")]
+    return table.assign(**dict.fromkeys(lows, -1e9), **{f"{name[:-4]}_high": 1e9 for name in lows})
+
+
+@pytest.mark.parametrize("drawing", BY_DRAWING)
+def test_the_shipped_tables_support_title_and_sentence(drawing):
+    finding, tables = BY_DRAWING[drawing], tables_of(drawing)
+    assert finding.holds(tables)
+    title, sentence = told(CONFIG, *drawing.split("/"), tables)
+    assert len(title.split()) <= 12
+    assert sentence.endswith(".")
+    assert not {"nan", "inf", "{"} & set(sentence.replace("{", " { ").split())
+
+
+@pytest.mark.parametrize("drawing", BY_DRAWING)
+def test_a_finding_fails_without_its_effect(drawing):
+    tables = tables_of(drawing)
+    if drawing == "assumptions/assumptions":
+        rows = tables["measured"]
+        level = rows.assign(**{f"max_weight{end}": rows["divisor"] for end in ("", "_low", "_high")})
+        changed = {"measured": level}
+    elif drawing == f"{ALL_SWEEPS}/calibration":
+        changed = {**tables, "agreement": tables["agreement"].assign(disagrees=True)}
+    else:
+        changed = {kind: swapped(table, REVERSED.get(drawing, "scaling")) for kind, table in tables.items()}
+    assert not BY_DRAWING[drawing].holds(changed)
+    assert told(CONFIG, *drawing.split("/"), changed) is None
+
+
+@pytest.mark.parametrize("drawing", [name for name in BY_DRAWING if name not in EXACT])
+def test_chance_supports_no_finding(drawing):
+    assert not BY_DRAWING[drawing].holds({kind: noisy(table) for kind, table in tables_of(drawing).items()})
+
+
+def test_check_names_the_finding_that_fails():
+    tables = tables_of("length/length")
+    check_findings(CONFIG, "length", tables)
+    reverse = {kind: swapped(table, "n_keys") for kind, table in tables.items()}
+    with pytest.raises(FindingError, match="length/length: Longer rows spread attention"):
+        check_findings(CONFIG, "length", reverse)
+
+
+def test_findings_are_about_figures_of_the_shipped_config_alone():
+    drawings = {f"{sweep.name}/{figure}" for sweep in CONFIG.sweeps for figure in sweep.figures}
+    assert set(BY_DRAWING) <= {*drawings, f"{ALL_SWEEPS}/calibration"}
+    assert load_config(Path(ROOT / "config.yaml")).digest == SHIPPED
+    mine = replace(CONFIG, sweeps=CONFIG.sweeps[1:])
+    assert is_shipped(CONFIG)
+    assert not is_shipped(mine)
+    assert told(mine, "length", "length", tables_of("length/length")) is None
+    check_findings(mine, "length", {})
