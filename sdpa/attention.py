@@ -15,20 +15,15 @@ import numpy.typing as npt
 
 from sdpa._arrays import BoolArray, FloatArray, as_float, row_label
 from sdpa._names import not_among
-from sdpa.scaling import Scaling, refuses_scale, resolve_divisor
+from sdpa.scaling import Scaling, resolve_divisor
 
 MaskName = Literal["none", "causal"]
 
 
 def softmax(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
-    """softmax(x)_i = exp(x_i - max x) / sum_j exp(x_j - max x), along one axis.
+    """softmax(x)_i = exp(x_i - max x) / sum_j exp(x_j - max x), of any shape, with the sum 1 along one axis.
 
-    Args:
-        x: scaled scores, any shape, no unit; an entry of -inf gets weight 0.
-        axis: the axis along which the result sums to 1.
-
-    Returns:
-        Weights of the shape of x. Subtracting the maximum first changes no weight and prevents overflow of exp.
+    Subtracting the maximum changes no weight and prevents overflow of exp. An entry of -inf gets the weight 0.
 
     Raises:
         ValueError: the axis does not exist or is empty, or a row contains a NaN, a +inf or only -inf
@@ -63,7 +58,6 @@ def shifted_exponentials(scores: FloatArray, axis: int = -1) -> FloatArray:
         return np.asarray(np.exp(scores - largest))
 
 
-@refuses_scale
 def attention_weights(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
@@ -86,7 +80,7 @@ def attention_weights(
     Raises:
         ValueError: a wrong shape, different d_k in q and k, a mask that is not boolean, or a row whose keys are
             all masked (the message names the row), or a scaling that is neither a rule nor above 0.
-        TypeError: a scaling of another type, or `scale`, the factor of other libraries (the message names its divisor).
+        TypeError: a scaling of another type.
 
     Source: Vaswani et al. (2017), section 3.2.1.
 
@@ -118,7 +112,6 @@ def scaled_dot_product_attention(
     mask: npt.ArrayLike | None = ...,
     return_weights: Literal[True],
 ) -> tuple[FloatArray, FloatArray]: ...
-@refuses_scale
 def scaled_dot_product_attention(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
@@ -181,7 +174,6 @@ class Trace:
     output: FloatArray | None
 
 
-@refuses_scale
 def trace(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
@@ -244,15 +236,8 @@ def trace_shapes(q: npt.ArrayLike, k: npt.ArrayLike, v: npt.ArrayLike | None = N
 def causal_mask(n_queries: int, n_keys: int) -> BoolArray:
     """The mask of a sequence of n_keys positions whose last n_queries ask: each sees the keys up to its own position.
 
-    Args:
-        n_queries: from 1 to n_keys; fewer than n_keys if the keys of earlier positions are cached.
-        n_keys: number of positions.
-
-    Returns:
-        Booleans, (n_queries, n_keys); True where the query may attend to the key.
-
-    Raises:
-        ValueError: n_queries is below 1 or above n_keys.
+    Booleans, (n_queries, n_keys), True where the query may attend to the key; ValueError unless n_queries is from 1 to
+    n_keys. It is below n_keys if the keys of earlier positions are cached.
 
     >>> causal_mask(2, 3)
     array([[ True,  True, False],

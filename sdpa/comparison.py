@@ -9,7 +9,7 @@ from sdpa._arrays import FloatArray
 from sdpa.attention import softmax
 from sdpa.inputs import NormalSource, normal_source
 from sdpa.metrics import entropy, max_weight
-from sdpa.scaling import Scaling, refuses_scale, resolve_divisor
+from sdpa.scaling import Scaling, resolve_divisor
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,6 @@ class ScalingComparison:
     scaled: DividedScores
 
 
-@refuses_scale
 def compare_scaling(
     d_k: int,
     *,

@@ -12,24 +12,17 @@ and with U2 = sum e^2 / E1^2, U3 = sum e^3 / E1^3 (see `sdpa.gradients` for the 
     entropy = log(1 + t) + a b (gap E1 - sum e (s - s2)) / c       from H = log Z - sum w (s - max)
 
 The gradient to the query is dL/dq = K^T J g / c with g the gradient to the weights. Over standard normal g, its square
-has the expectation |K^T J|_F^2 / c^2 = sum w_i^2 |k_i - m|^2 / c^2 with m = sum w k: a sum of terms from 0. In
+has the expectation |K^T J|_F^2 / c^2 = sum w_i^2 |k_i - m|^2 / c^2 with m = sum w k, and
 
     |K^T J|_F^2 = (a b)^2 (a^2 |p|^2 + sum e_i^2 |k_i - m|^2),   p = sum e_j (k_j - k_top),   m = k_top + a b p
 
-the first term is that of the largest weight, whose distance from m is a b |p|, and all others have e = 0 or a weight
-a b e. `sdpa.row_tiles` computes it from the distances of all pairs of keys, or from the keys.
-
-No distance depends on the mean of the keys, and a mean longer than their spread is subtracted first. The relative error
-of |dL/dq| is of the order of 1e-15 (|k| / distance)^2 in double precision, 1e-7 in single, with |k| the length of a key
-then and the distance between the keys that have weight. So saturated rows keep their digits; digits are lost only where
-keys with weight nearly coincide and others lie far away.
+The first term is that of the largest weight. `sdpa.row_tiles` computes both from the distances of all pairs of keys, or
+from the keys less their mean. The relative error of |dL/dq| is of the order of 1e-15 (|k| / distance)^2 in double
+precision, 1e-7 in single, with the distance between the keys that have weight: digits are lost only where these nearly
+coincide and others lie far away.
 
 A masked key has the score -inf and so e = 0: it takes no part in any sum. A row with one visible key has no second
 largest score; with gap = inf and E1 = 1 in place of 0, the same formulas give b = t = r = 0 without dividing by 0.
-
-The kernel takes a tile of scores at a time through all divisors, in buffers that stay in cache. Each score and divisor
-takes four passes and four sums over the keys; the gradient takes three more sums and a matrix product for few keys,
-and one more sum and two products for many. All work per row happens once, for all rows and divisors together.
 """
 
 from __future__ import annotations
@@ -91,9 +84,8 @@ def row_diagnostics(
 ) -> RowDiagnostics:
     """Max weight, entropy H (nats), tr J and |J|_F of every row, for every divisor.
 
-    On request also sqrt(E |dL/dq|^2) = |K^T J|_F / divisor, the root mean square norm of the gradient to the query over
-    standard normal gradients to the weights; the variance of a row's scaled scores; and the weight of one key that the
-    caller names for each row.
+    On request also the root mean square norm sqrt(E |dL/dq|^2) = |K^T J|_F / divisor of the gradient to the query, the
+    variance of a row's scaled scores, and the weight of one key that the caller names for each row.
 
     Scores and keys in float32 are summed in float32 (relative errors near 1e-6, range 1e-38 to 1e38); anything else in
     float64.
@@ -220,8 +212,7 @@ def _metrics(
 ) -> RowDiagnostics:
     """From divisors c, (n_divisors, 1, 1), and the gap and the sums of each row; the last sum is |K^T J|_F^2 / (a b)^2.
 
-    On request also from the variance of each row of scores, and from the distance of its own key's score from the
-    largest.
+    own_gap is the distance of the score of a row's own key from the largest.
     """
     empty = np.empty((0, *gap.shape))
     e1, es, e2, e3, gradient_square = sums
@@ -270,9 +261,8 @@ def _check(scores: FloatArray, divisors: Sequence[float]) -> bool:
         sums = scores @ np.ones(scores.shape[-1], scores.dtype)
     if np.isfinite(sums).all() or np.isfinite(scores).all():
         return False
-    largest = np.take_along_axis(scores, scores.argmax(axis=-1, keepdims=True), axis=-1)[
-        ..., 0
-    ]  # NaN in a row with NaN
+    top = scores.argmax(axis=-1, keepdims=True)
+    largest = np.take_along_axis(scores, top, axis=-1)[..., 0]  # NaN in a row with NaN
     wrong = np.argwhere(~np.isfinite(largest))
     if len(wrong):
         row = tuple(wrong[0])

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from sdpa._arrays import FloatArray, as_float, row_label
 from sdpa.attention import scaled_dot_product_attention
-from sdpa.scaling import Scaling, refuses_scale, resolve_divisor
+from sdpa.scaling import Scaling, resolve_divisor
 
 _SUM_TOLERANCE = 1e-5
 
@@ -101,7 +101,6 @@ class AttentionGradients(NamedTuple):
     v: FloatArray
 
 
-@refuses_scale
 def attention_gradients(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
@@ -150,19 +149,15 @@ def attention_gradients(
 def key_gradient_square(
     jacobian_norms: npt.ArrayLike, query_norms: npt.ArrayLike, n_keys: int, divisor: npt.ArrayLike = 1.0
 ) -> FloatArray:
-    """Mean over keys of E |dL/dk_j|^2 = sum_i |J_i|_F^2 |q_i|^2 / (n_keys divisor^2), E over gradients to the weights.
+    """Mean over keys of E |dL/dk_j|^2 = sum_i |J_i|_F^2 |q_i|^2 / (n_keys divisor^2), (...).
 
-    dL/dk_j = sum_i (J_i g_i)_j q_i / divisor. For independent standard normal gradients g_i to the weights, the
-    expectation of its square given queries and keys is sum_i (J_i J_i)_jj |q_i|^2 / divisor^2.
+    dL/dk_j = sum_i (J_i g_i)_j q_i / divisor, with the expectation over standard normal gradients g_i to the weights.
 
     Args:
         jacobian_norms: |J_i|_F of each row, (..., n_queries), as from `jacobian_norm` or `row_diagnostics`.
         query_norms: |q_i|, (..., n_queries); leading axes broadcast.
         n_keys: number of keys, masked ones included.
         divisor: of the scores; broadcasts with the result.
-
-    Returns:
-        (...); the root mean square of |dL/dk| is the root of its mean over draws.
 
     >>> float(key_gradient_square([0.5], [2.0], n_keys=2))
     0.5
@@ -172,17 +167,14 @@ def key_gradient_square(
 
 
 def value_gradient_square(collisions: npt.ArrayLike, n_keys: int) -> FloatArray:
-    """Mean over keys of E (dL/dv_jd)^2 = sum_i sum_j w_ij^2 / n_keys, E over gradients to the output.
+    """Mean over keys of E (dL/dv_jd)^2 = sum_i sum_j w_ij^2 / n_keys, (...).
 
-    dL/dv_j = sum_i w_ij o_i. For independent standard normal gradients o_i to the output, each of its entries has the
-    expected square sum_i w_ij^2 given the weights.
+    dL/dv_j = sum_i w_ij o_i, with the expectation over standard normal gradients o_i to the output. Uniform rows have
+    n_queries / n_keys^2, one-hot rows n_queries / n_keys.
 
     Args:
         collisions: sum_j w_ij^2 of each row, (..., n_queries), as from `collision` or `row_diagnostics`.
         n_keys: number of keys, masked ones included.
-
-    Returns:
-        (...), from n_queries / n_keys^2 (uniform rows) to n_queries / n_keys (one-hot rows).
 
     >>> float(value_gradient_square([0.5, 0.5], n_keys=2))
     0.5

@@ -8,8 +8,7 @@ Standard normal numbers in single precision take a third of the time of NumPy's 
 
 for independent u and v, uniform on (0, 1) and on (-1/2, 1/2). Two random integers of 32 bits give a pair: v comes from
 the second one, and u = (first + (last 8 bits of the second + 1/2) / 256) / 2^32. So u reaches down to 2^-41 and the
-numbers up to 7.5 standard deviations, beyond which lie 5e-14 of all; from the first integer alone, they would end at
-6.8. Single precision keeps 24 digits of v, and so its last 8 bits only near v = 0.
+numbers up to 7.5 standard deviations, beyond which lie 5e-14 of all. Single precision keeps 24 digits of v.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sdpa._arrays import FloatArray, as_float
 from sdpa.attention import allowed_keys, scaled_dot_product_attention
 from sdpa.inputs import NormalSource, normal_source
-from sdpa.scaling import Scaling, refuses_scale, resolve_divisor
+from sdpa.scaling import Scaling, resolve_divisor
 
 
 class _Module:
@@ -26,7 +26,6 @@ class _Module:
     def __call__(
         self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = ..., return_weights: Literal[True]
     ) -> tuple[FloatArray, FloatArray]: ...
-    @refuses_scale
     def __call__(
         self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = None, return_weights: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
@@ -81,7 +80,6 @@ class ScaledDotProductAttention(_Module):
     (5, 2)
     """
 
-    @refuses_scale
     def __init__(
         self,
         d_model: int,
@@ -129,7 +127,6 @@ class MultiHeadAttention(_Module):
     ((5, 6), (2, 5, 5))
     """
 
-    @refuses_scale
     def __init__(
         self,
         d_model: int,

@@ -19,20 +19,14 @@ fraction needs brackets, because Python reads d_k**1/8 as an eighth of d_k.
 from __future__ import annotations
 
 import ast
-import functools
-import inspect
 import math
 import numbers
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ParamSpec, TypeVar
 
 from sdpa._names import did_you_mean, nearest
-
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
 
 # The factors of a divisor, as functions of the width d_k and the number of keys n_keys.
 FACTORS: dict[str, Callable[[int, int], float]] = {
@@ -295,53 +289,6 @@ def resolve_divisor(scaling: Scaling | str | float, d_k: int, n_keys: int) -> fl
     if not 0 < divisor < math.inf:
         raise ValueError(f"scaling: expected a divisor that is finite and above 0, got {_shown(scaling)}")
     return divisor
-
-
-# The masks of other libraries, and what to pass instead.
-_OTHER_MASKS = (
-    ("is_causal", "mask='causal', where the last query sees every key"),
-    ("attn_mask", "mask, True where the query may attend to the key"),
-)
-
-
-def refuses_scale(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Let a function answer `scale=`, `is_causal=` and `attn_mask=` of other libraries with what to pass instead.
-
-    A function with `scaling=` names the divisor in place of the factor `scale`; one with `mask=` answers the masks.
-
-    The signature and the documentation of the function stay as they are.
-
-    >>> @refuses_scale
-    ... def attend(*, scaling=1.0): ...
-    >>> attend(scale=0.125)
-    Traceback (most recent call last):
-    TypeError: attend: got scale=0.125, expected scaling, the divisor of the scores; for this factor pass scaling=8
-    """
-
-    parameters = inspect.signature(function).parameters
-
-    @functools.wraps(function)
-    def checked(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        is_method = function.__name__.startswith("__")
-        owner = type(args[0]).__name__ if is_method and args else function.__name__
-        for name, instead in _OTHER_MASKS if "mask" in parameters else ():
-            if name in kwargs:
-                raise TypeError(f"{owner}: got {name}, expected {instead}")
-        if "scale" in kwargs and "scaling" in parameters:
-            got = f"{owner}: got scale={_shown(kwargs['scale'])}, expected scaling, the divisor of the scores"
-            raise TypeError(f"{got}{_instead_of(kwargs['scale'])}")
-        return function(*args, **kwargs)
-
-    return checked
-
-
-def _instead_of(scale: object) -> str:
-    """The scaling that divides by 1 / scale, as a hint; empty for a scale that is no positive number."""
-    factor = 0.0 if isinstance(scale, bool) or not isinstance(scale, numbers.Real) else float(scale)
-    if not 0 < factor < math.inf:
-        return "; leave it out for d_k^1/2" if scale is None else ""
-    divisor = f"{1 / factor:.12g}"
-    return f"; for this factor pass scaling={divisor if float(divisor) == 1 / factor else f'1/{factor}'}"
 
 
 def _shown(value: object) -> str:

@@ -25,7 +25,7 @@ from sdpa.diagnosis.quantities import (
     sums_of_rows,
     values_of_rows,
 )
-from sdpa.scaling import Scaling, refuses_scale, resolve_divisor
+from sdpa.scaling import Scaling, resolve_divisor
 from sdpa.theory.design import Target
 from sdpa.theory.gaussian_rows import gaussian_rows
 
@@ -96,7 +96,6 @@ class Diagnosis:
         return found
 
 
-@refuses_scale
 def diagnose(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
@@ -276,7 +275,6 @@ def gaussian_values(
     }
 
 
-@refuses_scale
 def divisor_for(target: Target, value: float, q: npt.ArrayLike, k: npt.ArrayLike, mask: Mask | None = None) -> float:
     """The divisor c at which a quantity of a head has a wanted value, computed from the scores of the head itself.
 

@@ -78,15 +78,9 @@ class Step:
 
 
 def loss_and_gradients(weights: Weights, batch: Batch, divisors: npt.ArrayLike) -> Step:
-    """The mean cross-entropy of layers on a batch, and its gradient to all weights by the chain rule.
+    """The mean cross-entropy of layers on one batch, and its gradient to all weights by the chain rule.
 
-    With p = softmax(logits): dL/dlogits = p - y, then back through the readout, m, the softmax (`softmax_vjp`), the
-    divisor and the scores s_j = x_q W_Q W_K^T x_j.
-
-    Args:
-        weights: of the layers.
-        batch: the same for all layers.
-        divisors: of the scores, one for each layer, (...).
+    divisors, (...), are those of the scores, one for each layer.
     """
     c = np.asarray(divisors, dtype=float)[..., None, None]
     tokens = batch.tokens

@@ -81,11 +81,6 @@ def initial_weights(rng: np.random.Generator, d_k: int, initial: Initial) -> Wei
     `unit` gives the entries of q and k the variance 1: W_Q has the variance 1/16, as 16 features of a query token are
     not 0 and have the mean square 1, and W_K has 1/24. `small` gives W_Q and W_K the standard deviation 0.02.
     W_V and W_O have the variance 1/d_in in both.
-
-    Args:
-        rng: source of the numbers.
-        d_k: width of queries and keys.
-        initial: `unit` or `small`.
     """
     query, key = (1 / math.sqrt(N_KEY_FEATURES), 1 / math.sqrt(D_MODEL)) if initial == "unit" else (_SMALL, _SMALL)
     return Weights(
@@ -131,14 +126,7 @@ def train(
 ) -> Iterator[Run]:
     """Train one layer for each divisor, from the same initial weights and with the same batches.
 
-    Args:
-        rng: draws the initial weights, then a batch for each step.
-        task, n_sequences, n_keys: as in `draw_batch`.
-        d_k, initial: as in `initial_weights`.
-        divisors: of the scores, one for each layer.
-        optimizer: `adam` or `sgd`.
-        learning_rate: of all weights.
-        steps: number of steps.
+    rng draws the initial weights, then a batch for each step.
 
     Yields:
         The state before each step, and after the last one with a batch of its own: steps + 1 times.

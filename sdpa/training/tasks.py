@@ -32,13 +32,7 @@ _NOISE = 0.1  # standard deviation of the noise of a query, relative to the copy
 
 
 def draw_batch(rng: np.random.Generator, task: Task, n_sequences: int, n_keys: int) -> Batch:
-    """Independent sequences of a task.
-
-    Args:
-        rng: draws keys, classes and noise, in this order.
-        task: `recall` or `pair`.
-        n_sequences: of the batch.
-        n_keys: tokens of a sequence, at least 2.
+    """Independent sequences of n_keys tokens, at least 2; rng draws keys, classes and noise, in this order.
 
     >>> batch = draw_batch(np.random.default_rng(0), "pair", 3, 16)
     >>> batch.tokens.shape, batch.queries.shape, batch.targets.shape
@@ -65,12 +59,7 @@ def draw_batch(rng: np.random.Generator, task: Task, n_sequences: int, n_keys: i
 def accuracy(logits: FloatArray, targets: FloatArray) -> npt.NDArray[np.floating]:
     """Share of the sequences whose largest logits, as many as the target has classes, are the target's classes.
 
-    Args:
-        logits: (..., n_sequences, n_classes).
-        targets: (n_sequences, n_classes), with the same number of classes above 0 in each.
-
-    Returns:
-        (...).
+    logits are (..., n_sequences, n_classes), and targets (n_sequences, n_classes).
 
     >>> accuracy(np.array([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]]), np.array([[0.5, 0.5, 0], [0.5, 0, 0.5]]))
     array(0.5)
@@ -86,9 +75,6 @@ def loss_levels(task: Task) -> dict[str, float]:
 
     If a query asks for a tokens, a one-hot row shows one of their classes, of probability 1/a; the other classes share
     1 - 1/a. A guess does not depend on the tokens.
-
-    Args:
-        task: `recall` or `pair`.
 
     >>> {name: round(level, 2) for name, level in loss_levels("pair").items()}
     {'best row': 0.69, 'one-hot row': 1.67, 'guess': 2.08}

@@ -200,50 +200,6 @@ def test_what_is_neither_a_rule_nor_a_number_is_refused(scaling):
     assert len(str(refused.value)) < 250
 
 
-# A `scale`, and the end of the message about it.
-SCALES = [
-    (0.125, "; for this factor pass scaling=8"),
-    (np.float64(0.125), "; for this factor pass scaling=8"),
-    (4, "; for this factor pass scaling=0.25"),
-    (0.3, "; for this factor pass scaling=1/0.3"),
-    ("x", "the divisor of the scores"),
-    (None, "; leave it out for d_k^1/2"),
-    (True, "the divisor of the scores"),
-    (-1.0, "the divisor of the scores"),
-    (0, "the divisor of the scores"),
-    (math.nan, "the divisor of the scores"),
-]
-
-
-CALLS = {
-    "attention_weights": (sdpa.attention_weights, ([[1.0]], [[1.0]])),
-    "scaled_dot_product_attention": (sdpa.scaled_dot_product_attention, ([[1.0]], [[1.0]], [[1.0]])),
-    "attention_gradients": (sdpa.attention_gradients, ([[1.0]], [[1.0]], [[1.0]], [[1.0]])),
-    "trace": (sdpa.trace, ([[1.0]], [[1.0]])),
-    "diagnose": (sdpa.diagnose, (np.eye(2), np.eye(2))),
-    "compare_scaling": (sdpa.compare_scaling, (4,)),
-    "MultiHeadAttention": (sdpa.MultiHeadAttention, (4, 2)),
-    "ScaledDotProductAttention": (sdpa.ScaledDotProductAttention, (4, 2, 2)),
-}
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_the_keywords_of_other_libraries_are_answered(name):
-    function, arguments = CALLS[name]
-    for scale, end in SCALES:
-        with pytest.raises(TypeError, match=f"^{name}: got scale=.*, expected scaling, the divisor of") as refused:
-            function(*arguments, scale=scale)
-        assert str(refused.value).endswith(end)
-    if name.endswith("Attention"):
-        function, arguments = function(*arguments), (np.eye(4),)
-    for theirs, ours in (("is_causal", "mask='causal'"), ("attn_mask", "mask, True")):
-        if name != "compare_scaling":
-            with pytest.raises(TypeError, match=f"^{name}: got {theirs}, expected {ours}"):
-                function(*arguments, **{theirs: True})
-    with pytest.raises(TypeError, match="unexpected keyword argument 'scales'"):
-        function(*arguments, scales=1.0)
-
-
 @pytest.mark.parametrize(
     ("text", "meant"),
     [("d_k^-1/2", "d_k^1/2"), ("d_k**-0.5", "d_k^1/2"), ("1/sqrt(d_k)", "d_k^1/2"), ("8/d_k", "0.125*d_k^1")],
@@ -252,15 +208,6 @@ def test_a_factor_that_multiplies_is_refused_with_its_divisor(text, meant):
     with pytest.raises(ValueError, match="because the rule divides the scores") as refused:
         Scaling.parse(text)
     assert str(refused.value).endswith(f", got {text!r}; did you mean {meant}?")
-
-
-def test_the_divisor_in_the_answer_has_the_effect_of_the_factor():
-    q, k = [[1.0, 2.0]], [[0.5, 1.0], [2.0, 0.0]]
-    for scale, end in SCALES:
-        if "pass scaling=" in end:
-            divisor = eval(end.partition("scaling=")[2])
-            weights = sdpa.attention_weights(q, k, scaling=divisor)
-            np.testing.assert_allclose(weights, sdpa.attention_weights(scale * np.array(q), k, scaling=1), rtol=1e-14)
 
 
 def test_a_module_takes_a_rule_that_has_no_divisor_for_one_key():
