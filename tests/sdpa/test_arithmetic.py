@@ -173,11 +173,10 @@ def test_one_entry_and_two_keys_agree_with_an_integral_over_q(name):
         (PairLaw(query_std=1e6, key_std=1e6), 1e-3, (15 / 16, 1.0, 1 - 2.0**-16)),
     ],
 )
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("d_k", [1, 64])
-def test_extreme_spreads_have_their_limits(law, divisor, expected, name, d_k):
-    found = out_of_range(d_k, 16, divisor, Arithmetic.parse(name), law)
-    assert found[:3] == pytest.approx(expected, abs=3e-6 if d_k == 1 else 1e-9)
+@pytest.mark.parametrize("name", ["float16", "float64"])
+def test_extreme_spreads_have_their_limits(law, divisor, expected, name):
+    found = out_of_range(64, 16, divisor, Arithmetic.parse(name), law)
+    assert found[:3] == pytest.approx(expected, abs=1e-9)
     if expected[0] == 0:
         assert found == (0.0, 0.0, 0.0, 0.0)
 

@@ -20,15 +20,6 @@ def attention() -> ScaledDotProductAttention:
     return ScaledDotProductAttention(7, 3, 5, seed=1)
 
 
-def test_weights_are_drawn_in_order_with_their_variance():
-    attention = ScaledDotProductAttention(200, 100, 300, seed=4)
-    rng = np.random.default_rng(4)
-    for weights, width in ((attention.W_Q, 100), (attention.W_K, 100), (attention.W_V, 300)):
-        np.testing.assert_allclose(weights, rng.standard_normal((200, width)) * np.sqrt(2 / (200 + width)))
-        # A variance of 20,000 numbers and more is within 5% of its own, 1% being one standard error.
-        assert weights.var() == pytest.approx(2 / (200 + width), rel=0.05)
-
-
 @pytest.fixture
 def heads() -> MultiHeadAttention:
     return MultiHeadAttention(D_MODEL, N_HEADS, seed=5)
@@ -41,6 +32,31 @@ def draw(*shape: int, seed: int = 6) -> np.ndarray:
 @pytest.fixture(params=MODULES)
 def module(request):
     return MODULES[request.param]
+
+
+def test_weights_are_drawn_in_order_with_their_variance():
+    """A variance of 20,000 numbers and more is within 5% of its own, 1% being one standard error."""
+    one, several = ScaledDotProductAttention(200, 100, 300, seed=4), MultiHeadAttention(200, 2, seed=4)
+    for matrices in ((one.W_Q, one.W_K, one.W_V), (several.W_Q, several.W_K, several.W_V, several.W_O)):
+        rng = np.random.default_rng(4)
+        for weights in matrices:
+            variance = 2 / sum(weights.shape)
+            np.testing.assert_allclose(weights, rng.standard_normal(weights.shape) * math.sqrt(variance))
+            assert weights.var() == pytest.approx(variance, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ScaledDotProductAttention(1, 0, 1), "expected d_model, d_k and d_v of at least 1, got 1, 0 and 1"),
+        (lambda: MultiHeadAttention(7, 2), "expected n_heads of at least 1 that divides d_model, got 2 and 7"),
+        (lambda: MultiHeadAttention(6, 0), "got 0 and 6"),
+        (lambda: MultiHeadAttention(6, 2)(np.zeros((2, 5))), r"X: expected 6 columns \(d_model\), got shape \(2, 5\)"),
+    ],
+)
+def test_wrong_widths_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
 def test_the_seed_says_the_weights(module):
@@ -115,33 +131,6 @@ def test_a_mask_per_sequence_is_not_one_per_head(heads):
     masks = (draw(N_HEADS, N, N, seed=8) > 0) | np.eye(N, dtype=bool)
     expected = [heads(tokens, mask=mask) for tokens, mask in zip(batch, masks, strict=True)]
     np.testing.assert_allclose(heads(batch, mask=masks), expected, rtol=1e-12)
-
-
-def test_the_matrices_of_several_heads_are_drawn_in_order_with_their_variance():
-    heads, rng = MultiHeadAttention(202, 2, rng=np.random.RandomState(9)), np.random.RandomState(9)
-    for weights in (heads.W_Q, heads.W_K, heads.W_V, heads.W_O):
-        np.testing.assert_allclose(weights, rng.standard_normal((202, 202)) / math.sqrt(202), rtol=1e-14)
-    assert heads.d_k == heads.d_v == 101
-
-
-@pytest.mark.parametrize(("d_model", "n_heads"), [(7, 2), (6, 0), (0, 1), (6, -2), (3, 6)])
-def test_heads_that_do_not_divide_the_width_are_refused(d_model, n_heads):
-    message = f"expected n_heads of at least 1 that divides d_model, got {n_heads} and {d_model}"
-    with pytest.raises(ValueError, match=message):
-        MultiHeadAttention(d_model, n_heads)
-
-
-@pytest.mark.parametrize(
-    ("mask", "message"),
-    [
-        (np.ones((N, N)), "mask: expected booleans"),
-        (np.ones((2, N, N), dtype=bool), r"broadcasts to \(7, 7\), got \(2, 7, 7\)"),
-        (np.arange(N)[:, None] != [2] * N, r"mask: expected every query to see a key, got none in row \(2\)"),
-    ],
-)
-def test_a_wrong_mask_is_refused_in_the_shape_of_the_tokens(module, mask, message):
-    with pytest.raises(ValueError, match=message):
-        module()(draw(N, D_MODEL), mask=mask)
 
 
 def test_several_heads_agree_with_pytorch(heads):

@@ -1,11 +1,12 @@
 """The two tasks: keys, classes, targets and noise of drawn batches, their best rows, and the accuracy by hand."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
-from sdpa.training import D_MODEL, N_CLASSES, TASKS, accuracy, draw_batch
+from sdpa.training import D_MODEL, N_CLASSES, TASKS, accuracy, draw_batch, loss_levels
 
 N_SEQUENCES, N_KEYS = 9973, 7
 ASKED = {"recall": 1, "pair": 2}
@@ -107,3 +108,25 @@ def test_accuracy_is_the_share_of_sequences_of_each_layer():
     """Three sequences that ask for the class 0, with the logits of two layers."""
     logits = np.array([[[2.0, 1.0], [1.0, 2.0], [5.0, 0.0]], [[0.0, 1.0], [0.0, 2.0], [0.0, 0.0]]])
     assert accuracy(logits, np.array([[1.0, 0.0]] * 3)).tolist() == [2 / 3, 0.0]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_levels_are_the_least_losses_of_what_a_row_shows(task):
+    """The least cross-entropy of a prediction from some knowledge is that of the mean target given it."""
+    classes = list(itertools.permutations(range(N_CLASSES), ASKED[task]))
+    targets = np.array([np.bincount(own, minlength=N_CLASSES) / len(own) for own in classes])
+
+    def least(known):
+        losses = []
+        for value in set(known):
+            same = targets[[other == value for other in known]]
+            mean = same.mean(axis=0)
+            losses += [-(row[row > 0] @ np.log(mean[row > 0])) for row in same]
+        return np.mean(losses)
+
+    shown = {
+        "best row": [frozenset(own) for own in classes],
+        "one-hot row": [own[0] for own in classes],
+        "guess": [None for _ in classes],
+    }
+    assert loss_levels(task) == pytest.approx({name: least(known) for name, known in shown.items()}, abs=1e-12)

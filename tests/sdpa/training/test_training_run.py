@@ -32,15 +32,6 @@ def test_entries_of_initial_queries_and_keys_have_their_variance(task, initial, 
         assert abs(values.mean() - expected) <= 5 * values.std() / math.sqrt(500)
 
 
-@pytest.mark.parametrize(("initial", "query", "key"), [("unit", 1 / 16, 1 / 24), ("small", 4e-4, 4e-4)])
-def test_initial_weights_are_drawn_in_order_with_their_variance(initial, query, key):
-    found, rng = initial_weights(np.random.default_rng(5), D_K, initial), np.random.default_rng(5)
-    shapes = {"W_Q": (24, D_K), "W_K": (24, D_K), "W_V": (24, 32), "W_O": (32, 8)}
-    for name, variance in zip(shapes, (query, key, 1 / 24, 1 / 32), strict=True):
-        expected = math.sqrt(variance) * rng.standard_normal(shapes[name])
-        np.testing.assert_allclose(getattr(found, name), expected, rtol=1e-14)
-
-
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("task", TASKS)
 def test_a_run_is_steps_from_one_draw_of_weights_along_a_batch_each(task, optimizer):
@@ -92,3 +83,48 @@ def test_a_run_that_blows_up_ends_while_the_others_go_on():
             assert array[~ended].any(axis=(-2, -1)).all()
         np.testing.assert_allclose(losses[ended], math.log(8), rtol=1e-12)
     assert max(losses[0].mean() for *_, losses, _ in found) > 1e10
+
+
+SHAPES = (2, 3, 5), (7,)
+N_STEPS = 11
+RATE = 0.03
+
+
+def sgd(weight, gradients):
+    for gradient in gradients:
+        weight -= RATE * gradient
+    return weight
+
+
+def adam(weight, gradients):
+    """Algorithm 1 of Kingma and Ba (2015), with its constants."""
+    m = v = 0.0
+    for t, gradient in enumerate(gradients, 1):
+        m = 0.9 * m + 0.1 * gradient
+        v = 0.999 * v + 0.001 * gradient**2
+        weight -= RATE * (m / (1 - 0.9**t)) / (math.sqrt(v / (1 - 0.999**t)) + 1e-8)
+    return weight
+
+
+TEXTBOOK = {"adam": adam, "sgd": sgd}
+
+
+def drawn(seed: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(shape) for shape in SHAPES]
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-8, 1e60, 0.0])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_steps_are_those_of_the_textbook(name, size):
+    """Among them gradients as small as Adam's epsilon, and 0, which changes nothing."""
+    arrays, gradients = drawn(0), [[size * array for array in drawn(1 + step)] for step in range(N_STEPS)]
+    expected = [
+        [TEXTBOOK[name](weight, numbers) for weight, *numbers in zip(*(x.ravel().tolist() for x in each), strict=True)]
+        for each in zip(arrays, *gradients, strict=True)
+    ]
+    descend = OPTIMIZERS[name](arrays, RATE)
+    for each in gradients:
+        descend(each)
+    for found, numbers in zip(arrays, expected, strict=True):  # the arrays themselves have changed
+        np.testing.assert_allclose(found.ravel(), numbers, rtol=1e-12, atol=1e-15)
