@@ -59,6 +59,8 @@ class Series:
 
 def draw_lines(picture: Lines, table: pd.DataFrame) -> Drawing:
     """The picture of a measured table."""
+    if picture.by not in table:  # of an experiment without scaling
+        table = table.assign(**{picture.by: "", "exponent": np.nan})
     x = picture.x or first_axis(table.drop(columns=picture.by))
     table = table[table[x].notna()]
     if table.empty:
@@ -176,11 +178,11 @@ def series(table: pd.DataFrame, x: str, by: str = "scaling") -> list[Series]:
         colours = known or dict(zip(values, itertools.cycle(token_colours(6)), strict=False))
     lines = []
     for (value, *combination), rows in table.groupby([by, *others], sort=False):
-        named = f", {values_of(rows.iloc[0], others)}" if others else ""
+        words = [f"{by} = {plain(value)}" if ordered else str(value), values_of(rows.iloc[0], others)]
         place = 0 if by == "scaling" or ordered else values.index(value)
         lines.append(
             Series(
-                label=(f"{by} = {plain(value)}" if ordered else str(value)) + named,
+                label=", ".join(filter(None, words)),
                 colour=colours[value],
                 marker=_MARKERS[combinations.index(tuple(combination)) % len(_MARKERS)],
                 rows=rows.sort_values(x) if is_number(table, x) else rows,

@@ -294,9 +294,10 @@ def test_the_first_combination_is_named():
 
 def test_a_figure_of_any_experiment_is_an_entry(sources):
     """A declaration alone draws the metrics of an experiment other than saturation."""
-    figure = Figure(shows="", of="rounding", lines=Lines("d_k", (Panel("zero_weights"),), (6, 3.5)))
-    (tables,) = sources("formats").values()
-    assert len(intervals(draw(figure, tables).axes[0])) == len(series(tables["measured"], "d_k"))
+    figure = Figure(shows="", of="distribution", lines=Lines("d_k", (Panel("score_kurtosis"),), (6, 3.5)))
+    (tables,) = sources("distribution").values()
+    ((line, *_),) = intervals(draw(figure, tables).axes[0])
+    assert np.allclose(line.get_ydata(), tables["measured"]["score_kurtosis"])
 
 
 @pytest.mark.parametrize(
