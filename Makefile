@@ -184,7 +184,7 @@ help: ## show this list
 	@echo "Options"
 	@echo "  all, results, figures, check, page, plan, prune: CONFIG=FILE, RESULTS=DIR"
 	@echo "  all, results, plan: JOBS=N workers; SCHEDULER=ADDRESS or SCHEDULER_FILE=FILE"
-	@echo "  all, figures: FORMAT=pdf draws PDFs, too; all, results: YES=1 for more than an hour; VERBOSE=1"
+	@echo "  all, figures: FORMAT=pdf,svg draws these, too; all, results: YES=1 for more than an hour; VERBOSE=1"
 
 $(READY): requirements.lock pyproject.toml
 	@"$$PYTHON" -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) or sys.exit("expected Python 3.11 or later, got %d.%d; choose another with PYTHON=" % v)'

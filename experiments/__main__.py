@@ -33,7 +33,7 @@ from experiments.commands.options import (
     whole_from,
 )
 from experiments.commands.outcome import UsageError, as_typed, outcome
-from experiments.commands.request import load, longest_run, need_root, wants_pdf, workers
+from experiments.commands.request import further_formats, load, longest_run, need_root, workers
 from experiments.folders import FIGURES, HOME, SHIPPED_CONFIG
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, help=__doc__)
@@ -52,7 +52,7 @@ def all_parts(
     jobs: Jobs = None,
     scheduler: Scheduler = None,
     scheduler_file: SchedulerFile = None,
-    formats: Formats = "png,svg",
+    formats: Formats = "png",
     verbose: Verbose = False,
     yes: Yes = False,
 ) -> None:
@@ -73,11 +73,11 @@ def all_parts(
 
         with reporter(verbose=verbose) as report:
             measuring = workers(jobs, scheduler, scheduler_file, report.line)
-            limit, pdf = longest_run(scheduler, scheduler_file, yes=yes), wants_pdf(formats)
+            limit, further = longest_run(scheduler, scheduler_file, yes=yes), further_formats(formats)
             parts: list[Callable[[], object]] = [
                 partial(measure, loaded, sweeps, folder, measuring, jobs=jobs, limit=limit, report=report),
                 partial(overview.write_overview, loaded, folder, report),
-                partial(steps.draw, loaded, sweeps, folder, jobs=jobs, pdf=pdf, report=report),
+                partial(steps.draw, loaded, sweeps, folder, jobs=jobs, formats=further, report=report),
                 partial(steps.check, loaded, sweeps, folder, report=report),
             ]
             if not names and statements.is_home(folder):
@@ -129,7 +129,7 @@ def draw_figures(
     names: Names = None,
     config: ConfigFile = SHIPPED_CONFIG,
     results: Results = None,
-    formats: Formats = "png,svg",
+    formats: Formats = "png",
     verbose: Verbose = False,
 ) -> None:
     """Draw the figures of sweeps from their tables."""
@@ -139,7 +139,7 @@ def draw_figures(
         from experiments.steps.sweeps import draw
 
         with reporter(verbose=verbose) as report:
-            draw(loaded, sweeps, folder, pdf=wants_pdf(formats), report=report)
+            draw(loaded, sweeps, folder, formats=further_formats(formats), report=report)
         report.next(f"look into {folder / FIGURES}; {as_typed('make page', config, results)} puts them on a page")
 
 

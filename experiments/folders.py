@@ -54,7 +54,7 @@ def benchmark_path(results: Path, name: str) -> Path:
 
 
 def figure_path(results: Path, sweep: str, figure: str, suffix: str) -> Path:
-    """The file of a sweep's figure: .png and .svg, and .txt for its title and caption.
+    """The file of a sweep's figure: .png, and .txt for its title and caption.
 
     >>> figure_path(HOME, "dimension", "variance", ".png").as_posix()
     'results/figures/dimension/variance.png'

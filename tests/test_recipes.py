@@ -68,7 +68,7 @@ class Repository:
         """The table of a tiny config of one sweep, measured, drawn, checked and put on a page."""
         config = f"seed: 0\nsweeps:\n  tiny:\n    experiment: {experiment}\n{keys}"
         (self.folder / "tiny.yaml").write_text(config, encoding="utf-8")
-        self.run("-m", "experiments", "all", "--config", "tiny.yaml", "--jobs", "1")
+        self.run("-m", "experiments", "all", "--config", "tiny.yaml", "--jobs", "1", "--format", "svg")
         return pd.read_csv(self.folder / "results" / "tiny" / "tiny.csv")
 
     def figures(self) -> set[str]:

@@ -63,9 +63,7 @@ SchedulerFile = Annotated[
 ]
 Formats = Annotated[
     str,
-    typer.Option(
-        "--format", metavar="NAMES", help="Formats of the sweeps' figures: png,svg,pdf. PNG and SVG are always drawn."
-    ),
+    typer.Option("--format", metavar="NAMES", help="Formats of the sweeps' figures: png,svg,pdf. PNG is always drawn."),
 ]
 Wish = Annotated[float | None, number(help="The wanted value of this metric.")]
 Mask = Annotated[

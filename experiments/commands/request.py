@@ -92,8 +92,8 @@ def longest_run(scheduler: str | None, scheduler_file: Path | None, *, yes: bool
     return None if yes or scheduler or scheduler_file else LONGEST
 
 
-def wants_pdf(formats: str) -> bool:
-    """True if the option --format asks for PDFs; PNGs and SVGs come always, because results and page need them.
+def further_formats(formats: str) -> list[str]:
+    """The formats besides PNG that the option --format asks for.
 
     Args:
         formats: names separated by commas.
@@ -101,12 +101,12 @@ def wants_pdf(formats: str) -> bool:
     Raises:
         UsageError: a name is none of the formats.
 
-    >>> wants_pdf("png,svg"), wants_pdf("pdf")
-    (False, True)
+    >>> further_formats("png"), further_formats("svg,pdf")
+    ([], ['svg', 'pdf'])
     """
     names = [name.strip() for name in formats.split(",")]
     for name in names:
         if name not in _FORMATS:
             expected = ", ".join(_FORMATS)
             raise UsageError(f"--format: got the format {name!r}, expected some of {expected}, separated by commas")
-    return "pdf" in names
+    return [name for name in names if name != "png"]

@@ -60,7 +60,7 @@ def render(
     stem: Path,
     *,
     finding: tuple[str, str] | None = None,
-    formats: Iterable[str] = ("svg",),
+    formats: Iterable[str] = (),
 ) -> str:
     """Draw a figure and write STEM.png with title and caption, and STEM.txt with both, a line each.
 

@@ -13,7 +13,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import NullLocator
-from sdpa.training import loss_levels
 
 from experiments.analysis.bands import BEST_RATE, at_best_rates
 from experiments.figures.axes import by_scaling, first_combination, plain
@@ -21,7 +20,7 @@ from experiments.figures.figure import Drawing, Tables
 from experiments.figures.lines import legend, plain_numbers, reach
 from experiments.figures.style import INK, panels, scaling_colours
 from experiments.harness.discovery import axes_of
-from sdpa.training import N_CLASSES
+from sdpa.training import N_CLASSES, loss_levels
 
 LARGEST_LOSS = 3 * math.log(N_CLASSES)  # on an axis: three times that of a guess
 _CASE = ["task", "d_k"]

@@ -4,7 +4,7 @@ Each step reads the files of earlier ones and writes its own, except those that 
 interrupted can simply run again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from experiments.harness.grid import Sweep
 from experiments.harness.problems import attempt
 from experiments.harness.tables import TableError, is_current, read_sweep
 from experiments.harness.wording import counted
-from experiments.steps.drawing import PDF, drawing
+from experiments.steps.drawing import SUFFIXES, drawing
 from experiments.steps.orphans import find_orphans
 from experiments.steps.reporter import ALOUD, FLAGGED, Reporter
 
@@ -35,7 +35,7 @@ def draw(
     results: Path,
     *,
     jobs: int | None = None,
-    pdf: bool = False,
+    formats: Collection[str] = (),
     report: Reporter = ALOUD,
 ) -> None:
     """Draw the outdated figures of sweeps, and of all sweeps together.
@@ -45,7 +45,7 @@ def draw(
         sweeps: the sweeps of the config to draw.
         results: the folder of the tables and figures.
         jobs: number of processes that draw; by default one per processor.
-        pdf: True for a PDF of each figure too.
+        formats: further formats of each figure, `pdf` or `svg`.
         report: told about each figure.
 
     Raises:
@@ -60,7 +60,7 @@ def draw(
     if together := agreement_tables([sweep for sweep in config.sweeps if sweep.name in tables], tables):
         tables[ALL_SWEEPS] = together
         shown += [(ALL_SWEEPS, figure) for figure in figures_of(ALL_SWEEPS)]
-    drawings = {each: _drawing(config, results, *each, pdf=pdf) for each in shown}
+    drawings = {each: _drawing(config, results, *each, formats=formats) for each in shown}
     ledger = Ledger(results)
 
     def finish(sweep: str, figure: str) -> None:
@@ -94,7 +94,7 @@ def _render(figure: str, tables: "Tables", drawn: Artifact, finding: tuple[str, 
     from experiments.figures.figure import load_figure
     from experiments.figures.rendering import render
 
-    formats = [path.suffix[1:] for path in drawn.files if path.suffix in (".svg", PDF)]
+    formats = [path.suffix[1:] for path in drawn.files if path.suffix not in SUFFIXES]
     render(load_figure(figure), tables, drawn.files[0].with_suffix(""), finding=finding, formats=formats)
 
 
@@ -110,11 +110,13 @@ def _read(config: Config, results: Path) -> "tuple[dict[str, Tables], dict[str, 
     return sound, unsound
 
 
-def _drawing(config: Config, results: Path, sweep: str, figure: str, *, pdf: bool) -> Artifact:
+def _drawing(config: Config, results: Path, sweep: str, figure: str, *, formats: Collection[str]) -> Artifact:
     """The drawing of a sweep, or of all sweeps together under its name, from the sidecars of its tables."""
     tables = [results / f"{other.name}.json" for other in config.sweeps if sweep in (other.name, ALL_SWEEPS)]
     code = ["experiments.analysis.agreement"] * (sweep == ALL_SWEEPS)
-    return drawing(figure_path(results, sweep, figure, ""), figure, tables, "experiments.findings", *code, pdf=pdf)
+    return drawing(
+        figure_path(results, sweep, figure, ""), figure, tables, "experiments.findings", *code, formats=formats
+    )
 
 
 def check(config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Reporter = ALOUD) -> None:

@@ -292,6 +292,6 @@ def test_the_environment_changes_no_byte_of_a_table_a_figure_or_the_page(tmp_pat
         assert ran.returncode == 0, ran.stderr
         files = (path for path in folder.rglob("*.*") if ".cells" not in path.parts and path.name not in OF_THE_RUN)
         made.append({path.relative_to(folder).as_posix(): path.read_bytes() for path in files})
-    assert {Path(name).suffix for name in made[0]} >= {".csv", ".json", ".png", ".svg", ".html"}
+    assert {Path(name).suffix for name in made[0]} >= {".csv", ".json", ".png", ".html"}
     for others in made[1:]:
         assert {name for name in made[0].keys() | others.keys() if made[0].get(name) != others.get(name)} == set()

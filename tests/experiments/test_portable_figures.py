@@ -1,4 +1,4 @@
-"""PDFs of figures: drawn on request, kept up to date from then on, and removed with their figure."""
+"""PDF and SVG files of figures: drawn on request, kept up to date from then on, and removed with their figure."""
 
 import re
 
@@ -9,13 +9,15 @@ from tests.command_line import SMALL
 ONE = f"{SMALL}    figures: slide\n"
 
 
-def test_a_pdf_is_drawn_on_request_kept_up_to_date_and_pruned(suite):
+def test_further_formats_are_drawn_on_request_kept_up_to_date_and_pruned(suite):
     suite("run", text=ONE)
     pdf = suite.folder / "figures/mine/slide.pdf"
-    png = pdf.with_suffix(".png")
+    png, svg = pdf.with_suffix(".png"), pdf.with_suffix(".svg")
     suite("draw")
     assert not pdf.exists()
-    assert f"drew {png}" in suite("draw", "-v", "--format", "pdf").stdout
+    assert not svg.exists()
+    assert f"drew {png}" in suite("draw", "-v", "--format", "pdf,svg").stdout
+    assert b"<svg" in svg.read_bytes()
     content = pdf.read_bytes()
     assert content.startswith(b"%PDF")
     assert b"CreationDate" not in content
@@ -26,6 +28,7 @@ def test_a_pdf_is_drawn_on_request_kept_up_to_date_and_pruned(suite):
     assert pdf.read_bytes() == content
     suite("prune", text=ONE.replace("slide", "saturation"))
     assert not pdf.exists()
+    assert not svg.exists()
 
 
 @pytest.mark.parametrize("formats", ["jpg", "png,jpg", "", "pdf,"])
