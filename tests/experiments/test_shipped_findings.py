@@ -28,7 +28,7 @@ REVERSED = {
     "training/variance_ratio": ("variance_ratio_before", "variance_ratio_after"),
     "dot_products/distribution": "d_k",
 }
-EXACT = ("phase/freezing", "single_rows/rows", f"{ALL_SWEEPS}/calibration")  # without intervals
+EXACT = ("phase/freezing", f"{ALL_SWEEPS}/calibration")  # without intervals
 
 
 @cache
