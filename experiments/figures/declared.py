@@ -60,7 +60,7 @@ _DECLARED = (
         shows="Entropy and largest weight against the number of keys",
         metrics=("max_weight", "entropy"),
         default=Default(varied=("n_keys",)),
-        lines=Lines("n_keys", (Panel("entropy", equal=True, names=False), Panel("max_weight", equal=True)), (9, 4)),
+        lines=Lines("n_keys", (Panel("entropy", equal=True), Panel("max_weight", equal=True)), (9, 4)),
         note=f"{_READING} Dotted: equal weights.",
     ),
     _Saturation(

@@ -53,7 +53,6 @@ class Panel:
         dashed: a second metric in the same panel, with dashed lines.
         floor: the lower end of the y axis, which then is linear; otherwise a wide range makes it logarithmic.
         equal: True to mark the value of equal weights, ln n_keys or 1/n_keys.
-        names: True to write the names of the lines behind their ends, where they fit.
         only: an axis, and `min` or `max` for the rows of its weakest or strongest value, which the title names.
         per_ln: True to divide by ln n_keys.
     """
@@ -63,7 +62,6 @@ class Panel:
     dashed: str = ""
     floor: float | None = None
     equal: bool = False
-    names: bool = True
     only: tuple[str, Callable[..., Any]] | None = None
     per_ln: bool = False
 

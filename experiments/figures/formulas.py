@@ -31,8 +31,6 @@ def latex(text: str) -> str:
 
     >>> latex("|J|_F under d_k^1/2 with n_keys = 64, or d_k^-0.3338")
     '$\\vert J\\vert_F$ under $\\sqrt{d_k}$ with $n_\\mathrm{keys}$ = 64, or $d_k^{-0.3338}$'
-    >>> latex("the median of |dL/dq| by 1/sqrt(d_k), score_mean and d_k^1")
-    'the median of $\\vert \\partial L/\\partial q\\vert$ by $1/\\sqrt{d_k}$, score_mean and $d_k$'
     >>> latex("under d_k^1/2."), latex("d_k^1/0.43")
     ('under $\\sqrt{d_k}$.', '$d_k$/0.43')
     >>> latex("(over ln n_keys)")

@@ -83,12 +83,12 @@ def draw_lines(picture: Lines, table: pd.DataFrame) -> Drawing:
         ax.axis("off")
     for ax, (panel, rows) in zip(axes, placed, strict=False):
         lines = series(_chosen(rows, panel), x, picture.by)
+        # Lines at 0 hide each other, so their names say that they are there.
+        is_share = panel.metric == "saturated_rows"
+        names = [line.label + ": 0" * (is_share and not line.rows[panel.metric].any()) for line in lines]
         if picture.legend:
             legend(ax, [line.label for line in lines])
-        elif panel.names:
-            # Lines at 0 hide each other, so their names say that they are there.
-            hides = DECLARED[panel.metric].name == "saturated_rows"
-            names = [line.label + ": 0" * (hides and not line.rows[panel.metric].any()) for line in lines]
+        else:
             label_lines(ax, lines, x, panel.metric, names)
     return figure
 

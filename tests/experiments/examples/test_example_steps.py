@@ -72,7 +72,7 @@ def test_two_steps_of_one_name_are_refused():
 @pytest.mark.parametrize("name", example_names())
 def test_every_example_has_its_figure_with_the_shipped_caption(name, numbers):
     figure, steps = figure_of(name), matrices(numbers, name)
-    assert drawn_texts(SHIPPED / f"{name}.txt") == (figure.heading(steps), figure.caption(steps))
+    assert drawn_texts(SHIPPED / f"{name}.txt") == (figure.shows, figure.caption(steps))
     assert (SHIPPED / f"{name}.png").exists()
 
 
