@@ -76,7 +76,7 @@ def workers(
     if jobs or (scheduler and scheduler_file):
         raise UsageError("expected one of --jobs, --scheduler and --scheduler-file, got several")
     try:
-        from experiments.harness.cluster.dask_cluster import DaskCluster
+        from experiments.harness.cluster import DaskCluster
     except ModuleNotFoundError as error:
         raise UsageError(f"a cluster needs the package {error.name}; install it with: make cluster") from None
     return DaskCluster(cluster, say)

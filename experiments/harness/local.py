@@ -1,22 +1,26 @@
-"""Worker processes on this machine: a pool of the standard library."""
+"""Worker processes on this machine, and the loop that receives records from them or from a cluster."""
 
 import itertools
 import multiprocessing
 import os
+import queue
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
 from experiments.harness.store import measure_record
 from experiments.harness.wording import counted
-from experiments.harness.work import Task
+
+if TYPE_CHECKING:
+    from experiments.harness.run import Task
 
 _QUEUED_PER_WORKER = 3
 _FEW = 3
@@ -35,10 +39,10 @@ class LocalWorkers:
     def __str__(self) -> str:
         return counted(self.slots, "worker")
 
-    def measure(self, tasks: Sequence[Task]) -> Generator[tuple[Task, bytes], None, None]:
+    def measure(self, tasks: "Sequence[Task]") -> Generator["tuple[Task, bytes]", None, None]:
         """Records in the order of completion; at most three chunks per worker wait or run at a time."""
         with worker_pool(self.slots) as pool:
-            yield from _measured(pool, tasks, self.slots)
+            yield from measured(partial(_submit, pool), tasks, _QUEUED_PER_WORKER * self.slots)
 
 
 def default_jobs() -> int:
@@ -161,33 +165,70 @@ def _stop(pool: ProcessPoolExecutor) -> None:
         pool.shutdown(cancel_futures=True)
 
 
-def _measured(pool: ProcessPoolExecutor, tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, bytes]]:
-    """Records in the order of completion; only a few chunks are in flight at a time, so that memory stays bounded."""
+def _submit(pool: ProcessPoolExecutor, *arguments: Any) -> Future[bytes]:
+    return pool.submit(measure_record, *arguments)
+
+
+def measured(
+    submit: Callable[..., Future[bytes]],
+    tasks: "Sequence[Task]",
+    in_flight: int,
+    *,
+    deaths: type[Exception] = BrokenProcessPool,
+    seconds: float | None = None,
+    look: Callable[[], object] = lambda: None,
+    is_astray: Callable[[Exception], bool] = lambda _: False,
+) -> Iterator["tuple[Task, bytes]"]:
+    """Records in the order of completion, from the processes of this machine or of a cluster.
+
+    Args:
+        submit: gives the arguments of `measure_record` to a process, and returns the future of the record.
+        tasks: the chunks to measure.
+        in_flight: number of chunks that wait or run at a time, at most, so that memory stays bounded.
+        deaths: the error of a chunk whose process died.
+        seconds: time without a record after which `look` is called; None for never.
+        look: raises an error if no record can come.
+        is_astray: true for an error of a process that should not have got the chunk; it then goes out again.
+    """
     todo = iter(tasks)
     pending: dict[Future[bytes], Task] = {}
+    done: queue.SimpleQueue[Future[bytes]] = queue.SimpleQueue()
+
+    def hand_out(task: "Task") -> None:
+        with _naming(task, deaths):
+            future = submit(*task.arguments)
+        pending[future] = task
+        future.add_done_callback(done.put)
+
     while True:
-        for task in itertools.islice(todo, _QUEUED_PER_WORKER * jobs - len(pending)):
-            with _naming(task):
-                pending[pool.submit(measure_record, *task.arguments)] = task
+        for task in itertools.islice(todo, in_flight - len(pending)):
+            hand_out(task)
         if not pending:
             return
-        finished, _ = wait(pending, return_when=FIRST_COMPLETED)
-        for future in finished:
-            task = pending.pop(future)
-            with _naming(task):
-                record = future.result()
-            yield task, record
+        try:
+            future = done.get(timeout=seconds)
+        except queue.Empty:
+            look()
+            continue
+        task = pending.pop(future)
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, Exception) and is_astray(error):
+            hand_out(task)
+            continue
+        with _naming(task, deaths):
+            record = future.result()
+        yield task, record
 
 
 @contextmanager
-def _naming(task: Task) -> Iterator[None]:
-    """Turn a failure of a chunk, or of the pool when it takes the chunk, into an error that names the chunk.
+def _naming(task: "Task", deaths: type[Exception]) -> Iterator[None]:
+    """Turn a failure of a chunk, or of the workers when they take the chunk, into an error that names the chunk.
 
     Arithmetic, memory and value errors come from measuring. Others, such as an import error, are bugs and pass through.
     """
     try:
         yield
-    except BrokenProcessPool:
+    except deaths:
         raise task.failure("a worker process died (killed, or out of memory) at or near this cell") from None
     except (ArithmeticError, ValueError, MemoryError) as error:
         raise task.failure(f"{type(error).__name__}: {error}") from None

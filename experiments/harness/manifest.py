@@ -16,8 +16,7 @@ from experiments.harness.files import write_atomically
 from experiments.harness.fingerprint import versions
 from experiments.harness.paths import MANIFEST
 from experiments.harness.processor import arithmetic
-from experiments.harness.run import Workers
-from experiments.harness.work import Work
+from experiments.harness.run import Work, Workers
 
 
 def write_manifest(results: Path, parts: Sequence[Work], workers: Workers, seconds: float) -> None:

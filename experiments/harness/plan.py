@@ -12,10 +12,9 @@ from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Sweep
 from experiments.harness.paths import csv_name
 from experiments.harness.problems import LongRunError
-from experiments.harness.run import Workers
+from experiments.harness.run import Work, Workers, find_chunks, find_pilots
 from experiments.harness.store import Store
 from experiments.harness.tables import TableError, check_sound, is_current
-from experiments.harness.work import Work, find_chunks, find_pilots
 
 _SIZES = ("d_k", "n_keys")  # the axes of which a divisor is a function
 _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from experiments.harness.columns import axis_names
 from experiments.harness.experiment import MEASURED, Cell, Experiment, Measurement, Row
 from experiments.harness.grid import Sweep, axis_values
-from experiments.harness.pilot import cell_chunks
 from experiments.harness.problems import MeasurementError
+from experiments.harness.run import cell_chunks
 from experiments.harness.store import Store
 
 if TYPE_CHECKING:

@@ -23,9 +23,8 @@ from experiments.steps.reporter import ALOUD, Reporter
 
 if TYPE_CHECKING:
     from experiments.figures.figure import Tables
-    from experiments.harness.run import Workers
+    from experiments.harness.run import Work, Workers
     from experiments.harness.store import Store
-    from experiments.harness.work import Work
 
 
 def measure(
@@ -115,8 +114,7 @@ def _measure_chunks(
     """
     from experiments.analysis import analyse
     from experiments.harness.local import helpers
-    from experiments.harness.pilot import pilot_summary
-    from experiments.harness.run import measure_missing
+    from experiments.harness.run import measure_missing, pilot_summary
     from experiments.harness.tabulate import tabulate_sweep
 
     to_measure, report = work.missing(), analysed.report

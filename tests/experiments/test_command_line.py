@@ -353,7 +353,7 @@ def lost_cluster(monkeypatch):
             raise error
 
         module = SimpleNamespace(DaskCluster=lambda *_: SimpleNamespace(slots=1, measure=measure))
-        monkeypatch.setitem(sys.modules, "experiments.harness.cluster.dask_cluster", module)
+        monkeypatch.setitem(sys.modules, "experiments.harness.cluster", module)
 
     return fail
 

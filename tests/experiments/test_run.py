@@ -1,6 +1,7 @@
 """Running over processes: the same unrounded numbers however it is done, and faults that name their cell."""
 
 import dataclasses
+import math
 import multiprocessing
 import os
 import random
@@ -12,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from types import MappingProxyType
 
+import numpy as np
 import pandas as pd
 import pytest
 from threadpoolctl import threadpool_limits
@@ -21,15 +23,23 @@ from experiments.harness.columns import defaults
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, Sweep, chunks
 from experiments.harness.local import LocalWorkers, worker_pool
+from experiments.harness.measuring import measure_chunk
 from experiments.harness.problems import MeasurementError
-from experiments.harness.run import measure_missing
+from experiments.harness.run import (
+    PILOT_TRIALS,
+    find_chunks,
+    find_pilots,
+    measure_missing,
+    pilot_chunks,
+    pilot_summary,
+)
 from experiments.harness.seeds import chunk_key
 from experiments.harness.store import Store, measure_record
 from experiments.harness.tabulate import tabulate_sweep
-from experiments.harness.work import find_chunks
-from experiments.saturation import EXPERIMENT, Cell
+from experiments.saturation import EXPERIMENT, STATISTICS, Cell
+from experiments.statistics.intervals import MIN_TRIALS
 from experiments.statistics.quantiles import Quantile
-from sdpa import Scaling
+from sdpa import Scaling, theory
 
 VALUES = MappingProxyType(
     {name: (value,) for name, value in defaults(Cell).items()}
@@ -41,6 +51,20 @@ VALUES = MappingProxyType(
     }
 )
 SWEEP = Sweep("wide", EXPERIMENT, VALUES, trials=30, figures=())
+SMALL = dataclasses.replace(SWEEP, values={**VALUES, "n_keys": (300,)})
+PRECISE = Sweep(
+    "precise",
+    EXPERIMENT,
+    MappingProxyType({**VALUES, "d_k": (4, 64), "n_keys": (8,), "n_queries": (6,)}),
+    trials=100_000,
+    figures=(),
+    precision=0.02,
+)
+METRICS = ["score_variance", "max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm"]
+
+
+def of(sweep: Sweep, **values: tuple) -> Sweep:
+    return dataclasses.replace(sweep, values={**sweep.values, **values})
 
 
 @pytest.fixture
@@ -48,9 +72,10 @@ def store(tmp_path) -> Store:
     return Store(tmp_path, seed=0)
 
 
-def measured(store: Store, sweep: Sweep, jobs: int, on_progress=lambda *_: None) -> pd.DataFrame:
-    work = find_chunks(store, [sweep])
-    assert list(measure_missing(store, [sweep], work, LocalWorkers(jobs), on_progress)) == [sweep]
+def measured(store: Store, sweep: Sweep, jobs: int = 1, on_progress=lambda *_: None) -> pd.DataFrame:
+    for find in (find_pilots, find_chunks):
+        work = find(store, [sweep])
+        assert list(measure_missing(store, [sweep], work, LocalWorkers(jobs), on_progress)) == [sweep]
     return tabulate_sweep(store, sweep)[MEASURED]
 
 
@@ -72,12 +97,10 @@ def test_tables_do_not_depend_on_workers_or_order(tmp_path, jobs):
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_grid_points_and_trials_do_not_touch_each_other(tmp_path):
+def test_grid_points_do_not_touch_each_other(tmp_path):
     """Another d_k, another order and fewer n_keys: the shared rows are the same."""
-    more = dataclasses.replace(SWEEP, values={**VALUES, "d_k": (4, 64)})
-    fewer = dataclasses.replace(SWEEP, values={**VALUES, "d_k": (64, 4, 8), "n_keys": (300,)})
-    stores = Store(tmp_path / "one", 0), Store(tmp_path / "other", 0)
-    both = pd.concat([measured(stores[0], more, jobs=2), measured(stores[1], fewer, jobs=2)])
+    more, fewer = of(SWEEP, d_k=(4, 64)), of(SMALL, d_k=(64, 4, 8))
+    both = pd.concat([measured(Store(tmp_path / "one", 0), more), measured(Store(tmp_path / "other", 0), fewer)])
     shared = both[(both["n_keys"] == 300) & (both["d_k"] != 8)]
     assert len(shared) == 8
     assert len(shared.drop_duplicates()) == 4
@@ -96,14 +119,8 @@ def test_chunk_keys_are_of_content_alone():
     assert len(keys) == 2 * 200 * 50
 
 
-def test_more_trials_keep_the_earlier_chunks():
-    few, many = (list(chunks(EXPERIMENT, SWEEP.cells()[0], trials)) for trials in (1500, 5000))
-    assert few[:-1] == many[: len(few) - 1]
-    assert sum(chunk.trials for chunk in many) == 5000
-
-
 def test_a_number_that_overflows_stops_the_run_and_names_its_cell(store):
-    broken = dataclasses.replace(SWEEP, values={**VALUES, "d_k": (1024,), "n_keys": (300,), "key_std": (1e308,)})
+    broken = of(SMALL, d_k=(1024,), key_std=(1e308,))
     with pytest.raises(
         MeasurementError, match=r"sweep wide, cell d_k=1024, n_keys=300, .*key_std=1e\+308, chunk \d+: .*overflow"
     ):
@@ -111,18 +128,15 @@ def test_a_number_that_overflows_stops_the_run_and_names_its_cell(store):
 
 
 def test_a_metric_that_is_not_finite_stops_the_run_and_names_its_cell(store, monkeypatch):
-    small = dataclasses.replace(SWEEP, values={**VALUES, "d_k": (4,), "n_keys": (300,)})
-    broken = Quantile(float("nan"), 0.0, 1.0, True)
-    monkeypatch.setattr(row_statistics.Histograms, "quantile", lambda *_: broken)
+    monkeypatch.setattr(row_statistics.Histograms, "quantile", lambda *_: Quantile(float("nan"), 0.0, 1.0, True))
     with pytest.raises(
         MeasurementError, match=r"sweep wide, cell d_k=.*: expected a finite jacobian_norm_p10, got nan"
     ):
-        in_shuffled_order(store, small)
+        in_shuffled_order(store, of(SMALL, d_k=(4,)))
 
 
 def test_a_killed_worker_ends_the_run_at_once_and_names_a_cell(store):
-    long = dataclasses.replace(SWEEP, values={**VALUES, "d_k": (1024,), "n_keys": (300,)}, trials=10**4)
-
+    long = dataclasses.replace(of(SMALL, d_k=(1024,)), trials=10**4)
     others = {child.pid for child in multiprocessing.active_children()}
 
     def kill_one(*_):
@@ -136,8 +150,7 @@ def test_a_killed_worker_ends_the_run_at_once_and_names_a_cell(store):
         measured(store, long, jobs=2, on_progress=kill_one)
     assert time.monotonic() - started < 60
     assert {child.pid for child in multiprocessing.active_children()} <= others
-    kept = find_chunks(store, [long])
-    assert kept.states["wide"]["sound"] >= 1  # the chunk after which it was killed
+    assert find_chunks(store, [long]).states["wide"]["sound"] >= 1  # the chunk after which it was killed
 
 
 def test_an_error_in_one_pool_leaves_the_work_of_another():
@@ -182,7 +195,7 @@ def test_a_worker_killed_while_it_sends_a_record_holds_nobody_up(store, monkeypa
 
     def interrupted():
         with pytest.raises(KeyboardInterrupt):
-            measured(store, SWEEP, jobs=1)
+            measured(store, SWEEP)
         ended.set()
 
     threading.Thread(target=interrupted, daemon=True).start()
@@ -199,29 +212,107 @@ def count(store: Store, *sweeps: Sweep) -> int:
 
 @pytest.mark.usefixtures("in_this_process")
 def test_a_rerun_measures_what_is_missing_alone(store):
-    small = dataclasses.replace(SWEEP, values={**VALUES, "n_keys": (300,)})
-    measured(store, small, jobs=2)
-    assert count(store, small) == 0
-    more_d_k = dataclasses.replace(small, values={**small.values, "d_k": (4, 16, 1024)})
-    one_d_k = dataclasses.replace(small, values={**small.values, "d_k": (16,)})
-    assert count(store, more_d_k) == count(store, one_d_k) == 1
-    size = [len(list(chunks(EXPERIMENT, cell, SWEEP.trials))) for cell in small.cells()]
-    more_trials = dataclasses.replace(small, trials=10 * SWEEP.trials)
-    whole = sum(1 for cell in small.cells() for chunk in chunks(EXPERIMENT, cell, more_trials.trials))
+    measured(store, SMALL)
+    assert count(store, SMALL) == 0
+    assert count(store, of(SMALL, d_k=(4, 16, 1024))) == count(store, of(SMALL, d_k=(16,))) == 1
+    size = [len(list(chunks(EXPERIMENT, cell, SWEEP.trials))) for cell in SMALL.cells()]
+    more_trials = dataclasses.replace(SMALL, trials=10 * SWEEP.trials)
+    whole = sum(1 for cell in SMALL.cells() for chunk in chunks(EXPERIMENT, cell, more_trials.trials))
     # Kept are all chunks but the last of each cell, which was cut short.
     assert count(store, more_trials) == whole - sum(size) + len(size)
-    other_scaling = dataclasses.replace(small, values={**small.values, "scaling": (Scaling.parse("d_k^1/3"),)})
-    assert count(store, other_scaling) == sum(size)
-    assert count(Store(store.folder, seed=1), small) == sum(size)
+    assert count(store, of(SMALL, scaling=(Scaling.parse("d_k^1/3"),))) == sum(size)
+    assert count(Store(store.folder, seed=1), SMALL) == sum(size)
 
 
 @pytest.mark.usefixtures("in_this_process")
 def test_sweeps_that_share_a_cell_measure_it_once(store):
-    small = dataclasses.replace(SWEEP, values={**VALUES, "n_keys": (300,)})
-    other = dataclasses.replace(small, name="other", values={**small.values, "d_k": (4,)})
-    work = find_chunks(store, [small, other])
-    assert len(work.todo) == count(store, small)
+    other = dataclasses.replace(of(SMALL, d_k=(4,)), name="other")
+    work = find_chunks(store, [SMALL, other])
+    assert len(work.todo) == count(store, SMALL)
     assert work.missing()["other"] == count(store, other) > 0
-    done = [sweep.name for sweep in measure_missing(store, [small, other], work, LocalWorkers(2), lambda *_: None)]
+    done = [sweep.name for sweep in measure_missing(store, [SMALL, other], work, LocalWorkers(2), lambda *_: None)]
     assert done == ["wide", "other"]
-    assert count(store, small, other) == 0
+    assert count(store, SMALL, other) == 0
+
+
+def relative_errors(table: pd.DataFrame) -> pd.Series:
+    """The largest relative standard error of each row."""
+    return pd.DataFrame({name: table[f"{name}_se"] / table[name] for name in METRICS}).max(axis=1)
+
+
+def pilot_trials(store: Store, cell: Cell, precision: float) -> int:
+    """The trials that the draws of a pilot request, without the store."""
+    pilot = measure_chunk(Chunk("saturation", cell, 2**31, PILOT_TRIALS), store.seed)
+    error = relative_errors(pd.DataFrame(STATISTICS.tabulate(cell, pilot)[MEASURED])).max()
+    return math.ceil(1.4 * PILOT_TRIALS * (error / precision) ** 2)
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_trials_follow_from_the_pilot_alone_whose_draws_are_in_no_estimate(store, tmp_path):
+    table = measured(store, PRECISE)
+    assert count(store, PRECISE) == len(find_pilots(store, [PRECISE]).todo) == 0
+    for cell in PRECISE.cells():
+        rows = table[table["d_k"] == cell.d_k]
+        assert set(rows["trials"]) == {pilot_trials(store, cell, 0.02)}
+        assert 200 < rows["trials"].iloc[0] < 20_000
+        plain = dataclasses.replace(of(PRECISE, d_k=(cell.d_k,)), trials=int(rows["trials"].iloc[0]), precision=None)
+        pd.testing.assert_frame_equal(measured(Store(tmp_path / "plain", 0), plain), rows.reset_index(drop=True))
+    (line,) = pilot_summary(store, PRECISE, table)
+    assert line.startswith(f"precise: {table['trials'].min()} to {table['trials'].max()} trials per cell, ")
+    assert line.endswith("2 of 2 cells met the precision 0.02")
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_max_trials_and_the_fewest_trials_bound(store):
+    capped = dataclasses.replace(PRECISE, trials=300)
+    table = measured(store, capped)
+    assert set(table["trials"]) == {300}
+    few = "precise: max_trials 300 is too low for 2 cells, the first being d_k=4, n_keys=8, n_queries=6"
+    assert pilot_summary(store, capped, table)[-1] == few
+    rough = dataclasses.replace(PRECISE, precision=0.9, trials=MIN_TRIALS)
+    assert set(measured(store, rough)["trials"]) == {MIN_TRIALS}
+    # Its entropy, or the square of its norms, is 0 in double precision: no number of trials gives it an error.
+    frozen = dataclasses.replace(of(PRECISE, d_k=(4,), query_std=(1e5,), key_std=(1e5,)), trials=500)
+    assert set(measured(store, frozen)["trials"]) == {500}
+
+
+def measured_here(seed: int, sweep: Sweep) -> pd.DataFrame:
+    """The same without processes: the pilot's trials, then one chunk after the other."""
+    frames = []
+    for cell in sweep.cells():
+        chunk = Chunk("saturation", cell, 0, pilot_trials(Store(None, seed), cell, sweep.precision))
+        rows = pd.DataFrame(STATISTICS.tabulate(cell, measure_chunk(chunk, seed))[MEASURED])
+        frames.append(rows.assign(d_k=cell.d_k))
+    return pd.concat(frames, ignore_index=True)
+
+
+@pytest.mark.parametrize("seeds", [20, pytest.param(50, marks=pytest.mark.slow)])
+def test_the_precision_is_met(seeds):
+    """In 95% of the two cells of every seed, and without doing much more than was asked for."""
+    found = []
+    for seed in range(seeds):
+        table = measured_here(seed, PRECISE)
+        found += relative_errors(table).groupby(table["d_k"]).max().tolist()
+    assert np.mean(np.array(found) <= 0.02) >= 0.95
+    assert np.median(found) > 0.02 / math.sqrt(1.5)
+
+
+@pytest.mark.parametrize("seeds", [100, pytest.param(400, marks=pytest.mark.slow)])
+def test_estimates_are_unbiased(seeds):
+    """Over many seeds, with few and varying trials, the mean of E(max weight) is the exact one.
+
+    False alarms: 1 in 100,000.
+    """
+    sweep = dataclasses.replace(of(PRECISE, d_k=(2,), n_keys=(3,), n_queries=(1,)), precision=0.1)
+    tables = [measured_here(seed, sweep) for seed in range(seeds)]
+    unscaled = pd.concat([table[table["scaling"] == "unscaled"] for table in tables])
+    assert unscaled["trials"].nunique() > seeds / 8
+    exact = theory.attention_expectations(2, 3, 1.0).max_weight
+    z = (unscaled["max_weight"].mean() - exact) / (unscaled["max_weight"].std() / math.sqrt(len(unscaled)))
+    assert abs(z) < 4.4
+
+
+def test_a_pilot_larger_than_a_chunk_is_measured_in_chunks():
+    parts = pilot_chunks(of(PRECISE, d_k=(4096,), n_keys=(2048,)), of(PRECISE, d_k=(4096,), n_keys=(2048,)).cells()[0])
+    assert sum(part.trials for part in parts) == PILOT_TRIALS
+    assert len(parts) > 10
