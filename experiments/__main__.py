@@ -84,7 +84,6 @@ def all_parts(
                 parts += [
                     partial(statements.update_statements, loaded, folder, report),
                     partial(examples.write_examples, folder, report),
-                    partial(examples.draw_examples, folder, jobs=jobs, report=report),
                     partial(diagnosis.write_diagnosis, folder, report),
                     partial(diagnosis.draw_diagnosis, folder, report),
                 ]
@@ -178,7 +177,7 @@ def page(
             whole = steps.whole_sweeps(loaded, folder, incomplete=incomplete)
             steps.draw(loaded, whole, folder, report=report)
             if statements.is_home(folder):
-                examples.draw_examples(folder, report=report)
+                examples.write_examples(folder, report)
                 diagnosis.draw_diagnosis(folder, report)
             steps.write_page(loaded, folder, config, incomplete=incomplete, report=report)
         report.next(f"open {page_path(folder)} in a browser")

@@ -55,7 +55,7 @@ ALLOWED = {
         "experiments.analysis.bands",
         "experiments.examples",
     },
-    "experiments/examples": {"sdpa", "experiments.examples"},
+    "experiments/examples": {"sdpa", "experiments.examples", "experiments.figures"},
     "experiments/diagnosis": {
         "sdpa",
         "experiments.diagnosis",

@@ -53,7 +53,7 @@ def outcome(
     """
     from threadpoolctl import threadpool_limits
 
-    from experiments.examples.example import ExampleError
+    from experiments.examples import ExampleError
     from experiments.harness.config import ConfigError  # imports NumPy, whose threads are limited below
     from experiments.harness.problems import LongRunError, leaves
 

@@ -1,30 +1,30 @@
-"""Worked examples of scaled dot-product attention, step by step, and their starting data.
+"""Worked examples of scaled dot-product attention, step by step, one module each, which binds `EXAMPLE`.
 
-A module that binds `EXAMPLE` is an example and gives it its name. The other modules hold code that examples share. The
-figure of an example is the module of the same name in `experiments.figures.examples`.
+`steps` has what examples share, `text` prints an example, `picture` draws it, and `own` reads a user's matrices.
 """
 
 import importlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from experiments.examples.example import Example, ExampleError
+if TYPE_CHECKING:
+    from experiments.examples.steps import Example
+
+
+class ExampleError(ValueError):
+    """A missing example, or matrices that are not valid inputs of attention; the message names the expectation."""
 
 
 def example_names() -> list[str]:
-    """The names of all examples, in alphabetical order; the function imports none, because `table` loads pandas."""
+    """The names of all examples, in alphabetical order; the function imports none, because they load pandas."""
     return sorted(path.stem for path in Path(__path__[0]).glob("*.py") if "\nEXAMPLE = " in path.read_text("utf-8"))
 
 
-def load_example(name: str) -> Example:
-    """The example of that name.
-
-    Raises:
-        ExampleError: no example has the name; the message lists all examples.
-    """
+def load_example(name: str) -> "Example":
+    """The example of that name; ExampleError lists all examples if there is none."""
     if name not in example_names():
-        raise ExampleError(
-            f"got the example {spelled(name)}, expected one of {', '.join(map(spelled, example_names()))}"
-        )
+        names = ", ".join(map(spelled, example_names()))
+        raise ExampleError(f"got the example {spelled(name)}, expected one of {names}")
     example: Example = importlib.import_module(f"{__name__}.{name}").EXAMPLE
     return example
 

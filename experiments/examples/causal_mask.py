@@ -1,74 +1,36 @@
 """A causal mask: when a token changes, the outputs of earlier tokens stay identical to the bit.
 
-A hidden key has the scaled score -inf and the weight 0, so its value adds 0 to the output. The example runs
-the four words twice, with one token negated in the second run, with the mask and without it.
+A hidden key has the scaled score -inf and the weight 0, so its value adds 0 to the output. The example runs the four
+words twice, with one token negated in the second run, with the mask and without it.
 """
 
 import numpy as np
 
-from experiments.examples.example import ARTICLE, Example, Floats, Matrix, Step, table
-from experiments.examples.four_words import WORDS, Projected, projected_words
-from experiments.examples.walkthrough import Walkthrough, numbers_of
-from sdpa import Trace, trace
+from experiments.examples.four_words import WORDS, projected_words
+from experiments.examples.steps import ARTICLE, Example, Step, attention, chosen, step
 
-CHANGED = WORDS.index("sat")
 MASK = np.tri(len(WORDS), dtype=bool)  # a word sees itself and the words before it
 
 
-def changed() -> Floats:
-    """The tokens of the four words with the third one, `sat`, negated, (4, 8).
-
-    >>> np.flatnonzero((changed() != projected_words().tokens).any(axis=1))
-    array([2])
-    """
-    tokens = projected_words().tokens.copy()
-    tokens[CHANGED] = -tokens[CHANGED]
-    return tokens
-
-
 def _steps() -> list[Step]:
-    drawn, tokens = projected_words(), changed()
-    before, after = _trace(drawn, drawn.tokens, MASK), _trace(drawn, tokens, MASK)
-    told = Walkthrough(before, WORDS, WORDS, digits=3)
-    open_before, open_after = drawn.trace(), _trace(drawn, tokens, None)
-    moved = [_moved(before, after), _moved(open_before, open_after)]
+    drawn = projected_words()
+    tokens = drawn.tokens.copy()
+    tokens[WORDS.index("sat")] *= -1
+    changed = drawn._replace(tokens=tokens)
+    before, after = ([np.asarray(each.trace(mask).output) for mask in (MASK, None)] for each in (drawn, changed))
+
+    steps = attention(drawn.trace(MASK), WORDS, WORDS, digits=3)
+    moved = np.max(np.abs(np.subtract(after, before)), axis=2)
     return [
-        numbers_of("x", "Tokens X", "One row per token.", drawn.tokens, WORDS),
-        numbers_of("changed_x", "Tokens X after the change", "The row of sat is negated.", tokens, WORDS),
-        Step("mask", "Causal mask (4 x 4)", "1 where a query may see a key: itself and earlier words.", _mask()),
-        told.scaled_scores(),
-        told.exponentials(),
-        told.weights(),
-        told.output(),
-        numbers_of(
-            "changed_output",
-            "Output after the change",
-            "The words before sat, The and cat, keep their rows.",
-            np.asarray(after.output),
-            WORDS,
-        ),
-        Step(
-            "moved",
-            "How far each output moved",
-            "The largest change of an entry. With the mask it is exactly 0 before sat; without it, nowhere 0.",
-            table(moved, ("with the mask", "without it"), WORDS),
-        ),
-        *told.effect(),
+        step("x", "Tokens X: one row per token.", drawn.tokens, WORDS, digits=3),
+        step("changed_x", "Tokens X after the change: the row of sat is negated.", tokens, WORDS, digits=3),
+        step("mask", "The mask: 1 where a query may see a key, itself and earlier words.", MASK, WORDS, WORDS, 0),
+        *chosen(steps, "scaled_scores exponentials weights output"),
+        step("changed_output", "After the change, The and cat keep theirs.", after[0], WORDS, digits=3),
+        step("moved", "Largest change of an entry; 0 before sat.", moved, ("with the mask", "without it"), WORDS),
+        *chosen(steps, "undivided_weights divisor_effect"),
     ]
 
 
-def _trace(drawn: Projected, tokens: Floats, mask: np.ndarray[tuple[int, int], np.dtype[np.bool_]] | None) -> Trace:
-    """Attention of these tokens under the projections of the four words, with a mask or without one."""
-    return trace(tokens @ drawn.w_q, tokens @ drawn.w_k, tokens @ drawn.w_v, mask=mask)
-
-
-def _moved(before: Trace, after: Trace) -> Floats:
-    """The largest change of an entry of each word's output, (4,)."""
-    return np.asarray(abs(np.asarray(after.output) - np.asarray(before.output)).max(axis=1))
-
-
-def _mask() -> Matrix:
-    return table(MASK, WORDS, WORDS, 0)
-
-
-EXAMPLE = Example("A causal mask hides later words", f"{ARTICLE}; the mask is ours", _steps)
+_SOURCE = f"{ARTICLE}; the mask is ours"
+EXAMPLE = Example("A causal mask hides later words", _SOURCE, _steps, "weights output changed_output moved")

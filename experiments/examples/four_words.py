@@ -3,54 +3,39 @@
 The article draws its numbers from NumPy's legacy generator with seed 123, and so does the example.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from experiments.examples.example import ARTICLE, Example, Floats, Step
-from experiments.examples.walkthrough import Walkthrough, numbered, numbers_of
+from experiments.examples.steps import ARTICLE, Example, Floats, Names, Step, attention, chosen, step
 from sdpa import Trace, trace
 
 WORDS = ("The", "cat", "sat", "down")
 
 
-@dataclass(frozen=True)
-class Projected:
-    """Tokens, and the projections that turn them into queries, keys and values.
-
-    Attributes:
-        tokens: X, (n, width), one row per token.
-        w_q, w_k, w_v: (width, d_k), (width, d_k) and (width, d_v).
-    """
+class Projected(NamedTuple):
+    """Tokens X, (n, width), and the projections W to queries, keys and values, (width, d)."""
 
     tokens: Floats
     w_q: Floats
     w_k: Floats
     w_v: Floats
 
-    def trace(self) -> Trace:
-        """Attention of the tokens, with q = X W_q, k = X W_k and v = X W_v, under the default divisor sqrt(d_k)."""
-        return trace(self.tokens @ self.w_q, self.tokens @ self.w_k, self.tokens @ self.w_v)
+    def trace(self, mask: np.ndarray[tuple[int, int], np.dtype[np.bool_]] | None = None) -> Trace:
+        """Attention of q = X W_q, k = X W_k and v = X W_v under the default divisor sqrt(d_k)."""
+        return trace(self.tokens @ self.w_q, self.tokens @ self.w_k, self.tokens @ self.w_v, mask=mask)
 
-    def steps(self, words: tuple[str, ...]) -> list[Step]:
+    def steps(self, words: Names) -> list[Step]:
         """Tokens and projections as steps."""
-        rows = numbered(self.w_q.shape[0])
-        return [
-            numbers_of("x", "Tokens X", "One row per token.", self.tokens, words),
-            *(
-                numbers_of(
-                    f"w_{name}", f"Projection W_{name.upper()}", f"{name.upper()} = X W_{name.upper()}.", w, rows
-                )
-                for name, w in (("q", self.w_q), ("k", self.w_k), ("v", self.w_v))
-            ),
+        projections = {"q": self.w_q, "k": self.w_k, "v": self.w_v}
+        of_projections = [
+            step(f"w_{name}", f"{name.upper()} = X times this.", w, digits=3) for name, w in projections.items()
         ]
+        return [step("x", "Tokens X: one row per token.", self.tokens, words, digits=3), *of_projections]
 
 
 def draw(rng: np.random.RandomState) -> Projected:
-    """Four tokens of width 8, then their projections to width 4, from the generator.
-
-    Standard deviations are 0.5 for tokens and 0.3 for projections, drawn in the order W_q, W_k, W_v.
-    """
+    """Four tokens of width 8, with standard deviation 0.5, then W_q, W_k and W_v to width 4, with 0.3."""
     tokens = rng.standard_normal((4, 8)) * 0.5
     return Projected(tokens, *(rng.standard_normal((8, 4)) * 0.3 for _ in range(3)))
 
@@ -62,8 +47,9 @@ def projected_words() -> Projected:
 
 def _steps() -> list[Step]:
     drawn = projected_words()
-    told = Walkthrough(drawn.trace(), WORDS, WORDS, digits=3)
-    return [*drawn.steps(WORDS), *told.attention(), told.divisor_effect()]
+    steps = attention(drawn.trace(), WORDS, WORDS, digits=3)
+    names = "q k v scores divisor scaled_scores exponentials weights output divisor_effect"
+    return [*drawn.steps(WORDS), *chosen(steps, names)]
 
 
-EXAMPLE = Example("Four words, from tokens to output", ARTICLE, _steps)
+EXAMPLE = Example("Four words, from tokens to output", ARTICLE, _steps, "scaled_scores weights output")

@@ -2,11 +2,8 @@
 
 import numpy as np
 
-from experiments.examples.example import NOTEBOOK, Example, Floats, Step
-from experiments.examples.walkthrough import Walkthrough
+from experiments.examples.steps import NOTEBOOK, Example, Floats, Step, attention, numbered
 from sdpa import trace
-
-QUERIES, KEYS = ("q1", "q2", "q3"), ("k1", "k2", "k3")
 
 
 def draw() -> tuple[Floats, Floats]:
@@ -16,8 +13,8 @@ def draw() -> tuple[Floats, Floats]:
 
 
 def _steps() -> list[Step]:
-    told = Walkthrough(trace(*draw()), QUERIES, KEYS)
-    return [*told.attention(), *told.effect()]
+    return list(attention(trace(*draw()), numbered(3, "q"), numbered(3, "k")).values())
 
 
-EXAMPLE = Example("Three tokens of width 4, with and without scaling", NOTEBOOK, _steps)
+_DRAWS = "scores undivided_weights weights"
+EXAMPLE = Example("Three tokens of width 4, with and without scaling", NOTEBOOK, _steps, _DRAWS)

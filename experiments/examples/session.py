@@ -6,19 +6,15 @@ The order of the draws is part of the example: `variance_sweep` continues the sa
 import numpy as np
 
 from experiments.examples import four_words
-from experiments.examples.example import ARTICLE, Example, Floats, Step, table
 from experiments.examples.four_words import Projected
-from experiments.examples.walkthrough import Walkthrough
+from experiments.examples.steps import ARTICLE, Example, Floats, Step, attention, chosen, numbered, step
 from sdpa import scaled_dot_product_attention
 
-TOKENS = ("t1", "t2", "t3", "t4")
+TOKENS = numbered(4, "t")
 
 
 def draw(rng: np.random.RandomState) -> Projected:
-    """Four tokens of width 8, then their projections to width 6, from the generator.
-
-    Standard deviations are 1 for tokens and 0.1 for projections, drawn in the order W_q, W_k, W_v.
-    """
+    """Four tokens of width 8, with standard deviation 1, then W_q, W_k and W_v to width 6, with 0.1."""
     tokens = rng.standard_normal((4, 8))
     return Projected(tokens, *(rng.standard_normal((8, 6)) * 0.1 for _ in range(3)))
 
@@ -29,11 +25,7 @@ def running() -> Projected:
 
 
 def batch() -> tuple[Floats, Floats, Floats]:
-    """Queries, keys and values of three sequences: the next numbers of the generator of the four words.
-
-    Returns:
-        q, k and v, each (3, 4, 6): sequences, tokens, width.
-    """
+    """q, k and v of three sequences, each (3, 4, 6): the next numbers of the generator of the four words."""
     rng = np.random.RandomState(123)
     four_words.draw(rng)
     return rng.standard_normal((3, 4, 6)), rng.standard_normal((3, 4, 6)), rng.standard_normal((3, 4, 6))
@@ -41,23 +33,17 @@ def batch() -> tuple[Floats, Floats, Floats]:
 
 def _steps() -> list[Step]:
     drawn = running()
-    told = Walkthrough(drawn.trace(), TOKENS, TOKENS, digits=3)
-    return [*drawn.steps(TOKENS), *_attention(told), told.divisor_effect(), _batch()]
-
-
-def _attention(told: Walkthrough) -> list[Step]:
-    """The steps of attention; the exponentials are left out because the example is long."""
-    return [step for step in told.attention() if step.name != "exponentials"]
-
-
-def _batch() -> Step:
-    """The shapes of the arrays of a batch."""
+    steps = attention(drawn.trace(), TOKENS, TOKENS, digits=3)
     q, k, v = batch()
     output, weights = scaled_dot_product_attention(q, k, v, return_weights=True)
-    arrays = {"Q": q, "K": k, "V": v, "weights": weights, "output": output}
-    shapes = table([array.shape for array in arrays.values()], tuple(arrays), ("sequences", "rows", "columns"), 0)
-    text = "Three sequences at once: attention acts on the last two axes."
-    return Step("batch_shapes", "A batch: the shapes of its arrays", text, shapes)
+    shapes = [array.shape for array in (q, k, v, weights, output)]
+    rows, columns = ("Q", "K", "V", "weights", "output"), ("sequences", "rows", "columns")
+    return [
+        *drawn.steps(TOKENS),
+        *chosen(steps, "q k v scores divisor scaled_scores weights output divisor_effect"),
+        step("batch_shapes", "A batch: attention acts on the last two axes.", shapes, rows, columns, 0),
+    ]
 
 
-EXAMPLE = Example("The article's running example, then a batch", ARTICLE, _steps)
+_DRAWS = "scores scaled_scores weights output"
+EXAMPLE = Example("The article's running example, then a batch", ARTICLE, _steps, _DRAWS)

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from experiments.examples import session
-from experiments.examples.example import ARTICLE, Example, Floats, Step, table
+from experiments.examples.steps import ARTICLE, Example, Floats, Step, step
 
 SWEPT = (8, 32, 64, 128, 256, 512)
 SAMPLE = 10_000
@@ -17,10 +17,7 @@ SAMPLE = 10_000
 
 @cache
 def variances() -> Floats:
-    """The variance of the scores at each width of `SWEPT`, (6,), about their mean and divided by n.
-
-    The stream continues where the running example ends.
-    """
+    """The variance of the scores at each width of `SWEPT`, (6,); the stream continues where the session ends."""
     rng = np.random.RandomState(42)
     session.draw(rng)
     found = []
@@ -31,19 +28,14 @@ def variances() -> Floats:
 
 
 def _steps() -> list[Step]:
-    from sdpa import theory  # which loads SciPy, when this example is shown and not when examples are listed
+    from sdpa import theory  # loads SciPy
 
     exact = np.array([theory.score_variance(d_k, 1.0) for d_k in SWEPT])
-    errors = exact * np.sqrt((2 + 6 / exact) / SAMPLE)
-    sample = variances()
+    errors, sample = exact * np.sqrt((2 + 6 / exact) / SAMPLE), variances()
     columns = ("sample", "exact", "sample / exact", "standard error", "errors away")
     values = np.column_stack([sample, exact, sample / exact, errors, (sample - exact) / errors])
-    text = (
-        "One row per d_k. The standard error of the variance of a sample of n scores is d_k sqrt((2 + 6 / d_k) / n);"
-        " the last column is the distance between sample and exact value in standard errors."
-    )
-    rows = tuple(map(str, SWEPT))
-    return [Step("variances", "Variance of 10,000 scores beside the exact one", text, table(values, rows, columns))]
+    says = "Variance of 10,000 scores at each d_k, with the standard error d_k sqrt((2 + 6 / d_k) / n)."
+    return [step("variances", says, values, [str(d_k) for d_k in SWEPT], columns)]
 
 
-EXAMPLE = Example("The variance of scores grows as d_k", ARTICLE, _steps)
+EXAMPLE = Example("The variance of scores grows as d_k", ARTICLE, _steps, "~variances")

@@ -6,8 +6,7 @@ it is 0.14, close to an even share of 1/8.
 
 import numpy as np
 
-from experiments.examples.example import TEXTBOOK, Example, Floats, Matrix, Step, table
-from experiments.examples.walkthrough import numbered
+from experiments.examples.steps import TEXTBOOK, Example, Floats, Step, step
 from sdpa import Scaling, entropy, jacobian_norm, softmax
 
 D_K, KEYS = 64, 8
@@ -25,29 +24,13 @@ def _steps() -> list[Step]:
     scores = strip_scores()
     divisors = np.array([Scaling.parse(rule).divisor(D_K, KEYS) for rule in RULES])
     weights = softmax(scores / divisors[:, None])
-    columns = ("divisor", "largest", "entropy", "Jacobian |J|")
     measures = np.column_stack([divisors, weights.max(axis=1), entropy(weights), jacobian_norm(weights)])
+    columns = ("divisor", "largest", "entropy", "Jacobian |J|")
     return [
-        Step(
-            "scores",
-            "One row of scores at d_k = 64",
-            "One query and eight keys, standard normal numbers of seed 42.",
-            table([scores], ("score",), _PLACES),
-        ),
-        Step(
-            "weights",
-            "The weights under each divisor",
-            "One row per position of the slider, from undivided scores at the top to scores over d_k.",
-            Matrix(RULES, _PLACES, weights, bars=True),
-        ),
-        Step(
-            "measures",
-            "Properties of each row",
-            "|J| is the Frobenius norm of the softmax Jacobian, through which gradients flow back.",
-            table(measures, RULES, columns),
-        ),
+        step("scores", "One row of scores at d_k = 64: standard normal q and k of seed 42.", [scores], ("score",)),
+        step("weights", "The weights under each divisor, from undivided scores to scores over d_k.", weights, RULES),
+        step("measures", "Properties of each row; |J| is the norm of the softmax Jacobian.", measures, RULES, columns),
     ]
 
 
-_PLACES = numbered(KEYS)
-EXAMPLE = Example("A strip of weights under a slider", f"{TEXTBOOK}; the scores are ours", _steps)
+EXAMPLE = Example("A strip of weights under a slider", f"{TEXTBOOK}; the scores are ours", _steps, "weights ~measures")
