@@ -67,7 +67,7 @@ def provenance(config: Config, results: Path, tables: SweepTables, problems: Map
     rows = []
     for sweep in config.sweeps:
         if sweep.name in problems:
-            values = [sweep.name, sweep.experiment, "–", f"missing: {problems[sweep.name]}", "–", "–", "–"]
+            values = [sweep.name, sweep.experiment.name, "–", f"missing: {problems[sweep.name]}", "–", "–", "–"]
         else:
             made = json.loads((results / f"{sweep.name}.json").read_bytes())
             versions |= made["versions"]
@@ -77,7 +77,11 @@ def provenance(config: Config, results: Path, tables: SweepTables, problems: Map
             if not is_current(results, config, sweep):
                 state += "; another version of the source or of the libraries made it"
             values = [
-                *(sweep.name, sweep.experiment, " to ".join(f"{n:,}" for n in dict.fromkeys((trials[0], trials[-1])))),
+                *(
+                    sweep.name,
+                    sweep.experiment.name,
+                    " to ".join(f"{n:,}" for n in dict.fromkeys((trials[0], trials[-1]))),
+                ),
                 *(state, agreement([sweep], tables).verdict() or "–"),
                 *(made["fingerprint"][part][:_SHOWN_DIGITS] for part in ("measuring", "tables")),
             ]

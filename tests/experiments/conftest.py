@@ -5,9 +5,12 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from experiments.claims.data import chosen, claims
+from experiments.claims.table import Names, judge
 from experiments.figures.declared import figures_of
 from experiments.harness.columns import axis_names, defaults, treatment_names
 from experiments.harness.config import Config, load_config
@@ -17,8 +20,10 @@ from experiments.harness.local import LocalWorkers
 from experiments.harness.store import measure_record
 from experiments.page import explorer
 from experiments.steps.measuring import measure
+from experiments.steps.statements import is_shipped, measured_tables
 from experiments.steps.sweeps import draw
 from tests.command_line import Suite, call
+from tests.shipped import CONFIG, RESULTS
 
 
 def _every(experiment: str) -> str:
@@ -202,3 +207,23 @@ def quick_slider(monkeypatch):
 def suite(tmp_path, in_this_process) -> Suite:  # noqa: ARG001
     """Commands that are called in this process, and so measure."""
     return Suite(tmp_path, call)
+
+
+@pytest.fixture(scope="session")
+def tables() -> dict[str, Any]:
+    """The measured tables by name; skips where results are of another config."""
+    if not is_shipped(CONFIG):
+        pytest.skip("results/ are of another config")
+    return measured_tables(CONFIG, RESULTS)
+
+
+@pytest.fixture(scope="session")
+def judged(tables) -> Callable[..., tuple[str, dict[str, bool]]]:
+    """The verdict on the claim that has an id and its cases, from these tables if others are given."""
+    by_id = {name: claim for claim in claims() for name in claim.id.split()}
+
+    def found(name: str, **others) -> tuple[str, dict[str, bool]]:
+        answer, _, (verdict, _) = judge(by_id[name], Names({**tables, **others}), chosen())
+        return verdict, dict(answer.cases)
+
+    return found
