@@ -12,7 +12,6 @@ from experiments.analysis.long import described
 from experiments.folders import BENCHMARKS
 from experiments.harness.config import load_config
 from experiments.harness.tables import csv_bytes
-from experiments.steps.statements import measured_tables
 from sdpa.theory import attention_expectations
 from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only, tables_of_results
 
@@ -107,8 +106,9 @@ def test_root_mean_squares_cross_where_the_exact_ones_do():
         assert low < exact < high, row["n_keys"]
 
 
+@shipped_only
 def test_slopes_hold_the_exact_ones_in_narrow_intervals():
-    slopes = measured_tables(RESULTS)["dimension/slopes"]
+    slopes = TABLES["dimension"]["slopes"]
     assert slopes["scaling"].tolist() == ["unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3"]
     assert slopes["slope_exact"].tolist() == pytest.approx([1, 1 / 3, 0, -1 / 3])
     assert (slopes["slope_low"] < slopes["slope_exact"]).all()
