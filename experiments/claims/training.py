@@ -117,6 +117,22 @@ def second(rows: pd.DataFrame, of_asked: str = "", of_largest: str = "") -> "pd.
     return rows[f"asked_weight_after{of_asked}"] - rows[f"max_weight_after{of_largest}"]
 
 
+def solving(runs: Setups, most: float) -> Setups:
+    """The setups in which unscaled training works."""
+    return runs.where(works(runs.unscaled, most))
+
+
+def stalling(runs: Setups, most: float) -> Setups:
+    """The setups in which it does not."""
+    return runs.where(~works(runs.unscaled, most))
+
+
+def one_hot_setups(tables: Mapping[str, pd.DataFrame], one_hot: float) -> Setups:
+    """The setups whose unscaled rows are nearly one-hot before training, which the source calls saturated."""
+    runs = setups(tables)
+    return runs.where(runs.unscaled["max_weight_before_high"] > one_hot)
+
+
 # Words of notes.
 
 
@@ -154,9 +170,3 @@ def between(values: "pd.Series[float]", digits: int = 2) -> str:
     """The smallest and the largest of some values, in words."""
     low, high = (f"{end:.{digits}f}" for end in (values.min(), values.max()))
     return low if low == high else f"{low} to {high}"
-
-
-def one_hot_setups(tables: Mapping[str, pd.DataFrame], one_hot: float) -> Setups:
-    """The setups whose unscaled rows are nearly one-hot before training, which the source calls saturated."""
-    runs = setups(tables)
-    return runs.where(runs.unscaled["max_weight_before_high"] > one_hot)

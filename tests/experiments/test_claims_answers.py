@@ -83,18 +83,14 @@ def times(factor: float):
         *(("textbook-15", "phase", ROOT | LARGE | {"n_keys": 64}, {norm: times(0.8)}, "misleading") for norm in NORMS),
         ("article-50", "phase", {}, {"saturated_rows_exact": 0.995}, "holds"),
         ("article-50", "phase", {"n_keys": 64}, {"saturated_rows_exact": 0.995}, "misleading"),
-        ("article-50", "phase", {}, {"saturated_rows_exact": 0.985}, "wrong"),
         ("qa-12", "phase", {}, {"saturated_rows_exact": 0.01}, "misleading"),
         ("qa-12", "phase", {}, {"max_weight_exact": 0.95}, "misleading"),
         ("lesson-22", "training", BARE, FAILED, "holds"),
         ("lesson-22", "training", BARE, LATE, "wrong"),
-        ("lesson-22", "training", {}, FAILED, "wrong"),  # without scaling, but with it too
         ("notebook-19b", "training", {}, LATE, "wrong"),
-        ("notebook-19b", "training", ROOT, FAILED, "wrong"),
         ("notebook-19b", "training", ROOT | {"initial": "small"}, LATE, "holds"),  # not those of the source
         ("textbook-13", "training", BARE, LATE, "wrong"),
         ("textbook-13", "training", BARE, FAILED, "holds"),
-        ("article-54", "training", BARE, FAILED, "holds"),
         ("article-54", "training", ROOT | {"task": "recall"}, {"max_weight_after_low": 0.45}, "misleading"),
         ("article-54", "training", ROOT | {"task": "pair"}, {"max_weight_after_high": 0.96}, "misleading"),
         ("article-54", "training", ROOT | {"task": "pair"}, FAILED, "misleading"),
@@ -119,16 +115,13 @@ def far(own):
 @pytest.mark.parametrize(
     ("name", "module", "attribute", "change", "expected"),
     [
-        ("article-27", laws, "variances", lambda own: lambda: 0.95 * own(), "misleading"),
         ("article-27", laws, "variances", lambda own: lambda: 1.05 * own(), "misleading"),
         *((name, laws, "comparison", far, "misleading") for name in ("article-123", "article-125", "article-131")),
         ("qa-37", laws, "layer", lambda _: lambda *_: ScaledDotProductAttention(6, 4, 4, seed=99), "wrong"),
         ("article-16", laws, "SCHEMES", lambda own: {name: own[name] for name in ("lecun", "xavier")}, "holds"),
-        ("article-16", laws, "SCHEMES", lambda own: {"gpt2": own["gpt2"]}, "wrong"),
         # Weights of scores five times as far apart are sharpened in every row.
         ("lesson-28", quantities, "CAT_WEIGHTS", lambda _: softmax(5 * quantities.CAT_SCORES), "holds"),
         ("lesson-37", quantities, "CAT_WEIGHTS", lambda _: np.array([[7, 1, 1, 1], [1, 7, 1, 1]] * 2) / 10, "wrong"),
-        ("article-69", quantities, "SESSION", lambda _: quantities.FOUR, "holds"),
         ("article-13", quantities, "SESSION", lambda _: quantities.ABC, "misleading"),
     ],
 )
