@@ -7,7 +7,8 @@ at most 1 of 1,000 runs; docs/methods.md reports the measured rates.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -37,29 +38,23 @@ class DisagreementError(Problem):
     """Measured and exact values differ by more than chance explains; the message names the rows."""
 
 
-@dataclass(frozen=True)
-class Gap:
-    """Metrics without a test in these sweeps, or with only a bound, and the reason.
+class Gap(NamedTuple):
+    """Metrics of a sweep without a test, or with only a bound, and the reason.
 
-    Attributes:
-        sweeps: names of the sweeps.
-        metrics: names of the metrics, separated by commas, some with the number of their values concerned.
-        reason: the reason in words.
-        state: `not tested`, or `tested only by a bound`.
-        values: number of values concerned whose exact value is known.
+    `metrics` are names, some with the number of values concerned; `values` is that number where exact values are known.
 
-    >>> str(Gap(("wide",), "entropy", "too few effective draws"))
+    >>> str(Gap("wide", "entropy", "too few effective draws"))
     'not tested in wide (too few effective draws): entropy'
     """
 
-    sweeps: tuple[str, ...]
+    sweep: str
     metrics: str
     reason: str
     state: str = _NOT_TESTED
-    values: int = field(default=0, compare=False)
+    values: int = 0
 
     def __str__(self) -> str:
-        return f"{self.state} in {', '.join(self.sweeps)} ({self.reason}): {self.metrics}"
+        return f"{self.state} in {self.sweep} ({self.reason}): {self.metrics}"
 
 
 @dataclass(frozen=True)
@@ -225,25 +220,22 @@ def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreemen
         sweeps: the sweeps to test.
         tables: the finished tables of each sweep by its name.
     """
-    cells = [_cells(sweep, tables[sweep.name][TESTS]) for sweep in sweeps if TESTS in tables[sweep.name]]
+    tests = [(sweep, tables[sweep.name][TESTS]) for sweep in sweeps if TESTS in tables[sweep.name]]
+    cells = [_named(sweep, rows, rows[["trials", "p_value"]]) for sweep, rows in tests]
     values = [_values(sweep, tables[sweep.name][VERDICTS]) for sweep in sweeps if VERDICTS in tables[sweep.name]]
     # A score metric has the same z-score under every divisor.
     distinct = _distinct([_distinct(values, ["key", "scaling", "metric"])], ["key", "metric", "which"])
-    merged: dict[Gap, Gap] = {}
-    for gap in (gap for sweep in sweeps for gap in _gaps(sweep, tables[sweep.name])):
-        before = merged.get(same := replace(gap, sweeps=()), same)
-        values_of_both = gap.values + (before.values if before.sweeps else 0)
-        merged[same] = replace(same, sweeps=(*before.sweeps, *gap.sweeps), values=values_of_both)
+    gaps = tuple(gap for sweep in sweeps for gap in _gaps(sweep, tables[sweep.name]))
     crossed = [(sweep, tables[sweep.name]["crossings"]) for sweep in sweeps if "crossings" in tables[sweep.name]]
     far = tuple(f"{sweep.name}: {line}" for sweep, crossings in crossed for line in off_law(crossings))
-    return Agreement(_distinct(cells, ["key"]), distinct, tuple(merged.values()), far)
+    return Agreement(_distinct(cells, ["key"]), distinct, gaps, far)
 
 
 def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
     """The values of a sweep without a test, or with only a bound, and the reasons."""
     metrics = [metric.name for metric in sweep.experiment.metrics]
     if not metrics:
-        return [Gap((sweep.name,), "all columns", "no exact value is known")]
+        return [Gap(sweep.name, "all columns", "no exact value is known")]
     rows = tables.get(VERDICTS, pd.DataFrame(columns=["metric", "test", "remark"]))
     known = rows["metric"].value_counts(sort=False).reindex(metrics, fill_value=0)
     gaps = []
@@ -252,13 +244,13 @@ def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
         ("an exact value is known in only a part of the cells", known.index[(known > 0) & (known < known.max())]),
     ):
         if len(names):
-            gaps.append(Gap((sweep.name,), ", ".join(names), reason))
+            gaps.append(Gap(sweep.name, ", ".join(names), reason))
     for test, state in ((NONE, _NOT_TESTED), (BOUND, _BOUND_ONLY)):
         for remark, group in rows[rows["test"] == test].groupby("remark", sort=False):
             counts = group["metric"].value_counts(sort=False)
             named = ", ".join(f"{name} ({count} of {counted(known[name], 'value')})" for name, count in counts.items())
             remedy = "; raise trials" if remark in (FEW_TRIALS, TOO_FEW) else ""
-            gaps.append(Gap((sweep.name,), named, f"{remark}{remedy}", state, len(group)))
+            gaps.append(Gap(sweep.name, named, f"{remark}{remedy}", state, len(group)))
     return gaps
 
 
@@ -278,11 +270,6 @@ def agreement_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> d
         return {}
     together = pd.DataFrame([{"verdict": whole.verdict(), "disagrees": whole.disagrees}])
     return {"cells": whole.cells, "z_scores": whole.by_t, "agreement": together}
-
-
-def _cells(sweep: Sweep, tests: pd.DataFrame) -> pd.DataFrame:
-    """The tested cells of a sweep, with their names and a key of their draws."""
-    return _named(sweep, tests, tests[["trials", "p_value"]])
 
 
 def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:

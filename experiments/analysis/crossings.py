@@ -6,7 +6,6 @@ norm is larger than that under d_k^1/2 (level 1), or than a tenth of it (level 0
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -34,24 +33,12 @@ _MIN_D_K = 4  # needed to interpolate a crossing
 _LAW_ACCURACY, _REACHES = 0.1, 2.5
 
 
-@dataclass(frozen=True)
-class Norm:
-    """A norm to compare: its metric, and whether it is multiplied by the divisor.
-
-    Attributes:
-        metric: name of the metric of its root mean square; its quantiles have this name and a suffix.
-        times_divisor: True for divisor * norm.
-    """
-
-    metric: str
-    times_divisor: bool = False
-
-
-# dL/dq = K^T J g / divisor; times the divisor, it is the gradient that the softmax passes on.
+# Norms to compare: the metric of the root mean square, and True for divisor * norm. dL/dq = K^T J g / divisor; times
+# the divisor, it is the gradient that the softmax passes on.
 NORMS = {
-    "jacobian": Norm("jacobian_norm"),
-    "query_gradient": Norm("query_gradient_norm"),
-    "undivided_query_gradient": Norm("query_gradient_norm", times_divisor=True),
+    "jacobian": ("jacobian_norm", False),
+    "query_gradient": ("query_gradient_norm", False),
+    "undivided_query_gradient": ("query_gradient_norm", True),
 }
 # The d_k at which theory expects a ratio of 1, from n_keys, by norm and statistic; for standard normal inputs.
 LAWS: dict[tuple[str, str], Callable[[float], float]] = {
@@ -78,21 +65,15 @@ def norm_ratios(table: pd.DataFrame) -> pd.DataFrame:
     if table["d_k"].nunique() < 2 or unscaled.empty or scaled.empty:
         return pd.DataFrame(columns=_ratio_names(axes))
     parts = [
-        _ratio(unscaled, scaled, f"{norm.metric}{suffix}", norm.times_divisor).assign(norm=name, statistic=statistic)
-        for name, norm in NORMS.items()
+        _ratio(unscaled, scaled, f"{metric}{suffix}", times_divisor).assign(norm=name, statistic=statistic)
+        for name, (metric, times_divisor) in NORMS.items()
         for statistic, suffix in STATISTICS.items()
     ]
     return pd.concat(parts)[_ratio_names(axes)]
 
 
 def _ratio(unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, times_divisor: bool) -> pd.DataFrame:
-    """The ratio of one metric; empty if one of the norms is 0.
-
-    Args:
-        unscaled, scaled: the rows of each rule, under the axes as their index.
-        metric: name of the column.
-        times_divisor: True to multiply each norm by its divisor.
-    """
+    """The ratio of one metric of the rows of each rule, whose index are the axes; empty if one of the norms is 0."""
     factor = unscaled["divisor"] / scaled["divisor"] if times_divisor else 1.0
     exact = f"{metric}_exact"
     few = [rows[FEW_DRAWS].str.split().map(lambda names: metric in names) for rows in (unscaled, scaled)]
@@ -155,7 +136,7 @@ def off_law(crossings: pd.DataFrame) -> list[str]:
         away = math.log(row["law"] / row["crossing"])
         reach = abs(math.log(row["crossing_high" if away > 0 else "crossing_low"] / row["crossing"]))
         if abs(away) > math.log1p(_LAW_ACCURACY) + _REACHES * reach:
-            kind = f"{row['statistic']} of {NORMS[row['norm']].metric}"
+            kind = f"{row['statistic']} of {NORMS[row['norm']][0]}"
             sizes = f"{row['n_keys']} keys: unscaled and {SCALED} cross at d_k = {row['crossing']:.4g}"
             far.append(f"{kind}, {sizes}; the law of theory gives {row['law']:.4g}")
     return far
@@ -254,7 +235,7 @@ _CROSSING_COLUMNS = _KIND + columns_of_text(
     law float? crossing by an approximate law of theory for standard normal inputs; empty without a law
     """
 )
-_NEEDS = frozenset({"d_k", "n_keys", "inputs", "scaling", "divisor", *(norm.metric for norm in NORMS.values())})
+_NEEDS = frozenset({"d_k", "n_keys", "inputs", "scaling", "divisor", *(metric for metric, _ in NORMS.values())})
 RATIOS = Derived(
     "ratios",
     _NEEDS,

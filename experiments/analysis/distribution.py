@@ -60,11 +60,8 @@ def distances(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
     """The Kolmogorov-Smirnov statistic of each d_k, over the bins' edges, and its p-value.
 
     Between edges the distance can be larger by the effect of the scores in one bin: at most about sqrt(mass / trials),
-    3% of the statistic. So the p-value is slightly too large, never too small.
-
-    Args:
-        table: d_k and trials of each cell; those with fewer than 20 trials get no test.
-        counts: scores in each fine bin of each cell, (2 BINS,).
+    3% of the statistic. So the p-value is slightly too large, never too small. Cells with fewer than 20 trials get no
+    test. Arguments as in `histograms`.
     """
     from scipy import stats  # not at the top: it takes half a second to load, and most commands do not need it
 

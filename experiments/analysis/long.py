@@ -76,14 +76,7 @@ def _with_scaling(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rows(measured: pd.DataFrame, metrics: Sequence[Metric], judged: pd.DataFrame, key: list[str]) -> pd.DataFrame:
-    """One row for each metric in each row of a main table, in its order, with z and flag.
-
-    Args:
-        measured: rows of the finished main table.
-        metrics: those of its experiment.
-        judged: its verdicts, with `disagrees`.
-        key: the columns that identify a row of the main table.
-    """
+    """One row for each metric in each row of a main table, which `key` identifies, with z and flag of the verdicts."""
     values = [
         measured[[*key, FEW_DRAWS]].assign(
             metric=metric.name,

@@ -111,12 +111,9 @@ def _pairs(cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _power(below: pd.DataFrame, above: pd.DataFrame) -> dict[str, float]:
-    """Where the growth between two d_k falls through 0, with its interval and its exact place.
+    """Where the growth between two d_k, whose rows have their exponents as index, falls through 0; its ends and truth.
 
     The d_k are independent draws, and the rules of a d_k share their draws.
-
-    Args:
-        below, above: the rows of the smaller and of the larger d_k, by their exponents, in order.
     """
     sharpness = [
         pd.DataFrame(

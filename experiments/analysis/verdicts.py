@@ -79,14 +79,7 @@ def verdicts(experiment: Experiment, table: pd.DataFrame, cells: Iterable[Cell])
 
 
 def _compared(experiment: Experiment, rows: pd.DataFrame, metric: Metric, cells: Iterable[Cell]) -> pd.DataFrame:
-    """A metric beside its exact values, with the error of its test, its effective draws and its bound.
-
-    Args:
-        experiment: declares the columns.
-        rows: the rows of the table with a known exact value.
-        metric: a metric with `exact`.
-        cells: the cell of each row.
-    """
+    """A metric beside its known exact values, with the error of its test, its effective draws and its bound."""
     bounds = [metric.exact.bound(cell) for cell in cells]  # type: ignore[union-attr]
     exact = rows[f"{metric.name}_exact"].abs().to_numpy()
     floor = np.divide([bound.floor for bound in bounds], exact, out=np.zeros(len(rows)), where=exact > 0)
@@ -137,13 +130,7 @@ def _chernoff(rows: pd.DataFrame, metric: Metric, limits: Limits) -> pd.Series:
 
 
 def _chebyshev(rows: pd.DataFrame, metric: Metric, max_error: Floats) -> pd.Series:
-    """min(1, (max_error / distance)^2), the bound of the p-value; NaN if max_error is unknown.
-
-    Args:
-        rows: measured and exact values.
-        metric: for a root, the distance is that of the means under it.
-        max_error: largest possible standard error of the mean, infinite if unknown, (rows,).
-    """
+    """min(1, (max_error / distance)^2), the bound of the p-value; NaN if the largest error of the mean is infinite."""
     distance = rows["measured"] ** _power(metric) - rows["exact"] ** _power(metric)
     return ((max_error / distance) ** 2).clip(upper=1).where(np.isfinite(max_error))
 

@@ -61,16 +61,6 @@ def test_each_rate_stands_for_the_decades_nearest_to_it(rates, decades):
     assert low < width
 
 
-def test_the_width_is_the_mean_over_runs():
-    """Of 4 runs, 2 solve at the first rate, all at the second, 1 at the third: 1/2, 1 and 1/4 of a decade."""
-    shares = [0.5, 1.0, 0.25]
-    found = band(shares, trials=4)
-    assert found["band_decades"] == pytest.approx(1.75, rel=1e-12)
-    ends = [np.clip(np.array(shares) + shift, 0, 1) for shift in (-0.25, 0.25)]
-    _, low, high = band_width(np.array(RATES), np.array(shares), *ends)
-    assert (found["band_decades_low"], found["band_decades_high"]) == (low, high)
-
-
 def test_its_interval_sums_the_squared_distances_of_the_intervals_of_the_shares():
     trials, counts, decades = (5, 20, 7), (2, 20, 0), (1, 1.5, 2)
     shares = [count / n for count, n in zip(counts, trials, strict=True)]
@@ -82,13 +72,6 @@ def test_its_interval_sums_the_squared_distances_of_the_intervals_of_the_shares(
     width, low, high = band_width(np.array([0.001, 0.01, 1.0]), np.array(shares), *np.transpose(ends))
     assert width == pytest.approx(0.4 + 1.5, rel=1e-12)
     assert (low, high) == pytest.approx((max(width - below, 0), width + above), rel=1e-9)
-
-
-@pytest.mark.parametrize(("share", "inside"), [(0.0, "low"), (1.0, "high")])
-def test_the_interval_stays_within_the_rates_of_the_sweep(share, inside):
-    found = band([share] * 3, trials=2)
-    assert found[f"band_decades_{inside}"] == found["band_decades"] == 3 * share
-    assert 0 <= found["band_decades_low"] < found["band_decades_high"] <= 3
 
 
 # Shares of runs that solve at seven rates, half a decade apart: bands with steep, slanting or no edges.
@@ -140,50 +123,6 @@ def test_the_best_rate_solves_most_often_then_soonest_then_with_the_smallest_los
         for name in ("solved", "steps_to_solve", "final_loss"):
             for end in ("", "_low", "_high"):
                 assert found[f"{name}{end}"] == pytest.approx(best[f"{name}{end}"], nan_ok=True)
-
-
-def test_its_ends_are_rates_at_which_half_of_the_runs_solve():
-    found = band([0.4, 0.5, 1.0])
-    assert (found["band_from"], found["band_to"]) == (0.1, 1.0)
-    assert (found["lowest_rate"], found["highest_rate"]) == (0.01, 1.0)
-    none = band([0.0, 0.4, 0.0])
-    assert math.isnan(none["band_from"])
-    assert math.isnan(none["band_to"])
-    assert math.isnan(none["steps_to_solve"])
-
-
-def test_a_single_learning_rate_has_no_band():
-    assert bands(table_of([1.0], rates=[0.1])).empty
-    both = pd.concat([table_of([1.0], rates=[0.1]), table_of([1.0, 1.0, 0.0], d_k=11)])
-    assert bands(both)["d_k"].tolist() == [11]
-
-
-def test_each_rule_and_each_combination_of_other_axes_has_a_band():
-    parts = [
-        table_of([share, 1.0, 0.0], task=task, d_k=d_k, scaling=rule, exponent=exponent, trials=trials)
-        for share, (task, d_k, rule, exponent, trials) in zip(
-            (0.0, 0.2, 0.4, 0.6),
-            [
-                ("recall", 7, "d_k^1/2", 0.5, 20),
-                ("recall", 7, "5", math.nan, 5),
-                ("recall", 11, "d_k^1/2", 0.5, 20),
-                ("pair", 7, "d_k^1/2", 0.5, 20),
-            ],
-            strict=True,
-        )
-    ]
-    mixed = pd.concat(parts).sample(frac=1, random_state=1)
-    found = bands(mixed).set_index(["task", "d_k", "scaling"])
-    assert found["band_decades"].to_dict() == pytest.approx(
-        {
-            ("recall", 7, "d_k^1/2"): 1.0,
-            ("recall", 7, "5"): 1.2,
-            ("recall", 11, "d_k^1/2"): 1.4,
-            ("pair", 7, "d_k^1/2"): 1.6,
-        }
-    )
-    assert found["trials"].loc[("recall", 7, "5")] == 5
-    assert math.isnan(found["exponent"].loc[("recall", 7, "5")])
 
 
 def test_a_sweep_gets_its_bands_and_its_learning_curves(tiny):

@@ -14,6 +14,7 @@ from experiments.harness.experiment import MEASURED
 from experiments.metrics import METRICS
 from experiments.saturation import SINGLE, STATISTICS, Cell
 from sdpa import LAWS, Scaling
+from tests.plain_rows import metrics_of_draw
 
 D_K, N_KEYS, N_QUERIES, DIVISOR = 5, 7, 3, 4.0
 DRAWS, TRIALS = 800, 4000
@@ -49,43 +50,6 @@ def drawn(rng, change):
     return q, k
 
 
-def softmax_of(scores):
-    exponentials = [math.exp(s) for s in scores]
-    return [e / sum(exponentials) for e in exponentials]
-
-
-def metrics_of_draw(q, k, change):
-    """The mean over the rows of a draw of every metric, squared for a root mean square; and all visible scores."""
-    found = {metric.name: [] for metric in METRICS if metric.kind != "quantile"}
-    scores, key_square, value_square = [], 0.0, 0.0
-    for i in range(N_QUERIES):
-        own = N_KEYS - N_QUERIES + i
-        seen = own + 1 if change.get("mask") == "causal" else N_KEYS
-        row = [sum(x * y for x, y in zip(q[i], k[j], strict=True)) / DIVISOR for j in range(seen)]
-        w = softmax_of(row)
-        jacobian = np.diag(w) - np.outer(w, w)
-        gradients = np.array(k[:seen]).T @ jacobian / DIVISOR  # a column for a gradient of 1 to one weight
-        scores += row
-        found["row_variance"].append(sum((s - sum(row) / seen) ** 2 for s in row) / seen)
-        found["max_weight"].append(max(w))
-        found["own_weight"].append(w[own])
-        entropy = -sum(x * math.log(x) for x in w)
-        found["entropy"].append(entropy)
-        found["effective_keys"].append(math.exp(entropy))
-        squares = sum(x * x for x in w)
-        found["participation"].append(1 / squares)
-        found["output_std"].append(squares)
-        found["jacobian_trace"].append(np.trace(jacobian))
-        found["jacobian_norm"].append((jacobian**2).sum())
-        found["query_gradient_norm"].append((gradients**2).sum())
-        found["saturated_rows"].append(max(w) > 0.99)
-        length = sum(x * x for x in q[i])
-        key_square += sum((jacobian @ jacobian)[j, j] for j in range(seen)) * length / DIVISOR**2 / N_KEYS
-        value_square += squares / N_KEYS
-    found["key_gradient_norm"], found["value_gradient_norm"] = [key_square], [value_square]
-    return {name: np.mean(values) for name, values in found.items() if values}, scores
-
-
 CASES = [
     {},
     *({"inputs": name} for name in STANDARD if name != "gaussian"),
@@ -115,7 +79,7 @@ def test_every_metric_agrees_with_a_plain_simulation(change):
     means, pooled = [], []
     for _ in range(DRAWS):
         q, k = drawn(rng, change)
-        of_draw, scores = metrics_of_draw(q, k, change)
+        of_draw, scores = metrics_of_draw(q, k, DIVISOR, causal=change.get("mask") == "causal")
         means.append(of_draw)
         pooled.append(scores)
     given = change | ({"inputs": LAWS[change["inputs"]]} if "inputs" in change else {})
@@ -144,19 +108,13 @@ def test_every_metric_agrees_with_a_plain_simulation(change):
 
 
 def assert_alike(name, one, one_error, other, other_error):
-    assert abs(one - other) <= 5 * math.hypot(one_error, other_error) + 1e-12, (
-        name,
-        one,
-        one_error,
-        other,
-        other_error,
-    )
+    assert abs(one - other) <= 5 * math.hypot(one_error, other_error) + 1e-12, (name, one, one_error, other)
 
 
 def test_every_metric_of_rows_is_simulated():
     """Of the suite's own metrics; others have tests of their own."""
     q, k = drawn(np.random.default_rng(0), {})
-    assert len(metrics_of_draw(q, k, {})[0]) == 13
+    assert len(metrics_of_draw(q, k, DIVISOR)[0]) == 13
 
 
 def test_every_law_and_every_key_has_a_case():

@@ -28,12 +28,6 @@ def test_two_keys_are_those_of_an_integral(curves):
         assert row["entropy_share"] == pytest.approx(entropy / np.log(2), rel=1e-7)
 
 
-def test_they_reach_as_far_as_the_sweep(curves):
-    assert sorted(curves["n_keys"].unique()) == [2, 30, 4096]
-    assert curves["ratio"].max() == pytest.approx(512**0.25 / np.sqrt(2 * np.log(2)))
-    np.testing.assert_allclose(curves["freezing_sigma"], np.sqrt(2 * np.log(curves["n_keys"])))
-
-
 def test_the_limits_are_those_of_the_random_energy_model(curves):
     cold = curves["ratio"] > 1
     np.testing.assert_allclose(curves["collision_limit"], np.where(cold, 1 - 1 / curves["ratio"], 0))

@@ -31,11 +31,6 @@ def test_an_interval_stays_within_the_limits():
     assert math.isfinite(mean_interval(1e-300, 1.0, 2, Limits(0))[1])
 
 
-def test_a_mean_without_spread_is_its_own_interval():
-    assert mean_interval(0.0, 0.0, 20, Limits(0, 1)) == (0.0, 0.0)
-    assert mean_interval(0.5, 0.0, 20, Limits(0, 1)) == (0.5, 0.5)
-
-
 @pytest.mark.parametrize("count", [0, 1, 17, 40])
 def test_a_share_of_one_row_per_trial_is_clopper_and_pearson_of_fewer_draws(count):
     """The law that it inverts: at the ends the binomial tails of the reduced number of draws are 2.5%."""

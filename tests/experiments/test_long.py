@@ -1,23 +1,16 @@
 """long-format.csv and columns.csv: every value and column of every table, and the lines of the docs that use them."""
 
-import re
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-import seaborn as sns
 
-from experiments.analysis import long
 from experiments.analysis.agreement import agreement
 from experiments.analysis.long import DISAGREES, FEW, long_tables
 from experiments.harness.columns import axis_names
 from experiments.harness.tables import as_written, read_sweep, write_sweep
 from experiments.steps.overview import write_overview
-from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only
-
-DOCS = (ROOT / "docs/columns.md").read_text(encoding="utf-8")
 
 
 def written(config, source: Path, folder: Path) -> Path:
@@ -60,15 +53,6 @@ def test_every_measured_value_is_there_once_with_its_error_and_exact_value(tiny_
                 assert float(getattr(row, column) or "nan") == pytest.approx(number, rel=1e-9, nan_ok=True)
 
 
-def test_a_long_sweep_in_several_blocks_has_the_same_rows(tiny_overview, monkeypatch):
-    config, _, tables = tiny_overview
-    whole = pd.concat(long_tables(config.sweeps, tables), ignore_index=True)
-    monkeypatch.setattr(long, "_BLOCK", 2)
-    blocks = list(long_tables(config.sweeps, tables))
-    assert len(blocks) > len(config.sweeps)
-    pd.testing.assert_frame_equal(pd.concat(blocks, ignore_index=True), whole)
-
-
 def test_z_is_that_of_the_verdicts(tiny_overview):
     config, _, tables = tiny_overview
     for rows in long_tables(config.sweeps, tables):
@@ -105,37 +89,6 @@ def test_flags_are_those_of_the_check_and_of_few_draws(tiny_overview):
     ]
 
 
-def test_both_files_are_written_if_missing_or_outdated_and_else_left_alone(tiny, tmp_path, capsys):
-    config, source = tiny
-    folder = written(config, source, tmp_path / "out")
-    paths = [folder / "long-format.csv", folder / "columns.csv"]
-    content = [path.read_bytes() for path in paths]
-    assert re.fullmatch(rf"wrote {paths[0]}: \d+ values\n", capsys.readouterr().out)
-    write_overview(config, folder)
-    assert capsys.readouterr().out == ""
-    for path in paths:
-        for spoil in (path.unlink, lambda path=path: path.write_text("x")):
-            spoil()
-            write_overview(config, folder)
-            assert capsys.readouterr().out.startswith(f"wrote {paths[0]}: ")
-            assert [path.read_bytes() for path in paths] == content
-
-
-def test_a_sweep_without_sound_tables_is_left_out(tiny, tmp_path):
-    config, source = tiny
-    folder = written(config, source, tmp_path / "out")
-    (folder / "scaling.csv").write_text("changed by hand")
-    write_overview(config, folder)
-    assert "scaling" not in set(pd.read_csv(folder / "long-format.csv")["sweep"])
-    assert "many" in set(pd.read_csv(folder / "long-format.csv")["sweep"])
-    assert "scaling.csv" not in set(pd.read_csv(folder / "columns.csv")["file"])
-    for sweep in config.sweeps:
-        (folder / f"{sweep.name}.json").unlink()
-    left = (folder / "long-format.csv").read_bytes()
-    write_overview(config, folder)
-    assert (folder / "long-format.csv").read_bytes() == left
-
-
 def test_columns_of_every_file_are_described_in_order(tiny_overview):
     _, folder, _ = tiny_overview
     described = pd.read_csv(folder / "columns.csv").groupby("file", sort=False)["column"].agg(list)
@@ -143,47 +96,3 @@ def test_columns_of_every_file_are_described_in_order(tiny_overview):
     assert set(described.index) == set(files) - {"columns.csv"}
     for name, columns in described.items():
         assert list(pd.read_csv(files[name], nrows=0).columns) == columns
-
-
-@pytest.fixture(scope="module")
-def shipped_overview(tmp_path_factory) -> Path:
-    """A folder with the shipped tables below `results`."""
-    folder = tmp_path_factory.mktemp("shipped")
-    written(CONFIG, RESULTS, folder / "results")
-    return folder
-
-
-def example(text: str) -> str:
-    """The Python block of the docs with this text."""
-    (block,) = [block for block in re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL) if text in block]
-    return block
-
-
-@shipped_only
-def test_the_lines_of_the_docs_plot_a_metric_of_a_sweep(shipped_overview, monkeypatch):
-    monkeypatch.chdir(shipped_overview)
-    block = example("long-format.csv")
-    assert len(block.splitlines()) == 2
-    exec(block, {"pd": pd, "sns": sns})
-    axes = plt.gca()
-    table = read_sweep(RESULTS, CONFIG, next(sweep for sweep in CONFIG.sweeps if sweep.name == "dimension"))["measured"]
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == list(table["scaling"].unique())
-    drawn = [line.get_xydata() for line in axes.get_lines() if len(line.get_xdata()) > 1]
-    for line, (_, rows) in zip(drawn, table.groupby("scaling", sort=False), strict=True):
-        np.testing.assert_allclose(line, rows[["d_k", "query_gradient_norm"]], rtol=1e-9)
-    plt.close("all")
-
-
-@shipped_only
-def test_the_lines_of_the_docs_join_a_table_with_the_meaning_of_its_columns(shipped_overview, monkeypatch, capsys):
-    monkeypatch.chdir(shipped_overview)
-    block = example("columns.csv")
-    assert len(block.splitlines()) == 2
-    names = {"pd": pd}
-    with pd.option_context("display.max_rows", None, "display.width", 1000, "display.max_colwidth", None):
-        exec(block, names)
-    said = capsys.readouterr().out
-    slopes = pd.read_csv("results/derived/dimension/slopes.csv")
-    assert list(names["columns"].index) == list(slopes.columns)
-    (line,) = [line for line in said.splitlines() if line.startswith("slope_exact ")]
-    assert line.endswith(names["columns"]["meaning"]["slope_exact"])

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import tracemalloc
 
 import ml_dtypes
 import numpy as np
@@ -12,13 +11,12 @@ import pytest
 from experiments import sampling
 from experiments.analysis.derived import add_exact
 from experiments.harness.experiment import MEASURED
-from experiments.harness.grid import Chunk, axis_values
-from experiments.harness.measuring import measure_chunk
+from experiments.harness.grid import axis_values
 from experiments.rounding import EXPERIMENT, Cell
 from experiments.rounding_metrics import ROUNDING_METRICS
-from experiments.sampling import block_queries, block_trials, chunk_trials
+from experiments.sampling import block_queries, block_trials
 from sdpa import LAWS, Scaling
-from sdpa.arithmetic import FORMATS, Arithmetic, rounded_rows
+from sdpa.arithmetic import FORMATS, Arithmetic
 from tests.plain_formats import by_loops
 
 RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
@@ -192,56 +190,6 @@ def test_the_cases_have_every_event():
     assert {share for share, value in shares if 0 < value < 1} == set(SHARES)
 
 
-def test_double_precision_repeats_the_exact_rows():
-    for row in rows_of(CELL):
-        assert (row["zero_weights"], row["one_rows"]) == (row["tiny_weights"], row["nearly_one_rows"])
-        assert row["overflowing_rows"] == row["large_rows"]
-        assert row["query_gradient_error"] < 1e-13
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"d_k": 6},
-        {"n_keys": 8},
-        {"n_queries": 5},
-        {"inputs": LAWS["uniform"]},
-        {"query_std": 5.0},
-        {"key_std": 1.1},
-        {"query_mean": 0.5},
-        {"key_mean": 0.5},
-        {"correlation": 0.3},
-        {"spectrum": 0.5},
-        {"normalize": "rms"},
-        {"mask": "causal"},
-        {"arithmetic": FORMATS["bfloat16"]},
-        {"scaling": (Scaling.parse("d_k^1/4"), RULES[1])},
-    ],
-)
-def test_every_parameter_of_a_cell_changes_its_row(change):
-    half = dataclasses.replace(CELL, arithmetic=FORMATS["float16"])
-    changed = dataclasses.replace(half, **change)
-    one, other = (
-        EXPERIMENT.tabulate(cell, measure_chunk(Chunk(EXPERIMENT, cell, 0, 31), seed=0))[MEASURED][0]
-        for cell in (half, changed)
-    )
-    rare = {"nearly_one_rows", "large_rows", "one_rows", "overflowing_rows", "zero_gradient_rows", "lost_rows"}
-    for metric in ROUNDING_METRICS:
-        if metric.name not in rare:
-            assert one[metric.name] != other[metric.name], metric.name
-
-
-def test_every_parameter_is_varied_above():
-    marker = next(m for m in test_every_parameter_of_a_cell_changes_its_row.pytestmark if m.name == "parametrize")
-    assert {name for change in marker.args[1] for name in change} == {f.name for f in dataclasses.fields(Cell)}
-
-
-def test_rules_are_measured_on_the_same_draws():
-    alone = dataclasses.replace(CELL, arithmetic=FORMATS["float16"], scaling=RULES[1:])
-    among = dataclasses.replace(alone, scaling=RULES)
-    assert rows_of(alone)[0] == rows_of(among)[1]
-
-
 @pytest.mark.parametrize(
     ("change", "is_known"),
     [
@@ -282,49 +230,3 @@ def test_deviations_of_a_draw_lie_within_their_bounds(name, change):
     found = row[f"{name}_se"] * math.sqrt(2000)
     assert 0.95 * exact.min_deviation(theory, cell) <= found <= 1.05 * exact.max_deviation(theory, cell)
     assert exact.max_deviation(theory, cell) < 1
-
-
-@pytest.mark.parametrize(
-    ("d_k", "n_keys", "n_queries", "more"),
-    [
-        (512, 4096, 16, {}),
-        (4096, 256, 16, {}),
-        (8, 16384, 16, {}),
-        (8, 16384, 64, {"mask": "causal"}),
-        (64, 64, 64, {}),
-        (64, 1024, 1024, {}),
-        (2, 2, 1, {}),
-    ],
-)
-@pytest.mark.parametrize("name", FORMATS)
-def test_memory_stays_under_what_the_plan_says(d_k, n_keys, n_queries, more, name):
-    cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=RULES, arithmetic=Arithmetic.parse(name), **more)
-    trials = min(chunk_trials(cell), 2 * block_trials(cell))
-    tracemalloc.start()
-    try:
-        EXPERIMENT.measure(cell, trials, np.random.default_rng(9))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < EXPERIMENT.memory(cell)
-
-
-@pytest.mark.parametrize(("d_k", "n_keys", "divisor"), [(4096, 16, 1), (512, 16, 1), (8, 4096, 1), (8, 4096, 2)])
-@pytest.mark.parametrize("mask", ["none", "causal"])
-@pytest.mark.parametrize("name", FORMATS)
-def test_tiny_weights_that_no_run_finds_are_no_alarm(d_k, n_keys, divisor, mask, name):
-    """A share of 0 lies within an error of a probability far below one in all weights of a run."""
-    from sdpa import theory
-
-    rules = (Scaling.parse(str(divisor)),)
-    cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=16, mask=mask, scaling=rules, arithmetic=Arithmetic.parse(name))
-    exact = ROUNDING_METRICS[[metric.name for metric in ROUNDING_METRICS].index("tiny_weights")].exact
-    share = exact.value(theory, cell)
-    assert exact.min_deviation(theory, cell) <= exact.max_deviation(theory, cell)
-    if 0 < share < 1e-3 / (20 * 16 * n_keys):
-        assert share <= exact.min_deviation(theory, cell) / math.sqrt(20)
-
-
-def test_the_stamp_has_the_format_and_the_code_that_rounds():
-    assert EXPERIMENT.stamp(CELL)["arithmetic"][:2] == [Arithmetic, rounded_rows]
-    assert EXPERIMENT.stamp(CELL) != EXPERIMENT.stamp(dataclasses.replace(CELL, arithmetic=FORMATS["float16"]))

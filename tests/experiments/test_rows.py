@@ -31,9 +31,3 @@ def test_scores_and_weights_are_those_of_the_draws():
         scaled = [sum(queries[trial, query] * keys[trial, j]) / divisor for j in range(3)]
         assert row["scaled_score"] == pytest.approx(scaled[key], rel=1e-12)
         assert row["weight"] == pytest.approx(math.exp(scaled[key]) / sum(map(math.exp, scaled)), rel=1e-12)
-
-
-def test_chunks_follow_each_other():
-    one, two = (measure(CELL, trials, np.random.default_rng(2)) for trials in (1, 2))
-    merged = one.merge(two)
-    np.testing.assert_array_equal(merged.scores, np.concatenate([one.scores, two.scores]))

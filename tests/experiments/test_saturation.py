@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,6 @@ from scipy import stats
 
 from experiments import sampling
 from experiments.analysis.derived import add_exact
-from experiments.harness.columns import names
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, axis_values
 from experiments.harness.measuring import measure_chunk
@@ -20,8 +18,9 @@ from experiments.harness.seeds import generator
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement, RowStatistics
 from experiments.sampling import chunk_trials
-from experiments.saturation import EXPERIMENT, SINGLE, STATISTICS, Cell
-from sdpa import LAWS, Scaling, softmax, softmax_jacobian
+from experiments.saturation import EXPERIMENT, STATISTICS, Cell
+from sdpa import LAWS, Scaling, softmax
+from tests.plain_rows import metrics_of_draw
 
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
 FIRST_NORMALS = [-0.8852897518185662, -0.6054444485597826, -0.2589453625725119]
@@ -29,41 +28,12 @@ CELL = Cell(d_k=5, n_keys=7, n_queries=3, scaling=SCALINGS)
 
 
 def plain_metrics(draws, divisor: float):
-    """Every metric from its definition, one row at a time, and all scores; draws are (keys, queries)."""
-    names = ("variance", "max", "own", "entropy", "square", "trace", "norm", "gradient", "to_key")
-    scores, rows = [], {name: [] for name in names}
-    for keys, queries in draws:
-        for i, q in enumerate(queries):
-            scaled = keys @ q / divisor
-            w = softmax(scaled)
-            jacobian = softmax_jacobian(w)
-            scores += scaled.tolist()
-            rows["variance"].append(scaled.var())
-            rows["max"].append(w.max())
-            rows["own"].append(w[(i - len(queries)) % len(keys)])
-            rows["square"].append((w**2).sum())
-            rows["to_key"].append(np.trace(jacobian @ jacobian) * (q @ q) / divisor**2)
-            rows["entropy"].append(stats.entropy(w))
-            rows["trace"].append(np.trace(jacobian))
-            rows["norm"].append(np.linalg.norm(jacobian))
-            rows["gradient"].append(np.linalg.norm(keys.T @ jacobian) / divisor)
-    return {
-        "score_mean": np.mean(scores),
-        "score_kurtosis": stats.kurtosis(scores),
-        "row_variance": np.mean(rows["variance"]),
-        "max_weight": np.mean(rows["max"]),
-        "own_weight": np.mean(rows["own"]),
-        "effective_keys": np.mean(np.exp(rows["entropy"])),
-        "participation": np.mean(1 / np.array(rows["square"])),
-        "output_std": np.sqrt(np.mean(rows["square"])),
-        "key_gradient_norm": np.sqrt(np.mean(rows["to_key"]) * len(queries) / len(keys)),
-        "value_gradient_norm": np.sqrt(np.mean(rows["square"]) * len(queries) / len(keys)),
-        "entropy": np.mean(rows["entropy"]),
-        "jacobian_trace": np.mean(rows["trace"]),
-        "jacobian_norm": np.sqrt(np.mean(np.square(rows["norm"]))),
-        "query_gradient_norm": np.sqrt(np.mean(np.square(rows["gradient"]))),
-        "saturated_rows": np.mean(np.array(rows["max"]) > 0.99),
-    }, scores
+    """Every metric of draws (keys, queries) from its definition, and all scores."""
+    of_draws, scores = zip(*(metrics_of_draw(queries, keys, divisor) for keys, queries in draws), strict=True)
+    means = {name: np.mean([of_draw[name] for of_draw in of_draws]) for name in of_draws[0]}
+    roots = {metric.name for metric in METRICS if metric.kind == "root"}
+    rows = {name: math.sqrt(value) if name in roots else value for name, value in means.items()}
+    return rows | {"score_mean": np.mean(scores), "score_kurtosis": stats.kurtosis(np.ravel(scores))}, scores
 
 
 def replay(cell: Cell, trials: int, seed: int):
@@ -89,17 +59,6 @@ def test_metrics_are_those_of_the_definitions(law):
         assert row["trials"] == trials
         # About the mean and unbiased: between the two divisions of a pooled sample that takes rows as independent.
         assert np.var(scores) < row["score_variance"] < np.var(scores) * (1 + 1.5 / trials)
-
-
-def test_without_gradients_the_other_metrics_are_the_same():
-    kept = [metric for metric in METRICS if not metric.name.startswith("query_gradient_norm")]
-    whole = rows_of(CELL, STATISTICS.measure(CELL, 5, np.random.default_rng(9)))
-    few = RowStatistics(tuple(kept))
-    without = few.tabulate(CELL, few.measure(CELL, 5, np.random.default_rng(9)))[MEASURED]
-    for row, expected in zip(without, whole, strict=True):
-        for metric in kept:
-            for name in names(metric.columns()):
-                assert row.get(name) == expected.get(name), name
 
 
 def test_a_metric_may_be_computed_from_the_weights():
@@ -159,39 +118,6 @@ def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypa
         assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=0)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"d_k": 6},
-        {"n_keys": 8},
-        {"n_queries": 4},
-        {"inputs": LAWS["uniform"]},
-        {"query_std": 1.1},
-        {"key_std": 1.1},
-        {"query_mean": 0.1},
-        {"key_mean": 0.1},
-        {"correlation": 0.1},
-        {"spectrum": 0.1},
-        {"normalize": "l2"},
-        {"normalize": "rms"},
-        {"mask": "causal"},
-        {"arithmetic": SINGLE},
-        {"scaling": (Scaling.parse("d_k^1/4"), *SCALINGS[1:])},
-    ],
-)
-def test_every_parameter_of_a_cell_changes_its_row(change):
-    changed = dataclasses.replace(CELL, **change)
-    one, other = (rows_of(cell, measure_chunk(Chunk(EXPERIMENT, cell, 0, 31), seed=0))[0] for cell in (CELL, changed))
-    free_of_scale = {"score_kurtosis", "saturated_rows"} if "scaling" in change else {"saturated_rows"}
-    for name in {metric.name for metric in METRICS} - free_of_scale:
-        assert one[name] != other[name], name
-
-
-def test_every_parameter_is_varied_above():
-    marker = next(m for m in test_every_parameter_of_a_cell_changes_its_row.pytestmark if m.name == "parametrize")
-    assert {name for change in marker.args[1] for name in change} == {f.name for f in dataclasses.fields(Cell)}
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_a_scaling_is_measured_alike_whatever_the_others_are(seed):
     alone = dataclasses.replace(CELL, scaling=(SCALINGS[2],))
@@ -211,39 +137,6 @@ def test_a_chunk_is_the_one_it_has_always_been():
     assert generator(0, first).standard_normal(3).tolist() == FIRST_NORMALS
     used = dataclasses.replace(cell, key_std=2.0)
     assert generator(0, Chunk(EXPERIMENT, used, 0, 1024)).standard_normal() != FIRST_NORMALS[0]
-
-
-def test_the_seed_and_the_chunk_change_the_draw():
-    streams = {
-        generator(seed, Chunk(EXPERIMENT, CELL, index, 1)).standard_normal() for seed in (0, 1) for index in (0, 1)
-    }
-    assert len(streams) == 4
-
-
-@pytest.mark.parametrize(
-    ("d_k", "n_keys", "n_queries", "scalings", "more"),
-    [
-        (512, 4096, 64, 4, {}),
-        (512, 4096, 64, 4, {"key_mean": 3.0}),
-        (4096, 300, 64, 4, {"key_mean": 3.0}),
-        (4, 16384, 64, 4, {}),
-        (4, 16384, 64, 4, {"mask": "causal"}),
-        (64, 64, 64, 4, {}),
-        (8, 16, 20000, 4, {}),
-        (2, 2, 1, 13, {}),
-        (2, 2, 64, 60, {}),
-    ],
-)
-def test_memory_stays_under_what_the_plan_says(d_k, n_keys, n_queries, scalings, more):
-    powers = tuple(Scaling.parse(f"d_k^{i}/100") for i in range(1, scalings + 1))
-    cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=powers, **more)
-    tracemalloc.start()
-    try:
-        STATISTICS.measure(cell, chunk_trials(cell), np.random.default_rng(9))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < STATISTICS.memory(cell)
 
 
 def test_metrics_of_weights_see_no_masked_key():

@@ -10,7 +10,7 @@ from experiments.row_statistics import RowMeasurement
 from experiments.saturation import STATISTICS, Cell
 from experiments.statistics.intervals import share_interval
 from experiments.statistics.moments import Estimate, Estimates, Moments, Shape
-from experiments.statistics.quantiles import MAX_BINS, Bins, Histograms, _bit_length
+from experiments.statistics.quantiles import MAX_BINS, Histograms
 from sdpa import Scaling
 
 SCALINGS = (Scaling.parse("unscaled"), Scaling.parse("d_k^1/2"))
@@ -21,22 +21,12 @@ def samples():
     return np.random.default_rng(1).standard_normal((3, 41)) * [[1.0], [10.0], [0.1]] + 5
 
 
-def test_moments_are_the_mean_and_the_covariance(samples):
-    moments = Moments.of(samples)
-    np.testing.assert_allclose(moments.mean, samples.mean(axis=1))
-    np.testing.assert_allclose(moments.covariance, np.cov(samples))
-
-
 def test_merging_chunks_gives_the_moments_of_all_trials(samples):
     merged = Moments.of(samples[:, :7]).merge(Moments.of(samples[:, 7:8])).merge(Moments.of(samples[:, 8:]))
     whole = Moments.of(samples)
     assert merged.trials == 41
     np.testing.assert_allclose(merged.mean, whole.mean, rtol=1e-13)
     np.testing.assert_allclose(merged.comoment, whole.comoment, rtol=1e-12)
-
-
-def test_an_entry_does_not_depend_on_the_other_quantities(samples):
-    np.testing.assert_array_equal(Moments.of(samples[1:]).comoment, Moments.of(samples).comoment[1:, 1:])
 
 
 def test_errors_and_correlations_of_sums_are_those_of_their_samples(samples):
@@ -102,23 +92,6 @@ def test_the_error_of_a_median_sees_that_rows_of_a_trial_hang_together():
         [alone.value, alone.low, alone.high], rel=0.02
     )
     assert (alone.high - alone.low) / (2 * 1.96) == pytest.approx(np.sqrt(np.pi / 2) * 0.2 / 20, rel=0.25)
-
-
-@pytest.mark.parametrize(
-    ("values", "median"),
-    [
-        ([[[0.0, 0.0, 0.0], [0.0, 1.0, 2.0]]], 0.0),
-        ([[[1.0, 1.0, 2.0, 3.0, 3.0]] * 50], 2.0),
-        ([[[0.25, 0.25]] * 3], 0.25),
-        ([[[1e-300, 5e-324], [1e300, 1e307]]], None),
-    ],
-)
-def test_ties_zeros_and_extremes_give_numbers(values, median):
-    got = Histograms.of(np.array(values)).quantile(0, 0.5)
-    assert np.isfinite(got.value)
-    assert 0 <= got.low <= got.value <= got.high < np.inf
-    if median is not None:
-        assert got.value == pytest.approx(median, rel=1e-14, abs=1e-300)
 
 
 def test_a_peak_of_the_density_within_a_bin_is_inside_the_interval():
@@ -243,19 +216,3 @@ def test_the_interval_of_a_quantile_is_that_of_the_trials_shares_below_it(share,
     expected = [histograms.series[0].quantile(45 * p) for p in ends]
     assert [found.low, found.high] == pytest.approx(expected, rel=1e-9)
     assert found.inside == (ends[0] * 45 >= 1 and ends[1] * 45 <= 44)
-
-
-def test_bits_are_counted_without_rounding_up():
-    """2^k - 1 has k bits, though a double of 53 bits rounds it to 2^k from k = 54 on."""
-    numbers = [0, *(2**k - 1 for k in range(1, 64)), *(2**k for k in range(63))]
-    assert _bit_length(np.array(numbers, dtype=np.int64)).tolist() == [number.bit_length() for number in numbers]
-
-
-@pytest.mark.parametrize("rows", [1, 2, 7, 8, 9, 64, 65])
-def test_ranks_take_as_few_bits_as_they_need_and_are_those_of_a_trial(rows):
-    values = np.random.default_rng(21).lognormal(size=(11, rows))
-    bins = Bins.of(values)
-    assert bins.dropped == (rows - 1).bit_length()
-    assert bins.counts.sum() == 11 * rows
-    ranks = 2 * values.argsort(axis=1).argsort(axis=1) + 1
-    assert bins.rank_sums.tolist() == ranks.ravel()[values.ravel().argsort()].tolist()

@@ -45,14 +45,6 @@ def test_the_interval_follows_from_the_errors_of_both_widths(power):
         assert 1 <= reach / (np.hypot(0.01, 0.01) / 2) < 1.3
 
 
-def test_neighbours_and_combinations_have_a_row_each():
-    table = table_of(lambda p: 0.5 - p, d_k=(8, 16, 64))
-    found = steady_powers(pd.concat([table, table.assign(n_keys=7)]))
-    assert found[["n_keys", "from_d_k", "to_d_k"]].to_numpy().tolist() == [
-        [n_keys, *pair] for n_keys in (5, 7) for pair in ((8, 16), (16, 64))
-    ]
-
-
 @pytest.mark.parametrize("growth", [lambda p: 1.5 - p, lambda p: np.cos(12 * p)])
 def test_a_power_outside_the_sweep_is_empty(growth):
     """The second growth falls through 0 by chance and is above 0 at the largest power."""
@@ -68,12 +60,6 @@ def test_saturated_rows_do_not_count():
     assert steady_powers(table).iloc[0]["power"] == pytest.approx(0.7, abs=1e-4)
     table.loc[table["exponent"] == 0.5, names] = 1.0
     assert np.isnan(steady_powers(table).iloc[0]["power"])
-
-
-@pytest.mark.parametrize("rules", [["d_k^1/2"], ["d_k^1/2", "d_k^2/3", "8"]])
-def test_fewer_than_four_powers_have_no_row(rules):
-    table = table_of(lambda p: 0.5 - p, powers=POWERS[: len(rules)])
-    assert steady_powers(table).empty
 
 
 def test_the_power_is_that_of_a_search():

@@ -3,17 +3,12 @@
 import dataclasses
 import itertools
 import math
-import tracemalloc
 
 import numpy as np
 import pytest
 
-from experiments import training
-from experiments.harness.config import load_config
 from experiments.harness.experiment import MEASURED
-from experiments.harness.local import LocalWorkers
-from experiments.steps.measuring import measure as measure_sweeps
-from experiments.training import EXPERIMENT, HISTORY, RECORDED_NAMES, Cell, Histories, measure, tabulate
+from experiments.training import EXPERIMENT, HISTORY, RECORDED_NAMES, Cell, measure, tabulate
 from experiments.training_metrics import RECORDED, TRAINING_METRICS, Ends
 from sdpa import Scaling
 from sdpa.training import TASKS, train
@@ -144,16 +139,6 @@ def test_metrics_of_an_end_by_hand(changed, solved, diverged, steps_to_solve):
     assert (found["final_loss"], found["final_accuracy"]) == (end.loss.tolist(), end.accuracy.tolist())
 
 
-def test_metrics_before_and_after_are_those_of_the_first_and_the_last_record():
-    start, end = ({name: np.array([i + shift]) for i, name in enumerate(RECORDED_NAMES)} for shift in (0.0, 100.0))
-    of_both = dataclasses.replace(ends(), start=start, end=end)
-    found = {metric.name: metric.of(of_both).item() for metric in TRAINING_METRICS}
-    for i, name in enumerate(RECORDED_NAMES):
-        if f"{name}_before" in found:
-            assert (found[f"{name}_before"], found[f"{name}_after"]) == (i, i + 100)
-    assert sum(name.endswith("_after") for name in found) == sum(name.endswith("_before") for name in found) == 6
-
-
 def plain_end(states) -> dict[str, float]:
     """The solution of a run of one rule, from the loss and the accuracy before each step and after the last one."""
     losses, accuracies = zip(*states, strict=True)
@@ -208,13 +193,6 @@ def test_the_main_table_describes_starts_and_ends_of_the_runs(replayed):
     assert flat["solved"] == 0
 
 
-def test_a_task_is_solved_after_ten_batches_at_the_earliest(monkeypatch):
-    """The tenth batch comes after nine steps."""
-    monkeypatch.setattr(training, "accuracy", lambda logits, _: np.ones(len(logits)))
-    for row in tabulate(CELL, measure(CELL, 2, np.random.default_rng(1)))[MEASURED]:
-        assert (row["solved"], row["steps_to_solve"]) == (1, 9)
-
-
 def test_the_history_has_the_mean_and_the_error_of_each_record(replayed):
     tables, records = replayed
     keys = [(row["scaling"], row["step"]) for row in tables[HISTORY]]
@@ -226,54 +204,6 @@ def test_the_history_has_the_mean_and_the_error_of_each_record(replayed):
             assert row[name] == pytest.approx(mean(values), rel=1e-12)
             assert row[f"{name}_se"] == pytest.approx(math.sqrt(variance(values) / 3), rel=1e-7, abs=1e-12)
         assert tuple(row) == EXPERIMENT.beside[HISTORY]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"task": "pair"},
-        {"d_k": 8},
-        {"n_keys": 4},
-        {"learning_rate": 0.02},
-        {"scaling": RULES[1:]},
-        {"optimizer": "sgd"},
-        {"initial": "small"},
-        {"steps": 40},
-        {"n_sequences": 24},
-    ],
-)
-def test_every_parameter_of_a_cell_changes_its_row(change):
-    """Of the same random numbers."""
-    one, other = (
-        tabulate(cell, measure(cell, 2, np.random.default_rng(1)))[MEASURED][0]
-        for cell in (CELL, dataclasses.replace(CELL, **change))
-    )
-    assert one["final_loss"] != other["final_loss"]
-
-
-def test_every_parameter_is_varied_above():
-    marker = next(m for m in test_every_parameter_of_a_cell_changes_its_row.pytestmark if m.name == "parametrize")
-    assert {name for change in marker.args[1] for name in change} == {f.name for f in dataclasses.fields(Cell)}
-
-
-@pytest.mark.parametrize("steps", [10, 11, 100, 401])
-def test_records_are_of_the_start_the_end_and_steps_ever_further_apart(steps):
-    found = dataclasses.replace(CELL, steps=steps).recorded_steps
-    assert (found[0], found[-1]) == (0, steps)
-    assert len(found) == len(set(found)) <= 21
-    gaps = np.diff(found)
-    assert (np.diff(gaps) >= -1).all()  # of rounding
-
-
-def test_the_steps_to_solve_are_empty_unless_more_than_half_of_the_runs_solve():
-    """Of four runs: the median of two finite numbers of steps and two infinite ones is infinite."""
-    (metric,) = (each for each in TRAINING_METRICS if each.name == "steps_to_solve")
-    for solving, expected in ((4, 25.0), (3, 25.0), (2, math.nan), (0, math.nan)):
-        steps = np.array([10.0, 20.0, 30.0, 40.0])
-        steps[solving:] = math.inf
-        found = training._finite(training.Histograms.of(steps.reshape(1, 4, 1)).quantile(0, metric.share))
-        assert found.value == pytest.approx(expected, nan_ok=True)
-        assert not math.isinf(found.high)
 
 
 def test_a_run_that_blows_up_keeps_its_last_records_and_raises_nothing():
@@ -299,19 +229,6 @@ def test_a_run_that_blows_up_keeps_its_last_records_and_raises_nothing():
         assert (row["solved"], row["diverged"]) == (0, 1)
 
 
-def test_histories_merge_to_those_of_all_runs():
-    recorded = np.random.default_rng(4).standard_normal((7, 2, 3, 5)) * [1.0, 10.0, 0.1, 1e40, 1e-3] + 5
-    whole = Histories.of(recorded)
-    np.testing.assert_allclose(whole.mean, recorded.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(whole.errors, recorded.std(axis=0, ddof=1) / math.sqrt(7), rtol=1e-12)
-    first, *others = (Histories.of(recorded[a:b]) for a, b in ((0, 1), (1, 3), (3, 7)))
-    for following in others:
-        first = first.merge(following)
-    assert first.trials == 7
-    np.testing.assert_allclose(first.mean, whole.mean, rtol=1e-12)
-    np.testing.assert_allclose(first.errors, whole.errors, rtol=1e-9)
-
-
 def test_chunks_of_runs_merge_to_the_runs_of_one_generator():
     rng = np.random.default_rng(2)
     merged = measure(CELL, 2, rng).merge(measure(CELL, 1, rng)).merge(measure(CELL, 2, rng))
@@ -321,65 +238,3 @@ def test_chunks_of_runs_merge_to_the_runs_of_one_generator():
             assert [*one] == [*other]
             for column, value in one.items():
                 assert value == other[column] or value == pytest.approx(other[column], rel=1e-9, abs=1e-12, nan_ok=True)
-
-
-CONFIG = """\
-seed: 3
-sweeps:
-  mine:
-    experiment: training
-    task: [recall, pair]
-    d_k: [3, 64]
-    n_keys: 5
-    learning_rate: [0.01, 0.1, 1000]
-    optimizer: sgd
-    scaling: [unscaled, d_k^1/2]
-    steps: 13
-    n_sequences: 7
-    trials: 2
-"""
-
-
-class Interrupted(LocalWorkers):
-    """Workers that somebody interrupts after five chunks."""
-
-    def measure(self, tasks):
-        for done, record in enumerate(super().measure(tasks)):
-            if done == 5:
-                raise KeyboardInterrupt
-            yield record
-
-
-def test_tables_are_the_same_bytes_with_one_worker_with_two_and_after_an_interruption(tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text(CONFIG)
-    config = load_config(path)
-
-    def run(name: str, workers: LocalWorkers) -> dict[str, bytes]:
-        folder = tmp_path / name
-        measure_sweeps(config, config.sweeps, folder, workers)
-        return {table.relative_to(folder).as_posix(): table.read_bytes() for table in folder.rglob("*.csv")}
-
-    alone = run("alone", LocalWorkers(1))
-    assert {"mine.csv", "derived/mine/bands.csv", "derived/mine/learning_curves.csv"} <= set(alone)
-    with pytest.raises(KeyboardInterrupt):
-        run("together", Interrupted(2))
-    records = {each: each.read_bytes() for each in (tmp_path / "together" / ".cells").rglob("*") if each.is_file()}
-    assert len(records) >= 5
-    assert run("together", LocalWorkers(2)) == alone
-    assert {each: each.read_bytes() for each in records} == records
-
-
-@pytest.mark.parametrize(
-    ("d_k", "n_keys", "n_sequences", "rules"), [(1, 2, 2, 1), (7, 512, 64, 1), (1024, 16, 64, 5), (64, 16, 1024, 13)]
-)
-def test_memory_stays_under_what_the_plan_says(d_k, n_keys, n_sequences, rules):
-    powers = tuple(Scaling.parse(f"d_k^{i}/100") for i in range(1, rules + 1))
-    cell = Cell("pair", d_k, n_keys, 0.01, powers, steps=10, n_sequences=n_sequences)
-    tracemalloc.start()
-    try:
-        measure(cell, 1, np.random.default_rng(9))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < EXPERIMENT.memory(cell)

@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments.analysis import columns_of
-from experiments.analysis.agreement import ALARM, Agreement, DisagreementError, Gap, agreement
+from experiments.analysis.agreement import ALARM, Agreement, DisagreementError, agreement
 from experiments.analysis.verdicts import (
     BOUND,
     FEW_TRIALS,
@@ -21,7 +20,7 @@ from experiments.analysis.verdicts import (
     flag_few_draws,
     verdicts,
 )
-from experiments.harness.columns import axis_names, names
+from experiments.harness.columns import axis_names
 from experiments.harness.discovery import usual_values
 from experiments.harness.grid import Sweep
 from experiments.harness.metric import Exact
@@ -183,12 +182,6 @@ def test_a_kurtosis_takes_more_draws_and_a_mean_those_of_the_variance():
     assert judged(table_of({"score_kurtosis": (6.0, 0.17, 6.0)}))["test"].tolist() == [T_TEST]
 
 
-def test_what_has_no_exact_value_has_no_verdict():
-    table = table_of({"entropy": (2.5, 0.1, np.nan)})
-    assert judged(table).empty
-    assert cells_of(table, np.eye(1)).empty
-
-
 def test_a_metric_of_few_draws_by_theory_is_flagged_in_the_table():
     table = table_of({"max_weight": (0.3, 0.001, 0.3), "query_gradient_norm": (1.0, 0.01, 1.0)})
     few = judged(table, query_gradient_norm=0.5)
@@ -307,13 +300,6 @@ def test_a_metric_without_limits_is_judged_by_the_variance_that_theory_knows():
     assert row["p_value"] == pytest.approx((0.02 / (59.3**2 - 0.185**2)) ** 2, rel=1e-5)
 
 
-def test_a_crossing_far_from_its_law_raises_the_alarm():
-    far = Agreement(pd.DataFrame(), pd.DataFrame(), (), ("mine: median of jacobian_norm, 64 keys: far",))
-    assert far.disagrees
-    with pytest.raises(DisagreementError, match="64 keys: far"):
-        far.raise_alarm()
-
-
 def test_a_value_seven_errors_off_raises_the_alarm_among_any_number():
     """At 20 trials so far a value has p = 1e-6, which 10,000 of them make nothing of."""
     p_values = [1e-6] + [0.5, 0.6] * 5000
@@ -360,41 +346,6 @@ def test_an_impossible_mean_of_few_draws_raises_the_alarm():
     assert suite.values.set_index("metric").loc["saturated_rows", "test"] == BOUND
     with pytest.raises(DisagreementError, match=r"saturated_rows of mine, .*: p < .* by a bound"):
         suite.raise_alarm()
-
-
-def test_what_was_not_tested_is_told_once_for_all_sweeps():
-    table = table_of({"max_weight": (0.3, 0.01, 0.30), "query_gradient_norm": (1.0, 0.5, 1.0)})
-    both = {name: tables_of(table) for name in ("mine", "other")}
-    gaps = agreement([sweep(), sweep("other")], both).gaps
-    assert Gap(("mine", "other"), "query_gradient_norm (1 of 1 value)", f"{TOO_FEW}; raise trials") in gaps
-    (unknown,) = [gap for gap in gaps if gap.reason == "no exact value is known"]
-    assert "entropy" in unknown.metrics
-    assert "max_weight" not in unknown.metrics
-
-
-def test_nothing_to_test_is_no_alarm_and_no_silence():
-    table = table_of({"max_weight": (0.3, 0.01, np.nan)})
-    suite = agreement([sweep()], {"mine": {"measured": table}})
-    assert (suite.p_value, suite.summary()) == (1.0, "")
-    few = table_of({"max_weight": (0.3, 0.01, 0.3)}, 5)
-    of_few = agreement([sweep()], {"mine": {"measured": few, "verdicts": judged(few)}})
-    assert (len(of_few.values), of_few.summary()) == (1, "")  # a bound alone says nothing of error bars
-    suite.raise_alarm()
-    assert [gap.reason for gap in suite.gaps] == ["no exact value is known"]
-
-
-def test_figures_of_the_suite_need_values_that_t_judges():
-    """Cells of one sweep, and values of another that a bound alone judges, make no histogram of z-scores."""
-    cells, values = pd.DataFrame({"p_value": [0.5]}), values_of([0.1])
-    assert Agreement(cells, values.assign(of_own_error=1.0), ()).has_tests
-    assert not Agreement(cells, values.assign(of_own_error=1.0, test=BOUND), ()).has_tests
-    assert not Agreement(cells, values.assign(of_own_error=np.nan), ()).has_tests
-    assert not Agreement(pd.DataFrame(), values.assign(of_own_error=1.0), ()).has_tests
-
-
-def test_verdicts_have_the_declared_columns():
-    found = judged(table_of({"max_weight": (0.3, 0.01, 0.34)}))
-    assert list(found) == names(columns_of(EXPERIMENT)["verdicts"])
 
 
 def test_single_precision_resolves_no_smaller_difference_than_its_rounding():

@@ -41,11 +41,3 @@ def test_there_is_none_where_weights_stay_or_theory_knows_nothing(change):
     (row,) = limits(dataclasses.replace(CELL, **change)).to_dict("records")
     assert math.isnan(row["half_zero_d_k"])
     assert row["searched_to"] == 2**20
-
-
-def test_each_format_and_number_of_keys_has_one_row_whatever_its_d_k():
-    cells = [dataclasses.replace(CELL, d_k=d_k, n_keys=n_keys) for d_k in (8, 64) for n_keys in (16, 256)]
-    found = limits(*cells)
-    assert found["n_keys"].tolist() == [16, 256]
-    assert "d_k" not in found
-    assert found["half_zero_d_k"].is_monotonic_decreasing
