@@ -174,18 +174,22 @@ def _plain(value: Any) -> str:
 
 
 def _value(row: "pd.Series[Any]", metric: str) -> str:
-    """A metric of a row as `0.2751 ± 0.0012, exactly 0.2747`.
+    """A metric of a row as `0.2751 ± 0.0012, exactly 0.2747`; both ends of an interval that is not symmetric.
 
     >>> _value(pd.Series({"norm": 2.71828, "norm_low": 2.706, "norm_high": 2.73, "norm_exact": 2.7}), "norm")
     '2.718 ± 0.012, exactly 2.700'
+    >>> _value(pd.Series({"share": 0.0, "share_low": 0.0, "share_high": 0.00092}), "share")
+    '0 (0 to 0.00092)'
     """
     value, low, high, exact = (row.get(f"{metric}{end}", math.nan) for end in ("", "_low", "_high", "_exact"))
     if isinstance(value, str) or pd.isna(value):
         return value if isinstance(value, str) else "–"
-    half = (high - low) / 2
-    known = half > 0 and math.isfinite(half)
-    places = f".{max(0, 1 - math.floor(math.log10(half)))}f" if known and max(abs(value), half) >= _SMALL else ".4g"
-    error = f" ± {half:{places}}" if known else ""
+    half, places, error = (high - low) / 2, ".4g", ""
+    if 0 < half < math.inf and abs(low + half - value) < half / 10:
+        places = f".{max(0, 1 - math.floor(math.log10(half)))}f" if abs(value) >= _SMALL else ".4g"
+        error = f" ± {half:{places}}"
+    elif half > 0:
+        places, error = ".3g", f" ({low:.3g} to {high:.3g})"
     return f"{value:{places}}{error}" + ("" if pd.isna(exact) else f", exactly {exact:{places}}")
 
 
@@ -202,7 +206,9 @@ def statements(path: Path) -> list[tuple[str, list[dict[str, Any]]]]:
         return []
     table = pd.read_csv(path, keep_default_na=False, dtype=str)
     ranks = {severity: rank for rank, severity in enumerate([*SEVERITIES, ""])}
-    groups = sorted(table.groupby(["severity", "verdict"]), key=lambda group: (ranks[group[0][0]], group[0][1]))
+    order = {"wrong": 0, "misleading": 1, "open": 2}
+    grouped = table.groupby(["severity", "verdict"])
+    groups = sorted(grouped, key=lambda group: (ranks[group[0][0]], order.get(group[0][1], 3)))
     return [
         (", ".join(filter(None, (verdict, severity))), [_entry(row) for row in rows.to_dict("records")])
         for (severity, verdict), rows in groups

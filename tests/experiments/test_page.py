@@ -11,17 +11,17 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from experiments.analysis.agreement import DisagreementError
 from experiments.folders import diagnosis_path, drawn_texts, figure_path
 from experiments.harness.config import load_config
-from experiments.harness.tables import TableError, read_sweep, write_sweep
-from experiments.page import index, provenance
+from experiments.harness.tables import read_sweep, write_sweep
+from experiments.page import index
 from experiments.page.artifact import STATEMENTS_CSV, page
 from experiments.page.index import few_rows, make_page
 from experiments.page.typeset import typeset
 from experiments.steps import sweeps as steps
 from tests.command_line import call
 from tests.page_text import as_shown, assert_whole, words
+from tests.shipped import CONFIG, shipped_only
 
 
 @pytest.fixture
@@ -124,42 +124,9 @@ def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
     assert "Something else." in path.read_text(encoding="utf-8")
 
 
-def test_incomplete_results_are_refused_or_named_at_the_top(own):
-    config, folder = own
-    (folder / "single.csv").unlink()
-    with pytest.raises(TableError, match=r"single\.csv.*\n.*--incomplete"):
-        text_of(config, folder)
-    assert len(steps.whole_sweeps(config, folder, incomplete=True)) == len(config.sweeps) - 1
-    text = text_of(config, folder, incomplete=True)
-    top = text.split("<h1>")[0]
-    assert "shows incomplete results" in top
-    assert f"Sweeps without whole tables: single (1 of {len(config.sweeps)})" in top
-    assert 'id="single-variance"' not in text
-    assert 'id="scaling-variance"' in text
-
-
-def test_an_alarm_of_the_check_is_told_at_the_top(own, monkeypatch):
-    config, folder = own
-    agreement = provenance.agreement
-
-    def alarmed(sweeps, tables):
-        found = agreement(sweeps, tables)
-        monkeypatch.setattr(type(found), "raise_alarm", lambda _: raising(DisagreementError("entropy of <all> is off")))
-        return found
-
-    monkeypatch.setattr(provenance, "agreement", alarmed)
-    text = text_of(config, folder)
-    assert "raises its alarm" in text.split("<h1>")[0]
-    assert "entropy of &lt;all&gt; is off" in text
-    assert "error bars agree" not in text
-
-
-def raising(error: Exception) -> None:
-    raise error
-
-
-def test_the_shipped_config_alone_gets_sentences():
-    assert load_config(Path(__file__).parents[2] / "results" / "config.yaml").digest == index.SHIPPED
+@shipped_only
+def test_the_shipped_config_is_the_one_with_sentences():
+    assert CONFIG.digest == index.SHIPPED
 
 
 @pytest.mark.parametrize(
@@ -196,7 +163,9 @@ def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
     assert not page.exists()
     status, said, _ = run("page", "--incomplete")
     assert (status, said.splitlines()[-1]) == (0, f"next: open {page} in a browser")
-    assert "without whole tables: other (1 of 2)" in page.read_text(encoding="utf-8")
+    top = page.read_text(encoding="utf-8").split("<h1>")[0]
+    assert "Sweeps without whole tables: other (1 of 2)" in top
+    assert_whole(page.read_text(encoding="utf-8"), folder)
     status, _, _ = run("all", "--jobs", "1")
     assert (status, "incomplete results" in page.read_text(encoding="utf-8")) == (0, False)
     config = load_config(tmp_path / "mine.yaml")
@@ -207,4 +176,6 @@ def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
     status, _, said = run("all", "--jobs", "1")
     assert status == 1
     assert "disagree" in said
-    assert "raises its alarm" in page.read_text(encoding="utf-8").split("<h1>")[0]
+    text = page.read_text(encoding="utf-8")
+    assert "raises its alarm" in text.split("<h1>")[0]
+    assert "error bars agree" not in text
