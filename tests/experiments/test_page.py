@@ -79,7 +79,7 @@ def test_diagnosis_examples_and_statements_are_on_it_if_the_results_have_them(ow
     heads.with_suffix(".txt").write_text('Heads <b>before</b>\nA caption & "quotes".\n')
     (folder / STATEMENTS_CSV).parent.mkdir()
     row = {"id": "qa-01", "source": "A <i>b</i>", "claimed": "", "computed": "yes: it is 1; no: it is 2", "note": ""}
-    rows = [row | {"statement": "Fine", "verdict": "holds", "severity": ""}]
+    rows = [row | {"statement": "A good one", "verdict": "holds", "severity": ""}]
     rows += [row | {"statement": "Bad <script>", "verdict": "wrong", "severity": "slip"}]
     pd.DataFrame(rows).to_csv(folder / STATEMENTS_CSV, index=False)
     text = text_of(config, folder)
@@ -89,7 +89,7 @@ def test_diagnosis_examples_and_statements_are_on_it_if_the_results_have_them(ow
     assert 'A caption & "quotes".' in plain
     assert '<figure id="examples-abc">' in text
     assert "Passes: it is 1. Fails: it is 2." in plain
-    assert text.index("Bad &lt;script&gt;") < text.index("Fine")
+    assert text.index("Bad &lt;script&gt;") < text.index("A good one")
     assert page(config, folder).decided_by() != before
 
 
