@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import Any
 
 from experiments.harness.artifacts import Artifact, Ledger
 
@@ -11,7 +12,12 @@ LIBRARIES = ("matplotlib", "seaborn", "pandas", "numpy")
 
 
 def drawing(
-    stem: Path, figure: str, inputs: Iterable[Path] = (), *code: str, formats: Collection[str] = ()
+    stem: Path,
+    figure: str,
+    inputs: Iterable[Path] = (),
+    *code: str,
+    formats: Collection[str] = (),
+    parameters: Any = None,
 ) -> Artifact:
     """STEM.png and STEM.txt, drawn by a figure from input files; `code` names other modules that count.
 
@@ -23,6 +29,7 @@ def drawing(
         inputs: files that determine the drawing.
         code: full names of further modules that determine it.
         formats: further formats to draw, whether their files exist or not.
+        parameters: further JSON values that determine it.
 
     >>> [path.as_posix() for path in drawing(Path("figures/map"), "map", formats=["pdf"]).files]
     ['figures/map.png', 'figures/map.txt', 'figures/map.pdf']
@@ -32,7 +39,7 @@ def drawing(
     files += [path for name, path in further.items() if name in formats or path.exists()]
     own = (f"experiments.figures.{figure}",) if "." in figure else ()  # of an example or a diagnosis
     modules = (*own, "experiments.figures.rendering", *code)
-    return Artifact(tuple(files), modules, LIBRARIES, tuple(inputs))
+    return Artifact(tuple(files), modules, LIBRARIES, tuple(inputs), parameters)
 
 
 def is_untouched(ledger: Ledger, drawn: Artifact) -> bool:

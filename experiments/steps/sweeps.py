@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.findings import check_findings, told
+from experiments.findings import check_findings, is_shipped, told
 from experiments.folders import ALL_SWEEPS, drawn_texts, figure_path
 from experiments.harness.artifacts import Artifact, Ledger
 from experiments.harness.config import Config
@@ -114,9 +114,8 @@ def _drawing(config: Config, results: Path, sweep: str, figure: str, *, formats:
     """The drawing of a sweep, or of all sweeps together under its name, from the sidecars of its tables."""
     tables = [results / f"{other.name}.json" for other in config.sweeps if sweep in (other.name, ALL_SWEEPS)]
     code = ["experiments.analysis.agreement"] * (sweep == ALL_SWEEPS)
-    return drawing(
-        figure_path(results, sweep, figure, ""), figure, tables, "experiments.findings", *code, formats=formats
-    )
+    stem, has_findings = figure_path(results, sweep, figure, ""), is_shipped(config)
+    return drawing(stem, figure, tables, "experiments.findings", *code, formats=formats, parameters=has_findings)
 
 
 def check(config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Reporter = ALOUD) -> None:

@@ -30,7 +30,8 @@ from sdpa import Scaling
 from tests.shipped import CONFIG, RESULTS
 
 OF_SWEEPS = [name for experiment in experiment_names() for name in figures_of(experiment)]
-OF_LINES = [name for name in FIGURES if FIGURES[name].lines]
+SHOWN = {name: sweep for sweep in CONFIG.sweeps for name in sweep.figures}
+OF_LINES = [name for name in SHOWN if FIGURES[name].lines]
 
 
 class Watched(Mapping[str, pd.DataFrame]):
@@ -71,8 +72,7 @@ def sources(tiny):
 
 
 def shipped(name: str) -> Tables:
-    sweep = next(sweep for sweep in CONFIG.sweeps if name in sweep.figures)
-    return read_sweep(RESULTS, CONFIG, sweep)
+    return read_sweep(RESULTS, CONFIG, SHOWN[name])
 
 
 def intervals(ax) -> list[ErrorbarContainer]:
@@ -109,8 +109,8 @@ def test_a_figure_names_metrics_and_axes_that_there_are(name):
 @pytest.mark.parametrize("name", OF_LINES)
 def test_lines_have_the_values_the_intervals_and_the_exact_values_of_the_table(name):
     """Of each panel without another choice of rows, and of each of its lines."""
-    tables, picture = shipped(name) if name != "metrics" else shipped("saturation"), FIGURES[name].lines
-    table, drawing = tables["measured"], draw_lines(picture, tables["measured"])
+    picture, table = FIGURES[name].lines, shipped(name)["measured"]
+    drawing = draw_lines(picture, table)
     x = picture.x or ("d_model" if name == "initialisation" else "d_k")
     shown = [panel for panel in picture.panels for _ in range(3 if picture.beside else 1)]
     groups = [rows for _, rows in table.groupby(picture.beside, sort=False)] if picture.beside else [table]
