@@ -11,8 +11,7 @@ from matplotlib.container import ErrorbarContainer
 
 from benchmarks.speed import over_floor
 from experiments.analysis.agreement import agreement_tables
-from experiments.figures.axes import first_combination
-from experiments.figures.caption_text import number, plain_caption
+from experiments.figures.caption_text import plain_caption
 from experiments.figures.declared import FIGURES, default_figures, figures_of
 from experiments.figures.figure import Default, Figure, Lines, Panel, Tables, load_figure
 from experiments.figures.formulas import latex
@@ -276,20 +275,6 @@ def test_default_figures_are_those_that_a_config_gets(tmp_path):
     assert sweep.figures == ("variance", "saturation", "gradients")
     values = {"d_k": (4, 8), "n_keys": (8,), "scaling": ("d_k^1/2",)}
     assert default_figures("saturation", values) == sweep.figures
-
-
-@pytest.mark.parametrize(
-    ("value", "error", "expected"),
-    [(2.71828, 0.02, "2.72"), (-0.5, 0, "−0.5000"), (123456, 1000, "123000"), (0, 0, "0"), (0, 0.01, "0.00")],
-)
-def test_numbers_have_the_digits_that_their_errors_leave(value, error, expected):
-    assert number(value, error) == expected
-
-
-def test_the_first_combination_is_named():
-    table = pd.DataFrame({"d_k": [4, 4, 8], "n_keys": [8, 16, 8], "scaling": "unscaled"})
-    rows, where = first_combination(table, "d_k")
-    assert (len(rows), where) == (2, " (at n_keys = 8)")
 
 
 def test_a_figure_of_any_experiment_is_an_entry(sources):
