@@ -66,7 +66,7 @@ def all_parts(
         loaded, sweeps, folder = load(config, names, results)
         from experiments.harness.problems import attempt
         from experiments.page.artifact import page_path
-        from experiments.steps import diagnosis, examples, overview, statements
+        from experiments.steps import diagnosis, examples, statements
         from experiments.steps import sweeps as steps
         from experiments.steps.measuring import measure
         from experiments.steps.reporter import reporter
@@ -76,7 +76,7 @@ def all_parts(
             limit, further = longest_run(scheduler, scheduler_file, yes=yes), further_formats(formats)
             parts: list[Callable[[], object]] = [
                 partial(measure, loaded, sweeps, folder, measuring, jobs=jobs, limit=limit, report=report),
-                partial(overview.write_overview, loaded, folder, report),
+                partial(steps.write_overview, loaded, folder, report),
                 partial(steps.draw, loaded, sweeps, folder, jobs=jobs, formats=further, report=report),
                 partial(steps.check, loaded, sweeps, folder, report=report),
             ]
@@ -109,8 +109,8 @@ def run(
         loaded, sweeps, folder = load(config, names, results)
         from experiments.harness.problems import attempt
         from experiments.steps.measuring import measure
-        from experiments.steps.overview import write_overview
         from experiments.steps.reporter import reporter
+        from experiments.steps.sweeps import write_overview
 
         with reporter(verbose=verbose) as report:
             measuring = workers(jobs, scheduler, scheduler_file, report.line)
@@ -199,12 +199,12 @@ def plan(
         from experiments.harness.paths import STORE
         from experiments.harness.plan import known_work, plan_lines
         from experiments.harness.store import Store
-        from experiments.steps.orphans import find_orphans
+        from experiments.steps.sweeps import leftover_lines
 
         crew, limit = workers(jobs, scheduler, scheduler_file), longest_run(scheduler, scheduler_file, yes=False)
         known = known_work(Store(folder / STORE, loaded.seed), sweeps)
         lines = plan_lines(loaded, sweeps, folder, known, crew, limit=limit, divisors=verbose)
-        print("\n".join([*lines, *find_orphans(folder, loaded).lines()]))
+        print("\n".join([*lines, *leftover_lines(loaded, folder)]))
         yes = int(known.exceeds(limit, crew))
         print(f"next: {as_typed('make all', config, results, jobs, scheduler, scheduler_file, yes)}")
 

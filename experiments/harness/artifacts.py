@@ -5,7 +5,6 @@ libraries, input files and parameters. Measured chunks and the tables of a sweep
 header and in SWEEP.json; the ledger of the results folder records them for all other artifacts.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.harness.files import write_atomically
+from experiments.harness.files import checksum, write_atomically
 from experiments.harness.fingerprint import source_fingerprint, versions
 
 
@@ -105,12 +104,3 @@ def is_same(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 def checksums(files: Iterable[Path]) -> list[str]:
     """SHA-256 of files, in order; empty for each that does not exist."""
     return [checksum(path) for path in files]
-
-
-def checksum(path: Path) -> str:
-    """SHA-256 of a file as 64 hexadecimal digits; empty if the file does not exist.
-
-    >>> checksum(Path("no such file"))
-    ''
-    """
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""

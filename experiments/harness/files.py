@@ -4,6 +4,7 @@ Tables, records, drawings and the page all go through `write_atomically`: a kill
 """
 
 import fcntl
+import hashlib
 import json
 import os
 import platform
@@ -84,6 +85,15 @@ def locked(results: Path) -> Iterator[None]:
             for leftover in Path(folder).glob(f".*{_TEMPORARY}"):
                 leftover.unlink(missing_ok=True)
         yield
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file as 64 hexadecimal digits; empty if the file does not exist.
+
+    >>> checksum(Path("no such file"))
+    ''
+    """
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
 
 
 def _holder(text: str) -> str:

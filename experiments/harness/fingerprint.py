@@ -234,6 +234,11 @@ def _folder(name: str) -> Path:
     return _package_folder(package).joinpath(*rest)
 
 
+def package_folders() -> list[Path]:
+    """The folders of both packages."""
+    return [_package_folder(package) for package in _OURS]
+
+
 @cache
 def _package_folder(package: str) -> Path:
     spec = find_spec(package)

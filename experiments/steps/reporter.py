@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.folders import drawn_texts
 from experiments.harness.wording import counted
 from experiments.steps.saying import Say, discard_output
 
@@ -75,9 +76,18 @@ class Reporter:
         self._counts[FIGURES]["drawn" if drawn else "up to date"] += 1
         self.detail(f"{'drew' if drawn else 'kept'} {path}: {caption}")
 
-    def finding(self, path: Path, before: str, now: str) -> None:
-        """Flag a figure whose title, a finding, has changed."""
-        self.flag(f"{path}: the finding is now {now!r}, before {before!r}")
+    def made(self, path: Path, change: "Change | None") -> None:
+        """Count a product that was made, or is up to date if there is no change."""
+        if path.suffix == ".png":
+            self.figure(path, drawn_texts(path).caption, drawn=change is not None)
+        elif change:
+            self.table(path, change)
+        else:
+            self.current(path)
+
+    def made_quietly(self, path: Path, change: "Change | None") -> None:
+        """Print a line about a file that covers all sweeps, if the reporter is verbose."""
+        self.detail(f"wrote {path}: {path.stat().st_size / 1e6:.2f} MB" if change else f"{path}: up to date")
 
     def verdict(self, label: str, text: str, style: str | None = GOOD) -> None:
         """Keep a verdict of the command for `end`."""

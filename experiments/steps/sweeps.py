@@ -1,31 +1,34 @@
-"""From the tables of a config to its other results: draw, check, write the page, remove orphans.
+"""From the tables of a config to its other results: overview, figures, page; the check, and leftover files.
 
 Each step reads the files of earlier ones and writes its own, except those that are up to date. So a step that was
 interrupted can simply run again.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from experiments.findings import check_findings, is_shipped, told
-from experiments.folders import ALL_SWEEPS, drawn_texts, figure_path
-from experiments.harness.artifacts import Artifact, Ledger
+from experiments.findings import check_findings, told
+from experiments.folders import ALL_SWEEPS, FIGURES, figure_path
 from experiments.harness.config import Config
-from experiments.harness.files import locked, write_atomically
+from experiments.harness.files import checksum, locked
 from experiments.harness.grid import Sweep
+from experiments.harness.paths import COLUMNS, DERIVED, LONG, MANIFEST, csv_name
 from experiments.harness.problems import attempt
-from experiments.harness.tables import TableError, is_current, read_sweep
+from experiments.harness.tables import TableError, csv_bytes, is_current, read_sidecar, read_sweep
 from experiments.harness.wording import counted
-from experiments.steps.drawing import SUFFIXES, drawing
-from experiments.steps.orphans import find_orphans
 from experiments.steps.reporter import ALOUD, FLAGGED, Reporter
 
 if TYPE_CHECKING:
     from experiments.analysis.agreement import Agreement
     from experiments.figures.figure import Tables
+    from experiments.harness.products import Product
 
+DRAWN = (".png", ".txt")  # the files of a figure: the drawing; title and caption
+_ON_REQUEST = (".pdf", ".svg")  # one from an earlier run is drawn again, so that it does not go out of date
 NOTHING_JUDGED = "Student's t tests no value: it needs at least 20 trials and a metric with a known exact value"
 
 
@@ -53,69 +56,154 @@ def draw(
     """
     from experiments.analysis.agreement import agreement_tables
     from experiments.figures.declared import figures_of
-    from experiments.harness.local import helpers
+    from experiments.harness.products import build
 
-    tables, unsound = _read(config, results)
-    shown = [(sweep.name, figure) for sweep in sweeps for figure in sweep.figures]
+    tables = dict(_sound(config, results))
+    shown = [(sweep.name, figure) for sweep in sweeps if sweep.name in tables for figure in sweep.figures]
     if together := agreement_tables([sweep for sweep in config.sweeps if sweep.name in tables], tables):
         tables[ALL_SWEEPS] = together
         shown += [(ALL_SWEEPS, figure) for figure in figures_of(ALL_SWEEPS)]
-    drawings = {each: _drawing(config, results, *each, formats=formats) for each in shown}
-    ledger = Ledger(results)
-
-    def finish(sweep: str, figure: str) -> None:
-        if sweep in unsound:
-            raise unsound[sweep]  # an altered table is an error even if its figure is up to date
-        path, drawn = figure_path(results, sweep, figure, ".png"), (sweep, figure) in renderings
-        if drawn:
-            renderings[sweep, figure].result()
-            ledger.note(drawings[sweep, figure])
-            before, now = findings.get((sweep, figure), ""), drawn_texts(path).title
-            if before and before != now:
-                report.finding(path, before, now)
-        report.figure(path, drawn_texts(path).caption, drawn=drawn)
-
-    with locked(results):
-        due = [each for each in shown if each[0] in tables and not ledger.is_current(drawings[each])]
-        texts = {each: figure_path(results, *each, ".txt") for each in due}
-        findings = {each: drawn_texts(path).title for each, path in texts.items() if path.exists()}
-        with helpers(jobs, len(due)) as submit:
-            renderings = {
-                (sweep, figure): submit(
-                    _render, figure, tables[sweep], drawings[sweep, figure], told(config, sweep, figure, tables[sweep])
-                )
-                for sweep, figure in due
-            }
-            attempt([partial(finish, *each) for each in shown])
+    sidecars = {name: [results / f"{name}.json"] for name in tables}
+    sidecars[ALL_SWEEPS] = [results / f"{sweep.name}.json" for sweep in config.sweeps]
+    figures = (
+        figure_product(
+            figure_path(results, name, figure, ""),
+            figure,
+            tables[name],
+            sidecars[name],
+            finding=told(config, name, figure, tables[name]),
+            formats=formats,
+        )
+        for name, figure in shown
+    )
+    # An unsound table is an error, after the figures of all others.
+    unsound = (partial(read_sweep, results, config, sweep) for sweep in sweeps if sweep.name not in tables)
+    attempt([lambda: build(results, figures, report.made, jobs=jobs), *unsound])
 
 
-def _render(figure: str, tables: "Tables", drawn: Artifact, finding: tuple[str, str] | None) -> None:
-    """Draw the files of the figure of that name, with title and sentence of its finding, if there is one."""
+def figure_product(
+    stem: Path,
+    figure: str,
+    tables: "Tables",
+    inputs: Iterable[Path],
+    *,
+    finding: tuple[str, str] | None = None,
+    formats: Collection[str] = (),
+) -> "Product":
+    """STEM.png and STEM.txt, drawn by a figure from tables.
+
+    Args:
+        stem: path of the files without their suffix.
+        figure: name of the figure.
+        tables: those that it shows.
+        inputs: the files that determine the tables.
+        finding: title and sentence of the drawing, in place of the plain title.
+        formats: further formats to draw, such as `pdf`.
+    """
+    from experiments.harness.products import Product
+
+    files = [stem.with_name(f"{stem.name}{suffix}") for suffix in (*DRAWN, *_ON_REQUEST)]
+    wanted = [path for path in files if path.suffix in DRAWN or path.suffix[1:] in formats or path.exists()]
+    make = partial(_drawn, figure, tables, [path.suffix for path in wanted], finding)
+    return Product(tuple(wanted), make, tuple(inputs), finding)
+
+
+def _drawn(figure: str, tables: "Tables", suffixes: Sequence[str], finding: tuple[str, str] | None) -> list[bytes]:
+    """The files of a figure, by suffix."""
     from experiments.figures.figure import load_figure
     from experiments.figures.rendering import render
 
-    formats = [path.suffix[1:] for path in drawn.files if path.suffix not in SUFFIXES]
-    render(load_figure(figure), tables, drawn.files[0].with_suffix(""), finding=finding, formats=formats)
+    with TemporaryDirectory() as folder:
+        stem = Path(folder) / "figure"
+        render(
+            load_figure(figure),
+            tables,
+            stem,
+            finding=finding,
+            formats=[name[1:] for name in suffixes if name in _ON_REQUEST],
+        )
+        return [stem.with_suffix(suffix).read_bytes() for suffix in suffixes]
 
 
-def _read(config: Config, results: Path) -> "tuple[dict[str, Tables], dict[str, TableError]]":
-    """The sound tables of every sweep by name, and the errors of the others."""
-    sound: dict[str, Tables] = {}
-    unsound: dict[str, TableError] = {}
+def _sound(config: Config, results: Path) -> "Iterator[tuple[str, Tables]]":
+    """The sweeps with sound tables, by name."""
     for sweep in config.sweeps:
-        try:
-            sound[sweep.name] = read_sweep(results, config, sweep)
-        except TableError as error:
-            unsound[sweep.name] = error
-    return sound, unsound
+        with suppress(TableError):
+            yield sweep.name, read_sweep(results, config, sweep)
 
 
-def _drawing(config: Config, results: Path, sweep: str, figure: str, *, formats: Collection[str]) -> Artifact:
-    """The drawing of a sweep, or of all sweeps together under its name, from the sidecars of its tables."""
-    tables = [results / f"{other.name}.json" for other in config.sweeps if sweep in (other.name, ALL_SWEEPS)]
-    code = ["experiments.analysis.agreement"] * (sweep == ALL_SWEEPS)
-    stem, has_findings = figure_path(results, sweep, figure, ""), is_shipped(config)
-    return drawing(stem, figure, tables, "experiments.findings", *code, formats=formats, parameters=has_findings)
+def write_overview(config: Config, results: Path, report: Reporter = ALOUD) -> None:
+    """Write columns.csv, the columns of all tables, and long-format.csv, the values of all sweeps with sound tables.
+
+    Args:
+        config: the whole config.
+        results: the folder of its tables.
+        report: told whether the files changed.
+
+    Raises:
+        BusyError: another run uses the results folder.
+    """
+    from experiments.harness.products import Product, build
+
+    sidecars = [results / f"{sweep.name}.json" for sweep in config.sweeps]
+    tables = [
+        path for each in sidecars for path in (each.with_suffix(".csv"), *results.glob(f"{DERIVED}/{each.stem}/*"))
+    ]
+    files = (results / LONG, results / COLUMNS)
+    if any(path.exists() for path in sidecars):
+        made = Product(files, partial(_overview, config, results), (*sidecars, *sorted(tables)), config.digest)
+        build(results, [made], report.made_quietly)
+
+
+def _overview(config: Config, results: Path) -> list[bytes | Iterator[bytes]]:
+    """The content of long-format.csv, in parts, and of columns.csv."""
+    import pandas as pd
+
+    from experiments.analysis.long import described, long_columns, long_tables
+    from experiments.harness.columns import names
+
+    tables = dict(_sound(config, results))
+    sweeps = [sweep for sweep in config.sweeps if sweep.name in tables]
+    header = csv_bytes(pd.DataFrame(columns=names(long_columns(sweeps))))
+    values = (csv_bytes(table).removeprefix(header) for table in long_tables(sweeps, tables))
+    return [b"".join([header, *values]), csv_bytes(described(sweeps, tables))]
+
+
+def whole_sweeps(config: Config, results: Path, *, incomplete: bool) -> list[Sweep]:
+    """The sweeps with sound and whole tables; `TableError` if a sweep has none and `incomplete` is false."""
+    from experiments.page.provenance import sound_tables
+
+    tables, _ = sound_tables(config, results, incomplete=incomplete)
+    return [sweep for sweep in config.sweeps if sweep.name in tables]
+
+
+def write_page(
+    config: Config, results: Path, config_path: Path, *, incomplete: bool = False, report: Reporter = ALOUD
+) -> None:
+    """Write index.html from tables, figures and published statements if one of them changed.
+
+    Args:
+        config: the whole config.
+        results: the folder of the tables and the page.
+        config_path: the file of the config.
+        incomplete: True to write the page even if sweeps have no sound tables.
+        report: told whether the page changed.
+
+    Raises:
+        TableError: a sweep has no sound table, and `incomplete` is false.
+    """
+    from experiments.harness.products import Product, build
+    from experiments.page.artifact import page
+
+    shown = page(config, results, config_path, incomplete)
+    made = partial(_page, config, results, config_path, incomplete=incomplete)
+    build(results, [Product(shown.files, made, shown.inputs, shown.parameters)], report.made_quietly)
+
+
+def _page(config: Config, results: Path, config_path: Path, *, incomplete: bool) -> list[bytes]:
+    from experiments.page.index import make_page
+
+    return [make_page(config, results, config_path, incomplete=incomplete)]
 
 
 def check(config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Reporter = ALOUD) -> None:
@@ -159,7 +247,7 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Rep
         if tables:
             _tell_agreement(together, report)
 
-    for line in find_orphans(results, config).lines():
+    for line in leftover_lines(config, results):
         report.flag(line)
     attempt([*(partial(check_sweep, sweep) for sweep in sweeps), check_all])
 
@@ -174,59 +262,63 @@ def _tell_agreement(found: "Agreement", report: Reporter) -> None:
         report.verdict("gaps", gaps, None)
 
 
+def leftover_lines(config: Config, results: Path) -> Iterator[str]:
+    """A line about the files that prune removes, and one about those that it keeps, if there are any."""
+    ours, others = _leftovers(config, results)
+    if ours:
+        yield f"leftover files (make prune with the same config removes them): {', '.join(map(str, ours))}"
+    if others:
+        yield f"other files of no sweep in this config (make prune keeps them): {', '.join(map(str, others))}"
+
+
+def _leftovers(config: Config, results: Path) -> tuple[list[Path], list[Path]]:
+    """The tables and figures of sweeps that the config lacks: those that nobody changed, and all others.
+
+    Only a sidecar proves that the suite wrote a table, and only the ledger that it drew a figure.
+    """
+    from experiments.figures.declared import figures_of
+    from experiments.harness.products import is_untouched
+
+    shown = {sweep.name: sweep.figures for sweep in config.sweeps} | {ALL_SWEEPS: figures_of(ALL_SWEEPS)}
+    known = {results / name for name in (COLUMNS, LONG, MANIFEST)}
+    found = {path: path.stem for pattern in ("*.csv", "*.json") for path in results.glob(pattern)}
+    found |= {path: path.parent.name for path in results.glob(f"{DERIVED}/*/*.csv")}
+    strays = sorted(path for path in found if found[path] not in shown and path not in known and path.name[0] != ".")
+    ours = [path for path in strays if path in _vouched(results, found[path])]
+    others = [path for path in strays if path not in ours]
+    for path in sorted(results.glob(f"{FIGURES}/*/*.png")):
+        if path.stem not in shown.get(path.parent.name, ()):
+            files = [path.with_suffix(suffix) for suffix in (*DRAWN, *_ON_REQUEST)]
+            files = [path for path in files if path.exists() or path.suffix in DRAWN]
+            drawn = is_untouched(results, files)
+            (ours if drawn else others).extend(path for path in files if path.exists())
+    return ours, others
+
+
+def _vouched(results: Path, sweep: str) -> list[Path]:
+    """The tables that the sidecar of a sweep vouches for and nobody changed, and the sidecar; none without one."""
+    sidecar = results / f"{sweep}.json"
+    with suppress(TableError):
+        if (content := read_sidecar(sidecar)).get("sweep") == sweep:
+            tables = {results / csv_name(sweep, kind): sha256 for kind, sha256 in content["sha256"].items()}
+            return [sidecar, *(path for path, sha256 in tables.items() if checksum(path) == sha256)]
+    return []
+
+
 def prune(config: Config, results: Path) -> None:
     """Remove the files that the suite wrote for sweeps and figures no longer in the config.
 
     Files that somebody changed, or that the suite may not have written, stay.
     """
     with locked(results):
-        found = find_orphans(results, config)
-        for path in found.ours:
+        ours, others = _leftovers(config, results)
+        for path in ours:
             path.unlink()
             print(f"removed {path}")
-        for folder in {path.parent for path in found.ours} - {results}:
+        for folder in {path.parent for path in ours} - {results}:
             if not any(folder.iterdir()):
                 folder.rmdir()
-    if not found.ours:
+    if not ours:
         print(f"{results}: no leftover files to remove")
-    if found.others:
-        kept = ", ".join(map(str, found.others))
-        print(f"kept, because somebody changed them or the suite did not write them: {kept}")
-
-
-def whole_sweeps(config: Config, results: Path, *, incomplete: bool) -> list[Sweep]:
-    """The sweeps with sound and whole tables; `TableError` if a sweep has none and `incomplete` is false."""
-    from experiments.page.provenance import sound_tables
-
-    tables, _ = sound_tables(config, results, incomplete=incomplete)
-    return [sweep for sweep in config.sweeps if sweep.name in tables]
-
-
-def write_page(
-    config: Config, results: Path, config_path: Path, *, incomplete: bool = False, report: Reporter = ALOUD
-) -> None:
-    """Write index.html from tables, figures and published statements if one of them changed.
-
-    Args:
-        config: the whole config.
-        results: the folder of the tables and the page.
-        config_path: the file of the config.
-        incomplete: True to write the page even if sweeps have no sound tables.
-        report: told whether the page changed.
-
-    Raises:
-        TableError: a sweep has no sound table, and `incomplete` is false.
-    """
-    from experiments.page.artifact import page, page_path
-
-    path, given = page_path(results), (config_path, incomplete)
-    if Ledger(results).is_current(page(config, results, *given)):
-        report.detail(f"{path}: up to date")
-        return
-    from experiments.page.index import make_page
-
-    with locked(results):
-        content = make_page(config, results, config_path, incomplete=incomplete)
-        write_atomically(path, content)
-        Ledger(results).note(page(config, results, *given))
-    report.detail(f"wrote {path}: {len(content) / 1e6:.2f} MB")
+    if others:
+        print(f"kept, because somebody changed them or the suite did not write them: {', '.join(map(str, others))}")

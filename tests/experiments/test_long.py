@@ -10,7 +10,7 @@ from experiments.analysis.agreement import agreement
 from experiments.analysis.long import DISAGREES, FEW, long_tables
 from experiments.harness.columns import axis_names
 from experiments.harness.tables import as_written, read_sweep, write_sweep
-from experiments.steps.overview import write_overview
+from experiments.steps.sweeps import write_overview
 
 
 def written(config, source: Path, folder: Path) -> Path:
