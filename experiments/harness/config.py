@@ -1,8 +1,7 @@
 """The config file, read and checked; reports every fault at once, each with its line and column.
 
-The text of the file goes in; a `Config` of resolved sweeps comes out, or a `ConfigError`. The keys of a sweep are the
-fields of its experiment's cell, with their types and limits, so that this module knows no experiment by name. It also
-refuses sizes that no run can complete: see `_size_problem`.
+The keys of a sweep are the fields of its experiment's cell, with their types and limits, so that this module knows no
+experiment by name. The models also give the JSON schema of the config, see `experiments.harness.schema`.
 """
 
 import hashlib
@@ -13,6 +12,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -30,19 +30,19 @@ from pydantic import (
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from experiments.figures.declared import default_figures, figures_of
-from experiments.harness.columns import axis_names, cell_fields, defaults
+from experiments.harness.columns import Meaning, axis_names, cell_fields, defaults
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import Experiment, load_experiment
-from experiments.harness.grid import Sweep, describe
+from experiments.harness.grid import Sweep, describe, plain
 from experiments.harness.paths import COLUMNS, MANIFEST
-from experiments.harness.ranges import with_power, with_range
+from experiments.harness.ranges import FRACTION, POWER, RANGE, with_power, with_range
 from experiments.harness.wording import counted
 from experiments.harness.yaml_text import Document, Fault, KeyPath, YamlError
 from experiments.statistics.intervals import MIN_TRIALS
 from sdpa._names import did_you_mean, nearest
 
-_RESERVED = tuple(Path(name).stem for name in (COLUMNS, MANIFEST))  # a sweep of such a name would overwrite the file
-_SWEEP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+RESERVED = tuple(Path(name).stem for name in (COLUMNS, MANIFEST))  # a sweep of such a name would overwrite the file
+SWEEP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
 _MAX_CHUNKS = 500_000  # days of work, and one record per chunk
@@ -56,23 +56,18 @@ _OUR_WORDS = {
     "less than or equal to": "at most",
     "greater than": "more than",
 }
+POINTER = "pointer"  # becomes `$ref` in the JSON schema: pydantic refuses references to definitions of ours
 _STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 _WHOLE = Annotated[int, BeforeValidator(with_power)]
 
 
 @dataclass(frozen=True)
 class Config:
-    """A whole config: the root seed, the sweeps in the order of the file, and the text of the file.
-
-    Attributes:
-        seed: root seed of all draws, from 0 to 2^128 - 1.
-        sweeps: the sweeps, in the order of the file.
-        text: the file as read; empty for a config made in code.
-    """
+    """A whole config: the root seed of all draws, from 0 to 2^128 - 1, and the sweeps in the order of the file."""
 
     seed: int
     sweeps: tuple[Sweep, ...]
-    text: str = ""
+    text: str = ""  # the file as read; empty for a config made in code
 
     @property
     def digest(self) -> str:
@@ -96,12 +91,8 @@ class ConfigError(Exception):
 def load_config(path: Path) -> Config:
     """Read a config and all its sweeps.
 
-    Args:
-        path: a YAML file in UTF-8.
-
     Raises:
-        ConfigError: the file is unreadable or has faults; the message lists all of them, but a YAML syntax error hides
-            the others.
+        ConfigError: the file is unreadable or has faults; the message lists all, but a syntax error hides the others.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -120,13 +111,23 @@ def load_config(path: Path) -> Config:
     return replace(config, text=text)
 
 
-class _File(BaseModel):
+class File(BaseModel):
     """The keys of the file; each block of a sweep has its own model."""
 
     model_config = _STRICT
 
-    seed: int = Field(ge=0, le=2**128 - 1)
-    sweeps: dict[str, Any] = Field(min_length=1)
+    seed: _WHOLE = Field(ge=0, le=2**128 - 1, description="root seed of all draws")
+    sweeps: dict[str, Any] = Field(min_length=1, description="one block per sweep; its name becomes that of its table")
+
+
+@dataclass(frozen=True)
+class _Json:
+    """An annotation: the JSON schema of values that a function of ours validates."""
+
+    make: Callable[[], dict[str, Any]]
+
+    def __get_pydantic_json_schema__(self, *_: object) -> dict[str, Any]:
+        return self.make()
 
 
 def _config(document: Document) -> Config:
@@ -134,7 +135,7 @@ def _config(document: Document) -> Config:
     if not isinstance(document.value, dict):
         document.fault((), f"got {_shown(document.value)}, expected the keys seed and sweeps")
         return Config(0, ())
-    file = _validated(document, (), _File, document.value)
+    file = _validated(document, (), File, document.value)
     bodies = document.value.get("sweeps")
     if not isinstance(bodies, dict):
         bodies = {}
@@ -174,7 +175,7 @@ def _resolved(document: Document, name: str, experiment: str, body: dict[str, An
     loaded = load_experiment(experiment)
     if loaded.has_precision:
         _check_trials_or_precision(document, path, body)
-    checked = _validated(document, path, _sweep_model(loaded, figures_of(experiment)), body, loaded.other_words)
+    checked = _validated(document, path, sweep_model(experiment), body, loaded.other_words)
     if document.faults:
         return None
     values = {key: getattr(checked, key) for key in cell_fields(loaded.cell)}
@@ -212,22 +213,26 @@ def _variants(
 
 def _values_of(experiment: Experiment, field: str) -> Any:
     """The list of values of a field of a cell, as a config gives them."""
-    kind = cell_fields(experiment.cell)[field]
+    kind, usual = cell_fields(experiment.cell)[field], defaults(experiment.cell)
     item = get_args(kind)[0] if get_origin(kind) is tuple else kind
-    return _list_of(_strict(item), ranges=_bare(item) is int)
+    meaning = next(note for note in get_args(kind) if isinstance(note, Meaning)) if _bare(kind) != kind else None
+    about: dict[str, Any] = {"description": meaning.text} if meaning else {}
+    if field in usual:
+        about["default"] = plain(usual[field])
+    return _list_of(_strict(item), ranges=_bare(item) is int, about=about)
 
 
 def _check_trials_or_precision(document: Document, path: KeyPath, body: dict[str, Any]) -> None:
     """Note a fault unless a sweep names either its trials or a precision, with max_trials only beside the latter."""
-    trials, precision, most = ((*path, key) for key in ("trials", "precision", "max_trials"))
     if "precision" not in body and "trials" not in body:
-        document.fault(trials, "missing key; expected trials or precision")
+        document.fault((*path, "trials"), "missing key; expected trials or precision")
+    problems = {}
     if "precision" in body and "trials" in body:
-        place = document.place(precision, of_key=True)
-        document.fault(precision, "got both precision and trials, expected one of them", place)
+        problems["precision"] = "got both precision and trials, expected one of them"
     if "precision" not in body and "max_trials" in body:
-        place = document.place(most, of_key=True)
-        document.fault(most, "got max_trials without precision, expected both", place)
+        problems["max_trials"] = "got max_trials without precision, expected both"
+    for key, problem in problems.items():
+        document.fault((*path, key), problem, document.place((*path, key), of_key=True))
 
 
 def _validated(
@@ -239,12 +244,7 @@ def _validated(
 ) -> Any:
     """The value at a path, validated by a model; None if it has faults, which the document notes.
 
-    Args:
-        document: the config.
-        path: of the value.
-        model: expects its keys.
-        value: the mapping at the path.
-        other_words: suggestions for keys that the model lacks, and for values of keys that it has, as `key: value`.
+    `other_words` are suggestions for keys that the model lacks, and for values of keys that it has, as `key: value`.
     """
     try:
         return model.model_validate(value)
@@ -264,7 +264,7 @@ def _validated(
 
 
 def _unknown_key(key: str, model: type[BaseModel], other_words: Mapping[str, str]) -> str:
-    """The message about a key that the model lacks: the keys that it has, required ones first, and the likely one."""
+    """The message about a key that the model lacks: those that it has, required ones first, and the likely one."""
     fields = model.model_fields
     expected = sorted(fields, key=lambda name: not fields[name].is_required())
     hint = did_you_mean(nearest(key[:80], expected))
@@ -279,10 +279,10 @@ def _unknown_key(key: str, model: type[BaseModel], other_words: Mapping[str, str
 
 def _name_problem(name: str, alike: list[str]) -> str | None:
     """The fault of a sweep's name; `alike` holds the first two names that differ at most in case."""
-    if not _SWEEP_NAME.fullmatch(name):
+    if not SWEEP_NAME.fullmatch(name):
         return "expected a letter, then letters, digits and underscores, at most 64 characters"
-    if name.lower() in _RESERVED:
-        return f"expected a name that is not reserved ({', '.join(_RESERVED)})"
+    if name.lower() in RESERVED:
+        return f"expected a name that is not reserved ({', '.join(RESERVED)})"
     others = [other for other in alike if other != name]
     return f"expected a name that differs from {others[0]!r} by more than case" if others else None
 
@@ -290,8 +290,7 @@ def _name_problem(name: str, alike: list[str]) -> str | None:
 def _size_problem(sweep: Sweep, experiment: Experiment) -> str | None:
     """The size of a sweep that no run can or should complete, in words; None if all its sizes are possible.
 
-    The limits are 100,000 cells and scalings, 4 GiB for a worker, 500,000 chunks and 200,000 rows of the table. A sweep
-    with a precision counts with its `max_trials`. If fewer trials would fit, the message says how many.
+    A sweep with a precision counts with its `max_trials`. If fewer trials would fit, the message says how many.
     """
     cells = sum(math.prod(map(len, grid.values())) for grid in sweep.grids())
     if cells > _MAX_CELLS:
@@ -301,78 +300,78 @@ def _size_problem(sweep: Sweep, experiment: Experiment) -> str | None:
         needed = experiment.memory(largest) / 2**30
         return f"got the cell {describe(largest)}, which needs {needed:.3g} GiB per worker, expected at most 4 GiB"
     sizes = Counter(map(experiment.chunk_trials, sweep.cells()))
-    if problem := _too_many(
-        sweep,
-        experiment,
-        _MAX_CHUNKS,
-        lambda trials: sum(cells * math.ceil(trials / size) for size, cells in sizes.items()),
-        f"{sweep.trials} trials in {{}} chunks of work, expected at most {_MAX_CHUNKS} chunks",
-    ):
-        return problem
-    return _too_many(
-        sweep,
-        experiment,
-        _MAX_ROWS,
-        lambda trials: sum(experiment.table_rows(cell, trials) for cell in sweep.cells()),
-        f"a table of {{}} rows, expected at most {_MAX_ROWS}",
-    )
 
+    def chunks(trials: int) -> int:
+        return sum(cells * math.ceil(trials / size) for size, cells in sizes.items())
 
-def _too_many(
-    sweep: Sweep, experiment: Experiment, limit: int, amount: Callable[[int], int], message: str
-) -> str | None:
-    """The message about an amount beyond its limit, with the number of trials within it; None if all is well.
+    def rows(trials: int) -> int:
+        return sum(experiment.table_rows(cell, trials) for cell in sweep.cells())
 
-    Args:
-        sweep, experiment: to be measured.
-        limit: of the amount.
-        amount: a number that grows with the number of trials.
-        message: with a place for the amount.
-    """
-    got = amount(sweep.trials)
-    if got <= limit:
-        return None
-    fitting = bisect_right(range(1, sweep.trials), limit, key=amount)
+    work = f"{sweep.trials} trials in {{}} chunks of work, expected at most {_MAX_CHUNKS} chunks"
     least = MIN_TRIALS if sweep.precision else experiment.min_trials
-    fit = f"{counted(fitting, 'trial')} would fit" if fitting >= least else f"{counted(least, 'trial')} would not fit"
-    return f"got {message.format(got)}; {fit}"
+    for amount, limit, message in (
+        (chunks, _MAX_CHUNKS, work),
+        (rows, _MAX_ROWS, f"a table of {{}} rows, expected at most {_MAX_ROWS}"),
+    ):
+        if (got := amount(sweep.trials)) > limit:
+            fitting = bisect_right(range(1, sweep.trials), limit, key=amount)
+            trials, would = (fitting, "would fit") if fitting >= least else (least, "would not fit")
+            return f"got {message.format(got)}; {counted(trials, 'trial')} {would}"
+    return None
 
 
-def _sweep_model(experiment: Experiment, figures: Sequence[str]) -> type[BaseModel]:
-    """The pydantic model of a sweep: the fields of the experiment's cell as lists, then trials and figures.
+def sweep_model(name: str) -> type[BaseModel]:
+    """The pydantic model of the sweeps of an experiment: the fields of its cell as lists, then trials and figures.
 
     An experiment with a precise metric also has `precision`, between 0 and 1, and `max_trials`, by default 100,000;
     `trials` is then optional, and `_check_trials_or_precision` requires one of the two.
-
-    Args:
-        experiment: gives the fields, their limits and the least number of trials.
-        figures: the names that `figures` may list.
     """
-    fields: dict[str, Any] = {"experiment": (str, ...)}
+    experiment = load_experiment(name)
+    fields: dict[str, Any] = {"experiment": (Annotated[str, _Json(lambda: {"const": name})], ...)}
     left_out = defaults(experiment.cell)
     for key in cell_fields(experiment.cell):
-        fields[key] = (_values_of(experiment, key), (left_out[key],) if key in left_out else ...)
-    fields["variants"] = (list[dict[str, Any]], Field(None, min_length=1))
+        # By a factory, because pydantic would look for a JSON form of the default itself.
+        usual = Field(default_factory=partial(tuple, [left_out[key]])) if key in left_out else ...
+        fields[key] = (_values_of(experiment, key), usual)
+    variants = Annotated[list[dict[str, Any]], Field(min_length=1), _Json(lambda: _variants_schema(name, experiment))]
+    fields["variants"] = (variants, None)
     required = not experiment.has_precision
-    fields["trials"] = (_WHOLE, Field(... if required else None, ge=experiment.min_trials, le=_MAX_TRIALS))
+    least = ... if required else None
+    fields["trials"] = (_WHOLE, Field(least, description=_ABOUT["trials"], ge=experiment.min_trials, le=_MAX_TRIALS))
     if not required:
-        fields["precision"] = (float, Field(None, gt=0, lt=1))
-        fields["max_trials"] = (_WHOLE, Field(100_000, ge=MIN_TRIALS, le=_MAX_TRIALS))
-    fields["figures"] = (_list_of(_one_of(figures)), None)
+        fields["precision"] = (float, Field(None, description=_ABOUT["precision"], gt=0, lt=1))
+        fields["max_trials"] = (_WHOLE, Field(100_000, description=_ABOUT["max_trials"], ge=MIN_TRIALS, le=_MAX_TRIALS))
+    fields["figures"] = (_list_of(_one_of(figures_of(name)), about={"description": _ABOUT["figures"]}), None)
     return create_model("SweepBlock", __config__=_STRICT, **fields)
 
 
-def _list_of(item: Any, *, ranges: bool = False) -> Any:
+_ABOUT = {
+    "trials": "independent draws of each cell, or runs of each rule",
+    "precision": "relative standard error that decides the number of trials, in place of trials",
+    "max_trials": "largest number of trials of a cell, beside precision",
+    "figures": "figures to draw; without this key, those that suit the axes",
+    "variants": "grids that together make the sweep; each names the axes that it changes, and {} is the grid unchanged",
+}
+
+
+def _variants_schema(name: str, experiment: Experiment) -> dict[str, Any]:
+    """A list of mappings, each with any of the axes, as in the sweep."""
+    axes = {axis: {POINTER: f"#/definitions/{name}/properties/{axis}"} for axis in axis_names(experiment.cell)}
+    variant = {"type": "object", "properties": axes, "additionalProperties": False}
+    return list_schema(variant) | {"description": _ABOUT["variants"]}
+
+
+def list_schema(item: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a list of one or more different values."""
+    return {"type": "array", "items": item, "minItems": 1, "uniqueItems": True}
+
+
+def _list_of(item: Any, *, ranges: bool = False, about: Mapping[str, Any] = MappingProxyType({})) -> Any:
     """A list of one or more distinct items; a single item stands for a list of one. Validation gives a tuple.
 
-    Args:
-        item: the type of an item.
-        ranges: True if a range such as 4..512*2 may stand for its values.
+    With `ranges`, a range such as 4..512*2 may stand for its values. `about` completes the JSON schema.
     """
     adapter = TypeAdapter(item)
-
-    def values(given: Any) -> list[Any]:
-        return [adapter.validate_python(value) for value in (with_range(given) if ranges else [given])]
 
     def validate(value: Any) -> tuple[Any, ...]:
         if value == []:
@@ -381,14 +380,16 @@ def _list_of(item: Any, *, ranges: bool = False) -> Any:
         faults: list[InitErrorDetails] = []
         for i, given in enumerate(value if isinstance(value, list) else [value]):
             try:
-                parsed = values(given)
+                parsed = [adapter.validate_python(value) for value in (with_range(given) if ranges else [given])]
             except ValidationError as error:
                 expected = [_expected(detail) for detail in error.errors(include_url=False)]
             except ValueError as error:
                 expected = [str(error)]
             else:
                 again = [items[value] for value in parsed if value in items]
-                expected = [f"expected each value once in the list{_same(given, again[0])}"] if again else []
+                # The value that another spelling gave before.
+                same = f"; {str(again[0])[:80]} gives it too" if again and str(given) != str(again[0]) else ""
+                expected = [f"expected each value once in the list{same}"] if again else []
                 items |= dict.fromkeys(parsed, given)
             for text in expected:
                 refused = PydanticCustomError("refused", "{expected}", {"expected": text})
@@ -398,12 +399,30 @@ def _list_of(item: Any, *, ranges: bool = False) -> Any:
             raise ValidationError.from_exception_data("list", faults)
         return tuple(items)
 
-    return Annotated[Any, PlainValidator(validate)]
+    def schema() -> dict[str, Any]:
+        one = as_text(adapter.json_schema(), ranges=ranges)
+        if not isinstance(one.get("type"), list):
+            return {"anyOf": [one, list_schema(one)], **about}
+        # Numbers and their lists share limits in place of alternatives, so that an editor names the broken limit.
+        return {**one, **list_schema(one), "type": [*one["type"], "array"], **about}
+
+    return Annotated[Any, PlainValidator(validate), _Json(schema)]
 
 
-def _same(given: Any, before: Any) -> str:
-    """The value that another spelling gave before; empty for the same spelling."""
-    return "" if str(given) == str(before) else f"; {str(before)[:80]} gives it too"
+def as_text(schema: dict[str, Any], *, ranges: bool = False) -> dict[str, Any]:
+    """The schema of a number that text such as 2^6, 1/3 or 4..512*2 may stand for; any other schema as it is."""
+    forms = {"integer": (POWER, FRACTION, *([RANGE] if ranges else [])), "number": (FRACTION,)}.get(
+        str(schema.get("type"))
+    )
+    if forms is None:
+        return schema
+    pattern = f"^(?:{'|'.join(forms)})$"
+    kind = "a whole number such as 64, 2^6 or 8/2" if schema["type"] == "integer" else "a number such as 0.5 or 1/3"
+    return schema | {
+        "type": [schema["type"], "string"],
+        "pattern": pattern,
+        "patternErrorMessage": f"expected {kind}{', or a range such as 4..512*2' * ranges}",
+    }
 
 
 def _expected(detail: ErrorDetails) -> str:
@@ -419,14 +438,16 @@ def _expected(detail: ErrorDetails) -> str:
 def _strict(kind: Any) -> Any:
     """A type to read from YAML: strict numbers, names out of a list, and types that parse their own names.
 
-    Strict means that 8.0, read as the number 8, is a valid int, but text such as "8" is not.
+    Strict means that 8.0, read as the number 8, is a valid int, but text such as "8" is not. The JSON schema of a type
+    that parses its names is the definition of its name, which `experiments.harness.schema` adds.
     """
-    if get_origin(_bare(kind)) is Literal:
-        return _one_of(get_args(_bare(kind)))
-    parse = getattr(_bare(kind), "parse", None)
-    if _bare(kind) is int:
-        return Annotated[kind, BeforeValidator(with_power), Field(strict=True)]
-    return Annotated[kind, PlainValidator(_reader(parse)) if parse else Field(strict=True)]
+    bare = _bare(kind)
+    if get_origin(bare) is Literal:
+        return _one_of(get_args(bare))
+    if parse := getattr(bare, "parse", None):
+        pointer = {POINTER: f"#/definitions/{bare.__name__}"}
+        return Annotated[kind, PlainValidator(_reader(parse)), _Json(lambda: pointer)]
+    return Annotated[kind, BeforeValidator(with_power if bare is int else lambda value: value), Field(strict=True)]
 
 
 def _bare(kind: Any) -> Any:
@@ -455,7 +476,7 @@ def _one_of(names: Sequence[str]) -> Any:
             raise ValueError(f"expected one of {', '.join(names)}{did_you_mean(nearest(value, names))}")
         return str(value)
 
-    return Annotated[str, PlainValidator(validate)]
+    return Annotated[str, PlainValidator(validate), _Json(lambda: {"enum": list(names)})]
 
 
 def _shown(value: Any) -> str:

@@ -1,7 +1,4 @@
-"""From a sweep to its cells and their chunks of trials; pure.
-
-A `Sweep` from the config comes in; cells and chunks come out, without reading or writing a file.
-"""
+"""From a sweep of the config to its cells and their chunks of trials."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -16,18 +13,10 @@ from experiments.harness.experiment import Cell, Experiment
 class Sweep:
     """One resolved block of the config: every key has a value, and every value has its type.
 
-    Attributes:
-        name: key of the block, and the name of its table.
-        experiment: the kind of measurement.
-        values: values of every field of the experiment's cell, in the cell's order; for a treatment, all of them.
-        trials: trials of each cell; the maximum in a sweep with a precision.
-        figures: names of its figures.
-        precision: the relative standard error that determines the number of trials; None if the config names trials.
-        variants: values of some axes in the place of those above. Each variant has a grid of its own, and the sweep
-            consists of all of them; without variants, of a single grid.
+    A variant has values of some axes in the place of `values`, and a grid of its own; the sweep consists of all grids.
     """
 
-    name: str
+    name: str  # of the block and of its table
     experiment: Experiment
     values: Mapping[str, tuple[Any, ...]]  # of every field of the cell, in the cell's order
     trials: int  # of each cell; the maximum in a sweep with a precision
@@ -70,18 +59,11 @@ def _plain_values(values: Mapping[str, tuple[Any, ...]]) -> dict[str, list[Any]]
 
 @dataclass(frozen=True)
 class Chunk:
-    """Trials of one cell that one worker measures with one generator.
-
-    Attributes:
-        experiment: the kind of measurement.
-        cell: its point of the grid, with all treatments.
-        index: number of the chunk within the cell, from 0; far larger for the chunks of a pilot.
-        trials: its number of trials.
-    """
+    """Trials of one cell that one worker measures with one generator."""
 
     experiment: Experiment
-    cell: Cell
-    index: int
+    cell: Cell  # with all treatments
+    index: int  # within the cell, from 0; far larger for the chunks of a pilot
     trials: int
 
 
@@ -117,12 +99,6 @@ def describe(cell: Cell) -> str:
 
 def chunks(experiment: Experiment, cell: Cell, trials: int, first_index: int = 0) -> Iterator[Chunk]:
     """The chunks of a cell, in merge order: each of the experiment's `chunk_trials`, the last of those left over.
-
-    Args:
-        experiment: the kind of measurement.
-        cell: a point of the grid.
-        trials: trials of all chunks together.
-        first_index: number of the first chunk.
 
     >>> from experiments.distribution import EXPERIMENT, Cell
     >>> [(chunk.index, chunk.trials) for chunk in chunks(EXPERIMENT, Cell(d_k=2**20), 30)]

@@ -4,7 +4,9 @@ import re
 from typing import Any
 
 _WHOLE = r"(?:0|[1-9][0-9]{0,11})(?:\^(?:0|[1-9][0-9]?))?"
-_RANGE = re.compile(rf"({_WHOLE}) *\.\. *({_WHOLE}) *([*+]) *({_WHOLE})")
+RANGE = rf"({_WHOLE}) *\.\. *({_WHOLE}) *([*+]) *({_WHOLE})"
+POWER = rf"(?=.*\^){_WHOLE}"
+FRACTION = r"[-+]?(?:0|[1-9][0-9]*)/[1-9][0-9]*"
 _MAX_LENGTH = 100_000
 _EXPECTED = "expected a range such as 4..512*2 or 16..64+16"
 
@@ -32,7 +34,7 @@ def with_range(value: Any) -> list[Any]:
     """
     if not isinstance(value, str) or ".." not in value:
         return [value]
-    parts = _RANGE.fullmatch(value)
+    parts = re.fullmatch(RANGE, value)
     if not parts:
         raise ValueError(_EXPECTED)
     first, last, step = (_number(parts[i]) for i in (1, 2, 4))

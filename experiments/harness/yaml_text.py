@@ -2,8 +2,7 @@
 
 YAML 1.1 reads `no` as false, `010` as 8, `1:30` as 90 and `1e-3` as text. Here a plain scalar is a number if it looks
 like one (`8`, `0.5`, `1e-3`, `1/3`, without leading zeros), and text otherwise. The reader refuses anchors, aliases and
-tags, so that no text can build an object or grow while it is read. It also refuses a second document, more than 10
-levels and more than a million characters.
+tags, so that no text can build an object or grow while it is read.
 """
 
 import re
@@ -41,12 +40,7 @@ class YamlError(ValueError):
 class Document:
     """A YAML text: its value, the position of every part, and the faults that its readers find.
 
-    Attributes:
-        value: the text as nested lists and dicts of numbers, text, and None for nothing.
-        faults: the faults found so far: those of keys, and those that `fault` adds.
-
-    Raises:
-        YamlError: the text is not YAML, or contains more than plain keys, lists, numbers and text.
+    YamlError if the text is not YAML, or contains more than plain keys, lists, numbers and text.
 
     >>> document = Document("sweeps: {wide: {d_k: [8, 1/4, no, 010]}}")
     >>> document.value, document.place(("sweeps", "wide", "d_k", 1))
@@ -60,12 +54,7 @@ class Document:
         self.value = self._read((), root, root)
 
     def place(self, path: KeyPath, *, of_key: bool = False) -> tuple[int, int]:
-        """Line and column of the value at a path, or of its key; if it is missing, of the nearest key above it.
-
-        Args:
-            path: keys and positions from the root.
-            of_key: True for the position of the key.
-        """
+        """Line and column of the value at a path, or of its key; if it is missing, of the nearest key above it."""
         path = nearest = self._canonical(path)
         while nearest not in self._nodes:
             nearest = nearest[:-1]
@@ -80,13 +69,7 @@ class Document:
         return repr(node.value) if node.style else node.value
 
     def fault(self, path: KeyPath, message: str, place: tuple[int, int] | None = None) -> None:
-        """Note a fault at a path, or at a related position.
-
-        Args:
-            path: keys and positions from the root; names the fault.
-            message: the fault in words.
-            place: line and column, if they are not those of the path.
-        """
+        """Note a fault of a path, with its line and column unless `place` gives others."""
         name = _dotted(self._canonical(path))
         hint = _space_hint(self.written(path) or "")
         self.faults.append(Fault(*(place or self.place(path)), f"{name}: {message}{hint}" if name else message))
@@ -130,11 +113,7 @@ def _space_hint(text: str) -> str:
 
 
 def _dotted(path: KeyPath) -> str:
-    """The name of a path in messages.
-
-    >>> _dotted(("sweeps", "scaling", "d_k", 2))
-    'sweeps.scaling.d_k[2]'
-    """
+    """The name of a path in messages, such as sweeps.wide.d_k[2]."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return "".join(parts).removeprefix(".")
 
@@ -159,11 +138,7 @@ def _plain_scalar(text: str) -> int | float | str | None:
 
 
 def _compose(text: str) -> yaml.Node:
-    """The nodes of a YAML text, from PyYAML.
-
-    Raises:
-        YamlError: the text is too long, is not YAML, or has a part that `_refused` finds.
-    """
+    """The nodes of a YAML text, from PyYAML; YamlError if it is too long, is not YAML, or has a part to refuse."""
     if len(text) > _MAX_CHARACTERS:
         raise YamlError(Fault(1, 1, f"got {len(text)} characters, expected at most {_MAX_CHARACTERS}"))
     try:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from experiments.harness.files import write_atomically
-from experiments.harness.schema import Schema, config_schema, first_line, one_of
+from experiments.harness.schema import Schema, config_schema, one_of
 from sdpa import LAWS, Arithmetic, InputLaw, Scaling
 from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import SCHEMES, Scheme
@@ -24,32 +24,28 @@ def schema_text() -> str:
     """The JSON Schema of the config, as its file holds it."""
     named = {
         Scaling: _rules(),
-        InputLaw: one_of(list(LAWS), [first_line(law.sample.__doc__) for law in LAWS.values()]),
-        Scheme: one_of(list(SCHEMES), [first_line(scheme.variances.__doc__) for scheme in SCHEMES.values()]),
-        Arithmetic: one_of(list(FORMATS), [f"{each.digits} binary digits" for each in FORMATS.values()]),
+        InputLaw: one_of({name: law.sample.__doc__ for name, law in LAWS.items()}),
+        Scheme: one_of({name: scheme.variances.__doc__ for name, scheme in SCHEMES.items()}),
+        Arithmetic: one_of({name: f"{each.digits} binary digits" for name, each in FORMATS.items()}),
     }
-    return json.dumps(config_schema(named), indent=1) + "\n"
+    text = json.dumps(config_schema(named), indent=1)
+    return re.sub(r"\[\s+([^\[\]{}\\]*?)\s+\]", _in_one_line, text) + "\n"
+
+
+def _in_one_line(found: re.Match[str]) -> str:
+    """A list of plain values without its line breaks, if it fits a line."""
+    short = f"[{' '.join(found[1].split())}]"
+    return short if len(short) < 100 else found[0]
 
 
 def _rules() -> Schema:
-    """The schema of a scaling rule: a positive number, or text whose parts follow one another as in the grammar.
-
-    No regular expression counts brackets or computes powers: `Scaling.parse` refuses more.
-    """
+    """The schema of a scaling rule: a positive number, or text of the words of rules; `Scaling.parse` refuses more."""
+    words = "|".join(sorted({*re.findall(r"\w+", " ".join(FACTORS)), "unscaled", "sqrt"}))
     return {
         "description": f"divisor of the scores: unscaled, or a product of numbers and powers of {', '.join(FACTORS)}",
         "type": ["number", "string"],
         "exclusiveMinimum": 0,
-        "pattern": rf"^\s*(?:unscaled|\+[0-9]+/[0-9]+|{_product()})\s*$",
+        "pattern": rf"^(?!\s*-)(?:{words}|[-+*/^()0-9.eE\s])+$",
         "patternErrorMessage": f"expected a rule such as {', '.join(map(str, _RULES))}",
         "examples": list(_RULES),
     }
-
-
-def _product() -> str:
-    """The pattern of a product of powers of numbers and factors; brackets may stand around any part, unbalanced too."""
-    number = r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,2})?"
-    factors = (re.escape(name).replace(r"\(", r"\s*\(\s*").replace(r"\)", r"\s*\)") for name in FACTORS)
-    part = rf"(?:(?:sqrt\s*)?\(\s*)*(?:{number}|{'|'.join(factors)})(?:\s*\))*"
-    operator = r"\s*(?:[*/]|(?:\^|\*\*)(?:\s*\(?\s*-)?)\s*"
-    return f"{part}(?:{operator}{part})*"

@@ -9,7 +9,6 @@ import pytest
 from experiments.claims.table import CONFIG as CLAIMS_CONFIG
 from experiments.harness.config import ConfigError, load_config
 from experiments.harness.paths import STORED_CONFIG
-from experiments.harness.yaml_text import Document
 from sdpa import Scaling
 from tests.shipped import RESULTS, ROOT
 
@@ -54,11 +53,6 @@ def test_a_sweep_is_read_with_its_defaults(load):
         (8, 16, 64, "gaussian", 1.0),
     ]
     assert sweep.cells()[0].scaling == (Scaling.parse("unscaled"), Scaling.parse("d_k^1/2"))
-
-
-def test_a_single_value_stands_for_a_list_of_one(load):
-    text = GOOD.replace("[4, 8]", "4").replace("[unscaled, d_k^1/2]", "d_k^1/2")
-    assert load(text).sweeps == load(text.replace("d_k: 4", "d_k: [4]").replace("d_k^1/2", "[d_k^1/2]")).sweeps
 
 
 @pytest.mark.parametrize(
@@ -139,7 +133,6 @@ PLANTED = {
     "unknown key at the top": ("seed: 0", "seed: 0\nsede: 1", "2:1: got the unknown key 'sede'"),
     "missing seed": ("seed: 0\n", "", "1:1: seed: missing key"),
     "seed below 0": ("seed: 0", "seed: -1", "1:7: seed: got -1, expected at least 0"),
-    "seed that is text": ("seed: 0", "seed: zero", "1:7: seed: got zero, expected a whole number"),
     "no sweeps": (GOOD.split("sweeps:")[1], "\n", "2:8: sweeps: got nothing, expected a block for each sweep"),
     "sweep that is a list": ("experiment: saturation\n", "- 1\n", "not YAML"),
     "missing experiment": ("    experiment: saturation\n", "", "3:3: sweeps.one.experiment: missing key"),
@@ -148,22 +141,14 @@ PLANTED = {
         "saturate",
         "4:17: sweeps.one.experiment: got 'saturate', expected one of distribution, initialisation, rounding, rows",
     ),
-    "missing d_k": ("    d_k: [4, 8]\n", "", "3:3: sweeps.one.d_k: missing key"),
     "missing trials": ("    trials: 10\n", "", "3:3: sweeps.one.trials: missing key"),
     "misspelt key": ("n_keys", "n_key", "6:5: sweeps.one: got the unknown key 'n_key', .*did you mean n_keys"),
     "zero d_k": ("[4, 8]", "[4, 0]", r"5:14: sweeps.one.d_k\[1\]: got 0, expected at least 1"),
-    "negative n_keys": ("16", "-16", r"6:13: sweeps.one.n_keys: got -16, expected at least 2"),
-    "a single key": ("16", "1", r"6:13: sweeps.one.n_keys: got 1, expected at least 2"),
     "d_k with a fraction": ("[4, 8]", "[4, 2.5]", r"5:14: sweeps.one.d_k\[1\]: got 2.5, expected a whole number"),
     "d_k that is text": ("[4, 8]", "[4, many]", r"5:14: sweeps.one.d_k\[1\]: got many, expected a whole number"),
-    "quoted number": ("[4, 8]", '[4, "8"]', r"5:14: sweeps.one.d_k\[1\]: got '8', expected a whole number"),
     "empty axis": ("[4, 8]", "[]", "5:10: sweeps.one.d_k: got an empty list, expected at least one value"),
-    "empty value": ("[4, 8]", "", r"5:9: sweeps.one.d_k: got nothing, expected a whole number"),
     "duplicate value": ("[4, 8]", "[4, 8, 4.0]", r"5:17: sweeps.one.d_k\[2\]: got 4.0, expected each value once"),
     "duplicate key": ("d_k: [4, 8]", "d_k: 4\n    d_k: 8", "6:5: sweeps.one.d_k: got a duplicate key, .*line 5"),
-    "duplicate sweep": ("sweeps:\n", "sweeps:\n  one: 1\n", "4:3: sweeps.one: got a duplicate key"),
-    "nested list": ("[4, 8]", "[[4], 8]", r"5:11: sweeps.one.d_k\[0\]: got a list, expected a whole number"),
-    "mapping for a list": ("[4, 8]", "{from: 4}", r"5:10: sweeps.one.d_k: got a mapping, expected a whole number"),
     "unknown scaling": (
         "unscaled",
         "none",
@@ -175,12 +160,6 @@ PLANTED = {
         r"7:25: sweeps.one.scaling\[1\]: got 1/sqrt\(d_k\), expected no negative power of d_k, because the rule "
         r"divides the scores; did you mean d_k\^1/2\?$",
     ),
-    "misspelt factor": (
-        "d_k^1/2",
-        "dk^1/2",
-        r"7:25: sweeps.one.scaling\[1\]: got dk\^1/2, expected 'unscaled' .*; did you mean d_k\^1/2\?$",
-    ),
-    "no rule": ("[unscaled, d_k^1/2]", "", r"7:13: sweeps.one.scaling: got nothing, expected 'unscaled' .* digits\)$"),
     "range that misses its end": (
         "[4, 8]",
         "[4, 8..500*2]",
@@ -191,8 +170,6 @@ PLANTED = {
         "[8, 4..16*2]",
         r"5:14: sweeps.one.d_k\[1\]: got 4..16\*2, expected each value once in the list; 8 gives it too$",
     ),
-    "range with a value too small": ("16", "1..16*2", r"6:13: sweeps.one.n_keys: got 1..16\*2, expected at least 2$"),
-    "range of trials": ("trials: 10", "trials: 1..4*2", "8:13: sweeps.one.trials: got 1..4.2, expected a whole number"),
     "range of numbers that are not whole": (
         "trials: 10",
         "trials: 10\n    key_std: 1..4*2",
@@ -203,53 +180,26 @@ PLANTED = {
         "saturaton",
         "4:17: sweeps.one.experiment: got 'saturaton', expected one of .*; did you mean saturation.$",
     ),
-    "misspelt law": (
-        "trials: 10",
-        "trials: 10\n    inputs: gausian",
-        r"9:13: sweeps.one.inputs: got gausian, expected one of .*; did you mean gaussian\?$",
-    ),
-    "misspelt figure": (
-        "trials: 10",
-        "trials: 10\n    figures: varianse",
-        r"9:14: sweeps.one.figures: got varianse, expected one of .*; did you mean variance\?$",
-    ),
     "key of other programs": (
         "trials: 10",
         "trials: 10\n    causal: true",
         r"9:5: sweeps.one: got the unknown key 'causal', .*; did you mean mask: causal\?$",
-    ),
-    "width by another name": (
-        "trials: 10",
-        "trials: 10\n    dimensions: 3",
-        r"9:5: sweeps.one: got the unknown key 'dimensions', .*; did you mean d_k\?$",
     ),
     "key with no likely meaning": (
         "trials: 10",
         "trials: 10\n    bias: 3",
         r"9:5: sweeps.one: got the unknown key 'bias', expected one of [^;]*$",
     ),
-    "number format by another name": (
-        "trials: 10",
-        "trials: 10\n    dtype: float32",
-        r"9:5: sweeps.one: got the unknown key 'dtype', .*; did you mean arithmetic\?$",
-    ),
     "number format as a precision": (
         "trials: 10",
         "precision: float32",
         r"8:16: sweeps.one.precision: got float32, expected a valid number; did you mean arithmetic: float32\?$",
-    ),
-    "number format of rounded rows as a precision": (
-        "saturation\n    d_k: [4, 8]\n    n_keys: 16\n    scaling: [unscaled, d_k^1/2]\n    trials: 10",
-        "rounding\n    d_k: [4, 8]\n    n_keys: 16\n    scaling: [unscaled, d_k^1/2]\n    precision: BFloat16",
-        r"8:16: sweeps.one.precision: got BFloat16, .*; did you mean arithmetic: bfloat16\?$",
     ),
     "key of another experiment": (
         "trials: 10",
         "trials: 10\n    n_heads: 8",
         r"9:5: sweeps.one: got the unknown key 'n_heads', .*; initialisation has this key$",
     ),
-    "capital key": ("n_keys", "N_keys", r"6:5: sweeps.one: got the unknown key 'N_keys', .*; did you mean n_keys\?$"),
-    "scaling that is not positive": ("unscaled", "-2", r"7:15: sweeps.one.scaling\[0\]: got -2, expected 'unscaled'"),
     "scaling twice in other words": (
         "unscaled",
         "d_k^2/4",
@@ -270,18 +220,11 @@ PLANTED = {
         "precision: 0",
         "8:16: sweeps.one.precision: got 0, expected more than 0",
     ),
-    "precision for rows": (
-        "experiment: saturation",
-        "experiment: rows\n    precision: 0.1",
-        "5:5: sweeps.one: got the unknown key 'precision'",
-    ),
     "too few at most": (
         "trials: 10",
         "precision: 0.1\n    max_trials: 10",
         "9:17: sweeps.one.max_trials: got 10, expected at least 20",
     ),
-    "one trial": ("trials: 10", "trials: 1", "8:13: sweeps.one.trials: got 1, expected at least 2"),
-    "trials as a list": ("trials: 10", "trials: [10]", "8:13: sweeps.one.trials: got a list, expected a whole number"),
     "unknown law": (
         "trials: 10",
         "trials: 10\n    inputs: normal",
@@ -292,15 +235,9 @@ PLANTED = {
         "trials: 10\n    key_std: 0",
         r"9:14: .*key_std: got 0, expected at least 0.000001",
     ),
-    "unknown figure": (
-        "trials: 10",
-        "trials: 10\n    figures: rows",
-        r"9:14: .*figures: got rows, expected one of .*variance",
-    ),
     "name with a slash": ("one:", "../one:", "3:3: sweeps.../one: got the sweep name '../one', expected a letter"),
     "reserved name": ("one:", "columns:", "3:3: sweeps.columns: got the sweep name 'columns', expected a name that"),
     "anchor": ("[4, 8]", "&a [4, 8]", "5:10: got an anchor or alias"),
-    "alias": ("[4, 8]", "*a", "5:10: got an anchor or alias"),
     "tag": ("16", "!!python/object:os.system 16", "6:13: got the tag tag:yaml.org,2002:python/object:os.system"),
     "merge key": ("n_keys", "<<", "6:5: sweeps.one: got the unknown key '<<'"),
     "second document": ("seed: 0", "seed: 0\n---\nseed: 1", "2:1: got a second document"),
@@ -308,7 +245,6 @@ PLANTED = {
     "unclosed list": ("[4, 8]", "[4, 8", "not YAML"),
     "control character": ("one:", "o\x00ne:", "3:4: got the character U\\+0000"),
     "a list as a key": ("n_keys: 16", "? [a]\n    : 16", "6:7: got a list or mapping as a key"),
-    "deep nesting": ("[4, 8]", "[" * 50 + "]" * 50, "got more than 10 levels"),
     "too long a table": (
         "saturation",
         "rows",
@@ -319,11 +255,6 @@ PLANTED = {
         "trials: 1e12",
         "3:3: sweeps.one: got 1000000000000 trials in .* chunks of work, expected at most 500000 chunks; "
         "256000000 trials would fit$",
-    ),
-    "too large a grid for a trial": (
-        "experiment: saturation\n    d_k: [4, 8]\n    n_keys: 16",
-        "experiment: rows\n    d_k: [4, 8]\n    n_keys: 4096",
-        "3:3: sweeps.one: got a table of .* rows, expected at most 200000; 1 trial would not fit$",
     ),
     "absurd size": ("[4, 8]", "1e9", "3:3: sweeps.one: got the cell d_k=1000000000, .*which needs .* GiB per worker"),
 }
@@ -346,17 +277,12 @@ ROUNDING = GOOD.replace("saturation", "rounding")
 @pytest.mark.parametrize(
     ("written", "fault"),
     [
-        ("float8", "got float8, expected one of float64, float32, bfloat16, float16$"),
         ("fp16", r"got fp16, expected one of float64, float32, bfloat16, float16; did you mean float16\?$"),
     ],
 )
 def test_an_unknown_number_format_is_refused_at_its_place(load, written, fault):
     (found,) = faults(load, f"{ROUNDING}    arithmetic: [float32, {written}]\n")
     assert re.match(rf"9:27: sweeps\.one\.arithmetic\[1\]: {fault}", found)
-
-
-def test_a_number_format_has_no_default(load):
-    assert faults(load, ROUNDING) == ["3:3: sweeps.one.arithmetic: missing key"]
 
 
 def test_saturation_takes_two_formats_and_refuses_others_at_their_place(load):
@@ -407,13 +333,6 @@ sweeps:
         "1:1:", "1:1:", "5:14:", "5:17:", "7:24:", "8:13:", "9:5:",
         "10:3:", "10:3:", "10:3:", "10:3:", "12:14:", "13:3:", "19:15:", "19:25:",
     ]  # fmt: skip
-
-
-def test_a_fault_in_two_keys_of_the_same_name_is_placed_at_its_own():
-    document = Document("a:\n  b: 1\nc:\n  b: 2\n")
-    assert document.place(("c", "b")) == (4, 6)
-    assert document.place(("c", "b"), of_key=True) == (4, 3)
-    assert document.place(("c", "missing")) == (3, 1)
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? "])

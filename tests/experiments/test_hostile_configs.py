@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 import yaml
@@ -10,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from experiments.harness.config import ConfigError, load_config
-from tests.command_line import call
 
 ROOT = Path(__file__).parents[2]
 VALUES = st.one_of(
@@ -20,21 +18,7 @@ VALUES = st.one_of(
     st.floats(),
     st.text(max_size=8),
     st.sampled_from(
-        [
-            "unscaled",
-            "d_k^1/2",
-            "d_k^x",
-            "1/d_k",
-            "2^3",
-            "4..16*2",
-            "4..15*2",
-            "gaussian",
-            "saturation",
-            "rows",
-            "distribution",
-            "1e3",
-            "phase",
-        ]
+        ["unscaled", "d_k^1/2", "d_k^x", "1/d_k", "2^3", "4..16*2", "4..15*2", "gaussian", "saturation", "rows", "1e3"]
     ),
 )
 KEYS = st.sampled_from(
@@ -90,41 +74,3 @@ def test_any_config_is_read_or_refused(tmp_path_factory, text):
 @any_config(1000)
 def test_any_of_1000_configs_is_read_or_refused(tmp_path_factory, text):
     read_or_refused(text, tmp_path_factory.getbasetemp() / "any1000.yaml")
-
-
-SUITE = """\
-seed: 0
-sweeps:
-  first:
-    experiment: saturation
-    d_k: {d_k}
-    n_keys: 64
-    scaling: [unscaled, d_k^1/2]
-    trials: {trials}
-  second:
-    experiment: distribution
-    d_k: [64, 128]
-    trials: 1000
-"""
-
-
-def run(folder: Path, **values: object) -> CompletedProcess[str]:
-    config = folder / "large.yaml"
-    config.write_text(SUITE.format(**{"d_k": "[16, 200, 256]", "trials": 10} | values))
-    return call("run", "--config", config, "--results", folder / "out")
-
-
-def test_more_work_than_a_run_can_keep_is_refused(tmp_path):
-    refused = run(tmp_path, trials=10**11)
-    assert refused.returncode == 2
-    expected = r"sweeps\.first: got 100000000000 trials in \d+ chunks of work, expected at most 500000"
-    assert re.search(expected, refused.stderr)
-
-
-@pytest.mark.parametrize("d_k", ["1000000000", "[4, 1000000000]"])
-def test_an_absurd_size_is_refused_with_the_memory_it_needs(tmp_path, d_k):
-    refused = run(tmp_path, d_k=d_k)
-    assert refused.returncode == 2
-    expected = r"d_k=1000000000, .*, which needs \S+ GiB per worker, expected at most 4 GiB"
-    assert re.search(expected, refused.stderr)
-    assert not (tmp_path / "out").exists()
