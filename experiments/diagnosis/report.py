@@ -69,41 +69,24 @@ def summary(table: pd.DataFrame) -> list[str]:
     """Those of six sentences whose condition holds for at least one head, with the number of such heads."""
     spread, divisor = np.sqrt(table["row_variance"]), table["unit_divisor"]
     apart = (table["entropy_share"] - table["entropy_share_exact"]).abs()
-    far = (spread < _NARROW) | (spread > _WIDE)
+    saturated, far, first = table["saturated_rows"], (spread < _NARROW) | (spread > _WIDE), table["first_key_weight"]
+    unit = f"{divisor[far].median():.4g}; in use is {_range(table['divisor'])}"
+    unknown = divisor.isna() | table["variance_ratio"].isna()
     conditions = (
-        (
-            table["saturated_rows"] > _HALF,
-            "Heads with a weight above 0.99 in more than half of their rows",
-            f"; the largest share of such rows is {table['saturated_rows'].max():.2f}",
-        ),
-        (
-            far,
-            f"Heads with a spread below {_NARROW:g} or above {_WIDE:g}",
-            f"; the median one of them has the spread 1 under the divisor {divisor[far].median():.4g}, in use is"
-            f" {_range(table['divisor'])}",
-        ),
-        (
-            apart > _APART,
-            f"Heads whose entropy share is more than {_APART:g} from that of Gaussian rows",
-            f"; the largest distance is {apart.max():.2f}",
-        ),
+        (saturated > _HALF, "with a weight above 0.99 in most rows", f"largest share of rows {saturated.max():.2f}"),
+        (far, f"with a spread below {_NARROW:g} or above {_WIDE:g}", f"median divisor for the spread 1: {unit}"),
+        (apart > _APART, f"more than {_APART:g} from the entropy share of Gaussian rows", f"at most {apart.max():.2f}"),
         (
             spread < _FLAT,
-            f"Heads with a spread below {_FLAT:g}, where agreement with Gaussian rows says little",
-            f"; the smallest spread is {spread.min():.3g}",
+            f"with a spread below {_FLAT:g}, too flat to differ from Gaussian rows",
+            f"at least {spread.min():.3g}",
         ),
-        (
-            table["first_key_weight"] > _HALF,
-            "Heads with more than half of the weight on the first key, an attention sink",
-            f"; the largest mean weight of this key is {table['first_key_weight'].max():.2f}",
-        ),
-        (
-            divisor.isna() | table["variance_ratio"].isna(),
-            "Heads without some numbers (nan), because the scores of each row or all entries of q or k are equal",
-            "",
-        ),
+        (first > _HALF, "with most weight on the first key, an attention sink", f"largest weight {first.max():.2f}"),
+        (unknown, "without some numbers (nan)", "equal scores in each row, or equal entries of q or k"),
     )
-    return [f"{what}: {chosen.sum()} of {len(table)}{more}." for chosen, what, more in conditions if chosen.any()]
+    return [
+        f"Heads {what}: {chosen.sum()} of {len(table)} ({more})." for chosen, what, more in conditions if chosen.any()
+    ]
 
 
 def _range(numbers: pd.Series) -> str:

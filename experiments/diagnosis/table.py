@@ -66,14 +66,8 @@ def diagnosis_table(
 ) -> pd.DataFrame:
     """The table of all heads, in the order of their arrays.
 
-    Args:
-        heads: pairs of q and k; `sdpa.diagnose` diagnoses each.
-        scaling: a scaling rule.
-        mask: `causal`, `none` or None.
-        axes: names of the leading axes of every q, separated by commas; None for the usual ones.
-
-    Returns:
-        The columns that number heads, such as layer and head, then those of `COLUMNS` that exist.
+    Its columns number heads, such as layer and head, then come those of `COLUMNS` that exist. The names of the leading
+    axes of every q are separated by commas; None for the usual ones.
 
     Raises:
         ValueError: an option is unknown or does not fit the arrays, or `sdpa.diagnose` refuses them.
@@ -163,13 +157,7 @@ def gaussian_curves(table: pd.DataFrame) -> pd.DataFrame:
     """Exact mean entropy shares of Gaussian rows, along the spread within rows that the heads of a table have.
 
     Rows have the numbers of visible keys that the mask gives, and scores of one standard deviation sigma. Their
-    variance with 1/n has the mean sigma^2 (1 - 1/n).
-
-    Args:
-        table: of a diagnosis; only the first four sizes have a curve.
-
-    Returns:
-        The columns n_keys, spread and entropy_share, one row for each point.
+    variance with 1/n has the mean sigma^2 (1 - 1/n). Only the first four sizes have a curve.
     """
     ends = np.maximum(np.sqrt(table["row_variance"].agg(["min", "max"])), _FLATTEST)
     spread = np.geomspace(min(ends["min"] / _ROOM, 0.5), max(ends["max"] * _ROOM, 4.0), _POINTS)

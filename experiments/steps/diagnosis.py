@@ -76,11 +76,7 @@ def _report(title: str, table: "pd.DataFrame", folder: Path, sources: bytes) -> 
 
 
 def diagnose_example(results: Path) -> None:
-    """Bring the shipped example up to date, and print its diagnosis.
-
-    Args:
-        results: the folder of the results.
-    """
+    """Bring the shipped example in a folder of results up to date, and print its diagnosis."""
     from experiments.diagnosis.table import SHIPPED_LAYERS, read_diagnosis
 
     report = Reporter(verbose=True, say=tell)
@@ -92,12 +88,7 @@ def diagnose_example(results: Path) -> None:
 
 
 def write_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
-    """Write the arrays and the table of the shipped example, unless they are up to date.
-
-    Args:
-        results: the step writes to its folder diagnosis/training.
-        report: told whether the table changed.
-    """
+    """Write the arrays and the table of the shipped example to diagnosis/training, unless they are up to date."""
     path, arrays = (diagnosis_path(results, name) for name in (DIAGNOSIS_TABLE, ARRAYS))
     modules = [f"experiments.diagnosis.{name}" for name in ("example", "files", "table")]
     table, ledger = Artifact((path, arrays), tuple(modules), _COMPUTED_WITH), Ledger(path.parent)
@@ -116,12 +107,7 @@ def write_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
 
 
 def draw_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
-    """Draw the figure of the shipped example unless it is up to date; nothing without its table.
-
-    Args:
-        results: the step reads and writes its folder diagnosis/training.
-        report: told about the figure.
-    """
+    """Draw the figure of the shipped example unless it is up to date; nothing without its table."""
     table, stem = diagnosis_path(results, DIAGNOSIS_TABLE), diagnosis_path(results, DIAGNOSIS_FIGURE)
     if not table.exists():
         return
