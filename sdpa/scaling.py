@@ -34,6 +34,7 @@ FACTORS: dict[str, Callable[[int, int], float]] = {
     "n_keys": lambda _, n_keys: n_keys,
     "ln(n_keys)": lambda _, n_keys: math.log(n_keys),
 }
+_NUMBER = re.compile(r"([0-9]+(\.[0-9]+)?|\.[0-9]+)([eE][-+]?[0-9]{1,2})?")
 _MAX_LENGTH = 200
 _MAX_EXPONENT = 10
 _MAX_NUMBER = 10**8  # limit of numerators and denominators, so that every name parses again
@@ -209,7 +210,10 @@ def _rational(node: ast.expr, source: str) -> Fraction:
         case ast.BinOp(above, ast.Div(), below):
             return _rational(above, source) / _rational(below, source)
         case ast.Constant():
-            exact = Fraction(ast.get_source_segment(source, node) or "")
+            text = ast.get_source_segment(source, node) or ""
+            if not _NUMBER.fullmatch(text):
+                raise _RefusedError
+            exact = Fraction(text)
             near = exact.limit_denominator(_MAX_NUMBER)
             return near if float(near) == float(exact) else exact
     raise _RefusedError
