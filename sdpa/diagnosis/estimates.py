@@ -244,16 +244,8 @@ def gaussian_values(
 
     If keys lie in independent random directions, the variance of a row is proportional to |q|^2 and to the mean of
     |k|^2, as here. The variance found in a row would be no better: among few keys it varies by chance, and rows in
-    which it happens to be large are also those with a large weight.
-
-    Args:
-        n_visible: number of keys of each row.
-        lengths: |q|^2 times the mean of |k|^2 over them, of each row.
-        sees_first: 1 for each row that sees the first key, else 0.
-        variance: mean over rows of the variance of their scores, with 1/(n-1).
-
-    Returns:
-        By the names of quantities: means over rows, and the root mean square of |J|_F; NaN without rows.
+    which it happens to be large are also those with a large weight. `Rows` describes the arguments; the variance is the
+    mean over rows, with 1/(n-1). The values have the names of quantities; there are none without rows.
 
     >>> found = gaussian_values(np.array([64.0, 64.0]), np.ones(2), np.ones(2), variance=1.0)
     >>> round(found["max_weight"], 6), found["first_key_weight"]
@@ -285,9 +277,7 @@ def divisor_for(target: Target, value: float, q: npt.ArrayLike, k: npt.ArrayLike
     Args:
         target: `entropy_share`, `effective_keys`, `max_weight` or `row_variance`, as in `QUANTITIES`.
         value: that it should have, as a mean over rows.
-        q: queries of the head, (n_queries, d_k) or (batch, n_queries, d_k), as in `diagnose`.
-        k: its keys, (n_keys, d_k) or (batch, n_keys, d_k).
-        mask: as in `diagnose`.
+        q, k, mask: as in `diagnose`, of one head: (n, d_k) or (batch, n, d_k).
 
     Raises:
         ValueError: no divisor within a factor of 1000 of the one of row variance 1 gives the value, the scores of each

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -25,8 +25,7 @@ _TILE = 2**20  # scores at once: 8 MiB
 _LARGEST = 1e70  # in size; products of the squares of lengths do not overflow
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(NamedTuple):
     """Values of rows with at least two visible keys, each an array (rows,). Scores are divided by the divisor.
 
     Attributes:
@@ -91,10 +90,8 @@ class Rows:
     @classmethod
     def joined(cls, parts: list[Self]) -> Self:
         """The rows of several parts in their order; none of no parts."""
-        none = cls(*np.empty((len(fields(cls)), 0)))
-        return cls(
-            *(np.concatenate(values) for values in zip(*(vars(part).values() for part in [none, *parts]), strict=True))
-        )
+        none = cls(*np.empty((len(cls._fields), 0)))
+        return cls(*map(np.concatenate, zip(none, *parts, strict=True)))
 
 
 class HeadRows(NamedTuple):
@@ -160,11 +157,9 @@ class Heads:
 def tiles(
     n_queries: int, n_keys: int, mask: Literal["causal"] | BoolArray | None
 ) -> Iterator[tuple[slice, int, BoolArray | None]]:
-    """All queries, in tiles of at most about a million scores.
+    """Tiles of at most about a million scores: the places of queries, the number of keys that they see, and the mask.
 
-    Yields:
-        The places of the queries; the number of keys from the first one on that at least one of them may see; and
-        booleans (rows, keys), True where the query may attend to the key, or None if it may everywhere.
+    The keys go from the first one to the last one that a query of the tile may see. The mask is None if all see all.
     """
     step = max(1, _TILE // n_keys)
     for first in range(0, n_queries, step):
@@ -234,10 +229,7 @@ def _names(n_leading: int, axes: Sequence[str] | None) -> tuple[str, ...]:
         if n_leading not in AXES:
             raise ValueError(f"axes: expected the names of {n_leading} leading axes of q, got none")
         return AXES[n_leading]
-    given = [axes] if isinstance(axes, str) else list(axes)
-    if not all(isinstance(name, str) for name in given):
-        raise TypeError(f"axes: expected names, got {given}")
-    names = tuple(map(str.lower, given))
+    names = tuple(map(str.lower, [axes] if isinstance(axes, str) else axes))
     if len(names) != n_leading or len(set(names)) < len(names) or not all(map(str.isidentifier, names)):
         raise ValueError(f"axes: expected a different name for each of {n_leading} leading axes of q, got {names}")
     return names
