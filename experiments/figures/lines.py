@@ -22,7 +22,6 @@ from experiments.figures.figure import Drawing, Lines, Panel
 from experiments.figures.style import (
     INK,
     empty,
-    legend_above,
     ordered_colours,
     panels,
     scaling_colours,
@@ -346,17 +345,24 @@ def label_lines(ax: Axes, lines: Sequence[Series], x: str, metric: str, texts: S
         ax.text(1.02, height, text, transform=ax.transAxes, color=line.colour, va="center", fontsize=9.5)
 
 
-def legend(ax: Axes, texts: Sequence[str]) -> None:
-    """A legend for the lines of one axes, once above all axes; the figure grows by its height."""
+def legend(ax: Axes, texts: Sequence[str] = ()) -> None:
+    """A legend for the lines of one axes, once above all axes; the figure grows by its height.
+
+    Args:
+        ax: the axes.
+        texts: the names of its lines; by default their labels.
+    """
     figure = ax.figure
     if figure.legends:
         return
-    handles = ax.get_legend_handles_labels()[0][: len(texts)]  # a second metric on the axes repeats the lines
+    handles, labels = ax.get_legend_handles_labels()
+    texts = texts or labels
+    handles = handles[: len(texts)]  # a second metric on the axes repeats the lines
     columns = max(1, int(figure.get_figwidth() * _LEGEND_CHARACTERS_PER_INCH / (max(map(len, texts)) + 8)))
     rows = math.ceil(len(texts) / columns)
     columns = math.ceil(len(texts) / rows)  # full columns, because a legend fills one column after the other
     figure.set_figheight(figure.get_figheight() + _LABEL_INCHES * rows)
-    legend_above(figure, handles, texts, columns)
+    figure.legend(handles, texts, loc="outside upper left", ncols=columns, fontsize=8.5, borderpad=0)
 
 
 def _inches(ax: Axes) -> Bbox:

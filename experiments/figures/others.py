@@ -31,7 +31,7 @@ from experiments.figures.lines import (
     series,
     spans_widely,
 )
-from experiments.figures.style import INK, empty, legend_above, ordered_colours, panels, scaling_colours, token_colours
+from experiments.figures.style import INK, empty, ordered_colours, panels, scaling_colours, token_colours
 from experiments.harness.discovery import unusual_axes
 
 Floats = npt.NDArray[np.floating]
@@ -151,8 +151,7 @@ def assumptions(tables: Tables) -> Drawing:
         ax.set_xlabel("over its value in the first cell", fontsize=8.5)
     axes[0].set_yticks(range(len(cells)), cells)
     axes[0].invert_yaxis()
-    handles, names = axes[0].get_legend_handles_labels()
-    legend_above(figure, handles, names, len(names))
+    legend(axes[0])
     return figure
 
 
@@ -320,8 +319,7 @@ def speed(tables: Tables) -> Drawing:
         ax.set_title(f"{'with' if gradients else 'without'} gradients")
     middle.tick_params(labelleft=False)
     left.set_ylabel("d_k × keys × queries")
-    handles, names = left.get_legend_handles_labels()
-    legend_above(figure, handles, names, len(names))
+    legend(left)
     _plot_growth(right, tables["growth"])
     return figure
 

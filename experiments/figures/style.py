@@ -6,11 +6,10 @@ a reader who knows one figure can read the next.
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import seaborn as sns
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
@@ -71,11 +70,6 @@ def note(figure: Drawing, text: str) -> None:
     """A remark on how to read a figure, at its foot."""
     lines = wrapped(text, figure.get_figwidth() * _NOTE_CHARACTERS_PER_INCH)
     figure.supxlabel(lines, x=0.01, ha="left", fontsize=8.5)
-
-
-def legend_above(figure: Drawing, handles: Sequence[Artist], names: Sequence[str], columns: int) -> None:
-    """A legend for all axes of a figure, between its title and its axes."""
-    figure.legend(handles, names, loc="outside upper left", ncols=columns, fontsize=8.5, borderpad=0)
 
 
 def wrapped(text: str, width: float) -> str:
