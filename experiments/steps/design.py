@@ -8,7 +8,7 @@ import pandas as pd
 
 from sdpa import InputLaw, PairLaw, theory
 from sdpa.attention import is_causal
-from sdpa.theory.design import Target, largest_entropy
+from sdpa.theory.attention import Target, largest_entropy
 from sdpa.theory.unknown import UnknownError
 
 _FACTORS = (1 / 16, 1 / 4, 1, 4, 16)  # of n_keys, in the table

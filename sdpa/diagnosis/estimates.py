@@ -26,7 +26,7 @@ from sdpa.diagnosis.quantities import (
     values_of_rows,
 )
 from sdpa.scaling import Scaling, resolve_divisor
-from sdpa.theory.design import Target
+from sdpa.theory.attention import Target
 from sdpa.theory.gaussian_rows import gaussian_rows
 
 BATCH = "batch"

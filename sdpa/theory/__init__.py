@@ -1,30 +1,32 @@
 """Exact laws and expectations: one function per equation, without random numbers or tabulated results."""
 
 from sdpa.theory import limits
-from sdpa.theory.attention import AttentionExpectations, attention_expectations
-from sdpa.theory.design import divisor_for, equivalent_rules
-from sdpa.theory.deviations import AttentionDeviations, attention_deviations, least_draw_deviations
+from sdpa.theory.attention import AttentionExpectations, attention_expectations, divisor_for, equivalent_rules
+from sdpa.theory.deviations import attention_deviations, least_draw_deviations
 from sdpa.theory.formats import OutOfRange, out_of_range
+from sdpa.theory.row_metrics import RowMetrics
 from sdpa.theory.row_variance import least_shared_row_variance, row_variance, row_variance_deviation
 from sdpa.theory.rows import GaussianRow
-from sdpa.theory.score_law import largest_score_survival, score_log_density, score_survival
+from sdpa.theory.score_law import (
+    largest_score_survival,
+    score_log_density,
+    score_survival,
+)
 from sdpa.theory.scores import (
     ScoreDeviations,
     correlated_score_moments,
     score_kurtosis,
     score_mean,
-    score_moments,
     score_power_deviations,
     score_variance,
 )
-from sdpa.theory.two_keys import two_key_quantile
 from sdpa.theory.unknown import UnknownError
 
 __all__ = [
-    "AttentionDeviations",
     "AttentionExpectations",
     "GaussianRow",
     "OutOfRange",
+    "RowMetrics",
     "ScoreDeviations",
     "UnknownError",
     "attention_deviations",
@@ -42,9 +44,7 @@ __all__ = [
     "score_kurtosis",
     "score_log_density",
     "score_mean",
-    "score_moments",
     "score_power_deviations",
     "score_survival",
     "score_variance",
-    "two_key_quantile",
 ]

@@ -1,38 +1,36 @@
-"""Exact expectations of attention rows at finite d_k and n_keys, for the laws of queries and keys that allow them.
-
-Given a Gaussian query q, its scaled scores are independent N(0, sigma^2) up to a shift of all, sigma = key_std |q| /
-divisor, so that `GaussianRow` gives everything for that |q|, and these functions average over |q| (`queries`). Other
-laws have rows of their own: `normalized` and `correlated`.
-"""
+"""Exact expectations of attention rows at finite d_k and n_keys, and the divisor at which they have a wanted value."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from functools import cache
-from typing import Generic, TypeVar, overload
+from typing import Generic, Literal, NamedTuple, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
+from scipy import optimize
 
 from sdpa._arrays import as_float
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling, resolve_divisor
-from sdpa.theory.correlated import correlated_means
-from sdpa.theory.lengths import mean_over_lengths
-from sdpa.theory.normalized import normalized_means
-from sdpa.theory.queries import LONGEST, QueryLengths, query_lengths
-from sdpa.theory.row_tables import row_values, saturated_rows
+from sdpa.theory.gaussian_rows import mean_over_lengths
+from sdpa.theory.quadrature import FloatArray
+from sdpa.theory.row_metrics import OF_ONE_KEY, Number, RowMetrics, check_arguments, row_means
 from sdpa.theory.row_variance import row_variance
-from sdpa.theory.unknown import UnknownError
 
-FloatArray = npt.NDArray[np.float64]
-Number = TypeVar("Number", float, FloatArray)
+# Where a correlation saturates all but one in 10^10 rows, integrals lose the few that carry these means.
+_OF_UNSATURATED = ("entropy", "jacobian_trace", "jacobian_square", "query_gradient_square", "key_gradient_square")
+_LEAST_TRACE = 1e-10
+
+Target = Literal["entropy_share", "effective_keys", "max_weight", "row_variance"]
+
+_RANGE = 1e3  # of divisors around the one at which scores have the variance 1: the ends are one-hot and uniform rows
+_ACCURACY = 1e-12
+_STEP = 0.25  # of the logarithm of the least divisor, up to the first with a known value
 
 
-@dataclass(frozen=True)
-class AttentionExpectations(Generic[Number]):
+class AttentionExpectations(NamedTuple, Generic[Number]):
     """Exact values of the metrics of a row, by their names; NaN where a correlation saturates almost all rows.
 
     Each is a float, or an array if one of the arguments was.
@@ -95,10 +93,8 @@ def attention_expectations(
     The last: dL/dq = K^T J g / divisor. Split every key into its part along q, key_std z_i, and the d_k - 1 parts
     across it, which are independent of the scores: K^T v has the mean square (z.v)^2 + (d_k - 1) |v|^2 over them,
     times key_std^2, and for v = J g with standard normal g these have the means |J z|^2 and |J|_F^2. The mean of the
-    keys adds nothing, because the entries of v sum to 0.
-
-    The gradient to the keys has the mean square E[|J|_F^2 |q|^2] / divisor^2 over the keys, since gradients g of
-    different queries are independent.
+    keys adds nothing, because the entries of v sum to 0. The gradient to the keys has the mean square
+    E[|J|_F^2 |q|^2] / divisor^2, since gradients g of different queries are independent.
 
     Args:
         d_k: width of q and k, from 1; like n_keys any real number, or an array of them.
@@ -132,118 +128,115 @@ def attention_expectations(
     found = [_expectations(*map(float, each), law, shortest) for each in given]
     if not given.shape:
         return found[0]
-    names = [field.name for field in fields(AttentionExpectations)]
-    return AttentionExpectations(
-        **{name: np.reshape([getattr(each, name) for each in found], given.shape) for name in names}
-    )
+    return AttentionExpectations(*(np.reshape(values, given.shape) for values in zip(*found, strict=True)))
 
 
 @cache
 def _expectations(
     d_k: float, n_keys: float, divisor: float, law: PairLaw, shortest: int | None
 ) -> AttentionExpectations[float]:
-    """`attention_expectations` of numbers."""
     check_arguments(d_k, divisor)
 
     def values(length: float) -> FloatArray:
-        return row_means(d_k, length, divisor, law)
+        return np.array(row_means(d_k, length, divisor, law))
 
     # Interpolated over lengths, a probability near 0 may come out below it.
-    means = np.maximum(mean_over_lengths(values, _OF_ONE_KEY, n_keys, shortest), 0.0)
-    of = dict(zip(OF_ROWS, means.tolist(), strict=True))
-    if law.correlation and of["jacobian_trace"] < _LEAST_TRACE:
-        of |= dict.fromkeys(_OF_UNSATURATED, math.nan)
+    means = np.maximum(mean_over_lengths(values, np.array(OF_ONE_KEY), n_keys, shortest), 0.0)
+    of = RowMetrics(*means.tolist())
+    if law.correlation and of.jacobian_trace < _LEAST_TRACE:
+        of = of._replace(**dict.fromkeys(_OF_UNSATURATED, math.nan))
     return AttentionExpectations(
-        of["max_weight"],
-        of["entropy"],
-        of["jacobian_trace"],
-        math.sqrt(of["jacobian_square"]),
-        math.sqrt(of["query_gradient_square"]),
-        of["saturated_rows"],
-        row_variance(d_k, n_keys, divisor, law, shortest),
-        math.sqrt(of["collision"]),
-        math.sqrt(of["key_gradient_square"]),
-        math.sqrt(of["collision"]),
-        of["own_weight"],
+        max_weight=of.max_weight,
+        entropy=of.entropy,
+        jacobian_trace=of.jacobian_trace,
+        jacobian_norm=math.sqrt(of.jacobian_square),
+        query_gradient_norm=math.sqrt(of.query_gradient_square),
+        saturated_rows=of.saturated_rows,
+        row_variance=row_variance(d_k, n_keys, divisor, law, shortest),
+        output_std=math.sqrt(of.collision),
+        key_gradient_norm=math.sqrt(of.key_gradient_square),
+        value_gradient_norm=math.sqrt(of.collision),
+        own_weight=of.own_weight,
     )
 
 
-OF_ROWS = (
-    "max_weight",
-    "entropy",
-    "jacobian_trace",
-    "jacobian_square",
-    "query_gradient_square",
-    "saturated_rows",
-    "collision",
-    "key_gradient_square",
-    "own_weight",
-)
-# Where a correlation saturates all but one in 10^10 rows, integrals lose the few that carry these means.
-_OF_UNSATURATED = ("entropy", "jacobian_trace", "jacobian_square", "query_gradient_square", "key_gradient_square")
-_LEAST_TRACE = 1e-10
-_OF_ONE_KEY = np.array([1.0, 0, 0, 0, 0, 1, 1, 0, 1])  # whose weight is 1
+def divisor_for(
+    target: Target, value: float, d_k: int, n_keys: int, law: PairLaw = PairLaw(), shortest: int | None = None
+) -> float:
+    """The divisor c at which the exact expectation of a metric has a wanted value.
 
+    A search in ln c: a larger divisor makes a row more uniform. The variance is proportional to 1/c^2.
 
-def row_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> FloatArray:
-    """The means of `OF_ROWS` over rows of n_keys keys."""
-    if law.correlation or law.normalize != "none":
-        means, _ = row_moments(d_k, n_keys, divisor, law)
-        return means
-    lengths = gaussian_queries(d_k, law)
-    sigma = law.query_std * law.key_std / divisor * lengths.length
-    values = row_values(sigma, n_keys)
-    max_weight, entropy, trace, square, score_square, collision = lengths.share @ values
-    gradient = ((d_k - 1) * square + score_square) * (law.key_std / divisor) ** 2
-    of_keys = (lengths.share * lengths.length**2) @ values[:, 3] * (law.query_std / divisor) ** 2
-    saturated = saturated_share(d_k, n_keys, divisor, law)
-    return np.array([max_weight, entropy, trace, square, gradient, saturated, collision, of_keys, 1 / n_keys])
+    Args:
+        target: `entropy_share`, E H over `largest_entropy`, from 0 to 1;
+            `effective_keys`, e^(E H), from 1, somewhat below the metric of that name, E e^H, which has no exact value;
+            `max_weight`, E max w; or `row_variance`, of the scaled scores in a row.
+        value: that it should have.
+        d_k, n_keys, law, shortest: as in `attention_expectations`.
 
+    Raises:
+        ValueError: no divisor gives the value; the message has the range of possible values.
+        UnknownError: as in `attention_expectations`.
 
-def row_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> tuple[FloatArray, FloatArray]:
-    """The means of `OF_ROWS` and the mean squares of `deviation_limits`, for a correlation or a normalization."""
-    of_law = normalized_means if law.normalize != "none" else correlated_means
-    return of_law(d_k, n_keys, divisor, law)
-
-
-@cache
-def saturated_share(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> float:
-    """P(max w > SATURATED) over independent Gaussian queries and keys."""
-    return mean_share(d_k, divisor, law, lambda sigma: saturated_rows(sigma, n_keys))
-
-
-def mean_share(d_k: float, divisor: float, law: PairLaw, share: Callable[[FloatArray], FloatArray]) -> float:
-    """E of a probability that rises with the deviation of the scores of a row, with seven digits down to 1e-40.
-
-    Where it is small, the longest queries decide, and finer nodes reach further: queries beyond them have a share of
-    less than 1e-10 of the mean.
+    >>> round(divisor_for("row_variance", 0.75, d_k=64, n_keys=4), 9)
+    8.0
+    >>> divisor = divisor_for("entropy_share", 0.9, d_k=128, n_keys=8192)
+    >>> round(attention_expectations(128, 8192, divisor).entropy / math.log(8192), 9)
+    0.9
     """
-    scale = law.query_std * law.key_std / divisor
-    lengths = gaussian_queries(d_k, law)
-    mean = float(lengths.share @ share(scale * lengths.length))
-    if mean > 1e10 * LONGEST:
-        return mean
-    longest = 10.0 ** (10 * math.floor(math.log10(max(mean, 1e-270)) / 10) - 10)
-    lengths = gaussian_queries(d_k, law, halvings=5, longest=longest)
-    return float(lengths.share @ share(scale * lengths.length))
+    if target not in get_args(Target):
+        raise ValueError(f"target: expected one of {', '.join(get_args(Target))}, got {target!r}")
+    unit = math.sqrt(row_variance(d_k, n_keys, 1.0, law, shortest))
+    if target == "row_variance":
+        if not 0 < value < math.inf:
+            raise ValueError(f"row_variance: expected a finite number above 0, got {value}")
+        return unit / math.sqrt(value)
+
+    of_divisor = _metric(target, d_k, n_keys, law, shortest)
+    ends = math.log(unit / _RANGE), math.log(unit * _RANGE)
+    while math.isnan(of_divisor(math.exp(ends[0]))):  # a correlation saturates almost all rows
+        ends = ends[0] + _STEP, ends[1]
+    low, high = sorted(of_divisor(math.exp(end)) for end in ends)
+    if not low < value < high:
+        raise ValueError(f"{target}: expected a value above {low:.6g} and below {high:.6g}, got {value}")
+    found = optimize.brentq(lambda x: of_divisor(math.exp(x)) - value, *ends, xtol=_ACCURACY)
+    return math.exp(found)
 
 
-def gaussian_queries(
-    d_k: float, law: PairLaw, *, halvings: int | None = None, longest: float = LONGEST
-) -> QueryLengths:
-    """|q| of independent Gaussian queries and keys, as in `query_lengths`; UnknownError for any other law."""
-    if law.entries.name != "gaussian":
-        raise UnknownError("softmax rows are known only for gaussian entries")
-    if law.spectrum:
-        raise UnknownError("softmax rows are unknown for entries of unequal variance")
-    if law.correlation:
-        raise UnknownError("deviations of rows are unknown for queries that correlate with their keys")
-    if law.normalize != "none":
-        raise UnknownError("deviations of rows are unknown for normalized vectors")
-    return query_lengths(d_k, d_k * (law.query_mean / law.query_std) ** 2, halvings, longest=longest)
+def _metric(target: Target, d_k: int, n_keys: int, law: PairLaw, shortest: int | None) -> Callable[[float], float]:
+    """The metric as a function of the divisor."""
+    largest = largest_entropy(n_keys, shortest)
+
+    def value(divisor: float) -> float:
+        found = attention_expectations(d_k, n_keys, divisor, law, shortest)
+        if target == "max_weight":
+            return found.max_weight
+        return found.entropy / largest if target == "entropy_share" else math.exp(found.entropy)
+
+    return value
 
 
-def check_arguments(d_k: float, divisor: float) -> None:
-    """ValueError unless d_k is at least 1 and the divisor is above 0."""
-    if not (d_k >= 1 and 0 < divisor < math.inf):
-        raise ValueError(f"expected d_k of at least 1, and a divisor above 0, got {d_k} and {divisor}")
+def largest_entropy(n_keys: int, shortest: int | None = None) -> float:
+    """The entropy of equal weights on all visible keys, in nats: the mean of ln n over rows of n visible keys.
+
+    >>> round(largest_entropy(4), 6), round(largest_entropy(4, shortest=1), 6)
+    (1.386294, 0.794513)
+    """
+    lengths = range(shortest or n_keys, n_keys + 1)
+    return math.fsum(map(math.log, lengths)) / len(lengths)
+
+
+def equivalent_rules(divisor: float, d_k: int, n_keys: int) -> dict[str, float]:
+    """The divisor as `exponent` p of d_k^p, `temperature` t of t d_k^1/2, `log_factor` s of d_k^1/2 / (s ln n_keys).
+
+    The exponent is NaN for d_k = 1.
+
+    >>> {name: round(value, 4) for name, value in equivalent_rules(16.0, 64, 1024).items()}
+    {'exponent': 0.6667, 'temperature': 2.0, 'log_factor': 0.0721}
+    """
+    root = math.sqrt(d_k)
+    return {
+        "exponent": math.log(divisor) / math.log(d_k) if d_k > 1 else math.nan,
+        "temperature": divisor / root,
+        "log_factor": root / divisor / math.log(n_keys),
+    }

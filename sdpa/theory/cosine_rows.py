@@ -1,35 +1,146 @@
-"""What rows of cosines share, whatever their lengths: nodes, transforms, and the candidates for the largest."""
+"""Rows of normalized vectors: scores are a gain times the cosine t of isotropic directions of width d, from 2.
+
+In t = cos(theta) the angle has the density C sin(theta)^(d - 2), C = Gamma(d / 2) / (sqrt(pi) Gamma((d - 1) / 2)), so
+that sin(theta)^2 is of the law Beta((d - 1) / 2, 1 / 2). Given the query, the cosines of its keys are independent.
+The angle makes the density smooth at both ends, where that of t may be infinite; the integrals are sums over Gauss's
+nodes in panels of the angle.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-import numpy.typing as npt
+from scipy import special
 
-from sdpa.theory._grids import HIGHEST, RANGE, Span, gauss_panels, span
-from sdpa.theory.cosines import CosineLaw
-from sdpa.theory.integrands import Integrands
-from sdpa.theory.inversion import ComplexArray, log_transform, sum_below, terms_for
-from sdpa.theory.largest import Candidates, log_below
-from sdpa.theory.rows import Row
+from sdpa.theory.integrands import Integrands, Nodes
+from sdpa.theory.largest_weight import Candidates, log_below, log_transform, sum_below, terms_for
+from sdpa.theory.quadrature import HIGHEST, RANGE, ComplexArray, FloatArray, Span, gauss_panels
 
-FloatArray = npt.NDArray[np.float64]
-
+_RARE = 1e-24  # the share of the angles that count as impossible, at either end
+_PANELS, _ORDER = 20, 16  # of the integral over a score
+_SMOOTH = 12  # the least d at which the density of t is smooth at its ends, as far as 1e-11
 _ROWS = 16  # in memory at once
-_ORDER = 12  # of the integral over u
+_ROW_ORDER = 12  # of the integral over u
 _NEGLIGIBLE = 1e-15  # probability of a node
 
 
-class CosineRows:
-    """Rows of scores of one law of cosines.
+@dataclass(frozen=True)
+class CosineLaw:
+    """Scores gain t of independent cosines t, of a gain above 0."""
 
-    Args:
-        law: of the scores.
-        counts: of the scores, the least and the greatest.
-    """
+    gain: float
+    d: float
+
+    def log_g(self, u: FloatArray) -> FloatArray:
+        """ln G at every u: G = P(y < window) + int e^(-e^y), or 1 minus the same of 1 - e^(-e^y)."""
+        theta, weights = self._window(u)
+        exponential = np.exp(u[:, None] + self.gain * np.cos(theta))
+        missing = self._above(_angle_of((HIGHEST - u) / self.gain)) + np.vecdot(weights, -np.expm1(-exponential))
+        present = self._above(math.pi - _angle_of((-RANGE - 1 - u) / self.gain))
+        present = present + np.vecdot(weights, np.exp(-exponential))
+        few = missing < 0.5
+        return np.asarray(np.where(few, np.log1p(-np.minimum(missing, 0.6)), np.log(np.maximum(present, 1e-300))))
+
+    def nodes(self, u: FloatArray) -> Nodes:
+        """Nodes where e^(-e^y) varies; c = 1 - t^2 = sin(theta)^2."""
+        theta, weights = self._window(u)
+        t = np.cos(theta)
+        y = u[:, None] + self.gain * t
+        return Nodes(y, y / self.gain if self.gain >= 1 else t, weights, np.sin(theta) ** 2)
+
+    def _window(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Angles with y = u + gain t between -RANGE - 1 and HIGHEST, and their probabilities, (nodes of u, nodes)."""
+        first = np.clip(_angle_of((HIGHEST - u) / self.gain), self._least, math.pi - self._least)
+        last = np.clip(_angle_of((-RANGE - 1 - u) / self.gain), self._least, math.pi - self._least)
+        return self._panels(first[:, None] + (last - first)[:, None] * np.linspace(0, 1, _PANELS + 1))
+
+    def cdf(self, score: FloatArray) -> FloatArray:
+        """P(s < score)."""
+        return self._above(math.pi - _angle_of(score / self.gain))
+
+    def density(self, score: FloatArray) -> FloatArray:
+        """C (1 - t^2)^((d - 3) / 2) / gain, the density of a score."""
+        square = np.maximum(1 - (score / self.gain) ** 2, 0)
+        return np.asarray(np.exp(self._log_constant + special.xlogy((self.d - 3) / 2, square)) / self.gain)
+
+    def between(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Scores between falling edges (..., edges), and their probabilities, (..., nodes)."""
+        theta, weights = self._panels(np.clip(_angle_of(edges / self.gain), self._least, math.pi - self._least))
+        return self.gain * np.cos(theta), weights
+
+    @property
+    def lowest(self) -> float:
+        """The least score."""
+        return -self.gain
+
+    @property
+    def ends(self) -> FloatArray:
+        """The least and the greatest score."""
+        return np.array([-self.gain, self.gain])
+
+    @property
+    def resolution(self) -> float:
+        """The greatest width of a panel that resolves the density; 0 where it may have no bound or be rough."""
+        return 3 * self.gain / math.sqrt(self.d) if self.d >= _SMOOTH else 0.0
+
+    @property
+    def top(self) -> float:
+        """The greatest score that counts."""
+        return self.gain * math.cos(self._least)
+
+    def largest(self, counts: Span, breaks: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Scores that may be the largest of so many, and their probabilities; no panel contains one of the breaks.
+
+        Panels of the angle, at levels n P(t > cos(theta)) = e^w of equal steps in w, and beyond a right angle at equal
+        steps of the logarithm of the other tail.
+        """
+        fewest, most = counts
+        levels = np.concatenate([np.arange(-36, -8, 4.0), np.arange(-8, math.log(most / 2), 1.0)])
+        upper = self._angle_above(np.exp(levels) / most)
+        tail = np.arange(math.log(0.5), -RANGE / max(fewest - 1, 1), -1.0)
+        tail = np.append(tail, max(-RANGE / max(fewest - 1, 1), math.log(_RARE)))
+        edges = np.concatenate([upper, math.pi - self._angle_above(np.exp(np.minimum(tail, math.log(0.5))))])
+        inside = _angle_of(breaks[np.abs(breaks) < self.gain] / self.gain)
+        theta, weights = self._panels(np.unique(np.clip(np.concatenate([edges, inside]), edges.min(), edges.max())))
+        return self.gain * np.cos(theta), weights
+
+    def _panels(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Gauss's nodes between edges of angles (..., edges), and their probabilities C sin(theta)^(d - 2) dtheta."""
+        theta, weights = gauss_panels(edges, _ORDER)
+        density = np.exp(self._log_constant + special.xlogy(self.d - 2, np.maximum(np.sin(theta), 0)))
+        return theta, weights * density
+
+    def _above(self, theta: FloatArray) -> FloatArray:
+        """P(t > cos(theta)): I(sin(theta)^2; (d - 1) / 2, 1 / 2) / 2 up to a right angle."""
+        share = special.betainc((self.d - 1) / 2, 0.5, np.clip(np.sin(theta) ** 2, 0, 1)) / 2
+        return np.asarray(np.where(theta <= math.pi / 2, share, 1 - share))
+
+    def _angle_above(self, share: FloatArray) -> FloatArray:
+        """The angle that this share, up to 1/2, is below."""
+        return np.asarray(np.arcsin(np.sqrt(special.betaincinv((self.d - 1) / 2, 0.5, 2 * share))))
+
+    @property
+    def _log_constant(self) -> float:
+        """ln C."""
+        return math.lgamma(self.d / 2) - math.lgamma((self.d - 1) / 2) - 0.5 * math.log(math.pi)
+
+    @cached_property
+    def _least(self) -> float:
+        """The least angle that counts."""
+        return float(self._angle_above(np.array(_RARE)))
+
+
+def _angle_of(t: FloatArray) -> FloatArray:
+    """The angle of a cosine, 0 above 1 and pi below -1."""
+    return np.arccos(np.clip(t, -1, 1))
+
+
+class CosineRows:
+    """What rows of cosines share, from the least to the greatest number of scores."""
 
     def __init__(self, law: CosineLaw, counts: Span) -> None:
         self.law, self.counts = law, counts
@@ -38,7 +149,7 @@ class CosineRows:
     @cached_property
     def integrands(self) -> Integrands:
         """Panels of u in which all integrands are smooth."""
-        return Integrands([self.law], self.law.gain, *row_panels(self.law, self.counts))
+        return Integrands([self.law], self.law.gain, *_row_panels(self.law, self.counts))
 
     @cached_property
     def candidates(self) -> list[Candidates]:
@@ -47,7 +158,7 @@ class CosineRows:
         return [Candidates(0, chances, log_below(self.law, scores)[None])]
 
     def survival(self, group: int, counts: Sequence[float], log_ratio: float) -> float:
-        """As `RowLaws.survival`."""
+        """n P(S < c X), X = e^s of one score and S the sum of e^s over the others, ln c at most 0."""
         count = float(counts[group])
         if count == 2:
             scores, chances = self.law.largest((count, count), self._breaks(count, log_ratio))
@@ -72,24 +183,17 @@ class CosineRows:
         return np.concatenate([self.law.ends, self.law.ends - log_ratio, [least]])
 
 
-def cosine_row(gain: float, d_k: int, n_keys: int) -> Row:
-    """A softmax row over n_keys independent scores gain t, t the cosine of isotropic directions of width d_k from 2."""
-    return Row(_cosine_rows(CosineLaw(gain, d_k), span(n_keys)), (n_keys,))
+cosine_rows = lru_cache(_ROWS)(CosineRows)
 
 
-@lru_cache(_ROWS)
-def _cosine_rows(law: CosineLaw, counts: Span) -> CosineRows:
-    return CosineRows(law, counts)
-
-
-def row_panels(law: CosineLaw, counts: Span) -> tuple[FloatArray, FloatArray]:
+def _row_panels(law: CosineLaw, counts: Span) -> tuple[FloatArray, FloatArray]:
     """Nodes u and weights of the integral of rows of so many scores.
 
     G and M vary on the scale of 1 where the ends of the law enter, at u = -gain and gain, and ever more slowly away
     from them: the panels widen in proportion to the distance. G^n may vary faster, as the largest score does, so that
     panels over which ln(-n ln G) changes by more than 1 are divided.
     """
-    top = law.gain * math.cos(law.least)
+    top = law.top
     widest = max(3.0, 0.4 * law.gain / math.sqrt(law.d))
     distances = [0.0]
     while distances[-1] < top:
@@ -98,25 +202,19 @@ def row_panels(law: CosineLaw, counts: Span) -> tuple[FloatArray, FloatArray]:
     middle = np.concatenate([rising, -rising[::-1]])
     middle = np.unique(middle[np.abs(middle) <= top])
     before = -top - 3.0 * np.arange(math.ceil((RANGE + 8 + math.log(counts[1])) / 3), 0, -1)
-    edges = _divided(law, counts, np.concatenate([before, middle, top + np.array([2.5, HIGHEST + 1])]))
-    if counts[0] >= 8:
-        edges = edges[: int(np.searchsorted(_levels(law, edges, counts)[0], 4.0)) + 2]
-    return gauss_panels(edges, _ORDER)
-
-
-def _divided(law: CosineLaw, counts: Span, edges: FloatArray) -> FloatArray:
-    """Panels over which ln(-n ln G) changes by at most 1 where that matters, for any of the counts."""
+    edges = np.concatenate([before, middle, top + np.array([2.5, HIGHEST + 1])])
     for _ in range(6):
         fewest, most = _levels(law, edges, counts)
         divided = (np.diff(fewest) > 1) & (fewest[:-1] < 4) & (most[1:] > -38)
         if not divided.any():
             break
-        middle = (edges[:-1] + edges[1:]) / 2
-        edges = np.sort(np.concatenate([edges, middle[divided]]))
-    return edges
+        edges = np.sort(np.concatenate([edges, ((edges[:-1] + edges[1:]) / 2)[divided]]))
+    if counts[0] >= 8:
+        edges = edges[: int(np.searchsorted(_levels(law, edges, counts)[0], 4.0)) + 2]
+    return gauss_panels(edges, _ROW_ORDER)
 
 
 def _levels(law: CosineLaw, edges: FloatArray, counts: Span) -> FloatArray:
-    """Ln(-n ln G) for the fewest and the most scores, of which up to four are taken, (2, edges)."""
+    """ln(-n ln G) for the fewest and the most scores, of which up to four are taken, (2, edges)."""
     others = np.maximum(np.array(counts) - 4, 1.0)
     return np.asarray(np.log(np.maximum(-others[:, None] * law.log_g(edges), 1e-30)))

@@ -7,24 +7,19 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from sdpa.arithmetic import Arithmetic
 from sdpa.pairs import PairLaw
-from sdpa.theory._grids import STEP, log_g, trapezoid
-from sdpa.theory.attention import check_arguments, gaussian_queries, mean_share
-from sdpa.theory.lengths import mean_over_lengths
-from sdpa.theory.normal_survival import FEW_SIGMA, kappa
-from sdpa.theory.row_tables import saturated_rows
+from sdpa.theory.gaussian_rows import mean_over_lengths, saturated_rows
+from sdpa.theory.normal_rows import FEW_SIGMA, kappa, log_g, widest_step
+from sdpa.theory.quadrature import STEP, FloatArray, trapezoid
+from sdpa.theory.queries import gaussian_queries, mean_share
+from sdpa.theory.row_metrics import check_arguments
 from sdpa.theory.unknown import UnknownError
 
-FloatArray = npt.NDArray[np.float64]
-
 _NOISE = 1e-15  # of the sums behind a probability: what is closer to 1 is 1
-# A weight of a row of little spread is below e^(-17 sigma) / n only if its score is 8.5 deviations below the mean or
-# the mean of e^s that of a score 8.5 deviations above it: less likely than the noise.
-_FAR = 17.0
+_FAR = 17.0  # deviations, 8.5 of a score below the mean and 8.5 of the mean of e^s above it: less likely than the noise
 
 
 class OutOfRange(NamedTuple):
@@ -58,15 +53,9 @@ def out_of_range(
 
     Given q, the scores are normal with the deviation sigma = key_std |q| / divisor, up to a shift that only e^s sees
     and that is 0 without a mean of the keys. P(max s > t) = 1 - Phi(t / sigma)^n, and `weight_below`,
-    `GaussianRow.max_weight_survival` give the others; their means over |q| follow.
-
-    Args:
-        d_k, n_keys, divisor, law, shortest: as in `attention_expectations`.
-        arithmetic: the format, or its name.
-
-    Raises:
-        UnknownError: as in `attention_expectations`, also for a correlation, a normalization or a mean of the keys.
-        ValueError: no format has the name.
+    `GaussianRow.max_weight_survival` give the others; their means over |q| follow. Arguments and errors as in
+    `attention_expectations`, with the format or its name; a correlation, a normalization and a mean of the keys are
+    unknown, too.
 
     >>> found = out_of_range(512, 64, 1.0, "float16")
     >>> [round(value, 4) for value in found[:3]]
@@ -109,18 +98,11 @@ def _out_of_range(
 def weight_below(sigma: float, n_keys: float, log_threshold: float) -> float:
     """P(w < t) of a weight of a row of independent N(0, sigma^2) scores, for a small t.
 
-    w < t if the sum S of e^s over the other scores exceeds e^s (1 - t) / t. With the kernel of `Kernel`, whose integral
-    is 1,
+    w < t if the sum S of e^s over the other scores exceeds e^s (1 - t) / t. With `kappa`, whose integral is 1,
 
         P = int kappa(u + ln((1 - t) / t)) (1 - G(u)^(n-1)) du.
 
-    Args:
-        sigma: deviation of the scores, from 0.
-        n_keys: from 2.
-        log_threshold: ln t, at most ln(1/2).
-
-    Raises:
-        UnknownError: a deviation below 0.4 with so many keys that their mean weight is near t.
+    UnknownError for a deviation below 0.4 with so many keys that their mean weight is near t.
 
     >>> two = weight_below(10.0, 2, math.log(2.0**-25))  # s_1 - s_2 < ln(t / (1 - t))
     >>> round(two / float(special.ndtr(-25 * math.log(2) / math.sqrt(200))), 6)
@@ -131,7 +113,6 @@ def weight_below(sigma: float, n_keys: float, log_threshold: float) -> float:
             raise UnknownError(f"weights near the threshold are unknown for scores of a deviation below {FEW_SIGMA}")
         return 0.0
     shift = math.log1p(-math.exp(log_threshold)) - log_threshold
-    step = STEP * sigma if sigma >= 1 else math.pi**2 / (math.pi**2 / (2 * sigma**2) + 36)
-    t, width = trapezoid(-9.0 * sigma - 4, 8.2 * sigma + 3, min(step, STEP * max(1.0, sigma)))
+    t, width = trapezoid(-9.0 * sigma - 4, 8.2 * sigma + 3, min(widest_step(sigma), STEP * max(1.0, sigma)))
     missing = -np.expm1((n_keys - 1) * log_g(t - shift, sigma))
     return max(float(kappa(t, sigma) @ missing) * width, 0.0)

@@ -1,33 +1,146 @@
-"""What a row integrates over u beside powers of G. It depends on the laws of the scores and not on their numbers."""
+"""What a row integrates over u: the metrics as sums of products of transforms of its laws of scores.
+
+Scores s of one law have at every u
+
+    G(u) = E exp(-e^(u + s)),   M_kqa(u) = E[x^q c^a e^(k (u + s)) exp(-e^(u + s))],
+
+with c the mean square of what a key has across the query, in the units of `Row`, and x = s / unit, or (u + s) / unit
+from a unit of 1 on, which does not grow with it: no metric below changes if all x of a row move together.
+
+A metric is a polynomial in p_kqa = sum_i w_i^k x_i^q c_i^a. The mean of a product of such sums is the sum, over all
+set partitions of its factors, of means over different indices:
+
+    E p_ab p_cd = E sum_i w_i^(a+c) x_i^(b+d) + E sum_(i != j) w_i^a x_i^b w_j^c x_j^d.
+
+The polynomials are of one degree in w by factors p_1 = 1. A row that is one-hot then has 0 term by term: the
+coefficients of terms in which all indices coincide cancel as whole numbers, and nothing cancels in their means.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, reduce
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from sdpa.theory.expansion import Index, metric_expansion
-from sdpa.theory.groups import Law, Nodes
+from sdpa.theory.quadrature import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
+Index = tuple[int, int, int]  # (k, q, a)
+Polynomial = Mapping[tuple[Index, ...], int]  # the coefficients of products of p_kqa
 Taken = tuple[int, ...]  # how many indices are in each group
 Factor = tuple[int, Index]  # M of a group
 Places = npt.NDArray[np.intp]
 
 
-class Integrands:
-    """Sums of products of the transforms M of a row's laws, at the nodes u.
+class Nodes(NamedTuple):
+    """Nodes of an expectation over a score at every u: y = u + s, x, their weights, and c.
 
-    Args:
-        laws: of the scores of each group, which share a unit.
-        unit: of x, above 0.
-        u: nodes of the integral over ln t.
-        weights: of the nodes, or the step between all.
+    y and the weights have the shape (nodes of u or 1, nodes), x that of y or (nodes,); c is a number or of that shape.
+    """
+
+    y: FloatArray
+    x: FloatArray
+    weights: FloatArray
+    across: FloatArray | float
+
+
+class Law(Protocol):
+    """The law of equally distributed scores, of any number."""
+
+    def log_g(self, u: FloatArray) -> FloatArray:
+        """ln G at every u, precise where G is near 1 and where it is near 0."""
+
+    def nodes(self, u: FloatArray) -> Nodes:
+        """Nodes of the expectations M at every u."""
+
+    def cdf(self, score: FloatArray) -> FloatArray:
+        """P(s < score)."""
+
+    def density(self, score: FloatArray) -> FloatArray:
+        """The density of a score."""
+
+    def between(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Scores between falling edges (..., edges), and their probabilities, (..., nodes)."""
+
+    @property
+    def lowest(self) -> float:
+        """The least score that counts."""
+
+    @property
+    def resolution(self) -> float:
+        """The greatest width of a panel that resolves the density, 0 if common panels do not."""
+
+
+def _product(one: Polynomial, other: Polynomial) -> Polynomial:
+    product: Counter[tuple[Index, ...]] = Counter()
+    for (a, x), (b, y) in itertools.product(one.items(), other.items()):
+        product[tuple(sorted(a + b))] += x * y
+    return product
+
+
+# With S_k = p_k, m = p_11 and J = S_1 diag(w) - w w^T: (J^2)_ii = w_i^2 (S_1^2 - 2 S_1 w_i + S_2), and tr J^4 from the
+# traces of words in S_1 diag(w) and w w^T.
+_S1, _S2, _S3, _S4, _S5 = ((k, 0, 0) for k in range(1, 6))
+_M, _P21, _P22, _C2, _C3 = (1, 1, 0), (2, 1, 0), (2, 2, 0), (2, 0, 1), (3, 0, 1)
+_TRACE: Polynomial = {(_S1, _S1): 1, (_S2,): -1}
+_SQUARE: Polynomial = {(_S1, _S1, _S2): 1, (_S1, _S3): -2, (_S2, _S2): 1}
+_ALONG: Polynomial = {(_S1, _S1, _P22): 1, (_S1, _M, _P21): -2, (_M, _M, _S2): 1}
+METRICS: dict[str, Polynomial] = {
+    "tr J": _TRACE,
+    "(tr J)^2": _product(_TRACE, _TRACE),
+    "|J|^2": _SQUARE,
+    "|J|^4": _product(_SQUARE, _SQUARE),
+    "|Jx|^2": _ALONG,
+    "JJ.c": {(_S1, _S1, _C2): 1, (_S1, _C3): -2, (_S2, _C2): 1},
+    "|Jx|^4": _product(_ALONG, _ALONG),
+    "|Jx|^2 |J|^2": _product(_ALONG, _SQUARE),
+    "tr J^4": {
+        (_S1, _S1, _S1, _S1, _S4): 1,
+        (_S1, _S1, _S1, _S5): -4,
+        (_S1, _S1, _S2, _S4): 4,
+        (_S1, _S1, _S3, _S3): 2,
+        (_S1, _S2, _S2, _S3): -4,
+        (_S2, _S2, _S2, _S2): 1,
+    },
+}
+
+
+@cache
+def metric_expansion(name: str) -> list[tuple[tuple[Index, ...], int]]:
+    """A metric as terms (k, q, a), (l, r, b), ... over different indices i, j, ..., and their coefficients.
+
+    >>> metric_expansion("|J|^2")
+    [(((1, 0, 0), (1, 0, 0), (2, 0, 0)), 1), (((2, 0, 0), (2, 0, 0)), 2)]
+    """
+    terms: Counter[tuple[Index, ...]] = Counter()
+    for factors, coefficient in METRICS[name].items():
+        for blocks in _partitions(factors):
+            terms[tuple(sorted(blocks))] += coefficient
+    return sorted((term, coefficient) for term, coefficient in terms.items() if coefficient)
+
+
+def _partitions(factors: tuple[Index, ...]) -> Iterator[list[Index]]:
+    """Set partitions of the factors, each block as the sums of its k, q and a."""
+    if not factors:
+        yield []
+        return
+    first, rest = factors[0], factors[1:]
+    for blocks in _partitions(rest):
+        yield [first, *blocks]
+        for place, other in enumerate(blocks):
+            merged = (first[0] + other[0], first[1] + other[1], first[2] + other[2])
+            yield [*blocks[:place], merged, *blocks[place + 1 :]]
+
+
+class Integrands:
+    """Sums of products of the transforms M of a row's laws, which share a unit of x, at the nodes u.
+
+    `weights` are those of the nodes, or the step between all.
     """
 
     def __init__(self, laws: Sequence[Law], unit: float, u: FloatArray, weights: float | FloatArray) -> None:
@@ -45,7 +158,7 @@ class Integrands:
         return known[index]
 
     def metric(self, name: str) -> dict[Taken, FloatArray]:
-        """The terms of a metric of `expansion` over (k - 1)!, summed by how many of their indices are in each group."""
+        """The terms of a metric over (k - 1)!, summed by how many of their indices are in each group."""
         if name not in self._metrics:
             factors, sums = _sums_of_products(name, len(self.laws))
             moments = np.array([self.moment(*factor) for factor in factors])
@@ -64,19 +177,16 @@ class Integrands:
 
 @cache
 def _sums_of_products(name: str, groups: int) -> tuple[list[Factor], dict[Taken, tuple[FloatArray, list[Places]]]]:
-    """A metric of rows of so many groups, as sums of products of M.
+    """The factors M of a metric of so many groups; and its terms, by the number of indices in each group.
 
-    Returns:
-        The factors; and for each number of indices in each group the scales of the products, (products,), and the
-        places of their first, second, ... factors in that list, (products,) each.
+    These are scales, (terms,), and the places of the first, second, ... factors in the list, (terms,) each.
     """
     terms: dict[Taken, dict[tuple[Factor, ...], float]] = defaultdict(lambda: defaultdict(float))
     for indices, coefficient in metric_expansion(name):
         scale = coefficient / math.factorial(sum(k for k, _, _ in indices) - 1)
         for groups_of in itertools.product(range(groups), repeat=len(indices)):
             taken = tuple(groups_of.count(group) for group in range(groups))
-            product = tuple(sorted(zip(groups_of, indices, strict=True)))
-            terms[taken][product] += scale
+            terms[taken][tuple(sorted(zip(groups_of, indices, strict=True)))] += scale
     factors = sorted({factor for products in terms.values() for product in products for factor in product})
     place = {factor: i for i, factor in enumerate(factors)}
     sums = {}
@@ -87,7 +197,7 @@ def _sums_of_products(name: str, groups: int) -> tuple[list[Factor], dict[Taken,
 
 
 def _moments(nodes: Nodes, degree: int) -> dict[Index, FloatArray]:
-    """M_kqa of a law at every u, for k to a degree, q to half of that, and for q = 0 also with c."""
+    """M_kqa at every u, for k to a degree, q to half of that, and for q = 0 also with c."""
     y, x, weights, across = nodes
     exponential = np.exp(y)
     common = len(weights) > len(y)  # nodes y are the same for all u, but for their weights

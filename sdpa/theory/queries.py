@@ -9,25 +9,24 @@ d_k + 2 j degrees of freedom (Johnson, Kotz and Balakrishnan 1995, chapter 29). 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize, special
 
+from sdpa.pairs import PairLaw
+from sdpa.theory.quadrature import FloatArray
 from sdpa.theory.unknown import UnknownError
-
-FloatArray = npt.NDArray[np.float64]
 
 # The integral omits the shortest queries, this share of all: a metric of n_keys varies by less than n_keys over them.
 # It omits this share of the longest, too; a small probability needs more of them (`mean_share`).
-SHORTEST, LONGEST = 1e-9, 1e-14
+_SHORTEST, _LONGEST = 1e-9, 1e-14
 _LARGEST_NONCENTRALITY = 1e18  # beyond, the counts of Poisson's law leave the range of 64 bits
 
 
-@dataclass(frozen=True)
-class QueryLengths:
+class QueryLengths(NamedTuple):
     """Nodes of the law of |q|.
 
     Attributes:
@@ -48,19 +47,15 @@ def query_lengths(
     d_k: float,
     noncentrality: float = 0.0,
     halvings: int | None = None,
-    shortest: float = SHORTEST,
-    longest: float = LONGEST,
+    shortest: float = _SHORTEST,
+    longest: float = _LONGEST,
 ) -> QueryLengths:
-    """Nodes and probabilities of |q| / query_std.
+    """Nodes and probabilities of |q| / query_std, for a real d_k from 1 and a noncentrality c to 1e18.
 
     Args:
-        d_k: degrees of freedom, from 1; any real number.
-        noncentrality: c, from 0.
-        halvings: of steps that are 1.2 times as wide, each of which adds a node between all neighbours.
+        d_k, noncentrality: of |q|^2 / query_std^2.
+        halvings: of steps that are 1.2 times as wide; each adds a node between all neighbours.
         shortest, longest: shares of the shortest and of the longest queries that the nodes omit, from 1e-290.
-
-    Raises:
-        UnknownError: a noncentrality beyond 1e18.
 
     >>> lengths = query_lengths(8, noncentrality=2.0)
     >>> round(float(lengths.share @ lengths.length**2), 7)  # d_k + c
@@ -98,21 +93,21 @@ class _Halves:
         self.logarithm -= special.logsumexp(self.logarithm)
 
     def quantiles(self, shortest: float, longest: float) -> tuple[float, float]:
-        """ln r at both ends of the integral."""
+        """The x below and above which these shares lie."""
         if len(self.half) == 1:
             half = float(self.half[0])
             return math.log(special.gammaincinv(half, shortest)), math.log(special.gammainccinv(half, longest))
         probability = np.exp(self.logarithm)
-
-        def below(x: float) -> float:
-            return math.log(max(probability @ special.gammainc(self.half, math.exp(x)), 1e-300) / shortest)
-
-        def above(x: float) -> float:
-            return math.log(max(probability @ special.gammaincc(self.half, math.exp(x)), 1e-300) / longest)
-
         lowest = math.log(special.gammaincinv(self.half[0], shortest / 10))
         highest = math.log(special.gammainccinv(self.half[-1], longest / 10))
-        return tuple(float(optimize.brentq(each, lowest, highest, xtol=1e-6)) for each in (below, above))  # type: ignore[return-value]
+
+        def end(tail: Callable[[FloatArray, float], FloatArray], share: float) -> float:
+            def excess(x: float) -> float:
+                return math.log(max(probability @ tail(self.half, math.exp(x)), 1e-300) / share)
+
+            return float(optimize.brentq(excess, lowest, highest, xtol=1e-6))
+
+        return end(special.gammainc, shortest), end(special.gammaincc, longest)
 
     def density(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The density at every x up to a factor, and the mean of h given x."""
@@ -123,3 +118,34 @@ class _Halves:
         terms = np.exp(exponent - exponent.max())
         density = terms.sum(axis=1)
         return density, terms @ self.half / density
+
+
+def gaussian_queries(
+    d_k: float, law: PairLaw, *, halvings: int | None = None, longest: float = _LONGEST
+) -> QueryLengths:
+    """|q| of independent Gaussian queries and keys, as in `query_lengths`; UnknownError for any other law."""
+    if law.entries.name != "gaussian":
+        raise UnknownError("softmax rows are known only for gaussian entries")
+    if law.spectrum:
+        raise UnknownError("softmax rows are unknown for entries of unequal variance")
+    if law.correlation:
+        raise UnknownError("deviations of rows are unknown for queries that correlate with their keys")
+    if law.normalize != "none":
+        raise UnknownError("deviations of rows are unknown for normalized vectors")
+    return query_lengths(d_k, d_k * (law.query_mean / law.query_std) ** 2, halvings, longest=longest)
+
+
+def mean_share(d_k: float, divisor: float, law: PairLaw, share: Callable[[FloatArray], FloatArray]) -> float:
+    """E of a probability that rises with the deviation of the scores of a row, with seven digits down to 1e-40.
+
+    Where it is small, the longest queries decide, and finer nodes reach further: queries beyond them have a share of
+    less than 1e-10 of the mean.
+    """
+    scale = law.query_std * law.key_std / divisor
+    lengths = gaussian_queries(d_k, law)
+    mean = float(lengths.share @ share(scale * lengths.length))
+    if mean > 1e10 * _LONGEST:
+        return mean
+    longest = 10.0 ** (10 * math.floor(math.log10(max(mean, 1e-270)) / 10) - 10)
+    lengths = gaussian_queries(d_k, law, halvings=5, longest=longest)
+    return float(lengths.share @ share(scale * lengths.length))

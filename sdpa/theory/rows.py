@@ -1,17 +1,15 @@
 """The softmax of a row of independent scores, exactly.
 
 Powers of the partition sum Z = sum_i e^(s_i) are Laplace transforms, 1/Z^m = int t^(m-1) e^(-t Z) dt / (m-1)!, under
-which the scores separate. With t = e^u and the transforms G and M of `groups`, an expectation over the row becomes one
-integral over u of products of M and powers of G: for different i, j, ... of a row of equally distributed scores
+which the scores separate. With t = e^u and the transforms G and M of `integrands`, an expectation over the row becomes
+one integral over u of products of M and powers of G: for different i, j, ... of a row of equally distributed scores
 
     E[w_i^k x_i^p w_j^l x_j^q ...] = int M_kp M_lq ... G^(n - number of indices) du / (k + l + ... - 1)!
 
 and for scores of several laws each index is in one of the groups, the power of whose G it lowers.
 
 All integrands are analytic and vanish at both ends, so the trapezoidal rule converges exponentially (Trefethen and
-Weideman 2014): for normal scores with a deviation sigma of 1 and more M and G are integrals over y = u + s, on whose
-scale e^(-e^y) varies; below over z itself. The steps here are those at which halving them changes no result by more
-than 1e-9.
+Weideman 2014). Halving the steps changes no result by more than 1e-9.
 """
 
 from __future__ import annotations
@@ -19,60 +17,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-from sdpa.theory._grids import smoothing, span
-from sdpa.theory.groups import NormalLaw
-from sdpa.theory.integrands import Integrands, Taken
-from sdpa.theory.largest import Candidates, largest_moments
-from sdpa.theory.normal_rows import normal_rows
-
-FloatArray = npt.NDArray[np.float64]
+from sdpa.theory.cosine_rows import CosineRows
+from sdpa.theory.integrands import Taken
+from sdpa.theory.largest_weight import largest_moments
+from sdpa.theory.normal_rows import NormalLaw, NormalRows, normal_rows
+from sdpa.theory.quadrature import FloatArray, span
 
 _MAX_KEYS = 1e9  # times e^-RANGE is still negligible
 
 
-class RowLaws(Protocol):
-    """What rows of the same laws share, whatever their numbers of scores."""
-
-    @property
-    def integrands(self) -> Integrands:
-        """The transforms at the nodes of the integral over ln t."""
-        ...
-
-    @property
-    def candidates(self) -> Sequence[Candidates]:
-        """Scores that may be the largest."""
-        ...
-
-    def survival(self, group: int, counts: Sequence[float], log_ratio: float) -> float:
-        """P(1 - w < e^log_ratio w) of a weight w of a group, times their number, in rows of so many scores.
-
-        The logarithm is at most 0, so that no second weight of the row fulfils it.
-        """
-        ...
-
-
 class Row:
-    """Expectations of a softmax row of groups of scores.
+    """Expectations of a softmax row of groups of scores, so many of each."""
 
-    Args:
-        laws: of the scores of each group.
-        counts: the number of scores of each.
-    """
-
-    def __init__(self, laws: RowLaws, counts: Sequence[float]) -> None:
+    def __init__(self, laws: NormalRows | CosineRows, counts: Sequence[float]) -> None:
         self.counts = np.array(counts, dtype=float)
         self.n_keys = float(self.counts.sum())
         self._laws = laws
         self._powers: dict[Taken, FloatArray] = {}
 
     def power_sum(self, k: int) -> float:
-        """E sum_i w_i^k = n int M_k0 G^(n-1) du / (k-1)!, for k from 1 to 8; 1 for k = 1."""
+        """E sum_i w_i^k = n int M_k0 G^(n-1) du / (k-1)!, for k from 1 to 8."""
         return math.fsum(self.group_power_sum(group, k) for group in range(len(self.counts)))
 
     def group_power_sum(self, group: int, k: int) -> float:
@@ -84,22 +52,17 @@ class Row:
         return self.metric_mean("tr J")
 
     def jacobian_square(self) -> float:
-        """E |J|_F^2 = E sum w_i w_j w_k^2 + 2 E sum w_i^2 w_j^2, over different indices."""
+        """E |J|_F^2 = E sum w_i w_j w_k^2 + 2 E sum w_i^2 w_j^2, over different i, j, k."""
         return self.metric_mean("|J|^2")
 
     def score_gradient_square(self) -> float:
         """E |J x|^2 = E sum_i w_i^2 (x_i - sum_j w_j x_j)^2, expanded by which of the indices coincide."""
         return self.metric_mean("|Jx|^2")
 
-    def across_square(self) -> float:
-        """E sum_i (J^2)_ii c_i: the mean square of what K^T J g has across the query."""
-        return self.metric_mean("JJ.c")
-
     def metric_mean(self, name: str) -> float:
-        """The expectation of a metric of `sdpa.theory.expansion.metrics`.
+        """The expectation of a metric of `sdpa.theory.integrands.METRICS`; those of degree 8 need whole n_keys.
 
-        Those of degree 8 in w need a whole number of keys: the integral of a term over more different indices than
-        there are keys may not exist, and only for whole numbers it has the coefficient 0.
+        The integral of a term over more different indices than keys may not exist. Whole numbers give it the factor 0.
 
         >>> round(GaussianRow(sigma=1.0, n_keys=64).metric_mean("tr J^4"), 9)
         0.000232074
@@ -137,13 +100,13 @@ class Row:
         """P(max_i w_i > threshold), for a threshold from 1/2, which no second weight can exceed, to below 1.
 
         For normal scores within 1e-12 of the closed form of two keys; from a deviation of 0.5, where that is above
-        1e-30, also within 1e-9 relatively.
+        1e-30, also within 1e-9 relatively. Below a deviation of 0.4 and for more keys, whose number has to be whole,
+        within 1e-10.
 
         >>> round(GaussianRow(sigma=8.0, n_keys=64).max_weight_survival(0.99), 6)
         0.1943
         """
-        total = math.fsum(self.saturated_by(group, threshold) for group in range(len(self.counts)))
-        return min(max(total, 0.0), 1.0)
+        return min(max(math.fsum(self.saturated_by(g, threshold) for g in range(len(self.counts))), 0.0), 1.0)
 
     def saturated_by(self, group: int, threshold: float) -> float:
         """P(the weight of a score of a group > threshold), as `max_weight_survival`."""
@@ -159,8 +122,7 @@ class Row:
         True
         """
         log_ratio = log_remainder - math.log1p(-math.exp(log_remainder))
-        total = math.fsum(self._survival(group, log_ratio) for group in range(len(self.counts)))
-        return min(max(total, 0.0), 1.0)
+        return min(max(math.fsum(self._survival(g, log_ratio) for g in range(len(self.counts))), 0.0), 1.0)
 
     def _survival(self, group: int, log_ratio: float) -> float:
         return self._laws.survival(group, self.counts.tolist(), log_ratio) if self.counts[group] else 0.0
@@ -177,9 +139,8 @@ class Row:
     def _integral(self, values: FloatArray, taken: Taken) -> float:
         """Int values G^(n - taken) du, over all groups."""
         if taken not in self._powers:
-            self._powers[taken] = self._laws.integrands.weights * np.exp(
-                (self.counts - taken) @ self._laws.integrands.log_g
-            )
+            powers = np.exp((self.counts - taken) @ self._laws.integrands.log_g)
+            self._powers[taken] = self._laws.integrands.weights * powers
         return float(values @ self._powers[taken])
 
 
@@ -198,18 +159,6 @@ class GaussianRow(Row):
             )
         self.sigma = float(sigma)
         super().__init__(normal_rows((NormalLaw(self.sigma),), (span(n_keys),)), (n_keys,))
-
-    def log_partition(self) -> float:
-        """E ln Z = -gamma - c + int (Phi(-(u - c) / tau) - G^n) du, with any c and tau.
-
-        G^n(u) = P(ln E - ln Z > u) for an exponential E, whose E ln E is -gamma, so that int (1[u < 0] - G^n) du =
-        gamma + E ln Z; a normal law of mean c in the place of the step keeps the integrand smooth.
-        """
-        u = self._laws.integrands.u
-        below = np.exp(self.n_keys * self._laws.integrands.log_g[0])
-        centre = float(u[np.searchsorted(-below, -0.5)])
-        reference = special.ndtr(-(u - centre) / smoothing(self.sigma, self.n_keys))
-        return float(-np.euler_gamma - centre + self._laws.integrands.weights * (reference - below).sum())
 
     def entropy_variance(self) -> float:
         """Var H = E (sum w_i (ln Z - s_i - E H))^2, from the second derivative of 1/Z^m by m, at m = 2.

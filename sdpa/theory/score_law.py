@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-FloatArray = npt.NDArray[np.float64]
+from sdpa.theory.quadrature import FloatArray
+from sdpa.theory.queries import QueryLengths, query_lengths
 
 _RANGE = 42.0  # e^-42 is below the precision of a double
 _STEP = 0.2
@@ -19,11 +20,8 @@ def score_log_density(score: npt.ArrayLike, d_k: float) -> FloatArray:
 
     For independent standard normal entries. The characteristic function of q.k is (1 + t^2)^(-d/2), whose inverse is
     this variance-gamma density; d = 1 is the product-normal law K_0(|s|) / pi (Craig 1936). The Bessel function is
-    computed as a logarithm, so that neither small |s| nor large d_k overflows.
-
-    Args:
-        score: any shape; +inf in the result at 0 if d_k is 1.
-        d_k: from 1, any real number.
+    computed as a logarithm, so that neither small |s| nor large d_k overflows. Scores have any shape, d_k is any real
+    number from 1; for d_k = 1 the result at 0 is infinite.
 
     >>> float(np.exp(score_log_density(0.0, 2)).round(12))  # the law of Laplace
     0.5
@@ -37,55 +35,11 @@ def score_log_density(score: npt.ArrayLike, d_k: float) -> FloatArray:
     return np.where(size > 0, away, at_zero)
 
 
-def score_survival(score: npt.ArrayLike, d_k: float) -> FloatArray:
-    """P(q.k > s) = E Phi(-s / |q|), with |q|^2 chi-squared of d_k degrees of freedom, standard normal entries.
-
-    Given q the score is N(0, |q|^2). Trapezoidal rule in ln |q|^2; keeps its relative precision far into the tail.
-
-    Args:
-        score: any shape.
-        d_k: from 1, any real number.
-
-    >>> float(score_survival(0.0, 8).round(12))
-    0.5
-    """
-    length, share = _query_lengths(d_k)
-    return np.asarray(special.ndtr(-np.asarray(score, dtype=float)[..., None] / length) @ share)
-
-
-def largest_score_survival(score: npt.ArrayLike, d_k: float, n_keys: float) -> FloatArray:
-    """P(max_i q.k_i > s) = E[1 - Phi(s / |q|)^n] of n keys that share a query; else as `score_survival`.
-
-    Given q the n scores are independent N(0, |q|^2).
-
-    Args:
-        score: any shape.
-        d_k: from 1, any real number.
-        n_keys: from 1, any real number.
-
-    >>> float(largest_score_survival(0.0, 8, n_keys=3).round(12))  # 1 - 1/2^3
-    0.875
-    """
-    length, share = _query_lengths(d_k)
-    below = n_keys * special.log_ndtr(np.asarray(score, dtype=float)[..., None] / length)
-    return np.asarray(-np.expm1(below) @ share)
-
-
-def _query_lengths(d_k: float) -> tuple[FloatArray, FloatArray]:
-    """|q| at the nodes of ln |q|^2, chi-squared of d_k degrees of freedom, and the probability of each."""
-    half = d_k / 2
-    low, high = math.log(special.gammaincinv(half, 1e-17)), math.log(special.gammainccinv(half, 1e-290))
-    x = np.linspace(low, high, math.ceil((high - low) / min(0.05, 0.3 / math.sqrt(half))) + 1)
-    weights = np.exp(half * (x - math.log(half)) - np.exp(x) + half)
-    return np.sqrt(2 * np.exp(x)), weights / weights.sum()
-
-
 def _log_bessel_k(order: float, x: FloatArray) -> FloatArray:
     """ln K_nu(x) = ln(1/2 int exp(-x cosh t + nu t) dt) for nu from 0 and x above 0.
 
     With t = asinh(nu / x) + y and R = sqrt(x^2 + nu^2) the exponent is its largest value minus
-    (R - nu) (cosh y - 1) + nu (e^y - 1 - y) for either sign of y, in which nothing cancels. The integrand is analytic
-    for |Im y| < pi / 2 and falls off at both ends: the trapezoidal rule converges exponentially.
+    (R - nu) (cosh y - 1) + nu (e^y - 1 - y) for either sign of y, in which nothing cancels.
     """
     radius = np.hypot(x, order)
     excess = x * (x / (radius + order))  # R - nu
@@ -97,3 +51,32 @@ def _log_bessel_k(order: float, x: FloatArray) -> FloatArray:
     drop = excess[..., None] * (np.cosh(y) - 1) + order * (np.expm1(y) - y)
     peak = order * np.arcsinh(order / x) - radius
     return np.asarray(peak + np.log(0.5 * width * np.exp(-drop).sum(axis=-1)))
+
+
+def score_survival(score: npt.ArrayLike, d_k: float) -> FloatArray:
+    """P(q.k > s) = E Phi(-s / |q|), with |q|^2 chi-squared of d_k degrees of freedom, standard normal entries.
+
+    Given q the score is N(0, |q|^2). Keeps its relative precision far into the tail. Arguments as in
+    `score_log_density`.
+
+    >>> float(score_survival(0.0, 8).round(12))
+    0.5
+    """
+    lengths = _all_lengths(d_k)
+    return np.asarray(special.ndtr(-np.asarray(score, dtype=float)[..., None] / lengths.length) @ lengths.share)
+
+
+def largest_score_survival(score: npt.ArrayLike, d_k: float, n_keys: float) -> FloatArray:
+    """P(max_i q.k_i > s) = E[1 - Phi(s / |q|)^n] of n keys that share a query; else as `score_survival`.
+
+    >>> float(largest_score_survival(0.0, 8, n_keys=3).round(12))  # 1 - 1/2^3
+    0.875
+    """
+    lengths = _all_lengths(d_k)
+    below = n_keys * special.log_ndtr(np.asarray(score, dtype=float)[..., None] / lengths.length)
+    return np.asarray(-np.expm1(below) @ lengths.share)
+
+
+def _all_lengths(d_k: float) -> QueryLengths:
+    """|q| as far as the tail of a score depends on it."""
+    return query_lengths(d_k, halvings=3, shortest=1e-17, longest=1e-290)

@@ -1,20 +1,31 @@
-"""Exact moments of the scores q.k / divisor of a draw, and the spread of their estimates, for any law of q and k."""
+"""Exact moments of the scores q.k / divisor of a draw, and the spread of their estimates, for any law of q and k.
+
+A score q.k is a sum over entries of products p = q_a k_a. The products of different entries are independent, so that
+the cumulants of the score are sums of theirs:
+
+    p - E p = alpha a + beta b + gamma a b,   alpha = mk sq, beta = mq sk, gamma = sq sk
+
+for q_a = mq + sq a and k_a = mk + sk b. The moments M_ij = E x^i y^j and the cumulants K_ij of two variables determine
+each other (Leonov and Shiryaev 1959, here as a recursion):
+
+    M_ij = sum_(r, t) C(i-1, r-1) C(j, t) K_rt M_(i-r, j-t),   r from 1 to i, t from 0 to j.
+
+Arrays of moments and cumulants have the shape (order + 1, order + 1, ...); further axes are of different entries.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sdpa.pairs import PairLaw, spectrum_of
-from sdpa.theory import cumulants
+from sdpa.theory.quadrature import FloatArray
 from sdpa.theory.unknown import UnknownError
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def score_mean(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: float | None = None) -> float:
@@ -47,13 +58,7 @@ def score_variance(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys:
     lambda is the spectrum, of mean 1; without one the sum is d_k. For centred entries of variance 1 this is
     d_k / divisor^2, a sum of d_k uncorrelated products (Vaswani et al. 2017, footnote 4). A correlation adds that of
     a query with its own key, as in `correlated_score_moments`, and the variance of the two means. Cosines have the
-    variance 1 / d_k, products of vectors of length sqrt(d_k) have d_k. In the units of the scaled scores, squared.
-
-    Args:
-        d_k, divisor, law, n_keys: as in `score_mean`.
-
-    Raises:
-        UnknownError: as in `score_mean`.
+    variance 1 / d_k. In the units of the scaled scores, squared. Arguments and errors as in `score_mean`.
 
     >>> score_variance(d_k=64, divisor=8.0)
     1.0
@@ -64,50 +69,15 @@ def score_variance(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys:
 def score_kurtosis(d_k: float, law: PairLaw = PairLaw(), n_keys: float | None = None) -> float:
     """E[(s - E s)^4] / Var[s]^2 - 3 of s = q.k, pooled over pairs. No divisor changes it.
 
-    For independent centred entries (m4^2 - 3) / d_k, with m4 = E x^4 of a unit-variance entry: a product of two entries
-    has the excess kurtosis m4^2 - 3, and a sum of d_k independent equal terms has 1/d_k of it. For Gaussian entries
-    6 / d_k. In general the ratio kappa_4 / kappa_2^2 of sums of the cumulants of products; with a correlation, of the
-    mixture of a query's own key and the others; -6 / (d_k + 2) for cosines.
-
-    Args:
-        d_k, law, n_keys: as in `score_mean`.
-
-    Raises:
-        UnknownError: as in `score_mean`.
+    For independent centred entries (m4^2 - 3) / d_k, with m4 = E x^4 of a unit-variance entry: 6 / d_k for Gaussian
+    ones. In general the ratio kappa_4 / kappa_2^2 of sums of the cumulants of products; with a correlation, of the
+    mixture of a query's own key and the others; -6 / (d_k + 2) for cosines. Arguments and errors as in `score_mean`.
 
     >>> score_kurtosis(d_k=4)
     1.5
     """
     _, variance, fourth = _pooled(d_k, law, n_keys)
     return fourth / variance**2
-
-
-def score_moments(d_k: float, law: PairLaw = PairLaw(), order: int = 8) -> tuple[float, ...]:
-    """E (s - E s)^n for n = 2 ... order, of s = q.k with a key that is independent of the query.
-
-    Args:
-        d_k: width of q and k, from 1.
-        law: of queries and keys.
-        order: from 2 to 8.
-
-    Returns:
-        order - 1 numbers, infinite if the law has no moments of that order.
-
-    Raises:
-        UnknownError: as in `score_mean`.
-
-    >>> score_moments(d_k=2)[::2]  # the law of Laplace: E s^n = n!
-    (2.0, 24.0, 720.0, 40320.0)
-    """
-    _check_width(d_k)
-    if not np.isfinite(cumulants.entry_moments(law.entries.moments)[: order + 1]).all():
-        return (*score_moments(d_k, law, order - 1), math.inf) if order > 2 else (math.inf,)
-    if law.normalize != "none":
-        moments = _cosine_moments(d_k, law)
-    else:
-        of_score = _summed(cumulants.joint_cumulants(_of_entries(d_k, law, order)[:, None]), d_k, law)
-        moments = cumulants.joint_moments(of_score)[:, 0]
-    return tuple(moments[2 : order + 1].tolist())
 
 
 def correlated_score_moments(
@@ -120,28 +90,18 @@ def correlated_score_moments(
 ) -> tuple[float, float]:
     """E[q.k] = d (mq mk + rho sq sk), Var[q.k] = d (mq^2 sk^2 + mk^2 sq^2 + 2 rho mq mk sq sk + (1 + rho^2) sq^2 sk^2).
 
-    For jointly Gaussian pairs (q_i, k_i), independent between i, of means mq, mk, standard deviations sq, sk and
-    correlation rho: from q_i = mq + sq a and k_i = mk + sk b with E a^2 b^2 = 1 + 2 rho^2.
-
-    Returns:
-        Mean and variance of the score, before any divisor.
+    Before any divisor, for jointly Gaussian pairs (q_i, k_i), independent between i, of means mq, mk, standard
+    deviations sq, sk and correlation rho: q_i = mq + sq a and k_i = mk + sk b with E a^2 b^2 = 1 + 2 rho^2.
 
     >>> correlated_score_moments(d_k=10, correlation=0.5)
     (5.0, 12.5)
     """
     both = q_std * k_std
-    mean = q_mean * k_mean + correlation * both
-    variance = (
-        (q_mean * k_std) ** 2
-        + (k_mean * q_std) ** 2
-        + 2 * correlation * q_mean * k_mean * both
-        + both**2 * (1 + correlation**2)
-    )
-    return d_k * mean, d_k * variance
+    of_means = (q_mean * k_std) ** 2 + (k_mean * q_std) ** 2 + 2 * correlation * q_mean * k_mean * both
+    return d_k * (q_mean * k_mean + correlation * both), d_k * (of_means + both**2 * (1 + correlation**2))
 
 
-@dataclass(frozen=True)
-class ScoreDeviations:
+class ScoreDeviations(NamedTuple):
     """Exact standard deviations of what a draw of scores adds to the estimates of mean, variance and kurtosis."""
 
     score_mean: float
@@ -165,34 +125,36 @@ def score_power_deviations(
     s' of the same query and s'' of the same key. All covariances follow from joint cumulants of two scores. Those of
     estimates from T draws are these / sqrt(T), for variance and kurtosis to leading order.
 
-    Args:
-        d_k: width of q and k, from 1.
-        n_keys, n_queries: of a draw.
-        divisor: above 0.
-        law: of queries and keys. A deviation that needs a moment which the entries do not have is infinite. With a
-            correlation, lower limits: as if the rows of a draw were independent, and 0 for the kurtosis, with a mean of
-            the keys, and with a spectrum.
-
-    Raises:
-        UnknownError: as in `score_mean`.
+    A deviation that needs a moment which the entries do not have is infinite. A correlation has lower limits: as if the
+    rows of a draw were independent, and 0 for the kurtosis, with a mean of the keys, and with a spectrum. Arguments and
+    errors as in `score_mean`.
 
     >>> round(score_power_deviations(1, 1, 1, divisor=1.0).score_variance ** 2, 9)  # E s^4 - 1 = 3^2 - 1
     8.0
     >>> round(score_power_deviations(1, 10**9, 1, divisor=1.0).score_variance ** 2, 6)  # Var q^2
     2.0
     """
+    _check_width(d_k)
     if law.correlation:
         return _least_deviations(d_k, n_keys, n_queries, divisor, law)
-    second, third, fourth = score_moments(d_k, law, 4)
-    kurtosis = np.inf
-    if math.isfinite(fourth):
+
+    def deviation(*function: float) -> float:
+        """Of the mean over a draw of a polynomial in c, from its coefficients by power."""
+        if not _has_moments(law, 2 * (len(function) - 1)):
+            return math.inf
+        same, of_query, of_key = (
+            np.array(function) @ of @ function for of in _covariances(d_k, law, len(function) - 1)
+        )
+        # Rounding errors reach sums that are 0.
+        variance = float(same + (n_keys - 1) * of_query + (n_queries - 1) * of_key)
+        return math.sqrt(max(variance, 0.0) / (n_queries * n_keys))
+
+    kurtosis = math.inf
+    if _has_moments(law, 4):
+        second, third, fourth = _central_moments(d_k, law)[2:5].tolist()
         skew, beta = third / second**2, fourth / second**2
-        kurtosis = _deviation([0, -4 * skew, -2 * beta / second, 0, 1 / second**2], d_k, n_keys, n_queries, law)
-    return ScoreDeviations(
-        _deviation([0, 1], d_k, n_keys, n_queries, law) / divisor,
-        _deviation([0, 0, 1], d_k, n_keys, n_queries, law) / divisor**2,
-        kurtosis,
-    )
+        kurtosis = deviation(0, -4 * skew, -2 * beta / second, 0, 1 / second**2)
+    return ScoreDeviations(deviation(0, 1) / divisor, deviation(0, 0, 1) / divisor**2, kurtosis)
 
 
 def _least_deviations(d_k: float, n_keys: int, n_queries: int, divisor: float, law: PairLaw) -> ScoreDeviations:
@@ -212,33 +174,21 @@ def _least_deviations(d_k: float, n_keys: int, n_queries: int, divisor: float, l
     )
 
 
-def _deviation(function: list[float], d_k: float, n_keys: int, n_queries: int, law: PairLaw) -> float:
-    """Standard deviation of the mean over a draw of a polynomial in c, from its coefficients by power."""
-    order = len(function) - 1
-    if not np.isfinite(cumulants.entry_moments(law.entries.moments)[: 2 * order + 1]).all():
-        return math.inf
-    same, of_query, of_key = (np.array(function) @ each @ function for each in _covariances(d_k, law, order))
-    # Rounding errors reach sums that are 0.
-    variance = float(same + (n_keys - 1) * of_query + (n_queries - 1) * of_key)
-    return math.sqrt(max(variance, 0.0) / (n_queries * n_keys))
-
-
 @cache
 def _covariances(d_k: float, law: PairLaw, order: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Cov(c^i, c'^j) of a score with itself, with one of the same query, and with one of the same key, to an order."""
-    _check_width(d_k)
+    powers = np.add.outer(range(order + 1), range(order + 1))
     if law.normalize != "none":
         # Given either vector, cosines have one and the same law.
-        moments = cumulants.same_score(_cosine_moments(d_k, law)[: 2 * order + 1])
+        moments = _cosine_moments(d_k, law)[powers]
         return moments - np.outer(moments[0], moments[0]), np.zeros_like(moments), np.zeros_like(moments)
-    entry, (alpha, beta, gamma) = cumulants.entry_moments(law.entries.moments), _coefficients(d_k, law)
-    joint = (
-        cumulants.same_score(_of_entries(d_k, law, 2 * order)),
-        cumulants.product_moments(entry, entry, alpha, beta, gamma, order),
-        cumulants.product_moments(entry, entry, beta, alpha, gamma, order),
-    )
     same, of_query, of_key = (
-        cumulants.power_covariances(_summed(cumulants.joint_cumulants(moments), d_k, law)) for moments in joint
+        _power_covariances(_summed(_joint_cumulants(moments), d_k, law))
+        for moments in (
+            _product_moments(d_k, law, 2 * order)[:, 0][powers],
+            _product_moments(d_k, law, order, order),
+            _product_moments(d_k, law, order, order, share_key=True),
+        )
     )
     return same, of_query, of_key
 
@@ -248,29 +198,65 @@ def _check_width(d_k: float) -> None:
         raise ValueError(f"expected d_k of at least 1, got {d_k}")
 
 
+def _has_moments(law: PairLaw, order: int) -> bool:
+    return bool(np.isfinite(_entry_moments(law)[: order + 1]).all())
+
+
+def _central_moments(d_k: float, law: PairLaw) -> FloatArray:
+    """E (s - E s)^n for n = 0 ... 4, of s = q.k with a key that is independent of the query."""
+    if law.normalize != "none":
+        return _cosine_moments(d_k, law)
+    return np.asarray(_joint_moments(_summed(_joint_cumulants(_product_moments(d_k, law, 4)), d_k, law))[:, 0])
+
+
 def _pooled(d_k: float, law: PairLaw, n_keys: float | None) -> tuple[float, float, float]:
     """Mean, variance and fourth cumulant (m4 - 3 v^2) of q.k over all pairs of a draw."""
     _check_width(d_k)
     if law.normalize != "none":
         moments = _cosine_moments(d_k, law)
         return 0.0, float(moments[2]), float(moments[4] - 3 * moments[2] ** 2)
-    order = 4 if math.isfinite(law.entries.moments[1]) else 2
-    others = _summed(cumulants.joint_cumulants(_of_entries(d_k, law, order)[:, None]), d_k, law)
+    order = 4 if _has_moments(law, 4) else 2
+    others = _summed(_joint_cumulants(_product_moments(d_k, law, order)), d_k, law)
     others[1, 0] = d_k * law.query_mean * law.key_mean
     if not law.correlation:
         return float(others[1, 0]), float(others[2, 0]), float(others[4, 0]) if order == 4 else math.inf
     if n_keys is None:
         raise ValueError("n_keys: expected the number of keys beside a correlation")
     own = _summed(_own_cumulants(d_k, law), d_k, law)
-    raw = (cumulants.joint_moments(own) + (n_keys - 1) * cumulants.joint_moments(others)) / n_keys
-    pooled = cumulants.joint_cumulants(raw)[:, 0]
+    raw = (_joint_moments(own) + (n_keys - 1) * _joint_moments(others)) / n_keys
+    pooled = _joint_cumulants(raw)[:, 0]
     return float(pooled[1]), float(pooled[2]), float(pooled[4])
 
 
-def _of_entries(d_k: float, law: PairLaw, order: int) -> FloatArray:
-    """E (p - E p)^n of the product p of an entry of q and one of an independent k, n from 0 to order."""
-    entry = cumulants.entry_moments(law.entries.moments)
-    return cumulants.power_moments(entry, entry, *_coefficients(d_k, law), order)
+def _entry_moments(law: PairLaw) -> FloatArray:
+    """E x^0 ... E x^8 of a standard entry, infinite where they do not exist."""
+    return np.array([1.0, 0.0, 1.0, *law.entries.moments])
+
+
+def _product_moments(d_k: float, law: PairLaw, i: int, j: int = 0, *, share_key: bool = False) -> FloatArray:
+    """M_00 ... M_ij of the products p - E p and p' - E p' of entries that share a, or b, (i + 1, j + 1, entries).
+
+    M_ij = E_a[g_i(a) g_j(a)] with g_n = E[(p - E p)^n | a] = sum_r C(n, r) E b^r (alpha a)^(n-r) (beta + gamma a)^r.
+    """
+    entry, (alpha, beta, gamma) = _entry_moments(law), _coefficients(d_k, law)
+    if share_key:
+        alpha, beta = beta, alpha
+    given = []  # the coefficients of a^0 ... a^n in g_n, (n + 1, entries)
+    for n in range(max(i, j) + 1):
+        given.append(np.zeros((n + 1, len(alpha))))
+        for r in range(n + 1):
+            for t in range(r + 1):
+                ways = math.comb(n, r) * math.comb(r, t) * entry[r]
+                given[n][n - r + t] += ways * alpha ** (n - r) * beta ** (r - t) * gamma**t
+    return np.array(
+        [
+            [
+                np.einsum("pe,pq,qe->e", left, entry[np.add.outer(range(len(left)), range(len(right)))], right)
+                for right in given[: j + 1]
+            ]
+            for left in given[: i + 1]
+        ]
+    )
 
 
 def _own_cumulants(d_k: float, law: PairLaw) -> FloatArray:
@@ -278,7 +264,7 @@ def _own_cumulants(d_k: float, law: PairLaw) -> FloatArray:
 
     With a = rho b + noise e: E p^n = sum_r C(n, r) rho^(n-r) noise^r E e^r E[b^(n-r) (alpha + gamma b)^n].
     """
-    normal = cumulants.entry_moments(law.entries.moments)
+    normal = _entry_moments(law)
     alpha, _, gamma = _coefficients(d_k, law)
     rho, noise = law.correlation, math.sqrt(1 - law.correlation**2)
     moments = np.zeros((5, 1, len(alpha)))
@@ -286,15 +272,14 @@ def _own_cumulants(d_k: float, law: PairLaw) -> FloatArray:
         for r, t in itertools.product(range(n + 1), repeat=2):
             weight = math.comb(n, r) * rho ** (n - r) * noise**r * normal[r] * math.comb(n, t) * normal[n - r + t]
             moments[n, 0] += weight * alpha ** (n - t) * gamma**t
-    return cumulants.joint_cumulants(moments)
+    return _joint_cumulants(moments)
 
 
-def _coefficients(d_k: float, law: PairLaw) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """alpha, beta and gamma of `cumulants` for every different entry."""
+def _coefficients(d_k: float, law: PairLaw) -> FloatArray:
+    """alpha of a, beta of b and gamma of a b in p - E p, (3, different entries)."""
     variance = spectrum_of(int(d_k), law.spectrum) if law.spectrum else np.ones(1)
-    root: FloatArray = np.sqrt(variance)
-    both = law.query_std * law.key_std
-    return law.key_mean * law.query_std * root, law.query_mean * law.key_std * root, np.asarray(both * variance)
+    root, both = np.sqrt(variance), law.query_std * law.key_std
+    return np.array([law.key_mean * law.query_std * root, law.query_mean * law.key_std * root, both * variance])
 
 
 def _summed(of_entries: FloatArray, d_k: float, law: PairLaw) -> FloatArray:
@@ -315,3 +300,63 @@ def _cosine_moments(d_k: float, law: PairLaw) -> FloatArray:
     for n in range(0, 7, 2):
         moments[n + 2] = moments[n] * (n + 1) / (d_k + n) * square**2
     return moments
+
+
+def _joint_cumulants(moments: FloatArray) -> FloatArray:
+    """K_ij of two variables from their moments M_ij about any point.
+
+    >>> float(_joint_cumulants(np.outer([1, 0, 1, 0, 3.0], [1, 0, 0, 0, 0]))[4, 0])  # of a normal variable
+    0.0
+    """
+    cumulants = np.zeros_like(moments)
+    for i, j in _orders(moments):
+        cumulants[i, j] = moments[i, j] - sum(weight * cumulants[r] * moments[s] for weight, r, s in _splits(i, j))
+    return cumulants
+
+
+def _joint_moments(cumulants: FloatArray) -> FloatArray:
+    """M_ij of two variables from their cumulants K_ij; about the mean if K_10 and K_01 are 0."""
+    moments = np.zeros_like(cumulants)
+    moments[0, 0] = 1.0
+    for i, j in _orders(cumulants):
+        moments[i, j] = cumulants[i, j] + sum(weight * cumulants[r] * moments[s] for weight, r, s in _splits(i, j))
+    return moments
+
+
+def _power_covariances(cumulants: FloatArray) -> FloatArray:
+    """D_ij = Cov(x^i, y^j) from the cumulants of x and y: small where the joint ones are, without a difference.
+
+    For i from 1, by subtraction of the recursions of M_ij and M_i0 M_0j,
+
+        D_ij = sum_r C(i-1, r-1) (K_r0 D_(i-r, j) + sum_(t >= 1) C(j, t) K_rt M_(i-r, j-t)).
+    """
+    moments, covariances = _joint_moments(cumulants), np.zeros_like(cumulants)
+    order = len(cumulants) - 1
+    for i in range(1, order + 1):
+        for j in range(1, order + 1):
+            for r in range(1, i + 1):
+                joint = sum(math.comb(j, t) * cumulants[r, t] * moments[i - r, j - t] for t in range(1, j + 1))
+                covariances[i, j] += math.comb(i - 1, r - 1) * (cumulants[r, 0] * covariances[i - r, j] + joint)
+    return covariances
+
+
+def _same_score(moments: FloatArray) -> FloatArray:
+    """M_ij of a variable and itself, (order + 1, order + 1, ...), from its moments to 2 order."""
+    order = len(moments) // 2
+    return np.array([[moments[i + j] for j in range(order + 1)] for i in range(order + 1)])
+
+
+def _orders(array: FloatArray) -> Iterator[tuple[int, int]]:
+    """(i, j) in the order of the recursion, without (0, 0)."""
+    return ((i, j) for i in range(len(array)) for j in range(array.shape[1]) if i or j)
+
+
+def _splits(i: int, j: int) -> Iterator[tuple[int, tuple[int, int], tuple[int, int]]]:
+    """Terms of the recursion of M_ij but K_ij itself: their weights, the indices of K and those of M."""
+    if i == 0:
+        yield from ((math.comb(j - 1, t - 1), (0, t), (0, j - t)) for t in range(1, j))
+        return
+    for r in range(1, i + 1):
+        for t in range(j + 1):
+            if (r, t) != (i, j):
+                yield math.comb(i - 1, r - 1) * math.comb(j, t), (r, t), (i - r, j - t)

@@ -97,29 +97,6 @@ def test_samples_follow_their_law(law):
             assert abs((x**order).mean() - moments[order]) <= max(5 * standard_error, 1e-12)
 
 
-def moment_of_the_score(law, d_k, order, input_std):
-    """E (q.k)^order by a full tensor grid over the 2 d_k entries."""
-    nodes, probabilities = QUADRATURE[law]
-    products = np.multiply.outer(nodes, nodes).ravel() * input_std**2
-    weights = np.multiply.outer(probabilities, probabilities).ravel()
-    total, weight = np.zeros(1), np.ones(1)
-    for _ in range(d_k):
-        total, weight = np.add.outer(total, products).ravel(), np.multiply.outer(weight, weights).ravel()
-    return float((total**order * weight).sum())
-
-
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("d_k", [1, 2, 3])
-def test_moments_of_the_score(law, d_k):
-    std, divisor = 1.5, 2.5
-    mean, variance, _, fourth = (moment_of_the_score(law, d_k, order, std) / divisor**order for order in (1, 2, 3, 4))
-    of = PairLaw(entries=LAWS[law], query_std=std, key_std=std)
-    assert theory.score_mean(d_k, divisor, of) == pytest.approx(mean, abs=1e-10)
-    assert theory.score_variance(d_k, divisor, of) == pytest.approx(variance)
-    assert theory.score_kurtosis(d_k, of) == pytest.approx(fourth / variance**2 - 3)
-    assert theory.score_kurtosis(d_k, of) == pytest.approx((LAWS[law].moments[1] ** 2 - 3) / d_k)
-
-
 def test_an_unknown_law_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match=f"expected one of {', '.join(LAWS)}, got 'normal'"):
         InputLaw.parse("normal")

@@ -1,0 +1,581 @@
+"""The exact values of attention rows: one table of laws and sizes against draws, and quadrature over few keys."""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+
+from sdpa import LAWS
+from sdpa.pairs import PairLaw
+from sdpa.theory import (
+    GaussianRow,
+    UnknownError,
+    attention_deviations,
+    attention_expectations,
+    divisor_for,
+    equivalent_rules,
+    least_draw_deviations,
+)
+from sdpa.theory.deviations import least_row_variances
+from sdpa.theory.gaussian_rows import length_weights, mean_over_lengths
+from sdpa.theory.queries import query_lengths
+from sdpa.theory.row_metrics import RowMetrics, row_means, row_moments
+
+SHIFTED = PairLaw(query_mean=0.6, key_mean=-1.5, query_std=0.8, key_std=1.4)
+L2, RMS = PairLaw(normalize="l2"), PairLaw(normalize="rms", query_std=3.0)
+SQUARES = {"jacobian_square": "jacobian_norm", "key_gradient_square": "key_gradient_norm", "collision": "output_std"}
+SQUARES |= {"query_gradient_square": "query_gradient_norm"}
+
+
+def squares_of(exact):
+    """The expectations, with the norms as mean squares and by the names of `RowMetrics`."""
+    return {n: getattr(exact, SQUARES[n]) ** 2 if n in SQUARES else getattr(exact, n) for n in RowMetrics._fields}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Rows of a law and sizes; under a mask with the shortest row."""
+
+    law: PairLaw
+    d_k: int
+    n_keys: int
+    divisor: float
+    shortest: int | None = None
+    n_queries: int = 1
+
+    def draws(self, rng, draws):
+        """Scores and weights of rows of draws, (draws, queries, keys), with the queries and keys, all written out."""
+        law, mask = self.law, self.shortest is not None
+        n_queries = self.n_keys - self.shortest + 1 if mask else self.n_queries
+        q, k = rng.standard_normal((draws, n_queries, self.d_k)), rng.standard_normal((draws, self.n_keys, self.d_k))
+        own = np.arange(n_queries) + self.shortest - 1 if mask else np.arange(n_queries) % self.n_keys
+        k[:, own] = law.correlation * q + math.sqrt(1 - law.correlation**2) * k[:, own]
+        q, k = law.query_mean + law.query_std * q, law.key_mean + law.key_std * k
+        if law.normalize != "none":
+            length = 1.0 if law.normalize == "l2" else math.sqrt(self.d_k)
+            q, k = (length * x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (q, k))
+        s = np.einsum("tid,tjd->tij", q, k) / self.divisor
+        seen = np.arange(self.n_keys) <= (own[:, None] if mask else np.full((n_queries, 1), self.n_keys))
+        return q, k, s, seen, special.softmax(np.where(seen, s, -np.inf), axis=-1), own
+
+    def metrics(self, rng, draws):
+        """Every metric of each row from its definition, with the Jacobian written out, (draws, queries) each."""
+        q, k, s, seen, w, own = self.draws(rng, draws)
+        j = w[..., None] * np.eye(self.n_keys) - w[..., None] * w[..., None, :]
+        to_query = np.einsum("tiab,tad->tibd", j, k) / self.divisor
+        if self.law.normalize != "none" or self.law.correlation:  # one gradient g, with the same mean square
+            to_query = np.einsum("tib,tibd->tid", rng.standard_normal(w.shape), to_query)[:, :, None]
+        counts = seen.sum(axis=-1)
+        centred = np.where(seen, s - (s * seen).sum(axis=-1, keepdims=True) / counts[:, None], 0)
+        return {
+            "max_weight": w.max(axis=-1),
+            "entropy": special.entr(w).sum(axis=-1),
+            "jacobian_trace": np.trace(j, axis1=-2, axis2=-1),
+            "jacobian_square": (j**2).sum(axis=(-1, -2)),
+            "query_gradient_square": (to_query**2).sum(axis=(-1, -2)),
+            "saturated_rows": (w.max(axis=-1) > 0.99) * 1.0,
+            "row_variance": (centred**2).sum(axis=-1) / counts,
+            "collision": (w**2).sum(axis=-1),
+            "key_gradient_square": (j**2).sum(axis=(-1, -2)) * (q**2).sum(axis=-1) / self.divisor**2,
+            "own_weight": np.take_along_axis(w, np.broadcast_to(own[:, None], (*w.shape[:2], 1)), axis=-1)[..., 0],
+        }
+
+
+# Independent entries; masks; correlations, among them own keys that equal the query; normalized vectors.
+CASES = [
+    Case(PairLaw(), 1, 5, 1.0),
+    Case(PairLaw(), 8, 64, 8**0.5),
+    Case(PairLaw(query_std=1.3, key_std=1.3), 3, 2, 1.7),
+    Case(SHIFTED, 3, 12, 2.0, n_queries=4),
+    Case(SHIFTED, 10, 4, 10.0, n_queries=4),
+    Case(PairLaw(), 1, 2, 1.0, n_queries=32),
+    Case(PairLaw(), 8, 4, 1.0, shortest=1),
+    Case(PairLaw(), 16, 6, 4.0, shortest=4),
+    Case(PairLaw(correlation=0.5), 16, 24, 1.0),
+    Case(PairLaw(correlation=-0.7, query_std=0.9, key_mean=0.7, key_std=1.1), 8, 5, 2.0),
+    Case(PairLaw(correlation=1.0), 16, 20, 4.0),
+    Case(PairLaw(correlation=0.9), 64, 16, 20.0),
+    Case(PairLaw(correlation=0.6), 16, 4, 4.0, shortest=1),
+    Case(L2, 2, 5, 0.05),
+    Case(L2, 64, 3, 0.02),
+    Case(RMS, 3, 20, 0.2),
+    Case(L2, 8, 4, 0.1, shortest=2),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_draws_agree(case):
+    """Expectations within 5 standard errors of 10,000 draws at a fixed seed, or one saturated row in 1,000 draws; exact
+    deviations within 5; lower limits of a draw below its deviation (a false alarm of 1e-4 in all if reseeded)."""
+    draws, rare = 10_000 // max(case.n_queries // 4, 1), 2e-4
+    law, of = case.law, (case.d_k, case.n_keys)
+    found = case.metrics(np.random.default_rng(17), draws)
+    exact = squares_of(attention_expectations(*of, case.divisor, law, case.shortest))
+    n_queries = found["entropy"].shape[1]
+    least = least_draw_deviations(*of, n_queries, case.divisor, law, case.shortest)
+    is_gaussian = not law.correlation and law.normalize == "none"
+    for name, rows in found.items():
+        means = rows.mean(axis=1)
+        assert abs(means.mean() - exact[name]) <= 5 * means.std() / math.sqrt(draws) + rare, name
+        if name == "own_weight" and n_queries > 1:
+            continue  # rows of a draw have different own keys: a mean over them is another metric
+        if name == "query_gradient_square" and not is_gaussian:
+            continue  # of one g, whose spread is larger
+        error = ((means - means.mean()) ** 2).std() / math.sqrt(draws) + rare
+        # Heavy tails come out too small.
+        assert getattr(least, name) ** 2 <= (1 if is_gaussian else 2) * means.var() + 5 * error, name
+        if not is_gaussian:
+            continue
+        row = attention_deviations(*of, case.divisor, law, case.shortest)
+        if case.shortest is None:
+            one = rows[:, 0]
+            error_of_one = ((one - one.mean()) ** 2).std() / math.sqrt(draws) + rare
+            assert abs(one.var() - getattr(row, name) ** 2) <= 5 * error_of_one + 5e-3 * one.var(), name
+            assert getattr(least, name) ** 2 >= 0.3 * means.var() - 5 * error, name
+        else:
+            assert means.var() <= getattr(row, name) ** 2 + 5 * error, name
+
+
+def test_gradients_to_keys_and_values_of_draws_agree():
+    """Sums over the queries of a draw, with one gradient g each, from their definitions: within 5 standard errors."""
+    case, rng = Case(SHIFTED, 3, 6, 2.0, n_queries=4), np.random.default_rng(5)
+    q, _, _, _, w, _ = case.draws(rng, 20_000)
+    g = rng.standard_normal(w.shape)
+    to_scores = w * (g - (w * g).sum(axis=-1, keepdims=True)) / case.divisor
+    to_keys = (np.einsum("tia,tid->tad", to_scores, q) ** 2).sum(axis=-1).mean(axis=-1)
+    to_values = (np.einsum("tia,tid->tad", w, rng.standard_normal(q.shape)) ** 2).mean(axis=(-1, -2))
+    exact = attention_expectations(3, 6, 2.0, SHIFTED)
+    for found, norm in ((to_keys, exact.key_gradient_norm), (to_values, exact.value_gradient_norm)):
+        assert abs(found.mean() - norm**2 * 4 / 6) <= 5 * found.std() / math.sqrt(len(found))
+
+
+@pytest.mark.parametrize(("d_k", "noncentrality"), [(1, 0.01), (1, 30.0), (64, 64.0), (300, 3e5)])
+def test_the_law_of_the_query_lengths_is_noncentral_chi_squared(d_k, noncentrality):
+    lengths, law = query_lengths(d_k, noncentrality), stats.ncx2(d_k, noncentrality)
+    mean = d_k + noncentrality
+    assert lengths.share @ lengths.length**2 == pytest.approx(mean, rel=1e-8)
+    assert lengths.share @ (lengths.length**2 - mean) ** 2 == pytest.approx(lengths.variance, rel=1e-6)
+    # A smooth function of ln |q|, and its derivative by a factor of |q|.
+    deviation = math.sqrt(lengths.variance) / mean
+
+    def function(square):
+        return np.tanh(np.log(square / mean) / deviation)
+
+    ends = [law.ppf(1e-11), *law.ppf([1e-4, 0.03, 0.5, 0.97]), law.isf(1e-11)]
+    expected = sum(
+        integrate.quad(lambda y: function(y) * law.pdf(y), a, b, epsrel=1e-10, epsabs=1e-14, limit=200)[0]
+        for a, b in itertools.pairwise(ends)
+    )
+    assert lengths.share @ function(lengths.length**2) == pytest.approx(expected, abs=1e-8)
+    derivative = 2 / deviation * (lengths.share @ (1 - function(lengths.length**2) ** 2))
+    assert lengths.share @ (lengths.slope * function(lengths.length**2)) == pytest.approx(derivative, rel=1e-5)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.4, -0.8, 0.999, 1.0])
+@pytest.mark.parametrize(("d_k", "divisor"), [(2, 1.0), (6, 1.5), (20, 4.0)])
+def test_two_keys_by_quadrature(d_k, divisor, rho):
+    """Given |q|, the own score minus the other's is N(m, (2 - rho^2) sigma^2). With p the own weight, J has the
+    eigenvalue 2 p (1 - p) = b along (1, -1) / sqrt(2), and the difference of the keys has d_k - 1 entries across q of
+    the variance (2 - rho^2) key_std^2. For rho = 0, F = |K^T J|_F^2 is b^2 (y^2 + chi^2 of d_k - 1) key_std^2."""
+    law = PairLaw(correlation=rho, key_mean=3.0, query_std=0.8, key_std=1.5, query_mean=0.0 if rho else 0.5)
+    of_square = stats.ncx2(d_k, d_k * (law.query_mean / law.query_std) ** 2)
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    most, z, z_steps = math.sqrt(of_square.isf(1e-15)), 9 * nodes, 9 * weights
+    length = most / 2 * (nodes[:, None] + 1)
+    of_length = 2 * length * of_square.pdf(length**2) * most / 2 * weights[:, None]
+    sigma, deviation = law.query_std * law.key_std * length / divisor, math.sqrt(2 - rho**2)
+    chance = of_length * stats.norm.pdf(z) * z_steps
+    x = sigma * (rho * length + deviation * z)
+    p, other = special.expit(x), special.expit(-x)
+    b, scale = 2 * p * other, (law.key_std / divisor) ** 2
+    y = x / sigma / math.sqrt(2)
+    # max(p, 1 - p) on either side of its kink.
+    kink, largest = np.clip(-rho * length / deviation, -9, 9), [0.0, 0.0]
+    for low, high in ((-9.0, kink), (kink, 9.0)):
+        z_part = (low + high) / 2 + (high - low) / 2 * nodes
+        values = special.expit(np.abs(sigma * (rho * length + deviation * z_part)))
+        parts = [(v * stats.norm.pdf(z_part) * weights).sum(axis=1, keepdims=True) for v in (values, values**2)]
+        largest = [a + (of_length * part * (high - low) / 2).sum() for a, part in zip(largest, parts, strict=True)]
+    threshold = special.logit(0.99) / sigma
+    saturated = sum(special.ndtr((sign * rho * length - threshold) / deviation) for sign in (1, -1))
+    first = {
+        "entropy": special.entr(p) + special.entr(other),
+        "jacobian_trace": b,
+        "jacobian_square": b**2,
+        "query_gradient_square": scale * b**2 * (y**2 + (d_k - 1) * (1 - rho**2 / 2)),
+        "row_variance": x**2 / 4,
+        "collision": p**2 + other**2,
+        "key_gradient_square": b**2 * (law.query_std * length / divisor) ** 2,
+        "own_weight": p,
+    }
+    mean = {name: (chance * values).sum() for name, values in first.items()}
+    exact = attention_expectations(d_k, 2, divisor, law)
+    found = squares_of(exact)
+    assert {name: found[name] for name in mean} == pytest.approx(mean, rel=1e-6)
+    assert exact.max_weight == pytest.approx(largest[0], rel=1e-6)
+    assert exact.saturated_rows == pytest.approx((of_length * saturated).sum(), rel=1e-6)
+    second = {name: (chance * values**2).sum() for name, values in first.items()}
+    if rho:
+        _, squares = row_moments(d_k, 2, divisor, law)
+        names = "jacobian_trace", "jacobian_square", "own_weight"
+        assert [getattr(squares, n) for n in names] == pytest.approx([second[n] for n in names], rel=1e-6)
+        assert squares.max_weight == pytest.approx(largest[1], rel=1e-6)
+        return
+    second["query_gradient_square"] = (chance * scale**2 * b**4 * (y**4 + 2 * y**2 * (d_k - 1) + d_k**2 - 1)).sum()
+    spread = attention_deviations(d_k, 2, divisor, law)
+    for name in ("entropy", "jacobian_trace", "jacobian_square", "query_gradient_square", "own_weight"):
+        assert getattr(spread, name) == pytest.approx(math.sqrt(second[name] - mean[name] ** 2), rel=2e-6), name
+    assert spread.max_weight == pytest.approx(math.sqrt(largest[1] - largest[0] ** 2), rel=2e-6)
+    share = exact.saturated_rows
+    assert spread.saturated_rows == pytest.approx(math.sqrt(share * (1 - share)), rel=1e-9)
+
+
+def test_the_query_gradient_of_three_keys_by_quadrature():
+    """Over |q|, the two differences of the scores and, with J written out, those of each column of keys across q.
+
+    |K^T J|_F^2 is then a sum of d_k - 1 independent numbers and one that the scores fix.
+    """
+    d_k, (nodes, weights) = 6, np.polynomial.legendre.leggauss(100)
+    y = np.stack(np.meshgrid(7 * nodes, 7 * nodes, indexing="ij"), axis=-1).reshape(-1, 2)
+    y_probability = np.outer(7 * weights, 7 * weights).ravel() * stats.norm.pdf(y).prod(axis=-1)
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    length, length_weights = 4 * (nodes + 1), 4 * weights
+    probability = (length_weights * stats.chi.pdf(length, d_k))[:, None] * y_probability
+    differences = np.array([[1, -1, 0] / np.sqrt(2), [1, 1, -2] / np.sqrt(6)])
+    three, three_weights = np.polynomial.hermite_e.hermegauss(3)  # exact for the fourth powers
+    column = np.stack(np.meshgrid(three, three, indexing="ij"), axis=-1).reshape(-1, 2) @ differences
+    column_probability = np.outer(three_weights, three_weights).ravel() / three_weights.sum() ** 2
+    z = y @ differences
+    w = special.softmax(length[:, None, None] / 2 * z, axis=-1)
+    j = w[..., :, None] * (np.eye(3) - w[..., None, :])
+    along = ((j @ z[..., None]) ** 2).sum((-1, -2))
+    across = ((j @ column.T) ** 2).sum(-2)
+    mean = across @ column_probability
+    variance = across**2 @ column_probability - mean**2
+    first = (probability * (along + (d_k - 1) * mean)).sum()
+    second = (probability * ((along + (d_k - 1) * mean) ** 2 + (d_k - 1) * variance)).sum()
+    found = attention_deviations(d_k, 3, 2.0).query_gradient_square
+    assert found == pytest.approx(math.sqrt(second - first**2) / 2**2, rel=1e-6)
+
+
+@pytest.mark.parametrize("gain", [1e-3, 0.5, 1.5, 8.0, 300.0, 1e4])
+def test_two_keys_on_a_sphere(gain):
+    """d_k = 3, where t is uniform: the difference x of two scores has the density (2 gain - |x|) / (2 gain)^2, and the
+    mean of 1 - t^2 given x is that over a uniform mean of the two."""
+
+    def mean(function):
+        edges = [0.0, *(x for x in (3.0, 45.0) if x < 2 * gain), min(2 * gain, 300.0)]
+        return sum(
+            integrate.quad(
+                lambda x: function(x) * 2 * (2 * gain - x) / (2 * gain) ** 2, a, b, epsabs=1e-15, epsrel=1e-10
+            )[0]
+            for a, b in itertools.pairwise(edges)
+        )
+
+    def product(x):
+        return special.expit(x) * special.expit(-x)
+
+    def across(x):
+        # Both cosines: middle +- x / (2 gain), middle uniform within 1 - x / (2 gain).
+        room, half = 1 - x / (2 * gain), x / (2 * gain)
+        return 1 - room**2 / 3 - half**2
+
+    far = (1 - 150 / gain) ** 2 if gain > 150 else 0.0  # whose difference is above 300
+    trace = mean(lambda x: 2 * product(x))
+    expected = {
+        "max_weight": mean(special.expit) + far,
+        "entropy": mean(lambda x: special.entr(special.expit(x)) + special.entr(special.expit(-x))),
+        "jacobian_trace": trace,
+        "jacobian_square": mean(lambda x: 4 * product(x) ** 2),
+        "query_gradient_square": mean(lambda x: 2 * product(x) ** 2 * (x**2 + 2 * across(x) * gain**2)),
+        "saturated_rows": max(1 - math.log(99) / (2 * gain), 0.0) ** 2,
+        "row_variance": gain**2 / 6,
+        "collision": 1 - trace,
+        "key_gradient_square": mean(lambda x: 4 * product(x) ** 2) * gain**2,
+        "own_weight": 0.5,
+    }
+    assert squares_of(attention_expectations(3, 2, 1 / gain, L2)) == pytest.approx(expected, rel=1e-7, abs=1e-12)
+    _, squares = row_moments(3, 2, 1 / gain, L2)
+    assert squares.jacobian_square == pytest.approx(mean(lambda x: 16 * product(x) ** 4), rel=1e-7, abs=1e-12)
+    assert squares.max_weight == pytest.approx(mean(lambda x: special.expit(x) ** 2) + far, rel=1e-7)
+
+
+@pytest.mark.parametrize(("d_k", "gain", "error"), [(2, 0.7, 5e-6), (2, 12.0, 5e-6), (7, 4.0, 1e-7), (512, 40.0, 2e-7)])
+def test_three_keys_on_a_grid_of_angles(d_k, gain, error):
+    """By Gauss's nodes in panels of all three angles, where the density is written out."""
+    nodes, weights = np.polynomial.legendre.leggauss(10)
+    width = min(math.pi / 2, 11 / math.sqrt(d_k))
+    edges = math.pi / 2 + width * np.linspace(-1, 1, 8)
+    half = np.diff(edges)[:, None] / 2
+    theta = ((edges[1:] + edges[:-1])[:, None] / 2 + half * nodes).ravel()
+    chance = (half * weights).ravel() * np.sin(theta) ** (d_k - 2)
+    chance /= chance.sum()
+    t = np.cos(theta)
+    trio = np.stack(np.meshgrid(t, t, t, indexing="ij"), axis=-1).reshape(-1, 3)
+    p = np.einsum("i,j,k->ijk", chance, chance, chance).ravel()
+    w = special.softmax(gain * trio, axis=-1)
+    s2, s3 = (w**2).sum(-1), (w**3).sum(-1)
+    along = ((w * (trio - (w * trio).sum(-1, keepdims=True))) ** 2).sum(-1)
+    across = (w**2 * (1 - 2 * w + s2[:, None]) * (1 - trio**2)).sum(-1)
+    expected = {
+        "entropy": special.entr(w).sum(-1),
+        "jacobian_trace": 1 - s2,
+        "jacobian_square": s2 - 2 * s3 + s2**2,
+        "query_gradient_square": (along + across) * gain**2,
+    }
+    got = squares_of(attention_expectations(d_k, 3, 1 / gain, L2))
+    for name, values in expected.items():
+        assert got[name] == pytest.approx(p @ values, rel=error), name
+
+
+@pytest.mark.parametrize(("d_k", "gain", "error"), [(3, 4.0, 2e-7), (6, 10.0, 1e-8)])
+def test_the_saturation_of_three_cosines_by_quadrature(d_k, gain, error):
+    """P(e^(s1 - m) + e^(s2 - m) < 1/99) integrated over s1 and the largest score m, from the distribution function."""
+    c = 1 / 99
+
+    def density(theta):
+        return math.gamma(d_k / 2) / math.gamma((d_k - 1) / 2) / math.sqrt(math.pi) * math.sin(theta) ** (d_k - 2)
+
+    def below(score):
+        t = max(score / gain, -1.0)
+        share = special.betainc((d_k - 1) / 2, 0.5, 1 - t**2) / 2
+        return float(share if t <= 0 else 1 - share)
+
+    def both(m):
+        room = c * math.exp(m)
+        first = math.acos(min(1.0, math.log(room - math.exp(-gain)) / gain))
+        edges = [first, first + 1e-3 * (math.pi - first), first + 0.05 * (math.pi - first), math.pi]
+        return sum(
+            integrate.quad(
+                lambda theta: density(theta) * below(math.log(max(room - math.exp(gain * math.cos(theta)), 1e-300))),
+                *ends,
+                epsrel=1e-10,
+            )[0]
+            for ends in itertools.pairwise(edges)
+        )
+
+    last = math.acos(min(1.0, (math.log(2 / c) - gain) / gain))
+    nodes, weights = np.polynomial.legendre.leggauss(30)
+    theta = last * (1 - ((1 - nodes) / 2) ** 3)  # finer where few scores are below
+    steps = weights * last * 1.5 * ((1 - nodes) / 2) ** 2
+    expected = 3 * sum(h * density(a) * both(gain * math.cos(a)) for a, h in zip(theta, steps, strict=True))
+    assert attention_expectations(d_k, 3, 1 / gain, L2).saturated_rows == pytest.approx(expected, abs=error)
+
+
+@pytest.mark.parametrize("d_k", [2, 64, 4096])
+@pytest.mark.parametrize(("gain", "n_keys"), [(0.1, 4096), (10.0, 64), (1e4, 4096), (1e5, 2)])
+def test_the_weights_of_a_row_of_cosines_sum_to_1(d_k, gain, n_keys):
+    means = row_means(d_k, n_keys, 1 / gain, L2)
+    assert means.collision + means.jacobian_trace == pytest.approx(1, abs=1e-8)
+
+
+def test_many_directions_are_gaussian():
+    """For d_k to infinity the scores of `rms` vectors over sqrt(d_k) are standard normal."""
+    d_k = 10**6
+    normalized = squares_of(attention_expectations(d_k, 16, d_k**0.5, RMS))
+    assert normalized == pytest.approx(squares_of(attention_expectations(d_k, 16, d_k**0.5)), rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize(("n_keys", "divisor"), [(2, 1.0), (64, 4.0)])
+def test_without_a_correlation_the_own_key_is_like_any_other(n_keys, divisor):
+    laws = PairLaw(correlation=1e-12, query_std=1.2), PairLaw(query_std=1.2)
+    correlated, independent = (squares_of(attention_expectations(16, n_keys, divisor, law)) for law in laws)
+    assert correlated == pytest.approx(independent, rel=2e-8, abs=1e-10)
+
+
+def test_expectations_of_rare_rows_are_good_or_unknown():
+    """Two keys of which one is the query: the other weight is 1 / (1 + e^(L^2 - L z)), L = |q|, z normal.
+
+    At d_k = 60, its mean is 4e-10, and short queries carry it.
+    """
+    z, length = np.linspace(-12, 16, 2001), np.linspace(1e-3, 20, 2000)[:, None]
+    other = special.expit(length * (z - length))
+    for d_k in (40, 60):
+        density = stats.chi.pdf(length, d_k) * stats.norm.pdf(z)
+        trace = (density * 2 * other * (1 - other)).sum() / density.sum()
+        found = attention_expectations(d_k, 2, 1.0, PairLaw(correlation=1.0))
+        assert found.jacobian_trace == pytest.approx(trace, rel=1e-6)
+    assert trace < 1e-9
+    unknown = attention_expectations(80, 2, 1.0, PairLaw(correlation=1.0))
+    assert np.isnan([unknown.entropy, unknown.jacobian_trace, unknown.jacobian_norm, unknown.key_gradient_norm]).all()
+    assert unknown.max_weight == pytest.approx(1)
+    far = attention_expectations(4096, 5, 1.0, PairLaw(correlation=0.9))  # 58 deviations above the other scores
+    assert [far.own_weight, far.output_std, far.saturated_rows] == pytest.approx([1] * 3, rel=1e-9)
+
+
+@pytest.mark.parametrize(("shortest", "n_keys"), [(1, 3), (9, 18), (40, 56)])
+def test_expectations_under_a_mask_are_means_over_the_lengths(shortest, n_keys):
+    masked = squares_of(attention_expectations(64, n_keys, 6.0, shortest=shortest))
+    rows = [squares_of(attention_expectations(64, n, 6.0)) for n in range(max(shortest, 2), n_keys + 1)]
+    if shortest == 1:
+        one = "max_weight", "saturated_rows", "collision", "own_weight"
+        rows.append(dict.fromkeys(masked, 0.0) | dict.fromkeys(one, 1.0))
+    for name, value in masked.items():
+        assert value == pytest.approx(np.mean([row[name] for row in rows]), rel=1e-7, abs=1e-10), name
+
+
+@pytest.mark.parametrize("n_keys", [64, 256, 257, 4096, 70_000])
+@pytest.mark.parametrize("shortest", [1, 16, 60])
+def test_weights_of_few_lengths_sum_smooth_functions_of_all(shortest, n_keys):
+    weights, lengths = length_weights(shortest, n_keys), np.arange(shortest, n_keys + 1)
+    assert len(weights) < 70
+    assert min(weights) == shortest or shortest > 16
+    for function in (np.log, lambda n: 1 / n, lambda n: n**-0.5, lambda n: np.exp(-(np.log(n) ** 2) / 20)):
+        got = sum(weight * float(function(np.float64(n))) for n, weight in weights.items())
+        assert got == pytest.approx(function(lengths.astype(float)).mean(), rel=1e-7)
+
+
+def test_interpolation_between_lengths_has_converged():
+    """The mean over 200 to 263, from the ends of two pieces, against every fourth length by Simpson's rule."""
+
+    def values(n):
+        return np.array(row_means(64, n, 6.0, PairLaw()))[:9]
+
+    got = mean_over_lengths(values, np.ones(9), 263, 200)
+    lengths = np.linspace(199.5, 263.5, 9)  # the sum over 64 whole numbers is that integral, but for f'' / 24
+    simpson = np.array([1, 4, 2, 4, 2, 4, 2, 4, 1]) / 24
+    np.testing.assert_allclose(got, simpson @ np.array([values(n) for n in lengths]), rtol=3e-6, atol=1e-10)
+    # Fewer than one row in 10^9 saturates; interpolation rings around 0.
+    assert 0 <= attention_expectations(64, 256, 8.0, shortest=193).saturated_rows < 1e-9
+
+
+@pytest.mark.parametrize(("n_keys", "shortest"), [(4, 0), (4, 5), (4.5, 2), (1, 2)])
+def test_impossible_lengths_are_refused(n_keys, shortest):
+    with pytest.raises(ValueError, match="expected whole numbers with shortest from 1 to n_keys"):
+        attention_expectations(4, n_keys, 1.0, shortest=shortest)
+
+
+def test_means_and_spreads_of_entries_act_through_the_scores():
+    """The mean of the keys changes nothing; spreads change the scores, and the gradients by one more factor."""
+    law = PairLaw(query_mean=0.5, query_std=1.5, key_std=0.5)
+    one = attention_expectations(8, 16, 2.0, law)
+    assert attention_expectations(8, 16, 2.0, PairLaw(query_mean=0.5, key_mean=9.0, query_std=1.5, key_std=0.5)) == one
+    other = attention_expectations(8, 16, 2.0 / 0.75, PairLaw(query_mean=0.5 / 1.5))
+    assert one.entropy == pytest.approx(other.entropy, rel=1e-12)
+    assert one.query_gradient_norm == pytest.approx(other.query_gradient_norm / 1.5, rel=1e-12)
+    assert one.key_gradient_norm == pytest.approx(other.key_gradient_norm / 0.5, rel=1e-12)
+    still = attention_expectations(16, 7, 3.0, PairLaw(query_mean=1.0, query_std=1e-6))  # queries of one length
+    assert still.entropy == pytest.approx(GaussianRow(math.sqrt(16) / 3, 7).entropy(), rel=1e-6)
+
+
+def test_arrays_and_rules_give_the_numbers_one_by_one():
+    """Broadcast as NumPy does, with a divisor that the rule gives for each pair of sizes."""
+    found = attention_expectations([[8], [18]], [4, 9, 16], "d_k^1/2*n_keys^1/2")
+    assert found.entropy.shape == (2, 3)
+    for (i, d_k), (j, n_keys) in itertools.product(enumerate((8, 18)), enumerate((4, 9, 16))):
+        one = attention_expectations(d_k, n_keys, math.sqrt(d_k * n_keys))
+        assert [values[i, j] for values in found] == pytest.approx(list(one), rel=1e-12)
+    assert attention_expectations(8, 4, [2.0, 3.0]).max_weight[1] == attention_expectations(8, 4, 3).max_weight
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("wide", 64, 8.0), "d_k: expected real numbers, got an array of <U4"),
+        ((64, 64, "d_q"), "expected 'unscaled' or a product"),
+        (([4, 5], [1, 2, 3], 1.0), "cannot be broadcast"),
+        ((64, 64, 8.0, "gaussian"), "law: expected a PairLaw, got 'gaussian'"),
+        ((64, 64, 8.0, PairLaw(), [1, 2]), r"shortest: expected a whole number or None, got \[1, 2\]"),
+        ((4, 2.5, 1.0, PairLaw(correlation=0.5)), "expected a whole number of keys beside a correlation"),
+        ((2.5, 4, 1.0, L2), "expected whole numbers beside a normalization"),
+    ],
+)
+def test_arguments_of_another_type_are_refused(arguments, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        attention_expectations(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("law", "divisor", "reason"),
+    [
+        (PairLaw(entries=LAWS["uniform"]), 1.0, "softmax rows are known only for gaussian entries"),
+        (PairLaw(spectrum=1.0), 1.0, "softmax rows are unknown for entries of unequal variance"),
+        (PairLaw(spectrum=1.0, correlation=0.5), 1.0, "softmax rows are unknown for entries of unequal variance"),
+        (PairLaw(normalize="l2", key_mean=1.0), 1.0, "normalized vectors are known only for gaussian entries of mean"),
+        (L2, 1e-6, "unknown for d_k = 1 and for a gain above 100000"),
+    ],
+)
+def test_unknown_rows_are_refused_with_a_reason(law, divisor, reason):
+    for function in (attention_expectations, lambda d_k, n, c, law: least_draw_deviations(d_k, n, 4, c, law)):
+        with pytest.raises(UnknownError, match=reason):
+            function(4, 4, divisor, law)
+    with pytest.raises(UnknownError, match="unknown"):
+        attention_deviations(4, 4, 1.0, PairLaw(correlation=0.5))
+    with pytest.raises(ValueError, match=r"expected a whole number of keys, got 2\.5"):
+        attention_deviations(4, 2.5, 1.0)
+
+
+@pytest.mark.parametrize("d_k", [1, 64, 2**20])
+@pytest.mark.parametrize(("n_keys", "key_std"), [(2, 1.0), (7, 30.0), (300, 1.0)])
+@pytest.mark.parametrize("power", [0, 1 / 2, 1])
+def test_no_limit_exceeds_an_exact_deviation(d_k, n_keys, power, key_std):
+    """Limits from the exact mean squares of independent rows; 0 stands for a deviation too small to compute."""
+    law = PairLaw(key_std=key_std, query_mean=0.3)
+    exact, means = (of(d_k, n_keys, d_k**power, law) for of in (attention_deviations, row_means))
+    squares = RowMetrics(*(np.square(exact) + np.square(means)).tolist())
+    for name, limit in least_row_variances(means, squares)._asdict().items():
+        assert math.sqrt(limit) <= getattr(exact, name) * (1 + 1e-4) or getattr(exact, name) == 0, name
+        if power == 0 and d_k == 2**20 and n_keys == 300:  # saturated rows: the limits are near the deviations
+            assert math.sqrt(limit) >= 0.5 * getattr(exact, name) or name == "row_variance", name
+
+
+def test_limits_of_draws_are_those_of_their_rows_and_finite():
+    law = PairLaw(correlation=0.9)
+    of_rows = [least_row_variances(*row_moments(64, n, 2.0, law)).jacobian_trace for n in (2, 3)]
+    draw = least_draw_deviations(64, 3, 3, 2.0, law, shortest=1)
+    assert draw.jacobian_trace == pytest.approx(math.sqrt(sum(of_rows) / 3 / 3))
+    strong = least_draw_deviations(4096, 16, 8, 1.0, PairLaw(correlation=1.0))
+    assert all(math.isfinite(value) and value >= 0 for value in strong)
+    assert attention_deviations(8, 9, 2.0, shortest=9) == attention_deviations(8, 9, 2.0)
+    assert all(math.isfinite(value) and value >= 0 for value in attention_deviations(64, 5, 1e7))
+
+
+@pytest.mark.parametrize("law", [PairLaw(), PairLaw(query_mean=0.5, key_std=2.0), L2], ids=str)
+@pytest.mark.parametrize(
+    ("target", "value"), [("entropy_share", 0.9), ("entropy_share", 0.1), ("max_weight", 0.3), ("effective_keys", 7.0)]
+)
+def test_the_divisor_gives_the_wanted_value(target, value, law):
+    found = attention_expectations(16, 32, divisor_for(target, value, 16, 32, law), law)
+    values = {
+        "entropy_share": found.entropy / math.log(32),
+        "max_weight": found.max_weight,
+        "effective_keys": math.exp(found.entropy),
+    }
+    assert values[target] == pytest.approx(value, rel=1e-9)
+
+
+def test_the_divisor_of_a_variance_a_mask_and_a_correlation():
+    divisor = divisor_for("row_variance", 0.5, 16, 8, PairLaw(key_mean=3.0, query_std=2.0))
+    assert divisor == pytest.approx(math.sqrt(16 * 4 * 7 / 8 / 0.5))
+    divisor = divisor_for("entropy_share", 0.8, 16, 6, shortest=3)
+    entropies = [attention_expectations(16, n, divisor).entropy for n in (3, 4, 5, 6)]
+    assert sum(entropies) / math.log(3 * 4 * 5 * 6) == pytest.approx(0.8, rel=1e-9)
+    law = PairLaw(correlation=1.0)  # at the smallest divisors, theory knows no entropy of rows that are all saturated
+    divisor = divisor_for("entropy_share", 0.5, 256, 16, law)
+    assert attention_expectations(256, 16, divisor, law).entropy == pytest.approx(0.5 * math.log(16))
+    with pytest.raises(ValueError, match=r"expected a value above \d.* and below 1, got 1.5"):
+        divisor_for("entropy_share", 1.5, 256, 16, law)
+
+
+@pytest.mark.parametrize(
+    ("target", "value", "message"),
+    [
+        ("max_weight", 0.1, r"max_weight: expected a value above 0\.2\d* and below 0\.99\d+, got 0\.1"),
+        ("row_variance", 0, "row_variance: expected a finite number above 0, got 0"),
+        ("entropy", 0.5, "target: expected one of entropy_share, .*, got 'entropy'"),
+    ],
+)
+def test_impossible_wishes_are_refused(target, value, message):
+    with pytest.raises(ValueError, match=message):
+        divisor_for(target, value, 8, 5)
+
+
+def test_a_divisor_in_the_words_of_other_rules():
+    found = equivalent_rules(5.0, d_k=100, n_keys=10)
+    assert 100 ** found["exponent"] == pytest.approx(5)
+    assert found["temperature"] * 10 == pytest.approx(5)
+    assert 10 / (found["log_factor"] * math.log(10)) == pytest.approx(5)
+    assert math.isnan(equivalent_rules(5.0, d_k=1, n_keys=10)["exponent"])
