@@ -22,13 +22,13 @@ def nearest(given: object, names: Iterable[str]) -> str | None:
 
 
 def not_among(given: object, names: Iterable[str], meant: str | None = None) -> str:
-    """The message about a value that is none of the names, and perhaps means one of them.
+    """The message about a value that is none of the names, and perhaps means one of them; with "", it means none.
 
     >>> not_among("gausian", ["gaussian", "uniform"])
     "expected one of gaussian, uniform, got 'gausian'; did you mean gaussian?"
     """
     known = list(names)
-    return f"expected one of {', '.join(known)}, got {given!r}{did_you_mean(meant or nearest(given, known))}"
+    return f"expected one of {', '.join(known)}, got {given!r}{did_you_mean(nearest(given, known) if meant is None else meant)}"
 
 
 def did_you_mean(name: str | None) -> str:

@@ -26,7 +26,7 @@ from sdpa._names import not_among
 
 # Other names of formats, for suggestions alone: tables need one name for each format.
 _ALIASES = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "single": "float32"}
-_ALIASES |= {"fp64": "float64", "double": "float64"}
+_ALIASES |= {"fp64": "float64", "double": "float64", "float8": "", "fp8": ""}  # the latter mean none
 
 
 @dataclass(frozen=True)
