@@ -28,7 +28,8 @@ def not_among(given: object, names: Iterable[str], meant: str | None = None) -> 
     "expected one of gaussian, uniform, got 'gausian'; did you mean gaussian?"
     """
     known = list(names)
-    return f"expected one of {', '.join(known)}, got {given!r}{did_you_mean(nearest(given, known) if meant is None else meant)}"
+    hint = did_you_mean(nearest(given, known) if meant is None else meant)
+    return f"expected one of {', '.join(known)}, got {given!r}{hint}"
 
 
 def did_you_mean(name: str | None) -> str:
