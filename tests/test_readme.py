@@ -10,8 +10,8 @@ from experiments.harness.columns import cell_fields, defaults
 from experiments.harness.config import load_config
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
-from experiments.page.blocks import BlockError
-from experiments.steps.markdown import generated, read_pages
+from experiments.page.blocks import BlockError, rewrite
+from experiments.steps.markdown import read_pages
 from tests.shipped import IS_SHIPPED, RESULTS, shipped_only
 
 ROOT = Path(__file__).parents[1]
@@ -30,14 +30,14 @@ def pages(monkeypatch) -> dict[Path, str]:
 
 @shipped_only
 def test_generated_parts_are_those_of_the_results(pages):
-    for path, text in generated(pages, Path("results")).items():
+    for path, text in rewrite(pages, Path("results")).items():
         assert pages[path] == text, path
 
 
 def test_a_marker_that_is_missing_is_refused(pages):
     without = {path: text.replace("<!-- end headline -->", "") for path, text in pages.items()}
-    with pytest.raises(BlockError, match=r"expected the blocks .*slopes, .*once each, got "):
-        generated(without, Path("results"))
+    with pytest.raises(BlockError, match=r"expected the blocks .*columns, .*once each, got "):
+        rewrite(without, Path("results"))
 
 
 def test_the_readme_is_short():

@@ -18,10 +18,10 @@ from experiments.diagnosis.table import COLUMNS
 from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.figure import Default
 from experiments.folders import ALL_SWEEPS, DIAGNOSIS_FIGURE, EXAMPLES, benchmark_path, drawn_texts
-from experiments.harness.config import Config
+from experiments.harness.config import Config, load_config
 from experiments.harness.discovery import axes_of, experiment_names
 from experiments.harness.experiment import load_experiment
-from experiments.harness.paths import LONG, csv_name
+from experiments.harness.paths import LONG, STORED_CONFIG, csv_name
 from experiments.harness.problems import Problem
 from experiments.harness.tables import IDENTITY
 from experiments.page.artifact import STATEMENTS_CSV, pictures
@@ -40,28 +40,22 @@ _CROSSINGS = (  # norm, statistic and level of the columns of the table of cross
     *((norm, "r.m.s.", EQUAL) for norm in ("jacobian", "query_gradient")),
 )
 
-Pages = dict[Path, str]
-
 
 class BlockError(Problem):
     """A marker without a block, or a block without its marker."""
 
 
-def rewrite(pages: Mapping[Path, str], config: Config, results: Path) -> Pages:
-    """Markdown pages with every marked block generated from the files in a results folder.
+def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
+    """Markdown pages with every marked block generated from the files in a results folder; nothing is written.
 
     Args:
         pages: the text of each page, by its path; links in a block start at the folder of its page.
-        config: the config of the results.
-        results: the folder.
-
-    Returns:
-        The new text of each page, by its path; nothing is written.
+        results: the folder; the sweeps are those of the config that it stores.
 
     Raises:
         BlockError: a block does not have exactly one marker in all pages together.
     """
-    blocks = _blocks(config, results)
+    blocks = _blocks(load_config(results / STORED_CONFIG), results)
     names = sorted(match["name"] for text in pages.values() for match in _BLOCK.finditer(text))
     if names != sorted(blocks):
         raise BlockError(f"expected the blocks {', '.join(sorted(blocks))}, once each, got {', '.join(names)}")
@@ -90,7 +84,6 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
         "examples": lambda page: _examples(drawn[EXAMPLES], page),
         "crossings": lambda _: _crossings(crossings),
         "laws": lambda _: _laws(crossings),
-        "slopes": lambda _: _slopes(pd.read_csv(results / csv_name("dimension", "slopes"))),
         "bands": lambda _: _bands(results, "training"),
         "bands-adam": lambda _: _bands(results / _FULL, "training"),
         "bands-sgd": lambda _: _bands(results / _FULL, "training_sgd"),
@@ -185,12 +178,6 @@ def _laws(table: pd.DataFrame) -> str:
             [name, row["n_keys"], _crossing(row), f"{row['law']:.1f}", "yes" if low <= row["law"] <= high else "no"]
         )
     return markdown(["norm", "n_keys", "measured d_k", "law", "in the interval"], rows, "-rrr-")
-
-
-def _slopes(table: pd.DataFrame) -> str:
-    names = ("slope", "slope_low", "slope_high", "slope_exact")
-    rows = [[f"`{row['scaling']}`", *(f"{row[name]:z.4f}" for name in names)] for _, row in table.iterrows()]
-    return markdown(["scaling", *names], rows, "-rrrr")
 
 
 def _bands(results: Path, sweep: str) -> str:

@@ -135,23 +135,10 @@ def _crossings(found: Sequence[pd.DataFrame], lengths: Sequence[int]) -> dict[st
     points = {}
     for norm in _NORMS:
         measured = equal.loc[equal["norm"] == norm, columns].to_numpy(dtype=float).tolist()
-        others = _lengths_of_laws(lengths, [int(row[0]) for row in measured])
+        others = {n_keys for n_keys in lengths if n_keys >= _SHORTEST_OF_LAWS} - {int(row[0]) for row in measured}
         laws = [[n_keys, LAWS[norm, "median"](n_keys), *[math.nan] * 3] for n_keys in others]
         points[norm] = [[int(n_keys), *map(_short, row)] for n_keys, *row in sorted(measured + laws)]
     return points
-
-
-def _lengths_of_laws(lengths: Sequence[int], measured: Sequence[int]) -> list[int]:
-    """Lengths with the law alone: choices without measured crossings, and neighbours of a single length.
-
-    >>> _lengths_of_laws([4, 64, 256], [64]), _lengths_of_laws([64], []), _lengths_of_laws([8], [8])
-    ([256], [16, 64, 256], [32])
-    """
-    drawn = {n_keys for n_keys in lengths if n_keys >= _SHORTEST_OF_LAWS} | set(measured)
-    if len(drawn) == 1:
-        (single,) = drawn
-        drawn |= {max(_SHORTEST_OF_LAWS, single // 4), 4 * single}
-    return sorted(drawn - set(measured))
 
 
 def _short(value: float) -> float | None:

@@ -17,7 +17,6 @@ from experiments.harness.tables import read_sweep, write_sweep
 from experiments.page import index
 from experiments.page.artifact import STATEMENTS_CSV, page
 from experiments.page.index import few_rows, make_page
-from experiments.page.typeset import typeset
 from experiments.steps import sweeps as steps
 from tests.command_line import call
 from tests.page_text import as_shown, assert_whole, words
@@ -127,14 +126,6 @@ def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
 @shipped_only
 def test_the_shipped_config_is_the_one_with_sentences():
     assert CONFIG.digest == index.SHIPPED
-
-
-@pytest.mark.parametrize(
-    ("plain", "expected"),
-    [("<b> & d_k^1/2", '&lt;b&gt; &amp; √<span class="root">d<sub>k</sub></span>'), ("score_mean", "score_mean")],
-)
-def test_formulas_are_set_and_text_is_escaped(plain, expected):
-    assert str(typeset(plain)) == expected
 
 
 MINE = """\
