@@ -153,13 +153,13 @@ notebooks: $(NOTEBOOKS_READY) ## run the notebooks of docs/ and write their outp
 prune: $(READY) ## remove tables and figures of sweeps that the config no longer has
 	@$(SUITE) prune $(OPTIONS)
 
-calibration: $(READY) ## slow: count false alarms and missed faults of the check (NAME=pair,flat or FULL=1)
+calibration: $(READY) ## slow: count false alarms and missed faults of the check (NAME=pair or FULL=1)
 	@$(PY) -m benchmarks.calibration $(OPTIONS) $(WORDS)
 
 cost: $(READY) ## measure the time and memory of attention on this machine, and their growth
 	@$(PY) -m benchmarks.speed cost
 
-bench: $(READY) ## slow: compare the speed of the suite with the least work of a plain way to measure
+bench: $(READY) ## slow: compare the time of the suite with the least work for it
 	@$(PY) -m benchmarks.speed speed
 
 lock: ## resolve the five requirements*.lock files from pyproject.toml (needs uv)

@@ -179,9 +179,10 @@ def _resolved(document: Document, name: str, experiment: str, body: dict[str, An
     if document.faults:
         return None
     values = {key: getattr(checked, key) for key in cell_fields(loaded.cell)}
-    variants = _variants(document, (*path, "variants"), loaded, checked.variants or [])
-    if document.faults:
-        return None
+    # The axes that each variant names, in the order of the cell.
+    variants = tuple(
+        {key: getattr(one, key) for key in values if key in one.model_fields_set} for one in checked.variants
+    )
     precision = getattr(checked, "precision", None)
     trials = checked.max_trials if precision else checked.trials
     sweep = Sweep(name, loaded, values, trials, (), precision, variants)
@@ -199,16 +200,6 @@ def _resolved(document: Document, name: str, experiment: str, body: dict[str, An
         document.fault((*path, "variants"), f"got the cell {describe(twice[0])} twice, expected each cell once")
         return None
     return sweep
-
-
-def _variants(
-    document: Document, path: KeyPath, experiment: Experiment, blocks: Sequence[dict[str, Any]]
-) -> tuple[dict[str, tuple[Any, ...]], ...]:
-    """The axes that each variant names, with their values; faults are noted in the document."""
-    fields: dict[str, Any] = {axis: (_values_of(experiment, axis), None) for axis in axis_names(experiment.cell)}
-    model = create_model("Variant", __config__=_STRICT, **fields)
-    found = [_validated(document, (*path, place), model, block) for place, block in enumerate(blocks)]
-    return tuple({axis: getattr(one, axis) for axis in fields if axis in one.model_fields_set} for one in found if one)
 
 
 def _values_of(experiment: Experiment, field: str) -> Any:
@@ -254,8 +245,10 @@ def _validated(
             if detail["type"] == "missing":
                 document.fault(where, "missing key")
             elif detail["type"] == "extra_forbidden":
-                message = _unknown_key(str(where[-1]), model, other_words)
-                document.fault(path, message, document.place(where, of_key=True))
+                variants = model.model_fields.get("variants")
+                keys_of = get_args(variants.annotation)[0] if variants and len(detail["loc"]) > 1 else model
+                message = _unknown_key(str(where[-1]), keys_of, other_words)
+                document.fault(where[:-1], message, document.place(where, of_key=True))
             else:
                 got = document.written(where) or _shown(detail["input"])
                 hint = did_you_mean(other_words.get(f"{where[-1]}: {got}".lower()))
@@ -329,12 +322,15 @@ def sweep_model(name: str) -> type[BaseModel]:
     experiment = load_experiment(name)
     fields: dict[str, Any] = {"experiment": (Annotated[str, _Json(lambda: {"const": name})], ...)}
     left_out = defaults(experiment.cell)
-    for key in cell_fields(experiment.cell):
+    lists = {key: _values_of(experiment, key) for key in cell_fields(experiment.cell)}
+    for key, values in lists.items():
         # By a factory, because pydantic would look for a JSON form of the default itself.
         usual = Field(default_factory=partial(tuple, [left_out[key]])) if key in left_out else ...
-        fields[key] = (_values_of(experiment, key), usual)
-    variants = Annotated[list[dict[str, Any]], Field(min_length=1), _Json(lambda: _variants_schema(name, experiment))]
-    fields["variants"] = (variants, None)
+        fields[key] = (values, usual)
+    axes: dict[str, Any] = {axis: (lists[axis], None) for axis in axis_names(experiment.cell)}
+    variant = create_model("Variant", __config__=_STRICT, **axes)
+    variants = Annotated[list[variant], Field(min_length=1), _Json(lambda: _variants_schema(name, experiment))]  # type: ignore[valid-type]
+    fields["variants"] = (variants, ())
     required = not experiment.has_precision
     least = ... if required else None
     fields["trials"] = (_WHOLE, Field(least, description=_ABOUT["trials"], ge=experiment.min_trials, le=_MAX_TRIALS))
@@ -429,6 +425,8 @@ def _expected(detail: ErrorDetails) -> str:
     """The expectation in a fault, from pydantic's messages or ours, which may also name the value."""
     if detail["type"] in ("dict_type", "too_short"):
         return "expected a block for each sweep"
+    if detail["type"] == "model_type":
+        return "expected the axes of a variant"
     expected = detail["msg"].removeprefix("Value error, ").split(", got ")[0]
     for theirs, ours in _OUR_WORDS.items():
         expected = expected.replace(theirs, ours)

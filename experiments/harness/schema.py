@@ -70,6 +70,6 @@ def _of_model(model: type[BaseModel]) -> Schema:
     schema = json.loads(json.dumps(model.model_json_schema()).replace(f'"{POINTER}"', '"$ref"'))
     fields = {}
     for key, field in schema["properties"].items():
-        kept = {word: value for word, value in field.items() if word != "title" and (word, value) != ("default", None)}
+        kept = {word: value for word, value in field.items() if word != "title" and value not in (None, [])}
         fields[key] = as_text(kept)
     return {**schema, "title": "Config" if model is File else "Sweep", "properties": fields}
