@@ -1,7 +1,7 @@
 """The config file, read and checked; reports every fault at once, each with its line and column.
 
 The keys of a sweep are the fields of its experiment's cell, with their types and limits, so that this module knows no
-experiment by name. The models also give the JSON schema of the config, see `experiments.harness.schema`.
+experiment by name. The models also give the JSON schema of the config, see `experiments.steps.schema`.
 """
 
 import hashlib
@@ -437,7 +437,7 @@ def _strict(kind: Any) -> Any:
     """A type to read from YAML: strict numbers, names out of a list, and types that parse their own names.
 
     Strict means that 8.0, read as the number 8, is a valid int, but text such as "8" is not. The JSON schema of a type
-    that parses its names is the definition of its name, which `experiments.harness.schema` adds.
+    that parses its names is the definition of its name, which `experiments.steps.schema` adds.
     """
     bare = _bare(kind)
     if get_origin(bare) is Literal:
