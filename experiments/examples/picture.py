@@ -37,8 +37,8 @@ def draw(title: str, source: str, steps: list[Step], draws: str, stem: Path) -> 
 
 
 def _lines(ax: Axes, name: str, table: pd.DataFrame) -> None:
-    """Each column whose values are all positive, over the rows, on a logarithmic axis."""
-    table = table if table.index[0][0] not in "dl" else table.T  # of a comparison: over d_k
+    """Each column with positive values over the rows, on a logarithmic axis; or each row over widths in the columns."""
+    table = table.T if table.columns[0].isdecimal() else table
     for column in table.columns[(table > 0).all()]:
         ax.plot(table.index, table[column], marker="o", label=column)
     ax.set_yscale("log")
