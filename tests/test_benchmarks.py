@@ -43,10 +43,8 @@ def test_a_benchmark_writes_its_table_figure_and_page(tmp_path, monkeypatch):
         speed.main(what, tmp_path, tmp_path)
     found = pd.read_csv(tmp_path / "benchmarks" / "speed.csv")
     assert set(found) == set(pd.read_csv(RESULTS / "benchmarks" / "speed.csv"))
-    assert speed.over_floor(found)["gradients"].tolist() == [False, False, True, True]
     assert (tmp_path / "benchmarks" / "speed.png").stat().st_size > 10_000
     page = (tmp_path / "performance.md").read_text()
-    assert page.startswith("a\n<!--")
     assert "| 4 | 8 | 5 | False |" in page
     assert "| trials | trials^0.00 |" in page  # each size took a second
     cost = pd.read_csv(tmp_path / "benchmarks" / "cost.csv").query("swept == 'n'")
@@ -76,10 +74,9 @@ def test_a_mistake_in_the_code_raises_the_alarm(mistake):
     assert calibration._mistaken(SWEEPS["small"], 1, mistake)["alarm"]
 
 
-@pytest.mark.parametrize(("name", "seed"), [("small", 1), ("shared_pair_20", 83)])
-def test_an_honest_run_raises_none(name, seed):
-    """The second one has keys whose spread is by chance far too small. A fresh seed fails with probability 1/1,000."""
-    assert run_seeds(SWEEPS[name], range(seed, seed + 1))[0]["alarms"] == 0
+def test_an_honest_run_raises_none():
+    """Of keys whose spread is by chance far too small. A fresh seed fails with probability 1/1,000."""
+    assert run_seeds(SWEEPS["shared_pair_20"], range(83, 84))[0]["alarms"] == 0
 
 
 def test_a_mistake_changes_what_it_says():
@@ -98,7 +95,6 @@ def test_runs_count_alarms_intervals_and_faults():
     alarms, coverage, faults = run_seeds(SMALL, range(5, 8), planted)
     assert (alarms["runs"], alarms["alarms"], alarms["other"]) == (3, 0, "")
     assert alarms["by_t"] + alarms["by_bound"] + alarms["not_tested"] == 2 * sum(m.exact is not None for m in METRICS)
-    assert coverage["metric"].tolist() == [*NAMES, "all"]
     assert (coverage["intervals"] + coverage["flagged"]).tolist() == [*[6] * len(NAMES), 6 * len(NAMES)]
     found = calibration.faults_of(faults)
     assert found[["fault", "alarms", "sure", "missed"]].to_numpy().tolist() == [["2900%", 3, 3, 0], ["0%", 0, 0, 0]]
