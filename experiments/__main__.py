@@ -15,198 +15,175 @@ from typing import Annotated
 
 import typer
 
-from experiments.commands.options import (
-    ConfigFile,
-    Formats,
-    Incomplete,
-    Jobs,
-    Mask,
-    Names,
-    Results,
-    Scheduler,
-    SchedulerFile,
-    Verbose,
-    Version,
-    Wish,
-    Yes,
-    number,
-    whole_from,
-)
-from experiments.commands.outcome import UsageError, as_typed, outcome
-from experiments.commands.request import further_formats, load, longest_run, need_root, workers
-from experiments.folders import FIGURES, HOME, SHIPPED_CONFIG
+from experiments.commands import Mask, Request, UsageError, Wish, about_sweeps, need_root, number, outcome, whole_from
+from experiments.folders import FIGURES, HOME
+
+SWEEPS = ("names", "config", "results", "verbose")
+WORKERS = ("jobs", "scheduler", "scheduler_file")
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, help=__doc__)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        import sdpa
+
+        typer.echo(f"sdpa-suite {sdpa.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _options_of_all(version: Version = False) -> None:
+def _options_of_all(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print name and version, and exit."),
+    ] = False,
+) -> None:
     pass
 
 
-@app.command(name="all")
-def all_parts(
-    names: Names = None,
-    config: ConfigFile = SHIPPED_CONFIG,
-    results: Results = None,
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    scheduler_file: SchedulerFile = None,
-    formats: Formats = "png",
-    verbose: Verbose = False,
-    yes: Yes = False,
-) -> None:
+@about_sweeps(app, *SWEEPS, *WORKERS, "format", "yes", name="all", measures=True)
+def all_parts(request: Request) -> None:
     """Measure sweeps, draw their figures, check their tables and write the page.
 
     In the folder `results`, it also updates the published statements, the worked examples and the shipped diagnosis.
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
-    with outcome(config, results, jobs, scheduler, scheduler_file, yes=yes, measures=True):
-        loaded, sweeps, folder = load(config, names, results)
-        from experiments.harness.problems import attempt
-        from experiments.page.artifact import page_path
-        from experiments.steps import diagnosis, examples, statements
-        from experiments.steps import sweeps as steps
-        from experiments.steps.measuring import measure
-        from experiments.steps.reporter import reporter
+    loaded, sweeps, folder = request.load()
+    from experiments.harness.problems import attempt
+    from experiments.page.artifact import page_path
+    from experiments.steps import diagnosis, examples, statements
+    from experiments.steps import sweeps as steps
+    from experiments.steps.measuring import measure
+    from experiments.steps.reporter import reporter
 
-        with reporter(verbose=verbose) as report:
-            measuring = workers(jobs, scheduler, scheduler_file, report.line)
-            limit, further = longest_run(scheduler, scheduler_file, yes=yes), further_formats(formats)
-            parts: list[Callable[[], object]] = [
-                partial(measure, loaded, sweeps, folder, measuring, jobs=jobs, limit=limit, report=report),
-                partial(steps.write_overview, loaded, folder, report),
-                partial(steps.draw, loaded, sweeps, folder, jobs=jobs, formats=further, report=report),
-                partial(steps.check, loaded, sweeps, folder, report=report),
+    jobs, formats = request.jobs, request.further_formats
+    with reporter(verbose=request.verbose) as report:
+        workers = request.workers(report.line)
+        parts: list[Callable[[], object]] = [
+            partial(measure, loaded, sweeps, folder, workers, jobs=jobs, limit=request.limit, report=report),
+            partial(steps.write_overview, loaded, folder, report),
+            partial(steps.draw, loaded, sweeps, folder, jobs=jobs, formats=formats, report=report),
+            partial(steps.check, loaded, sweeps, folder, report=report),
+        ]
+        if not request.names and statements.is_home(folder):
+            parts += [
+                partial(statements.update_statements, loaded, folder, report),
+                partial(examples.write_examples, folder, report),
+                partial(diagnosis.write_diagnosis, folder, report),
+                partial(diagnosis.draw_diagnosis, folder, report),
             ]
-            if not names and statements.is_home(folder):
-                parts += [
-                    partial(statements.update_statements, loaded, folder, report),
-                    partial(examples.write_examples, folder, report),
-                    partial(diagnosis.write_diagnosis, folder, report),
-                    partial(diagnosis.draw_diagnosis, folder, report),
-                ]
-            if not names:
-                parts.append(partial(steps.write_page, loaded, folder, config, report=report))
-            attempt(parts)
-        report.next(f"{folder}/SWEEP.csv and {folder}/figures" if names else f"open {page_path(folder)} in a browser")
+        if not request.names:
+            parts.append(partial(steps.write_page, loaded, folder, request.config, report=report))
+        attempt(parts)
+    tables = f"{folder}/SWEEP.csv and {folder}/figures"
+    report.next(tables if request.names else f"open {page_path(folder)} in a browser")
 
 
-@app.command()
-def run(
-    names: Names = None,
-    config: ConfigFile = SHIPPED_CONFIG,
-    results: Results = None,
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    scheduler_file: SchedulerFile = None,
-    verbose: Verbose = False,
-    yes: Yes = False,
-) -> None:
+@about_sweeps(app, *SWEEPS, *WORKERS, "yes", measures=True)
+def run(request: Request) -> None:
     """Measure the missing chunks of sweeps and write their tables."""
-    with outcome(config, results, jobs, scheduler, scheduler_file, yes=yes, measures=True):
-        loaded, sweeps, folder = load(config, names, results)
-        from experiments.harness.problems import attempt
-        from experiments.steps.measuring import measure
-        from experiments.steps.reporter import reporter
-        from experiments.steps.sweeps import write_overview
+    loaded, sweeps, folder = request.load()
+    from experiments.harness.problems import attempt
+    from experiments.steps.measuring import measure
+    from experiments.steps.reporter import reporter
+    from experiments.steps.sweeps import write_overview
 
-        with reporter(verbose=verbose) as report:
-            measuring = workers(jobs, scheduler, scheduler_file, report.line)
-            limit = longest_run(scheduler, scheduler_file, yes=yes)
-            parts: list[Callable[[], object]] = [
-                partial(measure, loaded, sweeps, folder, measuring, jobs=jobs, limit=limit, report=report),
-                partial(write_overview, loaded, folder, report),
-            ]
-            attempt(parts)
-        report.next(f"{as_typed('make figures', config, results)}, or make all for everything")
+    with reporter(verbose=request.verbose) as report:
+        workers, limit = request.workers(report.line), request.limit
+        parts: list[Callable[[], object]] = [
+            partial(measure, loaded, sweeps, folder, workers, jobs=request.jobs, limit=limit, report=report),
+            partial(write_overview, loaded, folder, report),
+        ]
+        attempt(parts)
+    report.next(f"{request.look_at('make figures')}, or make all for everything")
 
 
-@app.command(name="draw")
-def draw_figures(
-    names: Names = None,
-    config: ConfigFile = SHIPPED_CONFIG,
-    results: Results = None,
-    formats: Formats = "png",
-    verbose: Verbose = False,
-) -> None:
+@about_sweeps(app, *SWEEPS, "format")
+def draw(request: Request) -> None:
     """Draw the figures of sweeps from their tables."""
-    with outcome(config, results):
-        loaded, sweeps, folder = load(config, names, results)
-        from experiments.steps.reporter import reporter
-        from experiments.steps.sweeps import draw
+    loaded, sweeps, folder = request.load()
+    from experiments.steps.reporter import reporter
+    from experiments.steps.sweeps import draw
 
-        with reporter(verbose=verbose) as report:
-            draw(loaded, sweeps, folder, formats=further_formats(formats), report=report)
-        report.next(f"look into {folder / FIGURES}; {as_typed('make page', config, results)} puts them on a page")
+    with reporter(verbose=request.verbose) as report:
+        draw(loaded, sweeps, folder, formats=request.further_formats, report=report)
+    report.next(f"look into {folder / FIGURES}; {request.look_at('make page')} puts them on a page")
 
 
-@app.command(name="check")
-def check_results(
-    names: Names = None, config: ConfigFile = SHIPPED_CONFIG, results: Results = None, verbose: Verbose = False
-) -> None:
+@about_sweeps(app, *SWEEPS)
+def check(request: Request) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; list leftover files."""
-    with outcome(config, results):
-        loaded, sweeps, folder = load(config, names, results)
-        from experiments.steps.reporter import reporter
-        from experiments.steps.sweeps import check
+    loaded, sweeps, folder = request.load()
+    from experiments.steps.reporter import reporter
+    from experiments.steps.sweeps import check
 
-        with reporter(verbose=verbose) as report:
-            check(loaded, sweeps, folder, report=report)
-        if not verbose:
-            report.next(f"{as_typed('make check', config, results)} VERBOSE=1 lists each sweep and what has no test")
+    with reporter(verbose=request.verbose) as report:
+        check(loaded, sweeps, folder, report=report)
+    if not request.verbose:
+        report.next(f"{request.look_at('make check')} VERBOSE=1 lists each sweep and what has no test")
 
 
-@app.command()
-def page(
-    config: ConfigFile = SHIPPED_CONFIG,
-    results: Results = None,
-    incomplete: Incomplete = False,
-    verbose: Verbose = False,
-) -> None:
+@about_sweeps(app, "config", "results", "incomplete", "verbose")
+def page(request: Request) -> None:
     """Write the page, index.html in the results folder, and draw its figures."""
-    with outcome(config, results):
-        loaded, _, folder = load(config, None, results)
-        from experiments.page.artifact import page_path
-        from experiments.steps import diagnosis, examples, statements
-        from experiments.steps import sweeps as steps
-        from experiments.steps.reporter import reporter
+    loaded, _, folder = request.load()
+    from experiments.page.artifact import page_path
+    from experiments.steps import diagnosis, examples, statements
+    from experiments.steps import sweeps as steps
+    from experiments.steps.reporter import reporter
 
-        with reporter(verbose=verbose) as report:
-            whole = steps.whole_sweeps(loaded, folder, incomplete=incomplete)
-            steps.draw(loaded, whole, folder, report=report)
-            if statements.is_home(folder):
-                examples.write_examples(folder, report)
-                diagnosis.draw_diagnosis(folder, report)
-            steps.write_page(loaded, folder, config, incomplete=incomplete, report=report)
-        report.next(f"open {page_path(folder)} in a browser")
+    with reporter(verbose=request.verbose) as report:
+        whole = steps.whole_sweeps(loaded, folder, incomplete=request.incomplete)
+        steps.draw(loaded, whole, folder, report=report)
+        if statements.is_home(folder):
+            examples.write_examples(folder, report)
+            diagnosis.draw_diagnosis(folder, report)
+        steps.write_page(loaded, folder, request.config, incomplete=request.incomplete, report=report)
+    report.next(f"open {page_path(folder)} in a browser")
 
 
-@app.command()
-def plan(
-    names: Names = None,
-    config: ConfigFile = SHIPPED_CONFIG,
-    results: Results = None,
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    scheduler_file: SchedulerFile = None,
-    verbose: Verbose = False,
-) -> None:
+@about_sweeps(app, *SWEEPS, *WORKERS)
+def plan(request: Request) -> None:
     """Print the chunks that a run would measure, and roughly how much time and memory it would take."""
-    with outcome(config, results, jobs, scheduler, scheduler_file):
-        loaded, sweeps, folder = load(config, names, results)
-        from experiments.harness.paths import STORE
-        from experiments.harness.plan import known_work, plan_lines
-        from experiments.harness.store import Store
-        from experiments.steps.sweeps import leftover_lines
+    loaded, sweeps, folder = request.load()
+    from experiments.harness.paths import STORE
+    from experiments.harness.plan import known_work, plan_lines
+    from experiments.harness.store import Store
+    from experiments.steps.sweeps import leftover_lines
 
-        crew, limit = workers(jobs, scheduler, scheduler_file), longest_run(scheduler, scheduler_file, yes=False)
-        known = known_work(Store(folder / STORE, loaded.seed), sweeps)
-        lines = plan_lines(loaded, sweeps, folder, known, crew, limit=limit, divisors=verbose)
-        print("\n".join([*lines, *leftover_lines(loaded, folder)]))
-        yes = int(known.exceeds(limit, crew))
-        print(f"next: {as_typed('make all', config, results, jobs, scheduler, scheduler_file, yes)}")
+    workers, limit = request.workers(), request.limit
+    known = known_work(Store(folder / STORE, loaded.seed), sweeps)
+    lines = plan_lines(loaded, sweeps, folder, known, workers, limit=limit, divisors=request.verbose)
+    print("\n".join([*lines, *leftover_lines(loaded, folder)]))
+    print(f"next: {request.as_typed('make all', yes=known.exceeds(limit, workers))}")
+
+
+@about_sweeps(app, "config", "results")
+def prune(request: Request) -> None:
+    """Remove tables and figures that the suite wrote for sweeps that the config no longer has."""
+    loaded, _, folder = request.load()
+    from experiments.steps.sweeps import prune
+
+    prune(loaded, folder)
+
+
+@about_sweeps(app, "verbose")
+def statements(request: Request) -> None:
+    """Compare published statements with measurements and computations; list wrong and misleading ones."""
+    need_root()
+    from experiments.claims.summary import summary
+    from experiments.claims.table import read_statements
+    from experiments.page.artifact import page_path
+    from experiments.steps import statements
+    from experiments.steps.reporter import reporter
+
+    with reporter(verbose=request.verbose) as report:
+        statements.update_statements(request.load()[0], HOME, report)
+    print(summary(read_statements(HOME), whole=request.verbose))
+    if not request.verbose:
+        report.next(f"make statements VERBOSE=1 adds reasons and numbers; {page_path(HOME)} shows all statements")
 
 
 @app.command()
@@ -220,7 +197,7 @@ def walk(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Output folder. Default: results/walk.")] = None,
 ) -> None:
     """Walk through a worked example step by step, or through attention on your own matrices."""
-    with outcome(SHIPPED_CONFIG, None):
+    with outcome():
         from experiments.steps.examples import walk_any
 
         walk_any(example, q, k, v, scaling=scaling, mask=mask, out=out)
@@ -246,7 +223,7 @@ def diagnose(
 
     Files are .npy, .npz or .safetensors; docs/your-model.md explains them.
     """
-    with outcome(SHIPPED_CONFIG, None):
+    with outcome():
         from experiments.steps import diagnosis
 
         options = {"--scaling": scaling, "--mask": mask, "--axes": axes, "--out": out}
@@ -262,34 +239,6 @@ def diagnose(
         except ValueError as error:
             raise UsageError(str(error)) from None
         report()
-
-
-@app.command(name="prune")
-def prune_results(config: ConfigFile = SHIPPED_CONFIG, results: Results = None) -> None:
-    """Remove tables and figures that the suite wrote for sweeps that the config no longer has."""
-    with outcome(config, results):
-        loaded, _, folder = load(config, None, results)
-        from experiments.steps.sweeps import prune
-
-        prune(loaded, folder)
-
-
-@app.command(name="statements")
-def show_statements(verbose: Verbose = False) -> None:
-    """Compare published statements with measurements and computations; list wrong and misleading ones."""
-    with outcome(SHIPPED_CONFIG, None):
-        need_root()
-        from experiments.claims.summary import summary
-        from experiments.claims.table import read_statements
-        from experiments.page.artifact import page_path
-        from experiments.steps import statements
-        from experiments.steps.reporter import reporter
-
-        with reporter(verbose=verbose) as report:
-            statements.update_statements(load(SHIPPED_CONFIG, None, None)[0], HOME, report)
-        print(summary(read_statements(HOME), whole=verbose))
-        if not verbose:
-            report.next(f"make statements VERBOSE=1 adds reasons and numbers; {page_path(HOME)} shows all statements")
 
 
 @app.command()
@@ -311,7 +260,7 @@ def design(
     mask: Annotated[str, typer.Option(metavar="none|causal", help="causal: rows of 1 to N keys.")] = "none",
 ) -> None:
     """Find the divisor that gives a row a wanted entropy, effective number of keys, largest weight or variance."""
-    with outcome(SHIPPED_CONFIG, None):
+    with outcome():
         from experiments.steps.design import designed, law_of, shortest_under, wanted
 
         try:
@@ -342,7 +291,7 @@ def design(
 @app.command()
 def readme() -> None:
     """Rewrite the generated parts of README.md and docs/ from results/, and config.schema.json."""
-    with outcome(SHIPPED_CONFIG, None):
+    with outcome():
         need_root()
         from experiments.steps.markdown import rewrite_pages
 
@@ -352,7 +301,7 @@ def readme() -> None:
 @app.command()
 def notebooks() -> None:
     """Run the notebooks of docs/ in clean kernels, and write their outputs into them."""
-    with outcome(SHIPPED_CONFIG, None):
+    with outcome():
         need_root()
         from experiments.steps.notebooks import run_notebooks
 

@@ -12,13 +12,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from experiments.harness.compare import Change, update
 from experiments.harness.files import checksum, locked, write_atomically
 from experiments.harness.fingerprint import code, package_folders, versions
 from experiments.harness.local import helpers
 from experiments.harness.problems import attempt
+
+if TYPE_CHECKING:
+    from experiments.harness.compare import Change
 
 _LEDGER = ".made.json"
 _MADE_WITH = ("jinja2", "matplotlib", "numpy", "pandas", "scipy", "seaborn")
@@ -50,7 +52,7 @@ class Product:
 def build(
     results: Path,
     products: Iterable[Product],
-    report: Callable[[Path, Change | None], object],
+    report: Callable[[Path, "Change | None"], object],
     *,
     jobs: int | None = None,
 ) -> None:
@@ -79,7 +81,7 @@ def _finish(
     product: Product,
     contents: "Future[Sequence[bytes | Iterable[bytes]]] | None",
     made: dict[str, Any],
-    report: Callable[[Path, Change | None], object],
+    report: Callable[[Path, "Change | None"], object],
 ) -> None:
     """Write the files of a product that is due, and note it; report it."""
     if contents is None:
@@ -91,7 +93,9 @@ def _finish(
     report(product.files[0], changes[0])
 
 
-def _write(path: Path, content: bytes | Iterable[bytes]) -> Change:
+def _write(path: Path, content: bytes | Iterable[bytes]) -> "Change":
+    from experiments.harness.compare import Change, update
+
     if isinstance(content, bytes) and path.suffix == ".csv":
         return update(path, content)
     before = checksum(path)

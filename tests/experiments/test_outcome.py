@@ -1,11 +1,9 @@
 """The exit status of commands that a signal stops."""
 
-from pathlib import Path
-
 import pytest
 import typer
 
-from experiments.commands import outcome as module
+from experiments import commands as module
 
 
 def plain(stop) -> None:
@@ -24,7 +22,7 @@ def hidden(stop) -> None:
 @pytest.mark.parametrize("is_hidden", [False, True])
 def test_a_signal_has_its_status_also_if_an_import_hides_it(stop, status, is_hidden, monkeypatch, capsys):
     monkeypatch.setattr(module, "_catch_signals", lambda: None)
-    with pytest.raises(typer.Exit) as caught, module.outcome(Path("mine.yaml"), None):
+    with pytest.raises(typer.Exit) as caught, module.outcome():
         (hidden if is_hidden else plain)(stop)
     assert caught.value.exit_code == status
     assert capsys.readouterr().err.startswith("interrupted; finished work is kept.")
@@ -32,5 +30,5 @@ def test_a_signal_has_its_status_also_if_an_import_hides_it(stop, status, is_hid
 
 def test_a_bug_keeps_its_traceback(monkeypatch):
     monkeypatch.setattr(module, "_catch_signals", lambda: None)
-    with pytest.raises(ZeroDivisionError), module.outcome(Path("mine.yaml"), None):
+    with pytest.raises(ZeroDivisionError), module.outcome():
         raise ZeroDivisionError
