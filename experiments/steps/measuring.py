@@ -1,10 +1,15 @@
 """From a config to its tables: the measurements that the store lacks, and the analysis of complete sweeps."""
 
+import json
+import os
+import platform
+import subprocess
 import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import closing
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +17,9 @@ from typing import TYPE_CHECKING
 from experiments.harness.config import Config
 from experiments.harness.experiment import MEASURED
 from experiments.harness.files import locked, write_atomically
-from experiments.harness.fingerprint import tables_fingerprint
+from experiments.harness.fingerprint import tables_fingerprint, versions
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import STORE, STORED_CONFIG, csv_name
+from experiments.harness.paths import MANIFEST, STORE, STORED_CONFIG, csv_name
 from experiments.harness.problems import MeasurementError, attempt
 from experiments.harness.processor import arithmetic, is_supported
 from experiments.harness.tables import ChangedError, is_current, read_sidecar, write_sweep
@@ -59,7 +64,6 @@ def measure(
         MeasurementError: a cell failed; the tables of sweeps that were complete before are written.
         ChangedError: a table differs from its previous version, although the same source and libraries made both.
     """
-    from experiments.harness.manifest import write_manifest
     from experiments.harness.plan import known_work
     from experiments.harness.store import Store
 
@@ -80,7 +84,7 @@ def measure(
         attempt([partial(_measure_chunks, analysed, records, sweeps, work, workers, jobs), analysed.raise_changed])
         if all(is_current(results, config, sweep) for sweep in config.sweeps):
             write_atomically(results / STORED_CONFIG, config.text.encode())
-        write_manifest(results, (pilots, work), workers, time.monotonic() - started)
+        _write_manifest(results, (pilots, work), workers, time.monotonic() - started)
 
 
 def _measure_pilots(
@@ -148,6 +152,43 @@ def _measure_chunks(
             raise
         advance("writing tables", 0.0)
         analysed.write_all()
+
+
+def _write_manifest(results: Path, parts: "Sequence[Work]", workers: "Workers", seconds: float) -> None:
+    """Write manifest.json, the account of this run, which is no part of the results: it differs from run to run.
+
+    It tells which source made the results on which machine with which libraries, and how much of the work was new.
+    """
+    changes = _git("status", "--porcelain", "--untracked-files=no")
+    manifest = {
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(seconds, 2),
+        "workers": str(workers),
+        "chunks": {
+            "measured": sum(len(work.todo) for work in parts),
+            "reused": sum(sum(work.chunks.values()) - sum(work.missing().values()) for work in parts),
+            "damaged": sum(len(work.damaged) for work in parts),
+        },
+        "source": {"commit": _git("rev-parse", "HEAD"), "clean": None if changes is None else not changes},
+        "machine": {
+            "name": platform.node(),
+            "system": platform.platform(),
+            **arithmetic(),
+            "processors": os.cpu_count(),
+            "python": platform.python_version(),
+            "packages": versions("numpy", "scipy", "pandas", "matplotlib", "seaborn"),
+        },
+    }
+    write_atomically(results / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
+
+
+def _git(*words: str) -> str | None:
+    """The output of git about this source; None without git."""
+    command = ["git", "-C", str(Path(__file__).parent), *words]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def _flag_damaged(records: "Store", work: "Work", report: Reporter) -> None:

@@ -1,6 +1,5 @@
 """The command line as a user meets it: what it writes, says and exits with."""
 
-import math
 import re
 import shutil
 import subprocess
@@ -91,49 +90,6 @@ def test_a_bad_config_is_refused_without_a_traceback_or_a_file(processes):
     assert not processes.folder.exists()
 
 
-FAULTY = """\
-sead: 1
-sweeps:
-  a:
-    experiment: saturation
-    d_k: [4, 0, -3, 2.5, many, 010, "8", 4, [1]]
-    n_keys: 1
-    n_queries: 0
-    scaling: [none, d_k^1/2, d_k^2/4, d_k^1/0, 0]
-    inputs: normal
-    key_std: [0, -1, .inf, 1e9]
-    trials: 1e-3
-    figures: [rows, metrics, metrics]
-    trails: 5
-  columns:
-    experiment: saturatoin
-    d_k:
-    scaling: []
-    trials: [3]
-  b-c:
-    experiment: rows
-    d_k: 4
-    d_k: 8
-    n_keys: no
-    scaling: unscaled
-    trials: 0
-  A: 1
-"""
-FAULTS_AT = (
-    "1:1 1:1 3:3 5:14 5:17 5:21 5:26 5:32 5:37 5:42 5:45 6:13 7:16 8:15 8:30 8:39 8:48 9:13 10:15 10:18 10:22 10:28 "
-    "11:13 12:15 12:30 13:5 14:3 14:3 15:17 16:9 17:14 18:13 19:3 22:5 23:13 25:13 26:3 26:6"
-)
-
-
-def test_every_one_of_many_faults_is_named_at_once(suite):
-    """38 faults: each key's kind of fault in one config."""
-    refused = suite("run", text=FAULTY)
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert re.findall(r"small\.yaml:(\d+:\d+): ", refused.stderr) == FAULTS_AT.split()
-    assert len(refused.stderr.splitlines()) == len(FAULTS_AT.split())
-    assert not suite.folder.exists()
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -157,13 +113,6 @@ def test_missing_tables_exit_1_and_name_the_command_that_makes_them(suite, comma
     assert refused.returncode == 1
     assert "mine.csv is missing" in refused.stderr
     assert "make results CONFIG=" in refused.stderr
-
-
-def test_a_table_of_another_config_is_not_drawn(suite):
-    suite("run")
-    refused = suite("draw", text=SMALL.replace("2000", "3000"))
-    assert refused.returncode == 1
-    assert "is from another config" in refused.stderr
 
 
 def test_plan_says_what_is_missing_and_what_is_there(suite):
@@ -238,12 +187,6 @@ def test_a_folder_that_cannot_be_written_is_named(suite):
     assert str(suite.folder) in refused.stderr
 
 
-def test_help_names_every_command():
-    shown = in_a_process("--help")
-    assert shown.returncode == 0
-    assert all(command in shown.stdout for command in ("run", "draw", "plan", "check", "readme"))
-
-
 def test_check_names_the_values_that_disagree(suite, tmp_path):
     """Tables that are vouched for, of a measurement at odds with theory."""
     enough = SMALL.replace("trials: 3", "trials: 1000\n    figures: length").replace("[1000, 2000]", "4")
@@ -283,27 +226,6 @@ def test_figures_are_drawn_when_what_they_show_changed(suite):
     assert "figures: 1 up to date, 1 drawn\n" in said or "figures: 1 drawn, 1 up to date\n" in said
     suite("run", text=few.replace("trials: 3", "trials: 4"))
     assert suite("draw").stdout.startswith("figures: 2 drawn\n")
-
-
-BOTH = """\
-seed: 0
-sweeps:
-  first: {experiment: saturation, d_k: [16, 200, 256], n_keys: 64, scaling: [unscaled, d_k^1/2], trials: 100}
-  second: {experiment: distribution, d_k: [64, 128], trials: 10000}
-"""
-
-
-@pytest.mark.slow
-def test_all_figures_of_two_experiments_are_drawn_when_what_they_show_changed(suite):
-    suite("run", text=BOTH)
-    count = suite("draw", "-v").stdout.count("drew ")
-    assert count == 6  # variance, saturation, gradients, slide, distribution, calibration
-    assert suite("draw", "-v").stdout.count("kept ") == count
-    (suite.folder / "figures" / "first" / "variance.png").write_bytes(b"spoilt")
-    said = suite("draw", "-v").stdout
-    assert (said.count("drew "), said.count("kept ")) == (1, count - 1)
-    suite("run", text=BOTH.replace("trials: 100", "trials: 200"))
-    assert suite("draw", "-v").stdout.count("drew ") == count
 
 
 PARTS = """\
@@ -372,14 +294,6 @@ def test_an_ended_run_continues_with_the_same_cluster(suite, lost_cluster, words
     assert ended.stderr.endswith(f"to complete or restore the tables: make results {given}")
 
 
-def test_an_ended_run_continues_with_as_many_jobs(suite, monkeypatch):
-    def measure(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(LocalWorkers, "measure", measure)
-    assert suite("run", "--jobs", "3").stderr.endswith(f" RESULTS={suite.folder} JOBS=3\n")
-
-
 LONG = (
     SMALL.replace("trials: 3", "trials: 8000")
     .replace("n_keys: 30", "n_keys: 3000")
@@ -440,28 +354,6 @@ def test_a_cluster_needs_no_consent(suite, lost_cluster):
     """Its workers come and go, and nobody knows the time before the run."""
     lost_cluster(KeyboardInterrupt())
     assert suite("run", "--scheduler", "tcp://alpha:8786", text=LONG).returncode == 130
-
-
-def physical_lines(text: str) -> int:
-    """The lines that a text takes on a terminal of 100 columns."""
-    return sum(max(1, math.ceil(len(line) / 100)) for line in text.splitlines())
-
-
-@pytest.mark.usefixtures("quick_slider")
-def test_all_is_short_and_shorter_if_there_is_nothing_to_do(suite):
-    first = suite("all", "--jobs", "1", text=BOTH)
-    assert (first.returncode, first.stderr) == (0, "")
-    assert physical_lines(first.stdout) <= 40
-    again = suite("all", "--jobs", "1")
-    assert again.stdout.startswith("tables: ")
-    assert " up to date\nfigures: " in again.stdout
-    assert again.stdout.endswith(f"flagged: nothing\nnext: open {suite.folder}/index.html in a browser\n")
-    assert physical_lines(again.stdout) <= 10
-    shutil.rmtree(suite.folder / ".cells")
-    clone = suite("all", "--jobs", "1")
-    assert "came with tables but without these chunks, as in a fresh clone" in clone.stdout
-    assert re.search(r"^tables: \d+ unchanged$", clone.stdout, re.MULTILINE)
-    assert physical_lines(clone.stdout) <= 40
 
 
 def test_the_version_is_that_of_the_library(suite):

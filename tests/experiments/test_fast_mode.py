@@ -111,11 +111,3 @@ def test_the_predicted_size_of_scores_is_that_of_draws(more):
     mean, deviation = cell._score_moments()
     assert mean == pytest.approx(scores.mean(), abs=0.1 * scores.std())
     assert 0.95 * scores.std() < deviation < (1.05 if cell.normalize == "none" else 3) * scores.std()
-
-
-def test_entries_that_are_rounded_count_in_double_precision_too():
-    cell = Cell(d_k=4, n_keys=8, n_queries=8, scaling=SCALINGS, arithmetic=SINGLE)
-    replaced = dataclasses.replace(LAWS["gaussian"], sample=LAWS["uniform"].sample)
-    assert cell.entries == cell.numbers
-    for law in (LAWS["laplace"], replaced):
-        assert dataclasses.replace(cell, inputs=law).entries == 3 * cell.numbers

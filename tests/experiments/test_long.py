@@ -53,17 +53,6 @@ def test_every_measured_value_is_there_once_with_its_error_and_exact_value(tiny_
                 assert float(getattr(row, column) or "nan") == pytest.approx(number, rel=1e-9, nan_ok=True)
 
 
-def test_z_is_that_of_the_verdicts(tiny_overview):
-    config, _, tables = tiny_overview
-    for rows in long_tables(config.sweeps, tables):
-        of_sweep = tables[rows["sweep"].iloc[0]]
-        if "verdicts" in of_sweep:
-            assert sorted(rows["z"].dropna()) == sorted(of_sweep["verdicts"]["z"].dropna())
-            assert rows["z"].notna().sum() > 0
-        else:
-            assert rows["z"].isna().all()
-
-
 def test_flags_are_those_of_the_check_and_of_few_draws(tiny_overview):
     config, _, tables = tiny_overview
     (sweep,) = [sweep for sweep in config.sweeps if sweep.name == "scaling"]

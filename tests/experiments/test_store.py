@@ -98,11 +98,6 @@ def test_a_sound_record_in_the_place_of_another_is_not_taken_for_it(kept):
         kept.read(other)
 
 
-def test_a_missing_record_is_named(tmp_path):
-    with pytest.raises(RecordError, match=r"expected the record of chunk 2, found no file"):
-        Store(tmp_path, 3).read(CHUNK)
-
-
 @pytest.mark.parametrize("made_by", ["measuring_fingerprint", "versions"])
 def test_a_record_of_other_source_or_libraries_is_stale(kept, monkeypatch, made_by):
     monkeypatch.setattr(store, made_by, lambda *_: "another")
@@ -156,10 +151,6 @@ def test_measuring_depends_on_what_measures_and_on_nothing_else():
     assert not [name for name in found for part in others if part in name.split(".")]
 
 
-def test_modules_that_count_in_no_fingerprint_exist():
-    assert imported_modules("sdpa.inputs") >= fingerprint._WITHOUT_NUMBERS
-
-
 def test_comments_and_docstrings_are_not_code():
     plain = 'X = "# kept"\n\n\nclass A:\n    y = 1\n\n    def f(self):\n        return """kept\n\n# kept too"""\n'
     prose = (
@@ -190,9 +181,8 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
         "sdpa/inputs.py": set(),
         "sdpa/_names.py": set(),
         "sdpa/theory/rows.py": {"tables"},
-        "experiments/harness/run.py": set(),
+        "experiments/harness/run.py": {"tables"},
         "experiments/harness/tabulate.py": {"tables"},
-        "experiments/harness/pilot.py": {"tables"},
         "experiments/harness/tables.py": {"tables"},
         "experiments/figures/lines.py": set(),
         "experiments/harness/seeds.py": {*CHUNKS, "tables"},
@@ -240,13 +230,6 @@ def test_a_record_of_other_draws_is_stale(kept, monkeypatch):
     assert kept.state(CHUNK) == "stale"
 
 
-def test_a_further_law_leaves_the_code_of_draws_as_it_is(monkeypatch):
-    fresh = definition_fingerprint.__wrapped__
-    before = fresh(InputLaw.draw)
-    monkeypatch.setitem(LAWS, "another", dataclasses.replace(LAWS["uniform"], name="another"))
-    assert fresh(InputLaw.draw) == before
-
-
 def helper():
     return 1
 
@@ -269,14 +252,3 @@ def test_a_definition_is_that_of_its_helpers_and_constants_too(monkeypatch, name
     assert before not in (fresh(helper), fresh(another))
     monkeypatch.setattr(sys.modules[__name__], name, value)
     assert fresh(calls_the_helper) != before
-
-
-def test_every_entry_of_an_array_counts_and_no_address(monkeypatch):
-    fresh = definition_fingerprint.__wrapped__
-    monkeypatch.setattr(sys.modules[__name__], "SPREAD", np.arange(2000.0))
-    before = fresh(calls_the_helper)
-    monkeypatch.setattr(sys.modules[__name__], "SPREAD", np.arange(2000.0) + 1e-9 * (np.arange(2000) == 1000))
-    assert fresh(calls_the_helper) != before
-    monkeypatch.setattr(sys.modules[__name__], "SPREAD", {1: helper})
-    with pytest.raises(ValueError, match=r"calls_the_helper: SPREAD: expected a constant .*, got .* at 0x"):
-        fresh(calls_the_helper)

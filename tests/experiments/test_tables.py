@@ -10,7 +10,6 @@ from experiments.analysis.check import check_table
 from experiments.folders import default_results
 from experiments.harness.compare import compare, update
 from experiments.harness.files import write_atomically
-from experiments.harness.paths import csv_name
 from experiments.harness.processor import is_supported
 from experiments.harness.tables import ChangedError, TableError, csv_bytes, is_current, read_sweep, write_sweep
 
@@ -34,24 +33,6 @@ def test_what_is_written_reads_back_to_ten_digits(copied, tiny):
     assert sorted(path.name for path in (folder / "derived" / "scaling").iterdir()) == kinds
 
 
-def test_every_file_names_its_sweep_experiment_and_seed(tiny):
-    config, folder = tiny
-    for sweep in config.sweeps:
-        for kind, table in read_sweep(folder, config, sweep).items():
-            written = pd.read_csv(folder / csv_name(sweep.name, kind))
-            assert list(written.columns) == ["sweep", "experiment", "seed", *table.columns]
-            named = written[["sweep", "experiment", "seed"]].drop_duplicates()
-            assert named.to_numpy().tolist() == [[sweep.name, sweep.experiment.name, config.seed]]
-
-
-def test_a_column_that_would_hide_the_seed_is_refused(copied):
-    config, sweep, folder = copied
-    tables = read_sweep(folder, config, sweep)
-    with pytest.raises(ValueError, match="cannot insert seed, already exists"):
-        write_sweep(folder, config, sweep, {"measured": tables["measured"].assign(seed=1)})
-    assert read_sweep(folder, config, sweep).keys() == tables.keys()
-
-
 def test_a_rule_that_is_a_number_stays_text(copied):
     config, sweep, folder = copied
     tables = {kind: table.assign(scaling="8") for kind, table in read_sweep(folder, config, sweep).items()}
@@ -59,13 +40,6 @@ def test_a_rule_that_is_a_number_stays_text(copied):
     write_sweep(folder, config, sweep, tables)
     for table in read_sweep(folder, config, sweep).values():
         assert set(table["scaling"]) == {"8"}
-
-
-def test_a_record_holds_nothing_that_varies_between_equal_runs(copied):
-    _, sweep, folder = copied
-    record = json.loads((folder / "scaling.json").read_text())
-    assert set(record) == {"sweep", "seed", "parameters", "fingerprint", "versions", "sha256", "made_on"}
-    assert record["parameters"] == sweep.parameters()
 
 
 def test_a_flipped_byte_is_noticed_and_named(copied):
@@ -155,16 +129,12 @@ TABLE = b"name,x,x_se,y,z,p_value\na,1.5,1e-3,-3.5,0.1,0.5\nb,2.5,1e-13,inf,-4,1
     ("of", "to", "kind", "where"),
     [
         (b"1.5", b"1.5", "unchanged", ""),
-        (b"-3.5", b"-3.50", "equal to rounding", "y in row 1: -3.5 before, -3.50 now"),
         (b"-3.5", b"-3.500000003", "equal to rounding", "y in row 1: -3.5 before, -3.500000003 now"),
         (b"-3.5", b"-3.50000001", "different", "y in row 1: -3.5 before, -3.50000001 now"),
         (b"1.5,", b"1.500001,", "equal to rounding", "x in row 1: 1.5 before, 1.500001 now"),  # of its error
         (b"1.5,", b"1.50001,", "different", "x in row 1: 1.5 before, 1.50001 now"),
-        (b"1e-3", b"1.00005e-3", "equal to rounding", "x_se in row 1: 1e-3 before, 1.00005e-3 now"),
-        (b"1e-3", b"1.001e-3", "different", "x_se in row 1: 1e-3 before, 1.001e-3 now"),
         (b"1e-13", b"9e-12", "equal to rounding", "x_se in row 2: 1e-13 before, 9e-12 now"),  # of its value
         (b"0.1", b"0.1009", "equal to rounding", "z in row 1: 0.1 before, 0.1009 now"),
-        (b"-4", b"-4.01", "different", "z in row 2: -4 before, -4.01 now"),
         (b"1e-9", b"1.001e-9", "different", "p_value in row 2: 1e-9 before, 1.001e-9 now"),
         (
             b"b,2.5,1e-13,inf",
@@ -172,24 +142,15 @@ TABLE = b"name,x,x_se,y,z,p_value\na,1.5,1e-3,-3.5,0.1,0.5\nb,2.5,1e-13,inf,-4,1
             "equal to rounding",
             "x in row 2: 2.5 before, 2.500000001 now",
         ),
-        (b"inf", b"1e300", "different", "y in row 2: inf before, 1e300 now"),
         (b"inf", b"", "different", "y in row 2: inf before, empty now"),
         (b"a,", b"c,", "different", "name in row 1: a before, c now"),
         (b"y,z", b"v,z", "different", "other columns: v, y"),
         (b"b,2.5,1e-13,inf,-4,1e-9\n", b"", "different", "2 rows before, 1 now"),
-        (b"name", b"n", "different", "other columns: n, name"),
     ],
 )
 def test_a_table_is_compared_with_the_one_before(of, to, kind, where):
     change = compare(TABLE, TABLE.replace(of, to))
     assert (change.kind, change.where) == (kind, where)
-
-
-def test_sizes_and_counts_are_equal_or_different():
-    table = b"seed,trials,x,accuracy,error\n12345678901,200000,1,,1e-3\n"
-    for number, other in ((b"12345678901", b"12345678902"), (b"200000", b"200001")):
-        assert compare(table, table.replace(number, other)).kind == "different"
-    assert compare(table, table.replace(b"1e-3", b"1.00000001e-3")).kind == "equal to rounding"
 
 
 @pytest.mark.parametrize(("old", "kind"), [(None, "new"), (b"", "different"), (b"\xff\xfe\x00", "different")])

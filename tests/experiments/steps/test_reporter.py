@@ -7,7 +7,7 @@ import pytest
 
 from experiments.harness.compare import Change, compare
 from experiments.harness.tables import csv_bytes
-from experiments.steps.reporter import Reporter, reporter
+from experiments.steps.reporter import reporter
 
 TABLE = csv_bytes(pd.DataFrame({"x": [1.0, 2.0]}))
 CHANGES = {
@@ -57,16 +57,6 @@ def test_only_tables_that_differ_are_named_and_the_others_counted(capsys):
 
 
 @pytest.mark.usefixtures("plain")
-def test_a_verbose_command_names_every_file_and_prints_captions(capsys):
-    told(verbose=True)
-    said = capsys.readouterr().out
-    assert all(f"{change.of(Path(f'a/{name}.csv'))}\n" in said for name, change in CHANGES.items())
-    assert "a/current.csv: up to date\n" in said
-    assert "drew a/drawn.png: It shows: something.\n" in said
-    assert "kept a/kept.png: It shows: something.\n" in said
-
-
-@pytest.mark.usefixtures("plain")
 def test_flags_are_printed_in_full_at_once_and_counted_at_the_end(capsys):
     with reporter(verbose=False) as report:
         report.flag("a chunk is damaged")
@@ -85,30 +75,3 @@ def test_a_command_that_fails_tells_what_it_did_and_does_not_call_that_good(caps
     with pytest.raises(ZeroDivisionError):
         fail()
     assert capsys.readouterr().out == "tables: 1 new\nchecked: 1 sweep\n"
-
-
-@pytest.mark.parametrize(
-    ("environment", "coloured"),
-    [
-        ({}, False),
-        ({"FORCE_COLOR": "1"}, True),
-        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
-        ({"FORCE_COLOR": "1", "NO_COLOR": ""}, True),
-    ],
-)
-@pytest.mark.usefixtures("plain")
-def test_a_terminal_has_colours_unless_no_color_is_set(environment, coloured, monkeypatch, capsys):
-    for name, value in {"TERM": "xterm", **environment}.items():
-        monkeypatch.setenv(name, value)
-    told(verbose=False)
-    said = capsys.readouterr().out
-    assert ("\x1b[32magreed:" in said) == coloured
-    assert ("\x1b" in said) == coloured
-
-
-def test_a_reporter_can_tell_somebody_else():
-    said: list[str] = []
-    report = Reporter(verbose=True, say=said.append)
-    report.current(Path("a.csv"))
-    report.next("look")
-    assert said == ["a.csv: up to date", "next: look"]
