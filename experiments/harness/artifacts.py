@@ -7,12 +7,12 @@ header and in SWEEP.json; the ledger of the results folder records them for all 
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.harness.files import checksum, write_atomically
+from experiments.harness.files import checksum, is_same, write_atomically
 from experiments.harness.fingerprint import source_fingerprint, versions
 
 
@@ -90,15 +90,6 @@ class Ledger:
             return {}
         entries = content.items() if isinstance(content, dict) else ()
         return {key: entry for key, entry in entries if isinstance(entry, dict)}
-
-
-def is_same(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """True if everything that determines an artifact still equals its record; other entries of the record do not count.
-
-    >>> is_same({"seed": 0, "made_on": "another day"}, {"seed": 0}), is_same({}, {"seed": 0})
-    (True, False)
-    """
-    return all(recorded.get(key) == value for key, value in now.items())
 
 
 def checksums(files: Iterable[Path]) -> list[str]:

@@ -9,9 +9,10 @@ import json
 import os
 import platform
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from experiments.harness.problems import BusyError
 
@@ -94,6 +95,15 @@ def checksum(path: Path) -> str:
     ''
     """
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+
+
+def is_same(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """True if everything that determines a file still equals its record; other entries of the record do not count.
+
+    >>> is_same({"seed": 0, "made_on": "another day"}, {"seed": 0}), is_same({}, {"seed": 0})
+    (True, False)
+    """
+    return all(recorded.get(key) == value for key, value in now.items())
 
 
 def _holder(text: str) -> str:

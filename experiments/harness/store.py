@@ -19,10 +19,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from experiments.harness.artifacts import is_same
 from experiments.harness.columns import cell_fields
 from experiments.harness.experiment import Measurement
-from experiments.harness.files import write_atomically
+from experiments.harness.files import is_same, write_atomically
 from experiments.harness.fingerprint import measuring_fingerprint, stamp, versions
 from experiments.harness.grid import Chunk, plain
 from experiments.harness.measuring import measure_chunk

@@ -14,11 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.harness.artifacts import is_same
 from experiments.harness.columns import Column, names, treatment_names
 from experiments.harness.config import Config
 from experiments.harness.experiment import MEASURED
-from experiments.harness.files import checksum, write_atomically
+from experiments.harness.files import checksum, is_same, write_atomically
 from experiments.harness.fingerprint import measuring_fingerprint, stamp, tables_fingerprint, versions
 from experiments.harness.grid import Sweep
 from experiments.harness.metric import FEW_DRAWS
