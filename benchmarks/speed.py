@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from experiments.figures.figure import load_figure
 from experiments.figures.rendering import render
 from experiments.folders import BENCHMARKS, HOME, benchmark_path
+from experiments.harness.files import write_files
 from experiments.harness.grid import chunks
 from experiments.harness.seeds import bit_generator
 from experiments.harness.tables import DIGITS
@@ -176,7 +177,8 @@ def main(what: str, results: Path = HOME, docs: Path = Path("docs")) -> None:
         found = pd.DataFrame([*cells, *(row for growing in GROWTH.items() for row in growth_rows(*growing))])
         growth = found[found["part"] == "growth"]
         _write_into(docs / "performance.md", "make bench", ratios(found), exponents(growth, "what"))
-        render(load_figure("speed"), {"ratios": over_floor(found), "growth": growth}, results / BENCHMARKS / "speed")
+        files = render(load_figure("speed"), {"ratios": over_floor(found), "growth": growth})
+        write_files(results / BENCHMARKS / "speed", files)
     found.to_csv(benchmark_path(results, what), index=False, float_format=DIGITS)
 
 

@@ -29,9 +29,8 @@ def trained_heads() -> tuple[Floats, Floats]:
     return np.stack(q, axis=2).astype(np.float32), np.stack(k, axis=2).astype(np.float32)
 
 
-def npz_bytes() -> bytes:
-    """The queries and keys as a file with arrays named q and k."""
-    q, k = trained_heads()
+def npz_bytes(q: Floats, k: Floats) -> bytes:
+    """Queries and keys as a file with arrays named q and k."""
     np.savez(file := io.BytesIO(), q=q, k=k)
     return file.getvalue()
 

@@ -1,7 +1,5 @@
 """The picture of an example: its matrices as heat maps, or as lines over the names of their rows."""
 
-from pathlib import Path
-
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -14,8 +12,8 @@ from experiments.figures.style import panels
 _WIDE = 6  # columns with room for three decimals
 
 
-def draw(title: str, source: str, steps: list[Step], draws: str, stem: Path) -> str:
-    """Draw the steps in `draws` (see `Example`) into STEM.png and its texts; return the caption."""
+def draw(title: str, source: str, steps: list[Step], draws: str) -> dict[str, bytes]:
+    """The picture of the steps in `draws` (see `Example`) and its texts, by suffix."""
     tables = {each.name: each.table for each in steps}
     shown = [name for name in draws.split() if name.strip("~") in tables]
 
@@ -33,7 +31,7 @@ def draw(title: str, source: str, steps: list[Step], draws: str, stem: Path) -> 
         return figure
 
     caption = f"From {source}." if "~" in draws else f"From {source}. {CONVENTION}"
-    return render(Figure(shows=title, of="examples", tables=(), plot=plot, caption=lambda _: caption), {}, stem)
+    return render(Figure(shows=title, of="examples", tables=(), plot=plot, caption=lambda _: caption), {})
 
 
 def _lines(ax: Axes, name: str, table: pd.DataFrame) -> None:

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Iterable
-from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.figure
@@ -20,7 +19,6 @@ from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.formulas import latex
 from experiments.figures.lines import draw_lines
 from experiments.figures.style import DPI, STYLE, wrapped
-from experiments.harness.files import write_atomically
 
 _DRAW = others.OWN | maps.OWN | training.OWN
 _TITLE_POINTS, _CAPTION_POINTS = 13, 9.5
@@ -57,39 +55,32 @@ def texts(figure: Figure, tables: Tables, finding: tuple[str, str] | None = None
 def render(
     figure: Figure,
     tables: Tables,
-    stem: Path,
     *,
     finding: tuple[str, str] | None = None,
     formats: Iterable[str] = (),
-) -> str:
-    """Draw a figure and write STEM.png with title and caption, and STEM.txt with both, a line each.
+) -> dict[str, bytes]:
+    """The files of a figure, by suffix: `.png` with title and caption, `.txt` with both, a line each, and others.
 
     The files contain nothing that varies between equal runs, such as dates or random ids.
 
     Args:
         figure: the declaration.
         tables: at least those that it reads, as far as they exist.
-        stem: path of the files without suffix.
         finding: title and sentence instead of the plain title and before the plain caption.
-        formats: further formats, `svg` or `pdf`, with neither title nor caption in the picture.
-
-    Returns:
-        The caption.
+        formats: suffixes of further files, `.svg` or `.pdf`, with neither title nor caption in the picture.
     """
     title, caption = texts(figure, tables, finding)
     with mpl.rc_context({**sns.axes_style("ticks"), **STYLE}):
         drawing = typeset(draw(figure, tables))
-        files = {"txt": f"{title}\n{caption}\n".encode(), "png": _png(drawing, title, caption, figure.is_slide)}
+        files = {".png": _png(drawing, title, caption, figure.is_slide), ".txt": f"{title}\n{caption}\n".encode()}
         drawing.set_layout_engine("none")  # the PNG has settled it
         drawing.dpi = DPI  # of points drawn as an image; canvases change it
-        about = {"svg": {"Title": title, "Description": caption, "Date": None}}
-        about["pdf"] = {"Title": title, "Subject": caption, "CreationDate": None}
+        about = {".svg": {"Title": title, "Description": caption, "Date": None}}
+        about[".pdf"] = {"Title": title, "Subject": caption, "CreationDate": None}
         for suffix in formats:
-            drawing.savefig(drawn := io.BytesIO(), format=suffix, metadata=about[suffix])
+            drawing.savefig(drawn := io.BytesIO(), format=suffix[1:], metadata=about[suffix])
             files[suffix] = drawn.getvalue()
-    for suffix, content in files.items():
-        write_atomically(stem.with_name(f"{stem.name}.{suffix}"), content)
-    return caption
+    return files
 
 
 def typeset(drawing: Drawing) -> Drawing:

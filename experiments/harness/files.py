@@ -88,6 +88,12 @@ def locked(results: Path) -> Iterator[None]:
         yield
 
 
+def write_files(stem: Path, contents: Mapping[str, bytes]) -> None:
+    """Write STEM and each suffix with its content."""
+    for suffix, content in contents.items():
+        write_atomically(stem.with_name(f"{stem.name}{suffix}"), content)
+
+
 def checksum(path: Path) -> str:
     """SHA-256 of a file as 64 hexadecimal digits; empty if the file does not exist.
 

@@ -1,4 +1,4 @@
-"""The page as an artifact: its file, and everything that determines it."""
+"""The files of the page: its own, and those that it shows."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,6 @@ from experiments.folders import (
     diagnosis_path,
     figure_path,
 )
-from experiments.harness.artifacts import Artifact
 from experiments.harness.config import Config
 from experiments.harness.paths import DERIVED
 
@@ -25,25 +24,6 @@ STATEMENTS_CSV = f"{STATEMENTS}/statements.csv"
 def page_path(results: Path) -> Path:
     """The page of a results folder."""
     return results / "index.html"
-
-
-def page(config: Config, results: Path, *options: object) -> Artifact:
-    """The page of a config's results, with everything that determines it.
-
-    Args:
-        config: the config of the results.
-        results: the folder of the results.
-        options: further values that determine the page; they count by their text.
-    """
-    templates = sorted(path for path in FOLDER.iterdir() if path.suffix in (".j2", ".css", ".js"))
-    inputs = (*templates, *_shown(config, results))
-    return Artifact(
-        (page_path(results),),
-        ("experiments.page.index",),
-        MADE_WITH,
-        inputs,
-        [config.digest, config.text, *map(str, options)],
-    )
 
 
 def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
@@ -61,7 +41,7 @@ def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
     return {name: [path for path in paths if path.with_suffix(".txt").exists()] for name, paths in found.items()}
 
 
-def _shown(config: Config, results: Path) -> Iterator[Path]:
+def shown(config: Config, results: Path) -> Iterator[Path]:
     """Every file whose content appears on the page."""
     yield results / STATEMENTS_CSV
     yield diagnosis_path(results, DIAGNOSIS_TABLE)

@@ -9,13 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.folders import DIAGNOSIS, DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, HOME, diagnosis_path, drawn_texts
-from experiments.harness.artifacts import Artifact, Ledger
-from experiments.harness.files import locked, write_atomically
+from experiments.folders import DIAGNOSIS, DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, HOME, diagnosis_path
+from experiments.harness.files import write_atomically, write_files
 from experiments.harness.tables import csv_bytes
-from experiments.steps.drawing import drawing
 from experiments.steps.reporter import ALOUD, Reporter
 from experiments.steps.saying import tell
+from experiments.steps.sweeps import DRAWN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +24,6 @@ _YOUR_OWN = "The shipped example. For your own arrays: make diagnose Q=q.npy K=k
 _SOURCES = "files.txt"  # in the folder of a diagnosis: it does not replace that of other files of the same name
 _ANOTHER = "choose another folder with OUT=DIR (--out DIR)"
 _DRAWN_BY = f"{DIAGNOSIS}.{DIAGNOSIS_FIGURE}"
-_COMPUTED_WITH = ("numpy", "scipy", "pandas")
 
 
 def diagnosed(
@@ -71,7 +69,7 @@ def _report(title: str, table: "pd.DataFrame", folder: Path, sources: bytes) -> 
     _tell(title, table)
     write_atomically(folder / _SOURCES, sources)  # first, so that no table of other files replaces this one
     tell(update(folder / DIAGNOSIS_TABLE, csv_bytes(table)).of(folder / DIAGNOSIS_TABLE))
-    _draw(folder)
+    write_files(folder / DIAGNOSIS_FIGURE, _figure(folder / DIAGNOSIS_TABLE))
     tell(f"drew {folder / DIAGNOSIS_FIGURE}.png")
 
 
@@ -89,46 +87,44 @@ def diagnose_example(results: Path) -> None:
 
 def write_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
     """Write the arrays and the table of the shipped example to diagnosis/training, unless they are up to date."""
-    path, arrays = (diagnosis_path(results, name) for name in (DIAGNOSIS_TABLE, ARRAYS))
-    modules = [f"experiments.diagnosis.{name}" for name in ("example", "files", "table")]
-    table, ledger = Artifact((path, arrays), tuple(modules), _COMPUTED_WITH), Ledger(path.parent)
-    with locked(path.parent):
-        if ledger.is_current(table):
-            report.current(path)
-            return
-        from experiments.diagnosis.example import npz_bytes
-        from experiments.diagnosis.files import read_heads
-        from experiments.diagnosis.table import diagnosis_table
-        from experiments.harness.compare import update
+    from experiments.harness.products import Product, build
 
-        write_atomically(arrays, npz_bytes())
-        report.table(path, update(path, csv_bytes(diagnosis_table(read_heads([arrays])))))
-        ledger.note(table)
+    files = tuple(diagnosis_path(results, name) for name in (DIAGNOSIS_TABLE, ARRAYS))
+    build(results, [Product(files, _example)], report.made)
+
+
+def _example() -> list[bytes]:
+    """The table of the shipped example, and its arrays."""
+    from experiments.diagnosis.example import npz_bytes, trained_heads
+    from experiments.diagnosis.files import HeadArrays
+    from experiments.diagnosis.table import diagnosis_table
+
+    q, k = trained_heads()
+    return [csv_bytes(diagnosis_table([HeadArrays(None, None, q, k)])), npz_bytes(q, k)]
 
 
 def draw_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
     """Draw the figure of the shipped example unless it is up to date; nothing without its table."""
-    table, stem = diagnosis_path(results, DIAGNOSIS_TABLE), diagnosis_path(results, DIAGNOSIS_FIGURE)
-    if not table.exists():
-        return
-    drawn = drawing(stem, _DRAWN_BY, [table], "experiments.diagnosis.table")
-    ledger = Ledger(table.parent)
-    with locked(table.parent):
-        is_due = not ledger.is_current(drawn)
-        if is_due:
-            _draw(table.parent)
-            ledger.note(drawn)
-    report.figure(stem.with_suffix(".png"), drawn_texts(stem).caption, drawn=is_due)
+    from experiments.harness.products import Product, build
+
+    table = diagnosis_path(results, DIAGNOSIS_TABLE)
+    files = tuple(table.with_name(f"{DIAGNOSIS_FIGURE}{suffix}") for suffix in DRAWN)
+    if table.exists():
+        build(results, [Product(files, partial(_contents, table), (table,))], report.made)
 
 
-def _draw(folder: Path) -> None:
-    """Draw the figure of the table in a folder."""
+def _contents(table: Path) -> list[bytes]:
+    return [*_figure(table).values()]
+
+
+def _figure(table: Path) -> dict[str, bytes]:
+    """The files of the figure of a table, by suffix."""
     from experiments.diagnosis.table import gaussian_curves, read_diagnosis
     from experiments.figures.figure import load_figure
     from experiments.figures.rendering import render
 
-    heads = read_diagnosis(folder / DIAGNOSIS_TABLE)
-    render(load_figure(_DRAWN_BY), {"heads": heads, "curves": gaussian_curves(heads)}, folder / DIAGNOSIS_FIGURE)
+    heads = read_diagnosis(table)
+    return render(load_figure(_DRAWN_BY), {"heads": heads, "curves": gaussian_curves(heads)})
 
 
 def _tell(title: str, table: "pd.DataFrame") -> None:

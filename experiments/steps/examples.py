@@ -1,15 +1,15 @@
 """The worked examples as files and on the terminal: examples.csv, pictures, and walks through one or own matrices."""
 
+from functools import partial
 from pathlib import Path
 
 from experiments.examples import ExampleError, example_names, load_example, spelled
-from experiments.folders import EXAMPLES, HOME, WALK, drawn_texts, example_path
-from experiments.harness.artifacts import Artifact, Ledger
-from experiments.harness.files import locked, write_atomically
+from experiments.folders import EXAMPLES, HOME, WALK, example_path
+from experiments.harness.files import write_atomically, write_files
 from experiments.harness.tables import csv_bytes
-from experiments.steps.drawing import LIBRARIES, SUFFIXES
 from experiments.steps.reporter import ALOUD, Reporter
 from experiments.steps.saying import tell
+from experiments.steps.sweeps import DRAWN
 
 
 def write_examples(results: Path, report: Reporter = ALOUD) -> None:
@@ -19,31 +19,30 @@ def write_examples(results: Path, report: Reporter = ALOUD) -> None:
         results: the step writes to its folder `examples`.
         report: told about each file.
     """
-    from experiments.harness.compare import update
+    from experiments.harness.products import Product, build
 
     names, table = example_names(), example_path(results, EXAMPLES, ".csv")
-    pictures = [example_path(results, name, suffix) for name in names for suffix in SUFFIXES]
-    modules = [f"experiments.examples.{name}" for name in (*names, "steps", "picture")]
-    product, ledger = Artifact((table, *pictures), tuple(modules), ("scipy", *LIBRARIES)), Ledger(results / EXAMPLES)
-    with locked(results / EXAMPLES):
-        if drawn := not ledger.is_current(product):
-            import pandas as pd
+    products = [Product((table,), _numbers)]
+    products += [
+        Product(tuple(example_path(results, name, end) for end in DRAWN), partial(_drawn, name)) for name in names
+    ]
+    build(results, products, report.made)
 
-            from experiments.examples.picture import draw
-            from experiments.examples.steps import long_table
 
-            examples = {name: load_example(name) for name in names}
-            steps = {name: example.steps() for name, example in examples.items()}
-            numbers = pd.concat([long_table(name, found) for name, found in steps.items()], ignore_index=True)
-            report.table(table, update(table, csv_bytes(numbers)))
-            for name, (title, source, _, draws) in examples.items():
-                draw(title, source, steps[name], draws, example_path(results, name, ""))
-            ledger.note(product)
-        else:
-            report.current(table)
-    for name in names:
-        picture = example_path(results, name, ".png")
-        report.figure(picture, drawn_texts(picture).caption, drawn=drawn)
+def _numbers() -> list[bytes]:
+    import pandas as pd
+
+    from experiments.examples.steps import long_table
+
+    tables = [long_table(name, load_example(name).steps()) for name in example_names()]
+    return [csv_bytes(pd.concat(tables, ignore_index=True))]
+
+
+def _drawn(name: str) -> list[bytes]:
+    from experiments.examples.picture import draw
+
+    example = load_example(name)
+    return [*draw(example.title, example.source, example.steps(), example.draws).values()]
 
 
 def walk_any(
@@ -97,7 +96,7 @@ def _walk_example(name: str) -> None:
     if not picture.exists():
         from experiments.examples.picture import draw
 
-        draw(example.title, example.source, steps, example.draws, example_path(HOME, name, ""))
+        write_files(example_path(HOME, name, ""), draw(example.title, example.source, steps, example.draws))
     tell(f"figure: {picture}")
 
 
@@ -117,5 +116,5 @@ def _walk_own(q: Path, k: Path, v: Path | None, scaling: str, mask: str, out: Pa
     title, given = "Attention of your own matrices", ", ".join(str(path) for path in (q, k, v) if path)
     tell(f"{text(title, given, steps)}\n")
     write_atomically(out / f"{WALK}.csv", csv_bytes(long_table(WALK, steps)))
-    draw(title, given, steps, DRAWS, out / WALK)
+    write_files(out / WALK, draw(title, given, steps, DRAWS))
     tell(f"wrote {out / WALK}.csv\ndrew {out / WALK}.png")

@@ -2,16 +2,15 @@
 
 import hashlib
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.claims.data import FILES
-from experiments.claims.table import CONFIG, MODULES, table_path
+from experiments.claims.table import CONFIG, table_path
 from experiments.folders import HOME, STATEMENTS
-from experiments.harness.artifacts import Artifact, Ledger
 from experiments.harness.config import Config, load_config
 from experiments.harness.experiment import MEASURED
-from experiments.harness.files import locked
+from experiments.harness.products import Product, build
 from experiments.harness.tables import csv_bytes, read_sweep
 from experiments.steps.reporter import ALOUD, Reporter
 
@@ -39,24 +38,19 @@ def update_statements(config: Config, results: Path, report: Reporter = ALOUD) -
     Raises:
         TableError: a table is missing, altered, or from another config.
     """
-    path, folder = table_path(results), results / STATEMENTS
+    path = table_path(results)
     if not is_shipped(config):
         report.line(f"kept {path}: statements are judged for the shipped sweeps {', '.join(_READ)} only")
         return
     sidecars = [results / f"{name}.json" for name in _READ]
-    sidecars += [folder / f"{sweep.name}.json" for sweep in load_config(CONFIG).sweeps]
-    code = ("experiments.claims.table", *(name for name in MODULES if name.startswith("experiments.")))
-    table = Artifact((path,), code, ("numpy", "scipy", "pandas"), (*FILES, *sidecars))
-    with locked(folder):
-        ledger = Ledger(folder)
-        if ledger.is_current(table):
-            report.current(path)
-            return
-        from experiments.claims.table import compute_table
-        from experiments.harness.compare import update
+    sidecars += [results / STATEMENTS / f"{sweep.name}.json" for sweep in load_config(CONFIG).sweeps]
+    build(results, [Product((path,), partial(_table, config, results), tuple(sidecars))], report.made)
 
-        report.table(path, update(path, csv_bytes(compute_table(measured_tables(config, results)))))
-        ledger.note(table)
+
+def _table(config: Config, results: Path) -> list[bytes]:
+    from experiments.claims.table import compute_table
+
+    return [csv_bytes(compute_table(measured_tables(config, results)))]
 
 
 def is_shipped(config: Config) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from experiments.findings import check_findings, told
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from experiments.harness.products import Product
 
 DRAWN = (".png", ".txt")  # the files of a figure: the drawing; title and caption
-_ON_REQUEST = (".pdf", ".svg")  # one from an earlier run is drawn again, so that it does not go out of date
+ON_REQUEST = (".pdf", ".svg")  # one from an earlier run is drawn again, so that it does not go out of date
 NOTHING_JUDGED = "Student's t tests no value: it needs at least 20 trials and a metric with a known exact value"
 
 
@@ -102,27 +101,16 @@ def figure_product(
     """
     from experiments.harness.products import Product
 
-    files = [stem.with_name(f"{stem.name}{suffix}") for suffix in (*DRAWN, *_ON_REQUEST)]
-    wanted = [path for path in files if path.suffix in DRAWN or path.suffix[1:] in formats or path.exists()]
-    make = partial(_drawn, figure, tables, [path.suffix for path in wanted], finding)
-    return Product(tuple(wanted), make, tuple(inputs), finding)
+    asked = [name for name in ON_REQUEST if name[1:] in formats or stem.with_name(f"{stem.name}{name}").exists()]
+    files = tuple(stem.with_name(f"{stem.name}{suffix}") for suffix in (*DRAWN, *asked))
+    return Product(files, partial(_drawn, figure, tables, finding, asked), tuple(inputs), finding)
 
 
-def _drawn(figure: str, tables: "Tables", suffixes: Sequence[str], finding: tuple[str, str] | None) -> list[bytes]:
-    """The files of a figure, by suffix."""
+def _drawn(figure: str, tables: "Tables", finding: tuple[str, str] | None, formats: Sequence[str]) -> list[bytes]:
     from experiments.figures.figure import load_figure
     from experiments.figures.rendering import render
 
-    with TemporaryDirectory() as folder:
-        stem = Path(folder) / "figure"
-        render(
-            load_figure(figure),
-            tables,
-            stem,
-            finding=finding,
-            formats=[name[1:] for name in suffixes if name in _ON_REQUEST],
-        )
-        return [stem.with_suffix(suffix).read_bytes() for suffix in suffixes]
+    return [*render(load_figure(figure), tables, finding=finding, formats=formats).values()]
 
 
 def _sound(config: Config, results: Path) -> "Iterator[tuple[str, Tables]]":
@@ -193,11 +181,11 @@ def write_page(
         TableError: a sweep has no sound table, and `incomplete` is false.
     """
     from experiments.harness.products import Product, build
-    from experiments.page.artifact import page
+    from experiments.page.artifact import page_path, shown
 
-    shown = page(config, results, config_path, incomplete)
-    made = partial(_page, config, results, config_path, incomplete=incomplete)
-    build(results, [Product(shown.files, made, shown.inputs, shown.parameters)], report.made_quietly)
+    make = partial(_page, config, results, config_path, incomplete=incomplete)
+    options = [config.text, config_path.as_posix(), incomplete]
+    build(results, [Product((page_path(results),), make, (*shown(config, results),), options)], report.made_quietly)
 
 
 def _page(config: Config, results: Path, config_path: Path, *, incomplete: bool) -> list[bytes]:
@@ -288,7 +276,7 @@ def _leftovers(config: Config, results: Path) -> tuple[list[Path], list[Path]]:
     others = [path for path in strays if path not in ours]
     for path in sorted(results.glob(f"{FIGURES}/*/*.png")):
         if path.stem not in shown.get(path.parent.name, ()):
-            files = [path.with_suffix(suffix) for suffix in (*DRAWN, *_ON_REQUEST)]
+            files = [path.with_suffix(suffix) for suffix in (*DRAWN, *ON_REQUEST)]
             files = [path for path in files if path.exists() or path.suffix in DRAWN]
             drawn = is_untouched(results, files)
             (ours if drawn else others).extend(path for path in files if path.exists())

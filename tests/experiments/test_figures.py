@@ -24,6 +24,7 @@ from experiments.harness.columns import axis_names, cell_fields
 from experiments.harness.config import load_config
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
+from experiments.harness.files import write_files
 from experiments.harness.tables import read_sweep
 from sdpa import Scaling
 from tests.shipped import CONFIG, RESULTS
@@ -235,7 +236,7 @@ def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, sources
     for name in ("saturation", "map", "learning_curves"):
         (where,) = [sweep.name for sweep in config.sweeps if name in sweep.figures][:1]
         drawing = figure_path(folder, where, name, ".png")
-        render(load_figure(name), sources(name)[where], tmp_path / name)
+        write_files(tmp_path / name, render(load_figure(name), sources(name)[where]))
         assert (tmp_path / f"{name}.png").read_bytes() == drawing.read_bytes()
         title, caption = drawn_texts(drawing)
         assert title == FIGURES[name].shows
@@ -244,7 +245,7 @@ def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, sources
 
 def test_a_finding_comes_before_the_plain_caption(sources, tmp_path):
     figure, tables = FIGURES["slide"], sources("slide")["scaling"]
-    render(figure, tables, tmp_path / "slide", finding=("It rises", "It rises from 1 to 2."))
+    write_files(tmp_path / "slide", render(figure, tables, finding=("It rises", "It rises from 1 to 2.")))
     assert drawn_texts(tmp_path / "slide.png") == ("It rises", f"It rises from 1 to 2. {plain_caption(figure, tables)}")
 
 
