@@ -87,12 +87,6 @@ def disturb(suite: Suite, kills: int, seed: int) -> None:
     assert suite.temporary_files() == []
 
 
-def test_killed_runs_lose_nothing_and_end_as_an_undisturbed_one(tmp_path, undisturbed):
-    suite = Suite(tmp_path, trials=5000)
-    disturb(suite, kills=3, seed=1)
-    assert suite.tables() == undisturbed(5000)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_24_kills_lose_nothing(tmp_path, undisturbed, seed):
     suite = Suite(tmp_path, trials=16000)

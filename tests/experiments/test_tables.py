@@ -61,12 +61,6 @@ def test_a_table_of_other_parameters_is_refused(copied, change):
         read_sweep(folder, config, dataclasses.replace(sweep, **change))
 
 
-def test_a_table_of_another_seed_is_refused(copied):
-    config, sweep, folder = copied
-    with pytest.raises(TableError, match="got seed 0, expected 1"):
-        read_sweep(folder, dataclasses.replace(config, seed=1), sweep)
-
-
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b"{}", b"\xff", b'{"sha256": {"measured": ""}, "parameters": []}']
 )
