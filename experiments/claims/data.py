@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 FOLDER = Path(__file__).parent
-FILES = tuple(FOLDER / f"{name}.csv" for name in ("claims", "cases", "notes", "cutoffs", "sources", "left_out"))
 
 
 def _rows(name: str) -> list[dict[str, str]]:
