@@ -148,11 +148,6 @@ def _medians_turn(tables: Tables) -> bool:
     return turns and rises(rows, "d_k", "query_gradient_norm")
 
 
-def _only_unscaled_sharpens(tables: Tables) -> bool:
-    plain, scaled = (rows_of(tables, scaling=rule) for rule in (_PLAIN, _ROOT))
-    return rises(plain, "d_k", "max_weight") and changes(plain, "max_weight") and is_level(scaled, "max_weight")
-
-
 def _crossings(tables: Tables, norm: str) -> Table:
     return rows_of(tables, "crossings", norm=norm, statistic="median", level=1.0)
 
@@ -195,11 +190,6 @@ def _factors(tables: Tables) -> dict[str, tuple[float, float, float]]:
     return found
 
 
-def _ln_keeps_best(tables: Tables) -> bool:
-    factors = _factors(tables)
-    return all(factors[_WITH_LN][2] < factors[rule][1] for rule in factors if rule not in (_WITH_LN, _PLAIN))
-
-
 def _mask_matters_in_short_rows(tables: Tables) -> bool:
     short, long = ([rows_of(tables, n_keys=n, scaling=rule) for rule in (_PLAIN, _ROOT)] for n in (64, 1024))
     sharper = all(is_below(rows.query("mask == 'none'"), rows.query("mask != 'none'"), "max_weight") for rows in short)
@@ -237,16 +227,6 @@ def _at_best(tables: Tables) -> Table:
     axes = ["task", "d_k", "scaling"]
     best = tables["bands"][[*axes, "best_rate"]].rename(columns={"best_rate": "learning_rate"})
     return tables["measured"].merge(best, on=[*axes, "learning_rate"])
-
-
-def _scores_spread(tables: Tables) -> bool:
-    rows = _at_best(tables)
-    return bool((rows["variance_ratio_after_low"] > rows["variance_ratio_before_high"].clip(lower=1)).all())
-
-
-def _falls_but_stays_positive(tables: Tables) -> bool:
-    rows = tables["measured"]
-    return bool((rows["score_kurtosis_low"] > 0).all()) and rises(rows, "d_k", "score_kurtosis", falls=True)
 
 
 FINDINGS = (
@@ -290,7 +270,11 @@ FINDINGS = (
         sentence="From d_k = 4 to 512, the mean largest of 64 weights rises from {first:.3f} to {last:.3f} without "
         "sqrt(d_k), and stays within a tenth with it.",
         values=lambda tables: _ends(tables, "max_weight", "d_k", 4, 512, scaling=_PLAIN),
-        holds=_only_unscaled_sharpens,
+        holds=lambda tables: (
+            rises(rows_of(tables, scaling=_PLAIN), "d_k", "max_weight")
+            and changes(rows_of(tables, scaling=_PLAIN), "max_weight")
+            and is_level(rows_of(tables, scaling=_ROOT), "max_weight")
+        ),
     ),
     Finding(
         drawing="powers/powers",
@@ -360,7 +344,11 @@ FINDINGS = (
         values=lambda tables: {
             name: _factors(tables)[rule][0] for name, rule in (("ln", _WITH_LN), ("root", _ROOT), ("plain", _PLAIN))
         },
-        holds=_ln_keeps_best,
+        holds=lambda tables: all(
+            _factors(tables)[_WITH_LN][2] < low
+            for rule, (_, low, _) in _factors(tables).items()
+            if rule not in (_WITH_LN, _PLAIN)
+        ),
     ),
     Finding(
         drawing="correlation/correlation",
@@ -443,14 +431,19 @@ FINDINGS = (
                 ("most", "after", "max"),
             )
         },
-        holds=_scores_spread,
+        holds=lambda tables: bool(
+            _at_best(tables).eval("variance_ratio_after_low > variance_ratio_before_high.clip(lower=1)").all()
+        ),
     ),
     Finding(
         drawing="dot_products/distribution",
         title="Scores have heavier tails than normal ones, less so in wide heads",
         sentence="The excess kurtosis of a score is {first:.2f} at d_k = 1 and {last:.3f} at 256; a normal one has 0.",
         values=lambda tables: _ends(tables, "score_kurtosis", "d_k", 1, 256),
-        holds=_falls_but_stays_positive,
+        holds=lambda tables: (
+            bool((tables["measured"]["score_kurtosis_low"] > 0).all())
+            and rises(tables["measured"], "d_k", "score_kurtosis", falls=True)
+        ),
         corrects=("qa-07",),
     ),
     Finding(
