@@ -202,9 +202,7 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
         r"not tested in mine \(no exact value is known\): effective_keys, participation, jacobian_norm_p10, ",
         agreed.stdout,
     )
-    suite("draw")
-    (verdict,) = re.findall(r"agreed: (14 measured values .* \(p = .*\))", agreed.stdout)
-    assert verdict in (suite.folder / "figures" / "all-sweeps" / "calibration.txt").read_text()
+    assert re.search(r"agreed: 14 measured values .* \(p = .*\)", agreed.stdout)
     tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = -7.5, 1e-13
     (suite.folder / "mine.json").unlink()  # so that no table is expected to be the same
     write_sweep(suite.folder, config, config.sweeps[0], tables)
