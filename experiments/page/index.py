@@ -17,6 +17,7 @@ from PIL import Image
 
 from experiments.analysis.crossings import SCALED, UNSCALED
 from experiments.figures.declared import FIGURES
+from experiments.findings import is_shipped
 from experiments.folders import ALL_SWEEPS, DIAGNOSIS_FIGURE, EXAMPLES, drawn_texts
 from experiments.harness.config import Config
 from experiments.harness.discovery import axes_of
@@ -28,8 +29,6 @@ from experiments.page.artifact import FOLDER, MADE_WITH, STATEMENTS_CSV, picture
 from experiments.page.provenance import SweepTables, provenance, sound_tables
 from experiments.page.typeset import typeset
 
-# `Config.digest` of config.yaml: the first screen has sentences about it.
-SHIPPED = "b7df207a66d11137ee3cbdd3f46e4aaaaee504fbc37be0ff7d0ba72b53d4913b"
 SEVERITIES = ("conceptual error", "wrong number", "overstatement", "slip")  # the gravest first
 _MOST_ROWS, _MOST_METRICS = 12, 5
 _COLOURS = 256  # of an image, which take two thirds of the bytes; none is off by more than 2%
@@ -82,7 +81,7 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"typeset": typeset}
-    shipped = config.digest == SHIPPED and not problems
+    shipped = is_shipped(config) and not problems
     text = environment.get_template("index.html.j2").render(
         opening=opening(tables) if shipped else None,
         main=next((one for one in drawn.get("dimension", ()) if one.name == "dimension-slide"), None),

@@ -14,13 +14,11 @@ from PIL import Image
 from experiments.folders import diagnosis_path, drawn_texts, figure_path
 from experiments.harness.config import load_config
 from experiments.harness.tables import read_sweep, write_sweep
-from experiments.page import index
 from experiments.page.artifact import STATEMENTS_CSV
 from experiments.page.index import few_rows, make_page
 from experiments.steps import sweeps as steps
 from tests.command_line import call
 from tests.page_text import as_shown, assert_whole, words
-from tests.shipped import CONFIG, shipped_only
 
 
 @pytest.fixture
@@ -119,11 +117,6 @@ def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
     figure_path(folder, "single", "variance", ".txt").write_text("A title\nSomething else.\n")
     steps.write_page(config, folder, Path("tiny.yaml"))
     assert "Something else." in path.read_text(encoding="utf-8")
-
-
-@shipped_only
-def test_the_shipped_config_is_the_one_with_sentences():
-    assert CONFIG.digest == index.SHIPPED
 
 
 MINE = """\
