@@ -26,22 +26,15 @@ def other_axes(table: pd.DataFrame, *shown: str) -> list[str]:
     return [name for name in varied_axes(table) if name not in shown]
 
 
-def first_combination(table: pd.DataFrame, *shown: str) -> tuple[pd.DataFrame, str]:
-    """The rows of the first combination of the other axes, and its name in words if there are more.
+def first_combination(table: pd.DataFrame, *shown: str) -> pd.DataFrame:
+    """The rows of the first combination of the other axes.
 
     Args:
         table: a measured table.
         shown: the axes along which the rows may differ; the scaling always may.
-
-    Returns:
-        The rows; and ` (at n_keys = 16)` or an empty text.
     """
     others = other_axes(table, *shown)
-    if not others:
-        return table, ""
-    first = table.iloc[0]
-    rows = table[(table[others] == first[others]).all(axis=1)]
-    return rows, f" (at {values_of(first, others)})"
+    return table[(table[others] == table.iloc[0][others]).all(axis=1)]
 
 
 def values_of(row: pd.Series, names: Sequence[str]) -> str:

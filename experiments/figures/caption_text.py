@@ -4,9 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy import stats
 
 from experiments.figures.axes import plain
 from experiments.figures.figure import Figure, Tables
@@ -72,56 +70,15 @@ def number(value: float, error: float = 0.0) -> str:
     return f"{round(value, places):z.{max(places, 0)}f}".replace("-", "−")
 
 
-def measured(row: pd.Series, metric: str) -> str:
-    """A metric of a row of a table, as a number.
-
-    >>> measured(pd.Series({"entropy": 2.71828, "entropy_se": 0.02}), "entropy")
-    '2.72'
-    """
-    return number(float(row[metric]), standard_error(row, metric))
-
-
-def standard_error(row: pd.Series, metric: str) -> float:
-    """The standard error of a metric; for a quantile, the one that its 95% interval implies.
-
-    It is half the width of the interval over the 97.5% point of Student's t with trials - 1 degrees of freedom.
-    """
-    if f"{metric}_se" in row:
-        return float(row[f"{metric}_se"])
-    width = row[f"{metric}_high"] - row[f"{metric}_low"]
-    return float(width / 2 / stats.t.isf(0.025, row["trials"] - 1))
-
-
-def exactly(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Rows with the exact values of a metric, without error, instead of the measured values if all are known."""
-    if not is_known(rows, metric):
-        return rows
-    return rows.assign(**{metric: rows[f"{metric}_exact"], f"{metric}_se": 0.0})
-
-
-def exactness(rows: pd.DataFrame, metric: str) -> str:
-    """A remark on the values of `exactly`: the distance of the measured values; empty unless all are known.
-
-    Rows with too few draws for their error bars do not count.
-    """
-    if not is_known(rows, metric):
-        return ""
-    sure = rows[~few_draws(rows, metric) & (rows[f"{metric}_se"] > 0)]
-    if sure.empty:
-        return " (exact)"
-    away = ((sure[metric] - sure[f"{metric}_exact"]) / sure[f"{metric}_se"]).abs().max()
-    # Rounded up, so that "within" is true.
-    return f" (exact; measured values lie within {np.ceil(10 * away) / 10:.1f} standard errors)"
+def exactly(rows: pd.DataFrame, metric: str) -> pd.Series:
+    """The exact values of a metric instead of the measured ones if all are known."""
+    exact = rows.get(f"{metric}_exact")
+    return rows[metric] if exact is None or exact.isna().any() else exact
 
 
 def few_draws(rows: pd.DataFrame, metric: str) -> pd.Series:
     """True for each row in which a metric has too few draws for its error bar, from the column `few_draws`."""
     return rows[FEW_DRAWS].str.split().map(lambda names: metric in names).astype(bool)
-
-
-def is_known(rows: pd.DataFrame, metric: str) -> bool:
-    """True if the exact value of a metric is known in every row."""
-    return f"{metric}_exact" in rows and bool(rows[f"{metric}_exact"].notna().all())
 
 
 def listed(clauses: Sequence[str]) -> str:

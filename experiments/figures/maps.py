@@ -125,7 +125,7 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
 
 def phase(tables: Tables) -> Drawing:
     """Entropy of rows as a share of ln n_keys: a map for each of the first four scalings, with contours."""
-    table, _ = first_combination(tables["measured"], "d_k", "n_keys")
+    table = first_combination(tables["measured"], "d_k", "n_keys")
     groups = list(by_scaling(table, "d_k").items())[:_MAX_MAPS]
     columns = min(len(groups), 2)
     rows = -(-len(groups) // columns)
@@ -137,7 +137,7 @@ def phase(tables: Tables) -> Drawing:
         shown = pivoted(cells.assign(share=cells["entropy"] * per_ln), "share")
         image = plot_plane(ax, shown, -(-shown.shape[1] // _MAX_TICKS), cmap=sequential(), vmin=0, vmax=1)
         if min(shown.shape) > 1:
-            _plot_contours(ax, pivoted(cells.assign(share=exactly(cells, "entropy")["entropy"] * per_ln), "share"))
+            _plot_contours(ax, pivoted(cells.assign(share=exactly(cells, "entropy") * per_ln), "share"))
             _plot_freezing(ax, cells, shown)
         ax.set_title(under(scaling))
     for ax in axes[len(groups) :]:
@@ -171,7 +171,7 @@ def _plot_freezing(ax: Axes, rows: pd.DataFrame, shown: pd.DataFrame) -> None:
 
 def formats(tables: Tables) -> Drawing:
     """A row of maps, one for each format, for each share of the first two rules that reaches 0.1% somewhere."""
-    table, _ = first_combination(tables["measured"], "d_k", "n_keys", "arithmetic")
+    table = first_combination(tables["measured"], "d_k", "n_keys", "arithmetic")
     shown = list(_shares_shown(table))
     names = [
         name
@@ -224,7 +224,7 @@ def _percent(share: float) -> str:
 
 def rows(tables: Tables) -> Drawing:
     """One heat map of weights per d_k and scaling, of the first draw; darker is a larger weight."""
-    table, _ = first_combination(tables["measured"], "d_k")
+    table = first_combination(tables["measured"], "d_k")
     groups = list(table[table["trial"] == 0].groupby(["d_k", "scaling"], sort=False))
     columns = min(table["scaling"].nunique(), _MAX_MAPS)
     n_rows = -(-len(groups) // columns)

@@ -105,7 +105,7 @@ def _slope(row: pd.Series, slopes: pd.DataFrame) -> str:
 
 def slide(tables: Tables) -> Drawing:
     """The largest weight with and without sqrt(d_k), to be read from the back row; all rules without these two."""
-    table, _ = first_combination(tables["measured"], "d_k")
+    table = first_combination(tables["measured"], "d_k")
     chosen = table[table["scaling"].isin(_SLIDE_NAMES)]
     table = chosen if len(chosen) else table
     with mpl.rc_context(_LARGE):
@@ -174,14 +174,14 @@ def correlation(tables: Tables) -> Drawing:
     The score of a key that correlates with its query grows as d_k, and that of an independent key as sqrt(d_k). So the
     power moves from 1/2 to 1: at smaller correlations the larger d_k is, and the fewer keys there are.
     """
-    table, _ = first_combination(tables["measured"], "correlation", "d_k")
+    table = first_combination(tables["measured"], "correlation", "d_k")
     figure, [[left, right]] = panels(1, 2, (9.5, 4))
     chosen = table[table["scaling"].isin(_OWN_WEIGHT_RULES)]
     lines = series(chosen if len(chosen) else table, "correlation")
     plot_metric(left, lines, "correlation", "own_weight")
     left.set_ylim(0, 1.02)
     if "steady" in tables:
-        steady, _ = first_combination(tables["steady"], "correlation")
+        steady = first_combination(tables["steady"], "correlation")
         pairs = steady.groupby(["from_d_k", "to_d_k"], sort=False)
         for ((small, large), rows), colour in zip(pairs, ordered_colours(len(pairs)), strict=True):
             rows = rows.sort_values("correlation")

@@ -43,7 +43,7 @@ _GRADIENTS = 10_000  # the largest gradient over the smallest one on the axis
 
 def shown_rows(tables: Tables) -> pd.DataFrame:
     """The measured rows of the first combination of all axes but task, d_k and learning rate, by task and d_k."""
-    table, _ = first_combination(tables["measured"], *_CASE, "learning_rate")
+    table = first_combination(tables["measured"], *_CASE, "learning_rate")
     tasks = list(table["task"].unique())
     return table.sort_values(_CASE, key=lambda of: of.map(tasks.index) if of.name == "task" else of, kind="stable")
 
