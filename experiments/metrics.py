@@ -162,7 +162,7 @@ def _exact(
 
     Args:
         metric: name of the expectation in `AttentionExpectations`.
-        of_row: name of the deviation in `AttentionDeviations`: of one row's value, or of its square for a root mean
+        of_row: name of the deviation in `RowMetrics`: of one row's value, or of its square for a root mean
             square.
         bounds: of the error, as in `Exact`.
         per_key: True for a root mean square over keys, which theory gives for as many queries as keys. Its mean square

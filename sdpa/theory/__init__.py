@@ -4,7 +4,6 @@ from sdpa.theory import limits
 from sdpa.theory.attention import AttentionExpectations, attention_expectations, divisor_for, equivalent_rules
 from sdpa.theory.deviations import attention_deviations, least_draw_deviations
 from sdpa.theory.formats import OutOfRange, out_of_range
-from sdpa.theory.row_metrics import RowMetrics
 from sdpa.theory.row_variance import least_shared_row_variance, row_variance, row_variance_deviation
 from sdpa.theory.rows import GaussianRow
 from sdpa.theory.score_law import (
@@ -26,7 +25,6 @@ __all__ = [
     "AttentionExpectations",
     "GaussianRow",
     "OutOfRange",
-    "RowMetrics",
     "ScoreDeviations",
     "UnknownError",
     "attention_deviations",

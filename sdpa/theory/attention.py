@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import astuple, dataclass
 from functools import cache
-from typing import Generic, Literal, NamedTuple, get_args, overload
+from typing import Generic, Literal, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,8 @@ _ACCURACY = 1e-12
 _STEP = 0.25  # of the logarithm of the least divisor, up to the first with a known value
 
 
-class AttentionExpectations(NamedTuple, Generic[Number]):
+@dataclass(frozen=True)
+class AttentionExpectations(Generic[Number]):
     """Exact values of the metrics of a row, by their names; NaN where a correlation saturates almost all rows.
 
     Each is a float, or an array if one of the arguments was.
@@ -128,7 +129,8 @@ def attention_expectations(
     found = [_expectations(*map(float, each), law, shortest) for each in given]
     if not given.shape:
         return found[0]
-    return AttentionExpectations(*(np.reshape(values, given.shape) for values in zip(*found, strict=True)))
+    of_fields = zip(*map(astuple, found), strict=True)
+    return AttentionExpectations(*(np.reshape(values, given.shape) for values in of_fields))
 
 
 @cache
@@ -192,7 +194,12 @@ def divisor_for(
             raise ValueError(f"row_variance: expected a finite number above 0, got {value}")
         return unit / math.sqrt(value)
 
-    of_divisor = _metric(target, d_k, n_keys, law, shortest)
+    def of_divisor(divisor: float) -> float:
+        found = attention_expectations(d_k, n_keys, divisor, law, shortest)
+        if target == "entropy_share":
+            return found.entropy / largest_entropy(n_keys, shortest)
+        return found.max_weight if target == "max_weight" else math.exp(found.entropy)
+
     ends = math.log(unit / _RANGE), math.log(unit * _RANGE)
     while math.isnan(of_divisor(math.exp(ends[0]))):  # a correlation saturates almost all rows
         ends = ends[0] + _STEP, ends[1]
@@ -201,19 +208,6 @@ def divisor_for(
         raise ValueError(f"{target}: expected a value above {low:.6g} and below {high:.6g}, got {value}")
     found = optimize.brentq(lambda x: of_divisor(math.exp(x)) - value, *ends, xtol=_ACCURACY)
     return math.exp(found)
-
-
-def _metric(target: Target, d_k: int, n_keys: int, law: PairLaw, shortest: int | None) -> Callable[[float], float]:
-    """The metric as a function of the divisor."""
-    largest = largest_entropy(n_keys, shortest)
-
-    def value(divisor: float) -> float:
-        found = attention_expectations(d_k, n_keys, divisor, law, shortest)
-        if target == "max_weight":
-            return found.max_weight
-        return found.entropy / largest if target == "entropy_share" else math.exp(found.entropy)
-
-    return value
 
 
 def largest_entropy(n_keys: int, shortest: int | None = None) -> float:

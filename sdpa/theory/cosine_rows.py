@@ -54,8 +54,8 @@ class CosineLaw:
 
     def _window(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Angles with y = u + gain t between -RANGE - 1 and HIGHEST, and their probabilities, (nodes of u, nodes)."""
-        first = np.clip(_angle_of((HIGHEST - u) / self.gain), self._least, math.pi - self._least)
-        last = np.clip(_angle_of((-RANGE - 1 - u) / self.gain), self._least, math.pi - self._least)
+        first = np.clip(_angle_of((HIGHEST - u) / self.gain), self.least, math.pi - self.least)
+        last = np.clip(_angle_of((-RANGE - 1 - u) / self.gain), self.least, math.pi - self.least)
         return self._panels(first[:, None] + (last - first)[:, None] * np.linspace(0, 1, _PANELS + 1))
 
     def cdf(self, score: FloatArray) -> FloatArray:
@@ -69,28 +69,18 @@ class CosineLaw:
 
     def between(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Scores between falling edges (..., edges), and their probabilities, (..., nodes)."""
-        theta, weights = self._panels(np.clip(_angle_of(edges / self.gain), self._least, math.pi - self._least))
+        theta, weights = self._panels(np.clip(_angle_of(edges / self.gain), self.least, math.pi - self.least))
         return self.gain * np.cos(theta), weights
 
     @property
     def lowest(self) -> float:
-        """The least score."""
+        """The least score; minus the greatest."""
         return -self.gain
-
-    @property
-    def ends(self) -> FloatArray:
-        """The least and the greatest score."""
-        return np.array([-self.gain, self.gain])
 
     @property
     def resolution(self) -> float:
         """The greatest width of a panel that resolves the density; 0 where it may have no bound or be rough."""
         return 3 * self.gain / math.sqrt(self.d) if self.d >= _SMOOTH else 0.0
-
-    @property
-    def top(self) -> float:
-        """The greatest score that counts."""
-        return self.gain * math.cos(self._least)
 
     def largest(self, counts: Span, breaks: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Scores that may be the largest of so many, and their probabilities; no panel contains one of the breaks.
@@ -129,7 +119,7 @@ class CosineLaw:
         return math.lgamma(self.d / 2) - math.lgamma((self.d - 1) / 2) - 0.5 * math.log(math.pi)
 
     @cached_property
-    def _least(self) -> float:
+    def least(self) -> float:
         """The least angle that counts."""
         return float(self._angle_above(np.array(_RARE)))
 
@@ -143,7 +133,7 @@ class CosineRows:
     """What rows of cosines share, from the least to the greatest number of scores."""
 
     def __init__(self, law: CosineLaw, counts: Span) -> None:
-        self.law, self.counts = law, counts
+        self.law, self.counts, self._ends = law, counts, np.array([-law.gain, law.gain])
         self._transforms: dict[tuple[Span, float], tuple[FloatArray, ComplexArray]] = {}
 
     @cached_property
@@ -154,7 +144,7 @@ class CosineRows:
     @cached_property
     def candidates(self) -> list[Candidates]:
         """Scores that may be the largest."""
-        scores, chances = self.law.largest(self.counts, self.law.ends)
+        scores, chances = self.law.largest(self.counts, self._ends)
         return [Candidates(0, chances, log_below(self.law, scores)[None])]
 
     def survival(self, group: int, counts: Sequence[float], log_ratio: float) -> float:
@@ -180,7 +170,7 @@ class CosineRows:
     def _breaks(self, count: float, log_ratio: float) -> FloatArray:
         """The ends of the law, their multiples by the ratio, and the score below which the least sum is too large."""
         least = math.log(count - 1) - self.law.gain - log_ratio
-        return np.concatenate([self.law.ends, self.law.ends - log_ratio, [least]])
+        return np.concatenate([self._ends, self._ends - log_ratio, [least]])
 
 
 cosine_rows = lru_cache(_ROWS)(CosineRows)
@@ -193,7 +183,7 @@ def _row_panels(law: CosineLaw, counts: Span) -> tuple[FloatArray, FloatArray]:
     from them: the panels widen in proportion to the distance. G^n may vary faster, as the largest score does, so that
     panels over which ln(-n ln G) changes by more than 1 are divided.
     """
-    top = law.top
+    top = law.gain * math.cos(law.least)
     widest = max(3.0, 0.4 * law.gain / math.sqrt(law.d))
     distances = [0.0]
     while distances[-1] < top:

@@ -112,10 +112,10 @@ def least_draw_deviations(
         of_row = np.maximum(mean_over_lengths(limits, np.array(ZERO), n_keys, shortest), 0.0)
         return RowMetrics(*np.sqrt(of_row / n_queries).tolist())
 
-    def sensitivities(length: float) -> FloatArray:
-        return _sensitivities(d_k, length, divisor, law)
-
-    of_keys, of_query = np.split(mean_over_lengths(sensitivities, np.tile(ZERO, 2), n_keys, shortest), 2)
+    of_keys, of_query = np.split(
+        mean_over_lengths(lambda length: _sensitivities(d_k, length, divisor, law), np.tile(ZERO, 2), n_keys, shortest),
+        2,
+    )
     per_key = of_keys**2 / (2 * (n_keys - 1) * d_k)
     if shortest is None:
         row = np.array(attention_deviations(d_k, n_keys, divisor, law))

@@ -41,6 +41,7 @@ class OutOfRange(NamedTuple):
     spread_of_tiny_weights: float
 
 
+@cache
 def out_of_range(
     d_k: float,
     n_keys: float,
@@ -61,14 +62,8 @@ def out_of_range(
     >>> [round(value, 4) for value in found[:3]]
     [0.9257, 0.3926, 1.0]
     """
-    found = Arithmetic.parse(arithmetic) if isinstance(arithmetic, str) else arithmetic
-    return _out_of_range(d_k, n_keys, divisor, found, law, shortest)
-
-
-@cache
-def _out_of_range(
-    d_k: float, n_keys: float, divisor: float, arithmetic: Arithmetic, law: PairLaw, shortest: int | None
-) -> OutOfRange:
+    if isinstance(arithmetic, str):
+        arithmetic = Arithmetic.parse(arithmetic)
     check_arguments(d_k, divisor)
     lengths = gaussian_queries(d_k, law)
     if law.key_mean:

@@ -38,13 +38,10 @@ Places = npt.NDArray[np.intp]
 
 
 class Nodes(NamedTuple):
-    """Nodes of an expectation over a score at every u: y = u + s, x, their weights, and c.
+    """Nodes of an expectation over a score at every u: y = u + s, x, their weights, and c."""
 
-    y and the weights have the shape (nodes of u or 1, nodes), x that of y or (nodes,); c is a number or of that shape.
-    """
-
-    y: FloatArray
-    x: FloatArray
+    y: FloatArray  # (nodes of u or 1, nodes)
+    x: FloatArray  # of that shape or (nodes,)
     weights: FloatArray
     across: FloatArray | float
 

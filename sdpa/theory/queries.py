@@ -76,11 +76,7 @@ def query_lengths(
 
 
 class _Halves:
-    """h = d_k / 2 + j and its probabilities, j ~ Poisson(mean): a mixture of chi-squared laws of 2 h degrees.
-
-    Of many j only every k-th counts, a small part of their standard deviation: of a sum over a smooth law, that is the
-    trapezoidal rule.
-    """
+    """h = d_k / 2 + j and its probabilities, j ~ Poisson(mean); of many j every k-th, by the trapezoidal rule."""
 
     def __init__(self, half: float, mean: float) -> None:
         spread = math.sqrt(mean)
