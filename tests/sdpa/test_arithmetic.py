@@ -84,7 +84,7 @@ def test_a_name_stands_for_its_format():
     by_name = rounded_rows(products, keys, gradient, 1.5, "float16")
     for values, expected in zip(by_name, rounded_rows(products, keys, gradient, 1.5, half), strict=True):
         assert values.tolist() == expected.tolist()
-    assert out_of_range(64, 16, 1.0, "float16") is out_of_range(64, 16, 1.0, half)
+    assert out_of_range(64, 16, 1.0, "float16") == out_of_range(64, 16, 1.0, half)
     for refused in (
         lambda: rounded_rows(products, keys, gradient, 1.5, "fp16"),
         lambda: out_of_range(64, 16, 1.0, "fp16"),
