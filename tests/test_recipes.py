@@ -163,7 +163,7 @@ def test_a_metric(repository):
         "tests/experiments/test_each_key.py",
     )
     blocks = yaml.safe_load((repository.folder / "config.yaml").read_text(encoding="utf-8"))["sweeps"]
-    with_metrics = ("saturation", "initialisation", "rounding")
+    with_metrics = ("saturation", "initialisation", "rounding", "distribution")
     measuring = {name for name, sweep in blocks.items() if sweep["experiment"] in with_metrics}
     assert repository.stale() == measuring
     assert repository.edited == {"experiments/metrics.py", "tests/experiments/test_smallest_weight.py"}
