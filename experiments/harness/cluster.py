@@ -155,6 +155,7 @@ class DaskCluster:
     def __init__(self, scheduler: str | Path, say: Callable[[str], object]) -> None:
         self.scheduler, self._say = scheduler, say
         self._slots = 0
+        self._has_measured = False
         self._empty_since: float | None = None
         this_copy()  # the source as this process imports it now, not after an edit during the run
 
@@ -181,13 +182,15 @@ class DaskCluster:
         self._threads(address)  # Dask's own time limit does not end the wait for a server of another protocol
         with self._connected(address) as client:
             needs = Needs.of(tasks)
-            if wrong := self._wrong_workers(client, needs):
+            wrong = self._wrong_workers(client, needs)
+            if wrong and not self._has_measured:
                 raise ClusterError("\n".join(wrong.values()))
+            self._retire(client, wrong)  # those that joined between pilots and chunks
             client.subscribe_topic(_TOPIC, lambda event: self._say(event[1]))
             client.subscribe_topic("all", self._notice_loss)
             self._look(address)
             try:
-                yield from measured(
+                for task, record in measured(
                     partial(client.get_executor(pure=False).submit, measure_here, needs),
                     tasks,
                     _IN_FLIGHT,
@@ -195,7 +198,9 @@ class DaskCluster:
                     seconds=_LOOK_SECONDS,
                     look=partial(self._look, address),
                     is_astray=partial(self._is_astray, client, needs),
-                )
+                ):
+                    self._has_measured = True
+                    yield task, record
             except CancelledError:
                 raise ClusterError(f"lost the scheduler at {self.scheduler}") from None
 
@@ -207,11 +212,15 @@ class DaskCluster:
     def _is_astray(self, client: Client, needs: Needs, error: Exception) -> bool:
         """Retire workers that cannot take part after one of them got a chunk; true if the chunk can go to another."""
         wrong = self._wrong_workers(client, needs) if isinstance(error, WrongWorkerError | ImportError) else {}
+        self._retire(client, wrong)
+        return bool(wrong) or isinstance(error, WrongWorkerError)
+
+    def _retire(self, client: Client, wrong: Mapping[str, str]) -> None:
+        """End workers that cannot take part, and say why."""
         for line in wrong.values():
             self._say(line)
         if wrong:
             client.retire_workers([*wrong])
-        return bool(wrong) or isinstance(error, WrongWorkerError)
 
     @contextmanager
     def _connected(self, address: str) -> Iterator[Client]:
