@@ -12,7 +12,6 @@ from experiments.findings import FINDINGS, SHIPPED, FindingError, Tables, check_
 from experiments.folders import ALL_SWEEPS
 from experiments.harness.config import load_config
 from experiments.harness.tables import read_sweep
-from experiments.steps.sweeps import _drawing
 from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only
 
 pytestmark = shipped_only
@@ -106,11 +105,3 @@ def test_findings_are_about_figures_of_the_shipped_config_alone():
     assert not is_shipped(mine)
     assert told(mine, "length", "length", tables_of("length/length")) is None
     check_findings(mine, "length", {})
-
-
-def test_an_edited_config_is_drawn_again_without_findings():
-    """Also the figures of sweeps that the edit leaves as they are."""
-    sweep, mine = CONFIG.sweeps[0], replace(CONFIG, sweeps=CONFIG.sweeps[:1])
-    one, other = (_drawing(config, RESULTS, sweep.name, "map", formats=()) for config in (CONFIG, mine))
-    assert one.decided_by() != other.decided_by()
-    assert one.files == other.files
