@@ -105,7 +105,9 @@ def _write(path: Path, content: bytes | Iterable[bytes]) -> "Change":
 
 def _is_current(results: Path, product: Product, made: dict[str, Any]) -> bool:
     """True if nobody changed the files, and making them again would give the same."""
-    return is_untouched(results, product.files, made) and made[_name(results, product)]["origin"] == product.origin()
+    return (
+        is_untouched(results, product.files, made) and made[_name(results, product)].get("origin") == product.origin()
+    )
 
 
 def is_untouched(results: Path, files: Sequence[Path], made: dict[str, Any] | None = None) -> bool:
