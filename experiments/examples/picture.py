@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from experiments.examples.steps import Step
-from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.figure import Drawing
 from experiments.figures.heatmaps import CONVENTION, Panel, heatmap
 from experiments.figures.rendering import render
 from experiments.figures.style import panels
@@ -17,7 +17,7 @@ def draw(title: str, source: str, steps: list[Step], draws: str) -> dict[str, by
     tables = {each.name: each.table for each in steps}
     shown = [name for name in draws.split() if name.strip("~") in tables]
 
-    def plot(_: Tables) -> Drawing:
+    def plot() -> Drawing:
         columns = 2 if len(shown) == 4 else len(shown)
         rows = len(shown) // columns
         figure, grid = panels(rows, columns, (max(6.0, 4.4 * columns), 0.6 + 4.4 * rows))
@@ -31,7 +31,7 @@ def draw(title: str, source: str, steps: list[Step], draws: str) -> dict[str, by
         return figure
 
     caption = f"From {source}." if "~" in draws else f"From {source}. {CONVENTION}"
-    return render(Figure(shows=title, of="examples", tables=(), plot=plot, caption=lambda _: caption), {})
+    return render(plot, title, caption)
 
 
 def _lines(ax: Axes, name: str, table: pd.DataFrame) -> None:

@@ -1,4 +1,4 @@
-"""Every figure of sweeps and benchmarks, in the order in which pages and the config list them.
+"""Every figure of sweeps, in the order in which pages and the config list them.
 
 A new figure is a new entry. One that is not of lines along an axis also needs a function of its name, in `maps`,
 `training` or `others`.
@@ -31,7 +31,6 @@ _DECLARED = (
     _Saturation(
         name="variance",
         shows="Score variance against d_k, with predicted powers and fitted slopes",
-        tables=("measured", "slopes"),
         metrics=("score_variance",),
         default=_D_K,
         note=f"{_READING} Slopes: ± half the 99.9% interval.",
@@ -92,14 +91,12 @@ _DECLARED = (
     _Saturation(
         name="correlation",
         shows="Queries that correlate with their keys: own weight and power of d_k",
-        tables=("measured", "steady"),
         metrics=("own_weight", "max_weight"),
         note=f"{_READING} Right: the power of d_k under which the largest weight is equal at two neighbouring d_k.",
     ),
     _Saturation(
         name="freezing",
         shows="Entropy and sum of squared weights against the spread of scores",
-        tables=("measured", "curves"),
         metrics=("entropy", "jacobian_trace"),
         note="Points: measured, each a cell of the sweep under one rule. Lines: exact for Gaussian rows of one spread "
         "σ; dashed: their limit for many keys. Rows of many keys freeze, so that few keys get all weight, where σ "
@@ -148,7 +145,6 @@ _DECLARED = (
     _Saturation(
         name="map",
         shows="Ratios of unscaled to scaled gradients over d_k and n_keys",
-        tables=("measured", "ratios", "crossings"),
         metrics=("jacobian_norm_median", "query_gradient_norm_median", "jacobian_norm", "query_gradient_norm"),
         default=Default(varied=("d_k", "n_keys"), rules=_BOTH_RULES),
         note="Colour and number: the unscaled norm divided by the norm under d_k^1/2; red: the unscaled norm is "
@@ -160,7 +156,6 @@ _DECLARED = (
         name="distribution",
         shows="Distribution of one score, measured and exact, and its excess kurtosis",
         of="distribution",
-        tables=("measured", "histogram"),
         metrics=("score_variance", "score_kurtosis"),
         default=Default(),
         note="Points: measured, with 95% intervals for bins with at least 10 scores; pale bands: exact.",
@@ -213,7 +208,6 @@ _DECLARED = (
     _Training(
         name="steps_to_solve",
         shows="Steps to solve a task, and the band of learning rates",
-        tables=("measured", "bands"),
         metrics=("steps_to_solve", "solved"),
         default=_RATES,
         note="Left: median of the steps to an accuracy of 90%; crosses: more than all steps (dotted). "
@@ -222,7 +216,6 @@ _DECLARED = (
     _Training(
         name="learning_curves",
         shows="Training step by step: loss, weights, gradients and largest score",
-        tables=("measured", "bands", "learning_curves"),
         metrics=("final_loss", "max_weight_after", "asked_weight_after", "largest_score_after"),
         default=Default(),
         note="The first task at its largest d_k, at the best learning rate of d_k^1/2. Means over runs; pale: ± one "
@@ -232,7 +225,6 @@ _DECLARED = (
     _Training(
         name="variance_ratio",
         shows="Variance within rows over that of independent entries, before and after training",
-        tables=("measured", "bands"),
         metrics=("variance_ratio_after", "variance_ratio_before"),
         default=Default(),
         note=f"{_BEST_RATE} Hollow: before training, mean; full: after it, median. Bars: {_INTERVALS}. Dotted: "
@@ -242,22 +234,11 @@ _DECLARED = (
         name="calibration",
         shows="Test of the error bars: z-scores and p-values of all sweeps",
         of="all-sweeps",
-        tables=("cells", "z_scores"),
         note="Every measured value with a known exact value, once, if it has at least 20 trials, 50 rows that share "
         "nothing and 100 effective draws. The z of few trials follows Student's t and is shown as the normal score "
         "of the same probability. A cell is one combination of the axes, such as d_k and n_keys. z-scores of one "
         "cell depend on each other, so they stray further from the line than independent ones; cells are "
         "independent. Shaded: 95% range of each p-value if p-values are uniform.",
-    ),
-    Figure(
-        name="speed",
-        shows="Time of ways to measure a cell, and growth with its size",
-        of="benchmarks",
-        tables=("ratios", "growth"),
-        note="Time per trial relative to the floor. The floor is the same number of normal numbers from the same "
-        "generator, one matrix product and one exponential per score and scaling, each measured alone in float64. "
-        "One core, medians of 7 interleaved rounds. 'With gradients': each trial also measures the gradient to the "
-        "query.",
     ),
 )
 FIGURES: Mapping[str, Figure] = {figure.name: figure for figure in _DECLARED}

@@ -91,47 +91,24 @@ class Lines:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A figure: what it shows, of which tables, and how.
+    """A figure: what it shows, and how.
 
     Attributes:
-        name: of its files; a figure without `lines` and `plot` is drawn by the function of this name.
+        name: of its files; a figure without `lines` is drawn by the function of this name.
         shows: the plain title: what is plotted, in at most twelve words.
-        of: the experiment whose sweeps it shows, one drawing for each sweep; or `all-sweeps` (all sweeps together) or
-            `benchmarks`.
-        tables: the kinds of tables that it reads: `measured`, or those that `experiments.analysis` derives.
+        of: the experiment whose sweeps it shows, one drawing for each sweep; or `all-sweeps` (all sweeps together).
         metrics: the columns of the measured table that it shows; the page gives the values of the first.
         lines: the picture, if it is one of lines.
         note: sentences of the plain caption on how to read the picture.
         default: the sweeps that get it without naming it; none if a sweep must name it.
         is_slide: True if its PNG is a slide: a large title, and no caption.
-        plot, caption, title: functions of the tables, for figures of examples and diagnoses.
     """
 
     name: str = ""
     shows: str
     of: str
-    tables: tuple[str, ...] = ("measured",)
     metrics: tuple[str, ...] = ()
     lines: Lines | None = None
     note: str = ""
     default: Default | None = None
     is_slide: bool = False
-    plot: Callable[[Tables], Drawing] | None = None
-    caption: Callable[[Tables], str] | None = None
-    title: Callable[[Tables], str] | None = None
-
-    def chosen(self, tables: Tables) -> "dict[str, pd.DataFrame]":
-        """The tables that the figure reads."""
-        return {kind: tables[kind] for kind in self.tables if kind in tables}
-
-
-def load_figure(name: str) -> Figure:
-    """The figure of that name, declared in `experiments.figures.declared` or as FIGURE of the module of that name."""
-    import importlib
-
-    from experiments.figures.declared import FIGURES
-
-    if name in FIGURES:
-        return FIGURES[name]
-    figure: Figure = importlib.import_module(f"{__package__}.{name}").FIGURE
-    return figure

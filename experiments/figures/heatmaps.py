@@ -12,15 +12,15 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 
 from experiments.figures.figure import Drawing, Tables
-from experiments.figures.formulas import latex
-from experiments.figures.style import panels, sequential
+from experiments.figures.style import SEQUENTIAL, panels
+from experiments.figures.words import latex
 
 CONVENTION = "Rows: queries. Columns: keys. Darker means more."
 _MAX_WITH_NUMBERS = 12  # rows and columns
 _MAX_NAMES = 16
 _MARGIN = 0.15  # extends the colour scale by this share of the range of values
 # Light enough for black numbers: the contrast with the darkest colour is 6.6 to 1 (WCAG 2 requires 4.5).
-_SHADES = ListedColormap(sequential()(np.linspace(0, 0.6, 256)))
+_SHADES = ListedColormap(SEQUENTIAL(np.linspace(0, 0.6, 256)))
 
 
 @dataclass(frozen=True)

@@ -16,19 +16,12 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodFormatter
 from matplotlib.transforms import Bbox
 
-from experiments.figures.axes import first_axis, is_number, other_axes, plain, under, values_of
-from experiments.figures.caption_text import few_draws
 from experiments.figures.figure import Drawing, Lines, Panel
-from experiments.figures.style import (
-    INK,
-    empty,
-    ordered_colours,
-    panels,
-    scaling_colours,
-    token_colours,
-)
-from experiments.harness.discovery import experiment_names
+from experiments.figures.style import INK, UNORDERED_COLOURS, empty, ordered_colours, panels, scaling_colours
+from experiments.figures.words import is_number, plain, under, values_of, varied_axes
+from experiments.harness.discovery import axes_of, experiment_names
 from experiments.harness.experiment import load_experiment
+from experiments.harness.metric import FEW_DRAWS
 
 DECLARED = {metric.name: metric for name in experiment_names() for metric in load_experiment(name).metrics}
 _EQUAL = {"entropy": ("ln {}", np.log), "max_weight": ("1/{}", np.reciprocal)}  # values of equal weights
@@ -60,7 +53,8 @@ def draw_lines(picture: Lines, table: pd.DataFrame) -> Drawing:
     """The picture of a measured table."""
     if picture.by not in table:  # of an experiment without scaling
         table = table.assign(**{picture.by: "", "exponent": np.nan})
-    x = picture.x or first_axis(table.drop(columns=picture.by))
+    free = table.drop(columns=picture.by)
+    x = picture.x or [*varied_axes(free), *axes_of(free)][0]
     table = table[table[x].notna()]
     if table.empty:
         return empty(picture.size, f"No rule of this sweep has a value of {x}.")
@@ -166,7 +160,7 @@ def series(table: pd.DataFrame, x: str, by: str = "scaling") -> list[Series]:
         x: the axis along which lines run; axes that it determines, as d_model does n_heads, distinguish no lines.
         by: `scaling`, whose common rules have the same colours everywhere, or an axis.
     """
-    others = [name for name in other_axes(table, x, by) if table.groupby(x)[name].nunique().max() > 1]
+    others = [name for name in varied_axes(table, x, by) if table.groupby(x)[name].nunique().max() > 1]
     combinations = list(dict.fromkeys(table[others].itertuples(index=False, name=None))) if others else [()]
     values = list(table[by].unique())
     ordered = is_number(table, by)
@@ -174,7 +168,7 @@ def series(table: pd.DataFrame, x: str, by: str = "scaling") -> list[Series]:
         colours = scaling_colours(dict(zip(table["scaling"], table["exponent"], strict=True)))
     else:
         known = dict(zip(sorted(values), ordered_colours(len(values)), strict=True)) if ordered else {}
-        colours = known or dict(zip(values, itertools.cycle(token_colours(6)), strict=False))
+        colours = known or dict(zip(values, itertools.cycle(UNORDERED_COLOURS), strict=False))
     lines = []
     for (value, *combination), rows in table.groupby([by, *others], sort=False):
         words = [f"{by} = {plain(value)}" if ordered else str(value), values_of(rows.iloc[0], others)]
@@ -238,7 +232,7 @@ def plot_measured(ax: Axes, at: Any, values: Any, rows: pd.DataFrame, metric: st
         look: keywords of Matplotlib's `errorbar`, with `color` and `marker`.
     """
     ax.errorbar(at, values, reach(rows, metric), capsize=2, elinewidth=1, **look)
-    hollow = few_draws(rows, metric).to_numpy()
+    hollow = np.array([metric in names.split() for names in rows[FEW_DRAWS]])
     if hollow.any():
         face = {"markerfacecolor": "white", "zorder": 3, "linestyle": ""}
         ax.plot(np.asarray(at)[hollow], np.asarray(values)[hollow], color=look["color"], marker=look["marker"], **face)

@@ -10,11 +10,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from experiments.analysis.crossings import EQUAL, NORMS, STATISTICS, of_first_map
-from experiments.figures.axes import by_scaling, first_combination, plain, under
-from experiments.figures.caption_text import exactly
+from experiments.analysis.crossings import EQUAL, NORMS, STATISTICS
 from experiments.figures.figure import Drawing, Tables
-from experiments.figures.style import INK, diverging, empty, panels, sequential
+from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, empty, panels
+from experiments.figures.words import by_scaling, first_combination, plain, under
 from experiments.harness.discovery import axes_of, unusual_axes
 
 _NORM_NAMES = dict(zip(NORMS, ("$|J|_F$", "|dL/dq|", "divisor · |dL/dq|"), strict=True))
@@ -78,15 +77,15 @@ def ratio_map(tables: Tables) -> Drawing:
     if "ratios" not in tables:
         return empty((11, 6.4), "No ratios: they need values unscaled and under d_k^1/2, and several d_k.")
     figure, grid = panels(len(STATISTICS), len(NORMS), (11, 6.4), sharex=True, sharey=True)
-    ratios = of_first_map(tables["ratios"])
-    crossings = of_first_map(tables["crossings"]) if "crossings" in tables else None
+    ratios = first_combination(tables["ratios"], "d_k", "n_keys")
+    crossings = first_combination(tables["crossings"], "n_keys") if "crossings" in tables else None
     image: Any = None
     for axes, statistic in zip(grid, STATISTICS, strict=True):
         for ax, (norm, name) in zip(axes, _NORM_NAMES.items(), strict=True):
             chosen = f"norm == {norm!r} and statistic == {statistic!r}"
             shown = pivoted(ratios.query(chosen), "ratio")
             every = max(1, int(-(-shown.shape[1] * _INCHES_PER_NUMBER // _PANEL_INCHES)))
-            limits = {"vmin": -_STRONGEST, "vmax": _STRONGEST, "cmap": diverging(), "alpha": 0.85}
+            limits = {"vmin": -_STRONGEST, "vmax": _STRONGEST, "cmap": DIVERGING, "alpha": 0.85}
             image = plot_plane(ax, np.log(shown), every, **limits)
             _write_ratios(ax, shown.to_numpy(), every)
             if crossings is not None:
@@ -135,9 +134,11 @@ def phase(tables: Tables) -> Drawing:
     for ax, (scaling, cells) in zip(axes, groups, strict=False):
         per_ln = 1 / np.log(cells["n_keys"])
         shown = pivoted(cells.assign(share=cells["entropy"] * per_ln), "share")
-        image = plot_plane(ax, shown, -(-shown.shape[1] // _MAX_TICKS), cmap=sequential(), vmin=0, vmax=1)
+        image = plot_plane(ax, shown, -(-shown.shape[1] // _MAX_TICKS), cmap=SEQUENTIAL, vmin=0, vmax=1)
         if min(shown.shape) > 1:
-            _plot_contours(ax, pivoted(cells.assign(share=exactly(cells, "entropy") * per_ln), "share"))
+            exact = cells["entropy_exact"]
+            known = cells["entropy"] if exact.isna().any() else exact
+            _plot_contours(ax, pivoted(cells.assign(share=known * per_ln), "share"))
             _plot_freezing(ax, cells, shown)
         ax.set_title(under(scaling))
     for ax in axes[len(groups) :]:
@@ -183,7 +184,7 @@ def formats(tables: Tables) -> Drawing:
     for axes, (scaling, share, rows) in zip(grid, shown, strict=True):
         for ax, name in zip(axes, names, strict=True):
             values = rows[rows["arithmetic"] == name].pivot_table(index="n_keys", columns="d_k", values=share)
-            plot_plane(ax, values, cmap=sequential(), vmin=0, vmax=1)
+            plot_plane(ax, values, cmap=SEQUENTIAL, vmin=0, vmax=1)
             for at, value in np.ndenumerate(values.to_numpy()):
                 if max(values.shape) <= _LARGEST_MAP and np.isfinite(value):
                     look = {"ha": "center", "va": "center", "fontsize": 8}

@@ -10,12 +10,9 @@ import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import seaborn as sns
-from matplotlib.axes import Axes
 from scipy import stats
 
 from experiments.analysis.slopes import shared_by_line
-from experiments.figures.axes import by_scaling, first_combination, under, values_of, varied_axes
 from experiments.figures.figure import Drawing, Tables
 from experiments.figures.lines import (
     DECLARED,
@@ -31,7 +28,8 @@ from experiments.figures.lines import (
     series,
     spans_widely,
 )
-from experiments.figures.style import INK, empty, ordered_colours, panels, scaling_colours, token_colours
+from experiments.figures.style import INK, empty, ordered_colours, panels, scaling_colours
+from experiments.figures.words import by_scaling, first_combination, under, values_of, varied_axes
 from experiments.harness.discovery import unusual_axes
 
 Floats = npt.NDArray[np.floating]
@@ -53,17 +51,6 @@ _APART = 0.16  # between the points of the scalings of a cell
 _OWN_WEIGHT_RULES = ("d_k^1/2", "d_k^1")
 _FREEZING = {"entropy_share": "entropy / ln n_keys", "collision": "$\\sum w^2$, the sum of squared weights"}
 _FEW = 10  # scores; a bin with fewer has no interval, because its count is not nearly normal
-_SPREAD = 0.25  # of the markers of a cell of the benchmark, in cells
-_PALETTE = sns.color_palette("colorblind")
-# Marker and colour of a way to measure, filled if in double precision.
-_WAYS = {
-    "suite": ("o", _PALETTE[0]),
-    "suite, float32": ("o", _PALETTE[0]),
-    "article, powers": ("^", _PALETTE[3]),
-    "article, products": ("v", _PALETTE[1]),
-    "pytorch": ("s", _PALETTE[2]),
-    "pytorch, float32": ("s", _PALETTE[2]),
-}
 
 
 def variance(tables: Tables) -> Drawing:
@@ -300,48 +287,6 @@ def _places(count: int) -> Floats:
     return (np.arange(count) + 0.5) / count
 
 
-def speed(tables: Tables) -> Drawing:
-    """Seconds relative to the floor, cell by cell, without gradients and with them; then growth."""
-    figure, [[left, middle, right]] = panels(1, 3, (12, 4.6), width_ratios=(1.2, 1.2, 1))
-    middle.sharex(left)
-    for ax, gradients in ((left, False), (middle, True)):
-        rows = tables["ratios"][tables["ratios"]["gradients"] == gradients]
-        measured = [way for way in _WAYS if way in rows]  # PyTorch may be missing
-        for shift, way in zip(np.linspace(-_SPREAD, _SPREAD, len(measured)), measured, strict=True):
-            marker, colour = _WAYS[way]
-            look = {"markersize": 6, "color": colour, "fillstyle": "none" if way.endswith("float32") else "full"}
-            ax.plot(rows[way], np.arange(len(rows)) + shift, marker, label=way, **look)
-        ax.axvline(1, color=INK, linewidth=0.8)
-        ax.set_xscale("log")
-        ax.set_yticks(range(len(rows)), [f"{row.d_k} × {row.n_keys} × {row.n_queries}" for row in rows.itertuples()])
-        ax.invert_yaxis()
-        ax.set_xlabel("time / floor")
-        ax.set_title(f"{'with' if gradients else 'without'} gradients")
-    middle.tick_params(labelleft=False)
-    left.set_ylabel("d_k × keys × queries")
-    legend(left)
-    _plot_growth(right, tables["growth"])
-    return figure
-
-
-def _plot_growth(ax: Axes, rows: pd.DataFrame) -> None:
-    """The time of the suite over its time at the smallest size, for each growing size, beside proportional growth."""
-    groups = list(rows.groupby("what", sort=False))
-    longest = 1.0
-    for (swept, points), colour in zip(groups, token_colours(len(groups)), strict=True):
-        x = points[str(swept)] / points[str(swept)].min()
-        longest = max(longest, x.max())
-        ax.plot(x, points["seconds"] / points["seconds"].min(), marker="o", color=colour, label=str(swept))
-    ax.plot([1, longest], [1, longest], color=INK, linewidth=0.8, linestyle="--", label="proportional")
-    ax.set_xscale("log", base=2)
-    ax.set_yscale("log", base=2)
-    ax.set_xlabel("size / smallest size")
-    ax.set_ylabel("time / time at the smallest size")
-    ax.set_title("growth of the suite's time")
-    ax.legend(fontsize=8.5)
-
-
 OWN: dict[str, Any] = {
-    draw.__name__: draw
-    for draw in (variance, slide, assumptions, correlation, freezing, distribution, calibration, speed)
+    draw.__name__: draw for draw in (variance, slide, assumptions, correlation, freezing, distribution, calibration)
 }

@@ -1,7 +1,8 @@
 """The common way to draw and save figures: a declaration and tables go in, files come out."""
 
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import matplotlib as mpl
 import matplotlib.figure
@@ -14,11 +15,10 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from experiments.figures import maps, others, training
-from experiments.figures.caption_text import plain_caption
 from experiments.figures.figure import Drawing, Figure, Tables
-from experiments.figures.formulas import latex
 from experiments.figures.lines import draw_lines
 from experiments.figures.style import DPI, STYLE, wrapped
+from experiments.figures.words import latex, plain_caption
 
 _DRAW = others.OWN | maps.OWN | training.OWN
 _TITLE_POINTS, _CAPTION_POINTS = 13, 9.5
@@ -32,47 +32,41 @@ Pixels = npt.NDArray[np.uint8]
 
 def draw(figure: Figure, tables: Tables) -> Drawing:
     """The picture of a figure, without title and caption, in the style that is set."""
-    chosen = figure.chosen(tables)
-    if figure.plot:
-        return figure.plot(chosen)
-    return draw_lines(figure.lines, chosen["measured"]) if figure.lines else _DRAW[figure.name](chosen)
+    return draw_lines(figure.lines, tables["measured"]) if figure.lines else _DRAW[figure.name](tables)
 
 
-def texts(figure: Figure, tables: Tables, finding: tuple[str, str] | None = None) -> tuple[str, str]:
-    """The title and the caption of a figure: those of a finding before the plain ones.
+def render_figure(
+    figure: Figure, tables: Tables, *, finding: tuple[str, str] | None = None, formats: Iterable[str] = ()
+) -> dict[str, bytes]:
+    """The files of a declared figure, as of `render`.
 
     Args:
         figure: the declaration.
-        tables: those that it reads.
-        finding: title and sentence of the finding of `experiments.findings`, if there is one.
+        tables: those of its sweep.
+        finding: title and sentence of `experiments.findings`, instead of the plain title and before the plain caption.
+        formats: suffixes of further files.
     """
-    chosen = figure.chosen(tables)
-    title = (figure.title(chosen) if figure.title else "") or figure.shows
-    caption = figure.caption(chosen) if figure.caption else plain_caption(figure, chosen)
-    return (finding[0], f"{finding[1]} {caption}") if finding else (title, caption)
+    title, sentence = finding or (figure.shows, "")
+    caption = f"{sentence} {plain_caption(figure, tables)}".strip()
+    return render(partial(draw, figure, tables), title, caption, formats=formats, is_slide=figure.is_slide)
 
 
 def render(
-    figure: Figure,
-    tables: Tables,
-    *,
-    finding: tuple[str, str] | None = None,
-    formats: Iterable[str] = (),
+    plot: Callable[[], Drawing], title: str, caption: str, *, formats: Iterable[str] = (), is_slide: bool = False
 ) -> dict[str, bytes]:
-    """The files of a figure, by suffix: `.png` with title and caption, `.txt` with both, a line each, and others.
+    """The files of a picture, by suffix: `.png` with title and caption, `.txt` with both, a line each, and others.
 
     The files contain nothing that varies between equal runs, such as dates or random ids.
 
     Args:
-        figure: the declaration.
-        tables: at least those that it reads, as far as they exist.
-        finding: title and sentence instead of the plain title and before the plain caption.
+        plot: draws the picture; called in the style of all figures.
+        title, caption: plain text with formulas.
         formats: suffixes of further files, `.svg` or `.pdf`, with neither title nor caption in the picture.
+        is_slide: True for a PNG with a large title and no caption.
     """
-    title, caption = texts(figure, tables, finding)
     with mpl.rc_context({**sns.axes_style("ticks"), **STYLE}):
-        drawing = typeset(draw(figure, tables))
-        files = {".png": _png(drawing, title, caption, figure.is_slide), ".txt": f"{title}\n{caption}\n".encode()}
+        drawing = typeset(plot())
+        files = {".png": _png(drawing, title, caption, is_slide), ".txt": f"{title}\n{caption}\n".encode()}
         drawing.set_layout_engine("none")  # the PNG has settled it
         drawing.dpi = DPI  # of points drawn as an image; canvases change it
         about = {".svg": {"Title": title, "Description": caption, "Date": None}}
@@ -110,11 +104,7 @@ def _png(drawing: Drawing, title: str, caption: str, is_slide: bool) -> bytes:
 
 
 def _strip(text: str, width: int, dpi: float, points: float) -> Pixels:
-    """A text on white, over a width in pixels; its height follows from its lines.
-
-    Returns:
-        RGBA values, (height, width, 4).
-    """
+    """A text on white, over a width in pixels, as RGBA, (height, width, 4); its height follows from its lines."""
     inches = width / dpi
     letters = (inches - 2 * _MARGIN_INCHES) * 72 / (points * _WIDTH_OF_LETTER)
     lines = [latex(line) for line in wrapped(text, letters).split("\n")]

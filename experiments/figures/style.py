@@ -1,4 +1,4 @@
-"""The common style of all figures: panels, notes and colours.
+"""The common style of all figures: panels and colours.
 
 Colours come from seaborn's `colorblind` palette. Each of the four most common rules has its own colour everywhere, so
 a reader who knows one figure can read the next.
@@ -9,20 +9,22 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 
 from experiments.figures.figure import Drawing
 
 INK = "#333333"
 DPI = 150
-_NOTE_CHARACTERS_PER_INCH = 15
 _JOINED = "\u00a0=\u00a0"  # keeps a name and its value on one line
 _PALETTE = sns.color_palette("colorblind")
 _COLOURS = {"unscaled": _PALETTE[3], "d_k^1/3": _PALETTE[1], "d_k^1/2": _PALETTE[0], "d_k^2/3": _PALETTE[2]}
 _OTHER_COLOURS = [_PALETTE[i] for i in (4, 5, 7, 9)]
+UNORDERED_COLOURS = [_PALETTE[i] for i in (0, 3, 2, 4, 5, 7)]
+SEQUENTIAL = sns.color_palette("Blues", as_cmap=True)  # of amounts: darker means more
+DIVERGING = sns.color_palette("RdBu_r", as_cmap=True)  # of signed amounts: blue below 0, white at 0, red above
 STYLE = {
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
@@ -44,15 +46,12 @@ STYLE = {
 
 
 def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Drawing, list[list[Axes]]]:
-    """A figure of that size in inches and its grid of axes.
+    """A figure of that size in inches, and its axes as a list of rows, also for a single one.
 
     Args:
         rows, columns: of the grid.
         size: width and height.
         options: keywords of Matplotlib's `subplots`, such as `sharey`.
-
-    Returns:
-        The figure; and its axes as a list of rows, also for a single one.
     """
     figure = Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options).tolist()
@@ -64,12 +63,6 @@ def empty(size: tuple[float, float], reason: str) -> Drawing:
     ax.set_axis_off()
     ax.text(0, 0.5, reason, transform=ax.transAxes)
     return figure
-
-
-def note(figure: Drawing, text: str) -> None:
-    """A remark on how to read a figure, at its foot."""
-    lines = wrapped(text, figure.get_figwidth() * _NOTE_CHARACTERS_PER_INCH)
-    figure.supxlabel(lines, x=0.01, ha="left", fontsize=8.5)
 
 
 def wrapped(text: str, width: float) -> str:
@@ -91,28 +84,10 @@ def scaling_colours(exponents: Mapping[str, float]) -> dict[str, Any]:
     """
     others = sorted(
         (name for name in exponents if name not in _COLOURS),
-        key=lambda name: (math.isnan(exponents[name]), 0.0 if math.isnan(exponents[name]) else exponents[name]),
+        key=lambda name: (math.isnan(exponents[name]), np.nan_to_num(exponents[name])),
     )
     colours = _OTHER_COLOURS if len(others) <= len(_OTHER_COLOURS) else sns.color_palette("viridis", len(others) + 1)
     return {**_COLOURS, **dict(zip(others, colours, strict=False))}
-
-
-def sequential() -> Colormap:
-    """Colours for amounts, light to dark: darker means more."""
-    return sns.color_palette("Blues", as_cmap=True)
-
-
-def diverging() -> Colormap:
-    """Colours for signed amounts: blue below 0, white at 0, red above."""
-    return sns.color_palette("RdBu_r", as_cmap=True)
-
-
-def token_colours(count: int) -> list[Any]:
-    """Colours for tokens, without order and safe for colour-blind readers; the darker ones of the palette.
-
-    There are six; a larger count gets six too.
-    """
-    return [_PALETTE[i] for i in (0, 3, 2, 4, 5, 7)][:count]
 
 
 def ordered_colours(count: int) -> list[Any]:

@@ -15,10 +15,10 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import NullLocator
 
 from experiments.analysis.bands import BEST_RATE, at_best_rates
-from experiments.figures.axes import by_scaling, first_combination, plain
 from experiments.figures.figure import Drawing, Tables
 from experiments.figures.lines import legend, plain_numbers, reach
 from experiments.figures.style import INK, panels, scaling_colours
+from experiments.figures.words import by_scaling, first_combination, plain
 from experiments.harness.discovery import axes_of
 from sdpa.training import N_CLASSES, loss_levels
 

@@ -23,7 +23,6 @@ ARRAYS = "qk.npz"
 _YOUR_OWN = "The shipped example. For your own arrays: make diagnose Q=q.npy K=k.npy [MASK=causal] [SCALING=RULE]"
 _SOURCES = "files.txt"  # in the folder of a diagnosis: it does not replace that of other files of the same name
 _ANOTHER = "choose another folder with OUT=DIR (--out DIR)"
-_DRAWN_BY = f"{DIAGNOSIS}.{DIAGNOSIS_FIGURE}"
 
 
 def diagnosed(
@@ -120,11 +119,10 @@ def _contents(table: Path) -> list[bytes]:
 def _figure(table: Path) -> dict[str, bytes]:
     """The files of the figure of a table, by suffix."""
     from experiments.diagnosis.table import gaussian_curves, read_diagnosis
-    from experiments.figures.figure import load_figure
-    from experiments.figures.rendering import render
+    from experiments.figures.heads import render_heads
 
     heads = read_diagnosis(table)
-    return render(load_figure(_DRAWN_BY), {"heads": heads, "curves": gaussian_curves(heads)})
+    return render_heads(heads, gaussian_curves(heads))
 
 
 def _tell(title: str, table: "pd.DataFrame") -> None:

@@ -107,10 +107,10 @@ def figure_product(
 
 
 def _drawn(figure: str, tables: "Tables", finding: tuple[str, str] | None, formats: Sequence[str]) -> list[bytes]:
-    from experiments.figures.figure import load_figure
-    from experiments.figures.rendering import render
+    from experiments.figures.declared import FIGURES as DECLARED
+    from experiments.figures.rendering import render_figure
 
-    return [*render(load_figure(figure), tables, finding=finding, formats=formats).values()]
+    return [*render_figure(DECLARED[figure], tables, finding=finding, formats=formats).values()]
 
 
 def _sound(config: Config, results: Path) -> "Iterator[tuple[str, Tables]]":

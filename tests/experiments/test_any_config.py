@@ -8,10 +8,9 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from experiments.figures.caption_text import plain_caption
-from experiments.figures.declared import figures_of
-from experiments.figures.figure import load_figure
+from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.rendering import draw
+from experiments.figures.words import plain_caption
 from experiments.folders import figure_path
 from experiments.harness.config import Config, load_config
 from experiments.harness.discovery import experiment_names
@@ -153,7 +152,7 @@ def run_tables(config: dict, folder: Path) -> None:
     loaded = measured(config, folder)
     for sweep in loaded.sweeps:
         tables = read_sweep(folder, loaded, sweep)
-        for figure in map(load_figure, sweep.figures):
+        for figure in map(FIGURES.get, sweep.figures):
             assert_sound(plain_caption(figure, tables))
             draw(figure, tables)
 

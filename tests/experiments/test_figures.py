@@ -2,24 +2,21 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.container import ErrorbarContainer
 
-from benchmarks.speed import over_floor
 from experiments.analysis.agreement import agreement_tables
-from experiments.figures.caption_text import plain_caption
 from experiments.figures.declared import FIGURES, default_figures, figures_of
-from experiments.figures.figure import Default, Figure, Lines, Panel, Tables, load_figure
-from experiments.figures.formulas import latex
+from experiments.figures.figure import Default, Figure, Lines, Panel, Tables
 from experiments.figures.lines import draw_lines, label_lines, plot_metric, series
 from experiments.figures.maps import place
-from experiments.figures.rendering import draw, render, typeset
+from experiments.figures.rendering import draw, render_figure, typeset
 from experiments.figures.style import panels
-from experiments.folders import ALL_SWEEPS, BENCHMARKS, drawn_texts, figure_path
+from experiments.figures.words import latex, plain_caption
+from experiments.folders import ALL_SWEEPS, drawn_texts, figure_path
 from experiments.harness.columns import axis_names, cell_fields
 from experiments.harness.config import load_config
 from experiments.harness.discovery import experiment_names
@@ -34,26 +31,6 @@ SHOWN = {name: sweep for sweep in CONFIG.sweeps for name in sweep.figures}
 OF_LINES = [name for name in SHOWN if FIGURES[name].lines]
 
 
-class Watched(Mapping[str, pd.DataFrame]):
-    """Tables that note which of them are read."""
-
-    def __init__(self, tables: Tables) -> None:
-        self.tables, self.read = tables, set()
-
-    def __getitem__(self, kind: str) -> pd.DataFrame:
-        self.read.add(kind)
-        return self.tables[kind]
-
-    def __contains__(self, kind: object) -> bool:
-        return kind in self.tables
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.tables)
-
-    def __len__(self) -> int:
-        return len(self.tables)
-
-
 @pytest.fixture
 def sources(tiny):
     """All tables that a figure may be drawn from, each with its name: those of every sweep of its experiment."""
@@ -61,9 +38,6 @@ def sources(tiny):
 
     def of(name: str) -> dict[str, Tables]:
         subject = FIGURES[name].of
-        if subject == BENCHMARKS:
-            found = pd.read_csv(RESULTS / BENCHMARKS / "speed.csv")
-            return {BENCHMARKS: {"ratios": over_floor(found), "growth": found[found["part"] == "growth"]}}
         sweeps = [sweep for sweep in config.sweeps if subject in (sweep.experiment.name, ALL_SWEEPS)]
         tables = {sweep.name: read_sweep(folder, config, sweep) for sweep in sweeps}
         return {ALL_SWEEPS: agreement_tables(config.sweeps, tables)} if subject == ALL_SWEEPS else tables
@@ -81,19 +55,16 @@ def intervals(ax) -> list[ErrorbarContainer]:
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_any_table_has_a_drawing_and_a_plain_caption(name, sources):
-    figure, read = FIGURES[name], set()
+    figure = FIGURES[name]
     assert len(figure.shows.split()) <= 12
     for where, tables in sources(name).items():
         if name == "metrics" and where == "many":
             continue  # hundreds of lines that the other figures draw
-        watched = Watched(tables)
-        caption = plain_caption(figure, watched)
+        caption = plain_caption(figure, tables)
         assert caption.endswith("."), where
         assert "nan" not in caption, where
         assert "\n" not in caption, where
-        assert draw(figure, watched).axes, where
-        read |= watched.read
-    assert read == set(figure.tables)
+        assert draw(figure, tables).axes, where
 
 
 @pytest.mark.parametrize("name", OF_SWEEPS)
@@ -236,7 +207,7 @@ def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, sources
     for name in ("saturation", "map", "learning_curves"):
         (where,) = [sweep.name for sweep in config.sweeps if name in sweep.figures][:1]
         drawing = figure_path(folder, where, name, ".png")
-        write_files(tmp_path / name, render(load_figure(name), sources(name)[where]))
+        write_files(tmp_path / name, render_figure(FIGURES[name], sources(name)[where]))
         assert (tmp_path / f"{name}.png").read_bytes() == drawing.read_bytes()
         title, caption = drawn_texts(drawing)
         assert title == FIGURES[name].shows
@@ -245,7 +216,7 @@ def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, sources
 
 def test_a_finding_comes_before_the_plain_caption(sources, tmp_path):
     figure, tables = FIGURES["slide"], sources("slide")["scaling"]
-    write_files(tmp_path / "slide", render(figure, tables, finding=("It rises", "It rises from 1 to 2.")))
+    write_files(tmp_path / "slide", render_figure(figure, tables, finding=("It rises", "It rises from 1 to 2.")))
     assert drawn_texts(tmp_path / "slide.png") == ("It rises", f"It rises from 1 to 2. {plain_caption(figure, tables)}")
 
 

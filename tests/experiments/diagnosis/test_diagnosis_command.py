@@ -12,7 +12,7 @@ from matplotlib.collections import PathCollection
 
 from experiments.diagnosis.report import MOST_LINES, summary
 from experiments.diagnosis.table import COLUMNS, gaussian_curves, read_diagnosis
-from experiments.figures.diagnosis import heads as figure
+from experiments.figures.heads import draw_heads
 from experiments.figures.style import STYLE
 from sdpa import diagnose
 from sdpa.theory import GaussianRow
@@ -239,7 +239,7 @@ def test_the_figure_has_each_head_in_its_place(layers, heads, sequences):
     q[:, 0] *= layers > 1  # equal scores stand at the left end
     table = table_of((q.reshape(shape), k.reshape(shape)))
     with mpl.rc_context({**sns.axes_style("ticks"), **STYLE}):
-        drawing = figure.plot({"heads": table, "curves": gaussian_curves(table)})
+        drawing = draw_heads(table, gaussian_curves(table))
         drawing.draw_without_rendering()
     panels = {ax.get_title(loc="left"): ax for ax in drawing.axes if ax.get_title(loc="left")}
     points = [c.get_offsets() for c in panels["entropy share"].collections if isinstance(c, PathCollection)]

@@ -1,17 +1,18 @@
 """Each head of a diagnosis beside Gaussian rows, and maps of all heads."""
 
-import matplotlib.figure
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 from scipy import stats
 
 from experiments.diagnosis.table import indices
-from experiments.figures.figure import Drawing, Figure, Tables
-from experiments.figures.style import INK, diverging, ordered_colours, sequential
+from experiments.figures.figure import Drawing
+from experiments.figures.rendering import render
+from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, ordered_colours
 
 _FEW_LAYERS = 6  # with a name in the legend
 _MOST_BARS = 200  # heads with intervals
@@ -19,31 +20,33 @@ _MOST_NUMBERS = (8, 12)  # rows and columns of a map with numbers in its cells
 _RATIOS = (1 / 16, 1 / 4, 1, 4, 16)  # ticks of the colours of variance ratios
 
 
-def plot(tables: Tables) -> Drawing:
+def render_heads(heads: pd.DataFrame, curves: pd.DataFrame) -> dict[str, bytes]:
+    """The files of the figure of a diagnosis, by suffix: its table of heads over the exact curves of its sizes."""
+    title = "Heads beside Gaussian rows: entropy share, largest weight and variance within rows"
+    bars = "; bars: 95% intervals" if _has_bars(heads) else ""
+    mask = " under a causal mask" if (heads["mask"] == "causal").any() else ""
+    sizes = ", ".join(map(str, curves["n_keys"].unique()))
+    caption = f"Points: {len(heads)} heads{bars}. Pale: exact, for Gaussian rows of n_keys = {sizes}{mask}."
+    return render(lambda: draw_heads(heads, curves), title, caption)
+
+
+def draw_heads(heads: pd.DataFrame, curves: pd.DataFrame) -> Drawing:
     """Left, heads as points over exact curves; right, maps of the largest weight and of the variance ratio.
 
     A single head has no maps.
     """
-    heads = tables["heads"]
-    if len(heads) == 1:
-        figure = matplotlib.figure.Figure(figsize=(6.5, 4.4), layout="constrained")
+    is_single = len(heads) == 1
+    figure = Figure(figsize=(6.5, 4.4) if is_single else (10.5, 5.2), layout="constrained")
+    if is_single:
         panels = figure.subplot_mosaic([["points"]])
     else:
-        figure = matplotlib.figure.Figure(figsize=(10.5, 5.2), layout="constrained")
         panels = figure.subplot_mosaic([["points", "max_weight"], ["points", "ratio"]], width_ratios=(1, 1.3))
-        _plot_map(panels["max_weight"], heads, "max_weight", cmap=sequential(), vmin=0, vmax=1)
-        norm = LogNorm(_RATIOS[0], _RATIOS[-1], clip=True)
-        _plot_map(
-            panels["ratio"],
-            heads,
-            "variance_ratio",
-            cmap=diverging(),
-            norm=norm,
-            cbar_kws={"ticks": _RATIOS, "format": "{x:g}"},
-        )
+        _plot_map(panels["max_weight"], heads, "max_weight", cmap=SEQUENTIAL, vmin=0, vmax=1)
+        colours = {"cmap": DIVERGING, "norm": LogNorm(_RATIOS[0], _RATIOS[-1], clip=True)}
+        _plot_map(panels["ratio"], heads, "variance_ratio", **colours, cbar_kws={"ticks": _RATIOS, "format": "{x:g}"})
         panels["max_weight"].set_title("mean largest weight")
         panels["ratio"].set_title("variance within rows over that of independent entries")
-    _plot_points(panels["points"], heads, tables["curves"])
+    _plot_points(panels["points"], heads, curves)
     return figure
 
 
@@ -87,21 +90,3 @@ def _plot_map(ax: Axes, heads: pd.DataFrame, metric: str, **look: object) -> Non
     ax.minorticks_off()
     sns.heatmap(values, ax=ax, annot=has_room, fmt=".2f", annot_kws={"fontsize": 7}, **look)
     ax.tick_params(length=0, labelsize=8, rotation=0)
-
-
-def caption(tables: Tables) -> str:
-    """The sizes, and the meaning of points, lines and bars."""
-    heads, keys = tables["heads"], tables["curves"]["n_keys"].unique()
-    bars = "; bars: 95% intervals" if _has_bars(heads) else ""
-    mask = " under a causal mask" if (heads["mask"] == "causal").any() else ""
-    sizes = ", ".join(map(str, keys))
-    return f"Points: {len(heads)} heads{bars}. Pale: exact, for Gaussian rows of n_keys = {sizes}{mask}."
-
-
-FIGURE = Figure(
-    shows="Heads beside Gaussian rows: entropy share, largest weight and variance within rows",
-    of="diagnosis",
-    tables=("heads", "curves"),
-    plot=plot,
-    caption=caption,
-)

@@ -1,1 +1,0 @@
-"""The figures of a diagnosis of queries and keys."""

@@ -1,0 +1,179 @@
+"""Words of figures: the axes of a table by name, plain captions, and formulas as Matplotlib's mathtext.
+
+Axes are the fields of a cell, such as d_k, n_keys and inputs. Captions, labels and names of rules are plain text, such
+as `|J|_F under d_k^1/2`, because files and the terminal show them too; `latex` typesets them for a drawing.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from experiments.figures.figure import Figure, Tables
+from experiments.harness.discovery import axes_of, usual_values
+
+_FEW_VALUES = 3
+_EXPONENT = r"\([^()]+\)|[-−]?\d+(?:\.\d+)?(?:/\d+(?!\d|\.\d))?|[a-z]\b"
+_ATOM = re.compile(
+    rf"""
+    sqrt\((?P<root>[^()]+)\)
+    | (?P<base>ln\(n_keys\)|(?<![\w.])[A-Za-z](?:_[a-z]+)?)\^(?P<power>{_EXPONENT})
+    | \|J\|_F(?P<jacobian>)
+    | (?P<bar>\|?)dL/d(?P<gradient>[a-z])\b(?P=bar)
+    | ln(?:[ ]n_keys|\(n_keys\))(?P<log>)
+    | (?<![\w.])(?P<letter>[A-Za-zσ])_(?P<index>[A-Za-z]+|\d)\b
+    """,
+    re.VERBOSE,
+)
+_GRADIENT = re.compile(r"\bdL/d([a-z])\b")
+_QUOTIENT = re.compile(r"\$((?:/[\d.]+)?)/\$")
+_LOG = r"\\ln n_\\mathrm\{keys\}"
+_TWO_DIVISORS = re.compile(rf"/([\d.]+)/({_LOG}|\\sqrt\{{{_LOG}\}}|\({_LOG}\)\^\{{[^{{}}]+\}})")
+
+
+def varied_axes(table: pd.DataFrame, *shown: str) -> list[str]:
+    """The axes with more than one value in a table, besides those shown."""
+    return [name for name in axes_of(table) if name not in shown and len(table[name].unique()) > 1]
+
+
+def first_combination(table: pd.DataFrame, *shown: str) -> pd.DataFrame:
+    """The rows of the first combination of the other axes.
+
+    Args:
+        table: a measured table.
+        shown: the axes along which the rows may differ; the scaling always may.
+    """
+    others = varied_axes(table, *shown)
+    return table[(table[others] == table.iloc[0][others]).all(axis=1)]
+
+
+def values_of(row: pd.Series, names: Sequence[str]) -> str:
+    """Axes of a row with their values.
+
+    >>> values_of(pd.Series({"d_k": 4, "key_std": 0.5}), ["d_k", "key_std"])
+    'd_k = 4, key_std = 0.5'
+    """
+    return ", ".join(f"{name} = {plain(row[name])}" for name in names)
+
+
+def by_scaling(table: pd.DataFrame, x: str) -> dict[str, pd.DataFrame]:
+    """The rows of each scaling, by its name and in order of x (in table order if x is not a number)."""
+    groups = table.groupby("scaling", sort=False)
+    return {str(name): rows.sort_values(x) if is_number(table, x) else rows for name, rows in groups}
+
+
+def is_number(table: pd.DataFrame, x: str) -> bool:
+    """True if an axis has an order and distances."""
+    return table[x].dtype.kind in "iuf"
+
+
+def plain(value: object) -> str:
+    """A value of an axis without trailing zeros.
+
+    >>> plain(1.0), plain(4096), plain("gaussian")
+    ('1', '4096', 'gaussian')
+    """
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def under(scaling: str) -> str:
+    """The name of a scaling in a sentence.
+
+    >>> under("unscaled"), under("d_k^1/2"), under("8")
+    ('unscaled', 'under d_k^1/2', 'under the divisor 8')
+    """
+    if scaling == "unscaled":
+        return scaling
+    return f"under the divisor {scaling}" if re.fullmatch("[0-9./]+", scaling) else f"under {scaling}"
+
+
+def plain_caption(figure: Figure, tables: Tables) -> str:
+    """The sizes, inputs and trials of the measured table, and the note of the figure.
+
+    >>> table = pd.DataFrame({"d_k": [4, 8, 4, 8], "n_keys": 64, "inputs": "gaussian", "key_std": 1.0, "trials": 20})
+    >>> plain_caption(Figure(shows="", of="", note="Bars: 95% intervals."), {"measured": table})
+    'd_k = 4 and 8, n_keys = 64, inputs = gaussian; 20 trials. Bars: 95% intervals.'
+    """
+    if "measured" not in tables:
+        return figure.note
+    table = tables["measured"]
+    named = [
+        f"{name} = {_values(list(table[name].unique()))}"
+        for name in axes_of(table)
+        if name == "inputs" or list(table[name].unique()) != [usual_values().get(name)]
+    ]
+    trials = table["trials"].agg(["min", "max"]).unique() if "trials" in table else []
+    count = f"; {' to '.join(map(plain, trials))} trials" if len(trials) else ""
+    return f"{', '.join(named)}{count}. {figure.note}".strip()
+
+
+def _values(values: list[Any]) -> str:
+    """Few values as a list; many numbers by their ends.
+
+    >>> _values([8, 4]), _values([1, 2, 3, 4]), _values(["a", "b", "c", "d"])
+    ('4 and 8', '1 to 4', 'a, b, c and d')
+    """
+    are_numbers = not isinstance(values[0], str)
+    *others, last = (plain(value) for value in (sorted(values) if are_numbers else values))
+    if are_numbers and len(others) >= _FEW_VALUES:
+        return f"{others[0]} to {last}"
+    return " and ".join(filter(None, [", ".join(others), last]))
+
+
+def latex(text: str) -> str:
+    r"""A text with its formulas between dollar signs; a text that has dollar signs already gets partial signs only.
+
+    Norms have `\vert`, because a bar ends a cell of a Markdown table. A quotient of formulas is one formula.
+
+    >>> latex("|J|_F under d_k^1/2 with n_keys = 64, or d_k^-0.3338")
+    '$\\vert J\\vert_F$ under $\\sqrt{d_k}$ with $n_\\mathrm{keys}$ = 64, or $d_k^{-0.3338}$'
+    >>> latex("under d_k^1/2."), latex("d_k^1/0.43")
+    ('under $\\sqrt{d_k}$.', '$d_k$/0.43')
+    >>> latex("(over ln n_keys)")
+    '(over $\\ln n_\\mathrm{keys}$)'
+    >>> latex("d_k^1/2/0.43/ln(n_keys)")
+    '$\\sqrt{d_k}/(0.43\\thinspace \\ln n_\\mathrm{keys})$'
+    >>> latex("d_k^1/2/0.43/ln(n_keys)^2"), latex("ln(n_keys)^1/2")
+    ('$\\sqrt{d_k}/(0.43\\thinspace (\\ln n_\\mathrm{keys})^{2})$', '$\\sqrt{\\ln n_\\mathrm{keys}}$')
+    >>> latex("$|dL/dq|$, median")
+    '$|\\partial L/\\partial q|$, median'
+    """
+    if "$" in text:
+        return _GRADIENT.sub(r"\\partial L/\\partial \1", text)
+    quotients = _QUOTIENT.sub(r"\1/", _ATOM.sub(lambda atom: f"${_symbol(atom)}$", text)).replace("1/$", "$1/")
+    return _TWO_DIVISORS.sub(r"/(\1\\thinspace \2)", quotients)
+
+
+def _symbol(atom: re.Match[str]) -> str:
+    """The LaTeX of one formula."""
+    if atom["root"]:
+        return rf"\sqrt{{{_bare(atom['root'])}}}"
+    if atom["base"]:
+        return _power(_bare(atom["base"]), atom["power"].strip("()").replace("−", "-"))
+    if atom["jacobian"] is not None:
+        return r"\vert J\vert_F"
+    if atom["gradient"]:
+        bar = r"\vert " if atom["bar"] else ""
+        return rf"{bar}\partial L/\partial {atom['gradient']}{bar}".rstrip()
+    if atom["log"] is not None:
+        return r"\ln n_\mathrm{keys}"
+    index = atom["index"]
+    return f"{atom['letter']}_{index}" if len(index) == 1 else rf"{atom['letter']}_\mathrm{{{index}}}"
+
+
+def _bare(text: str) -> str:
+    """The LaTeX of a text that stands inside a formula."""
+    return latex(text).replace("$", "")
+
+
+def _power(base: str, exponent: str) -> str:
+    """A power: a root for 1/2, and the base alone for 1.
+
+    >>> _power("d_k", "1/2"), _power("d_k", "1/3"), _power("d_k", "1")
+    ('\\\\sqrt{d_k}', 'd_k^{1/3}', 'd_k')
+    """
+    if exponent == "1/2":
+        return rf"\sqrt{{{base}}}"
+    base = f"({base})" if " " in base and exponent != "1" else base  # ln n
+    return base if exponent == "1" else f"{base}^{{{exponent}}}"
