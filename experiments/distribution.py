@@ -3,7 +3,7 @@
 Every trial draws its own query and its own key, so that scores are independent and a test of their law is valid. Bins
 are uniform in asinh(s / sqrt(d_k)): nearly equal near 0, ever wider in the tails, the same for every d_k.
 
-This module counts; `experiments.analysis.distribution` turns the counts into densities and Kolmogorov-Smirnov
+This module counts; `experiments.analysis.laws` turns the counts into densities and Kolmogorov-Smirnov
 distances. Entries are standard normal, for which the law of q.k is known.
 """
 

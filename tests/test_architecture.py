@@ -100,7 +100,7 @@ ALLOWED = {
         "experiments.analysis.crossings",
         "experiments.analysis.slopes",
         "experiments.analysis.agreement",
-        "experiments.analysis.check",
+        "experiments.analysis.overview",
         "experiments.analysis.derived",
         "experiments.claims",
     },

@@ -7,8 +7,7 @@ from scipy import optimize
 
 from benchmarks import calibration
 from experiments.analysis.agreement import agreement
-from experiments.analysis.check import check_table
-from experiments.analysis.long import described
+from experiments.analysis.overview import check_table, described
 from experiments.folders import BENCHMARKS
 from experiments.harness.config import load_config
 from experiments.harness.tables import csv_bytes

@@ -11,8 +11,7 @@ import pandas as pd
 from experiments.analysis.bands import BAND_TABLE, LEARNING_CURVES
 from experiments.analysis.crossings import CROSSINGS, RATIOS
 from experiments.analysis.derived import VERDICTS, add_exact
-from experiments.analysis.distribution import HISTOGRAM, LAW_TESTS
-from experiments.analysis.limits import CURVES, ZERO_LIMITS
+from experiments.analysis.laws import CURVES, HISTOGRAM, LAW_TESTS, ZERO_LIMITS
 from experiments.analysis.slopes import SLOPES, STEADY
 from experiments.analysis.verdicts import TEST_TABLE, VERDICT_TABLE, flag_few_draws
 from experiments.harness.columns import Column

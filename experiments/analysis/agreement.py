@@ -39,9 +39,7 @@ class DisagreementError(Problem):
 
 
 class Gap(NamedTuple):
-    """Metrics of a sweep without a test, or with only a bound, and the reason.
-
-    `metrics` are names, some with the number of values concerned; `values` is that number where exact values are known.
+    """Metrics of a sweep without a test, or with only a bound, and the reason; `values` counts known exact values.
 
     >>> str(Gap("wide", "entropy", "too few effective draws"))
     'not tested in wide (too few effective draws): entropy'
@@ -73,11 +71,6 @@ class Agreement:
     values: pd.DataFrame
     gaps: tuple[Gap, ...]
     off_law: tuple[str, ...] = ()
-
-    @property
-    def has_tests(self) -> bool:
-        """True if there are tested cells, and values tested by t in their own errors, to compare with N(0, 1)."""
-        return not (self.cells.empty or self.by_t.empty) and bool(self.by_t["of_own_error"].notna().any())
 
     @property
     def by_t(self) -> pd.DataFrame:
@@ -119,12 +112,12 @@ class Agreement:
 
     @property
     def p_rules(self) -> float:
-        """The smallest p-value of a metric under a scaling, adjusted for their number (`_sidak`); 1 without values."""
+        """The smallest p-value of a metric under a scaling, adjusted for their number; 1 without values."""
         return _sidak(self.rules["p_value"]) if len(self.values) else 1.0
 
     @property
     def p_furthest(self) -> float:
-        """The smallest p-value of a single value, adjusted for their number (`_sidak`); 1 without values."""
+        """The smallest p-value of a single value, adjusted for their number; 1 without values."""
         return _sidak(self.values["p_value"]) if len(self.values) else 1.0
 
     @property
@@ -138,8 +131,8 @@ class Agreement:
 
         Also true if a crossing of medians is far from its law, the only test of medians.
         """
-        alone = bool(self.alarming(self.values).any()) if len(self.values) else False
-        return self.p_value < ALARM or alone or bool(self.off_law)
+        alone = len(self.values) > 0 and self.alarming(self.values).any()
+        return bool(self.p_value < ALARM or alone or self.off_law)
 
     def alarming(self, rows: pd.DataFrame) -> pd.Series:
         """True for each value that raises the alarm even if all others agree.
@@ -152,17 +145,6 @@ class Agreement:
         """
         least = -np.expm1(np.log1p(-ALARM / 3) / max(1, len(self.values)))
         return (rows["p_value"] < least) | ((rows["test"] == T_TEST) & (rows["z"].abs() >= SURE))
-
-    def summary(self) -> str:
-        """The tests and their results, in a line; empty if t judges no value."""
-        if self.by_t.empty:
-            return ""
-        parts = [f"all tests: p = {self.p_value:.2g}"]
-        if len(self.cells):
-            parts.append(f"{counted(len(self.cells), 'cell')} against theory: p = {self.p_cells:.2g}")
-        parts.append(f"{counted(len(self.rules), 'pair')} of metric and rule: p = {self.p_rules:.2g}")
-        furthest = f"{self._furthest(1)[0]} (p = {self.p_furthest:.2g})"
-        return "; ".join([*parts, f"furthest of {counted(len(self.values), 'value')}: {furthest}"])
 
     def verdict(self) -> str:
         """The agreement of all values, in a few words with one p-value; empty if t judges no value."""
@@ -191,12 +173,7 @@ class Agreement:
         ]
 
     def raise_alarm(self) -> None:
-        """Raise `DisagreementError`, with the rows behind it, if measured and exact values disagree.
-
-        Raises:
-            DisagreementError: `disagrees` is true; the message lists crossings off their law, and the furthest values,
-                rules and cells, up to five of each.
-        """
+        """Raise `DisagreementError` if measured and exact values disagree, with up to five rows of each test."""
         if not self.disagrees:
             return
         chance = f": chance separates them so far with p = {self.p_value:.2g}" if self.p_value < ALARM else ""
@@ -266,18 +243,14 @@ def agreement_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> d
         words, and disagrees.
     """
     whole = agreement(sweeps, tables)
-    if not whole.has_tests:
+    if whole.cells.empty or whole.by_t.empty or whole.by_t["of_own_error"].isna().all():
         return {}
     together = pd.DataFrame([{"verdict": whole.verdict(), "disagrees": whole.disagrees}])
     return {"cells": whole.cells, "z_scores": whole.by_t, "agreement": together}
 
 
 def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
-    """The tested values of a sweep, with their names, p-values and normal scores.
-
-    Besides the columns that `Agreement` names, `weight` is |exact| / error, `multiple` the effective draws over those
-    that the metric requires, and `key` and `which` identify equal values of several rows or sweeps.
-    """
+    """The tested values of a sweep; `key` and `which` identify equal values of several rows or sweeps."""
     judged = rows[rows["test"] != NONE]
     judged = judged.assign(scaling=judged.get("scaling", np.nan))
     # The normal score that corresponds to a z-score of few trials, which follows Student's t.
@@ -299,11 +272,7 @@ def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _named(sweep: Sweep, rows: pd.DataFrame, columns: pd.DataFrame) -> pd.DataFrame:
-    """Columns of rows, with `where`, their name, and `key`, which rows of the same draws share.
-
-    A name has the sweep, its axes with more than one value, and the scaling if there is one; a key has the experiment
-    and the values of its axes.
-    """
+    """Columns of rows, with `where`, their name, and `key`, which rows of the same draws share."""
     axes = axes_of(rows)
     parts = [f"{name} = " + rows[name].map(as_written) for name in axes if len(rows[name].unique()) > 1]
     if "scaling" in rows and rows["scaling"].notna().all():

@@ -55,8 +55,7 @@ def _band(rows: pd.DataFrame) -> dict[str, Any]:
     best = rows.sort_values([*_AT_BEST], ascending=[False, True, True], kind="stable").iloc[0]
     solving = rows[rows["solved"] >= 0.5]
     return {
-        "exponent": best["exponent"],
-        "divisor": best["divisor"],
+        **best[["exponent", "divisor"]],
         "trials": int(rows["trials"].min()),
         "lowest_rate": rates[0],
         "highest_rate": rates[-1],

@@ -26,6 +26,7 @@ STATISTICS = {"median": "_median", "r.m.s.": ""}
 EQUAL, TENTH = 1.0, 0.1  # levels that ratios cross: the unscaled norm equals the scaled one, or a tenth of it
 _RATIO = ["ratio", "ratio_low", "ratio_high"]
 _CROSSING = ["crossing", "crossing_low", "crossing_high", "crossing_exact"]
+_LAW_OF = ("norm", "statistic", "n_keys")
 _SMALLEST = np.finfo(float).tiny  # replaces an interval's end of 0, so that it has a logarithm
 _MIN_D_K = 4  # needed to interpolate a crossing
 # The laws are approximate: good to 3% from 8 to 4096 keys. A crossing is far from its law if its
@@ -99,11 +100,8 @@ def crossings(table: pd.DataFrame) -> pd.DataFrame:
     """Crossing of each norm, statistic and level for each combination of the axes besides d_k.
 
     The function interpolates ln ratio in ln d_k, with an interval at every d_k. The crossing's interval begins where
-    the lower end falls through the level, and ends where the upper end does. Empty if the ratios are, or for fewer
-    than 4 d_k.
-
-    If a ratio falls through a level more than once, the last fall counts. A ratio that never falls through it has an
-    empty crossing.
+    the lower end falls through the level, and ends where the upper end does. No rows for fewer than 4 d_k. The last
+    fall through a level counts; without one, the crossing is empty.
 
     Args:
         table: a finished main table with the columns of _NEEDS.
@@ -142,19 +140,9 @@ def off_law(crossings: pd.DataFrame) -> list[str]:
     return far
 
 
-def of_first_map(rows: pd.DataFrame) -> pd.DataFrame:
-    """The ratios or crossings of the first combination of the axes besides d_k and n_keys.
-
-    Args:
-        rows: a table of ratios or crossings, not empty.
-    """
-    others = [name for name in axes_of(rows) if name not in ("d_k", "n_keys")]
-    return rows[(rows[others] == rows.iloc[0][others]).all(axis=1)]
-
-
 def _crossings(group: dict[str, Any], cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """The crossing of each level in a group of cells that differ only in d_k; none for fewer than 4 known ratios."""
-    smallest, largest = cells["d_k"].min(), cells["d_k"].max()
+    smallest, largest, has_law = cells["d_k"].min(), cells["d_k"].max(), not unusual_axes(group)
     cells = cells.dropna(subset=_RATIO).sort_values("d_k")
     if len(cells) < _MIN_D_K:
         cells = cells.iloc[:0]
@@ -174,32 +162,17 @@ def _crossings(group: dict[str, Any], cells: pd.DataFrame) -> Iterator[dict[str,
             "smallest_d_k": smallest,
             "largest_d_k": largest,
             "ratio_at_largest": cells["ratio"].iloc[-1] if len(cells) else np.nan,
-            "law": _law(group) if level == EQUAL else np.nan,
+            "law": _law_of(*(group[name] for name in _LAW_OF)) if has_law and level == EQUAL else np.nan,
         }
-
-
-def _law(group: dict[str, Any]) -> float:
-    """The law's crossing for a group of cells; NaN unless the entries of q and k are independent standard normal."""
-    if unusual_axes(group):
-        return np.nan
-    return _law_of(group["norm"], group["statistic"], group["n_keys"])
 
 
 @cache
 def _law_of(norm: str, statistic: str, n_keys: int) -> float:
     """The law's crossing (takes half a second); NaN without a law, or outside its range of n_keys."""
-    law = LAWS.get((norm, statistic))
-    if law is None:
-        return np.nan
     try:
-        return law(n_keys)
+        return LAWS[norm, statistic](n_keys) if (norm, statistic) in LAWS else np.nan
     except ValueError:
         return np.nan
-
-
-def no_crossings(table: pd.DataFrame) -> pd.DataFrame:
-    """An empty table of crossings: the columns for a main table, without rows."""
-    return pd.DataFrame(columns=[*(name for name in axes_of(table) if name != "d_k"), *names(_CROSSING_COLUMNS)])
 
 
 def _ratio_names(axes: Sequence[str]) -> list[str]:

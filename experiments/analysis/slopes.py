@@ -115,23 +115,18 @@ def _power(below: pd.DataFrame, above: pd.DataFrame) -> dict[str, float]:
 
     The d_k are independent draws, and the rules of a d_k share their draws.
     """
-    sharpness = [
-        pd.DataFrame(
-            {name: _log_odds(rows, f"{_SHARPNESS}{name}") for name in _VALUES if f"{_SHARPNESS}{name}" in rows}
-        )
-        for rows in (below, above)
-    ]
-    growth = sharpness[1] - sharpness[0]
-    reaches = [
-        np.hypot(sharpness[1][one] - sharpness[1][""], sharpness[0][other] - sharpness[0][""])
-        for one, other in (("_low", "_high"), ("_high", "_low"))
-    ]
-    known = growth[["", "_low", "_high"]].notna().all(axis=1).to_numpy()
-    if known.sum() < _MIN_POWERS:
+    small, large = (
+        pd.DataFrame({end: _log_odds(rows, f"{_SHARPNESS}{end}") for end in _VALUES}) for rows in (below, above)
+    )
+    growth = (large - small)[(large - small)[["", "_low", "_high"]].notna().all(axis=1)]
+    if len(growth) < _MIN_POWERS:
         return dict.fromkeys(names(_POWERS)[2:], math.nan)
-    x, y = growth.index.to_numpy(dtype=float)[known], growth[""].to_numpy()[known]
-    exact = growth.get("_exact", growth[""] * math.nan).to_numpy()[known]
-    reach_below, reach_above = (reach.to_numpy()[known] for reach in reaches)
+    small, large = small.loc[growth.index], large.loc[growth.index]
+    x, y, exact = growth.index.to_numpy(dtype=float), growth[""].to_numpy(), growth["_exact"].to_numpy()
+    reach_below, reach_above = (
+        np.hypot(large[one] - large[""], small[other] - small[""]).to_numpy()
+        for one, other in (("_low", "_high"), ("_high", "_low"))
+    )
     at, *curves = interpolated(x, y, y - reach_below, y + reach_above, exact, same_draws=True)
     middle, low, high, truth = (fall_through_zero(at, curve) if curve[-1] < 0 else math.nan for curve in curves)
     if math.isnan(middle):
@@ -140,10 +135,10 @@ def _power(below: pd.DataFrame, above: pd.DataFrame) -> dict[str, float]:
 
 
 def _log_odds(rows: pd.DataFrame, column: str) -> pd.Series:
-    """L of a column of largest weights; NaN at both ends of its range."""
-    least = 1 / rows["n_keys"]
+    """L of a column of largest weights; NaN at both ends of its range, and without the column."""
+    least, weights = 1 / rows["n_keys"], rows.get(column, rows["n_keys"] * math.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
-        odds = np.log((rows[column] - least) / (1 - rows[column]))
+        odds = np.log((weights - least) / (1 - weights))
     return odds.where(np.isfinite(odds))
 
 
@@ -168,10 +163,10 @@ def interpolated(
     at, weights = _local_polynomials(x, 4)
     _, coarser = _local_polynomials(x, 3)
     missed = np.abs((weights - coarser) @ y)
-    if same_draws:
-        below, above = (np.abs(weights) @ reach + missed for reach in (y - low, high - y))
-    else:
-        below, above = (np.sqrt(weights**2 @ reach**2) + missed for reach in (y - low, high - y))
+    below, above = (
+        missed + (np.abs(weights) @ reach if same_draws else np.sqrt(weights**2 @ reach**2))
+        for reach in (y - low, high - y)
+    )
     return [at, weights @ y, weights @ y - below, weights @ y + above, weights @ exact]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.analysis.agreement import DisagreementError, agreement
-from experiments.analysis.check import check_table
+from experiments.analysis.overview import check_table
 from experiments.harness.config import Config
 from experiments.harness.tables import TableError, is_current, read_sweep
 from experiments.harness.wording import counted
@@ -92,12 +92,10 @@ def provenance(config: Config, results: Path, tables: SweepTables, problems: Map
         alarm = ""
     except DisagreementError as error:
         alarm = str(error)
-    gaps = whole.gaps_in_short()
     return {
         "versions": versions,
         "sweeps": rows,
         "missing": list(problems),
-        "verdict": whole.summary(),
-        "counts": "; ".join(filter(None, [whole.verdict(), gaps])),
+        "verdict": whole.verdict(),
         "alarm": alarm,
     }

@@ -147,7 +147,7 @@ def _overview(config: Config, results: Path) -> list[bytes | Iterator[bytes]]:
     """The content of long-format.csv, in parts, and of columns.csv."""
     import pandas as pd
 
-    from experiments.analysis.long import described, long_columns, long_tables
+    from experiments.analysis.overview import described, long_columns, long_tables
     from experiments.harness.columns import names
 
     tables = dict(_sound(config, results))
@@ -211,7 +211,7 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Rep
         DisagreementError: measured and exact values are too far apart.
     """
     from experiments.analysis.agreement import agreement
-    from experiments.analysis.check import check_table
+    from experiments.analysis.overview import check_table
 
     tables = {}
 
@@ -221,8 +221,8 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Rep
         if not is_current(results, config, sweep):
             report.flag(f"another version of the source or of the libraries made {sweep.name} and its exact values")
         tables[sweep.name] = read
-        if summary := agreement([sweep], tables).summary():
-            report.detail(f"  {summary}")
+        if verdict := agreement([sweep], tables).verdict():
+            report.detail(f"  {verdict}")
         check_findings(config, sweep.name, read)
 
     def check_all() -> None:

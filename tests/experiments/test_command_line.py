@@ -195,8 +195,7 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     tables = read_sweep(suite.folder, config, config.sweeps[0])
     agreed = suite("check", "-v")
     assert (agreed.returncode, agreed.stderr) == (0, "")
-    assert re.search(r"1 cell against theory: p = 0\.\d+; 13 pairs of metric and rule: p = ", agreed.stdout)
-    assert re.search(r"; furthest of 14 values: \w+ of mine, d_k\^1: z = ", agreed.stdout)
+    assert re.search(r"14 measured values with exact ones in 1 cell \(p = 0\.\d+; ", agreed.stdout)
     assert "tested only by a bound in mine (events too rare for any run" in agreed.stdout
     assert re.search(
         r"not tested in mine \(no exact value is known\): effective_keys, participation, jacobian_norm_p10, ",

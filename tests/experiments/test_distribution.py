@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from experiments import distribution
-from experiments.analysis.distribution import distances, histograms
+from experiments.analysis.laws import distances, histograms
 from experiments.distribution import Cell, Scores, bin_edges, measure, tabulate
 from experiments.harness.experiment import MEASURED
 from experiments.statistics.moments import Moments, power_sums

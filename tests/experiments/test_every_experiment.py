@@ -8,7 +8,7 @@ import pytest
 
 from experiments import distribution, initialisation, rounding, saturation, training
 from experiments.analysis import columns_of
-from experiments.analysis.check import check_table
+from experiments.analysis.overview import check_table
 from experiments.figures.declared import figures_of
 from experiments.harness.columns import names
 from experiments.harness.discovery import experiment_names

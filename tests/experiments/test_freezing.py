@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import integrate, stats
 
-from experiments.analysis.limits import freezing_curves
+from experiments.analysis.laws import freezing_curves
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from experiments.analysis.agreement import agreement
-from experiments.analysis.long import DISAGREES, FEW, long_tables
+from experiments.analysis.overview import DISAGREES, FEW, long_tables
 from experiments.harness.columns import axis_names
 from experiments.harness.tables import as_written, read_sweep, write_sweep
 from experiments.steps.sweeps import write_overview

@@ -6,7 +6,7 @@ import json
 import pandas as pd
 import pytest
 
-from experiments.analysis.check import check_table
+from experiments.analysis.overview import check_table
 from experiments.folders import default_results
 from experiments.harness.compare import compare, update
 from experiments.harness.files import write_atomically

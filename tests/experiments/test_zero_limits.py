@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.analysis.limits import zero_limits
+from experiments.analysis.laws import zero_limits
 from experiments.harness.grid import axis_values
 from experiments.rounding import Cell
 from sdpa import LAWS, Scaling

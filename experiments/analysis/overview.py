@@ -1,10 +1,12 @@
-"""Two tables about all sweeps: every measured value in rows of the same columns, and the meaning of every column.
+"""Tables as wholes: the check that they are complete, every value in rows of the same columns, and every column.
 
-The rows of long-format.csv serve plots and joins across sweeps: z comes from the verdicts, and the flags from the check
-and from `few_draws`. The rows of columns.csv describe every table.
+`check_table` compares tables with their declarations alone; `experiments.analysis.agreement` compares values with
+theory. The rows of long-format.csv serve plots and joins across sweeps: z comes from the verdicts, and the flags from
+the check and from `few_draws`. The rows of columns.csv describe every table.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,10 +17,11 @@ from experiments.analysis.agreement import agreement
 from experiments.analysis.derived import VERDICTS, Tables, columns_of_text
 from experiments.harness.columns import Column, axis_columns, axis_names, names
 from experiments.harness.experiment import MEASURED
-from experiments.harness.grid import Sweep
+from experiments.harness.grid import Sweep, axis_values
 from experiments.harness.metric import FEW_DRAWS, Metric
 from experiments.harness.paths import LONG, csv_name
-from experiments.harness.tables import IDENTITY
+from experiments.harness.tables import IDENTITY, TableError, as_written
+from experiments.harness.wording import counted
 
 DISAGREES, FEW = "disagrees", "few draws"
 _SWEEP = Column("sweep", "str", "name of the sweep")
@@ -34,6 +37,49 @@ _OF_VALUES = columns_of_text(
     """
 )
 _BLOCK = 5_000  # rows of a main table that become rows of values together, which bounds the memory
+
+
+def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
+    """A line about a whole table.
+
+    Args:
+        sweep: a block of the config.
+        tables: its finished tables by kind, with the main one as `measured`.
+
+    Raises:
+        TableError: a table has other columns, an empty or infinite value in a column that allows none, or the main
+            table lacks a cell, has a foreign one, or has another number of rows for a cell.
+    """
+    experiment = sweep.experiment
+    columns = columns_of(experiment)
+    for kind, frame in tables.items():
+        expected = names(columns.get(kind, ()))
+        if list(frame.columns) != expected:
+            got = ", ".join(map(str, frame.columns))
+            raise TableError(f"{sweep.name}, {kind}: expected the columns {', '.join(expected)}, got {got}")
+        wrong = [column.name for column in columns[kind] if not (column.may_be_empty or _is_full(frame[column.name]))]
+        if wrong:
+            raise TableError(f"{sweep.name}, {kind}: expected finite numbers, got other values in {', '.join(wrong)}")
+    table = tables[MEASURED]
+    cells = sweep.cells()
+    wanted = {_point(axis_values(cell).values()): experiment.table_rows(cell, sweep.trials) for cell in cells}
+    axes = list(axis_values(cells[0]))
+    found = Counter(_point(point) for point in table[axes].itertuples(index=False))
+    of_cells = f"for {counted(len(wanted), 'cell')}"
+    if found != wanted:
+        rows = counted(sum(wanted.values()), "row")
+        raise TableError(f"{sweep.name}: expected {rows} {of_cells}, got {len(table)}")
+    return f"checked {sweep.name}: {counted(len(table), 'row')} {of_cells}, complete and unaltered"
+
+
+def _is_full(values: pd.Series) -> bool:
+    """True if every field has a value, and every number is finite."""
+    return bool(values.notna().all() and (values.dtype.kind not in "iuf" or np.isfinite(values).all()))
+
+
+def _point(values: Iterable[object]) -> tuple[str, ...]:
+    """The values of a cell's axes as written in a table."""
+    return tuple(map(as_written, values))
 
 
 def long_columns(sweeps: Sequence[Sweep]) -> tuple[Column, ...]:

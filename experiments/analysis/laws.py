@@ -1,4 +1,7 @@
-"""Two tables of theory alone for the sizes of a sweep: the freezing of long rows, and weights that round to 0.
+"""Tables of theory beside a sweep: the law of q.k, the freezing of long rows, and weights that round to 0.
+
+`histogram` and `tests` compare the counts of scores in the fine bins of `experiments.distribution`, one array for each
+row of the main table, with the exact law; the bins of `histogram` unite 64 fine ones.
 
 `curves`: sigma is the standard deviation of the scaled scores of a Gaussian row, and sigma_c = sqrt(2 ln n_keys) the
 spread at which a row of many keys freezes (`sdpa.theory.limits.freezing_sigma`).
@@ -8,18 +11,108 @@ spread of the scores, so that the d_k where it is 1/2 is a line on the (d_k, n_k
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy.optimize import brentq
 
-from experiments.analysis.derived import Derived, axes_but, columns_of_text, row_cells
+from experiments.analysis.derived import TESTS, Derived, axes_but, columns_of_text, row_cells
+from experiments.analysis.slopes import shared_by_line
+from experiments.distribution import BINS, COUNTS, bin_edges
 from experiments.harness.columns import names
 from experiments.harness.discovery import axes_of, unusual_axes
 from experiments.harness.experiment import MEASURED, Cell
+from experiments.statistics.intervals import MIN_TRIALS
 from sdpa import theory
 from sdpa.theory import GaussianRow, limits
+
+Floats = npt.NDArray[np.floating]
+
+_COARSE = 64  # bins of a measurement per bin of the histogram
+
+
+def histograms(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
+    """Density of q.k / sqrt(d_k) in bins, measured and exact, without the bins beyond the furthest score.
+
+    The exact density of a bin is its probability over its width. With p the measured share of a bin, the standard error
+    of the density is sqrt(p (1 - p) / trials) / width.
+
+    Args:
+        table: d_k and trials of each cell.
+        counts: scores in each fine bin of each cell, (2 BINS,).
+    """
+    frames = []
+    edges = bin_edges()[::_COARSE]
+    for d_k, trials, fine in zip(table["d_k"], table["trials"], counts, strict=True):
+        count = fine.reshape(-1, _COARSE).sum(axis=1)
+        first, last = count.nonzero()[0][[0, -1]]
+        share, width = count / trials, np.diff(edges)
+        error = np.sqrt(share * (1 - share) / trials)
+        densities = (each / width for each in (share, error, -np.diff(_survival(edges, d_k))))
+        columns = [np.full(len(count), d_k), edges[:-1], edges[1:], count, *densities]
+        frame = pd.DataFrame(dict(zip(names(_HISTOGRAM_COLUMNS), columns, strict=True)))
+        frames.append(frame.iloc[first : last + 1])
+    return pd.concat(frames, ignore_index=True)
+
+
+def distances(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
+    """The Kolmogorov-Smirnov statistic of each d_k, over the bins' edges, and its p-value.
+
+    Between edges the distance can be larger by the effect of the scores in one bin: at most about sqrt(mass / trials),
+    3% of the statistic. So the p-value is slightly too large, never too small. Cells with fewer than 20 trials get no
+    test. Arguments as in `histograms`.
+    """
+    from scipy import stats  # not at the top: it takes half a second to load, and most commands do not need it
+
+    rows = []
+    for d_k, trials, fine in zip(table["d_k"], table["trials"], counts, strict=True):
+        if trials < MIN_TRIALS:
+            continue
+        below = np.concatenate([[0], np.cumsum(fine)[:-1]]) / trials
+        statistic = float(np.abs(below + _survival(bin_edges()[:-1], d_k) - 1).max())
+        p_value = float(stats.kstwo.sf(statistic, trials))
+        rows.append({"d_k": d_k, "trials": trials, "statistic": statistic, "p_value": float(f"{p_value:.6g}")})
+    return pd.DataFrame(rows, columns=names(_TEST_COLUMNS))
+
+
+def _survival(edges: Floats, d_k: int) -> Any:
+    """P(q.k / sqrt(d_k) > edge) for each edge, by theory."""
+    return theory.score_survival(edges * math.sqrt(d_k), d_k)
+
+
+_HISTOGRAM_COLUMNS = columns_of_text(
+    """
+    d_k int width of queries and keys
+    low float lower end of the bin := q.k / sqrt(d_k)
+    high float upper end of the bin
+    count int scores in the bin
+    density float share of the scores in the bin, divided by the width of the bin
+    density_se float standard error of the density (binomial)
+    density_exact float exact mean density over the bin
+    """
+)
+_TEST_COLUMNS = columns_of_text(
+    f"""
+    d_k int width of queries and keys
+    trials int independent pairs of a query and a key
+    statistic float largest distance between the measured and the exact law at {2 * BINS + 1} points
+        (Kolmogorov-Smirnov) := max |F_n - F|
+    p_value float probability of a distance at least this large if the scores follow the exact law
+    """
+)
+
+
+def _of_counts(derive: Callable[[pd.DataFrame, Sequence[Floats]], pd.DataFrame]) -> Any:
+    """A `derive` of `Derived` from a function of the main table and the counts of each cell."""
+    return lambda _, tables: derive(tables[MEASURED], list(tables[COUNTS]["counts"]))
+
+
+HISTOGRAM = Derived("histogram", frozenset({"counts"}), lambda _: _HISTOGRAM_COLUMNS, _of_counts(histograms), COUNTS)
+LAW_TESTS = Derived(TESTS, frozenset({"counts"}), lambda _: _TEST_COLUMNS, _of_counts(distances), COUNTS)
+
 
 _MIN_VALUES = 3  # of both d_k and n_keys: a sweep with as many is a map
 _POINTS_PER_OCTAVE = 8
@@ -87,11 +180,11 @@ def zero_limits(table: pd.DataFrame, cells: Iterable[Cell]) -> pd.DataFrame:
         table: a finished main table of `rounding`.
         cells: of its sweep.
     """
-    names = [name for name in axes_of(table) if name != "d_k"]
-    rows = table.drop_duplicates([*names, "scaling"])
+    shared = shared_by_line(table)
+    rows = table.drop_duplicates(shared)
     of_rows = dict(zip(table.index, row_cells(cells), strict=True))
     found = [_limit(of_rows[place]) for place in rows.index]
-    return rows[[*names, "scaling"]].assign(half_zero_d_k=found, searched_to=2**_LARGEST).reset_index(drop=True)
+    return rows[shared].assign(half_zero_d_k=found, searched_to=2**_LARGEST).reset_index(drop=True)
 
 
 def _limit(cell: Cell) -> float:
