@@ -114,11 +114,12 @@ def test_every_item_of_the_sources_has_a_command_or_import_and_a_file():
 
 
 def test_every_example_is_listed_and_among_the_items_of_the_sources():
-    from experiments.examples import example_names, spelled
+    from experiments.examples.declared import EXAMPLES
+    from experiments.steps.examples import spelled
 
     listed = (ROOT / "docs" / "worked-examples.md").read_text(encoding="utf-8")
     commands = {command for command, _ in source_items()}
-    for name in example_names():
+    for name in EXAMPLES:
         assert f"| `make walk EXAMPLE={spelled(name)}` |" in listed
         assert f"make walk EXAMPLE={spelled(name)}" in commands
 

@@ -14,12 +14,12 @@ import pandas as pd
 from scipy import integrate, optimize, special, stats
 
 from experiments.claims.judge import Answer
-from experiments.claims.quantities import CAT_WORDS, KEYS, SWEPT, Floats, variances
+from experiments.claims.quantities import KEYS, Floats
+from experiments.examples.declared import COMPARED, SWEPT, WORDS, article_draw, variances
 from sdpa import ScaledDotProductAttention, attention_gradients, jacobian_norm, softmax, theory, trace_shapes
 from sdpa import scaled_dot_product_attention as attention
 from sdpa.initialisation import SCHEMES
 
-COMPARED = (4, 16, 64, 256, 512)  # widths of the article's comparison
 FORMULA = "softmax(Q @ K.T / d_k**0.5) @ V"
 PROJECTIONS = ("X @ W_Q", "X @ W_K", "X @ W_V")
 EIGHT_KEYS = {16: 4.027, 64: 7.991, 256: 16.124, 1024: 31.824}  # standard deviations by width, as hello-840a prints
@@ -157,15 +157,6 @@ def chance_of_sweep() -> float:
 
 
 @cache
-def comparison(d_k: int) -> tuple[float, ...]:
-    """The article's draw of five queries and keys: deviation of scores and mean largest weight, unscaled and scaled."""
-    rng = np.random.RandomState(42)
-    scores = rng.standard_normal((5, d_k)) @ rng.standard_normal((5, d_k)).T
-    both = scores, scores / sqrt(d_k)
-    return *(float(s.std()) for s in both), *(float(softmax(s).max(-1).mean()) for s in both)
-
-
-@cache
 def _five_drawn(d_k: int) -> tuple[Floats, Floats]:
     """Deviation of scores and mean largest weight, unscaled, of each of 2,000 draws of five queries and keys."""
     q, k = np.random.default_rng(0).standard_normal((2, 2000, 5, d_k))
@@ -175,12 +166,12 @@ def _five_drawn(d_k: int) -> tuple[Floats, Floats]:
 
 def compared(column: int) -> Floats:
     """A column of the article's comparison: deviation unscaled and scaled, largest weight unscaled and scaled."""
-    return np.array([comparison(d_k)[column] for d_k in COMPARED])
+    return np.array([article_draw(d_k)[column] for d_k in COMPARED])
 
 
 def chance_of_comparison(column: int) -> float:
     """The probability of a column as far out as the article's: 0 for deviations, 2 for unscaled largest weights."""
-    pairs = [(_five_drawn(d_k)[column // 2], comparison(d_k)[column]) for d_k in COMPARED]
+    pairs = [(_five_drawn(d_k)[column // 2], own) for d_k, own in zip(COMPARED, compared(column), strict=True)]
     return least_likely(2 * float(min((drawn <= own).mean(), (drawn >= own).mean())) for drawn, own in pairs)
 
 
@@ -391,7 +382,7 @@ def cosines(q: Floats, k: Floats) -> Floats:
 
 def of_words(values: Floats) -> "pd.Series[Any]":
     """Values by the words of the cat sat down."""
-    return pd.Series(values, index=CAT_WORDS)
+    return pd.Series(values, index=WORDS)
 
 
 def largest_over(rows: Floats, place: int) -> Floats:

@@ -14,35 +14,11 @@ import pandas as pd
 from scipy import optimize
 
 from experiments.claims.judge import parse_claimed
-from experiments.examples import (
-    abc,
-    cat_sat_down,
-    dog_bites_man,
-    four_words,
-    notebook,
-    session,
-    triples,
-    two_scales,
-    variance_sweep,
-    weight_strip,
-)
-from sdpa import Trace, softmax
+from sdpa import softmax
 
 Floats = npt.NDArray[np.floating]
 Tables = Mapping[str, pd.DataFrame]
 UNTRAINED = "for independent, centred and untrained q and k"  # the inputs behind measured and exact values, for notes
-
-ABC: Trace = abc.tiny()
-SESSION, SESSION_TOKENS, BATCH = session.running().trace(), session.running().tokens, session.batch()
-FOUR: Trace = four_words.projected_words().trace()
-SMALL, LARGE_SCORES, STRIP = two_scales.SMALL, two_scales.LARGE, weight_strip.strip_scores()
-ONES, TENS, HUNDREDS = triples.ONES, triples.TENS, triples.HUNDREDS
-NOTEBOOK = notebook.draw()
-WORD_SCORES, PRINTED, WORD_VALUES = dog_bites_man.SCORES, dog_bites_man.PRINTED, dog_bites_man.VALUES
-DOG, BITES, MAN = WORD_SCORES
-CAT_WORDS, CAT_SCORES, CAT_WEIGHTS = cat_sat_down.WORDS, cat_sat_down.SCORES, cat_sat_down.WEIGHTS
-SWEPT = np.array(variance_sweep.SWEPT)
-variances = variance_sweep.variances
 
 
 # Words of notes.

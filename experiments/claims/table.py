@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 CONFIG = Path(__file__).with_name("config.yaml")  # of the measurements that config.yaml lacks
 # The names of expressions.
-MODULES = ("math", "sdpa", *(f"experiments.claims.{name}" for name in ("quantities", "laws", "training")))
+_EXAMPLES = "experiments.examples.declared"
+MODULES = ("math", "sdpa", _EXAMPLES, *(f"experiments.claims.{name}" for name in ("quantities", "laws", "training")))
 _ROUNDING = 1e-12  # smaller errors come from the rounding of doubles and differ between machines
 
 

@@ -1,15 +1,23 @@
-"""The picture of an example: its matrices as heat maps, or as lines over the names of their rows."""
+"""The picture of an example: its matrices as heat maps, darker for more, or as lines over the names of their rows."""
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 
 from experiments.examples.steps import Step
 from experiments.figures.figure import Drawing
-from experiments.figures.heatmaps import CONVENTION, Panel, heatmap
 from experiments.figures.rendering import render
-from experiments.figures.style import panels
+from experiments.figures.style import SEQUENTIAL, panels
+from experiments.figures.words import latex
 
+_CONVENTION = "Rows: queries. Columns: keys. Darker means more."
 _WIDE = 6  # columns with room for three decimals
+_MAX_WITH_NUMBERS = 12  # rows and columns
+_MAX_NAMES = 16
+_MARGIN = 0.15  # extends the colour scale by this share of the range of values
+# Light enough for black numbers: the contrast with the darkest colour is 6.6 to 1 (WCAG 2 requires 4.5).
+_SHADES = ListedColormap(SEQUENTIAL(np.linspace(0, 0.6, 256)))
 
 
 def draw(title: str, source: str, steps: list[Step], draws: str) -> dict[str, bytes]:
@@ -22,16 +30,36 @@ def draw(title: str, source: str, steps: list[Step], draws: str) -> dict[str, by
         rows = len(shown) // columns
         figure, grid = panels(rows, columns, (max(6.0, 4.4 * columns), 0.6 + 4.4 * rows))
         for ax, name in zip((ax for row in grid for ax in row), shown, strict=True):
-            if name.startswith("~"):
-                _lines(ax, name[1:], tables[name[1:]])
-            else:
-                limits = (0.0, 1.0) if name.endswith(("weights", "printed")) else None
-                digits = 3 if tables[name].shape[1] <= _WIDE else 2
-                heatmap(ax, tables[name], Panel(name, name.replace("_", " "), limits, digits))
+            (_lines if name.startswith("~") else _heatmap)(ax, name.strip("~"), tables[name.strip("~")])
         return figure
 
-    caption = f"From {source}." if "~" in draws else f"From {source}. {CONVENTION}"
+    caption = f"From {source}." if "~" in draws else f"From {source}. {_CONVENTION}"
     return render(plot, title, caption)
+
+
+def _heatmap(ax: Axes, name: str, table: pd.DataFrame) -> None:
+    """A matrix with numbers in its cells, or with a colour scale beside it if it has more than 12 rows or columns."""
+    finite = table.to_numpy()[np.isfinite(table.to_numpy())]
+    margin = _MARGIN * (np.ptp(finite) or 1.0)
+    low, high = (0.0, 1.0) if name.endswith(("weights", "printed")) else (finite.min() - margin, finite.max() + margin)
+    numbers = max(table.shape) <= _MAX_WITH_NUMBERS
+    shades = table.clip(lower=low)  # a hidden key, -inf, gets the lightest colour
+    image = ax.imshow(shades, cmap=_SHADES, vmin=low, vmax=high, aspect="equal" if numbers else "auto")
+    if numbers:
+        digits = 3 if table.shape[1] <= _WIDE else 2
+        for (i, j), value in np.ndenumerate(table.to_numpy()):
+            # Halves are rounded up, as on paper.
+            text = "−∞" if value == -np.inf else f"{value * (1 + 1e-9):z.{digits}f}".replace("-", "−")
+            ax.annotate(text, (j, i), ha="center", va="center", color="black")
+    else:
+        ax.figure.colorbar(image, ax=ax, shrink=0.8, pad=0.02)
+    for set_ticks, names in ((ax.set_xticks, table.columns), (ax.set_yticks, table.index)):
+        every = -(-len(names) // _MAX_NAMES)
+        set_ticks(range(0, len(names), every), [latex(name) for name in names[::every]])
+    if max(map(len, table.columns)) * len(table.columns) > _MAX_NAMES * 2:
+        ax.tick_params(axis="x", rotation=90)
+    ax.tick_params(length=0)
+    ax.set_title(name.replace("_", " "))
 
 
 def _lines(ax: Axes, name: str, table: pd.DataFrame) -> None:

@@ -1,7 +1,7 @@
 """What worked examples share: named matrices as steps, and the steps of attention from its trace."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +12,20 @@ from sdpa import Trace, entropy, softmax, trace
 Floats = npt.NDArray[np.floating]
 Names = Sequence[str]
 
-ARTICLE = "the article by M. Brenndoerfer, Scaled Dot-Product Attention (2025)"
-LESSON = "the lesson Softmax & Attention Output, on The cat sat down"
-NOTEBOOK = "the notebook Understanding the Division by sqrt(d) in the Attention Mechanism"
-QUESTIONS = "the Q&A Why divide by sqrt(d_k)?"
-TEXTBOOK = "the textbook chapter Scaled Dot-Product Attention"
+_SAYS = {
+    "q": "Queries Q: one row per query.",
+    "k": "Keys K: one row per key.",
+    "v": "Values V: one row per key.",
+    "scores": "Scores S = Q Kᵀ: dot products of queries (rows) and keys.",
+    "divisor": "The divisor of each score.",
+    "scaled_scores": "Scores over the divisor; −∞: hidden by the mask.",
+    "exponentials": "Softmax: exp(scaled score − largest of the row).",
+    "weights": "Weights W: each exponential over the sum of its row.",
+    "output": "Output W V: values, blended by weights.",
+    "undivided_weights": "The softmax of the undivided scores.",
+    "divisor_effect": "Largest weights, and entropies in nats: 0 to ln n.",
+}
+_EFFECT = ("largest without", "largest with", "entropy without", "entropy with")
 
 
 class Step(NamedTuple):
@@ -34,14 +43,14 @@ class Example(NamedTuple):
     Attributes:
         title: what it shows, in a few words.
         source: where its numbers come from.
-        steps: computes its steps, when needed.
         draws: names of the steps in its picture, separated by spaces; a name with a `~` is drawn as lines.
+        steps: computes its steps, when needed.
     """
 
     title: str
     source: str
-    steps: Callable[[], list[Step]]
     draws: str
+    steps: Callable[[], list[Step]]
 
 
 def numbered(count: int, letter: str = "") -> tuple[str, ...]:
@@ -82,36 +91,20 @@ def attention(
     both = undivided, found.weights
     effect = np.transpose([*(weights.max(axis=-1) for weights in both), *map(entropy, both)])
     exponentials = np.column_stack([found.exponentials, found.sums])
-    steps = [
-        step("q", "Queries Q: one row per query.", found.q, queries, widths, digits),
-        step("k", "Keys K: one row per key.", found.k, keys, widths, digits),
-        step(
-            "scores", "Scores S = Q Kᵀ: dot products of queries (rows) and keys.", found.scores, queries, keys, digits
-        ),
-        step("divisor", "The divisor of each score.", [[found.divisor]], (rule,), ("divisor",)),
-        step(
-            "scaled_scores",
-            "Scores over the divisor; −∞: hidden by the mask.",
-            found.scaled_scores,
-            queries,
-            keys,
-            digits,
-        ),
-        step("exponentials", "Softmax: exp(scaled score − largest of the row).", exponentials, queries, (*keys, "sum")),
-        step("weights", "Weights W: each exponential over the sum of its row.", found.weights, queries, keys),
-        step("undivided_weights", "The softmax of the undivided scores.", undivided, queries, keys),
-        step("divisor_effect", "Largest weights, and entropies in nats: 0 to ln n.", effect, queries, _EFFECT),
+    parts: list[tuple[Any, ...]] = [
+        ("q", found.q, queries, widths, digits),
+        ("k", found.k, keys, widths, digits),
+        ("v", found.v, keys, outputs, digits),
+        ("scores", found.scores, queries, keys, digits),
+        ("divisor", [[found.divisor]], (rule,), ("divisor",), 4),
+        ("scaled_scores", found.scaled_scores, queries, keys, digits),
+        ("exponentials", exponentials, queries, (*keys, "sum"), 4),
+        ("weights", found.weights, queries, keys, 4),
+        ("output", found.output, queries, outputs, digits),
+        ("undivided_weights", undivided, queries, keys, 4),
+        ("divisor_effect", effect, queries, _EFFECT, 4),
     ]
-    if found.v is not None:
-        steps.insert(2, step("v", "Values V: one row per key.", found.v, keys, outputs, digits))
-        output = step(
-            "output", "Output W V: values, blended by weights.", np.asarray(found.output), queries, outputs, digits
-        )
-        steps.insert(-2, output)
-    return {each.name: each for each in steps}
-
-
-_EFFECT = ("largest without", "largest with", "entropy without", "entropy with")
+    return {name: step(name, _SAYS[name], *rest) for name, *rest in parts if rest[0] is not None}
 
 
 def chosen(steps: dict[str, Step], names: str) -> list[Step]:
@@ -146,11 +139,10 @@ def spread(weights: npt.ArrayLike, rows: Names) -> Step:
 
 def long_table(example: str, steps: Sequence[Step]) -> pd.DataFrame:
     """The numbers of an example: example, step, row, column, value."""
-    parts = [
-        each.table.rename_axis("row").reset_index().melt("row", var_name="column", ignore_index=False) for each in steps
+    cells = [
+        (example, each.name, row, column, value)
+        for each in steps
+        for row, values in each.table.iterrows()
+        for column, value in values.items()
     ]
-    parts = [
-        part.sort_index(kind="stable").assign(example=example, step=each.name)
-        for each, part in zip(steps, parts, strict=True)
-    ]
-    return pd.concat(parts, ignore_index=True)[["example", "step", "row", "column", "value"]]
+    return pd.DataFrame(cells, columns=["example", "step", "row", "column", "value"])

@@ -1,15 +1,26 @@
 """The worked examples as files and on the terminal: examples.csv, pictures, and walks through one or own matrices."""
 
+import math
+import textwrap
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from experiments.examples import ExampleError, example_names, load_example, spelled
+import pandas as pd
+
+from experiments.examples import ExampleError
+from experiments.examples.declared import EXAMPLES as DECLARED
+from experiments.examples.own import DRAWS, own_steps
+from experiments.examples.picture import draw
+from experiments.examples.steps import Step, long_table
 from experiments.folders import EXAMPLES, HOME, WALK, example_path
 from experiments.harness.files import write_atomically, write_files
+from experiments.harness.products import Product, build
 from experiments.harness.tables import csv_bytes
 from experiments.steps.reporter import ALOUD, Reporter
-from experiments.steps.saying import tell
+from experiments.steps.saying import WIDTH, tell, wrapped
 from experiments.steps.sweeps import DRAWN
+from sdpa.attention import is_causal
 
 
 def write_examples(results: Path, report: Reporter = ALOUD) -> None:
@@ -19,30 +30,21 @@ def write_examples(results: Path, report: Reporter = ALOUD) -> None:
         results: the step writes to its folder `examples`.
         report: told about each file.
     """
-    from experiments.harness.products import Product, build
-
-    names, table = example_names(), example_path(results, EXAMPLES, ".csv")
-    products = [Product((table,), _numbers)]
+    products = [Product((example_path(results, EXAMPLES, ".csv"),), _numbers)]
     products += [
-        Product(tuple(example_path(results, name, end) for end in DRAWN), partial(_drawn, name)) for name in names
+        Product(tuple(example_path(results, name, end) for end in DRAWN), partial(_drawn, name)) for name in DECLARED
     ]
     build(results, products, report.made)
 
 
 def _numbers() -> list[bytes]:
-    import pandas as pd
-
-    from experiments.examples.steps import long_table
-
-    tables = [long_table(name, load_example(name).steps()) for name in example_names()]
+    tables = [long_table(name, DECLARED[name].steps()) for name in sorted(DECLARED)]
     return [csv_bytes(pd.concat(tables, ignore_index=True))]
 
 
 def _drawn(name: str) -> list[bytes]:
-    from experiments.examples.picture import draw
-
-    example = load_example(name)
-    return [*draw(example.title, example.source, example.steps(), example.draws).values()]
+    title, source, draws, steps = DECLARED[name]
+    return [*draw(title, source, steps(), draws).values()]
 
 
 def walk_any(
@@ -72,42 +74,34 @@ def walk_any(
     if example is not None and given:
         raise ExampleError(f"expected either an example or your own matrices, got {example} and {given[0]}")
     if example is not None:
-        _walk_example(example.replace("-", "_"))
+        _walk_example(example)
     elif q is not None and k is not None:
         _walk_own(q, k, v, scaling or "d_k^1/2", mask or "none", out or HOME / WALK)
     elif given:
         problem = "expected both queries and keys, as --q FILE --k FILE (make walk Q=FILE K=FILE)"
         raise ExampleError(f"{given[0]}: {problem}")
     else:
-        lines = [(f"make walk EXAMPLE={spelled(name)}", load_example(name).title) for name in example_names()]
+        lines = [(f"make walk EXAMPLE={spelled(name)}", DECLARED[name].title) for name in sorted(DECLARED)]
         lines.append(("make walk Q=q.csv K=k.csv V=v.csv", "Your own matrices, as CSV files; V= is optional"))
-        width = max(len(command) for command, _ in lines)
-        tell("\n".join(f"{command:<{width}}  {title}" for command, title in lines))
+        tell("\n".join(f"{command:<34}  {title}" for command, title in lines))
 
 
-def _walk_example(name: str) -> None:
+def _walk_example(typed: str) -> None:
     """Print an example step by step, and name its picture, which is drawn here only if it does not exist."""
-    from experiments.examples.text import text
-
-    example = load_example(name)
-    steps = example.steps()
-    tell(f"{text(example.title, example.source, steps)}\n")
-    picture = example_path(HOME, name, ".png")
+    name = typed.replace("-", "_")
+    if name not in DECLARED:
+        expected = ", ".join(map(spelled, sorted(DECLARED)))
+        raise ExampleError(f"got the example {typed}, expected one of {expected}")
+    title, source, draws, of_example = DECLARED[name]
+    steps, picture = of_example(), example_path(HOME, name, ".png")
+    tell(f"{text(title, source, steps)}\n")
     if not picture.exists():
-        from experiments.examples.picture import draw
-
-        write_files(example_path(HOME, name, ""), draw(example.title, example.source, steps, example.draws))
+        write_files(example_path(HOME, name, ""), draw(title, source, steps, draws))
     tell(f"figure: {picture}")
 
 
 def _walk_own(q: Path, k: Path, v: Path | None, scaling: str, mask: str, out: Path) -> None:
     """Print attention of the matrices in these files step by step, and write walk.csv and walk.png."""
-    from experiments.examples.own import DRAWS, own_steps
-    from experiments.examples.picture import draw
-    from experiments.examples.steps import long_table
-    from experiments.examples.text import text
-    from sdpa.attention import is_causal
-
     try:
         causal = is_causal(mask)
     except ValueError as error:
@@ -118,3 +112,30 @@ def _walk_own(q: Path, k: Path, v: Path | None, scaling: str, mask: str, out: Pa
     write_atomically(out / f"{WALK}.csv", csv_bytes(long_table(WALK, steps)))
     write_files(out / WALK, draw(title, given, steps, DRAWS))
     tell(f"wrote {out / WALK}.csv\ndrew {out / WALK}.png")
+
+
+def spelled(name: str) -> str:
+    """A name as users type it in a command, with hyphens."""
+    return name.replace("_", "-")
+
+
+def text(title: str, source: str, steps: Sequence[Step]) -> str:
+    """A whole example in at most 100 columns: its steps, numbered from 1, with aligned numbers."""
+    lines = [title, f"From: {source}"]
+    for place, (_, says, table, digits) in enumerate(steps, start=1):
+        shown = table.map(lambda value, digits=digits: number(value, digits))
+        numbers = shown.to_string(line_width=WIDTH - 3)
+        lines += ["", wrapped(f"{place}. {says} ({len(table)} x {table.shape[1]})"), textwrap.indent(numbers, "   ")]
+    return "\n".join(lines)
+
+
+def number(value: float, digits: int) -> str:
+    """A number with this many decimals; with a power of ten if it would show as zero or have too many digits.
+
+    >>> number(-0.25, 2), number(3.7e-44, 4), number(0.0, 1), number(float("-inf"), 2)
+    ('−0.25', '3.7e−44', '0.0', '−∞')
+    """
+    fixed = f"{value:.{digits}f}".replace("inf", "∞")
+    lost = value != 0 and math.isfinite(value) and float(fixed) == 0
+    large = 1e6 <= abs(value) < math.inf
+    return (f"{value:.1e}" if lost else f"{value:.{digits}e}" if large else fixed).replace("-", "−")

@@ -3,9 +3,11 @@
 import io
 import os
 import sys
+import textwrap
 from collections.abc import Callable
 
 Say = Callable[[str], object]
+WIDTH = 100  # columns
 
 
 def tell(text: str, *, wrap: bool = True) -> None:
@@ -15,8 +17,6 @@ def tell(text: str, *, wrap: bool = True) -> None:
         text: of any number of lines.
         wrap: wrap each line between words; False for a table.
     """
-    from experiments.examples.text import wrapped
-
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     try:
@@ -28,3 +28,10 @@ def tell(text: str, *, wrap: bool = True) -> None:
 def discard_output() -> None:
     """Give up standard output after its reader has left; as the documentation of Python's signal module advises."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def wrapped(line: str) -> str:
+    """A line, wrapped between words."""
+    if len(line) <= WIDTH:
+        return line
+    return textwrap.fill(line, WIDTH, subsequent_indent="   ", break_long_words=False, break_on_hyphens=False)

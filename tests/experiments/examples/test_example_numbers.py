@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from experiments.examples import example_names, load_example
+from experiments.examples.declared import EXAMPLES
 from tests.plain_attention import softmax, times
 from tests.plain_examples import COMPARED, REFERENCES, comparison
 
@@ -18,14 +18,14 @@ def shown():
 
     def of(name):
         if name not in found:
-            found[name] = {step.name: step.table.to_numpy() for step in load_example(name).steps()}
+            found[name] = {step.name: step.table.to_numpy() for step in EXAMPLES[name].steps()}
         return found[name]
 
     return of
 
 
 def test_every_example_has_a_reference():
-    assert [reference.__name__ for reference in REFERENCES] == example_names()
+    assert [reference.__name__ for reference in REFERENCES] == sorted(EXAMPLES)
 
 
 @pytest.mark.parametrize("reference", REFERENCES, ids=lambda reference: reference.__name__)
