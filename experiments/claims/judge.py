@@ -145,18 +145,6 @@ def severity(found: str, of_mistake: str, claimed: Sequence[Claimed], answer: An
     return "slip" if of_mistake == "wrong number" and close else of_mistake
 
 
-def rank(verdict: str, severity: str) -> int:
-    """The position of a statement in lists: by severity, wrong before misleading; then open ones, then right ones.
-
-    >>> rank("wrong", "conceptual error"), rank("misleading", "conceptual error"), rank("wrong", "wrong number")
-    (0, 1, 2)
-    """
-    if verdict in FAULTY:
-        return len(FAULTY) * SEVERITIES.index(severity) + FAULTY.index(verdict)
-    right = [one for one in VERDICTS if one not in FAULTY]
-    return len(FAULTY) * len(SEVERITIES) + (0 if verdict == "open" else 1 + right.index(verdict))
-
-
 def _errors(claimed: Sequence[Claimed], answer: Answer) -> list[float]:
     """The absolute difference between each claimed and computed number."""
     return [abs(number.value - right) for number, right in zip(claimed, answer.numbers, strict=True)]

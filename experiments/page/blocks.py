@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.analysis.crossings import EQUAL, TENTH
+from experiments.claims.judge import SEVERITIES
 from experiments.diagnosis.table import COLUMNS
 from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.figure import Default
@@ -25,7 +26,6 @@ from experiments.harness.paths import LONG, STORED_CONFIG, csv_name
 from experiments.harness.problems import Problem
 from experiments.harness.tables import IDENTITY
 from experiments.page.artifact import STATEMENTS_CSV, pictures
-from experiments.page.index import SEVERITIES
 from experiments.page.typeset import typeset
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
@@ -203,7 +203,7 @@ def _statements(table: pd.DataFrame) -> str:
     sources = table.assign(source=table["source"].str.split("; ")).explode("source")
     counts = pd.crosstab(sources["source"], sources["verdict"])
     counts.loc["all sources, each entry once"] = table["verdict"].value_counts()
-    grave = pd.crosstab(table["severity"], table["verdict"]).reindex(SEVERITIES)[["wrong", "misleading"]]
+    grave = pd.crosstab(table["severity"], table["verdict"]).reindex(list(SEVERITIES))[["wrong", "misleading"]]
     changes = table.assign(change=table["other_cutoffs"].str.split("; ")).explode("change")
     changes = changes[changes["change"] != ""].sort_values("change", kind="stable")
     others = [[*row["change"].split(": ", 1), row["id"]] for _, row in changes.iterrows()]

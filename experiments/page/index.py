@@ -16,6 +16,7 @@ from markupsafe import Markup
 from PIL import Image
 
 from experiments.analysis.crossings import SCALED, UNSCALED
+from experiments.claims.judge import SEVERITIES
 from experiments.figures.declared import FIGURES
 from experiments.findings import is_shipped
 from experiments.folders import ALL_SWEEPS, DIAGNOSIS_FIGURE, EXAMPLES, drawn_texts
@@ -29,7 +30,6 @@ from experiments.page.artifact import FOLDER, MADE_WITH, STATEMENTS_CSV, picture
 from experiments.page.provenance import SweepTables, provenance, sound_tables
 from experiments.page.typeset import typeset
 
-SEVERITIES = ("conceptual error", "wrong number", "overstatement", "slip")  # the gravest first
 _MOST_ROWS, _MOST_METRICS = 12, 5
 _COLOURS = 256  # of an image, which take two thirds of the bytes; none is off by more than 2%
 _SMALL = 1e-4  # smaller numbers get a power of ten

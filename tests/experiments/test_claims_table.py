@@ -1,6 +1,7 @@
 """The table of claims: it comes out as shipped, every claim has an answer, and planted claims get their verdicts."""
 
 import io
+import re
 from dataclasses import replace
 
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 
 from experiments.claims.data import Case, Claim, chosen, claims, left_out, sources
 from experiments.claims.judge import FAULTY, RULES, SEVERITIES, parse_claimed
-from experiments.claims.summary import counts, counts_in_markdown, gravest_first, severities, summary
+from experiments.claims.summary import counts, severities, summary
 from experiments.claims.table import Names, compute_row, read_statements
 from experiments.harness.tables import csv_bytes
 from sdpa import metrics
@@ -83,29 +84,23 @@ def test_a_verdict_that_another_cut_off_changes_is_told(names):
     row = compute_row(replace(PLANTED, cases=(Case("here", "0.15 < TENTH"),)), names)
     assert (row["verdict"], row["other_cutoffs"]) == ("wrong", "TENTH = 0.2: holds")
     assert not compute_row(replace(PLANTED, cases=(Case("here", "0.15 < 1"),)), names)["other_cutoffs"]
-    assert f"| at 0.2, {row['id']}: holds |" in counts_in_markdown(as_text([row]).reset_index())
     assert chosen()["SATURATED"] == metrics.SATURATED
 
 
 def test_counts_and_order():
-    """A row counts for each of its sources, and once in all; of one rank, the largest errors come first."""
-    columns = ["id", "verdict", "severity", "claimed", "computed"]
+    """A row counts for each of its sources, and once in all; the gravest come first, wrong before misleading."""
     rows = [
-        ("qa-02", "wrong", "slip", "10", "30"),
-        ("qa-03", "wrong", "wrong number", "1.0", "0.9999999999"),
-        ("qa-04 se-1", "wrong", "wrong number", "0.40", "0.46"),
-        ("qa-05", "misleading", "conceptual error", "", "yes: here; no: there"),
-        ("qa-06", "misleading", "conceptual error", "", "no: here; no: there; yes: elsewhere"),
-        ("qa-07", "wrong", "wrong number", "200 3", "22.6274 3"),
-        ("qa-08", "reproduced", "", "1", "1"),
-        ("qa-09", "open", "", "", ""),
+        ("qa-02", "wrong", "slip"),
+        ("qa-03", "misleading", "wrong number"),
+        ("qa-04 se-1", "wrong", "wrong number"),
+        ("qa-05", "misleading", "conceptual error"),
+        ("qa-08", "reproduced", ""),
+        ("qa-09", "open", ""),
     ]
-    table = pd.DataFrame(rows, columns=columns).assign(statement="So.", note="")
-    ordered = gravest_first(table.sample(frac=1, random_state=0))["id"].tolist()
-    assert ordered == ["qa-06", "qa-05", "qa-07", "qa-04 se-1", "qa-03", "qa-02", "qa-09", "qa-08"]
-    assert counts(table).sum(axis=1).loc[lambda n: n > 0].tolist() == [8, 1, 8]
-    assert severities(table).to_numpy().tolist() == [[0, 2], [3, 0], [0, 0], [1, 0]]
+    table = pd.DataFrame(rows, columns=["id", "verdict", "severity"])
+    table = table.assign(statement="So.", note="", claimed="", computed="")
+    assert counts(table).sum(axis=1).loc[lambda n: n > 0].tolist() == [6, 1, 6]
+    assert severities(table).to_numpy().tolist() == [[0, 1], [1, 1], [0, 0], [1, 0]]
     for whole in (True, False):
-        text = summary(table, whole=whole)
-        assert all(f"[{name if whole else name.split()[0]}]" in text for name in ordered[:-2])
-        assert not {"[qa-08]", "[qa-09]"} & set(text.split())
+        places = re.findall(r"\[(qa-[^]]+)\]", summary(table, whole=whole))
+        assert [place.split()[0] for place in places] == ["qa-05", "qa-04", "qa-03", "qa-02"]
