@@ -33,9 +33,9 @@ from experiments.harness.grid import Sweep, chunks
 from experiments.harness.local import default_jobs, worker_pool
 from experiments.harness.measuring import measure_chunk
 from experiments.harness.metric import FEW_DRAWS
+from experiments.harness.run import tabulated
 from experiments.harness.seeds import bit_generator
 from experiments.harness.tables import DIGITS
-from experiments.harness.tabulate import tabulated
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement, RowStatistics
 from experiments.saturation import Cell

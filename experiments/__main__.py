@@ -148,7 +148,7 @@ def page(request: Request) -> None:
 def plan(request: Request) -> None:
     """Print the chunks that a run would measure, and roughly how much time and memory it would take."""
     loaded, sweeps, folder = request.load()
-    from experiments.harness.paths import STORE
+    from experiments.harness.files import STORE
     from experiments.harness.plan import known_work, plan_lines
     from experiments.harness.store import Store
     from experiments.steps.sweeps import leftover_lines

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from experiments.harness.paths import DERIVED
+from experiments.harness.files import DERIVED
 
 SHIPPED_CONFIG = Path("config.yaml")
 HOME = Path("results")  # the results of this repository: beside its tables they have statements, examples, benchmarks

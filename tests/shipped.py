@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from experiments.harness.config import load_config
-from experiments.harness.paths import STORED_CONFIG
+from experiments.harness.files import STORED_CONFIG
 from experiments.harness.tables import TableError, read_sidecar, read_sweep
 
 ROOT = Path(__file__).parents[1]

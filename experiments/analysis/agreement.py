@@ -19,9 +19,8 @@ from experiments.analysis.derived import TESTS, VERDICTS
 from experiments.analysis.verdicts import BOUND, FEW_TRIALS, NONE, T_TEST, TOO_FEW
 from experiments.harness.discovery import axes_of
 from experiments.harness.grid import Sweep
-from experiments.harness.problems import Problem
+from experiments.harness.problems import Problem, counted
 from experiments.harness.tables import as_written
-from experiments.harness.wording import counted
 
 # At most this share of all honest runs of a config raises the alarm; each test accounts for a third of it.
 ALARM = 1e-3

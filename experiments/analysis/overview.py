@@ -17,11 +17,11 @@ from experiments.analysis.agreement import agreement
 from experiments.analysis.derived import VERDICTS, Tables, columns_of_text
 from experiments.harness.columns import Column, axis_columns, axis_names, names
 from experiments.harness.experiment import MEASURED
+from experiments.harness.files import LONG, csv_name
 from experiments.harness.grid import Sweep, axis_values
 from experiments.harness.metric import FEW_DRAWS, Metric
-from experiments.harness.paths import LONG, csv_name
+from experiments.harness.problems import counted
 from experiments.harness.tables import IDENTITY, TableError, as_written
-from experiments.harness.wording import counted
 
 DISAGREES, FEW = "disagrees", "few draws"
 _SWEEP = Column("sweep", "str", "name of the sweep")

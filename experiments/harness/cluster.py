@@ -33,11 +33,10 @@ from experiments.harness.experiment import load_experiment
 from experiments.harness.fingerprint import source_fingerprint, versions
 from experiments.harness.grid import Chunk
 from experiments.harness.local import measured
-from experiments.harness.problems import MeasurementError
+from experiments.harness.problems import MeasurementError, counted
 from experiments.harness.processor import arithmetic, require_fixed
 from experiments.harness.run import Task
 from experiments.harness.store import Stamp, measure_record
-from experiments.harness.wording import counted
 
 _ANSWER_SECONDS = 10  # that the scheduler may take to answer, and to write its file
 _LOOK_SECONDS = 5  # without a record, after which the client looks at the scheduler and its workers

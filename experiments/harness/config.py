@@ -33,11 +33,20 @@ from experiments.figures.declared import default_figures, figures_of
 from experiments.harness.columns import Meaning, axis_names, cell_fields, defaults
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import Experiment, load_experiment
+from experiments.harness.files import COLUMNS, MANIFEST
 from experiments.harness.grid import Sweep, describe, plain
-from experiments.harness.paths import COLUMNS, MANIFEST
-from experiments.harness.ranges import FRACTION, POWER, RANGE, with_power, with_range
-from experiments.harness.wording import counted
-from experiments.harness.yaml_text import Document, Fault, KeyPath, YamlError
+from experiments.harness.problems import counted
+from experiments.harness.yaml_text import (
+    FRACTION,
+    POWER,
+    RANGE,
+    Document,
+    Fault,
+    KeyPath,
+    YamlError,
+    with_power,
+    with_range,
+)
 from experiments.statistics.intervals import MIN_TRIALS
 from sdpa._names import did_you_mean, nearest
 

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and a lock that lets one run at a time write to a folder.
+"""Files of a results folder: their names, writing them whole or not at all, and a lock that lets in one run at a time.
 
 Tables, records, drawings and the page all go through `write_atomically`: a kill or a full disk leaves the old file.
 """
@@ -14,8 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from experiments.harness.experiment import MEASURED
 from experiments.harness.problems import BusyError
 
+STORE = ".cells"  # the folder of finished chunks
+STORED_CONFIG = "config.yaml"  # the text of the config that the tables are of
+COLUMNS = "columns.csv"  # the meaning of every column
+LONG = "long-format.csv"  # the values of all sweeps; no sweep has a hyphen in its name
+MANIFEST = "manifest.json"  # the account of the last run
+DERIVED = "derived"  # the folder of the tables that follow from measured ones
 _TEMPORARY = ".sdpa-part"  # of no file that a user may keep among results
 _LOCK = ".lock"
 
@@ -119,3 +126,12 @@ def _holder(text: str) -> str:
         return f"process {holder['process']} on {holder['machine']}"
     except (ValueError, KeyError, TypeError):
         return "another run"
+
+
+def csv_name(sweep: str, kind: str) -> str:
+    """The path of a table below a results folder: SWEEP.csv for `measured`, else derived/SWEEP/KIND.csv.
+
+    >>> csv_name("dimension", "measured"), csv_name("dimension", "slopes")
+    ('dimension.csv', 'derived/dimension/slopes.csv')
+    """
+    return f"{sweep}.csv" if kind == MEASURED else f"{DERIVED}/{sweep}/{kind}.csv"

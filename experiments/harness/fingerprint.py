@@ -29,7 +29,7 @@ from experiments.harness.experiment import Cell, Experiment
 
 _OURS = ("sdpa", "experiments")
 _MEASURING = "experiments.harness.measuring"
-_TABULATING = ("experiments.harness.tabulate", "experiments.harness.tables")
+_TABULATING = ("experiments.harness.run", "experiments.harness.tables")
 _WITHOUT_NUMBERS = frozenset({"sdpa._names"})  # hints in messages, no number; imported by laws, rules and schemes
 
 
@@ -168,8 +168,8 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
 def imported_modules(*roots: str) -> set[str]:
     """These modules and all project modules that they import, directly or not.
 
-    >>> sorted(imported_modules("experiments.harness.files"))
-    ['experiments.harness.files', 'experiments.harness.problems']
+    >>> sorted(imported_modules("experiments.statistics.quantiles"))
+    ['experiments.statistics.intervals', 'experiments.statistics.quantiles']
     """
     found: set[str] = set()
     todo = list(roots)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
+from experiments.harness.problems import counted
 from experiments.harness.store import measure_record
-from experiments.harness.wording import counted
 
 if TYPE_CHECKING:
     from experiments.harness.run import Task

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from experiments.harness.config import Config
 from experiments.harness.experiment import MEASURED
+from experiments.harness.files import csv_name
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import csv_name
 from experiments.harness.problems import LongRunError
 from experiments.harness.run import Work, Workers, find_chunks, find_pilots
 from experiments.harness.store import Store

@@ -7,7 +7,7 @@ again if that has changed, or if somebody changed one of its files.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache, partial
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.harness.files import checksum, locked, write_atomically
-from experiments.harness.fingerprint import code, package_folders, versions
+from experiments.harness.fingerprint import package_folders, versions
 from experiments.harness.local import helpers
 from experiments.harness.problems import attempt
 
@@ -70,7 +70,12 @@ def build(
     """
     with locked(results):
         listed, made = list(products), _ledger(results)
-        due = [product for product in listed if not _is_current(results, product, made)]
+        due = [
+            product
+            for product in listed
+            if not is_untouched(results, product.files, made)
+            or made[_name(results, product.files)].get("origin") != product.origin()
+        ]
         with helpers(jobs, len(due)) as submit:
             contents = {product.files[0]: submit(product.make) for product in due}
             attempt(partial(_finish, results, each, contents.get(each.files[0]), made, report) for each in listed)
@@ -88,7 +93,10 @@ def _finish(
         report(product.files[0], None)
         return
     changes = [_write(path, content) for path, content in zip(product.files, contents.result(), strict=True)]
-    made[_name(results, product)] = {"origin": product.origin(), "files": [checksum(path) for path in product.files]}
+    made[_name(results, product.files)] = {
+        "origin": product.origin(),
+        "files": [checksum(path) for path in product.files],
+    }
     write_atomically(results / _LEDGER, (json.dumps(made, indent=1) + "\n").encode())
     report(product.files[0], changes[0])
 
@@ -103,21 +111,14 @@ def _write(path: Path, content: bytes | Iterable[bytes]) -> "Change":
     return Change(("unchanged" if before == checksum(path) else "different") if before else "new")
 
 
-def _is_current(results: Path, product: Product, made: dict[str, Any]) -> bool:
-    """True if nobody changed the files, and making them again would give the same."""
-    return (
-        is_untouched(results, product.files, made) and made[_name(results, product)].get("origin") == product.origin()
-    )
-
-
 def is_untouched(results: Path, files: Sequence[Path], made: dict[str, Any] | None = None) -> bool:
     """True if the files of a product are as `build` wrote them; the first names it."""
-    noted = (_ledger(results) if made is None else made).get(os.path.relpath(files[0], results))
+    noted = (_ledger(results) if made is None else made).get(_name(results, files))
     return isinstance(noted, dict) and noted.get("files") == [checksum(path) for path in files]
 
 
-def _name(results: Path, product: Product) -> str:
-    return os.path.relpath(product.files[0], results)
+def _name(results: Path, files: Sequence[Path]) -> str:
+    return os.path.relpath(files[0], results)
 
 
 def _ledger(results: Path) -> dict[str, Any]:
@@ -135,19 +136,11 @@ def _digest(value: Any) -> str:
 
 @cache
 def source_of_the_suite() -> str:
-    """SHA-256 of the files of both packages, of Python without comments and docstrings."""
-    return _digest(
-        [[path.as_posix(), _content(folder / path)] for folder in package_folders() for path in _files(folder)]
+    """SHA-256 of the files of both packages."""
+    files = (
+        (path.relative_to(folder).as_posix(), checksum(path))
+        for folder in package_folders()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith(".")
     )
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """The files of a package, relative to its folder, in order."""
-    found = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    yield from sorted(path.relative_to(folder) for path in found if not path.name.startswith("."))
-
-
-def _content(path: Path) -> str:
-    if path.suffix == ".py":
-        return code(path.read_text(encoding="utf-8"))
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return _digest(list(files))

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 from experiments.harness.columns import Column, names, treatment_names
 from experiments.harness.config import Config
 from experiments.harness.experiment import MEASURED
-from experiments.harness.files import checksum, is_same, write_atomically
+from experiments.harness.files import checksum, csv_name, is_same, write_atomically
 from experiments.harness.fingerprint import measuring_fingerprint, stamp, tables_fingerprint, versions
 from experiments.harness.grid import Sweep
 from experiments.harness.metric import FEW_DRAWS
-from experiments.harness.paths import csv_name
 from experiments.harness.problems import Problem
 from experiments.harness.processor import arithmetic, is_supported
 

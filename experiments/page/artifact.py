@@ -14,7 +14,7 @@ from experiments.folders import (
     figure_path,
 )
 from experiments.harness.config import Config
-from experiments.harness.paths import DERIVED
+from experiments.harness.files import DERIVED
 
 FOLDER = Path(__file__).parent
 MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "pillow", "scipy", "seaborn")

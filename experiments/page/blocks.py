@@ -22,7 +22,7 @@ from experiments.folders import ALL_SWEEPS, DIAGNOSIS_FIGURE, EXAMPLES, benchmar
 from experiments.harness.config import Config, load_config
 from experiments.harness.discovery import axes_of, experiment_names
 from experiments.harness.experiment import load_experiment
-from experiments.harness.paths import LONG, STORED_CONFIG, csv_name
+from experiments.harness.files import LONG, STORED_CONFIG, csv_name
 from experiments.harness.problems import Problem
 from experiments.harness.tables import IDENTITY
 from experiments.page.artifact import STATEMENTS_CSV, pictures

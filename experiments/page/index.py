@@ -22,9 +22,9 @@ from experiments.findings import is_shipped
 from experiments.folders import ALL_SWEEPS, DIAGNOSIS_FIGURE, EXAMPLES, drawn_texts
 from experiments.harness.config import Config
 from experiments.harness.discovery import axes_of
+from experiments.harness.files import csv_name
 from experiments.harness.fingerprint import versions
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import csv_name
 from experiments.page import explorer
 from experiments.page.artifact import FOLDER, MADE_WITH, STATEMENTS_CSV, pictures
 from experiments.page.provenance import SweepTables, provenance, sound_tables

@@ -10,8 +10,8 @@ import pandas as pd
 from experiments.analysis.agreement import DisagreementError, agreement
 from experiments.analysis.overview import check_table
 from experiments.harness.config import Config
+from experiments.harness.problems import counted
 from experiments.harness.tables import TableError, is_current, read_sweep
-from experiments.harness.wording import counted
 
 SweepTables = Mapping[str, Mapping[str, pd.DataFrame]]  # by sweep and kind
 _SHOWN_DIGITS = 12  # of a SHA-256

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from experiments.folders import DIAGNOSIS, DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, HOME, diagnosis_path
 from experiments.harness.files import write_atomically, write_files
 from experiments.harness.tables import csv_bytes
-from experiments.steps.reporter import ALOUD, Reporter
-from experiments.steps.saying import tell
+from experiments.steps.reporter import ALOUD, Reporter, tell
 from experiments.steps.sweeps import DRAWN
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from experiments.folders import EXAMPLES, HOME, WALK, example_path
 from experiments.harness.files import write_atomically, write_files
 from experiments.harness.products import Product, build
 from experiments.harness.tables import csv_bytes
-from experiments.steps.reporter import ALOUD, Reporter
-from experiments.steps.saying import WIDTH, tell, wrapped
+from experiments.steps.reporter import ALOUD, WIDTH, Reporter, tell, wrapped
 from experiments.steps.sweeps import DRAWN
 from sdpa.attention import is_causal
 

@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING
 
 from experiments.harness.config import Config
 from experiments.harness.experiment import MEASURED
-from experiments.harness.files import locked, write_atomically
+from experiments.harness.files import MANIFEST, STORE, STORED_CONFIG, csv_name, locked, write_atomically
 from experiments.harness.fingerprint import tables_fingerprint, versions
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import MANIFEST, STORE, STORED_CONFIG, csv_name
-from experiments.harness.problems import MeasurementError, attempt
+from experiments.harness.problems import MeasurementError, attempt, counted
 from experiments.harness.processor import arithmetic, is_supported
 from experiments.harness.tables import ChangedError, is_current, read_sidecar, write_sweep
-from experiments.harness.wording import counted
 from experiments.steps.reporter import ALOUD, Reporter
 
 if TYPE_CHECKING:
@@ -118,8 +116,7 @@ def _measure_chunks(
     """
     from experiments.analysis import analyse
     from experiments.harness.local import helpers
-    from experiments.harness.run import measure_missing, pilot_summary
-    from experiments.harness.tabulate import tabulate_sweep
+    from experiments.harness.run import measure_missing, pilot_summary, tabulate_sweep
 
     to_measure, report = work.missing(), analysed.report
     _flag_damaged(records, work, report)

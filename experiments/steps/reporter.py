@@ -4,26 +4,46 @@ Steps tell the reporter what they did; it alone decides what a reader sees. Unch
 and captions stay in their files; with `-v` every sentence appears. Problems and flags always appear in full.
 """
 
+import io
+import os
+import sys
+import textwrap
+import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
+from rich.text import Text
+
 from experiments.folders import drawn_texts
-from experiments.harness.wording import counted
-from experiments.steps.saying import Say, discard_output
+from experiments.harness.problems import counted
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from experiments.harness.compare import Change
-    from experiments.harness.progress import Advance
 
+SECONDS_BETWEEN_LINES = 30  # in a log, to show that a long run is alive
+_SHARE_BETWEEN_LINES = 0.1  # of the elapsed time, so that the log of a longer run stays short
+_BAR_WIDTH = 16  # so that a line fits 80 columns
 GOOD, FLAGGED = "green", "yellow"
 TABLES, FIGURES = "tables", "figures"
 _NEED_A_LOOK = ("different", "removed")
+
+Say = Callable[[str], object]
+WIDTH = 100  # columns
+Advance = Callable[[str, float], None]
+
+
+class _Terminal(Console):
+    """A console whose command goes on when the reader of its output leaves."""
+
+    def on_broken_pipe(self) -> None:
+        discard_output()
 
 
 class Reporter:
@@ -93,10 +113,8 @@ class Reporter:
         """Keep a verdict of the command for `end`."""
         self._verdicts.append((label, text, style))
 
-    def progress(self, seconds: float) -> "AbstractContextManager[Advance]":
+    def progress(self, seconds: float) -> AbstractContextManager[Advance]:
         """The progress of work of this many estimated seconds of one worker."""
-        from experiments.harness.progress import reporting
-
         return reporting(self._console, seconds)
 
     def end(self, *, failed: bool) -> None:
@@ -123,16 +141,8 @@ class Reporter:
         self._console.out(text, highlight=False)
 
     @cached_property
-    def _console(self) -> "Console":
-        from rich.console import Console
-
-        class Terminal(Console):
-            """A console whose command goes on when the reader of its output leaves."""
-
-            def on_broken_pipe(self) -> None:
-                discard_output()
-
-        return Terminal()
+    def _console(self) -> Console:
+        return _Terminal()
 
 
 @contextmanager
@@ -148,3 +158,71 @@ def reporter(*, verbose: bool) -> Iterator[Reporter]:
 
 
 ALOUD = Reporter(verbose=True)  # for callers that want every sentence and no summary
+
+
+class _Times(ProgressColumn):
+    """The elapsed and the remaining time, in words."""
+
+    def render(self, task: Task) -> Text:
+        return Text(_times(task))
+
+
+@contextmanager
+def reporting(console: Console, total_seconds: float) -> Iterator[Advance]:
+    """A function that counts finished work: the name of its sweep or step, and its estimated seconds of one worker.
+
+    So the share done follows time rather than the number of chunks. On a terminal a bar is visible during the block; in
+    a log, a line appears now and then.
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(_BAR_WIDTH), TaskProgressColumn(), _Times())
+    # Without a terminal nobody starts the bar, and it only keeps count.
+    progress = Progress(*columns, console=console, transient=True)
+    of_run = progress.add_task("starting", total=total_seconds)
+    last_line = time.monotonic()
+
+    def advance(sweep: str, seconds: float) -> None:
+        nonlocal last_line
+        progress.update(of_run, advance=seconds, description=sweep)
+        now, (task,) = time.monotonic(), progress.tasks
+        pause = max(SECONDS_BETWEEN_LINES, _SHARE_BETWEEN_LINES * (task.elapsed or 0))
+        if not console.is_terminal and now - last_line >= pause:
+            console.out(f"{sweep}: {task.percentage:.0f}% of the run, {_times(task)}", highlight=False)
+            last_line = now
+
+    with progress if console.is_terminal else nullcontext():
+        yield advance
+
+
+def _times(task: Task) -> str:
+    """`elapsed 0:00:02, about 0:03:50 remaining`, the second part while work is left and has an estimate."""
+    elapsed = f"elapsed {timedelta(seconds=int(task.elapsed or 0))}"
+    if task.finished or task.time_remaining is None:
+        return elapsed
+    return f"{elapsed}, about {timedelta(seconds=int(task.time_remaining))} remaining"
+
+
+def tell(text: str, *, wrap: bool = True) -> None:
+    """Print a text, even to a pager that closes early or a terminal that lacks a character.
+
+    Args:
+        text: of any number of lines.
+        wrap: wrap each line between words; False for a table.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        print("\n".join(map(wrapped, text.split("\n"))) if wrap else text, flush=True)
+    except BrokenPipeError:
+        discard_output()
+
+
+def discard_output() -> None:
+    """Give up standard output after its reader has left; as the documentation of Python's signal module advises."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def wrapped(line: str) -> str:
+    """A line, wrapped between words."""
+    if len(line) <= WIDTH:
+        return line
+    return textwrap.fill(line, WIDTH, subsequent_indent="   ", break_long_words=False, break_on_hyphens=False)

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 from experiments.findings import check_findings, told
 from experiments.folders import ALL_SWEEPS, FIGURES, figure_path
 from experiments.harness.config import Config
-from experiments.harness.files import checksum, locked
+from experiments.harness.files import COLUMNS, DERIVED, LONG, MANIFEST, checksum, csv_name, locked
 from experiments.harness.grid import Sweep
-from experiments.harness.paths import COLUMNS, DERIVED, LONG, MANIFEST, csv_name
-from experiments.harness.problems import attempt
+from experiments.harness.problems import attempt, counted
 from experiments.harness.tables import TableError, csv_bytes, is_current, read_sidecar, read_sweep
-from experiments.harness.wording import counted
 from experiments.steps.reporter import ALOUD, FLAGGED, Reporter
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.claims.table import CONFIG as CLAIMS_CONFIG
 from experiments.harness.config import ConfigError, load_config
-from experiments.harness.paths import STORED_CONFIG
+from experiments.harness.files import STORED_CONFIG
 from sdpa import Scaling
 from tests.shipped import RESULTS, ROOT
 

@@ -104,7 +104,7 @@ def test_prune_keeps_what_a_sweep_owns_and_what_was_changed_by_hand(suite):
     (suite.folder / "derived/mine/slopes.csv").write_text("changed by hand")
     suite("prune", text=f"{SMALL}    figures: length\n")
     left = {path.name for path in (suite.folder / "figures" / "mine").iterdir()}
-    assert left == {"length.png", "length.svg", "length.txt"}
+    assert left == {"length.png", "length.txt"}
     assert (suite.folder / "mine.csv").exists()
     (suite.folder / "figures/mine/length.png").write_text("changed by hand")
     suite("prune", text=SMALL.replace("mine", "yours"))

@@ -5,8 +5,8 @@ import re
 import pytest
 from rich.console import Console
 
-from experiments.harness import progress
-from experiments.harness.progress import reporting
+from experiments.steps import reporter
+from experiments.steps.reporter import reporting
 
 LINE = f"wrote :key:/[red]{'long' * 40}.csv: new"
 
@@ -35,7 +35,7 @@ def test_a_log_of_a_short_run_has_its_lines_alone_and_as_they_are(told):
 
 
 def test_a_log_of_a_long_run_shows_that_it_is_alive_and_labels_its_times(told, monkeypatch):
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
+    monkeypatch.setattr(reporter, "SECONDS_BETWEEN_LINES", 0)
     first, second, line = told().splitlines()
     assert first.startswith("scaling: 12% of the run, elapsed 0:00:00")
     assert re.fullmatch(r"scaling: 25% of the run, elapsed 0:00:0\d, about 0:00:0\d remaining", second)
@@ -43,7 +43,7 @@ def test_a_log_of_a_long_run_shows_that_it_is_alive_and_labels_its_times(told, m
 
 
 def test_a_log_names_the_step_after_the_last_chunk_without_a_remaining_time(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
+    monkeypatch.setattr(reporter, "SECONDS_BETWEEN_LINES", 0)
     with reporting(Console(), 2.0) as advance:
         advance("scaling", 2.0)
         advance("writing tables", 0.0)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.harness.ranges import with_power, with_range
+from experiments.harness.yaml_text import with_power, with_range
 
 
 @pytest.mark.parametrize(

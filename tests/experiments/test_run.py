@@ -32,10 +32,10 @@ from experiments.harness.run import (
     measure_missing,
     pilot_chunks,
     pilot_summary,
+    tabulate_sweep,
 )
 from experiments.harness.seeds import chunk_key
 from experiments.harness.store import Store, measure_record
-from experiments.harness.tabulate import tabulate_sweep
 from experiments.saturation import EXPERIMENT, STATISTICS, Cell
 from experiments.statistics.intervals import MIN_TRIALS
 from experiments.statistics.quantiles import Quantile
