@@ -22,12 +22,12 @@ Kind = Literal["new", "unchanged", "equal to rounding", "different", "removed"]
 ROUNDING: Kind = "equal to rounding"
 Floats = npt.NDArray[np.floating]
 
-_OF_VALUE, _OF_SINGLE = 1e-9, 5e-6  # of a number, in double precision and in other formats
+_OF_VALUE, _OF_SINGLE = 1e-9, 5e-6  # of a value, in double precision and in other formats
 _OF_ERROR = 1e-3  # of the standard error of a value
-_OF_TEST = 1e-4  # of a standard error, a p-value or a z-score
+_OF_TEST, _OF_TESTED = 1e-4, 1e-9  # of an error or a number of a test, and of the value behind it
 _OF_DRAWS = 1e-2  # effective draws have three digits
 _SHOWN = 40  # characters of a field in a message
-_TESTS = ("p_value", "statistic")
+_TESTS = ("se", "error", "z", "p_value", "statistic")
 
 
 @dataclass(frozen=True)
@@ -113,13 +113,14 @@ def _shown(field: str) -> str:
 def _excesses(before: pd.DataFrame, after: pd.DataFrame) -> Iterator[tuple[float, str, int]]:
     """For each column with differences: the largest one over what counts as rounding, the column and the row."""
     numbers = after.apply(pd.to_numeric, errors="coerce")
-    is_single = (after["arithmetic"] != "float64").to_numpy() if "arithmetic" in after else np.zeros(len(after), bool)
+    is_single = after.get("arithmetic", pd.Series("float64", after.index)) != "float64"
+    of_value = np.where(is_single, _OF_SINGLE, _OF_VALUE)
     for name in map(str, before):
         rows = np.flatnonzero(before[name] != after[name])
         if not len(rows):
             continue
         apart = np.abs(pd.to_numeric(before[name], errors="coerce").to_numpy(dtype=float) - numbers[name])[rows]
-        excess = apart / _allowed(name, numbers, is_single)[rows]
+        excess = apart / _allowed(name, numbers, of_value)[rows]
         # Text, an empty field and an infinity are no rounding of anything else; nor is a size or a count.
         exact = np.isnan(excess) | np.isinf(apart) | _are_counts(name, before, after)[rows]
         excess = np.where(exact, np.inf, np.where(apart == 0, 0.0, excess))
@@ -138,36 +139,20 @@ def _base(name: str) -> str:
     return re.sub("_(se|low|high|exact)$", "", name)
 
 
-def _allowed(name: str, table: pd.DataFrame, is_single: npt.NDArray[np.bool_]) -> Floats:
+def _allowed(name: str, table: pd.DataFrame, of_value: Floats) -> Floats:
     """The largest difference that counts as rounding, in each row of a column of numbers."""
-    size = _size(table, name)
-    base = _base(name)
-    if name in _TESTS:
-        allowed = _OF_TEST * size
-    elif name == "z":
-        allowed = _OF_TEST * size + _OF_ERROR
-    elif name == "effective_draws":
-        allowed = np.fmax(_OF_DRAWS * (1 + size), 2 * size * (_OF_TEST + _OF_VALUE * np.sqrt(size)))
-    elif name in ("se", "error"):
-        allowed = np.fmax(_OF_TEST * size, _size(table, "accuracy") * _size(table, "measured"))
-    elif name.endswith("_se"):
-        allowed = np.fmax(_OF_TEST * size, _OF_VALUE * _size(table, base))
-    else:
-        allowed = np.fmax(np.where(is_single, _OF_SINGLE, _OF_VALUE) * size, _OF_ERROR * _error(base, table))
-    return np.asarray(allowed)
 
+    def size(column: str) -> Floats:
+        return np.abs(np.nan_to_num(table[column].to_numpy(float))) if column in table else np.zeros(len(table))
 
-def _error(base: str, table: pd.DataFrame) -> Floats:
-    """The standard error of a value in each row: that of its own column, or a quarter of its interval; 0 without."""
+    number, base = np.abs(table[name].to_numpy(float)), _base(name)
+    if name == "effective_draws":
+        return np.asarray(_OF_DRAWS * (1 + number))
+    if name in _TESTS or name.endswith("_se"):
+        tested = size("measured" if name in ("se", "error") else base)
+        return np.asarray(_OF_TEST * number + _OF_TESTED * tested + _OF_ERROR * (name == "z"))
     if f"{base}_high" in table and f"{base}_se" not in table:
-        return np.nan_to_num((_column(table, f"{base}_high") - _column(table, f"{base}_low")) / 4)
-    return np.nan_to_num(_size(table, "se" if base in ("measured", "exact") else f"{base}_se"))
-
-
-def _size(table: pd.DataFrame, name: str) -> Floats:
-    """The magnitudes of a column; 0 without it."""
-    return np.abs(_column(table, name)) if name in table else np.zeros(len(table))
-
-
-def _column(table: pd.DataFrame, name: str) -> Floats:
-    return np.asarray(table[name], dtype=float)
+        error = np.nan_to_num((table[f"{base}_high"] - table[f"{base}_low"]).to_numpy(float) / 4)
+    else:
+        error = size("se" if base in ("measured", "exact") else f"{base}_se")
+    return np.asarray(np.fmax(of_value * number, _OF_ERROR * error))

@@ -8,7 +8,6 @@ import hashlib
 import json
 import math
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,7 +34,6 @@ from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import Experiment, load_experiment
 from experiments.harness.files import COLUMNS, MANIFEST
 from experiments.harness.grid import Sweep, describe, plain
-from experiments.harness.problems import counted
 from experiments.harness.yaml_text import (
     FRACTION,
     POWER,
@@ -156,10 +154,7 @@ def _config(document: Document) -> Config:
 
 
 def _sweep(document: Document, name: str, body: Any, alike: list[str]) -> Sweep | None:
-    """The sweep of a block; None if the block is no mapping, has no known experiment or has faults, which it notes.
-
-    For a misspelt experiment it notes also the faults in the other keys, as if the nearest name had been meant.
-    """
+    """The sweep of a block; None if the block is no mapping, has no known experiment or has faults, which it notes."""
     path: KeyPath = ("sweeps", name)
     if problem := _name_problem(name, alike):
         document.fault(path, f"got the sweep name {name[:80]!r}, {problem}", document.place(path, of_key=True))
@@ -169,11 +164,8 @@ def _sweep(document: Document, name: str, body: Any, alike: list[str]) -> Sweep 
     experiment = body.get("experiment")
     if experiment not in experiment_names():
         got = f"got {_shown(experiment)}, " if "experiment" in body else "missing key experiment, "
-        meant = nearest(experiment, experiment_names())
-        expected = f"expected one of {', '.join(experiment_names())}{did_you_mean(meant)}"
-        document.fault((*path, "experiment"), got + expected)
-        if meant:
-            _resolved(document, name, meant, body)  # for the faults in its other keys
+        hint = did_you_mean(nearest(experiment, experiment_names()))
+        document.fault((*path, "experiment"), f"{got}expected one of {', '.join(experiment_names())}{hint}")
         return None
     return _resolved(document, name, experiment, body)
 
@@ -224,15 +216,16 @@ def _values_of(experiment: Experiment, field: str) -> Any:
 
 def _check_trials_or_precision(document: Document, path: KeyPath, body: dict[str, Any]) -> None:
     """Note a fault unless a sweep names either its trials or a precision, with max_trials only beside the latter."""
+
+    def fault(key: str, problem: str) -> None:
+        document.fault((*path, key), problem, document.place((*path, key), of_key=True))
+
     if "precision" not in body and "trials" not in body:
         document.fault((*path, "trials"), "missing key; expected trials or precision")
-    problems = {}
     if "precision" in body and "trials" in body:
-        problems["precision"] = "got both precision and trials, expected one of them"
+        fault("precision", "got both precision and trials, expected one of them")
     if "precision" not in body and "max_trials" in body:
-        problems["max_trials"] = "got max_trials without precision, expected both"
-    for key, problem in problems.items():
-        document.fault((*path, key), problem, document.place((*path, key), of_key=True))
+        fault("max_trials", "got max_trials without precision, expected both")
 
 
 def _validated(
@@ -292,34 +285,21 @@ def _name_problem(name: str, alike: list[str]) -> str | None:
 def _size_problem(sweep: Sweep, experiment: Experiment) -> str | None:
     """The size of a sweep that no run can or should complete, in words; None if all its sizes are possible.
 
-    A sweep with a precision counts with its `max_trials`. If fewer trials would fit, the message says how many.
+    A sweep with a precision counts with its `max_trials`.
     """
-    cells = sum(math.prod(map(len, grid.values())) for grid in sweep.grids())
-    if cells > _MAX_CELLS:
-        return f"got a grid of {cells} cells and scalings, expected at most {_MAX_CELLS}"
-    largest = max(sweep.cells(), key=experiment.memory)
+    points = sum(math.prod(map(len, grid.values())) for grid in sweep.grids())
+    if points > _MAX_CELLS:
+        return f"got a grid of {points} cells and scalings, expected at most {_MAX_CELLS}"
+    cells = sweep.cells()
+    largest = max(cells, key=experiment.memory)
     if experiment.memory(largest) > _MAX_MEMORY:
         needed = experiment.memory(largest) / 2**30
         return f"got the cell {describe(largest)}, which needs {needed:.3g} GiB per worker, expected at most 4 GiB"
-    sizes = Counter(map(experiment.chunk_trials, sweep.cells()))
-
-    def chunks(trials: int) -> int:
-        return sum(cells * math.ceil(trials / size) for size, cells in sizes.items())
-
-    def rows(trials: int) -> int:
-        return sum(experiment.table_rows(cell, trials) for cell in sweep.cells())
-
-    work = f"{sweep.trials} trials in {{}} chunks of work, expected at most {_MAX_CHUNKS} chunks"
-    least = MIN_TRIALS if sweep.precision else experiment.min_trials
-    for amount, limit, message in (
-        (chunks, _MAX_CHUNKS, work),
-        (rows, _MAX_ROWS, f"a table of {{}} rows, expected at most {_MAX_ROWS}"),
-    ):
-        if (got := amount(sweep.trials)) > limit:
-            fitting = bisect_right(range(1, sweep.trials), limit, key=amount)
-            trials, would = (fitting, "would fit") if fitting >= least else (least, "would not fit")
-            return f"got {message.format(got)}; {counted(trials, 'trial')} {would}"
-    return None
+    chunks = sum(math.ceil(sweep.trials / experiment.chunk_trials(cell)) for cell in cells)
+    if chunks > _MAX_CHUNKS:
+        return f"got {sweep.trials} trials in {chunks} chunks of work, expected at most {_MAX_CHUNKS} chunks"
+    rows = sum(experiment.table_rows(cell, sweep.trials) for cell in cells)
+    return f"got a table of {rows} rows, expected at most {_MAX_ROWS}" if rows > _MAX_ROWS else None
 
 
 def sweep_model(name: str) -> type[BaseModel]:
@@ -381,7 +361,7 @@ def _list_of(item: Any, *, ranges: bool = False, about: Mapping[str, Any] = Mapp
     def validate(value: Any) -> tuple[Any, ...]:
         if value == []:
             raise ValueError("expected at least one value")
-        items: dict[Any, Any] = {}  # with the text that gave each
+        items: dict[Any, None] = {}
         faults: list[InitErrorDetails] = []
         for i, given in enumerate(value if isinstance(value, list) else [value]):
             try:
@@ -391,11 +371,8 @@ def _list_of(item: Any, *, ranges: bool = False, about: Mapping[str, Any] = Mapp
             except ValueError as error:
                 expected = [str(error)]
             else:
-                again = [items[value] for value in parsed if value in items]
-                # The value that another spelling gave before.
-                same = f"; {str(again[0])[:80]} gives it too" if again and str(given) != str(again[0]) else ""
-                expected = [f"expected each value once in the list{same}"] if again else []
-                items |= dict.fromkeys(parsed, given)
+                expected = ["expected each value once in the list"] if items.keys() & parsed else []
+                items |= dict.fromkeys(parsed)
             for text in expected:
                 refused = PydanticCustomError("refused", "{expected}", {"expected": text})
                 faults.append(InitErrorDetails(type=refused, loc=(i,), input=given))

@@ -21,12 +21,6 @@ _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
 LONGEST = 3600.0  # estimated seconds of a run that starts without consent
 _PLUS_WAITING = ", plus the trials that the pilots will request"
 _ELSEWHERE = "complete, chunks missing"
-_CHUNK = "A chunk is a group of trials that one worker measures; finished chunks are kept in the results folder."
-_PILOT = "A pilot is a sample of 200 trials of a cell; it tells how many trials the precision needs."
-_MEASURED_AGAIN = (
-    f"{_ELSEWHERE}: the table came without its chunks, as in a fresh clone, or they are lost; a run measures\n"
-    "  them again and should get the same table."
-)
 
 
 @dataclass(frozen=True)
@@ -80,7 +74,7 @@ def plan_lines(
     limit: float | None = None,
     divisors: bool = False,
 ) -> list[str]:
-    """One line per sweep, a total, and the meaning of the words in them; perhaps the divisors of the rules.
+    """One line per sweep, and a total; perhaps the divisors of the rules.
 
     Times are rough estimates from counts of draws, products and exponentials.
     A sweep with a precision counts its pilots until all are measured: only then are its trials known.
@@ -111,14 +105,7 @@ def plan_lines(
     lines.append(f"total to measure: about {total}; tables go to {results}")
     if limit is not None and known.exceeds(limit, workers):
         lines.append(f"A run of more than {_duration(limit)} starts only with YES=1 (--yes).")
-    lines += _glossary("\n".join(lines))
     return [*lines, *(_divisor_lines(sweeps) if divisors else ())]
-
-
-def _glossary(text: str) -> list[str]:
-    """The meaning of the words in a plan that a newcomer may not know."""
-    found = {" chunks": _CHUNK, " pilots": _PILOT, _ELSEWHERE: _MEASURED_AGAIN}
-    return [line for word, meaning in found.items() if word in text for line in meaning.splitlines()]
 
 
 def _divisor_lines(sweeps: Sequence[Sweep]) -> list[str]:

@@ -47,7 +47,7 @@ def test_a_sweep_is_read_with_its_defaults(load):
     config = load(GOOD)
     (sweep,) = config.sweeps
     assert config.seed == 0
-    assert (sweep.name, sweep.experiment, sweep.trials) == ("one", "saturation", 10)
+    assert (sweep.name, sweep.experiment.name, sweep.trials) == ("one", "saturation", 10)
     assert [(cell.d_k, cell.n_keys, cell.n_queries, str(cell.inputs), cell.key_std) for cell in sweep.cells()] == [
         (4, 16, 64, "gaussian", 1.0),
         (8, 16, 64, "gaussian", 1.0),
@@ -144,7 +144,7 @@ PLANTED = {
     "range that misses its end": (
         "[4, 8]",
         "[4, 8..500*2]",
-        r"5:14: sweeps.one.d_k\[1\]: got 8..500\*2, expected a range that ends at .*; did you mean 8..512\*2\?$",
+        r"5:14: sweeps.one.d_k\[1\]: got 8..500\*2, expected a range that ends at .*, such as 256$",
     ),
     "misspelt experiment": (
         "saturation",
@@ -184,13 +184,12 @@ PLANTED = {
     "too long a table": (
         "saturation",
         "rows",
-        "3:3: sweeps.one: got a table of 4096000 rows, expected at most 200000; 48 trials would fit$",
+        "3:3: sweeps.one: got a table of 4096000 rows, expected at most 200000$",
     ),
     "too many chunks": (
         "trials: 10",
         "trials: 1e12",
-        "3:3: sweeps.one: got 1000000000000 trials in .* chunks of work, expected at most 500000 chunks; "
-        "256000000 trials would fit$",
+        "3:3: sweeps.one: got 1000000000000 trials in .* chunks of work, expected at most 500000 chunks$",
     ),
     "absurd size": ("[4, 8]", "1e9", "3:3: sweeps.one: got the cell d_k=1000000000, .*which needs .* GiB per worker"),
 }
@@ -272,26 +271,6 @@ def test_deep_nesting_is_refused_before_the_rest_is_read(load, opening):
 @pytest.mark.parametrize("content", [b"", b"# nothing\n", b"[1, 2]", b"seed", b"\xff\xfe\x00", b"- seed: 0"])
 def test_what_is_no_config_at_all_is_refused(load, content):
     assert faults(load, content)
-
-
-@pytest.mark.parametrize(
-    ("line", "written", "place", "meant"),
-    [
-        ("seed: 0", "seed:0", "1:1", "seed: 0"),
-        ("d_k: [4, 8]", "d_k:64", "5:5", "d_k: 64"),
-        ("d_k: [4, 8]", "d_k:[4, 8]", "5:5", "d_k: [4, 8]"),
-        ("trials: 10", "trials:10", "8:5", "trials: 10"),
-        ("trials: 10", "trials: 10\n    variants:\n      - query_mean:0.5", "10:9", "query_mean: 0.5"),
-        ("trials: 10", "trials: 10\n  other: {d_k:64, n_keys: 8}", "9:11", "d_k: 64"),
-        ("trials: 10", "trials: 10\n  other:\n    d_k:64", "10:5", "d_k: 64"),
-    ],
-)
-def test_a_colon_without_a_space_gets_a_hint(load, line, written, place, meant):
-    assert GOOD.count(line) == 1
-    hinted = [fault for fault in faults(load, GOOD.replace(line, written)) if "a space after the colon" in fault]
-    assert len(hinted) == 1
-    assert hinted[0].startswith(f"{place}: ")
-    assert hinted[0].endswith(f"; YAML needs a space after the colon: {meant}")
 
 
 def test_a_config_that_is_not_there_is_refused(tmp_path):

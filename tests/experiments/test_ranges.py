@@ -30,9 +30,9 @@ FORM = "expected a range such as 4..512*2 or 16..64+16"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("4..500*2", "expected a range that ends at one of its values; did you mean 4..512*2?"),
-        ("16..65+16", "expected a range that ends at one of its values; did you mean 16..64+16?"),
-        ("2^2..500*2", "expected a range that ends at one of its values; did you mean 2^2..512*2?"),
+        ("4..500*2", "expected a range that ends at one of its values, such as 256"),
+        ("16..65+16", "expected a range that ends at one of its values, such as 64"),
+        ("2^2..500*2", "expected a range that ends at one of its values, such as 256"),
         ("4..512*1", f"{FORM}, with a start of at least 1 and a factor of at least 2"),
         ("0..512*2", f"{FORM}, with a start of at least 1 and a factor of at least 2"),
         ("4..512+0", f"{FORM}, with a step of at least 1"),
