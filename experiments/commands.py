@@ -159,9 +159,6 @@ class Request:
     def workers(self, say: Callable[[str], object] = print) -> "Workers":
         """The processes that measure: those of a cluster, or as many here, by default one per processor.
 
-        Args:
-            say: prints a line about the workers of a cluster, at once.
-
         Raises:
             UsageError: the options exclude each other, or Dask is not installed.
         """
@@ -309,13 +306,7 @@ def _terminate(*_: object) -> None:
 
 
 def _text(errors: Sequence[Exception], restore: str, kept: str) -> str:
-    """The messages of errors and a hint about the next command, each line once: several parts may meet one problem.
-
-    Args:
-        errors: what the parts of a command raised.
-        restore: the command that restores tables.
-        kept: the hint after a failed measurement; empty for a command that measures nothing.
-    """
+    """The messages of errors and a hint about the next command, each line once: several parts may meet one problem."""
     from experiments.harness.problems import MeasurementError
     from experiments.harness.tables import TableError
 

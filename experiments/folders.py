@@ -70,9 +70,5 @@ class DrawnTexts(NamedTuple):
 
 
 def drawn_texts(drawing: Path) -> DrawnTexts:
-    """The texts of a figure from its .txt file, whose lines they are.
-
-    Args:
-        drawing: any file of the figure.
-    """
+    """The texts of a figure from its .txt file, whose lines they are."""
     return DrawnTexts(*drawing.with_suffix(".txt").read_text(encoding="utf-8").splitlines())

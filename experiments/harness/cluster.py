@@ -144,12 +144,7 @@ def _prepare(of_client: str) -> None:
 
 
 class DaskCluster:
-    """The workers of a Dask cluster; see `experiments.harness.run.Workers`.
-
-    Args:
-        scheduler: the address of its scheduler, such as `tcp://host:8786`, or the scheduler file that it wrote.
-        say: prints a line for the user.
-    """
+    """The workers of a Dask cluster; see `experiments.harness.run.Workers`."""
 
     def __init__(self, scheduler: str | Path, say: Callable[[str], object]) -> None:
         self.scheduler, self._say = scheduler, say

@@ -32,12 +32,7 @@ _TESTS = ("se", "error", "z", "p_value", "statistic")
 
 @dataclass(frozen=True)
 class Change:
-    """What became of a table.
-
-    Attributes:
-        kind: in a word or three.
-        where: the largest difference, if there is one.
-    """
+    """What became of a table."""
 
     kind: Kind
     where: str = ""
@@ -74,10 +69,6 @@ def update(path: Path, content: bytes, *, keep: bool | None = None) -> Change:
 
 def compare(old: bytes | None, new: bytes) -> Change:
     r"""The change from one CSV to another; rows are compared in order.
-
-    Args:
-        old: the previous file, None if there was none.
-        new: the new file, a valid table.
 
     >>> print(compare(b"x,x_se\n1,0.1\n", b"x,x_se\n1.0001,0.1\n"))
     equal to rounding: x in row 1: 1 before, 1.0001 now

@@ -81,9 +81,6 @@ def usual_values() -> Mapping[str, Any]:
 def unusual_axes(row: Mapping[str, Any]) -> list[str]:
     """The axes with another value than the usual one, in the order of the row.
 
-    Args:
-        row: values by name, such as a row of a table; only axes that are no sizes count.
-
     >>> unusual_axes({"d_k": 7, "inputs": "gaussian", "key_mean": 2.0})
     ['key_mean']
     """

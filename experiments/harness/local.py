@@ -28,11 +28,7 @@ _FEW = 3
 
 @dataclass(frozen=True)
 class LocalWorkers:
-    """Processes on this machine, started for each run; see `experiments.harness.run.Workers`.
-
-    Attributes:
-        slots: number of processes.
-    """
+    """Processes on this machine, started for each run; see `experiments.harness.run.Workers`."""
 
     slots: int
 
@@ -88,11 +84,7 @@ class _Pool(ProcessPoolExecutor):
 
 @contextmanager
 def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that compute on one thread each; an error or Ctrl-C in the block ends them.
-
-    Args:
-        jobs: number of processes; the pool starts them when it gets work.
-    """
+    """Processes that compute on one thread each; an error or Ctrl-C in the block ends them."""
     # Spawned, not forked: this works the same on every system and copies no thread's lock into a worker.
     with _Pool(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker) as pool:
         try:
@@ -172,24 +164,14 @@ def _submit(pool: ProcessPoolExecutor, *arguments: Any) -> Future[bytes]:
 def measured(
     submit: Callable[..., Future[bytes]],
     tasks: "Sequence[Task]",
-    in_flight: int,
+    in_flight: int,  # chunks that wait or run at a time, at most, so that memory stays bounded
     *,
-    deaths: type[Exception] = BrokenProcessPool,
-    seconds: float | None = None,
+    deaths: type[Exception] = BrokenProcessPool,  # of a chunk whose process died
+    seconds: float | None = None,  # without a record, after which `look` raises an error if none can come
     look: Callable[[], object] = lambda: None,
-    is_astray: Callable[[Exception], bool] = lambda _: False,
+    is_astray: Callable[[Exception], bool] = lambda _: False,  # of a process that should not have got the chunk
 ) -> Iterator["tuple[Task, bytes]"]:
-    """Records in the order of completion, from the processes of this machine or of a cluster.
-
-    Args:
-        submit: gives the arguments of `measure_record` to a process, and returns the future of the record.
-        tasks: the chunks to measure.
-        in_flight: number of chunks that wait or run at a time, at most, so that memory stays bounded.
-        deaths: the error of a chunk whose process died.
-        seconds: time without a record after which `look` is called; None for never.
-        look: raises an error if no record can come.
-        is_astray: true for an error of a process that should not have got the chunk; it then goes out again.
-    """
+    """Records in the order of completion, from the processes of this machine or of a cluster."""
     todo = iter(tasks)
     pending: dict[Future[bytes], Task] = {}
     done: queue.SimpleQueue[Future[bytes]] = queue.SimpleQueue()

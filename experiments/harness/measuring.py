@@ -15,10 +15,6 @@ from experiments.harness.seeds import generator
 def measure_chunk(chunk: Chunk, seed: int) -> Measurement:
     """Measure a chunk with its own generator; an overflow or an invalid operation is an error, not a value.
 
-    Args:
-        chunk: trials of one cell.
-        seed: root seed of the config.
-
     Raises:
         FloatingPointError: an overflow, an invalid operation or a division by 0 in NumPy's arithmetic. Underflow is
             allowed: weights of saturated rows are too small for a double.

@@ -25,17 +25,11 @@ _ELSEWHERE = "complete, chunks missing"
 
 @dataclass(frozen=True)
 class Known:
-    """The work of a run as far as it is known before anything is measured.
-
-    Attributes:
-        pilots: the pilots of all sweeps.
-        chunks: the chunks of the sweeps whose pilots are complete, or that need none.
-        waiting: names of the other sweeps: their trials follow from their pilots.
-    """
+    """The work of a run as far as it is known before anything is measured."""
 
     pilots: Work
     chunks: Work
-    waiting: tuple[str, ...]
+    waiting: tuple[str, ...]  # sweeps whose trials follow from pilots that are still to measure
 
     @property
     def seconds(self) -> float:
@@ -78,15 +72,6 @@ def plan_lines(
 
     Times are rough estimates from counts of draws, products and exponentials.
     A sweep with a precision counts its pilots until all are measured: only then are its trials known.
-
-    Args:
-        config: the whole config.
-        sweeps: the sweeps of the plan.
-        results: the folder of the tables and the store.
-        known: the work of these sweeps.
-        workers: would measure; the time is divided by their slots.
-        limit: the longest estimate, in seconds, of a run that starts without consent; None for no limit.
-        divisors: True to add each rule's divisor in the smallest and the largest cell.
     """
     lines = [
         f"{'sweep':<16} {'experiment':<14} {'cells':>6} {'trials':>9} {'to measure':>18} {'per worker':>10}  table"

@@ -58,12 +58,6 @@ def build(
 ) -> None:
     """Make the products that are not up to date, several at a time, and write their files.
 
-    Args:
-        results: the folder of the ledger and the lock.
-        products: none needs the files of another one.
-        report: told the first file of each product and what became of it; None if it was up to date.
-        jobs: number of processes that make products; by default one per processor.
-
     Raises:
         BusyError: another run uses the folder.
         Exception: making a product failed; all others are made. An ExceptionGroup if several failed.

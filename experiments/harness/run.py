@@ -40,17 +40,11 @@ _MARGIN = 1.4
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A chunk to measure, with everything that a worker and an error message need.
-
-    Attributes:
-        chunk: the trials of one cell.
-        store: the store that lacks its record.
-        sweeps: names of the sweeps that need the chunk, at least one.
-    """
+    """A chunk to measure, with everything that a worker and an error message need."""
 
     chunk: Chunk
     store: Store
-    sweeps: list[str]
+    sweeps: list[str]  # that need the chunk, at least one
 
     @property
     def arguments(self) -> tuple[Chunk, int, Stamp]:
@@ -89,9 +83,6 @@ class Workers(Protocol):
 
         If the caller closes the generator early, all work on the tasks ends.
 
-        Args:
-            tasks: the chunks to measure, at least one.
-
         Raises:
             MeasurementError: a chunk failed; the message names it.
         """
@@ -100,18 +91,11 @@ class Workers(Protocol):
 
 @dataclass
 class Work:
-    """The chunks of sweeps: their number, those still to measure, and the states of their records.
+    """The chunks of sweeps: their number, those still to measure, and the states of their records."""
 
-    Attributes:
-        chunks: number of chunks of each sweep; sweeps may share chunks, which count in each.
-        todo: one task for each chunk still to measure, in the order of the sweeps.
-        states: number of records in each state, by sweep.
-        damaged: the chunks in todo whose records are damaged.
-    """
-
-    chunks: Counter[str] = field(default_factory=Counter)
+    chunks: Counter[str] = field(default_factory=Counter)  # by sweep; those that sweeps share count in each
     todo: list[Task] = field(default_factory=list)
-    states: dict[str, Counter[str]] = field(default_factory=dict)
+    states: dict[str, Counter[str]] = field(default_factory=dict)  # number of records in each state, by sweep
     damaged: list[Chunk] = field(default_factory=list)
 
     @property
@@ -168,13 +152,6 @@ def measure_missing(
 
     If the caller stops early or an error occurs, the workers end at once; all written records stay.
 
-    Args:
-        store: receives each record as soon as it is measured.
-        sweeps: the surveyed sweeps.
-        work: the result of `find_pilots` or `find_chunks`.
-        workers: measure the chunks; a complete store does not start them.
-        on_progress: called with the sweep's name and the estimated seconds of work of each finished chunk.
-
     Raises:
         MeasurementError: a worker failed or died, or a number is not finite; the message names the cell.
         OSError: writing a record failed.
@@ -226,17 +203,7 @@ def _wanted(store: Store, sweep: Sweep, cell: Cell) -> float:
 
 
 def pilot_summary(store: Store, sweep: Sweep, table: "pd.DataFrame") -> list[str]:
-    """The trials of the cells of a measured sweep, the precision they reached, and the cells that missed the target.
-
-    Args:
-        store: holds the pilots of the sweep.
-        sweep: a sweep with a precision.
-        table: its main table.
-
-    Returns:
-        One to three lines: the ranges over cells; the least precise cell, if one misses the precision; and the cells
-        that needed more than `max_trials`, if there are any.
-    """
+    """The trials of the cells of a measured sweep, the precision they reached, and the cells that missed the target."""
     metrics = sweep.experiment.metrics
     cells = sweep.cells()
     found = [rows for _, rows in table.groupby(list(axis_values(cells[0])), sort=False)]

@@ -38,10 +38,6 @@ def generator(seed: int, chunk: Chunk) -> np.random.Generator:
     """The chunk's own generator: a seed sequence with the root seed as entropy and `chunk_key` as spawn key.
 
     Chunks with different keys have independent streams under the same root seed.
-
-    Args:
-        seed: root seed, from 0 to 2^128 - 1.
-        chunk: trials of one cell.
     """
     return bit_generator(np.random.SeedSequence(entropy=seed, spawn_key=chunk_key(chunk)))
 

@@ -40,12 +40,7 @@ class RecordError(Problem):
 
 @dataclass(frozen=True)
 class Store:
-    """The records of one results folder under one root seed.
-
-    Attributes:
-        folder: the folder of the records; `write` makes it.
-        seed: root seed.
-    """
+    """The records of one results folder under one root seed."""
 
     folder: Path
     seed: int
@@ -107,9 +102,6 @@ class Store:
     def merged(self, chunks: Iterator[Chunk]) -> Measurement:
         """The measurement of a cell: its chunks, merged in order. The order counts: sums of floats depend on it.
 
-        Args:
-            chunks: at least one chunk.
-
         Raises:
             RecordError: a record is not sound.
         """
@@ -118,14 +110,6 @@ class Store:
 
 def measure_record(chunk: Chunk, seed: int, stamp: Stamp) -> bytes:
     """Measure a chunk and make its record; runs in a worker.
-
-    Args:
-        chunk: trials of one cell.
-        seed: root seed.
-        stamp: the stamp of the record, from `Store.stamp`; the worker need not compute it.
-
-    Returns:
-        The bytes of the record, in the format that this module describes.
 
     Raises:
         FloatingPointError: a number of the measurement is not finite.
@@ -183,12 +167,7 @@ def _flattened(value: Any, name: str) -> Iterator[tuple[str, np.ndarray[Any, Any
 
 
 def _arrays(described: list[list[Any]], payload: bytes) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of a payload, by name, as the fields of one packed structure.
-
-    Args:
-        described: name, type (as in `numpy.dtype.str`) and shape of each array, in the order of the payload.
-        payload: the compressed bytes of the arrays, one after another.
-    """
+    """The arrays of a payload, by name, as the fields of one packed structure."""
     structure = np.dtype([(name, kind, tuple(shape)) for name, kind, shape in described])
     packed = np.frombuffer(zlib.decompress(payload), structure)[0]
     return {name: packed[name] for name, *_ in described}
@@ -198,11 +177,6 @@ def _built(kind: Any, arrays: dict[str, np.ndarray[Any, Any]], name: str) -> Any
     """A measurement of that type from its arrays, the reverse of `_flattened`.
 
     Types come from the code, not from the record, so that a record builds nothing but declared measurements.
-
-    Args:
-        kind: a dataclass, tuple[T, ...], int, float or a type of arrays.
-        arrays: all arrays of the record.
-        name: path of the part to build; empty for the whole.
     """
     if dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)

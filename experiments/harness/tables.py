@@ -55,15 +55,6 @@ def write_sweep(
     the instructions of the suite, others stay, too, unless somebody changed them. Derived tables of an earlier run that
     the sweep no longer has are removed, unless somebody changed them.
 
-    Args:
-        results: the folder of the tables.
-        config: the whole config.
-        sweep: the sweep to write.
-        tables: its tables by kind.
-
-    Returns:
-        The change of each table, in comparison with its previous version.
-
     Raises:
         ChangedError: a table is different from one that should be the same; nothing is written.
     """
@@ -93,13 +84,7 @@ def write_sweep(
 
 
 def _write_sidecar(path: Path, content: Mapping[str, Any], *, is_kept: bool) -> None:
-    """Write SWEEP.json unless it has this content, with a record of the machine that made the tables.
-
-    Args:
-        path: the file.
-        content: everything but the machine.
-        is_kept: True if all tables are those of the previous SWEEP.json, whose machine then stays.
-    """
+    """Write SWEEP.json unless it has this content, with a record of the machine that made the tables."""
     made_on = arithmetic()
     with suppress(TableError):
         previous = read_sidecar(path)
@@ -165,10 +150,6 @@ def _parsed(content: bytes, text: Iterable[str]) -> "pd.DataFrame":
     """A table from its CSV, without the columns of `IDENTITY`.
 
     Empty fields are NaN, except in `few_draws`, where no metric is listed.
-
-    Args:
-        content: the CSV.
-        text: columns of text even if each field looks like a number, such as the rule 8.
     """
     import pandas as pd
 

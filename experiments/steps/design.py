@@ -27,10 +27,6 @@ def wanted(wishes: Mapping[Target, float | None]) -> tuple[Target, float]:
 def law_of(inputs: str, **attributes: Any) -> PairLaw:
     """The joint law of queries and keys.
 
-    Args:
-        inputs: name of the law of their entries.
-        attributes: the other attributes of `PairLaw`.
-
     Raises:
         ValueError: the name is unknown, or an attribute is out of its range.
     """
@@ -50,9 +46,6 @@ def designed(
     target: Target, value: float, d_k: int, n_keys: int, law: PairLaw, shortest: int | None = None
 ) -> Iterator[str]:
     """The divisor that gives a metric the wanted value, the same divisor as other rules, and a table of the metrics.
-
-    Args:
-        target, value, d_k, n_keys, law, shortest: as in `sdpa.theory.divisor_for`.
 
     Raises:
         ValueError: no divisor gives the value, or theory does not know the rows of the law.

@@ -45,16 +45,6 @@ def measure(
 
     It also writes manifest.json.
 
-    Args:
-        config: the whole config; the results folder keeps a copy of its text once all its tables exist.
-        sweeps: the sweeps of the config to measure.
-        results: the folder of the tables.
-        workers: measure the chunks.
-        store: the folder of the chunks' records, if it is not in `results`.
-        jobs: number of processes on this machine that analyse complete sweeps; by default one per processor.
-        limit: the longest estimate, in seconds, of a run that may start; None for no limit.
-        report: told what the run does.
-
     Raises:
         BusyError: another run uses the results folder.
         LongRunError: the estimate exceeds the limit. The trials that pilots request are known only after the pilots,
@@ -194,13 +184,7 @@ def _flag_damaged(records: "Store", work: "Work", report: Reporter) -> None:
 
 
 class _Analysed:
-    """The sweeps whose analysis has started, in order, until their tables are written.
-
-    Args:
-        results: the folder of the tables.
-        config: the whole config.
-        report: told about each table.
-    """
+    """The sweeps whose analysis has started, in order, until their tables are written."""
 
     def __init__(self, results: Path, config: Config, report: Reporter) -> None:
         self.results, self.report, self._config = results, report, config

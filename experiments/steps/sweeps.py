@@ -40,14 +40,6 @@ def draw(
 ) -> None:
     """Draw the outdated figures of sweeps, and of all sweeps together.
 
-    Args:
-        config: the whole config; figures of all sweeps together show its sound tables.
-        sweeps: the sweeps of the config to draw.
-        results: the folder of the tables and figures.
-        jobs: number of processes that draw; by default one per processor.
-        formats: further formats of each figure, `pdf` or `svg`.
-        report: told about each figure.
-
     Raises:
         TableError: a sweep has no sound table; the figures of all others are drawn.
     """
@@ -87,16 +79,7 @@ def figure_product(
     finding: tuple[str, str] | None = None,
     formats: Collection[str] = (),
 ) -> "Product":
-    """STEM.png and STEM.txt, drawn by a figure from tables.
-
-    Args:
-        stem: path of the files without their suffix.
-        figure: name of the figure.
-        tables: those that it shows.
-        inputs: the files that determine the tables.
-        finding: title and sentence of the drawing, in place of the plain title.
-        formats: further formats to draw, such as `pdf`.
-    """
+    """STEM.png and STEM.txt, drawn by a figure from tables."""
     from experiments.harness.products import Product
 
     asked = [name for name in ON_REQUEST if name[1:] in formats or stem.with_name(f"{stem.name}{name}").exists()]
@@ -120,11 +103,6 @@ def _sound(config: Config, results: Path) -> "Iterator[tuple[str, Tables]]":
 
 def write_overview(config: Config, results: Path, report: Reporter = ALOUD) -> None:
     """Write columns.csv, the columns of all tables, and long-format.csv, the values of all sweeps with sound tables.
-
-    Args:
-        config: the whole config.
-        results: the folder of its tables.
-        report: told whether the files changed.
 
     Raises:
         BusyError: another run uses the results folder.
@@ -168,13 +146,6 @@ def write_page(
 ) -> None:
     """Write index.html from tables, figures and published statements if one of them changed.
 
-    Args:
-        config: the whole config.
-        results: the folder of the tables and the page.
-        config_path: the file of the config.
-        incomplete: True to write the page even if sweeps have no sound tables.
-        report: told whether the page changed.
-
     Raises:
         TableError: a sweep has no sound table, and `incomplete` is false.
     """
@@ -196,12 +167,6 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Rep
     """Compare tables with the config and their checksums, and measured values with exact ones; list leftover files.
 
     Each sweep is checked alone and all of them together; one alarm is raised, for all together.
-
-    Args:
-        config: the whole config.
-        sweeps: the sweeps of the config to check.
-        results: the folder of the tables; nothing in it changes.
-        report: told the verdicts.
 
     Raises:
         TableError: a table is incomplete or altered.
