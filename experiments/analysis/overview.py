@@ -6,7 +6,7 @@ the check and from `few_draws`. The rows of columns.csv describe every table.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -62,9 +62,11 @@ def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
             raise TableError(f"{sweep.name}, {kind}: expected finite numbers, got other values in {', '.join(wrong)}")
     table = tables[MEASURED]
     cells = sweep.cells()
-    wanted = {_point(axis_values(cell).values()): experiment.table_rows(cell, sweep.trials) for cell in cells}
+    wanted = {
+        tuple(map(as_written, axis_values(cell).values())): experiment.table_rows(cell, sweep.trials) for cell in cells
+    }
     axes = list(axis_values(cells[0]))
-    found = Counter(_point(point) for point in table[axes].itertuples(index=False))
+    found = Counter(tuple(map(as_written, point)) for point in table[axes].itertuples(index=False))
     of_cells = f"for {counted(len(wanted), 'cell')}"
     if found != wanted:
         rows = counted(sum(wanted.values()), "row")
@@ -75,11 +77,6 @@ def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
 def _is_full(values: pd.Series) -> bool:
     """True if every field has a value, and every number is finite."""
     return bool(values.notna().all() and (values.dtype.kind not in "iuf" or np.isfinite(values).all()))
-
-
-def _point(values: Iterable[object]) -> tuple[str, ...]:
-    """The values of a cell's axes as written in a table."""
-    return tuple(map(as_written, values))
 
 
 def long_columns(sweeps: Sequence[Sweep]) -> tuple[Column, ...]:
@@ -150,26 +147,16 @@ def described(sweeps: Sequence[Sweep], kinds: Mapping[str, Collection[str]]) -> 
         One row per file and column: file (its path below the results folder), table (EXPERIMENT, EXPERIMENT/KIND or
         long-format.csv), column, type, unit, meaning and formula.
     """
+    files: list[tuple[str, str, tuple[Column, ...]]] = []
+    for sweep in sweeps:
+        name, columns = sweep.experiment.name, columns_of(sweep.experiment)
+        for kind in kinds[sweep.name]:
+            table = name if kind == MEASURED else f"{name}/{kind}"
+            files.append((csv_name(sweep.name, kind), table, (*IDENTITY, *columns[kind])))
+    told = ("type", "unit", "meaning", "formula")
     rows = [
-        {
-            "file": file,
-            "table": table,
-            "column": column.name,
-            **{name: getattr(column, name) for name in ("type", "unit", "meaning", "formula")},
-        }
-        for file, table, columns in _files(sweeps, kinds)
+        {"file": file, "table": table, "column": column.name, **{name: getattr(column, name) for name in told}}
+        for file, table, columns in (*files, (LONG, LONG, long_columns(sweeps)))
         for column in columns
     ]
     return pd.DataFrame(rows)
-
-
-def _files(
-    sweeps: Sequence[Sweep], kinds: Mapping[str, Collection[str]]
-) -> Iterator[tuple[str, str, tuple[Column, ...]]]:
-    """Each file with the name of its table and its columns."""
-    for sweep in sweeps:
-        columns = columns_of(sweep.experiment)
-        for kind in kinds[sweep.name]:
-            table = sweep.experiment.name if kind == MEASURED else f"{sweep.experiment.name}/{kind}"
-            yield csv_name(sweep.name, kind), table, (*IDENTITY, *columns[kind])
-    yield LONG, LONG, long_columns(sweeps)

@@ -53,8 +53,8 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
 
     ln(variance) = y has the standard error e = se / variance; cells of different d_k are independent draws, so the
     least-squares slope b = sum c y, c = (x - mean x) / sum (x - mean x)^2, has the variance sum (c e)^2. The errors
-    are themselves estimated from a number of trials, hence Student's t (Welch and Satterthwaite). The points have equal
-    weights, because weights estimated from few trials favour points whose error came out too small.
+    are estimates, hence Student's t (Welch and Satterthwaite). Points have equal weights, because estimated weights
+    favour points whose error came out too small.
     """
     rows = []
     shared = shared_by_line(table)
@@ -111,10 +111,7 @@ def _pairs(cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _power(below: pd.DataFrame, above: pd.DataFrame) -> dict[str, float]:
-    """Where the growth between two d_k, whose rows have their exponents as index, falls through 0; its ends and truth.
-
-    The d_k are independent draws, and the rules of a d_k share their draws.
-    """
+    """Where the growth between two d_k, whose rows are indexed by exponent, falls through 0; its ends and truth."""
     small, large = (
         pd.DataFrame({end: _log_odds(rows, f"{_SHARPNESS}{end}") for end in _VALUES}) for rows in (below, above)
     )
@@ -171,15 +168,10 @@ def interpolated(
 
 
 def _local_polynomials(x: Floats, size: int) -> tuple[Floats, Floats]:
-    """Places at and between the points, and the weight of each point there, (places, points).
+    """Places at and between the points x, and the weight of each point there, (places, points).
 
-    The weights are those of Lagrange's polynomial through that many neighbours: one below the interval if it exists,
-    the others above. Straight lines would put the crossing of a concave curve 1 to 2% too low at steps of a factor
-    sqrt(2).
-
-    Args:
-        x: increasing, (points,).
-        size: number of neighbours, 4 for cubics; all points if there are fewer.
+    The weights are those of Lagrange's polynomial through `size` neighbours: one below the interval if it exists, the
+    others above. Straight lines would put the crossing of a concave curve 1 to 2% too low at steps of a factor sqrt(2).
 
     >>> x = np.array([0.0, 1.0, 2.0, 4.0])
     >>> places, weights = _local_polynomials(x, 4)

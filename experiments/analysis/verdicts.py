@@ -115,11 +115,7 @@ def _power(metric: Metric) -> int:
 
 
 def _chernoff(rows: pd.DataFrame, metric: Metric, limits: Limits) -> pd.Series:
-    """min(1, 2 e^(-T D)), the two-sided bound of the p-value; NaN for a metric without two limits.
-
-    D is the divergence that `verdicts` defines, with values moved from the limits to 0 and 1; for a root, of the means
-    under it.
-    """
+    """min(1, 2 e^(-T D)) with D of `verdicts`, for values moved from the limits to 0 and 1; NaN without two limits."""
     low, high = np.power(limits.low, _power(metric)), np.power(limits.high, _power(metric))
     width = np.broadcast_to(high - low, len(rows)).astype(float)
     if not np.isfinite(width).all():
@@ -136,11 +132,7 @@ def _chebyshev(rows: pd.DataFrame, metric: Metric, max_error: Floats) -> pd.Seri
 
 
 def _judged(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with z, the test that the draws allow, and its p-value.
-
-    Student's t judges if it can; otherwise a bound if there is one; otherwise p_value is empty. The remark gives the
-    reason why t does not judge.
-    """
+    """The rows with z, the test that the draws allow (t, or else a bound), its p-value, and why t does not judge."""
     distance = (rows["measured"] - rows["exact"]).to_numpy()
     # Without an error, for example if an exact value is 0 to the precision of a double, only a bound judges. With an
     # infinite one, nothing does.
@@ -229,15 +221,9 @@ def cell_tests(table: pd.DataFrame, correlations: pd.DataFrame, judged: pd.DataF
 
 
 def _leading(z: Floats, correlation: Floats, most: int) -> tuple[int, float]:
-    """The number of leading principal directions in the test, and the sum of squares of z along them.
+    """The number of leading principal directions in the test, at most `most`, and sum_i (v_i . z)^2 / L_i over them.
 
-    With eigenvalues L_i and eigenvectors v_i of the correlation in falling order, the sum is sum_i (v_i . z)^2 / L_i. A
-    direction counts if L_i exceeds 0.01.
-
-    Args:
-        z: z-scores, (values,).
-        correlation: (values, values).
-        most: directions, at least 1.
+    A direction counts if its eigenvalue L_i of the correlation exceeds 0.01.
 
     >>> count, total = _leading(np.array([2.0, 2.0]), np.array([[1.0, 0.5], [0.5, 1.0]]), most=1)
     >>> count, round(total, 4)  # along (1, 1): 8 / 1.5

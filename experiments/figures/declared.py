@@ -11,6 +11,7 @@ from typing import Any
 from experiments.figures.figure import Default, Figure, Lines, Panel
 
 _Saturation, _Training = partial(Figure, of="saturation"), partial(Figure, of="training")
+_MEDIAN = "query_gradient_norm_median"
 _D_K, _RATES = Default(varied=("d_k",)), Default(varied=("learning_rate",))
 _BOTH_RULES = ("unscaled", "d_k^1/2")
 _POWERS = ("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm_median", "saturated_rows")
@@ -46,12 +47,7 @@ _DECLARED = (
         name="causal",
         shows="Attention with and without a causal mask",
         metrics=("max_weight", "entropy", "query_gradient_norm_median"),
-        lines=Lines(
-            "n_keys",
-            (Panel("max_weight"), Panel("entropy"), Panel("query_gradient_norm_median")),
-            (10, 3.7),
-            legend=True,
-        ),
+        lines=Lines("n_keys", (Panel("max_weight"), Panel("entropy"), Panel(_MEDIAN)), (10, 3.7), legend=True),
         note=_READING,
     ),
     _Saturation(
@@ -136,7 +132,7 @@ _DECLARED = (
             "d_k",
             (
                 Panel("jacobian_norm_median", "|J|_F: median (solid), r.m.s. (dashed)", "jacobian_norm"),
-                Panel("query_gradient_norm_median", "|dL/dq|: median (solid), r.m.s. (dashed)", "query_gradient_norm"),
+                Panel(_MEDIAN, "|dL/dq|: median (solid), r.m.s. (dashed)", "query_gradient_norm"),
             ),
             (10, 4.4),
         ),
