@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 Tables: TypeAlias = "Mapping[str, pd.DataFrame]"
 Table: TypeAlias = "pd.DataFrame"
 
-SHIPPED = (
-    "b7df207a66d11137ee3cbdd3f46e4aaaaee504fbc37be0ff7d0ba72b53d4913b"  # `Config.digest` of the shipped config.yaml
-)
+# `Config.digest` of the shipped config.yaml.
+SHIPPED = "b7df207a66d11137ee3cbdd3f46e4aaaaee504fbc37be0ff7d0ba72b53d4913b"
 _A_TENTH = 1.1
 _ROOT, _PLAIN = "d_k^1/2", "unscaled"
 _WITH_LN = "d_k^1/2/0.43/ln(n_keys)"
@@ -60,17 +59,12 @@ def is_shipped(config: Config) -> bool:
     return config.digest == SHIPPED
 
 
-def finding_of(sweep: str, figure: str) -> Finding | None:
-    """The finding of a figure of the shipped config, if there is one."""
-    return next((one for one in FINDINGS if one.drawing == f"{sweep}/{figure}"), None)
-
-
 def told(config: Config, sweep: str, figure: str, tables: Tables) -> tuple[str, str] | None:
     """Title and sentence for a drawing; None for other configs, and for tables that do not support them."""
-    finding = finding_of(sweep, figure) if is_shipped(config) else None
-    if finding is None or not finding.holds(tables):
-        return None
-    return finding.title, finding.sentence.format(**finding.values(tables)).replace(" -", " −")
+    for finding in FINDINGS if is_shipped(config) else ():
+        if finding.drawing == f"{sweep}/{figure}" and finding.holds(tables):
+            return finding.title, finding.sentence.format(**finding.values(tables)).replace(" -", " −")
+    return None
 
 
 def check_findings(config: Config, sweep: str, tables: Tables) -> None:
@@ -130,8 +124,7 @@ def alone_is_level(rows: Table, metric: str) -> bool:
 
 def _ends(tables: Tables, metric: str, x: str, first: float, last: float, **values: Any) -> dict[str, float]:
     """A metric at both ends of an axis."""
-    at: dict[str, dict[str, Any]] = {"first": {x: first}, "last": {x: last}}
-    return {name: value(tables, metric, **values, **end) for name, end in at.items()}
+    return {name: value(tables, metric, **{**values, x: end}) for name, end in (("first", first), ("last", last))}
 
 
 def _both_rules(tables: Tables, *ends: Any) -> dict[str, float]:
@@ -152,21 +145,10 @@ def _crossings(tables: Tables, norm: str) -> Table:
     return rows_of(tables, "crossings", norm=norm, statistic="median", level=1.0)
 
 
-def _medians_cross(tables: Tables) -> bool:
-    found = [_crossings(tables, norm) for norm in ("jacobian", "query_gradient")]
-    return all(rows["crossing"].notna().all() and rises(rows, "n_keys", "crossing") for rows in found)
-
-
 def _entropy_shares(tables: Tables, end: str, **values: Any) -> Any:
     """The entropy over ln n_keys, or an end of its interval."""
     rows = rows_of(tables, **values)
     return rows[f"entropy{end}"] / np.log(rows["n_keys"])
-
-
-def _wide_rows_part(tables: Tables) -> bool:
-    few = _entropy_shares(tables, "_high", scaling=_PLAIN, d_k=4096)
-    many = _entropy_shares(tables, "_low", scaling=_ROOT, d_k=4096)
-    return bool(few.max() < 0.1 and many.min() > 0.5)
 
 
 def _distances(tables: Tables) -> Any:
@@ -196,13 +178,6 @@ def _mask_matters_in_short_rows(tables: Tables) -> bool:
     return sharper and changes(short[1], "max_weight") and all(is_level(rows, "max_weight") for rows in long)
 
 
-def _three_of_four_schemes_keep_variance(tables: Tables) -> bool:
-    """Of those meant for d_k^1/2."""
-    kept = ("xavier", "xavier_packed", "kaiming")
-    are_level = all(is_level(rows_of(tables, scaling=_ROOT, scheme=name), "score_variance") for name in kept)
-    return are_level and rises(rows_of(tables, scaling=_ROOT, scheme="gpt2"), "d_model", "score_variance")
-
-
 def _unscaled_loses_more(tables: Tables) -> bool:
     """Surely in some cell, and nothing at all is lost under d_k^1/2."""
     cell = ["d_k", "n_keys", "arithmetic"]
@@ -213,13 +188,6 @@ def _unscaled_loses_more(tables: Tables) -> bool:
 
 def _band(tables: Tables, task: str, rule: str) -> Table:
     return rows_of(tables, "bands", task=task, d_k=512, scaling=rule)
-
-
-def _needs_more_steps(tables: Tables) -> bool:
-    """At d_k = 512; a rule that never solves a task needs more than all steps."""
-    solved = is_below(_band(tables, "recall", _ROOT), _band(tables, "recall", _PLAIN), "steps_to_solve")
-    never = _band(tables, "pair", _PLAIN)["band_from"].isna().all()
-    return bool(solved and never and _band(tables, "pair", _ROOT)["steps_to_solve_high"].notna().all())
 
 
 def _at_best(tables: Tables) -> Table:
@@ -303,7 +271,10 @@ FINDINGS = (
             for rows in [_crossings(tables, norm)]
             for end, smallest in (("first", "min"), ("last", "max"))
         },
-        holds=_medians_cross,
+        holds=lambda tables: all(
+            _crossings(tables, norm)["crossing"].notna().all() and rises(_crossings(tables, norm), "n_keys", "crossing")
+            for norm in ("jacobian", "query_gradient")
+        ),
     ),
     Finding(
         drawing="phase/phase",
@@ -314,7 +285,10 @@ FINDINGS = (
             "few": _entropy_shares(tables, "", scaling=_PLAIN, d_k=4096).max(),
             "many": _entropy_shares(tables, "", scaling=_ROOT, d_k=4096).min(),
         },
-        holds=_wide_rows_part,
+        holds=lambda tables: bool(
+            _entropy_shares(tables, "_high", scaling=_PLAIN, d_k=4096).max() < 0.1
+            and _entropy_shares(tables, "_low", scaling=_ROOT, d_k=4096).min() > 0.5
+        ),
         corrects=("textbook-28",),
     ),
     Finding(
@@ -381,7 +355,13 @@ FINDINGS = (
         sentence="From d_model = 256 to 2048, the variance of the scores under d_k^1/2 stays within a tenth for "
         "xavier, xavier_packed and kaiming; that of gpt2 grows from {first:.4f} to {last:.3f}.",
         values=lambda tables: _ends(tables, "score_variance", "d_model", 256, 2048, scaling=_ROOT, scheme="gpt2"),
-        holds=_three_of_four_schemes_keep_variance,
+        holds=lambda tables: (
+            all(
+                is_level(rows_of(tables, scaling=_ROOT, scheme=name), "score_variance")
+                for name in ("xavier", "xavier_packed", "kaiming")
+            )
+            and rises(rows_of(tables, scaling=_ROOT, scheme="gpt2"), "d_model", "score_variance")
+        ),
     ),
     Finding(
         drawing="precision/formats",
@@ -415,7 +395,11 @@ FINDINGS = (
             name: _band(tables, task, rule)["steps_to_solve"].iloc[0]
             for name, task, rule in (("plain", "recall", _PLAIN), ("root", "recall", _ROOT), ("pair", "pair", _ROOT))
         },
-        holds=_needs_more_steps,
+        holds=lambda tables: bool(  # a rule that never solves a task needs more than all steps
+            is_below(_band(tables, "recall", _ROOT), _band(tables, "recall", _PLAIN), "steps_to_solve")
+            and _band(tables, "pair", _PLAIN)["band_from"].isna().all()
+            and _band(tables, "pair", _ROOT)["steps_to_solve_high"].notna().all()
+        ),
     ),
     Finding(
         drawing="training/variance_ratio",
@@ -424,12 +408,8 @@ FINDINGS = (
         "independent entries of q and k; after it, {least:.1f} to {most:.0f} times.",
         values=lambda tables: {
             name: _at_best(tables)[f"variance_ratio_{when}"].agg(end)
-            for name, when, end in (
-                ("low", "before", "min"),
-                ("high", "before", "max"),
-                ("least", "after", "min"),
-                ("most", "after", "max"),
-            )
+            for names, when in ((("low", "high"), "before"), (("least", "most"), "after"))
+            for name, end in zip(names, ("min", "max"), strict=True)
         },
         holds=lambda tables: bool(
             _at_best(tables).eval("variance_ratio_after_low > variance_ratio_before_high.clip(lower=1)").all()
@@ -441,8 +421,8 @@ FINDINGS = (
         sentence="The excess kurtosis of a score is {first:.2f} at d_k = 1 and {last:.3f} at 256; a normal one has 0.",
         values=lambda tables: _ends(tables, "score_kurtosis", "d_k", 1, 256),
         holds=lambda tables: (
-            bool((tables["measured"]["score_kurtosis_low"] > 0).all())
-            and rises(tables["measured"], "d_k", "score_kurtosis", falls=True)
+            rises(tables["measured"], "d_k", "score_kurtosis", falls=True)
+            and bool((tables["measured"]["score_kurtosis_low"] > 0).all())
         ),
         corrects=("qa-07",),
     ),
@@ -452,9 +432,9 @@ FINDINGS = (
         sentence="Of {count} z-scores of measured against exact values, {wide:.1%} lie beyond ±1.96 and {wider:.1%} "
         "beyond ±2.58 (N(0, 1): 5.0% and 1.0%).",
         values=lambda tables: {
-            "count": tables["z_scores"]["of_own_error"].count(),
-            "wide": (tables["z_scores"]["of_own_error"].dropna().abs() > 1.96).mean(),
-            "wider": (tables["z_scores"]["of_own_error"].dropna().abs() > 2.58).mean(),
+            "count": len(z := tables["z_scores"]["of_own_error"].dropna().abs()),
+            "wide": (z > 1.96).mean(),
+            "wider": (z > 2.58).mean(),
         },
         holds=lambda tables: not tables["agreement"]["disagrees"].any(),
     ),

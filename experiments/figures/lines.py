@@ -153,12 +153,9 @@ def _mark_equal(ax: Axes, table: pd.DataFrame, x: str, metric: str) -> None:
 
 
 def series(table: pd.DataFrame, x: str, by: str = "scaling") -> list[Series]:
-    """One line per value of `by` (its colour) and combination of the other axes (its marker).
+    """One line along x per value of `by` (its colour) and combination of the other axes (its marker, of eight).
 
-    Args:
-        table: a measured table; with more than eight combinations, markers repeat.
-        x: the axis along which lines run; axes that it determines, as d_model does n_heads, distinguish no lines.
-        by: `scaling`, whose common rules have the same colours everywhere, or an axis.
+    Axes that x determines, as d_model does n_heads, distinguish no lines.
     """
     others = [name for name in varied_axes(table, x, by) if table.groupby(x)[name].nunique().max() > 1]
     combinations = list(dict.fromkeys(table[others].itertuples(index=False, name=None))) if others else [()]
@@ -186,13 +183,9 @@ def series(table: pd.DataFrame, x: str, by: str = "scaling") -> list[Series]:
 
 
 def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str, style: str = "") -> None:
-    """Measured points with 95% intervals, joined; known exact values as a pale band behind them.
+    """Measured points with 95% intervals, joined if x is a number; known exact values as a pale band behind them.
 
-    Args:
-        ax: the axes to draw in; their title becomes that of the metric.
-        lines: the lines to draw.
-        x, metric: names of columns.
-        style: instead of the dashes of the lines; where x is no number, such as `inputs`, nothing joins points.
+    The axes get the title of the metric; `style` replaces the dashes of the lines.
     """
     for line in lines:
         at, values = line.rows[x].to_numpy(), line.rows[metric].to_numpy()
@@ -208,28 +201,16 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str, style: s
 
 
 def plot_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:
-    """Exact values: a pale band, or pale dashes if there is a single value or x is not a number.
-
-    Args:
-        ax: the axes to draw in.
-        at: values of x.
-        values: one for each; NaN where unknown leaves a gap.
-        colour: of the line that they belong to.
-    """
+    """Exact values: a pale band with gaps at NaN, or pale dashes if there is a single value or x is not a number."""
     joined = len(values) > 1 and np.asarray(at).dtype.kind in "iuf"
     look = {"linewidth": 5} if joined else {"linestyle": "", "marker": "_", "markersize": 22, "markeredgewidth": 5}
     ax.plot(at, values, color=colour, alpha=0.3, zorder=1, **look)
 
 
 def plot_measured(ax: Axes, at: Any, values: Any, rows: pd.DataFrame, metric: str, **look: Any) -> None:
-    """Points with 95% intervals, hollow where a metric has too few draws.
+    """Points with the 95% intervals of the metric in their rows, hollow where it has too few draws.
 
-    Args:
-        ax: the axes to draw in.
-        at, values: the points.
-        rows: the rows of the points, for intervals and flags.
-        metric: its name.
-        look: keywords of Matplotlib's `errorbar`, with `color` and `marker`.
+    `look` are keywords of Matplotlib's `errorbar`, with `color` and `marker`.
     """
     ax.errorbar(at, values, reach(rows, metric), capsize=2, elinewidth=1, **look)
     hollow = np.array([metric in names.split() for names in rows[FEW_DRAWS]])
@@ -249,15 +230,9 @@ def reach(rows: pd.DataFrame, metric: str) -> Any:
 
 
 def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None:
-    """Ticks at the values of x; a logarithmic axis if their range is wide, and always for a power law.
+    """Ticks at the values of x; a logarithmic axis if their range is wide, and always with `log`, for a power law.
 
     Ticks that would touch their left neighbour are left out. Nothing changes if x is not a number.
-
-    Args:
-        ax: the axes, of their final size.
-        table: the measured table.
-        x: the axis.
-        log: True for a power law, which is straight on logarithmic axes only.
     """
     if not is_number(table, x):
         return
@@ -315,12 +290,6 @@ def label_lines(ax: Axes, lines: Sequence[Series], x: str, metric: str, texts: S
     """Write the name of each line behind its last point, without overlaps; the scales must be set before.
 
     If the names are too many or too long, a legend above the axes names the lines, also those of its later axes.
-
-    Args:
-        ax: the axes; names stand to their right.
-        lines: the lines drawn there.
-        x, metric: the axis and the metric of the last points.
-        texts: a name for each line.
     """
     gap = _LABEL_INCHES / _inches(ax).height
     if ax.figure.legends or gap * len(lines) > 1 or max(len(line.label) for line in lines) > _LONGEST_LABEL:
@@ -340,12 +309,7 @@ def label_lines(ax: Axes, lines: Sequence[Series], x: str, metric: str, texts: S
 
 
 def legend(ax: Axes, texts: Sequence[str] = ()) -> None:
-    """A legend for the lines of one axes, once above all axes; the figure grows by its height.
-
-    Args:
-        ax: the axes.
-        texts: the names of its lines; by default their labels.
-    """
+    """A legend for the lines of one axes, by these names or their labels, once above all axes; the figure grows."""
     figure = ax.figure
     if figure.legends:
         return

@@ -38,14 +38,7 @@ _LARGEST_MAP = 8  # most rows or columns of a map of shares with numbers in its 
 
 
 def plot_plane(ax: Axes, values: pd.DataFrame, every: int = 1, **look: Any) -> Any:
-    """Values as colours in cells of equal size, regardless of the steps between columns or rows.
-
-    Args:
-        ax: the axes to draw in.
-        values: with columns of x and rows of y, in order.
-        every: columns from one tick to the next.
-        look: keywords of Matplotlib's `imshow`: colours and their limits.
-    """
+    """Values as colours in cells of equal size, with a tick at every so many columns; `look` is for `imshow`."""
     image = ax.imshow(values, origin="lower", aspect="auto", **look)
     ax.set_xticks(range(0, values.shape[1], every), map(plain, values.columns[::every]), fontsize=8)
     ax.set_yticks(range(values.shape[0]), map(plain, values.index))
@@ -69,11 +62,7 @@ def place(at: Any, values: pd.Index) -> Any:
 
 
 def ratio_map(tables: Tables) -> Drawing:
-    """Unscaled gradient norms over scaled ones (d_k^1/2) on the plane of d_k and n_keys, and where they cross 1.
-
-    One row of maps per statistic and one column per norm. A sweep without ratios, because it lacks one of the rules or
-    varies no d_k, gets a drawing of the reason.
-    """
+    """Unscaled gradient norms over scaled ones (d_k^1/2), and where they cross 1: maps by statistic and norm."""
     if "ratios" not in tables:
         return empty((11, 6.4), "No ratios: they need values unscaled and under d_k^1/2, and several d_k.")
     figure, grid = panels(len(STATISTICS), len(NORMS), (11, 6.4), sharex=True, sharey=True)
@@ -136,8 +125,7 @@ def phase(tables: Tables) -> Drawing:
         shown = pivoted(cells.assign(share=cells["entropy"] * per_ln), "share")
         image = plot_plane(ax, shown, -(-shown.shape[1] // _MAX_TICKS), cmap=SEQUENTIAL, vmin=0, vmax=1)
         if min(shown.shape) > 1:
-            exact = cells["entropy_exact"]
-            known = cells["entropy"] if exact.isna().any() else exact
+            known = cells["entropy" if cells["entropy_exact"].isna().any() else "entropy_exact"]
             _plot_contours(ax, pivoted(cells.assign(share=known * per_ln), "share"))
             _plot_freezing(ax, cells, shown)
         ax.set_title(under(scaling))

@@ -156,11 +156,7 @@ def labels(table: pd.DataFrame) -> list[str]:
 
 
 def correlation(tables: Tables) -> Drawing:
-    """Left: the weight of the own key. Right: the power that keeps the largest weight, for neighbouring d_k.
-
-    The score of a key that correlates with its query grows as d_k, and that of an independent key as sqrt(d_k). So the
-    power moves from 1/2 to 1: at smaller correlations the larger d_k is, and the fewer keys there are.
-    """
+    """Left: the weight of the own key. Right: the power that keeps the largest weight, for neighbouring d_k."""
     table = first_combination(tables["measured"], "correlation", "d_k")
     figure, [[left, right]] = panels(1, 2, (9.5, 4))
     chosen = table[table["scaling"].isin(_OWN_WEIGHT_RULES)]
@@ -174,10 +170,8 @@ def correlation(tables: Tables) -> Drawing:
             rows = rows.sort_values("correlation")
             plot_exact(right, rows["correlation"], rows["power_exact"], colour)
             # An interval that leaves the sweep's powers has no end there.
-            look = {"marker": "o", "capsize": 2, "elinewidth": 1, "label": f"{small} to {large}"}
-            right.errorbar(
-                rows["correlation"], rows["power"], np.nan_to_num(reach(rows, "power")), color=colour, **look
-            )
+            look = {"marker": "o", "capsize": 2, "elinewidth": 1, "label": f"{small} to {large}", "color": colour}
+            right.errorbar(rows["correlation"], rows["power"], np.nan_to_num(reach(rows, "power")), **look)
         right.legend(title="d_k", fontsize=9, loc="center right")
     for power, name in ((1 / 2, "1/2"), (1, "1")):
         right.axhline(power, color=INK, linestyle=":", linewidth=0.8, zorder=0)
@@ -191,8 +185,7 @@ def correlation(tables: Tables) -> Drawing:
 def freezing(tables: Tables) -> Drawing:
     """Entropy and collision against sigma / sigma_c: measured rows on the exact curves of each n_keys, and their limit.
 
-    A row of n independent normal scores of deviation sigma freezes, as n grows, at sigma_c = sqrt(2 ln n): below it the
-    entropy is the share 1 - (sigma / sigma_c)^2 of ln n, above it the share is 0 (the random energy model).
+    For many keys, the entropy is the share 1 - (sigma / sigma_c)^2 of ln n below sigma_c, and 0 above it.
     """
     if "curves" not in tables:
         return empty((10, 4.4), "No curves: they need Gaussian inputs, and three values of d_k and of n_keys.")
@@ -252,14 +245,7 @@ def distribution(tables: Tables) -> Drawing:
 
 
 def calibration(tables: Tables) -> Drawing:
-    """The z-scores as a histogram and in order, and the p-values of cells in order.
-
-    If theory, sampler and error bars are right, z = (measured - exact) / standard error follows N(0, 1), and the
-    p-values of independent cells are uniform.
-
-    Args:
-        tables: `z_scores` with the column `of_own_error`, and `cells` with `p_value`.
-    """
+    """The z-scores as a histogram and in order, beside N(0, 1), and the p-values of cells in order, if uniform."""
     figure, [[left, middle, right]] = panels(1, 3, (11, 4.2))
     z = np.sort(tables["z_scores"]["of_own_error"].dropna().to_numpy())
     p = np.sort(tables["cells"]["p_value"].to_numpy())
@@ -287,6 +273,5 @@ def _places(count: int) -> Floats:
     return (np.arange(count) + 0.5) / count
 
 
-OWN: dict[str, Any] = {
-    draw.__name__: draw for draw in (variance, slide, assumptions, correlation, freezing, distribution, calibration)
-}
+_OWN = (variance, slide, assumptions, correlation, freezing, distribution, calibration)
+OWN: dict[str, Any] = {draw.__name__: draw for draw in _OWN}

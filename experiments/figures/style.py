@@ -46,13 +46,7 @@ STYLE = {
 
 
 def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Drawing, list[list[Axes]]]:
-    """A figure of that size in inches, and its axes as a list of rows, also for a single one.
-
-    Args:
-        rows, columns: of the grid.
-        size: width and height.
-        options: keywords of Matplotlib's `subplots`, such as `sharey`.
-    """
+    """A figure of that size in inches, and its axes as a list of rows; `options` are those of `subplots`."""
     figure = Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options).tolist()
 
@@ -78,9 +72,6 @@ def scaling_colours(exponents: Mapping[str, float]) -> dict[str, Any]:
     """The colour of each scaling: fixed for the four most common rules, by order of exponent for the others.
 
     Rules other than powers of d_k (exponent NaN) come last.
-
-    Args:
-        exponents: p by name of the scaling.
     """
     others = sorted(
         (name for name in exponents if name not in _COLOURS),

@@ -60,10 +60,7 @@ def colours(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def learning_rates(tables: Tables) -> Drawing:
-    """The median loss over runs against the learning rate: a panel for each task and d_k, a line for each rule.
-
-    A wide valley is a wide band of learning rates that solve the task; the rates at which a rule diverges end it.
-    """
+    """The median loss over runs against the learning rate: a panel for each task and d_k, a line for each rule."""
     table = shown_rows(tables)
     widths = {task: spread(rows["d_k"].unique(), _MOST_WIDTHS) for task, rows in table.groupby("task", sort=False)}
     cases = [(task, d_k) for task in widths for d_k in widths[task]]
@@ -151,11 +148,7 @@ def variance_ratio(tables: Tables) -> Drawing:
 
 
 def learning_curves(tables: Tables) -> Drawing:
-    """One case step by step, a line for each rule; pale bands are one standard error wide on either side.
-
-    The case is the first task at its largest d_k; all rules have the best learning rate of d_k^1/2 (of the last rule if
-    the sweep lacks it).
-    """
+    """The first task at its largest d_k, step by step, at the best rate of d_k^1/2 (of the last rule without it)."""
     rows = rows_at_best(tables)
     rows = rows[rows["task"] == rows["task"].iloc[0]]
     rows = rows[rows["d_k"] == rows["d_k"].max()]
@@ -226,10 +219,7 @@ def _plot_points(ax: Axes, at: Any, rows: pd.DataFrame, metric: str, colour: Any
 
 
 def _cases(ax: Axes, rows: pd.DataFrame, title: str) -> Iterator[tuple[Any, pd.DataFrame, Any]]:
-    """An x axis of cases, with the rules of a case side by side: places, rows and colour of each rule and task.
-
-    The axis has the title, ticks with the d_k of the cases, and the names of the tasks if there are several.
-    """
+    """An x axis of cases, with the rules of a case side by side: places, rows and colour of each rule and task."""
     cases = rows[_CASE].drop_duplicates()
     tasks, rules = list(cases["task"].unique()), colours(rows)
     cases = cases.assign(at=np.arange(len(cases)) + _BETWEEN_TASKS * cases["task"].map(tasks.index))
@@ -261,6 +251,5 @@ def spread(values: Sequence[Any], most: int) -> list[Any]:
     return [values[round(i)] for i in np.linspace(0, len(values) - 1, most)]
 
 
-OWN: dict[str, Any] = {
-    draw.__name__: draw for draw in (learning_rates, steps_to_solve, learning_curves, variance_ratio)
-}
+_OWN = (learning_rates, steps_to_solve, learning_curves, variance_ratio)
+OWN: dict[str, Any] = {draw.__name__: draw for draw in _OWN}

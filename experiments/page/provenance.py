@@ -96,6 +96,6 @@ def provenance(config: Config, results: Path, tables: SweepTables, problems: Map
         "versions": versions,
         "sweeps": rows,
         "missing": list(problems),
-        "verdict": whole.verdict(),
+        "verdict": "; ".join(filter(None, [whole.verdict(), whole.gaps_in_short()])),
         "alarm": alarm,
     }
