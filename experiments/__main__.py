@@ -52,7 +52,7 @@ def all_parts(request: Request) -> None:
     """
     loaded, sweeps, folder = request.load()
     from experiments.harness.problems import attempt
-    from experiments.page.artifact import page_path
+    from experiments.page.parts import page_path
     from experiments.steps import diagnosis, examples, statements
     from experiments.steps import sweeps as steps
     from experiments.steps.measuring import measure
@@ -129,7 +129,7 @@ def check(request: Request) -> None:
 def page(request: Request) -> None:
     """Write the page, index.html in the results folder, and draw its figures."""
     loaded, _, folder = request.load()
-    from experiments.page.artifact import page_path
+    from experiments.page.parts import page_path
     from experiments.steps import diagnosis, examples, statements
     from experiments.steps import sweeps as steps
     from experiments.steps.reporter import reporter
@@ -175,7 +175,7 @@ def statements(request: Request) -> None:
     need_root()
     from experiments.claims.summary import summary
     from experiments.claims.table import read_statements
-    from experiments.page.artifact import page_path
+    from experiments.page.parts import page_path
     from experiments.steps import statements
     from experiments.steps.reporter import reporter
 
@@ -293,7 +293,7 @@ def readme() -> None:
     """Rewrite the generated parts of README.md and docs/ from results/, and config.schema.json."""
     with outcome():
         need_root()
-        from experiments.steps.markdown import rewrite_pages
+        from experiments.steps.documents import rewrite_pages
 
         rewrite_pages()
 
@@ -303,7 +303,7 @@ def notebooks() -> None:
     """Run the notebooks of docs/ in clean kernels, and write their outputs into them."""
     with outcome():
         need_root()
-        from experiments.steps.notebooks import run_notebooks
+        from experiments.steps.documents import run_notebooks
 
         try:
             run_notebooks()

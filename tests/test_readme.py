@@ -11,7 +11,7 @@ from experiments.harness.config import load_config
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
 from experiments.page.blocks import BlockError, rewrite
-from experiments.steps.markdown import read_pages
+from experiments.steps.documents import read_pages
 from tests.shipped import IS_SHIPPED, RESULTS, shipped_only
 
 ROOT = Path(__file__).parents[1]

@@ -8,8 +8,8 @@ import pandas as pd
 
 from experiments.folders import drawn_texts
 from experiments.page import provenance
-from experiments.page.artifact import STATEMENTS_CSV, pictures
 from experiments.page.index import few_rows, opening
+from experiments.page.parts import STATEMENTS_CSV, pictures
 from sdpa.theory import attention_expectations
 from tests.page_text import as_shown, assert_whole, words
 from tests.shipped import CONFIG, RESULTS, shipped_only, tables_of_results

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.analysis.crossings import EQUAL, TENTH
-from experiments.claims.judge import SEVERITIES
+from experiments.claims.summary import counts, severities
 from experiments.diagnosis.table import COLUMNS
 from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.figure import Default
@@ -25,8 +25,7 @@ from experiments.harness.experiment import load_experiment
 from experiments.harness.files import LONG, STORED_CONFIG, csv_name
 from experiments.harness.problems import Problem
 from experiments.harness.tables import IDENTITY
-from experiments.page.artifact import STATEMENTS_CSV, pictures
-from experiments.page.typeset import typeset
+from experiments.page.parts import STATEMENTS_CSV, pictures, typeset
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _UNLIKELY = 0.01
@@ -73,7 +72,6 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
         raise BlockError(
             f"README.md and docs/ show the sweeps {', '.join(sorted(missing))}, which the config does not have"
         )
-    crossings = pd.read_csv(results / csv_name("crossing", "crossings"))
     gallery = [*(path for sweep in config.sweeps for path in drawn[sweep.name]), *drawn[ALL_SWEEPS]]
     gallery += drawn[DIAGNOSIS_FIGURE]
     return {
@@ -82,8 +80,7 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
         "training": lambda page: _titles([path for path in drawn["training"] if path.stem == "steps_to_solve"], page),
         "gallery": lambda page: "\n\n".join(_in_gallery(path, page) for path in gallery),
         "examples": lambda page: _examples(drawn[EXAMPLES], page),
-        "crossings": lambda _: _crossings(crossings),
-        "laws": lambda _: _laws(crossings),
+        "crossings": lambda _: _crossings(pd.read_csv(results / csv_name("crossing", "crossings"))),
         "bands": lambda _: _bands(results, "training"),
         "bands-adam": lambda _: _bands(results / _FULL, "training"),
         "bands-sgd": lambda _: _bands(results / _FULL, "training_sgd"),
@@ -168,18 +165,6 @@ def _crossing(row: "pd.Series[Any]") -> str:
     return f"{row['crossing']:.{places}f} ({' to '.join(ends)}{exact})"
 
 
-def _laws(table: pd.DataFrame) -> str:
-    """Measured crossings beside the law of theory, for every norm with a law."""
-    rows = []
-    for _, row in table.dropna(subset=["law", "crossing"]).iterrows():
-        low, high = row[["crossing_low", "crossing_high"]].fillna({"crossing_low": 0, "crossing_high": np.inf})
-        name = f"{row['statistic']} of {_formulas(_NORMS[row['norm']])}"
-        rows.append(
-            [name, row["n_keys"], _crossing(row), f"{row['law']:.1f}", "yes" if low <= row["law"] <= high else "no"]
-        )
-    return markdown(["norm", "n_keys", "measured d_k", "law", "in the interval"], rows, "-rrr-")
-
-
 def _bands(results: Path, sweep: str) -> str:
     """One row per combination of the varied axes, one column per rule: steps at the best rate, and decades of the band.
 
@@ -200,15 +185,12 @@ def _bands(results: Path, sweep: str) -> str:
 
 def _statements(table: pd.DataFrame) -> str:
     """The number of statements by source and verdict and by severity, and verdicts that other cut-offs change."""
-    sources = table.assign(source=table["source"].str.split("; ")).explode("source")
-    counts = pd.crosstab(sources["source"], sources["verdict"])
-    counts.loc["all sources, each entry once"] = table["verdict"].value_counts()
-    grave = pd.crosstab(table["severity"], table["verdict"]).reindex(list(SEVERITIES))[["wrong", "misleading"]]
+    by_source, grave = counts(table), severities(table)
     changes = table.assign(change=table["other_cutoffs"].str.split("; ")).explode("change")
     changes = changes[changes["change"] != ""].sort_values("change", kind="stable")
     others = [[*row["change"].split(": ", 1), row["id"]] for _, row in changes.iterrows()]
     parts = [
-        markdown(["source", *counts], [[name, *row] for name, row in counts.iterrows()], "-" + "r" * counts.shape[1]),
+        markdown(["source", *by_source], [[name, *row] for name, row in by_source.iterrows()], "-" + "r" * 8),
         markdown(["severity", *grave], [[name, *row] for name, row in grave.iterrows()], "-rr"),
         f"The {table['id'].str.split().explode().size} ids form {len(table)} entries. Another value of a cut-off "
         "changes these verdicts:",
@@ -225,20 +207,15 @@ def _calibration(results: Path) -> str:
     whole, configs = alarms.set_index("config").loc["all"], alarms[alarms["config"] != "all"]
     covered = coverage[coverage["metric"] == "all"].set_index("config")
     shares, every = covered["coverage"].drop("all"), covered.loc["all"]
-    flagged = every["flagged"] / (every["flagged"] + every["intervals"])
-    skewed = configs["config"][configs["uniform_p"] < _UNLIKELY]
-    lines = [
-        f"- False alarms: {whole['alarms']} in {whole['runs']:,} honest runs of {len(configs)} configs; the check "
-        f"promises at most {whole['runs'] / 1000:.1f} (probability of as many or more: p = {whole['p_value']:.2g}). "
-        f"A single config has at most {configs['alarms'].max()} in {configs['runs'].max()} runs (p = "
-        f"{configs['p_value'].min():.2g}, the smallest of {len(configs)}).",
-        f"- The p-values of cells are not uniform (Kolmogorov-Smirnov, p < {_UNLIKELY:g}) in {len(skewed)} of "
-        f"{configs['uniform_p'].notna().sum()} configs with such p-values: {', '.join(skewed)}. The mean of a skewed "
-        "metric over few trials is not normal.",
-        f"- Unflagged 95% intervals contain the truth in {every['coverage']:.1%} of {every['intervals']:,.0f} cases, "
-        f"and in {shares.min():.1%} to {shares.max():.1%} by config. {flagged:.0%} of all intervals are flagged in "
-        "these configs; many configs were chosen for saturated rows.",
-        "- Planted faults, each under one rule and under all, and mistakes in the code:",
+    rows = [
+        ["honest runs, configs", f"{whole['runs']:,}, {len(configs)}"],
+        ["runs with an alarm; at most, as promised", f"{whole['alarms']}; {whole['runs'] / 1000:.1f}"],
+        ["probability of as many alarms or more", f"{whole['p_value']:.2g}"],
+        ["smallest such probability of a single config", f"{configs['p_value'].min():.2g}"],
+        [f"configs whose p-values are not uniform (p < {_UNLIKELY:g})", (configs["uniform_p"] < _UNLIKELY).sum()],
+        ["coverage of 95% intervals that are not flagged", f"{every['coverage']:.1%} of {every['intervals']:,.0f}"],
+        ["the same by config", f"{shares.min():.1%} to {shares.max():.1%}"],
+        ["share of flagged intervals", f"{every['flagged'] / (every['flagged'] + every['intervals']):.0%}"],
     ]
     of_metrics, mistakes = faults[faults["metric"].notna()], faults[faults["metric"].isna()]
     sums = of_metrics.groupby("fault", sort=False)[["runs", "alarms", "sure", "missed"]].sum().astype(int)
@@ -249,10 +226,11 @@ def _calibration(results: Path) -> str:
     planted = [[f"a metric off by {fault}", *row] for fault, row in sums.iterrows()]
     trials = [f"alarms with {number} trials" for number in wide]
     tables = [
+        markdown(["without faults", "found"], rows, "-r"),
         markdown(["planted fault", *head], planted, "-rrrr"),
         markdown(["mistake in the code", *trials], [[fault, *row] for fault, row in wide.iterrows()], "-rrr"),
     ]
-    return "\n\n".join(["\n".join(lines), *tables])
+    return "\n\n".join(tables)
 
 
 def _columns(table: pd.DataFrame) -> str:

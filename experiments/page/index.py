@@ -26,9 +26,8 @@ from experiments.harness.files import csv_name
 from experiments.harness.fingerprint import versions
 from experiments.harness.grid import Sweep
 from experiments.page import explorer
-from experiments.page.artifact import FOLDER, MADE_WITH, STATEMENTS_CSV, pictures
+from experiments.page.parts import FOLDER, MADE_WITH, STATEMENTS_CSV, pictures, typeset
 from experiments.page.provenance import SweepTables, provenance, sound_tables
-from experiments.page.typeset import typeset
 
 _MOST_ROWS, _MOST_METRICS = 12, 5
 _COLOURS = 256  # of an image, which take two thirds of the bytes; none is off by more than 2%

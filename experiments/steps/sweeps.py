@@ -150,7 +150,7 @@ def write_page(
         TableError: a sweep has no sound table, and `incomplete` is false.
     """
     from experiments.harness.products import Product, build
-    from experiments.page.artifact import page_path, shown
+    from experiments.page.parts import page_path, shown
 
     make = partial(_page, config, results, config_path, incomplete=incomplete)
     options = [config.text, config_path.as_posix(), incomplete]

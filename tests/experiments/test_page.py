@@ -14,8 +14,8 @@ from PIL import Image
 from experiments.folders import diagnosis_path, drawn_texts, figure_path
 from experiments.harness.config import load_config
 from experiments.harness.tables import read_sweep, write_sweep
-from experiments.page.artifact import STATEMENTS_CSV
 from experiments.page.index import few_rows, make_page
+from experiments.page.parts import STATEMENTS_CSV
 from experiments.steps import sweeps as steps
 from tests.command_line import call
 from tests.page_text import as_shown, assert_whole, words

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from experiments.steps.notebooks import NotebookError, executed, normalized, notebook_bytes, run_notebooks
+from experiments.steps.documents import NotebookError, executed, normalized, notebook_bytes, run_notebooks
 from tests.shipped import shipped_only
 
 DOCS = Path(__file__).parents[3] / "docs"

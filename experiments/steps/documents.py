@@ -1,4 +1,7 @@
-"""The notebooks of docs/: run in a clean kernel of this environment, and kept free of what differs from run to run."""
+"""README.md and docs/: generated parts of pages, and notebooks, run in clean kernels and kept free of what varies.
+
+Generated text stands between `<!-- begin NAME -->` and `<!-- end NAME -->`; it follows from the files in results/.
+"""
 
 import base64
 import io
@@ -11,15 +14,31 @@ from typing import Any
 
 from PIL import Image
 
+from experiments.folders import HOME
 from experiments.harness.files import write_atomically
 from experiments.harness.problems import Problem
-from experiments.steps.markdown import DOCUMENTS
 
+DOCUMENTS = Path("docs")
 _SECONDS_PER_CELL = 300
 _METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+
+
+def rewrite_pages() -> None:
+    """Rewrite the generated parts of the pages of the current folder from results/, and write the schema."""
+    from experiments.page.blocks import rewrite
+    from experiments.steps.schema import write_schema
+
+    write_schema()
+    for path, text in rewrite(read_pages(), HOME).items():
+        write_atomically(path, text.encode())
+
+
+def read_pages() -> dict[Path, str]:
+    """README.md and the pages in docs/, by path."""
+    return {path: path.read_text(encoding="utf-8") for path in (Path("README.md"), *sorted(DOCUMENTS.glob("*.md")))}
 
 
 class NotebookError(Problem):
