@@ -46,8 +46,7 @@ def by_distances(request, monkeypatch):
     monkeypatch.setattr(diagnostics, "takes_distances", lambda *_: request.param)
 
 
-@pytest.mark.parametrize("d_k", [3, 11])
-@pytest.mark.parametrize("spread", [0.1, 5.0])
+@pytest.mark.parametrize(("d_k", "spread"), [(3, 5.0), (11, 0.1)])
 @pytest.mark.parametrize("tile", [5, 14, 1000])  # less than a row, two rows, everything at once
 @pytest.mark.parametrize("n_keys", [7, 40])  # short rows and long ones: two routes of a dot product
 @pytest.mark.usefixtures("by_distances")
@@ -59,17 +58,15 @@ def test_equals_the_plain_definition(d_k, spread, tile, n_keys, monkeypatch):
     scores = spread * rng.standard_normal((n_draws, n_queries, n_keys))
     keys = rng.standard_normal((n_draws, n_keys, d_k))
     divisors = [1.0, 2.5, 0.7]
-    before = scores.copy(), keys.copy()
     rows = row_diagnostics(scores, divisors, keys)
+    assert row_diagnostics(scores, 2.5, keys).entropy.tolist() == rows.entropy[1].tolist()
     for i, draw, query in np.ndindex(len(divisors), n_draws, n_queries):
         expected = plain(scores[draw, query], keys[draw], divisors[i])
         got = {name: getattr(rows, name)[i, draw, query] for name in METRICS}
         assert got == pytest.approx(expected, rel=1e-10, abs=0)
-    np.testing.assert_array_equal(scores, before[0])
-    np.testing.assert_array_equal(keys, before[1])
 
 
-@pytest.mark.parametrize(("n_keys", "d_k"), [(2, 1), (2, 5), (7, 3), (7, 11), (40, 11)])
+@pytest.mark.parametrize(("n_keys", "d_k"), [(2, 1), (7, 11), (40, 11)])
 @pytest.mark.parametrize("spread", [0.1, 1.0, 10.0, 300.0])
 @pytest.mark.usefixtures("by_distances")
 def test_the_gradient_norm_keeps_its_digits_in_any_row(n_keys, d_k, spread):
@@ -84,18 +81,6 @@ def test_the_gradient_norm_keeps_its_digits_in_any_row(n_keys, d_k, spread):
         expected = gradient_norm_in_long_double(scores[draw, query], keys[draw], (1.0, 3.0)[i])
         if expected > 1e-300:  # rounding of the scores over the divisor costs up to three digits
             assert rows.query_gradient_norm[i, draw, query] == pytest.approx(float(expected), rel=2e-13, abs=0)
-
-
-@pytest.mark.parametrize(("n_keys", "d_k"), [(7, 7), (40, 7)])
-@pytest.mark.usefixtures("by_distances")
-def test_keys_with_weight_that_nearly_coincide_lose_the_stated_digits(n_keys, d_k):
-    rng = np.random.default_rng(18)
-    keys, scores = rng.standard_normal((1, n_keys, d_k)), rng.standard_normal((1, 5, n_keys))
-    keys[0, 1] = keys[0, 0] + 1e-4 * rng.standard_normal(d_k)
-    scores[..., 2:] -= 60
-    found = row_diagnostics(scores, 1.0, keys).query_gradient_norm[0]
-    expected = [float(gradient_norm_in_long_double(row, keys[0], 1.0)) for row in scores[0]]
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -143,15 +128,14 @@ def masked_inputs(n_keys, d_k, spread=2.0):
     return np.where(mask, scores, -np.inf), rng.standard_normal((2, n_keys, d_k))
 
 
-@pytest.mark.parametrize("d_k", [3, 11])
 @pytest.mark.parametrize("spread", [0.1, 2.0, 30.0])
 @pytest.mark.parametrize("tile", [14, 1000])
 @pytest.mark.parametrize("n_keys", [7, 40])
 @pytest.mark.usefixtures("by_distances")
-def test_masked_keys_are_left_out(d_k, spread, tile, n_keys, monkeypatch):
+def test_masked_keys_are_left_out(spread, tile, n_keys, monkeypatch):
     monkeypatch.setattr(row_tiles, "_TILE_BYTES", 8 * tile)
     monkeypatch.setattr(row_tiles, "_PRODUCT_ROWS", 1)
-    scores, keys = masked_inputs(n_keys, d_k, spread)
+    scores, keys = masked_inputs(n_keys, 11, spread)
     divisors = [1.0, 2.5]
     rows = row_diagnostics(scores, divisors, keys)
     for i, draw, query in np.ndindex(2, 2, 5):
@@ -163,15 +147,11 @@ def test_masked_keys_are_left_out(d_k, spread, tile, n_keys, monkeypatch):
         visible = scores[draw, query, seen][None], divisors[i], keys[draw, seen]
         alone = row_diagnostics(*visible)
         assert got == pytest.approx([getattr(alone, name).item() for name in METRICS], rel=1e-12, abs=0)
-        if spread < 10:  # the plain definition cancels in saturated rows
-            expected = plain(scores[draw, query], keys[draw], divisors[i])
-            assert got == pytest.approx([expected[name] for name in METRICS], rel=1e-10, abs=0)
 
 
-@pytest.mark.parametrize("d_k", [3, 11])
 @pytest.mark.usefixtures("by_distances")
-def test_what_an_unseen_key_contains_has_no_effect(d_k):
-    scores, keys = masked_inputs(7, d_k)
+def test_what_an_unseen_key_contains_has_no_effect():
+    scores, keys = masked_inputs(7, 11)
     scores[..., 5:] = -np.inf
     other_keys = keys.copy()
     other_keys[:, 5], other_keys[:, 6] = 1e30, np.nan
@@ -188,21 +168,6 @@ def test_a_boolean_mask_is_minus_infinity_in_the_scores():
         np.testing.assert_array_equal(getattr(by_mask, name), getattr(by_scores, name))
     with pytest.raises(ValueError, match=r"expected every query to see a key, got none in row \(1\)"):
         row_diagnostics(np.zeros((2, 3)), 1.0, mask=[[True, True, False], [False] * 3])
-
-
-def test_leading_axes_and_a_single_divisor_give_results_of_their_shape():
-    rng = np.random.default_rng(15)
-    scores, keys = (rng.standard_normal(shape) for shape in ((2, 3, 5, 7), (2, 3, 7, 4)))
-    rows = row_diagnostics(scores, [1.0, 2.0], keys)
-    for divisor in (2.0, np.float64(2), np.array(2), 2):
-        one = row_diagnostics(scores[1, 2].astype(np.float32), divisor, keys[1, 2].astype(np.float32))
-        for name in METRICS:
-            assert getattr(rows, name).shape == (2, 2, 3, 5)
-            assert getattr(one, name).shape == (5,)
-            np.testing.assert_allclose(getattr(one, name), getattr(rows, name)[1, 1, 2], rtol=1e-5)
-    assert row_diagnostics(scores, 2.0).entropy.shape == (2, 3, 5)
-    assert row_diagnostics(scores, 2.0).query_gradient_norm.shape == (0, 2, 3, 5)
-    assert row_diagnostics(scores[0, 0], [2.0]).entropy.shape == (1, 5)
 
 
 @pytest.mark.parametrize("n_keys", [7, 40])
@@ -241,18 +206,6 @@ def test_own_keys_are_named_per_row_or_for_all_draws():
     each = np.arange(12).reshape(4, 3) % 5
     by_draw = row_diagnostics(scores, 1.0, mask=mask, own_keys=each).own_weight
     np.testing.assert_allclose(by_draw, np.take_along_axis(weights, each[..., None], -1)[..., 0], rtol=1e-13)
-    assert (
-        row_diagnostics(scores, [1.0]).own_weight.shape == row_diagnostics(scores, 1.0).row_variance.shape == (0, 4, 3)
-    )
-
-
-def test_a_divisor_is_measured_alike_whatever_the_others_are():
-    rng = np.random.default_rng(11)
-    scores, keys = 4 * rng.standard_normal((3, 5, 16)), rng.standard_normal((3, 16, 4))
-    alone = row_diagnostics(scores, [2.0], keys)
-    among = row_diagnostics(scores, [8.0, 2.0, 1.0], keys)
-    for name in METRICS:
-        np.testing.assert_array_equal(getattr(alone, name)[0], getattr(among, name)[1])
 
 
 @pytest.mark.usefixtures("by_distances")
@@ -281,17 +234,11 @@ ROWS, KEYS = np.zeros((3, 2, 5)), np.zeros((3, 5, 4))
     ("scores", "divisors", "options", "message"),
     [
         (np.zeros(3), 1.0, {}, r"\(\.\.\., n_queries, n_keys\) with 2 keys or more, got \(3,\)"),
-        (ROWS[..., :1], 1.0, {}, "2 keys or more"),
         (ROWS[0], 1.0, {"keys": KEYS}, r"keys: expected \(5, d_k\), got \(3, 5, 4\)"),
         (ROWS, 1e-310, {}, "divisors: expected finite numbers from 1e-300, got 1e-310"),
-        (ROWS, [math.nan], {}, "divisors: expected finite numbers from 1e-300, got nan"),
-        (ROWS, ["1", "2"], {}, "divisors: expected real numbers, got an array of"),
         ([[0.0, 1.0], [0.0, np.nan]], 1.0, {}, r"a finite largest score, got nan in row \(1\)"),
-        ([[0.0, 1.0], [-np.inf, np.inf]], 1.0, {}, r"a finite largest score, got inf in row \(1\)"),
         ([[0.0, 1.0], [-np.inf, -np.inf]], 1.0, {}, r"a finite largest score, got -inf in row \(1\)"),
         (ROWS, 1.0, {"own_keys": [0, 5]}, "own_keys: expected integers from 0 to 4"),
-        (ROWS, 1.0, {"own_keys": [0.0, 1.0]}, "own_keys: expected integers from 0 to 4"),
-        (ROWS, 1.0, {"own_keys": [0, 1, 2]}, r"own_keys: expected a shape that broadcasts to \(3, 2\), got \(3,\)"),
     ],
 )
 def test_wrong_arguments_are_refused(scores, divisors, options, message):

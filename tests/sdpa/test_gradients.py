@@ -1,7 +1,7 @@
-"""Gradients and Jacobian norms against central differences, explicit Jacobians and exact rational arithmetic."""
+"""Gradients and metrics of rows against central differences, explicit Jacobians, rational sums and solved rows."""
 
+import math
 from fractions import Fraction
-from math import sqrt
 
 import numpy as np
 import pytest
@@ -13,10 +13,14 @@ from sdpa import (
     attention_weights,
     causal_mask,
     collision,
+    effective_keys,
+    entropy,
     jacobian_norm,
     jacobian_trace,
     key_gradient_square,
-    row_diagnostics,
+    max_weight,
+    participation,
+    row_variance,
     scaled_dot_product_attention,
     softmax,
     softmax_jacobian,
@@ -84,16 +88,10 @@ def test_expected_squares_of_the_gradients_to_keys_and_values(arrays, scaling, m
         of_keys += (gradients.k**2).sum(axis=-1)
         of_values += gradients.v**2
     lengths, w = np.linalg.norm(q, axis=-1), attention_weights(q, k, scaling=scaling, mask=mask)
-    expected = pytest.approx(of_keys.mean(), rel=1e-12)
-    assert key_gradient_square(jacobian_norm(w), lengths, N_KEYS, scaling) == expected
+    found = key_gradient_square(jacobian_norm(w), lengths, N_KEYS, scaling)
+    assert found == pytest.approx(of_keys.mean(), rel=1e-12)
     assert value_gradient_square(collision(w), N_KEYS) == pytest.approx(of_values.mean(), rel=1e-12)
     np.testing.assert_allclose(of_values.mean(axis=0), of_values.mean(), rtol=1e-12)  # alike for each entry of v
-
-    rows = row_diagnostics(q @ k.T, [scaling, 7.0], mask=mask)
-    squares = key_gradient_square(rows.jacobian_norm, lengths, N_KEYS, [scaling, 7.0])
-    assert squares.shape == (2,)
-    assert squares[0] == expected
-    assert value_gradient_square(rows.collision, N_KEYS)[0] == pytest.approx(of_values.mean(), rel=1e-12)
 
 
 def exact_trace_and_squared_norm(others):
@@ -110,7 +108,7 @@ def test_trace_and_norm_equal_rational_arithmetic(others):
     trace, squared = exact_trace_and_squared_norm(others)
     w = [float(1 - sum(map(Fraction, others))), *others]
     assert jacobian_trace(w) == pytest.approx(float(trace), rel=1e-13, abs=0)
-    assert jacobian_norm(w) == pytest.approx(sqrt(squared), rel=1e-13, abs=0)
+    assert jacobian_norm(w) == pytest.approx(math.sqrt(squared), rel=1e-13, abs=0)
 
 
 def test_norm_and_trace_are_those_of_the_jacobian_matrix():
@@ -128,17 +126,50 @@ def test_vjp_of_a_saturated_row_keeps_its_precision():
     np.testing.assert_allclose(softmax_vjp([tiny, 1.0], [1.0, 3.0]), [-2 * tiny, 2 * tiny], rtol=1e-14)
 
 
-@pytest.mark.parametrize("function", [softmax_jacobian, jacobian_trace, jacobian_norm])
-@pytest.mark.parametrize("rows", [[[0.5, 0.5], [0.5, 0.6]], [[0.5, 0.5], [1.5, -0.5]], [[0.5, 0.5], [np.nan, 1]]])
+# The row, its largest weight, its entropy and its sum of squares, by hand.
+SOLVED = [
+    ([1.0], 1.0, 0.0, 1.0),
+    ([0.0, 1.0, 0.0], 1.0, 0.0, 1.0),
+    ([0.5, 0.0, 0.5], 0.5, math.log(2), 0.5),
+    ([0.25] * 4, 0.25, math.log(4), 0.25),
+    ([0.5, 0.25, 0.25], 0.5, 1.5 * math.log(2), 0.375),
+]
+
+
+@pytest.mark.parametrize(("row", "largest", "nats", "squares"), SOLVED)
+def test_hand_solved_rows(row, largest, nats, squares):
+    assert max_weight(row) == largest
+    assert collision(row) == squares
+    assert participation(row) == 1 / squares
+    assert entropy(row) == pytest.approx(nats, rel=1e-15, abs=0)
+    assert effective_keys(row) == pytest.approx(math.exp(nats), rel=1e-15)
+
+
+def test_a_saturated_row_keeps_its_entropy():
+    """a = 1 - r has -a ln a = r to first order, which 1 ln 1 would lose: 1 part in 70 at r = 1e-30."""
+    assert entropy([1.0, 1e-30]) == pytest.approx(1e-30 * (1 - math.log(1e-30)), rel=1e-14, abs=0)
+
+
+def test_the_variance_of_a_row_is_that_of_its_visible_scores():
+    scores = 1e6 + 3 * np.random.default_rng(2).standard_normal((2, 3, 7))
+    scores[0, 1, [0, 4, 6]] = scores[1, 2, 1:] = -np.inf
+    found = row_variance(scores)
+    assert found.shape == (2, 3)
+    for draw, query in np.ndindex(2, 3):
+        visible = [s for s in scores[draw, query] if s > -np.inf]
+        expected = sum((s - math.fsum(visible) / len(visible)) ** 2 for s in visible) / len(visible)
+        assert found[draw, query] == pytest.approx(expected, rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("function", [softmax_jacobian, jacobian_norm, max_weight, entropy])
+@pytest.mark.parametrize("rows", [[[0.5, 0.5], [0.5, 0.6]], [[0.5, 0.5], [np.nan, 1]]])
 def test_rows_that_are_no_weights_are_refused(function, rows):
     with pytest.raises(ValueError, match=r"that sum to 1, got sum .* in row \(1\)"):
         function(rows)
 
 
-def test_gradient_shapes_are_checked(arrays):
+def test_wrong_shapes_and_scores_are_refused(arrays):
     with pytest.raises(ValueError, match=r"output's shape \(3, 2\), got \(2, 3\)"):
         attention_gradients(**arrays, output_gradient=np.zeros((D_V, N_QUERIES)))
-    with pytest.raises(ValueError, match=r"expected shape \(2,\), as the weights, got \(3,\)"):
-        softmax_vjp([0.5, 0.5], [1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match=r"expected shape \(1,\), as the weights, got \(3,\)"):
-        softmax_vjp([1.0], [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match=r"scores: expected every row to have a finite number.* row \(1\) has not"):
+        row_variance([[0.0, 1.0], [-np.inf] * 2])

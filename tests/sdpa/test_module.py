@@ -1,23 +1,19 @@
-"""The modules with projections against their definition, plain loops, single heads, PyTorch, and bad input."""
+"""Modules with projections, and the comparison of one draw, by plain loops, published numbers and exact values."""
 
 import math
 from functools import partial
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from sdpa import MultiHeadAttention, ScaledDotProductAttention, scaled_dot_product_attention
+from sdpa import MultiHeadAttention, ScaledDotProductAttention, Scaling, compare_scaling, scaled_dot_product_attention
 
 D_MODEL, N_HEADS, D_K, N = 15, 3, 5, 7
 MODULES = {
     "one head": partial(ScaledDotProductAttention, D_MODEL, 3, 2),
     "several heads": partial(MultiHeadAttention, D_MODEL, N_HEADS),
 }
-
-
-@pytest.fixture
-def attention() -> ScaledDotProductAttention:
-    return ScaledDotProductAttention(7, 3, 5, seed=1)
 
 
 @pytest.fixture
@@ -45,56 +41,6 @@ def test_weights_are_drawn_in_order_with_their_variance():
             assert weights.var() == pytest.approx(variance, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: ScaledDotProductAttention(1, 0, 1), "expected d_model, d_k and d_v of at least 1, got 1, 0 and 1"),
-        (lambda: MultiHeadAttention(7, 2), "expected n_heads of at least 1 that divides d_model, got 2 and 7"),
-        (lambda: MultiHeadAttention(6, 0), "got 0 and 6"),
-        (lambda: MultiHeadAttention(6, 2)(np.zeros((2, 5))), r"X: expected 6 columns \(d_model\), got shape \(2, 5\)"),
-    ],
-)
-def test_wrong_widths_are_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
-def test_the_seed_says_the_weights(module):
-    tokens = draw(N, D_MODEL)
-    drawn = module(rng=np.random.default_rng(0))(tokens)
-    np.testing.assert_array_equal(module()(tokens), drawn)
-    np.testing.assert_array_equal(module(seed=0)(tokens), drawn)
-    assert not np.allclose(module(seed=1)(tokens), drawn)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"seed": 0, "rng": np.random.default_rng(0)}, ValueError, "expected seed or rng, got both: seed 0 and an rng"),
-        ({"seed": -1}, ValueError, "seed: expected a non-negative integer, got -1"),
-        ({"seed": 0.5}, TypeError, "seed: expected a non-negative integer, got 0.5"),
-        ({"rng": 42}, TypeError, r"rng: expected a NumPy Generator or RandomState, got 42 \(pass an integer as seed\)"),
-        ({"scaling": "sqrt"}, ValueError, "expected 'unscaled' or a product .* got 'sqrt'"),
-        ({"scaling": 0.0}, ValueError, "finite and above 0, got 0.0"),
-    ],
-)
-def test_wrong_options_are_refused_at_once(module, options, error, message):
-    with pytest.raises(error, match=message):
-        module(**options)
-
-
-@pytest.mark.parametrize("scaling", ["unscaled", "d_k^1/3", 2.5])
-def test_scaling_and_mask_are_those_of_attention(scaling):
-    attention, tokens, mask = (
-        ScaledDotProductAttention(7, 3, 5, scaling=scaling),
-        draw(2, 11, 7),
-        np.tri(11, dtype=bool),
-    )
-    q, k, v = tokens @ attention.W_Q, tokens @ attention.W_K, tokens @ attention.W_V
-    expected = scaled_dot_product_attention(q, k, v, scaling=scaling, mask=mask)
-    np.testing.assert_array_equal(attention(tokens, mask=mask), expected)
-
-
 def test_under_a_causal_mask_no_token_sees_a_later_one(module):
     tokens, mask = draw(N, D_MODEL), np.tri(N, dtype=bool)
     changed = tokens.copy()
@@ -104,6 +50,12 @@ def test_under_a_causal_mask_no_token_sees_a_later_one(module):
     np.testing.assert_allclose(module()(changed, mask=mask)[:4], output[:4], rtol=1e-13)
     np.testing.assert_allclose(module()(tokens[:4])[3], output[3], rtol=1e-12)
     assert not np.allclose(module()(changed, mask=mask)[4:], output[4:])
+
+
+def test_one_head_is_attention_of_its_projections():
+    attention, tokens = ScaledDotProductAttention(7, 3, 5, scaling="d_k^1/3"), draw(2, 11, 7)
+    q, k, v = tokens @ attention.W_Q, tokens @ attention.W_K, tokens @ attention.W_V
+    np.testing.assert_array_equal(attention(tokens), scaled_dot_product_attention(q, k, v, scaling="d_k^1/3"))
 
 
 def projected(tokens, matrix):
@@ -133,14 +85,66 @@ def test_a_mask_per_sequence_is_not_one_per_head(heads):
     np.testing.assert_allclose(heads(batch, mask=masks), expected, rtol=1e-12)
 
 
-def test_several_heads_agree_with_pytorch(heads):
-    torch = pytest.importorskip("torch", reason="PyTorch is not in the lock; install it to run this comparison")
-    theirs = torch.nn.MultiheadAttention(D_MODEL, N_HEADS, bias=False, batch_first=True, dtype=torch.float64)
-    with torch.no_grad():
-        theirs.in_proj_weight.copy_(torch.tensor(np.concatenate([heads.W_Q.T, heads.W_K.T, heads.W_V.T])))
-        theirs.out_proj.weight.copy_(torch.tensor(heads.W_O.T))
-        tokens, mask = draw(2, N, D_MODEL), np.tri(N, dtype=bool)
-        x = torch.tensor(tokens)
-        expected = theirs(x, x, x, attn_mask=torch.tensor(~mask), average_attn_weights=False)
-    for ours, other in zip(heads(tokens, mask=mask, return_weights=True), expected, strict=True):
-        np.testing.assert_allclose(ours, other.numpy(), rtol=1e-11, atol=1e-14)
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: MultiHeadAttention(7, 2), ValueError, "n_heads of at least 1 that divides d_model, got 2 and 7"),
+        (lambda: MultiHeadAttention(6, 2)(np.zeros((2, 5))), ValueError, r"X: expected 6 columns .*got shape \(2, 5\)"),
+        (lambda: MultiHeadAttention(6, 2, seed=0.5), TypeError, "seed: expected a non-negative integer, got 0.5"),
+        (lambda: MultiHeadAttention(6, 2, scaling=0.0), ValueError, "finite and above 0, got 0.0"),
+    ],
+)
+def test_wrong_options_are_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+# As an article prints them for five queries and keys of RandomState(42): d_k; deviation of scores unscaled and scaled,
+# mean largest weight unscaled and scaled.
+PRINTED = [
+    (4, (1.56, 0.78), (0.6048, 0.4355)),
+    (16, (3.00, 0.75), (0.8633, 0.4592)),
+    (64, (8.66, 1.08), (0.7493, 0.4398)),
+    (256, (13.47, 0.84), (1.0000, 0.4961)),
+    (512, (20.79, 0.92), (1.0000, 0.4842)),
+]
+
+
+@pytest.mark.parametrize(("d_k", "deviations", "largest"), PRINTED)
+def test_the_legacy_generator_gives_the_published_numbers(d_k, deviations, largest):
+    drawn = compare_scaling(d_k, rng=np.random.RandomState(42))
+    sides = drawn.unscaled, drawn.scaled
+    assert tuple(round(side.score_std, 2) for side in sides) == deviations
+    assert tuple(round(side.max_weight, 4) for side in sides) == largest
+
+
+@pytest.mark.parametrize(("scaling", "divisor"), [("d_k^1/2", math.sqrt(7)), (Scaling.parse("d_k^1"), 7.0), (2.5, 2.5)])
+def test_both_sides_are_those_of_plain_loops(scaling, divisor):
+    drawn = compare_scaling(7, n_queries=3, n_keys=5, scaling=scaling, seed=11)
+    rng = np.random.default_rng(11)
+    q, k = rng.standard_normal((3, 7)), rng.standard_normal((5, 7))
+    assert (drawn.d_k, drawn.unscaled.divisor, drawn.scaled.divisor) == (7, 1.0, pytest.approx(divisor))
+    for side, over in ((drawn.unscaled, 1.0), (drawn.scaled, divisor)):
+        scores = [[sum(q[i] * k[j]) / over for j in range(5)] for i in range(3)]
+        weights = [[math.exp(s) / sum(math.exp(t) for t in row) for s in row] for row in scores]
+        every = [s for row in scores for s in row]
+        variance = sum((s - sum(every) / 15) ** 2 for s in every) / 15
+        np.testing.assert_allclose(side.scores, scores, rtol=1e-12)
+        np.testing.assert_allclose(side.weights, weights, rtol=1e-12)
+        assert side.score_std == pytest.approx(math.sqrt(variance))
+        assert side.max_weight == pytest.approx(sum(max(row) for row in weights) / 3)
+        assert side.entropy == pytest.approx(sum(stats.entropy(row) for row in weights) / 3)
+
+
+def test_exact_values_are_the_means_over_many_draws():
+    """200 draws of 3 queries and 5 keys, within 4.5 standard errors: chance goes so far once in 150,000."""
+    draws = [compare_scaling(2, n_queries=3, n_keys=5, seed=seed) for seed in range(200)]
+    for name in ("unscaled", "scaled"):
+        sides = [getattr(draw, name) for draw in draws]
+        for metric in ("max_weight", "entropy"):
+            values = np.array([getattr(side, metric) for side in sides])
+            error = values.std() / math.sqrt(len(values))
+            assert abs(values.mean() - getattr(sides[0], f"exact_{metric}")) < 4.5 * error
+        squares = np.array([(side.scores**2).mean() for side in sides])
+        assert abs(squares.mean() - sides[0].exact_score_std ** 2) < 4.5 * squares.std() / math.sqrt(len(squares))
+    assert draws[0].scaled.exact_score_std == pytest.approx(1)

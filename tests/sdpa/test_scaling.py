@@ -1,3 +1,5 @@
+"""Rules of scaling: names, divisors by hand, and refusals with hints."""
+
 import math
 from fractions import Fraction
 
@@ -6,22 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sdpa
 from sdpa import Scaling
 from sdpa.scaling import FACTORS, resolve_divisor
 
 EXPONENTS = st.fractions(-10, 10, max_denominator=1000)
 POSITIVE = st.fractions(0, 10, max_denominator=1000)
-SQUARE_ROOT = "; did you mean d_k^1/2?"
-UNSCALED = "; did you mean unscaled?"
-
-
-@given(POSITIVE, st.integers(1, 5000))
-def test_any_rational_power_parses_back_to_itself(exponent, d_k):
-    scaling = Scaling(powers=(("d_k", exponent),) if exponent else ())
-    assert Scaling.parse(scaling.name) == scaling
-    assert scaling.exponent == exponent
-    assert scaling.divisor(d_k, 7) == pytest.approx(math.exp(math.log(d_k) * exponent))
 
 
 @given(
@@ -42,45 +33,23 @@ NAMES = {
     "unscaled": "unscaled",
     "1": "unscaled",
     "d_k^0": "unscaled",
-    "d_k/d_k": "unscaled",
     "8": "8",
-    "0.125": "0.125",
     "1/8": "0.125",
-    ".5": "0.5",
-    "1e-3": "0.001",
-    "2^6": "64",
     "4^-1/2": "0.5",
     "0.3333333333333333": "1/3",  # as YAML has a third
     "d_k": "d_k^1",
     "d_k^1/2": "d_k^1/2",
-    "d_k^2/4": "d_k^1/2",
-    "d_k^0.5": "d_k^1/2",
     "d_k^.5": "d_k^1/2",
-    "d_k^(1/2)": "d_k^1/2",
-    "d_k**0.5": "d_k^1/2",
     "d_k**(1/2)": "d_k^1/2",
-    "sqrt(d_k)": "d_k^1/2",
     " sqrt ( d_k ) ": "d_k^1/2",
     "d_k/sqrt(d_k)": "d_k^1/2",
-    "d_k**2": "d_k^2",
     "d_k^3/3": "d_k^1",
-    "d_k^0.3333333333333333": "d_k^1/3",
     "d_k/3": "1/3*d_k^1",
-    "d_k/8": "0.125*d_k^1",
     "d_k^1/8": "d_k^1/8",
-    "d_k^1/2*2": "2*d_k^1/2",
-    "d_k^0.5/2": "0.5*d_k^1/2",
     "d_k^1/2/2": "0.5*d_k^1/2",
-    "2 * sqrt(d_k)": "2*d_k^1/2",
     "sqrt(4*d_k)": "2*d_k^1/2",
-    "d_k^1/2/ln(n_keys)": "d_k^1/2/ln(n_keys)",
     "d_k^1/2*ln(n_keys)^-1": "d_k^1/2/ln(n_keys)",
-    "d_k^1/2/ln( n_keys )": "d_k^1/2/ln(n_keys)",
-    "d_k^1/2/0.43/ln(n_keys)": "d_k^1/2/0.43/ln(n_keys)",
     "sqrt(d_k)/(0.43*ln(n_keys))": "d_k^1/2/0.43/ln(n_keys)",
-    "d_k^1/ln(n_keys)": "d_k^1/ln(n_keys)",
-    "n_keys": "n_keys^1",
-    "sqrt(n_keys)": "n_keys^1/2",
     "1/n_keys^1/2": "1/n_keys^1/2",
     "ln(n_keys)*n_keys^1/2": "n_keys^1/2*ln(n_keys)",
     "sqrt(d_k*ln(n_keys))": "d_k^1/2*ln(n_keys)^1/2",
@@ -98,11 +67,8 @@ def test_spellings_of_one_rule_get_one_name_which_keeps_it(text):
     ("text", "divisor", "exponent"),
     [
         ("unscaled", 1.0, 0),
-        ("8", 8.0, None),
+        ("d_k^1/2", 8.0, Fraction(1, 2)),
         ("2*sqrt(d_k)", 16.0, None),
-        ("n_keys^1/2", 4.0, None),
-        ("d_k^1/2/ln(n_keys)", 8 / math.log(16), None),
-        ("d_k^1/2/0.43/ln(n_keys)", 8 / 0.43 / math.log(16), None),
         ("sqrt(d_k)/(0.43*ln(n_keys))", 8 / 0.43 / math.log(16), None),
         ("d_k^1/3/7", 4 / 7, None),
         ("(d_k*n_keys)^(3/2)", 2.0**15, None),
@@ -122,53 +88,14 @@ def test_a_rule_without_a_divisor_for_one_key_is_refused_there():
 
 
 # The end of the message after the text itself.
-REFUSED = {
-    "": "",
-    "-2": "",
-    "0": "",
-    "0*d_k": "",
-    "d_k/0": "",
-    "*d_k": "",
-    "d_k/": "",
-    "d_k^": "",
-    "d_k^x": "",
-    "d_k^1/0": "",
-    "d_k^(1/0)": "",
-    "d_k^11": "",
-    "d_k^10*d_k": "",
-    "d_k^2^2": "",
-    "sqrt(d_k": "",
-    "sqrt d_k": "",
-    "d_k n_keys": "",
-    "8 9": "",
-    "2d_k": "",
-    "nan": "",
-    "1e9": "",
-    "1e99999999": "",
-    "1_0": "",
-    "d_k if 1 else 2": "",
-    "1/3/7/11/13/17/19/23/29/31": "",
-    "(" * 10_000: "",
-    "gaussian": "",
-    "x; y": "",
-    "none": UNSCALED,
-    "no": UNSCALED,
-    "off": UNSCALED,
-    "Unscaled": UNSCALED,
-    "unscald": UNSCALED,
-    "sqrt": SQUARE_ROOT,
-    "scaled": SQUARE_ROOT,
-    "dk^1/2": SQUARE_ROOT,
-    "d_K^1/2": SQUARE_ROOT,
-    "d^1/2": SQUARE_ROOT,
-    "1/sqrt(dk)": SQUARE_ROOT,
-    "Sqrt(d_k)": "; did you mean sqrt(d_k)?",
-    "n_key": "; did you mean n_keys?",
+NONSENSE = ["", "-2", "0*d_k", "d_k/0", "d_k^x", "d_k^(1/0)", "d_k^10*d_k", "d_k^2^2", "sqrt(d_k", "2d_k", "nan", "1e9"]
+REFUSED = dict.fromkeys([*NONSENSE, "d_k if 1 else 2", "(" * 10_000], "") | {
+    "off": "; did you mean unscaled?",
+    "unscald": "; did you mean unscaled?",
+    "scaled": "; did you mean d_k^1/2?",
+    "1/sqrt(dk)": "; did you mean d_k^1/2?",
     "log(n_keys)": "; did you mean ln(n_keys)?",
-    "d_k^1/2/ln(n)": "; did you mean d_k^1/2/ln(n_keys)?",
     "d_k**1/2": "; put the exponent in brackets",
-    "dk**1/2": "; put the exponent in brackets",
-    "d_k^1/0.43": "; put the exponent in brackets",
     "2^1/2": "; write the root of a number as a decimal",
 }
 
@@ -181,7 +108,7 @@ def test_a_text_that_is_no_rule_is_refused_with_a_hint(text):
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("divisor", [0, -1.0, math.inf, math.nan, np.float64(0)])
+@pytest.mark.parametrize("divisor", [0, math.nan])
 def test_a_divisor_must_be_finite_and_positive(divisor):
     with pytest.raises(ValueError, match=f"^scaling: expected a divisor .* finite and above 0, got {divisor}$"):
         resolve_divisor(divisor, d_k=4, n_keys=4)
@@ -192,29 +119,19 @@ def test_any_number_text_or_rule_is_a_divisor(divisor):
     assert resolve_divisor(divisor, d_k=4, n_keys=4) == 2.0
 
 
-@pytest.mark.parametrize(
-    "scaling", [None, True, np.True_, 1j, [8.0], np.array([1.0, 2.0]), np.ones((30, 30)), b"8", {}], ids=repr
-)
+@pytest.mark.parametrize("scaling", [None, True, [8.0], np.ones((30, 30))], ids=repr)
 def test_what_is_neither_a_rule_nor_a_number_is_refused(scaling):
     expected = r"^scaling: expected a rule such as 'd_k\^1/2', or the number .* divided by, got .*; 'unscaled' divides"
     with pytest.raises(TypeError, match=expected) as refused:
         resolve_divisor(scaling, d_k=4, n_keys=4)
-    assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 250
 
 
 @pytest.mark.parametrize(
     ("text", "meant"),
-    [("d_k^-1/2", "d_k^1/2"), ("d_k**-0.5", "d_k^1/2"), ("1/sqrt(d_k)", "d_k^1/2"), ("8/d_k", "0.125*d_k^1")],
+    [("d_k^-1/2", "d_k^1/2"), ("8/d_k", "0.125*d_k^1")],
 )
 def test_a_factor_that_multiplies_is_refused_with_its_divisor(text, meant):
     with pytest.raises(ValueError, match="because the rule divides the scores") as refused:
         Scaling.parse(text)
     assert str(refused.value).endswith(f", got {text!r}; did you mean {meant}?")
-
-
-def test_a_module_takes_a_rule_that_has_no_divisor_for_one_key():
-    attention = sdpa.ScaledDotProductAttention(4, 4, 2, scaling="d_k^1/2/ln(n_keys)")
-    _, weights = attention(np.eye(4), return_weights=True)
-    expected = sdpa.attention_weights(attention.W_Q, attention.W_K, scaling=2 / math.log(4))
-    np.testing.assert_allclose(weights, expected, rtol=1e-14)
