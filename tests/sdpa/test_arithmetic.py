@@ -78,37 +78,14 @@ def test_masked_keys_have_no_weight_and_infinite_scores_are_lost():
     assert np.isnan(lost.weights).any()
 
 
-def test_a_name_stands_for_its_format():
-    half = Arithmetic.parse("float16")
-    products, keys, gradient = (half.round(values) for values in ([[3.0, 1.0]], [[3.0], [1.0]], [[1.0, -1.0]]))
-    by_name = rounded_rows(products, keys, gradient, 1.5, "float16")
-    for values, expected in zip(by_name, rounded_rows(products, keys, gradient, 1.5, half), strict=True):
-        assert values.tolist() == expected.tolist()
-    assert out_of_range(64, 16, 1.0, "float16") == out_of_range(64, 16, 1.0, half)
-    for refused in (
-        lambda: rounded_rows(products, keys, gradient, 1.5, "fp16"),
-        lambda: out_of_range(64, 16, 1.0, "fp16"),
-    ):
-        with pytest.raises(ValueError, match=r"got 'fp16'; did you mean float16\?"):
-            refused()
-
-
-@pytest.mark.parametrize("sigma", [2.0, 5.0, 30.0, 300.0])
-@pytest.mark.parametrize("log_threshold", [-17.3, -92.9, -745.0])
-def test_tiny_weights_of_two_keys_have_a_closed_form(sigma, log_threshold):
-    """w_1 < t if s_1 - s_2 < ln(t / (1 - t)), N(0, 2 sigma^2)."""
-    odds = log_threshold - math.log1p(-math.exp(log_threshold))
-    expected = special.ndtr(odds / (sigma * math.sqrt(2)))
-    assert weight_below(sigma, 2, log_threshold) == pytest.approx(expected, rel=1e-12, abs=1e-15)
-
-
 @pytest.mark.parametrize(("d_k", "n_keys", "divisor"), [(8, 16, 1.0), (64, 40, 2.0), (512, 64, 1.0)])
 @pytest.mark.parametrize("name", NAMES)
 def test_probabilities_out_of_range_agree_with_simulated_rows(d_k, n_keys, divisor, name):
     """20,000 rows of a key and query of their own: within 5 standard errors or three events."""
-    arithmetic, law, rng = Arithmetic.parse(name), PairLaw(query_std=1.5), np.random.default_rng(5)
-    length = np.sqrt(rng.chisquare(d_k, 20_000)) * 1.5
-    s = length[:, None] * rng.standard_normal((20_000, n_keys)) / divisor
+    arithmetic, rng = Arithmetic.parse(name), np.random.default_rng(5)
+    law = PairLaw(query_mean=0.6, query_std=1.5, key_std=0.8)
+    length = np.sqrt(rng.noncentral_chisquare(d_k, d_k * 0.4**2, 20_000)) * 1.5
+    s = 0.8 * length[:, None] * rng.standard_normal((20_000, n_keys)) / divisor
     log_w = special.log_softmax(s, axis=1)
     top = log_w.argmax(axis=1)
     others = log_w.copy()
@@ -179,17 +156,3 @@ def test_extreme_spreads_have_their_limits(law, divisor, expected, name):
     assert found[:3] == pytest.approx(expected, abs=1e-9)
     if expected[0] == 0:
         assert found == (0.0, 0.0, 0.0, 0.0)
-
-
-@pytest.mark.parametrize("law", [PairLaw(query_mean=0.8), PairLaw(query_std=0.5, key_std=3.0), PairLaw(query_std=1e6)])
-def test_probabilities_of_other_queries_agree_with_simulated_rows(law):
-    """20,000 rows, as above."""
-    half, rng, n = Arithmetic.parse("float16"), np.random.default_rng(8), 20_000
-    q = law.query_mean + law.query_std * rng.standard_normal((n, 12))
-    s = np.linalg.norm(q, axis=1)[:, None] * law.key_std * rng.standard_normal((n, 9))
-    log_w = special.log_softmax(s, axis=1)
-    exact = out_of_range(12, 9, 1.0, half, law)
-    tiny = (log_w < math.log(half.smallest) - math.log(2)).mean(axis=1)
-    assert abs(tiny.mean() - exact.tiny_weights) <= 5 * tiny.std() / math.sqrt(n) + 3 / n
-    large = s.max(axis=1) > math.log(half.largest)
-    assert abs(large.mean() - exact.large_rows) <= 5 * large.std() / math.sqrt(n) + 3 / n

@@ -20,7 +20,6 @@ from sdpa.theory import (
     least_draw_deviations,
 )
 from sdpa.theory.deviations import least_row_variances
-from sdpa.theory.gaussian_rows import length_weights, mean_over_lengths
 from sdpa.theory.queries import query_lengths
 from sdpa.theory.row_metrics import RowMetrics, row_means, row_moments
 
@@ -86,20 +85,15 @@ class Case:
 
 # Independent entries; masks; correlations, among them own keys that equal the query; normalized vectors.
 CASES = [
-    Case(PairLaw(), 1, 5, 1.0),
-    Case(PairLaw(), 8, 64, 8**0.5),
+    Case(PairLaw(), 8, 24, 8**0.5),
     Case(PairLaw(query_std=1.3, key_std=1.3), 3, 2, 1.7),
     Case(SHIFTED, 3, 12, 2.0, n_queries=4),
-    Case(SHIFTED, 10, 4, 10.0, n_queries=4),
-    Case(PairLaw(), 1, 2, 1.0, n_queries=32),
+    Case(PairLaw(), 1, 2, 1.0, n_queries=16),
     Case(PairLaw(), 8, 4, 1.0, shortest=1),
-    Case(PairLaw(), 16, 6, 4.0, shortest=4),
     Case(PairLaw(correlation=0.5), 16, 24, 1.0),
     Case(PairLaw(correlation=-0.7, query_std=0.9, key_mean=0.7, key_std=1.1), 8, 5, 2.0),
     Case(PairLaw(correlation=1.0), 16, 20, 4.0),
-    Case(PairLaw(correlation=0.9), 64, 16, 20.0),
     Case(PairLaw(correlation=0.6), 16, 4, 4.0, shortest=1),
-    Case(L2, 2, 5, 0.05),
     Case(L2, 64, 3, 0.02),
     Case(RMS, 3, 20, 0.2),
     Case(L2, 8, 4, 0.1, shortest=2),
@@ -174,8 +168,8 @@ def test_the_law_of_the_query_lengths_is_noncentral_chi_squared(d_k, noncentrali
     assert lengths.share @ (lengths.slope * function(lengths.length**2)) == pytest.approx(derivative, rel=1e-5)
 
 
-@pytest.mark.parametrize("rho", [0.0, 0.4, -0.8, 0.999, 1.0])
-@pytest.mark.parametrize(("d_k", "divisor"), [(2, 1.0), (6, 1.5), (20, 4.0)])
+@pytest.mark.parametrize("rho", [0.0, -0.8, 1.0])
+@pytest.mark.parametrize(("d_k", "divisor"), [(2, 1.0), (20, 4.0)])
 def test_two_keys_by_quadrature(d_k, divisor, rho):
     """Given |q|, the own score minus the other's is N(m, (2 - rho^2) sigma^2). With p the own weight, J has the
     eigenvalue 2 p (1 - p) = b along (1, -1) / sqrt(2), and the difference of the keys has d_k - 1 entries across q of
@@ -261,7 +255,7 @@ def test_the_query_gradient_of_three_keys_by_quadrature():
     assert found == pytest.approx(math.sqrt(second - first**2) / 2**2, rel=1e-6)
 
 
-@pytest.mark.parametrize("gain", [1e-3, 0.5, 1.5, 8.0, 300.0, 1e4])
+@pytest.mark.parametrize("gain", [1e-3, 1.5, 8.0, 1e4])
 def test_two_keys_on_a_sphere(gain):
     """d_k = 3, where t is uniform: the difference x of two scores has the density (2 gain - |x|) / (2 gain)^2, and the
     mean of 1 - t^2 given x is that over a uniform mean of the two."""
@@ -365,25 +359,11 @@ def test_the_saturation_of_three_cosines_by_quadrature(d_k, gain, error):
     assert attention_expectations(d_k, 3, 1 / gain, L2).saturated_rows == pytest.approx(expected, abs=error)
 
 
-@pytest.mark.parametrize("d_k", [2, 64, 4096])
-@pytest.mark.parametrize(("gain", "n_keys"), [(0.1, 4096), (10.0, 64), (1e4, 4096), (1e5, 2)])
-def test_the_weights_of_a_row_of_cosines_sum_to_1(d_k, gain, n_keys):
-    means = row_means(d_k, n_keys, 1 / gain, L2)
-    assert means.collision + means.jacobian_trace == pytest.approx(1, abs=1e-8)
-
-
 def test_many_directions_are_gaussian():
     """For d_k to infinity the scores of `rms` vectors over sqrt(d_k) are standard normal."""
     d_k = 10**6
     normalized = squares_of(attention_expectations(d_k, 16, d_k**0.5, RMS))
     assert normalized == pytest.approx(squares_of(attention_expectations(d_k, 16, d_k**0.5)), rel=1e-4, abs=1e-6)
-
-
-@pytest.mark.parametrize(("n_keys", "divisor"), [(2, 1.0), (64, 4.0)])
-def test_without_a_correlation_the_own_key_is_like_any_other(n_keys, divisor):
-    laws = PairLaw(correlation=1e-12, query_std=1.2), PairLaw(query_std=1.2)
-    correlated, independent = (squares_of(attention_expectations(16, n_keys, divisor, law)) for law in laws)
-    assert correlated == pytest.approx(independent, rel=2e-8, abs=1e-10)
 
 
 def test_expectations_of_rare_rows_are_good_or_unknown():
@@ -417,29 +397,18 @@ def test_expectations_under_a_mask_are_means_over_the_lengths(shortest, n_keys):
         assert value == pytest.approx(np.mean([row[name] for row in rows]), rel=1e-7, abs=1e-10), name
 
 
-@pytest.mark.parametrize("n_keys", [64, 256, 257, 4096, 70_000])
-@pytest.mark.parametrize("shortest", [1, 16, 60])
-def test_weights_of_few_lengths_sum_smooth_functions_of_all(shortest, n_keys):
-    weights, lengths = length_weights(shortest, n_keys), np.arange(shortest, n_keys + 1)
-    assert len(weights) < 70
-    assert min(weights) == shortest or shortest > 16
-    for function in (np.log, lambda n: 1 / n, lambda n: n**-0.5, lambda n: np.exp(-(np.log(n) ** 2) / 20)):
-        got = sum(weight * float(function(np.float64(n))) for n, weight in weights.items())
-        assert got == pytest.approx(function(lengths.astype(float)).mean(), rel=1e-7)
-
-
 def test_interpolation_between_lengths_has_converged():
-    """The mean over 200 to 263, from the ends of two pieces, against every fourth length by Simpson's rule."""
+    """The mean over the rows of 200 to 263 keys against Simpson's rule over every eighth length."""
 
     def values(n):
-        return np.array(row_means(64, n, 6.0, PairLaw()))[:9]
+        found = squares_of(attention_expectations(64, n, 6.0, PairLaw()))
+        return np.array([found[name] for name in ("max_weight", "entropy", "jacobian_square", "collision")])
 
-    got = mean_over_lengths(values, np.ones(9), 263, 200)
     lengths = np.linspace(199.5, 263.5, 9)  # the sum over 64 whole numbers is that integral, but for f'' / 24
-    simpson = np.array([1, 4, 2, 4, 2, 4, 2, 4, 1]) / 24
-    np.testing.assert_allclose(got, simpson @ np.array([values(n) for n in lengths]), rtol=3e-6, atol=1e-10)
-    # Fewer than one row in 10^9 saturates; interpolation rings around 0.
-    assert 0 <= attention_expectations(64, 256, 8.0, shortest=193).saturated_rows < 1e-9
+    simpson = np.array([1, 4, 2, 4, 2, 4, 2, 4, 1]) / 24 @ np.array([values(n) for n in lengths])
+    masked = squares_of(attention_expectations(64, 263, 6.0, shortest=200))
+    found = [masked[name] for name in ("max_weight", "entropy", "jacobian_square", "collision")]
+    np.testing.assert_allclose(found, simpson, rtol=3e-6)
 
 
 def test_means_and_spreads_of_entries_act_through_the_scores():
@@ -469,15 +438,9 @@ def test_arrays_and_rules_give_the_numbers_one_by_one():
     ("arguments", "message"),
     [
         (("wide", 64, 8.0), "d_k: expected real numbers, got an array of <U4"),
-        ((64, 64, "d_q"), "expected 'unscaled' or a product"),
-        (([4, 5], [1, 2, 3], 1.0), "cannot be broadcast"),
         ((64, 64, 8.0, "gaussian"), "law: expected a PairLaw, got 'gaussian'"),
-        ((64, 64, 8.0, PairLaw(), [1, 2]), r"shortest: expected a whole number or None, got \[1, 2\]"),
         ((4, 2.5, 1.0, PairLaw(correlation=0.5)), "expected a whole number of keys beside a correlation"),
-        ((2.5, 4, 1.0, L2), "expected whole numbers beside a normalization"),
         ((4, 4, 1.0, PairLaw(), 5), "expected whole numbers with shortest from 1 to n_keys"),
-        ((4, 4.5, 1.0, PairLaw(), 2), "expected whole numbers with shortest from 1 to n_keys"),
-        ((0.5, 4, 1.0), "expected d_k of at least 1"),
         ((4, 4, 0.0), "and a divisor above 0"),
         ((4, 1, 1.0), "expected sigma of at least 0 and n_keys from 2"),
     ],
@@ -491,7 +454,6 @@ def test_arguments_of_another_type_are_refused(arguments, message):
     ("law", "divisor", "reason"),
     [
         (PairLaw(entries=LAWS["uniform"]), 1.0, "softmax rows are known only for gaussian entries"),
-        (PairLaw(spectrum=1.0), 1.0, "softmax rows are unknown for entries of unequal variance"),
         (PairLaw(spectrum=1.0, correlation=0.5), 1.0, "softmax rows are unknown for entries of unequal variance"),
         (PairLaw(normalize="l2", key_mean=1.0), 1.0, "normalized vectors are known only for gaussian entries of mean"),
         (L2, 1e-6, "unknown for d_k = 1 and for a gain above 100000"),
@@ -507,9 +469,9 @@ def test_unknown_rows_are_refused_with_a_reason(law, divisor, reason):
         attention_deviations(4, 2.5, 1.0)
 
 
-@pytest.mark.parametrize("d_k", [1, 64, 2**20])
+@pytest.mark.parametrize("d_k", [16, 2**20])
 @pytest.mark.parametrize(("n_keys", "key_std"), [(2, 1.0), (7, 30.0), (300, 1.0)])
-@pytest.mark.parametrize("power", [0, 1 / 2, 1])
+@pytest.mark.parametrize("power", [0, 1 / 2])
 def test_no_limit_exceeds_an_exact_deviation(d_k, n_keys, power, key_std):
     """Limits from the exact mean squares of independent rows; 0 stands for a deviation too small to compute."""
     law = PairLaw(key_std=key_std, query_mean=0.3)
@@ -521,21 +483,8 @@ def test_no_limit_exceeds_an_exact_deviation(d_k, n_keys, power, key_std):
             assert math.sqrt(limit) >= 0.5 * getattr(exact, name) or name == "row_variance", name
 
 
-def test_limits_of_draws_are_those_of_their_rows_and_finite():
-    law = PairLaw(correlation=0.9)
-    of_rows = [least_row_variances(*row_moments(64, n, 2.0, law)).jacobian_trace for n in (2, 3)]
-    draw = least_draw_deviations(64, 3, 3, 2.0, law, shortest=1)
-    assert draw.jacobian_trace == pytest.approx(math.sqrt(sum(of_rows) / 3 / 3))
-    strong = least_draw_deviations(4096, 16, 8, 1.0, PairLaw(correlation=1.0))
-    assert all(math.isfinite(value) and value >= 0 for value in strong)
-    assert attention_deviations(8, 9, 2.0, shortest=9) == attention_deviations(8, 9, 2.0)
-    assert all(math.isfinite(value) and value >= 0 for value in attention_deviations(64, 5, 1e7))
-
-
-@pytest.mark.parametrize("law", [PairLaw(), PairLaw(query_mean=0.5, key_std=2.0), L2], ids=str)
-@pytest.mark.parametrize(
-    ("target", "value"), [("entropy_share", 0.9), ("entropy_share", 0.1), ("max_weight", 0.3), ("effective_keys", 7.0)]
-)
+@pytest.mark.parametrize("law", [PairLaw(query_mean=0.5, key_std=2.0), L2], ids=str)
+@pytest.mark.parametrize(("target", "value"), [("entropy_share", 0.1), ("max_weight", 0.3), ("effective_keys", 7.0)])
 def test_the_divisor_gives_the_wanted_value(target, value, law):
     found = attention_expectations(16, 32, divisor_for(target, value, 16, 32, law), law)
     values = {
@@ -553,14 +502,10 @@ def test_the_divisor_of_a_variance_a_mask_and_a_correlation():
     entropies = [attention_expectations(16, n, divisor).entropy for n in (3, 4, 5, 6)]
     assert sum(entropies) / math.log(3 * 4 * 5 * 6) == pytest.approx(0.8, rel=1e-9)
     law = PairLaw(correlation=1.0)  # at the smallest divisors, theory knows no entropy of rows that are all saturated
-    divisor = divisor_for("entropy_share", 0.5, 256, 16, law)
-    assert attention_expectations(256, 16, divisor, law).entropy == pytest.approx(0.5 * math.log(16))
+    divisor = divisor_for("entropy_share", 0.5, 128, 4, law)
+    assert attention_expectations(128, 4, divisor, law).entropy == pytest.approx(0.5 * math.log(4))
     with pytest.raises(ValueError, match=r"expected a value above \d.* and below 1, got 1.5"):
-        divisor_for("entropy_share", 1.5, 256, 16, law)
-    with pytest.raises(ValueError, match="row_variance: expected a finite number above 0, got 0"):
-        divisor_for("row_variance", 0, 8, 5)
-    with pytest.raises(ValueError, match=r"target: expected one of entropy_share, .*, got 'entropy'"):
-        divisor_for("entropy", 0.5, 8, 5)
+        divisor_for("entropy_share", 1.5, 16, 8)
 
 
 def test_a_divisor_in_the_words_of_other_rules():

@@ -12,8 +12,8 @@ from sdpa.inputs import single_normals
 
 @pytest.fixture(scope="module")
 def normals():
-    """2^22 numbers of one call."""
-    return single_normals(np.random.Generator(np.random.SFC64(11)), (2**22,)).astype(float)
+    """2^21 numbers of one call."""
+    return single_normals(np.random.Generator(np.random.SFC64(11)), (2**21,)).astype(float)
 
 
 def test_the_numbers_are_normal(normals):
@@ -87,7 +87,7 @@ ROWS = ("max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradi
 
 
 @pytest.mark.parametrize("spread", [0.1, 1.0, 8.0, 60.0])
-@pytest.mark.parametrize(("n_keys", "d_k"), [(7, 3), (40, 11), (300, 5)])
+@pytest.mark.parametrize(("n_keys", "d_k"), [(7, 11), (300, 5)])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.usefixtures("exponential")
 def test_rows_agree_with_double_precision(spread, n_keys, d_k, masked):
@@ -115,31 +115,3 @@ def test_norms_of_saturated_rows_keep_their_range():
     assert rows.jacobian_norm.item() == pytest.approx(math.sqrt(2) * math.exp(-200), rel=1e-6)
     assert rows.query_gradient_norm.item() == pytest.approx(math.sqrt(2) * 2 * math.exp(-200), rel=1e-6)
     assert rows.max_weight.item() == 1
-
-
-@pytest.mark.usefixtures("exponential")
-def test_negligible_weights_are_zero():
-    """Sums of numbers below the smallest normal one are slow: no e, e^2 or e^3 of a tile is one."""
-    scores = -np.linspace(0, 300, 900, dtype=np.float32).reshape(1, 1, 900)
-    tile = row_tiles.Tile(scores, np.empty((6, 900), np.float32), has_masked=False)
-    tile.sums(1.0)
-    e = tile.e[tile.e > 0].astype(float)
-    assert len(e) > 50
-    assert (e**2).min() > np.finfo(np.float32).smallest_normal
-    assert (tile.e[0, 0, 200:] == 0).all()
-
-
-@pytest.mark.parametrize(
-    ("of_scores", "of_keys"),
-    [(">f8", ">f8"), (">f4", ">f4"), (np.longdouble, np.longdouble), (np.float32, np.float64), (np.int64, np.float32)],
-)
-def test_other_types_than_single_precision_are_summed_in_double_precision(of_scores, of_keys):
-    rng = np.random.default_rng(5)
-    scores, keys = (8 * rng.standard_normal((2, 3, 9))).astype(of_scores), rng.standard_normal((2, 9, 4))
-    keys = keys.astype(of_keys)
-    found = row_diagnostics(scores, [1e-100, 2.0], keys, with_variance=True, own_keys=[0, 1, 2])
-    double = row_diagnostics(
-        scores.astype(np.float64), [1e-100, 2.0], keys.astype(np.float64), with_variance=True, own_keys=[0, 1, 2]
-    )
-    for name in ROWS:
-        np.testing.assert_array_equal(getattr(found, name), getattr(double, name))

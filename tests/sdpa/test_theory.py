@@ -16,7 +16,6 @@ from sdpa.metrics import SATURATED
 from sdpa.theory import (
     GaussianRow,
     largest_score_survival,
-    limits,
     score_log_density,
     score_survival,
 )
@@ -71,7 +70,7 @@ def test_the_polynomials_are_the_metrics():
             assert [as_written, expanded] == pytest.approx([float(values[name])] * 2, rel=1e-9), name
 
 
-@pytest.mark.parametrize("sigma", [0.1, 0.7, 1.0, 3.0, 20.0, 1e4])
+@pytest.mark.parametrize("sigma", [0.1, 1.0, 20.0, 1e4])
 def test_two_keys_by_adaptive_quadrature(sigma):
     """Over the difference of the two standard scores, of variance 2."""
 
@@ -93,7 +92,7 @@ def test_two_keys_by_adaptive_quadrature(sigma):
     assert row.entropy_variance() == pytest.approx(square - mean(lambda of: of["H"]) ** 2, rel=1e-7, abs=1e-11)
 
 
-@pytest.mark.parametrize("sigma", [0.3, 0.999, 1.0, 1.4])
+@pytest.mark.parametrize("sigma", [0.3, 1.4])
 def test_three_keys_on_a_tensor_grid(sigma):
     nodes, weights = np.polynomial.hermite_e.hermegauss(70)
     z = np.stack(np.meshgrid(nodes, nodes, nodes, indexing="ij"), axis=-1).reshape(-1, 3)
@@ -105,7 +104,7 @@ def test_three_keys_on_a_tensor_grid(sigma):
     assert row.entropy_variance() == pytest.approx(float(variance), rel=1e-6)
 
 
-@pytest.mark.parametrize(("sigma", "n_keys"), [(0.3, 3), (0.5, 5), (1.0, 64), (2.5, 200), (8.0, 16), (25.0, 64)])
+@pytest.mark.parametrize(("sigma", "n_keys"), [(0.5, 5), (1.0, 64), (2.5, 200), (25.0, 64)])
 def test_rows_drawn_at_random_agree(sigma, n_keys):
     """20,000 rows at a fixed seed: within 5 standard errors (false alarm 1e-4 in all if it were reseeded)."""
     z = np.random.default_rng(1).standard_normal((20_000, n_keys))
@@ -128,23 +127,8 @@ def test_saturated_rows_are_those_near_a_tie(sigma, n_keys):
     """With a density f0 / sigma of the gap x, E f = f0 / sigma int f(x) dx: of H over x from 0, pi^2 / 6; tr J, 1;
     |J|_F^2, 1/3. f0 = E max of n normals, by parts from n (n - 1) int phi^2 Phi^(n-2). The next term is below
     50 / sigma of it."""
-    centre = -special.ndtri(1 / n_keys)
-    ends = centre - 12, centre - 3, centre, centre + 3, 40.0
-    f0 = centre
-    for a, b in itertools.pairwise(ends):
-        sign = 1 if a >= centre else -1
-        f0 += (
-            sign
-            * integrate.quad(
-                lambda z, s=sign: (
-                    -np.expm1(n_keys * special.log_ndtr(z)) if s > 0 else math.exp(n_keys * special.log_ndtr(z))
-                ),
-                a,
-                b,
-                epsabs=1e-15,
-                epsrel=1e-11,
-            )[0]
-        )
+    z = -special.ndtri(1 / n_keys) + np.linspace(-12, 12, 40_001)
+    f0 = integrate.simpson(z * n_keys * stats.norm.pdf(z) * np.exp((n_keys - 1) * special.log_ndtr(z)), x=z)
     row = GaussianRow(sigma, n_keys)
     assert row.entropy() == pytest.approx(f0 / sigma * math.pi**2 / 6, rel=50 / sigma)
     assert row.jacobian_trace() == pytest.approx(f0 / sigma, rel=1 / sigma, abs=1e-16)
@@ -164,14 +148,8 @@ def test_equal_scores_give_uniform_weights_and_all_rows_are_within_bounds(n_keys
         assert 0 <= row.jacobian_square() <= 0.25 * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("sigma", "n_keys"), [(-1, 4), (math.nan, 4), (math.inf, 4), (1, 1), (1, math.inf)])
-def test_rows_out_of_range_are_refused(sigma, n_keys):
-    with pytest.raises(ValueError, match="expected sigma of at least 0 and n_keys from 2"):
-        GaussianRow(sigma, n_keys)
-
-
-@pytest.mark.parametrize("sigma", [1e-3, 0.1, 0.399, 0.4, 0.999, 1.0, 4.0, 300.0, 1e6])
-@pytest.mark.parametrize("threshold", [0.5, 0.6, 0.9, 0.99, 1 - 1e-9])
+@pytest.mark.parametrize("sigma", [1e-3, 0.399, 0.4, 0.999, 4.0, 1e6])
+@pytest.mark.parametrize("threshold", [0.5, 0.99, 1 - 1e-9])
 def test_the_largest_of_two_weights_in_closed_form(sigma, threshold):
     """max w is above it where |s1 - s2|, of variance 2 sigma^2, is above its logit."""
     expected = 2 * special.ndtr(-special.logit(threshold) / (sigma * math.sqrt(2)))
@@ -181,9 +159,7 @@ def test_the_largest_of_two_weights_in_closed_form(sigma, threshold):
         assert found == pytest.approx(expected, rel=1e-9, abs=0)
 
 
-@pytest.mark.parametrize(
-    ("sigma", "threshold"), [(0.2, 0.5), (0.35, 0.6), (0.399, 0.5), (0.45, 0.5), (1.3, 0.7), (6.0, 0.99)]
-)
+@pytest.mark.parametrize(("sigma", "threshold"), [(0.2, 0.5), (0.399, 0.5), (0.45, 0.5), (6.0, 0.99)])
 def test_the_largest_of_three_weights_by_quadrature_over_differences(sigma, threshold):
     """P(e^-a + e^-b < c) for a = s1 - s2, b = s1 - s3: given a, b is normal of mean a / 2 and variance 3/2 sigma^2."""
     c = (1 - threshold) / threshold
@@ -269,13 +245,3 @@ def test_the_largest_of_several_scores_that_share_a_query():
     assert abs((largest[:, None] > s).mean(0) - exact).max() < 4 * 0.5 / math.sqrt(len(largest))
     np.testing.assert_allclose(largest_score_survival(s, 3, 1), score_survival(s, 3), rtol=1e-12)
     np.testing.assert_allclose(largest_score_survival(500.0, 3, 7), 7 * score_survival(500.0, 3), rtol=1e-9)
-
-
-@pytest.mark.parametrize("ratio", [0.5, 2.0])
-def test_the_freezing_limits_are_approached_from_few_to_many_keys(ratio):
-    share, collision = limits.frozen_entropy_share(ratio), limits.frozen_collision(ratio)
-    errors = []
-    for n_keys in (64, 1e9):
-        row = GaussianRow(ratio * limits.freezing_sigma(n_keys), n_keys)
-        errors.append((abs(row.entropy() / math.log(n_keys) - share), abs(row.power_sum(2) - collision)))
-    assert all(many < few / 1.5 for few, many in zip(*errors, strict=True))

@@ -1,0 +1,201 @@
+"""Laws of entries against quadrature and SciPy, joint laws of queries and keys, and initial weights by hand."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from sdpa import LAWS
+from sdpa.initialisation import SCHEMES, Scheme, layer_normed_tokens
+from sdpa.pairs import PairLaw, spectrum_of
+
+
+def gauss_rule(moments):
+    """Nodes and probabilities of the five points that have the same moments E x^0 ... E x^9 (Golub and Welsch 1969)."""
+    moments = np.array(moments)
+    scale = np.sqrt(moments[::2][:5])
+    # The last pivot is not used, so that the moment of order 10 may be any that is large enough.
+    hankel = np.array([[moments[i + j] for j in range(5)] for i in range(5)]) / np.outer(scale, scale)
+    factor = np.linalg.cholesky(hankel) * scale[:, None]
+    row = np.linalg.solve(factor, moments[5:10])
+    upper = np.column_stack([factor.T, row])
+    diagonal = [upper[i, i + 1] / upper[i, i] - (upper[i - 1, i] / upper[i - 1, i - 1] if i else 0) for i in range(5)]
+    beside = [upper[i + 1, i + 1] / upper[i, i] for i in range(4)]
+    nodes, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1))
+    return nodes, vectors[0] ** 2
+
+
+GAUSSIAN = np.polynomial.hermite_e.hermegauss(5)
+UNIFORM = np.polynomial.legendre.leggauss(5)
+LAPLACE = gauss_rule([0 if n % 2 else math.factorial(n) / 2 ** (n / 2) for n in range(10)])
+EXPONENTIAL = gauss_rule([math.exp(n**2 / 2) for n in range(10)])  # of e^z
+# Nodes and probabilities that integrate polynomials to degree 9 exactly under each law; to 5 if it has no more moments.
+QUADRATURE = {
+    "gaussian": (GAUSSIAN[0], GAUSSIAN[1] / GAUSSIAN[1].sum()),
+    "uniform": (UNIFORM[0] * math.sqrt(3), UNIFORM[1] / 2),
+    "rademacher": (np.array([-1.0, 1.0]), np.array([0.5, 0.5])),
+    "laplace": LAPLACE,
+    "student_t": (np.array([-3.0, 0.0, 3.0]), np.array([1 / 18, 8 / 9, 1 / 18])),
+    "lognormal": ((EXPONENTIAL[0] - math.e**0.5) / math.sqrt(math.e * (math.e - 1)), EXPONENTIAL[1]),
+}
+DISTRIBUTIONS = {
+    "gaussian": stats.norm(),
+    "uniform": stats.uniform(-math.sqrt(3), 2 * math.sqrt(3)),
+    "laplace": stats.laplace(scale=math.sqrt(0.5)),
+    "student_t": stats.t(5, scale=math.sqrt(0.6)),
+    "lognormal": stats.lognorm(
+        1.0, loc=-(math.e**0.5) / math.sqrt(math.e * (math.e - 1)), scale=1 / math.sqrt(math.e * (math.e - 1))
+    ),
+}
+
+
+def known_orders(law):
+    """The orders from 3 to 8 of the moments that the law has."""
+    return [order for order in range(3, 9) if math.isfinite(LAWS[law].moments[order - 3])]
+
+
+@pytest.mark.parametrize("law", DISTRIBUTIONS)
+def test_moments_are_those_of_the_density(law):
+    of = DISTRIBUTIONS[law]
+    ends = [max(of.support()[0], -np.inf), -1.0, 0.0, 1.0, 10.0, 100.0, 1e4, of.support()[1]]
+    ends = [end for end in ends if of.support()[0] <= end <= of.support()[1]]
+    for order in [0, 1, 2, *known_orders(law)]:
+        mean = sum(
+            integrate.quad(lambda x, n=order: x**n * of.pdf(x), a, b, epsabs=1e-13, limit=200)[0]
+            for a, b in itertools.pairwise(ends)
+        )
+        expected = [1.0, 0.0, 1.0, *LAWS[law].moments][order]
+        assert mean == pytest.approx(expected, rel=1e-8, abs=1e-10), order
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_moments_are_those_of_the_quadrature(law):
+    nodes, probabilities = QUADRATURE[law]
+    for order in known_orders(law):
+        expected = LAWS[law].moments[order - 3]
+        assert (nodes**order * probabilities).sum() == pytest.approx(expected, rel=1e-9, abs=1e-9), order
+
+
+@pytest.mark.parametrize("law", DISTRIBUTIONS)
+def test_samples_have_the_distribution_of_their_law(law):
+    """50,000 draws at a fixed seed: Kolmogorov-Smirnov p above 1e-4."""
+    x = LAWS[law].sample(np.random.default_rng(13), (100, 500)).ravel()
+    assert stats.kstest(x, DISTRIBUTIONS[law].cdf).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_samples_have_the_first_moments_of_their_law(law):
+    """Moments 1 to 4 of 200,000 draws, where errors are finite: within 5 standard errors (false alarm 2e-6)."""
+    x = LAWS[law].sample(np.random.default_rng(12), (1000, 200)).ravel()
+    moments = [1.0, 0.0, 1.0, *LAWS[law].moments]
+    for order in (order for order in (1, 2, 3, 4) if math.isfinite(moments[2 * order])):
+        error = math.sqrt((moments[2 * order] - moments[order] ** 2) / x.size)
+        assert abs((x**order).mean() - moments[order]) <= max(5 * error, 1e-12)
+
+
+N = 200_000
+
+
+def pairs_of(law, d_k=5):
+    """Queries and their own keys, one pair per draw, (N, d_k) each."""
+    rng = np.random.default_rng(3)
+    keys = law.keys(rng, (N, 1, d_k))
+    return law.queries(rng, (N, 1, d_k), own_keys=keys)[:, 0], keys[:, 0]
+
+
+def assert_mean(values, expected):
+    """Within 5 standard errors: a false alarm for one entry in 1.7 million, if the seed changed."""
+    assert (np.abs(values.mean(axis=0) - expected) <= 5 * values.std(axis=0) / np.sqrt(len(values)) + 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        PairLaw(),
+        PairLaw(query_mean=0.3, key_mean=-2.0, query_std=0.5, key_std=3.0),
+        PairLaw(entries=LAWS["uniform"], query_mean=1.0, key_std=2.0),
+        PairLaw(spectrum=1.5, key_std=2.0),
+        PairLaw(correlation=-0.7, key_mean=2.0, query_std=0.5, key_std=3.0),
+        PairLaw(correlation=0.4, spectrum=1.0, query_std=2.0),
+        PairLaw(correlation=1.0),
+    ],
+)
+def test_means_variances_and_correlation(law):
+    queries, keys = pairs_of(law)
+    variance = spectrum_of(5, law.spectrum)
+    q, k = (queries - law.query_mean) / law.query_std, (keys - law.key_mean) / law.key_std
+    for standard in (q, k):
+        assert_mean(standard, 0)
+        assert_mean(standard**2, variance)
+    assert_mean(q * k, law.correlation * variance)
+    assert_mean(q * np.roll(k, 1, axis=-1), 0)
+
+
+@pytest.mark.parametrize(("normalize", "length"), [("l2", 1.0), ("rms", np.sqrt(5))])
+def test_normalized_vectors_have_one_length(normalize, length):
+    for vectors in pairs_of(PairLaw(query_mean=1.0, key_std=7.0, normalize=normalize)):
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=-1), length, rtol=1e-12)
+
+
+def test_the_spectrum_is_a_power_law_of_mean_1():
+    values = spectrum_of(7, 2.0)
+    assert values.mean() == pytest.approx(1)
+    np.testing.assert_allclose(values / values[0], np.arange(1, 8.0) ** -2)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"query_std": 0.0}, "query_std: expected a finite number above 0, got 0.0"),
+        ({"correlation": 1.01}, "correlation: expected a number from -1 to 1, got 1.01"),
+        ({"correlation": 0.5, "normalize": "l2"}, "correlation: expected normalize none beside it, got l2"),
+        (
+            {"correlation": 0.5, "entries": LAWS["uniform"]},
+            "correlation: expected gaussian entries beside it, got",
+        ),
+    ],
+)
+def test_impossible_laws_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        PairLaw(**given)
+
+
+# Variances of the entries of q and k at d_model = 512 with 8 heads (d_k = 64), worked out by hand.
+AT_512 = {
+    "gpt2": (0.2048, 0.2048),  # 512 * 0.0004
+    "xavier": (1, 1),
+    "xavier_packed": (0.5, 0.5),
+    "kaiming": (1 / 3, 1 / 3),
+    "lecun": (1, 1),
+    "mup": (1, 1),
+    "t5": (1 / 64, 1),
+}
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_variances_of_queries_and_keys(name):
+    found = [512 * variance for variance in SCHEMES[name].variances(512, 64)]
+    assert found == pytest.approx(AT_512[name], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_weights_follow_their_law(name):
+    """Mean and variance within 5 standard errors, for an alarm of 2e-6 under another seed; a uniform law is bounded."""
+    scheme = Scheme.parse(name)
+    for weights, variance in zip(
+        scheme.weights(np.random.default_rng(4), 7, 300, 50), scheme.variances(300, 50), strict=True
+    ):
+        assert weights.shape == (7, 300, 50)
+        fourth = 1.8 if scheme.law == "uniform" else 3
+        assert abs(weights.mean()) < 5 * math.sqrt(variance / weights.size)
+        assert abs((weights**2).mean() / variance - 1) < 5 * math.sqrt((fourth - 1) / weights.size)
+        within = np.abs(weights).max() <= math.sqrt(3 * variance)
+        assert within == (scheme.law == "uniform")
+
+
+def test_tokens_have_mean_0_and_variance_1_each():
+    tokens = layer_normed_tokens(np.random.default_rng(4), (3, 11, 7))
+    np.testing.assert_allclose(tokens.mean(axis=-1), 0, atol=1e-12)
+    np.testing.assert_allclose(tokens.var(axis=-1), 1, rtol=1e-12)
