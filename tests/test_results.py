@@ -1,4 +1,6 @@
-"""The shipped tables: whole, precise enough, and with the slopes that theory gives."""
+"""The shipped tables and their page: whole, precise enough, and as theory, sentences and captions say."""
+
+import re
 
 import numpy as np
 import pandas as pd
@@ -7,26 +9,25 @@ from scipy import optimize
 
 from benchmarks import calibration
 from experiments.analysis.agreement import agreement
-from experiments.analysis.overview import check_table, described
-from experiments.folders import BENCHMARKS
+from experiments.analysis.overview import check_table
+from experiments.folders import BENCHMARKS, drawn_texts
 from experiments.harness.config import load_config
-from experiments.harness.tables import csv_bytes
+from experiments.page import provenance
+from experiments.page.index import few_rows, opening
+from experiments.page.parts import STATEMENTS_CSV, pictures
 from sdpa.theory import attention_expectations
+from tests.page_text import as_shown, assert_whole, words
 from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only, tables_of_results
 
 TABLES = tables_of_results()
+PAGE = RESULTS / "index.html"
 BENCHMARK_TABLES = [f"{BENCHMARKS}/{path.name}" for path in sorted((RESULTS / BENCHMARKS).glob("*.csv"))]
-CELLS = 275  # with enough trials for a test against theory
 PRECISE = ("score_variance", "max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
 
 
 @pytest.mark.parametrize("sweep", CONFIG.sweeps, ids=lambda sweep: sweep.name)
 def test_tables_are_whole_and_of_this_config(sweep):
     assert "complete" in check_table(sweep, TABLES[sweep.name])
-
-
-def test_columns_are_described_as_the_code_declares_them():
-    assert (RESULTS / "columns.csv").read_bytes() == csv_bytes(described(CONFIG.sweeps, TABLES))
 
 
 @pytest.mark.parametrize("name", ["statements/statements.csv", "examples/examples.csv", *BENCHMARK_TABLES])
@@ -122,7 +123,56 @@ def test_measured_values_agree_with_the_exact_ones():
 
 
 @shipped_only
-def test_the_shipped_config_tests_many_values():
-    whole = agreement(CONFIG.sweeps, TABLES)
-    assert len(whole.cells) == CELLS
-    assert len(whole.values) > 400
+def test_it_is_whole_small_and_asks_for_nothing():
+    assert_whole(PAGE.read_text(encoding="utf-8"), RESULTS)
+    assert PAGE.stat().st_size < 3_000_000
+
+
+@shipped_only
+def test_the_sentences_of_the_first_screen_hold():
+    """Each sentence of index.html.j2 about the shipped config, with its numbers, on the tables and in theory."""
+    found = {name: float(value) for name, value in opening(TABLES).items()}
+    assert len(found) == 6
+    text = (ROOT / "experiments" / "page" / "index.html.j2").read_text(encoding="utf-8")
+    assert set(re.findall(r"{{ opening\.(\w+) }}", text)) == set(found)
+    measured = TABLES["dimension"]["measured"].set_index("scaling")
+    root = measured.loc["d_k^1/2"]
+    # "It keeps the variance of the scores at 1 for every d_k. Without it, the variance is d_k."
+    assert (found["score_variance_scaled"], found["score_variance_unscaled"]) == (1, 512)
+    assert ((root["score_variance_low"] < 1.02) & (root["score_variance_high"] > 0.98)).all()
+    unscaled = measured.loc["unscaled"]
+    np.testing.assert_allclose(unscaled["score_variance"], unscaled["d_k"], rtol=0.02)
+    # "So the softmax is about equally sharp at every width."
+    for name, divisor in (("scaled", 512**0.5), ("unscaled", 1)):
+        assert found[f"max_weight_{name}"] == float(f"{attention_expectations(512, 64, divisor).max_weight:.3g}")
+    assert root["max_weight"].max() < 1.1 * root["max_weight"].min()
+    assert unscaled["max_weight"].max() > 3 * unscaled["max_weight"].min()
+    # "The median of |J|_F is larger with the division only above d_k = ..."
+    ratios = TABLES["crossing"]["ratios"].query("norm == 'jacobian' and statistic == 'median'")
+    for n_keys in (64, 4096):
+        of_keys = ratios[ratios["n_keys"] == n_keys]
+        above = of_keys["d_k"] > found[f"crossing_{n_keys}"]
+        assert (of_keys.loc[above, "ratio"] < 1).all()
+        assert (of_keys.loc[~above, "ratio"] > 1).all()
+        assert above.sum() > 2 < (~above).sum()
+
+
+@shipped_only
+def test_the_shipped_page_is_that_of_the_shipped_results():
+    """Captions, rows, fingerprints, statements and config are those of the files beside it."""
+    plain = words(PAGE.read_text(encoding="utf-8"))
+    drawn = pictures(CONFIG, RESULTS)
+    assert min(map(len, drawn.values())) > 0
+    for path in (path for paths in drawn.values() for path in paths):
+        caption = as_shown(drawn_texts(path).caption)
+        assert caption in plain or path.stem == "slide", path
+    _, rows = few_rows(TABLES["dimension"]["measured"], ["max_weight"])
+    assert all(as_shown(row[-1]) in plain for row in rows)
+    made = provenance.provenance(CONFIG, RESULTS, TABLES, {})
+    for value in (made["verdict"], *(value for sweep in made["sweeps"] for value in sweep.values())):
+        assert as_shown(value) in plain
+    statements = pd.read_csv(RESULTS / STATEMENTS_CSV, keep_default_na=False, dtype=str)
+    for _, row in statements.iterrows():
+        for name in ("statement", "note", "source"):
+            assert as_shown(row[name]) in plain or row[name] in plain, row["id"]
+    assert "incomplete results" not in plain

@@ -53,7 +53,7 @@ def test_root_mean_squares_of_the_jacobian_cross_where_docs_results_says(n_keys,
     assert ratios(d_k / 1.01, n_keys)[0] > 1 > ratios(d_k * 1.01, n_keys)[0]
 
 
-@pytest.mark.parametrize("n_keys", [2, 64, 65_536])
+@pytest.mark.parametrize("n_keys", [2, 65_536])
 def test_root_mean_squares_of_the_query_gradient_never_cross(n_keys):
     found = np.array([ratios(2.0**k, n_keys) for k in (1, 4, 8, 20, 24)])
     assert (found[:, 1] > 1).all()
