@@ -1,30 +1,127 @@
-"""The pages of docs/ print what their `>>>` examples print; all examples of a page share one namespace."""
+"""README.md and docs/: numbers are those of results/, examples print what pages say, commands, links and cases work."""
 
 import doctest
+import importlib
 import re
 from pathlib import Path
 
 import pytest
 
-DOCS = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+from experiments.harness.columns import cell_fields, defaults
+from experiments.harness.config import load_config
+from experiments.harness.discovery import experiment_names
+from experiments.harness.experiment import load_experiment
+from experiments.page.blocks import rewrite
+from experiments.steps.markdown import read_pages
+from tests.shipped import IS_SHIPPED, RESULTS, shipped_only
+
+ROOT = Path(__file__).parents[1]
+README, DOCS = ROOT / "README.md", ROOT / "docs"
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in (README, *sorted(DOCS.glob("*.md")))}
+FIGURES = RESULTS / "figures"
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+@shipped_only
+def test_generated_parts_are_those_of_the_results(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    pages = read_pages()
+    for path, text in rewrite(pages, Path("results")).items():
+        assert pages[path] == text, path
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+@shipped_only
+def test_the_code_of_the_readme_runs(monkeypatch, capsys, tmp_path):
+    assert len(README.read_bytes()) < 12_000
+    monkeypatch.chdir(ROOT)
+    for block in blocks(PAGES["README.md"], "python"):
+        exec(block, {})
+    assert "unscaled" in capsys.readouterr().out
+    (config,) = blocks(PAGES["README.md"], "yaml")
+    (tmp_path / "mine.yaml").write_text(config)
+    assert load_config(tmp_path / "mine.yaml").sweeps[0].name == "wide"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_commands_are_targets_and_links_lead_somewhere(name):
+    commands = re.findall(r"(?:^|`)make ([a-z-]+)", PAGES[name], re.MULTILINE)
+    assert set(commands) <= TARGETS
+    folder = ROOT if name == README.name else DOCS
+    links = [folder / link for link in re.findall(r"\]\((?!https:)([^)#]+)\)", PAGES[name])]
+    missing = [link.resolve() for link in links if not link.exists()]
+    # Figures of sweeps are those of the shipped config; a user may have deleted a sweep.
+    assert [link for link in missing if IS_SHIPPED or FIGURES not in link.parents] == []
+
+
+def test_every_config_key_is_described_with_its_default():
+    table = PAGES["config.md"].split("| key | meaning")[1].split("\n\n")[0]
+    described = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", table, re.MULTILINE))
+    cells = [load_experiment(name).cell for name in experiment_names()]
+    of_every_sweep = {"experiment", "variants", "trials", "precision", "max_trials", "figures"}
+    assert set(described) == of_every_sweep.union(*map(cell_fields, cells))
+    usual = {name: value for cell in cells for name, value in defaults(cell).items()}
+    for name, value in usual.items():
+        default, *exceptions = described[name].split("; ")
+        assert default.strip("`") == (f"{value:g}" if isinstance(value, float) else str(value))
+        required = [
+            f"required for `{experiment}`"
+            for experiment, cell in zip(experiment_names(), cells, strict=True)
+            if name in cell_fields(cell) and name not in defaults(cell)
+        ]
+        assert exceptions == required
+
+
+def source_items() -> list[tuple[str, str]]:
+    """Command or import, and file, of every row of the table of the sources."""
+    pattern = r"^\| \S+ \| .* \| `([^`]+)` \| (\S+) \|$"
+    return re.findall(pattern, PAGES["worked-examples.md"], re.MULTILINE)
+
+
+def test_every_item_of_the_sources_has_a_command_or_import_and_a_file():
+    assert len(source_items()) >= 30
+    for command, path in source_items():
+        of_sweeps = FIGURES in (ROOT / path).parents and not IS_SHIPPED
+        assert of_sweeps or (ROOT / path).exists(), path
+        if command.startswith("make"):
+            assert command.split()[1] in TARGETS
+        else:
+            _, module, _, name = command.split()
+            assert hasattr(importlib.import_module(module), name), command
+
+
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*$", re.MULTILINE)
 
 
 def failures(text: str, name: str, report: list[str]) -> int:
-    """The number of examples that print something else than the page says; what they print goes into `report`."""
+    """The number of `>>>` examples that print something else than the page says, all in one namespace."""
     # Without fences, which doctest would read as output; every line keeps its number.
     test = doctest.DocTestParser().get_doctest(_FENCE.sub("", text), {"__name__": "__main__"}, name, name, 0)
     return doctest.DocTestRunner().run(test, out=report.append).failed
 
 
-@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
-def test_a_page_prints_what_its_examples_print(path):
+@pytest.mark.parametrize("name", [name for name, text in PAGES.items() if ">>> " in text])
+def test_a_page_prints_what_its_examples_print(name):
     report: list[str] = []
-    assert failures(path.read_text(encoding="utf-8"), path.name, report) == 0, "".join(report)
+    assert failures(PAGES[name], name, report) == 0, "".join(report)
 
 
 def test_a_planted_wrong_output_is_found():
-    page = "# A page\n\n```python\n>>> x = 2\n>>> x + 1\n3\n```\n\nProse.\n\n    >>> x * 0.5\n    1.0\n"
+    page = "# A page\n\n```python\n>>> x = 2\n>>> x + 1\n3\n```\n\nProse.\n"
     assert failures(page, "right", []) == 0
-    for right, wrong in (("3\n", "4\n"), ("3\n", ""), ("1.0", "1.5"), ("x + 1", "y + 1")):
+    for right, wrong in (("3\n", "4\n"), ("3\n", ""), ("x + 1", "y + 1")):
         assert failures(page.replace(right, wrong, 1), "wrong", []) == 1
+
+
+CASES = dict(re.findall(r"^## (.*?)\n\n```yaml\n(.*?)```", PAGES["cases.md"], re.MULTILINE | re.DOTALL))
+
+
+@pytest.mark.parametrize("title", CASES)
+def test_the_config_of_a_case_loads_and_is_short(title, tmp_path):
+    assert len(CASES[title].splitlines()) <= 12
+    path = tmp_path / "case.yaml"
+    path.write_text(CASES[title])
+    assert all(sweep.cells() for sweep in load_config(path).sweeps)

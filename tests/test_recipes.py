@@ -110,7 +110,7 @@ def test_a_metric(repository):
     assert (table["smallest_weight_low"] < table["smallest_weight_high"]).all()
     columns = pd.read_csv(repository.folder / "results" / "tiny" / "columns.csv")
     assert "smallest weight of a row, mean over rows" in set(columns["meaning"])
-    assert repository.stale() == {"saturation", "initialisation", "rows"} - repository.stale_before
+    assert repository.stale() == {"saturation", "initialisation", "rounding", "distribution"} - repository.stale_before
     assert repository.edited == {METRICS}
 
 
