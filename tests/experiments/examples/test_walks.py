@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from experiments.steps.saying import WIDTH
 
 from experiments.examples import ExampleError
 from experiments.examples.declared import EXAMPLES as DECLARED
@@ -13,7 +14,6 @@ from experiments.examples.steps import long_table, step
 from experiments.folders import EXAMPLES
 from experiments.harness.tables import csv_bytes
 from experiments.steps.examples import number, text, write_examples
-from experiments.steps.saying import WIDTH
 from tests.command_line import call
 from tests.plain_attention import attention
 from tests.shipped import RESULTS
