@@ -9,25 +9,14 @@ import pytest
 
 from benchmarks import calibration, speed
 from benchmarks.calibration import HARMLESS, MISTAKES, Factor, failures, run_seeds
-from benchmarks.speed import floor_tasks
 from experiments.harness.config import load_config
 from experiments.harness.experiment import MEASURED
 from experiments.metrics import METRICS
-from experiments.saturation import Cell
 from tests.shipped import RESULTS, ROOT
 
 SWEEPS = {sweep.name: sweep for sweep in load_config(calibration.CONFIG).sweeps}
 SMALL = dataclasses.replace(SWEEPS["usual_20"], trials=30)
-CELL = Cell(d_k=5, n_keys=7, n_queries=64, scaling=SMALL.cells()[0].scaling)
 NAMES = [metric.name for metric in METRICS]
-
-
-def test_the_floor_counts_what_a_trial_takes():
-    """By hand: 64 x 5 + 7 x 5 numbers; one product; an exponential per scaling."""
-
-    normals, _, exponentials = (count * 2**15 for _, count in floor_tasks(CELL).values())
-    assert (normals, exponentials) == pytest.approx((64 * 5 + 7 * 5, 2 * 64 * 7))
-    assert floor_tasks(dataclasses.replace(CELL, n_keys=2**15))["floor: product"][1] == 2  # two blocks of 32 queries
 
 
 def test_a_benchmark_writes_its_table_figure_and_page(tmp_path, monkeypatch):
@@ -74,11 +63,6 @@ def test_a_mistake_in_the_code_raises_the_alarm(mistake):
     assert calibration._mistaken(SWEEPS["small"], 1, mistake)["alarm"]
 
 
-def test_an_honest_run_raises_none():
-    """Of keys whose spread is by chance far too small. A fresh seed fails with probability 1/1,000."""
-    assert run_seeds(SWEEPS["shared_pair_20"], range(83, 84))[0]["alarms"] == 0
-
-
 def test_a_mistake_changes_what_it_says():
     """The weights of one query over two keys sum to 1, so that the mean of the largest over queries is 1/2."""
     honest = calibration.measure_sweep(SMALL, 1)[MEASURED]
@@ -98,17 +82,6 @@ def test_runs_count_alarms_intervals_and_faults():
     assert (coverage["intervals"] + coverage["flagged"]).tolist() == [*[6] * len(NAMES), 6 * len(NAMES)]
     found = calibration.faults_of(faults)
     assert found[["fault", "alarms", "sure", "missed"]].to_numpy().tolist() == [["2900%", 3, 3, 0], ["0%", 0, 0, 0]]
-
-
-def test_coverage_counts_the_intervals_that_hold_the_truth():
-    """The exact variance of the scores is 64 unscaled and 1 under d_k^1/2; one interval misses it, one is flagged."""
-    runs = [calibration._run(SMALL, seed, ()) for seed in (5, 6, 7)]
-    values, place = np.array([value for _, value, _, _ in runs]), NAMES.index("score_variance")
-    assert values[0, 3, :, place].tolist() == [64, 1]
-    values[:, :3, :, place] = [[60, 0.9], [70, 1.1], [0, 0]]  # low ends, high ends and flags of both rules
-    values[1, 1, 0, place], values[2, 2, 0, place] = 63, 1
-    found = calibration.coverage_of(SMALL, values, runs[0][2]).set_index("metric").loc["score_variance"]
-    assert found[["intervals", "covering", "flagged"]].tolist() == [5, 4, 1]
 
 
 def test_broken_promises_are_told():

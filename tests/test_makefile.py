@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.command_line import SMALL
-
 ROOT = Path(__file__).parents[1]
 HOSTILE = """a'b"; touch PWNED; echo "' `touch PWNED` $(touch PWNED) $(shell touch PWNED) $HOME $@ $$ %*#é\\
 -touch PWNED\\"""
@@ -50,12 +48,7 @@ OF_RUNS = ["JOBS", "SCHEDULER", "SCHEDULER_FILE"]
     [
         ("all", ["CONFIG", "RESULTS", *OF_RUNS, "FORMAT"], []),
         ("quick", ["RESULTS", *OF_RUNS, "FORMAT"], []),
-        ("results", ["CONFIG", "RESULTS", *OF_RUNS], []),
-        ("plan", ["CONFIG", "RESULTS", *OF_RUNS], []),
         ("figures", ["CONFIG", "RESULTS", "FORMAT"], []),
-        ("check", ["CONFIG", "RESULTS"], []),
-        ("page", ["CONFIG", "RESULTS"], []),
-        ("prune", ["CONFIG", "RESULTS"], []),
         ("walk", ["Q", "K", "V", "MASK", "SCALING", "OUT"], ["EXAMPLE"]),
         ("diagnose", ["MASK", "SCALING", "AXES", "OUT"], ["FILE", "Q", "K"]),
     ],
@@ -104,10 +97,7 @@ def test_data_and_consent_count_on_the_command_line_only(tree, given):
     ("words", "message"),
     [
         (["plan", "config=quick.yaml"], "make plan: got config= (did you mean CONFIG=?), expected CONFIG JOBS "),
-        (["plan", "CONFG=quick.yaml"], "make plan: got CONFG= (did you mean CONFIG=?), "),
-        (["diagnose", "q=a.npy", "k=b.npy"], "make diagnose: got q= (did you mean Q=?), "),
         (["lint", "jobs=3"], "make lint: got jobs=, expected PYTHON."),
-        (["diagnose", "EXAMPLE=abc"], "make diagnose: got EXAMPLE="),
         (["quick", "CONFIG=mine.yaml"], "make quick: got CONFIG="),
         (["plan", """a'";touch=PWNED"""], """make plan: got a'";touch="""),
     ],
@@ -120,22 +110,13 @@ def test_a_variable_that_the_target_does_not_take_is_refused(tree, words, messag
     assert files(tree) == before
 
 
-def test_variables_of_make_itself_are_allowed(tree):
-    assert make(tree, "plan", "MAKE=make", "SHELL=/bin/sh", "PYTHON=python3").returncode == 0
-    assert make(tree, "figures", "JOBS=2").returncode == 0
-
-
 def test_files_with_hostile_names_are_read_and_written(tmp_path):
-    for name in ("Makefile", ".venv", "experiments", "sdpa", "config.yaml"):
+    for name in ("Makefile", ".venv", "experiments", "sdpa"):
         (tmp_path / name).symlink_to(ROOT / name)
-    (tmp_path / f"{HOSTILE}.yaml").write_text(SMALL)
     for name, seed in (("q", 0), ("k", 1)):
         np.save(tmp_path / f"{name}{HOSTILE}.npy", np.random.default_rng(seed).standard_normal((7, 5)))
     before = {path.name for path in tmp_path.iterdir()}
-    ran = make(tmp_path, "results", f"CONFIG={HOSTILE}.yaml", f"RESULTS=out {HOSTILE}", "JOBS=1")
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert (tmp_path / f"out {HOSTILE}" / "mine.csv").exists()
     ran = make(tmp_path, "diagnose", f"Q=q{HOSTILE}.npy", f"K=k{HOSTILE}.npy", f"OUT=-own {HOSTILE}")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert (tmp_path / f"-own {HOSTILE}" / "diagnosis.csv").exists()
-    assert {path.name for path in tmp_path.iterdir()} == before | {f"out {HOSTILE}", f"-own {HOSTILE}"}
+    assert {path.name for path in tmp_path.iterdir()} == before | {f"-own {HOSTILE}"}

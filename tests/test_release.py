@@ -1,12 +1,14 @@
-"""One version: that of the library, in CHANGELOG.md, in CITATION.cff and in the wheel, which is the library alone."""
+"""One version in library, CHANGELOG.md, CITATION.cff and wheel; and the names that the library offers."""
 
-import ast
 import datetime
 import email
+import inspect
 import re
-import tomllib
+import subprocess
+import sys
 import zipfile
 
+import pytest
 import yaml
 from flit_core.buildapi import build_wheel
 
@@ -15,28 +17,12 @@ from tests.shipped import ROOT
 
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 RELEASES = re.findall(r"^## \[(\d+\.\d+\.\d+)\] - (\d{4}-\d{2}-\d{2})$", CHANGELOG, re.MULTILINE)
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
 
 
-def test_the_library_states_the_version_as_a_literal():
-    """So that a build reads it without an import."""
-    module = ast.parse((ROOT / "sdpa" / "__init__.py").read_bytes())
-    values = [
-        node.value
-        for node in module.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__version__"
-    ]
-    assert [ast.literal_eval(value) for value in values] == [sdpa.__version__]
-    assert PROJECT["project"]["dynamic"] == ["version"]
-
-
-def test_the_last_release_of_the_changelog_has_this_version():
+def test_the_last_release_of_the_changelog_and_the_citation_have_this_version():
     assert RELEASES[0][0] == sdpa.__version__
     assert sorted(RELEASES, key=lambda release: tuple(map(int, release[0].split("."))), reverse=True) == RELEASES
-
-
-def test_the_citation_is_of_the_last_release():
     version, date = RELEASES[0]
     assert (CITATION["version"], CITATION["date-released"]) == (version, datetime.date.fromisoformat(date))
 
@@ -51,3 +37,28 @@ def test_the_wheel_is_the_library_alone(monkeypatch, tmp_path):
     assert stated["Version"] == sdpa.__version__
     assert "Provides-Extra" not in stated
     assert [re.match(r"\w+", one)[0] for one in stated.get_all("Requires-Dist")] == ["numpy", "scipy"]
+
+
+def test_every_name_that_is_offered_is_there_and_theory_is_loaded_late():
+    """Nor is the package of bfloat16 loaded before that format is asked for."""
+    assert {*sdpa.__all__, "__version__", "__name__"} <= set(dir(sdpa))
+    assert all(getattr(sdpa, name) is not None for name in sdpa.__all__)
+    code = (
+        "import sys, sdpa; assert {'theory', '__version__', 'Arithmetic'} <= set(dir(sdpa)); "
+        "assert {'scipy', 'ml_dtypes'}.isdisjoint(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    with pytest.raises(AttributeError, match="module 'sdpa' has no attribute 'attend'"):
+        sdpa.attend  # noqa: B018
+
+
+@pytest.mark.parametrize("module", [sdpa, sdpa.theory])
+def test_help_shows_short_signatures(module):
+    """Not the types that `ArrayLike` and `FloatArray` stand for, nor the defaults of a default."""
+    offered = {name: getattr(module, name) for name in module.__all__}
+    for name, one in offered.items():
+        if callable(one) and not (isinstance(one, type) and issubclass(one, Exception)):
+            signature = str(inspect.signature(one))
+            assert len(signature) < 300, name
+            assert "Supports" not in signature
+            assert "dtype[" not in signature, name

@@ -71,13 +71,10 @@ def tensors(*shapes: tuple[int, ...]) -> list[Any]:
     [
         ({}, None, ("d_k^1/2", "none")),
         ({"is_causal": True}, None, ("d_k^1/2", "causal")),
-        ({"scale": 0.25}, None, ("4", "none")),
         ({"scale": 8**-0.5}, None, ("d_k^1/2", "none")),
         ({"scale": 7**-0.5}, None, ("2.645751", "none")),
         ({}, CAUSAL, ("d_k^1/2", "causal")),
         ({}, CAUSAL & PADDED, ("d_k^1/2", "tensor")),
-        ({}, PADDED, ("d_k^1/2", "tensor")),
-        ({}, np.ones((1, N), bool), ("d_k^1/2", "tensor")),
         ({"is_causal": True, "enable_gqa": True, "scale": 1.0}, None, ("1", "causal")),
     ],
 )
@@ -107,19 +104,17 @@ def test_the_attention_function_of_pytorch(options, mask, call, imported):
 
 @pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("batch_first", [True, False])
-@pytest.mark.parametrize("mask", ["none", "causal", "causal, with a hint", "tensor"])
-def test_multi_head_attention_of_pytorch(need_weights, training, batch_first, mask):
+@pytest.mark.parametrize("mask", ["none", "causal", "tensor"])
+def test_multi_head_attention_of_pytorch(need_weights, training, mask):
     """In evaluation mode, batch first, it has a path that calls no Python function."""
     torch = framework("torch")
     torch.manual_seed(0)
-    layer = torch.nn.MultiheadAttention(32, 4, dropout=0.5, batch_first=batch_first).train(training)
+    layer = torch.nn.MultiheadAttention(32, 4, dropout=0.5, batch_first=True).train(training)
     torch.nn.init.normal_(layer.in_proj_bias)
-    (x,) = tensors((3, N, 32) if batch_first else (N, 3, 32))
+    (x,) = tensors((3, N, 32))
     allowed, options = {
         "none": (None, {}),
         "causal": (CAUSAL, {"attn_mask": torch.from_numpy(~CAUSAL)}),
-        "causal, with a hint": (CAUSAL, {"attn_mask": torch.from_numpy(~CAUSAL), "is_causal": True}),
         "tensor": (PADDED, {"key_padding_mask": torch.from_numpy(~REAL)}),
     }[mask]
     results = []
@@ -129,7 +124,7 @@ def test_multi_head_attention_of_pytorch(need_weights, training, batch_first, ma
         results.append(layer(x, x, x, need_weights=need_weights, **options))
 
     recipe = run_recipe(TORCH, {"model": model, "inputs": x})
-    assert recipe["attention"].calls == [("d_k^1/2", mask.split(",")[0])]
+    assert recipe["attention"].calls == [("d_k^1/2", mask)]
     with torch.no_grad():
         model(x)
         theirs = layer.eval()(x, x, x, average_attn_weights=False, **options)[1]
@@ -139,36 +134,8 @@ def test_multi_head_attention_of_pytorch(need_weights, training, batch_first, ma
     assert (recorded_weights is None) == (output_weights is None) == (not need_weights)
 
 
-def test_an_encoder_and_a_decoder_of_pytorch():
-    torch = framework("torch")
-    torch.manual_seed(0)
-    model = torch.nn.Transformer(32, 4, 2, 2, 64, batch_first=True).eval()
-    source, target = tensors((3, N, 32), (3, N - 1, 32))
-    hidden = torch.from_numpy(~REAL)
-    options = {
-        "src_key_padding_mask": hidden,
-        "memory_key_padding_mask": hidden,
-        "tgt_mask": model.generate_square_subsequent_mask(N - 1),
-    }
-    outputs = []
-    names = {"model": lambda x: outputs.append(model(*x, **options)), "inputs": (source, target)}
-    recipe = run_recipe(TORCH, names)
-    saved = recipe["saved"]
-    layers = [(saved[f"q.{layer}"].shape, saved[f"k.{layer}"].shape) for layer in range(6)]
-    encoder, decoder = (3, 4, N, 8), (3, 4, N - 1, 8)
-    assert layers == [(encoder, encoder)] * 2 + [(decoder, decoder), (decoder, encoder)] * 2
-    assert [mask for _, mask in recipe["attention"].calls] == ["tensor"] * 2 + ["causal", "tensor"] * 2
-    with torch.no_grad():
-        np.testing.assert_allclose(outputs[0].numpy(), model(source, target, **options).numpy(), **CLOSE)
-        first = model.encoder.layers[0].self_attn
-        theirs = first(source, source, source, key_padding_mask=hidden, average_attn_weights=False)[1].numpy()
-    np.testing.assert_allclose(weights(saved, 0, "d_k^1/2", PADDED), theirs, **CLOSE)
-
-
 SMALL = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 50}
 GROUPED = SMALL | {"intermediate_size": 64, "num_key_value_heads": 2, "head_dim": 8}
-GEMMA = GROUPED | {"query_pre_attn_scalar": 64}
-SHORTER = {"scale_attn_by_inverse_layer_idx": True}
 ROOT = ["d_k^1/2"] * 3
 
 
@@ -176,12 +143,8 @@ ROOT = ["d_k^1/2"] * 3
     ("name", "options", "divisors"),
     [
         ("Llama", GROUPED, ROOT),
-        ("Qwen3", GROUPED, ROOT),
-        ("Gemma2", GEMMA | {"attn_logit_softcapping": None}, ["8"] * 3),
-        ("Gemma3Text", GEMMA, ["8"] * 3),
-        ("Granite", GROUPED | {"attention_multiplier": 0.125}, ["8"] * 3),
-        ("GPT2", SMALL, ROOT),
-        ("GPT2", SMALL | SHORTER, ["d_k^1/2", "5.656854", "8.485281"]),
+        ("Gemma3Text", GROUPED | {"query_pre_attn_scalar": 64}, ["8"] * 3),
+        ("GPT2", SMALL | {"scale_attn_by_inverse_layer_idx": True}, ["d_k^1/2", "5.656854", "8.485281"]),
         ("OPT", SMALL | {"word_embed_proj_dim": 32, "ffn_dim": 64}, ["1"] * 3),
         ("Bert", SMALL | {"intermediate_size": 64}, ROOT),
     ],
@@ -190,8 +153,6 @@ ROOT = ["d_k^1/2"] * 3
 def test_a_model_of_transformers(name, options, divisors, implementation):
     transformers = framework("transformers")
     torch = framework("torch")
-    if name == "Gemma2" and implementation == "sdpa":
-        implementation = "eager"  # it has no other
     config = getattr(transformers, f"{name}Config")(**options)
     torch.manual_seed(0)
     model = getattr(transformers, f"{name}Model")(config).eval()
@@ -216,15 +177,6 @@ def test_a_model_of_transformers(name, options, divisors, implementation):
     with torch.no_grad():
         model(input_ids)
     assert len(recipe["divisors"]) == 3  # after the recipe, nothing is recorded
-
-
-def test_t5_does_not_scale():
-    transformers = framework("transformers")
-    torch = framework("torch")
-    options = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "vocab_size": 50}
-    model = transformers.T5EncoderModel(transformers.T5Config(**options)).eval()
-    recipe = run_recipe(TRANSFORMERS, {"model": model, "input_ids": torch.randint(3, 50, (2, N))})
-    assert recipe["divisors"] == ["1", "1"]
 
 
 def test_the_recipe_for_pytorch_sees_models_that_the_one_for_transformers_does_not():
