@@ -114,7 +114,7 @@ def write_overview(config: Config, results: Path, report: Reporter = ALOUD) -> N
         path for each in sidecars for path in (each.with_suffix(".csv"), *results.glob(f"{DERIVED}/{each.stem}/*"))
     ]
     files = (results / LONG, results / COLUMNS)
-    if any(path.exists() for path in sidecars):
+    if any(_sound(config, results)):
         made = Product(files, partial(_overview, config, results), (*sidecars, *sorted(tables)), config.digest)
         build(results, [made], report.made_quietly)
 
