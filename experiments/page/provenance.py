@@ -76,15 +76,9 @@ def provenance(config: Config, results: Path, tables: SweepTables, problems: Map
             state = f"complete: {counted(len(table), 'row')} for {counted(len(sweep.cells()), 'cell')}"
             if not is_current(results, config, sweep):
                 state += "; another version of the source or of the libraries made it"
-            values = [
-                *(
-                    sweep.name,
-                    sweep.experiment.name,
-                    " to ".join(f"{n:,}" for n in dict.fromkeys((trials[0], trials[-1]))),
-                ),
-                *(state, agreement([sweep], tables).verdict() or "–"),
-                *(made["fingerprint"][part][:_SHOWN_DIGITS] for part in ("measuring", "tables")),
-            ]
+            span = " to ".join(f"{n:,}" for n in dict.fromkeys((trials[0], trials[-1])))
+            values = [sweep.name, sweep.experiment.name, span, state, agreement([sweep], tables).verdict() or "–"]
+            values += [made["fingerprint"][part][:_SHOWN_DIGITS] for part in ("measuring", "tables")]
         rows.append(dict(zip(fields, values, strict=True)))
     whole = agreement([sweep for sweep in config.sweeps if sweep.name in tables], tables)
     try:

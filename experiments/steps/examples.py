@@ -23,12 +23,7 @@ from sdpa.attention import is_causal
 
 
 def write_examples(results: Path, report: Reporter = ALOUD) -> None:
-    """Write examples.csv, the numbers of all examples, and the picture of each, unless they are up to date.
-
-    Args:
-        results: the step writes to its folder `examples`.
-        report: told about each file.
-    """
+    """Write examples.csv, the numbers of all examples, and the picture of each, unless they are up to date."""
     products = [Product((example_path(results, EXAMPLES, ".csv"),), _numbers)]
     products += [
         Product(tuple(example_path(results, name, end) for end in DRAWN), partial(_drawn, name)) for name in DECLARED
@@ -57,13 +52,6 @@ def walk_any(
     out: Path | None,
 ) -> None:
     """The command `walk`: the list of examples, a walk through one, or through one's own matrices.
-
-    Args:
-        example: name of an example.
-        q, k, v: CSV files of queries, keys and values; values are optional.
-        scaling: a scaling rule; None for d_k^1/2.
-        mask: `causal`, `none` or None.
-        out: the folder for the numbers and the picture of one's own matrices; None for results/walk.
 
     Raises:
         ExampleError: options that exclude each other, an unknown name or rule, or a file without a valid matrix.
