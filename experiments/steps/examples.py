@@ -11,7 +11,6 @@ import pandas as pd
 from experiments.examples import ExampleError
 from experiments.examples.declared import EXAMPLES as DECLARED
 from experiments.examples.own import DRAWS, own_steps
-from experiments.examples.picture import draw
 from experiments.examples.steps import Step, long_table
 from experiments.folders import EXAMPLES, HOME, WALK, example_path
 from experiments.harness.files import write_atomically, write_files
@@ -38,7 +37,7 @@ def _numbers() -> list[bytes]:
 
 def _drawn(name: str) -> list[bytes]:
     title, source, draws, steps = DECLARED[name]
-    return [*draw(title, source, steps(), draws).values()]
+    return [*_draw(title, source, steps(), draws).values()]
 
 
 def walk_any(
@@ -83,7 +82,7 @@ def _walk_example(typed: str) -> None:
     steps, picture = of_example(), example_path(HOME, name, ".png")
     tell(f"{text(title, source, steps)}\n")
     if not picture.exists():
-        write_files(example_path(HOME, name, ""), draw(title, source, steps, draws))
+        write_files(example_path(HOME, name, ""), _draw(title, source, steps, draws))
     tell(f"figure: {picture}")
 
 
@@ -97,8 +96,14 @@ def _walk_own(q: Path, k: Path, v: Path | None, scaling: str, mask: str, out: Pa
     title, given = "Attention of your own matrices", ", ".join(str(path) for path in (q, k, v) if path)
     tell(f"{text(title, given, steps)}\n")
     write_atomically(out / f"{WALK}.csv", csv_bytes(long_table(WALK, steps)))
-    write_files(out / WALK, draw(title, given, steps, DRAWS))
+    write_files(out / WALK, _draw(title, given, steps, DRAWS))
     tell(f"wrote {out / WALK}.csv\ndrew {out / WALK}.png")
+
+
+def _draw(title: str, source: str, steps: list[Step], draws: str) -> dict[str, bytes]:
+    from experiments.examples.picture import draw  # takes a second to load
+
+    return draw(title, source, steps, draws)
 
 
 def spelled(name: str) -> str:
