@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from experiments.commands import Mask, Request, UsageError, Wish, about_sweeps, need_root, number, outcome, whole_from
-from experiments.folders import FIGURES, HOME
+from experiments.folders import HOME
 
 SWEEPS = ("names", "config", "results", "verbose")
 WORKERS = ("jobs", "scheduler", "scheduler_file")
@@ -77,8 +77,8 @@ def all_parts(request: Request) -> None:
         if not request.names:
             parts.append(partial(steps.write_page, loaded, folder, request.config, report=report))
         attempt(parts)
-    tables = f"{folder}/SWEEP.csv and {folder}/figures"
-    report.next(tables if request.names else f"open {page_path(folder)} in a browser")
+    if not request.names:
+        report.next(f"open {page_path(folder)} in a browser")
 
 
 @about_sweeps(app, *SWEEPS, *WORKERS, "yes", measures=True)
@@ -97,7 +97,6 @@ def run(request: Request) -> None:
             partial(write_overview, loaded, folder, report),
         ]
         attempt(parts)
-    report.next(f"{request.look_at('make figures')}, or make all for everything")
 
 
 @about_sweeps(app, *SWEEPS, "format")
@@ -109,7 +108,6 @@ def draw(request: Request) -> None:
 
     with reporter(verbose=request.verbose) as report:
         draw(loaded, sweeps, folder, formats=request.further_formats, report=report)
-    report.next(f"look into {folder / FIGURES}; {request.look_at('make page')} puts them on a page")
 
 
 @about_sweeps(app, *SWEEPS)
@@ -121,8 +119,6 @@ def check(request: Request) -> None:
 
     with reporter(verbose=request.verbose) as report:
         check(loaded, sweeps, folder, report=report)
-    if not request.verbose:
-        report.next(f"{request.look_at('make check')} VERBOSE=1 lists each sweep and what has no test")
 
 
 @about_sweeps(app, "config", "results", "incomplete", "verbose")
@@ -175,15 +171,12 @@ def statements(request: Request) -> None:
     need_root()
     from experiments.claims.summary import summary
     from experiments.claims.table import read_statements
-    from experiments.page.parts import page_path
     from experiments.steps import statements
     from experiments.steps.reporter import reporter
 
     with reporter(verbose=request.verbose) as report:
         statements.update_statements(request.load()[0], HOME, report)
     print(summary(read_statements(HOME), whole=request.verbose))
-    if not request.verbose:
-        report.next(f"make statements VERBOSE=1 adds reasons and numbers; {page_path(HOME)} shows all statements")
 
 
 @app.command()
@@ -261,7 +254,8 @@ def design(
 ) -> None:
     """Find the divisor that gives a row a wanted entropy, effective number of keys, largest weight or variance."""
     with outcome():
-        from experiments.steps.design import designed, law_of, shortest_under, wanted
+        from experiments.steps.design import designed, law_of, wanted
+        from sdpa.attention import is_causal
 
         try:
             target, value = wanted(
@@ -282,8 +276,7 @@ def design(
                 spectrum=spectrum,
                 normalize=normalize,
             )
-            for line in designed(target, value, d_k, n_keys, law, shortest_under(mask)):
-                print(line)
+            print("\n".join(designed(target, value, d_k, n_keys, law, 1 if is_causal(mask) else None)))
         except ValueError as error:
             raise UsageError(str(error)) from None
 

@@ -129,10 +129,6 @@ class Request:
         }
         return " ".join([command, *(f"{name}={shlex.quote(str(value))}" for name, value in options.items() if value)])
 
-    def look_at(self, command: str) -> str:
-        """A make command on the same results, which measures nothing."""
-        return self.as_typed(command, jobs=None, scheduler=None, scheduler_file=None, yes=False)
-
     def load(self) -> "tuple[Config, tuple[Sweep, ...], Path]":
         """The config, the requested sweeps, and the folder of their tables.
 

@@ -154,7 +154,7 @@ def _config(document: Document) -> Config:
 
 
 def _sweep(document: Document, name: str, body: Any, alike: list[str]) -> Sweep | None:
-    """The sweep of a block; None if the block is no mapping, has no known experiment or has faults, which it notes."""
+    """The sweep of a block; None if the document has faults, which it notes. Faults of size come last."""
     path: KeyPath = ("sweeps", name)
     if problem := _name_problem(name, alike):
         document.fault(path, f"got the sweep name {name[:80]!r}, {problem}", document.place(path, of_key=True))
@@ -167,12 +167,6 @@ def _sweep(document: Document, name: str, body: Any, alike: list[str]) -> Sweep 
         hint = did_you_mean(nearest(experiment, experiment_names()))
         document.fault((*path, "experiment"), f"{got}expected one of {', '.join(experiment_names())}{hint}")
         return None
-    return _resolved(document, name, experiment, body)
-
-
-def _resolved(document: Document, name: str, experiment: str, body: dict[str, Any]) -> Sweep | None:
-    """The sweep of a block whose experiment is known; None if the document has faults. Faults of size come last."""
-    path: KeyPath = ("sweeps", name)
     loaded = load_experiment(experiment)
     if loaded.has_precision:
         _check_trials_or_precision(document, path, body)

@@ -11,7 +11,6 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
@@ -38,7 +37,8 @@ class LocalWorkers:
     def measure(self, tasks: "Sequence[Task]") -> Generator["tuple[Task, bytes]", None, None]:
         """Records in the order of completion; at most three chunks per worker wait or run at a time."""
         with worker_pool(self.slots) as pool:
-            yield from measured(partial(_submit, pool), tasks, _QUEUED_PER_WORKER * self.slots)
+            in_flight = _QUEUED_PER_WORKER * self.slots
+            yield from measured(lambda *arguments: pool.submit(measure_record, *arguments), tasks, in_flight)
 
 
 def default_jobs() -> int:
@@ -155,10 +155,6 @@ def _stop(pool: ProcessPoolExecutor) -> None:
         if pool._result_queue is not None:
             pool._result_queue._writer.close()  # type: ignore[attr-defined]
         pool.shutdown(cancel_futures=True)
-
-
-def _submit(pool: ProcessPoolExecutor, *arguments: Any) -> Future[bytes]:
-    return pool.submit(measure_record, *arguments)
 
 
 def measured(

@@ -14,7 +14,7 @@ from experiments.harness.grid import Sweep
 from experiments.harness.problems import LongRunError
 from experiments.harness.run import Work, Workers, find_chunks, find_pilots
 from experiments.harness.store import Store
-from experiments.harness.tables import TableError, check_sound, is_current
+from experiments.harness.tables import TableError, is_current, sound_contents
 
 _SIZES = ("d_k", "n_keys")  # the axes of which a divisor is a function
 _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
@@ -125,7 +125,7 @@ def _state(config: Config, sweep: Sweep, results: Path, work: Work, kind: str) -
     if not (results / csv_name(sweep.name, MEASURED)).exists():
         return begun
     try:
-        check_sound(results, config, sweep)
+        sound_contents(results, config, sweep)
     except TableError as error:
         return f"stale: {error}"
     others = f", {states['stale']} {kind} too" if states["stale"] else ""

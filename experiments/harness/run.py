@@ -214,8 +214,6 @@ def pilot_summary(store: Store, sweep: Sweep, table: "pd.DataFrame") -> list[str
         f"{sweep.name}: {min(trials)} to {max(trials)} trials per cell, relative standard error {min(errors):.2g} to "
         f"{max(errors):.2g}; {met} of {counted(len(cells), 'cell')} met the precision {sweep.precision:g}"
     ]
-    if met < len(cells):
-        lines.append(f"{sweep.name}: the least precise cell is {describe(cells[errors.index(max(errors))])}")
     if capped := [cell for cell in cells if _wanted(store, sweep, cell) > sweep.trials]:
         few = f"{sweep.name}: max_trials {sweep.trials} is too low for {counted(len(capped), 'cell')}"
         lines.append(f"{few}, the first being {describe(capped[0])}")

@@ -135,11 +135,7 @@ def _parameters(chunk: Chunk) -> dict[str, Any]:
 
 
 def _opened(content: bytes) -> tuple[dict[str, Any], bytes]:
-    """The header and the payload of a record, after a check of its checksum.
-
-    Raises:
-        RecordError: the checksum is wrong.
-    """
+    """The header and the payload of a record, after a check of its checksum."""
     checksum, _, rest = content.partition(b"\n")
     got = hashlib.sha256(rest).hexdigest()
     if checksum != got.encode():

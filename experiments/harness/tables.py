@@ -95,11 +95,7 @@ def _write_sidecar(path: Path, content: Mapping[str, Any], *, is_kept: bool) -> 
 
 
 def _identified(config: Config, sweep: Sweep, table: "pd.DataFrame") -> "pd.DataFrame":
-    """A copy of a table with the columns of `IDENTITY` before its own.
-
-    Raises:
-        ValueError: the table has a column of such a name.
-    """
+    """A copy of a table with the columns of `IDENTITY` before its own."""
     identified, values = table.copy(), (sweep.name, sweep.experiment.name, config.seed)
     for place, (name, value) in enumerate(zip(names(IDENTITY), values, strict=True)):
         identified.insert(place, name, value)
@@ -109,10 +105,10 @@ def _identified(config: Config, sweep: Sweep, table: "pd.DataFrame") -> "pd.Data
 def is_current(results: Path, config: Config, sweep: Sweep) -> bool:
     """True if the tables of a sweep are sound and come from this config, this source and these libraries.
 
-    Unlike `check_sound`, it also compares fingerprints and versions.
+    Unlike `sound_contents`, it also compares fingerprints and versions.
     """
     try:
-        _contents(results, config, sweep)
+        sound_contents(results, config, sweep)
         sidecar = read_sidecar(results / f"{sweep.name}.json")
     except TableError:
         return False
@@ -143,7 +139,7 @@ def read_sweep(results: Path, config: Config, sweep: Sweep) -> "dict[str, pd.Dat
         TableError: a table is missing, altered, or from another config.
     """
     text = [FEW_DRAWS, *treatment_names(sweep.experiment.cell)]
-    return {kind: _parsed(content, text) for kind, content in _contents(results, config, sweep).items()}
+    return {kind: _parsed(content, text) for kind, content in sound_contents(results, config, sweep).items()}
 
 
 def _parsed(content: bytes, text: Iterable[str]) -> "pd.DataFrame":
@@ -162,17 +158,8 @@ def _parsed(content: bytes, text: Iterable[str]) -> "pd.DataFrame":
     return table.fillna({FEW_DRAWS: ""}) if FEW_DRAWS in table else table
 
 
-def check_sound(results: Path, config: Config, sweep: Sweep) -> None:
-    """Raise `TableError` if a table of a sweep is missing, altered, or from another config."""
-    _contents(results, config, sweep)
-
-
-def _contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:
-    """The bytes of a sweep's tables by kind, after a check of their config and their checksums.
-
-    Raises:
-        TableError: the sidecar is unreadable or has other parameters, or a table is unreadable or altered.
-    """
+def sound_contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:
+    """The bytes of a sweep's tables by kind, after a check of their config and their checksums."""
     sidecar = read_sidecar(results / f"{sweep.name}.json")
     got, expected = sidecar["parameters"], sweep.parameters()
     differing = [key for key in {**expected, **got} if got.get(key) != expected.get(key)]

@@ -194,11 +194,8 @@ def with_range(value: Any) -> list[Any]:
         raise ValueError(_EXPECTED)
     first, last, step = (_number(parts[i]) for i in (1, 2, 4))
     multiplies = parts[3] == "*"
-    if first > last:
-        raise ValueError(f"{_EXPECTED}, which ends at its start or above")
-    if step < 1 + multiplies or (multiplies and not first):
-        least = "a start of at least 1 and a factor of at least 2" if multiplies else "a step of at least 1"
-        raise ValueError(f"{_EXPECTED}, with {least}")
+    if first > last or step < 1 + multiplies or (multiplies and not first):
+        raise ValueError(f"{_EXPECTED}, which grows from its start to its end")
     if not multiplies and (last - first) // step >= _MAX_RANGE:
         raise ValueError(f"expected a range of at most {_MAX_RANGE} values")
     values = [first]

@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 
 from sdpa import InputLaw, PairLaw, theory
-from sdpa.attention import is_causal
 from sdpa.theory.attention import Target, largest_entropy
 from sdpa.theory.unknown import UnknownError
 
@@ -35,11 +34,6 @@ def law_of(inputs: str, **attributes: Any) -> PairLaw:
     except ValueError as error:
         raise ValueError(f"--inputs: {error}") from None
     return PairLaw(entries=entries, **attributes)
-
-
-def shortest_under(mask: str) -> int | None:
-    """The length of the shortest row under a mask, as in `sdpa.theory.divisor_for`; ValueError if it is unknown."""
-    return 1 if is_causal(mask) else None
 
 
 def designed(

@@ -36,7 +36,6 @@ def measure(
     results: Path,
     workers: "Workers",
     *,
-    store: Path | None = None,
     jobs: int | None = None,
     limit: float | None = None,
     report: Reporter = ALOUD,
@@ -53,18 +52,22 @@ def measure(
         ChangedError: a table differs from its previous version, although the same source and libraries made both.
     """
     from experiments.harness.plan import known_work
+    from experiments.harness.run import measure_missing
     from experiments.harness.store import Store
 
     started = time.monotonic()
     for sweep in sweeps:
         tables_fingerprint(sweep.experiment)  # of the source as it is imported now, not of edits during the run
     with locked(results):
-        records = Store(store or results / STORE, config.seed)
+        records = Store(results / STORE, config.seed)
         known = known_work(records, sweeps)
         known.refuse_beyond(limit, workers)
         pilots, work = known.pilots, known.chunks
         if pilots.todo:
-            _measure_pilots(records, sweeps, pilots, workers, report)
+            _flag_damaged(records, pilots, report)
+            report.line(f"measuring {counted(len(pilots.todo), 'pilot')} with {workers}: samples that set the trials")
+            with report.progress(pilots.seconds) as advance:
+                deque(measure_missing(records, sweeps, pilots, workers, advance), maxlen=0)
             known = known_work(records, sweeps)
             known.refuse_beyond(limit, workers)
             work = known.chunks
@@ -75,22 +78,6 @@ def measure(
         _write_manifest(results, (pilots, work), workers, time.monotonic() - started)
 
 
-def _measure_pilots(
-    records: "Store", sweeps: Sequence[Sweep], pilots: "Work", workers: "Workers", report: Reporter
-) -> None:
-    """Measure the missing pilots of all sweeps."""
-    from experiments.harness.run import measure_missing
-
-    _flag_damaged(records, pilots, report)
-    report.line(
-        f"measuring {counted(len(pilots.todo), 'pilot')} with {workers}: small samples that tell how many trials a"
-        " precision needs"
-    )
-    with report.progress(pilots.seconds) as advance:
-        for _ in measure_missing(records, sweeps, pilots, workers, advance):
-            pass  # the pilots of a sweep are complete
-
-
 def _measure_chunks(
     analysed: "_Analysed",
     records: "Store",
@@ -99,11 +86,7 @@ def _measure_chunks(
     workers: "Workers",
     jobs: int | None,
 ) -> None:
-    """Measure the missing chunks, and write the tables of each sweep once its chunks are complete.
-
-    Raises:
-        MeasurementError: a cell failed; the tables of sweeps that were complete before are written.
-    """
+    """Measure the missing chunks, and write the tables of each sweep once its chunks are complete."""
     from experiments.analysis import analyse
     from experiments.harness.local import helpers
     from experiments.harness.run import measure_missing, pilot_summary, tabulate_sweep

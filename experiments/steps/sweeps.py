@@ -20,7 +20,6 @@ from experiments.harness.tables import TableError, csv_bytes, is_current, read_s
 from experiments.steps.reporter import ALOUD, FLAGGED, Reporter
 
 if TYPE_CHECKING:
-    from experiments.analysis.agreement import Agreement
     from experiments.figures.figure import Tables
     from experiments.harness.products import Product
 
@@ -196,21 +195,14 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Rep
             report.detail(str(gap))
         together.raise_alarm()
         if tables:
-            _tell_agreement(together, report)
+            verdict, gaps = together.verdict(), together.gaps_in_short()
+            report.verdict(*(("agreed", verdict) if verdict else ("not tested", NOTHING_JUDGED, FLAGGED)))
+            if gaps:
+                report.verdict("gaps", gaps, None)
 
     for line in leftover_lines(config, results):
         report.flag(line)
     attempt([*(partial(check_sweep, sweep) for sweep in sweeps), check_all])
-
-
-def _tell_agreement(found: "Agreement", report: Reporter) -> None:
-    """Report how many values agree with theory, and how many nobody could test."""
-    if verdict := found.verdict():
-        report.verdict("agreed", verdict)
-    else:
-        report.verdict("not tested", NOTHING_JUDGED, FLAGGED)
-    if gaps := found.gaps_in_short():
-        report.verdict("gaps", gaps, None)
 
 
 def leftover_lines(config: Config, results: Path) -> Iterator[str]:

@@ -242,7 +242,7 @@ def relative_errors(table: pd.DataFrame) -> pd.Series:
 
 def pilot_trials(store: Store, cell: Cell, precision: float) -> int:
     """The trials that the draws of a pilot request, without the store."""
-    pilot = measure_chunk(Chunk("saturation", cell, 2**31, PILOT_TRIALS), store.seed)
+    pilot = measure_chunk(Chunk(EXPERIMENT, cell, 2**31, PILOT_TRIALS), store.seed)
     error = relative_errors(pd.DataFrame(STATISTICS.tabulate(cell, pilot)[MEASURED])).max()
     return math.ceil(1.4 * PILOT_TRIALS * (error / precision) ** 2)
 
@@ -280,7 +280,7 @@ def measured_here(seed: int, sweep: Sweep) -> pd.DataFrame:
     """The same without processes: the pilot's trials, then one chunk after the other."""
     frames = []
     for cell in sweep.cells():
-        chunk = Chunk("saturation", cell, 0, pilot_trials(Store(None, seed), cell, sweep.precision))
+        chunk = Chunk(EXPERIMENT, cell, 0, pilot_trials(Store(None, seed), cell, sweep.precision))
         rows = pd.DataFrame(STATISTICS.tabulate(cell, measure_chunk(chunk, seed))[MEASURED])
         frames.append(rows.assign(d_k=cell.d_k))
     return pd.concat(frames, ignore_index=True)
