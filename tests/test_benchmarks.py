@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import calibration, speed
-from benchmarks.calibration import HARMLESS, MISTAKES, Factor, failures, run_seeds
+from benchmarks.calibration import HARMLESS, MISTAKES, failures
 from experiments.harness.config import load_config
 from experiments.harness.experiment import MEASURED
 from experiments.metrics import METRICS
@@ -72,16 +72,6 @@ def test_a_mistake_changes_what_it_says():
     assert np.allclose(found["entropy in bits"]["entropy"], honest["entropy"] / np.log(2))
     over_queries = MISTAKES["largest weight over the wrong axis"](SWEEPS["pair"], 1)[MEASURED]
     assert np.allclose(over_queries["max_weight"], 0.5)
-
-
-def test_runs_count_alarms_intervals_and_faults():
-    planted = [Factor("score_variance", "all", 30.0), Factor("entropy", "unscaled", 1.0)]
-    alarms, coverage, faults = run_seeds(SMALL, range(5, 8), planted)
-    assert (alarms["runs"], alarms["alarms"], alarms["other"]) == (3, 0, "")
-    assert alarms["by_t"] + alarms["by_bound"] + alarms["not_tested"] == 2 * sum(m.exact is not None for m in METRICS)
-    assert (coverage["intervals"] + coverage["flagged"]).tolist() == [*[6] * len(NAMES), 6 * len(NAMES)]
-    found = calibration.faults_of(faults)
-    assert found[["fault", "alarms", "sure", "missed"]].to_numpy().tolist() == [["2900%", 3, 3, 0], ["0%", 0, 0, 0]]
 
 
 def test_broken_promises_are_told():

@@ -56,14 +56,6 @@ def test_intervals_that_are_not_flagged_hold_the_truth_in_every_corner(name):
     assert (each["covering"] / each["intervals"] >= 0.85).all(), each
 
 
-def test_intervals_of_the_score_variance_hold_the_true_one():
-    """Few dimensions and many rows that share them: errors from rows counted as independent would fail here."""
-    cell = Cell(d_k=4, n_keys=128, n_queries=128, scaling=SCALINGS[:1])
-    rows = [measured(cell, TRIALS, seed)["unscaled"] for seed in SEEDS]
-    assert 0.91 <= share_held(rows, "score_variance", 4.0) <= 0.98
-    assert 0.91 <= share_held(rows, "score_mean", 0.0) <= 0.98
-
-
 def test_intervals_hold_the_medians_of_another_simulation():
     """The truth is NumPy's median of all rows of a long run that knows no histogram."""
     cell = Cell(d_k=64, n_keys=64, n_queries=64, scaling=SCALINGS)

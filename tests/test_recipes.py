@@ -160,7 +160,7 @@ class Cell(AttentionCell):
     n_keys: Annotated[int, Ge(2), Le(2**20), Meaning("keys per draw")]
     scaling: tuple[Scaling, ...]
     stretch: Annotated[float, Ge(1e-6), Le(1e6), Meaning("queries over their own keys")] = 1.0
-    n_queries: Annotated[int, Ge(1), Le(2**20), Meaning("queries per draw")] = 4
+    n_queries: Annotated[int, Ge(1), Le(2**20), Meaning("queries per draw")] = 64
 
     def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
         """As `AttentionCell.draw`."""
@@ -206,7 +206,7 @@ def test_an_experiment_and_its_figure(repository):
 def test_a_published_statement(repository):
     shipped = (repository.folder / CLAIMS / "claims.csv").read_text(encoding="utf-8")
     name = f"qa-{1 + max(map(int, re.findall(r'qa-([0-9]+)', shipped)))}"
-    repository.write(f"{CLAIMS}/claims.csv", f"{name},Two and two are five.,5,digits,wrong number,TWO + TWO\n")
+    repository.write(f"{CLAIMS}/claims.csv", f"{name},Two and two are fifty.,50,digits,wrong number,TWO + TWO\n")
     repository.write(f"{CLAIMS}/notes.csv", f"{name},The sum is {{TWO + TWO}}\n")
     repository.write(f"{CLAIMS}/quantities.py", "TWO = 2.0\n")
     repository.run("experiments", "statements")

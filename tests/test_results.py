@@ -22,7 +22,6 @@ from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only, tables_of_results
 TABLES = tables_of_results()
 PAGE = RESULTS / "index.html"
 BENCHMARK_TABLES = [f"{BENCHMARKS}/{path.name}" for path in sorted((RESULTS / BENCHMARKS).glob("*.csv"))]
-PRECISE = ("score_variance", "max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
 
 
 @pytest.mark.parametrize("sweep", CONFIG.sweeps, ids=lambda sweep: sweep.name)
@@ -35,14 +34,6 @@ def test_columns_of_other_tables_are_described(name):
     _, described = (ROOT / "docs/columns.md").read_text(encoding="utf-8").split("<!-- end columns -->")
     for column in pd.read_csv(RESULTS / name, nrows=0).columns:
         assert f"`{column}`" in described, column
-
-
-@shipped_only
-@pytest.mark.parametrize("name", ["dimension", "powers", "length"])
-def test_relative_errors_are_below_half_a_percent(name):
-    table = TABLES[name]["measured"]
-    for metric in PRECISE:
-        assert (table[f"{metric}_se"] < 0.005 * table[metric]).all(), metric
 
 
 def test_the_shipped_calibration_meets_what_the_check_promises():
@@ -58,19 +49,6 @@ def test_the_shipped_calibration_meets_what_the_check_promises():
     assert set(calibration.MISTAKES) <= set(faults["fault"])
     assert pd.to_numeric(faults["sure"]).sum() > 1000
     assert calibration.failures(alarms, coverage, faults) == []
-
-
-@shipped_only
-def test_weights_of_longer_rows_vanish_but_rows_do_not_become_uniform():
-    """Under d_k^1/2; the limits follow from the law of |q|^2 / d_k, the variance of the scores of a row."""
-    rows = TABLES["rules"]["measured"].query("scaling == 'd_k^1/2' and correlation == 0").sort_values("n_keys")
-    below = np.log(rows["n_keys"]) - rows["entropy_exact"]
-    collision = rows["n_keys"] * (1 - rows["jacobian_trace_exact"])
-    assert (rows["max_weight"].diff().dropna() < 0).all()
-    assert (below.diff().dropna() > 0).all()
-    assert (collision.diff().dropna() > 0).all()
-    limit = (1 - 2 / rows["d_k"].iloc[-1]) ** (-rows["d_k"].iloc[-1] / 2)
-    assert [f"{below.iloc[-1]:.5f}", f"{collision.iloc[-1]:.2f}", f"{limit:.3f}"] == ["0.49988", "2.76", "2.762"]
 
 
 @shipped_only

@@ -179,15 +179,6 @@ def test_a_model_of_transformers(name, options, divisors, implementation):
     assert len(recipe["divisors"]) == 3  # after the recipe, nothing is recorded
 
 
-def test_the_recipe_for_pytorch_sees_models_that_the_one_for_transformers_does_not():
-    transformers = framework("transformers")
-    torch = framework("torch")
-    model = transformers.FalconModel(transformers.FalconConfig(**SMALL, multi_query=False)).eval()
-    input_ids = torch.randint(3, 50, (2, N))
-    assert not run_recipe(TRANSFORMERS, {"model": model, "input_ids": input_ids})["saved"]
-    assert run_recipe(TORCH, {"model": model, "inputs": input_ids})["attention"].calls == [("d_k^1/2", "causal")] * 3
-
-
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 0.05)])
 @pytest.mark.parametrize("key_heads", [4, 2])
 @pytest.mark.parametrize("transform", ["none", "jit", "scan"])

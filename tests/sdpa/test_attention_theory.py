@@ -227,34 +227,6 @@ def test_two_keys_by_quadrature(d_k, divisor, rho):
     assert spread.saturated_rows == pytest.approx(math.sqrt(share * (1 - share)), rel=1e-9)
 
 
-def test_the_query_gradient_of_three_keys_by_quadrature():
-    """Over |q|, the two differences of the scores and, with J written out, those of each column of keys across q.
-
-    |K^T J|_F^2 is then a sum of d_k - 1 independent numbers and one that the scores fix.
-    """
-    d_k, (nodes, weights) = 6, np.polynomial.legendre.leggauss(100)
-    y = np.stack(np.meshgrid(7 * nodes, 7 * nodes, indexing="ij"), axis=-1).reshape(-1, 2)
-    y_probability = np.outer(7 * weights, 7 * weights).ravel() * stats.norm.pdf(y).prod(axis=-1)
-    nodes, weights = np.polynomial.legendre.leggauss(40)
-    length, length_weights = 4 * (nodes + 1), 4 * weights
-    probability = (length_weights * stats.chi.pdf(length, d_k))[:, None] * y_probability
-    differences = np.array([[1, -1, 0] / np.sqrt(2), [1, 1, -2] / np.sqrt(6)])
-    three, three_weights = np.polynomial.hermite_e.hermegauss(3)  # exact for the fourth powers
-    column = np.stack(np.meshgrid(three, three, indexing="ij"), axis=-1).reshape(-1, 2) @ differences
-    column_probability = np.outer(three_weights, three_weights).ravel() / three_weights.sum() ** 2
-    z = y @ differences
-    w = special.softmax(length[:, None, None] / 2 * z, axis=-1)
-    j = w[..., :, None] * (np.eye(3) - w[..., None, :])
-    along = ((j @ z[..., None]) ** 2).sum((-1, -2))
-    across = ((j @ column.T) ** 2).sum(-2)
-    mean = across @ column_probability
-    variance = across**2 @ column_probability - mean**2
-    first = (probability * (along + (d_k - 1) * mean)).sum()
-    second = (probability * ((along + (d_k - 1) * mean) ** 2 + (d_k - 1) * variance)).sum()
-    found = attention_deviations(d_k, 3, 2.0).query_gradient_square
-    assert found == pytest.approx(math.sqrt(second - first**2) / 2**2, rel=1e-6)
-
-
 @pytest.mark.parametrize("gain", [1e-3, 1.5, 8.0, 1e4])
 def test_two_keys_on_a_sphere(gain):
     """d_k = 3, where t is uniform: the difference x of two scores has the density (2 gain - |x|) / (2 gain)^2, and the
@@ -323,47 +295,6 @@ def test_three_keys_on_a_grid_of_angles(d_k, gain, error):
     got = squares_of(attention_expectations(d_k, 3, 1 / gain, L2))
     for name, values in expected.items():
         assert got[name] == pytest.approx(p @ values, rel=error), name
-
-
-@pytest.mark.parametrize(("d_k", "gain", "error"), [(3, 4.0, 2e-7), (6, 10.0, 1e-8)])
-def test_the_saturation_of_three_cosines_by_quadrature(d_k, gain, error):
-    """P(e^(s1 - m) + e^(s2 - m) < 1/99) integrated over s1 and the largest score m, from the distribution function."""
-    c = 1 / 99
-
-    def density(theta):
-        return math.gamma(d_k / 2) / math.gamma((d_k - 1) / 2) / math.sqrt(math.pi) * math.sin(theta) ** (d_k - 2)
-
-    def below(score):
-        t = max(score / gain, -1.0)
-        share = special.betainc((d_k - 1) / 2, 0.5, 1 - t**2) / 2
-        return float(share if t <= 0 else 1 - share)
-
-    def both(m):
-        room = c * math.exp(m)
-        first = math.acos(min(1.0, math.log(room - math.exp(-gain)) / gain))
-        edges = [first, first + 1e-3 * (math.pi - first), first + 0.05 * (math.pi - first), math.pi]
-        return sum(
-            integrate.quad(
-                lambda theta: density(theta) * below(math.log(max(room - math.exp(gain * math.cos(theta)), 1e-300))),
-                *ends,
-                epsrel=1e-10,
-            )[0]
-            for ends in itertools.pairwise(edges)
-        )
-
-    last = math.acos(min(1.0, (math.log(2 / c) - gain) / gain))
-    nodes, weights = np.polynomial.legendre.leggauss(30)
-    theta = last * (1 - ((1 - nodes) / 2) ** 3)  # finer where few scores are below
-    steps = weights * last * 1.5 * ((1 - nodes) / 2) ** 2
-    expected = 3 * sum(h * density(a) * both(gain * math.cos(a)) for a, h in zip(theta, steps, strict=True))
-    assert attention_expectations(d_k, 3, 1 / gain, L2).saturated_rows == pytest.approx(expected, abs=error)
-
-
-def test_many_directions_are_gaussian():
-    """For d_k to infinity the scores of `rms` vectors over sqrt(d_k) are standard normal."""
-    d_k = 10**6
-    normalized = squares_of(attention_expectations(d_k, 16, d_k**0.5, RMS))
-    assert normalized == pytest.approx(squares_of(attention_expectations(d_k, 16, d_k**0.5)), rel=1e-4, abs=1e-6)
 
 
 def test_expectations_of_rare_rows_are_good_or_unknown():

@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 from test_inputs import QUADRATURE, known_orders
 
 from sdpa import LAWS
@@ -14,7 +13,6 @@ from sdpa.pairs import PairLaw, spectrum_of
 from sdpa.theory import (
     UnknownError,
     correlated_score_moments,
-    least_draw_deviations,
     least_shared_row_variance,
     row_variance,
     row_variance_deviation,
@@ -83,42 +81,6 @@ def test_the_spreads_of_scores_that_share_queries_and_keys(entries, d_k, n_queri
         total = (same + (n_keys - 1) * by_query + (n_queries - 1) * by_key) / (n_queries * n_keys)
         size = math.sqrt(chance @ of_pairs**2 @ chance) / scale
         assert getattr(found, name) == pytest.approx(math.sqrt(max(total, 0)) / scale, rel=1e-7, abs=2e-8 * size), name
-
-
-def estimates(scores):
-    """Mean, variance and kurtosis of the scores of every draw, (draws,) each."""
-    pooled = scores.reshape(len(scores), -1)
-    return {
-        "score_mean": pooled.mean(axis=1),
-        "score_variance": pooled.var(axis=1),
-        "score_kurtosis": stats.kurtosis(pooled, axis=1),
-    }
-
-
-@pytest.mark.parametrize(
-    "law",
-    [
-        PairLaw(),
-        PairLaw(entries=LAWS["uniform"], query_mean=1.0, key_mean=1.0, spectrum=1.0),
-        PairLaw(normalize="l2"),
-    ],
-    ids=repr,
-)
-def test_estimates_of_draws_spread_as_stated(law):
-    """2,000 estimates from 300 draws of two queries and three keys each: their spread within 8% (false alarm 1e-6 if it
-    were reseeded, but for the next term of the delta method, of the order of a percent)."""
-    rng, repeats, draws, d_k = np.random.default_rng(9), 2000, 300, 6
-    found = {}
-    for _ in range(10):
-        keys = law.keys(rng, (repeats // 10 * draws, 3, d_k))
-        queries = law.queries(rng, (repeats // 10 * draws, 2, d_k))
-        scores = (queries @ keys.swapaxes(-1, -2)).reshape(repeats // 10, -1)
-        for name, values in estimates(scores).items():
-            found.setdefault(name, []).append(values)
-    expected = score_power_deviations(d_k, 3, 2, 1.0, law)
-    for name, values in found.items():
-        spread = np.concatenate(values).std()
-        assert spread == pytest.approx(getattr(expected, name) / math.sqrt(draws), rel=0.07), name
 
 
 @pytest.mark.parametrize("spectrum", [0.0, 1.5])
@@ -250,16 +212,6 @@ def test_the_variance_within_rows_of_draws(law, is_exact, d_k, n_keys):
     limit, error = least_shared_row_variance(d_k, n_keys, 1.7, law), 5 * products.std() / math.sqrt(DRAWS)
     assert limit <= products.mean() + error
     assert not is_exact or limit >= products.mean() - error
-
-
-def test_rows_of_several_lengths_have_the_mean_variance():
-    for law in (PairLaw(query_mean=0.6, key_std=1.4), PairLaw(correlation=0.6)):
-        found = row_variance_deviation(6, 4, 2.0, law)
-        assert least_draw_deviations(6, 4, 1, 2.0, law).row_variance == pytest.approx(found, rel=1e-9)
-        several = math.sqrt(np.mean([row_variance_deviation(6, n, 2.0, law) ** 2 for n in (2, 3, 4)]))
-        assert row_variance_deviation(6, 4, 2.0, law, shortest=2) == pytest.approx(several, rel=1e-12)
-    with pytest.raises(UnknownError, match="correlation with a spectrum"):
-        row_variance_deviation(6, 4, 2.0, PairLaw(correlation=0.5, spectrum=1.0))
 
 
 @pytest.mark.parametrize("rho", [0.3, 0.9, -1.0])

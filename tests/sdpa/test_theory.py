@@ -177,19 +177,6 @@ def test_the_largest_of_three_weights_by_quadrature_over_differences(sigma, thre
     assert GaussianRow(sigma, 3).max_weight_survival(threshold) == pytest.approx(expected, rel=1e-9, abs=error)
 
 
-@pytest.mark.parametrize("n_keys", [2, 2.5, 17, 4096, 1e9])
-def test_survival_falls_with_the_threshold_and_stays_a_probability(n_keys):
-    for sigma in (0, 1e-12, 0.1, 0.39, 0.41, 0.99, 3, 40, 1e6):
-        if n_keys == 2.5 and 0.1 <= sigma < 0.4:
-            with pytest.raises(ValueError, match=r"expected a whole number of keys below a deviation of 0\.4"):
-                GaussianRow(sigma, n_keys).max_weight_survival(0.5)
-            continue
-        values = [GaussianRow(sigma, n_keys).max_weight_survival(t) for t in (0.5, 0.7, 0.9, 0.99, 1 - 1e-6)]
-        assert all(0 <= b <= a + 1e-12 for a, b in zip([1, *values], values, strict=False)), sigma
-    with pytest.raises(ValueError, match="expected a threshold from 1/2 to below 1"):
-        GaussianRow(1.0, n_keys).max_weight_survival(0.49)
-
-
 @pytest.mark.parametrize("n_keys", [2, 3, 64, 4096, 1e6])
 def test_saturation_is_interpolated_within_what_it_says(n_keys):
     sigma = np.geomspace(0.2, 200, 57)

@@ -190,15 +190,6 @@ def test_a_query_is_a_noisy_copy_without_a_class(task):
     assert not batch.queries[:, SIDE:].any()
 
 
-def test_a_row_on_the_tokens_asked_for_shows_the_target_and_a_one_hot_row_half_of_a_pair(task):
-    batch, _, _ = parts(task)
-    shown = batch.tokens[:, : OF_TASK[task], SIDE:].mean(axis=1)
-    assert accuracy(shown, batch.targets) == 1
-    np.testing.assert_allclose(shown / math.sqrt(8), batch.targets)
-    of_one = accuracy(batch.tokens[:, 0, SIDE:], batch.targets)
-    assert of_one == {"recall": 1, "pair": 0}[task]  # a pair's second class ties with those of no token
-
-
 @pytest.mark.parametrize(
     ("logits", "target", "expected"),
     [
