@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
-from experiments.steps.markdown import read_pages
 
 from experiments.harness.columns import cell_fields, defaults
 from experiments.harness.config import load_config
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
 from experiments.page.blocks import rewrite
+from experiments.steps.documents import read_pages
 from tests.shipped import IS_SHIPPED, RESULTS, shipped_only
 
 ROOT = Path(__file__).parents[1]

@@ -198,7 +198,7 @@ def test_an_experiment_and_its_figure(repository):
     pivot = table.pivot_table(index=["scaling", "d_k"], columns="stretch", values="max_weight")
     assert (pivot[3] > pivot[1]).all()
     assert repository.shown("stretch", "The largest weight of stretched queries")
-    repository.run("pytest", "-q", "tests/test_architecture.py", "tests/experiments/test_lean.py", "-k", "stretched")
+    repository.run("pytest", "-q", "tests/test_architecture.py", "tests/experiments/test_process.py", "-k", "stretched")
     assert repository.stale() == set()
     assert repository.edited == {"experiments/stretched.py", DECLARED}
 

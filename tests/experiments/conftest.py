@@ -12,6 +12,7 @@ import pytest
 from experiments.claims.data import chosen, claims
 from experiments.claims.table import Names, judge
 from experiments.figures.declared import figures_of
+from experiments.harness import local
 from experiments.harness.columns import axis_names, defaults, treatment_names
 from experiments.harness.config import Config, load_config
 from experiments.harness.discovery import experiment_names
@@ -32,90 +33,32 @@ def _every(experiment: str) -> str:
     return f"figures: [{names}]" if names else ""
 
 
-# A single cell draws fastest, and has every figure; others have those that show what it has not.
-_FEW_DRAWN = {"scaling": ("variance",), "many": ("phase", "freezing"), "map": ("map",)}
+_DRAWN = {
+    "scaling": ("variance",),
+    "single": ("variance", "saturation"),
+    "map": ("map",),
+    "training": ("learning_curves",),
+}
+_RULES = "scaling: [unscaled, d_k^1/2]"
 TINY = f"""\
 seed: 0
 sweeps:
-  scaling:
-    experiment: saturation
-    d_k: [4, 64]
-    n_keys: 8
-    n_queries: 5
-    scaling: [unscaled, d_k^1/3, d_k^1/2]
-    trials: 60
-    {_every("saturation")}
-  single:
-    experiment: saturation
-    d_k: 16
-    n_keys: 8
-    scaling: d_k^1/2
-    trials: 20
-    {_every("saturation")}
-  many:
-    experiment: saturation
-    d_k: [4, 16]
-    n_keys: [8, 20]
-    inputs: [gaussian, uniform]
-    scaling: [unscaled, d_k^1/2]
-    trials: 20
-    {_every("saturation")}
-  laws:
-    experiment: saturation
-    d_k: 4
-    n_keys: 8
-    inputs: [gaussian, uniform]
-    scaling: [unscaled, d_k^1/2]
-    trials: 20
-  rows:
-    experiment: rows
-    d_k: [4, 64]
-    n_keys: 8
-    n_queries: 3
-    scaling: [unscaled, d_k^1/2]
-    trials: 2
-    {_every("rows")}
-  distribution:
-    experiment: distribution
-    d_k: [1, 16]
-    trials: 3000
-    {_every("distribution")}
-  initialisation:
-    experiment: initialisation
-    d_model: [16, 64]
-    n_heads: 4
-    n_keys: 8
-    n_queries: 5
-    scheme: [gpt2, xavier]
-    scaling: [unscaled, d_k^1/2]
-    trials: 60
-    {_every("initialisation")}
-  formats:
-    experiment: rounding
-    d_k: [4, 512]
-    n_keys: [8, 20]
-    n_queries: 5
-    arithmetic: [float64, bfloat16, float16]
-    scaling: [unscaled, d_k^1/2]
-    trials: 20
-    {_every("rounding")}
-  training:
-    experiment: training
-    task: [recall, pair]
-    d_k: [4, 64]
-    n_keys: 5
-    learning_rate: [0.01, 0.1]
-    scaling: [unscaled, d_k^1/2]
-    steps: 20
-    trials: 3
-    {_every("training")}
-  map:
-    experiment: saturation
-    d_k: [2, 8, 24, 64]
-    n_keys: [3, 8, 20]
-    scaling: [unscaled, d_k^1/3, d_k^1/2, d_k^1]
-    trials: 25
-    figures: [map, phase, freezing]
+  scaling: {{experiment: saturation, d_k: [4, 64], n_keys: 8, n_queries: 5, scaling: [unscaled, d_k^1/3, d_k^1/2],
+    trials: 60, {_every("saturation")}}}
+  single: {{experiment: saturation, d_k: 16, n_keys: 8, scaling: d_k^1/2, trials: 20, {_every("saturation")}}}
+  many: {{experiment: saturation, d_k: [4, 16], n_keys: [8, 20], inputs: [gaussian, uniform],
+    {_RULES}, trials: 20, {_every("saturation")}}}
+  laws: {{experiment: saturation, d_k: 4, n_keys: 8, inputs: [gaussian, uniform], {_RULES}, trials: 20}}
+  rows: {{experiment: rows, d_k: [4, 64], n_keys: 8, n_queries: 3, {_RULES}, trials: 2, {_every("rows")}}}
+  distribution: {{experiment: distribution, d_k: [1, 16], trials: 3000, {_every("distribution")}}}
+  initialisation: {{experiment: initialisation, d_model: [16, 64], n_heads: 4, n_keys: 8, n_queries: 5,
+    scheme: [gpt2, xavier], {_RULES}, trials: 60, {_every("initialisation")}}}
+  formats: {{experiment: rounding, d_k: [4, 512], n_keys: [8, 20], n_queries: 5,
+    arithmetic: [float64, bfloat16, float16], {_RULES}, trials: 20, {_every("rounding")}}}
+  training: {{experiment: training, task: [recall, pair], d_k: [4, 64], n_keys: 5, learning_rate: [0.01, 0.1],
+    {_RULES}, steps: 20, trials: 3, {_every("training")}}}
+  map: {{experiment: saturation, d_k: [2, 8, 24, 64], n_keys: [8, 20],
+    scaling: [unscaled, d_k^1/3, d_k^1/2, d_k^1], trials: 25, figures: [map, phase, freezing]}}
 """
 
 
@@ -123,7 +66,7 @@ def _of_other_experiments() -> str:
     """A sweep of one cell for every experiment that TINY does not name."""
     lines = []
     for name in experiment_names():
-        if f"experiment: {name}\n" not in TINY:
+        if f"experiment: {name}," not in TINY:
             experiment = load_experiment(name)
             needed = [axis for axis in axis_names(experiment.cell) if axis not in defaults(experiment.cell)]
             lines += [f"  {name}:", f"    experiment: {name}", *(f"    {axis}: 4" for axis in needed)]
@@ -165,6 +108,7 @@ def tiny(made_once) -> tuple[Config, Path]:
         config = load_config(path)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(LocalWorkers, "measure", _measured_here)
+            patch.setattr(local, "_FEW", 99)
             measure(config, config.sweeps, folder, LocalWorkers(1))
 
     folder = made_once("tiny", fill)
@@ -173,9 +117,9 @@ def tiny(made_once) -> tuple[Config, Path]:
 
 @pytest.fixture(scope="session")
 def drawn(tiny, made_once) -> tuple[Config, Path]:
-    """The tiny config with every figure of a single cell and few of the others, and the folder of its drawn results."""
+    """The tiny config with few figures, and the folder of its drawn results."""
     config, source = tiny
-    sweeps = [replace(sweep, figures=_FEW_DRAWN.get(sweep.name, sweep.figures)) for sweep in config.sweeps]
+    sweeps = [replace(sweep, figures=_DRAWN.get(sweep.name, ())) for sweep in config.sweeps]
     config = replace(config, sweeps=tuple(sweeps))
 
     def fill(folder: Path) -> None:

@@ -13,7 +13,6 @@ from experiments.figures.rendering import draw
 from experiments.figures.words import plain_caption
 from experiments.folders import figure_path
 from experiments.harness.config import Config, load_config
-from experiments.harness.discovery import experiment_names
 from experiments.harness.local import LocalWorkers
 from experiments.harness.tables import read_sweep
 from experiments.steps import sweeps as steps
@@ -55,24 +54,6 @@ def figures(experiment: str) -> st.SearchStrategy:
 SATURATION = st.fixed_dictionaries(
     {"experiment": st.just("saturation"), **SIZES, "trials": st.sampled_from([2, 3, 19, 20, 60])},
     optional={**INPUTS, "figures": figures("saturation")},
-)
-# Within the sizes that single precision takes: no score deviates from 0 by more than 100 in the root mean square.
-IN_SINGLE = st.fixed_dictionaries(
-    {
-        "experiment": st.just("saturation"),
-        **SIZES,
-        "d_k": axis(st.sampled_from([1, 2, 3, 8, 64])),
-        "arithmetic": st.just("float32") | st.permutations(["float64", "float32"]),
-        "trials": st.sampled_from([2, 19, 20, 60]),
-    },
-    optional={
-        **{name: INPUTS[name] for name in ("n_queries", "inputs")},
-        "query_std": axis(st.sampled_from([0.1, 1, 2]), most=2),
-        "key_std": axis(st.sampled_from([0.1, 1]), most=2),
-        "query_mean": st.sampled_from([0, 0.5, -1]),
-        "key_mean": st.sampled_from([0, 0.5]),
-        "figures": figures("saturation"),
-    },
 )
 ROWS = st.fixed_dictionaries(
     {"experiment": st.just("rows"), **SIZES, "trials": st.integers(1, 3)},
@@ -121,7 +102,7 @@ TRAINING = st.fixed_dictionaries(
         "figures": figures("training"),
     },
 )
-SWEEP = st.one_of(SATURATION, IN_SINGLE, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING, TRAINING)
+SWEEP = st.one_of(SATURATION, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING, TRAINING)
 
 
 def configs(sweeps: st.SearchStrategy) -> st.SearchStrategy:
@@ -154,6 +135,7 @@ def run_tables(config: dict, folder: Path) -> None:
         tables = read_sweep(folder, loaded, sweep)
         for figure in map(FIGURES.get, sweep.figures):
             assert_sound(plain_caption(figure, tables))
+        for figure in map(FIGURES.get, sweep.figures[:1]):
             draw(figure, tables)
 
 
@@ -177,24 +159,8 @@ def any_config(examples: int, of: st.SearchStrategy = SWEEP):
     return lambda test: settings(max_examples=examples, **options)(given(config=configs(of))(test))
 
 
-def test_every_experiment_is_generated():
-    assert {"saturation", "rows", "distribution", "initialisation", "rounding", "training"} == set(experiment_names())
-
-
 @pytest.mark.usefixtures("in_this_process")
-@any_config(4, of=IN_SINGLE)
-def test_a_generated_config_in_single_precision_has_its_tables_and_figures(tmp_path_factory, config):
-    run_tables(config, tmp_path_factory.getbasetemp() / "single")
-
-
-@pytest.mark.usefixtures("in_this_process")
-@any_config(4, of=TRAINING)
-def test_a_generated_config_of_training_has_its_tables_and_figures(tmp_path_factory, config):
-    run_tables(config, tmp_path_factory.getbasetemp() / "training")
-
-
-@pytest.mark.usefixtures("in_this_process")
-@any_config(4)
+@any_config(2)
 def test_a_generated_config_has_its_tables_and_figures(tmp_path_factory, config):
     run_tables(config, tmp_path_factory.getbasetemp() / "any")
 

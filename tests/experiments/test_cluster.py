@@ -8,10 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -50,16 +48,11 @@ def dask_setup(worker):
 
 
 class Cluster:
-    """A scheduler and workers; each worker is a group of processes, its nanny and the process that measures.
+    """A scheduler and workers; each worker is a group of processes, its nanny and the process that measures."""
 
-    Args:
-        folder: of its files.
-        security: options of all processes.
-    """
-
-    def __init__(self, folder: Path, *security: str) -> None:
+    def __init__(self, folder: Path) -> None:
         folder.mkdir()
-        self.folder, self.security = folder, security
+        self.folder = folder
         self.file = folder / "scheduler.json"
         self.processes: list[subprocess.Popen[bytes]] = []
         self.scheduler = self.start("scheduler", "--host=127.0.0.1", "--port=0", f"--scheduler-file={self.file}")
@@ -70,7 +63,7 @@ class Cluster:
     def start(self, *words: str, **environment: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{words[0]}-{len(self.processes)}.log").open("wb") as log:
             process = subprocess.Popen(
-                [Path(sys.executable).with_name("dask"), *words, *self.security, "--no-dashboard"],
+                [Path(sys.executable).with_name("dask"), *words, "--no-dashboard"],
                 cwd=self.folder,
                 env=os.environ | environment,
                 stdout=log,
@@ -148,19 +141,6 @@ def resumes(suite: Suite, local_tables: dict[str, bytes]) -> bool:
     return {name: suite.records()[name] for name in kept} == kept and suite.tables() == local_tables
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_tables_and_trials_do_not_depend_on_the_workers(suite, cluster, local_tables, workers):
-    """One of them joins late."""
-    cluster.worker()
-    process = on_a_new_cluster(suite, cluster.address)
-    for _ in range(1, workers):
-        cluster.worker()
-    out, err = process.communicate(timeout=300)
-    assert (process.returncode, err) == (0, "")
-    assert "lost worker" not in out
-    assert suite.tables() == local_tables
-
-
 def test_killed_workers_and_those_that_leave_cost_their_chunks_alone(suite, cluster, local_tables):
     killed, restarted, left, _ = (cluster.worker() for _ in range(4))
     cluster.wait_for_workers(4)
@@ -183,27 +163,6 @@ def test_a_cell_that_kills_every_worker_is_named_and_all_else_is_kept(suite, clu
     assert status == 1
     assert re.match(r"sweep first, cell d_k=200, .*: a worker process died \(killed, or out of memory\)", err)
     assert resumes(suite, local_tables)
-
-
-def test_another_server_answers_at_the_address(suite):
-    """For example Dask's own dashboard."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"tcp://127.0.0.1:{server.server_port}"
-        status, _, err = suite.run("run", "--scheduler", address, timeout=30)
-        server.shutdown()
-    assert status == 1
-    assert re.fullmatch(rf"no scheduler answers at {address}: .+\n{CONTINUE}", err)
-
-
-@pytest.mark.parametrize(("content", "found"), [(None, "nothing"), ("{}", "a file without an address")])
-def test_a_missing_or_damaged_scheduler_file_is_an_error(suite, tmp_path, content, found):
-    file = tmp_path / "scheduler.json"
-    if content:
-        file.write_text(content)
-    status, _, err = suite.run("run", "--scheduler-file", str(file))
-    assert status == 1
-    assert err.startswith(f"{file}: expected the file that `dask scheduler --scheduler-file` writes, got {found}\n")
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
@@ -232,35 +191,6 @@ def test_an_interrupted_client_leaves_no_task_behind(suite, cluster, sent, statu
     wait_for(lambda: cluster.tasks() == 0, seconds=15)
 
 
-def test_tls_admits_only_a_client_with_the_certificate_of_the_cluster(suite, tmp_path, local_tables):
-    if not shutil.which("openssl"):
-        pytest.skip("the certificates need the command openssl")
-
-    def certificate(name: str) -> dict[str, Path]:
-        made, key = tmp_path / f"{name}.pem", tmp_path / f"{name}-key.pem"
-        words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}"]
-        subprocess.run([*words, "-out", made, "-keyout", key], check=True, capture_output=True)
-        return {"ca-file": made, "cert": made, "key": key}
-
-    ours, foreign = certificate("ours"), certificate("foreign")
-    options = [f"--tls-{name}={path}" for name, path in ours.items()]
-    with contextlib.closing(Cluster(tmp_path / "cluster", "--protocol=tls", *options)) as cluster:
-        cluster.worker()
-        assert cluster.address.startswith("tls://")
-
-        def run(**environment: Path) -> tuple[int, str, str]:
-            given = {f"DASK_DISTRIBUTED__COMM__TLS__{name}": str(path) for name, path in environment.items()}
-            return suite.run("run", "--scheduler", cluster.address, env=os.environ | given)
-
-        for given in ({}, {"CLIENT__CERT": foreign["cert"], "CLIENT__KEY": foreign["key"]}):
-            status, _, err = run(CA_FILE=ours["ca-file"], **given)
-            assert status == 1
-            assert err.startswith(f"no scheduler answers at {cluster.address}: ")
-        assert suite.records() == {}
-        assert run(CA_FILE=ours["ca-file"], CLIENT__CERT=ours["cert"], CLIENT__KEY=ours["key"])[::2] == (0, "")
-        assert suite.tables() == local_tables
-
-
 def another_copy(folder: Path, line: str) -> dict[str, str]:
     """The environment of a worker with another copy of the suite, which has this line too."""
     for package in ("sdpa", "experiments"):
@@ -276,18 +206,11 @@ def another_numpy(folder: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(folder)}
 
 
-def another_experiments(folder: Path) -> dict[str, str]:
-    (folder / "experiments").mkdir(parents=True)
-    (folder / "experiments" / "__init__.py").write_text("")
-    return {"PYTHONPATH": str(folder)}
-
-
 @pytest.mark.parametrize(
     ("words", "environment", "reason"),
     [
         ((), lambda folder: another_copy(folder, "X = 1"), r"source of the suite: expected \w{12}, got \w{12}"),
         ((), another_numpy, r"numpy: expected [\d.]+, got 0.1"),
-        ((), another_experiments, "No module named 'experiments.harness'"),
         (("--memory-limit=200MB",), lambda _: {}, r"sweep \w+, cell d_k=\d+, .* needs about \d+ MiB"),
         pytest.param(
             (),
@@ -296,7 +219,7 @@ def another_experiments(folder: Path) -> dict[str, str]:
             marks=pytest.mark.skipif(not is_supported(), reason="no instructions in common with other processors"),
         ),
     ],
-    ids=["source", "numpy", "suite", "memory", "instructions"],
+    ids=["source", "numpy", "memory", "instructions"],
 )
 def test_a_wrong_worker_is_refused_before_any_chunk_and_not_used_when_it_joins_late(
     suite, tmp_path, cluster, local_tables, words, environment, reason
@@ -318,32 +241,3 @@ def test_a_wrong_worker_is_refused_before_any_chunk_and_not_used_when_it_joins_l
     out, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, ""), out
     assert suite.tables() == local_tables
-
-
-def test_a_comment_makes_no_other_source(suite, tmp_path, cluster, local_tables):
-    cluster.worker(**another_copy(tmp_path / "other", "# A comment."))
-    assert suite.run("run", "--scheduler", cluster.address)[::2] == (0, "")
-    assert suite.tables() == local_tables
-
-
-def test_without_workers_the_run_waits_and_then_says_so(suite, cluster):
-    limit = {"env": os.environ | {"DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT": "3s"}}
-    status, out, err = suite.run("run", "--scheduler", cluster.address, **limit)
-    assert status == 1
-    assert out.splitlines()[1] == f"no workers at {cluster.address}; waiting for up to 3 s"
-    assert re.fullmatch(f"no workers at {cluster.address} for 3 s\n{CONTINUE}", err)
-
-
-def test_plan_divides_by_the_threads_of_the_cluster(suite, cluster):
-    suite.set_trials(10**6)
-    status, _, err = suite.run("plan", "--scheduler", cluster.address)
-    assert (status, err) == (1, f"expected workers at {cluster.address}, got none\n")
-    for _ in range(3):
-        cluster.worker()
-    cluster.wait_for_workers(3)
-    status, out, _ = suite.run("plan", "--scheduler", cluster.address)
-    assert status == 0
-    assert f"with the cluster at {cluster.address} (3 at a time)" in out
-    minutes = {jobs: re.search(r"about (\d+) min", suite.run("plan", "--jobs", jobs)[1])[1] for jobs in "13"}
-    assert f"about {minutes['3']} min" in out
-    assert minutes["3"] != minutes["1"]

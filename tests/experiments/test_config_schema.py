@@ -5,7 +5,6 @@ Most planted mistakes both refuse. `ONLY_THE_LOADER` lists those that the schema
 
 import json
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -110,99 +109,40 @@ def whole(old: str, new: str) -> str:
 
 BOTH = {
     "unknown key": edit(d_kk="8"),
-    "key of another experiment": edit("saturation", learning_rate="0.1"),
     "missing size": edit(d_k=None, d_model=None),
-    "missing rules": edit("saturation", scaling=None),
     "missing experiment": edit(experiment=None),
-    "unknown experiment": edit(experiment="saturatoin"),
-    "list of experiments": edit(experiment=["saturation"]),
     "empty list": edit("saturation", d_k="[]"),
-    "no value": edit("training", learning_rate=""),
-    "mapping for a number": edit("saturation", d_k="{a: 8}"),
-    "truth for a number": edit("saturation", d_k="true"),
     "text for a number": edit("saturation", key_std="wide"),
-    "quoted whole number": edit("saturation", d_k="'8'"),
-    "list in a list": edit("saturation", d_k="[[8]]"),
-    "rules in a mapping": edit("saturation", scaling="{rule: unscaled}"),
     "duplicate size": edit("saturation", d_k=["8", "16", "8.0"]),
-    "duplicate rule": edit("saturation", scaling=["unscaled", "d_k^1/2", "unscaled"]),
-    "duplicate variant": edit("saturation", variants=["{}", "{}"]),
-    "single key": edit("saturation", n_keys="1"),
     "width beyond the limit": edit("training", d_k="1e7"),
-    "negative number": edit("saturation", spectrum="-0.5"),
     "deviation of 0": edit("saturation", key_std="0"),
-    "single trial": edit("saturation", trials="1", precision=None, max_trials=None),
-    "trials in a list": edit("rows", trials=["20"]),
-    "text for trials": edit("training", trials="many"),
-    "precision of 1": edit("saturation", trials=None, precision="1"),
-    "part of a number": edit("saturation", d_k="8.5"),
     "unknown figure": edit("saturation", figures=["variance", "varience"]),
-    "figure of another experiment": edit("rows", figures="variance"),
     "unknown law": edit("saturation", inputs="normal"),
-    "unknown format": edit("rounding", arithmetic="fp16"),
-    "unknown factor": edit("saturation", scaling=["unscaled", "d_kk^1/2"]),
     "rule of 0": edit("training", scaling="0"),
-    "negative rule": edit("training", scaling=["-8"]),
     "power without an exponent": edit("saturation", d_k="2^"),
-    "range without a step": edit("saturation", d_k="4..512"),
-    "range of a number": edit("saturation", key_std="1..8*2"),
-    "range of trials": edit("rows", trials="1..8*2"),
     "trials and precision": edit("saturation", trials="20", precision="0.1"),
     "neither trials nor precision": edit("saturation", trials=None, precision=None, max_trials=None),
-    "most trials without precision": edit("distribution", trials="20", precision=None, max_trials="30"),
-    "precision where there is none": edit("rows", trials=None, precision="0.1"),
     "unknown key in a variant": edit("saturation", variants=["{}", "{d_kk: 8}"]),
-    "rules in a variant": edit("saturation", variants=["{}", "{scaling: unscaled}"]),
-    "impossible value in a variant": edit("saturation", variants=["{}", "{d_k: [0, 8]}"]),
-    "variants that are no list": edit("saturation", variants="{d_k: 8}"),
-    "no variant": edit("saturation", variants="[]"),
     "sweep without a letter in front": whole("  one:", "  1one:"),
-    "sweep with a hyphen": whole("  one:", "  one-two:"),
     "reserved sweep": whole("  one:", "  Columns:"),
-    "long name of a sweep": whole("  one:", f"  {'a' * 65}:"),
-    "sweep of nothing": whole("sweeps:\n", "sweeps:\n  two:\n"),
     "no seed": whole("seed: 0\n", ""),
-    "negative seed": whole("seed: 0", "seed: -1"),
-    "seed beyond 128 bits": whole("seed: 0", f"seed: {2**129}"),
     "unknown key at the top": whole("seed: 0\n", "seed: 0\nsede: 1\n"),
-    "no sweeps": "seed: 0\nsweeps: {}\n",
-    "no mapping": "- 8\n",
-    "nothing at all": "\n",
 }
 ONLY_THE_LOADER = {
     # Numbers that are text in an editor.
     "fraction that is not whole": edit("saturation", d_k="8/3"),
-    "quoted fraction": edit("saturation", key_std="'1/3'"),
-    "power beyond a limit": edit("saturation", d_k="2^40"),
     "range that misses its end": edit("saturation", d_k="4..13*2"),
-    "range with a limit inside": edit("saturation", n_keys="1..4*2"),
     # Numbers that only an editor reads as such.
     "leading zero": edit("saturation", d_k="010"),
-    "dot at the end": edit("saturation", key_std="5."),
     # One value in two spellings.
     "number twice": edit("saturation", d_k=["8", "2^3"]),
-    "rule twice": edit("saturation", scaling=["d_k^1/2", "sqrt(d_k)"]),
     # The grammar of rules.
     "rule without an exponent": edit("saturation", scaling="d_k^"),
-    "rule without an operator": edit("saturation", scaling="2 d_k"),
-    "rule of a product alone": edit("saturation", scaling="'*'"),
-    "bracket left open": edit("saturation", scaling="sqrt(d_k"),
     "multiplier": edit("saturation", scaling="1/sqrt(d_k)"),
-    "exponent beyond 10": edit("saturation", scaling="d_k^11"),
     # Rules across keys.
     "queries beyond the keys of a mask": edit("saturation", n_keys="8", n_queries="9", mask="causal"),
-    "correlation of other laws": edit("saturation", inputs="uniform", correlation="0.5"),
-    "heads of unequal width": edit("initialisation", n_heads="3"),
-    "format that saturation lacks": edit("saturation", arithmetic="bfloat16"),
-    "long rows in single precision": edit("saturation", n_keys="2e5", arithmetic="float32"),
-    "cell twice": edit("saturation", d_k="8", variants=["{}", "{d_k: [8, 16]}"]),
-    "names that differ in case": whole(
-        "sweeps:\n", text_of({"experiment": "distribution", "d_k": "8", "trials": "20"}, "ONE", "")
-    ),
     # Sizes of a sweep.
     "too many cells": edit("saturation", d_k="1..100000+1", n_keys="2..100+1"),
-    "too much memory": edit("saturation", d_k="1e9", precision=None, max_trials=None, trials="20"),
-    "too many chunks": edit("saturation", precision=None, max_trials=None, trials="1e12"),
     # YAML before its values.
     "duplicate key": edit("saturation", n_keys="8\n    n_keys: 16"),
     "anchor": edit("saturation", n_keys="&keys 8"),
@@ -251,39 +191,3 @@ def test_only_the_loader_refuses_what_a_schema_cannot_express(tmp_path, mistake)
 @pytest.mark.parametrize("path", CONFIGS)
 def test_the_schema_accepts_every_config_of_this_repository(path):
     assert schema_accepts((ROOT / path).read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("path", CONFIGS)
-def test_the_first_line_of_a_config_names_the_schema(path):
-    first, _, _ = (ROOT / path).read_text(encoding="utf-8").partition("\n")
-    _, _, named = first.partition("# yaml-language-server: $schema=")
-    folder = ROOT if path == "results/config.yaml" else (ROOT / path).parent  # of the config of which it is a copy
-    assert (folder / named).resolve() == ROOT / SCHEMA
-
-
-def test_every_key_is_explained():
-    definitions = dict(VALIDATOR.schema["definitions"])
-    keys = VALIDATOR.schema["properties"] | definitions.pop("sweep")["properties"]
-    for definition in (definitions[name] for name in experiment_names()):
-        keys |= {key: field for key, field in definition["properties"].items() if key != "experiment"}
-    assert [key for key, field in keys.items() if not field.get("description")] == ["scaling"]
-    assert definitions["Scaling"]["description"]
-
-
-def test_defaults_are_shown():
-    properties = VALIDATOR.schema["definitions"]["saturation"]["properties"]
-    usual = {key: field["default"] for key, field in properties.items() if "default" in field}
-    assert {
-        "n_queries": 64,
-        "inputs": "gaussian",
-        "arithmetic": "float64",
-        "max_trials": 100_000,
-    }.items() <= usual.items()
-
-
-@pytest.mark.parametrize("part", ["d_k^(", "( ", "sqrt ( ", "d_k * ( ", "d_k ^ ( - ", "d_k ) ", " "])
-def test_the_pattern_of_rules_takes_no_exponential_time(part):
-    pattern = VALIDATOR.schema["definitions"]["Scaling"]["pattern"]
-    started = time.perf_counter()
-    assert not re.search(pattern, part * 24 + "x")
-    assert time.perf_counter() - started < 0.5

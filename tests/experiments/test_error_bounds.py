@@ -159,8 +159,7 @@ def test_saturated_rows_of_three_keys_by_their_directions(sigma):
     assert found == pytest.approx(3 * total / (2 * math.pi), rel=1e-7)
 
 
-@pytest.mark.parametrize("correlation", [-0.9, 0.05, 0.5])
-@pytest.mark.parametrize(("d_k", "divisor"), [(1, 1.0), (64, 8.0), (512, 512**0.5)])
+@pytest.mark.parametrize(("d_k", "divisor", "correlation"), [(1, 1.0, -0.9), (64, 8.0, 0.05), (512, 512**0.5, 0.5)])
 def test_two_keys_beside_a_correlation(d_k, divisor, correlation):
     """Given q, the gap of the own and the other score is normal: mean rho |q|^2, variance (2 - rho^2) |q|^2."""
     dt = 0.05 / math.sqrt(d_k)

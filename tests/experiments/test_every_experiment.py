@@ -7,67 +7,33 @@ import numpy as np
 import pytest
 
 from experiments import distribution, initialisation, rounding, saturation, training
-from experiments.analysis import columns_of
-from experiments.analysis.overview import check_table
 from experiments.figures.declared import figures_of
-from experiments.harness.columns import names
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import MEASURED, load_experiment
 from experiments.harness.grid import Chunk
 from experiments.harness.measuring import measure_chunk
-from experiments.harness.tables import IDENTITY, read_sweep
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import Scheme
 
-TYPES = {"int": "i", "float": "f", "str": "O"}
 RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 OTHER_RULES = (Scaling.parse("d_k^1/4"), RULES[1])
 HALF = FORMATS["float16"]
 
 
-def test_the_tiny_config_runs_every_experiment_and_draws_every_figure(drawn):
-    config, _ = drawn
+def test_the_tiny_config_has_every_experiment_and_every_figure(tiny):
+    config, _ = tiny
     assert {sweep.experiment.name for sweep in config.sweeps} == set(experiment_names())
     for name in experiment_names():
         shown = {figure for sweep in config.sweeps if sweep.experiment.name == name for figure in sweep.figures}
         assert shown == set(figures_of(name))
 
 
-def test_tables_read_back_with_the_declared_columns_and_types(tiny):
-    config, folder = tiny
-    for sweep in config.sweeps:
-        tables = read_sweep(folder, config, sweep)
-        declared = {column.name: column.type for column in sweep.experiment.table_columns}
-        for name, kind in declared.items():
-            # A float column that holds whole numbers alone reads back as whole numbers.
-            assert tables[MEASURED][name].dtype.kind in {"float": "fi", "int": "i", "str": "OUT"}[kind], name
-        check_table(sweep, tables)
-
-
-def test_columns_say_what_they_mean():
-    for name in experiment_names():
-        for table in columns_of(load_experiment(name)).values():
-            columns = (*IDENTITY, *table)
-            assert len(set(names(columns))) == len(columns)
-            assert all(column.meaning and column.type in TYPES for column in columns)
-
-
-LAW = {
-    "d_k": 6,
-    "n_keys": 8,
-    "n_queries": 4,
-    "inputs": LAWS["uniform"],
-    "query_std": 1.1,
-    "key_std": 1.1,
-    "query_mean": 0.1,
-    "key_mean": 0.1,
-    "correlation": 0.1,
-    "spectrum": 0.5,
-    "normalize": "rms",
-    "mask": "causal",
-    "scaling": OTHER_RULES,
-}
+LAW = (
+    {"d_k": 6, "n_keys": 8, "n_queries": 4, "inputs": LAWS["uniform"], "query_std": 1.1, "key_std": 1.1}
+    | {"query_mean": 0.1, "key_mean": 0.1, "correlation": 0.1, "spectrum": 0.5, "normalize": "rms"}
+    | {"mask": "causal", "scaling": OTHER_RULES}
+)
 SIZES = {"d_k": 5, "n_keys": 7, "n_queries": 3, "scaling": RULES}
 RARE = {"nearly_one_rows", "large_rows", "one_rows", "overflowing_rows", "zero_gradient_rows", "lost_rows"}
 OF_VECTORS = {"query_variance", "key_variance"}
@@ -82,29 +48,14 @@ CELLS = {
     ),
     "initialisation": (
         initialisation.Cell(12, 3, 7, Scheme.parse("t5"), RULES, n_queries=5),
-        {
-            "d_model": 24,
-            "n_heads": 4,
-            "n_keys": 8,
-            "n_queries": 4,
-            "scheme": Scheme.parse("kaiming"),
-            "scaling": OTHER_RULES,
-        },
+        {"d_model": 24, "n_heads": 4, "n_keys": 8, "n_queries": 4}
+        | {"scheme": Scheme.parse("kaiming"), "scaling": OTHER_RULES},
         {"saturated_rows"},
     ),
     "training": (
         training.Cell("recall", 7, 3, 0.03, RULES, steps=41, n_sequences=23),
-        {
-            "task": "pair",
-            "d_k": 8,
-            "n_keys": 4,
-            "learning_rate": 0.02,
-            "scaling": OTHER_RULES,
-            "optimizer": "sgd",
-            "initial": "small",
-            "steps": 40,
-            "n_sequences": 24,
-        },
+        {"task": "pair", "d_k": 8, "n_keys": 4, "learning_rate": 0.02, "scaling": OTHER_RULES}
+        | {"optimizer": "sgd", "initial": "small", "steps": 40, "n_sequences": 24},
         {metric.name for metric in training.TRAINING_METRICS} - {"final_loss"},
     ),
     "distribution": (distribution.Cell(5), {"d_k": 6}, set()),
@@ -136,16 +87,12 @@ MANY = tuple(Scaling.parse(f"d_k^{i}/100") for i in range(1, 61))
     [
         ("saturation", saturation.Cell(512, 4096, MANY[:4], key_mean=3.0)),
         ("saturation", saturation.Cell(4, 16384, MANY[:4], mask="causal")),
-        ("saturation", saturation.Cell(8, 16, MANY[:4], n_queries=20000)),
         ("saturation", saturation.Cell(2, 2, MANY)),
         ("saturation", saturation.Cell(4096, 300, MANY[:4], key_mean=3.0, arithmetic=FORMATS["float32"])),
-        ("saturation", saturation.Cell(64, 64, MANY[:4], inputs=LAWS["laplace"], arithmetic=FORMATS["float32"])),
-        ("rounding", rounding.Cell(8, 16384, RULES, mask="causal", arithmetic=HALF)),
-        ("rounding", rounding.Cell(4096, 256, RULES, n_queries=16, arithmetic=FORMATS["float64"])),
+        ("rounding", rounding.Cell(8, 2048, RULES, mask="causal", arithmetic=HALF)),
         ("training", training.Cell("pair", 1024, 16, 0.01, MANY[:3], steps=10, n_sequences=64)),
         ("training", training.Cell("pair", 4, 1024, 0.01, MANY[:3], steps=10, n_sequences=64)),
         ("distribution", distribution.Cell(1)),
-        ("distribution", distribution.Cell(100_000)),
     ],
     ids=str,
 )
@@ -154,7 +101,7 @@ def test_memory_stays_under_what_the_plan_says(name, cell):
     trials = min(experiment.chunk_trials(cell), 10**6)
     tracemalloc.start()
     try:
-        experiment.measure(cell, trials if name != "rounding" else min(trials, 16), np.random.default_rng(9))
+        experiment.measure(cell, trials if name != "rounding" else min(trials, 4), np.random.default_rng(9))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -1,7 +1,6 @@
-"""The page: what is on it comes from files, it is whole or says so, asks for nothing, and is the same every time."""
+"""The page and the data of its explorer: all from files, whole or saying so, the same every time."""
 
-import base64
-import io
+import math
 import re
 import shutil
 from pathlib import Path
@@ -9,14 +8,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from PIL import Image
+from scipy.interpolate import BarycentricInterpolator
 
-from experiments.folders import diagnosis_path, drawn_texts, figure_path
+from experiments.folders import drawn_texts, figure_path
 from experiments.harness.config import load_config
 from experiments.harness.tables import read_sweep, write_sweep
-from experiments.page.index import few_rows, make_page
-from experiments.page.parts import STATEMENTS_CSV
+from experiments.page import explorer
+from experiments.page.explorer import CURVES, RELATIVE_ERROR, row_means
+from experiments.page.index import make_page
 from experiments.steps import sweeps as steps
+from sdpa.theory import attention_expectations
+from sdpa.theory.queries import query_lengths
 from tests.command_line import call
 from tests.page_text import as_shown, assert_whole, words
 
@@ -51,57 +53,6 @@ def test_a_users_config_gets_its_figures_tables_and_counts(drawn):
     assert as_shown(config.text) in as_shown(plain)
     for absent in ('id="statements"', 'id="diagnosis"', "What it does, and what it does not do"):
         assert absent not in text
-
-
-@pytest.mark.usefixtures("quick_slider")
-def test_an_image_is_the_drawing_to_within_two_percent(drawn):
-    config, folder = drawn
-    found = re.search(r'<figure id="single-variance">.*?base64,(.*?)"', text_of(config, folder), re.DOTALL)[1]
-    path = figure_path(folder, "single", "variance", ".png")
-    shown, drawing = (
-        np.asarray(Image.open(source).convert("RGB"), dtype=int)
-        for source in (io.BytesIO(base64.b64decode(found)), path)
-    )
-    assert np.abs(shown - drawing).max() <= 0.02 * 255
-
-
-def test_diagnosis_examples_and_statements_are_on_it_if_the_results_have_them(own):
-    config, folder = own
-    heads = diagnosis_path(folder, "heads.png")
-    for path in (heads, folder / "examples" / "abc.png"):
-        path.parent.mkdir(parents=True)
-        for suffix in (".png", ".txt"):
-            shutil.copy(figure_path(folder, "single", "variance", suffix), path.with_suffix(suffix))
-    heads.with_suffix(".txt").write_text('Heads <b>before</b>\nA caption & "quotes".\n')
-    (folder / STATEMENTS_CSV).parent.mkdir()
-    row = {"id": "qa-01", "source": "A <i>b</i>", "claimed": "", "computed": "yes: it is 1; no: it is 2", "note": ""}
-    rows = [row | {"statement": "A good one", "verdict": "holds", "severity": ""}]
-    rows += [row | {"statement": "Bad <script>", "verdict": "wrong", "severity": "slip"}]
-    pd.DataFrame(rows).to_csv(folder / STATEMENTS_CSV, index=False)
-    text = text_of(config, folder)
-    assert_whole(text, folder)
-    plain = words(text)
-    assert 'alt="Heads &lt;b&gt;before&lt;/b&gt;. A caption &amp; &#34;quotes&#34;."' in text
-    assert 'A caption & "quotes".' in plain
-    assert '<figure id="examples-abc">' in text
-    assert "Passes: it is 1. Fails: it is 2." in plain
-    assert text.index("Bad &lt;script&gt;") < text.index("A good one")
-
-
-def test_few_rows_are_the_ends_of_the_axes_with_interval_and_exact_value():
-    table = pd.DataFrame({"d_k": [8, 8, 64, 64, 512, 512], "n_keys": 4, "scaling": ["unscaled", "d_k^1/2"] * 3})
-    table = table.assign(entropy=[0.5, 1.0, 0.4, 1.1, 0.30004, 1.2], entropy_exact=[0.5, 1, 0.4, 1.1, 0.3, np.nan])
-    table = table.assign(entropy_low=table["entropy"] - 0.002, entropy_high=table["entropy"] + 0.002)
-    head, rows = few_rows(table, ["entropy"])
-    assert head == ["d_k", "scaling", "entropy"]
-    assert rows == [
-        ["8", "unscaled", "0.5000 ± 0.0020, exactly 0.5000"],
-        ["8", "d_k^1/2", "1.0000 ± 0.0020, exactly 1.0000"],
-        ["512", "unscaled", "0.3000 ± 0.0020, exactly 0.3000"],
-        ["512", "d_k^1/2", "1.2000 ± 0.0020"],
-    ]
-    many = pd.concat([table.assign(n_keys=n, key_std=s) for n in (4, 8) for s in (1.0, 2.0)])
-    assert len(few_rows(many, ["entropy"])[1]) == 12
 
 
 def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
@@ -161,3 +112,61 @@ def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "raises its alarm" in text.split("<h1>")[0]
     assert "error bars agree" not in text
+
+
+@pytest.mark.usefixtures("quick_slider")
+def test_medians_and_crossings_are_those_of_the_tables(drawn):
+    config, folder = drawn
+    tables = {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps}
+    data = explorer.explorer(config.sweeps, tables)
+    several = ("scaling", "single", "many", "laws", "formats", "map")
+    rows = pd.concat(tables[name]["measured"].assign(sweep=name) for name in several)
+    rows = rows.query("inputs == 'gaussian' and arithmetic == 'float64'")
+    rows = rows[rows["d_k"].isin(data["d_k"]) & rows["n_keys"].isin(data["n_keys"])]
+    found = {tuple(cell[:3]): cell[3:] for cell in data["medians"]}
+    cells = rows.groupby(["d_k", "n_keys", "divisor"])
+    assert len(data["medians"]) == len(found) == len(cells)
+    for cell, of_sweeps in cells:
+        _, largest = max(of_sweeps.iterrows(), key=lambda row: row[1]["trials"] * row[1]["n_queries"])
+        medians = [largest["jacobian_norm_median"], largest["query_gradient_norm_median"]]
+        assert found[cell] == pytest.approx(medians, rel=1e-3), cell
+    assert rows["sweep"].nunique() > 2
+    crossings = tables["map"]["crossings"].query("level == 1 and statistic == 'median'")
+    for norm, rows in data["crossings"].items():
+        expected = crossings[crossings["norm"] == norm].set_index("n_keys")[["law", "crossing"]].astype(float)
+        found = pd.DataFrame(rows, columns=["n_keys", "law", "crossing", "low", "high"], dtype=float).set_index(
+            "n_keys"
+        )
+        np.testing.assert_allclose(found.loc[expected.index, ["law", "crossing"]], expected, rtol=1e-3)
+        assert found["law"].drop(expected.index).tolist() == found["law"].drop(expected.index).index.tolist()
+
+
+def expectations(rows, n_keys: int, d_k: int, divisor: float) -> list[float]:
+    """The expectations that curves give, in the order of `exact`; by SciPy's interpolation, not the page's."""
+    curves = np.array([rows["of"][str(n_keys)][name] for name in CURVES]).T
+    points = math.log1p(rows["sigma"]) * (1 - np.cos(np.pi * np.arange(len(curves)) / (len(curves) - 1))) / 2
+    lengths = query_lengths(d_k)
+    weight, entropy, square, along = lengths.share @ np.exp(
+        BarycentricInterpolator(points, curves)(np.log1p(lengths.length / divisor))
+    )
+    return [weight, entropy, math.sqrt(square), math.sqrt((d_k - 1) * square + along) / divisor]
+
+
+def assert_they_are_exact(widths: list[int], lengths: list[int], exponents: tuple[float, ...]) -> None:
+    rows = row_means(widths, lengths)
+    for n_keys in lengths:
+        for d_k in widths:
+            for p in exponents:
+                exact = attention_expectations(d_k, n_keys, d_k**p)
+                wanted = [exact.max_weight, exact.entropy, exact.jacobian_norm, exact.query_gradient_norm]
+                assert expectations(rows, n_keys, d_k, d_k**p) == pytest.approx(wanted, rel=RELATIVE_ERROR)
+
+
+def test_embedded_curves_give_the_expectations_of_theory():
+    assert_they_are_exact([5, 64], [7], (0.0, 0.4))
+
+
+@pytest.mark.slow
+def test_embedded_curves_give_the_expectations_of_theory_at_all_sizes():
+    assert_they_are_exact([1, 2, 64, 4096], [2, 4, 16, 64, 1024, 8192, 65536], (-0.05, 0.0, 0.3, 0.5, 1.0))
+    assert_they_are_exact([3, 65536], [64], (0.0, 0.5))

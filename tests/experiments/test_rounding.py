@@ -8,12 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments import sampling
 from experiments.analysis.derived import add_exact
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import axis_values
 from experiments.rounding import EXPERIMENT, Cell
-from experiments.rounding_metrics import ROUNDING_METRICS
 from experiments.sampling import block_queries, block_trials
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS, Arithmetic
@@ -23,27 +21,12 @@ RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 CELL = Cell(d_k=5, n_keys=7, n_queries=4, query_std=6.0, arithmetic=FORMATS["float64"], scaling=RULES)
 TRIALS = 6
 SHARES = (
-    "tiny_weights",
-    "nearly_one_rows",
-    "large_rows",
-    "zero_weights",
-    "subnormal_weights",
-    "one_rows",
-    "overflowing_rows",
-    "zero_gradients",
-    "zero_gradient_rows",
-    "wrong_gradient_rows",
-    "lost_rows",
+    *("tiny_weights", "nearly_one_rows", "large_rows", "zero_weights", "subnormal_weights", "one_rows"),
+    *("overflowing_rows", "zero_gradients", "zero_gradient_rows", "wrong_gradient_rows", "lost_rows"),
 )
 ERRORS = (
-    "row_variance",
-    "max_weight",
-    "own_weight",
-    "entropy",
-    "effective_keys",
-    "output_std",
-    "jacobian_trace",
-    "jacobian_norm",
+    *("row_variance", "max_weight", "own_weight", "entropy", "effective_keys", "output_std"),
+    *("jacobian_trace", "jacobian_norm"),
 )
 CASES = {
     "wide scores": {},
@@ -170,14 +153,6 @@ def assert_like_loops(cell):
                     assert row[f"{metric}_bias"] == pytest.approx(expected, rel=0.02, abs=0.02 * root + 1e-15), metric
 
 
-@pytest.mark.parametrize("name", ["float32", "float16"])
-@pytest.mark.parametrize("mask", ["none", "causal"])
-def test_a_cell_drawn_in_blocks_of_queries_is_that_of_plain_loops(name, mask, monkeypatch):
-    monkeypatch.setattr(sampling, "_BLOCK_BYTES", 8 * 14)  # two queries at a time
-    monkeypatch.setattr(sampling, "_PRODUCT_QUERIES", 1)
-    assert_like_loops(dataclasses.replace(CELL, n_queries=5, mask=mask, arithmetic=Arithmetic.parse(name)))
-
-
 def test_the_cases_have_every_event():
     """No share is compared only where it is 0 or 1."""
     shares = {
@@ -217,16 +192,3 @@ def test_exact_probabilities_are_right_or_empty(change, is_known):
         if is_known:
             reach = 5 * table[f"{name}_se"] + 4 / (400 * cell.n_queries)
             assert ((table[name] - table[f"{name}_exact"]).abs() <= reach).all(), name
-
-
-@pytest.mark.parametrize("name", ["tiny_weights", "nearly_one_rows", "large_rows"])
-@pytest.mark.parametrize("change", [{}, {"mask": "causal"}, {"n_queries": 1}])
-def test_deviations_of_a_draw_lie_within_their_bounds(name, change):
-    from sdpa import theory
-
-    cell = dataclasses.replace(CELL, arithmetic=FORMATS["float16"], scaling=RULES[:1], **change)
-    (row,) = rows_of(cell, trials=2000)
-    exact = next(metric.exact for metric in ROUNDING_METRICS if metric.name == name)
-    found = row[f"{name}_se"] * math.sqrt(2000)
-    assert 0.95 * exact.min_deviation(theory, cell) <= found <= 1.05 * exact.max_deviation(theory, cell)
-    assert exact.max_deviation(theory, cell) < 1

@@ -6,11 +6,7 @@ import multiprocessing
 import os
 import random
 import signal
-import struct
-import threading
 import time
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from types import MappingProxyType
 
 import numpy as np
@@ -22,7 +18,7 @@ from experiments import row_statistics, rows
 from experiments.harness.columns import defaults
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, Sweep, chunks
-from experiments.harness.local import LocalWorkers, worker_pool
+from experiments.harness.local import LocalWorkers
 from experiments.harness.measuring import measure_chunk
 from experiments.harness.problems import MeasurementError
 from experiments.harness.run import (
@@ -30,7 +26,6 @@ from experiments.harness.run import (
     find_chunks,
     find_pilots,
     measure_missing,
-    pilot_chunks,
     pilot_summary,
     tabulate_sweep,
 )
@@ -153,58 +148,6 @@ def test_a_killed_worker_ends_the_run_at_once_and_names_a_cell(store):
     assert find_chunks(store, [long]).states["wide"]["sound"] >= 1  # the chunk after which it was killed
 
 
-def test_an_error_in_one_pool_leaves_the_work_of_another():
-    """Complete sweeps are analysed in other processes, whose tables a failed cell of a later sweep must not cost."""
-
-    def measure() -> None:
-        with worker_pool(1) as measuring:
-            measuring.submit(abs, -1).result()
-            raise ValueError("a failed cell")
-
-    with worker_pool(1) as analysing:
-        slow = analysing.submit(time.sleep, 0.5)
-        with pytest.raises(ValueError, match="a failed cell"):
-            measure()
-        assert slow.result() is None
-        assert analysing.submit(abs, -1).result() == 1
-
-
-def test_a_worker_that_dies_before_a_chunk_is_handed_out_ends_the_run_alike(store, monkeypatch):
-    def broken(*_):
-        raise BrokenProcessPool
-
-    monkeypatch.setattr(ProcessPoolExecutor, "submit", broken)
-    with pytest.raises(MeasurementError, match=r"sweep wide, cell d_k=.*: a worker process died"):
-        measured(store, SWEEP, jobs=2)
-
-
-def test_a_worker_killed_while_it_sends_a_record_holds_nobody_up(store, monkeypatch):
-    """The pool's thread has the length of a record and a part of it when the workers are killed."""
-    queues = []
-
-    class HalfSent(ProcessPoolExecutor):
-        def submit(self, *_):
-            super().submit(time.sleep, 60)
-            queues.append(self._result_queue)
-            os.write(self._result_queue._writer.fileno(), struct.pack("!i", 1000) + b"half a record")
-            time.sleep(0.5)  # for the thread to read it
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("experiments.harness.local._Pool", HalfSent)
-    ended = threading.Event()
-
-    def interrupted():
-        with pytest.raises(KeyboardInterrupt):
-            measured(store, SWEEP)
-        ended.set()
-
-    threading.Thread(target=interrupted, daemon=True).start()
-    try:
-        assert ended.wait(30)
-    finally:
-        queues[0]._writer.close()  # so that a failure does not hold up the other tests
-
-
 def count(store: Store, *sweeps: Sweep) -> int:
     """Chunks that are to be measured."""
     return len(find_chunks(store, sweeps).todo)
@@ -310,9 +253,3 @@ def test_estimates_are_unbiased(seeds):
     exact = theory.attention_expectations(2, 3, 1.0).max_weight
     z = (unscaled["max_weight"].mean() - exact) / (unscaled["max_weight"].std() / math.sqrt(len(unscaled)))
     assert abs(z) < 4.4
-
-
-def test_a_pilot_larger_than_a_chunk_is_measured_in_chunks():
-    parts = pilot_chunks(of(PRECISE, d_k=(4096,), n_keys=(2048,)), of(PRECISE, d_k=(4096,), n_keys=(2048,)).cells()[0])
-    assert sum(part.trials for part in parts) == PILOT_TRIALS
-    assert len(parts) > 10

@@ -1,4 +1,6 @@
-"""Standard errors and quantiles against the jackknife over trials, which knows none of their formulas."""
+"""Intervals, standard errors and quantiles against hand-solved cases, the binomial law and the jackknife."""
+
+import math
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from experiments.harness.experiment import MEASURED
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement
 from experiments.saturation import STATISTICS, Cell
-from experiments.statistics.intervals import share_interval
+from experiments.statistics.intervals import Limits, effective_draws, mean_interval, share_interval
 from experiments.statistics.moments import Estimate, Estimates, Moments, Shape
 from experiments.statistics.quantiles import MAX_BINS, Histograms
 from sdpa import Scaling
@@ -94,25 +96,6 @@ def test_the_error_of_a_median_sees_that_rows_of_a_trial_hang_together():
     assert (alone.high - alone.low) / (2 * 1.96) == pytest.approx(np.sqrt(np.pi / 2) * 0.2 / 20, rel=0.25)
 
 
-def test_a_peak_of_the_density_within_a_bin_is_inside_the_interval():
-    """1 - x^8 of uniform x crowds at 1, as |J|_F of two keys does at 1/2; the rest spans decades, so bins are wide."""
-    x = np.random.default_rng(8).random((1, 5000, 1))
-    values = np.where(x < 0.6, 1 - x**8, 10.0 ** -(40 * x))
-    found = Histograms.of(values).quantile(0, 0.9)
-    exact = 1 - 0.1**8  # x below 0.1: a tenth of all values
-    assert found.low <= exact <= found.high
-    assert (found.high - found.low) < 0.02
-
-
-def test_a_quantile_among_zeros_is_zero():
-    """Norms that underflow; the bin of 0 reaches to the smallest doubles, which no interpolation may show."""
-    values = np.zeros((1, 30, 8))
-    values[0, :, 7] = 1.0
-    found = Histograms.of(values).quantile(0, 0.5)
-    assert (found.value, found.low, found.high) == (0, 0, 0)
-    assert Histograms.of(values).quantile(0, 0.95).value == pytest.approx(1.0, rel=1e-3)
-
-
 @pytest.mark.parametrize("trials", [50, 5000])
 def test_infinite_values_lie_above_all_others(trials):
     """Such as the steps of runs that never solve their task; in exact bins and in wide ones."""
@@ -186,22 +169,6 @@ def test_quantiles_of_enough_separate_rows_have_intervals_that_hold():
     assert min(rows_held(rows, 0.5) for rows in range(50, 200)) > 0.94
 
 
-def test_few_separate_rows_flag_what_the_draws_may_not():
-    quantiles = {metric.name: metric.share for metric in METRICS if metric.kind == "quantile"}
-
-    def flagged(trials, n_queries, n_keys):
-        cell = Cell(d_k=4, n_keys=n_keys, n_queries=n_queries, scaling=SCALINGS[:1])
-        measurement = STATISTICS.measure(cell, trials, np.random.default_rng(1))
-        (row,) = STATISTICS.tabulate(cell, measurement)[MEASURED]
-        return set(row["few_draws"].split())
-
-    everything = {metric.name for metric in METRICS}
-    assert flagged(49, 1, 64) == flagged(49, 500, 2) == flagged(24, 500, 3) == everything
-    tails = {name for name, share in quantiles.items() if share != 0.5}
-    assert flagged(199, 1, 64) & set(quantiles) == flagged(99, 500, 3) & set(quantiles) == tails
-    assert not flagged(200, 1, 64) & set(quantiles)
-
-
 @pytest.mark.parametrize(("share", "value"), [(0.1, 5), (0.5, 23), (0.9, 41)])
 def test_the_interval_of_a_quantile_is_that_of_the_trials_shares_below_it(share, value):
     """From the counts of each trial, of which there are few, so that n - 1 is not n."""
@@ -216,3 +183,73 @@ def test_the_interval_of_a_quantile_is_that_of_the_trials_shares_below_it(share,
     expected = [histograms.series[0].quantile(45 * p) for p in ends]
     assert [found.low, found.high] == pytest.approx(expected, rel=1e-9)
     assert found.inside == (ends[0] * 45 >= 1 and ends[1] * 45 <= 44)
+
+
+FREE = Limits()
+
+
+def test_a_mean_without_limits_has_the_interval_of_student():
+    half = stats.t.ppf(0.975, 9) * 0.3
+    assert mean_interval(1.0, 0.3, 10, FREE) == pytest.approx((1 - half, 1 + half), rel=1e-12)
+
+
+@pytest.mark.parametrize(("value", "limits"), [(0.2, Limits(0, 1)), (0.8, Limits(0, 1)), (0.2, Limits(0))])
+def test_near_a_limit_the_interval_is_one_of_the_logarithm_of_the_distance(value, limits):
+    low, high = mean_interval(value, 0.05, 50, limits)
+    distance = [value, low, high] if value < 0.5 else [1 - value, 1 - high, 1 - low]
+    step = stats.t.ppf(0.975, 49) * 0.05 / 0.2
+    assert np.log(np.array(distance[1:]) / distance[0]) == pytest.approx([-step, step], rel=1e-12)
+
+
+def test_an_interval_stays_within_the_limits():
+    assert mean_interval(0.4, 0.39, 2, Limits(0, 1))[1] == 1
+    assert mean_interval(0.6, 0.39, 2, Limits(0, 1))[0] == 0
+    assert mean_interval(5e-17, 1.1e-16, 20, Limits(0))[0] > 0
+    assert math.isfinite(mean_interval(1e-300, 1.0, 2, Limits(0))[1])
+
+
+@pytest.mark.parametrize("count", [0, 1, 17, 40])
+def test_a_share_of_one_row_per_trial_is_clopper_and_pearson_of_fewer_draws(count):
+    """The law that it inverts: at the ends the binomial tails of the reduced number of draws are 2.5%."""
+    share, trials = count / 40, 40
+    error = math.sqrt(share * (1 - share) / (trials - 1))
+    low, high = share_interval(share, error, trials, 1)
+    reduced = trials * (stats.norm.ppf(0.975) / stats.t.ppf(0.975, 39)) ** 2 if 0 < count < 40 else trials
+    draws = min(trials - 1, trials) / trials * reduced if 0 < count < 40 else reduced
+    x = share * draws
+    assert low == pytest.approx(stats.beta.ppf(0.025, x, draws - x + 1) if count else 0, rel=1e-9)
+    assert high == pytest.approx(stats.beta.ppf(0.975, x + 1, draws - x) if count < 40 else 1, rel=1e-9)
+
+
+def test_a_share_that_no_trial_departs_from_rests_on_the_trials_alone():
+    """Whatever the number of rows: 0.025 = (1 - p)^trials."""
+    for rows in (1, 64):
+        assert share_interval(0.0, 0.0, 30, rows) == pytest.approx((0, 1 - 0.025 ** (1 / 30)), rel=1e-9)
+        assert share_interval(1.0, 0.0, 30, rows) == pytest.approx((0.025 ** (1 / 30), 1), rel=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.003, 0.1, 0.6, 0.99])
+@pytest.mark.parametrize("together", [1, 8])
+def test_intervals_of_a_share_hold_it(share, together):
+    """800 seeds of 60 trials of 8 rows, dependent or not; at 95% fewer than 740 have a probability of 0.0003."""
+    rng = np.random.default_rng(11)
+    held = 0
+    for _ in range(800):
+        rows = np.repeat(rng.random((60, 8 // together)) < share, together, axis=1).mean(axis=1)
+        low, high = share_interval(rows.mean(), rows.std(ddof=1) / math.sqrt(60), 60, 8)
+        held += low <= share <= high
+    assert held >= 740
+
+
+def test_effective_draws_of_rare_events_are_their_number():
+    events, trials = 9, 10_000
+    share = events / trials
+    error = math.sqrt(share * (1 - share) / trials)
+    assert effective_draws(share, error, Limits(0, 1)) == pytest.approx(events / (1 - share), rel=1e-9)
+    assert effective_draws(1 - share, error, Limits(0, 1)) == pytest.approx(events / (1 - share), rel=1e-9)
+
+
+def test_effective_draws_of_a_heavy_mean_are_near_those_of_kish():
+    x = np.exp(3 * np.random.default_rng(2).standard_normal(400))
+    kish = x.sum() ** 2 / (x**2).sum()
+    assert effective_draws(x.mean(), x.std() / 20, Limits(0)) == pytest.approx(kish / (1 - kish / 400), rel=1e-9)

@@ -1,17 +1,23 @@
-"""Tables on disk: written whole, and refused when they are not what their record vouches for."""
+"""Tables and products on disk: whole, compared, refused when altered, and made again if their inputs changed."""
 
 import dataclasses
-import json
+from functools import partial
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from experiments.analysis.overview import check_table
-from experiments.folders import default_results
-from experiments.harness.compare import compare, update
+from experiments.harness import products
+from experiments.harness.columns import axis_names
+from experiments.harness.compare import compare
 from experiments.harness.files import write_atomically
 from experiments.harness.processor import is_supported
-from experiments.harness.tables import ChangedError, TableError, csv_bytes, is_current, read_sweep, write_sweep
+from experiments.harness.products import Product, build
+from experiments.harness.tables import ChangedError, TableError, as_written, csv_bytes, read_sweep, write_sweep
+from experiments.steps.sweeps import write_overview
+from tests.command_line import SMALL
 
 
 @pytest.fixture
@@ -33,15 +39,6 @@ def test_what_is_written_reads_back_to_ten_digits(copied, tiny):
     assert sorted(path.name for path in (folder / "derived" / "scaling").iterdir()) == kinds
 
 
-def test_a_rule_that_is_a_number_stays_text(copied):
-    config, sweep, folder = copied
-    tables = {kind: table.assign(scaling="8") for kind, table in read_sweep(folder, config, sweep).items()}
-    (folder / f"{sweep.name}.json").unlink()  # so that no table is expected to be the same
-    write_sweep(folder, config, sweep, tables)
-    for table in read_sweep(folder, config, sweep).values():
-        assert set(table["scaling"]) == {"8"}
-
-
 def test_a_flipped_byte_is_noticed_and_named(copied):
     config, sweep, folder = copied
     for name in ("scaling.csv", "derived/scaling/slopes.csv"):
@@ -59,16 +56,6 @@ def test_a_table_of_other_parameters_is_refused(copied, change):
         change = {"values": {**sweep.values, "d_k": (4, 64, 128)}}
     with pytest.raises(TableError, match=r"scaling\.csv is from another config: got (trials|d_k)"):
         read_sweep(folder, config, dataclasses.replace(sweep, **change))
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b"{}", b"\xff", b'{"sha256": {"measured": ""}, "parameters": []}']
-)
-def test_a_spoilt_record_is_refused(copied, content):
-    config, sweep, folder = copied
-    (folder / "scaling.json").write_bytes(content)
-    with pytest.raises(TableError, match="scaling"):
-        read_sweep(folder, config, sweep)
 
 
 @pytest.mark.parametrize("name", ["scaling.json", "scaling.csv", "derived/scaling/slopes.csv"])
@@ -106,16 +93,6 @@ def test_check_refuses_missing_rows_columns_and_numbers(copied):
         check_table(sweep, {"measured": spoilt})
 
 
-def test_a_config_of_another_name_or_folder_never_writes_over_the_shipped_tables(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    here, elsewhere = tmp_path / "config.yaml", tmp_path / "other" / "config.yaml"
-    assert default_results(here).as_posix() == "results"
-    assert default_results(elsewhere).as_posix() == "results/config"
-    assert default_results(tmp_path / "mine.yaml").as_posix() == "results/mine"
-    with pytest.raises(ValueError, match="figures is reserved for other results; rename the file"):
-        default_results(tmp_path / "figures.yaml")
-
-
 TABLE = b"name,x,x_se,y,z,p_value\na,1.5,1e-3,-3.5,0.1,0.5\nb,2.5,1e-13,inf,-4,1e-9\n"
 
 
@@ -124,11 +101,8 @@ TABLE = b"name,x,x_se,y,z,p_value\na,1.5,1e-3,-3.5,0.1,0.5\nb,2.5,1e-13,inf,-4,1
     [
         (b"1.5", b"1.5", "unchanged", ""),
         (b"-3.5", b"-3.500000003", "equal to rounding", "y in row 1: -3.5 before, -3.500000003 now"),
-        (b"-3.5", b"-3.50000001", "different", "y in row 1: -3.5 before, -3.50000001 now"),
         (b"1.5,", b"1.500001,", "equal to rounding", "x in row 1: 1.5 before, 1.500001 now"),  # of its error
         (b"1.5,", b"1.50001,", "different", "x in row 1: 1.5 before, 1.50001 now"),
-        (b"1e-13", b"9e-12", "equal to rounding", "x_se in row 2: 1e-13 before, 9e-12 now"),  # of its value
-        (b"0.1", b"0.1009", "equal to rounding", "z in row 1: 0.1 before, 0.1009 now"),
         (b"1e-9", b"1.001e-9", "different", "p_value in row 2: 1e-9 before, 1.001e-9 now"),
         (
             b"b,2.5,1e-13,inf",
@@ -136,8 +110,6 @@ TABLE = b"name,x,x_se,y,z,p_value\na,1.5,1e-3,-3.5,0.1,0.5\nb,2.5,1e-13,inf,-4,1
             "equal to rounding",
             "x in row 2: 2.5 before, 2.500000001 now",
         ),
-        (b"inf", b"", "different", "y in row 2: inf before, empty now"),
-        (b"a,", b"c,", "different", "name in row 1: a before, c now"),
         (b"y,z", b"v,z", "different", "other columns: v, y"),
         (b"b,2.5,1e-13,inf,-4,1e-9\n", b"", "different", "2 rows before, 1 now"),
     ],
@@ -145,34 +117,6 @@ TABLE = b"name,x,x_se,y,z,p_value\na,1.5,1e-3,-3.5,0.1,0.5\nb,2.5,1e-13,inf,-4,1
 def test_a_table_is_compared_with_the_one_before(of, to, kind, where):
     change = compare(TABLE, TABLE.replace(of, to))
     assert (change.kind, change.where) == (kind, where)
-
-
-@pytest.mark.parametrize(("old", "kind"), [(None, "new"), (b"", "different"), (b"\xff\xfe\x00", "different")])
-def test_a_table_without_a_readable_one_before(old, kind):
-    assert compare(old, TABLE).kind == kind
-
-
-@pytest.mark.parametrize(("keep", "kept"), [(True, True), (False, False), (None, not is_supported())])
-def test_a_table_that_is_equal_to_rounding_stays_where_it_may(keep, kept, tmp_path):
-    path, new = tmp_path / "a.csv", TABLE.replace(b"1.5", b"1.500001")
-    path.write_bytes(TABLE)
-    change = update(path, new, keep=keep)
-    assert (change.kind, path.read_bytes()) == (("equal to rounding", TABLE) if kept else ("different", new))
-
-
-def test_a_table_of_the_same_source_stays_unless_somebody_changed_it(copied):
-    config, sweep, folder = copied
-    tables = read_sweep(folder, config, sweep)
-    path, sidecar = folder / f"{sweep.name}.csv", folder / f"{sweep.name}.json"
-    before = path.read_bytes(), sidecar.read_bytes()
-    nudged = tables | {"measured": tables["measured"].assign(entropy=tables["measured"]["entropy"] * (1 + 4e-10))}
-    assert write_sweep(folder, config, sweep, nudged)[path].kind == "equal to rounding"
-    assert (path.read_bytes(), sidecar.read_bytes()) == before
-    altered = csv_bytes(pd.read_csv(path).assign(entropy=lambda table: table["entropy"] * (1 + 3e-10)))
-    path.write_bytes(altered)
-    assert compare(before[0], altered).kind == "equal to rounding"
-    write_sweep(folder, config, sweep, tables)
-    assert path.read_bytes() == before[0]
 
 
 @pytest.mark.skipif(not is_supported(), reason="tables of this processor agree to rounding")
@@ -186,22 +130,117 @@ def test_a_table_that_should_be_the_same_and_is_not_is_never_written(copied):
     assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before
 
 
-def test_what_an_earlier_run_derived_and_this_one_does_not_is_gone(copied):
-    config, sweep, folder = copied
-    tables = read_sweep(folder, config, sweep)
-    wrote = write_sweep(folder, config, sweep, {"measured": tables["measured"]})
-    assert wrote[folder / "derived/scaling/slopes.csv"].kind == "removed"
-    assert set(read_sweep(folder, config, sweep)) == {"measured"}
-    assert not (folder / "derived/scaling/slopes.csv").exists()
+def written(config, source: Path, folder: Path) -> Path:
+    """A copy of the tables of a config, with the files that cover all of them."""
+    for sweep in config.sweeps:
+        write_sweep(folder, config, sweep, read_sweep(source, config, sweep))
+    write_overview(config, folder)
+    return folder
 
 
-def test_the_machine_of_a_table_is_recorded_and_does_not_make_it_stale(copied):
-    config, sweep, folder = copied
-    path = folder / f"{sweep.name}.json"
-    sidecar = json.loads(path.read_bytes())
-    assert set(sidecar["made_on"]) == {"processor", "libc", "simd", "blas"}
-    other = json.dumps(sidecar | {"made_on": {"processor": "another"}}).encode()
-    path.write_bytes(other)
-    assert is_current(folder, config, sweep)
-    write_sweep(folder, config, sweep, read_sweep(folder, config, sweep))
-    assert path.read_bytes() == other
+@pytest.fixture(scope="module")
+def tiny_overview(tiny, tmp_path_factory):
+    config, source = tiny
+    folder = written(config, source, tmp_path_factory.mktemp("overview") / "out")
+    return config, folder, {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps}
+
+
+def test_every_measured_value_is_there_once_with_its_error_and_exact_value(tiny_overview):
+    config, folder, tables = tiny_overview
+    found = pd.read_csv(folder / "long-format.csv", dtype=str, keep_default_na=False)
+    experiments = {sweep.name: sweep.experiment for sweep in config.sweeps}
+    metrics = {name: [metric.name for metric in experiment.metrics] for name, experiment in experiments.items()}
+    axes = {name: axis_names(experiment.cell) for name, experiment in experiments.items() if metrics[name]}
+    every = list(dict.fromkeys(axis for of_sweep in axes.values() for axis in of_sweep))
+    assert list(found.columns) == ["sweep", *every, "scaling", "metric", "value", "se", "exact", "z", "flag"]
+    assert len(every) > max(map(len, axes.values()))  # some sweeps have axes that others have not
+    assert list(found["sweep"].unique()) == [name for name in metrics if metrics[name]]
+    assert not found.duplicated(["sweep", *every, "scaling", "metric"]).any()
+    for name, rows in found.groupby("sweep"):
+        table = tables[name]["measured"]
+        assert rows["metric"].tolist() == metrics[name] * len(table)
+        for row, (_, expected) in zip(
+            rows.itertuples(), table.loc[np.repeat(table.index, len(metrics[name]))].iterrows(), strict=True
+        ):
+            for axis in every:
+                assert getattr(row, axis) == (as_written(expected[axis]) if axis in axes[name] else ""), axis
+            assert row.scaling == expected.get("scaling", "")
+            for column, suffix in (("value", ""), ("se", "_se"), ("exact", "_exact")):
+                number = expected.get(f"{row.metric}{suffix}", np.nan)
+                assert float(getattr(row, column) or "nan") == pytest.approx(number, rel=1e-9, nan_ok=True)
+
+
+def copies(path: Path) -> list[bytes]:
+    return [path.read_bytes(), b"a text"]
+
+
+@pytest.fixture
+def made(tmp_path) -> Product:
+    """A product of one input."""
+    (tmp_path / "in.csv").write_text("x\n1\n")
+    files = (tmp_path / "out.csv", tmp_path / "below" / "out.txt")
+    product = Product(files, partial(copies, tmp_path / "in.csv"), (tmp_path / "in.csv",), {"seed": 0})
+    assert built(tmp_path, product) == ["new"]
+    assert built(tmp_path, product) == ["up to date"]
+    return product
+
+
+def built(folder: Path, *listed: Product) -> list[str]:
+    told: list[str] = []
+    build(folder, listed, lambda _, change: told.append(change.kind if change else "up to date"))
+    return told
+
+
+@pytest.mark.parametrize("name", ["out.csv", "below/out.txt", "in.csv"])
+@pytest.mark.parametrize("content", ["x\n2\n", None])
+def test_a_changed_or_missing_file_is_made_again(made, tmp_path, name, content):
+    path = tmp_path / name
+    path.write_text(content) if content else path.unlink()
+    if name == "in.csv" and not content:
+        with pytest.raises(FileNotFoundError):
+            built(tmp_path, made)
+        return
+    assert built(tmp_path, made) != ["up to date"]
+    assert [file.read_bytes() for file in made.files] == made.make()
+    assert built(tmp_path, made) == ["up to date"]
+
+
+def test_other_parameters_source_or_libraries_make_it_again(made, tmp_path, monkeypatch):
+    other = dataclasses.replace(made, parameters={"seed": 1})
+    assert built(tmp_path, other) == ["unchanged"]
+    monkeypatch.setattr(products, "source_of_the_suite", lambda: "other")
+    assert built(tmp_path, other) == ["unchanged"]
+    monkeypatch.setattr(products, "versions", lambda *_: {"numpy": "0"})
+    assert built(tmp_path, other) == ["unchanged"]
+    assert built(tmp_path, other) == ["up to date"]
+
+
+@pytest.mark.parametrize("content", ["{", '{"out.csv": 3}'])
+def test_a_damaged_ledger_makes_everything_again(made, tmp_path, content):
+    (tmp_path / ".made.json").write_text(content)
+    assert built(tmp_path, made) == ["unchanged"]
+
+
+def test_what_a_renamed_sweep_leaves_is_listed_and_pruned_if_the_suite_wrote_it(suite):
+    for command in ("run", "draw"):
+        suite(command, text=f"{SMALL}    figures: length\n")
+    owned = ["derived/mine/slopes.csv", "derived/mine/verdicts.csv", "mine.json", "mine.csv"]
+    figures = sorted((suite.folder / "figures" / "mine").iterdir())
+    notes = {name: suite.folder / name for name in ("mine-notes.csv", "budget.csv")}
+    for path in notes.values():
+        path.write_text("of a user")
+    renamed = SMALL.replace("mine", "yours")
+    for command in ("plan", "check"):
+        said = suite(command, text=renamed).stdout
+        (line,) = [line for line in said.splitlines() if "make prune with the same config removes them" in line]
+        assert all(f"{suite.folder}/{name}" in line for name in owned)
+        assert all(str(path) in line for path in figures)
+        assert f"in this config (make prune keeps them): {notes['budget.csv']}, {notes['mine-notes.csv']}\n" in said
+    by_hand = suite.folder / owned.pop(0)
+    by_hand.write_text("changed by hand")
+    pruned = suite("prune")
+    assert by_hand.read_text() == "changed by hand"
+    assert (pruned.returncode, pruned.stderr) == (0, "")
+    assert pruned.stdout.count("removed ") == len(owned) + len(figures)
+    assert not any(path.exists() for path in (*figures, *(suite.folder / name for name in owned)))
+    assert all(path.read_text() == "of a user" for path in notes.values())

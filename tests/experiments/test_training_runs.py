@@ -9,7 +9,7 @@ import pytest
 
 from experiments.harness.experiment import MEASURED
 from experiments.training import EXPERIMENT, HISTORY, RECORDED_NAMES, Cell, measure, tabulate
-from experiments.training_metrics import RECORDED, TRAINING_METRICS, Ends
+from experiments.training_metrics import RECORDED
 from sdpa import Scaling
 from sdpa.training import TASKS, train
 from tests.plain_attention import entropy, product, softmax, times, transposed
@@ -110,33 +110,6 @@ def test_at_random_weights_the_variance_within_rows_is_that_of_independent_q_and
     found = np.array([ratio(next(runs_of(cell, rng)), divisors) for _ in range(400)])
     np.testing.assert_allclose(found, found[:, :1].repeat(3, axis=1), rtol=1e-9)  # whatever the divisor
     assert abs(found[:, 0].mean() - 1) <= 5 * found[:, 0].std() / math.sqrt(400) < 0.05
-
-
-def ends(**changed) -> Ends:
-    """The ends of one run of a rule that solves its task after 30 steps."""
-    recorded = dict.fromkeys(RECORDED_NAMES, np.ones(1))
-    usual = {"first_loss": 2.0, "loss": 0.2, "accuracy": 0.95, "reached": 30.0, "has_ended": False}
-    return Ends(recorded, recorded, **{name: np.array([value]) for name, value in (usual | changed).items()})
-
-
-@pytest.mark.parametrize(
-    ("changed", "solved", "diverged", "steps_to_solve"),
-    [
-        ({}, 1, 0, 30),
-        ({"accuracy": 0.9}, 1, 0, 30),
-        ({"accuracy": 0.899}, 0, 0, math.inf),  # it has reached 90% and lost it again
-        ({"reached": math.inf, "accuracy": 0.1}, 0, 0, math.inf),
-        ({"loss": 2.5}, 1, 0, 30),
-        ({"loss": 2.501, "accuracy": 0.1}, 0, 1, math.inf),
-        ({"loss": 1.9, "accuracy": 0.0, "has_ended": True}, 0, 1, math.inf),
-    ],
-)
-def test_metrics_of_an_end_by_hand(changed, solved, diverged, steps_to_solve):
-    end = ends(**changed)
-    found = {metric.name: metric.of(end).tolist() for metric in TRAINING_METRICS}
-    assert (found["solved"], found["diverged"]) == ([solved], [diverged])
-    assert found["steps_to_solve"] == [steps_to_solve]
-    assert (found["final_loss"], found["final_accuracy"]) == (end.loss.tolist(), end.accuracy.tolist())
 
 
 def plain_end(states) -> dict[str, float]:

@@ -1,12 +1,20 @@
-"""The command that finds a divisor: its numbers are those of theory, and impossible wishes end with one line."""
+"""The steps that find a divisor and that make statements.csv again."""
 
 import math
 import re
+import shutil
+from dataclasses import replace
 
+import pandas as pd
 import pytest
 
+from experiments.claims import table as claims_table
+from experiments.claims.table import table_path
+from experiments.folders import STATEMENTS
+from experiments.steps import statements as step
 from sdpa import theory
 from tests.command_line import call
+from tests.shipped import CONFIG, RESULTS
 
 
 def test_the_divisor_and_its_table_are_those_of_theory():
@@ -32,31 +40,46 @@ def test_a_causal_mask_takes_the_mean_over_every_position():
     assert float(row[4]) == 0.5
 
 
-def test_other_values_of_unknown_rows_are_not_shown():
-    shown = call("design", "--d-k", "16", "--n-keys", "64", "--row-variance", "0.5", "--inputs", "laplace")
-    assert shown.returncode == 0
-    assert shown.stdout.startswith("divide the scores by 5.612 ")  # sqrt(16 (63 / 64) / 0.5)
-    assert shown.stdout.endswith("no other exact values: softmax rows are known only for gaussian entries\n")
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("--max-weight", "2"), r"max_weight: expected a value above 0\.\d+ and below 0\.\d+, got 2\.0"),
         ((), "expected one of --entropy-share, --effective-keys, --max-weight, --row-variance, got 0"),
-        (("--max-weight", "0.2", "--entropy-share", "0.5"), "expected one of .*, got 2"),
         (("--max-weight", "0.2", "--normalize", "L2"), "normalize: expected one of none, l2, rms, got 'L2'"),
-        (("--max-weight", "0.2", "--mask", "full"), "mask: expected one of none, causal, got 'full'"),
-        (("--max-weight", "0.2", "--mask", "casual"), r"mask: expected .*, got 'casual'; did you mean causal\?"),
-        (
-            ("--max-weight", "0.2", "--inputs", "normal"),
-            r"--inputs: expected one of gaussian, .*, got 'normal'; did you mean gaussian\?",
-        ),
         (("--max-weight", "0.2", "--inputs", "laplace"), "softmax rows are known only for gaussian entries"),
-        (("--max-weight", "0.2", "--query-std", "-1"), "query_std: expected a finite number above 0, got -1.0"),
     ],
 )
 def test_impossible_wishes_end_with_one_line(words, message):
     shown = call("design", "--d-k", "16", "--n-keys", "64", *words)
     assert (shown.returncode, shown.stdout) == (2, "")
     assert re.fullmatch(f"{message}\n", shown.stderr)
+
+
+MADE = "id,note\nqa-3,so\n"
+
+
+@pytest.mark.skipif(not step.is_shipped(CONFIG), reason="results/ are of another config")
+def test_the_table_is_made_again_after_a_change_but_not_under_another_config(tmp_path, capsys, monkeypatch):
+    """A sweep that statements read is edited; editing any other changes nothing."""
+    others = ("figures", "examples", "benchmarks", "diagnosis", "config.full", "*.html", ".*", "long-format.csv")
+    shutil.copytree(RESULTS, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*others))
+    monkeypatch.setattr(claims_table, "compute_table", lambda _: pd.DataFrame({"id": ["qa-3"], "note": ["so"]}))
+    path = table_path(tmp_path)
+
+    def said(config=CONFIG) -> str:
+        step.update_statements(config, tmp_path)
+        return capsys.readouterr().out
+
+    assert "wrote" in said()
+    assert path.read_text() == MADE
+    assert said().endswith("statements.csv: up to date\n")
+    for sidecar in (tmp_path / "phase.json", tmp_path / STATEMENTS / "rates.json"):
+        sidecar.write_text(sidecar.read_text() + "\n")
+        assert "statements.csv: unchanged" in said()
+    path.write_text("id,note\n")
+    for edited in (replace(CONFIG, seed=1), replace(CONFIG, sweeps=CONFIG.sweeps[2:])):
+        assert "kept" in said(edited)
+        assert path.read_text() == "id,note\n"
+    others = tuple(sweep for sweep in CONFIG.sweeps if sweep.name != "length")
+    assert "wrote" in said(replace(CONFIG, sweeps=others))
+    assert path.read_text() == MADE

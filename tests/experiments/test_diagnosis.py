@@ -1,38 +1,115 @@
-"""The command diagnose from files to table, figure and text; bad usage gives one message, and nothing is written."""
+"""Diagnosis of a user's queries and keys: files, the command, and the shipped example."""
 
+import io
 import re
 import shutil
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pytest
-import seaborn as sns
-from matplotlib.collections import PathCollection
+from ml_dtypes import bfloat16
+from safetensors.numpy import save_file
 
-from experiments.diagnosis.report import MOST_LINES, summary
+from experiments.diagnosis import example
+from experiments.diagnosis.files import FilesError, read_heads
+from experiments.diagnosis.report import summary
 from experiments.diagnosis.table import COLUMNS, gaussian_curves, read_diagnosis
-from experiments.figures.heads import draw_heads
-from experiments.figures.style import STYLE
+from experiments.folders import diagnosis_path
+from experiments.steps import diagnosis as step
+from experiments.steps.reporter import Reporter
 from sdpa import diagnose
 from sdpa.theory import GaussianRow
 from tests.command_line import call
 from tests.kinds_of_heads import KINDS, normal, table_of
 
-SIZES = ["d_k", "n_queries", "n_keys", "mask", "scaling", "divisor", "sequences", "rows"]
+Q, K = np.random.default_rng(0).standard_normal((2, 3, 5, 4))
+SAVE = {
+    "npz": lambda path, arrays: np.savez(path, **arrays),
+    "safetensors": lambda path, arrays: save_file(arrays, path),
+}
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch):
-    """Write arrays to NAME.npy in the current folder, which is empty otherwise."""
+def saved(tmp_path, monkeypatch):
+    """Save arrays in the current folder, which is empty otherwise: NAME.npy each, or all in a file."""
     monkeypatch.chdir(tmp_path)
 
-    def write(**arrays: np.ndarray) -> list[str]:
+    def save(file=None, /, **arrays):
+        if file:
+            SAVE[file.split(".")[1]](file, arrays)
+            return [tmp_path / file]
         for name, array in arrays.items():
             np.save(f"{name}.npy", array)
-        return [f"{name}.npy" for name in arrays]
+        return [tmp_path / f"{name}.npy" for name in arrays]
 
-    return write
+    return save
+
+
+def same(head, q=Q, k=K):
+    for found, expected in ((head.q, q), (head.k, k)):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["<f2", ">f4", "<f8"])
+def test_two_npy_files_are_mapped(saved, dtype):
+    q, k = np.asfortranarray(Q.astype(dtype)), K.astype(dtype)
+    (head,) = read_heads(saved(first=q, second=k))
+    same(head, q, k)
+    assert isinstance(head.q, np.memmap)
+    assert (head.layer, head.head) == (None, None)
+
+
+@pytest.mark.parametrize(("suffix", "dtype"), [("npz", "f4"), ("safetensors", bfloat16)])
+@pytest.mark.parametrize(
+    ("q", "k", "numbers"),
+    [
+        ("q", "k", (None, None)),
+        ("3.5.q", "3.5.k", (3, 5)),
+        ("layers.3.heads.5.q_proj", "layers.3.heads.5.k_proj", (3, 5)),
+    ],
+)
+def test_names_give_layer_and_head(saved, suffix, dtype, q, k, numbers):
+    arrays = {q: Q.astype(dtype), k: K.astype(dtype), "v": Q.astype("f4"), "0.q.weight": Q.astype("f4")}
+    (head,) = read_heads(saved(f"qk.{suffix}", **arrays))
+    same(head, Q.astype(dtype), K.astype(dtype))
+    assert (head.layer, head.head) == numbers
+
+
+BAD = {
+    "no numbers": ({"q": Q, "v": K}, "qk.npz: expected q and k of the same layer and head, got 'q' alone"),
+    "twice": ({"q.1": Q, "k.1": K, "1.q": Q}, "qk.npz: expected one q for each layer and head, got 'q.1', '1.q'"),
+    "one axis": ({"q": Q[0, 0], "k": K}, r"qk.npz: 'q': expected 2 axes or more, .*, got shape \(4,\)"),
+    "objects": ({"q": Q, "k": np.array([{}])}, "qk.npz: 'k': expected arrays of numbers, got .*Object arrays"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_arrays_are_named(saved, case):
+    arrays, message = BAD[case]
+    with pytest.raises(FilesError, match=message):
+        read_heads(saved("qk.npz", **arrays))
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors"])
+def test_a_missing_an_empty_and_a_damaged_file_are_named(saved, tmp_path, suffix):
+    saved(q=Q, k=K)
+    for file in ("qk.npz", "qk.safetensors"):
+        saved(file, q=Q, k=K)
+    good = tmp_path / ("q.npy" if suffix == "npy" else f"qk.{suffix}")
+    bad, pickled = tmp_path / f"bad.{suffix}", tmp_path / f"pickled.{suffix}"
+    pickled.write_bytes(b"\x80\x04N.")
+    for path in (bad, pickled):
+        for content in (None, b"", good.read_bytes()[:-100]):
+            if path == bad and content is not None:
+                path.write_bytes(content)
+            with pytest.raises(
+                FilesError, match=f"{path.name}: (cannot read: No such file|expected arrays of numbers)"
+            ):
+                read_heads([path, tmp_path / "k.npy"] if suffix == "npy" else [path])
+
+
+SIZES = ["d_k", "n_queries", "n_keys", "mask", "scaling", "divisor", "sequences", "rows"]
 
 
 def shown(text: str) -> str:
@@ -46,9 +123,9 @@ def lines_of_heads(said: str) -> list[list[str]]:
     return [line.split() for line in re.match(r"(?: .*\n|\d.*\n)*", below)[0].splitlines()]
 
 
-def test_it_prints_writes_and_draws_what_the_library_finds(files):
+def test_it_prints_writes_and_draws_what_the_library_finds(saved):
     q, k = KINDS["sink"]()
-    ran = call("diagnose", *files(q=q, k=k), "--mask", "causal", "--scaling", "d_k^1/3", "--out", "out")
+    ran = call("diagnose", *saved(q=q, k=k), "--mask", "causal", "--scaling", "d_k^1/3", "--out", "out")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert {"diagnosis.csv", "files.txt", "heads.png"} <= {path.name for path in Path("out").iterdir()}
     table, found = read_diagnosis(Path("out/diagnosis.csv")), diagnose(q, k, "d_k^1/3", "causal")
@@ -73,62 +150,8 @@ def test_it_prints_writes_and_draws_what_the_library_finds(files):
         assert (np.abs(numbers - expected) <= close).all()
 
 
-def test_many_heads_of_one_sequence_are_counted_and_have_no_errors(files):
-    q, k = normal(1, 24)
-    ran = call("diagnose", *files(q=q[0], k=k[0]), "--out", "out")
-    assert len(lines_of_heads(ran.stdout)) == MOST_LINES == 20
-    assert "Less sharp heads, not shown: 4\n" in ran.stdout
-    assert "No standard errors: there is one sequence." in ran.stdout
-    assert "More heads than keys" in shown(ran.stdout)
-    table = read_diagnosis(Path("out/diagnosis.csv"))
-    assert len(table) == 24
-    assert not [name for name in table if name.endswith("_se")]
-
-
-@pytest.mark.parametrize(
-    ("shape", "axes", "indices", "n_heads"),
-    [
-        ((5, 4), None, [], 1),
-        ((2, 5, 4), None, ["head"], 2),
-        ((2, 5, 4), "batch", [], 1),
-        ((3, 2, 5, 4), None, ["head"], 2),
-        ((3, 2, 5, 4), "Layer,HEAD", ["layer", "head"], 6),
-        ((2, 3, 2, 5, 4), None, ["layer", "head"], 6),
-        ((2, 3, 2, 2, 5, 4), "batch,model, layer,head", ["model", "layer", "head"], 12),
-    ],
-)
-def test_leading_axes_have_their_usual_names_or_those_given(shape, axes, indices, n_heads):
-    table = table_of(tuple(np.random.default_rng(0).standard_normal((2, *shape))), axes=axes)
-    assert list(table)[: list(table).index("d_k")] == indices
-    assert len(table) == n_heads
-
-
-@pytest.mark.parametrize(
-    ("names", "shape", "indices", "sequences"),
-    [
-        ("{role}.{layer}", (2, 5, 4), ["layer", "head"], 1),
-        ("{role}.{layer}", (3, 2, 5, 4), ["layer", "head"], 3),
-        ("{role}.{layer}", (5, 4), ["layer"], 1),
-        ("{layer}.0.{role}", (3, 5, 4), ["layer", "head"], 3),
-    ],
-)
-def test_names_of_arrays_number_layers_and_heads(files, names, shape, indices, sequences):
-    files()
-    rng = np.random.default_rng(0)
-    arrays = {(role, layer): rng.standard_normal(shape) for role in "qk" for layer in (2, 10)}
-    np.savez("qk.npz", **{names.format(role=role, layer=layer): each for (role, layer), each in arrays.items()})
-    assert call("diagnose", "qk.npz").returncode == 0
-    table = read_diagnosis(Path("results/diagnosis/qk/diagnosis.csv"))
-    assert list(table)[: list(table).index("d_k")] == indices
-    assert table["layer"].unique().tolist() == [2, 10]
-    assert table["sequences"].unique().tolist() == [sequences]
-    axes = ["batch"] * (sequences > 1) + ["head"] * (len(shape) - 2 - (sequences > 1))
-    expected = diagnose(arrays["q", 10], arrays["k", 10], axes=axes).columns()
-    np.testing.assert_allclose(table.loc[table["layer"] == 10, "entropy"], expected["entropy"], rtol=1e-9)
-
-
-def test_files_of_one_name_do_not_replace_each_others_diagnosis(files):
-    given = files(q=normal(1, 2)[0], k=normal(1, 2)[1])
+def test_files_of_one_name_do_not_replace_each_others_diagnosis(saved):
+    given = saved(q=normal(1, 2)[0], k=normal(1, 2)[1])
     Path("other").mkdir()
     others = [shutil.copy(name, "other") for name in given]
     assert [call("diagnose", *given).returncode for _ in range(2)] == [0, 0]
@@ -150,34 +173,19 @@ SHIPPED = "results/diagnosis/training has the shipped example; choose another fo
     [
         (["none.npy", "k.npy"], "none.npy: cannot read: No such file or directory"),
         (["q.npy", "other.npy"], r"q.npy and other.npy: expected q and k with the same d_k \(last axis\), got 4 in q"),
-        (["q.npy", "nan.npy"], "q.npy and nan.npy: k: expected finite numbers .* the first nan at .0, 0. in batch 0"),
-        (["q.npy", "words.npy"], "q.npy and words.npy: k: expected real numbers, got an array of <U1"),
-        (["q.npy", "k.npy", "--scaling", "sqrt"], "--scaling: expected 'unscaled' or a product .*; did you"),
-        (["q.npy", "k.npy", "--mask", "padding"], "mask: expected one of none, causal, got 'padding'"),
-        (["q.npy", "short.npy", "--mask", "causal"], r"as many queries as keys for 'causal', got \(5, 4\)"),
         (
             ["q.npy", "k.npy", "--axes", "head"],
             r"--axes: expected 2 different names of axes, .* \(3, 2, 5, 4\), got head",
         ),
-        (["q.npy", "k.npy", "--axes", "d_k,head"], "--axes: expected 2 different names .*, got d_k,head"),
-        (
-            ["layers.npz", "--axes", "layer,head"],
-            "--axes: expected 2 different names of axes beside layer in the names",
-        ),
-        (["mixed.npz"], "mixed.npz: 'q.1' and 'k.1': expected the axes of the first pair, layer, head, got layer"),
-        (["twice.npz"], "expected each head once, got several rows with the same layer and head"),
-        (["q.npy", "k.npy", "--out", "q.npy"], "--out: expected a folder, got the file q.npy"),
-        (["q.npy", "k.npy", "--out", "results/diagnosis/training"], SHIPPED),
         (["training.npz"], SHIPPED),
-        (["--mask", "causal"], r"--mask: expected files with queries and keys \(make diagnose Q=q.npy K=k.npy\)"),
     ],
 )
-def test_bad_usage_exits_2_and_writes_nothing(files, words, message):
+def test_bad_usage_exits_2_and_writes_nothing(saved, words, message):
     rng = np.random.default_rng(0)
     arrays = {name: rng.standard_normal(shape) for name, shape in NUMBERS.items()}
     arrays |= {"nan": arrays["k"].copy(), "words": np.full((3, 2, 6, 4), "a")}
     arrays["nan"].flat[0] = np.nan
-    files(**arrays)
+    saved(**arrays)
     pair = {"q": arrays["q"], "k": arrays["k"]}
     np.savez("training.npz", **pair)
     np.savez("layers.npz", **{f"{name}.0": array for name, array in pair.items()})
@@ -232,21 +240,54 @@ def test_the_curve_is_the_exact_entropy_of_gaussian_rows(mask, queries, lengths)
         assert point["entropy_share"] == pytest.approx(exact, abs=2e-5)
 
 
-@pytest.mark.parametrize(("layers", "heads", "sequences"), [(1, 1, 3), (2, 8, 3), (3, 40, 1), (12, 1, 2)])
-def test_the_figure_has_each_head_in_its_place(layers, heads, sequences):
-    q, k = normal(sequences, layers * heads)
-    shape = (sequences, layers, heads, *q.shape[-2:])
-    q[:, 0] *= layers > 1  # equal scores stand at the left end
-    table = table_of((q.reshape(shape), k.reshape(shape)))
-    with mpl.rc_context({**sns.axes_style("ticks"), **STYLE}):
-        drawing = draw_heads(table, gaussian_curves(table))
-        drawing.draw_without_rendering()
-    panels = {ax.get_title(loc="left"): ax for ax in drawing.axes if ax.get_title(loc="left")}
-    points = [c.get_offsets() for c in panels["entropy share"].collections if isinstance(c, PathCollection)]
-    least = panels["entropy share"].get_xlim()[0]
-    expected = np.sqrt(table[["row_variance"]]).clip(least).join(table["entropy_share"])
-    np.testing.assert_allclose(np.concatenate(points), expected)
-    assert len(panels) == (3 if layers * heads > 1 else 1)
-    for title, name in (("mean largest weight", "max_weight"), ("variance within", "variance_ratio")):
-        for ax in (ax for each, ax in panels.items() if each.startswith(title)):
-            np.testing.assert_allclose(ax.collections[0].get_array(), table[name].to_numpy().reshape(layers, heads))
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """A results folder with the shipped diagnosis, but of two runs."""
+    folder = tmp_path_factory.mktemp("root") / "results"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(example, "RUNS", 2)
+        step.write_diagnosis(folder, Reporter(say=lambda _: None))
+    return folder
+
+
+def test_training_makes_heads_sharper_than_gaussian_rows_of_their_variance(results):
+    table = read_diagnosis(diagnosis_path(results, "diagnosis.csv"))
+    before, after = (table[table["layer"] == layer] for layer in (0, 1))
+    assert len(before) == len(after) == 2
+    assert (before["entropy_share"] > 0.8).all()
+    assert (after["max_weight"] > 0.9).all()
+    assert (after["entropy_share"] + 0.2 < after["entropy_share_exact"]).all()
+    assert (after["alignment_effect"] > 4).all()
+
+
+def test_the_token_that_a_query_asks_for_stands_in_any_place(results):
+    """Else the first key would have all the weight, as if it were an attention sink.
+
+    chi^2 with 15 degrees of freedom exceeds 37.7 with probability 0.001.
+    """
+    arrays = np.load(io.BytesIO(diagnosis_path(results, "qk.npz").read_bytes()))
+    scores = np.einsum("slhqd,slhkd->slhqk", arrays["q"], arrays["k"])[:, 1, :, 0]
+    places = np.bincount(scores.argmax(axis=-1).ravel(), minlength=16)
+    expected = scores.shape[0] * scores.shape[1] / 16
+    assert ((places - expected) ** 2 / expected).sum() < 37.7
+
+
+def test_without_files_the_command_diagnoses_it_again_only_if_a_file_is_altered(results, monkeypatch):
+    """It says the same, and the same arrays from a file of one's own give the same bytes."""
+    monkeypatch.chdir(results.parent)
+    Path("config.yaml").touch()  # as in the repository root
+    path = diagnosis_path(Path("results"), "diagnosis.csv")
+    content, arrays = path.read_bytes(), path.with_name("qk.npz").read_bytes()
+    monkeypatch.setattr(example, "npz_bytes", lambda: arrays)
+    ran = call("diagnose")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "up to date" in ran.stdout
+    assert "Layer 0: before training. Layer 1: after it." in ran.stdout
+    path.unlink()
+    png = path.with_name("heads.png").read_bytes()
+    path.with_name("heads.png").write_bytes(b"altered")
+    assert f"wrote {path}: new" in call("diagnose").stdout
+    assert path.read_bytes() == content
+    assert call("diagnose", path.with_name("qk.npz"), "--out", "own").returncode == 0
+    assert Path("own/diagnosis.csv").read_bytes() == content
+    assert Path("own/heads.png").read_bytes() == path.with_name("heads.png").read_bytes() == png

@@ -1,0 +1,245 @@
+"""The table of claims, its rule for verdicts, planted claims, and answers against other ways to compute the same."""
+
+import io
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.claims import laws, quantities
+from experiments.claims.data import Case, Claim, chosen, claims, left_out, sources
+from experiments.claims.judge import FAULTY, RULES, SEVERITIES, Answer, parse_claimed, severity, verdict
+from experiments.claims.quantities import MEDIAN
+from experiments.claims.table import Names, compute_row, read_statements
+from experiments.harness.tables import csv_bytes
+from sdpa import ScaledDotProductAttention, metrics, softmax
+from tests.shipped import RESULTS
+
+IDS = [name for claim in claims() for name in claim.id.split()]
+PLANTED = Claim("se-98 qa-99", "So.", "", "true", "conceptual error", "", "", ())
+
+
+@pytest.fixture(scope="module")
+def names(tables) -> Names:
+    return Names(tables)
+
+
+def as_text(rows: list[dict]) -> pd.DataFrame:
+    """Rows as the shipped table has them."""
+    return pd.read_csv(io.BytesIO(csv_bytes(pd.DataFrame(rows))), keep_default_na=False, dtype=str).set_index("id")
+
+
+@pytest.mark.parametrize("source", sources())
+def test_every_claim_is_answered_as_the_shipped_table_has_it(names, source):
+    own = [claim for claim in claims() if claim.id.startswith(f"{source}-")]
+    computed, shipped = as_text([compute_row(claim, names) for claim in own]), read_statements(RESULTS).set_index("id")
+    assert computed.compare(shipped.loc[[claim.id for claim in own]]).to_dict() == {}
+
+
+def test_the_shipped_table_has_every_claim_and_says_why_one_is_wrong():
+    shipped = read_statements(RESULTS)
+    assert shipped["id"].tolist() == [claim.id for claim in claims()]
+    assert (shipped.loc[shipped["verdict"].isin(FAULTY), "note"] != "").all()
+
+
+@pytest.mark.parametrize("claim", claims(), ids=lambda claim: claim.id)
+def test_a_claim_is_complete(claim):
+    """A source, an id of its own, a rule and a severity, and either cases, or numbers and a quantity."""
+    assert all(name.partition("-")[0] in sources() and IDS.count(name) == 1 for name in claim.id.split())
+    assert not set(claim.id.split()) & set(left_out())
+    if not claim.rule:
+        assert (claim.claimed, claim.severity, claim.quantity, claim.cases) == ("", "", "", ())
+        return
+    assert claim.rule in RULES
+    assert claim.severity in SEVERITIES
+    assert bool(claim.cases) == (claim.rule == "true")
+    assert bool(claim.quantity) == bool(parse_claimed(claim.claimed)) == (claim.rule != "true")
+
+
+def cases_of(*tests: str) -> dict:
+    return {"cases": tuple(Case(f"{test} at {{n}}", test) for test in tests)}
+
+
+@pytest.mark.parametrize(
+    ("planted", "verdict"),
+    [
+        ({"claimed": "2.83", "rule": "digits", "quantity": "sqrt(8)"}, "reproduced"),
+        ({"claimed": "2.84", "rule": "digits", "quantity": "sqrt(8)"}, "wrong"),
+        ({"claimed": "9", "rule": "draw", "quantity": "by_chance([8], share_beyond(9, 64))"}, "within sampling error"),
+        ({"claimed": "40", "rule": "draw", "quantity": "by_chance([8], share_beyond(40, 64))"}, "wrong"),
+        (cases_of("sqrt(8) > TENTH", "sqrt(8) < TENTH"), "misleading"),
+        (cases_of("bare('max_weight_exact').loc[LARGE] > ONE_HOT"), "holds"),
+        (cases_of("bare('max_weight_exact').loc[LARGE] < ONE_HOT"), "wrong"),
+    ],
+)
+def test_a_planted_claim_gets_its_verdict(names, planted, verdict):
+    row = compute_row(replace(PLANTED, **planted), names)
+    assert (row["verdict"], bool(row["severity"])) == (verdict, verdict in FAULTY)
+    assert row["source"] == f"{sources()['se'].citation}; {sources()['qa'].citation}"
+    if "bare" in row["computed"]:  # a case for each number of keys
+        assert [int(case.split(" at ")[1]) for case in row["computed"].split("; ")] == [4, 64, 1024, 4096]
+
+
+def test_a_verdict_that_another_cut_off_changes_is_told(names):
+    row = compute_row(replace(PLANTED, cases=(Case("here", "0.15 < TENTH"),)), names)
+    assert (row["verdict"], row["other_cutoffs"]) == ("wrong", "TENTH = 0.2: holds")
+    assert not compute_row(replace(PLANTED, cases=(Case("here", "0.15 < 1"),)), names)["other_cutoffs"]
+    assert chosen()["SATURATED"] == metrics.SATURATED
+
+
+CUT = chosen()
+
+
+def judged_alone(rule: str, claimed: str, *computed: float, **answer) -> str:
+    return verdict(rule, parse_claimed(claimed), Answer(computed, **answer), CUT)[0]
+
+
+@pytest.mark.parametrize(
+    ("claimed", "rule", "right", "expected"),
+    [
+        ("0.44", "digits", 0.4449, "reproduced"),
+        ("0.44", "digits", 0.45, "to rounding"),
+        ("0.44", "digits", 0.4501, "wrong"),
+        ("22.6", "about", 22.627, "reproduced"),
+        ("100", "about", 105, "approximately"),
+        ("100", "about", 105.1, "wrong"),
+        ("0.9999", "about", 0.95, "wrong"),
+        ("1.0", "about", 0.96, "reproduced"),
+        ("3", "count", 2, "wrong"),
+        ("3", "count", 3, "reproduced"),
+        ("4", "shape", 4, "holds"),
+    ],
+)
+def test_numbers_are_judged_by_the_digits_that_are_shown(claimed, rule, right, expected):
+    assert judged_alone(rule, claimed, right) == judged_alone(rule, f"{claimed} 1", right, 1.0) == expected
+
+
+def test_cases_draws_and_open_statements():
+    for found, expected in (((True, True), "holds"), ((True, False), "misleading"), ((False, False), "wrong")):
+        assert judged_alone("true", "", cases=dict(enumerate(found))) == expected
+    assert judged_alone("draw", "1.6", 1.5, p_value=0.01) == "within sampling error"
+    assert judged_alone("draw", "1.6", 1.5, p_value=0.0099) == "wrong"
+    assert judged_alone("", "") == "open"
+
+
+@pytest.mark.parametrize(("claimed", "rule", "found"), [("1 2", "digits", [1]), ("", "true", []), ("1", "draw", [1])])
+def test_an_answer_that_does_not_fit_is_refused(claimed, rule, found):
+    with pytest.raises(ValueError, match=r"expected (2 computed numbers|cases|a p-value)"):
+        judged_alone(rule, claimed, *found)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "right", "expected"),
+    [
+        ("0.9999", 0.99963, "slip"),  # 2.7 units of the last digit
+        ("0.9999", 0.99958, "wrong number"),  # 3.2 units
+        ("0.32", 0.3037, "wrong number"),  # 1.6 units, but more than 5%
+    ],
+)
+def test_a_wrong_number_is_a_slip_if_it_is_close(claimed, right, expected):
+    numbers, answer = parse_claimed(claimed), Answer((right,))
+    assert severity("wrong", "wrong number", numbers, answer, CUT) == expected
+    assert severity("wrong", "conceptual error", numbers, answer, CUT) == "conceptual error"
+    assert severity("to rounding", "wrong number", numbers, answer, CUT) == ""
+
+
+NORMS = (MEDIAN, "jacobian_norm_exact", "query_gradient_norm_exact")
+BARE, ROOT, LARGE = {"scaling": "unscaled"}, {"scaling": "d_k^1/2"}, {"d_k": 4096}
+STEPS = ["steps_to_solve", "steps_to_solve_low", "steps_to_solve_high"]
+FAILED = {"solved": 0.0, "solved_low": 0.0, "solved_high": 0.46, **dict.fromkeys(STEPS, math.nan)}
+LATE = {"solved": 1.0, "solved_low": 0.54, "solved_high": 1.0, **dict(zip(STEPS, (300, 290, 310), strict=True))}
+
+
+@pytest.mark.parametrize("d", [3, 8, 64, 512])
+def test_products_of_unit_vectors_have_the_variance_that_symmetry_gives(d):
+    """The d squared cosines with orthonormal axes sum to 1."""
+    assert laws.variance_of_unit_vectors(d) == pytest.approx(1 / d, rel=1e-9)
+
+
+def test_two_scaled_scores_differ_as_in_a_simulation():
+    """Three standard errors of the median, of 100,000 draws: one false alarm in 400, at one seed."""
+    q, one, other = np.random.default_rng(0).standard_normal((3, 100_000, 8))
+    ratio = np.exp(abs((q * (one - other)).sum(axis=1)) / 8**0.5)
+    assert np.median(ratio) == pytest.approx(laws.median_ratio(8, 8**0.5), rel=0.02)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_draw_in_twenty_has_a_deviation_with_a_p_value_below_one_twentieth(shared):
+    """The share of 2,000 draws has a standard error of 0.005."""
+    rng, queries, d = np.random.default_rng(0), 40, 16
+    q = rng.standard_normal((2000, queries, 1, d))
+    k = rng.standard_normal((2000, 1 if shared else queries, 8, d))
+    deviations = np.sqrt(((q @ k.swapaxes(-1, -2)) ** 2).mean(axis=(1, 2, 3)))
+    p_values = [laws.deviation_p_value(d, deviation, queries, shared=shared) for deviation in deviations]
+    assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.05, abs=0.02)
+
+
+def test_the_error_of_a_ratio_of_medians_follows_from_their_intervals():
+    """(low / high, high / low) as half a width of two standard errors: (6/2 - 3/3) / 4 = 0.5."""
+    ends = {"unscaled": (3.0, 4.4, 6.0), "d_k^1/2": (2.0, 2.5, 3.0)}
+    names = (f"{MEDIAN}_low", MEDIAN, f"{MEDIAN}_high")
+    plane = pd.MultiIndex.from_product([quantities.WIDTHS, quantities.KEYS, ends], names=["d_k", "n_keys", "scaling"])
+    rows = [dict(zip(names, ends[scaling], strict=True)) for _, _, scaling in plane]
+    found = quantities.ratios_of_medians({"phase": pd.DataFrame(rows, index=plane).reset_index()})
+    assert set(found.to_numpy().ravel()) == {"1.8"}
+
+
+def times(factor: float):
+    return lambda values: factor * values
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "where", "values", "expected"),
+    [
+        # A slope is judged by its exact value, not by the last digit of a measured one.
+        ("qa-18", "dimension/slopes", {}, {"slope": times(1.01)}, "reproduced"),
+        ("qa-18", "dimension/slopes", {}, {"slope_exact": times(1.01)}, "wrong"),
+        ("qa-16", "dimension", {"d_k": 512}, {"score_variance": times(1.05)}, "wrong"),
+        ("lesson-24", "dimension", {"d_k": 512} | BARE, {"score_variance": times(1.05)}, "misleading"),
+        ("qa-21", "powers", {"d_k": 512}, {"score_variance": times(1.05)}, "misleading"),
+        ("notebook-18", "phase", BARE | LARGE, {MEDIAN: times(1e16)}, "wrong"),
+        *(("textbook-15", "phase", ROOT | LARGE | {"n_keys": 64}, {norm: times(0.8)}, "misleading") for norm in NORMS),
+        ("article-50", "phase", {}, {"saturated_rows_exact": 0.995}, "holds"),
+        ("qa-12", "phase", {}, {"saturated_rows_exact": 0.01}, "misleading"),
+        ("qa-12", "phase", {}, {"max_weight_exact": 0.95}, "misleading"),
+        ("lesson-22", "training", BARE, FAILED, "holds"),
+        ("notebook-19b", "training", {}, LATE, "wrong"),
+        ("notebook-19b", "training", ROOT | {"initial": "small"}, LATE, "holds"),  # not those of the source
+        ("textbook-13", "training", BARE, FAILED, "holds"),
+        ("article-54", "training", ROOT | {"task": "recall"}, {"max_weight_after_low": 0.45}, "misleading"),
+        ("article-54", "training", ROOT | {"task": "pair"}, FAILED, "misleading"),
+        ("lesson-05", "training", ROOT, {"asked_weight_after_low": 0.5}, "wrong"),
+    ],
+)
+def test_a_verdict_follows_the_measured_tables(tables, judged, name, table, where, values, expected):
+    rows = tables[table].copy()
+    chosen_rows = (rows[list(where)] == list(where.values())).all(axis=1)
+    assert chosen_rows.any()
+    for column, value in values.items():
+        rows.loc[chosen_rows, column] = value(rows.loc[chosen_rows, column]) if callable(value) else value
+    assert judged(name, **{table: rows})[0] == expected
+
+
+def far(own):
+    """The article's comparison with deviations five times as large, and weights of a half."""
+    return lambda d_k: (5 * own(d_k)[0], 5 * own(d_k)[1], 0.5, own(d_k)[3])
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "attribute", "change", "expected"),
+    [
+        ("article-27", laws, "variances", lambda own: lambda: 1.05 * own(), "misleading"),
+        *((name, laws, "comparison", far, "misleading") for name in ("article-123", "article-125", "article-131")),
+        ("qa-37", laws, "layer", lambda _: lambda *_: ScaledDotProductAttention(6, 4, 4, seed=99), "wrong"),
+        ("article-16", laws, "SCHEMES", lambda own: {name: own[name] for name in ("lecun", "xavier")}, "holds"),
+        # Weights of scores five times as far apart are sharpened in every row.
+        ("lesson-28", quantities, "CAT_WEIGHTS", lambda _: softmax(5 * quantities.CAT_SCORES), "holds"),
+        ("lesson-37", quantities, "CAT_WEIGHTS", lambda _: np.array([[7, 1, 1, 1], [1, 7, 1, 1]] * 2) / 10, "wrong"),
+        ("article-13", quantities, "SESSION", lambda _: quantities.ABC, "misleading"),
+    ],
+)
+def test_a_verdict_follows_its_inputs(judged, monkeypatch, name, module, attribute, change, expected):
+    monkeypatch.setattr(module, attribute, change(getattr(module, attribute)))
+    assert judged(name)[0] == expected

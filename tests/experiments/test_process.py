@@ -1,0 +1,116 @@
+"""A process of the suite: its instructions, what it loads, its exit status."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from experiments import commands as module
+from experiments.harness import processor
+from experiments.harness.discovery import experiment_names
+from experiments.harness.processor import FIXED, VARIABLES, arithmetic, fix_arithmetic, is_supported, require_fixed
+from tests.suite_process import ROOT
+
+supported = pytest.mark.skipif(not is_supported(), reason="this processor has no instructions in common with others")
+
+
+@supported
+def test_this_process_uses_the_instructions_of_the_suite_and_another_is_refused():
+    require_fixed()
+    assert FIXED.items() <= arithmetic().items()
+    assert VARIABLES.items() <= os.environ.items()
+    ran = subprocess.run(
+        [sys.executable, "-c", "import numpy; from experiments.harness.processor import require_fixed as r; r()"],
+        cwd=ROOT,
+        env=os.environ | {"OPENBLAS_CORETYPE": "Sandybridge"},
+        capture_output=True,
+        text=True,
+    )
+    assert "got {'simd': 'X86_V3', 'blas': 'Sandybridge'}: import experiments before NumPy, or set " in ran.stderr
+
+
+@pytest.mark.parametrize("cpuinfo", ["", "sse2 avx"])
+def test_a_processor_without_these_instructions_keeps_its_own(cpuinfo, monkeypatch):
+    monkeypatch.setattr(processor, "_cpuinfo", lambda _: cpuinfo)
+    monkeypatch.setattr(processor, "arithmetic", lambda: {"simd": "baseline", "blas": "Nehalem"})
+    for name in VARIABLES:
+        monkeypatch.setenv(name, "its own")
+    is_supported.cache_clear()
+    require_fixed.cache_clear()
+    try:
+        assert not is_supported()
+        fix_arithmetic()
+        require_fixed()
+        assert {os.environ[name] for name in VARIABLES} == {"its own"}
+    finally:
+        is_supported.cache_clear()
+        require_fixed.cache_clear()
+
+
+HEAVY = {"pandas", "scipy", "matplotlib", "seaborn", "jinja2", "pydantic", "typer"}
+
+
+def loaded(code: str) -> set[str]:
+    """Which of the heavy packages a fresh interpreter has loaded after that code."""
+    ran = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return HEAVY & set(json.loads(ran.stdout.splitlines()[-1]))
+
+
+def command(words: str) -> str:
+    lines = (
+        "from typer.testing import CliRunner",
+        "from experiments.__main__ import app",
+        f"CliRunner().invoke(app, {words.split()})",
+    )
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("code", "needed"),
+    [
+        (f"import experiments.harness.local, {', '.join(f'experiments.{name}' for name in experiment_names())}", set()),
+        ("import sdpa", set()),
+        ("from sdpa import theory", {"scipy"}),
+        (command("--help"), {"typer"}),
+        (command("plan --config quick.yaml --results nowhere"), {"typer", "pydantic"}),
+    ],
+)
+def test_workers_and_commands_load_what_they_need(code, needed):
+    assert loaded(code) == needed
+
+
+def plain(stop) -> None:
+    stop()
+
+
+def hidden(stop) -> None:
+    """As the import of a compiled module reports an exception in it."""
+    try:
+        stop()
+    except BaseException as error:
+        raise ImportError("initialization failed") from error
+
+
+@pytest.mark.parametrize(("stop", "status"), [(module._interrupt, 130), (module._terminate, 143)])
+@pytest.mark.parametrize("is_hidden", [False, True])
+def test_a_signal_has_its_status_also_if_an_import_hides_it(stop, status, is_hidden, monkeypatch, capsys):
+    monkeypatch.setattr(module, "_catch_signals", lambda: None)
+    with pytest.raises(typer.Exit) as caught, module.outcome():
+        (hidden if is_hidden else plain)(stop)
+    assert caught.value.exit_code == status
+    assert capsys.readouterr().err.startswith("interrupted; finished work is kept.")
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch):
+    monkeypatch.setattr(module, "_catch_signals", lambda: None)
+    with pytest.raises(ZeroDivisionError), module.outcome():
+        raise ZeroDivisionError

@@ -1,0 +1,151 @@
+"""The experiments distribution, rows and initialisation, against loops over the same random numbers."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from experiments import distribution, initialisation, rows, sampling
+from experiments.analysis.laws import distances, histograms
+from experiments.distribution import Scores, bin_edges
+from experiments.harness.experiment import MEASURED, load_experiment
+from experiments.statistics.moments import Moments, power_sums
+from sdpa import Scaling
+from sdpa.initialisation import Scheme
+from tests.plain_rows import metrics_of_draw
+
+SCORES = 100_000
+
+
+def of_scores(scores: np.ndarray, d_k: int) -> Scores:
+    """A measurement of given scores."""
+    counts, _ = np.histogram(scores / np.sqrt(d_k), bin_edges())
+    return Scores(Moments.of(power_sums(scores[:, None])), counts)
+
+
+def table_of(d_k: int, trials: int = SCORES) -> pd.DataFrame:
+    return pd.DataFrame({"d_k": [d_k], "trials": [trials]})
+
+
+@pytest.fixture(scope="module")
+def scores() -> np.ndarray:
+    """Of the same draws as `measured`."""
+    queries, keys = np.random.default_rng(3).standard_normal((2, SCORES, 2))
+    return np.einsum("td,td->t", queries, keys)
+
+
+@pytest.fixture(scope="module")
+def measured() -> Scores:
+    return distribution.measure(distribution.Cell(2), SCORES, np.random.default_rng(3))
+
+
+def test_counts_and_moments_are_those_of_the_scores(measured, scores):
+    np.testing.assert_array_equal(measured.counts, np.histogram(scores / np.sqrt(2), bin_edges())[0])
+    expected = [scores.mean(), scores.var(), stats.kurtosis(scores)]
+    (row,) = distribution.tabulate(distribution.Cell(2), measured)[MEASURED]
+    np.testing.assert_allclose([row[metric.name] for metric in distribution.METRICS], expected, rtol=1e-4)
+    np.testing.assert_allclose(row["score_mean_se"], scores.std() / np.sqrt(SCORES), rtol=1e-4)
+
+
+def test_blocks_and_merging_lose_nothing(monkeypatch):
+    monkeypatch.setattr(distribution, "_BLOCK_NUMBERS", 60)
+    rng = np.random.default_rng(4)
+    merged = distribution.measure(distribution.Cell(3), 47, rng).merge(
+        distribution.measure(distribution.Cell(3), 5, rng)
+    )
+    rng = np.random.default_rng(4)
+    blocks = [rng.standard_normal((2, size, 3)) for size in (10, 10, 10, 10, 7, 5)]
+    whole = of_scores(np.concatenate([np.vecdot(q, k) for q, k in blocks]), 3)
+    np.testing.assert_array_equal(merged.counts, whole.counts)
+    np.testing.assert_allclose(merged.moments.mean, whole.moments.mean, rtol=1e-12)
+    np.testing.assert_allclose(merged.moments.comoment, whole.moments.comoment, rtol=1e-12)
+
+
+def test_the_distance_is_scipy_s_to_what_a_bin_holds(measured, scores):
+    (row,) = distances(table_of(2), [measured.counts]).to_dict("records")
+    exact = stats.kstest(scores, stats.laplace.cdf)
+    assert 0.97 * exact.statistic < row["statistic"] <= exact.statistic * (1 + 1e-9)
+    assert exact.pvalue <= row["p_value"] < exact.pvalue + 0.05
+
+
+def test_scores_of_another_law_are_found():
+    rng = np.random.default_rng(5)
+    queries, keys = rng.standard_normal((2, SCORES, 4))
+    related = of_scores(np.vecdot(queries, 0.02 * queries + np.sqrt(1 - 0.02**2) * keys), 4)
+    assert distances(table_of(4), [related.counts])["p_value"].iloc[0] < 1e-6
+    assert distances(table_of(4), [of_scores(np.vecdot(queries, keys), 4).counts])["p_value"].iloc[0] > 1e-3
+
+
+def test_histograms_have_the_mean_density_of_each_bin(measured):
+    bins = histograms(table_of(2), [measured.counts])
+    width = bins["high"] - bins["low"]
+    mass = stats.laplace.cdf(bins["high"] * np.sqrt(2)) - stats.laplace.cdf(bins["low"] * np.sqrt(2))
+    np.testing.assert_allclose(bins["density_exact"], mass / width, rtol=1e-8)
+    assert bins["count"].sum() == SCORES
+    assert (bins["density"] * width).sum() == pytest.approx(1)
+    assert bins["count"].iloc[[0, -1]].min() > 0
+    many = bins[bins["count"] > 100]
+    z = (many["density"] - many["density_exact"]) / many["density_se"]
+    assert z.abs().max() < 5  # of some 60 bins: chance does so once in 30,000 seeds
+
+
+ROWS_CELL = sampling.Cell(
+    d_k=5,
+    n_keys=3,
+    n_queries=2,
+    key_std=1.5,
+    query_std=1.5,
+    scaling=(Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")),
+)
+
+
+def test_scores_and_weights_are_those_of_the_draws():
+    rng = np.random.default_rng(1)
+    keys, queries = (1.5 * rng.standard_normal((4, count, 5)) for count in (3, 2))
+    table = list(rows.tabulate(ROWS_CELL, rows.measure(ROWS_CELL, 4, np.random.default_rng(1)))[MEASURED])
+    assert len(table) == load_experiment("rows").table_rows(ROWS_CELL, 4) == 2 * 4 * 2 * 3
+    for row in table:
+        trial, query, key = row["trial"], row["query"], row["key"]
+        divisor = {"unscaled": 1.0, "d_k^1/2": math.sqrt(5)}[row["scaling"]]
+        scaled = [sum(queries[trial, query] * keys[trial, j]) / divisor for j in range(3)]
+        assert row["scaled_score"] == pytest.approx(scaled[key], rel=1e-12)
+        assert row["weight"] == pytest.approx(math.exp(scaled[key]) / sum(map(math.exp, scaled)), rel=1e-12)
+
+
+RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
+CELL = initialisation.Cell(d_model=12, n_heads=3, n_keys=7, n_queries=5, scheme=Scheme.parse("t5"), scaling=RULES)
+TRIALS = 11
+
+
+def heads_of(cell: initialisation.Cell, seed: int = 2):
+    return initialisation.EXPERIMENT.tabulate(
+        cell, initialisation.EXPERIMENT.measure(cell, TRIALS, np.random.default_rng(seed))
+    )[MEASURED]
+
+
+def replay(query_std: float, key_std: float, seed: int = 2):
+    """Queries and keys of each trial, as the experiment draws them: all tokens, W_Q, W_K."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((TRIALS, 7, 12))
+    to_queries, to_keys = (std * rng.standard_normal((TRIALS, 12, 4)) for std in (query_std, key_std))
+    for trial in range(TRIALS):
+        tokens = np.array([(row - row.mean()) / row.std() for row in z[trial]])
+        yield tokens[2:] @ to_queries[trial], tokens @ to_keys[trial]
+
+
+@pytest.mark.parametrize(("scheme", "stds"), [("t5", (48**-0.5, 12**-0.5)), ("gpt2", (0.02, 0.02))])
+def test_every_metric_is_that_of_the_drawn_layer(scheme, stds):
+    found = heads_of(dataclasses.replace(CELL, scheme=Scheme.parse(scheme)))
+    roots = {metric.name for metric in initialisation.EXPERIMENT.metrics if metric.kind == "root"}
+    for row, divisor in zip(found, (1.0, 2.0), strict=True):
+        trials = list(replay(*stds))
+        of_draws, scores = zip(*(metrics_of_draw(queries, keys, divisor) for queries, keys in trials), strict=True)
+        assert row["score_mean"] == pytest.approx(np.mean(scores), rel=1e-9)
+        for i, name in enumerate(("query_variance", "key_variance")):
+            assert row[name] == pytest.approx(np.mean([trial[i] ** 2 for trial in trials]), rel=1e-9)
+        for name in of_draws[0]:
+            mean = np.mean([of_draw[name] for of_draw in of_draws])
+            assert row[name] == pytest.approx(math.sqrt(mean) if name in roots else mean, rel=1e-9), name
