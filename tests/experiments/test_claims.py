@@ -13,6 +13,7 @@ from experiments.claims.data import Case, Claim, chosen, claims, left_out, sourc
 from experiments.claims.judge import FAULTY, RULES, SEVERITIES, Answer, parse_claimed, severity, verdict
 from experiments.claims.quantities import MEDIAN
 from experiments.claims.table import Names, compute_row, read_statements
+from experiments.examples import declared
 from experiments.harness.tables import csv_bytes
 from sdpa import ScaledDotProductAttention, metrics, softmax
 from tests.shipped import RESULTS
@@ -230,14 +231,17 @@ def far(own):
 @pytest.mark.parametrize(
     ("name", "module", "attribute", "change", "expected"),
     [
-        ("article-27", laws, "variances", lambda own: lambda: 1.05 * own(), "misleading"),
-        *((name, laws, "comparison", far, "misleading") for name in ("article-123", "article-125", "article-131")),
+        ("article-27", declared, "variances", lambda own: lambda: 1.05 * own(), "misleading"),
+        *(
+            (name, declared, "article_draw", far, "misleading")
+            for name in ("article-123", "article-125", "article-131")
+        ),
         ("qa-37", laws, "layer", lambda _: lambda *_: ScaledDotProductAttention(6, 4, 4, seed=99), "wrong"),
         ("article-16", laws, "SCHEMES", lambda own: {name: own[name] for name in ("lecun", "xavier")}, "holds"),
         # Weights of scores five times as far apart are sharpened in every row.
-        ("lesson-28", quantities, "CAT_WEIGHTS", lambda _: softmax(5 * quantities.CAT_SCORES), "holds"),
-        ("lesson-37", quantities, "CAT_WEIGHTS", lambda _: np.array([[7, 1, 1, 1], [1, 7, 1, 1]] * 2) / 10, "wrong"),
-        ("article-13", quantities, "SESSION", lambda _: quantities.ABC, "misleading"),
+        ("lesson-28", declared, "CAT_WEIGHTS", lambda _: softmax(5 * declared.CAT_SCORES), "holds"),
+        ("lesson-37", declared, "CAT_WEIGHTS", lambda _: np.array([[7, 1, 1, 1], [1, 7, 1, 1]] * 2) / 10, "wrong"),
+        ("article-13", declared, "SESSION", lambda _: declared.ABC, "misleading"),
     ],
 )
 def test_a_verdict_follows_its_inputs(judged, monkeypatch, name, module, attribute, change, expected):

@@ -54,7 +54,7 @@ def test_a_second_run_writes_the_same_bytes(suite, processes):
     assert "tables: 3 unchanged\n" in again.stdout
     assert {path: path.read_bytes() for path in suite.folder.rglob("*.csv")} == before
     assert len(before) == 5
-    assert suite("run").stdout.startswith("tables: 3 up to date\nnext: make figures ")
+    assert suite("run").stdout == "tables: 3 up to date\n"
     assert f"{suite.folder}/mine.csv: up to date\n" in suite("run", "-v").stdout
 
 
@@ -116,8 +116,7 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     tables = read_sweep(suite.folder, config, config.sweeps[0])
     agreed = suite("check", "-v")
     assert (agreed.returncode, agreed.stderr) == (0, "")
-    assert re.search(r"1 cell against theory: p = 0\.\d+; 13 pairs of metric and rule: p = ", agreed.stdout)
-    assert re.search(r"; furthest of 14 values: \w+ of mine, d_k\^1: z = ", agreed.stdout)
+    assert re.search(r"14 measured values with exact ones in 1 cell \(p = ", agreed.stdout)
     assert "tested only by a bound in mine (events too rare for any run" in agreed.stdout
     assert re.search(
         r"not tested in mine \(no exact value is known\): effective_keys, participation, jacobian_norm_p10, ",

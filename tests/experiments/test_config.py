@@ -107,7 +107,7 @@ PLANTED = {
     "range that misses its end": (
         "[4, 8]",
         "[4, 8..500*2]",
-        r"5:14: sweeps.one.d_k\[1\]: got 8..500\*2, expected a range that ends at .*; did you mean 8..512\*2\?$",
+        r"5:14: sweeps.one.d_k\[1\]: got 8..500\*2, expected a range that ends at one of its values, such as 256$",
     ),
     "misspelt experiment": (
         "saturation",
@@ -126,7 +126,7 @@ PLANTED = {
     "too long a table": (
         "saturation",
         "rows",
-        "3:3: sweeps.one: got a table of 4096000 rows, expected at most 200000; 48 trials would fit$",
+        "3:3: sweeps.one: got a table of 4096000 rows, expected at most 200000$",
     ),
     "absurd size": ("[4, 8]", "1e9", "3:3: sweeps.one: got the cell d_k=1000000000, .*which needs .* GiB per worker"),
 }
@@ -155,21 +155,6 @@ def test_deep_nesting_is_refused_before_the_rest_is_read(load, opening):
 @pytest.mark.parametrize("content", [b"", b"# nothing\n", b"[1, 2]", b"seed", b"\xff\xfe\x00", b"- seed: 0"])
 def test_what_is_no_config_at_all_is_refused(load, content):
     assert faults(load, content)
-
-
-@pytest.mark.parametrize(
-    ("line", "written", "place", "meant"),
-    [
-        ("seed: 0", "seed:0", "1:1", "seed: 0"),
-        ("trials: 10", "trials: 10\n  other: {d_k:64, n_keys: 8}", "9:11", "d_k: 64"),
-    ],
-)
-def test_a_colon_without_a_space_gets_a_hint(load, line, written, place, meant):
-    assert GOOD.count(line) == 1
-    hinted = [fault for fault in faults(load, GOOD.replace(line, written)) if "a space after the colon" in fault]
-    assert len(hinted) == 1
-    assert hinted[0].startswith(f"{place}: ")
-    assert hinted[0].endswith(f"; YAML needs a space after the colon: {meant}")
 
 
 @pytest.mark.parametrize(
@@ -214,11 +199,11 @@ FORM = "expected a range such as 4..512*2 or 16..64+16"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("4..500*2", "expected a range that ends at one of its values; did you mean 4..512*2?"),
-        ("2^2..500*2", "expected a range that ends at one of its values; did you mean 2^2..512*2?"),
-        ("4..512*1", f"{FORM}, with a start of at least 1 and a factor of at least 2"),
-        ("4..512+0", f"{FORM}, with a step of at least 1"),
-        ("512..4*2", f"{FORM}, which ends at its start or above"),
+        ("4..500*2", "expected a range that ends at one of its values, such as 256"),
+        ("2^2..500*2", "expected a range that ends at one of its values, such as 256"),
+        ("4..512*1", f"{FORM}, which grows from its start to its end"),
+        ("4..512+0", f"{FORM}, which grows from its start to its end"),
+        ("512..4*2", f"{FORM}, which grows from its start to its end"),
         ("1..999999999999+1", "expected a range of at most 100000 values"),
     ],
 )

@@ -140,7 +140,6 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
         "sdpa/_names.py": set(),
         "sdpa/theory/rows.py": {"tables"},
         "experiments/harness/run.py": {"tables"},
-        "experiments/harness/tabulate.py": {"tables"},
         "experiments/harness/tables.py": {"tables"},
         "experiments/figures/lines.py": set(),
         "experiments/harness/seeds.py": {*CHUNKS, "tables"},
