@@ -30,7 +30,8 @@ from experiments.harness.experiment import Cell, Experiment
 _OURS = ("sdpa", "experiments")
 _MEASURING = "experiments.harness.measuring"
 _TABULATING = ("experiments.harness.run", "experiments.harness.tables")
-_WITHOUT_NUMBERS = frozenset({"sdpa._names"})  # hints in messages, no number; imported by laws, rules and schemes
+# Hints in messages, which laws, rules and schemes import, and the figures that a config may name: no numbers.
+_WITHOUT_NUMBERS = frozenset({"sdpa._names", "experiments.figures.declared", "experiments.figures.figure"})
 
 
 @cache
