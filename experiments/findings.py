@@ -43,7 +43,6 @@ class Finding:
         sentence: one sentence, with a format field for each number.
         values: the numbers, from the tables of the sweep.
         holds: True if these tables support title and sentence.
-        corrects: ids of published statements that the figure shows to be wrong or misleading.
     """
 
     drawing: str
@@ -51,7 +50,6 @@ class Finding:
     sentence: str
     values: Callable[[Tables], Mapping[str, Any]]
     holds: Callable[[Tables], bool]
-    corrects: tuple[str, ...] = ()
 
 
 def is_shipped(config: Config) -> bool:
@@ -208,7 +206,6 @@ FINDINGS = (
             for name, rule in (("unscaled", _PLAIN), ("third", "d_k^1/3"), ("two_thirds", "d_k^2/3"))
         },
         holds=lambda tables: alone_is_level(tables["measured"], "score_variance"),
-        corrects=("lesson-14", "article-16"),
     ),
     Finding(
         drawing="dimension/saturation",
@@ -217,7 +214,6 @@ FINDINGS = (
         "and from {scaled_first:.3f} to {scaled_last:.3f} under d_k^1/2.",
         values=lambda tables: _both_rules(tables, "max_weight", "d_k", 4, 512),
         holds=lambda tables: alone_is_level(tables["measured"], "max_weight"),
-        corrects=("textbook-11", "article-50"),
     ),
     Finding(
         drawing="dimension/gradients",
@@ -230,7 +226,6 @@ FINDINGS = (
             "mean": value(tables, "query_gradient_norm", scaling=_PLAIN, d_k=512),
         },
         holds=_medians_turn,
-        corrects=("notebook-18", "textbook-30"),
     ),
     Finding(
         drawing="dimension/slide",
@@ -289,7 +284,6 @@ FINDINGS = (
             _entropy_shares(tables, "_high", scaling=_PLAIN, d_k=4096).max() < 0.1
             and _entropy_shares(tables, "_low", scaling=_ROOT, d_k=4096).min() > 0.5
         ),
-        corrects=("textbook-28",),
     ),
     Finding(
         drawing="phase/freezing",
@@ -424,7 +418,6 @@ FINDINGS = (
             rises(tables["measured"], "d_k", "score_kurtosis", falls=True)
             and bool((tables["measured"]["score_kurtosis_low"] > 0).all())
         ),
-        corrects=("qa-07",),
     ),
     Finding(
         drawing=f"{ALL_SWEEPS}/calibration",

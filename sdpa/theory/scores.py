@@ -340,12 +340,6 @@ def _power_covariances(cumulants: FloatArray) -> FloatArray:
     return covariances
 
 
-def _same_score(moments: FloatArray) -> FloatArray:
-    """M_ij of a variable and itself, (order + 1, order + 1, ...), from its moments to 2 order."""
-    order = len(moments) // 2
-    return np.array([[moments[i + j] for j in range(order + 1)] for i in range(order + 1)])
-
-
 def _orders(array: FloatArray) -> Iterator[tuple[int, int]]:
     """(i, j) in the order of the recursion, without (0, 0)."""
     return ((i, j) for i in range(len(array)) for j in range(array.shape[1]) if i or j)
