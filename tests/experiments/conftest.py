@@ -12,6 +12,7 @@ import pytest
 from experiments.claims.data import chosen, claims
 from experiments.claims.table import Names, judge
 from experiments.figures.declared import figures_of
+from experiments.findings import is_shipped
 from experiments.harness import local
 from experiments.harness.columns import axis_names, defaults, treatment_names
 from experiments.harness.config import Config, load_config
@@ -21,7 +22,7 @@ from experiments.harness.local import LocalWorkers
 from experiments.harness.store import measure_record
 from experiments.page import explorer
 from experiments.steps.measuring import measure
-from experiments.steps.statements import is_shipped, measured_tables
+from experiments.steps.statements import measured_tables
 from experiments.steps.sweeps import draw
 from tests.command_line import Suite, call
 from tests.shipped import CONFIG, IS_SHIPPED, RESULTS
@@ -157,7 +158,7 @@ def suite(tmp_path, in_this_process) -> Suite:  # noqa: ARG001
 def tables() -> dict[str, Any]:
     """The measured tables by name; skips where results are of another config."""
     if not is_shipped(CONFIG):
-        assert not IS_SHIPPED, "the digest in experiments/steps/statements.py is to be changed with the shipped results"
+        assert not IS_SHIPPED, "SHIPPED in experiments/findings.py is to be changed with the shipped results"
         pytest.skip("results/ are of another config")
     return measured_tables(CONFIG, RESULTS)
 
