@@ -146,7 +146,7 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
         "experiments/statistics/moments.py": {"saturation", "distribution", "training", "tables"},
         "experiments/distribution.py": {"distribution", "tables"},
         "experiments/training_metrics.py": {"training", "tables"},
-        "sdpa/training/layer.py": {"training", "tables"},
+        "sdpa/training.py": {"training", "tables"},
         "experiments/__main__.py": set(),
     }.items():
         source = copied_sources.folder / path
