@@ -8,7 +8,6 @@ import pandas as pd
 
 from sdpa import InputLaw, PairLaw, theory
 from sdpa.theory.attention import Target, largest_entropy
-from sdpa.theory.unknown import UnknownError
 
 _FACTORS = (1 / 16, 1 / 4, 1, 4, 16)  # of n_keys, in the table
 _FEWEST = 2
@@ -48,14 +47,14 @@ def designed(
     divide the scores by 8 for row_variance = 0.75 at d_k = 64 and n_keys = 4
     """
     divisor = theory.divisor_for(target, value, d_k, n_keys, law, shortest)
-    rules = theory.equivalent_rules(divisor, d_k, n_keys)
+    root = math.sqrt(d_k)
     yield f"divide the scores by {divisor:.4g} for {target} = {value:g} at d_k = {d_k} and n_keys = {n_keys}"
-    power = f"d_k^{rules['exponent']:.4f}, " if rules["exponent"] > 0 else ""
-    factor = f"{rules['temperature']:.4f}*d_k^1/2 or d_k^1/2/{rules['log_factor']:.4f}/ln(n_keys)"
+    power = f"d_k^{math.log(divisor) / math.log(d_k):.4f}, " if divisor > 1 and d_k > 1 else ""
+    factor = f"{divisor / root:.4f}*d_k^1/2 or d_k^1/2/{root / divisor / math.log(n_keys):.4f}/ln(n_keys)"
     yield f"at these sizes, the same as a rule for scaling: {power}{factor}"
     try:
         table = values_over_lengths(divisor, d_k, n_keys, law, shortest)
-    except UnknownError as error:
+    except theory.UnknownError as error:
         yield f"no other exact values: {error}"
         return
     yield "exact values with this divisor, also for fewer and more keys:"

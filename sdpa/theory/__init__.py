@@ -1,25 +1,20 @@
 """Exact laws and expectations: one function per equation, without random numbers or tabulated results."""
 
 from sdpa.theory import limits
-from sdpa.theory.attention import AttentionExpectations, attention_expectations, divisor_for, equivalent_rules
+from sdpa.theory.attention import AttentionExpectations, attention_expectations, divisor_for
 from sdpa.theory.deviations import attention_deviations, least_draw_deviations
 from sdpa.theory.formats import OutOfRange, out_of_range
+from sdpa.theory.quadrature import UnknownError
 from sdpa.theory.row_variance import least_shared_row_variance, row_variance, row_variance_deviation
 from sdpa.theory.rows import GaussianRow
-from sdpa.theory.score_law import (
-    largest_score_survival,
-    score_log_density,
-    score_survival,
-)
+from sdpa.theory.score_law import largest_score_survival, score_log_density, score_survival
 from sdpa.theory.scores import (
     ScoreDeviations,
-    correlated_score_moments,
     score_kurtosis,
     score_mean,
     score_power_deviations,
     score_variance,
 )
-from sdpa.theory.unknown import UnknownError
 
 __all__ = [
     "AttentionExpectations",
@@ -29,9 +24,7 @@ __all__ = [
     "UnknownError",
     "attention_deviations",
     "attention_expectations",
-    "correlated_score_moments",
     "divisor_for",
-    "equivalent_rules",
     "largest_score_survival",
     "least_draw_deviations",
     "least_shared_row_variance",

@@ -218,19 +218,3 @@ def largest_entropy(n_keys: int, shortest: int | None = None) -> float:
     """
     lengths = range(shortest or n_keys, n_keys + 1)
     return math.fsum(map(math.log, lengths)) / len(lengths)
-
-
-def equivalent_rules(divisor: float, d_k: int, n_keys: int) -> dict[str, float]:
-    """The divisor as `exponent` p of d_k^p, `temperature` t of t d_k^1/2, `log_factor` s of d_k^1/2 / (s ln n_keys).
-
-    The exponent is NaN for d_k = 1.
-
-    >>> {name: round(value, 4) for name, value in equivalent_rules(16.0, 64, 1024).items()}
-    {'exponent': 0.6667, 'temperature': 2.0, 'log_factor': 0.0721}
-    """
-    root = math.sqrt(d_k)
-    return {
-        "exponent": math.log(divisor) / math.log(d_k) if d_k > 1 else math.nan,
-        "temperature": divisor / root,
-        "log_factor": root / divisor / math.log(n_keys),
-    }

@@ -1,4 +1,4 @@
-"""Nodes and weights of the integrals of a row, Lagrange's polynomials, and the constants that cut integrals off."""
+"""What all of theory shares: nodes and weights of integrals, where integrals are cut off, and `UnknownError`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ RANGE = 38.0
 # The finer step is for e^(k y - e^y) with k up to 8, whose Fourier tail, |Gamma(k + i omega)|, is the slowest.
 STEP, FINE_STEP = 0.28, 0.22
 HIGHEST = 4.2  # exp(-e^4.2) is below 1e-28
+
+
+class UnknownError(ValueError):
+    """No exact value is known for this law; the message is a short reason."""
 
 
 def trapezoid(low: float, high: float, step: float) -> tuple[FloatArray, float]:

@@ -17,8 +17,7 @@ import numpy as np
 from scipy import optimize, special
 
 from sdpa.pairs import PairLaw
-from sdpa.theory.quadrature import FloatArray
-from sdpa.theory.unknown import UnknownError
+from sdpa.theory.quadrature import FloatArray, UnknownError
 
 # The integral omits the shortest queries, this share of all: a metric of n_keys varies by less than n_keys over them.
 # It omits this share of the longest, too; a small probability needs more of them (`mean_share`).

@@ -12,9 +12,8 @@ import math
 import numpy as np
 
 from sdpa.pairs import PairLaw, spectrum_of
-from sdpa.theory.quadrature import FloatArray
+from sdpa.theory.quadrature import FloatArray, UnknownError
 from sdpa.theory.scores import score_variance
-from sdpa.theory.unknown import UnknownError
 
 
 def row_variance(

@@ -24,8 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdpa.pairs import PairLaw, spectrum_of
-from sdpa.theory.quadrature import FloatArray
-from sdpa.theory.unknown import UnknownError
+from sdpa.theory.quadrature import FloatArray, UnknownError
 
 
 def score_mean(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: float | None = None) -> float:
@@ -57,8 +56,9 @@ def score_variance(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys:
 
     lambda is the spectrum, of mean 1; without one the sum is d_k. For centred entries of variance 1 this is
     d_k / divisor^2, a sum of d_k uncorrelated products (Vaswani et al. 2017, footnote 4). A correlation adds that of
-    a query with its own key, as in `correlated_score_moments`, and the variance of the two means. Cosines have the
-    variance 1 / d_k. In the units of the scaled scores, squared. Arguments and errors as in `score_mean`.
+    a query with its own key, d_k (mk^2 sq^2 + (1 + rho^2) sq^2 sk^2) / divisor^2, which n_keys = 1 gives alone, and the
+    variance of the two means. Cosines have the variance 1 / d_k. In the units of the scaled scores, squared. Arguments
+    and errors as in `score_mean`.
 
     >>> score_variance(d_k=64, divisor=8.0)
     1.0
@@ -78,27 +78,6 @@ def score_kurtosis(d_k: float, law: PairLaw = PairLaw(), n_keys: float | None = 
     """
     _, variance, fourth = _pooled(d_k, law, n_keys)
     return fourth / variance**2
-
-
-def correlated_score_moments(
-    d_k: float,
-    q_mean: float = 0.0,
-    k_mean: float = 0.0,
-    q_std: float = 1.0,
-    k_std: float = 1.0,
-    correlation: float = 0.0,
-) -> tuple[float, float]:
-    """E[q.k] = d (mq mk + rho sq sk), Var[q.k] = d (mq^2 sk^2 + mk^2 sq^2 + 2 rho mq mk sq sk + (1 + rho^2) sq^2 sk^2).
-
-    Before any divisor, for jointly Gaussian pairs (q_i, k_i), independent between i, of means mq, mk, standard
-    deviations sq, sk and correlation rho: q_i = mq + sq a and k_i = mk + sk b with E a^2 b^2 = 1 + 2 rho^2.
-
-    >>> correlated_score_moments(d_k=10, correlation=0.5)
-    (5.0, 12.5)
-    """
-    both = q_std * k_std
-    of_means = (q_mean * k_std) ** 2 + (k_mean * q_std) ** 2 + 2 * correlation * q_mean * k_mean * both
-    return d_k * (q_mean * k_mean + correlation * both), d_k * (of_means + both**2 * (1 + correlation**2))
 
 
 class ScoreDeviations(NamedTuple):

@@ -12,7 +12,7 @@ from experiments.claims import table as claims_table
 from experiments.claims.table import table_path
 from experiments.folders import STATEMENTS
 from experiments.steps import statements as step
-from sdpa import theory
+from sdpa import Scaling, theory
 from tests.command_line import call
 from tests.shipped import CONFIG, RESULTS
 
@@ -24,6 +24,8 @@ def test_the_divisor_and_its_table_are_those_of_theory():
     divisor = float(told[1])
     exact = theory.divisor_for("max_weight", 0.2, 16, 64)
     assert divisor == pytest.approx(exact, rel=1e-3)
+    rules = re.split(", | or ", shown.stdout.splitlines()[1].split(": ")[1])
+    assert [Scaling.parse(rule).divisor(16, 64) for rule in rules] == pytest.approx([exact] * 3, rel=1e-3)
     lengths = [int(line.split()[0]) for line in shown.stdout.splitlines()[4:]]
     assert lengths == [4, 16, 64, 256, 1024]
     longest = shown.stdout.splitlines()[-1].split()

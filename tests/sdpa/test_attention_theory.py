@@ -16,7 +16,6 @@ from sdpa.theory import (
     attention_deviations,
     attention_expectations,
     divisor_for,
-    equivalent_rules,
     least_draw_deviations,
 )
 from sdpa.theory.deviations import least_row_variances
@@ -430,11 +429,3 @@ def test_the_divisor_of_a_variance_and_under_a_mask():
     assert sum(entropies) / math.log(2 * 3) == pytest.approx(0.8, rel=1e-9)
     with pytest.raises(ValueError, match=r"expected a value above \d.* and below 1, got 1.5"):
         divisor_for("entropy_share", 1.5, 16, 8)
-
-
-def test_a_divisor_in_the_words_of_other_rules():
-    found = equivalent_rules(5.0, d_k=100, n_keys=10)
-    assert 100 ** found["exponent"] == pytest.approx(5)
-    assert found["temperature"] * 10 == pytest.approx(5)
-    assert 10 / (found["log_factor"] * math.log(10)) == pytest.approx(5)
-    assert math.isnan(equivalent_rules(5.0, d_k=1, n_keys=10)["exponent"])
