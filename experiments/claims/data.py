@@ -36,14 +36,9 @@ class Source(NamedTuple):
     address: str
 
     @property
-    def label(self) -> str:
-        """The kind and the title."""
-        return f"{self.kind} {self.title}"
-
-    @property
     def citation(self) -> str:
         """The kind, the title, the author and the address."""
-        return ", ".join(filter(None, (self.label, self.author, self.address)))
+        return ", ".join(filter(None, (f"{self.kind} {self.title}", self.author, self.address)))
 
 
 class Case(NamedTuple):
@@ -93,10 +88,6 @@ class Values(UserDict[str, float]):
         self.read.add(name)
         return value
 
-    def moved(self, name: str, value: float) -> "Values":
-        """The same values but for one."""
-        return Values({**self.data, name: value})
-
 
 @cache
 def claims() -> tuple[Claim, ...]:
@@ -134,7 +125,6 @@ def sources_of(ids: str) -> list[Source]:
     return list(dict.fromkeys(sources()[one.partition("-")[0]] for one in ids.split()))
 
 
-@cache
 def left_out() -> dict[str, str]:
     """The kind of each statement without an entry, by its id."""
     return {row["id"]: row["kind"] for row in _rows("left_out")}

@@ -1,6 +1,5 @@
 """Laws, draws and computations by other ways, as names in the expressions that answer published statements."""
 
-import ast
 import math
 from collections.abc import Iterable, Sequence
 from decimal import Decimal, localcontext
@@ -13,26 +12,27 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import integrate, optimize, special, stats
 
-from experiments.claims.judge import Answer
 from experiments.claims.quantities import KEYS, Floats
-from experiments.examples.declared import COMPARED, SWEPT, WORDS, article_draw, variances
-from sdpa import ScaledDotProductAttention, attention_gradients, jacobian_norm, softmax, theory, trace_shapes
-from sdpa import scaled_dot_product_attention as attention
+from experiments.examples.declared import COMPARED, SWEPT, article_draw, variances
+from sdpa import (
+    ScaledDotProductAttention,
+    attention_gradients,
+    jacobian_norm,
+    scaled_dot_product_attention,
+    softmax,
+    theory,
+)
 from sdpa.initialisation import SCHEMES
 
 FORMULA = "softmax(Q @ K.T / d_k**0.5) @ V"
-PROJECTIONS = ("X @ W_Q", "X @ W_K", "X @ W_V")
+PROJECTIONS = "X @ W_Q, X @ W_K, X @ W_V"
 EIGHT_KEYS = {16: 4.027, 64: 7.991, 256: 16.124, 1024: 31.824}  # standard deviations by width, as hello-840a prints
 
+attention = scaled_dot_product_attention
 expectations = cache(theory.attention_expectations)  # integrals of seconds
 
 
 # Laws of scores and of rows of scores.
-
-
-def deviation(d_k: int) -> float:
-    """The standard deviation of a score of standard normal q and k."""
-    return sqrt(theory.score_variance(d_k, 1.0))
 
 
 def share_beyond(bound: float, d_k: int) -> float:
@@ -141,19 +141,9 @@ def least_likely(p_values: Iterable[float]) -> float:
     return min(1.0, len(found) * min(found))
 
 
-def by_chance(numbers: Sequence[float], p_value: float) -> Answer:
-    """The law of a random draw, and the probability of a draw as far from it as the claimed one."""
-    return Answer(tuple(numbers), p_value=p_value)
-
-
 def sweep_errors() -> Floats:
     """The distances of the sweep's variances from d_k in standard errors, d_k sqrt(2 + 6 / d_k) / 100."""
     return np.asarray(abs(variances() / SWEPT - 1) / np.sqrt((2 + 6 / SWEPT) / 10_000))
-
-
-def chance_of_sweep() -> float:
-    """The probability of a sweep as far from d_k."""
-    return least_likely(2 * stats.norm.sf(sweep_errors()))
 
 
 @cache
@@ -195,19 +185,6 @@ def ten_by_ten(seed: int, trials: int, dimensions: tuple[int, ...]) -> dict[int,
         both = [softmax(q @ k.swapaxes(-1, -2) / divisor) for divisor in (1.0, sqrt(d))]
         found[d] = tuple(float(x) for w in both for x in (w.max(-1).mean(), stats.entropy(w, axis=-1).mean()))
     return found
-
-
-def exact_ten_by_ten(d: int) -> list[float]:
-    """The exact values of these four."""
-    expected = [expectations(d, 10, divisor) for divisor in (1.0, sqrt(d))]
-    return [x for e in expected for x in (e.max_weight, e.entropy)]
-
-
-@cache
-def output_deviation() -> float:
-    """The standard deviation of outputs in twenty draws of 256 tokens of width 64."""
-    q, k, v = np.random.default_rng(0).standard_normal((3, 20, 256, 64))
-    return float(attention(q, k, v).std())
 
 
 def deviation_p_value(d: int, measured: float, queries: int, *, shared: bool, keys: int = 8) -> float:
@@ -262,19 +239,9 @@ def two_terms(case: str, n: int = 100_000) -> Floats:
     return np.asarray(q * k)
 
 
-def correlation(two: Floats) -> float:
-    """The correlation of two samples."""
-    return float(np.corrcoef(*two)[0, 1])
-
-
 def dependence(two: Floats) -> float:
     """The correlation of two samples or of their absolute values, whichever is further from 0."""
-    return max(abs(correlation(two)), abs(correlation(np.abs(two))))
-
-
-def same_law(two: Floats) -> float:
-    """The p-value of a test that two samples have one law."""
-    return float(stats.ks_2samp(*two).pvalue)
+    return max(abs(float(np.corrcoef(*each)[0, 1])) for each in (two, np.abs(two)))
 
 
 # Attention, one number at a time, and other ways to compute the same.
@@ -298,11 +265,6 @@ def attention_by_loop(q: Floats, k: Floats, v: Floats) -> Floats:
         for weight, value in zip(exponentials, v, strict=True):
             output[i] += weight / sum(exponentials) * value
     return output
-
-
-def within(outputs: Floats, values: Floats) -> bool:
-    """True if every output lies between the smallest and the largest value of its column."""
-    return bool(((outputs >= values.min(0)) & (outputs <= values.max(0))).all())
 
 
 def multiplies(one: Floats, other: Floats) -> bool:
@@ -365,24 +327,9 @@ def module_of_the_article() -> tuple[Floats, Floats, Floats]:
     return found, *module(found, return_weights=True)
 
 
-def directions(rows: Floats) -> Floats:
-    """Angles of vectors in the plane, in degrees from east."""
-    return np.degrees(np.arctan2(rows[:, 1], rows[:, 0]))
-
-
-def lengths(rows: Floats) -> Floats:
-    """Euclidean norms of rows."""
-    return np.asarray(np.linalg.norm(rows, axis=1))
-
-
 def cosines(q: Floats, k: Floats) -> Floats:
     """Cosines of the angles between queries and keys."""
-    return q @ k.T / lengths(q)[:, None] / lengths(k)
-
-
-def of_words(values: Floats) -> "pd.Series[Any]":
-    """Values by the words of the cat sat down."""
-    return pd.Series(values, index=WORDS)
+    return np.asarray(q @ k.T / np.linalg.norm(q, axis=1)[:, None] / np.linalg.norm(k, axis=1))
 
 
 def largest_over(rows: Floats, place: int) -> Floats:
@@ -416,13 +363,3 @@ def multiplications(n: int, width: int, columns: int) -> int:
 def work(n: int) -> int:
     """Multiplications of attention of n tokens with d_k = d_v = 5."""
     return multiplications(n, 5, n) + multiplications(n, n, 5)
-
-
-def elements(name: str, n: int, d_k: int) -> int:
-    """The number of elements of an array on the way through attention."""
-    return math.prod(trace_shapes(*qkv(n, d_k, d_k))[name])
-
-
-def matrix_products(*expressions: str) -> int:
-    """Matrix products in Python expressions."""
-    return sum(isinstance(node, ast.MatMult) for text in expressions for node in ast.walk(ast.parse(text)))

@@ -105,11 +105,6 @@ def slopes(tables: Tables, scaling: str) -> "pd.Series[Any]":
     return tables["dimension/slopes"].set_index("scaling").loc[scaling]
 
 
-def product_test(tables: Tables) -> float:
-    """The p-value of a Kolmogorov-Smirnov test of two million measured products of two entries."""
-    return float(tables["dot_products/tests"].set_index("d_k").loc[1, "p_value"])
-
-
 def powers_apart(tables: Tables) -> "pd.Series[float]":
     """The variance at d_k = 512 less that at 64, in standard errors, by the exponent of the rule."""
     values = tables["powers"].pivot_table(

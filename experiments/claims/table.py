@@ -11,19 +11,18 @@ from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from experiments.claims.data import Claim, Values, chosen, claims, cutoffs
 from experiments.claims.judge import Answer, parse_claimed, severity, verdict
 from experiments.folders import STATEMENTS
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 CONFIG = Path(__file__).with_name("config.yaml")  # of the measurements that config.yaml lacks
 # The names of expressions.
-_EXAMPLES = "experiments.examples.declared"
-MODULES = ("math", "sdpa", _EXAMPLES, *(f"experiments.claims.{name}" for name in ("quantities", "laws", "training")))
+_OURS = ("examples.declared", *(f"claims.{name}" for name in ("judge", "quantities", "laws", "training")))
+MODULES = ("math", "sdpa", *(f"experiments.{name}" for name in _OURS))
 _ROUNDING = 1e-12  # smaller errors come from the rounding of doubles and differ between machines
 
 
@@ -32,14 +31,8 @@ def table_path(results: Path) -> Path:
     return results / STATEMENTS / "statements.csv"
 
 
-def read_statements(results: Path) -> "pd.DataFrame":
-    """The table of statements as text, one row per statement; without rows if the results have none.
-
-    All columns are text, because `computed` and `claimed` hold several numbers, as printed. The function
-    imports pandas only when called, because some clients of this module need only the path.
-    """
-    import pandas as pd
-
+def read_statements(results: Path) -> pd.DataFrame:
+    """The table of statements as text, because some fields have several numbers; without rows if there is none."""
     path = table_path(results)
     return pd.read_csv(path, keep_default_na=False, dtype=str) if path.exists() else pd.DataFrame()
 
@@ -53,8 +46,9 @@ class Names:
         tables: the measured tables by name: `dimension`, or `dimension/slopes` for a derived table.
     """
 
-    def __init__(self, tables: "Mapping[str, pd.DataFrame]") -> None:
+    def __init__(self, tables: Mapping[str, pd.DataFrame]) -> None:
         self._names = {name: value for module in MODULES for name, value in vars(import_module(module)).items()}
+        self._names["tables"] = tables
         for name, value in self._names.items():
             if inspect.isfunction(value) and "tables" in inspect.signature(value).parameters:
                 self._names[name] = partial(value, tables)
@@ -74,10 +68,8 @@ class Names:
         return Filled().format(template)
 
 
-def compute_table(tables: "Mapping[str, pd.DataFrame]") -> "pd.DataFrame":
+def compute_table(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One row per entry, in the order of `claims.csv`, with the columns of `compute_row`."""
-    import pandas as pd
-
     names = Names(tables)
     return pd.DataFrame([compute_row(claim, names) for claim in claims()])
 
@@ -97,7 +89,7 @@ def compute_row(claim: Claim, names: Names) -> dict[str, Any]:
         other = []
         for name in [name for name in cutoffs() if name in cut.read]:
             for value in cutoffs()[name].others:
-                _, _, now = judge(claim, names, cut.moved(name, value))
+                _, _, now = judge(claim, names, Values(cut.data | {name: value}))
                 if now != judged:
                     other.append(f"{name} = {value:g}: {', '.join(filter(None, now))}")
         note = names.text(claim.note, cut, claimed=claim.claimed)

@@ -117,16 +117,6 @@ def second(rows: pd.DataFrame, of_asked: str = "", of_largest: str = "") -> "pd.
     return rows[f"asked_weight_after{of_asked}"] - rows[f"max_weight_after{of_largest}"]
 
 
-def solving(runs: Setups, most: float) -> Setups:
-    """The setups in which unscaled training works."""
-    return runs.where(works(runs.unscaled, most))
-
-
-def stalling(runs: Setups, most: float) -> Setups:
-    """The setups in which it does not."""
-    return runs.where(~works(runs.unscaled, most))
-
-
 def one_hot_setups(tables: Mapping[str, pd.DataFrame], one_hot: float) -> Setups:
     """The setups whose unscaled rows are nearly one-hot before training, which the source calls saturated."""
     runs = setups(tables)

@@ -68,8 +68,11 @@ def cases_of(*tests: str) -> dict:
     [
         ({"claimed": "2.83", "rule": "digits", "quantity": "sqrt(8)"}, "reproduced"),
         ({"claimed": "2.84", "rule": "digits", "quantity": "sqrt(8)"}, "wrong"),
-        ({"claimed": "9", "rule": "draw", "quantity": "by_chance([8], share_beyond(9, 64))"}, "within sampling error"),
-        ({"claimed": "40", "rule": "draw", "quantity": "by_chance([8], share_beyond(40, 64))"}, "wrong"),
+        (
+            {"claimed": "9", "rule": "draw", "quantity": "Answer([8], p_value=share_beyond(9, 64))"},
+            "within sampling error",
+        ),
+        ({"claimed": "40", "rule": "draw", "quantity": "Answer([8], p_value=share_beyond(40, 64))"}, "wrong"),
         (cases_of("sqrt(8) > TENTH", "sqrt(8) < TENTH"), "misleading"),
         (cases_of("bare('max_weight_exact').loc[LARGE] > ONE_HOT"), "holds"),
         (cases_of("bare('max_weight_exact').loc[LARGE] < ONE_HOT"), "wrong"),
