@@ -169,8 +169,7 @@ def prune(request: Request) -> None:
 def statements(request: Request) -> None:
     """Compare published statements with measurements and computations; list wrong and misleading ones."""
     need_root()
-    from experiments.claims.summary import summary
-    from experiments.claims.table import read_statements
+    from experiments.claims.table import read_statements, summary
     from experiments.steps import statements
     from experiments.steps.reporter import reporter
 

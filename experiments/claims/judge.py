@@ -8,18 +8,11 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-VERDICTS = (
-    "reproduced",
-    "to rounding",
-    "approximately",
-    "within sampling error",
-    "holds",
-    "wrong",
-    "misleading",
-    "open",
-)
+_RIGHT = ("reproduced", "to rounding", "approximately", "within sampling error", "holds")
 FAULTY = ("wrong", "misleading")  # the verdicts that have a severity
+VERDICTS = (*_RIGHT, *FAULTY, "open")
 SEVERITIES = ("conceptual error", "wrong number", "overstatement", "slip")  # the gravest first
 RULES = ("true", "digits", "about", "count", "shape", "draw")
 
@@ -28,40 +21,26 @@ _HALF = 0.5 + 1e-6  # of a unit of the last digit, plus the rounding of doubles
 _UNIT = 1 + 1e-6
 
 
-@dataclass(frozen=True)
-class Claimed:
-    """A printed number: its value, and the unit of its last digit, such as 0.01 for 0.44 and 1e-5 for 9.8197e-01."""
+class Claimed(NamedTuple):
+    """A printed number: its value, and the unit of its last digit, such as 0.01 for 0.44."""
 
     value: float
     unit: float
 
-    @classmethod
-    def parse(cls, text: str) -> "Claimed":
-        """From digits as printed; `ValueError` for anything else.
-
-        >>> Claimed.parse("9.8197e-01")
-        Claimed(value=0.98197, unit=1e-05)
-        """
-        match = _NUMBER.fullmatch(text)
-        if match is None:
-            raise ValueError(f"expected a number as printed, got {text!r}")
-        return cls(float(text), 10.0 ** (int(match["power"] or 0) - len(match["decimals"] or "")))
-
-    @property
-    def size(self) -> float:
-        """The reference of a relative error: the value, or between 0 and 1 its distance from the nearer end.
-
-        0.9999 and 0.0001 say the same about two weights; 0.95 does not approximate the former, nor 0.05 the latter.
-
-        >>> Claimed.parse("0.75").size, Claimed.parse("-2").size
-        (0.25, 2.0)
-        """
-        return min(self.value, 1 - self.value) if 0 <= self.value <= 1 else abs(self.value)
-
 
 def parse_claimed(text: str) -> tuple[Claimed, ...]:
-    """Numbers with blanks between them; none from an empty text."""
-    return tuple(Claimed.parse(word) for word in text.split())
+    """Printed numbers with blanks between them, none from an empty text; `ValueError` for anything else.
+
+    >>> parse_claimed("9.8197e-01")
+    (Claimed(value=0.98197, unit=1e-05),)
+    """
+    found = []
+    for word in text.split():
+        match = _NUMBER.fullmatch(word)
+        if match is None:
+            raise ValueError(f"expected a number as printed, got {word!r}")
+        found.append(Claimed(float(word), 10.0 ** (int(match["power"] or 0) - len(match["decimals"] or ""))))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -71,13 +50,11 @@ class Answer:
     numbers: the correct numbers of the statement, in its order.
     cases: the tested cases of the statement in words, each with whether the statement holds.
     p_value: for a random draw without a recipe: the probability of a draw as far from its exact law as the claimed one.
-    note: the subject of the numbers, the correction, the origin of a wrong number, and the measurement that shows it.
     """
 
     numbers: tuple[float, ...] = ()
     cases: Mapping[str, bool] = field(default_factory=dict)
     p_value: float | None = None
-    note: str = ""
 
 
 def verdict(rule: str, claimed: Sequence[Claimed], answer: Answer, cut: Mapping[str, float]) -> tuple[str, float]:
@@ -128,7 +105,9 @@ def _of_numbers(
         return "reproduced"
     if rule == "digits":
         return "to rounding" if _all_within(errors, [_UNIT * number.unit for number in claimed]) else "wrong"
-    near = [max(cut["ABOUT"] * number.size, limit) for number, limit in zip(claimed, half, strict=True)]
+    # 0.9999 and 0.0001 say the same about two weights; 0.95 does not approximate the former, nor 0.05 the latter.
+    sizes = [min(x, 1 - x) if 0 <= x <= 1 else abs(x) for x, _ in claimed]
+    near = [max(cut["ABOUT"] * size, limit) for size, limit in zip(sizes, half, strict=True)]
     return "approximately" if _all_within(errors, near) else "wrong"
 
 

@@ -338,26 +338,9 @@ def largest_over(rows: Floats, place: int) -> Floats:
     return np.asarray(ordered[:, 0] / ordered[:, place])
 
 
-class _Counted:
-    """A number that counts the multiplications it takes part in."""
-
-    multiplications = 0
-
-    def __mul__(self, _: Any) -> "_Counted":
-        _Counted.multiplications += 1
-        return self
-
-    def __add__(self, _: Any) -> "_Counted":
-        return self
-
-
-@cache
 def multiplications(n: int, width: int, columns: int) -> int:
-    """Multiplications of a product (n, width) @ (width, columns), counted as NumPy does them."""
-    one, other = np.full((n, width), _Counted(), object), np.full((width, columns), _Counted(), object)
-    _Counted.multiplications = 0
-    one @ other
-    return _Counted.multiplications
+    """Multiplications of a product (n, width) @ (width, columns): one for each pair of entries that meet."""
+    return np.broadcast(np.empty((n, width, 1)), np.empty((1, width, columns))).size
 
 
 def work(n: int) -> int:

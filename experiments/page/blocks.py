@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.analysis.crossings import EQUAL, TENTH
-from experiments.claims.summary import counts, severities
+from experiments.claims.table import counts, severities
 from experiments.diagnosis.table import COLUMNS
 from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.figure import Default

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from experiments.claims.data import chosen, claims
-from experiments.claims.table import Names, judge
+from experiments.claims.table import Names, chosen, claims, judge
 from experiments.figures.declared import figures_of
 from experiments.findings import is_shipped
 from experiments.harness import local
