@@ -26,7 +26,7 @@ _DECLARED = (
         shows="Metrics that are not zero, along the first varied axis",
         metrics=("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm"),
         default=Default(single=("d_k", "n_keys")),
-        lines=Lines("", (), (9, 2.75), columns=3, legend=True),
+        lines=Lines("", (), (9, 2.75), columns=3),
         note=_READING,
     ),
     _Saturation(
@@ -47,7 +47,7 @@ _DECLARED = (
         name="causal",
         shows="Attention with and without a causal mask",
         metrics=("max_weight", "entropy", "query_gradient_norm_median"),
-        lines=Lines("n_keys", (Panel("max_weight"), Panel("entropy"), Panel(_MEDIAN)), (10, 3.7), legend=True),
+        lines=Lines("n_keys", (Panel("max_weight"), Panel("entropy"), Panel(_MEDIAN)), (10, 3.7)),
         note=_READING,
     ),
     _Saturation(
@@ -62,7 +62,7 @@ _DECLARED = (
         name="powers",
         shows="Metrics against the exponent p of the divisor d_k^p",
         metrics=("max_weight", "score_variance", "entropy", "jacobian_norm"),
-        lines=Lines("exponent", tuple(map(Panel, _POWERS)), (9, 5.4), by="d_k", columns=3, legend=True),
+        lines=Lines("exponent", tuple(map(Panel, _POWERS)), (9, 5.4), by="d_k", columns=3),
         note=_READING,
     ),
     _Saturation(
@@ -119,7 +119,6 @@ _DECLARED = (
                 Panel("own_weight", "weight of the own key", only=("correlation", max)),
             ),
             (10, 3.7),
-            legend=True,
         ),
         note=_READING,
     ),
@@ -168,7 +167,6 @@ _DECLARED = (
             (3.2, 3.2),
             by="scheme",
             beside="scaling",
-            legend=True,
         ),
         note=f"{_READING} Dotted: equal weights.",
     ),

@@ -77,7 +77,6 @@ class Lines:
         by: what distinguishes lines by colour; all other varied axes distinguish them by markers.
         beside: rows of panels for this treatment, one column for each of its first three values.
         columns: panels in a row; 0 for one row.
-        legend: True for a legend above the panels instead of names behind the lines.
     """
 
     x: str
@@ -86,7 +85,6 @@ class Lines:
     by: str = "scaling"
     beside: str = ""
     columns: int = 0
-    legend: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

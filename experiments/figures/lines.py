@@ -1,7 +1,4 @@
-"""Lines along an axis: measured points with 95% intervals, pale bands of exact values, and the names of the lines.
-
-A panel is drawn with `plot_metric`; then come the scales, and last the names of its lines, which depend on the scales.
-"""
+"""Lines along an axis: measured points with 95% intervals over pale bands of exact values, and one legend of lines."""
 
 import itertools
 import math
@@ -14,17 +11,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodFormatter
-from matplotlib.transforms import Bbox
 
 from experiments.figures.figure import Drawing, Lines, Panel
-from experiments.figures.style import INK, UNORDERED_COLOURS, empty, ordered_colours, panels, scaling_colours
+from experiments.figures.style import INK, UNORDERED_COLOURS, empty, ordered_colours, scaling_colours, tiles
 from experiments.figures.words import is_number, plain, under, values_of, varied_axes
 from experiments.harness.discovery import axes_of, experiment_names
 from experiments.harness.experiment import load_experiment
 from experiments.harness.metric import FEW_DRAWS
 
 DECLARED = {metric.name: metric for name in experiment_names() for metric in load_experiment(name).metrics}
-_EQUAL = {"entropy": ("ln {}", np.log), "max_weight": ("1/{}", np.reciprocal)}  # values of equal weights
 _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
 _MARKERS = "osD^vP*X"
 # Lines of two names may coincide, so dashes of one leave gaps for those of the other.
@@ -33,9 +28,7 @@ _MAX_BESIDE = 3
 _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _FEW_DECADES = 300
 _TICKS_PER_INCH = 2.4
-_LABEL_INCHES = 0.23
-_LONGEST_LABEL = 12
-_LEGEND_CHARACTERS_PER_INCH = 13
+_LEGEND_LINE_INCHES, _LEGEND_CHARACTERS_PER_INCH = 0.23, 13
 
 
 @dataclass(frozen=True)
@@ -67,45 +60,45 @@ def draw_lines(picture: Lines, table: pd.DataFrame) -> Drawing:
         placed = [(panel, table) for panel in shown]
         columns = picture.columns or len(shown)
         size = picture.size if picture.panels else (picture.size[0], picture.size[1] * -(-len(shown) // columns))
-    figure, grid = panels(-(-len(placed) // columns), columns, size, sharey="row" if picture.beside else "none")
-    axes = [ax for row in grid for ax in row]
-    for ax, (panel, rows) in zip(axes, placed, strict=False):
-        _plot_panel(ax, rows, x, panel, picture)
+    figure, axes = tiles(len(placed), columns, size, sharey="row" if picture.beside else "none")
+    for ax, (panel, rows) in zip(axes, placed, strict=True):
+        _plot_panel(ax, _chosen(rows, panel), x, panel, picture)
         _scale(ax, _chosen(table, panel), x, panel)
-    for ax in axes[len(placed) :]:
-        ax.axis("off")
-    for ax, (panel, rows) in zip(axes, placed, strict=False):
-        lines = series(_chosen(rows, panel), x, picture.by)
-        # Lines at 0 hide each other, so their names say that they are there.
-        is_share = panel.metric == "saturated_rows"
-        names = [line.label + ": 0" * (is_share and not line.rows[panel.metric].any()) for line in lines]
-        if picture.legend:
-            legend(ax, [line.label for line in lines])
-        else:
-            label_lines(ax, lines, x, panel.metric, names)
+    legend(axes[0], [line.label for line in series(_chosen(table, shown[0]), x, picture.by)])
     return figure
 
 
-def _plot_panel(ax: Axes, rows: pd.DataFrame, x: str, panel: Panel, picture: Lines) -> None:
+def _plot_panel(ax: Axes, table: pd.DataFrame, x: str, panel: Panel, picture: Lines) -> None:
     """The lines of a panel, its title and marks."""
-    table = _chosen(rows, panel)
     lines = series(table, x, picture.by)
     plot_metric(ax, lines, x, panel.metric)
     if panel.dashed:
         plot_metric(ax, lines, x, panel.dashed, "--")
-    ax.set_title(panel.title or DECLARED[panel.metric].title)
+    title = [panel.title or DECLARED[panel.metric].title]
     if panel.only:
-        ax.set_title(f"{panel.title}, {panel.only[0]} {plain(table[panel.only[0]].iloc[0])}")
+        title.append(f"{panel.only[0]} {plain(table[panel.only[0]].iloc[0])}")
     if picture.beside:
-        ax.set_title(f"{DECLARED[panel.metric].title}, {under(table[picture.beside].iloc[0])}", fontsize=10)
-    if panel.equal:
-        _mark_equal(ax, table, x, panel.metric)
+        title.append(under(table[picture.beside].iloc[0]))
+    ax.set_title(", ".join(title), fontsize=10 if picture.beside else 10.5)
+    if panel.equal:  # ln n_keys or 1/n_keys, along n_keys or for its smallest and largest value
+        n_keys = np.sort(table["n_keys"].unique()).astype(float)
+        values = np.log(n_keys) if panel.metric == "entropy" else 1 / n_keys
+        look = {"color": INK, "linestyle": ":", "linewidth": 1, "zorder": 0}
+        if x == "n_keys":
+            ax.plot(n_keys, values, **look)
+        else:
+            for value in (values[0], values[-1]):
+                ax.axhline(value, **look)
 
 
 def _scale(ax: Axes, table: pd.DataFrame, x: str, panel: Panel) -> None:
     """The scales of a panel, from all rows of its row of panels, which share the y axis."""
     if x == "exponent":
-        _scale_exponents(ax, table)
+        if table[x].between(0, 1).all():
+            ax.set_xticks([*_EXPONENTS], _EXPONENTS.values())
+        for exponent in (1 / 3, 1 / 2, 2 / 3):
+            ax.axvline(exponent, color=INK, linestyle=":", linewidth=0.8, zorder=0)
+        ax.set_xlabel("exponent p of the divisor d_k^p" if ax.get_subplotspec().is_last_row() else "")
     else:
         scale_x(ax, table, x, log=x == "d_model")
     if panel.floor is None:
@@ -131,25 +124,6 @@ def _is_zero(table: pd.DataFrame, metric: str) -> bool:
     """True for a metric with exact value 0 in every row, such as the mean score, or with only zero values."""
     values = table.get(f"{metric}_exact", table[metric])
     return bool((values == 0).all() or (table[metric] == 0).all())
-
-
-def _mark_equal(ax: Axes, table: pd.DataFrame, x: str, metric: str) -> None:
-    """The value of equal weights as dotted lines: along n_keys, or at its smallest and largest value."""
-    name, value = _EQUAL[metric]
-    n_keys = np.sort(table["n_keys"].unique()).astype(float)
-    look = {"color": INK, "linestyle": ":", "linewidth": 1, "zorder": 0}
-    if x == "n_keys":
-        end, offset = value(n_keys)[-1], (0, 8 if metric == "entropy" else -14)
-        ax.margins(y=0.12)
-        ax.plot(n_keys, value(n_keys), marker="_" if len(n_keys) == 1 else "", **look)
-        ax.annotate(name.format("n_keys"), (n_keys[-1], end), xytext=offset, textcoords="offset points", ha="right")
-        return
-    for n in {n_keys[0], n_keys[-1]}:
-        ax.axhline(value(n), **look)
-        if metric == "entropy":  # above all lines
-            place = (0.02, value(n))
-            ax.annotate(name.format(f"{n:g}"), place, xycoords=("axes fraction", "data"), va="bottom", fontsize=9)
-            ax.set_ylim(top=1.08 * value(n_keys[-1]))
 
 
 def series(table: pd.DataFrame, x: str, by: str = "scaling") -> list[Series]:
@@ -240,22 +214,14 @@ def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None
     if log or spans_widely(values):
         ax.set_xscale("log", base=2)
     places = ax.transScale.transform(np.column_stack([values, np.ones(len(values))]))[:, 0]
-    nearest = (places[-1] - places[0]) / max(3, _inches(ax).width * _TICKS_PER_INCH)
+    width = ax.get_window_extent().width / ax.figure.dpi
+    nearest = (places[-1] - places[0]) / max(3, width * _TICKS_PER_INCH)
     shown = [0]
     for i, place in enumerate(places):
         if place - places[shown[-1]] > nearest:
             shown.append(i)
     ax.set_xticks(values[shown], [f"{value:g}" for value in values[shown]])
     ax.xaxis.set_minor_locator(NullLocator())
-
-
-def _scale_exponents(ax: Axes, table: pd.DataFrame) -> None:
-    """The axis of exponents, with fractions as ticks and dotted lines at 1/3, 1/2 and 2/3."""
-    if table["exponent"].min() >= 0 and table["exponent"].max() <= 1:
-        ax.set_xticks([*_EXPONENTS], _EXPONENTS.values())
-    for exponent in (1 / 3, 1 / 2, 2 / 3):
-        ax.axvline(exponent, color=INK, linestyle=":", linewidth=0.8, zorder=0)
-    ax.set_xlabel("exponent p of the divisor d_k^p" if ax.get_subplotspec().is_last_row() else "")
 
 
 def scale_y(ax: Axes, table: pd.DataFrame, *metrics: str, log: bool = False) -> None:
@@ -286,28 +252,6 @@ def spans_widely(values: Any) -> bool:
     return bool(values.min() > 0 and values.max() / values.min() > _LOG_FROM)
 
 
-def label_lines(ax: Axes, lines: Sequence[Series], x: str, metric: str, texts: Sequence[str]) -> None:
-    """Write the name of each line behind its last point, without overlaps; the scales must be set before.
-
-    If the names are too many or too long, a legend above the axes names the lines, also those of its later axes.
-    """
-    gap = _LABEL_INCHES / _inches(ax).height
-    if ax.figure.legends or gap * len(lines) > 1 or max(len(line.label) for line in lines) > _LONGEST_LABEL:
-        legend(ax, texts)
-        return
-    to_axes = ax.transData - ax.transAxes
-    ends = [(line.rows[x].iloc[-1], line.rows[metric].iloc[-1]) for line in lines]
-    heights = [float(to_axes.transform(end)[1]) for end in ends]
-    order = sorted(range(len(lines)), key=heights.__getitem__)
-    for lower, upper in itertools.pairwise(order):
-        heights[upper] = max(heights[upper], heights[lower] + gap)
-    heights[order[-1]] = min(heights[order[-1]], 1.0)
-    for upper, lower in itertools.pairwise(reversed(order)):
-        heights[lower] = min(heights[lower], heights[upper] - gap)
-    for line, height, text in zip(lines, heights, texts, strict=True):
-        ax.text(1.02, height, text, transform=ax.transAxes, color=line.colour, va="center", fontsize=9.5)
-
-
 def legend(ax: Axes, texts: Sequence[str] = ()) -> None:
     """A legend for the lines of one axes, by these names or their labels, once above all axes; the figure grows."""
     figure = ax.figure
@@ -319,10 +263,5 @@ def legend(ax: Axes, texts: Sequence[str] = ()) -> None:
     columns = max(1, int(figure.get_figwidth() * _LEGEND_CHARACTERS_PER_INCH / (max(map(len, texts)) + 8)))
     rows = math.ceil(len(texts) / columns)
     columns = math.ceil(len(texts) / rows)  # full columns, because a legend fills one column after the other
-    figure.set_figheight(figure.get_figheight() + _LABEL_INCHES * rows)
+    figure.set_figheight(figure.get_figheight() + _LEGEND_LINE_INCHES * rows)
     figure.legend(handles, texts, loc="outside upper left", ncols=columns, fontsize=8.5, borderpad=0)
-
-
-def _inches(ax: Axes) -> Bbox:
-    """The size of axes in inches."""
-    return ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from experiments.analysis.crossings import EQUAL, NORMS, STATISTICS
 from experiments.figures.figure import Drawing, Tables
-from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, empty, panels
+from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, empty, panels, tiles
 from experiments.figures.words import by_scaling, first_combination, plain, under
 from experiments.harness.discovery import axes_of, unusual_axes
 
@@ -116,11 +116,10 @@ def phase(tables: Tables) -> Drawing:
     table = first_combination(tables["measured"], "d_k", "n_keys")
     groups = list(by_scaling(table, "d_k").items())[:_MAX_MAPS]
     columns = min(len(groups), 2)
-    rows = -(-len(groups) // columns)
-    figure, grid = panels(rows, columns, (10, 0.8 + 2.9 * rows), sharex=True, sharey=True)
-    axes = [ax for line in grid for ax in line]
+    size = 10, 0.8 + 2.9 * -(-len(groups) // columns)
+    figure, axes = tiles(len(groups), columns, size, sharex=True, sharey=True)
     image: Any = None
-    for ax, (scaling, cells) in zip(axes, groups, strict=False):
+    for ax, (scaling, cells) in zip(axes, groups, strict=True):
         per_ln = 1 / np.log(cells["n_keys"])
         shown = pivoted(cells.assign(share=cells["entropy"] * per_ln), "share")
         image = plot_plane(ax, shown, -(-shown.shape[1] // _MAX_TICKS), cmap=SEQUENTIAL, vmin=0, vmax=1)
@@ -129,8 +128,6 @@ def phase(tables: Tables) -> Drawing:
             _plot_contours(ax, pivoted(cells.assign(share=known * per_ln), "share"))
             _plot_freezing(ax, cells, shown)
         ax.set_title(under(scaling))
-    for ax in axes[len(groups) :]:
-        ax.set_visible(False)
     figure.colorbar(image, ax=axes, label="entropy / ln n_keys", fraction=0.03, pad=0.01, aspect=30)
     return figure
 
@@ -216,18 +213,15 @@ def rows(tables: Tables) -> Drawing:
     table = first_combination(tables["measured"], "d_k")
     groups = list(table[table["trial"] == 0].groupby(["d_k", "scaling"], sort=False))
     columns = min(table["scaling"].nunique(), _MAX_MAPS)
-    n_rows = -(-len(groups) // columns)
-    figure, grid = panels(n_rows, columns, (9, 1.1 + 2.1 * n_rows), sharex=True, sharey=True)
-    axes = [ax for line in grid for ax in line]
+    size = 9, 1.1 + 2.1 * -(-len(groups) // columns)
+    figure, axes = tiles(len(groups), columns, size, sharex=True, sharey=True)
     ticks = max(1, table["key"].nunique() * columns // 24)
     image: Any = None
-    for ax, ((d_k, scaling), drawn) in zip(axes, groups, strict=False):
+    for ax, ((d_k, scaling), drawn) in zip(axes, groups, strict=True):
         weights = drawn.pivot_table(index="query", columns="key", values="weight")
         image = plot_plane(ax, weights, ticks, cmap="Blues", vmin=0, vmax=1)
         ax.set_title(f"d_k = {d_k}, {scaling}\nmean of largest: {weights.max(axis=1).mean():.2f}")
     axes[0].invert_yaxis()
-    for ax in axes[len(groups) :]:
-        ax.axis("off")
     figure.colorbar(image, ax=axes, label="weight", shrink=0.8, pad=0.01, aspect=30)
     return figure
 

@@ -16,7 +16,6 @@ from experiments.analysis.slopes import shared_by_line
 from experiments.figures.figure import Drawing, Tables
 from experiments.figures.lines import (
     DECLARED,
-    label_lines,
     legend,
     plain_numbers,
     plot_exact,
@@ -62,7 +61,7 @@ def variance(tables: Tables) -> Drawing:
     scale_x(left, table, "d_k", log=True)  # so that a power of d_k is a straight line
     scale_y(left, table, metric, log=True)
     names = [line.label + _slope(line.rows.iloc[0], tables.get("slopes", pd.DataFrame())) for line in lines]
-    label_lines(left, lines, "d_k", metric, names)
+    legend(left, names)
     # Every scaling divides the same scores, so all share one relative deviation; the first scaling shows it.
     shared = table[table["scaling"] == table["scaling"].iloc[0]]
     right.axhline(0, color=INK, linewidth=5, alpha=0.3)

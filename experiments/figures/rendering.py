@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable, Iterable
 from functools import partial
+from textwrap import wrap
 
 import matplotlib as mpl
 import matplotlib.figure
@@ -17,7 +18,7 @@ from PIL.PngImagePlugin import PngInfo
 from experiments.figures import maps, others, training
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.lines import draw_lines
-from experiments.figures.style import DPI, STYLE, wrapped
+from experiments.figures.style import DPI, STYLE
 from experiments.figures.words import latex, plain_caption
 
 _DRAW = others.OWN | maps.OWN | training.OWN
@@ -26,6 +27,7 @@ _SLIDE_POINTS = 20  # of the title of a slide
 _WIDTH_OF_LETTER = 0.55  # of the size of the font, on average
 _LINE = 1.35  # height of a line over the size of the font
 _MARGIN_INCHES = 0.09
+_JOINED = "\u00a0=\u00a0"
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -107,7 +109,8 @@ def _strip(text: str, width: int, dpi: float, points: float) -> Pixels:
     """A text on white, over a width in pixels, as RGBA, (height, width, 4); its height follows from its lines."""
     inches = width / dpi
     letters = (inches - 2 * _MARGIN_INCHES) * 72 / (points * _WIDTH_OF_LETTER)
-    lines = [latex(line) for line in wrapped(text, letters).split("\n")]
+    # No break between a name and its value.
+    lines = [latex(line.replace(_JOINED, " = ")) for line in wrap(text.replace(" = ", _JOINED), int(letters))]
     height = 2 * _MARGIN_INCHES + len(lines) * points * _LINE / 72
     strip = mpl.figure.Figure(figsize=(inches, height), dpi=dpi)
     at = {"x": _MARGIN_INCHES / inches, "y": 1 - _MARGIN_INCHES / height, "va": "top"}

@@ -5,7 +5,6 @@ a reader who knows one figure can read the next.
 """
 
 import math
-import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +17,6 @@ from experiments.figures.figure import Drawing
 
 INK = "#333333"
 DPI = 150
-_JOINED = "\u00a0=\u00a0"  # keeps a name and its value on one line
 _PALETTE = sns.color_palette("colorblind")
 _COLOURS = {"unscaled": _PALETTE[3], "d_k^1/3": _PALETTE[1], "d_k^1/2": _PALETTE[0], "d_k^2/3": _PALETTE[2]}
 _OTHER_COLOURS = [_PALETTE[i] for i in (4, 5, 7, 9)]
@@ -51,21 +49,21 @@ def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -
     return figure, figure.subplots(rows, columns, squeeze=False, **options).tolist()
 
 
+def tiles(count: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Drawing, list[Axes]]:
+    """As `panels`, for so many axes in rows of `columns`; the others of the last row are empty."""
+    figure, grid = panels(-(-count // columns), columns, size, **options)
+    axes = [ax for row in grid for ax in row]
+    for ax in axes[count:]:
+        ax.axis("off")
+    return figure, axes[:count]
+
+
 def empty(size: tuple[float, float], reason: str) -> Drawing:
     """A figure without axes that says why it is empty."""
     figure, [[ax]] = panels(1, 1, size)
     ax.set_axis_off()
     ax.text(0, 0.5, reason, transform=ax.transAxes)
     return figure
-
-
-def wrapped(text: str, width: float) -> str:
-    r"""A text wrapped to this many characters, without breaks between a name and its value.
-
-    >>> wrapped("with d_k = 64", 9)
-    'with\nd_k = 64'
-    """
-    return textwrap.fill(text.replace(" = ", _JOINED), int(width)).replace(_JOINED, " = ")
 
 
 def scaling_colours(exponents: Mapping[str, float]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from matplotlib.ticker import NullLocator
 from experiments.analysis.bands import BEST_RATE, at_best_rates
 from experiments.figures.figure import Drawing, Tables
 from experiments.figures.lines import legend, plain_numbers, reach
-from experiments.figures.style import INK, panels, scaling_colours
+from experiments.figures.style import INK, panels, scaling_colours, tiles
 from experiments.figures.words import by_scaling, first_combination, plain
 from experiments.harness.discovery import axes_of
 from sdpa.training import N_CLASSES, loss_levels
@@ -66,9 +66,8 @@ def learning_rates(tables: Tables) -> Drawing:
     cases = [(task, d_k) for task in widths for d_k in widths[task]]
     columns = len(cases) if len(cases) <= 3 else min((3, 2), key=lambda count: -len(cases) % count)
     n_rows = -(-len(cases) // columns)
-    figure, grid = panels(n_rows, columns, (max(3.2 * columns + 1.4, 6.0), 2.7 * n_rows + 0.9), sharex=True)
-    axes = [ax for row in grid for ax in row]
-    for place, (ax, (task, d_k)) in enumerate(zip(axes, cases, strict=False)):
+    figure, axes = tiles(len(cases), columns, (max(3.2 * columns + 1.4, 6.0), 2.7 * n_rows + 0.9), sharex=True)
+    for place, (ax, (task, d_k)) in enumerate(zip(axes, cases, strict=True)):
         of_task = table[table["task"] == task]
         _plot_losses(ax, of_task[of_task["d_k"] == d_k], colours(table))
         levels = {name: level for name, level in loss_levels(task).items() if level > 0}
@@ -87,10 +86,8 @@ def learning_rates(tables: Tables) -> Drawing:
     rates = spread(sorted(table["learning_rate"].unique()), 4)
     axes[0].set_xticks(rates, [plain(float(rate)) for rate in rates])
     axes[0].xaxis.set_minor_locator(NullLocator())
-    for ax in axes[len(cases) :]:
-        ax.axis("off")
-    for row in grid:
-        row[0].set_ylabel("loss (nats)")
+    for ax in axes[::columns]:
+        ax.set_ylabel("loss (nats)")
     rule_legend(axes[0], table)
     return figure
 
@@ -156,17 +153,17 @@ def learning_curves(tables: Tables) -> Drawing:
     curves, axes_of_curves = tables["learning_curves"], axes_of(tables["learning_curves"])
     chosen = rows[rows["scaling"] == rule].rename(columns={BEST_RATE: "learning_rate"})
     curves = curves.merge(chosen[axes_of_curves], on=axes_of_curves).sort_values("step", kind="stable")
-    figure, grid = panels(2, 2, (9.5, 5.8), sharex=True)
-    for ax, (name, title) in zip([ax for row in grid for ax in row], _CURVES.items(), strict=True):
+    figure, axes = tiles(4, 2, (9.5, 5.8), sharex=True)
+    for ax, (name, title) in zip(axes, _CURVES.items(), strict=True):
         for scaling, colour in colours(rows).items():
             _plot_curve(ax, curves[curves["scaling"] == scaling], name, colour)
         _scale(ax, curves[name], name)
         ax.set_title(title)
-    first, last = grid[0][0], int(curves["step"].max())
+    first, last = axes[0], int(curves["step"].max())
     first.set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0)), np.square))  # as runs record
     first.set_xlim(0, last)
     first.set_xticks(sorted({round(last * (i / 4) ** 2) for i in range(5)}))
-    for ax in grid[-1]:
+    for ax in axes[2:]:
         ax.set_xlabel("step (square-root axis)")
     rule_legend(first, rows)
     return figure

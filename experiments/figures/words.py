@@ -128,16 +128,10 @@ def latex(text: str) -> str:
 
     >>> latex("|J|_F under d_k^1/2 with n_keys = 64, or d_k^-0.3338")
     '$\\vert J\\vert_F$ under $\\sqrt{d_k}$ with $n_\\mathrm{keys}$ = 64, or $d_k^{-0.3338}$'
-    >>> latex("under d_k^1/2."), latex("d_k^1/0.43")
-    ('under $\\sqrt{d_k}$.', '$d_k$/0.43')
-    >>> latex("(over ln n_keys)")
-    '(over $\\ln n_\\mathrm{keys}$)'
-    >>> latex("d_k^1/2/0.43/ln(n_keys)")
-    '$\\sqrt{d_k}/(0.43\\thinspace \\ln n_\\mathrm{keys})$'
-    >>> latex("d_k^1/2/0.43/ln(n_keys)^2"), latex("ln(n_keys)^1/2")
-    ('$\\sqrt{d_k}/(0.43\\thinspace (\\ln n_\\mathrm{keys})^{2})$', '$\\sqrt{\\ln n_\\mathrm{keys}}$')
-    >>> latex("$|dL/dq|$, median")
-    '$|\\partial L/\\partial q|$, median'
+    >>> latex("under d_k^1/2."), latex("d_k^1/0.43"), latex("(over ln n_keys)"), latex("ln(n_keys)^1/2")
+    ('under $\\sqrt{d_k}$.', '$d_k$/0.43', '(over $\\ln n_\\mathrm{keys}$)', '$\\sqrt{\\ln n_\\mathrm{keys}}$')
+    >>> latex("d_k^1/2/0.43/ln(n_keys)^2"), latex("$|dL/dq|$, median")
+    ('$\\sqrt{d_k}/(0.43\\thinspace (\\ln n_\\mathrm{keys})^{2})$', '$|\\partial L/\\partial q|$, median')
     """
     if "$" in text:
         return _GRADIENT.sub(r"\\partial L/\\partial \1", text)
@@ -146,11 +140,12 @@ def latex(text: str) -> str:
 
 
 def _symbol(atom: re.Match[str]) -> str:
-    """The LaTeX of one formula."""
-    if atom["root"]:
-        return rf"\sqrt{{{_bare(atom['root'])}}}"
-    if atom["base"]:
-        return _power(_bare(atom["base"]), atom["power"].strip("()").replace("−", "-"))
+    """The LaTeX of one formula: a root for the power 1/2, and the base alone for the power 1."""
+    base = latex(atom["root"] or atom["base"] or "").replace("$", "")
+    power = "1/2" if atom["root"] else (atom["power"] or "").strip("()").replace("−", "-")
+    if base:
+        in_brackets = f"({base})" if " " in base else base  # ln n
+        return {"1/2": rf"\sqrt{{{base}}}", "1": base}.get(power, f"{in_brackets}^{{{power}}}")
     if atom["jacobian"] is not None:
         return r"\vert J\vert_F"
     if atom["gradient"]:
@@ -160,20 +155,3 @@ def _symbol(atom: re.Match[str]) -> str:
         return r"\ln n_\mathrm{keys}"
     index = atom["index"]
     return f"{atom['letter']}_{index}" if len(index) == 1 else rf"{atom['letter']}_\mathrm{{{index}}}"
-
-
-def _bare(text: str) -> str:
-    """The LaTeX of a text that stands inside a formula."""
-    return latex(text).replace("$", "")
-
-
-def _power(base: str, exponent: str) -> str:
-    """A power: a root for 1/2, and the base alone for 1.
-
-    >>> _power("d_k", "1/2"), _power("d_k", "1/3"), _power("d_k", "1")
-    ('\\\\sqrt{d_k}', 'd_k^{1/3}', 'd_k')
-    """
-    if exponent == "1/2":
-        return rf"\sqrt{{{base}}}"
-    base = f"({base})" if " " in base and exponent != "1" else base  # ln n
-    return base if exponent == "1" else f"{base}^{{{exponent}}}"
