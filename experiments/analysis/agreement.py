@@ -6,7 +6,7 @@ at most 1 of 1,000 runs; docs/methods.md reports the measured rates.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -38,20 +38,14 @@ class DisagreementError(Problem):
 
 
 class Gap(NamedTuple):
-    """Metrics of a sweep without a test, or with only a bound, and the reason; `values` counts known exact values.
+    """Metrics of a sweep without a test, or with only a bound, and the reason; `values` counts known exact values."""
 
-    >>> str(Gap("wide", "entropy", "too few effective draws"))
-    'not tested in wide (too few effective draws): entropy'
-    """
-
-    sweep: str
-    metrics: str
-    reason: str
-    state: str = _NOT_TESTED
-    values: int = 0
+    text: str
+    state: str
+    values: int
 
     def __str__(self) -> str:
-        return f"{self.state} in {self.sweep} ({self.reason}): {self.metrics}"
+        return f"{self.state} in {self.text}"
 
 
 @dataclass(frozen=True)
@@ -158,18 +152,10 @@ class Agreement:
         found: Counter[str] = Counter()
         for gap in self.gaps:
             found[gap.state] += gap.values
-        parts = [f"{counted(number, 'value')} {state}" for state, number in found.items() if number]
-        if any(not gap.values for gap in self.gaps):
-            parts.append("metrics without exact values")
-        return ", ".join(parts)
-
-    def _furthest(self, count: int) -> list[str]:
-        """The values that agree least, by name, with z if t judges them, otherwise with the bound of their p-value."""
-        return [
-            f"{row['metric']} of {row['where']}: "
-            + (f"z = {row['z']:+.2f}" if row["test"] == T_TEST else f"p < {row['p_value']:.2g} by a bound")
-            for _, row in self.values.nsmallest(count, "p_value").iterrows()
-        ]
+        without = ["metrics without exact values"] if any(not gap.values for gap in self.gaps) else []
+        return ", ".join(
+            [*(f"{counted(number, 'value')} {state}" for state, number in found.items() if number), *without]
+        )
 
     def raise_alarm(self) -> None:
         """Raise `DisagreementError` if measured and exact values disagree, with up to five rows of each test."""
@@ -177,15 +163,13 @@ class Agreement:
             return
         chance = f": chance separates them so far with p = {self.p_value:.2g}" if self.p_value < ALARM else ""
         lines = [*self.off_law]
-        if len(self.values):
-            lines += self._furthest(_SHOWN)
-            lines += [
-                f"{row['metric']}, {row['scaling']}, over {counted(row['cells'], 'cell')}: z = {row['z']:+.2f}"
-                for _, row in self.rules.nsmallest(_SHOWN, "p_value").iterrows()
-            ]
-        if len(self.cells):
-            worst = self.cells.nsmallest(_SHOWN, "p_value").iterrows()
-            lines += [f"cell {row['where']}: p = {row['p_value']:.2g}" for _, row in worst]
+        for frame, text in (
+            (self.values, "{metric} of {where}: z = {z:+.2f}, p = {p_value:.2g}"),
+            (self.rules if len(self.values) else self.values, "{metric}, {scaling}, all cells: z = {z:+.2f}"),
+            (self.cells, "cell {where}: p = {p_value:.2g}"),
+        ):
+            worst = frame.nsmallest(_SHOWN, "p_value") if len(frame) else frame
+            lines += [text.format(**row) for row in worst.to_dict("records")]
         raise DisagreementError("\n  ".join([f"measured and exact values disagree{chance}", *lines]))
 
 
@@ -207,27 +191,24 @@ def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreemen
     return Agreement(_distinct(cells, ["key"]), distinct, gaps, far)
 
 
-def _gaps(sweep: Sweep, tables: Tables) -> list[Gap]:
+def _gaps(sweep: Sweep, tables: Tables) -> Iterator[Gap]:
     """The values of a sweep without a test, or with only a bound, and the reasons."""
-    metrics = [metric.name for metric in sweep.experiment.metrics]
-    if not metrics:
-        return [Gap(sweep.name, "all columns", "no exact value is known")]
     rows = tables.get(VERDICTS, pd.DataFrame(columns=["metric", "test", "remark"]))
-    known = rows["metric"].value_counts(sort=False).reindex(metrics, fill_value=0)
-    gaps = []
-    for reason, names in (
-        ("no exact value is known", known.index[known == 0]),
-        ("an exact value is known in only a part of the cells", known.index[(known > 0) & (known < known.max())]),
+    known = rows["metric"].value_counts().reindex([metric.name for metric in sweep.experiment.metrics], fill_value=0)
+    if known.empty:
+        yield Gap(f"{sweep.name} (no exact value is known): all columns", _NOT_TESTED, 0)
+    for reason, chosen in (
+        ("no exact value is known", known == 0),
+        ("an exact value is known in only a part of the cells", (known > 0) & (known < known.max())),
     ):
-        if len(names):
-            gaps.append(Gap(sweep.name, ", ".join(names), reason))
+        if chosen.any():
+            yield Gap(f"{sweep.name} ({reason}): {', '.join(known.index[chosen])}", _NOT_TESTED, 0)
     for test, state in ((NONE, _NOT_TESTED), (BOUND, _BOUND_ONLY)):
         for remark, group in rows[rows["test"] == test].groupby("remark", sort=False):
             counts = group["metric"].value_counts(sort=False)
             named = ", ".join(f"{name} ({count} of {counted(known[name], 'value')})" for name, count in counts.items())
             remedy = "; raise trials" if remark in (FEW_TRIALS, TOO_FEW) else ""
-            gaps.append(Gap(sweep.name, named, f"{remark}{remedy}", state, len(group)))
-    return gaps
+            yield Gap(f"{sweep.name} ({remark}{remedy}): {named}", state, len(group))
 
 
 def agreement_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> dict[str, pd.DataFrame]:

@@ -287,7 +287,9 @@ def test_an_alarm_names_what_is_far_off():
     table = table_of({"max_weight": (0.3, 0.01, 0.30), "entropy": (1.5, 0.02, 1.38)})
     suite = agreement([sweep()], {"mine": tables_of(table)})
     assert suite.p_value < ALARM
-    expected = r"(?s)disagree: .*\n  entropy of mine, .* z = \+6\.00.*\n  entropy, d_k\^1/2, over 1 cell: .*cell mine"
+    expected = (
+        r"(?s)disagree: .*\n  entropy of mine, .* z = \+6\.00, p = .*\n  entropy, d_k\^1/2, all cells: .*cell mine"
+    )
     with pytest.raises(DisagreementError, match=expected):
         suite.raise_alarm()
 
