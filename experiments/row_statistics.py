@@ -32,19 +32,8 @@ from experiments.second_kernel import compare_row
 from experiments.statistics.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, Shape, power_sums
 from experiments.statistics.quantiles import MAX_BINS, Histograms, Quantile
 from sdpa import RowDiagnostics, row_diagnostics, softmax
-from sdpa.row_tiles import takes_distances, tile_rows
+from sdpa.row_tiles import tile_rows
 
-# The costs that `plan` assumes, in nanoseconds, measured on a server core of 2025.
-_PER_NORMAL = 7.1
-_PER_PRODUCT = 0.03  # a multiplication of a matrix product
-_PER_SCORE = 2.0  # the exponential and the sums, for each scaling
-_PER_ROW = 125.0  # the rest, for each scaling
-# Upper limits of the numbers of arrays in memory at once; a test compares them with a measured peak.
-_SCORE_ARRAYS, _MASK_ARRAYS = 2, 3  # of a block's scores, and further ones with a mask
-_KERNEL_ARRAYS = 7  # of the rows in the kernel
-_NORM_ARRAYS, _COUNTING_ARRAYS = 3, 12  # of a chunk's row norms of all scalings, and of one scaling during counting
-_ROW_ARRAYS, _MEAN_ARRAYS = 13, 3  # of a block's values per row and scaling, and of the means of a chunk's trials
-_PLAIN_KEYS, _PLAIN_ROWS = 2, 12  # of the keys and of the scores of a row in the plain kernel
 # Rows of a chunk that are compared with the plain kernel, and a limit of the numbers in their keys: at least one row.
 _COMPARED, _COMPARED_NUMBERS = 8, 2**20
 
@@ -133,7 +122,7 @@ class RowStatistics:
             "chunk_trials": chunk_trials,
             "measure": self.measure,
             "tabulate": self.tabulate,
-            "seconds_per_trial": seconds_per_trial,
+            "seconds_per_trial": self.seconds_per_trial,
             "memory": self.memory,
             "table_rows": lambda cell, _: len(cell.scaling),
             "min_trials": 2,
@@ -312,27 +301,21 @@ class RowStatistics:
         found = Estimates.of(moments, functions)
         return replace(found, errors=np.hypot(found.errors, cell.rounding_error * np.abs(found.values)))
 
-    def memory(self, cell: AttentionCell) -> int:
-        """Peak bytes of a chunk: keys, queries and scores of a block, the kernel's arrays, norms of rows, bins.
+    def seconds_per_trial(self, cell: AttentionCell) -> float:
+        """Rough time of a draw and all its scalings, for `plan` and the order of work."""
+        per_score = cell.dtype.itemsize * (0.004 * min(2 * cell.d_k, cell.n_keys) + 0.3) + (60 if self.further else 0)
+        rows = (1 + len(cell.scaling)) * cell.n_queries
+        return 1e-9 * (8 * cell.numbers + rows * (100 + per_score * cell.n_keys))
 
-        An upper limit for the arrays of a worker, without its imports. A test compares it with a measured peak.
-        """
-        trials, queries, itemsize = block_trials(cell), block_queries(cell), cell.dtype.itemsize
-        entries = cell.entries - (cell.n_queries - queries) * cell.d_k
-        arrays = _SCORE_ARRAYS + _MASK_ARRAYS * cell.has_mask
-        block = trials * (entries + queries * arrays * cell.n_keys)
-        # In the kernel, a copy of keys with a long mean, and their distances.
-        by_distances = takes_distances(cell.n_keys, cell.d_k, queries)
-        width = cell.n_keys if by_distances else max(cell.n_keys, cell.d_k)
-        tile = min(tile_rows(cell.n_keys, itemsize, with_gradient=True), trials * queries)
-        kernel = _KERNEL_ARRAYS * tile * width
-        kernel += max(1, tile // queries) * cell.n_keys * (cell.d_k + by_distances * cell.n_keys)
-        rows, series = chunk_trials(cell) * cell.n_queries, len(self._series_names(cell))
-        norms = series * (_NORM_ARRAYS * rows + 8 * MAX_BINS) + _COUNTING_ARRAYS * rows
-        of_rows = _ROW_ARRAYS * len(cell.scaling) * trials * queries
-        means = _MEAN_ARRAYS * len(self._mean_names(cell)) * chunk_trials(cell)
-        plain = cell.n_keys * (_PLAIN_KEYS * cell.d_k + _PLAIN_ROWS)
-        return itemsize * (block + kernel) + 8 * (norms + of_rows + means + plain)
+    def memory(self, cell: AttentionCell) -> int:
+        """Upper limit of the bytes of a chunk: a block, the kernel's tiles, and the values of all rows and draws."""
+        trials, rules, chunk = block_trials(cell), len(cell.scaling), chunk_trials(cell)
+        rows = trials * block_queries(cell)
+        tile = min(tile_rows(cell.n_keys, cell.dtype.itemsize, with_gradient=True), rows)
+        block = 5 * trials * cell.entries + rows * cell.n_keys * (20 if self.further else 5)
+        kernel = 7 * tile * max(cell.n_keys, cell.d_k) + 20 * cell.n_keys
+        values = rules * (13 * rows + 50 * chunk + 2 * MAX_BINS) + (6 * rules + 12) * chunk * cell.n_queries
+        return cell.dtype.itemsize * (block + kernel) + 8 * values
 
 
 def _source(metric: Metric) -> PerRow:
@@ -358,20 +341,3 @@ def _sum_over_rows(metric: Metric, values: Floats) -> Floats:
 def accuracy(cell: AttentionCell) -> float:
     """As `Experiment.accuracy`: ten times `AttentionCell.rounding_error`, because tests add up values."""
     return max(ACCURACY, 10 * cell.rounding_error)
-
-
-def seconds_per_trial(cell: AttentionCell) -> float:
-    """Rough time that one worker needs for a draw and all its scalings, in seconds.
-
-    The sum of random numbers, the product Q K^T, the kernel's products for the query gradient (with the distances of
-    keys, or two with the keys), and the passes over scores and rows. `plan` shows it and the run sorts work by it; no
-    result depends on it.
-    """
-    scores = cell.n_queries * cell.n_keys
-    if takes_distances(cell.n_keys, cell.d_k, block_queries(cell)):
-        width, per_draw = cell.n_keys, cell.n_keys**2 * cell.d_k
-    else:
-        width, per_draw = 2 * cell.d_k, 0
-    products = scores * (cell.d_k + len(cell.scaling) * width) + per_draw
-    passes = (len(cell.scaling) + 1) * _PER_SCORE * scores + len(cell.scaling) * _PER_ROW * cell.n_queries
-    return 1e-9 * (_PER_NORMAL * cell.numbers + _PER_PRODUCT * products + passes)

@@ -11,7 +11,6 @@ from experiments.harness.columns import Meaning
 from experiments.metrics import METRICS
 from experiments.other_words import OTHER_WORDS
 from experiments.row_statistics import RowStatistics
-from experiments.row_statistics import seconds_per_trial as seconds_in_double
 from experiments.sampling import NAMED
 from experiments.sampling import Cell as SampledCell
 from sdpa.arithmetic import FORMATS, Arithmetic
@@ -19,7 +18,6 @@ from sdpa.inputs import draws_single
 from sdpa.pairs import spectrum_of
 
 DOUBLE, SINGLE = FORMATS["float64"], FORMATS["float32"]
-_SHARE_OF_TIME = 0.5  # of a trial in single precision, over that in double precision
 # Relative, of means in single precision: beyond the largest difference from double precision that was measured with so
 # many draws that it is no longer random.
 _SINGLE_ROUNDING = 5e-7
@@ -105,12 +103,5 @@ class Cell(SampledCell):
         return self.d_k * means[0] * means[1], math.sqrt(self.d_k * squares)
 
 
-def seconds_per_trial(cell: Cell) -> float:
-    """As in `row_statistics`; single precision takes half the time."""
-    return seconds_in_double(cell) * (1.0 if cell.arithmetic == DOUBLE else _SHARE_OF_TIME)
-
-
 STATISTICS = RowStatistics(METRICS)
-EXPERIMENT = STATISTICS.experiment(
-    "saturation", Cell, named=(*NAMED, Arithmetic), other_words=OTHER_WORDS, seconds_per_trial=seconds_per_trial
-)
+EXPERIMENT = STATISTICS.experiment("saturation", Cell, named=(*NAMED, Arithmetic), other_words=OTHER_WORDS)

@@ -4,12 +4,24 @@ A trial is one run per rule: the rules share the initial weights and the batches
 some steps a run records its loss, accuracy, rows and gradients; the table `history` holds their means over runs, and
 analysis makes the learning curves of it. The main table describes the starts and ends of runs. A run whose loss grows,
 or whose weights leave the range of numbers, counts as diverged and raises nothing.
+
+With s the scaled scores of a row of n keys, on the batch of a step:
+
+    variance_ratio              mean over rows of (1/(n-1)) sum_j (s_j - mean)^2, over d_k Var[q_a] Var[k_a] / divisor^2
+    unrelated_variance_ratio    the same for the scores of each query with the tokens of the next sequence of the batch
+
+The denominator is the variance of scaled scores for independent q and k with independent entries of mean 0, as in the
+textbook argument for sqrt(d_k). Var[q_a] is the unbiased variance over the queries of the batch, and Var[k_a] that over
+all of its tokens. So the ratio is about 1 at random weights, and training may change it. A query has no key of its own
+among the tokens of another sequence: if W_Q and W_K come to use the same few directions, both ratios rise; if a query
+aligns with the key of the token that it asks for, only the first one does.
 """
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,22 +29,19 @@ from annotated_types import Ge, Gt, Le
 
 from experiments.harness.columns import Column, Meaning, names
 from experiments.harness.experiment import MEASURED, Experiment, Row
-from experiments.harness.metric import fields, metric_columns
-from experiments.sampling import TREATMENT, ScaledCell
+from experiments.harness.metric import Metric, fields, metric_columns
+from experiments.sampling import TREATMENT, Floats, ScaledCell
 from experiments.statistics.moments import Moments
 from experiments.statistics.quantiles import Histograms, Quantile
-from experiments.training_metrics import LAST_BATCHES, RECORDED, SOLVED_ACCURACY, TRAINING_METRICS, Ends
 from sdpa import InputLaw, Scaling
-from sdpa.training import D_MODEL, Initial, OptimizerName, Task, accuracy, train
+from sdpa.metrics import entropy, max_weight
+from sdpa.training import D_MODEL, Initial, OptimizerName, Run, Task, accuracy, train
 
 HISTORY = "history"
-RECORDED_NAMES = [each.name for each in RECORDED]
+LAST_BATCHES = 10  # over which the loss and the accuracy of a run are averaged
+SOLVED_ACCURACY = 0.9
+DIVERGED = 1.25  # times the first loss, which varies by a twentieth between batches of 64 sequences
 _RECORDS = 20  # of a run, after its start
-# The costs that `plan` assumes, measured on a server core of 2025, in nanoseconds: per number of a batch, per step and
-# rule, per weight of W_Q and W_K (the optimizer, and a product of 40 sequences), and per number of a batch and rule.
-_PER_NUMBER, _PER_STEP, _PER_WEIGHT, _PER_TOKEN = 8.0, 1.5e5, 5.0, 1.0
-
-Floats = npt.NDArray[np.floating]
 _Size = Annotated[int, Ge(1), Le(2**20)]
 
 
@@ -60,6 +69,208 @@ class Cell(ScaledCell):
         [0, 1, 2, 4, 6, 9, 12, 16]
         """
         return sorted({round(self.steps * (i / _RECORDS) ** 2) for i in range(_RECORDS + 1)})
+
+
+def _unrelated_variance_ratio(run: Run, divisors: Floats) -> Floats:
+    """The variance ratio of each query and the tokens of the next sequence."""
+    u = run.at.q @ run.weights.W_K.swapaxes(-1, -2)
+    scores = (np.roll(run.batch.tokens, -1, axis=0) @ u[..., None])[..., 0]
+    return _variance_ratio(scores / divisors[:, None, None], run, divisors)
+
+
+def _variance_ratio(scores: Floats, run: Run, divisors: Floats) -> Floats:
+    """Mean variance within rows of scaled scores, over that for independent entries of the q and k of a run.
+
+    The keys k_j = x_j W_K have the second moment E k_a^2 = tr(W_K^T E[x x^T] W_K) / d_k.
+    """
+    tokens = run.batch.tokens.reshape(-1, run.batch.tokens.shape[-1])
+    weights, d_k = run.weights.W_K, run.weights.W_K.shape[-1]
+    second = tokens.T @ tokens / len(tokens)
+    squares = (weights * (second @ weights)).sum(axis=(-2, -1)) / d_k
+    means = tokens.mean(axis=0) @ weights
+    key_variance = (squares - (means * means).mean(axis=-1)) * len(tokens) / (len(tokens) - 1)
+    query_variance = run.at.q.var(axis=-2, ddof=1).mean(axis=-1)
+    predicted = d_k * query_variance * key_variance / divisors**2
+    found = scores.var(axis=-1, ddof=1).mean(axis=-1)
+    ratio = np.divide(found, predicted, out=np.zeros_like(found), where=predicted > 0)  # 0 in a run that has ended
+    return np.asarray(ratio)
+
+
+# The numbers that a run records at a step: of its state and the divisors, an array (rules,).
+RECORDED = (
+    Metric(
+        "loss",
+        "cross-entropy of a batch",
+        "mean of -sum_c y_c ln p_c",
+        "loss (nats)",
+        of=lambda run, _: run.at.losses.mean(axis=-1),
+        unit="nats",
+    ),
+    Metric(
+        "accuracy",
+        "share of the sequences of a batch whose largest logits are the classes of the target",
+        "",
+        "accuracy",
+        of=lambda run, _: accuracy(run.at.logits, run.batch.targets),
+    ),
+    Metric(
+        "max_weight",
+        "largest weight of a row, mean over a batch",
+        "E max_j w_j",
+        "largest weight",
+        of=lambda run, _: max_weight(run.at.weights).mean(axis=-1),
+    ),
+    Metric(
+        "asked_weight",
+        "weight of the tokens that a query asks for, together; mean over a batch",
+        "E sum_asked w_j",
+        "weight of the tokens asked for",
+        of=lambda run, _: run.at.weights[..., : run.batch.n_asked].sum(axis=-1).mean(axis=-1),
+    ),
+    Metric(
+        "entropy",
+        "entropy of a row, mean over a batch",
+        "E[-sum_j w_j ln w_j]",
+        "entropy (nats)",
+        of=lambda run, _: entropy(run.at.weights).mean(axis=-1),
+        unit="nats",
+    ),
+    Metric(
+        "largest_score",
+        "largest absolute scaled score of a batch",
+        "max |s_j|",
+        "largest |scaled score|",
+        of=lambda run, _: np.abs(run.at.scores).max(axis=(-2, -1)),
+    ),
+    Metric(
+        "variance_ratio",
+        "variance of the scaled scores within a row, over its value for independent entries of q and k of the same "
+        "variances",
+        "E (1/(n-1)) sum_j (s_j - mean)^2 / (d_k Var[q_a] Var[k_a] / divisor^2)",
+        "variance within rows over that of independent entries",
+        of=lambda run, divisors: _variance_ratio(run.at.scores, run, divisors),
+    ),
+    Metric(
+        "unrelated_variance_ratio",
+        "variance_ratio of each query with the tokens of the next sequence of the batch",
+        "",
+        "the same, with the keys of another sequence",
+        of=_unrelated_variance_ratio,
+    ),
+    Metric(
+        "score_gradient",
+        "norm of the gradient of a sequence's loss to its scores q.k, root mean square over a batch",
+        "sqrt(E |dL/ds|^2)",
+        r"$|\partial L/\partial s|$",
+        of=lambda run, _: np.sqrt(np.square(run.at.score_gradients).sum(axis=-1).mean(axis=-1)),
+    ),
+    Metric(
+        "query_weights_gradient",
+        "Frobenius norm of the gradient of a batch's loss to W_Q",
+        "|dL/dW_Q|_F",
+        r"$|\partial L/\partial W_Q|$",
+        of=lambda run, _: np.sqrt(np.square(run.at.gradients.W_Q).sum(axis=(-2, -1))),
+    ),
+)
+RECORDED_NAMES = [each.name for each in RECORDED]
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The start and the end of one run of each rule, as arrays (rules,).
+
+    Attributes:
+        start, end: the recorded values by name, at the first and at the last recorded step.
+        first_loss: of the first batch.
+        loss, accuracy: means over the last 10 batches.
+        reached: steps until the accuracy over the last 10 batches first reaches 90%; infinite if it never does.
+        has_ended: True if a weight left the range of numbers; the loss is then that of the last batches before.
+    """
+
+    start: Mapping[str, Floats]
+    end: Mapping[str, Floats]
+    first_loss: Floats
+    loss: Floats
+    accuracy: Floats
+    reached: Floats
+    has_ended: npt.NDArray[np.bool_]
+
+
+def _at_end(name: str, when: str, reduction: str) -> Metric:
+    """A recorded value before or after training: NAME_before or NAME_after, its mean or its median over runs."""
+    recorded, is_median = RECORDED[RECORDED_NAMES.index(name)], reduction == "median"
+    return Metric(
+        f"{name}_{when}",
+        f"{recorded.meaning}; {when} training, {reduction} over runs",
+        recorded.formula,
+        f"{recorded.title}, {when} training",
+        unit=recorded.unit,
+        of=lambda ends: (ends.start if when == "before" else ends.end)[name],
+        **(_MEDIAN if is_median else {"within": (0, math.inf)}),
+    )
+
+
+_MEDIAN: Any = {"kind": "quantile", "share": 0.5, "within": (0, math.inf), "is_logarithmic": True}
+TRAINING_METRICS = (
+    Metric(
+        "solved",
+        "share of runs that solve the task: an accuracy of at least 90% over their last 10 batches",
+        "",
+        "runs that solve the task",
+        of=lambda ends: (ends.accuracy >= SOLVED_ACCURACY).astype(float),
+        kind="share",
+        within=(0, 1),
+    ),
+    Metric(
+        "diverged",
+        "share of runs that diverge: the loss over their last 10 batches exceeds that of their first batch by a "
+        "quarter, or a weight exceeds 1e25",
+        "",
+        "runs that diverge",
+        of=lambda ends: (ends.has_ended | (ends.loss > DIVERGED * ends.first_loss)).astype(float),
+        kind="share",
+        within=(0, 1),
+    ),
+    Metric(
+        "steps_to_solve",
+        "steps until the accuracy over 10 batches first reaches 90%, median over runs; empty unless more than half of "
+        "them solve",
+        "",
+        "steps to an accuracy of 90%",
+        of=lambda ends: np.where(ends.accuracy >= SOLVED_ACCURACY, ends.reached, math.inf),
+        may_be_empty=True,
+        **_MEDIAN,
+    ),
+    Metric(
+        "final_loss",
+        "cross-entropy over the last 10 batches, median over runs",
+        "mean of -sum_c y_c ln p_c",
+        "loss after training (nats)",
+        unit="nats",
+        of=lambda ends: ends.loss,
+        **_MEDIAN,
+    ),
+    Metric(
+        "final_accuracy",
+        "accuracy over the last 10 batches, mean over runs",
+        "",
+        "accuracy after training",
+        of=lambda ends: ends.accuracy,
+        within=(0, 1),
+    ),
+    *(
+        _at_end(name, when, reduction)
+        for name, *reductions in (
+            ("max_weight", "mean", "mean"),
+            ("asked_weight", "mean", "mean"),
+            ("entropy", "mean", "mean"),
+            ("largest_score", "median", "median"),
+            ("variance_ratio", "mean", "median"),
+            ("unrelated_variance_ratio", "mean", "median"),
+        )
+        for when, reduction in zip(("before", "after"), reductions, strict=True)
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -217,20 +428,13 @@ HISTORY_COLUMNS = (
 )
 
 
-def _seconds_per_trial(cell: Cell) -> float:
-    """Rough time of one run of each rule, in seconds."""
-    tokens = cell.n_sequences * cell.n_keys * D_MODEL
-    weights = 2 * D_MODEL * cell.d_k
-    of_rule = _PER_STEP + _PER_WEIGHT * weights * (1 + cell.n_sequences / 40) + _PER_TOKEN * tokens
-    return 1e-9 * (cell.steps + 1) * (_PER_NUMBER * tokens + len(cell.scaling) * of_rule)
-
-
-def _memory(cell: Cell) -> int:
-    """Upper limit of the bytes of a run: weights, gradients and two sums of all rules, a batch and its products."""
-    weights = len(cell.scaling) * (2 * D_MODEL * cell.d_k + 2000)
-    batch = cell.n_sequences * cell.n_keys * (3 * D_MODEL + 8 * len(cell.scaling))
-    of_rows = 4 * len(cell.scaling) * cell.n_sequences * (cell.d_k + D_MODEL)
-    return 8 * (6 * weights + batch + of_rows)
+def _numbers(cell: Cell) -> int:
+    """Upper limit of the numbers of a rule in memory: weights with gradients and sums, a batch and its products."""
+    return (
+        12 * D_MODEL * cell.d_k
+        + cell.n_sequences * (cell.n_keys * (3 * D_MODEL + 8) + 4 * (cell.d_k + D_MODEL))
+        + 2**14
+    )
 
 
 EXPERIMENT = Experiment(
@@ -246,8 +450,8 @@ EXPERIMENT = Experiment(
     chunk_trials=lambda _: 1,
     measure=measure,
     tabulate=tabulate,
-    seconds_per_trial=_seconds_per_trial,
-    memory=_memory,
+    seconds_per_trial=lambda cell: 1e-6 * cell.steps * (100 + len(cell.scaling) * (150 + 1.5e-3 * _numbers(cell))),
+    memory=lambda cell: 8 * len(cell.scaling) * _numbers(cell),
     table_rows=lambda cell, _: len(cell.scaling),
     min_trials=2,
     named=(Scaling, InputLaw),  # no law is drawn, but the library loads them

@@ -8,8 +8,8 @@ import pytest
 from scipy import optimize, special, stats
 
 from experiments.metrics import METRICS
+from experiments.rounding import ROUNDING_METRICS
 from experiments.rounding import Cell as RoundingCell
-from experiments.rounding_metrics import ROUNDING_METRICS
 from experiments.saturation import Cell
 from sdpa import Scaling, theory
 from sdpa.arithmetic import FORMATS

@@ -145,7 +145,7 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
         "experiments/harness/seeds.py": {*CHUNKS, "tables"},
         "experiments/statistics/moments.py": {"saturation", "distribution", "training", "tables"},
         "experiments/distribution.py": {"distribution", "tables"},
-        "experiments/training_metrics.py": {"training", "tables"},
+        "experiments/training.py": {"training", "tables"},
         "sdpa/training.py": {"training", "tables"},
         "experiments/__main__.py": set(),
     }.items():

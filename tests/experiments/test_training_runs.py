@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.harness.experiment import MEASURED
-from experiments.training import EXPERIMENT, HISTORY, RECORDED_NAMES, Cell, measure, tabulate
-from experiments.training_metrics import RECORDED
+from experiments.training import EXPERIMENT, HISTORY, RECORDED, RECORDED_NAMES, Cell, measure, tabulate
 from sdpa import Scaling
 from sdpa.training import TASKS, train
 from tests.plain_attention import entropy, product, softmax, times, transposed
