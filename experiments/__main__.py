@@ -151,7 +151,7 @@ def plan(request: Request) -> None:
 
     workers, limit = request.workers(), request.limit
     known = known_work(Store(folder / STORE, loaded.seed), sweeps)
-    lines = plan_lines(loaded, sweeps, folder, known, workers, limit=limit, divisors=request.verbose)
+    lines = plan_lines(loaded, sweeps, folder, known, workers, limit)
     print("\n".join([*lines, *leftover_lines(loaded, folder)]))
     print(f"next: {request.as_typed('make all', yes=known.exceeds(limit, workers))}")
 

@@ -131,7 +131,6 @@ class RowStatistics:
             "named": NAMED,
             "stamp": cell.stamp,
             "problem": cell.problem,
-            "divisors": cell.divisors_by_rule,
         }
         return Experiment(name, cell, **(fields | more))
 

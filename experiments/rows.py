@@ -88,5 +88,4 @@ EXPERIMENT = Experiment(
     named=NAMED,
     stamp=Cell.stamp,
     problem=Cell.problem,
-    divisors=Cell.divisors_by_rule,
 )

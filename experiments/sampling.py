@@ -81,10 +81,6 @@ class ScaledCell:
         (divisor,) = self.divisors()
         return divisor
 
-    def divisors_by_rule(self) -> dict[str, float]:
-        """The divisor of each scaling, by its name, in order."""
-        return dict(zip(map(str, self.scaling), self.divisors(), strict=True))
-
     def treatments(self) -> Iterator[dict[str, Any]]:
         """The fields of TREATMENT for each scaling, in order; `exponent` is NaN unless the divisor is a power of d_k.
 

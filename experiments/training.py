@@ -456,5 +456,4 @@ EXPERIMENT = Experiment(
     min_trials=2,
     named=(Scaling, InputLaw),  # no law is drawn, but the library loads them
     stamp=Cell.stamp,
-    divisors=Cell.divisors_by_rule,
 )

@@ -9,21 +9,19 @@ a worker that has just joined, that worker waits for its nanny, and the nanny fo
 import asyncio
 import json
 import logging
-import math
-import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Self
+from threading import Lock
+from typing import Any
 
 import dask.config
 from dask.utils import parse_timedelta
-from distributed import Client, KilledWorker, Security, Worker, get_worker
+from distributed import Client, KilledWorker, Security
 from distributed.core import rpc
 from distributed.versions import VersionMismatchWarning
 from threadpoolctl import threadpool_limits
@@ -33,8 +31,8 @@ from experiments.harness.experiment import load_experiment
 from experiments.harness.fingerprint import source_fingerprint, versions
 from experiments.harness.grid import Chunk
 from experiments.harness.local import measured
-from experiments.harness.problems import MeasurementError, counted
-from experiments.harness.processor import arithmetic, require_fixed
+from experiments.harness.problems import MeasurementError
+from experiments.harness.processor import require_fixed
 from experiments.harness.run import Task
 from experiments.harness.store import Stamp, measure_record
 
@@ -42,9 +40,8 @@ _ANSWER_SECONDS = 10  # that the scheduler may take to answer, and to write its 
 _LOOK_SECONDS = 5  # without a record, after which the client looks at the scheduler and its workers
 _NO_WORKERS_SECONDS = 300  # unless Dask's configuration of the client names its own time limit
 _IN_FLIGHT = 1000  # chunks that Dask knows at a time
-_WORKER_BASE = 150 * 2**20  # bytes of a worker of Dask with the suite
-_READING = threading.Lock()  # Python 3.11 cannot parse source in several threads at a time
-_TOPIC = "sdpa"  # of Dask's log, for lines that workers write to the client
+_READING = Lock()  # Python 3.11 cannot parse source in several threads at a time
+Copy = Mapping[str, str]
 
 
 class ClusterError(MeasurementError):
@@ -55,11 +52,11 @@ class WrongWorkerError(Exception):
     """A worker that cannot take part got a chunk."""
 
 
-def this_copy() -> Mapping[str, str]:
+def this_copy() -> Copy:
     """The source of the suite, NumPy and SciPy in this process.
 
     The first call imports all experiments, so that the source is the one that this process runs, even if the files
-    change later.
+    change later. From then on BLAS uses one thread: a limit that ends would end for other threads of a worker, too.
 
     Raises:
         RuntimeError: this process does not use the instructions of `experiments.harness.processor`.
@@ -69,78 +66,28 @@ def this_copy() -> Mapping[str, str]:
 
 
 @cache
-def _read_copy() -> Mapping[str, str]:
+def _read_copy() -> Copy:
     for name in experiment_names():
         load_experiment(name)
     require_fixed()
+    threadpool_limits(limits=1)
     modules = (f"experiments.{name}" for name in experiment_names())
     return {"source of the suite": source_fingerprint(__name__, *modules)[:12], **versions()}
 
 
-@dataclass(frozen=True)
-class Needs:
-    """What a worker needs to measure the chunks of a run.
-
-    Attributes:
-        copy: the copy of the suite in the client.
-        arithmetic: the C library, NumPy's SIMD level and the BLAS kernel of the client; they can change last digits.
-        chunk: the name of the chunk that needs the most memory.
-        memory: the bytes of that chunk.
-    """
-
-    copy: Mapping[str, str]
-    arithmetic: str
-    chunk: str
-    memory: int
-
-    @classmethod
-    def of(cls, tasks: Sequence[Task]) -> Self:
-        """The needs of chunks, in the client."""
-        largest = max(tasks, key=lambda task: task.memory)
-        return cls(this_copy(), _arithmetic(), largest.describe(), largest.memory)
-
-    def lacking(self, dask_worker: Worker) -> str:
-        """The reasons why the worker in which this runs cannot take part; empty if it can."""
-        mine = this_copy()
-        found = [f"{name}: expected {was}, got {mine[name]}" for name, was in self.copy.items() if was != mine[name]]
-        manager, threads = dask_worker.memory_manager, dask_worker.state.nthreads
-        limit = manager.memory_limit * (manager.memory_pause_fraction or 1) if manager.memory_limit else math.inf
-        needed = _WORKER_BASE + threads * self.memory
-        if needed > limit:
-            found.append(
-                f"{self.chunk} needs about {needed / 2**20:.0f} MiB with {counted(threads, 'thread')}, and Dask pauses"
-                f" the worker at {limit / 2**20:.0f} MiB"
-            )
-        return "; ".join(found)
-
-
-def _arithmetic() -> str:
-    return ", ".join(arithmetic()[name] for name in ("libc", "simd", "blas"))
-
-
-def measure_here(needs: Needs, chunk: Chunk, seed: int, stamp: Stamp) -> bytes:
+def measure_here(expected: Copy, chunk: Chunk, seed: int, stamp: Stamp) -> bytes:
     """Measure a chunk and make its record, as `measure_record`; runs in a worker.
 
     Raises:
-        WrongWorkerError: this worker cannot take part.
+        WrongWorkerError: this worker has another copy of the suite, or uses other instructions.
     """
     try:
-        lacking = needs.lacking(get_worker())
-    except RuntimeError as error:  # other instructions
-        lacking = str(error)
-    if lacking:
-        raise WrongWorkerError(lacking)
-    _prepare(needs.arithmetic)
+        found = this_copy()
+    except RuntimeError as error:
+        raise WrongWorkerError(str(error)) from None
+    if found != expected:
+        raise WrongWorkerError
     return measure_record(chunk, seed, stamp)
-
-
-@cache
-def _prepare(of_client: str) -> None:
-    """Let BLAS use one thread in this process, for good: a limit that ends would end for other threads too."""
-    threadpool_limits(limits=1)
-    if _arithmetic() != of_client:
-        here = f"because it computes with {_arithmetic()}, the client with {of_client}"
-        get_worker().log_event(_TOPIC, f"worker {get_worker().address}: last digits may differ, {here}")
 
 
 class DaskCluster:
@@ -175,37 +122,42 @@ class DaskCluster:
         address = _address(self.scheduler)
         self._threads(address)  # Dask's own time limit does not end the wait for a server of another protocol
         with self._connected(address) as client:
-            needs = Needs.of(tasks)
-            wrong = self._wrong_workers(client, needs)
+            wrong = self._wrong_workers(client)
             if wrong and not self._has_measured:
                 raise ClusterError("\n".join(wrong.values()))
             self._retire(client, wrong)  # those that joined between pilots and chunks
-            client.subscribe_topic(_TOPIC, lambda event: self._say(event[1]))
             client.subscribe_topic("all", self._notice_loss)
             self._look(address)
             try:
                 for task, record in measured(
-                    partial(client.get_executor(pure=False).submit, measure_here, needs),
+                    partial(client.get_executor(pure=False).submit, measure_here, this_copy()),
                     tasks,
                     _IN_FLIGHT,
                     deaths=KilledWorker,
                     seconds=_LOOK_SECONDS,
                     look=partial(self._look, address),
-                    is_astray=partial(self._is_astray, client, needs),
+                    is_astray=partial(self._is_astray, client),
                 ):
                     self._has_measured = True
                     yield task, record
             except CancelledError:
                 raise ClusterError(f"lost the scheduler at {self.scheduler}") from None
 
-    def _wrong_workers(self, client: Client, needs: Needs) -> dict[str, str]:
+    def _wrong_workers(self, client: Client) -> dict[str, str]:
         """The connected workers that cannot take part, by address, with a sentence about each."""
-        found = client.run(needs.lacking, on_error="return")
-        return {address: f"worker {address} cannot take part: {why}" for address, why in found.items() if why}
+        wrong, mine = {}, this_copy()
+        for address, found in client.run(this_copy, on_error="return").items():
+            if found != mine:
+                why = str(found)  # an error
+                if isinstance(found, dict):
+                    apart = (name for name in mine if found.get(name) != mine[name])
+                    why = "; ".join(f"{name}: expected {mine[name]}, got {found.get(name)}" for name in apart)
+                wrong[address] = f"worker {address} cannot take part: {why}"
+        return wrong
 
-    def _is_astray(self, client: Client, needs: Needs, error: Exception) -> bool:
+    def _is_astray(self, client: Client, error: Exception) -> bool:
         """Retire workers that cannot take part after one of them got a chunk; true if the chunk can go to another."""
-        wrong = self._wrong_workers(client, needs) if isinstance(error, WrongWorkerError | ImportError) else {}
+        wrong = self._wrong_workers(client) if isinstance(error, WrongWorkerError | ImportError) else {}
         self._retire(client, wrong)
         return bool(wrong) or isinstance(error, WrongWorkerError)
 

@@ -70,7 +70,6 @@ class Experiment:
     named: tuple[type, ...] = ()
     # Suggestions for keys in the words of other programs, and, as `key: value`, for values that another key takes.
     other_words: Mapping[str, str] = field(default_factory=dict)
-    divisors: Callable[[Cell], Mapping[str, float]] = lambda _: {}  # of the scores, by rule, for `plan`
     stamp: Callable[[Cell], Any] = lambda _: None  # JSON values and functions that the names of a cell stand for
     # The field of a cell whose value other fields exclude, as `field: expected ..., got ...`; None for a possible cell.
     problem: Callable[[Cell], str | None] = lambda _: None

@@ -13,7 +13,7 @@ measures a chunk or on which chunk finishes first.
 """
 
 import math
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -56,11 +56,6 @@ class Task:
         """Estimated seconds that one worker needs."""
         return self.chunk.experiment.seconds_per_trial(self.chunk.cell) * self.chunk.trials
 
-    @property
-    def memory(self) -> int:
-        """Estimated bytes that a worker needs, without the interpreter and its libraries."""
-        return self.chunk.experiment.memory(self.chunk.cell)
-
     def describe(self) -> str:
         """The name of the chunk in messages: `sweep wide, cell d_k=8, ..., chunk 3`."""
         return f"sweep {self.sweeps[0]}, cell {describe(self.chunk.cell)}, chunk {self.chunk.index}"
@@ -91,21 +86,20 @@ class Workers(Protocol):
 
 @dataclass
 class Work:
-    """The chunks of sweeps: their number, those still to measure, and the states of their records."""
+    """The chunks of sweeps: their number, those still to measure, and the states of their records, by sweep.
 
-    chunks: Counter[str] = field(default_factory=Counter)  # by sweep; those that sweeps share count in each
+    A chunk that several sweeps need counts in each.
+    """
+
+    states: dict[str, Counter[str]] = field(default_factory=dict)
+    left: Counter[str] = field(default_factory=Counter)  # number of chunks still to measure
     todo: list[Task] = field(default_factory=list)
-    states: dict[str, Counter[str]] = field(default_factory=dict)  # number of records in each state, by sweep
     damaged: list[Chunk] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:
-        """Rough time in seconds that one worker needs for the chunks still to measure."""
+        """Rough time in seconds that one worker needs for the chunks to measure."""
         return sum(task.seconds for task in self.todo)
-
-    def missing(self) -> Counter[str]:
-        """Number of chunks still to measure, by sweep; a chunk that several sweeps need counts in each."""
-        return Counter(name for task in self.todo for name in task.sweeps)
 
 
 def find_pilots(store: Store, sweeps: Sequence[Sweep]) -> Work:
@@ -123,18 +117,17 @@ def find_chunks(store: Store, sweeps: Sequence[Sweep]) -> Work:
 
 
 def _find(store: Store, sweeps: Sequence[Sweep], chunks_of: Callable[[Sweep, Cell], list[Chunk]]) -> Work:
-    """A survey of the chunks that `chunks_of` names for each cell; the sweeps keep their order."""
     work = Work()
     asked: dict[str, Task] = {}
     for sweep in sweeps:
         work.states[sweep.name] = Counter()
         for cell in sorted(sweep.cells(), key=sweep.experiment.seconds_per_trial, reverse=True):
             for chunk in chunks_of(sweep, cell):
-                work.chunks[sweep.name] += 1
                 state = store.state(chunk)
                 work.states[sweep.name][state] += 1
                 if state == "sound":
                     continue
+                work.left[sweep.name] += 1
                 name = str(store.path(chunk))
                 if name in asked:
                     asked[name].sweeps.append(sweep.name)
@@ -145,30 +138,22 @@ def _find(store: Store, sweeps: Sequence[Sweep], chunks_of: Callable[[Sweep, Cel
     return work
 
 
-def measure_missing(
-    store: Store, sweeps: Sequence[Sweep], work: Work, workers: Workers, on_progress: Callable[[str, float], None]
-) -> Generator[Sweep, None, None]:
-    """Measure the missing chunks, and yield each sweep, in order, as soon as its records are complete.
+def measure_missing(store: Store, work: Work, workers: Workers, on_progress: Callable[[str, float], None]) -> None:
+    """Measure the missing chunks; `work.left` counts down.
 
-    If the caller stops early or an error occurs, the workers end at once; all written records stay.
+    If an error or a signal occurs, the workers end at once; all written records stay.
 
     Raises:
         MeasurementError: a worker failed or died, or a number is not finite; the message names the cell.
         OSError: writing a record failed.
     """
-    left = work.missing()
-    waiting = deque(sweeps)
-    while waiting and not left[waiting[0].name]:
-        yield waiting.popleft()
     if not work.todo:
         return
     with closing(workers.measure(work.todo)) as records:
         for task, record in records:
             store.write(task.chunk, record)
-            left.subtract(task.sweeps)
+            work.left.subtract(task.sweeps)
             on_progress(task.sweeps[0], task.seconds)
-            while waiting and not left[waiting[0].name]:
-                yield waiting.popleft()
 
 
 def pilot_chunks(sweep: Sweep, cell: Cell) -> list[Chunk]:
@@ -184,46 +169,41 @@ def cell_chunks(store: Store, sweep: Sweep, cell: Cell) -> list[Chunk]:
 
 
 def cell_trials(store: Store, sweep: Sweep, cell: Cell) -> int:
-    """The trials of a cell; in a sweep with a precision they follow from the pilot, which must be in the store."""
-    return sweep.trials if sweep.precision is None else int(min(_wanted(store, sweep, cell), sweep.trials))
-
-
-def _wanted(store: Store, sweep: Sweep, cell: Cell) -> float:
-    """The trials that a cell's pilot requests, maybe more than the sweep allows.
+    """The trials of a cell; in a sweep with a precision they follow from the pilot, which must be in the store.
 
     Of T trials the standard error is that of the pilot times sqrt(PILOT_TRIALS / T). No number suffices if a value or
     an error of the pilot is 0.
     """
-    experiment = sweep.experiment
+    if sweep.precision is None:
+        return sweep.trials
     pilot = store.merged(iter(pilot_chunks(sweep, cell)))
-    error = relative_error(experiment.metrics, experiment.tabulate(cell, pilot)[MEASURED])
+    error = relative_error(sweep.experiment.metrics, sweep.experiment.tabulate(cell, pilot)[MEASURED])
     if not math.isfinite(error):
-        return math.inf
-    return max(math.ceil(_MARGIN * PILOT_TRIALS * (error / _precision(sweep)) ** 2), MIN_TRIALS)
+        return sweep.trials
+    wanted = math.ceil(_MARGIN * PILOT_TRIALS * (error / sweep.precision) ** 2)
+    return min(max(wanted, MIN_TRIALS), sweep.trials)
 
 
-def pilot_summary(store: Store, sweep: Sweep, table: "pd.DataFrame") -> list[str]:
-    """The trials of the cells of a measured sweep, the precision they reached, and the cells that missed the target."""
-    metrics = sweep.experiment.metrics
+def pilot_summary(sweep: Sweep, table: "pd.DataFrame") -> list[str]:
+    """The trials of the cells of a measured sweep, the precision they reached, and the cells that missed the target.
+
+    A sweep that names its number of trials has no such line.
+    """
+    if sweep.precision is None:
+        return []
     cells = sweep.cells()
     found = [rows for _, rows in table.groupby(list(axis_values(cells[0])), sort=False)]
     trials = [rows["trials"].iloc[0] for rows in found]
-    errors = [relative_error(metrics, rows.to_dict("records")) for rows in found]
-    met = sum(error <= _precision(sweep) for error in errors)
+    errors = [relative_error(sweep.experiment.metrics, rows.to_dict("records")) for rows in found]
+    met = [error <= sweep.precision for error in errors]
     lines = [
         f"{sweep.name}: {min(trials)} to {max(trials)} trials per cell, relative standard error {min(errors):.2g} to "
-        f"{max(errors):.2g}; {met} of {counted(len(cells), 'cell')} met the precision {sweep.precision:g}"
+        f"{max(errors):.2g}; {sum(met)} of {counted(len(cells), 'cell')} met the precision {sweep.precision:g}"
     ]
-    if capped := [cell for cell in cells if _wanted(store, sweep, cell) > sweep.trials]:
+    if capped := [cell for cell, n, is_met in zip(cells, trials, met, strict=True) if n == sweep.trials and not is_met]:
         few = f"{sweep.name}: max_trials {sweep.trials} is too low for {counted(len(capped), 'cell')}"
         lines.append(f"{few}, the first being {describe(capped[0])}")
     return lines
-
-
-def _precision(sweep: Sweep) -> float:
-    if sweep.precision is None:
-        raise ValueError(f"{sweep.name}: expected a sweep with a precision, got one with trials")
-    return sweep.precision
 
 
 def tabulate_sweep(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":

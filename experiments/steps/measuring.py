@@ -1,14 +1,10 @@
 """From a config to its tables: the measurements that the store lacks, and the analysis of complete sweeps."""
 
 import json
-import os
 import platform
 import subprocess
 import time
-from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future
-from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,7 +17,7 @@ from experiments.harness.fingerprint import tables_fingerprint, versions
 from experiments.harness.grid import Sweep
 from experiments.harness.problems import MeasurementError, attempt, counted
 from experiments.harness.processor import arithmetic, is_supported
-from experiments.harness.tables import ChangedError, is_current, read_sidecar, write_sweep
+from experiments.harness.tables import is_current, read_sidecar, write_sweep
 from experiments.steps.reporter import ALOUD, Reporter
 
 if TYPE_CHECKING:
@@ -48,7 +44,7 @@ def measure(
         BusyError: another run uses the results folder.
         LongRunError: the estimate exceeds the limit. The trials that pilots request are known only after the pilots,
             so the error may also come between pilots and chunks; the pilots stay.
-        MeasurementError: a cell failed; the tables of sweeps that were complete before are written.
+        MeasurementError: a cell failed; the tables of complete sweeps are written.
         ChangedError: a table differs from its previous version, although the same source and libraries made both.
     """
     from experiments.harness.plan import known_work
@@ -58,169 +54,112 @@ def measure(
     started = time.monotonic()
     for sweep in sweeps:
         tables_fingerprint(sweep.experiment)  # of the source as it is imported now, not of edits during the run
+
+    def fill(work: "Work", noun: str, note: str) -> None:
+        for chunk in work.damaged:
+            report.flag(f"{records.path(chunk)} is damaged; measuring it again")
+        if work.todo:
+            report.line(f"measuring {counted(len(work.todo), noun)} ({note}) for {results} with {workers}")
+            with report.progress(work.seconds) as advance:
+                measure_missing(records, work, workers, advance)
+
     with locked(results):
         records = Store(results / STORE, config.seed)
         known = known_work(records, sweeps)
         known.refuse_beyond(limit, workers)
-        pilots, work = known.pilots, known.chunks
+        pilots = known.pilots
         if pilots.todo:
-            _flag_damaged(records, pilots, report)
-            report.line(f"measuring {counted(len(pilots.todo), 'pilot')} with {workers}: samples that set the trials")
-            with report.progress(pilots.seconds) as advance:
-                deque(measure_missing(records, sweeps, pilots, workers, advance), maxlen=0)
+            fill(pilots, "pilot", "samples that set the trials")
             known = known_work(records, sweeps)
             known.refuse_beyond(limit, workers)
-            work = known.chunks
-        analysed = _Analysed(results, config, report)
-        attempt([partial(_measure_chunks, analysed, records, sweeps, work, workers, jobs), analysed.raise_changed])
+        work = known.chunks
+        current = {sweep.name for sweep in sweeps if is_current(results, config, sweep)}
+        kept = {name for name in current if not work.left[name]}
+        if current - kept:
+            same = "byte for byte" if is_supported() else "to rounding"
+            report.line(
+                f"{counted(len(current - kept), 'sweep')} came with tables but without chunks, as in a fresh clone:"
+                f" this run should give\n  the same tables, {same}"
+            )
+        if work.todo and not is_supported():
+            report.line("this is not Linux on an x86-64 processor with AVX2: last digits differ from those elsewhere")
+        write = partial(_write_tables, config, results, records, sweeps, work, kept, jobs, report)
+        try:
+            fill(work, "chunk", "groups of trials")
+        except MeasurementError:
+            write()
+            raise
+        write()
         if all(is_current(results, config, sweep) for sweep in config.sweeps):
             write_atomically(results / STORED_CONFIG, config.text.encode())
         _write_manifest(results, (pilots, work), workers, time.monotonic() - started)
 
 
-def _measure_chunks(
-    analysed: "_Analysed",
+def _write_tables(
+    config: Config,
+    results: Path,
     records: "Store",
     sweeps: Sequence[Sweep],
     work: "Work",
-    workers: "Workers",
+    kept: set[str],  # sweeps whose tables are up to date
     jobs: int | None,
+    report: Reporter,
 ) -> None:
-    """Measure the missing chunks, and write the tables of each sweep once its chunks are complete."""
-    from experiments.analysis import analyse
+    """Write the tables of the sweeps whose chunks are complete."""
     from experiments.harness.local import helpers
-    from experiments.harness.run import measure_missing, pilot_summary, tabulate_sweep
 
-    to_measure, report = work.missing(), analysed.report
-    _flag_damaged(records, work, report)
-    if work.todo:
-        chunks = f"{counted(len(work.todo), 'chunk')} (groups of trials)"
-        report.line(f"measuring {chunks} for {analysed.results} with {workers}")
-        if without := [sweep for sweep in sweeps if to_measure[sweep.name] and analysed.has_tables(sweep)]:
-            report.line(
-                f"  {counted(len(without), 'sweep')} came with tables but without these chunks, as in a fresh clone:"
-                f" this run should give\n  the same tables, {'byte for byte' if is_supported() else 'to rounding'}"
-            )
-        if not is_supported():
-            report.line("  this is not Linux on an x86-64 processor with AVX2: last digits differ from those elsewhere")
-    with (
-        report.progress(work.seconds) as advance,
-        helpers(jobs, len(sweeps)) as submit,
-        closing(measure_missing(records, sweeps, work, workers, advance)) as completed,
-    ):
-        try:
-            for sweep in completed:
-                if not to_measure[sweep.name] and analysed.has_tables(sweep):
-                    analysed.keep(sweep)
-                    continue
-                measured = tabulate_sweep(records, sweep)
-                lines = list(pilot_summary(records, sweep, measured[MEASURED])) if sweep.precision else []
-                analysed.add(sweep, lines, submit(analyse, sweep, measured))
-                analysed.write_complete()
-        except MeasurementError:
-            analysed.write_all()
-            raise
-        advance("writing tables", 0.0)
-        analysed.write_all()
+    complete = [sweep for sweep in sweeps if not work.left[sweep.name]]
+    due = [sweep for sweep in complete if sweep.name not in kept]
+    with report.progress(len(due)) as advance, helpers(jobs, len(due)) as submit:
+        made = {sweep.name: submit(_tables, records, sweep) for sweep in due}
+
+        def write(sweep: Sweep) -> None:
+            if sweep.name in kept:
+                for kind in read_sidecar(results / f"{sweep.name}.json")["sha256"]:
+                    report.current(results / csv_name(sweep.name, kind))
+                return
+            tables, reached = made.pop(sweep.name).result()
+            for i, line in enumerate(reached):
+                (report.flag if i else report.detail)(line)
+            for path, change in write_sweep(results, config, sweep, tables).items():
+                report.table(path, change)
+                if change.kind == "equal to rounding" and is_supported():
+                    report.flag(f"{path}: expected the same bytes, as from the same C library")
+            advance(f"tables of {sweep.name}", 1.0)
+
+        attempt(partial(write, sweep) for sweep in complete)
+
+
+def _tables(records: "Store", sweep: Sweep) -> "tuple[Tables, list[str]]":
+    """The finished tables of a sweep and its `pilot_summary`; runs in another process."""
+    from experiments.analysis import analyse
+    from experiments.harness.run import pilot_summary, tabulate_sweep
+
+    measured = tabulate_sweep(records, sweep)
+    return analyse(sweep, measured), pilot_summary(sweep, measured[MEASURED])
 
 
 def _write_manifest(results: Path, parts: "Sequence[Work]", workers: "Workers", seconds: float) -> None:
-    """Write manifest.json, the account of this run, which is no part of the results: it differs from run to run.
+    """Write manifest.json, the account of this run: its source, machine and libraries, and how much work was new.
 
-    It tells which source made the results on which machine with which libraries, and how much of the work was new.
+    It is no part of the results: it differs from run to run.
     """
-    changes = _git("status", "--porcelain", "--untracked-files=no")
+    git = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        commit = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        commit = None
     manifest = {
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 2),
         "workers": str(workers),
         "chunks": {
             "measured": sum(len(work.todo) for work in parts),
-            "reused": sum(sum(work.chunks.values()) - sum(work.missing().values()) for work in parts),
+            "reused": sum(states["sound"] for work in parts for states in work.states.values()),
             "damaged": sum(len(work.damaged) for work in parts),
         },
-        "source": {"commit": _git("rev-parse", "HEAD"), "clean": None if changes is None else not changes},
-        "machine": {
-            "name": platform.node(),
-            "system": platform.platform(),
-            **arithmetic(),
-            "processors": os.cpu_count(),
-            "python": platform.python_version(),
-            "packages": versions("numpy", "scipy", "pandas", "matplotlib", "seaborn"),
-        },
+        "commit": commit,
+        "machine": {"name": platform.node(), "system": platform.platform(), **arithmetic()},
+        "versions": {"python": platform.python_version(), **versions("numpy", "scipy", "pandas", "matplotlib")},
     }
     write_atomically(results / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
-
-
-def _git(*words: str) -> str | None:
-    """The output of git about this source; None without git."""
-    command = ["git", "-C", str(Path(__file__).parent), *words]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None
-
-
-def _flag_damaged(records: "Store", work: "Work", report: Reporter) -> None:
-    for chunk in work.damaged:
-        report.flag(f"{records.path(chunk)} is damaged; measuring it again")
-
-
-class _Analysed:
-    """The sweeps whose analysis has started, in order, until their tables are written."""
-
-    def __init__(self, results: Path, config: Config, report: Reporter) -> None:
-        self.results, self.report, self._config = results, report, config
-        self._waiting: deque[tuple[Sweep, list[str], Future[Tables]]] = deque()
-        self._changed: list[str] = []
-
-    def has_tables(self, sweep: Sweep) -> bool:
-        """True if the tables of a sweep are up to date."""
-        return is_current(self.results, self._config, sweep)
-
-    def keep(self, sweep: Sweep) -> None:
-        """Report the tables of a sweep as up to date."""
-        for kind in read_sidecar(self.results / f"{sweep.name}.json")["sha256"]:
-            self.report.current(self.results / csv_name(sweep.name, kind))
-
-    def add(self, sweep: Sweep, lines: list[str], tables: "Future[Tables]") -> None:
-        """Put a sweep at the end, with the lines of its `pilot_summary`, which precede those of its tables."""
-        self._waiting.append((sweep, lines, tables))
-
-    def write_complete(self) -> None:
-        """Write the tables of the first sweeps up to one whose analysis is not complete."""
-        while self._waiting and self._waiting[0][-1].done():
-            self._write_next()
-
-    def write_all(self) -> None:
-        """Wait for every analysis, and write its tables."""
-        while self._waiting:
-            self._write_next()
-
-    def _write_next(self) -> None:
-        sweep, lines, tables = self._waiting.popleft()
-        reached, *missed = lines or [""]
-        if reached:
-            self.report.detail(reached)
-        for line in missed:
-            self.report.flag(line)
-        from experiments.harness.compare import ROUNDING
-
-        try:
-            changes = write_sweep(self.results, self._config, sweep, tables.result())
-        except ChangedError as error:
-            self._changed.append(str(error))
-            return
-        for path, change in changes.items():
-            self.report.table(path, change)
-            if change.kind == ROUNDING and is_supported():
-                self.report.flag(f"{path}: expected the same bytes, as from the same C library")
-
-    def raise_changed(self) -> None:
-        """Raise `ChangedError` if tables came out different that should have come out the same."""
-        if self._changed:
-            here = ", ".join(arithmetic().values())
-            raise ChangedError(
-                f"expected the same tables from the same source, config and libraries ({here}), got others; the"
-                " previous ones stay, delete them to write these:\n" + "\n".join(self._changed)
-            )

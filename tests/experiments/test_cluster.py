@@ -207,25 +207,23 @@ def another_numpy(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("words", "environment", "reason"),
+    ("environment", "reason"),
     [
-        ((), lambda folder: another_copy(folder, "X = 1"), r"source of the suite: expected \w{12}, got \w{12}"),
-        ((), another_numpy, r"numpy: expected [\d.]+, got 0.1"),
-        (("--memory-limit=200MB",), lambda _: {}, r"sweep \w+, cell d_k=\d+, .* needs about \d+ MiB"),
+        (lambda folder: another_copy(folder, "X = 1"), r"source of the suite: expected \w{12}, got \w{12}"),
+        (another_numpy, r"numpy: expected [\d.]+, got 0.1"),
         pytest.param(
-            (),
             lambda _: {"OPENBLAS_CORETYPE": "Sandybridge"},
             "got {'simd': 'X86_V3', 'blas': 'Sandybridge'}",
             marks=pytest.mark.skipif(not is_supported(), reason="no instructions in common with other processors"),
         ),
     ],
-    ids=["source", "numpy", "memory", "instructions"],
+    ids=["source", "numpy", "instructions"],
 )
 def test_a_wrong_worker_is_refused_before_any_chunk_and_not_used_when_it_joins_late(
-    suite, tmp_path, cluster, local_tables, words, environment, reason
+    suite, tmp_path, cluster, local_tables, environment, reason
 ):
     wrong = environment(tmp_path / "other")
-    cluster.worker(*words, **wrong)
+    cluster.worker(**wrong)
     cluster.wait_for_workers(1)
     status, _, err = suite.run("run", "--scheduler", cluster.address)
     assert status == 1
@@ -237,7 +235,7 @@ def test_a_wrong_worker_is_refused_before_any_chunk_and_not_used_when_it_joins_l
     cluster.worker()
     cluster.wait_for_workers(2)
     process = on_a_new_cluster(suite, cluster.address)
-    cluster.worker(*words, **wrong)
+    cluster.worker(**wrong)
     out, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, ""), out
     assert suite.tables() == local_tables

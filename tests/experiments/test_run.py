@@ -70,7 +70,8 @@ def store(tmp_path) -> Store:
 def measured(store: Store, sweep: Sweep, jobs: int = 1, on_progress=lambda *_: None) -> pd.DataFrame:
     for find in (find_pilots, find_chunks):
         work = find(store, [sweep])
-        assert list(measure_missing(store, [sweep], work, LocalWorkers(jobs), on_progress)) == [sweep]
+        measure_missing(store, work, LocalWorkers(jobs), on_progress)
+        assert not +work.left
     return tabulate_sweep(store, sweep)[MEASURED]
 
 
@@ -172,9 +173,9 @@ def test_sweeps_that_share_a_cell_measure_it_once(store):
     other = dataclasses.replace(of(SMALL, d_k=(4,)), name="other")
     work = find_chunks(store, [SMALL, other])
     assert len(work.todo) == count(store, SMALL)
-    assert work.missing()["other"] == count(store, other) > 0
-    done = [sweep.name for sweep in measure_missing(store, [SMALL, other], work, LocalWorkers(2), lambda *_: None)]
-    assert done == ["wide", "other"]
+    assert work.left["other"] == count(store, other) > 0
+    measure_missing(store, work, LocalWorkers(2), lambda *_: None)
+    assert not +work.left
     assert count(store, SMALL, other) == 0
 
 
@@ -200,7 +201,7 @@ def test_trials_follow_from_the_pilot_alone_whose_draws_are_in_no_estimate(store
         assert 200 < rows["trials"].iloc[0] < 20_000
         plain = dataclasses.replace(of(PRECISE, d_k=(cell.d_k,)), trials=int(rows["trials"].iloc[0]), precision=None)
         pd.testing.assert_frame_equal(measured(Store(tmp_path / "plain", 0), plain), rows.reset_index(drop=True))
-    (line,) = pilot_summary(store, PRECISE, table)
+    (line,) = pilot_summary(PRECISE, table)
     assert line.startswith(f"precise: {table['trials'].min()} to {table['trials'].max()} trials per cell, ")
     assert line.endswith("2 of 2 cells met the precision 0.02")
 
@@ -211,7 +212,7 @@ def test_max_trials_and_the_fewest_trials_bound(store):
     table = measured(store, capped)
     assert set(table["trials"]) == {300}
     few = "precise: max_trials 300 is too low for 2 cells, the first being d_k=4, n_keys=8, n_queries=6"
-    assert pilot_summary(store, capped, table)[-1] == few
+    assert pilot_summary(capped, table)[-1] == few
     rough = dataclasses.replace(PRECISE, precision=0.9, trials=MIN_TRIALS)
     assert set(measured(store, rough)["trials"]) == {MIN_TRIALS}
     # Its entropy, or the square of its norms, is 0 in double precision: no number of trials gives it an error.
