@@ -26,7 +26,6 @@ _OF_VALUE, _OF_SINGLE = 1e-9, 5e-6  # of a value, in double precision and in oth
 _OF_ERROR = 1e-3  # of the standard error of a value
 _OF_TEST, _OF_TESTED = 1e-4, 1e-9  # of an error or a number of a test, and of the value behind it
 _OF_DRAWS = 1e-2  # effective draws have three digits
-_SHOWN = 40  # characters of a field in a message
 _TESTS = ("se", "error", "z", "p_value", "statistic")
 
 
@@ -91,43 +90,24 @@ def compare(old: bytes | None, new: bytes) -> Change:
     excess, column, row = max(_excesses(before, after), default=(0.0, "", 0))
     if not column:
         return Change(ROUNDING, "numbers in another form")
-    was, now = (_shown(table[column][row]) for table in (before, after))
-    where = f"{column} in row {row + 1}: {was} before, {now} now"
-    return Change(ROUNDING if excess <= 1 else "different", where)
-
-
-def _shown(field: str) -> str:
-    """A field for a message: empty in words, and a long text by its start."""
-    return f"{field[:_SHOWN]}..." if len(field) > _SHOWN else field or "empty"
+    was, now = (table[column][row] or "empty" for table in (before, after))
+    return Change(
+        ROUNDING if excess <= 1 else "different", f"{column} in row {row + 1}: {was:.40} before, {now:.40} now"
+    )
 
 
 def _excesses(before: pd.DataFrame, after: pd.DataFrame) -> Iterator[tuple[float, str, int]]:
     """For each column with differences: the largest one over what counts as rounding, the column and the row."""
-    numbers = after.apply(pd.to_numeric, errors="coerce")
-    is_single = after.get("arithmetic", pd.Series("float64", after.index)) != "float64"
-    of_value = np.where(is_single, _OF_SINGLE, _OF_VALUE)
+    old, new = (table.apply(pd.to_numeric, errors="coerce") for table in (before, after))
+    is_single = after["arithmetic"] != "float64" if "arithmetic" in after else False
+    of_value = np.where(is_single, _OF_SINGLE, _OF_VALUE) * np.ones(len(after))
     for name in map(str, before):
         rows = np.flatnonzero(before[name] != after[name])
-        if not len(rows):
-            continue
-        apart = np.abs(pd.to_numeric(before[name], errors="coerce").to_numpy(dtype=float) - numbers[name])[rows]
-        excess = apart / _allowed(name, numbers, of_value)[rows]
-        # Text, an empty field and an infinity are no rounding of anything else; nor is a size or a count.
-        exact = np.isnan(excess) | np.isinf(apart) | _are_counts(name, before, after)[rows]
-        excess = np.where(exact, np.inf, np.where(apart == 0, 0.0, excess))
-        yield float(excess.max()), name, int(rows[excess.argmax()])
-
-
-def _are_counts(name: str, before: pd.DataFrame, after: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """True in each row in which a number without an error, such as a size or a count, is whole both times."""
-    if name == "effective_draws" or {f"{_base(name)}_se", f"{_base(name)}_high"} & set(after):
-        return np.zeros(len(after), bool)
-    return np.asarray(before[name].str.fullmatch(r"-?\d+") & after[name].str.fullmatch(r"-?\d+"), dtype=bool)
-
-
-def _base(name: str) -> str:
-    """The value behind a column: `entropy` of `entropy_low`."""
-    return re.sub("_(se|low|high|exact)$", "", name)
+        if len(rows):
+            apart = np.abs(old[name] - new[name]).to_numpy(float)[rows]
+            excess = np.divide(apart, _allowed(name, new, of_value)[rows], out=np.zeros(len(rows)), where=apart != 0)
+            excess = np.nan_to_num(excess, nan=np.inf)  # text and empty fields are no rounding of anything else
+            yield float(excess.max()), name, int(rows[excess.argmax()])
 
 
 def _allowed(name: str, table: pd.DataFrame, of_value: Floats) -> Floats:
@@ -136,14 +116,13 @@ def _allowed(name: str, table: pd.DataFrame, of_value: Floats) -> Floats:
     def size(column: str) -> Floats:
         return np.abs(np.nan_to_num(table[column].to_numpy(float))) if column in table else np.zeros(len(table))
 
-    number, base = np.abs(table[name].to_numpy(float)), _base(name)
+    number, base = np.abs(table[name].to_numpy(float)), re.sub("_(se|low|high|exact)$", "", name)
     if name == "effective_draws":
         return np.asarray(_OF_DRAWS * (1 + number))
     if name in _TESTS or name.endswith("_se"):
         tested = size("measured" if name in ("se", "error") else base)
         return np.asarray(_OF_TEST * number + _OF_TESTED * tested + _OF_ERROR * (name == "z"))
+    error = size("se" if base in ("measured", "exact") else f"{base}_se")
     if f"{base}_high" in table and f"{base}_se" not in table:
         error = np.nan_to_num((table[f"{base}_high"] - table[f"{base}_low"]).to_numpy(float) / 4)
-    else:
-        error = size("se" if base in ("measured", "exact") else f"{base}_se")
     return np.asarray(np.fmax(of_value * number, _OF_ERROR * error))

@@ -1,16 +1,14 @@
 """Tables on disk: SWEEP.csv, the derived tables, and SWEEP.json with their parameters and checksums.
 
 Every CSV begins with the columns of `IDENTITY`, which tables in memory lack, because their sweep is known there.
-The JSON file vouches for the tables (the sidecar), and tells on which machine they were made. A table is sound if the
-sidecar has the parameters of the config and the checksum of the table; it is current if the same source and libraries
-would write it again.
+The JSON file vouches for the tables (the sidecar). A table is sound if the sidecar has the parameters of the config and
+the checksum of the table; it is current if the same source and libraries would write it again.
 """
 
 import hashlib
 import io
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +20,7 @@ from experiments.harness.fingerprint import measuring_fingerprint, stamp, tables
 from experiments.harness.grid import Sweep
 from experiments.harness.metric import FEW_DRAWS
 from experiments.harness.problems import Problem
-from experiments.harness.processor import arithmetic, is_supported
+from experiments.harness.processor import is_supported
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +56,7 @@ def write_sweep(
     Raises:
         ChangedError: a table is different from one that should be the same; nothing is written.
     """
-    from experiments.harness.compare import ROUNDING, Change, compare, update
+    from experiments.harness.compare import Change, compare, update
 
     contents = {kind: csv_bytes(_identified(config, sweep, frame)) for kind, frame in tables.items()}
     paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
@@ -67,31 +65,25 @@ def write_sweep(
     if was_made_alike and is_supported():
         found = {path: compare(path.read_bytes(), contents[kind]) for kind, path in paths.items() if kind in before}
         if different := [f"{path}: {change.where}" for path, change in found.items() if change.kind == "different"]:
-            raise ChangedError("\n".join(different))
+            raise ChangedError(
+                "expected the same tables from the same source, config and libraries, got others; the previous ones"
+                " stay, delete them to write these:\n" + "\n".join(different)
+            )
     changes = {}
     for kind, path in paths.items():
         keep = was_made_alike or (not is_supported() and checksum(path) == before.get(kind))
         changes[path] = update(path, contents[kind], keep=keep)
+    sidecar = results / f"{sweep.name}.json"
     made = {**_provenance(config, sweep), "sha256": {kind: checksum(path) for kind, path in paths.items()}}
-    is_kept = all(change.kind in ("unchanged", ROUNDING) for change in changes.values())
-    _write_sidecar(results / f"{sweep.name}.json", made, is_kept=is_kept)
+    content = (json.dumps(made, indent=1) + "\n").encode()
+    if not sidecar.exists() or sidecar.read_bytes() != content:
+        write_atomically(sidecar, content)
     for kind in sorted(set(before) - set(contents)):
         path = results / csv_name(sweep.name, kind)
         if checksum(path) == before[kind]:
             path.unlink()  # the suite derived it from an earlier table, and nobody changed it since
             changes[path] = Change("removed", "the sweep no longer has it")
     return changes
-
-
-def _write_sidecar(path: Path, content: Mapping[str, Any], *, is_kept: bool) -> None:
-    """Write SWEEP.json unless it has this content, with a record of the machine that made the tables."""
-    made_on = arithmetic()
-    with suppress(TableError):
-        previous = read_sidecar(path)
-        if is_same(previous, content):
-            return
-        made_on = previous.get("made_on", made_on) if is_kept else made_on
-    write_atomically(path, (json.dumps({**content, "made_on": made_on}, indent=1) + "\n").encode())
 
 
 def _identified(config: Config, sweep: Sweep, table: "pd.DataFrame") -> "pd.DataFrame":
