@@ -31,10 +31,9 @@ from experiments.harness.config import load_config
 from experiments.harness.experiment import MEASURED, Experiment
 from experiments.harness.grid import Sweep, chunks
 from experiments.harness.local import default_jobs, worker_pool
-from experiments.harness.measuring import measure_chunk
+from experiments.harness.measuring import bit_generator, measure_chunk
 from experiments.harness.metric import FEW_DRAWS
 from experiments.harness.run import tabulated
-from experiments.harness.seeds import bit_generator
 from experiments.harness.tables import DIGITS
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement, RowStatistics

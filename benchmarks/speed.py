@@ -26,7 +26,7 @@ from experiments.figures.style import INK, UNORDERED_COLOURS, panels
 from experiments.folders import BENCHMARKS, HOME, benchmark_path
 from experiments.harness.files import write_files
 from experiments.harness.grid import chunks
-from experiments.harness.seeds import bit_generator
+from experiments.harness.measuring import bit_generator
 from experiments.harness.tables import DIGITS
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement, RowStatistics

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.harness.grid import Chunk
-from experiments.harness.seeds import generator
+from experiments.harness.measuring import generator
 from experiments.training import EXPERIMENT, Cell
 from sdpa import Scaling
 from sdpa.training import draw_batch, train

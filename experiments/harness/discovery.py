@@ -1,8 +1,4 @@
-"""Discovery of what modules declare: an EXPERIMENT, a FIGURE, or DERIVED_TABLES.
-
-A name at the top level of a module of `experiments` goes in; the modules that bind it come out. The search reads the
-sources and imports nothing, so that the harness finds its clients without naming or loading them.
-"""
+"""The experiments, and the axes of their cells among the columns of tables."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +6,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments import __path__ as _folders
 from experiments.harness.columns import axis_names, defaults
 from experiments.harness.experiment import load_experiment
 from experiments.harness.grid import plain
@@ -18,36 +13,14 @@ from experiments.harness.grid import plain
 if TYPE_CHECKING:
     import pandas as pd
 
+_FOLDER = Path(__file__).parents[1]
+
 
 @cache
-def modules_binding(name: str) -> Mapping[str, Path]:
-    """Modules of `experiments` that bind a name at their top level, in alphabetical order; read, not imported.
-
-    The result is cached: the function does not see a module that appears later in the same process.
-
-    Returns:
-        The path of each module's source, by the module's name without the prefix `experiments.`.
-
-    >>> list(modules_binding("DERIVED_TABLES"))
-    ['analysis']
-    """
-    binds = re.compile(rf"^{name}\b[^\n]* = ", re.MULTILINE)
-    sources = {_module(path, folder): path for folder in map(Path, _folders) for path in folder.rglob("*.py")}
-    return {module: sources[module] for module in sorted(sources) if binds.search(sources[module].read_text("utf-8"))}
-
-
-def _module(path: Path, folder: Path) -> str:
-    """The name of a module of `experiments`, without that prefix; of a package, not of its __init__.py.
-
-    >>> _module(Path("a/b/c.py"), Path("a")), _module(Path("a/b/__init__.py"), Path("a"))
-    ('b.c', 'b')
-    """
-    return ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
-
-
 def experiment_names() -> list[str]:
-    """Names of the experiments, in alphabetical order: modules that bind EXPERIMENT."""
-    return list(modules_binding("EXPERIMENT"))
+    """Names of the experiments, in alphabetical order: the modules that bind EXPERIMENT, read but not imported."""
+    binds = re.compile(r"^EXPERIMENT\b[^\n]* = ", re.MULTILINE)
+    return sorted(path.stem for path in _FOLDER.glob("*.py") if binds.search(path.read_text("utf-8")))
 
 
 def axes_of(table: "pd.DataFrame") -> list[str]:

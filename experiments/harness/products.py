@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.harness.files import checksum, locked, write_atomically
-from experiments.harness.fingerprint import package_folders, versions
+from experiments.harness.fingerprint import ROOT, versions
 from experiments.harness.local import helpers
 from experiments.harness.problems import attempt
 
@@ -131,10 +131,5 @@ def _digest(value: Any) -> str:
 @cache
 def source_of_the_suite() -> str:
     """SHA-256 of the files of both packages."""
-    files = (
-        (path.relative_to(folder).as_posix(), checksum(path))
-        for folder in package_folders()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith(".")
-    )
-    return _digest(list(files))
+    files = (path for package in ("sdpa", "experiments") for path in sorted((ROOT / package).rglob("*.*")))
+    return _digest([(path.relative_to(ROOT).as_posix(), checksum(path)) for path in files if path.suffix != ".pyc"])

@@ -56,7 +56,7 @@ class Store:
 
     def stamp(self, chunk: Chunk) -> Stamp:
         """The stamp that this source and these libraries give a chunk's record: all that determines its numbers."""
-        made_by = {"fingerprint": measuring_fingerprint(chunk.experiment), "versions": versions()}
+        made_by = {"fingerprint": measuring_fingerprint(chunk.experiment.name), "versions": versions()}
         named = stamp(chunk.experiment, chunk.cell)
         return {**_parameters(chunk), "named": named, "seed": self.seed, "format": _FORMAT, **made_by}
 

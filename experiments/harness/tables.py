@@ -111,8 +111,8 @@ def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
     """Everything that determines the tables of a sweep, as JSON values."""
     stamps = [stamp(sweep.experiment, cell) for cell in sweep.cells()]
     fingerprint = {
-        "measuring": measuring_fingerprint(sweep.experiment),
-        "tables": tables_fingerprint(sweep.experiment),
+        "measuring": measuring_fingerprint(sweep.experiment.name),
+        "tables": tables_fingerprint(sweep.experiment.name),
         "named": hashlib.sha256(json.dumps(stamps, sort_keys=True).encode()).hexdigest(),
     }
     return {

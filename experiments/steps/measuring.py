@@ -53,7 +53,7 @@ def measure(
 
     started = time.monotonic()
     for sweep in sweeps:
-        tables_fingerprint(sweep.experiment)  # of the source as it is imported now, not of edits during the run
+        tables_fingerprint(sweep.experiment.name)  # of the source as it is imported now, not of edits during the run
 
     def fill(work: "Work", noun: str, note: str) -> None:
         for chunk in work.damaged:

@@ -195,8 +195,8 @@ def another_copy(folder: Path, line: str) -> dict[str, str]:
     """The environment of a worker with another copy of the suite, which has this line too."""
     for package in ("sdpa", "experiments"):
         shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
-    seeds = folder / "experiments" / "harness" / "seeds.py"
-    seeds.write_text(f"{seeds.read_text()}\n{line}\n")
+    measuring = folder / "experiments" / "harness" / "measuring.py"
+    measuring.write_text(f"{measuring.read_text()}\n{line}\n")
     return {"PYTHONPATH": str(folder)}
 
 

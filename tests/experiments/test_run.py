@@ -19,7 +19,7 @@ from experiments.harness.columns import defaults
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, Sweep, chunks
 from experiments.harness.local import LocalWorkers
-from experiments.harness.measuring import measure_chunk
+from experiments.harness.measuring import chunk_key, measure_chunk
 from experiments.harness.problems import MeasurementError
 from experiments.harness.run import (
     PILOT_TRIALS,
@@ -29,7 +29,6 @@ from experiments.harness.run import (
     pilot_summary,
     tabulate_sweep,
 )
-from experiments.harness.seeds import chunk_key
 from experiments.harness.store import Store, measure_record
 from experiments.saturation import EXPERIMENT, STATISTICS, Cell
 from experiments.statistics.intervals import MIN_TRIALS

@@ -12,7 +12,7 @@ from experiments import sampling
 from experiments.analysis.derived import add_exact
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Chunk, axis_values
-from experiments.harness.seeds import generator
+from experiments.harness.measuring import generator
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement
 from experiments.sampling import chunk_trials

@@ -4,8 +4,8 @@ import ast
 import dataclasses
 import random
 import shutil
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ import pytest
 
 from experiments import distribution, rows, sampling, saturation, training
 from experiments.harness import fingerprint, store
-from experiments.harness.fingerprint import measuring_fingerprint, source_fingerprint
+from experiments.harness.discovery import experiment_names
 from experiments.harness.grid import Chunk
 from experiments.harness.measuring import measure_chunk
 from experiments.harness.store import RecordError, Store, measure_record
@@ -98,64 +98,103 @@ def test_a_number_that_is_not_finite_is_not_kept(monkeypatch):
         measure_record(CHUNK, 0, {})
 
 
-@dataclass(frozen=True)
-class CopiedSources:
-    """A copy of both packages, whose fingerprints follow from what is in its files."""
-
-    folder: Path
-
-    def fingerprints(self) -> dict[str, str]:
-        source_fingerprint.cache_clear()
-        return {name: measuring_fingerprint(chunk.experiment) for name, chunk in CHUNKS.items()} | {
-            "tables": fingerprint.tables_fingerprint(saturation.EXPERIMENT)
-        }
-
-
 @pytest.fixture
 def copied_sources(tmp_path, monkeypatch):
+    """A copy of both packages, and a function that reads the fingerprints of their files."""
+
+    def fingerprints() -> dict[str, str]:
+        fingerprint._fingerprint.cache_clear()
+        measuring = {name: fingerprint.measuring_fingerprint(name) for name in CHUNKS}
+        return measuring | {"tables": fingerprint.tables_fingerprint("saturation")}
+
     for package in ("sdpa", "experiments"):
-        shutil.copytree(fingerprint._package_folder(package), tmp_path / package)
-    monkeypatch.setattr(fingerprint, "_package_folder", lambda package: tmp_path / package)
-    parsed = cache(ast.parse)
-    monkeypatch.setattr(fingerprint, "_parsed", lambda name: parsed(fingerprint._path(name).read_bytes()))
-    yield CopiedSources(tmp_path)
-    source_fingerprint.cache_clear()
+        shutil.copytree(fingerprint.ROOT / package, tmp_path / package)
+    monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
+    yield tmp_path, fingerprints
+    fingerprint._fingerprint.cache_clear()
 
 
 def test_a_comment_changes_no_fingerprint(copied_sources):
-    before = copied_sources.fingerprints()
-    for path in ("sdpa/diagnostics.py", "experiments/harness/seeds.py", "experiments/analysis/__init__.py"):
-        source = copied_sources.folder / path
+    folder, fingerprints = copied_sources
+    before = fingerprints()
+    for path in ("sdpa/diagnostics.py", "experiments/harness/measuring.py", "experiments/analysis/__init__.py"):
+        source = folder / path
         source.write_text(f"# A comment.\n{source.read_text()}\n# Another.\n")
-    assert copied_sources.fingerprints() == before
+    assert fingerprints() == before
 
 
 def test_changed_code_changes_the_fingerprint(copied_sources):
     """One module at a time gets a line more."""
-    before = copied_sources.fingerprints()
+    folder, fingerprints = copied_sources
+    before = fingerprints()
     for path, changed in {
-        "sdpa/diagnostics.py": {"saturation"},
+        "sdpa/diagnostics.py": {*CHUNKS, "tables"},
         "sdpa/scaling.py": set(),
-        "sdpa/inputs.py": set(),
         "sdpa/_names.py": set(),
         "sdpa/theory/rows.py": {"tables"},
         "experiments/harness/run.py": {"tables"},
-        "experiments/harness/tables.py": {"tables"},
         "experiments/figures/lines.py": set(),
-        "experiments/harness/seeds.py": {*CHUNKS, "tables"},
-        "experiments/statistics/moments.py": {"saturation", "distribution", "training", "tables"},
+        "experiments/harness/measuring.py": {*CHUNKS, "tables"},
+        "experiments/statistics/moments.py": {*CHUNKS, "tables"},
         "experiments/distribution.py": {"distribution", "tables"},
-        "experiments/training.py": {"training", "tables"},
-        "sdpa/training.py": {"training", "tables"},
+        "experiments/rows.py": {"rows"},
+        "sdpa/training.py": {*CHUNKS, "tables"},
         "experiments/__main__.py": set(),
     }.items():
-        source = copied_sources.folder / path
-        text = source.read_text()
-        source.write_text(text + "\nX = 1\n")
-        after = copied_sources.fingerprints()
+        text = (folder / path).read_text()
+        (folder / path).write_text(text + "\nX = 1\n")
+        after = fingerprints()
         assert {name for name in before if after[name] != before[name]} == changed, path
-        source.write_text(text)
-    assert copied_sources.fingerprints() == before
+        (folder / path).write_text(text)
+    assert fingerprints() == before
+
+
+# Undeclared, because a cell's stamp has their values, or because they only word messages.
+UNDECLARED = {f"sdpa/{name}.py" for name in ("scaling", "inputs", "initialisation", "arithmetic", "_names")}
+UNDECLARED |= {"experiments/other_words.py"}
+# What tables import and takes part in no number of them; what these import does not count either.
+AROUND = {f"experiments/harness/{name}.py" for name in ("compare", "config", "files", "fingerprint", "problems")}
+EXPORTS = {
+    alias.name: f"{node.module}.{alias.name}"
+    for node in ast.parse((fingerprint.ROOT / "sdpa/__init__.py").read_bytes()).body
+    if isinstance(node, ast.ImportFrom)
+    for alias in node.names
+}
+
+
+def imports(file: str) -> Iterator[str]:
+    """The project files that a file imports, also within functions."""
+    for node in ast.walk(ast.parse((fingerprint.ROOT / file).read_bytes())):
+        full = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+        if isinstance(node, ast.ImportFrom):
+            exports = EXPORTS if node.module == "sdpa" else {}
+            full = [exports.get(name, f"{node.module}.{name}") for name in full]
+        for name in full:
+            path = fingerprint.ROOT / name.replace(".", "/")
+            places = (place for one in (path, path.parent) for place in (one.with_suffix(".py"), one / "__init__.py"))
+            yield from [place.relative_to(fingerprint.ROOT).as_posix() for place in places if place.is_file()][:1]
+
+
+def undeclared(*roots: str, declared: Iterable[str], around: set[str]) -> set[str]:
+    """The files that these import, directly or not, and that no pattern lists."""
+    found: set[str] = set()
+    todo = list(roots)
+    while todo:
+        if (file := todo.pop()) not in found | around:
+            found.add(file)
+            todo += imports(file)
+    return {file for file in found if not any(fnmatch(file, pattern) for pattern in declared)} - UNDECLARED
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_the_declared_code_is_all_that_measuring_and_tabulating_import(name):
+    own, measuring = f"experiments/{name}.py", "experiments/harness/measuring.py"
+    listed = [*fingerprint._listed(fingerprint.MEASURING), f"experiments/{name}*.py"]
+    assert undeclared(own, measuring, declared=listed, around=set()) == set()
+    assert undeclared(own, measuring, declared=listed[1:], around=set())  # the first is needed
+    roots = (own, *(f"experiments/{one}.py" for one in ("analysis/__init__", "harness/run", "harness/tables")))
+    tables = [*listed, *fingerprint._listed(fingerprint.TABULATING)]
+    assert undeclared(*roots, declared=tables, around=AROUND) == set()
 
 
 def test_a_law_or_rule_that_means_something_else_makes_its_results_stale(monkeypatch):
