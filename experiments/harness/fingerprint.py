@@ -20,8 +20,7 @@ ROOT = Path(__file__).parents[2]
 # Modules that measure chunks, seed them and merge them, by folder; those of an experiment, `NAME*`, count in addition.
 # Rules, laws, formats and schemes count in the stamp of a cell instead, so that a new one leaves all results complete.
 MEASURING = {
-    "sdpa": "_arrays attention diagnostics gradients metrics pairs row_tiles",
-    "sdpa/training": "*",
+    "sdpa": "_arrays attention diagnostics gradients metrics pairs row_tiles training",
     "experiments": "metrics row_statistics sampling second_kernel",
     "experiments/statistics": "*",
     "experiments/harness": "columns experiment grid measuring metric processor",
@@ -29,7 +28,7 @@ MEASURING = {
 # Modules that, beside those, make the tables of records: number of trials, tabulating, analysis and writing.
 TABULATING = {
     "sdpa/theory": "*",
-    "experiments": "distribution training training_metrics",
+    "experiments": "distribution training",
     "experiments/analysis": "*",
     "experiments/harness": "discovery run store tables",
 }
