@@ -16,7 +16,7 @@ from experiments.harness.config import ConfigError, load_config
 from experiments.harness.discovery import experiment_names
 from experiments.steps.schema import SCHEMA, schema_text
 from sdpa import LAWS
-from tests.experiments.test_any_config import SWEEP, configs
+from tests.experiments.test_any_config import CONFIG
 from tests.shipped import ROOT, shipped_only
 
 VALIDATOR = Draft7Validator(json.loads(schema_text()))
@@ -169,7 +169,7 @@ def test_both_accept_every_spelling(tmp_path, key, written):
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(config=configs(SWEEP))
+@given(config=CONFIG)
 def test_both_accept_a_generated_config(tmp_path_factory, config):
     text = yaml.safe_dump(config)
     assert loader_accepts(text, tmp_path_factory.getbasetemp())
