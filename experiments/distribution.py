@@ -21,7 +21,7 @@ from experiments.harness.metric import fields, metric_columns
 from experiments.metrics import score_metrics
 from experiments.statistics.intervals import MIN_TRIALS
 from experiments.statistics.moments import Estimates, Moments, Shape, power_sums
-from sdpa import InputLaw, PairLaw, Scaling
+from sdpa import PairLaw
 
 # Bins on either side of 0, up to sinh(4.8) = 60 standard deviations. Scores beyond count in the last bin.
 BINS, BIN_WIDTH = 3072, 4.8 / 3072
@@ -137,6 +137,5 @@ EXPERIMENT = Experiment(
     memory=lambda cell: 8 * (_block_trials(cell) * (cell.numbers + _PAIR_ARRAYS) + 16 * BINS),
     table_rows=lambda _cell, _trials: 1,
     min_trials=MIN_TRIALS,
-    named=(InputLaw, Scaling),  # analysis reads rules by name
     stamp=lambda cell: list(cell.law.entries.moments),
 )

@@ -17,7 +17,7 @@ from experiments.harness.columns import Meaning
 from experiments.harness.metric import Exact, Metric
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowStatistics
-from experiments.sampling import NAMED, AttentionCell, Floats, block_queries
+from experiments.sampling import AttentionCell, Floats, block_queries
 from sdpa import Scaling
 from sdpa.initialisation import Scheme, layer_normed_tokens
 
@@ -139,4 +139,4 @@ _METRICS = (
     *(replace(metric, exact=_KNOWN.get(metric.name)) for metric in METRICS),
 )
 STATISTICS = RowStatistics(_METRICS)
-EXPERIMENT = STATISTICS.experiment("initialisation", Cell, named=(*NAMED, Scheme))
+EXPERIMENT = STATISTICS.experiment("initialisation", Cell)

@@ -28,8 +28,8 @@ from experiments.harness.metric import ErrorBound, Exact, Metric, OfCell, Theory
 from experiments.metrics import METRICS, SHARE_BOUNDS, at_least_independent, deviation_of_share, from_theory
 from experiments.other_words import OTHER_WORDS
 from experiments.row_statistics import RowStatistics
-from experiments.sampling import NAMED, Floats
 from experiments.sampling import Cell as SampledCell
+from experiments.sampling import Floats
 from sdpa.arithmetic import Arithmetic, RoundedRows, rounded_rows
 from sdpa.gradients import other_weights
 
@@ -374,4 +374,4 @@ ROUNDING_METRICS = (
 )
 
 STATISTICS = RowStatistics(ROUNDING_METRICS, compared_draws)
-EXPERIMENT = STATISTICS.experiment("rounding", Cell, named=(*NAMED, Arithmetic), other_words=OTHER_WORDS)
+EXPERIMENT = STATISTICS.experiment("rounding", Cell, other_words=OTHER_WORDS)

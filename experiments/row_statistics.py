@@ -27,7 +27,7 @@ import numpy as np
 from experiments.harness.columns import Column
 from experiments.harness.experiment import ACCURACY, MEASURED, Experiment, Row
 from experiments.harness.metric import Metric, fields, metric_columns
-from experiments.sampling import NAMED, TREATMENT, AttentionCell, Floats, block_queries, block_trials, chunk_trials
+from experiments.sampling import TREATMENT, AttentionCell, Floats, block_queries, block_trials, chunk_trials
 from experiments.second_kernel import compare_row
 from experiments.statistics.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, Shape, power_sums
 from experiments.statistics.quantiles import MAX_BINS, Histograms, Quantile
@@ -128,7 +128,6 @@ class RowStatistics:
             "min_trials": 2,
             "accuracy": accuracy,
             "separate_rows": lambda cell: cell.separate_rows,
-            "named": NAMED,
             "stamp": cell.stamp,
             "problem": cell.problem,
         }

@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments.harness.columns import Column
 from experiments.harness.experiment import MEASURED, Experiment, Row
-from experiments.sampling import NAMED, TREATMENT, Cell, Floats, block_trials
+from experiments.sampling import TREATMENT, Cell, Floats, block_trials
 from sdpa import softmax
 
 
@@ -85,7 +85,6 @@ EXPERIMENT = Experiment(
     seconds_per_trial=lambda cell: 1e-8 * cell.numbers + 1e-5 * len(cell.scaling) * cell.scores,
     memory=lambda cell: 16 * block_trials(cell) * (cell.entries + cell.n_queries * cell.n_keys),
     table_rows=lambda cell, trials: len(cell.scaling) * trials * cell.scores,
-    named=NAMED,
     stamp=Cell.stamp,
     problem=Cell.problem,
 )

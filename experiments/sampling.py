@@ -39,7 +39,6 @@ _MAX_CHUNK_ROWS = 2**17  # a worker keeps their norms until the chunk is complet
 
 _FEWEST_DIRECTIONS = 1.5  # of queries whose rows differ in more than their spread
 
-NAMED = (Scaling, InputLaw)  # types of the parameters that a config names
 TREATMENT = (
     Column("scaling", "str", "scaling rule"),
     Column("exponent", "float", "p if the divisor is d_k^p; empty for any other rule", may_be_empty=True),

@@ -11,7 +11,6 @@ from experiments.harness.columns import Meaning
 from experiments.metrics import METRICS
 from experiments.other_words import OTHER_WORDS
 from experiments.row_statistics import RowStatistics
-from experiments.sampling import NAMED
 from experiments.sampling import Cell as SampledCell
 from sdpa.arithmetic import FORMATS, Arithmetic
 from sdpa.inputs import draws_single
@@ -104,4 +103,4 @@ class Cell(SampledCell):
 
 
 STATISTICS = RowStatistics(METRICS)
-EXPERIMENT = STATISTICS.experiment("saturation", Cell, named=(*NAMED, Arithmetic), other_words=OTHER_WORDS)
+EXPERIMENT = STATISTICS.experiment("saturation", Cell, other_words=OTHER_WORDS)

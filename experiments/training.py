@@ -33,7 +33,7 @@ from experiments.harness.metric import Metric, fields, metric_columns
 from experiments.sampling import TREATMENT, Floats, ScaledCell
 from experiments.statistics.moments import Moments
 from experiments.statistics.quantiles import Histograms, Quantile
-from sdpa import InputLaw, Scaling
+from sdpa import Scaling
 from sdpa.metrics import entropy, max_weight
 from sdpa.training import D_MODEL, Initial, OptimizerName, Run, Task, accuracy, train
 
@@ -454,6 +454,5 @@ EXPERIMENT = Experiment(
     memory=lambda cell: 8 * len(cell.scaling) * _numbers(cell),
     table_rows=lambda cell, _: len(cell.scaling),
     min_trials=2,
-    named=(Scaling, InputLaw),  # no law is drawn, but the library loads them
     stamp=Cell.stamp,
 )

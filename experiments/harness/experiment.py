@@ -65,12 +65,11 @@ class Experiment:
     accuracy: Callable[[Cell], float] = lambda _: ACCURACY
     # Rows of a trial that share nothing; with few of them in all, draws do not show their own spread.
     separate_rows: Callable[[Cell], float] = lambda _: math.inf
-    # Types of the parameters that a config names, such as rules and laws. A change of one of them makes only the
-    # results that use it stale: the stamp of a cell counts, and the modules of these types count in no fingerprint.
-    named: tuple[type, ...] = ()
     # Suggestions for keys in the words of other programs, and, as `key: value`, for values that another key takes.
     other_words: Mapping[str, str] = field(default_factory=dict)
-    stamp: Callable[[Cell], Any] = lambda _: None  # JSON values and functions that the names of a cell stand for
+    # JSON values, functions and classes that the names in a cell stand for, such as rules and laws: a change of one of
+    # them makes only the results that use it stale, because their modules count in no fingerprint.
+    stamp: Callable[[Cell], Any] = lambda _: None
     # The field of a cell whose value other fields exclude, as `field: expected ..., got ...`; None for a possible cell.
     problem: Callable[[Cell], str | None] = lambda _: None
 
