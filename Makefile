@@ -175,7 +175,7 @@ clean: ## remove everything that is not committed and can be rebuilt
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis results/quick results/walk results/.cells
 	find results -path 'results/diagnosis/*' -prune ! -name training -exec rm -rf {} +
 	rm -f results/diagnosis/training/qk.npz
-	find results \( -name .lock -o -name .made.json -o -name manifest.json -o -name long-format.csv \) -delete
+	find results \( -name .lock -o -name .made.json -o -name long-format.csv \) -delete
 	find sdpa experiments benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	find results \( -name '*.svg' -o -name '*.pdf' \) -exec sh -c 'test ! -f "$${1%.*}.txt" || rm "$$1"' _ {} \;
 

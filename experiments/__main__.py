@@ -145,15 +145,16 @@ def plan(request: Request) -> None:
     """Print the chunks that a run would measure, and roughly how much time and memory it would take."""
     loaded, sweeps, folder = request.load()
     from experiments.harness.files import STORE
-    from experiments.harness.plan import known_work, plan_lines
+    from experiments.harness.plan import exceeds, plan_lines
+    from experiments.harness.run import find_work
     from experiments.harness.store import Store
     from experiments.steps.sweeps import leftover_lines
 
     workers, limit = request.workers(), request.limit
-    known = known_work(Store(folder / STORE, loaded.seed), sweeps)
-    lines = plan_lines(loaded, sweeps, folder, known, workers, limit)
+    work = find_work(Store(folder / STORE, loaded.seed), sweeps)
+    lines = plan_lines(loaded, sweeps, folder, work, workers, limit)
     print("\n".join([*lines, *leftover_lines(loaded, folder)]))
-    print(f"next: {request.as_typed('make all', yes=known.exceeds(limit, workers))}")
+    print(f"next: {request.as_typed('make all', yes=exceeds(limit, work, workers))}")
 
 
 @about_sweeps(app, "config", "results")

@@ -32,7 +32,7 @@ from experiments.figures.declared import default_figures, figures_of
 from experiments.harness.columns import Meaning, axis_names, cell_fields, defaults
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import Experiment, load_experiment
-from experiments.harness.files import COLUMNS, MANIFEST
+from experiments.harness.files import COLUMNS
 from experiments.harness.grid import Sweep, describe, plain
 from experiments.harness.yaml_text import (
     FRACTION,
@@ -48,7 +48,7 @@ from experiments.harness.yaml_text import (
 from experiments.statistics.intervals import MIN_TRIALS
 from sdpa._names import did_you_mean, nearest
 
-RESERVED = tuple(Path(name).stem for name in (COLUMNS, MANIFEST))  # a sweep of such a name would overwrite the file
+RESERVED = (Path(COLUMNS).stem,)  # a sweep of such a name would overwrite the file
 SWEEP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000

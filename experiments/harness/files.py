@@ -21,7 +21,6 @@ STORE = ".cells"  # the folder of finished chunks
 STORED_CONFIG = "config.yaml"  # the text of the config that the tables are of
 COLUMNS = "columns.csv"  # the meaning of every column
 LONG = "long-format.csv"  # the values of all sweeps; no sweep has a hyphen in its name
-MANIFEST = "manifest.json"  # the account of the last run
 DERIVED = "derived"  # the folder of the tables that follow from measured ones
 _TEMPORARY = ".sdpa-part"  # of no file that a user may keep among results
 _LOCK = ".lock"

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from experiments.harness.columns import axis_names
@@ -86,55 +87,49 @@ class Workers(Protocol):
 
 @dataclass
 class Work:
-    """The chunks of sweeps: their number, those still to measure, and the states of their records, by sweep.
+    """The chunks of sweeps as far as they are known: of a sweep that lacks pilots, only these.
 
     A chunk that several sweeps need counts in each.
     """
 
-    states: dict[str, Counter[str]] = field(default_factory=dict)
-    left: Counter[str] = field(default_factory=Counter)  # number of chunks still to measure
+    total: Counter[str] = field(default_factory=Counter)  # number of chunks, by sweep
+    left: Counter[str] = field(default_factory=Counter)  # of them still to measure
+    waiting: set[str] = field(default_factory=set)  # sweeps whose trials follow from pilots that are still to measure
     todo: list[Task] = field(default_factory=list)
-    damaged: list[Chunk] = field(default_factory=list)
+    damaged: list[Path] = field(default_factory=list)  # records
 
     @property
     def seconds(self) -> float:
         """Rough time in seconds that one worker needs for the chunks to measure."""
         return sum(task.seconds for task in self.todo)
 
-
-def find_pilots(store: Store, sweeps: Sequence[Sweep]) -> Work:
-    """The pilots in the store and those still to measure; sweeps that name their number of trials have none."""
-    return _find(store, sweeps, pilot_chunks)
-
-
-def find_chunks(store: Store, sweeps: Sequence[Sweep]) -> Work:
-    """The chunks of sweeps in the store and those still to measure, the largest cells of a sweep first.
-
-    Raises:
-        RecordError: a sweep with a precision lacks a pilot.
-    """
-    return _find(store, sweeps, lambda sweep, cell: cell_chunks(store, sweep, cell))
+    def is_complete(self, sweep: Sweep) -> bool:
+        """True if no chunk of a sweep is to be measured."""
+        return not self.left[sweep.name] and sweep.name not in self.waiting
 
 
-def _find(store: Store, sweeps: Sequence[Sweep], chunks_of: Callable[[Sweep, Cell], list[Chunk]]) -> Work:
+def find_work(store: Store, sweeps: Sequence[Sweep]) -> Work:
+    """The chunks of sweeps in the store and those still to measure, the largest cells of a sweep first."""
     work = Work()
-    asked: dict[str, Task] = {}
+    asked: dict[Path, Task] = {}
     for sweep in sweeps:
-        work.states[sweep.name] = Counter()
-        for cell in sorted(sweep.cells(), key=sweep.experiment.seconds_per_trial, reverse=True):
-            for chunk in chunks_of(sweep, cell):
-                state = store.state(chunk)
-                work.states[sweep.name][state] += 1
-                if state == "sound":
-                    continue
-                work.left[sweep.name] += 1
-                name = str(store.path(chunk))
-                if name in asked:
-                    asked[name].sweeps.append(sweep.name)
-                    continue
-                asked[name] = Task(chunk, store, [sweep.name])
-                work.todo.append(asked[name])
-                work.damaged += [chunk] * (state == "damaged")
+        cells = sorted(sweep.cells(), key=sweep.experiment.seconds_per_trial, reverse=True)
+        found = [chunk for cell in cells for chunk in pilot_chunks(sweep, cell)]
+        if any(store.state(chunk) != "sound" for chunk in found):
+            work.waiting.add(sweep.name)
+        else:
+            found = [chunk for cell in cells for chunk in cell_chunks(store, sweep, cell)]
+        work.total[sweep.name] = len(found)
+        for chunk in found:
+            if (state := store.state(chunk)) == "sound":
+                continue
+            work.left[sweep.name] += 1
+            if (path := store.path(chunk)) in asked:
+                asked[path].sweeps.append(sweep.name)
+                continue
+            asked[path] = Task(chunk, store, [sweep.name])
+            work.damaged += [path] * (state == "damaged")
+    work.todo = [*asked.values()]
     return work
 
 
@@ -184,26 +179,19 @@ def cell_trials(store: Store, sweep: Sweep, cell: Cell) -> int:
     return min(max(wanted, MIN_TRIALS), sweep.trials)
 
 
-def pilot_summary(sweep: Sweep, table: "pd.DataFrame") -> list[str]:
-    """The trials of the cells of a measured sweep, the precision they reached, and the cells that missed the target.
+def reached(sweep: Sweep, table: "pd.DataFrame") -> tuple[str, bool]:
+    """The trials that a precision took and the cells that met it, in words, and True if all did.
 
-    A sweep that names its number of trials has no such line.
+    The text is empty for a sweep that names its number of trials.
     """
     if sweep.precision is None:
-        return []
-    cells = sweep.cells()
-    found = [rows for _, rows in table.groupby(list(axis_values(cells[0])), sort=False)]
+        return "", True
+    found = [rows for _, rows in table.groupby(list(axis_values(sweep.cells()[0])), sort=False)]
     trials = [rows["trials"].iloc[0] for rows in found]
-    errors = [relative_error(sweep.experiment.metrics, rows.to_dict("records")) for rows in found]
-    met = [error <= sweep.precision for error in errors]
-    lines = [
-        f"{sweep.name}: {min(trials)} to {max(trials)} trials per cell, relative standard error {min(errors):.2g} to "
-        f"{max(errors):.2g}; {sum(met)} of {counted(len(cells), 'cell')} met the precision {sweep.precision:g}"
-    ]
-    if capped := [cell for cell, n, is_met in zip(cells, trials, met, strict=True) if n == sweep.trials and not is_met]:
-        few = f"{sweep.name}: max_trials {sweep.trials} is too low for {counted(len(capped), 'cell')}"
-        lines.append(f"{few}, the first being {describe(capped[0])}")
-    return lines
+    met = [relative_error(sweep.experiment.metrics, rows.to_dict("records")) <= sweep.precision for rows in found]
+    line = f"{sweep.name}: {min(trials)} to {max(trials)} trials per cell; "
+    line += f"{sum(met)} of {counted(len(met), 'cell')} met the precision {sweep.precision:g}"
+    return line + ("" if all(met) else f", others need more than max_trials {sweep.trials}"), all(met)
 
 
 def tabulate_sweep(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":

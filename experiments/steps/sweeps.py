@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from experiments.findings import check_findings, told
 from experiments.folders import ALL_SWEEPS, FIGURES, figure_path
 from experiments.harness.config import Config
-from experiments.harness.files import COLUMNS, DERIVED, LONG, MANIFEST, checksum, csv_name, locked
+from experiments.harness.files import COLUMNS, DERIVED, LONG, checksum, csv_name, locked
 from experiments.harness.grid import Sweep
 from experiments.harness.problems import attempt, counted
 from experiments.harness.tables import TableError, csv_bytes, is_current, read_sidecar, read_sweep
@@ -223,7 +223,7 @@ def _leftovers(config: Config, results: Path) -> tuple[list[Path], list[Path]]:
     from experiments.harness.products import is_untouched
 
     shown = {sweep.name: sweep.figures for sweep in config.sweeps} | {ALL_SWEEPS: figures_of(ALL_SWEEPS)}
-    known = {results / name for name in (COLUMNS, LONG, MANIFEST)}
+    known = {results / name for name in (COLUMNS, LONG)}
     found = {path: path.stem for pattern in ("*.csv", "*.json") for path in results.glob(pattern)}
     found |= {path: path.parent.name for path in results.glob(f"{DERIVED}/*/*.csv")}
     strays = sorted(path for path in found if found[path] not in shown and path not in known and path.name[0] != ".")

@@ -18,7 +18,7 @@ from tests.suite_process import ROOT, Suite, ends_within
 
 pytestmark = pytest.mark.faults
 
-OF_THE_RUN = (".lock", ".made.json", "manifest.json")
+OF_THE_RUN = (".lock", ".made.json")
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 STATUS = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
 

@@ -23,10 +23,9 @@ from experiments.harness.measuring import chunk_key, measure_chunk
 from experiments.harness.problems import MeasurementError
 from experiments.harness.run import (
     PILOT_TRIALS,
-    find_chunks,
-    find_pilots,
+    find_work,
     measure_missing,
-    pilot_summary,
+    reached,
     tabulate_sweep,
 )
 from experiments.harness.store import Store, measure_record
@@ -67,16 +66,17 @@ def store(tmp_path) -> Store:
 
 
 def measured(store: Store, sweep: Sweep, jobs: int = 1, on_progress=lambda *_: None) -> pd.DataFrame:
-    for find in (find_pilots, find_chunks):
-        work = find(store, [sweep])
+    for _ in ("pilots, if there are any", "chunks"):
+        work = find_work(store, [sweep])
         measure_missing(store, work, LocalWorkers(jobs), on_progress)
         assert not +work.left
+    assert work.is_complete(sweep)
     return tabulate_sweep(store, sweep)[MEASURED]
 
 
 def in_shuffled_order(store: Store, sweep: Sweep) -> pd.DataFrame:
     """Every chunk measured here, in an order of its own."""
-    work = find_chunks(store, [sweep]).todo
+    work = find_work(store, [sweep]).todo
     random.Random(1).shuffle(work)
     with threadpool_limits(limits=1):
         for task in work:
@@ -145,12 +145,13 @@ def test_a_killed_worker_ends_the_run_at_once_and_names_a_cell(store):
         measured(store, long, jobs=2, on_progress=kill_one)
     assert time.monotonic() - started < 60
     assert {child.pid for child in multiprocessing.active_children()} <= others
-    assert find_chunks(store, [long]).states["wide"]["sound"] >= 1  # the chunk after which it was killed
+    work = find_work(store, [long])
+    assert work.left["wide"] < work.total["wide"]  # by the chunk after which it was killed
 
 
 def count(store: Store, *sweeps: Sweep) -> int:
     """Chunks that are to be measured."""
-    return len(find_chunks(store, sweeps).todo)
+    return len(find_work(store, sweeps).todo)
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -170,7 +171,7 @@ def test_a_rerun_measures_what_is_missing_alone(store):
 @pytest.mark.usefixtures("in_this_process")
 def test_sweeps_that_share_a_cell_measure_it_once(store):
     other = dataclasses.replace(of(SMALL, d_k=(4,)), name="other")
-    work = find_chunks(store, [SMALL, other])
+    work = find_work(store, [SMALL, other])
     assert len(work.todo) == count(store, SMALL)
     assert work.left["other"] == count(store, other) > 0
     measure_missing(store, work, LocalWorkers(2), lambda *_: None)
@@ -193,16 +194,15 @@ def pilot_trials(store: Store, cell: Cell, precision: float) -> int:
 @pytest.mark.usefixtures("in_this_process")
 def test_trials_follow_from_the_pilot_alone_whose_draws_are_in_no_estimate(store, tmp_path):
     table = measured(store, PRECISE)
-    assert count(store, PRECISE) == len(find_pilots(store, [PRECISE]).todo) == 0
+    assert count(store, PRECISE) == 0
     for cell in PRECISE.cells():
         rows = table[table["d_k"] == cell.d_k]
         assert set(rows["trials"]) == {pilot_trials(store, cell, 0.02)}
         assert 200 < rows["trials"].iloc[0] < 20_000
         plain = dataclasses.replace(of(PRECISE, d_k=(cell.d_k,)), trials=int(rows["trials"].iloc[0]), precision=None)
         pd.testing.assert_frame_equal(measured(Store(tmp_path / "plain", 0), plain), rows.reset_index(drop=True))
-    (line,) = pilot_summary(PRECISE, table)
-    assert line.startswith(f"precise: {table['trials'].min()} to {table['trials'].max()} trials per cell, ")
-    assert line.endswith("2 of 2 cells met the precision 0.02")
+    trials = f"{table['trials'].min()} to {table['trials'].max()}"
+    assert reached(PRECISE, table) == (f"precise: {trials} trials per cell; 2 of 2 cells met the precision 0.02", True)
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -210,8 +210,8 @@ def test_max_trials_and_the_fewest_trials_bound(store):
     capped = dataclasses.replace(PRECISE, trials=300)
     table = measured(store, capped)
     assert set(table["trials"]) == {300}
-    few = "precise: max_trials 300 is too low for 2 cells, the first being d_k=4, n_keys=8, n_queries=6"
-    assert pilot_summary(capped, table)[-1] == few
+    met = "0 of 2 cells met the precision 0.02, others need more than max_trials 300"
+    assert reached(capped, table) == (f"precise: 300 to 300 trials per cell; {met}", False)
     rough = dataclasses.replace(PRECISE, precision=0.9, trials=MIN_TRIALS)
     assert set(measured(store, rough)["trials"]) == {MIN_TRIALS}
     # Its entropy, or the square of its norms, is 0 in double precision: no number of trials gives it an error.
