@@ -17,7 +17,6 @@ from pathlib import Path
 
 VARIABLES = {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR"}
 _CONFLICTING = "NPY_ENABLE_CPU_FEATURES"  # NumPy refuses it beside the variable that disables features
-_FLAGS = {"avx2", "fma"}
 FIXED = {"simd": "X86_V3", "blas": "Haswell"}  # AVX2 and FMA, as `arithmetic` reports them
 
 
@@ -31,7 +30,16 @@ def fix_arithmetic() -> None:
 @cache
 def is_supported() -> bool:
     """True on Linux for an x86-64 processor with AVX2 and FMA, where tables are the same to the byte."""
-    return platform.machine() == "x86_64" and set(_cpuinfo("flags").split()) >= _FLAGS
+    return platform.machine() == "x86_64" and {"avx2", "fma"} <= _flags()
+
+
+def _flags() -> set[str]:
+    """The features of the first processor in /proc/cpuinfo; none without that file."""
+    try:
+        fields = (line.partition(":") for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines())
+        return set(next((value for key, _, value in fields if key.strip() == "flags"), "").split())
+    except OSError:
+        return set()
 
 
 @cache
@@ -41,33 +49,16 @@ def require_fixed() -> None:
     Raises:
         RuntimeError: NumPy was imported before `experiments`, so that it uses other instructions.
     """
-    used = {name: arithmetic()[name] for name in FIXED}
-    if is_supported() and used != FIXED:
+    if is_supported() and (used := arithmetic()) != FIXED:
         raise RuntimeError(f"expected {FIXED}, got {used}: import experiments before NumPy, or set {VARIABLES}")
 
 
-@cache
 def arithmetic() -> dict[str, str]:
-    """The processor, the C library, NumPy's SIMD level and the kernel of its BLAS in this process."""
+    """NumPy's SIMD level and the kernel of its BLAS in this process."""
     from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__  # type: ignore[import-not-found]
     from threadpoolctl import threadpool_info
 
     levels = [name for name in __cpu_dispatch__ if __cpu_features__[name]]
     libraries = [info for info in threadpool_info() if info["user_api"] == "blas"]
     kernels = {info.get("architecture") or info["internal_api"] for info in libraries}
-    return {
-        "processor": _cpuinfo("model name") or platform.processor(),
-        "libc": " ".join(platform.libc_ver()),
-        "simd": levels[-1] if levels else "baseline",
-        "blas": " ".join(sorted(kernels)),
-    }
-
-
-def _cpuinfo(name: str) -> str:
-    """A field of the first processor in /proc/cpuinfo; empty without that file or field."""
-    try:
-        with Path("/proc/cpuinfo").open(encoding="utf-8") as file:
-            fields = (line.partition(":") for line in file)
-            return next((value.strip() for key, _, value in fields if key.strip() == name), "")
-    except OSError:
-        return ""
+    return {"simd": levels[-1] if levels else "baseline", "blas": " ".join(sorted(kernels))}

@@ -32,9 +32,9 @@ def test_this_process_uses_the_instructions_of_the_suite_and_another_is_refused(
     assert "got {'simd': 'X86_V3', 'blas': 'Sandybridge'}: import experiments before NumPy, or set " in ran.stderr
 
 
-@pytest.mark.parametrize("cpuinfo", ["", "sse2 avx"])
-def test_a_processor_without_these_instructions_keeps_its_own(cpuinfo, monkeypatch):
-    monkeypatch.setattr(processor, "_cpuinfo", lambda _: cpuinfo)
+@pytest.mark.parametrize("flags", [set(), {"sse2", "avx"}])
+def test_a_processor_without_these_instructions_keeps_its_own(flags, monkeypatch):
+    monkeypatch.setattr(processor, "_flags", lambda: flags)
     monkeypatch.setattr(processor, "arithmetic", lambda: {"simd": "baseline", "blas": "Nehalem"})
     for name in VARIABLES:
         monkeypatch.setenv(name, "its own")
