@@ -7,8 +7,7 @@ again if that has changed, or if somebody changed one of its files.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -42,11 +41,11 @@ class Product:
     inputs: tuple[Path, ...] = ()
     parameters: Any = None
 
-    def origin(self) -> str:
-        """SHA-256 of everything that determines the content: source, libraries, inputs and parameters."""
-        names = [path.name for path in self.files]
+    def record(self, results: Path) -> dict[str, Any]:
+        """Everything that determines the content (source, libraries, inputs and parameters), and that of the files."""
         inputs = [checksum(path) for path in self.inputs]
-        return _digest([names, inputs, self.parameters, source_of_the_suite(), versions(*_MADE_WITH)])
+        origin = _digest([inputs, self.parameters, source_of_the_suite(), versions(*_MADE_WITH)])
+        return {"origin": origin, "files": {os.path.relpath(path, results): checksum(path) for path in self.files}}
 
 
 def build(
@@ -64,35 +63,20 @@ def build(
     """
     with locked(results):
         listed, made = list(products), _ledger(results)
-        due = [
-            product
-            for product in listed
-            if not is_untouched(results, product.files, made)
-            or made[_name(results, product.files)].get("origin") != product.origin()
-        ]
+        due = [each for each in listed if made.get(os.path.relpath(each.files[0], results)) != each.record(results)]
         with helpers(jobs, len(due)) as submit:
             contents = {product.files[0]: submit(product.make) for product in due}
-            attempt(partial(_finish, results, each, contents.get(each.files[0]), made, report) for each in listed)
 
+            def finish(product: Product) -> None:
+                path, change = product.files[0], None
+                if path in contents:
+                    changes = [_write(*file) for file in zip(product.files, contents.pop(path).result(), strict=True)]
+                    change = changes[0]
+                    made[os.path.relpath(path, results)] = product.record(results)
+                    write_atomically(results / _LEDGER, (json.dumps(made, indent=1) + "\n").encode())
+                report(path, change)
 
-def _finish(
-    results: Path,
-    product: Product,
-    contents: "Future[Sequence[bytes | Iterable[bytes]]] | None",
-    made: dict[str, Any],
-    report: Callable[[Path, "Change | None"], object],
-) -> None:
-    """Write the files of a product that is due, and note it; report it."""
-    if contents is None:
-        report(product.files[0], None)
-        return
-    changes = [_write(path, content) for path, content in zip(product.files, contents.result(), strict=True)]
-    made[_name(results, product.files)] = {
-        "origin": product.origin(),
-        "files": [checksum(path) for path in product.files],
-    }
-    write_atomically(results / _LEDGER, (json.dumps(made, indent=1) + "\n").encode())
-    report(product.files[0], changes[0])
+            attempt(partial(finish, product) for product in listed)
 
 
 def _write(path: Path, content: bytes | Iterable[bytes]) -> "Change":
@@ -105,23 +89,21 @@ def _write(path: Path, content: bytes | Iterable[bytes]) -> "Change":
     return Change(("unchanged" if before == checksum(path) else "different") if before else "new")
 
 
-def is_untouched(results: Path, files: Sequence[Path], made: dict[str, Any] | None = None) -> bool:
-    """True if the files of a product are as `build` wrote them; the first names it."""
-    noted = (_ledger(results) if made is None else made).get(_name(results, files))
-    return isinstance(noted, dict) and noted.get("files") == [checksum(path) for path in files]
-
-
-def _name(results: Path, files: Sequence[Path]) -> str:
-    return os.path.relpath(files[0], results)
+def untouched(results: Path) -> Iterator[list[Path]]:
+    """The files of each product that are as `build` wrote them."""
+    for record in _ledger(results).values():
+        files = {results / name: sha256 for name, sha256 in record["files"].items()}
+        if all(checksum(path) == sha256 for path, sha256 in files.items()):
+            yield [*files]
 
 
 def _ledger(results: Path) -> dict[str, Any]:
-    """The noted products by name; none if the file is missing or damaged: everything is then made again."""
+    """The records of products by name; without those that are damaged, which are then made again."""
     try:
         content = json.loads((results / _LEDGER).read_bytes())
-    except (OSError, ValueError):
+        return {name: each for name, each in content.items() if isinstance(each["files"], dict)}
+    except (OSError, ValueError, AttributeError, LookupError, TypeError):
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _digest(value: Any) -> str:

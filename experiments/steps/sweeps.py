@@ -206,46 +206,31 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Rep
 
 
 def leftover_lines(config: Config, results: Path) -> Iterator[str]:
-    """A line about the files that prune removes, and one about those that it keeps, if there are any."""
-    ours, others = _leftovers(config, results)
-    if ours:
-        yield f"leftover files (make prune with the same config removes them): {', '.join(map(str, ours))}"
-    if others:
-        yield f"other files of no sweep in this config (make prune keeps them): {', '.join(map(str, others))}"
+    """A line about the files that `prune` removes, if there are any."""
+    if found := _leftovers(config, results):
+        yield f"leftover files (make prune with the same config removes them): {', '.join(map(str, found))}"
 
 
-def _leftovers(config: Config, results: Path) -> tuple[list[Path], list[Path]]:
-    """The tables and figures of sweeps that the config lacks: those that nobody changed, and all others.
+def _leftovers(config: Config, results: Path) -> list[Path]:
+    """The tables and figures that the suite wrote, nobody changed, and the config does not name.
 
-    Only a sidecar proves that the suite wrote a table, and only the ledger that it drew a figure.
+    A sidecar proves that the suite wrote a table, and the ledger that it drew a figure.
     """
     from experiments.figures.declared import figures_of
-    from experiments.harness.products import is_untouched
+    from experiments.harness.products import untouched
 
     shown = {sweep.name: sweep.figures for sweep in config.sweeps} | {ALL_SWEEPS: figures_of(ALL_SWEEPS)}
-    known = {results / name for name in (COLUMNS, LONG)}
-    found = {path: path.stem for pattern in ("*.csv", "*.json") for path in results.glob(pattern)}
-    found |= {path: path.parent.name for path in results.glob(f"{DERIVED}/*/*.csv")}
-    strays = sorted(path for path in found if found[path] not in shown and path not in known and path.name[0] != ".")
-    ours = [path for path in strays if path in _vouched(results, found[path])]
-    others = [path for path in strays if path not in ours]
-    for path in sorted(results.glob(f"{FIGURES}/*/*.png")):
-        if path.stem not in shown.get(path.parent.name, ()):
-            files = [path.with_suffix(suffix) for suffix in (*DRAWN, *ON_REQUEST)]
-            files = [path for path in files if path.exists() or path.suffix in DRAWN]
-            drawn = is_untouched(results, files)
-            (ours if drawn else others).extend(path for path in files if path.exists())
-    return ours, others
-
-
-def _vouched(results: Path, sweep: str) -> list[Path]:
-    """The tables that the sidecar of a sweep vouches for and nobody changed, and the sidecar; none without one."""
-    sidecar = results / f"{sweep}.json"
-    with suppress(TableError):
-        if (content := read_sidecar(sidecar)).get("sweep") == sweep:
-            tables = {results / csv_name(sweep, kind): sha256 for kind, sha256 in content["sha256"].items()}
-            return [sidecar, *(path for path, sha256 in tables.items() if checksum(path) == sha256)]
-    return []
+    found = []
+    for sidecar in sorted(results.glob("*.json")):
+        with suppress(TableError):
+            if sidecar.stem not in shown and (content := read_sidecar(sidecar)).get("sweep") == sidecar.stem:
+                tables = {results / csv_name(sidecar.stem, kind): each for kind, each in content["sha256"].items()}
+                found += [sidecar, *(path for path, sha256 in tables.items() if checksum(path) == sha256)]
+    for files in untouched(results):
+        sweep = files[0].parent
+        if sweep.parent == results / FIGURES and files[0].stem not in shown.get(sweep.name, ()):
+            found += files
+    return found
 
 
 def prune(config: Config, results: Path) -> None:
@@ -254,14 +239,12 @@ def prune(config: Config, results: Path) -> None:
     Files that somebody changed, or that the suite may not have written, stay.
     """
     with locked(results):
-        ours, others = _leftovers(config, results)
-        for path in ours:
+        found = _leftovers(config, results)
+        for path in found:
             path.unlink()
             print(f"removed {path}")
-        for folder in {path.parent for path in ours} - {results}:
+        for folder in {path.parent for path in found} - {results}:
             if not any(folder.iterdir()):
                 folder.rmdir()
-    if not ours:
+    if not found:
         print(f"{results}: no leftover files to remove")
-    if others:
-        print(f"kept, because somebody changed them or the suite did not write them: {', '.join(map(str, others))}")
