@@ -108,7 +108,7 @@ class Request:
         bool, typer.Option("--incomplete", help="Write the page even if sweeps are missing; the page then says so.")
     ] = False
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Print a line about each table, figure and test, and captions.")
+        bool, typer.Option("--verbose", "-v", help="Print a line about each table, figure and test.")
     ] = False
     yes: Annotated[bool, typer.Option("--yes", help="Start even if the estimate is longer than an hour.")] = False
 

@@ -97,13 +97,13 @@ def _write_tables(
         def write(sweep: Sweep) -> None:
             if sweep.name in kept:
                 for kind in read_sidecar(results / f"{sweep.name}.json")["sha256"]:
-                    report.current(results / csv_name(sweep.name, kind))
+                    report.made(results / csv_name(sweep.name, kind), None)
                 return
             tables, (line, is_met) = made.pop(sweep.name).result()
             if line:
                 (report.detail if is_met else report.flag)(line)
             for path, change in write_sweep(results, config, sweep, tables).items():
-                report.table(path, change)
+                report.made(path, change)
                 if change.kind == "equal to rounding" and is_supported():
                     report.flag(f"{path}: expected the same bytes, as from the same C library")
             advance(f"tables of {sweep.name}", 1.0)
