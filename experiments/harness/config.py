@@ -9,21 +9,22 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainValidator,
-    TypeAdapter,
     ValidationError,
+    WithJsonSchema,
     create_model,
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
@@ -31,41 +32,35 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from experiments.figures.declared import default_figures, figures_of
 from experiments.harness.columns import Meaning, axis_names, cell_fields, defaults
 from experiments.harness.discovery import experiment_names
-from experiments.harness.experiment import Experiment, load_experiment
+from experiments.harness.experiment import load_experiment
 from experiments.harness.files import COLUMNS
 from experiments.harness.grid import Sweep, describe, plain
-from experiments.harness.yaml_text import (
-    FRACTION,
-    POWER,
-    RANGE,
-    Document,
-    Fault,
-    KeyPath,
-    YamlError,
-    with_power,
-    with_range,
-)
+from experiments.harness.yaml_text import FRACTION, POWER, RANGE, Document, Fault, KeyPath, YamlError, with_range
 from experiments.statistics.intervals import MIN_TRIALS
 from sdpa._names import did_you_mean, nearest
 
-RESERVED = (Path(COLUMNS).stem,)  # a sweep of such a name would overwrite the file
-SWEEP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+_NAME = "[A-Za-z][A-Za-z0-9_]{0,63}"
+_RESERVED = (Path(COLUMNS).stem,)  # a sweep of such a name would overwrite the file
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
 _MAX_CHUNKS = 500_000  # days of work, and one record per chunk
 _MAX_MEMORY = 4 * 2**30
 _MAX_TRIALS = 10**12
-# For parts of pydantic's messages.
+# For parts of pydantic's messages, and for whole ones.
 _OUR_WORDS = {
+    "Value error, ": "",
     "Input should be ": "expected ",
     "valid integer": "whole number",
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
     "greater than": "more than",
 }
-POINTER = "pointer"  # becomes `$ref` in the JSON schema: pydantic refuses references to definitions of ours
+_OUR_MESSAGES = {
+    "missing": "missing key",
+    "too_short": "expected at least one",
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "expected keys with values"),
+}
 _STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-_WHOLE = Annotated[int, BeforeValidator(with_power)]
 
 
 @dataclass(frozen=True)
@@ -99,7 +94,8 @@ def load_config(path: Path) -> Config:
     """Read a config and all its sweeps.
 
     Raises:
-        ConfigError: the file is unreadable or has faults; the message lists all, but a syntax error hides the others.
+        ConfigError: the file is unreadable or has faults; the message lists all, but a syntax error hides the others,
+            and a wrong value hides that a sweep is too large.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -112,175 +108,119 @@ def load_config(path: Path) -> Config:
         raise ConfigError(path, [fault]) from None
     except YamlError as error:
         raise ConfigError(path, error.args) from None
-    config = _config(document)
-    if document.faults:
-        raise ConfigError(path, document.faults)
-    return replace(config, text=text)
-
-
-class File(BaseModel):
-    """The keys of the file; each block of a sweep has its own model."""
-
-    model_config = _STRICT
-
-    seed: _WHOLE = Field(ge=0, le=2**128 - 1, description="root seed of all draws")
-    sweeps: dict[str, Any] = Field(min_length=1, description="one block per sweep; its name becomes that of its table")
-
-
-@dataclass(frozen=True)
-class _Json:
-    """An annotation: the JSON schema of values that a function of ours validates."""
-
-    make: Callable[[], dict[str, Any]]
-
-    def __get_pydantic_json_schema__(self, *_: object) -> dict[str, Any]:
-        return self.make()
-
-
-def _config(document: Document) -> Config:
-    """The readable part of the config; the document notes its faults."""
-    if not isinstance(document.value, dict):
-        document.fault((), f"got {_shown(document.value)}, expected the keys seed and sweeps")
-        return Config(0, ())
-    file = _validated(document, (), File, document.value)
-    bodies = document.value.get("sweeps")
-    if not isinstance(bodies, dict):
-        bodies = {}
-    alike: dict[str, list[str]] = {}
-    for name in bodies:
-        alike.setdefault(name.lower(), []).append(name)
-    sweeps = [_sweep(document, name, body, alike[name.lower()][:2]) for name, body in bodies.items()]
-    return Config(file.seed if file else 0, tuple(sweep for sweep in sweeps if sweep))
-
-
-def _sweep(document: Document, name: str, body: Any, alike: list[str]) -> Sweep | None:
-    """The sweep of a block; None if the document has faults, which it notes. Faults of size come last."""
-    path: KeyPath = ("sweeps", name)
-    if problem := _name_problem(name, alike):
-        document.fault(path, f"got the sweep name {name[:80]!r}, {problem}", document.place(path, of_key=True))
-    if not isinstance(body, dict):
-        document.fault(path, f"got {_shown(body)}, expected the keys of a sweep")
-        return None
-    experiment = body.get("experiment")
-    if experiment not in experiment_names():
-        got = f"got {_shown(experiment)}, " if "experiment" in body else "missing key experiment, "
-        hint = did_you_mean(nearest(experiment, experiment_names()))
-        document.fault((*path, "experiment"), f"{got}expected one of {', '.join(experiment_names())}{hint}")
-        return None
-    loaded = load_experiment(experiment)
-    if loaded.has_precision:
-        _check_trials_or_precision(document, path, body)
-    checked = _validated(document, path, sweep_model(experiment), body, loaded.other_words)
-    if document.faults:
-        return None
-    values = {key: getattr(checked, key) for key in cell_fields(loaded.cell)}
-    # The axes that each variant names, in the order of the cell.
-    variants = tuple(
-        {key: getattr(one, key) for key in values if key in one.model_fields_set} for one in checked.variants
-    )
-    precision = getattr(checked, "precision", None)
-    trials = checked.max_trials if precision else checked.trials
-    sweep = Sweep(name, loaded, values, trials, (), precision, variants)
-    spanned = {key: tuple(dict.fromkeys(value for grid in sweep.grids() for value in grid[key])) for key in values}
-    sweep = replace(sweep, figures=checked.figures or default_figures(experiment, spanned))
-    if problem := _size_problem(sweep, loaded):
-        document.fault(path, problem, document.place(path, of_key=True))
-        return None
-    if problem := next(filter(None, map(loaded.problem, sweep.cells())), None):
-        key, _, text = problem.partition(": ")
-        document.fault((*path, key), text)
-        return None
-    twice = [cell for cell, count in Counter(sweep.cells()).items() if count > 1]
-    if twice:
-        document.fault((*path, "variants"), f"got the cell {describe(twice[0])} twice, expected each cell once")
-        return None
-    return sweep
-
-
-def _values_of(experiment: Experiment, field: str) -> Any:
-    """The list of values of a field of a cell, as a config gives them."""
-    kind, usual = cell_fields(experiment.cell)[field], defaults(experiment.cell)
-    item = get_args(kind)[0] if get_origin(kind) is tuple else kind
-    meaning = next(note for note in get_args(kind) if isinstance(note, Meaning)) if _bare(kind) != kind else None
-    about: dict[str, Any] = {"description": meaning.text} if meaning else {}
-    if field in usual:
-        about["default"] = plain(usual[field])
-    return _list_of(_strict(item), ranges=_bare(item) is int, about=about)
-
-
-def _check_trials_or_precision(document: Document, path: KeyPath, body: dict[str, Any]) -> None:
-    """Note a fault unless a sweep names either its trials or a precision, with max_trials only beside the latter."""
-
-    def fault(key: str, problem: str) -> None:
-        document.fault((*path, key), problem, document.place((*path, key), of_key=True))
-
-    if "precision" not in body and "trials" not in body:
-        document.fault((*path, "trials"), "missing key; expected trials or precision")
-    if "precision" in body and "trials" in body:
-        fault("precision", "got both precision and trials, expected one of them")
-    if "precision" not in body and "max_trials" in body:
-        fault("max_trials", "got max_trials without precision, expected both")
-
-
-def _validated(
-    document: Document,
-    path: KeyPath,
-    model: type[BaseModel],
-    value: dict[str, Any],
-    other_words: Mapping[str, str] = MappingProxyType({}),
-) -> Any:
-    """The value at a path, validated by a model; None if it has faults, which the document notes.
-
-    `other_words` are suggestions for keys that the model lacks, and for values of keys that it has, as `key: value`.
-    """
+    config = Config(0, (), text)
     try:
-        return model.model_validate(value)
+        checked: Any = config_model().model_validate(document.value)
+        sweeps = tuple(_sweep(name, block) for name, block in checked.sweeps.items())
+        config = Config(checked.seed, sweeps, text)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
-            where = (*path, *detail["loc"])
-            if detail["type"] == "missing":
-                document.fault(where, "missing key")
-            elif detail["type"] == "extra_forbidden":
-                variants = model.model_fields.get("variants")
-                keys_of = get_args(variants.annotation)[0] if variants and len(detail["loc"]) > 1 else model
-                message = _unknown_key(str(where[-1]), keys_of, other_words)
-                document.fault(where[:-1], message, document.place(where, of_key=True))
-            else:
-                got = document.written(where) or _shown(detail["input"])
-                hint = did_you_mean(other_words.get(f"{where[-1]}: {got}".lower()))
-                document.fault(where, f"got {got[:80]}, {_expected(detail)}{hint}")
-        return None
+            _note(document, detail)
+    blocks = document.value.get("sweeps") if isinstance(document.value, dict) else None
+    blocks = blocks if isinstance(blocks, dict) else {}
+    for name, body in blocks.items():
+        for key, problem in _problems_of_block(name, body, blocks):
+            document.fault(("sweeps", name, *key), problem, of_key=True)
+    for sweep in () if document.faults else config.sweeps:
+        if impossible := _problem(sweep):
+            document.fault(*impossible)
+    if document.faults:
+        raise ConfigError(path, document.faults)
+    return config
 
 
-def _unknown_key(key: str, model: type[BaseModel], other_words: Mapping[str, str]) -> str:
-    """The message about a key that the model lacks: those that it has, required ones first, and the likely one."""
-    fields = model.model_fields
-    expected = sorted(fields, key=lambda name: not fields[name].is_required())
-    hint = did_you_mean(nearest(key[:80], expected))
-    if "experiment" in fields:
+def _problems_of_block(name: str, body: Any, blocks: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """The faults of a sweep's block that no model expresses, each with its key below the block."""
+    alike = [other for other in blocks if other != name and other.lower() == name.lower()]
+    if alike:
+        yield (), f"got the sweep name {name!r}, expected a name that differs from {alike[0]!r} by more than case"
+    experiment = body.get("experiment") if isinstance(body, dict) else None
+    if experiment in experiment_names() and load_experiment(experiment).has_precision:
+        if not body.keys() & {"trials", "precision"}:
+            yield ("trials",), "missing key; expected trials or precision"
+        if body.keys() >= {"trials", "precision"}:
+            yield ("precision",), "got both precision and trials, expected one of them"
+        if "max_trials" in body and "precision" not in body:
+            yield ("max_trials",), "got max_trials without precision, expected both"
+
+
+def _note(document: Document, error: ErrorDetails) -> None:
+    """Note one of pydantic's errors as a fault of the document."""
+    kind, path, value, experiment = error["type"], error["loc"], error["input"], ""
+    if path[2:]:  # after the name of a sweep, pydantic has that of its experiment
+        experiment, path = str(path[2]), (*path[:2], *path[3:])
+    names = re.findall("'(.*?)'", error.get("ctx", {}).get("expected", ""))
+    if kind.startswith("union_tag"):
+        path, names, value = (*path, "experiment"), experiment_names(), value.get("experiment")
+    expected = _OUR_MESSAGES.get(kind) or re.sub(", got '.*?'", "", error["msg"])
+    for theirs, ours in _OUR_WORDS.items():
+        expected = expected.replace(theirs, ours)
+    if names:
+        expected = f"expected one of {', '.join(names)}{did_you_mean(nearest(value, names))}"
+    if not path:
+        expected = "expected the keys seed and sweeps"
+    if kind == "extra_forbidden":
+        document.fault(path, f"got an unknown key, {_known_keys(path, experiment)}", of_key=True)
+    elif kind in ("missing", "union_tag_not_found"):
+        document.fault(path, expected if kind == "missing" else f"missing key; {expected}")
+    elif experiment == "[key]":
+        document.fault(path, f"got the sweep name {value[:80]!r}, {expected}", of_key=True)
+    else:
+        got = document.written(path) or _shown(value)
+        words = load_experiment(experiment).other_words if experiment else {}
+        hint = did_you_mean(words.get(f"{path[-1]}: {got}".lower())) if words else ""
+        document.fault(path, f"got {got[:80]}, {expected}{hint}")
+
+
+def _known_keys(path: KeyPath, experiment: str) -> str:
+    """The keys that a mapping with an unknown one may have, required ones first, and the one that it may mean."""
+    key, known, hint = str(path[-1]), ["seed", "sweeps"], ""
+    if experiment:
+        fields, words = sweep_model(experiment).model_fields, load_experiment(experiment).other_words
+        known = sorted(fields, key=lambda name: not fields[name].is_required())
+        if "variants" in path:
+            known = axis_names(load_experiment(experiment).cell)
+        hint = did_you_mean(words.get(key.lower()))
         owners = [name for name in experiment_names() if key in cell_fields(load_experiment(name).cell)]
-        if owners:
+        if owners and experiment not in owners:
             hint = f"; {' and '.join(owners)} {'has' if len(owners) == 1 else 'have'} this key"
-        elif key.lower() in other_words:
-            hint = did_you_mean(other_words[key.lower()])
-    return f"got the unknown key {key[:80]!r}, expected one of {', '.join(expected)}{hint}"
+    return f"expected one of {', '.join(known)}{hint or did_you_mean(nearest(key[:80], known))}"
 
 
-def _name_problem(name: str, alike: list[str]) -> str | None:
-    """The fault of a sweep's name; `alike` holds the first two names that differ at most in case."""
-    if not SWEEP_NAME.fullmatch(name):
-        return "expected a letter, then letters, digits and underscores, at most 64 characters"
-    if name.lower() in RESERVED:
-        return f"expected a name that is not reserved ({', '.join(RESERVED)})"
-    others = [other for other in alike if other != name]
-    return f"expected a name that differs from {others[0]!r} by more than case" if others else None
+def _sweep(name: str, block: Any) -> Sweep:
+    """The sweep of a valid block."""
+    experiment = load_experiment(block.experiment)
+    values = {key: getattr(block, key) for key in cell_fields(experiment.cell)}
+    # The axes that each variant names, in the order of the cell.
+    variants = tuple(
+        {key: getattr(one, key) for key in values if key in one.model_fields_set} for one in block.variants
+    )
+    precision = getattr(block, "precision", None)
+    trials = block.max_trials if precision else block.trials
+    sweep = Sweep(name, experiment, values, trials, (), precision, variants)
+    spanned = {key: tuple(dict.fromkeys(value for grid in sweep.grids() for value in grid[key])) for key in values}
+    return replace(sweep, figures=getattr(block, "figures", ()) or default_figures(experiment.name, spanned))
 
 
-def _size_problem(sweep: Sweep, experiment: Experiment) -> str | None:
+def _problem(sweep: Sweep) -> tuple[KeyPath, str] | None:
+    """The path and the words of what makes a sweep impossible."""
+    path: KeyPath = ("sweeps", sweep.name)
+    if problem := _size_problem(sweep):
+        return path, problem
+    cells = sweep.cells()
+    if problem := next(filter(None, map(sweep.experiment.problem, cells)), None):
+        key, _, text = problem.partition(": ")
+        return (*path, key), text
+    twice = [cell for cell, count in Counter(cells).items() if count > 1]
+    return ((*path, "variants"), f"got the cell {describe(twice[0])} twice, expected each cell once") if twice else None
+
+
+def _size_problem(sweep: Sweep) -> str | None:
     """The size of a sweep that no run can or should complete, in words; None if all its sizes are possible.
 
     A sweep with a precision counts with its `max_trials`.
     """
+    experiment = sweep.experiment
     points = sum(math.prod(map(len, grid.values())) for grid in sweep.grids())
     if points > _MAX_CELLS:
         return f"got a grid of {points} cells and scalings, expected at most {_MAX_CELLS}"
@@ -296,35 +236,30 @@ def _size_problem(sweep: Sweep, experiment: Experiment) -> str | None:
     return f"got a table of {rows} rows, expected at most {_MAX_ROWS}" if rows > _MAX_ROWS else None
 
 
-def sweep_model(name: str) -> type[BaseModel]:
-    """The pydantic model of the sweeps of an experiment: the fields of its cell as lists, then trials and figures.
+@dataclass(frozen=True)
+class _Spelled:
+    """An annotation of numbers: in the JSON schema, text such as 2^6, 1/3 or a range may stand for them."""
 
-    An experiment with a precise metric also has `precision`, between 0 and 1, and `max_trials`, by default 100,000;
-    `trials` is then optional, and `_check_trials_or_precision` requires one of the two.
-    """
-    experiment = load_experiment(name)
-    fields: dict[str, Any] = {"experiment": (Annotated[str, _Json(lambda: {"const": name})], ...)}
-    left_out = defaults(experiment.cell)
-    lists = {key: _values_of(experiment, key) for key in cell_fields(experiment.cell)}
-    for key, values in lists.items():
-        # By a factory, because pydantic would look for a JSON form of the default itself.
-        usual = Field(default_factory=partial(tuple, [left_out[key]])) if key in left_out else ...
-        fields[key] = (values, usual)
-    axes: dict[str, Any] = {axis: (lists[axis], None) for axis in axis_names(experiment.cell)}
-    variant = create_model("Variant", __config__=_STRICT, **axes)
-    variants = Annotated[list[variant], Field(min_length=1), _Json(lambda: _variants_schema(name, experiment))]  # type: ignore[valid-type]
-    fields["variants"] = (variants, ())
-    required = not experiment.has_precision
-    least = ... if required else None
-    fields["trials"] = (_WHOLE, Field(least, description=_ABOUT["trials"], ge=experiment.min_trials, le=_MAX_TRIALS))
-    if not required:
-        fields["precision"] = (float, Field(None, description=_ABOUT["precision"], gt=0, lt=1))
-        fields["max_trials"] = (_WHOLE, Field(100_000, description=_ABOUT["max_trials"], ge=MIN_TRIALS, le=_MAX_TRIALS))
-    fields["figures"] = (_list_of(_one_of(figures_of(name)), about={"description": _ABOUT["figures"]}), None)
-    return create_model("SweepBlock", __config__=_STRICT, **fields)
+    ranges: bool = False
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        schema = handler(core)
+        pattern = "|".join([POWER, FRACTION, *([RANGE] if self.ranges else [])])
+        said = {"patternErrorMessage": f"expected a number such as 64, 2^6 or 1/2{', or 4..512*2' * self.ranges}"}
+        return {**schema, "type": [schema["type"], "string"], "pattern": f"^(?:{pattern})$", **said}
 
 
+class _OneOrMore:
+    """An annotation of groups of values: in the JSON schema, one value or a list of different ones."""
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        one = handler(core)["items"]["items"]
+        return {"anyOf": [one, {"type": "array", "items": one, "minItems": 1, "uniqueItems": True}]}
+
+
+_Whole = Annotated[int, _Spelled()]
 _ABOUT = {
+    "experiment": "the kind of measurement; it decides which other keys the sweep has",
     "trials": "independent draws of each cell, or runs of each rule",
     "precision": "relative standard error that decides the number of trials, in place of trials",
     "max_trials": "largest number of trials of a cell, beside precision",
@@ -333,128 +268,100 @@ _ABOUT = {
 }
 
 
-def _variants_schema(name: str, experiment: Experiment) -> dict[str, Any]:
-    """A list of mappings, each with any of the axes, as in the sweep."""
-    axes = {axis: {POINTER: f"#/definitions/{name}/properties/{axis}"} for axis in axis_names(experiment.cell)}
-    variant = {"type": "object", "properties": axes, "additionalProperties": False}
-    return list_schema(variant) | {"description": _ABOUT["variants"]}
+@cache
+def config_model() -> type[BaseModel]:
+    """The pydantic model of a whole config."""
+    blocks: Any = Union[tuple(map(sweep_model, experiment_names()))]  # noqa: UP007
+    names: Any = Annotated[str, AfterValidator(_sweep_name)]
+    sweeps: Any = dict[names, Annotated[blocks, Field(discriminator="experiment")]]
+    seed = Field(ge=0, le=2**128 - 1, description="root seed of all draws")
+    about = "one block per sweep; its name becomes that of its table"
+    pattern: Any = {"propertyNames": {"pattern": f"^{_NAME}$"}}
+    described = Field(min_length=1, description=about, json_schema_extra=pattern)
+    return create_model("Config", __config__=_STRICT, seed=(_Whole, seed), sweeps=(sweeps, described))
 
 
-def list_schema(item: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a list of one or more different values."""
-    return {"type": "array", "items": item, "minItems": 1, "uniqueItems": True}
+def _sweep_name(name: str) -> str:
+    if not re.fullmatch(_NAME, name):
+        raise ValueError("expected a letter, then letters, digits and underscores, at most 64 characters")
+    if name.lower() in _RESERVED:
+        raise ValueError(f"expected a name that is not reserved ({', '.join(_RESERVED)})")
+    return name
 
 
-def _list_of(item: Any, *, ranges: bool = False, about: Mapping[str, Any] = MappingProxyType({})) -> Any:
-    """A list of one or more distinct items; a single item stands for a list of one. Validation gives a tuple.
+@cache
+def sweep_model(name: str) -> type[BaseModel]:
+    """The pydantic model of the sweeps of an experiment: the fields of its cell as lists, then trials and figures.
 
-    With `ranges`, a range such as 4..512*2 may stand for its values. `about` completes the JSON schema.
+    An experiment with a precise metric also has `precision`, between 0 and 1, and `max_trials`, by default 100,000;
+    `trials` is then optional, and the loader requires one of the two.
     """
-    adapter = TypeAdapter(item)
-
-    def validate(value: Any) -> tuple[Any, ...]:
-        if value == []:
-            raise ValueError("expected at least one value")
-        items: dict[Any, None] = {}
-        faults: list[InitErrorDetails] = []
-        for i, given in enumerate(value if isinstance(value, list) else [value]):
-            try:
-                parsed = [adapter.validate_python(value) for value in (with_range(given) if ranges else [given])]
-            except ValidationError as error:
-                expected = [_expected(detail) for detail in error.errors(include_url=False)]
-            except ValueError as error:
-                expected = [str(error)]
-            else:
-                expected = ["expected each value once in the list"] if items.keys() & parsed else []
-                items |= dict.fromkeys(parsed)
-            for text in expected:
-                refused = PydanticCustomError("refused", "{expected}", {"expected": text})
-                faults.append(InitErrorDetails(type=refused, loc=(i,), input=given))
-        if faults:
-            # One error for the whole list, so that no faulty value hides another.
-            raise ValidationError.from_exception_data("list", faults)
-        return tuple(items)
-
-    def schema() -> dict[str, Any]:
-        one = as_text(adapter.json_schema(), ranges=ranges)
-        if not isinstance(one.get("type"), list):
-            return {"anyOf": [one, list_schema(one)], **about}
-        # Numbers and their lists share limits in place of alternatives, so that an editor names the broken limit.
-        return {**one, **list_schema(one), "type": [*one["type"], "array"], **about}
-
-    return Annotated[Any, PlainValidator(validate), _Json(schema)]
+    experiment = load_experiment(name)
+    kinds, usual = cell_fields(experiment.cell), defaults(experiment.cell)
+    lists = {key: _values_of(kind) for key, kind in kinds.items()}
+    fields: dict[str, Any] = {"experiment": (Literal[name], Field(description=_ABOUT["experiment"]))}
+    for key, kind in kinds.items():
+        meaning = next((note.text for note in get_args(kind) if isinstance(note, Meaning)), None)
+        about: dict[str, Any] = {"description": meaning}
+        if key in usual:  # by a factory, because pydantic would look for a JSON form of the default itself
+            about["default_factory"] = partial(tuple, [usual[key]])
+            about["json_schema_extra"] = {"default": plain(usual[key])}
+        fields[key] = (lists[key], Field(**about))
+    axes: dict[str, Any] = {axis: (lists[axis], None) for axis in axis_names(experiment.cell)}
+    variant: Any = create_model(f"{name}_variant", __config__=_STRICT, **axes)
+    fields["variants"] = (list[variant], Field((), min_length=1, description=_ABOUT["variants"]))
+    trials = partial(Field, description=_ABOUT["trials"], ge=experiment.min_trials, le=_MAX_TRIALS)
+    either: dict[str, Any] = {}
+    if experiment.has_precision:
+        fields["trials"] = (_Whole, trials(None))
+        fields["precision"] = (Annotated[float, _Spelled()], Field(None, description=_ABOUT["precision"], gt=0, lt=1))
+        fields["max_trials"] = (_Whole, Field(100_000, description=_ABOUT["max_trials"], ge=MIN_TRIALS, le=_MAX_TRIALS))
+        either["oneOf"] = [{"required": ["trials"]}, {"required": ["precision"]}]
+        either["dependencies"] = {"max_trials": ["precision"]}
+    else:
+        fields["trials"] = (_Whole, trials())
+    if names := figures_of(name):
+        fields["figures"] = (_values_of(Literal[tuple(names)]), Field((), description=_ABOUT["figures"]))
+    return create_model(name, __config__=_STRICT | ConfigDict(json_schema_extra=either), **fields)
 
 
-def as_text(schema: dict[str, Any], *, ranges: bool = False) -> dict[str, Any]:
-    """The schema of a number that text such as 2^6, 1/3 or 4..512*2 may stand for; any other schema as it is."""
-    forms = {"integer": (POWER, FRACTION, *([RANGE] if ranges else [])), "number": (FRACTION,)}.get(
-        str(schema.get("type"))
-    )
-    if forms is None:
-        return schema
-    pattern = f"^(?:{'|'.join(forms)})$"
-    kind = "a whole number such as 64, 2^6 or 8/2" if schema["type"] == "integer" else "a number such as 0.5 or 1/3"
-    return schema | {
-        "type": [schema["type"], "string"],
-        "pattern": pattern,
-        "patternErrorMessage": f"expected {kind}{', or a range such as 4..512*2' * ranges}",
-    }
+def _values_of(kind: Any) -> Any:
+    """One value of a type or a list of different ones, as a tuple; a range stands for whole numbers.
 
-
-def _expected(detail: ErrorDetails) -> str:
-    """The expectation in a fault, from pydantic's messages or ours, which may also name the value."""
-    if detail["type"] in ("dict_type", "too_short"):
-        return "expected a block for each sweep"
-    if detail["type"] == "model_type":
-        return "expected the axes of a variant"
-    expected = detail["msg"].removeprefix("Value error, ").split(", got ")[0]
-    for theirs, ours in _OUR_WORDS.items():
-        expected = expected.replace(theirs, ours)
-    return expected
-
-
-def _strict(kind: Any) -> Any:
-    """A type to read from YAML: strict numbers, names out of a list, and types that parse their own names.
-
-    Strict means that 8.0, read as the number 8, is a valid int, but text such as "8" is not. The JSON schema of a type
-    that parses its names is the definition of its name, which `experiments.steps.schema` adds.
+    Numbers are strict: 8.0, read as the number 8, is a whole number, but text such as "8" is none. A type that parses
+    its own names appears in the JSON schema by its name, for which `experiments.steps.schema` fills in the values.
     """
-    bare = _bare(kind)
-    if get_origin(bare) is Literal:
-        return _one_of(get_args(bare))
+    item: Any = get_args(kind)[0] if get_origin(kind) is tuple else kind
+    bare = get_args(item)[0] if get_origin(item) is Annotated else item
     if parse := getattr(bare, "parse", None):
-        pointer = {POINTER: f"#/definitions/{bare.__name__}"}
-        return Annotated[kind, PlainValidator(_reader(parse)), _Json(lambda: pointer)]
-    return Annotated[kind, BeforeValidator(with_power if bare is int else lambda value: value), Field(strict=True)]
+        reader = PlainValidator(lambda value: parse("" if value is None else str(value)))
+        item = Annotated[bare, reader, WithJsonSchema({"type": bare.__name__})]
+    elif bare in (int, float):
+        item = Annotated[item, _Spelled(ranges=bare is int)]
+    spread = BeforeValidator(lambda value: tuple(with_range(value)) if bare is int else (value,))
+    group: Any = Annotated[tuple[item, ...], spread]
+    return Annotated[tuple[group, ...], BeforeValidator(_listed), AfterValidator(_joined), _OneOrMore()]
 
 
-def _bare(kind: Any) -> Any:
-    """A type without its annotations."""
-    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+def _listed(value: Any) -> tuple[Any, ...]:
+    """A list as a tuple; a single value stands for a list of one."""
+    if value == []:
+        raise ValueError("expected at least one value")
+    return tuple(value) if isinstance(value, list) else (value,)
 
 
-def _reader(parse: Callable[[str], Any]) -> Callable[[Any], Any]:
-    """The parser of a type, for any value; its message leaves out the value, which the fault names as written."""
-
-    def read(value: Any) -> Any:
-        text = "" if value is None else str(value)
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise ValueError(str(error).replace(f", got {text!r}", "")) from None
-
-    return read
-
-
-def _one_of(names: Sequence[str]) -> Any:
-    """Text that is one of these names."""
-
-    def validate(value: Any) -> str:
-        if value not in names:
-            raise ValueError(f"expected one of {', '.join(names)}{did_you_mean(nearest(value, names))}")
-        return str(value)
-
-    return Annotated[str, PlainValidator(validate), _Json(lambda: {"enum": list(names)})]
+def _joined(groups: tuple[tuple[Any, ...], ...]) -> tuple[Any, ...]:
+    """The values of all groups; an error for each group with a value that an earlier one has."""
+    values: dict[Any, None] = {}
+    faults: list[InitErrorDetails] = []
+    for i, group in enumerate(groups):
+        if values.keys() & group:
+            refused = PydanticCustomError("refused", "expected each value once in the list")
+            faults.append(InitErrorDetails(type=refused, loc=(i,), input=group[0]))
+        values |= dict.fromkeys(group)
+    if faults:
+        raise ValidationError.from_exception_data("list", faults)
+    return tuple(values)
 
 
 def _shown(value: Any) -> str:

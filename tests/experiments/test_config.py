@@ -95,7 +95,7 @@ def test_yaml_traps_do_not_change_meaning_silently(load, written):
 # One edit of the good config each, with the place and the words of the fault that it must give.
 PLANTED = {
     "missing trials": ("    trials: 10\n", "", "3:3: sweeps.one.trials: missing key"),
-    "misspelt key": ("n_keys", "n_key", "6:5: sweeps.one: got the unknown key 'n_key', .*did you mean n_keys"),
+    "misspelt key": ("n_keys", "n_key", "6:5: sweeps.one.n_key: got an unknown key, .*did you mean n_keys"),
     "zero d_k": ("[4, 8]", "[4, 0]", r"5:14: sweeps.one.d_k\[1\]: got 0, expected at least 1"),
     "duplicate value": ("[4, 8]", "[4, 8, 4.0]", r"5:17: sweeps.one.d_k\[2\]: got 4.0, expected each value once"),
     "duplicate key": ("d_k: [4, 8]", "d_k: 4\n    d_k: 8", "6:5: sweeps.one.d_k: got a duplicate key, .*line 5"),
@@ -112,7 +112,7 @@ PLANTED = {
     "misspelt experiment": (
         "saturation",
         "saturaton",
-        "4:17: sweeps.one.experiment: got 'saturaton', expected one of .*; did you mean saturation.$",
+        "4:17: sweeps.one.experiment: got saturaton, expected one of .*; did you mean saturation.$",
     ),
     "trials and a precision": (
         "trials: 10",
@@ -121,7 +121,7 @@ PLANTED = {
     ),
     "name with a slash": ("one:", "../one:", "3:3: sweeps.../one: got the sweep name '../one', expected a letter"),
     "anchor": ("[4, 8]", "&a [4, 8]", "5:10: got an anchor or alias"),
-    "second document": ("seed: 0", "seed: 0\n---\nseed: 1", "2:1: got a second document"),
+    "second document": ("seed: 0", "seed: 0\n---\nseed: 1", "2:1: not YAML: found another document"),
     "tab": ("    d_k", "\td_k", "not YAML"),
     "too long a table": (
         "saturation",

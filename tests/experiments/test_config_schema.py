@@ -124,7 +124,6 @@ BOTH = {
     "neither trials nor precision": edit("saturation", trials=None, precision=None, max_trials=None),
     "unknown key in a variant": edit("saturation", variants=["{}", "{d_kk: 8}"]),
     "sweep without a letter in front": whole("  one:", "  1one:"),
-    "reserved sweep": whole("  one:", "  Columns:"),
     "no seed": whole("seed: 0\n", ""),
     "unknown key at the top": whole("seed: 0\n", "seed: 0\nsede: 1\n"),
 }
@@ -141,6 +140,8 @@ ONLY_THE_LOADER = {
     "multiplier": edit("saturation", scaling="1/sqrt(d_k)"),
     # Rules across keys.
     "queries beyond the keys of a mask": edit("saturation", n_keys="8", n_queries="9", mask="causal"),
+    # Names of files of a run.
+    "reserved sweep": whole("  one:", "  Columns:"),
     # Sizes of a sweep.
     "too many cells": edit("saturation", d_k="1..100000+1", n_keys="2..100+1"),
     # YAML before its values.
