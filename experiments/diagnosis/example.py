@@ -18,6 +18,7 @@ from sdpa.training import draw_batch, train
 
 CELL = Cell("recall", d_k=64, n_keys=16, learning_rate=0.01, scaling=(Scaling.parse("d_k^1/2"),))
 RUNS, SEQUENCES = 8, 64
+_OPTIONS = {name: getattr(CELL, name) for name in ("optimizer", "learning_rate", "steps", "n_sequences", "initial")}
 _SEED = 0  # of config.yaml
 
 Floats = npt.NDArray[np.floating]
@@ -38,18 +39,7 @@ def npz_bytes(q: Floats, k: Floats) -> bytes:
 def _run(index: int) -> tuple[Floats, Floats]:
     """Queries and keys of one run, (sequences, 2, queries or keys, d_k)."""
     rng = generator(_SEED, Chunk(EXPERIMENT, CELL, index, trials=1))
-    states = train(
-        rng,
-        CELL.task,
-        CELL.d_k,
-        CELL.n_keys,
-        CELL.divisors(),
-        optimizer=CELL.optimizer,
-        learning_rate=CELL.learning_rate,
-        steps=CELL.steps,
-        n_sequences=CELL.n_sequences,
-        initial=CELL.initial,
-    )
+    states = train(rng, CELL.task, CELL.d_k, CELL.n_keys, CELL.divisors(), **_OPTIONS)
     ends = [(run.weights.W_Q[0].copy(), run.weights.W_K[0].copy()) for run in states if run.step in (0, CELL.steps)]
     batch = draw_batch(rng, CELL.task, SEQUENCES, CELL.n_keys)
     order = rng.permuted(np.tile(np.arange(CELL.n_keys), (SEQUENCES, 1)), axis=1)

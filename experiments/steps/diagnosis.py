@@ -126,8 +126,8 @@ def _figure(table: Path) -> dict[str, bytes]:
 
 def _tell(title: str, table: "pd.DataFrame") -> None:
     """Print the sizes of a diagnosis, its sharpest heads, and what holds of some of them."""
-    from experiments.diagnosis.report import remarks, sharpest, sizes, summary
+    from experiments.diagnosis.table import LEGEND, sharpest, sizes, summary
 
     tell(f"{title}\n{sizes(table)}\n")
     tell(sharpest(table), wrap=False)
-    tell("\n".join(["", remarks(table), "", *summary(table), ""]))
+    tell("\n".join(["", LEGEND, "", *summary(table), ""]))

@@ -12,8 +12,7 @@ from safetensors.numpy import save_file
 
 from experiments.diagnosis import example
 from experiments.diagnosis.files import FilesError, read_heads
-from experiments.diagnosis.report import summary
-from experiments.diagnosis.table import COLUMNS, gaussian_curves, read_diagnosis
+from experiments.diagnosis.table import COLUMNS, gaussian_curves, read_diagnosis, summary
 from experiments.folders import diagnosis_path
 from experiments.steps import diagnosis as step
 from experiments.steps.reporter import Reporter
@@ -76,11 +75,13 @@ def test_names_give_layer_and_head(saved, suffix, dtype, q, k, numbers):
     assert (head.layer, head.head) == numbers
 
 
+ONE = "qk.npz: expected one q and one k for each layer, or layer and head, got"
 BAD = {
-    "no numbers": ({"q": Q, "v": K}, "qk.npz: expected q and k of the same layer and head, got 'q' alone"),
-    "twice": ({"q.1": Q, "k.1": K, "1.q": Q}, "qk.npz: expected one q for each layer and head, got 'q.1', '1.q'"),
+    "no k": ({"q": Q, "v": K}, f"{ONE} 'q'"),
+    "twice": ({"q.1": Q, "k.1": K, "1.q": Q}, f"{ONE} 'q.1', '1.q', 'k.1'"),
+    "none": ({"v": Q}, r"qk.npz: expected arrays named q and k, .*, got 'v'"),
     "one axis": ({"q": Q[0, 0], "k": K}, r"qk.npz: 'q': expected 2 axes or more, .*, got shape \(4,\)"),
-    "objects": ({"q": Q, "k": np.array([{}])}, "qk.npz: 'k': expected arrays of numbers, got .*Object arrays"),
+    "objects": ({"q": Q, "k": np.array([{}])}, "qk.npz: expected arrays of numbers, got .*Object arrays"),
 }
 
 
@@ -164,8 +165,8 @@ def test_files_of_one_name_do_not_replace_each_others_diagnosis(saved):
     assert Path("out/files.txt").read_text() == "".join(f"{Path(name).resolve()}\n" for name in others)
 
 
-NUMBERS = {"q": (3, 2, 5, 4), "k": (3, 2, 6, 4), "short": (3, 2, 4, 4), "other": (3, 2, 6, 5)}
 SHIPPED = "results/diagnosis/training has the shipped example; choose another folder"
+EACH_ONCE = "expected the same axes in each pair and each head once, got heads by"
 
 
 @pytest.mark.parametrize(
@@ -175,23 +176,20 @@ SHIPPED = "results/diagnosis/training has the shipped example; choose another fo
         (["q.npy", "other.npy"], r"q.npy and other.npy: expected q and k with the same d_k \(last axis\), got 4 in q"),
         (
             ["q.npy", "k.npy", "--axes", "head"],
-            r"--axes: expected 2 different names of axes, .* \(3, 2, 5, 4\), got head",
+            "q.npy and k.npy: axes: expected a different name for each of 2 leading",
         ),
+        (["q.npy", "k.npy", "--axes", "rows,head"], "--axes: expected names that no other column has, got rows"),
         (["training.npz"], SHIPPED),
+        (["mixed.npz"], f"{EACH_ONCE} layer, head and layer"),
+        (["twice.npz"], f"{EACH_ONCE} layer, head"),
     ],
 )
 def test_bad_usage_exits_2_and_writes_nothing(saved, words, message):
-    rng = np.random.default_rng(0)
-    arrays = {name: rng.standard_normal(shape) for name, shape in NUMBERS.items()}
-    arrays |= {"nan": arrays["k"].copy(), "words": np.full((3, 2, 6, 4), "a")}
-    arrays["nan"].flat[0] = np.nan
-    saved(**arrays)
-    pair = {"q": arrays["q"], "k": arrays["k"]}
-    np.savez("training.npz", **pair)
-    np.savez("layers.npz", **{f"{name}.0": array for name, array in pair.items()})
-    np.savez("mixed.npz", **{f"{name}.{i}": array[(0,) * i * 2] for name, array in pair.items() for i in range(2)})
-    numbered = {f"{name}.0.1": array[0, 0] for name, array in pair.items()}
-    np.savez("twice.npz", **{f"{name}.0": array[0] for name, array in pair.items()}, **numbered)
+    q, k, other = np.random.default_rng(0).standard_normal((3, 3, 2, 5, 4))
+    saved(q=q, k=k, other=np.repeat(other, 2, axis=-1))
+    saved("training.npz", q=q, k=k)
+    saved("mixed.npz", **{"q.0": q[0], "k.0": k[0], "q.1": q[0, 0], "k.1": k[0, 0]})
+    saved("twice.npz", **{"q.0": q[0], "k.0": k[0], "q.0.1": q[0, 0], "k.0.1": k[0, 0]})
     before = sorted(Path().iterdir())
     ran = call("diagnose", *words)
     assert (ran.returncode, ran.stdout) == (2, "")
