@@ -1,6 +1,6 @@
 """Worked examples of scaled dot-product attention, step by step.
 
-`declared` has the examples, `steps` what they share, `own` reads a user's matrices, and `picture` draws.
+`declared` has the examples, `steps` what they share and a user's own matrices, and `picture` draws.
 """
 
 

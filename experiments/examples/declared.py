@@ -122,29 +122,19 @@ class Projected(NamedTuple):
 
     def steps(self, words: Names) -> list[Step]:
         """Tokens and projections as steps."""
-        of = [
-            step(f"w_{name}", f"{name.upper()} = X times this.", w, digits=3)
-            for name, w in zip("qkv", self[1:], strict=True)
-        ]
-        return [step("x", "Tokens X: one row per token.", self.tokens, words, digits=3), *of]
+        of = dict(zip("qkv", self[1:], strict=True))
+        weights = [step(f"w_{name}", f"{name.upper()} = X times this.", w, digits=3) for name, w in of.items()]
+        return [step("x", "Tokens X: one row per token.", self.tokens, words, digits=3), *weights]
 
 
-def _four_words(rng: np.random.RandomState) -> Projected:
-    """Four tokens of width 8, with standard deviation 0.5, then W_q, W_k and W_v to width 4, with 0.3."""
-    tokens = rng.standard_normal((4, 8)) * 0.5
-    return Projected(tokens, *(rng.standard_normal((8, 4)) * 0.3 for _ in range(3)))
+def _projected(rng: np.random.RandomState, d_k: int, of_tokens: float, of_weights: float) -> Projected:
+    """Four tokens of width 8, then W_q, W_k and W_v, with these standard deviations."""
+    tokens = rng.standard_normal((4, 8)) * of_tokens
+    return Projected(tokens, *(rng.standard_normal((8, d_k)) * of_weights for _ in range(3)))
 
 
-def _session(rng: np.random.RandomState) -> Projected:
-    """Four tokens of width 8, with standard deviation 1, then W_q, W_k and W_v to width 6, with 0.1."""
-    tokens = rng.standard_normal((4, 8))
-    return Projected(tokens, *(rng.standard_normal((8, 6)) * 0.1 for _ in range(3)))
-
-
-_FOUR, _SESSION = (
-    _four_words(_of_123 := np.random.RandomState(123)),
-    _session(np.random.RandomState(42)),
-)
+_of_42, _of_123 = np.random.RandomState(42), np.random.RandomState(123)
+_FOUR, _SESSION = _projected(_of_123, 4, 0.5, 0.3), _projected(_of_42, 6, 1.0, 0.1)
 FOUR, SESSION, SESSION_TOKENS = _FOUR.trace(), _SESSION.trace(), _SESSION.tokens
 BATCH = [_of_123.standard_normal((3, 4, 6)) for _ in range(3)]  # q, k and v of three sequences; the next numbers
 
@@ -179,15 +169,13 @@ def causal_mask() -> list[Step]:
     twice, with one token negated in the second run, with the mask and without it.
     """
     mask = np.tri(len(WORDS), dtype=bool)  # a word sees itself and the words before it
-    drawn = _FOUR
-    tokens = drawn.tokens.copy()
-    tokens[WORDS.index("sat")] *= -1
-    changed = drawn._replace(tokens=tokens)
-    before, after = ([np.asarray(each.trace(m).output) for m in (mask, None)] for each in (drawn, changed))
-    steps = attention(drawn.trace(mask), WORDS, WORDS, digits=3)
+    tokens = _FOUR.tokens * [[-1] if word == "sat" else [1] for word in WORDS]
+    changed = _FOUR._replace(tokens=tokens)
+    before, after = ([np.asarray(each.trace(m).output) for m in (mask, None)] for each in (_FOUR, changed))
+    steps = attention(_FOUR.trace(mask), WORDS, WORDS, digits=3)
     moved = np.max(np.abs(np.subtract(after, before)), axis=2)
     return [
-        step("x", "Tokens X: one row per token.", drawn.tokens, WORDS, digits=3),
+        step("x", "Tokens X: one row per token.", _FOUR.tokens, WORDS, digits=3),
         step("changed_x", "Tokens X after the change: the row of sat is negated.", tokens, WORDS, digits=3),
         step("mask", "The mask: 1 where a query may see a key, itself and earlier words.", mask, WORDS, WORDS, 0),
         *chosen(steps, "scaled_scores exponentials weights output"),
@@ -206,8 +194,7 @@ _SAMPLE = 10_000
 @cache
 def variances() -> Floats:
     """The variance of 10,000 scores at each width of `SWEPT`, (6,); the stream continues where the session ends."""
-    _session(rng := np.random.RandomState(42))
-    drawn = ((rng.standard_normal((_SAMPLE, d_k)), rng.standard_normal((_SAMPLE, d_k))) for d_k in SWEPT)
+    drawn = ((_of_42.standard_normal((_SAMPLE, d_k)), _of_42.standard_normal((_SAMPLE, d_k))) for d_k in SWEPT)
     return np.array([np.var((q * k).sum(axis=1)) for q, k in drawn])
 
 
@@ -300,19 +287,18 @@ def _pair(names: str, words: Names, order: list[int], before: Trace, after: Trac
     ]
 
 
-@example(
-    "Shuffled words keep their outputs",
-    f"the article by M. Brenndoerfer (2025), and {_QUESTIONS} Our order",
-    "outputs shuffled dog_bites_man man_bites_dog",
-)
+_BOTH = f"the article by M. Brenndoerfer (2025), and {_QUESTIONS} Our order"
+
+
+@example("Shuffled words keep their outputs", _BOTH, "outputs shuffled dog_bites_man man_bites_dog")
 def permutation() -> list[Step]:
     """Outputs shuffle along with tokens, so attention without a mask ignores the order of words.
 
     With P a permutation of the rows, softmax(P S P^T) P V = P softmax(S) V: the weights of a row move with their keys.
     The sums of a row then have another order, so differences are shown to 12 decimals, which hides rounding.
     """
-    drawn, order, swap = _FOUR, [2, 0, 3, 1], [2, 1, 0]
-    shuffled = drawn._replace(tokens=drawn.tokens[order])
+    order, swap = [2, 0, 3, 1], [2, 1, 0]
+    shuffled = _FOUR._replace(tokens=_FOUR.tokens[order])
     dog, man = from_scores(DOG_SCORES, DOG_VALUES), from_scores(DOG_SCORES[np.ix_(swap, swap)], DOG_VALUES[swap])
     return [
         *_pair("outputs shuffled difference", WORDS, order, FOUR, shuffled.trace()),
@@ -325,11 +311,9 @@ def permutation() -> list[Step]:
 ONES, TENS, HUNDREDS = (2.0, 1.0, 1.0), (20.0, 10.0, 10.0), (200.0, 100.0, 100.0)
 SMALL = np.array([1.0, 0.8, 0.5, 0.2])
 LARGE_SCORES = 20 * SMALL
-_of_42 = np.random.RandomState(42)
-NOTEBOOK = _of_42.standard_normal((3, 4)), _of_42.standard_normal((3, 4))  # Q and K
-_rng = np.random.default_rng(42)
-_query = _rng.standard_normal(64)
-STRIP = _rng.standard_normal((8, 64)) @ _query  # the scores of one query and eight keys
+NOTEBOOK = tuple(np.random.RandomState(42).standard_normal((2, 3, 4)))  # Q and K
+_query, *_keys = np.random.default_rng(42).standard_normal((9, 64))
+STRIP = np.array(_keys) @ _query  # the scores of one query and eight keys
 _RULES = ("unscaled", "d_k^1/8", "d_k^1/4", "d_k^3/8", "d_k^1/2", "d_k^5/8", "d_k^3/4", "d_k^7/8", "d_k^1")
 
 

@@ -66,8 +66,9 @@ def _lines(ax: Axes, name: str, table: pd.DataFrame) -> None:
     """Each column with positive values over the rows, on a logarithmic axis; or each row over widths in the columns."""
     table = table.T if table.columns[0].isdecimal() else table
     for column in table.columns[(table > 0).all()]:
-        ax.plot(table.index, table[column], marker="o", label=column)
+        ax.plot([latex(name) for name in table.index], table[column], marker="o", label=column)
     ax.set_yscale("log")
+    ax.set_xlabel(latex("d_k") if table.index[0].isdecimal() else "scaling")
     ax.tick_params(axis="x", rotation=45)
     ax.set_title(name)
     ax.legend(fontsize=8)

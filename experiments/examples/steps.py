@@ -1,12 +1,15 @@
-"""What worked examples share: named matrices as steps, and the steps of attention from its trace."""
+"""What worked examples share: named matrices as steps, the steps of attention, and a user's own matrices."""
 
+import csv
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from experiments.examples import ExampleError
 from sdpa import Trace, entropy, softmax, trace
 
 Floats = npt.NDArray[np.floating]
@@ -25,6 +28,8 @@ _SAYS = {
     "undivided_weights": "The softmax of the undivided scores.",
     "divisor_effect": "Largest weights, and entropies in nats: 0 to ln n.",
 }
+MOST = 64  # rows and columns of own matrices
+_LARGEST = 1e100  # own number, so that no product overflows
 _EFFECT = ("largest without", "largest with", "entropy without", "entropy with")
 
 
@@ -59,11 +64,9 @@ def numbered(count: int, letter: str = "") -> tuple[str, ...]:
 
 
 def step(name: str, says: str, values: npt.ArrayLike, rows: Names = (), columns: Names = (), digits: int = 4) -> Step:
-    """A step with numbers for names where these are missing; ValueError if names repeat or do not fit the values."""
+    """A step with numbers for names where these are missing."""
     values = np.asarray(values, dtype=float)
     table = pd.DataFrame(values, rows or numbered(len(values)), columns or numbered(values.shape[1]))
-    if not (table.index.is_unique and table.columns.is_unique):
-        raise ValueError(f"{name}: expected unique names, got {[*table.index]} and {[*table.columns]}")
     return Step(name, says, table, digits)
 
 
@@ -146,3 +149,91 @@ def long_table(example: str, steps: Sequence[Step]) -> pd.DataFrame:
         for column, value in values.items()
     ]
     return pd.DataFrame(cells, columns=["example", "step", "row", "column", "value"])
+
+
+# A user's own matrices, from CSV files of numbers with optional names.
+
+
+class Matrix(NamedTuple):
+    """Numbers with the names of their rows and columns, which are empty in a file without names."""
+
+    values: Floats
+    rows: Names
+    columns: Names
+
+
+def own_steps(q: Path, k: Path, v: Path | None, *, scaling: str, mask: str) -> list[Step]:
+    """Every step of attention on the matrices in these files; without values the steps end at the weights.
+
+    Raises:
+        ExampleError: a file holds no matrix, shapes do not match, or the rule or the mask is unknown.
+    """
+    queries, keys, values = read_matrix(q), read_matrix(k), read_matrix(v) if v else None
+    try:
+        found = trace(queries.values, keys.values, values and values.values, scaling=scaling, mask=mask)
+    except ValueError as error:
+        raise ExampleError(f"{', '.join(str(path) for path in (q, k, v) if path)}: {error}") from None
+    steps = attention(
+        found,
+        queries.rows or numbered(len(queries.values), "q"),
+        keys.rows or numbered(len(keys.values), "k"),
+        rule=scaling,
+        widths=queries.columns or keys.columns,
+        outputs=values.columns if values else (),
+    )
+    return list(steps.values())
+
+
+def read_matrix(path: Path) -> Matrix:
+    """The matrix in a UTF-8 file, of at most 64 rows and columns, so that all can be printed.
+
+    A first line with names, or after an empty cell, is a header. A first column without numbers, or below an empty cell
+    of a header, has the names of the rows.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, skipinitialspace=True, strict=True)
+            lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(cells)]
+    except OSError as error:
+        raise ExampleError(f"{path}: cannot read: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ExampleError(f"{path}: expected comma-separated numbers as UTF-8 text, got {error}") from None
+    first = lines[0][1] if lines else [""]
+    header = first[0] == "" or any(_number(cell) is None for cell in first[1:])
+    body = lines[header:]
+    named = (header and first[0] == "") or all(_number(cells[0]) is None for _, cells in body)
+    size = f"{len(body)} x {len(first) - named}"
+    _expect(0 < len(body) <= MOST and 0 < len(first) - named <= MOST, path, f"1 to {MOST} rows and columns", size)
+    counts = len(first) > 2 and first == [*map(str, range(len(first)))]  # as pandas writes it
+    _expect(not counts, path, "numbers or names", "a header that counts from 0; omit it")
+    for line, cells in lines:
+        _expect(len(cells) == len(first), f"{path}:{line}", f"{len(first)} cells, as above", len(cells))
+    for line, cells in body:
+        for cell in cells[named:]:
+            small = abs(_number(cell) or 0) <= _LARGEST
+            _expect(_number(cell) is not None and small, f"{path}:{line}", f"a number within ±{_LARGEST:g}", repr(cell))
+    values = np.array([[float(cell) for cell in cells[named:]] for _, cells in body])
+    return Matrix(values, _unique([cells[0] for _, cells in body] * named), _unique(first[named:] * header))
+
+
+def _number(cell: str) -> float | None:
+    """The number in a cell; None if it holds none. Python's 1_000 is no number here."""
+    try:
+        return float(cell) if "_" not in cell else None
+    except ValueError:
+        return None
+
+
+def _unique(names: Names) -> Names:
+    """The names; a repeated one, or the reserved name `sum`, gets a number."""
+    unique: list[str] = []
+    for name in names:
+        shown = (name, *(f"{name} ({count})" for count in range(2, MOST + 2)))
+        unique.append(next(one for one in shown if one not in unique and one != "sum"))
+    return unique
+
+
+def _expect(true: object, where: Path | str, expected: str, got: object) -> None:
+    """ExampleError unless a condition is true."""
+    if not true:
+        raise ExampleError(f"{where}: expected {expected}, got {got}")

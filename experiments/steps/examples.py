@@ -10,15 +10,13 @@ import pandas as pd
 
 from experiments.examples import ExampleError
 from experiments.examples.declared import EXAMPLES as DECLARED
-from experiments.examples.own import DRAWS, own_steps
-from experiments.examples.steps import Step, long_table
+from experiments.examples.steps import Step, long_table, own_steps
 from experiments.folders import EXAMPLES, HOME, WALK, example_path
 from experiments.harness.files import write_atomically, write_files
 from experiments.harness.products import Product, build
 from experiments.harness.tables import csv_bytes
 from experiments.steps.reporter import ALOUD, WIDTH, Reporter, tell, wrapped
 from experiments.steps.sweeps import DRAWN
-from sdpa.attention import is_causal
 
 
 def write_examples(results: Path, report: Reporter = ALOUD) -> None:
@@ -88,15 +86,11 @@ def _walk_example(typed: str) -> None:
 
 def _walk_own(q: Path, k: Path, v: Path | None, scaling: str, mask: str, out: Path) -> None:
     """Print attention of the matrices in these files step by step, and write walk.csv and walk.png."""
-    try:
-        causal = is_causal(mask)
-    except ValueError as error:
-        raise ExampleError(str(error)) from None
-    steps = own_steps(q, k, v, scaling=scaling, causal=causal)
+    steps = own_steps(q, k, v, scaling=scaling, mask=mask)
     title, given = "Attention of your own matrices", ", ".join(str(path) for path in (q, k, v) if path)
     tell(f"{text(title, given, steps)}\n")
     write_atomically(out / f"{WALK}.csv", csv_bytes(long_table(WALK, steps)))
-    write_files(out / WALK, _draw(title, given, steps, DRAWS))
+    write_files(out / WALK, _draw(title, given, steps, "scores undivided_weights weights output"))
     tell(f"wrote {out / WALK}.csv\ndrew {out / WALK}.png")
 
 

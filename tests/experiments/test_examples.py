@@ -10,8 +10,7 @@ import pytest
 
 from experiments.examples import ExampleError
 from experiments.examples.declared import EXAMPLES as DECLARED
-from experiments.examples.own import own_steps, read_matrix
-from experiments.examples.steps import long_table
+from experiments.examples.steps import long_table, own_steps, read_matrix
 from experiments.folders import EXAMPLES
 from experiments.harness.tables import csv_bytes
 from tests.command_line import call
@@ -99,7 +98,7 @@ def files(folder, **texts):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("scaling", "power"), [("unscaled", 0), ("d_k^1/2", 0.5)])
 def test_own_matrices_are_those_of_plain_python(tmp_path, scaling, power, causal):
-    steps = own_steps(**files(tmp_path, q=Q, k=K, v=V), scaling=scaling, causal=causal)
+    steps = own_steps(**files(tmp_path, q=Q, k=K, v=V), scaling=scaling, mask="causal" if causal else "none")
     q, k, v = [[1, -0.5], [2, 3], [-1, 0.25]], [[0.5, 1], [-1, 2], [0.1, -3]], [[1, 0], [0, 1], [2, 2]]
     expected = attention(q, k, v, 2**power, (lambda i, j: j > i) if causal else lambda _i, _j: False)
     got = {each.name: each.table for each in steps}
@@ -113,11 +112,12 @@ def test_own_matrices_are_those_of_plain_python(tmp_path, scaling, power, causal
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("\n \n", ": expected rows of numbers, got an empty file"),
-        ("1,2\n\n3,4,5\n", ":3: expected 2 cells, as in line 1, got 3"),
+        ("\n \n", ": expected 1 to 64 rows and columns, got 0 x 0"),
+        ("0,1,2\n3,4,5\n", ": expected numbers or names, got a header that counts from 0; omit it"),
+        ("1,2\n\n3,4,5\n", ":3: expected 2 cells, as above, got 3"),
         ("1,2\n3,x\n", ":2: expected a number within ±1e+100, got 'x'"),
         (b"1,2\n\xff\xfe,3\n", ": expected comma-separated numbers as UTF-8 text, got 'utf-8' codec"),
-        ("1\n" * 65, ": expected at most 64 rows and columns, as all are printed, got 65 x 1"),
+        ("1\n" * 65, ": expected 1 to 64 rows and columns, got 65 x 1"),
     ],
 )
 def test_a_bad_file_is_named_with_its_line_and_what_was_expected(tmp_path, content, problem):
@@ -129,9 +129,9 @@ def test_a_bad_file_is_named_with_its_line_and_what_was_expected(tmp_path, conte
 @pytest.mark.parametrize(
     ("texts", "words", "problem"),
     [
-        ({"q": "1,2\n", "k": "1,2,3\n"}, (), "k.csv: expected 2 columns, as many as .*q.csv has, got 3"),
-        ({"q": "1\n", "k": "1\n2\n"}, ("--mask", "causal"), "k.csv: expected 1 rows, .*, for a causal mask, got 2"),
-        ({"q": "1\n", "k": "1\n"}, ("--scaling", "sqrt"), "--scaling: expected .*, got 'sqrt'; did you mean d_k"),
+        ({"q": "1,2\n", "k": "1,2,3\n"}, (), "q.csv, .*k.csv: expected q and k with the same d_k .*got 2 in q"),
+        ({"q": "1\n2\n", "k": "1\n"}, ("--mask", "causal"), "causal_mask: expected n_queries from 1 to n_keys, got 2"),
+        ({"q": "1\n", "k": "1\n"}, ("--scaling", "sqrt"), "expected .*, got 'sqrt'; did you mean d_k"),
         ({}, ("nonsense",), "got the example nonsense, expected one of abc, .*"),
     ],
 )
@@ -147,7 +147,7 @@ def test_the_command_prints_writes_and_draws(tmp_path, monkeypatch):
     paths = files(tmp_path, q=Q, k=K, v=V)
     given = [word for name, path in paths.items() for word in (f"--{name}", str(path))]
     ran = call("walk", *given, "--mask", "causal", "--out", str(tmp_path / "out"))
-    steps = own_steps(**paths, scaling="d_k^1/2", causal=True)
+    steps = own_steps(**paths, scaling="d_k^1/2", mask="causal")
     assert ran.stdout.startswith("Attention of your own matrices\nFrom: ")
     assert (tmp_path / "out" / "walk.csv").read_bytes() == csv_bytes(long_table("walk", steps))
     assert set(pd.read_csv(tmp_path / "out" / "walk.csv")["step"]) == {each.name for each in steps}
