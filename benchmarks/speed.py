@@ -166,7 +166,7 @@ def exponents(table: pd.DataFrame, swept: str) -> pd.DataFrame:
 
 def draw(ratios: pd.DataFrame, growth: pd.DataFrame) -> Drawing:
     """Seconds relative to the floor, cell by cell, without gradients and with them; then growth beside proportion."""
-    figure, [[left, middle, right]] = panels(1, 3, (12, 4.6), width_ratios=(1.2, 1.2, 1))
+    figure, [left, middle, right] = panels(3, 3, (12, 4.6), width_ratios=(1.2, 1.2, 1))
     for ax, gradients in ((left, False), (middle, True)):
         rows = ratios[ratios["gradients"] == gradients]
         for way, look in (("suite", "full"), ("suite, float32", "none")):

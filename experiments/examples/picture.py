@@ -27,9 +27,9 @@ def draw(title: str, source: str, steps: list[Step], draws: str) -> dict[str, by
 
     def plot() -> Drawing:
         columns = 2 if len(shown) == 4 else len(shown)
-        rows = len(shown) // columns
-        figure, grid = panels(rows, columns, (max(6.0, 4.4 * columns), 0.6 + 4.4 * rows))
-        for ax, name in zip((ax for row in grid for ax in row), shown, strict=True):
+        size = max(6.0, 4.4 * columns), 0.6 + 4.4 * (len(shown) // columns)
+        figure, axes = panels(len(shown), columns, size)
+        for ax, name in zip(axes, shown, strict=True):
             (_lines if name.startswith("~") else _heatmap)(ax, name.strip("~"), tables[name.strip("~")])
         return figure
 

@@ -19,6 +19,7 @@ _SHARES = ("zero_weights", "zero_gradient_rows", "wrong_gradient_rows", "overflo
 _READING = "Bars: 95% intervals; hollow points: too few draws for reliable ones; pale bands: exact values."
 _BEST_RATE = "At the best learning rate of each rule, if there are several: most runs solve, then fewest steps."
 _INTERVALS = "95% intervals (for a median of few runs, their range)"
+_OF_RUNS = f"{_BEST_RATE} Bars: {_INTERVALS}; hollow points: too few runs for reliable ones."
 
 _DECLARED = (
     _Saturation(
@@ -31,10 +32,15 @@ _DECLARED = (
     ),
     _Saturation(
         name="variance",
-        shows="Score variance against d_k, with predicted powers and fitted slopes",
+        shows="Score variance against d_k, and over its exact value",
         metrics=("score_variance",),
         default=_D_K,
-        note=f"{_READING} Slopes: ± half the 99.9% interval.",
+        lines=Lines(
+            "d_k",
+            (Panel("score_variance"), Panel("score_variance", "the same over its exact value", over="exact")),
+            (9, 4),
+        ),
+        note=f"{_READING} All rules divide the same scores, so that the deviation on the right is that of each.",
     ),
     _Saturation(
         name="assumptions",
@@ -82,6 +88,7 @@ _DECLARED = (
         shows="Largest attention weight against d_k, with and without sqrt(d_k)",
         metrics=("max_weight",),
         default=Default(varied=("d_k",), rules=_BOTH_RULES),
+        lines=Lines("d_k", (Panel("max_weight", floor=0),), (10, 4.7), rules=_BOTH_RULES),
         is_slide=True,
     ),
     _Saturation(
@@ -114,7 +121,7 @@ _DECLARED = (
         lines=Lines(
             "n_keys",
             (
-                Panel("entropy", "entropy / ln(n_keys)", floor=0, per_ln=True, only=("correlation", min)),
+                Panel("entropy", "entropy / ln(n_keys)", floor=0, over="ln n_keys", only=("correlation", min)),
                 Panel("max_weight", "largest weight", only=("correlation", min)),
                 Panel("own_weight", "weight of the own key", only=("correlation", max)),
             ),
@@ -204,8 +211,17 @@ _DECLARED = (
         shows="Steps to solve a task, and the band of learning rates",
         metrics=("steps_to_solve", "solved"),
         default=_RATES,
-        note="Left: median of the steps to an accuracy of 90%; crosses: more than all steps (dotted). "
-        f"{_BEST_RATE} Bars: {_INTERVALS}.",
+        lines=Lines(
+            "d_k",
+            (
+                Panel("steps_to_solve", "steps to solve", is_logarithmic=True),
+                Panel("band_decades", "decades of rates that solve", floor=0),
+            ),
+            (4.4, 2.9),
+            beside="task",
+            at_best=True,
+        ),
+        note="Above: median of the steps to an accuracy of 90%; no point: more than all steps. " + _OF_RUNS,
     ),
     _Training(
         name="learning_curves",
@@ -221,8 +237,21 @@ _DECLARED = (
         shows="Variance within rows over that of independent entries, before and after training",
         metrics=("variance_ratio_after", "variance_ratio_before"),
         default=Default(),
-        note=f"{_BEST_RATE} Hollow: before training, mean; full: after it, median. Bars: {_INTERVALS}. Dotted: "
-        "independent entries.",
+        lines=Lines(
+            "d_k",
+            (
+                Panel(
+                    "variance_ratio_after",
+                    "after (solid), before (dashed)",
+                    "variance_ratio_before",
+                    is_logarithmic=True,
+                ),
+            ),
+            (4.2, 3.6),
+            beside="task",
+            at_best=True,
+        ),
+        note=f"Before training: mean; after it: median. Independent entries have 1. {_OF_RUNS}",
     ),
     Figure(
         name="calibration",

@@ -6,7 +6,7 @@ the declarations.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -54,7 +54,8 @@ class Panel:
         floor: the lower end of the y axis, which then is linear; otherwise a wide range makes it logarithmic.
         equal: True to mark the value of equal weights, ln n_keys or 1/n_keys.
         only: an axis, and `min` or `max` for the rows of its weakest or strongest value, which the title names.
-        per_ln: True to divide by ln n_keys.
+        is_logarithmic: True for a logarithmic y axis if the range is wide, also if the metric has none of its own.
+        over: what divides it: `ln n_keys`, or `exact` for its exact value, under the first rule alone.
     """
 
     metric: str
@@ -63,7 +64,8 @@ class Panel:
     floor: float | None = None
     equal: bool = False
     only: tuple[str, Callable[..., Any]] | None = None
-    per_ln: bool = False
+    is_logarithmic: bool = False
+    over: Literal["", "ln n_keys", "exact"] = ""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class Lines:
         by: what distinguishes lines by colour; all other varied axes distinguish them by markers.
         beside: rows of panels for this treatment, one column for each of its first three values.
         columns: panels in a row; 0 for one row.
+        rules: the scaling rules to show, if the table has one of them; otherwise all.
+        at_best: True for each rule at its best learning rate, with its band of learning rates if it has several.
     """
 
     x: str
@@ -85,6 +89,8 @@ class Lines:
     by: str = "scaling"
     beside: str = ""
     columns: int = 0
+    rules: tuple[str, ...] = ()
+    at_best: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +105,7 @@ class Figure:
         lines: the picture, if it is one of lines.
         note: sentences of the plain caption on how to read the picture.
         default: the sweeps that get it without naming it; none if a sweep must name it.
-        is_slide: True if its PNG is a slide: a large title, and no caption.
+        is_slide: True if its PNG is a slide: large letters, and no caption.
     """
 
     name: str = ""

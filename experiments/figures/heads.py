@@ -1,8 +1,9 @@
 """Each head of a diagnosis beside Gaussian rows, and maps of all heads."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
@@ -11,6 +12,7 @@ from scipy import stats
 
 from experiments.diagnosis.table import indices
 from experiments.figures.figure import Drawing
+from experiments.figures.maps import plot_plane
 from experiments.figures.rendering import render
 from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, ordered_colours
 
@@ -43,7 +45,8 @@ def draw_heads(heads: pd.DataFrame, curves: pd.DataFrame) -> Drawing:
         panels = figure.subplot_mosaic([["points", "max_weight"], ["points", "ratio"]], width_ratios=(1, 1.3))
         _plot_map(panels["max_weight"], heads, "max_weight", cmap=SEQUENTIAL, vmin=0, vmax=1)
         colours = {"cmap": DIVERGING, "norm": LogNorm(_RATIOS[0], _RATIOS[-1], clip=True)}
-        _plot_map(panels["ratio"], heads, "variance_ratio", **colours, cbar_kws={"ticks": _RATIOS, "format": "{x:g}"})
+        bar = _plot_map(panels["ratio"], heads, "variance_ratio", **colours)
+        bar.set_ticks(_RATIOS, labels=map("{:g}".format, _RATIOS))
         panels["max_weight"].set_title("mean largest weight")
         panels["ratio"].set_title("variance within rows over that of independent entries")
     _plot_points(panels["points"], heads, curves)
@@ -82,11 +85,12 @@ def _has_bars(heads: pd.DataFrame) -> bool:
     return len(heads) <= _MOST_BARS and bool((heads["sequences"] > 1).any())
 
 
-def _plot_map(ax: Axes, heads: pd.DataFrame, metric: str, **look: object) -> None:
-    """A metric of all heads as colours, and as numbers if there is room; columns are the last of the axes."""
+def _plot_map(ax: Axes, heads: pd.DataFrame, metric: str, **look: Any) -> Any:
+    """A metric of all heads as colours with their scale, and as numbers if there is room; columns are the last axis."""
     *outer, last = indices(heads)
     values = heads.assign(**{" ": ""}).pivot_table(index=outer or " ", columns=last, values=metric, dropna=False)
     has_room = all(size <= most for size, most in zip(values.shape, _MOST_NUMBERS, strict=True))
-    ax.minorticks_off()
-    sns.heatmap(values, ax=ax, annot=has_room, fmt=".2f", annot_kws={"fontsize": 7}, **look)
-    ax.tick_params(length=0, labelsize=8, rotation=0)
+    every = max(1, values.shape[1] // _MOST_NUMBERS[1])
+    image = plot_plane(ax, values, every, "{:.2f}".format if has_room else None, **look)
+    ax.set_ylabel(", ".join(outer))
+    return ax.figure.colorbar(image, ax=ax)

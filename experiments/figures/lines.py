@@ -2,10 +2,11 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -13,7 +14,7 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodFormatter
 
 from experiments.figures.figure import Drawing, Lines, Panel
-from experiments.figures.style import INK, UNORDERED_COLOURS, empty, ordered_colours, scaling_colours, tiles
+from experiments.figures.style import INK, UNORDERED_COLOURS, empty, ordered_colours, panels, scaling_colours
 from experiments.figures.words import is_number, plain, under, values_of, varied_axes
 from experiments.harness.discovery import axes_of, experiment_names
 from experiments.harness.experiment import load_experiment
@@ -28,7 +29,7 @@ _MAX_BESIDE = 3
 _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _FEW_DECADES = 300
 _TICKS_PER_INCH = 2.4
-_LEGEND_LINE_INCHES, _LEGEND_CHARACTERS_PER_INCH = 0.23, 13
+_LEGEND_LETTERS, _LEGEND_LINE = 110, 0.027  # letters of one point in an inch; height of a line in inches per point
 
 
 @dataclass(frozen=True)
@@ -46,49 +47,56 @@ def draw_lines(picture: Lines, table: pd.DataFrame) -> Drawing:
     """The picture of a measured table."""
     if picture.by not in table:  # of an experiment without scaling
         table = table.assign(**{picture.by: "", "exponent": np.nan})
+    if picture.rules and table["scaling"].isin(picture.rules).any():
+        table = table[table["scaling"].isin(picture.rules)]
     free = table.drop(columns=picture.by)
     x = picture.x or [*varied_axes(free), *axes_of(free)][0]
     table = table[table[x].notna()]
     if table.empty:
         return empty(picture.size, f"No rule of this sweep has a value of {x}.")
-    shown = picture.panels or [Panel(name) for name in table if name in DECLARED and not _is_zero(table, name)]
+    every = [Panel(name) for name in table if name in DECLARED and not _is_zero(table, name)]
+    shown = [panel for panel in picture.panels if panel.metric in table] or every
+    groups = [table]
     if picture.beside:
         groups = [rows for _, rows in table.groupby(picture.beside, sort=False)][:_MAX_BESIDE]
-        placed = [(panel, rows) for panel in shown for rows in groups]
-        columns, size = len(groups), (picture.size[0] * len(groups) + 0.4, picture.size[1] * len(shown))
-    else:
-        placed = [(panel, table) for panel in shown]
-        columns = picture.columns or len(shown)
-        size = picture.size if picture.panels else (picture.size[0], picture.size[1] * -(-len(shown) // columns))
-    figure, axes = tiles(len(placed), columns, size, sharey="row" if picture.beside else "none")
-    for ax, (panel, rows) in zip(axes, placed, strict=True):
-        _plot_panel(ax, _chosen(rows, panel), x, panel, picture)
+    columns = len(groups) if picture.beside else picture.columns or len(shown)
+    width, height = picture.size
+    if picture.beside or not picture.panels:
+        width, height = width * len(groups), height * -(-len(shown) * len(groups) // columns)
+    share = "row" if picture.beside else "none"
+    figure, axes = panels(len(shown) * len(groups), columns, (width, height), sharey=share)
+    for ax, (panel, rows) in zip(axes, itertools.product(shown, groups), strict=True):
+        chosen = _chosen(rows, panel)
+        lines = series(chosen, x, picture.by)
+        for metric, dashes in ((panel.metric, ""), (panel.dashed, "--")):
+            if metric:
+                plot_metric(ax, lines, x, metric, dashes)
+        ax.set_title(", ".join([panel.title or DECLARED[panel.metric].title, *_named(chosen, panel, picture.beside)]))
+        if panel.equal:
+            _mark_equal(ax, chosen, x, panel.metric)
         _scale(ax, _chosen(table, panel), x, panel)
-    legend(axes[0], [line.label for line in series(_chosen(table, shown[0]), x, picture.by)])
+    legend(axes[0])
     return figure
 
 
-def _plot_panel(ax: Axes, table: pd.DataFrame, x: str, panel: Panel, picture: Lines) -> None:
-    """The lines of a panel, its title and marks."""
-    lines = series(table, x, picture.by)
-    plot_metric(ax, lines, x, panel.metric)
-    if panel.dashed:
-        plot_metric(ax, lines, x, panel.dashed, "--")
-    title = [panel.title or DECLARED[panel.metric].title]
+def _named(rows: pd.DataFrame, panel: Panel, beside: str) -> Iterator[str]:
+    """What the title of a panel says of its rows: the strength of an axis, and the treatment."""
     if panel.only:
-        title.append(f"{panel.only[0]} {plain(table[panel.only[0]].iloc[0])}")
-    if picture.beside:
-        title.append(under(table[picture.beside].iloc[0]))
-    ax.set_title(", ".join(title), fontsize=10 if picture.beside else 10.5)
-    if panel.equal:  # ln n_keys or 1/n_keys, along n_keys or for its smallest and largest value
-        n_keys = np.sort(table["n_keys"].unique()).astype(float)
-        values = np.log(n_keys) if panel.metric == "entropy" else 1 / n_keys
-        look = {"color": INK, "linestyle": ":", "linewidth": 1, "zorder": 0}
-        if x == "n_keys":
-            ax.plot(n_keys, values, **look)
-        else:
-            for value in (values[0], values[-1]):
-                ax.axhline(value, **look)
+        yield f"{panel.only[0]} {plain(rows[panel.only[0]].iloc[0])}"
+    if beside:
+        yield under(rows[beside].iloc[0]) if beside == "scaling" else rows[beside].iloc[0]
+
+
+def _mark_equal(ax: Axes, rows: pd.DataFrame, x: str, metric: str) -> None:
+    """ln n_keys or 1/n_keys of equal weights, along n_keys or for its smallest and largest value."""
+    n_keys = np.sort(rows["n_keys"].unique()).astype(float)
+    values = np.log(n_keys) if metric == "entropy" else 1 / n_keys
+    look = {"color": INK, "linestyle": ":", "linewidth": 1, "zorder": 0}
+    if x == "n_keys":
+        ax.plot(n_keys, values, **look)
+    else:
+        for value in (values[0], values[-1]):
+            ax.axhline(value, **look)
 
 
 def _scale(ax: Axes, table: pd.DataFrame, x: str, panel: Panel) -> None:
@@ -102,11 +110,9 @@ def _scale(ax: Axes, table: pd.DataFrame, x: str, panel: Panel) -> None:
     else:
         scale_x(ax, table, x, log=x == "d_model")
     if panel.floor is None:
-        scale_y(ax, table, *filter(None, (panel.metric, panel.dashed)))
+        scale_y(ax, table, *filter(None, (panel.metric, panel.dashed)), may_be_log=panel.is_logarithmic)
     else:
         ax.set_ylim(bottom=panel.floor)
-    if panel.per_ln:
-        ax.set_ylim(top=1.02)
 
 
 def _chosen(table: pd.DataFrame, panel: Panel) -> pd.DataFrame:
@@ -114,9 +120,12 @@ def _chosen(table: pd.DataFrame, panel: Panel) -> pd.DataFrame:
     if panel.only:
         axis, choose = panel.only
         table = table[table[axis] == choose(table[axis].unique(), key=lambda value: (abs(value), value))]
-    if panel.per_ln:
+    if panel.over == "exact":  # every rule divides the same scores
+        table = table[table["scaling"] == table["scaling"].iloc[0]]
+    if panel.over:
+        whole = np.log(table["n_keys"]) if panel.over == "ln n_keys" else table[f"{panel.metric}_exact"]
         columns = [name for name in table if name == panel.metric or name.startswith(f"{panel.metric}_")]
-        table = table.assign(**{name: table[name] / np.log(table["n_keys"]) for name in columns})
+        table = table.assign(**{name: table[name] / whole for name in columns})
     return table
 
 
@@ -159,19 +168,17 @@ def series(table: pd.DataFrame, x: str, by: str = "scaling") -> list[Series]:
 def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str, style: str = "") -> None:
     """Measured points with 95% intervals, joined if x is a number; known exact values as a pale band behind them.
 
-    The axes get the title of the metric; `style` replaces the dashes of the lines.
+    `style` replaces the dashes of the lines, which then have no names.
     """
     for line in lines:
         at, values = line.rows[x].to_numpy(), line.rows[metric].to_numpy()
         if f"{metric}_exact" in line.rows:
             plot_exact(ax, at, line.rows[f"{metric}_exact"], line.colour)
         joined = (style or line.dashes) if is_number(line.rows, x) else ""
-        look = {"color": line.colour, "marker": line.marker, "label": line.label, "linestyle": joined}
+        look = {"color": line.colour, "marker": line.marker, "linestyle": joined}
+        look["label"] = "" if style else line.label
         plot_measured(ax, at, values, line.rows, metric, zorder=2 + (line.dashes != "-"), **look)
     ax.set_xlabel(x)
-    ax.set_title(DECLARED[metric].title)
-    if metric == "saturated_rows":
-        ax.set_ylim(bottom=0, top=None if any(line.rows[metric].any() for line in lines) else 1)
 
 
 def plot_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:
@@ -224,10 +231,10 @@ def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None
     ax.xaxis.set_minor_locator(NullLocator())
 
 
-def scale_y(ax: Axes, table: pd.DataFrame, *metrics: str, log: bool = False) -> None:
-    """A logarithmic y axis for positive variances, norms and weights with a wide range, and for power laws."""
-    may_be_log = bool(metrics) and all(DECLARED[metric].is_logarithmic for metric in metrics)
-    if log or (may_be_log and spans_widely(table[list(metrics)].to_numpy())):
+def scale_y(ax: Axes, table: pd.DataFrame, *metrics: str, may_be_log: bool = False) -> None:
+    """A logarithmic y axis for positive variances, norms and weights with a wide range, or any with `may_be_log`."""
+    may_be_log = may_be_log or all(DECLARED[metric].is_logarithmic for metric in metrics)
+    if may_be_log and spans_widely(table[list(metrics)].to_numpy()):
         ax.set_yscale("log")
         plain_numbers(ax.yaxis)
     else:
@@ -249,19 +256,16 @@ def spans_widely(values: Any) -> bool:
     >>> spans_widely(np.array([1, 9])), spans_widely(np.array([0, 9])), spans_widely(np.array([1, 8]))
     (True, False, False)
     """
-    return bool(values.min() > 0 and values.max() / values.min() > _LOG_FROM)
+    return bool(np.nanmin(values) > 0 and np.nanmax(values) / np.nanmin(values) > _LOG_FROM)
 
 
-def legend(ax: Axes, texts: Sequence[str] = ()) -> None:
-    """A legend for the lines of one axes, by these names or their labels, once above all axes; the figure grows."""
-    figure = ax.figure
-    if figure.legends:
-        return
+def legend(ax: Axes) -> None:
+    """A legend for the labelled lines of one axes above all axes; the figure grows."""
+    figure, points = ax.figure, 0.85 * mpl.rcParams["font.size"]
     handles, labels = ax.get_legend_handles_labels()
-    texts = texts or labels
-    handles = handles[: len(texts)]  # a second metric on the axes repeats the lines
-    columns = max(1, int(figure.get_figwidth() * _LEGEND_CHARACTERS_PER_INCH / (max(map(len, texts)) + 8)))
-    rows = math.ceil(len(texts) / columns)
-    columns = math.ceil(len(texts) / rows)  # full columns, because a legend fills one column after the other
-    figure.set_figheight(figure.get_figheight() + _LEGEND_LINE_INCHES * rows)
-    figure.legend(handles, texts, loc="outside upper left", ncols=columns, fontsize=8.5, borderpad=0)
+    letters = figure.get_figwidth() * _LEGEND_LETTERS / points
+    columns = max(1, int(letters / (max(map(len, labels)) + 8)))
+    rows = math.ceil(len(labels) / columns)
+    columns = math.ceil(len(labels) / rows)  # full columns, because a legend fills one column after the other
+    figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * points * rows)
+    figure.legend(handles, labels, loc="outside upper left", ncols=columns, borderpad=0.3, fontsize=points)

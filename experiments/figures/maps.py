@@ -3,7 +3,8 @@
 Each function draws the figure of its name, declared in `experiments.figures.declared`.
 """
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,17 @@ from matplotlib.axes import Axes
 
 from experiments.analysis.crossings import EQUAL, NORMS, STATISTICS
 from experiments.figures.figure import Drawing, Tables
-from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, empty, panels, tiles
+from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, empty, panels
 from experiments.figures.words import by_scaling, first_combination, plain, under
 from experiments.harness.discovery import axes_of, unusual_axes
 
 _NORM_NAMES = dict(zip(NORMS, ("$|J|_F$", "|dL/dq|", "divisor · |dL/dq|"), strict=True))
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
-_WHITE_FROM = 0.75  # beyond this share of the way to that colour, numbers are white instead of black
 _INCHES_PER_NUMBER, _PANEL_INCHES = 0.3, 3.0
 _LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 _LABEL_HEIGHT = 0.8  # share of a contour below its label
-_LIGHT_FROM = 0.55  # beyond this share, lines and numbers are white on the darker colours
+_LIGHT_FROM = 0.55  # beyond this share, contours are white on the darker colours
+_BRIGHTNESS, _DARK = (0.3, 0.59, 0.11), 0.55  # of red, green and blue; numbers are white on darker colours
 _MAX_MAPS, _MAX_TICKS = 4, 12
 _SHARES = {
     "zero_weights": "weights that are 0",
@@ -37,15 +38,37 @@ _SMALL = 0.001  # a share that is below it everywhere (a fine one below the numb
 _LARGEST_MAP = 8  # most rows or columns of a map of shares with numbers in its cells
 
 
-def plot_plane(ax: Axes, values: pd.DataFrame, every: int = 1, **look: Any) -> Any:
-    """Values as colours in cells of equal size, with a tick at every so many columns; `look` is for `imshow`."""
+def plot_plane(
+    ax: Axes,
+    values: pd.DataFrame,
+    every: int = 1,
+    write: Callable[[float], str] | None = None,
+    below: float = 0.0,
+    **look: Any,
+) -> Any:
+    """Values as colours in cells of equal size, with a tick and a number at every so many columns.
+
+    Args:
+        values: of the map; the names of its columns and its index become those of the axes.
+        every: 1 for all columns.
+        write: the number of a value; none for a map without numbers.
+        below: distance of numbers from the middle of their cells; with it, those at both ends stay on the map.
+        look: keywords of `imshow`.
+    """
     image = ax.imshow(values, origin="lower", aspect="auto", **look)
     ax.set_xticks(range(0, values.shape[1], every), map(plain, values.columns[::every]), fontsize=8)
-    ax.set_yticks(range(values.shape[0]), map(plain, values.index))
+    beside = -(-len(values) // _MAX_TICKS)
+    ax.set_yticks(range(0, len(values), beside), map(plain, values.index[::beside]))
     if ax.get_subplotspec().is_last_row():
         ax.set_xlabel(values.columns.name)
     if ax.get_subplotspec().is_first_col():
         ax.set_ylabel(values.index.name)
+    for (row, column), value in np.ndenumerate(values.to_numpy()):
+        if write and column % every == 0 and np.isfinite(value):
+            ink = "white" if np.dot(image.to_rgba(value)[:3], _BRIGHTNESS) < _DARK else INK
+            side = {0: "left", values.shape[1] - 1: "right"}.get(column, "center") if below else "center"
+            x = column + {"left": -0.4, "right": 0.4, "center": 0.0}[side]
+            ax.annotate(write(value), (x, row - below), ha=side, va="center", fontsize=7.5, color=ink)
     return image
 
 
@@ -65,39 +88,29 @@ def ratio_map(tables: Tables) -> Drawing:
     """Unscaled gradient norms over scaled ones (d_k^1/2), and where they cross 1: maps by statistic and norm."""
     if "ratios" not in tables:
         return empty((11, 6.4), "No ratios: they need values unscaled and under d_k^1/2, and several d_k.")
-    figure, grid = panels(len(STATISTICS), len(NORMS), (11, 6.4), sharex=True, sharey=True)
+    figure, axes = panels(len(STATISTICS) * len(NORMS), len(NORMS), (11, 6.4), sharex=True, sharey=True)
     ratios = first_combination(tables["ratios"], "d_k", "n_keys")
     crossings = first_combination(tables["crossings"], "n_keys") if "crossings" in tables else None
     image: Any = None
-    for axes, statistic in zip(grid, STATISTICS, strict=True):
-        for ax, (norm, name) in zip(axes, _NORM_NAMES.items(), strict=True):
-            chosen = f"norm == {norm!r} and statistic == {statistic!r}"
-            shown = pivoted(ratios.query(chosen), "ratio")
-            every = max(1, int(-(-shown.shape[1] * _INCHES_PER_NUMBER // _PANEL_INCHES)))
-            limits = {"vmin": -_STRONGEST, "vmax": _STRONGEST, "cmap": DIVERGING, "alpha": 0.85}
-            image = plot_plane(ax, np.log(shown), every, **limits)
-            _write_ratios(ax, shown.to_numpy(), every)
-            if crossings is not None:
-                _plot_crossings(ax, crossings.query(f"{chosen} and level == {EQUAL}").sort_values("n_keys"), shown)
-            ax.set_title(f"{statistic} of {name}")
-    bar = figure.colorbar(image, ax=[ax for axes in grid for ax in axes], fraction=0.03, pad=0.01, aspect=40)
+    for ax, (statistic, norm) in zip(axes, itertools.product(STATISTICS, NORMS), strict=True):
+        chosen = f"norm == {norm!r} and statistic == {statistic!r}"
+        shown = pivoted(ratios.query(chosen), "ratio")
+        every = max(1, int(-(-shown.shape[1] * _INCHES_PER_NUMBER // _PANEL_INCHES)))
+        limits = {"vmin": -_STRONGEST, "vmax": _STRONGEST, "cmap": DIVERGING, "alpha": 0.85}
+        image = plot_plane(ax, np.log(shown), every, _ratio, 0.3, **limits)
+        if crossings is not None:
+            _plot_crossings(ax, crossings.query(f"{chosen} and level == {EQUAL}").sort_values("n_keys"), shown)
+        ax.set_title(f"{statistic} of {_NORM_NAMES[norm]}")
+    bar = figure.colorbar(image, ax=axes, fraction=0.03, pad=0.01, aspect=40)
     ticks = [float(np.log(tick)) for tick in (1 / 16, 1 / 4, 1, 4, 16)]
     bar.set_ticks(ticks, labels=["≤ 1/16", "1/4", "1", "4", "≥ 16"])
     return figure
 
 
-def _write_ratios(ax: Axes, ratios: Any, every: int) -> None:
-    """The ratios of every so many columns; those below 0.005 would read as 0, and a wide number stays on the map."""
-    last = ratios.shape[1] - 1
-    for (row, column), ratio in np.ndenumerate(ratios):
-        if column % every or not ratio >= 0.005:
-            continue
-        text = f"{ratio:.2f}" if ratio < 1 else f"{ratio:.2g}" if ratio < 100 else f"{ratio:.0f}"
-        ink = "white" if abs(np.log(ratio)) > _WHITE_FROM * _STRONGEST else "black"
-        x, side = column, "center"
-        if every > 1 and column in (0, last):
-            x, side = (-0.4, "left") if column == 0 else (last + 0.4, "right")
-        ax.annotate(text, (x, row - 0.3), ha=side, va="center", fontsize=7.5, color=ink)
+def _ratio(log: float) -> str:
+    """A ratio, from its logarithm; none below 0.005, which would read as 0."""
+    ratio = np.exp(log)
+    return "" if ratio < 0.005 else f"{ratio:.2f}" if ratio < 1 else f"{ratio:.2g}" if ratio < 100 else f"{ratio:.0f}"
 
 
 def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> None:
@@ -117,7 +130,7 @@ def phase(tables: Tables) -> Drawing:
     groups = list(by_scaling(table, "d_k").items())[:_MAX_MAPS]
     columns = min(len(groups), 2)
     size = 10, 0.8 + 2.9 * -(-len(groups) // columns)
-    figure, axes = tiles(len(groups), columns, size, sharex=True, sharey=True)
+    figure, axes = panels(len(groups), columns, size, sharex=True, sharey=True)
     image: Any = None
     for ax, (scaling, cells) in zip(axes, groups, strict=True):
         per_ln = 1 / np.log(cells["n_keys"])
@@ -159,25 +172,18 @@ def formats(tables: Tables) -> Drawing:
     """A row of maps, one for each format, for each share of the first two rules that reaches 0.1% somewhere."""
     table = first_combination(tables["measured"], "d_k", "n_keys", "arithmetic")
     shown = list(_shares_shown(table))
-    names = [
-        name
-        for name in table["arithmetic"].unique()
-        if any(rows.loc[rows["arithmetic"] == name, share].any() for _, share, rows in shown)
-    ] or list(table["arithmetic"].unique())
+    names = list(table["arithmetic"].unique())
     size = max(8.0, 1.2 + 2.2 * len(names)), 1.0 + (1.05 + 0.42 * table["n_keys"].nunique()) * len(shown)
-    figure, grid = panels(len(shown), len(names), size)
-    for axes, (scaling, share, rows) in zip(grid, shown, strict=True):
-        for ax, name in zip(axes, names, strict=True):
-            values = rows[rows["arithmetic"] == name].pivot_table(index="n_keys", columns="d_k", values=share)
-            plot_plane(ax, values, cmap=SEQUENTIAL, vmin=0, vmax=1)
-            for at, value in np.ndenumerate(values.to_numpy()):
-                if max(values.shape) <= _LARGEST_MAP and np.isfinite(value):
-                    look = {"ha": "center", "va": "center", "fontsize": 8}
-                    ax.annotate(_percent(value), at[::-1], color="white" if value > _LIGHT_FROM else INK, **look)
-            ax.set_title(f"\n\n{name}")
-        look = {"xycoords": "axes fraction", "textcoords": "offset points", "fontsize": 10.5, "fontweight": "bold"}
-        above = axes[0].annotate(f"{under(scaling)}: {_SHARES[share]}", (0, 1), (0, 22), **look)
-        above.set_in_layout(False)  # it runs on above the other maps
+    figure, axes = panels(len(shown) * len(names), len(names), size)
+    for ax, ((scaling, share, rows), name) in zip(axes, itertools.product(shown, names), strict=True):
+        values = rows[rows["arithmetic"] == name].pivot_table(index="n_keys", columns="d_k", values=share)
+        write = _percent if max(values.shape) <= _LARGEST_MAP else None
+        plot_plane(ax, values, write=write, cmap=SEQUENTIAL, vmin=0, vmax=1)
+        ax.set_title(f"\n\n{name}")
+        if name == names[0]:
+            look = {"xycoords": "axes fraction", "textcoords": "offset points", "fontsize": 10.5, "fontweight": "bold"}
+            above = ax.annotate(f"{under(scaling)}: {_SHARES[share]}", (0, 1), (0, 22), **look)
+            above.set_in_layout(False)  # it runs on above the other maps
     return figure
 
 
@@ -214,7 +220,7 @@ def rows(tables: Tables) -> Drawing:
     groups = list(table[table["trial"] == 0].groupby(["d_k", "scaling"], sort=False))
     columns = min(table["scaling"].nunique(), _MAX_MAPS)
     size = 9, 1.1 + 2.1 * -(-len(groups) // columns)
-    figure, axes = tiles(len(groups), columns, size, sharex=True, sharey=True)
+    figure, axes = panels(len(groups), columns, size, sharex=True, sharey=True)
     ticks = max(1, table["key"].nunique() * columns // 24)
     image: Any = None
     for ax, ((d_k, scaling), drawn) in zip(axes, groups, strict=True):

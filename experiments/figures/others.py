@@ -3,16 +3,13 @@
 They fit and derive nothing: `experiments.analysis` does that.
 """
 
-import math
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from experiments.analysis.slopes import shared_by_line
 from experiments.figures.figure import Drawing, Tables
 from experiments.figures.lines import (
     DECLARED,
@@ -25,7 +22,6 @@ from experiments.figures.lines import (
     scale_x,
     scale_y,
     series,
-    spans_widely,
 )
 from experiments.figures.style import INK, empty, ordered_colours, panels, scaling_colours
 from experiments.figures.words import by_scaling, first_combination, under, values_of, varied_axes
@@ -33,17 +29,6 @@ from experiments.harness.discovery import unusual_axes
 
 Floats = npt.NDArray[np.floating]
 
-_SLIDE_NAMES = {"unscaled": "without sqrt(d_k)", "d_k^1/2": "with sqrt(d_k)"}
-_LARGE = {
-    "font.size": 17,
-    "axes.titlesize": 17,
-    "axes.labelsize": 17,
-    "axes.linewidth": 1.2,
-    "lines.linewidth": 2.5,
-    "lines.markersize": 9,
-}
-_SLIDE_INCHES = 10, 5.07  # with the title above it, 16:9
-_CLOSE = 0.12  # lines of the slide that end closer than this have names above and below
 _SIZES = ("d_k", "n_keys", "n_queries")
 _CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
 _APART = 0.16  # between the points of the scalings of a cell
@@ -52,73 +37,12 @@ _FREEZING = {"entropy_share": "entropy / ln n_keys", "collision": "$\\sum w^2$, 
 _FEW = 10  # scores; a bin with fewer has no interval, because its count is not nearly normal
 
 
-def variance(tables: Tables) -> Drawing:
-    """Left: measured variances above the exact d_k^(1 - 2p); right: their relative difference."""
-    table, metric = tables["measured"], "score_variance"
-    figure, [[left, right]] = panels(1, 2, (9, 4), width_ratios=[2, 1])
-    lines = series(table, "d_k")
-    plot_metric(left, lines, "d_k", metric)
-    scale_x(left, table, "d_k", log=True)  # so that a power of d_k is a straight line
-    scale_y(left, table, metric, log=True)
-    names = [line.label + _slope(line.rows.iloc[0], tables.get("slopes", pd.DataFrame())) for line in lines]
-    legend(left, names)
-    # Every scaling divides the same scores, so all share one relative deviation; the first scaling shows it.
-    shared = table[table["scaling"] == table["scaling"].iloc[0]]
-    right.axhline(0, color=INK, linewidth=5, alpha=0.3)
-    for line in series(shared, "d_k"):
-        percent = 100 / line.rows[f"{metric}_exact"].to_numpy()
-        look = {"color": INK, "marker": line.marker, "capsize": 2, "linestyle": ""}
-        right.errorbar(line.rows["d_k"], line.rows[metric] * percent - 100, reach(line.rows, metric) * percent, **look)
-    right.set_title("measured / exact − 1 (%)")
-    right.set_xlabel("d_k")
-    scale_x(right, shared, "d_k", log=True)
-    return figure
-
-
-def _slope(row: pd.Series, slopes: pd.DataFrame) -> str:
-    """The fitted slope of the line that contains a row, and half its interval to one digit; empty without a fit."""
-    if slopes.empty:
-        return ""
-    shared = shared_by_line(slopes)
-    mine = slopes[(slopes[shared] == row[shared]).all(axis=1)]
-    if mine.empty:
-        return ""
-    slope, low, high = mine.iloc[0][["slope", "slope_low", "slope_high"]].astype(float)
-    half = (high - low) / 2
-    places = max(0, -math.floor(math.log10(half)))
-    return f": slope {slope:z.{places}f} ± {half:.{places}f}".replace("-", "−")
-
-
-def slide(tables: Tables) -> Drawing:
-    """The largest weight with and without sqrt(d_k), to be read from the back row; all rules without these two."""
-    table = first_combination(tables["measured"], "d_k")
-    chosen = table[table["scaling"].isin(_SLIDE_NAMES)]
-    table = chosen if len(chosen) else table
-    with mpl.rc_context(_LARGE):
-        figure, [[ax]] = panels(1, 1, _SLIDE_INCHES)
-        lines = series(table.drop(columns="max_weight_exact", errors="ignore"), "d_k")  # a slide explains no bands
-        plot_metric(ax, lines, "d_k", "max_weight")
-        scale_x(ax, table, "d_k")
-        ax.set_ylim(0, 1)
-        n_keys = table["n_keys"].unique()
-        ax.set_title(f"mean largest of {n_keys[0]} weights" if len(n_keys) == 1 else "mean largest weight", pad=14)
-        ax.set_xlabel("width of queries and keys, d_k")
-        ends = [float(line.rows["max_weight"].iloc[-1]) for line in lines]
-        for line, end in zip(lines, ends, strict=True):
-            align = "center" if max(ends) - min(ends) >= _CLOSE else "bottom" if end == max(ends) else "top"
-            look = {"xytext": (14, 0), "textcoords": "offset points", "va": align, "color": line.colour}
-            name = _SLIDE_NAMES.get(line.label, under(line.label))
-            ax.annotate(name, (line.rows["d_k"].iloc[-1], end), **look)
-        figure.get_layout_engine().set(w_pad=0.2)  # projectors crop
-    return figure
-
-
 def assumptions(tables: Tables) -> Drawing:
     """A panel for each metric: its ratio to the first cell, for each cell and scaling."""
     table = tables["measured"].assign(cell=labels(tables["measured"]))
     cells = list(dict.fromkeys(table["cell"]))
     colours = scaling_colours(dict(zip(table["scaling"], table["exponent"], strict=True)))
-    figure, [axes] = panels(1, len(_CHANGED), (11, 1.5 + 0.3 * len(cells)), sharey=True)
+    figure, axes = panels(len(_CHANGED), len(_CHANGED), (11, 1.5 + 0.3 * len(cells)), sharey=True)
     for ax, metric in zip(axes, _CHANGED, strict=True):
         groups = by_scaling(table, "cell")
         for i, (scaling, rows) in enumerate(groups.items()):
@@ -157,10 +81,11 @@ def labels(table: pd.DataFrame) -> list[str]:
 def correlation(tables: Tables) -> Drawing:
     """Left: the weight of the own key. Right: the power that keeps the largest weight, for neighbouring d_k."""
     table = first_combination(tables["measured"], "correlation", "d_k")
-    figure, [[left, right]] = panels(1, 2, (9.5, 4))
+    figure, [left, right] = panels(2, 2, (9.5, 4))
     chosen = table[table["scaling"].isin(_OWN_WEIGHT_RULES)]
     lines = series(chosen if len(chosen) else table, "correlation")
     plot_metric(left, lines, "correlation", "own_weight")
+    left.set_title(DECLARED["own_weight"].title)
     left.set_ylim(0, 1.02)
     if "steady" in tables:
         steady = first_combination(tables["steady"], "correlation")
@@ -177,7 +102,7 @@ def correlation(tables: Tables) -> Drawing:
         right.text(1.01, power, name, transform=right.get_yaxis_transform(), va="center", fontsize=9)
     right.set_xlabel("correlation")
     right.set_title("power of d_k that keeps the largest weight")
-    legend(left, [line.label for line in lines])
+    legend(left)
     return figure
 
 
@@ -188,7 +113,7 @@ def freezing(tables: Tables) -> Drawing:
     """
     if "curves" not in tables:
         return empty((10, 4.4), "No curves: they need Gaussian inputs, and three values of d_k and of n_keys.")
-    figure, [axes] = panels(1, len(_FREEZING), (10, 4.4))
+    figure, axes = panels(2, 2, (10, 4.4))
     table, curves = tables["measured"], tables["curves"]
     sigma = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"]) / table["divisor"]
     shares = {"entropy_share": table["entropy"] / np.log(table["n_keys"]), "collision": 1 - table["jacobian_trace"]}
@@ -214,7 +139,7 @@ def freezing(tables: Tables) -> Drawing:
 def distribution(tables: Tables) -> Drawing:
     """Density on a linear axis, and on a logarithmic one that shows the tails; and the kurtosis."""
     table, histogram = tables["measured"], tables["histogram"]
-    figure, [[linear, logarithmic, right]] = panels(1, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
+    figure, [linear, logarithmic, right] = panels(3, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
     groups = histogram.groupby("d_k", sort=False)
     for ax in (linear, logarithmic):
         for (d_k, bins), colour in zip(groups, ordered_colours(len(groups)), strict=True):
@@ -239,13 +164,13 @@ def distribution(tables: Tables) -> Drawing:
     right.set_xlabel("d_k")
     right.set_title("excess kurtosis of q·k (band: 6/d_k)")
     scale_x(right, table, "d_k")
-    scale_y(right, table, log=spans_widely(table[f"{metric}_exact"]))
+    scale_y(right, table, f"{metric}_exact", may_be_log=True)
     return figure
 
 
 def calibration(tables: Tables) -> Drawing:
     """The z-scores as a histogram and in order, beside N(0, 1), and the p-values of cells in order, if uniform."""
-    figure, [[left, middle, right]] = panels(1, 3, (11, 4.2))
+    figure, [left, middle, right] = panels(3, 3, (11, 4.2))
     z = np.sort(tables["z_scores"]["of_own_error"].dropna().to_numpy())
     p = np.sort(tables["cells"]["p_value"].to_numpy())
     x = np.linspace(-4, 4, 200)
@@ -272,5 +197,5 @@ def _places(count: int) -> Floats:
     return (np.arange(count) + 0.5) / count
 
 
-_OWN = (variance, slide, assumptions, correlation, freezing, distribution, calibration)
+_OWN = (assumptions, correlation, freezing, distribution, calibration)
 OWN: dict[str, Any] = {draw.__name__: draw for draw in _OWN}

@@ -18,7 +18,7 @@ from PIL.PngImagePlugin import PngInfo
 from experiments.figures import maps, others, training
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.lines import draw_lines
-from experiments.figures.style import DPI, STYLE
+from experiments.figures.style import DPI, SLIDE, STYLE
 from experiments.figures.words import latex, plain_caption
 
 _DRAW = others.OWN | maps.OWN | training.OWN
@@ -34,7 +34,9 @@ Pixels = npt.NDArray[np.uint8]
 
 def draw(figure: Figure, tables: Tables) -> Drawing:
     """The picture of a figure, without title and caption, in the style that is set."""
-    return draw_lines(figure.lines, tables["measured"]) if figure.lines else _DRAW[figure.name](tables)
+    if not figure.lines:
+        return _DRAW[figure.name](tables)
+    return draw_lines(figure.lines, training.at_best(tables) if figure.lines.at_best else tables["measured"])
 
 
 def render_figure(
@@ -64,9 +66,9 @@ def render(
         plot: draws the picture; called in the style of all figures.
         title, caption: plain text with formulas.
         formats: suffixes of further files, `.svg` or `.pdf`, with neither title nor caption in the picture.
-        is_slide: True for a PNG with a large title and no caption.
+        is_slide: True for a PNG with large letters and no caption.
     """
-    with mpl.rc_context({**sns.axes_style("ticks"), **STYLE}):
+    with mpl.rc_context({**sns.axes_style("ticks"), **STYLE, **(SLIDE if is_slide else {})}):
         drawing = typeset(plot())
         files = {".png": _png(drawing, title, caption, is_slide), ".txt": f"{title}\n{caption}\n".encode()}
         drawing.set_layout_engine("none")  # the PNG has settled it

@@ -41,18 +41,20 @@ STYLE = {
     "ytick.color": INK,
     "svg.hashsalt": "sdpa",  # makes the ids inside an SVG depend only on its content
 }
+SLIDE = {
+    "font.size": 17,
+    "axes.titlesize": 17,
+    "axes.labelsize": 17,
+    "axes.linewidth": 1.2,
+    "lines.linewidth": 2.5,
+    "lines.markersize": 9,
+}
 
 
-def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Drawing, list[list[Axes]]]:
-    """A figure of that size in inches, and its axes as a list of rows; `options` are those of `subplots`."""
+def panels(count: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Drawing, list[Axes]]:
+    """A figure of that size in inches with so many axes in rows of `columns`; `options` are those of `subplots`."""
     figure = Figure(figsize=size, layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False, **options).tolist()
-
-
-def tiles(count: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Drawing, list[Axes]]:
-    """As `panels`, for so many axes in rows of `columns`; the others of the last row are empty."""
-    figure, grid = panels(-(-count // columns), columns, size, **options)
-    axes = [ax for row in grid for ax in row]
+    axes = figure.subplots(-(-count // columns), columns, squeeze=False, **options).ravel().tolist()
     for ax in axes[count:]:
         ax.axis("off")
     return figure, axes[:count]
@@ -60,7 +62,7 @@ def tiles(count: int, columns: int, size: tuple[float, float], **options: Any) -
 
 def empty(size: tuple[float, float], reason: str) -> Drawing:
     """A figure without axes that says why it is empty."""
-    figure, [[ax]] = panels(1, 1, size)
+    figure, [ax] = panels(1, 1, size)
     ax.set_axis_off()
     ax.text(0, 0.5, reason, transform=ax.transAxes)
     return figure

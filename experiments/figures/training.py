@@ -5,7 +5,7 @@ other axes are those of the first row of the sweep.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,15 @@ from matplotlib.ticker import NullLocator
 
 from experiments.analysis.bands import BEST_RATE, at_best_rates
 from experiments.figures.figure import Drawing, Tables
-from experiments.figures.lines import legend, plain_numbers, reach
-from experiments.figures.style import INK, panels, scaling_colours, tiles
+from experiments.figures.lines import legend, plain_numbers
+from experiments.figures.style import INK, panels, scaling_colours
 from experiments.figures.words import by_scaling, first_combination, plain
 from experiments.harness.discovery import axes_of
 from sdpa.training import N_CLASSES, loss_levels
 
 LARGEST_LOSS = 3 * math.log(N_CLASSES)  # on an axis: three times that of a guess
 _CASE = ["task", "d_k"]
-_BETWEEN_TASKS = 0.4  # added to the distance of neighbouring cases
-_MOST_WIDTHS, _MOST_LABELS = 4, 9
+_MOST_WIDTHS = 4
 _MARKS: dict[str, dict[str, Any]] = {
     "full": {"marker": "o", "markersize": 5},
     "hollow": {"marker": "o", "markersize": 5, "markerfacecolor": "white"},
@@ -48,9 +47,13 @@ def shown_rows(tables: Tables) -> pd.DataFrame:
     return table.sort_values(_CASE, key=lambda of: of.map(tasks.index) if of.name == "task" else of, kind="stable")
 
 
-def rows_at_best(tables: Tables) -> pd.DataFrame:
-    """The rows of `shown_rows` at the best learning rate of each rule."""
-    return at_best_rates(shown_rows(tables), tables.get("bands", pd.DataFrame()))
+def at_best(tables: Tables) -> pd.DataFrame:
+    """The measured rows at the best learning rate of each rule, with its band if the sweep has several rates."""
+    bands = tables.get("bands", pd.DataFrame())
+    rows = at_best_rates(tables["measured"], bands)
+    same = [*axes_of(bands), "scaling"]
+    widths = [f"band_decades{end}" for end in ("", "_low", "_high")]
+    return rows if bands.empty else rows.merge(bands[[*same, *widths]], how="left", on=same)
 
 
 def colours(rows: pd.DataFrame) -> dict[str, Any]:
@@ -66,7 +69,7 @@ def learning_rates(tables: Tables) -> Drawing:
     cases = [(task, d_k) for task in widths for d_k in widths[task]]
     columns = len(cases) if len(cases) <= 3 else min((3, 2), key=lambda count: -len(cases) % count)
     n_rows = -(-len(cases) // columns)
-    figure, axes = tiles(len(cases), columns, (max(3.2 * columns + 1.4, 6.0), 2.7 * n_rows + 0.9), sharex=True)
+    figure, axes = panels(len(cases), columns, (max(3.2 * columns + 1.4, 6.0), 2.7 * n_rows + 0.9), sharex=True)
     for place, (ax, (task, d_k)) in enumerate(zip(axes, cases, strict=True)):
         of_task = table[table["task"] == task]
         _plot_losses(ax, of_task[of_task["d_k"] == d_k], colours(table))
@@ -106,54 +109,16 @@ def _plot_losses(ax: Axes, table: pd.DataFrame, rules: dict[str, Any]) -> None:
             ax.plot(rates[where], loss[where], color=rules[rule], linestyle="", **_MARKS[mark])
 
 
-def steps_to_solve(tables: Tables) -> Drawing:
-    """Left: the steps at the best rate. Right: the decades of rates that solve, unless the sweep has a single rate."""
-    rows, bands = rows_at_best(tables), tables.get("bands", pd.DataFrame())
-    figure, [[left, *right]] = panels(1, 1 if bands.empty else 2, (6.0 if bands.empty else 9.5, 3.9))
-    last = int(rows["steps"].max())
-    rows = rows.assign(steps_to_solve_high=rows["steps_to_solve_high"].fillna(last))
-    for at, of_rule, colour in _cases(left, rows, "steps to solve the task"):
-        _plot_points(left, at, of_rule, "steps_to_solve", colour)
-        never = of_rule["steps_to_solve"].isna().to_numpy()
-        left.plot(at[never], of_rule["steps"][never], color=colour, marker="x", markersize=6, linestyle="")
-    left.set_yscale("log")
-    lowest = rows[["steps_to_solve", "steps_to_solve_low"]].min().min()
-    left.set_ylim(min(lowest, last / 2) / 1.3 if lowest > 0 else last / 10, last * 1.3)
-    few_ticks(left.yaxis)
-    left.axhline(last, color=INK, linestyle=":", linewidth=0.8, zorder=0)
-    for ax in right:
-        shown = bands.merge(rows[axes_of(bands)].drop_duplicates(), on=axes_of(bands))
-        for at, of_rule, colour in _cases(ax, shown, "decades of learning rates that solve it"):
-            _plot_points(ax, at, of_rule, "band_decades", colour)
-    rule_legend(left, rows)
-    return figure
-
-
-def variance_ratio(tables: Tables) -> Drawing:
-    """Variance within rows over that of independent entries: hollow before training, full after it."""
-    rows = rows_at_best(tables)
-    figure, [[ax]] = panels(1, 1, (8.5, 4.2))
-    ax.axhline(1, color=INK, linestyle=":", linewidth=0.8, zorder=0)
-    title = "variance within rows over that of independent entries of $q$ and $k$"
-    for at, of_rule, colour in _cases(ax, rows, title):
-        _plot_points(ax, at, of_rule, "variance_ratio_before", colour, markerfacecolor="white")
-        _plot_points(ax, at, of_rule, "variance_ratio_after", colour)
-    ax.set_yscale("log")
-    few_ticks(ax.yaxis)
-    rule_legend(ax, rows)
-    return figure
-
-
 def learning_curves(tables: Tables) -> Drawing:
     """The first task at its largest d_k, step by step, at the best rate of d_k^1/2 (of the last rule without it)."""
-    rows = rows_at_best(tables)
+    rows = first_combination(at_best(tables), *_CASE)
     rows = rows[rows["task"] == rows["task"].iloc[0]]
     rows = rows[rows["d_k"] == rows["d_k"].max()]
     rule = "d_k^1/2" if "d_k^1/2" in set(rows["scaling"]) else rows["scaling"].iloc[-1]
     curves, axes_of_curves = tables["learning_curves"], axes_of(tables["learning_curves"])
     chosen = rows[rows["scaling"] == rule].rename(columns={BEST_RATE: "learning_rate"})
     curves = curves.merge(chosen[axes_of_curves], on=axes_of_curves).sort_values("step", kind="stable")
-    figure, axes = tiles(4, 2, (9.5, 5.8), sharex=True)
+    figure, axes = panels(4, 2, (9.5, 5.8), sharex=True)
     for ax, (name, title) in zip(axes, _CURVES.items(), strict=True):
         for scaling, colour in colours(rows).items():
             _plot_curve(ax, curves[curves["scaling"] == scaling], name, colour)
@@ -199,42 +164,13 @@ def rule_legend(ax: Axes, rows: pd.DataFrame) -> None:
     """The legend of the rules above all axes, whatever the axes show of them."""
     for rule, colour in colours(rows).items():
         ax.plot([], [], color=colour, marker="o", label=rule)
-    legend(ax, list(colours(rows)))
+    legend(ax)
 
 
 def few_ticks(axis: Axis) -> None:
     """Labelled ticks of a logarithmic axis alone, plain numbers if it spans few decades."""
     plain_numbers(axis)
     axis.set_minor_locator(NullLocator())
-
-
-def _plot_points(ax: Axes, at: Any, rows: pd.DataFrame, metric: str, colour: Any, **look: Any) -> None:
-    """A metric with its intervals, joined by a pale line; nothing where it is missing."""
-    look = {"color": colour, "marker": "o", "linestyle": "", "capsize": 2, "elinewidth": 1, **look}
-    ax.plot(at, rows[metric], color=colour, alpha=0.4, linewidth=1.2)
-    ax.errorbar(at, rows[metric], reach(rows, metric), **look)
-
-
-def _cases(ax: Axes, rows: pd.DataFrame, title: str) -> Iterator[tuple[Any, pd.DataFrame, Any]]:
-    """An x axis of cases, with the rules of a case side by side: places, rows and colour of each rule and task."""
-    cases = rows[_CASE].drop_duplicates()
-    tasks, rules = list(cases["task"].unique()), colours(rows)
-    cases = cases.assign(at=np.arange(len(cases)) + _BETWEEN_TASKS * cases["task"].map(tasks.index))
-    shown = cases.iloc[:: math.ceil(len(cases) / _MOST_LABELS)]
-    ax.set_xticks(shown["at"], map(plain, shown["d_k"]))
-    ax.set_xlim(cases["at"].iloc[0] - 0.6, cases["at"].iloc[-1] + 0.6)
-    ax.set_xlabel("d_k")
-    ax.set_title(title, pad=20 if len(tasks) > 1 else 6)
-    for task, own in cases.groupby("task", sort=False)["at"] if len(tasks) > 1 else ():
-        look = {"ha": "center", "va": "bottom", "fontsize": 9}
-        ax.text(own.mean(), 1.01, task, transform=ax.get_xaxis_transform(), **look)
-        if task != tasks[-1]:
-            ax.axvline(own.iloc[-1] + (1 + _BETWEEN_TASKS) / 2, color=INK, linewidth=0.5, alpha=0.4)
-    placed = rows.merge(cases, on=_CASE)
-    for i, (rule, colour) in enumerate(rules.items()):
-        shift = 0.8 / len(rules) * (i - (len(rules) - 1) / 2)
-        for _, of_rule in placed[placed["scaling"] == rule].groupby("task", sort=False):
-            yield of_rule["at"].to_numpy() + shift, of_rule, colour
 
 
 def spread(values: Sequence[Any], most: int) -> list[Any]:
@@ -248,5 +184,5 @@ def spread(values: Sequence[Any], most: int) -> list[Any]:
     return [values[round(i)] for i in np.linspace(0, len(values) - 1, most)]
 
 
-_OWN = (learning_rates, steps_to_solve, learning_curves, variance_ratio)
+_OWN = (learning_rates, learning_curves)
 OWN: dict[str, Any] = {draw.__name__: draw for draw in _OWN}

@@ -9,9 +9,10 @@ from matplotlib.container import ErrorbarContainer
 from experiments.analysis.agreement import agreement_tables
 from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.figure import Tables
-from experiments.figures.lines import draw_lines, series
+from experiments.figures.lines import series
 from experiments.figures.maps import place
 from experiments.figures.rendering import draw, render_figure
+from experiments.figures.training import at_best
 from experiments.figures.words import plain_caption
 from experiments.folders import ALL_SWEEPS, drawn_texts, figure_path
 from experiments.harness.columns import axis_names, cell_fields
@@ -76,30 +77,35 @@ def test_a_figure_names_metrics_and_axes_that_there_are(name):
 
 @pytest.mark.parametrize("name", OF_LINES)
 def test_lines_have_the_values_the_intervals_and_the_exact_values_of_the_table(name):
-    """Of each panel without another choice of rows, and of each of its lines."""
-    picture, table = FIGURES[name].lines, shipped(name)["measured"]
-    drawing = draw_lines(picture, table)
+    """Of each line of each panel."""
+    picture, tables = FIGURES[name].lines, shipped(name)
+    drawing, table = draw(FIGURES[name], tables), at_best(tables) if picture.at_best else tables["measured"]
+    table = table[table["scaling"].isin(picture.rules or table["scaling"])]
     x = picture.x or ("d_model" if name == "initialisation" else "d_k")
-    shown = [panel for panel in picture.panels for _ in range(3 if picture.beside else 1)]
     groups = [rows for _, rows in table.groupby(picture.beside, sort=False)] if picture.beside else [table]
+    shown = [panel for panel in picture.panels for _ in groups]
     for i, panel in enumerate(shown):
         rows = groups[i % len(groups)]
         if panel.only:
             strengths = sorted(rows["correlation"].unique())
             rows = rows[rows["correlation"] == strengths[-1 if panel.only[1] is max else 0]]
+        if panel.over == "exact":
+            rows = rows[rows["scaling"] == "unscaled"]
         lines, bars = series(rows, x, picture.by), intervals(drawing.axes[i])
         assert len(bars) == len(lines) * (2 if panel.dashed else 1)
-        per = np.log(lines[0].rows["n_keys"].to_numpy()) if panel.per_ln else 1.0
-        line, _, (bar,) = bars[0]
-        expected = lines[0].rows
-        assert np.allclose(line.get_xdata(), expected[x])
-        assert np.allclose(line.get_ydata(), expected[panel.metric] / per)
-        ends = np.array([segment[:, 1] for segment in bar.get_segments()])
-        bounds = expected[[f"{panel.metric}_low", f"{panel.metric}_high"]].to_numpy() / np.reshape(per, (-1, 1))
-        assert np.allclose(ends, bounds, atol=1e-12)
-        if f"{panel.metric}_exact" in expected:
-            pale = [band.get_ydata() for band in drawing.axes[i].lines if band.get_alpha() == 0.3]
-            assert any(np.allclose(values, expected[f"{panel.metric}_exact"] / per, equal_nan=True) for values in pale)
+        pale = [band.get_ydata() for band in drawing.axes[i].lines if band.get_alpha() == 0.3]
+        for series_of_rule, (line, _, (bar,)) in zip(lines, bars, strict=False):
+            expected = series_of_rule.rows
+            wholes = {"": 1.0, "ln n_keys": np.log(expected["n_keys"]), "exact": expected.get(f"{panel.metric}_exact")}
+            per = np.asarray(wholes[panel.over])
+            assert np.allclose(line.get_xdata(), expected[x])
+            assert np.allclose(line.get_ydata(), expected[panel.metric] / per, equal_nan=True)
+            ends = np.reshape([segment[:, 1] for segment in bar.get_segments() if len(segment)], (-1, 2))
+            bounds = expected[[f"{panel.metric}_low", f"{panel.metric}_high"]].to_numpy() / np.reshape(per, (-1, 1))
+            assert np.allclose(ends, bounds[~np.isnan(bounds).any(axis=1)], atol=1e-12)
+            if f"{panel.metric}_exact" in expected:
+                exact = expected[f"{panel.metric}_exact"] / per
+                assert any(np.allclose(values, exact, equal_nan=True) for values in pale if len(values) == len(exact))
 
 
 def test_a_map_has_the_ratios_of_the_table_and_their_crossings():
@@ -114,15 +120,6 @@ def test_a_map_has_the_ratios_of_the_table_and_their_crossings():
     points = intervals(ax)[0][0].get_xdata()
     assert np.allclose(points, place(crossings["crossing"], table.columns))
     assert np.all(np.diff(points) > 0)
-
-
-def test_a_rule_that_never_solves_has_a_cross_at_the_last_step():
-    tables = shipped("steps_to_solve")
-    ax = draw(FIGURES["steps_to_solve"], tables).axes[0]
-    crosses = [(x, y) for line in ax.lines if line.get_marker() == "x" for x, y in line.get_xydata()]
-    never = tables["bands"]["steps_to_solve"].isna()
-    assert len(crosses) == never.sum() == 1
-    assert crosses[0][1] == tables["measured"]["steps"].max()
 
 
 def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, sources, tmp_path):
