@@ -19,19 +19,17 @@ aligns with the key of the token that it asks for, only the first one does.
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from annotated_types import Ge, Gt, Le
 
 from experiments.harness.columns import Column, Meaning, names
 from experiments.harness.experiment import MEASURED, Experiment, Row
 from experiments.harness.metric import Metric, fields, metric_columns
 from experiments.sampling import TREATMENT, Floats, ScaledCell
-from experiments.statistics.moments import Moments
 from experiments.statistics.quantiles import Histograms, Quantile
 from sdpa import Scaling
 from sdpa.metrics import entropy, max_weight
@@ -42,6 +40,7 @@ LAST_BATCHES = 10  # over which the loss and the accuracy of a run are averaged
 SOLVED_ACCURACY = 0.9
 DIVERGED = 1.25  # times the first loss, which varies by a twentieth between batches of 64 sequences
 _RECORDS = 20  # of a run, after its start
+_NEVER = 1e300  # steps of a run that never solves its task; records hold finite numbers alone
 _Size = Annotated[int, Ge(1), Le(2**20)]
 
 
@@ -175,27 +174,6 @@ RECORDED = (
 RECORDED_NAMES = [each.name for each in RECORDED]
 
 
-@dataclass(frozen=True)
-class Ends:
-    """The start and the end of one run of each rule, as arrays (rules,).
-
-    Attributes:
-        start, end: the recorded values by name, at the first and at the last recorded step.
-        first_loss: of the first batch.
-        loss, accuracy: means over the last 10 batches.
-        reached: steps until the accuracy over the last 10 batches first reaches 90%; infinite if it never does.
-        has_ended: True if a weight left the range of numbers; the loss is then that of the last batches before.
-    """
-
-    start: Mapping[str, Floats]
-    end: Mapping[str, Floats]
-    first_loss: Floats
-    loss: Floats
-    accuracy: Floats
-    reached: Floats
-    has_ended: npt.NDArray[np.bool_]
-
-
 def _at_end(name: str, when: str, reduction: str) -> Metric:
     """A recorded value before or after training: NAME_before or NAME_after, its mean or its median over runs."""
     recorded, is_median = RECORDED[RECORDED_NAMES.index(name)], reduction == "median"
@@ -205,7 +183,6 @@ def _at_end(name: str, when: str, reduction: str) -> Metric:
         recorded.formula,
         f"{recorded.title}, {when} training",
         unit=recorded.unit,
-        of=lambda ends: (ends.start if when == "before" else ends.end)[name],
         **(_MEDIAN if is_median else {"within": (0, math.inf)}),
     )
 
@@ -217,7 +194,6 @@ TRAINING_METRICS = (
         "share of runs that solve the task: an accuracy of at least 90% over their last 10 batches",
         "",
         "runs that solve the task",
-        of=lambda ends: (ends.accuracy >= SOLVED_ACCURACY).astype(float),
         kind="share",
         within=(0, 1),
     ),
@@ -227,7 +203,6 @@ TRAINING_METRICS = (
         "quarter, or a weight exceeds 1e25",
         "",
         "runs that diverge",
-        of=lambda ends: (ends.has_ended | (ends.loss > DIVERGED * ends.first_loss)).astype(float),
         kind="share",
         within=(0, 1),
     ),
@@ -237,7 +212,6 @@ TRAINING_METRICS = (
         "them solve",
         "",
         "steps to an accuracy of 90%",
-        of=lambda ends: np.where(ends.accuracy >= SOLVED_ACCURACY, ends.reached, math.inf),
         may_be_empty=True,
         **_MEDIAN,
     ),
@@ -247,7 +221,6 @@ TRAINING_METRICS = (
         "mean of -sum_c y_c ln p_c",
         "loss after training (nats)",
         unit="nats",
-        of=lambda ends: ends.loss,
         **_MEDIAN,
     ),
     Metric(
@@ -255,7 +228,6 @@ TRAINING_METRICS = (
         "accuracy over the last 10 batches, mean over runs",
         "",
         "accuracy after training",
-        of=lambda ends: ends.accuracy,
         within=(0, 1),
     ),
     *(
@@ -274,99 +246,56 @@ TRAINING_METRICS = (
 
 
 @dataclass(frozen=True)
-class Histories:
-    """Mean and spread over runs of everything that they record.
-
-    Attributes:
-        trials: number of runs of each rule.
-        mean: (rules, recorded steps, names of RECORDED).
-        squares: sum of the squared deviations from the mean, of the same shape.
-    """
-
-    trials: int
-    mean: Floats
-    squares: Floats
-
-    @classmethod
-    def of(cls, recorded: Floats) -> Self:
-        """From the values of runs, (trials, rules, recorded steps, names)."""
-        mean = recorded.mean(axis=0)
-        return cls(len(recorded), mean, np.square(recorded - mean).sum(axis=0))
-
-    def merge(self, following: Self) -> Self:
-        """Both sets of runs together, as in `Moments.merge`."""
-        trials, shift = self.trials + following.trials, following.mean - self.mean
-        share = following.trials / trials
-        squares = self.squares + following.squares + np.square(shift) * (self.trials * share)
-        return type(self)(trials, self.mean + shift * share, squares)
-
-    @property
-    def errors(self) -> Floats:
-        """Standard errors of the means, from two runs on."""
-        return np.sqrt(self.squares / (self.trials * (self.trials - 1)))
-
-
-@dataclass(frozen=True)
 class Runs:
     """The runs of some trials.
 
     Attributes:
-        moments: of the metrics that are means, by rule and metric.
-        medians: of the other metrics, by rule and metric.
-        histories: of the recorded values.
+        ends: the value of each metric in each run, (trials, metrics, rules).
+        history: what each run records, (trials, rules, recorded steps, names of RECORDED).
     """
 
-    moments: Moments
-    medians: Histograms
-    histories: Histories
+    ends: Floats
+    history: Floats
 
     def merge(self, following: Self) -> Self:
-        """Both sets of runs together."""
-        return type(self)(
-            self.moments.merge(following.moments),
-            self.medians.merge(following.medians),
-            self.histories.merge(following.histories),
-        )
-
-
-_MEANS = [metric for metric in TRAINING_METRICS if metric.kind != "quantile"]
-_MEDIANS = [metric for metric in TRAINING_METRICS if metric.kind == "quantile"]
+        """The runs of both chunks, in order."""
+        pairs = (self.ends, following.ends), (self.history, following.history)
+        return type(self)(*map(np.concatenate, pairs))
 
 
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Runs:
     """Train that many runs of each rule; initial weights and batches are drawn for one run after the other."""
-    ends, recorded = zip(*(_train(cell, rng) for _ in range(trials)), strict=True)
-    means, medians = (
-        np.array([[metric.of(end) for end in ends] for metric in metrics]).transpose(2, 0, 1)  # rules, metrics, trials
-        for metrics in (_MEANS, _MEDIANS)
-    )
-    return Runs(
-        Moments.of(means.reshape(-1, trials)),
-        Histograms.of(medians.reshape(-1, trials, 1)),
-        Histories.of(np.stack(recorded)),
-    )
+    return Runs(*map(np.stack, zip(*(_train(cell, rng) for _ in range(trials)), strict=True)))
 
 
-def _train(cell: Cell, rng: np.random.Generator) -> tuple[Ends, Floats]:
-    """One run of each rule: its end, and its recorded values, (rules, recorded steps, names); see `Ends`."""
-    divisors, recorded_steps = cell.divisors(), set(cell.recorded_steps)
-    losses, accuracies = (deque[Floats](maxlen=LAST_BATCHES) for _ in range(2))
-    reached = np.full(len(divisors), math.inf)
-    history: list[Floats] = []
-    first_loss = loss = np.zeros(len(divisors))
-    has_ended = np.zeros(len(divisors), dtype=bool)
-    for run in train(
+def states(cell: Cell, rng: np.random.Generator) -> Iterator[Run]:
+    """The states of one run of each rule, before each step and after the last one."""
+    return train(
         rng,
         cell.task,
         cell.d_k,
         cell.n_keys,
-        divisors,
+        cell.divisors(),
         optimizer=cell.optimizer,
         learning_rate=cell.learning_rate,
         steps=cell.steps,
         n_sequences=cell.n_sequences,
         initial=cell.initial,
-    ):
+    )
+
+
+def _train(cell: Cell, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """One run of each rule: its metrics, (metrics, rules), and its history, (rules, recorded steps, names).
+
+    A run ends once a weight leaves the range of numbers; its loss is then that of the last batches before.
+    """
+    divisors, recorded_steps = np.array(cell.divisors()), set(cell.recorded_steps)
+    losses, accuracies = (deque[Floats](maxlen=LAST_BATCHES) for _ in range(2))
+    reached = np.full(len(divisors), _NEVER)
+    history: list[Floats] = []
+    first_loss = loss = np.zeros(len(divisors))
+    has_ended = np.zeros(len(divisors), dtype=bool)
+    for run in states(cell, rng):
         has_ended = run.has_ended
         loss = np.where(has_ended, loss, run.at.losses.mean(axis=-1))
         losses.append(loss)
@@ -374,43 +303,60 @@ def _train(cell: Cell, rng: np.random.Generator) -> tuple[Ends, Floats]:
         if run.step == 0:
             first_loss = loss
         if len(losses) == LAST_BATCHES:
-            now = np.isinf(reached) & (np.mean(accuracies, axis=0) >= SOLVED_ACCURACY)
+            now = (reached == _NEVER) & (np.mean(accuracies, axis=0) >= SOLVED_ACCURACY)
             reached = np.where(now, float(run.step), reached)
         if run.step in recorded_steps:
-            values = np.stack([each.of(run, np.asarray(divisors)) for each in RECORDED], axis=-1)
+            values = np.stack([each.of(run, divisors) for each in RECORDED], axis=-1)
             history.append(np.where(has_ended[:, None], history[-1], values) if history else values)
-    start, end = (dict(zip(RECORDED_NAMES, values.T, strict=True)) for values in (history[0], history[-1]))
-    ends = Ends(start, end, first_loss, np.mean(losses, axis=0), np.mean(accuracies, axis=0), reached, has_ended)
-    return ends, np.stack(history, axis=1)
+    final_loss, final_accuracy = np.mean(losses, axis=0), np.mean(accuracies, axis=0)
+    solved = final_accuracy >= SOLVED_ACCURACY
+    found = {
+        "solved": 1.0 * solved,
+        "diverged": 1.0 * (has_ended | (final_loss > DIVERGED * first_loss)),
+        "steps_to_solve": np.where(solved, reached, _NEVER),
+        "final_loss": final_loss,
+        "final_accuracy": final_accuracy,
+        **{f"{name}_before": values for name, values in zip(RECORDED_NAMES, history[0].T, strict=True)},
+        **{f"{name}_after": values for name, values in zip(RECORDED_NAMES, history[-1].T, strict=True)},
+    }
+    return np.stack([found[metric.name] for metric in TRAINING_METRICS]), np.stack(history, axis=1)
 
 
 def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:
     """One row per rule with each metric of two or more runs; and the mean of every recorded value, by rule and step."""
-    trials, means = runs.moments.trials, runs.moments.mean
-    errors = np.sqrt(np.diag(runs.moments.covariance) / trials)
-    rows, history = [], []
+    trials, rows, history = len(runs.ends), [], []
     for i, treatment in enumerate(cell.treatments()):
         found: dict[str, tuple[float, float] | Quantile] = {}
-        for j, metric in enumerate(_MEANS, i * len(_MEANS)):
-            found[metric.name] = float(means[j]), float(errors[j])
-        for j, metric in enumerate(_MEDIANS, i * len(_MEDIANS)):
-            found[metric.name] = _finite(runs.medians.quantile(j, metric.share))
+        for metric, values in zip(TRAINING_METRICS, runs.ends[..., i].T, strict=True):
+            if metric.kind == "quantile":
+                found[metric.name] = _quantile(values, metric.share)
+            else:
+                mean, error = _mean_and_error(values)
+                found[metric.name] = float(mean), float(error)
         rows.append({**treatment, "trials": trials, **fields(TRAINING_METRICS, cell, trials, found)})
-        for step, values, deviations in zip(
-            cell.recorded_steps, runs.histories.mean[i], runs.histories.errors[i], strict=True
-        ):
-            pairs = zip(RECORDED_NAMES, values.tolist(), deviations.tolist(), strict=True)
-            of_step = {
-                name: number for one, mean, error in pairs for name, number in ((one, mean), (f"{one}_se", error))
-            }
-            history.append({"scaling": treatment["scaling"], "trials": trials, "step": step, **of_step})
+        of_steps = np.stack(_mean_and_error(runs.history[:, i]), axis=-1)
+        for step, numbers in zip(cell.recorded_steps, of_steps.reshape(len(of_steps), -1).tolist(), strict=True):
+            of_step = treatment["scaling"], trials, step, *numbers
+            history.append(dict(zip(names(HISTORY_COLUMNS), of_step, strict=True)))
     return {MEASURED: rows, HISTORY: history}
 
 
-def _finite(quantile: Quantile) -> Quantile:
-    """A quantile with NaN in the place of an infinite value or end: so many runs never get there."""
-    value, low, high = (x if math.isfinite(x) else math.nan for x in (quantile.value, quantile.low, quantile.high))
-    return Quantile(value, low, high, quantile.inside)
+def _mean_and_error(values: Floats) -> tuple[Floats, Floats]:
+    """Means over the first axis, of two values or more, and their errors; exact for equal values (Welford 1962)."""
+    mean, squares = values[0], np.zeros_like(values[0])
+    for trials, value in enumerate(values[1:], 2):
+        shift, share = value - mean, 1 / trials
+        mean = mean + shift * share
+        squares = squares + np.square(shift) * ((trials - 1) * share)
+    return mean, np.sqrt(squares / (len(values) * (len(values) - 1)))
+
+
+def _quantile(values: Floats, share: float) -> Quantile:
+    """A quantile over runs, with NaN where its value or an end of its interval is that of runs that never get there."""
+    reached = np.where(values == _NEVER, math.inf, values)
+    found = Histograms.of(reached[None, :, None]).quantile(0, share)
+    value, low, high = (x if math.isfinite(x) else math.nan for x in (found.value, found.low, found.high))
+    return Quantile(value, low, high, found.inside)
 
 
 HISTORY_COLUMNS = (
@@ -430,11 +376,8 @@ HISTORY_COLUMNS = (
 
 def _numbers(cell: Cell) -> int:
     """Upper limit of the numbers of a rule in memory: weights with gradients and sums, a batch and its products."""
-    return (
-        12 * D_MODEL * cell.d_k
-        + cell.n_sequences * (cell.n_keys * (3 * D_MODEL + 8) + 4 * (cell.d_k + D_MODEL))
-        + 2**14
-    )
+    batch = cell.n_sequences * (cell.n_keys * (3 * D_MODEL + 8) + 4 * (cell.d_k + D_MODEL))
+    return 12 * D_MODEL * cell.d_k + batch + 2**14
 
 
 EXPERIMENT = Experiment(

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from experiments.harness.grid import Chunk
 from experiments.harness.measuring import generator
-from experiments.training import EXPERIMENT, Cell
+from experiments.training import EXPERIMENT, Cell, states
 from sdpa import Scaling
-from sdpa.training import draw_batch, train
+from sdpa.training import draw_batch
 
 CELL = Cell("recall", d_k=64, n_keys=16, learning_rate=0.01, scaling=(Scaling.parse("d_k^1/2"),))
 RUNS, SEQUENCES = 8, 64
@@ -39,8 +39,11 @@ def npz_bytes(q: Floats, k: Floats) -> bytes:
 def _run(index: int) -> tuple[Floats, Floats]:
     """Queries and keys of one run, (sequences, 2, queries or keys, d_k)."""
     rng = generator(_SEED, Chunk(EXPERIMENT, CELL, index, trials=1))
-    states = train(rng, CELL.task, CELL.d_k, CELL.n_keys, CELL.divisors(), **_OPTIONS)
-    ends = [(run.weights.W_Q[0].copy(), run.weights.W_K[0].copy()) for run in states if run.step in (0, CELL.steps)]
+    ends = [
+        (run.weights.W_Q[0].copy(), run.weights.W_K[0].copy())
+        for run in states(CELL, rng)
+        if run.step in (0, CELL.steps)
+    ]
     batch = draw_batch(rng, CELL.task, SEQUENCES, CELL.n_keys)
     order = rng.permuted(np.tile(np.arange(CELL.n_keys), (SEQUENCES, 1)), axis=1)
     tokens = np.take_along_axis(batch.tokens, order[..., None], axis=1)

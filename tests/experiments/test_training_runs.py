@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from experiments.harness.experiment import MEASURED
-from experiments.training import EXPERIMENT, HISTORY, RECORDED, RECORDED_NAMES, Cell, measure, tabulate
+from experiments.training import EXPERIMENT, HISTORY, RECORDED, RECORDED_NAMES, Cell, measure, states, tabulate
 from sdpa import Scaling
-from sdpa.training import TASKS, train
+from sdpa.training import TASKS
 from tests.plain_attention import entropy, product, softmax, times, transposed
 
 RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2", "1000000")))
@@ -25,13 +25,6 @@ BLOWING_UP = dataclasses.replace(
     n_sequences=7,
     scaling=tuple(map(Scaling.parse, ("unscaled", "d_k^1/2", "d_k^1"))),
 )
-
-
-def runs_of(cell: Cell, rng: np.random.Generator):
-    """The states of one run of each rule of a cell."""
-    sizes = {"learning_rate": cell.learning_rate, "steps": cell.steps, "n_sequences": cell.n_sequences}
-    choices = {"optimizer": cell.optimizer, "initial": cell.initial}
-    return train(rng, cell.task, cell.d_k, cell.n_keys, cell.divisors(), **sizes, **choices)
 
 
 def variance(numbers):
@@ -91,7 +84,7 @@ def test_what_a_run_records_is_that_of_plain_loops(task, initial):
     """At the start, where rows are independent of the task, and after a few large steps."""
     cell = dataclasses.replace(CELL, task=task, initial=initial, learning_rate=0.1, steps=10, n_sequences=13, n_keys=5)
     divisors = np.array(cell.divisors())
-    for run in itertools.islice(runs_of(cell, np.random.default_rng(3)), 0, None, 5):
+    for run in itertools.islice(states(cell, np.random.default_rng(3)), 0, None, 5):
         found = {each.name: each.of(run, divisors) for each in RECORDED}
         for layer, divisor in enumerate(cell.divisors()):
             expected = plain_records(run, layer, divisor)
@@ -106,23 +99,23 @@ def test_at_random_weights_the_variance_within_rows_is_that_of_independent_q_and
     ratio = next(each.of for each in RECORDED if each.name == name)
     cell = dataclasses.replace(CELL, task=task, initial=initial, d_k=11, n_sequences=61)
     rng, divisors = np.random.default_rng(9), np.array(cell.divisors())
-    found = np.array([ratio(next(runs_of(cell, rng)), divisors) for _ in range(400)])
+    found = np.array([ratio(next(states(cell, rng)), divisors) for _ in range(400)])
     np.testing.assert_allclose(found, found[:, :1].repeat(3, axis=1), rtol=1e-9)  # whatever the divisor
     assert abs(found[:, 0].mean() - 1) <= 5 * found[:, 0].std() / math.sqrt(400) < 0.05
 
 
-def plain_end(states) -> dict[str, float]:
+def plain_end(batches) -> dict[str, float]:
     """The solution of a run of one rule, from the loss and the accuracy before each step and after the last one."""
-    losses, accuracies = zip(*states, strict=True)
-    means = {step: mean(accuracies[step - 9 : step + 1]) for step in range(9, len(states))}
+    losses, accuracies = zip(*batches, strict=True)
+    means = {step: mean(accuracies[step - 9 : step + 1]) for step in range(9, len(batches))}
     reached = min((step for step, value in means.items() if value >= 0.9), default=math.inf)
-    solved = means[len(states) - 1] >= 0.9
+    solved = means[len(batches) - 1] >= 0.9
     return {
         "solved": float(solved),
         "diverged": float(mean(losses[-10:]) > 1.25 * losses[0]),
         "steps_to_solve": reached if solved else math.inf,
         "final_loss": mean(losses[-10:]),
-        "final_accuracy": means[len(states) - 1],
+        "final_accuracy": means[len(batches) - 1],
     }
 
 
@@ -133,7 +126,7 @@ def replayed() -> tuple[dict[str, list], list[list[dict[str, float]]]]:
     rng, divisors = np.random.default_rng(1), np.array(CELL.divisors())
     records = [[[] for _ in range(3)] for _ in RULES]
     for trial in range(3):
-        for run in runs_of(CELL, rng):
+        for run in states(CELL, rng):
             found = {each.name: each.of(run, divisors) for each in RECORDED}
             for rule in range(len(RULES)):
                 records[rule][trial].append({name: values[rule] for name, values in found.items()})
@@ -183,14 +176,14 @@ def test_a_run_that_blows_up_keeps_its_last_records_and_raises_nothing():
     with np.errstate(over="raise", invalid="raise", divide="raise"):
         runs = measure(BLOWING_UP, 1, np.random.default_rng(2))
     losses, accuracies = ([[] for _ in BLOWING_UP.scaling] for _ in range(2))
-    for run in runs_of(BLOWING_UP, np.random.default_rng(2)):
+    for run in states(BLOWING_UP, np.random.default_rng(2)):
         accuracy = RECORDED[1].of(run, np.array([]))
         for rule, ended in enumerate(run.has_ended):
             losses[rule].append(losses[rule][-1] if ended else run.at.losses[rule].mean())
             accuracies[rule].append(0.0 if ended else accuracy[rule])
     assert run.has_ended.tolist() == [True, False, False]
     before = [step for step in BLOWING_UP.recorded_steps if step < 26]
-    ended, *others = runs.histories.mean
+    ended, *others = runs.history[0]
     assert ended[: len(before), 0].tolist() == [losses[0][step] for step in before]
     assert (ended[len(before) :] == ended[len(before) - 1]).all()
     for rule, history in enumerate(others, 1):
