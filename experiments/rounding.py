@@ -54,107 +54,80 @@ def compared_draws(
 ) -> dict[str, Floats]:
     """As `RowStatistics.further`: the numbers behind the metrics, from rounded and exact rows of the same draws."""
     gradient, visible = rng.standard_normal(scores.shape), cell.visible(rows)
-    arithmetic = cell.arithmetic
+    arithmetic, own_keys = cell.arithmetic, cell.own_keys(rows)
     rounded_keys, rounded_gradient = arithmetic.round(keys), arithmetic.round(gradient)
     products = arithmetic.product(arithmetic.round(queries), rounded_keys.swapaxes(-1, -2))
-    exact_scores = scores if visible is None else np.where(visible, scores, -np.inf)
-    found: dict[str, list[Floats]] = {}
+    seen = np.broadcast_to(True if visible is None else visible, scores.shape)
+    scores = np.where(seen, scores, -np.inf)
+    found = []
     for divisor in cell.divisors():
-        exact = exact_rows(exact_scores / divisor, keys, gradient, divisor)
         rounded = rounded_rows(products, rounded_keys, rounded_gradient, divisor, arithmetic, visible)
-        for name, values in compared_rows(arithmetic, exact, rounded, visible, cell.own_keys(rows)).items():
-            found.setdefault(name, []).append(values)
-    return {name: np.stack(values) for name, values in found.items()}
+        found.append(_compared(arithmetic, rounded, scores / divisor, keys, gradient, divisor, seen, own_keys))
+    return {name: np.stack([values[name] for values in found]) for name in found[0]}
 
 
-@dataclass(frozen=True)
-class ExactRows:
-    """Rows in double precision.
-
-    Attributes:
-        scores: s, (..., n_queries, n_keys); -inf where masked.
-        log_weights: ln w, of the same shape.
-        weights: w, of the same shape.
-        query_gradient: dL/dq, (..., n_queries, d_k).
-    """
-
-    scores: Floats
-    log_weights: Floats
-    weights: Floats
-    query_gradient: Floats
-
-
-def exact_rows(scores: Floats, keys: Floats, gradient: Floats, divisor: float) -> ExactRows:
-    """Rows of scaled scores; dL/dS without cancellation in saturated rows.
-
-    With t the key of the largest weight, g_i - sum_j w_j g_j = (g_i - g_t) + sum over j != t of w_j (g_t - g_j).
-
-    Args:
-        scores: divided by the divisor, (..., n_queries, n_keys); -inf where masked.
-        keys: (..., n_keys, d_k).
-        gradient: dL/dw, of the shape of scores.
-        divisor: above 0.
-    """
-    shifted = scores - scores.max(axis=-1, keepdims=True)
-    exponentials = np.exp(shifted)
-    total = exponentials.sum(axis=-1, keepdims=True)
-    weights = exponentials / total
-    from_top = gradient - np.take_along_axis(gradient, weights.argmax(axis=-1, keepdims=True), axis=-1)
-    centred = from_top - np.vecdot(other_weights(weights), from_top)[..., None]
-    to_scores = weights * centred / divisor
-    return ExactRows(scores, shifted - np.log(total), weights, to_scores @ keys)
-
-
-def compared_rows(
+def _compared(
     arithmetic: Arithmetic,
-    exact: ExactRows,
     rounded: RoundedRows,
-    visible: npt.NDArray[np.bool_] | None,
+    scores: Floats,
+    keys: Floats,
+    gradient: Floats,
+    divisor: float,
+    seen: npt.NDArray[np.bool_],
     own_keys: npt.NDArray[np.intp],
 ) -> dict[str, Floats]:
-    """The numbers per row behind `ROUNDING_METRICS`, by name; NAME_bias is rounded minus exact.
+    """The numbers per row behind `ROUNDING_METRICS` under one divisor, by name; NAME_bias is rounded minus exact.
 
-    A lost row has scores, weights and gradients of 0.
+    A lost row has scores, weights and gradients of 0. With t the key of the largest weight of an exact row,
+    g_i - sum_j w_j g_j = (g_i - g_t) + sum over j != t of w_j (g_t - g_j), without cancellation in saturated rows.
 
     Args:
-        arithmetic: the format.
-        exact, rounded: the same rows without and with rounding.
-        visible: True where a query sees a key, (n_queries, n_keys); None if all see all keys.
+        arithmetic, rounded: the format, and the rows in it.
+        scores: of the exact rows, divided, (..., n_queries, n_keys); -inf where masked.
+        keys, gradient, divisor: k, dL/dw and c of the exact rows.
+        seen: True where a query sees a key, of the shape of scores.
         own_keys: of each query, (n_queries,).
 
     Returns:
         Arrays (..., n_queries): an event as 0 or 1, a share of visible keys, or a number rounded minus exact.
     """
-    seen = np.isfinite(exact.scores) if visible is not None else np.ones(exact.scores.shape, dtype=np.bool_)
-    n_seen = seen.sum(axis=-1)
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    exponentials = np.exp(shifted)
+    total = exponentials.sum(axis=-1, keepdims=True)
+    weights, log_weights = exponentials / total, shifted - np.log(total)
+    from_top = gradient - np.take_along_axis(gradient, weights.argmax(axis=-1, keepdims=True), axis=-1)
+    centred = from_top - np.vecdot(other_weights(weights), from_top)[..., None]
+    to_query = (weights * centred / divisor) @ keys
     results = rounded.weights, rounded.score_gradient, rounded.query_gradient
     is_lost = ~np.logical_and.reduce([np.isfinite(values).all(axis=-1) for values in results])
     # Metrics of rounded numbers are computed in double precision, so that their errors are those of the rows alone.
-    weights, to_scores, to_query = (np.where(is_lost[..., None], 0.0, values.astype(np.float64)) for values in results)
-    scores = np.where(is_lost[..., None], 0.0, rounded.scores.astype(np.float64))
-    scores = np.clip(scores, -arithmetic.largest, arithmetic.largest)  # -inf has no weight, but no finite variance
-    of_rounded = _row_metrics(scores, weights, seen, own_keys)
-    of_exact = _row_metrics(exact.scores, exact.weights, seen, own_keys)
+    rounded_scores, rounded_weights, to_scores, rounded_to_query = (
+        np.where(is_lost[..., None], 0.0, values.astype(np.float64)) for values in (rounded.scores, *results)
+    )
+    # -inf has no weight, but no finite variance.
+    rounded_scores = np.clip(rounded_scores, -arithmetic.largest, arithmetic.largest)
+    of_rounded = _row_metrics(rounded_scores, rounded_weights, seen, own_keys)
+    of_exact = _row_metrics(scores, weights, seen, own_keys)
 
     def share(happens: npt.NDArray[np.bool_]) -> Floats:
-        return np.asarray((happens & seen).sum(axis=-1) / n_seen)
+        return np.asarray((happens & seen).sum(axis=-1) / seen.sum(axis=-1))
 
-    error = np.linalg.norm(to_query - exact.query_gradient, axis=-1)
+    error = np.linalg.norm(rounded_to_query - to_query, axis=-1)
     with np.errstate(over="ignore"):
         overflows = ~np.isfinite(arithmetic.round(np.exp(rounded.scores.max(axis=-1))))
     return {
-        "tiny_weights": share(exact.log_weights < math.log(arithmetic.smallest) - math.log(2)),
-        "nearly_one_rows": 1.0 * (other_weights(exact.weights).sum(axis=-1) < 2.0 ** -(arithmetic.digits + 1)),
-        "large_rows": 1.0 * (exact.scores.max(axis=-1) > math.log(arithmetic.largest)),
-        "zero_weights": share(weights == 0),
-        "subnormal_weights": share((weights > 0) & (weights < arithmetic.smallest_normal)),
-        "one_rows": 1.0 * (weights.max(axis=-1) == 1),
+        "tiny_weights": share(log_weights < math.log(arithmetic.smallest) - math.log(2)),
+        "nearly_one_rows": 1.0 * (other_weights(weights).sum(axis=-1) < 2.0 ** -(arithmetic.digits + 1)),
+        "large_rows": 1.0 * (scores.max(axis=-1) > math.log(arithmetic.largest)),
+        "zero_weights": share(rounded_weights == 0),
+        "subnormal_weights": share((rounded_weights > 0) & (rounded_weights < arithmetic.smallest_normal)),
+        "one_rows": 1.0 * (rounded_weights.max(axis=-1) == 1),
         "overflowing_rows": 1.0 * overflows,
         "zero_gradients": share(to_scores == 0),
-        "zero_gradient_rows": 1.0 * (to_query == 0).all(axis=-1),
+        "zero_gradient_rows": 1.0 * (rounded_to_query == 0).all(axis=-1),
         "lost_rows": 1.0 * is_lost,
         **{f"{name}_bias": of_rounded[name] - of_exact[name] for name in of_exact},
-        "wrong_gradient_rows": 1.0 * (error > _WRONG * np.linalg.norm(exact.query_gradient, axis=-1)),
+        "wrong_gradient_rows": 1.0 * (error > _WRONG * np.linalg.norm(to_query, axis=-1)),
         "query_gradient_error": error,
     }
 
@@ -189,12 +162,8 @@ def _row_metrics(
 
 # Of the rows without rounding; the means have exact values.
 _UNROUNDED = (
-    "max_weight",
-    "entropy",
-    "jacobian_norm",
-    "jacobian_norm_median",
-    "query_gradient_norm",
-    "query_gradient_norm_median",
+    *("max_weight", "entropy", "jacobian_norm", "jacobian_norm_median"),
+    *("query_gradient_norm", "query_gradient_norm_median"),
 )
 # Of the metrics of rows with an error, the value in a row.
 _SYMBOLS = {
@@ -261,24 +230,16 @@ def _of_weights() -> Exact:
     return Exact(_INTEGRALS, value, least, deviation_of_share(value), (ErrorBound(1e-7, 1e-12),))
 
 
-def _share(
-    name: str,
-    meaning: str,
-    formula: str,
-    title: str,
-    exact: Exact | None = None,
-    *,
-    kind: Literal["share", "mean"] = "share",
-) -> Metric:
+def _share(name: str, meaning: str, formula: str, title: str, exact: Exact | None = None) -> Metric:
     """A share of rows or, as a mean over rows, of their weights or gradients."""
+    kind: Literal["share", "mean"] = "share" if name.endswith("_rows") else "mean"
     return Metric(name, meaning, formula, title, kind, exact=exact, within=(0, 1))
 
 
 def _root_of_error(name: str, of: str, meaning: str, square: str, title: str, unit: str = "") -> Metric:
     """The root mean square over rows of an error, whose formula is that of its square in a row."""
-    meaning = f"{meaning}; root mean square over rows"
-    within = 0, math.inf
-    return Metric(name, meaning, f"sqrt(E {square})", title, "root", unit, of=of, within=within, is_logarithmic=True)
+    more: Any = {"unit": unit, "of": of, "within": (0, math.inf), "is_logarithmic": True}
+    return Metric(name, f"{meaning}; root mean square over rows", f"sqrt(E {square})", title, "root", **more)
 
 
 def _errors(metric: Metric, symbol: str) -> tuple[Metric, Metric]:
@@ -299,7 +260,6 @@ ROUNDING_METRICS = (
         "P(w < half the smallest number)",
         "share of exact weights that round to 0",
         _of_weights(),
-        kind="mean",
     ),
     _share(
         "nearly_one_rows",
@@ -315,19 +275,12 @@ ROUNDING_METRICS = (
         "share of rows with e^s beyond the largest number",
         _of_rows("large_rows"),
     ),
-    _share(
-        "zero_weights",
-        "share of the rounded weights that are 0",
-        "P(w = 0)",
-        "share of weights equal to 0",
-        kind="mean",
-    ),
+    _share("zero_weights", "share of the rounded weights that are 0", "P(w = 0)", "share of weights equal to 0"),
     _share(
         "subnormal_weights",
         "share of the rounded weights above 0 and below the smallest normal number, which have fewer digits",
         "P(0 < w < smallest normal number)",
         "share of subnormal weights",
-        kind="mean",
     ),
     _share("one_rows", "share of rows with a rounded weight of 1", "P(max w = 1)", "share of rows with a weight of 1"),
     _share(
@@ -342,7 +295,6 @@ ROUNDING_METRICS = (
         "share of the entries of the rounded dL/dS, for standard normal gradients to the weights, that are 0",
         "P(dL/dS_ij = 0)",
         "share of gradients to scores equal to 0",
-        kind="mean",
     ),
     _share(
         "zero_gradient_rows",
