@@ -237,7 +237,8 @@ def coverage_of(sweep: Sweep, values: Floats, pooled: Sequence[RowMeasurement]) 
     rules = [(cell, drawn, rule.name) for cell, drawn in zip(cells, pooled, strict=True) for rule in cell.scaling]
     for (row, (cell, drawn, rule)), (place, metric) in product(enumerate(rules), enumerate(statistics.metrics)):
         if metric.kind == "quantile" and np.isnan(exact[row, place]):
-            low[row, place], high[row, place] = statistics.known_within(cell, drawn, rule, metric)
+            series = statistics.series(cell, rule, metric)
+            low[row, place], high[row, place] = drawn.norms.known_within(series, metric.share)
     # Exact values are good to 1e-9, and those that are 0 to the precision of a double are ends of intervals.
     slack = 1e-9 * np.abs(high) + 1e-300
     covering = (lows <= high + slack) & (highs >= low - slack) & (flags == 0)

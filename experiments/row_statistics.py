@@ -85,8 +85,9 @@ class RowMeasurement:
     Its size stays bounded as the number of trials grows.
 
     Attributes:
-        moments: of the vector that `_mean_names` names, one per trial.
-        norms: one series for each name of `_series_names`.
+        moments: of one vector per trial: the means of the four powers of the scores less `AttentionCell.score_centre`,
+            then of the metrics of queries, of keys and, under each scaling, of rows.
+        norms: under each scaling, one series for each number per row that has quantiles.
     """
 
     moments: Moments
@@ -126,22 +127,16 @@ class RowStatistics:
             "memory": self.memory,
             "table_rows": lambda cell, _: len(cell.scaling),
             "min_trials": 2,
-            "accuracy": accuracy,
+            "accuracy": lambda cell: max(ACCURACY, 10 * cell.rounding_error),  # tests add up values
             "separate_rows": lambda cell: cell.separate_rows,
             "stamp": cell.stamp,
             "problem": cell.problem,
         }
         return Experiment(name, cell, **(fields | more))
 
-    @cached_property
-    def _averaged(self) -> list[Metric]:
-        """The metrics that are a mean over rows, or its root, in order."""
-        return [metric for metric in self.metrics if metric.per == "row" and metric.kind != "quantile"]
-
-    @cached_property
-    def _of_vectors(self) -> list[Metric]:
-        """The metrics that are a mean over queries, then those over keys."""
-        return [metric for per in ("query", "key") for metric in self.metrics if metric.per == per]
+    def _means(self, per: str) -> list[Metric]:
+        """The metrics that are a mean over rows, queries or keys, or its root, in order."""
+        return [metric for metric in self.metrics if metric.per == per and metric.kind != "quantile"]
 
     @cached_property
     def _ranked(self) -> list[PerRow]:
@@ -167,30 +162,25 @@ class RowStatistics:
     def _measure_block(
         self, cell: AttentionCell, trials: int, rng: np.random.Generator, *, is_last: bool
     ) -> tuple[Floats, Floats]:
-        """The means per draw in the order of `_mean_names`, (means, trials), and the numbers per row behind the
-        quantiles in the order of `_series_names`, (series, trials, n_queries).
+        """The vector of `RowMeasurement.moments` of each draw, (means, trials), and the numbers per row behind the
+        quantiles, (series, trials, n_queries).
 
         After the last draw of the chunk, the generator chooses the rows to compare with the plain kernel.
         """
-        score_sums, row_sums, series = np.zeros((POWERS, trials)), np.zeros(()), []
-        vectors = {metric.name: np.zeros(trials) for metric in self._of_vectors}
         keys, query_blocks = cell.draw(trials, rng)
+        score_sums, query_sums, row_sums, series = np.zeros((POWERS, trials)), np.zeros(()), np.zeros(()), []
         for rows, queries in query_blocks:
-            for metric in self._of_vectors:
-                if metric.per == "query":
-                    vectors[metric.name] += metric.of(queries).sum(axis=-1)
+            query_sums = query_sums + _stacked([m.of(queries).sum(axis=-1) for m in self._means("query")], trials)
             scores, visible = queries @ keys.swapaxes(-1, -2), cell.visible(rows)
             score_sums += _power_sums(scores, visible, cell.score_centre)
             compared = _COMPARED if is_last and rows.stop == cell.n_queries else 0
             values = self._row_values(cell, rows, keys, queries, scores, rng, compared)
-            row_sums = row_sums + np.stack([_sum_over_rows(m, values[_source(m)]) for m in self._averaged], axis=1)
+            row_sums = row_sums + np.stack([_sum_over_rows(m, values[_source(m)]) for m in self._means("row")], axis=1)
             series.append(np.stack([values[of] for of in self._ranked], axis=1))
-        for metric in self._of_vectors:
-            of_keys = metric.per == "key"
-            vectors[metric.name] = metric.of(keys).mean(axis=-1) if of_keys else vectors[metric.name] / cell.n_queries
-        of_vectors = [mean[None] for mean in vectors.values()]
-        means = [score_sums / cell.scores, *of_vectors, row_sums.reshape(-1, trials) / cell.n_queries]
-        return np.concatenate(means), np.concatenate(series, axis=-1).reshape(-1, trials, cell.n_queries)
+        key_means = _stacked([metric.of(keys).mean(axis=-1) for metric in self._means("key")], trials)
+        row_means = row_sums.reshape(-1, trials) / cell.n_queries
+        means = np.concatenate([score_sums / cell.scores, query_sums / cell.n_queries, key_means, row_means])
+        return means, np.concatenate(series, axis=-1).reshape(-1, trials, cell.n_queries)
 
     def _row_values(
         self,
@@ -207,7 +197,7 @@ class RowStatistics:
         `compared` is the most rows to compare with the plain kernel; where keys are long, they are fewer.
         """
         further = self.further(cell, rows, queries, keys, scores, rng) if self.further else {}
-        sources = dict.fromkeys([*map(_source, self._averaged), *self._ranked])
+        sources = dict.fromkeys([*map(_source, self._means("row")), *self._ranked])
         if (visible := cell.visible(rows)) is not None:
             scores = np.where(visible, scores, -np.inf)
         diagnostics = row_diagnostics(
@@ -224,21 +214,6 @@ class RowStatistics:
             compare_row(queries[draw, query], keys[draw], scores[draw, query], own_key, cell.divisors()[rule], row)
         block = Block(queries, scores, cell.divisors(), diagnostics, cell.n_queries / cell.n_keys, further)
         return {of: block.values(of) for of in sources}
-
-    def _mean_names(self, cell: AttentionCell) -> list[tuple[str, str]]:
-        """The names of the entries of `RowMeasurement.moments`, in order.
-
-        They are the four powers of the scores less `AttentionCell.score_centre`, ("score", "1") to ("score", "4"); the
-        metrics of queries and of keys, ("vectors", metric); and the averaged metrics, (scaling, metric).
-        """
-        of_scores = [("score", str(power)) for power in range(1, POWERS + 1)]
-        of_vectors = [("vectors", metric.name) for metric in self._of_vectors]
-        of_rows = [(scaling.name, metric.name) for scaling in cell.scaling for metric in self._averaged]
-        return [*of_scores, *of_vectors, *of_rows]
-
-    def _series_names(self, cell: AttentionCell) -> list[tuple[str, PerRow]]:
-        """The numbers per row behind the quantiles, by scaling: the names of `norms.series` of a measurement."""
-        return [(scaling.name, of) for scaling in cell.scaling for of in self._ranked]
 
     def tabulate(self, cell: AttentionCell, measurement: RowMeasurement) -> dict[str, list[Row]]:
         """One row per scaling with each metric of two trials or more, and the correlations of all metrics.
@@ -263,19 +238,12 @@ class RowStatistics:
 
     def quantile(self, cell: AttentionCell, measurement: RowMeasurement, scaling: str, metric: Metric) -> Quantile:
         """A quantile of rows under the scaling of that name, with its interval."""
-        series = self._series_names(cell).index((scaling, _source(metric)))
-        return measurement.norms.quantile(series, metric.share)
+        return measurement.norms.quantile(self.series(cell, scaling, metric), metric.share)
 
-    def known_within(
-        self, cell: AttentionCell, measurement: RowMeasurement, scaling: str, metric: Metric
-    ) -> tuple[float, float]:
-        """The values that enclose a quantile of the drawn rows, as precisely as the bins allow.
-
-        Both ends are equal unless the bin of the quantile holds many of the values. This is the resolution of the
-        histogram, not a confidence interval. Arguments as in `quantile`.
-        """
-        series = self._series_names(cell).index((scaling, _source(metric)))
-        return measurement.norms.known_within(series, metric.share)
+    def series(self, cell: AttentionCell, scaling: str, metric: Metric) -> int:
+        """The place in `RowMeasurement.norms` of the numbers per row behind a quantile."""
+        rule = [rule.name for rule in cell.scaling].index(scaling)
+        return rule * len(self._ranked) + self._ranked.index(_source(metric))
 
     def _estimates(self, cell: AttentionCell, measurement: RowMeasurement) -> Estimates[tuple[str, str]]:
         """Every metric of every scaling except the quantiles, named (scaling, metric), with their covariance.
@@ -283,18 +251,19 @@ class RowStatistics:
         Each estimate is a smooth function of the means over trials. Its gradient in these means gives its standard
         error and its correlations (delta method, `Estimates.of`). `AttentionCell.rounding_error` adds to the errors.
         """
-        moments, names = measurement.moments, self._mean_names(cell)
-        shape = Shape.of(moments, cell.score_centre)
-        unit = dict(zip(names, np.eye(len(names)), strict=True))
-        mean = dict(zip(names, moments.mean.tolist(), strict=True))
+        moments = measurement.moments
+        shape, unit = Shape.of(moments, cell.score_centre), np.eye(len(moments.mean))
+        of_vectors, of_rows = [*self._means("query"), *self._means("key")], self._means("row")
         functions: dict[tuple[str, str], Estimate] = {}
-        for scaling, divisor in zip(cell.scaling, cell.divisors(), strict=True):
+        for rule, (scaling, divisor) in enumerate(zip(cell.scaling, cell.divisors(), strict=True)):
+            first = POWERS + len(of_vectors) + rule * len(of_rows)
+            place = {metric.name: i for i, metric in enumerate(of_vectors, POWERS)}
+            place |= {metric.name: i for i, metric in enumerate(of_rows, first)}
             for metric in self.metrics:
                 if metric.per == "scores":
                     functions[scaling.name, metric.name] = metric.of(shape, divisor)
                 elif metric.kind != "quantile":
-                    name = (scaling.name if metric.per == "row" else "vectors", metric.name)
-                    estimate = Estimate(mean[name], unit[name])
+                    estimate = Estimate(float(moments.mean[place[metric.name]]), unit[place[metric.name]])
                     functions[scaling.name, metric.name] = estimate.root() if metric.kind == "root" else estimate
         found = Estimates.of(moments, functions)
         return replace(found, errors=np.hypot(found.errors, cell.rounding_error * np.abs(found.values)))
@@ -321,6 +290,11 @@ def _source(metric: Metric) -> PerRow:
     return metric.name if metric.of is None else metric.of
 
 
+def _stacked(means: list[Floats], trials: int) -> Floats:
+    """Means (trials,) as rows of one array, without rows if there are none."""
+    return np.array(means).reshape(-1, trials)
+
+
 def _power_sums(scores: Floats, visible: Any, centre: float) -> Floats:
     """Sums of the powers of the visible scores less a centre over each draw, (powers, trials)."""
     if centre:
@@ -334,8 +308,3 @@ def _sum_over_rows(metric: Metric, values: Floats) -> Floats:
     """Sums over the queries of values (scalings, trials, queries) or, for a root mean square, of their squares."""
     doubles = values.astype(np.float64, copy=False)
     return np.asarray(np.vecdot(doubles, doubles if metric.kind == "root" else np.ones(values.shape[-1])))
-
-
-def accuracy(cell: AttentionCell) -> float:
-    """As `Experiment.accuracy`: ten times `AttentionCell.rounding_error`, because tests add up values."""
-    return max(ACCURACY, 10 * cell.rounding_error)
