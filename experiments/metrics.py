@@ -23,7 +23,6 @@ from experiments.harness.metric import End, ErrorBound, Exact, Metric, OfCell, T
 from experiments.statistics.intervals import MIN_DRAWS_OF_FOURTH_POWERS
 from sdpa.metrics import SATURATED
 
-QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 # A value below its floor is lost in the inversion of Laplace transforms or the interpolation over lengths.
 SHARE_BOUNDS = (
     ErrorBound(
@@ -82,36 +81,32 @@ def _draw(cell: Cell) -> tuple[Any, ...]:
     return cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, cell.law, cell.shortest_row
 
 
-def _pairs(cell: Cell) -> tuple[Any, ...]:
-    """The arguments of functions of the scores of a draw."""
-    return cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, cell.law
-
-
 def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
-    """Mean, variance and excess kurtosis of the scores q.k, with or without division by the divisor of a scaling.
+    """Mean, variance and excess kurtosis of the scores q.k; all three have the same z-scores under every divisor.
 
     Their deviations are those of a trial, whose scores share queries and keys: exact, for the kurtosis to leading
     order. Under a mask they are those of the trial without the mask, which were smaller in simulations.
 
     Args:
-        divided: True for columns that describe scaled scores, False for the scores themselves. The estimates are the
-            same: an experiment without a divisor passes 1.
-
-    Returns:
-        The metrics `score_mean`, `score_variance` and `score_kurtosis`. All three are scale-free: their z-scores are
-        the same under every divisor. The mean has no limits; the effective draws of the variance count for it.
-
-    >>> [metric.meaning for metric in score_metrics(divided=False)]
-    ['mean of the scores', 'variance of the scores, pooled over draws', 'excess kurtosis of the scores']
+        divided: True for columns that describe scaled scores, False for the scores of a cell with a divisor of 1.
     """
     scores, over, over_square = ("scaled scores", " / divisor", " / divisor^2") if divided else ("scores", "", "")
+    exact_mean, exact_variance = "0", "d_k"
+    if divided:
+        exact_mean = (
+            "d_k query_mean key_mean / divisor; plus d_k rho query_std key_std / n_keys / divisor if correlated"
+        )
+        exact_variance = "d_k query_std^2 key_std^2 / divisor^2; more terms if means or a correlation are not 0"
 
     def metric(name: str, meaning: str, formula: str, title: str, exact: str, of: Any, **more: Any) -> Metric:
-        # No divisor changes the kurtosis.
-        scale = (lambda _: ()) if name == "score_kurtosis" else (lambda cell: (cell.divisor,))
-        value = from_theory(name, lambda cell: (cell.d_k, *scale(cell), cell.law, cell.mean_length))
-        deviation = from_theory("score_power_deviations", _pairs, name, 0.0)
-        known = Exact(exact, value, deviation)
+        def of_law(cell: Cell) -> tuple[Any, ...]:  # no divisor changes the kurtosis
+            return cell.d_k, *(() if name == "score_kurtosis" else (cell.divisor,)), cell.law, cell.mean_length
+
+        def of_draw(cell: Cell) -> tuple[Any, ...]:
+            return cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, cell.law
+
+        deviation = from_theory("score_power_deviations", of_draw, name, 0.0)
+        known = Exact(exact, from_theory(name, of_law), deviation)
         return Metric(name, meaning, formula, title, per="scores", of=of, exact=known, scale_free=True, **more)
 
     return (
@@ -120,20 +115,16 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
             f"mean of the {scores}",
             f"E[q.k]{over}",
             f"mean of {scores}",
-            f"d_k query_mean key_mean{over}; plus d_k rho query_std key_std / n_keys{over} if correlated"
-            if divided
-            else "0",
+            exact_mean,
             lambda shape, divisor: shape.mean / divisor,
-            draws_like="score_variance",
+            draws_like="score_variance",  # it has no limits
         ),
         metric(
             "score_variance",
             f"variance of the {scores}, pooled over draws",
             f"Var[q.k]{over_square}",
             f"variance of {scores}",
-            f"d_k query_std^2 key_std^2{over_square}; more terms if means or a correlation are not 0"
-            if divided
-            else "d_k",
+            exact_variance,
             lambda shape, divisor: shape.variance / divisor**2,
             within=(0, math.inf),
             is_precise=True,
@@ -162,8 +153,7 @@ def _exact(
 
     Args:
         metric: name of the expectation in `AttentionExpectations`.
-        of_row: name of the deviation in `RowMetrics`: of one row's value, or of its square for a root mean
-            square.
+        of_row: name of the deviation in `RowMetrics`: of one row's value, or of its square for a root mean square.
         bounds: of the error, as in `Exact`.
         per_key: True for a root mean square over keys, which theory gives for as many queries as keys. Its mean square
             is n_queries / n_keys times that over rows.
@@ -185,11 +175,7 @@ def _exact(
 
 
 def _saturated_rows() -> Exact:
-    """As `_exact`, with bounds of the deviation from the share p of rows alone where theory knows no others.
-
-    The deviation of one row is sqrt(p (1 - p)), and that of a draw is not larger. It is not smaller than if the rows of
-    a draw were independent: rows that share keys saturate together rather than in turn.
-    """
+    """As `_exact`; where theory knows no deviations, those of a share of rows, which saturate together or alone."""
     exact = _exact("saturated_rows", "saturated_rows")
     of_share = deviation_of_share(exact.value)
 
@@ -227,12 +213,9 @@ def _row_variance() -> Exact:
 
 
 def deviation_of_share(share: OfCell) -> OfCell:
-    """sqrt(p (1 - p)), the deviation of one row if a share p of rows has a property; infinite where it is 0 or 1.
+    """sqrt(p (1 - p)), the deviation of one row if a share p of rows has a property, and the largest of a draw.
 
-    A p of 0 or 1 stands for one that theory cannot tell from it. Where p is unknown, so is the deviation (NaN).
-
-    Args:
-        share: p.
+    Infinite where p is 0 or 1, which stand for a p that theory cannot tell from them; NaN where p is unknown.
     """
 
     def deviation(theory: Theory, cell: Cell) -> float:
@@ -243,11 +226,9 @@ def deviation_of_share(share: OfCell) -> OfCell:
 
 
 def at_least_independent(closer: OfCell, of_row: OfCell) -> OfCell:
-    """The larger of a known lower bound and the deviation of a draw whose rows are independent.
+    """The larger of a known lower bound of a draw's deviation and that of independent rows, from `of_row` if finite.
 
-    Args:
-        closer: a lower bound of the deviation of a draw.
-        of_row: the deviation of one row; where it is infinite, `closer` is the bound.
+    Rows that share keys vary together rather than in turn.
     """
 
     def least(theory: Theory, cell: Cell) -> float:
@@ -265,12 +246,6 @@ def _norm_metrics(
 
     The root mean square follows rare large rows, and the median follows the typical row. Unscaled and at large d_k, the
     median of |dL/dq| falls with d_k while its root mean square rises, so a table has both.
-
-    Args:
-        norm: attribute of `sdpa.RowDiagnostics`, and name of the first metric.
-        meaning, formula, title: of the norm of a row, completed here for each metric.
-        of_row: as in `_exact`.
-        high: a bound of the norm.
     """
     root = Metric(
         norm,
@@ -294,7 +269,7 @@ def _norm_metrics(
             share=share,
             is_logarithmic=True,
         )
-        for name, share in QUANTILES.items()
+        for name, share in (("p10", 0.1), ("median", 0.5), ("p90", 0.9))
     )
     return (root, *quantiles)
 
