@@ -6,7 +6,7 @@ variances of q, k and q.k are exact (`sdpa.initialisation`).
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -17,7 +17,7 @@ from experiments.harness.columns import Meaning
 from experiments.harness.metric import Exact, Metric
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowStatistics
-from experiments.sampling import AttentionCell, Floats, block_queries
+from experiments.sampling import AttentionCell, Floats
 from sdpa import Scaling
 from sdpa.initialisation import Scheme, layer_normed_tokens
 
@@ -75,18 +75,12 @@ class Cell(AttentionCell):
         """The values behind the names of the scheme and of the scalings, and the code that draws tokens and weights."""
         return {"scheme": [Scheme, layer_normed_tokens, self.scheme.law, *self.variances], **super().stamp()}
 
-    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
+    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
         """As `AttentionCell.draw`: tokens, W_Q and W_K in this order, then keys and queries without further draws."""
         tokens = layer_normed_tokens(rng, (trials, self.n_keys, self.d_model))
         to_queries, to_keys = self.scheme.weights(rng, trials, self.d_model, self.d_k)
-
-        def queries() -> Iterator[tuple[slice, Floats]]:
-            size, last = block_queries(self), tokens[:, self.n_keys - self.n_queries :]
-            for first in range(0, self.n_queries, size):
-                rows = slice(first, min(first + size, self.n_queries))
-                yield rows, last[:, rows] @ to_queries
-
-        return tokens @ to_keys, queries()
+        last = tokens[:, self.n_keys - self.n_queries :]
+        return tokens @ to_keys, lambda rows: last[:, rows] @ to_queries
 
     @property
     def numbers(self) -> int:

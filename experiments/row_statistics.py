@@ -27,7 +27,15 @@ import numpy as np
 from experiments.harness.columns import Column
 from experiments.harness.experiment import ACCURACY, MEASURED, Experiment, Row
 from experiments.harness.metric import Metric, fields, metric_columns
-from experiments.sampling import TREATMENT, AttentionCell, Floats, block_queries, block_trials, chunk_trials
+from experiments.sampling import (
+    TREATMENT,
+    AttentionCell,
+    Floats,
+    block_queries,
+    block_trials,
+    chunk_trials,
+    query_blocks,
+)
 from experiments.second_kernel import compare_row
 from experiments.statistics.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, Shape, power_sums
 from experiments.statistics.quantiles import MAX_BINS, Histograms, Quantile
@@ -167,9 +175,10 @@ class RowStatistics:
 
         After the last draw of the chunk, the generator chooses the rows to compare with the plain kernel.
         """
-        keys, query_blocks = cell.draw(trials, rng)
+        keys, queries_of = cell.draw(trials, rng)
         score_sums, query_sums, row_sums, series = np.zeros((POWERS, trials)), np.zeros(()), np.zeros(()), []
-        for rows, queries in query_blocks:
+        for rows in query_blocks(cell):
+            queries = queries_of(rows)
             query_sums = query_sums + _stacked([m.of(queries).sum(axis=-1) for m in self._means("query")], trials)
             scores, visible = queries @ keys.swapaxes(-1, -2), cell.visible(rows)
             score_sums += _power_sums(scores, visible, cell.score_centre)

@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments.harness.columns import Column
 from experiments.harness.experiment import MEASURED, Experiment, Row
-from experiments.sampling import TREATMENT, Cell, Floats, block_trials
+from experiments.sampling import TREATMENT, Cell, Floats, block_trials, query_blocks
 from sdpa import softmax
 
 
@@ -33,8 +33,8 @@ class RowsMeasurement:
 
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> RowsMeasurement:
     """The scores of that many independent draws of (Q, K), (trials, n_queries, n_keys)."""
-    keys, query_blocks = cell.draw(trials, rng)
-    blocks = [(queries @ keys.swapaxes(-1, -2), cell.visible(rows)) for rows, queries in query_blocks]
+    keys, queries_of = cell.draw(trials, rng)
+    blocks = [(queries_of(rows) @ keys.swapaxes(-1, -2), cell.visible(rows)) for rows in query_blocks(cell)]
     masked = [scores if visible is None else np.where(visible, scores, -np.inf) for scores, visible in blocks]
     return RowsMeasurement(np.concatenate(masked, axis=1))
 

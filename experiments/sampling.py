@@ -11,8 +11,8 @@ scalings, so that an additional scaling sees the same draws.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 import numpy as np
@@ -58,11 +58,7 @@ class ScaledCell:
     scaling: tuple[Scaling, ...]  # rules: treatments of the same draw
 
     def stamp(self) -> dict[str, Any]:
-        """The values behind the names in a cell, such as those of scalings and laws.
-
-        A stored result counts as up to date only if its stamp is unchanged. So an edit of one rule or law makes only
-        the results that use it stale.
-        """
+        """The values behind the names in a cell: an edit of a rule or law makes only the results that use it stale."""
         rules = [[rule.name, str(rule.exponent), str(rule.power_of("d_k"))] for rule in self.scaling]
         return {"rules": rules, "divisors": self.divisors()}
 
@@ -96,16 +92,16 @@ class AttentionCell(ScaledCell):
 
     n_queries: int  # queries per draw
 
-    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
-        """Keys of all trials at once, and their queries in blocks, drawn on demand.
+    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
+        """Keys of all trials at once, and their queries on demand.
 
         Args:
-            trials: number of draws. The keys of all of them are in memory at once, so measurements pass at most
-                `block_trials`.
-            rng: draws the keys now, and each block of queries when the iterator reaches it.
+            trials: number of draws, at most `block_trials`: the keys of all of them are in memory at once.
+            rng: draws the keys now, and queries when they are asked for.
 
         Returns:
-            Keys (trials, n_keys, d_k); and pairs of a slice of the queries and their entries (trials, block, d_k).
+            Keys (trials, n_keys, d_k), and a function that gives the queries of each of `query_blocks` in turn,
+            (trials, block, d_k).
         """
         raise NotImplementedError
 
@@ -147,10 +143,7 @@ class AttentionCell(ScaledCell):
         return np.asarray(np.arange(self.n_keys) <= position[:, None])
 
     def own_keys(self, rows: slice) -> npt.NDArray[np.intp]:
-        """The key at the position of each of these queries, the last of the sequence; (queries,).
-
-        With more queries than keys, positions start again from the first: keys without a correlation are all alike.
-        """
+        """The key at the position of each of these queries, the last of the sequence, modulo n_keys; (queries,)."""
         return (np.arange(self.n_queries)[rows] - self.n_queries) % self.n_keys
 
     @property
@@ -219,16 +212,7 @@ class Cell(AttentionCell):
     @property
     def law(self) -> PairLaw:
         """The joint law of the queries and keys of a draw; ValueError if two fields exclude each other (`problem`)."""
-        return PairLaw(
-            self.inputs,
-            self.query_mean,
-            self.key_mean,
-            self.query_std,
-            self.key_std,
-            self.correlation,
-            self.spectrum,
-            self.normalize,
-        )
+        return PairLaw(self.inputs, *(getattr(self, field.name) for field in fields(PairLaw)[1:]))
 
     def problem(self) -> str | None:
         """As `AttentionCell.problem`: the law excludes a combination, or a query has no own key.
@@ -246,25 +230,22 @@ class Cell(AttentionCell):
                 return f"{name}: expected n_queries (64 by default) of at most n_keys beside it, got {got}"
         return None
 
-    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
+    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
         """As `AttentionCell.draw`, from the joint law.
 
-        >>> keys, blocks = Cell(d_k=2, n_keys=3, n_queries=4, scaling=()).draw(5, np.random.default_rng(0))
-        >>> keys.shape, [(rows, queries.shape) for rows, queries in blocks]
-        ((5, 3, 2), [(slice(0, 4, None), (5, 4, 2))])
+        >>> keys, queries = Cell(d_k=2, n_keys=3, n_queries=4, scaling=()).draw(5, np.random.default_rng(0))
+        >>> keys.shape, queries(slice(0, 4)).shape
+        ((5, 3, 2), (5, 4, 2))
         """
         law = self.law
         keys = law.keys(rng, (trials, self.n_keys, self.d_k), self.dtype)
         own_keys = keys[:, self.n_keys - self.n_queries :] if law.correlation else None
 
-        def queries() -> Iterator[tuple[slice, Floats]]:
-            size = block_queries(self)
-            for first in range(0, self.n_queries, size):
-                rows = slice(first, min(first + size, self.n_queries))
-                shape = (trials, rows.stop - first, self.d_k)
-                yield rows, law.queries(rng, shape, None if own_keys is None else own_keys[:, rows], self.dtype)
+        def queries(rows: slice) -> Floats:
+            shape = (trials, rows.stop - rows.start, self.d_k)
+            return law.queries(rng, shape, None if own_keys is None else own_keys[:, rows], self.dtype)
 
-        return keys, queries()
+        return keys, queries
 
     @property
     def score_centre(self) -> float:
@@ -289,7 +270,7 @@ class Cell(AttentionCell):
         return self.n_keys - self.n_queries + 1 if self.mask == "causal" else None
 
     def stamp(self) -> dict[str, Any]:
-        """The values behind the names of the law and of the scalings: draws, sampler, moments and divisors."""
+        """As `ScaledCell.stamp`, with the draws, the sampler and the moments of the law."""
         return {"inputs": [InputLaw.draw, self.inputs.sample, *self.inputs.moments], **super().stamp()}
 
 
@@ -315,6 +296,12 @@ def block_queries(cell: AttentionCell) -> int:
     row = cell.dtype.itemsize * cell.n_keys
     long_rows = min(_PRODUCT_QUERIES, _MAX_BLOCK_BYTES // row)
     return min(cell.n_queries, max(1, _BLOCK_BYTES // row, long_rows))
+
+
+def query_blocks(cell: AttentionCell) -> Iterator[slice]:
+    """The queries of a draw, `block_queries` at a time."""
+    size = block_queries(cell)
+    return (slice(first, min(first + size, cell.n_queries)) for first in range(0, cell.n_queries, size))
 
 
 def chunk_trials(cell: AttentionCell) -> int:

@@ -140,7 +140,7 @@ def test_an_input_law(repository):
 
 EXPERIMENT = '''"""Attention of a query that equals its own key, over keys of another scale."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -164,20 +164,10 @@ class Cell(AttentionCell):
     stretch: Annotated[float, Ge(1e-6), Le(1e6), Meaning("queries over their own keys")] = 1.0
     n_queries: Annotated[int, Ge(1), Le(2**20), Meaning("queries per draw")] = 64
 
-    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Iterator[tuple[slice, Floats]]]:
+    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
         """As `AttentionCell.draw`."""
         keys = rng.standard_normal((trials, self.n_keys, self.d_k))
-        return keys, iter([(slice(0, self.n_queries), self.stretch * keys[:, : self.n_queries])])
-
-    @property
-    def numbers(self) -> int:
-        """As `AttentionCell.numbers`: the entries of the keys."""
-        return self.n_keys * self.d_k
-
-    @property
-    def entries(self) -> int:
-        """As `AttentionCell.entries`: queries and keys."""
-        return (self.n_keys + self.n_queries) * self.d_k
+        return keys, lambda rows: self.stretch * keys[:, rows]
 
 
 EXPERIMENT = RowStatistics(tuple(replace(metric, exact=None) for metric in METRICS)).experiment("stretched", Cell)

@@ -106,8 +106,8 @@ class InDouble(Cell):
     """The draws of single precision, with everything after them in double precision."""
 
     def draw(self, trials, rng):
-        keys, blocks = super().draw(trials, rng)
-        return keys.astype(float), ((rows, queries.astype(float)) for rows, queries in blocks)
+        keys, queries = super().draw(trials, rng)
+        return keys.astype(float), lambda rows: queries(rows).astype(float)
 
 
 @pytest.mark.parametrize(
