@@ -41,6 +41,9 @@ _LOOK_SECONDS = 5  # without a record, after which the client looks at the sched
 _NO_WORKERS_SECONDS = 300  # unless Dask's configuration of the client names its own time limit
 _IN_FLIGHT = 1000  # chunks that Dask knows at a time
 _READING = Lock()  # Python 3.11 cannot parse source in several threads at a time
+for _name in ("distributed.client", "tornado.application"):  # this module reports in its own words
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
+warnings.simplefilter("ignore", VersionMismatchWarning)
 Copy = Mapping[str, str]
 
 
@@ -89,6 +92,16 @@ def measure_here(expected: Copy, chunk: Chunk, seed: int, stamp: Stamp) -> bytes
     return measure_record(chunk, seed, stamp)
 
 
+@contextmanager
+def _connected(address: str) -> Iterator[Client]:
+    """A client of the scheduler; the scheduler forgets its tasks when it closes."""
+    client = Client(address, timeout=_ANSWER_SECONDS, set_as_default=False)
+    try:
+        yield client
+    finally:
+        client.close(timeout=_ANSWER_SECONDS / 2)
+
+
 class DaskCluster:
     """The workers of a Dask cluster; see `experiments.harness.run.Workers`."""
 
@@ -120,7 +133,7 @@ class DaskCluster:
         """
         address = _address(self.scheduler)
         self._threads(address)  # Dask's own time limit does not end the wait for a server of another protocol
-        with self._connected(address) as client:
+        with _connected(address) as client:
             wrong = self._wrong_workers(client)
             if wrong and not self._has_measured:
                 raise ClusterError("\n".join(wrong.values()))
@@ -154,7 +167,7 @@ class DaskCluster:
                 wrong[address] = f"worker {address} cannot take part: {why}"
         return wrong
 
-    def _is_astray(self, client: Client, error: Exception) -> bool:
+    def _is_astray(self, client: Client, error: BaseException | None) -> bool:
         """Retire workers that cannot take part after one of them got a chunk; true if the chunk can go to another."""
         wrong = self._wrong_workers(client) if isinstance(error, WrongWorkerError | ImportError) else {}
         self._retire(client, wrong)
@@ -166,18 +179,6 @@ class DaskCluster:
             self._say(line)
         if wrong:
             client.retire_workers([*wrong])
-
-    @contextmanager
-    def _connected(self, address: str) -> Iterator[Client]:
-        """A client of the scheduler; the scheduler forgets its tasks when it closes."""
-        for name in ("distributed.client", "tornado.application"):  # this module reports in its own words
-            logging.getLogger(name).setLevel(logging.CRITICAL)
-        warnings.simplefilter("ignore", VersionMismatchWarning)
-        client = Client(address, timeout=_ANSWER_SECONDS, set_as_default=False)
-        try:
-            yield client
-        finally:
-            client.close(timeout=_ANSWER_SECONDS / 2)
 
     def _notice_loss(self, event: tuple[float, dict[str, Any]]) -> None:
         """Say that a worker is gone, from an entry of the scheduler's log."""

@@ -49,17 +49,13 @@ class Change:
         return f"{verb} {path}: {self.where if self.kind == verb else self}"
 
 
-def update(path: Path, content: bytes, *, keep: bool | None = None) -> Change:
-    """Write a table, unless its bytes are those of the previous one, or equal them to rounding and that one may stay.
+def update(path: Path, content: bytes, *, keep: bool = False) -> Change:
+    """Write a table, unless it equals the previous one: to the byte, or with `keep` to rounding.
 
-    Args:
-        path: the file.
-        content: the table.
-        keep: True if a previous table that is equal to rounding stays. By default only where tables of other
-            processors agree no better; elsewhere the bytes count.
+    Where processors agree no better, rounding never replaces a table.
     """
     change = compare(path.read_bytes() if path.exists() else None, content)
-    if change.kind == ROUNDING and not (not is_supported() if keep is None else keep):
+    if change.kind == ROUNDING and is_supported() and not keep:
         change = Change("different", change.where)
     if change.kind in ("new", "different"):
         write_atomically(path, content)

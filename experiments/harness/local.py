@@ -3,11 +3,10 @@
 import itertools
 import multiprocessing
 import os
-import queue
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
 _QUEUED_PER_WORKER = 3
 _FEW = 3
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class _Pool(ProcessPoolExecutor):
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
         # A signal between the start of a worker and its instructions would leave a worker that reads the end of a file.
         # The worker inherits this setting, so that Ctrl-C does not interrupt its imports either.
-        with _held_back(signal.SIGINT, signal.SIGTERM):
+        with _held_back():
             return super().submit(function, *arguments, **options)
 
 
@@ -98,34 +98,23 @@ def _start_worker() -> None:
     """Prepare a worker: it ignores Ctrl-C, ends with its parent, and computes on one thread."""
     # Ctrl-C reaches every process of the terminal; only the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})  # see _Pool
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)  # see _Pool
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # With more threads, BLAS would split its sums by their number, and results would depend on the machine's load.
     threadpool_limits(limits=1)
 
 
 @contextmanager
-def _held_back(*signals: signal.Signals) -> Iterator[None]:
-    """Hold these signals back until the end of the block; processes that start in it inherit this."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        with _handlers_waiting(*signals):
-            yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _handlers_waiting(*signals: signal.Signals) -> Iterator[None]:
-    """Call the handlers of these signals only after the block.
+def _held_back() -> Iterator[None]:
+    """Hold Ctrl-C and SIGTERM back until the end of the block; processes that start in it inherit this.
 
     A mask alone does not hold a signal back: another thread, such as one of BLAS, takes it, and Python then calls the
     handler in the main thread. Other threads run no handlers.
     """
     is_main = threading.current_thread() is threading.main_thread()
-    handlers = {number: signal.getsignal(number) for number in signals if is_main}
-    handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
+    handlers = {number: handler for number in _SIGNALS if is_main and callable(handler := signal.getsignal(number))}
     came: list[int] = []
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         for number in handlers:
             signal.signal(number, lambda number, _: came.append(number))
@@ -134,7 +123,8 @@ def _handlers_waiting(*signals: signal.Signals) -> Iterator[None]:
         for number, handler in handlers.items():
             signal.signal(number, handler)
         for caught in dict.fromkeys(came):
-            signal.raise_signal(caught)
+            signal.raise_signal(caught)  # waits for the mask
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _end_with_parent() -> None:
@@ -147,7 +137,7 @@ def _end_with_parent() -> None:
 
 def _stop(pool: ProcessPoolExecutor) -> None:
     """End the workers at once; the next run measures their unfinished chunks again."""
-    with _held_back(signal.SIGINT, signal.SIGTERM):
+    with _held_back():
         for worker in list((pool._processes or {}).values()):  # another pool may have work to finish
             worker.kill()
         # A killed worker may have sent half a record. The pool's thread would wait forever for the rest, because this
@@ -165,37 +155,36 @@ def measured(
     deaths: type[Exception] = BrokenProcessPool,  # of a chunk whose process died
     seconds: float | None = None,  # without a record, after which `look` raises an error if none can come
     look: Callable[[], object] = lambda: None,
-    is_astray: Callable[[Exception], bool] = lambda _: False,  # of a process that should not have got the chunk
+    is_astray: Callable[[BaseException | None], bool] = lambda _: False,  # a wrong process got the chunk
 ) -> Iterator["tuple[Task, bytes]"]:
     """Records in the order of completion, from the processes of this machine or of a cluster."""
     todo = iter(tasks)
     pending: dict[Future[bytes], Task] = {}
-    done: queue.SimpleQueue[Future[bytes]] = queue.SimpleQueue()
 
     def hand_out(task: "Task") -> None:
         with _naming(task, deaths):
-            future = submit(*task.arguments)
-        pending[future] = task
-        future.add_done_callback(done.put)
+            pending[submit(*task.arguments)] = task
 
     while True:
         for task in itertools.islice(todo, in_flight - len(pending)):
             hand_out(task)
         if not pending:
             return
-        try:
-            future = done.get(timeout=seconds)
-        except queue.Empty:
+        done, _ = wait(pending, seconds, FIRST_COMPLETED)
+        if not done:
             look()
-            continue
-        task = pending.pop(future)
-        error = None if future.cancelled() else future.exception()
-        if isinstance(error, Exception) and is_astray(error):
-            hand_out(task)
-            continue
-        with _naming(task, deaths):
-            record = future.result()
-        yield task, record
+        for future in sorted(done, key=_has_failed):  # what succeeded is kept
+            task = pending.pop(future)
+            if _has_failed(future) and not future.cancelled() and is_astray(future.exception()):
+                hand_out(task)
+                continue
+            with _naming(task, deaths):
+                record = future.result()
+            yield task, record
+
+
+def _has_failed(future: Future[bytes]) -> bool:
+    return future.cancelled() or future.exception() is not None
 
 
 @contextmanager

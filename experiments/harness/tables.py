@@ -8,7 +8,8 @@ the checksum of the table; it is current if the same source and libraries would 
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,18 +50,23 @@ def write_sweep(
     """Write the table of a sweep (`measured`), its derived tables, and last the JSON that vouches for them.
 
     A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes them again. Tables
-    that the same source, config and libraries made before stay if they are equal to rounding; on a processor without
-    the instructions of the suite, others stay, too, unless somebody changed them. Derived tables of an earlier run that
-    the sweep no longer has are removed, unless somebody changed them.
+    that the same source, config and libraries made before stay if they are equal to rounding. Derived tables that the
+    sweep no longer has are removed, unless somebody changed them.
 
     Raises:
         ChangedError: a table is different from one that should be the same; nothing is written.
     """
     from experiments.harness.compare import Change, compare, update
 
-    contents = {kind: csv_bytes(_identified(config, sweep, frame)) for kind, frame in tables.items()}
+    identity = dict(zip(names(IDENTITY), (sweep.name, sweep.experiment.name, config.seed), strict=True))
+    contents = {
+        kind: csv_bytes(table.assign(**identity)[[*identity, *table.columns]]) for kind, table in tables.items()
+    }
     paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
-    before = _checksums_before(results, sweep.name)
+    sidecar = results / f"{sweep.name}.json"
+    before: dict[str, str] = {}
+    with suppress(TableError):
+        before = read_sidecar(sidecar)["sha256"]
     was_made_alike = is_current(results, config, sweep)
     if was_made_alike and is_supported():
         found = {path: compare(path.read_bytes(), contents[kind]) for kind, path in paths.items() if kind in before}
@@ -69,11 +75,7 @@ def write_sweep(
                 "expected the same tables from the same source, config and libraries, got others; the previous ones"
                 " stay, delete them to write these:\n" + "\n".join(different)
             )
-    changes = {}
-    for kind, path in paths.items():
-        keep = was_made_alike or (not is_supported() and checksum(path) == before.get(kind))
-        changes[path] = update(path, contents[kind], keep=keep)
-    sidecar = results / f"{sweep.name}.json"
+    changes = {path: update(path, contents[kind], keep=was_made_alike) for kind, path in paths.items()}
     made = {**_provenance(config, sweep), "sha256": {kind: checksum(path) for kind, path in paths.items()}}
     content = (json.dumps(made, indent=1) + "\n").encode()
     if not sidecar.exists() or sidecar.read_bytes() != content:
@@ -84,14 +86,6 @@ def write_sweep(
             path.unlink()  # the suite derived it from an earlier table, and nobody changed it since
             changes[path] = Change("removed", "the sweep no longer has it")
     return changes
-
-
-def _identified(config: Config, sweep: Sweep, table: "pd.DataFrame") -> "pd.DataFrame":
-    """A copy of a table with the columns of `IDENTITY` before its own."""
-    identified, values = table.copy(), (sweep.name, sweep.experiment.name, config.seed)
-    for place, (name, value) in enumerate(zip(names(IDENTITY), values, strict=True)):
-        identified.insert(place, name, value)
-    return identified
 
 
 def is_current(results: Path, config: Config, sweep: Sweep) -> bool:
@@ -130,24 +124,17 @@ def read_sweep(results: Path, config: Config, sweep: Sweep) -> "dict[str, pd.Dat
     Raises:
         TableError: a table is missing, altered, or from another config.
     """
-    text = [FEW_DRAWS, *treatment_names(sweep.experiment.cell)]
-    return {kind: _parsed(content, text) for kind, content in sound_contents(results, config, sweep).items()}
-
-
-def _parsed(content: bytes, text: Iterable[str]) -> "pd.DataFrame":
-    """A table from its CSV, without the columns of `IDENTITY`.
-
-    Empty fields are NaN, except in `few_draws`, where no metric is listed.
-    """
     import pandas as pd
 
-    table = pd.read_csv(
-        io.BytesIO(content), dtype=dict.fromkeys(text, str), usecols=lambda name: name not in names(IDENTITY)
-    )
-    # An empty field is a list of no metrics, not a missing number.
-    # A table as read has a block of memory for each column; pandas warns if columns are added to more than a hundred.
-    table = table.copy()
-    return table.fillna({FEW_DRAWS: ""}) if FEW_DRAWS in table else table
+    text = dict.fromkeys([FEW_DRAWS, *treatment_names(sweep.experiment.cell)], str)
+    tables = {}
+    for kind, content in sound_contents(results, config, sweep).items():
+        own = pd.read_csv(io.BytesIO(content), dtype=text, usecols=lambda name: name not in names(IDENTITY))
+        # A table as read has one block of memory per column; pandas warns if columns are added to more than a hundred.
+        table = own.copy()
+        # An empty field is a list of no metrics there, elsewhere a missing number.
+        tables[kind] = table.fillna({FEW_DRAWS: ""}) if FEW_DRAWS in table else table
+    return tables
 
 
 def sound_contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:
@@ -195,18 +182,6 @@ def as_written(value: object) -> str:
     return value if isinstance(value, str) else DIGITS % value
 
 
-def _checksums_before(results: Path, sweep: str) -> dict[str, str]:
-    """The tables that an earlier run of a sweep wrote, by kind, and their checksums.
-
-    A kind that is no identifier is left out: it becomes a path, and the file may have been edited.
-    """
-    try:
-        checksums = read_sidecar(results / f"{sweep}.json")["sha256"]
-    except TableError:
-        return {}
-    return {kind: sha256 for kind, sha256 in checksums.items() if kind.isidentifier()}
-
-
 def read_sidecar(path: Path) -> dict[str, Any]:
     """The content of SWEEP.json; `TableError` if it is missing or invalid."""
     try:
@@ -217,6 +192,7 @@ def read_sidecar(path: Path) -> dict[str, Any]:
         raise TableError(f"{path}: cannot read: {error}") from None
     sidecar: dict[str, Any] = content if isinstance(content, dict) else {}
     checksums = sidecar.get("sha256")
-    if not isinstance(sidecar.get("parameters"), dict) or not isinstance(checksums, dict) or MEASURED not in checksums:
+    is_whole = isinstance(sidecar.get("parameters"), dict) and isinstance(checksums, dict) and MEASURED in checksums
+    if not is_whole or not all(map(str.isidentifier, sidecar["sha256"])):  # kinds become paths
         raise TableError(f"{path}: expected the parameters and checksums of a sweep")
     return sidecar
