@@ -5,14 +5,12 @@ Tables, records, drawings and the page all go through `write_atomically`: a kill
 
 import fcntl
 import hashlib
-import json
 import os
 import platform
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from experiments.harness.experiment import MEASURED
 from experiments.harness.problems import BusyError
@@ -80,11 +78,10 @@ def locked(results: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BusyError(
-                f"{results} is in use by {_holder(lock.read())}; wait for it, or choose another folder"
-            ) from None
+            holder = lock.read() or "another run"
+            raise BusyError(f"{results} is in use by {holder}; wait for it, or choose another folder") from None
         lock.truncate()
-        lock.write(json.dumps({"process": os.getpid(), "machine": platform.node()}))
+        lock.write(f"process {os.getpid()} on {platform.node()}")
         lock.flush()
         for folder, below, _ in os.walk(results):
             # A folder with a lock of its own belongs to another config or step, which may be writing to it.
@@ -107,24 +104,6 @@ def checksum(path: Path) -> str:
     ''
     """
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
-
-
-def is_same(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """True if everything that determines a file still equals its record; other entries of the record do not count.
-
-    >>> is_same({"seed": 0, "other": 1}, {"seed": 0}), is_same({}, {"seed": 0})
-    (True, False)
-    """
-    return all(recorded.get(key) == value for key, value in now.items())
-
-
-def _holder(text: str) -> str:
-    """The process that holds a lock, in words, from the content of the lock file; vague if that is unreadable."""
-    try:
-        holder = json.loads(text)
-        return f"process {holder['process']} on {holder['machine']}"
-    except (ValueError, KeyError, TypeError):
-        return "another run"
 
 
 def csv_name(sweep: str, kind: str) -> str:

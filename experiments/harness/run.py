@@ -57,13 +57,10 @@ class Task:
         """Estimated seconds that one worker needs."""
         return self.chunk.experiment.seconds_per_trial(self.chunk.cell) * self.chunk.trials
 
-    def describe(self) -> str:
-        """The name of the chunk in messages: `sweep wide, cell d_k=8, ..., chunk 3`."""
-        return f"sweep {self.sweeps[0]}, cell {describe(self.chunk.cell)}, chunk {self.chunk.index}"
-
     def failure(self, problem: str) -> MeasurementError:
         """The error of a chunk that failed for this reason."""
-        return MeasurementError(f"{self.describe()}: {problem}")
+        where = f"sweep {self.sweeps[0]}, cell {describe(self.chunk.cell)}, chunk {self.chunk.index}"
+        return MeasurementError(f"{where}: {problem}")
 
 
 class Workers(Protocol):

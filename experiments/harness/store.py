@@ -21,7 +21,7 @@ import numpy as np
 
 from experiments.harness.columns import cell_fields
 from experiments.harness.experiment import Measurement
-from experiments.harness.files import is_same, write_atomically
+from experiments.harness.files import write_atomically
 from experiments.harness.fingerprint import measuring_fingerprint, stamp, versions
 from experiments.harness.grid import Chunk, plain
 from experiments.harness.measuring import measure_chunk
@@ -74,7 +74,7 @@ class Store:
             header, _ = _opened(content)
         except RecordError:
             return "damaged"
-        return "sound" if is_same(header["stamp"], self.stamp(chunk)) else "stale"
+        return "sound" if header["stamp"] == self.stamp(chunk) else "stale"
 
     def write(self, chunk: Chunk, record: bytes) -> None:
         """Write a record from `measure_record`."""
@@ -93,7 +93,7 @@ class Store:
             raise RecordError(f"{path}: expected the record of chunk {chunk.index}, found no file") from None
         except RecordError as error:
             raise RecordError(f"{path}: {error}") from None
-        if not is_same(header["stamp"], self.stamp(chunk)):
+        if header["stamp"] != self.stamp(chunk):
             raise RecordError(f"{path}: expected the record of {self.stamp(chunk)}, got that of {header['stamp']}")
         kind = typing.get_type_hints(chunk.experiment.measure)["return"]
         measurement: Measurement = _built(kind, _arrays(header["arrays"], payload), "")

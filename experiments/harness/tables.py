@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.harness.columns import Column, names, treatment_names
 from experiments.harness.config import Config
 from experiments.harness.experiment import MEASURED
-from experiments.harness.files import checksum, csv_name, is_same, write_atomically
+from experiments.harness.files import checksum, csv_name, write_atomically
 from experiments.harness.fingerprint import measuring_fingerprint, stamp, tables_fingerprint, versions
 from experiments.harness.grid import Sweep
 from experiments.harness.metric import FEW_DRAWS
@@ -98,7 +98,7 @@ def is_current(results: Path, config: Config, sweep: Sweep) -> bool:
         sidecar = read_sidecar(results / f"{sweep.name}.json")
     except TableError:
         return False
-    return is_same(sidecar, _provenance(config, sweep))
+    return sidecar.items() >= _provenance(config, sweep).items()
 
 
 def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
