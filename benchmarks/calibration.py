@@ -106,7 +106,7 @@ FACTORS = [Factor(*each) for each in product(_SCALABLE, ("all", "unscaled", "d_k
 class _DivisorOff(Scaling):
     """A rule that divides by 1% more than it should."""
 
-    def divisor(self, d_k: int, n_keys: int) -> float:
+    def divisor(self, d_k: float, n_keys: float) -> float:
         """1.01 times the rule's divisor."""
         return 1.01 * super().divisor(d_k, n_keys)
 

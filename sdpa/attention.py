@@ -288,19 +288,24 @@ def allowed_keys(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
     """The mask in the shape of the scores; ValueError unless it is boolean, broadcasts and shows each query a key."""
     if isinstance(mask, str):
         mask = causal_mask(*(1, *shape)[-2:]) if is_causal(mask) else np.True_
+    allowed = broadcast_mask(mask, shape)
+    empty = np.argwhere(~allowed.any(axis=-1))
+    if len(empty):
+        raise ValueError(f"mask: expected every query to see a key, got none in {row_label(tuple(empty[0]))}")
+    return allowed
+
+
+def broadcast_mask(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
+    """A mask in the shape of the scores, without a copy; ValueError unless it is boolean and broadcasts."""
     allowed = np.asarray(mask)
     if allowed.dtype != np.bool_:
         raise ValueError(
             f"mask: expected booleans (True: may attend; mask.astype(bool)), got an array of {allowed.dtype}"
         )
     try:
-        allowed = np.broadcast_to(allowed, shape)
+        return np.broadcast_to(allowed, shape)
     except ValueError:
         raise ValueError(f"mask: expected a shape that broadcasts to {shape}, got {allowed.shape}") from None
-    empty = np.argwhere(~allowed.any(axis=-1))
-    if len(empty):
-        raise ValueError(f"mask: expected every query to see a key, got none in {row_label(tuple(empty[0]))}")
-    return allowed
 
 
 def _broadcast_leading(names: str, *arrays: FloatArray) -> None:

@@ -29,7 +29,7 @@ from fractions import Fraction
 from sdpa._names import did_you_mean, nearest
 
 # The factors of a divisor, as functions of the width d_k and the number of keys n_keys.
-FACTORS: dict[str, Callable[[int, int], float]] = {
+FACTORS: dict[str, Callable[[float, float], float]] = {
     "d_k": lambda d_k, _: d_k,
     "n_keys": lambda _, n_keys: n_keys,
     "ln(n_keys)": lambda _, n_keys: math.log(n_keys),
@@ -111,7 +111,7 @@ class Scaling:
         """The power of a factor in the divisor; 0 if it is absent."""
         return dict(self.powers).get(factor, Fraction(0))
 
-    def divisor(self, d_k: int, n_keys: int) -> float:
+    def divisor(self, d_k: float, n_keys: float) -> float:
         """The divisor of the scores for queries and n_keys keys of width d_k (no unit).
 
         Raises:
@@ -270,7 +270,7 @@ def _nearest_names(text: str) -> str:
     )
 
 
-def resolve_divisor(scaling: Scaling | str | float, d_k: int, n_keys: int) -> float:
+def resolve_divisor(scaling: Scaling | str | float, d_k: float, n_keys: float) -> float:
     """The divisor of a rule, of the text of a rule, or a plain number itself.
 
     Raises:

@@ -61,7 +61,7 @@ def _of_quantity(quantity: Quantity) -> Iterator[Column]:
     """NAME, NAME_se unless it is a largest value, and NAME_exact where an exact value is known."""
     name, unit = quantity.name, quantity.unit
     yield Column(name, "float", quantity.meaning, quantity.formula, unit, may_be_empty=True)
-    if quantity.row is None or quantity.share is not None:
+    if quantity.of or quantity.share is not None:
         yield Column(f"{name}_se", "float", f"standard error of {name} between sequences", "", unit, may_be_empty=True)
     if quantity.gaussian:
         meaning = f"exact value of {name} for Gaussian rows of the same lengths and mean variance"

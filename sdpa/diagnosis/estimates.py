@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.heads import HeadRows, Heads, Mask, Rows, label
-from sdpa.diagnosis.quantities import (
-    ALL,
-    QUANTITIES,
-    REST,
-    Of,
-    Quantity,
-    Sums,
-    centred,
-    moments_of,
-    sums_of_rows,
-    values_of_rows,
-)
+from sdpa.diagnosis.heads import ALL, REST, HeadRows, Heads, Mask, Rows, label
+from sdpa.diagnosis.quantities import QUANTITIES, Quantity, Sums, values_of_rows
 from sdpa.scaling import Scaling, resolve_divisor
-from sdpa.theory.attention import Target
+from sdpa.theory.attention import Target, divisor_with
 from sdpa.theory.gaussian_rows import gaussian_rows
 
 BATCH = "batch"
-_OF_GAUSSIAN = ("n_visible", "lengths", "sees_first")
 _FEWEST_FOR_QUANTILES = 8  # sequences; with fewer, the error of a quantile is often far too small, or 0
-# Rows of a larger deviation are one-hot within 1e-5, and integrals over them lose digits.
-_LARGEST_SIGMA = 1e6
-_RANGE = 1e3  # of divisors around the one at which rows have the variance 1: the ends are one-hot and uniform rows
-_ACCURACY = 1e-9
+_LARGEST_SIGMA = 1e6  # rows of a larger deviation are one-hot within 1e-5, and integrals over them lose digits
 
 
 class Estimate(NamedTuple):
@@ -108,7 +92,7 @@ def diagnose(
 
     `sdpa.diagnosis.QUANTITIES` has the meaning and the formula of every quantity. Rows of a query that sees fewer than
     two keys do not count: their softmax has nothing to choose. Memory is that of the arguments, of one head in double
-    precision, of tiles of a million scores, and of 64 bytes for each row.
+    precision, of tiles of a million scores, and of 176 bytes for each row.
 
     Args:
         q: queries, (..., n_queries, d_k), before any scale; any real type.
@@ -139,20 +123,23 @@ def diagnose(
     divisor = _divisor(scaling, d_k, n_keys)
     kept = [place for place, name in enumerate(heads.axes) if name != BATCH]
     axes, shape = tuple(heads.axes[place] for place in kept), tuple(heads.shape[place] for place in kept)
-    by_head: dict[tuple[int, ...], list[_Found]] = {}  # the sequences of each head
+    by_head: dict[tuple[int, ...], list[HeadRows]] = {}  # the sequences of each head
     for index in heads.indices():
-        of_head = by_head.setdefault(tuple(index[place] for place in kept), [])
-        of_head.append(_Found.of(heads.rows(index, divisor)))
+        by_head.setdefault(tuple(index[place] for place in kept), []).append(heads.rows(index, divisor))
     for index, of_head in by_head.items():
-        if not any(one.sums["rows"] for one in of_head):
+        if not any(len(one.rows.n_visible) for one in of_head):
             raise ValueError(f"mask: expected a query that sees two keys or more, got none{label(axes, index)}")
     found = list(by_head.values())
-    sums = _sums(found, d_k, divisor)
-    exact = {part: _gaussian(found, sums.together(), part) for part in (ALL, REST)}
+    sums = Sums.of(found, d_k, divisor)
+    exact = {}
+    for part in (ALL, REST):
+        rows_of = (Rows.joined(one.part(part) for one in of_head) for of_head in found)
+        variances = sums.together().mean("unbiased_variance", part).tolist()
+        exact[part] = [gaussian_values(*each) for each in zip(rows_of, variances, strict=True)]
     estimates = {}
     for quantity in QUANTITIES:
         value, error = (
-            _of_sums(quantity.of, sums) if quantity.of else np.transpose([_of_rows(quantity, o) for o in found])
+            _of_sums(quantity.of, sums) if quantity.of else np.transpose([_of_rows(quantity, each) for each in found])
         )
         gaussian = np.array([each.get(quantity.gaussian, np.nan) for each in exact[quantity.part]])
         estimates[quantity.name] = Estimate(*(values.reshape(shape) for values in (value, error, gaussian)))
@@ -170,44 +157,7 @@ def _divisor(scaling: Scaling | str | float, d_k: int, n_keys: int) -> float:
     return divisor
 
 
-class _Found(NamedTuple):
-    """What is kept of a head in a sequence: sums, moments, and the values of single rows by name and part."""
-
-    sums: dict[str, float]
-    moments: dict[str, tuple[float, float, float]]
-    values: dict[tuple[str, str], FloatArray]
-
-    @classmethod
-    def of(cls, found: HeadRows) -> _Found:
-        """Of the largest values of rows only the largest."""
-        largest = found.rows.largest.max(initial=-np.inf, keepdims=True)
-        smallest = found.rows.smallest.min(initial=np.inf, keepdims=True)
-        values = {("largest", ALL): largest, ("largest_absolute", ALL): np.maximum(largest, -smallest)}
-        for part, rows in ((ALL, found.rows), (REST, found.rest)):
-            values |= {(name, part): getattr(rows, name) for name in ("jacobian_norm", *_OF_GAUSSIAN)}
-        return cls(sums_of_rows(found), moments_of(found), values)
-
-
-def _sums(by_head: list[list[_Found]], d_k: int, divisor: float) -> Sums:
-    """The sums of all sequences and heads."""
-    found = list(zip(*by_head, strict=True))  # by sequence, whose sums are added one after the other
-    sums = {name: np.array([[one.sums[name] for one in each] for each in found]) for name in by_head[0][0].sums}
-    for name in by_head[0][0].moments:
-        moments = np.array([[one.moments[name] for one in each] for each in found])
-        sums |= centred(name, np.moveaxis(moments, -1, 0))
-    return Sums(sums, d_k, divisor)
-
-
-def _gaussian(by_head: list[list[_Found]], sums: Sums, part: str) -> list[dict[str, float]]:
-    """The values of Gaussian rows for each head."""
-    found = []
-    for of_head, variance in zip(by_head, sums.mean("unbiased_variance", part).tolist(), strict=True):
-        rows = (np.concatenate([one.values[name, part] for one in of_head]) for name in _OF_GAUSSIAN)
-        found.append(gaussian_values(*rows, variance=variance))
-    return found
-
-
-def _of_sums(of: Of, sums: Sums) -> tuple[FloatArray, FloatArray]:
+def _of_sums(of: Callable[[Sums], FloatArray], sums: Sums) -> tuple[FloatArray, FloatArray]:
     """A function of sums, with the standard error of the jackknife over sequences."""
     value, sequences = of(sums.together()), len(sums.by_name["rows"])
     if sequences == 1:
@@ -215,13 +165,13 @@ def _of_sums(of: Of, sums: Sums) -> tuple[FloatArray, FloatArray]:
     return value, np.sqrt((sequences - 1) * of(sums.without_each()).var(axis=0))
 
 
-def _of_rows(quantity: Quantity, of_head: list[_Found]) -> tuple[float, float]:
+def _of_rows(quantity: Quantity, of_head: list[HeadRows]) -> tuple[float, float]:
     """Of one head: the largest value of single rows, or a quantile of them and its standard error.
 
     The share of rows up to the quantile is a ratio of sums over sequences, with a standard error. The quantiles at that
     share plus and minus its error lie two errors of the quantile apart (Woodruff 1952, JASA 47:635).
     """
-    sequences = [one.values[quantity.row or "", quantity.part] for one in of_head]
+    sequences = [quantity.row(one.part(quantity.part)) for one in of_head]
     values = np.concatenate(sequences)
     if not len(values):
         return np.nan, np.nan
@@ -237,42 +187,35 @@ def _of_rows(quantity: Quantity, of_head: list[_Found]) -> tuple[float, float]:
     return value, float(high - low) / 2
 
 
-def gaussian_values(
-    n_visible: FloatArray, lengths: FloatArray, sees_first: FloatArray, *, variance: float
-) -> dict[str, float]:
+def gaussian_values(rows: Rows, variance: float) -> dict[str, float]:
     """Means over rows of independent normal scores, of variances proportional to `lengths` with a given mean.
 
     If keys lie in independent random directions, the variance of a row is proportional to |q|^2 and to the mean of
     |k|^2, as here. The variance found in a row would be no better: among few keys it varies by chance, and rows in
-    which it happens to be large are also those with a large weight. `Rows` describes the arguments; the variance is the
-    mean over rows, with 1/(n-1). The values have the names of quantities; there are none without rows.
-
-    >>> found = gaussian_values(np.array([64.0, 64.0]), np.ones(2), np.ones(2), variance=1.0)
-    >>> round(found["max_weight"], 6), found["first_key_weight"]
-    (0.107274, 0.015625)
+    which it happens to be large are also those with a large weight. The variance is the mean over rows, with 1/(n-1).
+    The values have the names of quantities; there are none without rows.
     """
-    if not len(n_visible):
+    if not len(rows.n_visible):
         return {}
-    mean = lengths.mean()
-    sigma = np.sqrt(variance * (lengths / mean)) if mean > 0 else np.zeros_like(lengths)
+    mean = rows.lengths.mean()
+    sigma = np.sqrt(variance * (rows.lengths / mean)) if mean > 0 else np.zeros_like(rows.lengths)
     sigma = np.minimum(sigma, _LARGEST_SIGMA)
-    max_weight, entropy, square, saturated = gaussian_rows(np.asarray(sigma, np.float64), n_visible.astype(int)).T
+    of_rows = gaussian_rows(np.asarray(sigma, np.float64), rows.n_visible.astype(int))
+    max_weight, entropy, square, saturated = of_rows.T
     return {
         "max_weight": float(max_weight.mean()),
         "entropy": float(entropy.mean()),
-        "entropy_share": float((entropy / np.log(n_visible)).mean()),
+        "entropy_share": float((entropy / np.log(rows.n_visible)).mean()),
         "saturated_rows": float(saturated.mean()),
         "jacobian_norm": float(np.sqrt(square.mean())),
-        "first_key_weight": float((sees_first / n_visible).mean()),
+        "first_key_weight": float((rows.sees_first / rows.n_visible).mean()),
     }
 
 
 def divisor_for(target: Target, value: float, q: npt.ArrayLike, k: npt.ArrayLike, mask: Mask | None = None) -> float:
     """The divisor c at which a quantity of a head has a wanted value, computed from the scores of the head itself.
 
-    `theory.divisor_for` is for rows of a law; this one takes rows as they are, with their spread and structure. In each
-    row, a larger c lowers the variance and the largest weight and raises the entropy, so a search in ln c finds the one
-    that fits, to a relative error of 1e-9.
+    `theory.divisor_for` is for rows of a law; this one takes rows as they are, with their spread and structure.
 
     Args:
         target: `entropy_share`, `effective_keys`, `max_weight` or `row_variance`, as in `QUANTITIES`.
@@ -280,8 +223,7 @@ def divisor_for(target: Target, value: float, q: npt.ArrayLike, k: npt.ArrayLike
         q, k, mask: as in `diagnose`, of one head: (n, d_k) or (batch, n, d_k).
 
     Raises:
-        ValueError: no divisor within a factor of 1000 of the one of row variance 1 gives the value, the scores of each
-            row are equal, or `diagnose` refuses the arrays.
+        ValueError: no divisor gives the value, the scores of each row are equal, or `diagnose` refuses the arrays.
 
     >>> q, k = 2 * np.random.default_rng(0).standard_normal((2, 5, 32, 64))  # 5 sequences
     >>> c = divisor_for("entropy_share", 0.9, q, k)
@@ -294,17 +236,10 @@ def divisor_for(target: Target, value: float, q: npt.ArrayLike, k: npt.ArrayLike
     unit = float(diagnose(q, k, mask=mask, axes=axes)["unit_divisor"].value)
     if math.isnan(unit):
         raise ValueError("q and k: expected rows of different scores, got equal ones in each row")
-    if target == "row_variance" and 0 < value < math.inf:
-        return unit / math.sqrt(value)
     heads = Heads.of(q, k, mask, axes)
 
-    def mean(x: float) -> float:
-        rows = Rows.joined([heads.rows(index, math.exp(x)).rows for index in heads.indices()])
+    def mean(divisor: float) -> float:
+        rows = Rows.joined(heads.rows(index, divisor).rows for index in heads.indices())
         return float(values_of_rows(rows)[target].mean())
 
-    ends = math.log(unit / _RANGE), math.log(unit * _RANGE)
-    low, high = sorted(map(mean, ends))
-    if not low < value < high:
-        within = f"for divisors within a factor of {_RANGE:g} of {unit:.6g}"
-        raise ValueError(f"{target}: expected a value above {low:.6g} and below {high:.6g} {within}, got {value}")
-    return math.exp(optimize.brentq(lambda x: mean(x) - value, *ends, xtol=_ACCURACY))
+    return divisor_with(target, value, unit, mean)

@@ -7,7 +7,7 @@ query sees two keys or more.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
@@ -15,112 +15,90 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import BoolArray, FloatArray
-from sdpa.attention import MaskName, is_causal
+from sdpa.attention import MaskName, broadcast_mask, is_causal
 from sdpa.diagnostics import row_diagnostics
 
 # The names of leading axes by their number.
 AXES: dict[int, tuple[str, ...]] = {0: (), 1: ("head",), 2: ("batch", "head"), 3: ("batch", "layer", "head")}
 Mask = MaskName | npt.ArrayLike
 _TILE = 2**20  # scores at once: 8 MiB
+ALL, REST = "", "_without_first"  # parts of rows: with every key, and without the first one
 _LARGEST = 1e70  # in size; products of the squares of lengths do not overflow
 
 
 class Rows(NamedTuple):
-    """Values of rows with at least two visible keys, each an array (rows,). Scores are divided by the divisor.
+    """Values of rows with at least two visible keys, each an array (rows,). Scores are divided by the divisor."""
 
-    Attributes:
-        n_visible: number n of visible keys.
-        lengths: |q|^2 times the mean of |k|^2 over these keys.
-        mean, variance: of the scores, the latter with 1/n.
-        largest, smallest: of the scores.
-        max_weight, entropy, jacobian_norm, first_weight: of the softmax; the last one is the weight of the first key.
-        sees_first: 1 if the row sees the first key, else 0.
-    """
-
-    n_visible: FloatArray
-    lengths: FloatArray
-    mean: FloatArray
-    variance: FloatArray
-    largest: FloatArray
-    smallest: FloatArray
+    n_visible: FloatArray  # number n of visible keys
+    lengths: FloatArray  # |q|^2 times the mean of |k|^2 over these keys
+    mean: FloatArray  # of the scores
+    variance: FloatArray  # of the scores, with 1/n
+    largest: FloatArray  # score
+    smallest: FloatArray  # score
     max_weight: FloatArray
     entropy: FloatArray
     jacobian_norm: FloatArray
-    first_weight: FloatArray
-    sees_first: FloatArray
+    first_weight: FloatArray  # of the first key
+    sees_first: FloatArray  # 1 if the row sees the first key, else 0
 
     @classmethod
     def of(
         cls,
         scores: FloatArray,
-        visible: BoolArray | None,
+        visible: BoolArray,
         query_squares: FloatArray,
         key_squares: FloatArray,
         divisor: float,
     ) -> Self:
-        """From scores before the divisor, (rows, n_keys), and the squares of the lengths of queries and keys.
-
-        visible is True where the query sees the key; None if every query sees every key.
-        """
-        if visible is None:
-            n_visible = np.full(len(scores), float(scores.shape[-1]))
-            shown, least = scores, scores.min(axis=-1, initial=np.inf)
-            total = scores @ np.ones(scores.shape[-1])
-            of_keys, sees_first = np.full(len(scores), key_squares.mean()), np.ones(len(scores))
-        else:
-            n_visible = visible.sum(axis=-1).astype(np.float64)
-            shown, least = np.where(visible, scores, -np.inf), np.where(visible, scores, np.inf).min(axis=-1)
-            total = np.where(visible, scores, 0.0).sum(axis=-1)
-            of_keys, sees_first = visible @ key_squares / n_visible, visible[:, 0].astype(np.float64)
+        """From scores before the divisor, (rows, n_keys), and the squares of the lengths of queries and keys."""
+        n_visible = visible.sum(axis=-1).astype(np.float64)
+        shown = np.where(visible, scores, -np.inf)
         found = row_diagnostics(shown, divisor, with_variance=True, own_keys=np.array(0))
         return cls(
             n_visible,
-            query_squares * of_keys,
-            total / n_visible / divisor,
+            query_squares * (visible @ key_squares / n_visible),
+            np.where(visible, scores, 0.0).sum(axis=-1) / n_visible / divisor,
             found.row_variance,
-            shown.max(axis=-1, initial=-np.inf) / divisor,
-            least / divisor,
+            shown.max(axis=-1) / divisor,
+            np.where(visible, scores, np.inf).min(axis=-1) / divisor,
             found.max_weight,
             found.entropy,
             found.jacobian_norm,
             found.own_weight,
-            sees_first,
+            visible[:, 0].astype(np.float64),
         )
 
     @classmethod
-    def joined(cls, parts: list[Self]) -> Self:
+    def joined(cls, parts: Iterable[Self]) -> Self:
         """The rows of several parts in their order; none of no parts."""
         none = cls(*np.empty((len(cls._fields), 0)))
         return cls(*map(np.concatenate, zip(none, *parts, strict=True)))
 
 
-class HeadRows(NamedTuple):
-    """All rows of a head in a sequence: with every key, and without the first one.
+Moments = tuple[float, float, float]  # count, mean and variance of numbers
 
-    q are the queries of `rows`, and k the keys that one of them sees.
-    """
+
+class HeadRows(NamedTuple):
+    """All rows of a head in a sequence, and the moments of the entries of their queries and of the keys they see."""
 
     rows: Rows
-    rest: Rows
-    q: FloatArray
-    k: FloatArray
+    rest: Rows  # without the first key
+    q: Moments
+    k: Moments
+
+    def part(self, name: str) -> Rows:
+        """The rows of a part."""
+        return self.rest if name == REST else self.rows
 
 
 @dataclass(frozen=True)
 class Heads:
-    """Queries and keys of all heads and sequences.
+    """Queries and keys of all heads and sequences, of any real numbers."""
 
-    Attributes:
-        q: (..., n_queries, d_k), any real numbers.
-        k: (..., n_keys, d_k).
-        mask: `causal`, booleans (..., n_queries, n_keys), or None.
-        axes: names of the leading axes; `batch` has independent sequences, and `head` may be shorter in k.
-    """
-
-    q: npt.NDArray[Any]
-    k: npt.NDArray[Any]
-    mask: Literal["causal"] | BoolArray | None
-    axes: tuple[str, ...]
+    q: npt.NDArray[Any]  # (..., n_queries, d_k)
+    k: npt.NDArray[Any]  # (..., n_keys, d_k)
+    mask: Literal["causal"] | BoolArray | None  # (..., n_queries, n_keys)
+    axes: tuple[str, ...]  # names of the leading axes; `batch` has independent sequences, `head` may be shorter in k
 
     @classmethod
     def of(cls, q: npt.ArrayLike, k: npt.ArrayLike, mask: Mask | None, axes: Sequence[str] | None) -> Heads:
@@ -154,51 +132,44 @@ class Heads:
             raise ValueError(f"{error}{label(self.axes, index)}") from None
 
 
-def tiles(
-    n_queries: int, n_keys: int, mask: Literal["causal"] | BoolArray | None
-) -> Iterator[tuple[slice, int, BoolArray | None]]:
-    """Tiles of at most about a million scores: the places of queries, the number of keys that they see, and the mask.
-
-    The keys go from the first one to the last one that a query of the tile may see. The mask is None if all see all.
-    """
+def tiles(n_queries: int, n_keys: int, mask: Literal["causal"] | BoolArray | None) -> Iterator[tuple[slice, BoolArray]]:
+    """Tiles of at most about a million scores: the places of queries, and the keys that they see, up to the last."""
     step = max(1, _TILE // n_keys)
     for first in range(0, n_queries, step):
         rows = slice(first, min(first + step, n_queries))
         if isinstance(mask, str):
             seen = np.arange(rows.start, rows.stop) + n_keys - n_queries + 1
-            width = int(seen[-1])
-            yield rows, width, np.arange(width) < seen[:, None]
+            yield rows, np.arange(seen[-1]) < seen[:, None]
         else:
-            yield rows, n_keys, None if mask is None else mask[rows]
+            yield rows, np.ones((rows.stop - first, n_keys), np.bool_) if mask is None else mask[rows]
 
 
 def _rows(q: FloatArray, k: FloatArray, mask: Literal["causal"] | BoolArray | None, divisor: float) -> HeadRows:
     """The rows of one head in one sequence, from its queries and keys in double precision."""
     counted, seen = np.zeros(len(q), np.bool_), np.zeros(len(k), np.bool_)
-    for chosen, width, visible in tiles(len(q), len(k), mask):
-        counted[chosen] = True if visible is None else visible.sum(axis=-1) >= 2
-        seen[:width] |= True if visible is None else visible[counted[chosen]].any(axis=0)
+    for chosen, visible in tiles(len(q), len(k), mask):
+        counted[chosen] = visible.sum(axis=-1) >= 2
+        seen[: visible.shape[-1]] |= visible[counted[chosen]].any(axis=0)
     _check_sizes("q", q, counted)
     _check_sizes("k", k, seen)
     first = int(seen.argmax())  # padding may come before it
-    keys = k if seen.all() else np.where(seen[:, None], k, 0.0)  # padding may be huge or NaN
+    keys = np.where(seen[:, None], k, 0.0)  # padding may be huge or NaN
     key_squares = np.vecdot(keys, keys)
-    rows, rest = [], []
-    for chosen, width, visible in tiles(len(q), len(k), mask):
-        if not counted[chosen].any():
-            continue
-        queries = q[chosen][counted[chosen]]
-        visible = None if visible is None else visible[counted[chosen], first:]
-        if visible is not None and visible.all():
-            visible = None
-        scores, squares = queries @ keys[first:width].T, np.vecdot(queries, queries)
-        rows.append(Rows.of(scores, visible, squares, key_squares[first:width], divisor))
-        others = None if visible is None else visible[:, 1:]
-        left = np.full(len(scores), scores.shape[-1] > 2) if others is None else others.sum(axis=-1) >= 2
-        if left.any():
-            others = None if others is None else others[left]
-            rest.append(Rows.of(scores[left, 1:], others, squares[left], key_squares[first + 1 : width], divisor))
-    return HeadRows(Rows.joined(rows), Rows.joined(rest), q[counted], k[seen])
+    found: tuple[list[Rows], list[Rows]] = [], []
+    for chosen, visible in tiles(len(q), len(k), mask):
+        queries, visible = q[chosen][counted[chosen]], visible[counted[chosen]]
+        squares = np.vecdot(queries, queries)
+        scores = queries @ keys[: visible.shape[-1]].T
+        for start, parts in zip((first, first + 1), found, strict=True):
+            if (left := visible[:, start:].sum(axis=-1) >= 2).any():
+                of_keys = key_squares[start : visible.shape[-1]]
+                parts.append(Rows.of(scores[left, start:], visible[left, start:], squares[left], of_keys, divisor))
+    rows, rest = map(Rows.joined, found)
+    return HeadRows(rows, rest, *map(_moments, (q[counted], k[seen])))
+
+
+def _moments(entries: FloatArray) -> Moments:
+    return (float(entries.size), float(entries.mean()), float(entries.var())) if entries.size else (0.0, 0.0, 0.0)
 
 
 def _check_sizes(name: str, values: FloatArray, used: BoolArray) -> None:
@@ -255,19 +226,11 @@ def _mask(mask: Mask | None, shape: tuple[int, ...]) -> Literal["causal"] | Bool
     """The mask in the shape of the scores, without a copy."""
     if mask is None or (isinstance(mask, str) and not is_causal(mask)):
         return None
-    if isinstance(mask, str):
-        if shape[-2] > shape[-1]:
-            raise ValueError(f"mask: expected at most as many queries as keys for 'causal', got {shape[-2:]}")
-        return "causal"
-    allowed = np.asarray(mask)
-    if allowed.dtype != np.bool_:
-        raise ValueError(
-            f"mask: expected None, 'causal' or booleans (True: may attend), got an array of {allowed.dtype}"
-        )
-    try:
-        return np.broadcast_to(allowed, shape)
-    except ValueError:
-        raise ValueError(f"mask: expected a shape that broadcasts to {shape}, got {allowed.shape}") from None
+    if not isinstance(mask, str):
+        return broadcast_mask(mask, shape)
+    if shape[-2] > shape[-1]:
+        raise ValueError(f"mask: expected at most as many queries as keys for 'causal', got {shape[-2:]}")
+    return "causal"
 
 
 def label(axes: Sequence[str], index: Sequence[int]) -> str:

@@ -19,31 +19,49 @@ the sums without one sequence (Efron and Stein 1981, Annals of Statistics 9:586)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.heads import HeadRows, Rows
+from sdpa.diagnosis.heads import ALL, REST, HeadRows, Moments, Rows
 from sdpa.metrics import SATURATED
 
-# The ends of the names of sums, with every key and without the first one.
-ALL, REST = "", "_without_first"
 _NOISE = 1e-13  # relative rounding errors of sums of up to thousands of numbers
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums by name, in arrays of one shape: (sequences, heads), or (heads,) for all sequences together.
+    """Sums by name, (sequences, heads), or (heads,) for all sequences together; d_k and the divisor of all heads.
 
-    d_k and the divisor are the same for all heads.
+    Of the entries of q and k and of the scores, the sums are those of deviations from references, (heads,), in which
+    little cancels, and of their squares.
     """
 
     by_name: Mapping[str, FloatArray]
+    references: Mapping[str, FloatArray]
     d_k: int
     divisor: float
+
+    @classmethod
+    def of(cls, by_head: Sequence[Sequence[HeadRows]], d_k: int, divisor: float) -> Self:
+        """From the sequences of each head."""
+        found = list(zip(*by_head, strict=True))  # by sequence, whose sums are added one after the other
+        sums = {}
+        for part in (ALL, REST):
+            rows = [[values_of_rows(one.part(part)) for one in each] for each in found]
+            for name in rows[0][0]:
+                sums[f"{name}{part}"] = np.array([[float(one[name].sum()) for one in each] for each in rows])
+        references = {}
+        for name in ("q", "k", "scores"):
+            moments = np.array([[_moments_of(one, name) for one in each] for each in found])
+            count, mean, variance = np.moveaxis(moments, -1, 0)
+            references[name] = (count * mean).sum(axis=0) / count.sum(axis=0)
+            shift = mean - references[name]
+            sums[f"{name}_count"], sums[f"{name}_shift"] = count, count * shift
+            sums[f"{name}_squares"] = count * (variance + shift**2)
+        return cls(sums, references, d_k, divisor)
 
     def mean(self, name: str, part: str = ALL) -> FloatArray:
         """Sum over rows of a value, over the number of rows; NaN without rows."""
@@ -56,34 +74,22 @@ class Sums:
 
     def centre(self, name: str) -> FloatArray:
         """Mean of the numbers called so."""
-        n, shift = self.by_name[f"{name}_count"], self.by_name[f"{name}_shift"]
-        return np.asarray(self.by_name[f"{name}_reference"] + shift / n)
+        return np.asarray(self.references[name] + self.by_name[f"{name}_shift"] / self.by_name[f"{name}_count"])
 
-    def together(self) -> Sums:
+    def together(self) -> Self:
         """The sums over all sequences."""
-        return self._each(lambda name, values: values[0] if name.endswith("_reference") else values.sum(axis=0))
+        return replace(self, by_name={name: values.sum(axis=0) for name, values in self.by_name.items()})
 
-    def without_each(self) -> Sums:
+    def without_each(self) -> Self:
         """The sums without each of the sequences, (sequences, heads)."""
-        return self._each(lambda name, values: values if name.endswith("_reference") else values.sum(axis=0) - values)
-
-    def _each(self, change: Callable[[str, FloatArray], FloatArray]) -> Sums:
-        return Sums({name: change(name, values) for name, values in self.by_name.items()}, self.d_k, self.divisor)
-
-
-def sums_of_rows(found: HeadRows) -> dict[str, float]:
-    """The sums of one head in one sequence, except those of `centred`."""
-    sums: dict[str, float] = {}
-    for part, rows in ((ALL, found.rows), (REST, found.rest)):
-        sums |= {f"{name}{part}": float(values.sum()) for name, values in values_of_rows(rows).items()}
-        sums[f"rows{part}"] = float(len(rows.n_visible))
-    return sums
+        return replace(self, by_name={name: values.sum(axis=0) - values for name, values in self.by_name.items()})
 
 
 def values_of_rows(rows: Rows) -> dict[str, FloatArray]:
     """The values of each row whose sums count, by name."""
     n = rows.n_visible
     return {
+        "rows": np.ones(len(n)),
         "row_variance": rows.variance,
         "unbiased_variance": rows.variance * n / (n - 1),
         "lengths": rows.lengths,
@@ -97,39 +103,15 @@ def values_of_rows(rows: Rows) -> dict[str, FloatArray]:
     }
 
 
-def moments_of(found: HeadRows) -> dict[str, tuple[float, float, float]]:
-    """Count, mean and variance of the entries of q and k and of the scaled scores of one head in one sequence."""
-    n = found.rows.n_visible
+def _moments_of(found: HeadRows, name: str) -> Moments:
+    """Count, mean and variance of the entries of q or k, or of the scaled scores."""
+    if name != "scores":
+        return found.q if name == "q" else found.k
+    n, means = found.rows.n_visible, found.rows.mean
     if not len(n):
-        return dict.fromkeys(("scores", "q", "k"), (0.0, 0.0, 0.0))
-    count = float(n.sum())
-    mean = float(n @ found.rows.mean) / count
-    variance = float(n @ (found.rows.variance + (found.rows.mean - mean) ** 2)) / count
-    entries = {
-        name: (float(of.size), float(of.mean()), float(of.var())) for name, of in (("q", found.q), ("k", found.k))
-    }
-    return {**entries, "scores": (count, mean, variance)}
-
-
-def centred(name: str, moments: npt.NDArray[np.float64]) -> dict[str, FloatArray]:
-    """Sums of deviations from a common reference, in which little cancels, and of their squares.
-
-    Args:
-        name: of the numbers.
-        moments: their count, mean and variance in each sequence and head, (3, sequences, heads).
-    """
-    count, mean, variance = moments
-    reference = np.broadcast_to((count * mean).sum(axis=0) / count.sum(axis=0), count.shape)
-    shift = mean - reference
-    return {
-        f"{name}_count": count,
-        f"{name}_reference": reference,
-        f"{name}_shift": count * shift,
-        f"{name}_squares": count * (variance + shift**2),
-    }
-
-
-Of = Callable[[Sums], FloatArray]
+        return 0.0, 0.0, 0.0
+    mean = float(n @ means) / float(n.sum())
+    return float(n.sum()), mean, float(n @ (found.rows.variance + (means - mean) ** 2)) / float(n.sum())
 
 
 @dataclass(frozen=True)
@@ -140,7 +122,7 @@ class Quantity:
         name: its name in a `Diagnosis`.
         meaning, formula, unit: for its description.
         of: from sums to its value; None for a value of single rows.
-        row: for a value of single rows, which: the largest score, the largest absolute one, or |J|_F.
+        row: the value of single rows, if `of` is None.
         share: the probability of a quantile of `row`; None for its largest value.
         part: with every key, or without the first one.
         gaussian: its name in `gaussian_values`; empty where no exact value is known.
@@ -149,9 +131,9 @@ class Quantity:
     name: str
     meaning: str
     formula: str = ""
-    of: Of | None = None
+    of: Callable[[Sums], FloatArray] | None = None
     unit: str = ""
-    row: Literal["largest", "largest_absolute", "jacobian_norm"] | None = None
+    row: Callable[[Rows], FloatArray] = lambda rows: rows.largest
     share: float | None = None
     part: str = ALL
     gaussian: str = ""
@@ -174,6 +156,10 @@ def _within_rows(sums: Sums, name: str, part: str = ALL) -> FloatArray:
     """A mean variance within rows; 0 where it is rounding noise beside the squares of scores."""
     variance, squares = sums.mean(name, part), sums.mean("lengths", part) / sums.divisor**2
     return np.where(variance > _NOISE**2 * squares, variance, 0.0)
+
+
+def _size(rows: Rows) -> FloatArray:
+    return np.asarray(np.maximum(rows.largest, -rows.smallest))
 
 
 def _variance_ratio(sums: Sums) -> FloatArray:
@@ -211,7 +197,9 @@ def _of_softmax(part: str) -> Sequence[Quantity]:
 
     def quantile(name: str, words: str, share: float) -> Quantity:
         meaning = f"{words} of |J|_F over rows{without}"
-        return Quantity(f"jacobian_norm_{name}{part}", meaning, row="jacobian_norm", share=share, part=part)
+        return Quantity(
+            f"jacobian_norm_{name}{part}", meaning, row=lambda rows: rows.jacobian_norm, share=share, part=part
+        )
 
     return (
         Quantity(
@@ -273,8 +261,8 @@ QUANTITIES: tuple[Quantity, ...] = (
         "variance_ratio / length_effect",
         _alignment_effect,
     ),
-    Quantity("largest_score", "largest scaled score", "max s", row="largest"),
-    Quantity("largest_absolute_score", "largest absolute scaled score", "max |s|", row="largest_absolute"),
+    Quantity("largest_score", "largest scaled score", "max s"),
+    Quantity("largest_absolute_score", "largest absolute scaled score", "max |s|", row=_size),
     *_of_softmax(ALL),
     Quantity(
         "first_key_weight",

@@ -4,7 +4,7 @@ from sdpa.theory import limits
 from sdpa.theory.attention import AttentionExpectations, attention_expectations, divisor_for
 from sdpa.theory.deviations import attention_deviations, least_draw_deviations
 from sdpa.theory.formats import OutOfRange, out_of_range
-from sdpa.theory.quadrature import UnknownError
+from sdpa.theory.integrals import UnknownError
 from sdpa.theory.row_variance import least_shared_row_variance, row_variance, row_variance_deviation
 from sdpa.theory.rows import GaussianRow
 from sdpa.theory.score_law import largest_score_survival, score_log_density, score_survival

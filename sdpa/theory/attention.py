@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
-from typing import Generic, Literal, get_args, overload
+from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize
 
-from sdpa._arrays import as_float
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling, resolve_divisor
 from sdpa.theory.gaussian_rows import mean_over_lengths
-from sdpa.theory.quadrature import FloatArray
-from sdpa.theory.row_metrics import OF_ONE_KEY, Number, RowMetrics, check_arguments, row_means
+from sdpa.theory.integrals import FloatArray
+from sdpa.theory.row_metrics import OF_ONE_KEY, RowMetrics, check_arguments, row_means
 from sdpa.theory.row_variance import row_variance
 
 # Where a correlation saturates all but one in 10^10 rows, integrals lose the few that carry these means.
@@ -31,10 +30,8 @@ _STEP = 0.25  # of the logarithm of the least divisor, up to the first with a kn
 
 
 @dataclass(frozen=True)
-class AttentionExpectations(Generic[Number]):
+class AttentionExpectations:
     """Exact values of the metrics of a row, by their names; NaN where a correlation saturates almost all rows.
-
-    Each is a float, or an array if one of the arguments was.
 
     Attributes:
         max_weight, entropy, jacobian_trace: E max w, E H in nats, E tr J = 1 - E sum w^2.
@@ -51,42 +48,22 @@ class AttentionExpectations(Generic[Number]):
         own_weight: E of the weight of the query's own key; without a correlation the mean of 1/n over the rows.
     """
 
-    max_weight: Number
-    entropy: Number
-    jacobian_trace: Number
-    jacobian_norm: Number
-    query_gradient_norm: Number
-    saturated_rows: Number
-    row_variance: Number
-    output_std: Number
-    key_gradient_norm: Number
-    value_gradient_norm: Number
-    own_weight: Number
-
-
-@overload
-def attention_expectations(
-    d_k: float, n_keys: float, divisor: float | Scaling | str, law: PairLaw = ..., shortest: int | None = ...
-) -> AttentionExpectations[float]: ...
-
-
-@overload
-def attention_expectations(
-    d_k: npt.ArrayLike,
-    n_keys: npt.ArrayLike,
-    divisor: npt.ArrayLike | Scaling | str,
-    law: PairLaw = ...,
-    shortest: int | None = ...,
-) -> AttentionExpectations[FloatArray]: ...
+    max_weight: float
+    entropy: float
+    jacobian_trace: float
+    jacobian_norm: float
+    query_gradient_norm: float
+    saturated_rows: float
+    row_variance: float
+    output_std: float
+    key_gradient_norm: float
+    value_gradient_norm: float
+    own_weight: float
 
 
 def attention_expectations(
-    d_k: npt.ArrayLike,
-    n_keys: npt.ArrayLike,
-    divisor: npt.ArrayLike | Scaling | str,
-    law: PairLaw = PairLaw(),
-    shortest: int | None = None,
-) -> AttentionExpectations[float] | AttentionExpectations[FloatArray]:
+    d_k: float, n_keys: float, divisor: float | Scaling | str, law: PairLaw = PairLaw(), shortest: int | None = None
+) -> AttentionExpectations:
     """E max w, E H, E tr J, sqrt(E |J|_F^2), P(max w > SATURATED), and sqrt(E |dL/dq|^2) with
 
         E |dL/dq|^2 = ((d_k - 1) E |J|_F^2 + E |J z|^2) key_std^2 / divisor^2.
@@ -98,9 +75,9 @@ def attention_expectations(
     E[|J|_F^2 |q|^2] / divisor^2, since gradients g of different queries are independent.
 
     Args:
-        d_k: width of q and k, from 1; like n_keys any real number, or an array of them.
+        d_k: width of q and k, from 1; like n_keys any real number.
         n_keys: keys, from 2.
-        divisor: above 0, an array of such numbers, or a rule such as `d_k^1/2`. Arrays are broadcast together.
+        divisor: above 0, or a rule such as `d_k^1/2`.
         law: of queries and keys.
         shortest: with a causal mask, the number of keys that the first query sees: rows of every length from it to
             n_keys, a whole number, occur equally often, and the norms are root mean squares over all of them.
@@ -112,31 +89,21 @@ def attention_expectations(
 
     >>> round(attention_expectations(d_k=64, n_keys=64, divisor=8.0).max_weight, 5)
     0.10717
-    >>> round(attention_expectations(64, 64, 8.0, shortest=1).max_weight, 5)
+    >>> round(attention_expectations(64, 64, "d_k^1/2", shortest=1).max_weight, 5)
     0.2192
-    >>> attention_expectations([64, 4096], 64, "d_k^1/2").max_weight.round(5)
-    array([0.10717, 0.10727])
     """
     if not isinstance(law, PairLaw):
         raise TypeError(f"law: expected a PairLaw, got {law!r}")
     if not isinstance(shortest, int | np.integer | None):
         raise TypeError(f"shortest: expected a whole number or None, got {shortest!r}")
-    sizes = as_float("d_k", d_k, min_ndim=0), as_float("n_keys", n_keys, min_ndim=0)
-    if isinstance(divisor, str | Scaling):
-        pairs = np.broadcast(*sizes)
-        divisor = np.reshape([resolve_divisor(divisor, *pair) for pair in pairs], pairs.shape)
-    given = np.broadcast(*sizes, as_float("divisor", divisor, min_ndim=0))
-    found = [_expectations(*map(float, each), law, shortest) for each in given]
-    if not given.shape:
-        return found[0]
-    of_fields = zip(*map(astuple, found), strict=True)
-    return AttentionExpectations(*(np.reshape(values, given.shape) for values in of_fields))
+    c = resolve_divisor(divisor, d_k, n_keys) if isinstance(divisor, str | Scaling) else divisor
+    return _expectations(float(d_k), float(n_keys), float(c), law, shortest)
 
 
 @cache
 def _expectations(
     d_k: float, n_keys: float, divisor: float, law: PairLaw, shortest: int | None
-) -> AttentionExpectations[float]:
+) -> AttentionExpectations:
     check_arguments(d_k, divisor)
 
     def values(length: float) -> FloatArray:
@@ -167,7 +134,7 @@ def divisor_for(
 ) -> float:
     """The divisor c at which the exact expectation of a metric has a wanted value.
 
-    A search in ln c: a larger divisor makes a row more uniform. The variance is proportional to 1/c^2.
+    A larger divisor makes a row more uniform. The variance is proportional to 1/c^2.
 
     Args:
         target: `entropy_share`, E H over `largest_entropy`, from 0 to 1;
@@ -189,10 +156,6 @@ def divisor_for(
     if target not in get_args(Target):
         raise ValueError(f"target: expected one of {', '.join(get_args(Target))}, got {target!r}")
     unit = math.sqrt(row_variance(d_k, n_keys, 1.0, law, shortest))
-    if target == "row_variance":
-        if not 0 < value < math.inf:
-            raise ValueError(f"row_variance: expected a finite number above 0, got {value}")
-        return unit / math.sqrt(value)
 
     def of_divisor(divisor: float) -> float:
         found = attention_expectations(d_k, n_keys, divisor, law, shortest)
@@ -200,14 +163,25 @@ def divisor_for(
             return found.entropy / largest_entropy(n_keys, shortest)
         return found.max_weight if target == "max_weight" else math.exp(found.entropy)
 
-    ends = math.log(unit / _RANGE), math.log(unit * _RANGE)
-    while math.isnan(of_divisor(math.exp(ends[0]))):  # a correlation saturates almost all rows
-        ends = ends[0] + _STEP, ends[1]
-    low, high = sorted(of_divisor(math.exp(end)) for end in ends)
-    if not low < value < high:
-        raise ValueError(f"{target}: expected a value above {low:.6g} and below {high:.6g}, got {value}")
-    found = optimize.brentq(lambda x: of_divisor(math.exp(x)) - value, *ends, xtol=_ACCURACY)
-    return math.exp(found)
+    return divisor_with(target, value, unit, of_divisor)
+
+
+def divisor_with(target: Target, value: float, unit: float, of_divisor: Callable[[float], float]) -> float:
+    """The divisor c with of_divisor(c) = value, by a search in ln c; for the variance of rows, unit / sqrt(value).
+
+    Rows have the variance 1 at the divisor `unit`. The search starts above divisors at which of_divisor is NaN.
+    """
+    if target == "row_variance":
+        if not 0 < value < math.inf:
+            raise ValueError(f"row_variance: expected a finite number above 0, got {value}")
+        return unit / math.sqrt(value)
+    low, high = math.log(unit / _RANGE), math.log(unit * _RANGE)
+    while math.isnan(of_divisor(math.exp(low))):  # a correlation saturates almost all rows
+        low += _STEP
+    least, most = sorted(of_divisor(math.exp(end)) for end in (low, high))
+    if not least < value < most:
+        raise ValueError(f"{target}: expected a value above {least:.6g} and below {most:.6g}, got {value}")
+    return math.exp(optimize.brentq(lambda x: of_divisor(math.exp(x)) - value, low, high, xtol=_ACCURACY))
 
 
 def largest_entropy(n_keys: int, shortest: int | None = None) -> float:

@@ -16,9 +16,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy import special
 
-from sdpa.theory.integrands import Integrands, Nodes
+from sdpa.theory.integrals import HIGHEST, RANGE, ComplexArray, FloatArray, Integrands, Nodes, Span, gauss_panels
 from sdpa.theory.largest_weight import Candidates, log_below, log_transform, sum_below, terms_for
-from sdpa.theory.quadrature import HIGHEST, RANGE, ComplexArray, FloatArray, Span, gauss_panels
 
 _RARE = 1e-24  # the share of the angles that count as impossible, at either end
 _PANELS, _ORDER = 20, 16  # of the integral over a score

@@ -12,7 +12,7 @@ import numpy as np
 
 from sdpa.pairs import PairLaw
 from sdpa.theory.gaussian_rows import mean_over_lengths, row_spreads
-from sdpa.theory.quadrature import FloatArray
+from sdpa.theory.integrals import FloatArray
 from sdpa.theory.row_metrics import (
     ZERO,
     RowMetrics,

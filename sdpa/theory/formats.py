@@ -12,10 +12,10 @@ from scipy import special
 from sdpa.arithmetic import Arithmetic
 from sdpa.pairs import PairLaw
 from sdpa.theory.gaussian_rows import mean_over_lengths, saturated_rows
+from sdpa.theory.integrals import STEP, FloatArray, UnknownError, trapezoid
 from sdpa.theory.normal_rows import FEW_SIGMA, kappa, log_g, widest_step
-from sdpa.theory.quadrature import STEP, FloatArray, UnknownError, trapezoid
-from sdpa.theory.queries import gaussian_queries, mean_share
 from sdpa.theory.row_metrics import check_arguments
+from sdpa.theory.score_law import gaussian_queries, mean_share
 
 _NOISE = 1e-15  # of the sums behind a probability: what is closer to 1 is 1
 _FAR = 17.0  # deviations, 8.5 of a score below the mean and 8.5 of the mean of e^s above it: less likely than the noise

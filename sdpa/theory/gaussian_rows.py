@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy import special
 
 from sdpa.metrics import SATURATED
-from sdpa.theory.quadrature import FloatArray, lagrange, span
+from sdpa.theory.integrals import FloatArray, lagrange, span
 from sdpa.theory.rows import GaussianRow, Row
 
 IntArray = npt.NDArray[np.integer]

@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from sdpa.theory.integrands import Law
-from sdpa.theory.quadrature import HIGHEST, RANGE, STEP, ComplexArray, FloatArray, gauss_panels, trapezoid
+from sdpa.theory.integrals import HIGHEST, RANGE, STEP, ComplexArray, FloatArray, Law, gauss_panels, trapezoid
 
 V, _V_STEP = trapezoid(-RANGE, HIGHEST, STEP)
 _OUTER = _V_STEP * np.exp(np.outer((1, 2), V) - np.exp(V))

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 from scipy import optimize, special
 
-from sdpa.theory.quadrature import FloatArray
+from sdpa.theory.integrals import FloatArray
 
 _MAX_KEYS = 1e9
 _POINTS = 2**15
@@ -21,7 +21,7 @@ _POINTS = 2**15
 def freezing_sigma(n_keys: float) -> float:
     """sigma_c = sqrt(2 ln n): above it, for large n, a few scores carry all weight (Derrida 1981, random energy model).
 
-    Unscaled attention has sigma ~ sqrt(d_k), so that it freezes at d_k = 2 ln n.
+    Unscaled attention has sigma ~ sqrt(d_k) and freezes at d_k = 2 ln n.
 
     >>> round(freezing_sigma(64) ** 2, 2)
     8.32
@@ -30,10 +30,9 @@ def freezing_sigma(n_keys: float) -> float:
 
 
 def frozen_entropy_share(ratio: float) -> float:
-    """H / ln n -> 1 - (sigma / sigma_c)^2 below the freezing point and 0 above, for n to infinity.
+    """H / ln n -> max(1 - ratio^2, 0) for n to infinity, ratio = sigma / sigma_c.
 
-    The limit is reached slowly: at ratio = sigma / sigma_c = 1, where it is 0, H / ln n is 0.45 for n = 64 and 0.33 for
-    n = 16384.
+    The limit is slow: at ratio 1, where it is 0, H / ln n is 0.45 for n = 64 and 0.33 for n = 16384.
 
     >>> frozen_entropy_share(0.5), frozen_entropy_share(1.5)
     (0.75, 0.0)
@@ -42,9 +41,9 @@ def frozen_entropy_share(ratio: float) -> float:
 
 
 def frozen_collision(ratio: float) -> float:
-    """sum w^2 -> 0 below the freezing point and 1 - sigma_c / sigma above, for n to infinity (Derrida 1981).
+    """sum w^2 -> max(1 - 1 / ratio, 0) for n to infinity (Derrida 1981).
 
-    As slow: at ratio = sigma / sigma_c = 1, where it is 0, sum w^2 is 0.31 for n = 64 and 0.20 for n = 16384.
+    As slow: at ratio 1, where it is 0, sum w^2 is 0.31 for n = 64 and 0.20 for n = 16384.
 
     >>> frozen_collision(0.5), frozen_collision(2.0)
     (0.0, 0.5)
@@ -55,9 +54,8 @@ def frozen_collision(ratio: float) -> float:
 def jacobian_crossing(n_keys: float) -> float:
     """The d_k at which the medians of |J|_F are equal, unscaled and under d_k^1/2, for q, k ~ N(0, 1), n from 8.
 
-    |J|_F is taken over |q| and the exact law of the three largest scores, and the sums over the others at their means
-    given the third; no constant is fitted. Against medians of 16,000 to 5,000,000 simulated rows it is 2% high at n = 8
-    and within 2% at n = 16 to 4096 (71.8 and not 71.5 at n = 64).
+    |J|_F is taken over |q| and the exact law of the three largest scores, with the sums over the others at their means
+    given the third. Against medians of simulated rows it is 2% high at n = 8 and within 2% at n = 16 to 4096.
 
     >>> round(jacobian_crossing(64))
     72
@@ -68,9 +66,8 @@ def jacobian_crossing(n_keys: float) -> float:
 def query_gradient_crossing(n_keys: float) -> float:
     """The d_k at which the medians of |dL/dq| are equal, unscaled and under d_k^1/2, for q, k ~ N(0, 1), n from 8.
 
-    |dL/dq|^2 is |J|_F^2 d_k / divisor^2 but for terms without the factor d_k and a relative spread of sqrt(2 / d_k).
-    Rows as in `jacobian_crossing`. Against medians of 16,000 to 800,000 simulated rows it is within 1% at n = 8 to 4096
-    (374 and not 372 at n = 64).
+    As `jacobian_crossing`, for |dL/dq|^2 ~ |J|_F^2 d_k / divisor^2, which neglects terms without the factor d_k and a
+    relative spread of sqrt(2 / d_k). Against medians of simulated rows it is within 1% at n = 8 to 4096.
 
     >>> round(query_gradient_crossing(64))
     374
@@ -84,6 +81,7 @@ def _crossing(n_keys: float, factor: Callable[[float], float]) -> float:
         raise ValueError(f"expected n_keys from 8 to {_MAX_KEYS:g}, got {n_keys}")
 
     shares, *uniforms = _lattice()
+    # Given a score z, the largest of the m others below it is Phi^-1(Phi(z) U^(1/m)), U uniform.
     below = np.cumsum([np.log(u) / (n_keys - i) for i, u in enumerate(uniforms)], axis=0)
     largest = special.ndtri_exp(below)
 
@@ -100,12 +98,10 @@ def _crossing(n_keys: float, factor: Callable[[float], float]) -> float:
 
 
 def _typical_norms(sigma: FloatArray, n: float, largest: FloatArray, log_below: FloatArray) -> FloatArray:
-    """|J|_F of rows at equally probable |q| and three largest scores.
+    """|J|_F of rows with three given largest scores over sigma, (3, rows), and ln Phi of the third.
 
-    Given a score z, the largest of the m others that are below it is Phi^-1(Phi(z) U^(1/m)), U uniform; and given
-    that all are below z, E e^(k sigma z') = e^(k^2 sigma^2 / 2) Phi(z - k sigma) / Phi(z). The norms are summed from
-    the weights other than the largest, as in `sdpa.gradients`. `largest` has the three largest scores over sigma,
-    (3, rows), and `log_below` ln Phi of the third.
+    E e^(k sigma z') = e^(k^2 sigma^2 / 2) Phi(z - k sigma) / Phi(z) of the scores z' below z; |J|_F as in
+    `sdpa.gradients`.
     """
     first, second, third = largest
 

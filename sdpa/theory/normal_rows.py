@@ -14,19 +14,20 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy import special
 
-from sdpa.theory.integrands import Integrands, Nodes
-from sdpa.theory.largest_weight import GRADED, Candidates, V, log_below, log_transform, sum_below, terms_for
-from sdpa.theory.quadrature import (
+from sdpa.theory.integrals import (
     FINE_STEP,
     HIGHEST,
     RANGE,
     STEP,
     FloatArray,
+    Integrands,
+    Nodes,
     Span,
     gauss_panels,
     hermite_rule,
     trapezoid,
 )
+from sdpa.theory.largest_weight import GRADED, Candidates, V, log_below, log_transform, sum_below, terms_for
 
 _DEVIATIONS = 9.5  # beyond them a normal law has 1e-21
 _MIN_SIGMA = 1e-9  # below it a row is uniform to the precision of a double

@@ -18,11 +18,11 @@ from sdpa.metrics import SATURATED
 from sdpa.pairs import PairLaw
 from sdpa.theory.cosine_rows import CosineLaw, cosine_rows
 from sdpa.theory.gaussian_rows import ROW_MEANS, RowFunctions, row_values, saturated_rows
+from sdpa.theory.integrals import FloatArray, UnknownError, span
 from sdpa.theory.normal_rows import NormalLaw, normal_rows
-from sdpa.theory.quadrature import FloatArray, UnknownError, span
-from sdpa.theory.queries import QueryLengths, gaussian_queries, mean_share, query_lengths
 from sdpa.theory.row_variance import row_variance
 from sdpa.theory.rows import Row
+from sdpa.theory.score_law import QueryLengths, gaussian_queries, mean_share, query_lengths
 
 Number = TypeVar("Number", float, FloatArray)
 

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from sdpa.pairs import PairLaw, spectrum_of
-from sdpa.theory.quadrature import FloatArray, UnknownError
+from sdpa.theory.integrals import FloatArray, UnknownError
 from sdpa.theory.scores import score_variance
 
 

@@ -22,10 +22,9 @@ import numpy as np
 from scipy import special
 
 from sdpa.theory.cosine_rows import CosineRows
-from sdpa.theory.integrands import Taken
+from sdpa.theory.integrals import FloatArray, Taken, span
 from sdpa.theory.largest_weight import largest_moments
 from sdpa.theory.normal_rows import NormalLaw, NormalRows, normal_rows
-from sdpa.theory.quadrature import FloatArray, span
 
 _MAX_KEYS = 1e9  # times e^-RANGE is still negligible
 
@@ -60,7 +59,7 @@ class Row:
         return self.metric_mean("|Jx|^2")
 
     def metric_mean(self, name: str) -> float:
-        """The expectation of a metric of `sdpa.theory.integrands.METRICS`; those of degree 8 need whole n_keys.
+        """The expectation of a metric of `sdpa.theory.integrals.METRICS`; those of degree 8 need whole n_keys.
 
         The integral of a term over more different indices than keys may not exist. Whole numbers give it the factor 0.
 

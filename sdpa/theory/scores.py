@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdpa.pairs import PairLaw, spectrum_of
-from sdpa.theory.quadrature import FloatArray, UnknownError
+from sdpa.theory.integrals import FloatArray, UnknownError
 
 
 def score_mean(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: float | None = None) -> float:

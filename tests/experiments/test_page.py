@@ -18,7 +18,7 @@ from experiments.page.explorer import CURVES, RELATIVE_ERROR, row_means
 from experiments.page.index import make_page
 from experiments.steps import sweeps as steps
 from sdpa.theory import attention_expectations
-from sdpa.theory.queries import query_lengths
+from sdpa.theory.score_law import query_lengths
 from tests.command_line import call
 from tests.page_text import as_shown, assert_whole, words
 

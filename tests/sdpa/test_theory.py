@@ -20,7 +20,7 @@ from sdpa.theory import (
     score_survival,
 )
 from sdpa.theory.gaussian_rows import gaussian_rows, saturated_rows
-from sdpa.theory.integrands import METRICS, metric_expansion
+from sdpa.theory.integrals import METRICS, metric_expansion
 
 MEANS = {"max w", "H", *METRICS} - {"JJ.c"}
 
