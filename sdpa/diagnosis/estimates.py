@@ -130,20 +130,22 @@ def diagnose(
         if not any(len(one.rows.n_visible) for one in of_head):
             raise ValueError(f"mask: expected a query that sees two keys or more, got none{label(axes, index)}")
     found = list(by_head.values())
-    sums = Sums.of(found, d_k, divisor)
+    sums = {part: Sums.of(found, part, d_k, divisor) for part in (ALL, REST)}
     exact = {}
     for part in (ALL, REST):
         rows_of = (Rows.joined(one.part(part) for one in of_head) for of_head in found)
-        variances = sums.together().mean("unbiased_variance", part).tolist()
+        variances = sums[part].together().mean("unbiased_variance").tolist()
         exact[part] = [gaussian_values(*each) for each in zip(rows_of, variances, strict=True)]
     estimates = {}
     for quantity in QUANTITIES:
         value, error = (
-            _of_sums(quantity.of, sums) if quantity.of else np.transpose([_of_rows(quantity, each) for each in found])
+            _of_sums(quantity.of, sums[quantity.part])
+            if quantity.of
+            else np.transpose([_of_rows(quantity, each) for each in found])
         )
         gaussian = np.array([each.get(quantity.gaussian, np.nan) for each in exact[quantity.part]])
         estimates[quantity.name] = Estimate(*(values.reshape(shape) for values in (value, error, gaussian)))
-    rows = sums.together().by_name["rows"].astype(np.int64).reshape(shape)
+    rows = sums[ALL].together().by_name["rows"].astype(np.int64).reshape(shape)
     return Diagnosis(axes, len(found[0]), d_k, n_queries, n_keys, divisor, rows, estimates)
 
 

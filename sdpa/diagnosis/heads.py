@@ -90,6 +90,17 @@ class HeadRows(NamedTuple):
         """The rows of a part."""
         return self.rest if name == REST else self.rows
 
+    def moments(self, name: str, part: str = ALL) -> Moments:
+        """Those of the entries of q or k, or of the scaled `scores` of a part."""
+        if name != "scores":
+            return self.q if name == "q" else self.k
+        rows = self.part(part)
+        if not len(rows.mean):
+            return 0.0, 0.0, 0.0
+        count = float(rows.n_visible.sum())
+        mean = float(rows.n_visible @ rows.mean) / count
+        return count, mean, float(rows.n_visible @ (rows.variance + (rows.mean - mean) ** 2)) / count
+
 
 @dataclass(frozen=True)
 class Heads:

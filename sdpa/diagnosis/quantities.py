@@ -20,12 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter
 from typing import Self
 
 import numpy as np
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.heads import ALL, REST, HeadRows, Moments, Rows
+from sdpa.diagnosis.heads import ALL, REST, HeadRows, Rows
 from sdpa.metrics import SATURATED
 
 _NOISE = 1e-13  # relative rounding errors of sums of up to thousands of numbers
@@ -45,27 +47,24 @@ class Sums:
     divisor: float
 
     @classmethod
-    def of(cls, by_head: Sequence[Sequence[HeadRows]], d_k: int, divisor: float) -> Self:
-        """From the sequences of each head."""
+    def of(cls, by_head: Sequence[Sequence[HeadRows]], part: str, d_k: int, divisor: float) -> Self:
+        """From the sequences of each head, for a part of their rows."""
         found = list(zip(*by_head, strict=True))  # by sequence, whose sums are added one after the other
-        sums = {}
-        for part in (ALL, REST):
-            rows = [[values_of_rows(one.part(part)) for one in each] for each in found]
-            for name in rows[0][0]:
-                sums[f"{name}{part}"] = np.array([[float(one[name].sum()) for one in each] for each in rows])
+        rows = [[values_of_rows(one.part(part)) for one in each] for each in found]
+        sums = {name: np.array([[float(one[name].sum()) for one in each] for each in rows]) for name in rows[0][0]}
         references = {}
         for name in ("q", "k", "scores"):
-            moments = np.array([[_moments_of(one, name) for one in each] for each in found])
+            moments = np.array([[one.moments(name, part) for one in each] for each in found])
             count, mean, variance = np.moveaxis(moments, -1, 0)
-            references[name] = (count * mean).sum(axis=0) / count.sum(axis=0)
+            references[name] = _ratio((count * mean).sum(axis=0), count.sum(axis=0))
             shift = mean - references[name]
             sums[f"{name}_count"], sums[f"{name}_shift"] = count, count * shift
             sums[f"{name}_squares"] = count * (variance + shift**2)
         return cls(sums, references, d_k, divisor)
 
-    def mean(self, name: str, part: str = ALL) -> FloatArray:
+    def mean(self, name: str) -> FloatArray:
         """Sum over rows of a value, over the number of rows; NaN without rows."""
-        return _ratio(self.by_name[name + part], self.by_name[f"rows{part}"])
+        return _ratio(self.by_name[name], self.by_name["rows"])
 
     def variance(self, name: str) -> FloatArray:
         """Variance with 1/n of the n numbers called so: entries of q or k, or scores."""
@@ -75,6 +74,18 @@ class Sums:
     def centre(self, name: str) -> FloatArray:
         """Mean of the numbers called so."""
         return np.asarray(self.references[name] + self.by_name[f"{name}_shift"] / self.by_name[f"{name}_count"])
+
+    def within_rows(self, name: str) -> FloatArray:
+        """A mean variance within rows; 0 where it is rounding noise beside the squares of scores."""
+        variance, squares = self.mean(name), self.mean("lengths") / self.divisor**2
+        return np.where(variance > _NOISE**2 * squares, variance, 0.0)
+
+    def entries(self, factor: int) -> FloatArray:
+        """A factor times Var[q_a] Var[k_a]; each is 0 where it is rounding noise beside its mean."""
+        q, k = (
+            np.where(self.variance(name) > (_NOISE * self.centre(name)) ** 2, self.variance(name), 0.0) for name in "qk"
+        )
+        return np.asarray(factor * q * k)
 
     def together(self) -> Self:
         """The sums over all sequences."""
@@ -99,19 +110,13 @@ def values_of_rows(rows: Rows) -> dict[str, FloatArray]:
         "effective_keys": np.exp(rows.entropy),
         "saturated_rows": (rows.max_weight > SATURATED).astype(np.float64),
         "jacobian_square": rows.jacobian_norm**2,
-        "first_weight": rows.first_weight,
+        "first_key_weight": rows.first_weight,
     }
 
 
-def _moments_of(found: HeadRows, name: str) -> Moments:
-    """Count, mean and variance of the entries of q or k, or of the scaled scores."""
-    if name != "scores":
-        return found.q if name == "q" else found.k
-    n, means = found.rows.n_visible, found.rows.mean
-    if not len(n):
-        return 0.0, 0.0, 0.0
-    mean = float(n @ means) / float(n.sum())
-    return float(n.sum()), mean, float(n @ (found.rows.variance + (means - mean) ** 2)) / float(n.sum())
+def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
+    """NaN where the denominator is 0."""
+    return np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0)
 
 
 @dataclass(frozen=True)
@@ -139,43 +144,28 @@ class Quantity:
     gaussian: str = ""
 
 
-def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
-    """NaN where the denominator is 0."""
-    return np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0)
+def _mean(name: str, meaning: str, formula: str, unit: str = "", *, exact: bool = True) -> Quantity:
+    """A mean over rows, whose exact value is known."""
+    of = partial(Sums.mean, name=name)
+    return Quantity(name, f"{meaning}, mean over rows", formula, of, unit, gaussian=name if exact else "")
 
 
-def _entries(sums: Sums, factor: int) -> FloatArray:
-    """A factor times Var[q_a] Var[k_a]; each is 0 where it is rounding noise beside its mean."""
-    q, k = (
-        np.where(sums.variance(name) > (_NOISE * sums.centre(name)) ** 2, sums.variance(name), 0.0) for name in "qk"
+def _quantile(name: str, words: str, share: float) -> Quantity:
+    row = attrgetter("jacobian_norm")
+    return Quantity(f"jacobian_norm_{name}", f"{words} of |J|_F over rows", row=row, share=share)
+
+
+def _of_entries(name: str) -> Sequence[Quantity]:
+    return (
+        Quantity(f"{name}_mean", f"mean of the entries of {name}", of=partial(Sums.centre, name=name)),
+        Quantity(
+            f"{name}_std", f"standard deviation of the entries of {name}", of=lambda sums: np.sqrt(sums.variance(name))
+        ),
     )
-    return np.asarray(factor * q * k)
-
-
-def _within_rows(sums: Sums, name: str, part: str = ALL) -> FloatArray:
-    """A mean variance within rows; 0 where it is rounding noise beside the squares of scores."""
-    variance, squares = sums.mean(name, part), sums.mean("lengths", part) / sums.divisor**2
-    return np.where(variance > _NOISE**2 * squares, variance, 0.0)
-
-
-def _size(rows: Rows) -> FloatArray:
-    return np.asarray(np.maximum(rows.largest, -rows.smallest))
-
-
-def _variance_ratio(sums: Sums) -> FloatArray:
-    return _ratio(_within_rows(sums, "unbiased_variance"), _entries(sums, sums.d_k) / sums.divisor**2)
-
-
-def _length_effect(sums: Sums) -> FloatArray:
-    return _ratio(sums.mean("lengths"), _entries(sums, sums.d_k**2))
-
-
-def _alignment_effect(sums: Sums) -> FloatArray:
-    return _ratio(_within_rows(sums, "unbiased_variance"), sums.mean("lengths") / (sums.d_k * sums.divisor**2))
 
 
 def _unit_divisor(sums: Sums) -> FloatArray:
-    found = sums.divisor * np.sqrt(_within_rows(sums, "row_variance"))
+    found = sums.divisor * np.sqrt(sums.within_rows("row_variance"))
     return np.where(found > 0, found, np.nan)
 
 
@@ -184,94 +174,72 @@ def _unit_exponent(sums: Sums) -> FloatArray:
     return np.log(divisor) / np.log(sums.d_k) if sums.d_k > 1 else np.full_like(divisor, np.nan)
 
 
-def _of_softmax(part: str) -> Sequence[Quantity]:
-    """What the softmax makes of rows, with every key or without the first one."""
-    without = " without the first key" if part else ""
-
-    def mean(name: str, meaning: str, formula: str, unit: str = "", *, exact: bool = True) -> Quantity:
-        def of(sums: Sums) -> FloatArray:
-            return sums.mean(name, part)
-
-        gaussian = name if exact else ""
-        return Quantity(f"{name}{part}", meaning + without, formula, of, unit, part=part, gaussian=gaussian)
-
-    def quantile(name: str, words: str, share: float) -> Quantity:
-        meaning = f"{words} of |J|_F over rows{without}"
-        return Quantity(
-            f"jacobian_norm_{name}{part}", meaning, row=lambda rows: rows.jacobian_norm, share=share, part=part
-        )
-
-    return (
-        Quantity(
-            f"row_variance{part}",
-            f"variance of the scaled scores within a row{without}, mean over rows",
-            "E (1/n) sum_j (s_j - mean)^2",
-            lambda sums: _within_rows(sums, "row_variance", part),
-            part=part,
-        ),
-        mean("max_weight", "largest weight of a row, mean over rows", "E max_j w_j"),
-        mean("entropy", "entropy of a row, mean over rows", "E H = E[-sum_j w_j ln w_j]", "nats"),
-        mean("entropy_share", "entropy of a row over its largest value, mean over rows", "E[H / ln n]"),
-        mean("effective_keys", "number of equal weights of the same entropy, mean over rows", "E e^H", exact=False),
-        mean("saturated_rows", "share of rows with a weight above 0.99", "P(max_j w_j > 0.99)"),
-        Quantity(
-            f"jacobian_norm{part}",
-            f"Frobenius norm of the Jacobian of the softmax, root mean square over rows{without}",
-            "sqrt(E |J|_F^2)",
-            lambda sums: np.sqrt(sums.mean("jacobian_square", part)),
-            part=part,
-            gaussian="jacobian_norm",
-        ),
-        quantile("p10", "10% quantile", 0.1),
-        quantile("median", "median", 0.5),
-        quantile("p90", "90% quantile", 0.9),
-    )
-
-
-def _of_entries(name: str) -> Sequence[Quantity]:
-    return (
-        Quantity(f"{name}_mean", f"mean of the entries of {name}", of=lambda sums: sums.centre(name)),
-        Quantity(
-            f"{name}_std", f"standard deviation of the entries of {name}", of=lambda sums: np.sqrt(sums.variance(name))
-        ),
-    )
-
-
+_OF_SOFTMAX = (
+    Quantity(
+        "row_variance",
+        "variance of the scaled scores within a row, mean over rows",
+        "E (1/n) sum_j (s_j - mean)^2",
+        partial(Sums.within_rows, name="row_variance"),
+    ),
+    _mean("max_weight", "largest weight of a row", "E max_j w_j"),
+    _mean("entropy", "entropy of a row", "E H = E[-sum_j w_j ln w_j]", "nats"),
+    _mean("entropy_share", "entropy of a row over its largest value", "E[H / ln n]"),
+    _mean("effective_keys", "number of equal weights of the same entropy", "E e^H", exact=False),
+    Quantity(
+        "saturated_rows",
+        "share of rows with a weight above 0.99",
+        "P(max_j w_j > 0.99)",
+        partial(Sums.mean, name="saturated_rows"),
+        gaussian="saturated_rows",
+    ),
+    Quantity(
+        "jacobian_norm",
+        "Frobenius norm of the Jacobian of the softmax, root mean square over rows",
+        "sqrt(E |J|_F^2)",
+        lambda sums: np.sqrt(sums.mean("jacobian_square")),
+        gaussian="jacobian_norm",
+    ),
+    _quantile("p10", "10% quantile", 0.1),
+    _quantile("median", "median", 0.5),
+    _quantile("p90", "90% quantile", 0.9),
+)
 QUANTITIES: tuple[Quantity, ...] = (
     *_of_entries("q"),
     *_of_entries("k"),
     Quantity(
-        "score_variance", "variance of all scaled scores about their mean", of=lambda sums: sums.variance("scores")
+        "score_variance", "variance of all scaled scores about their mean", of=partial(Sums.variance, name="scores")
     ),
     Quantity(
         "variance_ratio",
         "variance of the scaled scores within a row, over that for independent entries of mean 0",
         "E (1/(n-1)) sum_j (s_j - mean)^2 / (d_k Var[q_a] Var[k_a] / divisor^2)",
-        _variance_ratio,
+        lambda sums: _ratio(sums.within_rows("unbiased_variance"), sums.entries(sums.d_k) / sums.divisor**2),
     ),
     Quantity(
         "length_effect",
         "part of variance_ratio that is due to the lengths of q and k",
         "E[|q|^2 mean |k|^2] / (d_k^2 Var[q_a] Var[k_a])",
-        _length_effect,
+        lambda sums: _ratio(sums.mean("lengths"), sums.entries(sums.d_k**2)),
     ),
     Quantity(
         "alignment_effect",
         "part of variance_ratio that is due to their directions",
         "variance_ratio / length_effect",
-        _alignment_effect,
+        lambda sums: _ratio(sums.within_rows("unbiased_variance"), sums.mean("lengths") / (sums.d_k * sums.divisor**2)),
     ),
     Quantity("largest_score", "largest scaled score", "max s"),
-    Quantity("largest_absolute_score", "largest absolute scaled score", "max |s|", row=_size),
-    *_of_softmax(ALL),
     Quantity(
-        "first_key_weight",
-        "weight of the first key, mean over rows",
-        "E w_1",
-        lambda sums: sums.mean("first_weight"),
-        gaussian="first_key_weight",
+        "largest_absolute_score",
+        "largest absolute scaled score",
+        "max |s|",
+        row=lambda rows: np.maximum(rows.largest, -rows.smallest),
     ),
-    *_of_softmax(REST),
+    *_OF_SOFTMAX,
+    _mean("first_key_weight", "weight of the first key", "E w_1"),
+    *(
+        replace(each, name=each.name + REST, meaning=f"{each.meaning} without the first key", part=REST)
+        for each in _OF_SOFTMAX
+    ),
     Quantity("unit_divisor", "divisor at which row_variance is 1", "divisor sqrt(row_variance)", _unit_divisor),
     Quantity("unit_exponent", "power of d_k that this divisor is", "ln(unit_divisor) / ln(d_k)", _unit_exponent),
 )
