@@ -23,42 +23,25 @@ _LARGEST_SIGMA = 1e6  # rows of a larger deviation are one-hot within 1e-5, and 
 
 
 class Estimate(NamedTuple):
-    """A quantity of every head, in arrays with the axes of the heads.
+    """A quantity of every head, in arrays with the axes of the heads; NaN where an error or exact value is unknown."""
 
-    Attributes:
-        value: over all sequences.
-        error: its standard error, from the differences between sequences; NaN for a single one, and for quantiles of
-            fewer than 8.
-        gaussian: its exact value for Gaussian rows of the same lengths and mean variance (`gaussian_values`); NaN if
-            none is known.
-    """
-
-    value: FloatArray
-    error: FloatArray
-    gaussian: FloatArray
+    value: FloatArray  # over all sequences
+    error: FloatArray  # its standard error, from 2 sequences, and from 8 for quantiles
+    gaussian: FloatArray  # its exact value for Gaussian rows of the same lengths and mean variance
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What the scale does to the attention of each head.
+    """What the scale does to the attention of each head."""
 
-    Attributes:
-        axes: names of the axes of the heads: those of q without `batch`, n_queries and d_k.
-        sequences: number of independent sequences; with a single one, no quantity has an error.
-        d_k, n_queries, n_keys: sizes of q and k.
-        divisor: of the scores.
-        rows: number of rows that see two keys or more, over all sequences, by head.
-        estimates: by the names of `QUANTITIES`.
-    """
-
-    axes: tuple[str, ...]
-    sequences: int
+    axes: tuple[str, ...]  # names of the axes of the heads: those of q without `batch`, n_queries and d_k
+    sequences: int  # number of independent ones
     d_k: int
     n_queries: int
     n_keys: int
     divisor: float
-    rows: npt.NDArray[np.int64]
-    estimates: Mapping[str, Estimate]
+    rows: npt.NDArray[np.int64]  # by head, number of rows that see two keys or more, over all sequences
+    estimates: Mapping[str, Estimate]  # by the names of `QUANTITIES`
 
     def __getitem__(self, name: str) -> Estimate:
         return self.estimates[name]
@@ -190,12 +173,10 @@ def _of_rows(quantity: Quantity, of_head: list[HeadRows]) -> tuple[float, float]
 
 
 def gaussian_values(rows: Rows, variance: float) -> dict[str, float]:
-    """Means over rows of independent normal scores, of variances proportional to `lengths` with a given mean.
+    """Means over rows of independent normal scores of variances proportional to `lengths`, with a given mean; by name.
 
-    If keys lie in independent random directions, the variance of a row is proportional to |q|^2 and to the mean of
-    |k|^2, as here. The variance found in a row would be no better: among few keys it varies by chance, and rows in
-    which it happens to be large are also those with a large weight. The variance is the mean over rows, with 1/(n-1).
-    The values have the names of quantities; there are none without rows.
+    That is the variance of scores if keys lie in independent random directions. The variance found in a row would be no
+    better: among few keys it varies by chance, and rows in which it is large are also those with a large weight.
     """
     if not len(rows.n_visible):
         return {}

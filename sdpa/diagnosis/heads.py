@@ -43,12 +43,7 @@ class Rows(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        scores: FloatArray,
-        visible: BoolArray,
-        query_squares: FloatArray,
-        key_squares: FloatArray,
-        divisor: float,
+        cls, scores: FloatArray, visible: BoolArray, query_squares: FloatArray, key_squares: FloatArray, divisor: float
     ) -> Self:
         """From scores before the divisor, (rows, n_keys), and the squares of the lengths of queries and keys."""
         n_visible = visible.sum(axis=-1).astype(np.float64)
@@ -129,11 +124,7 @@ class Heads:
         return itertools.product(*map(range, self.shape))
 
     def rows(self, index: tuple[int, ...], divisor: float) -> HeadRows:
-        """The rows at a leading index of q, with the keys of its group.
-
-        Raises:
-            ValueError: a number that counts is not finite or too large; the message names its place.
-        """
+        """The rows at a leading index of q, with the keys of its group; ValueError for a number that is too large."""
         of_keys = [i * shared // length for i, length, shared in zip(index, self.shape, self.k.shape[:-2], strict=True)]
         mask = self.mask if self.mask is None or isinstance(self.mask, str) else self.mask[index]
         q, k = (np.asarray(array, dtype=np.float64) for array in (self.q[index], self.k[tuple(of_keys)]))

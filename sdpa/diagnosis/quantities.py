@@ -35,10 +35,10 @@ _NOISE = 1e-13  # relative rounding errors of sums of up to thousands of numbers
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums by name, (sequences, heads), or (heads,) for all sequences together; d_k and the divisor of all heads.
+    """Sums by name, (sequences, heads), or (heads,) for all sequences together.
 
-    Of the entries of q and k and of the scores, the sums are those of deviations from references, (heads,), in which
-    little cancels, and of their squares.
+    Those of the entries of q and k and of the scores are of deviations from references, (heads,), in which little
+    cancels, and of their squares.
     """
 
     by_name: Mapping[str, FloatArray]
@@ -121,27 +121,17 @@ def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number of each head.
-
-    Attributes:
-        name: its name in a `Diagnosis`.
-        meaning, formula, unit: for its description.
-        of: from sums to its value; None for a value of single rows.
-        row: the value of single rows, if `of` is None.
-        share: the probability of a quantile of `row`; None for its largest value.
-        part: with every key, or without the first one.
-        gaussian: its name in `gaussian_values`; empty where no exact value is known.
-    """
+    """A number of each head, by its name in a `Diagnosis`: a function of sums, or of the values of single rows."""
 
     name: str
     meaning: str
     formula: str = ""
-    of: Callable[[Sums], FloatArray] | None = None
+    of: Callable[[Sums], FloatArray] | None = None  # None for a value of single rows
     unit: str = ""
-    row: Callable[[Rows], FloatArray] = lambda rows: rows.largest
-    share: float | None = None
+    row: Callable[[Rows], FloatArray] = lambda rows: rows.largest  # the value of single rows, if `of` is None
+    share: float | None = None  # the probability of a quantile of `row`; None for its largest value
     part: str = ALL
-    gaussian: str = ""
+    gaussian: str = ""  # its name in `gaussian_values`, if an exact value is known
 
 
 def _mean(name: str, meaning: str, formula: str, unit: str = "", *, exact: bool = True) -> Quantity:

@@ -32,22 +32,17 @@ _MAX_GAIN = 1e5
 
 
 class RowMetrics(NamedTuple, Generic[Number]):
-    """The metrics of one row, each with a mean, a variance or the like; norms count by their squares.
-
-    `AttentionExpectations` says what they are. `query_gradient_square` is |K^T J|_F^2 / divisor^2, the mean of
-    |dL/dq|^2 over standard normal gradients to the weights; `key_gradient_square` is |J|_F^2 |q|^2 / divisor^2, the
-    part of a row in the mean square over the keys; `collision` is sum w^2.
-    """
+    """The metrics of one row as in `AttentionExpectations`, each with a mean, a variance or the like; norms squared."""
 
     max_weight: Number
     entropy: Number
     jacobian_trace: Number
     jacobian_square: Number
-    query_gradient_square: Number
+    query_gradient_square: Number  # |K^T J|_F^2 / divisor^2
     saturated_rows: Number
     row_variance: Number
-    collision: Number
-    key_gradient_square: Number
+    collision: Number  # sum w^2
+    key_gradient_square: Number  # |J|_F^2 |q|^2 / divisor^2, the part of a row in the mean square over the keys
     own_weight: Number
 
 
@@ -78,16 +73,12 @@ def means_by_length(
     lengths = gaussian_queries(d_k, law)
     sigma = law.query_std * law.key_std / divisor * lengths.length
     row = row_values(sigma, n_keys)
-    to_query = row["along"] + (d_k - 1) * row["jacobian_square"]
+    to_query = row.pop("along") + (d_k - 1) * row["jacobian_square"]
     return lengths, RowMetrics(
-        max_weight=row["max_weight"],
-        entropy=row["entropy"],
-        jacobian_trace=row["jacobian_trace"],
-        jacobian_square=row["jacobian_square"],
+        **row,
         query_gradient_square=to_query * (law.key_std / divisor) ** 2,
         saturated_rows=saturated_rows(sigma, n_keys),
         row_variance=(1 - 1 / n_keys) * sigma**2,
-        collision=row["collision"],
         key_gradient_square=row["jacobian_square"] * (law.query_std / divisor * lengths.length) ** 2,
         own_weight=np.full(len(sigma), 1 / n_keys),
     )
@@ -101,10 +92,7 @@ def saturated_share(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> 
 
 @cache
 def row_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowMoments:
-    """Means over rows with a correlation or a normalization, and the mean squares of four metrics.
-
-    The four are max w, tr J, |J|_F^2 and the own weight. The number of keys has to be whole.
-    """
+    """Means over rows with a correlation or normalization, and E of max w^2, (tr J)^2, |J|_F^4 and w_own^2."""
     of_law = _normalized_moments if law.normalize != "none" else _correlated_moments
     means, squares = of_law(d_k, n_keys, divisor, law)
     return means._replace(row_variance=row_variance(d_k, n_keys, divisor, law)), squares
@@ -114,8 +102,8 @@ def _correlated_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw)
     """Rows of queries whose entries have the correlation rho with those of their own key.
 
     Given q, in units of sigma = key_std |q| / divisor and up to a shift of all, the scores of other keys are N(0, 1),
-    and that of the own key is N(rho |q| / query_std, 1 - rho^2). Across the query, the entries of the own key have the
-    variance (1 - rho^2) key_std^2, so that with c = 1 - rho^2 for it and 1 for the others
+    and that of the own key is N(rho |q| / query_std, 1 - rho^2). With c = 1 - rho^2 for the own key, the variance of
+    its entries across the query over key_std^2, and 1 for the others,
 
         E |dL/dq|^2 = (E |J x|^2 + (d_k - 1) E sum_j (J^2)_jj c_j) key_std^2 / divisor^2.
     """
@@ -150,11 +138,7 @@ def _correlated_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw)
 
 
 def _mean_over_queries(d_k: float, function: Callable[[float], list[float]]) -> FloatArray:
-    """E of smooth functions of |q|.
-
-    The steps between nodes are halved until steps of twice the width give the same within 3e-5: the errors of the
-    trapezoidal rule fall like those of a Gaussian law, or at least by e^(-c / step), and are then below 1e-9.
-    """
+    """E of smooth functions of |q|: if steps of twice the width give the same within 3e-5, the error is below 1e-9."""
     lengths = query_lengths(d_k, halvings=0, shortest=_SHORTEST)
     values = np.array([function(length) for length in lengths.length])
     for halvings in range(1, _HALVINGS + 1):
@@ -173,9 +157,8 @@ def _mean_over_queries(d_k: float, function: Callable[[float], list[float]]) -> 
 def _normalized_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowMoments:
     """Rows of vectors of length 1 (`l2`) or sqrt(d_k) (`rms`) in isotropic directions.
 
-    The scores are length^2 t / divisor with the cosines t of `CosineLaw`. The gradient is that to the normalized
-    query: K^T v, v = J g, has the part length t.v along the query, and across it independent parts of mean square
-    length^2 v_j^2 (1 - t_j^2), so that
+    The scores are length^2 t / divisor with the cosines t of `CosineLaw`. K^T v, v = J g, has the part length t.v along
+    the query, and across it independent parts of mean square length^2 v_j^2 (1 - t_j^2); to the normalized query
 
         E |dL/dq|^2 = (E |J t|^2 + E sum_j (J^2)_jj (1 - t_j^2)) length^2 / divisor^2.
     """
