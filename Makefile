@@ -148,7 +148,7 @@ readme: $(READY) ## rewrite the generated parts of README.md and docs/, and conf
 	@$(SUITE) readme
 
 notebooks: $(NOTEBOOKS_READY) ## run the notebooks of docs/ and write their outputs into them
-	@$(SUITE) notebooks
+	@$(PY) docs/run_notebooks.py
 
 prune: $(READY) ## remove tables and figures of sweeps that the config no longer has
 	@$(SUITE) prune $(OPTIONS)

@@ -6,7 +6,7 @@ trials of a cell; it tells how many trials a wanted precision needs.
 Exit status: 0 success; 1 failed measurement or check; 2 bad config or bad usage; 130 Ctrl-C; 143 SIGTERM.
 """
 
-# Each command imports its dependencies when it runs, so that other commands and the workers start without them.
+# Commands import what takes long to load, such as pandas, when they run.
 
 from collections.abc import Callable
 from functools import partial
@@ -15,11 +15,26 @@ from typing import Annotated
 
 import typer
 
-from experiments.commands import Mask, Request, UsageError, Wish, about_sweeps, need_root, number, outcome, whole_from
+from experiments.commands import Job, UsageError, about_sweeps, need_root, outcome
 from experiments.folders import HOME
+from experiments.harness.files import STORE, write_atomically
+from experiments.harness.plan import exceeds, plan_lines
+from experiments.harness.problems import attempt
+from experiments.harness.run import find_work
+from experiments.harness.store import Store
+from experiments.steps import sweeps as steps
+from experiments.steps.measuring import measure
 
 SWEEPS = ("names", "config", "results", "verbose")
 WORKERS = ("jobs", "scheduler", "scheduler_file")
+Wish = Annotated[float | None, typer.Option(metavar="NUMBER", help="The wanted value of this metric.")]
+Mask = Annotated[
+    str | None,
+    typer.Option(
+        metavar="none|causal", help="causal: each query sees only the keys up to its own position. Default: none."
+    ),
+]
+Rule = Annotated[str | None, typer.Option(metavar="RULE", help="Scaling rule. Default: d_k^1/2.")]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, help=__doc__)
 
@@ -43,140 +58,102 @@ def _options_of_all(
 
 
 @about_sweeps(app, *SWEEPS, *WORKERS, "format", "yes", name="all", measures=True)
-def all_parts(request: Request) -> None:
+def all_parts(job: Job) -> str | None:
     """Measure sweeps, draw their figures, check their tables and write the page.
 
     In the folder `results`, it also updates the published statements, the worked examples and the shipped diagnosis.
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
-    loaded, sweeps, folder = request.load()
-    from experiments.harness.problems import attempt
-    from experiments.page.parts import page_path
-    from experiments.steps import diagnosis, examples, statements
-    from experiments.steps import sweeps as steps
-    from experiments.steps.measuring import measure
-    from experiments.steps.reporter import reporter
-
-    jobs, formats = request.jobs, request.further_formats
-    with reporter(verbose=request.verbose) as report:
-        workers = request.workers(report.line)
-        parts: list[Callable[[], object]] = [
-            partial(measure, loaded, sweeps, folder, workers, jobs=jobs, limit=request.limit, report=report),
-            partial(steps.write_overview, loaded, folder, report),
-            partial(steps.draw, loaded, sweeps, folder, jobs=jobs, formats=formats, report=report),
-            partial(steps.check, loaded, sweeps, folder, report=report),
-        ]
-        if not request.names and statements.is_home(folder):
-            parts += [
-                partial(statements.update_statements, loaded, folder, report),
-                partial(examples.write_examples, folder, report),
-                partial(diagnosis.write_diagnosis, folder, report),
-                partial(diagnosis.draw_diagnosis, folder, report),
-            ]
-        if not request.names:
-            parts.append(partial(steps.write_page, loaded, folder, request.config, report=report))
+    asked, work, report = job.asked, (job.config, job.sweeps, job.results), job.report
+    formats = asked.further_formats
+    parts: list[Callable[[], object]] = [
+        *_measuring(job),
+        partial(steps.draw, *work, jobs=asked.jobs, formats=formats, report=report),
+        partial(steps.check, *work, report=report),
+    ]
+    if asked.names:
         attempt(parts)
-    if not request.names:
-        report.next(f"open {page_path(folder)} in a browser")
+        return None
+    if job.results.resolve() == HOME.resolve():
+        from experiments.steps import diagnosis, examples, statements
+
+        parts += [
+            partial(statements.update_statements, job.config, job.results, report),
+            partial(examples.write_examples, job.results, report),
+            partial(diagnosis.write_diagnosis, job.results, report),
+        ]
+    attempt([*parts, partial(steps.write_page, job.config, job.results, asked.config, report=report)])
+    return f"open {job.results / 'index.html'} in a browser"
 
 
 @about_sweeps(app, *SWEEPS, *WORKERS, "yes", measures=True)
-def run(request: Request) -> None:
+def run(job: Job) -> None:
     """Measure the missing chunks of sweeps and write their tables."""
-    loaded, sweeps, folder = request.load()
-    from experiments.harness.problems import attempt
-    from experiments.steps.measuring import measure
-    from experiments.steps.reporter import reporter
-    from experiments.steps.sweeps import write_overview
+    attempt(_measuring(job))
 
-    with reporter(verbose=request.verbose) as report:
-        workers, limit = request.workers(report.line), request.limit
-        parts: list[Callable[[], object]] = [
-            partial(measure, loaded, sweeps, folder, workers, jobs=request.jobs, limit=limit, report=report),
-            partial(write_overview, loaded, folder, report),
-        ]
-        attempt(parts)
+
+def _measuring(job: Job) -> list[Callable[[], object]]:
+    asked, report = job.asked, job.report
+    work, workers = (job.config, job.sweeps, job.results), asked.workers(report.line)
+    return [
+        partial(measure, *work, workers, jobs=asked.jobs, limit=asked.limit, report=report),
+        partial(steps.write_overview, job.config, job.results, report),
+    ]
 
 
 @about_sweeps(app, *SWEEPS, "format")
-def draw(request: Request) -> None:
+def draw(job: Job) -> None:
     """Draw the figures of sweeps from their tables."""
-    loaded, sweeps, folder = request.load()
-    from experiments.steps.reporter import reporter
-    from experiments.steps.sweeps import draw
-
-    with reporter(verbose=request.verbose) as report:
-        draw(loaded, sweeps, folder, formats=request.further_formats, report=report)
+    steps.draw(job.config, job.sweeps, job.results, formats=job.asked.further_formats, report=job.report)
 
 
 @about_sweeps(app, *SWEEPS)
-def check(request: Request) -> None:
+def check(job: Job) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; list leftover files."""
-    loaded, sweeps, folder = request.load()
-    from experiments.steps.reporter import reporter
-    from experiments.steps.sweeps import check
-
-    with reporter(verbose=request.verbose) as report:
-        check(loaded, sweeps, folder, report=report)
+    steps.check(job.config, job.sweeps, job.results, report=job.report)
 
 
 @about_sweeps(app, "config", "results", "incomplete", "verbose")
-def page(request: Request) -> None:
+def page(job: Job) -> str:
     """Write the page, index.html in the results folder, and draw its figures."""
-    loaded, _, folder = request.load()
-    from experiments.page.parts import page_path
-    from experiments.steps import diagnosis, examples, statements
-    from experiments.steps import sweeps as steps
-    from experiments.steps.reporter import reporter
+    whole = steps.whole_sweeps(job.config, job.results, incomplete=job.asked.incomplete)
+    steps.draw(job.config, whole, job.results, report=job.report)
+    if job.results.resolve() == HOME.resolve():
+        from experiments.steps import diagnosis, examples
 
-    with reporter(verbose=request.verbose) as report:
-        whole = steps.whole_sweeps(loaded, folder, incomplete=request.incomplete)
-        steps.draw(loaded, whole, folder, report=report)
-        if statements.is_home(folder):
-            examples.write_examples(folder, report)
-            diagnosis.draw_diagnosis(folder, report)
-        steps.write_page(loaded, folder, request.config, incomplete=request.incomplete, report=report)
-    report.next(f"open {page_path(folder)} in a browser")
+        examples.write_examples(job.results, job.report)
+        diagnosis.write_diagnosis(job.results, job.report)
+    incomplete = job.asked.incomplete
+    steps.write_page(job.config, job.results, job.asked.config, incomplete=incomplete, report=job.report)
+    return f"open {job.results / 'index.html'} in a browser"
 
 
 @about_sweeps(app, *SWEEPS, *WORKERS)
-def plan(request: Request) -> None:
+def plan(job: Job) -> str:
     """Print the chunks that a run would measure, and roughly how much time and memory it would take."""
-    loaded, sweeps, folder = request.load()
-    from experiments.harness.files import STORE
-    from experiments.harness.plan import exceeds, plan_lines
-    from experiments.harness.run import find_work
-    from experiments.harness.store import Store
-    from experiments.steps.sweeps import leftover_lines
-
-    workers, limit = request.workers(), request.limit
-    work = find_work(Store(folder / STORE, loaded.seed), sweeps)
-    lines = plan_lines(loaded, sweeps, folder, work, workers, limit)
-    print("\n".join([*lines, *leftover_lines(loaded, folder)]))
-    print(f"next: {request.as_typed('make all', yes=exceeds(limit, work, workers))}")
+    asked, work = job.asked, (job.config, job.sweeps, job.results)
+    workers = asked.workers(print)
+    todo = find_work(Store(job.results / STORE, job.config.seed), job.sweeps)
+    lines = plan_lines(*work, todo, workers, asked.limit)
+    print("\n".join([*lines, *steps.leftover_lines(job.config, job.results)]))
+    return asked.as_typed("make all", yes=exceeds(asked.limit, todo, workers))
 
 
 @about_sweeps(app, "config", "results")
-def prune(request: Request) -> None:
+def prune(job: Job) -> None:
     """Remove tables and figures that the suite wrote for sweeps that the config no longer has."""
-    loaded, _, folder = request.load()
-    from experiments.steps.sweeps import prune
-
-    prune(loaded, folder)
+    steps.prune(job.config, job.results)
 
 
 @about_sweeps(app, "verbose")
-def statements(request: Request) -> None:
+def statements(job: Job) -> None:
     """Compare published statements with measurements and computations; list wrong and misleading ones."""
-    need_root()
     from experiments.claims.table import read_statements, summary
-    from experiments.steps import statements
-    from experiments.steps.reporter import reporter
+    from experiments.steps.statements import update_statements
 
-    with reporter(verbose=request.verbose) as report:
-        statements.update_statements(request.load()[0], HOME, report)
-    print(summary(read_statements(HOME), whole=request.verbose))
+    update_statements(job.config, job.results, job.report)
+    print(summary(read_statements(HOME), whole=job.asked.verbose))
 
 
 @app.command()
@@ -185,15 +162,27 @@ def walk(
     q: Annotated[Path | None, typer.Option("--q", metavar="FILE", help="Your queries, as CSV.")] = None,
     k: Annotated[Path | None, typer.Option("--k", metavar="FILE", help="Your keys, as CSV.")] = None,
     v: Annotated[Path | None, typer.Option("--v", metavar="FILE", help="Your values, as CSV.")] = None,
-    scaling: Annotated[str | None, typer.Option(metavar="RULE", help="Scaling rule. Default: d_k^1/2.")] = None,
+    scaling: Rule = None,
     mask: Mask = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Output folder. Default: results/walk.")] = None,
 ) -> None:
     """Walk through a worked example step by step, or through attention on your own matrices."""
-    with outcome():
-        from experiments.steps.examples import walk_any
+    with outcome(refused=(ValueError,)):
+        from experiments.steps import examples
 
-        walk_any(example, q, k, v, scaling=scaling, mask=mask, out=out)
+        of_own = any((q, k, v, scaling, mask, out))
+        if example and of_own:
+            raise UsageError(
+                f"expected either an example or your own matrices, got {example} and options for the latter"
+            )
+        if example:
+            examples.walk(example)
+        elif q and k:
+            examples.walk_own(q, k, v, scaling or "d_k^1/2", mask or "none", out or HOME / "walk")
+        elif of_own:
+            raise UsageError("expected both queries and keys, as --q FILE --k FILE (make walk Q=FILE K=FILE)")
+        else:
+            examples.list_all()
 
 
 @app.command()
@@ -202,7 +191,7 @@ def diagnose(
         list[Path] | None,
         typer.Argument(metavar="FILE [FILE]", help="One file with q and k, or one for each; omit it for an example."),
     ] = None,
-    scaling: Annotated[str | None, typer.Option(metavar="RULE", help="Scaling rule. Default: d_k^1/2.")] = None,
+    scaling: Rule = None,
     mask: Mask = None,
     axes: Annotated[
         str | None,
@@ -216,69 +205,46 @@ def diagnose(
 
     Files are .npy, .npz or .safetensors; docs/your-model.md explains them.
     """
-    with outcome():
+    with outcome(refused=(ValueError,)):
         from experiments.steps import diagnosis
 
-        options = {"--scaling": scaling, "--mask": mask, "--axes": axes, "--out": out}
-        given = [name for name, value in options.items() if value is not None]
-        if not files and given:
-            raise UsageError(f"{given[0]}: expected files with queries and keys (make diagnose Q=q.npy K=k.npy)")
-        if not files:
+        if files:
+            diagnosis.diagnose(files, scaling or "d_k^1/2", mask, axes, out)
+        elif any((scaling, mask, axes, out)):
+            raise UsageError("expected files with queries and keys (make diagnose Q=q.npy K=k.npy)")
+        else:
             need_root()
             diagnosis.diagnose_example(HOME)
-            return
-        try:
-            report = diagnosis.diagnosed(files, scaling=scaling, mask=mask, axes=axes, out=out)
-        except ValueError as error:
-            raise UsageError(str(error)) from None
-        report()
 
 
 @app.command()
 def design(
-    d_k: Annotated[int, typer.Option("--d-k", metavar="N", parser=whole_from(1), help="Width of queries and keys.")],
-    n_keys: Annotated[int, typer.Option("--n-keys", metavar="N", parser=whole_from(2), help="Keys of a row.")],
+    d_k: Annotated[int, typer.Option("--d-k", metavar="N", min=1, help="Width of queries and keys.")],
+    n_keys: Annotated[int, typer.Option("--n-keys", metavar="N", min=2, help="Keys of a row.")],
     entropy_share: Wish = None,
     effective_keys: Wish = None,
     max_weight: Wish = None,
     row_variance: Wish = None,
     inputs: Annotated[str, typer.Option(help="Law of the entries, as in a config.")] = "gaussian",
-    query_mean: Annotated[float, number(help="Mean of the entries of queries.")] = 0.0,
-    key_mean: Annotated[float, number(help="Mean of the entries of keys.")] = 0.0,
-    query_std: Annotated[float, number(help="Standard deviation of the entries of queries.")] = 1.0,
-    key_std: Annotated[float, number(help="Standard deviation of the entries of keys.")] = 1.0,
-    correlation: Annotated[float, number(help="Of a query and its own key, from -1 to 1.")] = 0.0,
-    spectrum: Annotated[float, number(help="Power of the covariance spectrum, as in a config.")] = 0.0,
+    query_mean: Annotated[float, typer.Option(help="Mean of the entries of queries.")] = 0.0,
+    key_mean: Annotated[float, typer.Option(help="Mean of the entries of keys.")] = 0.0,
+    query_std: Annotated[float, typer.Option(help="Standard deviation of the entries of queries.")] = 1.0,
+    key_std: Annotated[float, typer.Option(help="Standard deviation of the entries of keys.")] = 1.0,
+    correlation: Annotated[float, typer.Option(help="Of a query and its own key, from -1 to 1.")] = 0.0,
+    spectrum: Annotated[float, typer.Option(help="Power of the covariance spectrum, as in a config.")] = 0.0,
     normalize: Annotated[str, typer.Option(metavar="none|l2|rms", help="Normalization of queries and keys.")] = "none",
     mask: Annotated[str, typer.Option(metavar="none|causal", help="causal: rows of 1 to N keys.")] = "none",
 ) -> None:
     """Find the divisor that gives a row a wanted entropy, effective number of keys, largest weight or variance."""
-    with outcome():
-        from experiments.steps.design import designed, law_of, wanted
+    with outcome(refused=(ValueError,)):
+        from experiments.steps.design import designed
+        from sdpa import InputLaw, PairLaw
         from sdpa.attention import is_causal
 
-        try:
-            target, value = wanted(
-                {
-                    "entropy_share": entropy_share,
-                    "effective_keys": effective_keys,
-                    "max_weight": max_weight,
-                    "row_variance": row_variance,
-                }
-            )
-            law = law_of(
-                inputs,
-                query_mean=query_mean,
-                key_mean=key_mean,
-                query_std=query_std,
-                key_std=key_std,
-                correlation=correlation,
-                spectrum=spectrum,
-                normalize=normalize,
-            )
-            print("\n".join(designed(target, value, d_k, n_keys, law, 1 if is_causal(mask) else None)))
-        except ValueError as error:
-            raise UsageError(str(error)) from None
+        wishes = (entropy_share, effective_keys, max_weight, row_variance)
+        means, stds = (query_mean, key_mean), (query_std, key_std)
+        law = PairLaw(InputLaw.parse(inputs), *means, *stds, correlation, spectrum, normalize)  # type: ignore[arg-type]
+        print("\n".join(designed(wishes, d_k, n_keys, law, 1 if is_causal(mask) else None)))
 
 
 @app.command()
@@ -286,22 +252,13 @@ def readme() -> None:
     """Rewrite the generated parts of README.md and docs/ from results/, and config.schema.json."""
     with outcome():
         need_root()
-        from experiments.steps.documents import rewrite_pages
+        from experiments.page.blocks import rewrite
+        from experiments.steps.schema import write_schema
 
-        rewrite_pages()
-
-
-@app.command()
-def notebooks() -> None:
-    """Run the notebooks of docs/ in clean kernels, and write their outputs into them."""
-    with outcome():
-        need_root()
-        from experiments.steps.documents import run_notebooks
-
-        try:
-            run_notebooks()
-        except ModuleNotFoundError as error:
-            raise UsageError(f"notebooks need the package {error.name}; install it with: make notebooks") from None
+        write_schema()
+        pages = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]
+        for path, text in rewrite({path: path.read_text("utf-8") for path in pages}, HOME).items():
+            write_atomically(path, text.encode())
 
 
 if __name__ == "__main__":

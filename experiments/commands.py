@@ -1,30 +1,32 @@
-"""What the commands share: their options, each declared once, the request that these make, exit status and messages.
+"""What the commands share: their options, each declared once, the job that these make, exit status and messages.
 
 An exception or a signal in a command goes in; a message on standard error and a status come out.
 """
-
-# Imports are within functions, so that commands start without the packages that they do not need.
 
 import dataclasses
 import inspect
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import Annotated, Any, NoReturn, get_type_hints
 
 import typer
+from rich.console import Console
+from threadpoolctl import threadpool_limits
 
 from experiments.folders import SHIPPED_CONFIG, default_results
-
-if TYPE_CHECKING:
-    from experiments.harness.config import Config
-    from experiments.harness.grid import Sweep
-    from experiments.harness.run import Workers
+from experiments.harness.config import Config, ConfigError, load_config
+from experiments.harness.grid import Sweep
+from experiments.harness.local import LocalWorkers, default_jobs
+from experiments.harness.plan import LONGEST
+from experiments.harness.problems import LongRunError, MeasurementError, Problem, leaves
+from experiments.harness.run import Workers
+from experiments.harness.tables import TableError
+from experiments.steps.reporter import Reporter, reporter
 
 _ROOT = Path(__file__).parents[1]
 _FORMATS = ("png", "svg", "pdf")
@@ -34,41 +36,11 @@ class UsageError(Exception):
     """A request for something that does not exist or is not possible."""
 
 
-class _InterruptedError(KeyboardInterrupt):
-    """Ctrl-C. After a bare KeyboardInterrupt leaves an exec, Python ends by the signal and ignores the exit status."""
+class _Stopped(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM; the argument is the exit status.
 
-
-class _TerminatedError(BaseException):
-    """SIGTERM: like Ctrl-C, but with its own exit status."""
-
-
-def whole_from(least: int) -> Callable[[str], int]:
-    """The parser of an option for whole numbers that are not below the least."""
-
-    def whole(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise typer.BadParameter(f"expected a whole number from {least}, got {text!r}")
-        return int(text)
-
-    return whole
-
-
-def _real(text: str) -> float:
-    """The parser of an option for numbers."""
-    try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(f"expected a number, got {text!r}") from None
-
-
-number = partial(typer.Option, metavar="NUMBER", parser=_real)
-Wish = Annotated[float | None, number(help="The wanted value of this metric.")]
-Mask = Annotated[
-    str | None,
-    typer.Option(
-        metavar="none|causal", help="causal: each query sees only the keys up to its own position. Default: none."
-    ),
-]
+    After a bare KeyboardInterrupt leaves an exec, Python ends by the signal and ignores the exit status.
+    """
 
 
 @dataclass(frozen=True)
@@ -87,9 +59,7 @@ class Request:
     ] = None
     jobs: Annotated[
         int | None,
-        typer.Option(
-            "--jobs", "-j", metavar="N", parser=whole_from(1), help="Worker processes. Default: one per processor."
-        ),
+        typer.Option("--jobs", "-j", metavar="N", min=1, help="Worker processes. Default: one per processor."),
     ] = None
     scheduler: Annotated[
         str | None,
@@ -129,37 +99,12 @@ class Request:
         }
         return " ".join([command, *(f"{name}={shlex.quote(str(value))}" for name, value in options.items() if value)])
 
-    def load(self) -> "tuple[Config, tuple[Sweep, ...], Path]":
-        """The config, the requested sweeps, and the folder of their tables.
-
-        Raises:
-            ConfigError: the config is invalid.
-            UsageError: the shipped config is not in this folder, a sweep is unknown, or the default results folder of
-                the config belongs to something else.
-        """
-        from experiments.harness.config import load_config
-
-        if self.config == SHIPPED_CONFIG:
-            need_root()
-        loaded = load_config(self.config)
-        known = {sweep.name: sweep for sweep in loaded.sweeps}
-        for name in self.names or ():
-            if name not in known:
-                raise UsageError(f"{self.config}: got the sweep {name!r}, expected one of {', '.join(known)}")
-        chosen = tuple(sweep for sweep in loaded.sweeps if not self.names or sweep.name in self.names)
-        try:
-            return loaded, chosen, self.results or default_results(self.config)
-        except ValueError as error:
-            raise UsageError(str(error)) from None
-
-    def workers(self, say: Callable[[str], object] = print) -> "Workers":
+    def workers(self, say: Callable[[str], object]) -> Workers:
         """The processes that measure: those of a cluster, or as many here, by default one per processor.
 
         Raises:
             UsageError: the options exclude each other, or Dask is not installed.
         """
-        from experiments.harness.local import LocalWorkers, default_jobs
-
         cluster = self.scheduler or self.scheduler_file
         if not cluster:
             return LocalWorkers(self.jobs or default_jobs())
@@ -177,17 +122,11 @@ class Request:
 
         The workers of a cluster come and go, so nobody knows the time before the run.
         """
-        from experiments.harness.plan import LONGEST
-
         return None if self.yes or self.scheduler or self.scheduler_file else LONGEST
 
     @property
     def further_formats(self) -> list[str]:
-        """The formats besides PNG that --format asks for.
-
-        Raises:
-            UsageError: a name is none of the formats.
-        """
+        """The formats besides PNG that --format asks for; `UsageError` if a name is none of the formats."""
         names = [name.strip() for name in self.format.split(",")]
         for name in names:
             if name not in _FORMATS:
@@ -196,8 +135,43 @@ class Request:
         return [name for name in names if name != "png"]
 
 
-def about_sweeps(app: typer.Typer, *options: str, name: str = "", measures: bool = False) -> Callable[..., None]:
-    """A decorator that makes a function of a request a command.
+@dataclass(frozen=True)
+class Job:
+    """A request with the config that it names, the requested sweeps, the folder of their tables, and its reporter."""
+
+    asked: Request
+    config: Config
+    sweeps: tuple[Sweep, ...]
+    results: Path
+    report: Reporter
+
+
+def job_of(asked: Request, report: Reporter) -> Job:
+    """The job that a user asked for.
+
+    Raises:
+        ConfigError: the config is invalid.
+        UsageError: the shipped config is not in this folder, a sweep is unknown, or the default results folder of the
+            config belongs to something else.
+    """
+    if asked.config == SHIPPED_CONFIG:
+        need_root()
+    config = load_config(asked.config)
+    known = {sweep.name: sweep for sweep in config.sweeps}
+    for name in asked.names or ():
+        if name not in known:
+            raise UsageError(f"{asked.config}: got the sweep {name!r}, expected one of {', '.join(known)}")
+    chosen = tuple(sweep for sweep in config.sweeps if not asked.names or sweep.name in asked.names)
+    try:
+        return Job(asked, config, chosen, asked.results or default_results(asked.config), report)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def about_sweeps(
+    app: typer.Typer, *options: str, name: str = "", measures: bool = False
+) -> Callable[[Callable[[Job], str | None]], None]:
+    """A decorator that makes a function of a job a command; its result tells the user what to do next.
 
     Args:
         app: receives the command.
@@ -214,11 +188,14 @@ def about_sweeps(app: typer.Typer, *options: str, name: str = "", measures: bool
         if field.name in options
     ]
 
-    def register(body: Callable[[Request], None]) -> None:
-        def command(**given: object) -> None:
-            request = Request(**given)  # type: ignore[arg-type]
-            with outcome(request, measures=measures):
-                body(request)
+    def register(body: Callable[[Job], str | None]) -> None:
+        def command(**given: Any) -> None:
+            asked = Request(**given)
+            with outcome(asked, measures=measures):
+                with reporter(verbose=asked.verbose) as report:
+                    following = body(job_of(asked, report))
+                if following:
+                    report.next(following)
 
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         app.command(name or body.__name__, help=inspect.getdoc(body))(command)
@@ -233,100 +210,80 @@ def need_root() -> None:
 
 
 @contextmanager
-def outcome(request: Request | None = None, *, measures: bool = False) -> Iterator[None]:
+def outcome(
+    asked: Request | None = None, *, measures: bool = False, refused: tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
     """Turn an error into a message and an exit status; a bug in this code keeps its traceback.
 
     SIGTERM and Ctrl-C become exceptions, so that the block can end its workers. If several parts fail, all messages
     appear, each line once.
 
     Args:
-        request: for the command that continues a run in the same way.
+        asked: for the command that continues a run in the same way.
         measures: as for `about_sweeps`.
+        refused: further errors that mean bad usage.
 
     Raises:
         typer.Exit: with the status that `experiments.__main__` lists.
     """
-    from threadpoolctl import threadpool_limits
-
-    from experiments.examples import ExampleError
-    from experiments.harness.config import ConfigError  # imports NumPy, whose threads are limited below
-    from experiments.harness.problems import LongRunError, leaves
-
-    request = request or Request()
-    kept = f"finished work is kept. To continue: {request.as_typed('make all')}"
+    usage: tuple[type[Exception], ...] = (ConfigError, UsageError, *refused)
+    asked = asked or Request()
+    kept = f"finished work is kept. To continue: {asked.as_typed('make all')}"
     try:
         _catch_signals()
         with threadpool_limits(limits=1):  # more threads wait for each other beside busy workers, and sum differently
             yield
-    except (ConfigError, ExampleError, UsageError) as error:
-        _stop(str(error), 2)
+    except usage as error:
+        _exit(str(error), 2)
     except LongRunError as error:
-        _stop(f"{error}\nto start it nevertheless: {request.as_typed('make all', yes=True)} (or --yes)", 2)
+        _exit(f"{error}\nto start it nevertheless: {asked.as_typed('make all', yes=True)} (or --yes)", 2)
     except BaseException as error:
-        stopped = _signal_behind(error)
-        if stopped is not None:
-            _stop(f"interrupted; {kept}", 130 if isinstance(stopped, KeyboardInterrupt) else 143)
+        if stopped := _signal_behind(error):
+            _exit(f"interrupted; {kept}", *stopped.args)
         if not isinstance(error, Exception):
             raise
         errors = list(leaves(error))
-        text = _text(errors, request.as_typed("make results"), kept if measures else "")
-        if not all(map(_message, errors)):
+        messages = list(map(_message, errors))
+        if any(isinstance(each, TableError) for each in errors):
+            messages.append(f"to complete or restore the tables: {asked.as_typed('make results')}")
+        elif measures and any(isinstance(each, MeasurementError) for each in errors):
+            messages.append(kept)
+        text = "\n".join(dict.fromkeys("\n".join(messages).splitlines()))  # several parts may meet one problem
+        if "" in messages:
             print(text, file=sys.stderr)
             raise
-        _stop(text, 1)
-
-
-def _signal_behind(error: BaseException | None) -> BaseException | None:
-    """The exception of a signal, itself or as the cause of another one; None if there is none.
-
-    A signal during the import of a compiled module comes out as an ImportError.
-    """
-    while error is not None and not isinstance(error, KeyboardInterrupt | _TerminatedError):
-        error = error.__cause__
-    return error
+        _exit(text, 1)
 
 
 def _catch_signals() -> None:
     """Turn SIGTERM into an exception, and Ctrl-C unless it is ignored, as by nohup."""
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, _stop)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt)
+        signal.signal(signal.SIGINT, _stop)
 
 
-def _interrupt(*_: object) -> None:
-    raise _InterruptedError
+def _stop(number: int, _: object) -> NoReturn:
+    raise _Stopped(128 + number)
 
 
-def _terminate(*_: object) -> None:
-    raise _TerminatedError
+def _signal_behind(error: BaseException | None) -> _Stopped | None:
+    """The exception of a signal, itself or as the cause of another one; None if there is none.
 
-
-def _text(errors: Sequence[Exception], restore: str, kept: str) -> str:
-    """The messages of errors and a hint about the next command, each line once: several parts may meet one problem."""
-    from experiments.harness.problems import MeasurementError
-    from experiments.harness.tables import TableError
-
-    hint = ""
-    if any(isinstance(each, TableError) for each in errors):
-        hint = f"to complete or restore the tables: {restore}"
-    elif any(isinstance(each, MeasurementError) for each in errors):
-        hint = kept
-    lines = (line for message in [*map(_message, errors), hint] for line in message.splitlines())
-    return "\n".join(dict.fromkeys(lines))
+    A signal during the import of a compiled module comes out as an ImportError.
+    """
+    while error is not None and not isinstance(error, _Stopped):
+        error = error.__cause__
+    return error
 
 
 def _message(error: Exception) -> str:
     """The message of a problem or of an unusable file; none for a bug in this code."""
-    from experiments.harness.problems import Problem
-
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error) if isinstance(error, Problem) else ""
 
 
-def _stop(message: str, status: int) -> None:
+def _exit(message: str, status: int) -> NoReturn:
     """Print a message to standard error, in red if it is a terminal, and exit with a status."""
-    from rich.console import Console
-
     Console(stderr=True).out(message, style="red", highlight=False)
     raise typer.Exit(status)

@@ -147,8 +147,8 @@ def _given(pair: HeadArrays) -> dict[str, int]:
     return {name: number for name, number in numbers.items() if number is not None}
 
 
-def read_diagnosis(path: Path) -> pd.DataFrame:
-    """A table of a diagnosis from its file."""
+def read_diagnosis(path: Path | io.BytesIO) -> pd.DataFrame:
+    """A table of a diagnosis from its file, or from its content."""
     table: pd.DataFrame = pd.read_csv(path, dtype={"mask": str, "scaling": str})
     return table
 

@@ -11,7 +11,7 @@ import pandas as pd
 from experiments.examples import ExampleError
 from experiments.examples.declared import EXAMPLES as DECLARED
 from experiments.examples.steps import Step, long_table, own_steps
-from experiments.folders import EXAMPLES, HOME, WALK, example_path
+from experiments.folders import EXAMPLES, HOME, example_path
 from experiments.harness.files import write_atomically, write_files
 from experiments.harness.products import Product, build
 from experiments.harness.tables import csv_bytes
@@ -22,9 +22,9 @@ from experiments.steps.sweeps import DRAWN
 def write_examples(results: Path, report: Reporter = ALOUD) -> None:
     """Write examples.csv, the numbers of all examples, and the picture of each, unless they are up to date."""
     products = [Product((example_path(results, EXAMPLES, ".csv"),), _numbers)]
-    products += [
-        Product(tuple(example_path(results, name, end) for end in DRAWN), partial(_drawn, name)) for name in DECLARED
-    ]
+    for name in DECLARED:
+        files = tuple(example_path(results, name, end) for end in DRAWN)
+        products.append(Product(files, partial(_drawn, name)))
     build(results, products, report.made)
 
 
@@ -38,66 +38,40 @@ def _drawn(name: str) -> list[bytes]:
     return [*_draw(title, source, steps(), draws).values()]
 
 
-def walk_any(
-    example: str | None,
-    q: Path | None,
-    k: Path | None,
-    v: Path | None,
-    *,
-    scaling: str | None,
-    mask: str | None,
-    out: Path | None,
-) -> None:
-    """The command `walk`: the list of examples, a walk through one, or through one's own matrices.
-
-    Raises:
-        ExampleError: options that exclude each other, an unknown name or rule, or a file without a valid matrix.
-    """
-    of_own = {"--q": q, "--k": k, "--v": v, "--scaling": scaling, "--mask": mask, "--out": out}
-    given = [name for name, value in of_own.items() if value is not None]
-    if example is not None and given:
-        raise ExampleError(f"expected either an example or your own matrices, got {example} and {given[0]}")
-    if example is not None:
-        _walk_example(example)
-    elif q is not None and k is not None:
-        _walk_own(q, k, v, scaling or "d_k^1/2", mask or "none", out or HOME / WALK)
-    elif given:
-        problem = "expected both queries and keys, as --q FILE --k FILE (make walk Q=FILE K=FILE)"
-        raise ExampleError(f"{given[0]}: {problem}")
-    else:
-        lines = [(f"make walk EXAMPLE={spelled(name)}", DECLARED[name].title) for name in sorted(DECLARED)]
-        lines.append(("make walk Q=q.csv K=k.csv V=v.csv", "Your own matrices, as CSV files; V= is optional"))
-        tell("\n".join(f"{command:<34}  {title}" for command, title in lines))
-
-
-def _walk_example(typed: str) -> None:
-    """Print an example step by step, and name its picture, which is drawn here only if it does not exist."""
-    name = typed.replace("-", "_")
-    if name not in DECLARED:
-        expected = ", ".join(map(spelled, sorted(DECLARED)))
-        raise ExampleError(f"got the example {typed}, expected one of {expected}")
-    title, source, draws, of_example = DECLARED[name]
-    steps, picture = of_example(), example_path(HOME, name, ".png")
-    tell(f"{text(title, source, steps)}\n")
-    if not picture.exists():
-        write_files(example_path(HOME, name, ""), _draw(title, source, steps, draws))
-    tell(f"figure: {picture}")
-
-
-def _walk_own(q: Path, k: Path, v: Path | None, scaling: str, mask: str, out: Path) -> None:
-    """Print attention of the matrices in these files step by step, and write walk.csv and walk.png."""
-    steps = own_steps(q, k, v, scaling=scaling, mask=mask)
-    title, given = "Attention of your own matrices", ", ".join(str(path) for path in (q, k, v) if path)
-    tell(f"{text(title, given, steps)}\n")
-    write_atomically(out / f"{WALK}.csv", csv_bytes(long_table(WALK, steps)))
-    write_files(out / WALK, _draw(title, given, steps, "scores undivided_weights weights output"))
-    tell(f"wrote {out / WALK}.csv\ndrew {out / WALK}.png")
-
-
 def _draw(title: str, source: str, steps: list[Step], draws: str) -> dict[str, bytes]:
     from experiments.examples.picture import draw  # takes a second to load
 
     return draw(title, source, steps, draws)
+
+
+def list_all() -> None:
+    """Print the names of all examples as commands, each with its title."""
+    lines = [(f"make walk EXAMPLE={spelled(name)}", DECLARED[name].title) for name in sorted(DECLARED)]
+    lines.append(("make walk Q=q.csv K=k.csv V=v.csv", "Your own matrices, as CSV files; V= is optional"))
+    tell("\n".join(f"{command:<34}  {title}" for command, title in lines))
+
+
+def walk(typed: str) -> None:
+    """Print an example step by step, and name its picture, which is drawn here only if it does not exist."""
+    name = typed.replace("-", "_")
+    if name not in DECLARED:
+        raise ExampleError(f"got the example {typed}, expected one of {', '.join(map(spelled, sorted(DECLARED)))}")
+    title, source, draws, of_example = DECLARED[name]
+    steps, picture = of_example(), example_path(HOME, name, ".png")
+    tell(f"{text(title, source, steps)}\n")
+    if not picture.exists():
+        write_files(picture.with_suffix(""), _draw(title, source, steps, draws))
+    tell(f"figure: {picture}")
+
+
+def walk_own(q: Path, k: Path, v: Path | None, scaling: str, mask: str, out: Path) -> None:
+    """Print attention of the matrices in these files step by step, and write walk.csv and walk.png."""
+    steps = own_steps(q, k, v, scaling=scaling, mask=mask)
+    title, source = "Attention of your own matrices", ", ".join(str(path) for path in (q, k, v) if path)
+    tell(f"{text(title, source, steps)}\n")
+    write_atomically(out / "walk.csv", csv_bytes(long_table("walk", steps)))
+    write_files(out / "walk", _draw(title, source, steps, "scores undivided_weights weights output"))
+    tell(f"wrote {out / 'walk.csv'}\ndrew {out / 'walk.png'}")
 
 
 def spelled(name: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from experiments.steps.documents import NotebookError, executed, normalized, notebook_bytes, run_notebooks
+from docs.run_notebooks import executed, main, normalized, notebook_bytes
 from tests.shipped import shipped_only
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -94,6 +94,6 @@ def test_a_notebook_has_the_outputs_of_its_cells(path):
 def test_a_cell_that_fails_or_warns_is_named_and_the_file_stays(tmp_path, source, message):
     path = write(tmp_path / "a.ipynb", "1", source)
     before = path.read_bytes()
-    with pytest.raises(NotebookError, match=rf"a\.ipynb: (cell cell1: )?{message}"):
-        run_notebooks(tmp_path)
+    with pytest.raises(SystemExit, match=rf"a\.ipynb: (cell cell1: )?{message}"):
+        main(tmp_path)
     assert path.read_bytes() == before

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from experiments.claims import table as claims_table
 from experiments.claims.table import table_path
 from experiments.folders import STATEMENTS
 from experiments.steps import statements as step
@@ -64,7 +63,7 @@ MADE = "id,note\nqa-3,so\n"
 def test_the_table_is_made_again_after_a_change_but_not_under_another_config(tmp_path, capsys, monkeypatch):
     others = ("figures", "examples", "benchmarks", "diagnosis", "config.full", "*.html", ".*", "long-format.csv")
     shutil.copytree(RESULTS, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*others))
-    monkeypatch.setattr(claims_table, "compute_table", lambda _: pd.DataFrame({"id": ["qa-3"], "note": ["so"]}))
+    monkeypatch.setattr(step, "compute_table", lambda _: pd.DataFrame({"id": ["qa-3"], "note": ["so"]}))
     path = table_path(tmp_path)
 
     def said(config=CONFIG) -> str:

@@ -1,6 +1,6 @@
-"""README.md and docs/: generated parts of pages, and notebooks, run in clean kernels and kept free of what varies.
+"""Run the notebooks of this folder in clean kernels, and write those whose outputs changed: make notebooks.
 
-Generated text stands between `<!-- begin NAME -->` and `<!-- end NAME -->`; it follows from the files in results/.
+The files are free of what varies: execution counts, times, versions and the state of an editor.
 """
 
 import base64
@@ -14,11 +14,6 @@ from typing import Any
 
 from PIL import Image
 
-from experiments.folders import HOME
-from experiments.harness.files import write_atomically
-from experiments.harness.problems import Problem
-
-DOCUMENTS = Path("docs")
 _SECONDS_PER_CELL = 300
 _METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -26,38 +21,12 @@ _METADATA = {
 }
 
 
-def rewrite_pages() -> None:
-    """Rewrite the generated parts of the pages of the current folder from results/, and write the schema."""
-    from experiments.page.blocks import rewrite
-    from experiments.steps.schema import write_schema
-
-    write_schema()
-    for path, text in rewrite(read_pages(), HOME).items():
-        write_atomically(path, text.encode())
-
-
-def read_pages() -> dict[Path, str]:
-    """README.md and the pages in docs/, by path."""
-    return {path: path.read_text(encoding="utf-8") for path in (Path("README.md"), *sorted(DOCUMENTS.glob("*.md")))}
-
-
-class NotebookError(Problem):
-    """A notebook that does not run, or that warns; the message names its cell."""
-
-
-def run_notebooks(folder: Path = DOCUMENTS) -> None:
-    """Run every notebook of a folder in a clean kernel, and write those whose outputs changed.
-
-    Raises:
-        NotebookError: a cell raises, prints to standard error or takes too long; its notebook is not written.
-    """
+def main(folder: Path = Path(__file__).parent) -> None:
+    """Run every notebook of a folder; SystemExit, with the cell, if one raises or prints to standard error."""
     for path in sorted(folder.glob("*.ipynb")):
         content = notebook_bytes(executed(path))
-        if content == path.read_bytes():
-            print(f"{path}: up to date")
-        else:
-            write_atomically(path, content)
-            print(f"wrote {path}")
+        print(f"{path.name}: {'up to date' if content == path.read_bytes() else 'written'}")
+        path.write_bytes(content)
 
 
 def executed(path: Path) -> dict[str, Any]:
@@ -66,7 +35,7 @@ def executed(path: Path) -> dict[str, Any]:
     The user's settings of IPython and Matplotlib do not count.
 
     Raises:
-        NotebookError: a cell raises, prints to standard error or takes too long.
+        SystemExit: a cell raises, prints to standard error or takes too long.
     """
     import nbformat
     from nbclient import NotebookClient
@@ -78,30 +47,21 @@ def executed(path: Path) -> dict[str, Any]:
         ours = {"IPYTHONDIR": home, "MATPLOTLIBRC": f"{home}/matplotlibrc", "OPENBLAS_NUM_THREADS": "1"}
         environment = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"} | ours
         resources = {"metadata": {"path": str(path.parent)}}
-        client = NotebookClient(
-            notebook, timeout=_SECONDS_PER_CELL, record_timing=False, coalesce_streams=True, resources=resources
-        )
+        options = {"timeout": _SECONDS_PER_CELL, "record_timing": False, "coalesce_streams": True}
+        problem = ""
         try:
-            # Not by `execute`, which takes Ctrl-C and SIGTERM away from the command.
-            with client.setup_kernel(env=environment, cleanup_kc=True):
-                for index, cell in enumerate(notebook["cells"]):
-                    client.execute_cell(cell, index)
+            NotebookClient(notebook, resources=resources, **options).execute(env=environment)
         except (CellControlSignal, DeadKernelError) as error:
-            raise NotebookError(f"{path}: {_first_failure(notebook) or error}") from None
-    if failure := _first_failure(notebook):
-        raise NotebookError(f"{path}: {failure}")
-    return normalized(json.loads(nbformat.writes(notebook)))
-
-
-def _first_failure(notebook: Mapping[str, Any]) -> str:
-    """The first cell that raised or printed to standard error, and its message; empty if none did."""
+            problem = str(error)
     for cell in notebook["cells"]:
         for output in cell.get("outputs", ()):
             if output["output_type"] == "error":
-                return f"cell {cell['id']}: expected a cell that runs, got {output['ename']}: {output['evalue']}"
-            if output.get("name") == "stderr":
-                return f"cell {cell['id']}: expected nothing on standard error, got {output['text'].strip()}"
-    return ""
+                problem = f"cell {cell['id']}: expected a cell that runs, got {output['ename']}: {output['evalue']}"
+            elif output.get("name") == "stderr":
+                problem = f"cell {cell['id']}: expected nothing on standard error, got {output['text'].strip()}"
+    if problem:
+        raise SystemExit(f"{path}: {problem}")
+    return normalized(json.loads(nbformat.writes(notebook)))
 
 
 def normalized(notebook: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,3 +99,7 @@ def _small(kind: str, data: Any) -> Any:
 def notebook_bytes(notebook: Mapping[str, Any]) -> bytes:
     """The file of a notebook, in the layout in which Jupyter saves it."""
     return (json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+if __name__ == "__main__":
+    main()
