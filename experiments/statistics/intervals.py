@@ -27,20 +27,13 @@ _LARGEST_EXPONENT = 700.0  # e^700 fits into a double
 
 @dataclass(frozen=True)
 class Limits:
-    """The values that a quantity cannot pass: numbers, or arrays of them; by default there are none.
-
-    Attributes:
-        low: the least possible value, -inf without one.
-        high: the largest possible value, inf without one.
-    """
+    """The values that a quantity cannot pass: numbers, or arrays of them; by default there are none."""
 
     low: float | Floats = -math.inf
     high: float | Floats = math.inf
 
     def distance(self, value: float | Floats) -> Floats:
-        """min(value - low, high - value): the distance of a value from the nearer limit; infinite without a limit.
-
-        The value and the limits broadcast; a value beyond a limit has a negative distance.
+        """min(value - low, high - value): infinite without a limit, negative beyond one. Arrays broadcast.
 
         >>> float(Limits(0, 1).distance(0.75))
         0.25
@@ -56,13 +49,9 @@ def mean_interval(value: float, error: float, trials: int, limits: Limits) -> tu
     A value on or beyond a limit, and an error of 0, have the interval without limits.
 
     Args:
-        value: the mean x.
-        error: its standard error se.
+        value, error: the mean x and its standard error se.
         trials: number of independent draws, at least 2.
-        limits: two numbers; arrays are not allowed here.
-
-    Returns:
-        The lower and the upper end; neither passes a limit if x lies strictly between the limits.
+        limits: two numbers; neither end passes a limit if x lies strictly between the limits.
 
     >>> low, high = mean_interval(0.9, 0.05, 100, Limits(0, 1))
     >>> round(low, 3), round(high, 3)
@@ -88,13 +77,9 @@ def share_interval(share: float, error: float, trials: int, rows: int) -> tuple[
     of trials.
 
     Args:
-        share: share of all rows, from 0 to 1.
-        error: its standard error se between trials.
+        share, error: of all rows, from 0 to 1, and its standard error se between trials.
         trials: number of independent draws, at least 2 if error is above 0.
         rows: rows of a trial.
-
-    Returns:
-        The lower and the upper end, within 0 and 1.
 
     >>> low, high = share_interval(0.0, 0.0, trials=100, rows=64)  # no event: 0 to 1 - 0.025^(1/100)
     >>> low, round(high, 4)
@@ -117,12 +102,7 @@ def effective_draws(value: float | Floats, error: float | Floats, limits: Limits
 
     For a share p near 0 of n draws it is the number of events, n p / (1 - p); for a mean of positive numbers x it is
     near the (sum x)^2 / sum x^2 of Kish (1965). Infinite without a limit, or if the error is 0 away from a limit; 0 if
-    the error is 0 on a limit.
-
-    Args:
-        value: the mean, a number or an array.
-        error: its standard error, of a shape that broadcasts with value.
-        limits: numbers or arrays that broadcast with value.
+    the error is 0 on a limit. Arrays broadcast.
 
     >>> float(effective_draws(0.5, 0.05, Limits(0, 1)))
     100.0

@@ -25,12 +25,7 @@ Name = TypeVar("Name")
 
 @dataclass(frozen=True)
 class Moments:
-    """Trials, mean vector and comoment matrix sum_t (x_t - mean)(x_t - mean)^T of one vector x per trial.
-
-    Attributes:
-        trials: number of trials.
-        mean: (len(x),).
-        comoment: (len(x), len(x)), symmetric.
+    """Trials, mean (len(x),) and comoments sum_t (x_t - mean)(x_t - mean)^T (len(x), len(x)) of a vector x per trial.
 
     >>> halves = [Moments.of(np.array([[1.0, 2.0]])), Moments.of(np.array([[3.0, 6.0]]))]
     >>> merged = halves[0].merge(halves[1])
@@ -56,13 +51,10 @@ class Moments:
         With m and n trials and the means a and b: mean = a + (b - a) n / (m + n), and the comoments add up, plus
         (b - a)(b - a)^T m n / (m + n).
         """
-        trials = self.trials + following.trials
-        shift = following.mean - self.mean
-        return type(self)(
-            trials,
-            self.mean + shift * (following.trials / trials),
-            self.comoment + following.comoment + np.outer(shift, shift) * (self.trials * following.trials / trials),
-        )
+        trials, shift = self.trials + following.trials, following.mean - self.mean
+        between = np.outer(shift, shift) * (self.trials * following.trials / trials)
+        mean = self.mean + shift * (following.trials / trials)
+        return type(self)(trials, mean, self.comoment + following.comoment + between)
 
     @property
     def covariance(self) -> Floats:
@@ -77,52 +69,34 @@ _SUMMED_IN_SINGLE = 2**13
 
 
 def power_sums(values: Floats) -> Floats:
-    """Sums over the last axis of x, x^2, x^3 and x^4, (4, ...), in double precision.
-
-    Values in single precision are summed in pieces.
+    """Sums over the last axis of x, x^2, x^3 and x^4, (4, ...), in double precision; of singles, in pieces.
 
     >>> power_sums(np.array([1.0, 2.0]))
     array([ 3.,  5.,  9., 17.])
     """
-    if values.dtype == np.float64:
-        return _power_sums(values)
-    firsts = range(0, values.shape[-1], _SUMMED_IN_SINGLE)
-    pieces = (_power_sums(values[..., first : first + _SUMMED_IN_SINGLE]) for first in firsts)
-    return sum(pieces, np.zeros((POWERS, *values.shape[:-1])))
-
-
-def _power_sums(values: Floats) -> Floats:
-    squared = values * values
-    sums = [values.sum(-1), np.vecdot(values, values), np.vecdot(squared, values), np.vecdot(squared, squared)]
-    return np.stack(sums)
+    size = values.shape[-1] if values.dtype == np.float64 else _SUMMED_IN_SINGLE
+    sums = np.zeros((POWERS, *values.shape[:-1]))
+    for first in range(0, values.shape[-1], size):
+        x = values[..., first : first + size]
+        squared = x * x
+        sums += np.stack([x.sum(-1), np.vecdot(x, x), np.vecdot(squared, x), np.vecdot(squared, squared)])
+    return sums
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A smooth function of the mean of x.
-
-    Attributes:
-        value: of the function.
-        gradient: in that mean, (len(x),).
-        least_error: the standard error of its second-order term, the whole error where the gradient vanishes.
-    """
+    """A smooth function of the mean of x."""
 
     value: float
-    gradient: Floats
-    least_error: float = 0.0
+    gradient: Floats  # in that mean, (len(x),)
+    least_error: float = 0.0  # of its second-order term, the whole standard error where the gradient vanishes
 
     def __truediv__(self, number: float) -> "Estimate":
         """The function over a positive number."""
         return Estimate(self.value / number, self.gradient / number, self.least_error / number)
 
     def root(self) -> "Estimate":
-        """The square root of the function: its gradient g becomes g / (2 root), and 0 where the root is 0.
-
-        Its gradient vanishes nowhere else, so it has no least error.
-
-        Raises:
-            ValueError: the function is negative.
-        """
+        """The square root: its gradient g / (2 root), 0 where the root is 0, vanishes nowhere else (no least error)."""
         root = math.sqrt(self.value)
         return Estimate(root, self.gradient / (2 * root) if root else 0 * self.gradient)
 
@@ -143,15 +117,14 @@ class Shape:
 
     @classmethod
     def of(cls, moments: Moments, centre: float = 0.0) -> Self:
-        """From moments of x, which begins with the means of the first four powers of the quantity less a centre.
+        """From moments of x, which begins with the first four powers of the quantity less a centre near its mean.
 
-        x may have further entries; the gradients are 0 there. The gradient of the variance ignores its correction, of
-        order 1 / trials. A centre near the mean keeps the digits of a variance that is much smaller than the mean.
+        A centre keeps the digits of a small variance. Gradients are 0 in further entries of x, and ignore the
+        correction of the variance, of order 1 / trials.
         """
         m1, m2, m3, m4 = (float(m) for m in moments.mean[:POWERS])
         # m1^2 exceeds the squared true mean by Var(m1) on average; adding that back makes the variance unbiased.
         square_error = float(moments.covariance[0, 0]) / moments.trials
-        variance = m2 - m1**2 + square_error
         spread = m2 - m1**2
         fourth = m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4
         ratio = fourth / spread**2
@@ -169,26 +142,19 @@ class Shape:
             Estimate(m1 + centre, gradient(1.0)),
             # Var(m1^2) = 2 Var(m1)^2 for a normal m1 of mean 0. Where |s| is constant, m2 has no error, and the first
             # order, 2 |m1| se(m1), may come out far below the distance of m1^2 from its expectation.
-            Estimate(variance, gradient(-2 * m1, 1.0), math.sqrt(2) * square_error),
+            Estimate(spread + square_error, gradient(-2 * m1, 1.0), math.sqrt(2) * square_error),
             Estimate(ratio - 3, gradient(*of_kurtosis)),
         )
 
 
 @dataclass(frozen=True)
 class Estimates(Generic[Name]):
-    """Named functions of the mean of x: values, standard errors, and correlations (0 with constant quantities).
-
-    Attributes:
-        names: names of the functions, in order.
-        values: (len(names),).
-        errors: standard errors over trials, (len(names),).
-        correlation: correlations of the estimates with each other, (len(names), len(names)).
-    """
+    """Named functions of the mean of x."""
 
     names: tuple[Name, ...]
-    values: Floats
-    errors: Floats
-    correlation: Floats
+    values: Floats  # (len(names),)
+    errors: Floats  # standard errors over trials, (len(names),)
+    correlation: Floats  # of the estimates with each other, (len(names), len(names)); 0 with constant quantities
 
     def pair(self, name: Name) -> tuple[float, float]:
         """The value and the standard error of that name."""

@@ -32,19 +32,12 @@ _MANTISSA_BITS, _EXPONENT_BIAS = 52, 1022
 
 @dataclass(frozen=True)
 class Bins:
-    """The non-empty bins of one series, in order: patterns without their last `dropped` bits.
+    """The non-empty bins of one series, in order: patterns without their last `dropped` bits."""
 
-    Attributes:
-        dropped: number of last bits that the bins drop; more bits make wider bins.
-        keys: the bit patterns of the bins, shifted right by `dropped`, increasing, (bins,).
-        counts: values in each bin, (bins,).
-        rank_sums: sum of 2 k - 1 over the values of each bin, k from 1 the rank within the trial, (bins,).
-    """
-
-    dropped: int
-    keys: Integers
-    counts: Integers
-    rank_sums: Integers
+    dropped: int  # more of them make wider bins
+    keys: Integers  # the bit patterns of the bins, shifted right by `dropped`, increasing, (bins,)
+    counts: Integers  # values in each bin, (bins,)
+    rank_sums: Integers  # sum of 2 k - 1 over the values of each bin, k from 1 the rank within the trial, (bins,)
 
     @classmethod
     def of(cls, values: Floats) -> Self:
@@ -64,19 +57,13 @@ class Bins:
 
     @classmethod
     def _grouped(cls, dropped: int, keys: Integers, counts: Integers, rank_sums: Integers) -> Self:
-        """From sorted keys: sum the entries of equal bins, and drop more bits while there are too many bins.
-
-        Args:
-            dropped: bits that the keys already lack.
-            keys: sorted, with repetitions.
-            counts, rank_sums: of each key, of the shape of keys.
-        """
+        """From sorted keys that lack `dropped` bits: sum equal bins, and drop more bits while there are too many."""
         differing = _bit_length(keys[1:] ^ keys[:-1])
         # Two neighbours share a bin once all bits in which they differ are dropped.
         bins_left = len(keys) - np.bincount(differing, minlength=64).cumsum()
         more = int(np.argmax(bins_left <= MAX_BINS))
         edges = np.concatenate([[0], np.flatnonzero(differing > more) + 1, [len(keys)]])
-        sums = (np.diff(_running_sum(values)[edges]) for values in (counts, rank_sums))
+        sums = (np.add.reduceat(values, edges[:-1]) for values in (counts, rank_sums))
         return cls(dropped + more, keys[edges[:-1]] >> more, *sums)
 
     def merge(self, following: Self) -> Self:
@@ -121,29 +108,17 @@ class Bins:
 
 @dataclass(frozen=True)
 class Quantile:
-    """A quantile of values, its 95% interval, and whether the whole interval lies inside the range of the values.
-
-    Attributes:
-        value: the quantile.
-        low, high: the ends of its interval.
-        inside: True if at least one value lies below the interval and one above it; otherwise an end of the interval is
-            only the smallest or largest drawn value, and the row of the table flags the metric in `few_draws`.
-    """
+    """A quantile of values, with its 95% interval."""
 
     value: float
     low: float
     high: float
-    inside: bool
+    inside: bool  # False if no value lies below the interval or above it; the table then flags it in `few_draws`
 
 
 @dataclass(frozen=True)
 class Histograms:
     """Bins of several series of values, of the same trials with the same number of rows each.
-
-    Attributes:
-        trials: number of trials.
-        rows: values of a trial in each series.
-        series: the bins of each series.
 
     >>> one = Histograms.of(np.arange(100.0).reshape(1, 50, 2))  # one series, 50 trials of 2 rows
     >>> median = one.quantile(0, 0.5)
@@ -173,10 +148,6 @@ class Histograms:
         error of that share is sqrt(Var / trials), with c_t of the `rows` values of trial t below the value and
 
             Var = (mean of (c_t / rows)^2 - (mean of c_t / rows)^2) trials / (trials - 1)
-
-        Args:
-            series: position of the series.
-            share: share of the values below, between 0 and 1.
         """
         bins, total = self.series[series], self.trials * self.rows
         below = np.concatenate([[0.0], bins.counts.cumsum() / total])
@@ -193,13 +164,6 @@ class Histograms:
         """The two values that enclose a quantile, as precisely as the bins allow; equal unless its bin is coarse."""
         bins, rank = self.series[series], self.trials * self.rows * share
         return bins.quantile(rank, -1), bins.quantile(rank, +1)
-
-
-def _running_sum(values: Integers) -> Integers:
-    """The sum of the first 0, 1, ..., n of n values, (n + 1,)."""
-    sums = np.zeros(len(values) + 1, dtype=np.int64)
-    values.cumsum(out=sums[1:])
-    return sums
 
 
 def _bit_length(numbers: Integers) -> Integers:
