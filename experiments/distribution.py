@@ -9,6 +9,7 @@ distances. Entries are standard normal, for which the law of q.k is known.
 
 import math
 from dataclasses import dataclass
+from functools import reduce
 from typing import Annotated, Self
 
 import numpy as np
@@ -29,10 +30,7 @@ COUNTS = "counts"  # the table of the number of scores in each bin, by cell
 
 METRICS = score_metrics(divided=False)
 
-_BLOCK_NUMBERS = 2**20
-_CHUNK_NUMBERS = 2**24
-_PER_NORMAL, _PER_PAIR = 8.0, 60.0  # nanoseconds, for `plan`
-_PAIR_ARRAYS = 12  # upper limit of the arrays of a block's scores in memory at once
+_BLOCK_NUMBERS, _CHUNK_BLOCKS = 2**20, 16
 
 
 @dataclass(frozen=True)
@@ -58,15 +56,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Scores:
-    """The law of the scores of some trials, reduced to a size that does not grow with their number.
+    """The law of the scores of some trials, reduced to a size that does not grow with their number."""
 
-    Attributes:
-        moments: of the vector (s, s^2, s^3, s^4) of a score s.
-        counts: scores in each bin, (2 BINS,).
-    """
-
-    moments: Moments
-    counts: npt.NDArray[np.int64]
+    moments: Moments  # of the vector (s, s^2, s^3, s^4) of a score s
+    counts: npt.NDArray[np.int64]  # scores in each bin, (2 BINS,)
 
     def merge(self, following: Self) -> Self:
         """Both chunks together: merged moments, and added counts."""
@@ -75,8 +68,6 @@ class Scores:
 
 def bin_edges() -> npt.NDArray[np.floating]:
     """The edges of the bins, as scores over sqrt(d_k), (2 BINS + 1,): sinh(BIN_WIDTH i) for i from -BINS to BINS.
-
-    A score beyond the last edge, 60.75, counts in the last bin.
 
     >>> bin_edges()[[0, BINS, -1]].round(2)
     array([-60.75,   0.  ,  60.75])
@@ -87,10 +78,8 @@ def bin_edges() -> npt.NDArray[np.floating]:
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
     """Scores of that many independent pairs, a block at a time: queries, then keys, of each block."""
     size = _block_trials(cell)
-    measured = _measure_block(cell, min(size, trials), rng)
-    for first in range(size, trials, size):
-        measured = measured.merge(_measure_block(cell, min(size, trials - first), rng))
-    return measured
+    counts = (min(size, trials - first) for first in range(0, trials, size))
+    return reduce(Scores.merge, (_measure_block(cell, count, rng) for count in counts))
 
 
 def _measure_block(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
@@ -116,25 +105,17 @@ def _block_trials(cell: Cell) -> int:
     return max(1, _BLOCK_NUMBERS // cell.numbers)
 
 
-def _chunk_trials(cell: Cell) -> int:
-    """Trials of a chunk: 16 blocks, about 2^24 random numbers."""
-    return max(1, _CHUNK_NUMBERS // _BLOCK_NUMBERS) * _block_trials(cell)
-
-
 EXPERIMENT = Experiment(
     name="distribution",
     cell=Cell,
-    columns=(
-        Column("trials", "int", "independent pairs of a query and a key"),
-        *metric_columns(METRICS),
-    ),
+    columns=(Column("trials", "int", "independent pairs of a query and a key"), *metric_columns(METRICS)),
     metrics=METRICS,
     beside={COUNTS: ("counts",)},
-    chunk_trials=_chunk_trials,
+    chunk_trials=lambda cell: _CHUNK_BLOCKS * _block_trials(cell),
     measure=measure,
     tabulate=tabulate,
-    seconds_per_trial=lambda cell: 1e-9 * (_PER_NORMAL * cell.numbers + _PER_PAIR),
-    memory=lambda cell: 8 * (_block_trials(cell) * (cell.numbers + _PAIR_ARRAYS) + 16 * BINS),
+    seconds_per_trial=lambda cell: 1e-8 * (cell.numbers + 6),
+    memory=lambda cell: 8 * (_block_trials(cell) * (cell.numbers + 18) + 16 * BINS),
     table_rows=lambda _cell, _trials: 1,
     min_trials=MIN_TRIALS,
     stamp=lambda cell: list(cell.law.entries.moments),

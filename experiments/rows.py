@@ -18,13 +18,9 @@ from sdpa import softmax
 
 @dataclass(frozen=True)
 class RowsMeasurement:
-    """The scores q.k of every draw, before any divisor.
+    """The scores q.k of every draw, before any divisor."""
 
-    Attributes:
-        scores: (draws, n_queries, n_keys); -inf where a key is masked.
-    """
-
-    scores: Floats
+    scores: Floats  # (draws, n_queries, n_keys)
 
     def merge(self, following: Self) -> Self:
         """The draws of both chunks, in order."""
@@ -33,39 +29,30 @@ class RowsMeasurement:
 
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> RowsMeasurement:
     """The scores of that many independent draws of (Q, K), (trials, n_queries, n_keys)."""
-    keys, queries_of = cell.draw(trials, rng)
-    blocks = [(queries_of(rows) @ keys.swapaxes(-1, -2), cell.visible(rows)) for rows in query_blocks(cell)]
-    masked = [scores if visible is None else np.where(visible, scores, -np.inf) for scores, visible in blocks]
-    return RowsMeasurement(np.concatenate(masked, axis=1))
+    keys, queries = cell.draw(trials, rng)
+    return RowsMeasurement(
+        np.concatenate([queries(rows) @ keys.swapaxes(-1, -2) for rows in query_blocks(cell)], axis=1)
+    )
 
 
 def tabulate(cell: Cell, measurement: RowsMeasurement) -> dict[str, Iterator[Row]]:
-    """One row per scaling, draw, query and key, made on demand.
+    """One row per scaling, draw, query and visible key, made on demand; the key varies fastest.
 
-    Returns:
-        The rows of the main table without the axes. `trial`, `query` and `key` count from 0; `weight` is
-        softmax(q.k / divisor), so that the weights of the keys of one query sum to 1.
+    The weights softmax(q.k / divisor) of the keys of one query sum to 1.
     """
-    return {MEASURED: _rows(cell, measurement)}
+    return {MEASURED: _rows(cell, measurement.scores)}
 
 
-def _rows(cell: Cell, measurement: RowsMeasurement) -> Iterator[Row]:
-    """The rows of `tabulate`: scalings in the order of the config, and within each the last index, the key, fastest.
-
-    Masked keys have no row.
-    """
+def _rows(cell: Cell, scores: Floats) -> Iterator[Row]:
+    if (visible := cell.visible(slice(0, cell.n_queries))) is not None:
+        scores = np.where(visible, scores, -np.inf)
     for treatment in cell.treatments():
-        scaled = measurement.scores / treatment["divisor"]
+        scaled = scores / treatment["divisor"]
         weights = softmax(scaled)
         for trial, query, key in np.argwhere(np.isfinite(scaled)).tolist():
-            yield {
-                **treatment,
-                "trial": trial,
-                "query": query,
-                "key": key,
-                "scaled_score": float(scaled[trial, query, key]),
-                "weight": float(weights[trial, query, key]),
-            }
+            place = {"trial": trial, "query": query, "key": key}
+            score, weight = float(scaled[trial, query, key]), float(weights[trial, query, key])
+            yield {**treatment, **place, "scaled_score": score, "weight": weight}
 
 
 EXPERIMENT = Experiment(

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments import distribution, initialisation, rows, sampling
+from experiments import distribution, initialisation, sampling
 from experiments.analysis.laws import distances, histograms
 from experiments.distribution import Scores, bin_edges
 from experiments.harness.experiment import MEASURED, load_experiment
@@ -102,15 +102,19 @@ ROWS_CELL = sampling.Cell(
 )
 
 
-def test_scores_and_weights_are_those_of_the_draws():
+@pytest.mark.parametrize(("mask", "seen"), [("none", (3, 3)), ("causal", (2, 3))])
+def test_scores_and_weights_are_those_of_the_draws(mask, seen):
+    cell, experiment = dataclasses.replace(ROWS_CELL, mask=mask), load_experiment("rows")
     rng = np.random.default_rng(1)
     keys, queries = (1.5 * rng.standard_normal((4, count, 5)) for count in (3, 2))
-    table = list(rows.tabulate(ROWS_CELL, rows.measure(ROWS_CELL, 4, np.random.default_rng(1)))[MEASURED])
-    assert len(table) == load_experiment("rows").table_rows(ROWS_CELL, 4) == 2 * 4 * 2 * 3
+    measured = experiment.measure(cell, 4, np.random.default_rng(1))
+    assert np.isfinite(measured.scores).all()  # as a record requires
+    table = list(experiment.tabulate(cell, measured)[MEASURED])
+    assert len(table) == experiment.table_rows(cell, 4) == 2 * 4 * sum(seen)
     for row in table:
         trial, query, key = row["trial"], row["query"], row["key"]
         divisor = {"unscaled": 1.0, "d_k^1/2": math.sqrt(5)}[row["scaling"]]
-        scaled = [sum(queries[trial, query] * keys[trial, j]) / divisor for j in range(3)]
+        scaled = [sum(queries[trial, query] * keys[trial, j]) / divisor for j in range(seen[query])]
         assert row["scaled_score"] == pytest.approx(scaled[key], rel=1e-12)
         assert row["weight"] == pytest.approx(math.exp(scaled[key]) / sum(map(math.exp, scaled)), rel=1e-12)
 
