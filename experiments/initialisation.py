@@ -64,7 +64,7 @@ class Cell(AttentionCell):
         return (2 + kurtosis * free / self.d_model) / (free * self.d_k)
 
     def problem(self) -> str | None:
-        """As `AttentionCell.problem`: heads of unequal width, or more queries than tokens."""
+        """As `ScaledCell.problem`: heads of unequal width, or more queries than tokens."""
         if self.d_model % self.n_heads:
             return f"n_heads: expected a divisor of d_model, got {self.n_heads} and {self.d_model}"
         if self.n_queries > self.n_keys:
@@ -72,7 +72,7 @@ class Cell(AttentionCell):
         return None
 
     def stamp(self) -> dict[str, Any]:
-        """The values behind the names of the scheme and of the scalings, and the code that draws tokens and weights."""
+        """As `ScaledCell.stamp`, with the law of the scheme and the code that draws tokens and weights."""
         return {"scheme": [Scheme, layer_normed_tokens, self.scheme.law, *self.variances], **super().stamp()}
 
     def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
@@ -102,29 +102,25 @@ def _variance_of(per: Literal["query", "key"], title: str, place: int) -> Metric
         f"variance of {title}",
         per=per,
         of=lambda entries: (entries**2).mean(axis=-1),
-        exact=Exact(
-            "d_model times the variance of the weights",
-            lambda _, cell: cell.variances[place],
-            lambda _, cell: cell.variances[place] * math.sqrt(cell.spread),
-        ),
+        exact=_known("d_model times the variance of the weights", lambda cell: cell.variances[place], 1),
         within=(0, math.inf),
         scale_free=True,
         is_logarithmic=True,
     )
 
 
-def _score_variance(_: Any, cell: Cell) -> float:
-    """d_k Var[q_a] Var[k_a] / divisor^2."""
+def _known(formula: str, value: Callable[[Cell], float], spreads: int) -> Exact:
+    """A value whose square varies at least by that many times the spread of the weights."""
+    return Exact(formula, lambda _, cell: value(cell), lambda _, cell: value(cell) * math.sqrt(spreads * cell.spread))
+
+
+def _score_variance(cell: Cell) -> float:
     return cell.d_k * cell.variances[0] * cell.variances[1] / cell.divisor**2
 
 
 _KNOWN = {
     "score_mean": Exact("0", lambda *_: 0.0),
-    "score_variance": Exact(
-        "d_k Var[q_a] Var[k_a] / divisor^2",
-        _score_variance,
-        lambda theory, cell: _score_variance(theory, cell) * math.sqrt(2 * cell.spread),
-    ),
+    "score_variance": _known("d_k Var[q_a] Var[k_a] / divisor^2", _score_variance, 2),
 }
 # The metrics of `saturation`; at initialisation, theory knows the mean and the variance of scores.
 _METRICS = (

@@ -62,29 +62,25 @@ class Cell(SampledCell):
         if self.arithmetic != SINGLE:
             wanted = "expected float64 or float32 (the experiment rounding takes all formats)"
             return f"arithmetic: {wanted}, got {self.arithmetic}"
-        for limit, name, size in self._beyond_single():
-            return f"arithmetic: expected float64 beside {limit}, got float32 and {name} = {size:g}"
+        for is_beyond, limit, name, size in self._limits():
+            if is_beyond:
+                return f"arithmetic: expected float64 beside {limit}, got float32 and {name} = {size:g}"
         return None
 
-    def _beyond_single(self) -> Iterator[tuple[str, str, float]]:
-        """Each size that single precision excludes: the limit, its name and its value."""
-        if self.n_keys > _MOST_KEYS:
-            yield f"more than {_MOST_KEYS} keys", "n_keys", self.n_keys
-        for name, mean, std in (
-            ("query", self.query_mean, self.query_std),
-            ("key", self.key_mean, self.key_std),
-        ):
-            if abs(mean) > _LONGEST_MEAN * std:
-                yield f"a |{name}_mean| beyond {_LONGEST_MEAN:g} {name}_std", f"{name}_mean", mean
-        if self.normalize != "none" and self.query_mean and self.key_mean:
-            yield f"normalize {self.normalize} with two means", "query_mean", self.query_mean
-        mean, deviation = self._score_moments()
-        divisors = self.divisors()
+    def _limits(self) -> Iterator[tuple[bool, str, str, float]]:
+        """Each limit of single precision: True beyond it, the limit, and the name and the value of what it limits."""
+        yield self.n_keys > _MOST_KEYS, f"more than {_MOST_KEYS} keys", "n_keys", self.n_keys
+        for name, mean, std in (("query", self.query_mean, self.query_std), ("key", self.key_mean, self.key_std)):
+            limit = f"a |{name}_mean| beyond {_LONGEST_MEAN:g} {name}_std"
+            yield abs(mean) > _LONGEST_MEAN * std, limit, f"{name}_mean", mean
+        has_means = self.normalize != "none" and 0 not in (self.query_mean, self.key_mean)
+        yield has_means, f"normalize {self.normalize} with two means", "query_mean", self.query_mean
+        (mean, deviation), divisors = self._score_moments(), self.divisors()
         for name, size in (("score deviation", deviation), *(("divisor", divisor) for divisor in divisors)):
-            if not 1 / _LARGEST <= size <= _LARGEST:
-                yield f"a {name} outside {1 / _LARGEST:g} to {_LARGEST:g}", name, size
-        if divisors and (scaled := math.hypot(mean, deviation) / min(divisors)) > _LARGEST_SCORE:
-            yield f"scaled scores of an r.m.s. beyond {_LARGEST_SCORE:g}", "their r.m.s.", scaled
+            yield not 1 / _LARGEST <= size <= _LARGEST, f"a {name} outside {1 / _LARGEST:g} to {_LARGEST:g}", name, size
+        scaled = math.hypot(mean, deviation) / min(divisors, default=math.inf)
+        limit = f"scaled scores of an r.m.s. beyond {_LARGEST_SCORE:g}"
+        yield scaled > _LARGEST_SCORE, limit, "their r.m.s.", scaled
 
     def _score_moments(self) -> tuple[float, float]:
         """Mean and standard deviation of q.k; for normalized vectors an upper limit of the deviation.

@@ -27,13 +27,7 @@ _TINY = 1e-280  # smaller numbers lose digits in double precision
 
 
 def plain_row(scores: Floats, divisor: float, keys: Floats, own_key: int) -> dict[str, float]:
-    """The attributes of `sdpa.RowDiagnostics` of one row, by name.
-
-    Args:
-        scores: q.k before the divisor, (n_keys,); -inf where a key is masked.
-        divisor: of the scores.
-        keys: (n_keys, d_k).
-        own_key: index of the key for own_weight.
+    """The attributes of `sdpa.RowDiagnostics` of one row of scores q.k (n_keys,), -inf where masked, by name.
 
     >>> row = plain_row(np.zeros(2), 1.0, np.array([[3.0], [1.0]]), 0)
     >>> row["max_weight"], row["jacobian_norm"], round(row["query_gradient_norm"], 9)
@@ -65,10 +59,7 @@ def plain_row(scores: Floats, divisor: float, keys: Floats, own_key: int) -> dic
 
 
 def _spread(others: Floats, unit: float, largest: float, keys: Floats, top: Floats) -> float:
-    """sum_i w_i^2 |k_i - m|^2 / unit^2, from the largest weight, its key, and the others over the unit.
-
-    All keys are taken less the one of the largest weight, a part of them at a time.
-    """
+    """sum_i w_i^2 |k_i - m|^2 / unit^2, with keys less the one of the largest weight, a part of them at a time."""
     size = max(1, _CACHED // keys.shape[-1])
     parts = [slice(first, first + size) for first in range(0, len(keys), size)]
     mean = np.sum([others[part] @ (keys[part] - top) for part in parts], axis=0)
@@ -81,12 +72,7 @@ def _spread(others: Floats, unit: float, largest: float, keys: Floats, top: Floa
 
 
 def compare_row(query: Floats, keys: Floats, scores: Floats, own_key: int, divisor: float, row: RowDiagnostics) -> None:
-    """Compare the scores and the diagnostics of one row with the definitions.
-
-    Args:
-        query, keys: (d_k,) and (n_keys, d_k).
-        scores, divisor, own_key: as in `plain_row`.
-        row: of the fast kernel, arrays of one number; what was not requested is empty.
+    """Compare the scores of one row, and its numbers from the fast kernel, with the definitions.
 
     Raises:
         ArithmeticError: a score or a number of the row differs by more than rounding explains.
