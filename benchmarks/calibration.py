@@ -37,7 +37,6 @@ from experiments.harness.run import tabulated
 from experiments.harness.tables import DIGITS
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement, RowStatistics
-from experiments.sampling import query_blocks
 from experiments.saturation import Cell
 from sdpa import Scaling, softmax
 
@@ -133,7 +132,7 @@ def _largest_over_queries(sweep: Sweep, seed: int) -> Tables:
     measured, rng, rows = measure_sweep(sweep, seed), bit_generator(seed), []
     for cell in sweep.cells():
         keys, queries = cell.draw(sweep.trials, rng)
-        scores = np.concatenate([queries(block) @ keys.swapaxes(-1, -2) for block in query_blocks(cell)], axis=1)
+        scores = np.concatenate([queries(block) @ keys.swapaxes(-1, -2) for block in cell.query_blocks()], axis=1)
         for divisor in cell.divisors():
             of_trials = softmax(scores / divisor).max(axis=-2).mean(axis=-1)
             rows.append((of_trials.mean(), of_trials.std(ddof=1) / math.sqrt(sweep.trials)))

@@ -30,7 +30,6 @@ from experiments.harness.measuring import bit_generator
 from experiments.harness.tables import DIGITS
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement, RowStatistics
-from experiments.sampling import block_queries, block_trials
 from experiments.saturation import EXPERIMENT, SINGLE, Cell
 from sdpa import Scaling, scaled_dot_product_attention
 
@@ -82,7 +81,7 @@ def measure(cell: Cell, trials: int, gradients: bool) -> object:
 
 def floor_tasks(cell: Cell) -> dict[str, tuple[Task, float]]:
     """Each part of the floor as a task, and how many times a trial runs it, which may be a fraction."""
-    rng, trials, queries = bit_generator(0), block_trials(cell), block_queries(cell)
+    rng, trials, queries = bit_generator(0), cell.block_trials, cell.block_queries
     drawn, exponents, powers = np.empty(_CACHED), -np.abs(rng.standard_normal(_CACHED)), np.empty(_CACHED)
     q, k = (rng.standard_normal((trials, n, cell.d_k)) for n in (queries, cell.n_keys))
     product: Task = partial(np.matmul, q, k.swapaxes(-1, -2), out=np.empty((trials, queries, cell.n_keys)))
@@ -101,7 +100,7 @@ def cell_rows(size: tuple[int, ...]) -> Iterator[dict[str, object]]:
         ways = {"suite": cell, "suite, float32": replace(cell, arithmetic=SINGLE)}
         tasks = floor_tasks(cell)
         for name, way in ways.items():
-            tasks[name] = (partial(measure, way, block_trials(way), gradients), 1 / block_trials(way))
+            tasks[name] = (partial(measure, way, way.block_trials, gradients), 1 / way.block_trials)
         took = interleaved({name: task for name, (task, _) in tasks.items()})
         for name, (task, per_trial) in tasks.items():
             row = {**sized, "part": "cell", "gradients": gradients, "what": name}

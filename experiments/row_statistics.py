@@ -18,7 +18,7 @@ The `of` of a metric is
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -27,15 +27,7 @@ import numpy as np
 from experiments.harness.columns import Column
 from experiments.harness.experiment import ACCURACY, MEASURED, Experiment, Row
 from experiments.harness.metric import Metric, fields, metric_columns
-from experiments.sampling import (
-    TREATMENT,
-    AttentionCell,
-    Floats,
-    block_queries,
-    block_trials,
-    chunk_trials,
-    query_blocks,
-)
+from experiments.sampling import TREATMENT, AttentionCell, Floats
 from experiments.second_kernel import compare_row
 from experiments.statistics.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, Shape, power_sums
 from experiments.statistics.quantiles import MAX_BINS, Histograms, Quantile
@@ -54,23 +46,14 @@ Further = Callable[[Any, slice, Floats, Floats, Floats, np.random.Generator], Ma
 
 @dataclass(frozen=True)
 class Block:
-    """Rows of some draws under all divisors, and the vectors behind them.
+    """Rows of some draws under all divisors, and the vectors behind them."""
 
-    Attributes:
-        queries: (n_draws, n_queries, d_k).
-        scores: q.k before any divisor, (n_draws, n_queries, n_keys); -inf where a key is masked.
-        divisors: numbers above 0.
-        rows: the diagnostics of the scores.
-        rows_per_key: number of queries of a whole draw over its number of keys.
-        further: numbers per row by name, (n_divisors, n_draws, n_queries), from `RowStatistics.further`.
-    """
-
-    queries: Floats
-    scores: Floats
+    queries: Floats  # (n_draws, n_queries, d_k)
+    scores: Floats  # q.k before any divisor, (n_draws, n_queries, n_keys); -inf where a key is masked
     divisors: Sequence[float]
-    rows: RowDiagnostics
-    rows_per_key: float
-    further: Mapping[str, Floats] = field(default_factory=dict)
+    rows: RowDiagnostics  # of the scores
+    rows_per_key: float  # the number of queries of a whole draw over its number of keys
+    further: Mapping[str, Floats]  # numbers per row, (n_divisors, n_draws, n_queries), from `RowStatistics.further`
 
     def values(self, of: "PerRow") -> Floats:
         """A number per row, (n_divisors, n_draws, n_queries)."""
@@ -90,8 +73,6 @@ PerRow = str | Callable[[Block], Floats]
 class RowMeasurement:
     """Moments over trials of the score moments and row means, and the histograms of the norms of rows.
 
-    Its size stays bounded as the number of trials grows.
-
     Attributes:
         moments: of one vector per trial: the means of the four powers of the scores less `AttentionCell.score_centre`,
             then of the metrics of queries, of keys and, under each scaling, of rows.
@@ -108,15 +89,10 @@ class RowMeasurement:
 
 @dataclass(frozen=True)
 class RowStatistics:
-    """A tuple of metrics of attention rows: their measurement in a cell, and the rows of a table.
+    """A tuple of metrics of attention rows: their measurement in a cell, and the rows of a table."""
 
-    Attributes:
-        metrics: in the order of the columns.
-        further: computes `Block.further` for metrics that need more than the scores; it may draw random numbers.
-    """
-
-    metrics: tuple[Metric, ...]
-    further: Further | None = None
+    metrics: tuple[Metric, ...]  # in the order of the columns
+    further: Further | None = None  # computes `Block.further` for metrics that need more than the scores
 
     def experiment(self, name: str, cell: type[AttentionCell], **more: Any) -> Experiment:
         """The experiment of a module's name that measures these metrics in cells of a class.
@@ -128,7 +104,7 @@ class RowStatistics:
             "columns": (*TREATMENT, trials, *metric_columns(self.metrics)),
             "metrics": self.metrics,
             "beside": {CORRELATIONS: _CORRELATION_COLUMNS},
-            "chunk_trials": chunk_trials,
+            "chunk_trials": lambda cell: cell.chunk_trials,
             "measure": self.measure,
             "tabulate": self.tabulate,
             "seconds_per_trial": self.seconds_per_trial,
@@ -159,7 +135,7 @@ class RowStatistics:
         Raises:
             ArithmeticError: a row is not what its softmax and Jacobian written out are.
         """
-        size = block_trials(cell)
+        size = cell.block_trials
         counts = [min(size, trials - first) for first in range(0, trials, size)]
         blocks = [self._measure_block(cell, count, rng, is_last=i == len(counts)) for i, count in enumerate(counts, 1)]
         return RowMeasurement(
@@ -177,7 +153,7 @@ class RowStatistics:
         """
         keys, queries_of = cell.draw(trials, rng)
         score_sums, query_sums, row_sums, series = np.zeros((POWERS, trials)), np.zeros(()), np.zeros(()), []
-        for rows in query_blocks(cell):
+        for rows in cell.query_blocks():
             queries = queries_of(rows)
             query_sums = query_sums + _stacked([m.of(queries).sum(axis=-1) for m in self._means("query")], trials)
             scores, visible = queries @ keys.swapaxes(-1, -2), cell.visible(rows)
@@ -203,7 +179,7 @@ class RowStatistics:
     ) -> dict[PerRow, Floats]:
         """The number per row behind each metric, (scalings, trials, queries), of these rows of each draw.
 
-        `compared` is the most rows to compare with the plain kernel; where keys are long, they are fewer.
+        Up to `compared` rows are compared with the plain kernel, fewer where keys are long.
         """
         further = self.further(cell, rows, queries, keys, scores, rng) if self.further else {}
         sources = dict.fromkeys([*map(_source, self._means("row")), *self._ranked])
@@ -285,8 +261,8 @@ class RowStatistics:
 
     def memory(self, cell: AttentionCell) -> int:
         """Upper limit of the bytes of a chunk: a block, the kernel's tiles, and the values of all rows and draws."""
-        trials, rules, chunk = block_trials(cell), len(cell.scaling), chunk_trials(cell)
-        rows = trials * block_queries(cell)
+        trials, rules, chunk = cell.block_trials, len(cell.scaling), cell.chunk_trials
+        rows = trials * cell.block_queries
         tile = min(tile_rows(cell.n_keys, cell.dtype.itemsize, with_gradient=True), rows)
         block = 5 * trials * cell.entries + rows * cell.n_keys * (20 if self.further else 5)
         kernel = 7 * tile * max(cell.n_keys, cell.d_k) + 20 * cell.n_keys

@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments.harness.columns import Column
 from experiments.harness.experiment import MEASURED, Experiment, Row
-from experiments.sampling import TREATMENT, Cell, Floats, block_trials, query_blocks
+from experiments.sampling import TREATMENT, Cell, Floats
 from sdpa import softmax
 
 
@@ -31,7 +31,7 @@ def measure(cell: Cell, trials: int, rng: np.random.Generator) -> RowsMeasuremen
     """The scores of that many independent draws of (Q, K), (trials, n_queries, n_keys)."""
     keys, queries = cell.draw(trials, rng)
     return RowsMeasurement(
-        np.concatenate([queries(rows) @ keys.swapaxes(-1, -2) for rows in query_blocks(cell)], axis=1)
+        np.concatenate([queries(rows) @ keys.swapaxes(-1, -2) for rows in cell.query_blocks()], axis=1)
     )
 
 
@@ -66,11 +66,11 @@ EXPERIMENT = Experiment(
         Column("scaled_score", "float", "score of the query and the key, divided by the divisor", "q.k / divisor"),
         Column("weight", "float", "softmax weight of the key in the query's row", "softmax(q.k / divisor)"),
     ),
-    chunk_trials=block_trials,
+    chunk_trials=lambda cell: cell.block_trials,
     measure=measure,
     tabulate=tabulate,
     seconds_per_trial=lambda cell: 1e-8 * cell.numbers + 1e-5 * len(cell.scaling) * cell.scores,
-    memory=lambda cell: 16 * block_trials(cell) * (cell.entries + cell.n_queries * cell.n_keys),
+    memory=lambda cell: 16 * cell.block_trials * (cell.entries + cell.n_queries * cell.n_keys),
     table_rows=lambda cell, trials: len(cell.scaling) * trials * cell.scores,
     stamp=Cell.stamp,
     problem=Cell.problem,

@@ -48,6 +48,9 @@ TREATMENT = (
 _Size = Annotated[int, Ge(1), Le(2**31)]
 _Mean = Annotated[float, Ge(-1e6), Le(1e6)]
 _Std = Annotated[float, Ge(1e-6), Le(1e6)]
+_Correlation = Annotated[float, Ge(-1), Le(1)]
+_Alpha = Annotated[float, Ge(0), Le(10)]
+_NORMAL = LAWS["gaussian"]
 
 
 class ScaledCell:
@@ -72,7 +75,7 @@ class ScaledCell:
 
     @property
     def divisor(self) -> float:
-        """The divisor of a cell with one scaling, as of a row of a table; ValueError for other numbers of scalings."""
+        """The divisor of a cell with one scaling, as of a row of a table."""
         (divisor,) = self.divisors()
         return divisor
 
@@ -172,6 +175,47 @@ class AttentionCell(ScaledCell):
         hidden = self.n_queries * (self.n_queries - 1) // 2 if self.has_mask else 0
         return self.n_queries * self.n_keys - hidden
 
+    @property
+    def block_trials(self) -> int:
+        """Trials drawn and scored at once: at least one, else at most 512 KiB of scores and 8 MiB of `entries`.
+
+        >>> [Cell(d_k=64, n_keys=64, scaling=(), n_queries=n_queries).block_trials for n_queries in (16, 64)]
+        [64, 16]
+        """
+        scores, entries = (self.dtype.itemsize * size for size in (self.n_queries * self.n_keys, self.entries))
+        return max(1, min(_BLOCK_BYTES // scores, _BLOCK_INPUT_BYTES // entries))
+
+    @property
+    def block_queries(self) -> int:
+        """Queries scored at once; less than all only if one trial makes a whole block.
+
+        They share the work on the keys, so these are up to 512 rows as long as their scores take at most 8 MiB.
+
+        >>> [Cell(d_k=64, n_keys=n_keys, n_queries=300, scaling=()).block_queries for n_keys in (64, 4096, 65536)]
+        [300, 256, 16]
+        """
+        row = self.dtype.itemsize * self.n_keys
+        long_rows = min(_PRODUCT_QUERIES, _MAX_BLOCK_BYTES // row)
+        return min(self.n_queries, max(1, _BLOCK_BYTES // row, long_rows))
+
+    def query_blocks(self) -> Iterator[slice]:
+        """The queries of a draw, `block_queries` at a time."""
+        size = self.block_queries
+        return (slice(first, min(first + size, self.n_queries)) for first in range(0, self.n_queries, size))
+
+    @property
+    def chunk_trials(self) -> int:
+        """Trials of a chunk: whole blocks, so that more trials add chunks and leave existing ones unchanged.
+
+        A chunk has at most 128 MiB of entries and scores, 2^17 rows and 1024 trials, unless a single block has more.
+
+        >>> [Cell(d_k=d_k, n_keys=64, scaling=()).chunk_trials for d_k in (64, 512)]
+        [1024, 240]
+        """
+        trial = self.dtype.itemsize * (self.entries + self.n_queries * self.n_keys)
+        trials = min(_CHUNK_BYTES // trial, _MAX_CHUNK_ROWS // self.n_queries, _MAX_CHUNK_TRIALS)
+        return max(1, trials // self.block_trials) * self.block_trials
+
 
 @dataclass(frozen=True)
 class Cell(AttentionCell):
@@ -188,19 +232,17 @@ class Cell(AttentionCell):
     n_keys: Annotated[_Size, Ge(2), Meaning("keys per draw, the length of a softmax row")]
     scaling: tuple[Scaling, ...]
     n_queries: Annotated[_Size, Meaning("queries per draw, the number of rows that share one K")] = 64
-    inputs: Annotated[InputLaw, Meaning("law of the entries of q and k, scaled to their means and deviations")] = LAWS[
-        "gaussian"
-    ]
+    inputs: Annotated[InputLaw, Meaning("law of the entries of q and k, scaled to their means and deviations")] = (
+        _NORMAL
+    )
     query_mean: Annotated[_Mean, Meaning("mean of the entries of q")] = 0.0
     key_mean: Annotated[_Mean, Meaning("mean of the entries of k")] = 0.0
     query_std: Annotated[_Std, Meaning("standard deviation of the entries of q")] = 1.0
     key_std: Annotated[_Std, Meaning("standard deviation of the entries of k")] = 1.0
-    correlation: Annotated[float, Ge(-1), Le(1), Meaning("correlation of a query and its own key, entry by entry")] = (
+    correlation: Annotated[_Correlation, Meaning("correlation of a query and its own key, entry by entry")] = 0.0
+    spectrum: Annotated[_Alpha, Meaning("alpha: the variance of entry m of q and of k is proportional to m^-alpha")] = (
         0.0
     )
-    spectrum: Annotated[
-        float, Ge(0), Le(10), Meaning("alpha: the variance of entry m of q and of k is proportional to m^-alpha")
-    ] = 0.0
     normalize: Annotated[
         Normalize, Meaning("length of every query and key: none (as drawn), l2 (1) or rms (sqrt(d_k))")
     ] = "none"
@@ -215,7 +257,7 @@ class Cell(AttentionCell):
         return PairLaw(self.inputs, *(getattr(self, field.name) for field in fields(PairLaw)[1:]))
 
     def problem(self) -> str | None:
-        """As `AttentionCell.problem`: the law excludes a combination, or a query has no own key.
+        """As `ScaledCell.problem`: the law excludes a combination, or a query has no own key.
 
         >>> Cell(d_k=4, n_keys=3, n_queries=5, correlation=0.5, scaling=()).problem()
         'correlation: expected n_queries (64 by default) of at most n_keys beside it, got n_queries = 5 and n_keys = 3'
@@ -272,47 +314,3 @@ class Cell(AttentionCell):
     def stamp(self) -> dict[str, Any]:
         """As `ScaledCell.stamp`, with the draws, the sampler and the moments of the law."""
         return {"inputs": [InputLaw.draw, self.inputs.sample, *self.inputs.moments], **super().stamp()}
-
-
-def block_trials(cell: AttentionCell) -> int:
-    """Number of trials drawn and scored at once: at least one, else at most 512 KiB of scores and 8 MiB of `entries`.
-
-    >>> [block_trials(Cell(d_k=64, n_keys=64, scaling=(), n_queries=n_queries)) for n_queries in (16, 64)]
-    [64, 16]
-    """
-    scores, entries = (cell.dtype.itemsize * numbers for numbers in (cell.n_queries * cell.n_keys, cell.entries))
-    return max(1, min(_BLOCK_BYTES // scores, _BLOCK_INPUT_BYTES // entries))
-
-
-def block_queries(cell: AttentionCell) -> int:
-    """Number of queries scored at once; less than all only if one trial makes a whole block.
-
-    The work on the keys is shared by the queries of a block, so a block has up to 512 rows as long as its scores take
-    at most 8 MiB, beyond the 512 KiB of other blocks.
-
-    >>> [block_queries(Cell(d_k=64, n_keys=n_keys, n_queries=300, scaling=())) for n_keys in (64, 4096, 65536)]
-    [300, 256, 16]
-    """
-    row = cell.dtype.itemsize * cell.n_keys
-    long_rows = min(_PRODUCT_QUERIES, _MAX_BLOCK_BYTES // row)
-    return min(cell.n_queries, max(1, _BLOCK_BYTES // row, long_rows))
-
-
-def query_blocks(cell: AttentionCell) -> Iterator[slice]:
-    """The queries of a draw, `block_queries` at a time."""
-    size = block_queries(cell)
-    return (slice(first, min(first + size, cell.n_queries)) for first in range(0, cell.n_queries, size))
-
-
-def chunk_trials(cell: AttentionCell) -> int:
-    """Trials of a chunk: whole blocks, independent of the scalings and of the number of trials requested.
-
-    More trials therefore add chunks and leave existing ones unchanged. A chunk has at most 128 MiB of entries and
-    scores, 2^17 rows and 1024 trials, unless a single block has more. They are never in memory together.
-
-    >>> [chunk_trials(Cell(d_k=d_k, n_keys=64, scaling=())) for d_k in (64, 512)]
-    [1024, 240]
-    """
-    trial = cell.dtype.itemsize * (cell.entries + cell.n_queries * cell.n_keys)
-    trials = min(_CHUNK_BYTES // trial, _MAX_CHUNK_ROWS // cell.n_queries, _MAX_CHUNK_TRIALS)
-    return max(1, trials // block_trials(cell)) * block_trials(cell)

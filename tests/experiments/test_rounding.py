@@ -12,7 +12,6 @@ from experiments.analysis.derived import add_exact
 from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import axis_values
 from experiments.rounding import EXPERIMENT, Cell
-from experiments.sampling import block_queries, block_trials
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS, Arithmetic
 from tests.plain_formats import by_loops
@@ -52,12 +51,12 @@ def rows_of(cell: Cell, seed: int = 3, trials: int = TRIALS):
 
 def replay(cell: Cell, seed: int = 3):
     """Query, its visible keys and the gradient to its weights, of every row: keys, then queries and gradients."""
-    rng, size = np.random.default_rng(seed), block_trials(cell)
+    rng, size = np.random.default_rng(seed), cell.block_trials
     for first in range(0, TRIALS, size):
         trials = min(size, TRIALS - first)
         keys = cell.law.keys(rng, (trials, cell.n_keys, cell.d_k))
-        for row in range(0, cell.n_queries, block_queries(cell)):
-            count = min(block_queries(cell), cell.n_queries - row)
+        for row in range(0, cell.n_queries, cell.block_queries):
+            count = min(cell.block_queries, cell.n_queries - row)
             queries = cell.law.queries(rng, (trials, count, cell.d_k), None)
             gradient = rng.standard_normal((trials, count, cell.n_keys))
             for trial in range(trials):

@@ -15,7 +15,6 @@ from experiments.harness.grid import Chunk, axis_values
 from experiments.harness.measuring import generator
 from experiments.metrics import METRICS
 from experiments.row_statistics import RowMeasurement
-from experiments.sampling import chunk_trials
 from experiments.saturation import DOUBLE, EXPERIMENT, SINGLE, STATISTICS, Cell
 from sdpa import LAWS, Scaling
 from tests.plain_rows import metrics_of_draw
@@ -92,7 +91,7 @@ def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypa
 def test_a_chunk_is_the_one_it_has_always_been():
     """The key, the generator and the sizes of blocks and chunks: a change of any of them changes every table."""
     cell = Cell(d_k=64, n_keys=64, scaling=SCALINGS)
-    assert (chunk_trials(cell), sampling.block_trials(cell), sampling.block_queries(cell)) == (1024, 16, 64)
+    assert (cell.chunk_trials, cell.block_trials, cell.block_queries) == (1024, 16, 64)
     first = Chunk(EXPERIMENT, cell, 0, 1024)
     assert generator(0, first).standard_normal(3).tolist() == FIRST_NORMALS
     used = dataclasses.replace(cell, key_std=2.0)
