@@ -27,8 +27,7 @@ from sdpa.pairs import Normalize, spectrum_of
 Floats = npt.NDArray[np.floating]
 
 # A block's scores take 512 KiB, which fits into the second-level cache of current cores; its inputs at most 8 MiB.
-_BLOCK_BYTES = 2**19
-_BLOCK_INPUT_BYTES = 2**23
+_BLOCK_BYTES, _BLOCK_INPUT_BYTES = 2**19, 2**23
 # A matrix product reads all keys once for its queries and waits for memory if these are few, and the kernel computes
 # the distances of all keys once for them. So long rows are scored up to 512 at a time, up to 8 MiB.
 _PRODUCT_QUERIES, _MAX_BLOCK_BYTES = 512, 2**23
@@ -49,8 +48,7 @@ _Size = Annotated[int, Ge(1), Le(2**31)]
 _Mean = Annotated[float, Ge(-1e6), Le(1e6)]
 _Std = Annotated[float, Ge(1e-6), Le(1e6)]
 _Correlation = Annotated[float, Ge(-1), Le(1)]
-_Alpha = Annotated[float, Ge(0), Le(10)]
-_NORMAL = LAWS["gaussian"]
+_Inputs = Annotated[InputLaw, Meaning("law of the entries of q and k, scaled to their means and deviations")]
 
 
 class ScaledCell:
@@ -232,23 +230,20 @@ class Cell(AttentionCell):
     n_keys: Annotated[_Size, Ge(2), Meaning("keys per draw, the length of a softmax row")]
     scaling: tuple[Scaling, ...]
     n_queries: Annotated[_Size, Meaning("queries per draw, the number of rows that share one K")] = 64
-    inputs: Annotated[InputLaw, Meaning("law of the entries of q and k, scaled to their means and deviations")] = (
-        _NORMAL
-    )
+    inputs: _Inputs = LAWS["gaussian"]
     query_mean: Annotated[_Mean, Meaning("mean of the entries of q")] = 0.0
     key_mean: Annotated[_Mean, Meaning("mean of the entries of k")] = 0.0
     query_std: Annotated[_Std, Meaning("standard deviation of the entries of q")] = 1.0
     key_std: Annotated[_Std, Meaning("standard deviation of the entries of k")] = 1.0
     correlation: Annotated[_Correlation, Meaning("correlation of a query and its own key, entry by entry")] = 0.0
-    spectrum: Annotated[_Alpha, Meaning("alpha: the variance of entry m of q and of k is proportional to m^-alpha")] = (
-        0.0
-    )
+    spectrum: Annotated[
+        float, Ge(0), Le(10), Meaning("alpha: the variance of entry m of q and of k is proportional to m^-alpha")
+    ] = 0.0
     normalize: Annotated[
         Normalize, Meaning("length of every query and key: none (as drawn), l2 (1) or rms (sqrt(d_k))")
     ] = "none"
     mask: Annotated[
-        MaskName,
-        Meaning("none, or causal: queries are the last n_queries of n_keys positions and see no later key"),
+        MaskName, Meaning("none, or causal: queries are the last n_queries of n_keys positions and see no later key")
     ] = "none"
 
     @property
