@@ -5,7 +5,7 @@ as `|J|_F under d_k^1/2`, because files and the terminal show them too; `latex` 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -14,22 +14,26 @@ from experiments.figures.figure import Figure, Tables
 from experiments.harness.discovery import axes_of, usual_values
 
 _FEW_VALUES = 3
-_EXPONENT = r"\([^()]+\)|[-−]?\d+(?:\.\d+)?(?:/\d+(?!\d|\.\d))?|[a-z]\b"
-_ATOM = re.compile(
-    rf"""
-    sqrt\((?P<root>[^()]+)\)
-    | (?P<base>ln\(n_keys\)|(?<![\w.])[A-Za-z](?:_[a-z]+)?)\^(?P<power>{_EXPONENT})
-    | \|J\|_F(?P<jacobian>)
-    | (?P<bar>\|?)dL/d(?P<gradient>[a-z])\b(?P=bar)
-    | ln(?:[ ]n_keys|\(n_keys\))(?P<log>)
-    | (?<![\w.])(?P<letter>[A-Za-zσ])_(?P<index>[A-Za-z]+|\d)\b
-    """,
-    re.VERBOSE,
+_POWER = r"\([^()]+\)|[-−]?\d+(?:\.\d+)?(?:/\d+(?!\d|\.\d))?|[a-z]\b"
+_ATOM = rf"""(?:
+    sqrt\([^()]+\)
+    | (?:ln\(n_keys\)|(?<![\w.])[A-Za-z](?:_[a-z]+)?)\^(?:{_POWER})
+    | \|J\|_F
+    | \|?dL/d[a-z]\b\|?
+    | ln(?:[ ]n_keys|\(n_keys\))
+    | (?<![\w.])[A-Za-zσ]_(?:[A-Za-z]+|\d)\b
+)"""
+_FORMULA = re.compile(rf"(?:\b1/)?{_ATOM}(?:(?:/[\d.]+)?/{_ATOM})*", re.VERBOSE)
+_GRADIENT = r"\bdL/d([a-z])\b", r"\\partial L/\\partial \1"
+# In order: later ones see the results of earlier ones.
+_TYPESET: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"ln(?: n_keys|\(n_keys\))", r"\\ln n_keys"),
+    (r"sqrt\(([^()]+)\)", r"\\sqrt{\1}"),
+    (rf"(\\ln n_keys|[A-Za-z](?:_[a-z]+)?)\^({_POWER})", lambda found: _power(*found.groups())),
+    _GRADIENT,
+    (r"/([\d.]+)/(.+)", r"/(\1\\thinspace \2)"),
+    (r"([A-Za-zσ])_([A-Za-z]{2,})", r"\1_\\mathrm{\2}"),
 )
-_GRADIENT = re.compile(r"\bdL/d([a-z])\b")
-_QUOTIENT = re.compile(r"\$((?:/[\d.]+)?)/\$")
-_LOG = r"\\ln n_\\mathrm\{keys\}"
-_TWO_DIVISORS = re.compile(rf"/([\d.]+)/({_LOG}|\\sqrt\{{{_LOG}\}}|\({_LOG}\)\^\{{[^{{}}]+\}})")
 
 
 def varied_axes(table: pd.DataFrame, *shown: str) -> list[str]:
@@ -124,34 +128,25 @@ def _values(values: list[Any]) -> str:
 def latex(text: str) -> str:
     r"""A text with its formulas between dollar signs; a text that has dollar signs already gets partial signs only.
 
-    Norms have `\vert`, because a bar ends a cell of a Markdown table. A quotient of formulas is one formula.
-
     >>> latex("|J|_F under d_k^1/2 with n_keys = 64, or d_k^-0.3338")
-    '$\\vert J\\vert_F$ under $\\sqrt{d_k}$ with $n_\\mathrm{keys}$ = 64, or $d_k^{-0.3338}$'
+    '$|J|_F$ under $\\sqrt{d_k}$ with $n_\\mathrm{keys}$ = 64, or $d_k^{-0.3338}$'
     >>> latex("under d_k^1/2."), latex("d_k^1/0.43"), latex("(over ln n_keys)"), latex("ln(n_keys)^1/2")
     ('under $\\sqrt{d_k}$.', '$d_k$/0.43', '(over $\\ln n_\\mathrm{keys}$)', '$\\sqrt{\\ln n_\\mathrm{keys}}$')
     >>> latex("d_k^1/2/0.43/ln(n_keys)^2"), latex("$|dL/dq|$, median")
     ('$\\sqrt{d_k}/(0.43\\thinspace (\\ln n_\\mathrm{keys})^{2})$', '$|\\partial L/\\partial q|$, median')
     """
-    if "$" in text:
-        return _GRADIENT.sub(r"\\partial L/\\partial \1", text)
-    quotients = _QUOTIENT.sub(r"\1/", _ATOM.sub(lambda atom: f"${_symbol(atom)}$", text)).replace("1/$", "$1/")
-    return _TWO_DIVISORS.sub(r"/(\1\\thinspace \2)", quotients)
+    return re.sub(*_GRADIENT, text) if "$" in text else _FORMULA.sub(_typeset, text)
 
 
-def _symbol(atom: re.Match[str]) -> str:
-    """The LaTeX of one formula: a root for the power 1/2, and the base alone for the power 1."""
-    base = latex(atom["root"] or atom["base"] or "").replace("$", "")
-    power = "1/2" if atom["root"] else (atom["power"] or "").strip("()").replace("−", "-")
-    if base:
-        in_brackets = f"({base})" if " " in base else base  # ln n
-        return {"1/2": rf"\sqrt{{{base}}}", "1": base}.get(power, f"{in_brackets}^{{{power}}}")
-    if atom["jacobian"] is not None:
-        return r"\vert J\vert_F"
-    if atom["gradient"]:
-        bar = r"\vert " if atom["bar"] else ""
-        return rf"{bar}\partial L/\partial {atom['gradient']}{bar}".rstrip()
-    if atom["log"] is not None:
-        return r"\ln n_\mathrm{keys}"
-    index = atom["index"]
-    return f"{atom['letter']}_{index}" if len(index) == 1 else rf"{atom['letter']}_\mathrm{{{index}}}"
+def _typeset(formula: re.Match[str]) -> str:
+    found = formula.group()
+    for pattern, typeset in _TYPESET:
+        found = re.sub(pattern, typeset, found)
+    return f"${found}$"
+
+
+def _power(base: str, power: str) -> str:
+    """The LaTeX of a power: a root for the power 1/2, and the base alone for the power 1."""
+    power = power.strip("()").replace("−", "-")
+    in_brackets = f"({base})" if " " in base else base  # ln n_keys
+    return {"1/2": rf"\sqrt{{{base}}}", "1": base}.get(power, f"{in_brackets}^{{{power}}}")
