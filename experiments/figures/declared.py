@@ -1,7 +1,7 @@
 """Every figure of sweeps, in the order in which pages and the config list them.
 
-A new figure is a new entry. One that is not of lines along an axis also needs a function of its name, in `maps`,
-`training` or `others`.
+A new figure is a new entry. One that is not of lines along an axis also needs a function of its name, in `maps` or
+`others`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -204,7 +204,7 @@ _DECLARED = (
         default=_RATES,
         note=f"Median loss over runs; pale: {_INTERVALS}. Full points: at least half of the runs solve the task; "
         "crosses: diverge. Losses above three times that of a guess stand at the top. Dotted: least loss of the best "
-        "rows, of one-hot rows and of a guess. At most four d_k for each task have panels.",
+        "rows, of one-hot rows and of a guess. At most nine cases have panels.",
     ),
     _Training(
         name="steps_to_solve",

@@ -28,7 +28,7 @@ _DASHES = ("-", (0, (4, 4)), "-", (0, (4, 4)), "-", (4, (4, 4)))
 _MAX_BESIDE = 3
 _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _FEW_DECADES = 300
-_TICKS_PER_INCH = 2.4
+_LETTERS_PER_INCH = 12  # of ticks, with a space between them
 _LEGEND_LETTERS, _LEGEND_LINE = 110, 0.027  # letters of one point in an inch; height of a line in inches per point
 
 
@@ -145,7 +145,7 @@ def series(table: pd.DataFrame, x: str, by: str = "scaling") -> list[Series]:
     values = list(table[by].unique())
     ordered = is_number(table, by)
     if by == "scaling":
-        colours = scaling_colours(dict(zip(table["scaling"], table["exponent"], strict=True)))
+        colours = scaling_colours(table["scaling"])
     else:
         known = dict(zip(sorted(values), ordered_colours(len(values)), strict=True)) if ordered else {}
         colours = known or dict(zip(values, itertools.cycle(UNORDERED_COLOURS), strict=False))
@@ -222,12 +222,13 @@ def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None
         ax.set_xscale("log", base=2)
     places = ax.transScale.transform(np.column_stack([values, np.ones(len(values))]))[:, 0]
     width = ax.get_window_extent().width / ax.figure.dpi
-    nearest = (places[-1] - places[0]) / max(3, width * _TICKS_PER_INCH)
+    texts = np.array([f"{value:g}" for value in values])
+    nearest = (places[-1] - places[0]) / max(3, width * _LETTERS_PER_INCH / (1 + max(map(len, texts))))
     shown = [0]
     for i, place in enumerate(places):
         if place - places[shown[-1]] > nearest:
             shown.append(i)
-    ax.set_xticks(values[shown], [f"{value:g}" for value in values[shown]])
+    ax.set_xticks(values[shown], texts[shown])
     ax.xaxis.set_minor_locator(NullLocator())
 
 

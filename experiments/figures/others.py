@@ -3,13 +3,16 @@
 They fit and derive nothing: `experiments.analysis` does that.
 """
 
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from matplotlib.axes import Axes
 from scipy import stats
 
+from experiments.analysis.bands import BEST_RATE, at_best_rates
 from experiments.figures.figure import Drawing, Tables
 from experiments.figures.lines import (
     DECLARED,
@@ -25,7 +28,8 @@ from experiments.figures.lines import (
 )
 from experiments.figures.style import INK, empty, ordered_colours, panels, scaling_colours
 from experiments.figures.words import by_scaling, first_combination, under, values_of, varied_axes
-from experiments.harness.discovery import unusual_axes
+from experiments.harness.discovery import axes_of, unusual_axes
+from sdpa.training import N_CLASSES, loss_levels
 
 Floats = npt.NDArray[np.floating]
 
@@ -34,6 +38,16 @@ _CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm
 _APART = 0.16  # between the points of the scalings of a cell
 _OWN_WEIGHT_RULES = ("d_k^1/2", "d_k^1")
 _FREEZING = {"entropy_share": "entropy / ln n_keys", "collision": "$\\sum w^2$, the sum of squared weights"}
+_LARGEST_LOSS = 3 * math.log(N_CLASSES)  # on an axis: three times that of a guess
+_CASE, _MOST_CASES = ["task", "d_k"], 9
+_CURVES = {
+    "loss": "loss (nats)",
+    "max_weight": "largest weight of a row (dashed: weight asked for)",
+    "score_gradient": r"gradient to the scores, $|\partial L/\partial s|$",
+    "largest_score": "largest |scaled score|",
+}
+_LOGARITHMIC = ("score_gradient", "largest_score")
+_GRADIENTS = 10_000  # the largest gradient over the smallest one on the axis
 _FEW = 10  # scores; a bin with fewer has no interval, because its count is not nearly normal
 
 
@@ -41,7 +55,7 @@ def assumptions(tables: Tables) -> Drawing:
     """A panel for each metric: its ratio to the first cell, for each cell and scaling."""
     table = tables["measured"].assign(cell=labels(tables["measured"]))
     cells = list(dict.fromkeys(table["cell"]))
-    colours = scaling_colours(dict(zip(table["scaling"], table["exponent"], strict=True)))
+    colours = scaling_colours(table["scaling"])
     figure, axes = panels(len(_CHANGED), len(_CHANGED), (11, 1.5 + 0.3 * len(cells)), sharey=True)
     for ax, metric in zip(axes, _CHANGED, strict=True):
         groups = by_scaling(table, "cell")
@@ -168,6 +182,92 @@ def distribution(tables: Tables) -> Drawing:
     return figure
 
 
+def at_best(tables: Tables) -> pd.DataFrame:
+    """The measured rows at the best learning rate of each rule, with its band if the sweep has several rates."""
+    bands = tables.get("bands", pd.DataFrame())
+    rows = at_best_rates(tables["measured"], bands)
+    same = [*axes_of(bands), "scaling"]
+    widths = [f"band_decades{end}" for end in ("", "_low", "_high")]
+    return rows if bands.empty else rows.merge(bands[[*same, *widths]], how="left", on=same)
+
+
+def learning_rates(tables: Tables) -> Drawing:
+    """The median loss over runs against the learning rate: a panel for each task and d_k, a line for each rule."""
+    table = first_combination(tables["measured"], *_CASE, "learning_rate")
+    cases = list(table.groupby(_CASE, sort=False))[:_MOST_CASES]
+    columns = math.ceil(math.sqrt(len(cases)))
+    size = max(3.2 * columns + 1.4, 6.0), 2.7 * -(-len(cases) // columns) + 0.9
+    figure, axes = panels(len(cases), columns, size)
+    for ax, ((task, d_k), rows) in zip(axes, cases, strict=True):
+        _plot_losses(ax, rows)
+        levels = {name: level for name, level in loss_levels(task).items() if level > 0}
+        lowest = min(loss for loss in (_LARGEST_LOSS / 10, *rows["final_loss"], *levels.values()) if loss > 0)
+        ax.set_ylim(lowest / 1.4, 1.3 * _LARGEST_LOSS)
+        ax.set_yscale("log")
+        plain_numbers(ax.yaxis)
+        scale_x(ax, table, "learning_rate", log=True)
+        for name, level in levels.items():
+            ax.axhline(level, color=INK, linestyle=":", linewidth=0.8, zorder=0)
+            ax.text(1.01, level, name, transform=ax.get_yaxis_transform(), va="center", fontsize=8)
+        ax.set_title(f"loss (nats), {task}, d_k = {d_k}")
+        ax.set_xlabel("learning rate" if ax.get_subplotspec().is_last_row() else "")
+    legend(axes[0])
+    return figure
+
+
+def _plot_losses(ax: Axes, table: pd.DataFrame) -> None:
+    """A line for each rule; full points where it solves the task, crosses where it diverges."""
+    colours = scaling_colours(table["scaling"])
+    for rule, rows in by_scaling(table, "learning_rate").items():
+        rates = rows["learning_rate"].to_numpy()
+        names = [f"final_loss{end}" for end in ("", "_low", "_high")]
+        loss, low, high = rows[names].clip(upper=_LARGEST_LOSS).to_numpy().T
+        ax.fill_between(rates, low, high, color=colours[rule], alpha=0.13, linewidth=0)
+        ax.plot(rates, loss, color=colours[rule], label=rule)
+        solves, diverges = ((rows[share] >= 0.5).to_numpy() for share in ("solved", "diverged"))
+        for where, face, marker in ((solves, None, "o"), (~solves & ~diverges, "white", "o"), (diverges, None, "x")):
+            look = {"marker": marker, "markersize": 5, "markerfacecolor": face, "linestyle": ""}
+            ax.plot(rates[where], loss[where], color=colours[rule], **look)
+
+
+def learning_curves(tables: Tables) -> Drawing:
+    """The first task at its largest d_k, step by step, at the best rate of d_k^1/2 (of the last rule without it)."""
+    rows = first_combination(at_best(tables), *_CASE)
+    rows = rows[rows["task"] == rows["task"].iloc[0]]
+    rows = rows[rows["d_k"] == rows["d_k"].max()]
+    rule = "d_k^1/2" if "d_k^1/2" in set(rows["scaling"]) else rows["scaling"].iloc[-1]
+    axes_of_curves = axes_of(tables["learning_curves"])
+    chosen = rows[rows["scaling"] == rule].rename(columns={BEST_RATE: "learning_rate"})[axes_of_curves]
+    curves = tables["learning_curves"].merge(chosen, on=axes_of_curves).sort_values("step", kind="stable")
+    colours, last = scaling_colours(rows["scaling"]), int(curves["step"].max())
+    figure, axes = panels(4, 2, (9.5, 5.8), sharex=True)
+    for ax, (name, title) in zip(axes, _CURVES.items(), strict=True):
+        largest = min(curves[name].max(), _LARGEST_LOSS if name == "loss" else math.inf)
+        for scaling, curve in curves.groupby("scaling", sort=False):
+            look = {"color": colours[scaling]}
+            ax.plot(curve["step"], curve[name].clip(upper=largest), label=scaling, **look)
+            if name not in _LOGARITHMIC:
+                low, high = ((curve[name] + end * curve[f"{name}_se"]).clip(upper=largest) for end in (-1, 1))
+                ax.fill_between(curve["step"], low, high, alpha=0.15, linewidth=0, **look)
+            if name == "max_weight":
+                ax.plot(curve["step"], curve["asked_weight"], linestyle="--", linewidth=1.1, **look)
+        ax.set_title(title)
+        if name not in _LOGARITHMIC:
+            ax.set_ylim(bottom=0)
+        elif largest > 0:
+            ax.set_yscale("log")
+            smallest = curves[name][curves[name] > 0].min() / 1.6
+            ax.set_ylim(max(smallest, largest / _GRADIENTS), 1.6 * largest)
+            plain_numbers(ax.yaxis)
+    axes[0].set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0)), np.square))  # as runs record
+    axes[0].set_xlim(0, last)
+    axes[0].set_xticks(sorted({round(last * (i / 4) ** 2) for i in range(5)}))
+    for ax in axes[2:]:
+        ax.set_xlabel("step (square-root axis)")
+    legend(axes[0])
+    return figure
+
+
 def calibration(tables: Tables) -> Drawing:
     """The z-scores as a histogram and in order, beside N(0, 1), and the p-values of cells in order, if uniform."""
     figure, [left, middle, right] = panels(3, 3, (11, 4.2))
@@ -197,5 +297,5 @@ def _places(count: int) -> Floats:
     return (np.arange(count) + 0.5) / count
 
 
-_OWN = (assumptions, correlation, freezing, distribution, calibration)
+_OWN = (assumptions, correlation, freezing, distribution, learning_rates, learning_curves, calibration)
 OWN: dict[str, Any] = {draw.__name__: draw for draw in _OWN}

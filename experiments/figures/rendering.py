@@ -15,13 +15,13 @@ from matplotlib.text import Text
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from experiments.figures import maps, others, training
+from experiments.figures import maps, others
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.lines import draw_lines
 from experiments.figures.style import DPI, SLIDE, STYLE
 from experiments.figures.words import latex, plain_caption
 
-_DRAW = others.OWN | maps.OWN | training.OWN
+_DRAW = others.OWN | maps.OWN
 _TITLE_POINTS, _CAPTION_POINTS = 13, 9.5
 _SLIDE_POINTS = 20  # of the title of a slide
 _WIDTH_OF_LETTER = 0.55  # of the size of the font, on average
@@ -36,7 +36,7 @@ def draw(figure: Figure, tables: Tables) -> Drawing:
     """The picture of a figure, without title and caption, in the style that is set."""
     if not figure.lines:
         return _DRAW[figure.name](tables)
-    return draw_lines(figure.lines, training.at_best(tables) if figure.lines.at_best else tables["measured"])
+    return draw_lines(figure.lines, others.at_best(tables) if figure.lines.at_best else tables["measured"])
 
 
 def render_figure(

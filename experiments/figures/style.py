@@ -4,11 +4,9 @@ Colours come from seaborn's `colorblind` palette. Each of the four most common r
 a reader who knows one figure can read the next.
 """
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -68,15 +66,9 @@ def empty(size: tuple[float, float], reason: str) -> Drawing:
     return figure
 
 
-def scaling_colours(exponents: Mapping[str, float]) -> dict[str, Any]:
-    """The colour of each scaling: fixed for the four most common rules, by order of exponent for the others.
-
-    Rules other than powers of d_k (exponent NaN) come last.
-    """
-    others = sorted(
-        (name for name in exponents if name not in _COLOURS),
-        key=lambda name: (math.isnan(exponents[name]), np.nan_to_num(exponents[name])),
-    )
+def scaling_colours(names: Iterable[str]) -> dict[str, Any]:
+    """The colour of each scaling of a table: fixed for the four most common rules, by order for the others."""
+    others = [name for name in dict.fromkeys(names) if name not in _COLOURS]
     colours = _OTHER_COLOURS if len(others) <= len(_OTHER_COLOURS) else sns.color_palette("viridis", len(others) + 1)
     return {**_COLOURS, **dict(zip(others, colours, strict=False))}
 

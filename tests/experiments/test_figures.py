@@ -11,8 +11,8 @@ from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.figure import Tables
 from experiments.figures.lines import series
 from experiments.figures.maps import place
+from experiments.figures.others import at_best
 from experiments.figures.rendering import draw, render_figure
-from experiments.figures.training import at_best
 from experiments.figures.words import plain_caption
 from experiments.folders import ALL_SWEEPS, drawn_texts, figure_path
 from experiments.harness.columns import axis_names, cell_fields
