@@ -12,9 +12,8 @@ from experiments.analysis.agreement import agreement
 from experiments.analysis.overview import check_table
 from experiments.folders import BENCHMARKS, drawn_texts
 from experiments.harness.config import load_config
-from experiments.page import provenance
 from experiments.page.index import few_rows, opening
-from experiments.page.parts import STATEMENTS_CSV, pictures
+from experiments.page.parts import STATEMENTS_CSV, pictures, provenance
 from sdpa.theory import attention_expectations
 from tests.page_text import as_shown, assert_whole, words
 from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only, tables_of_results
@@ -146,7 +145,7 @@ def test_the_shipped_page_is_that_of_the_shipped_results():
         assert caption in plain or path.stem == "slide", path
     _, rows = few_rows(TABLES["dimension"]["measured"], ["max_weight"])
     assert all(as_shown(row[-1]) in plain for row in rows)
-    made = provenance.provenance(CONFIG, RESULTS, TABLES, {})
+    made = provenance(CONFIG, RESULTS, TABLES, {})
     for value in (made["verdict"], *(value for sweep in made["sweeps"] for value in sweep.values())):
         assert as_shown(value) in plain
     statements = pd.read_csv(RESULTS / STATEMENTS_CSV, keep_default_na=False, dtype=str)

@@ -45,11 +45,9 @@ class BlockError(Problem):
 
 
 def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
-    """Markdown pages with every marked block generated from the files in a results folder; nothing is written.
+    """Markdown pages, by path, with every marked block generated from the files in a results folder.
 
-    Args:
-        pages: the text of each page, by its path; links in a block start at the folder of its page.
-        results: the folder; the sweeps are those of the config that it stores.
+    Links in a block start at the folder of its page. Nothing is written.
 
     Raises:
         BlockError: a block does not have exactly one marker in all pages together.
@@ -95,12 +93,7 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[Any]], right: str = "") -> str:
-    """A table in Markdown; a | in a field stays a character.
-
-    Args:
-        head: names of the columns.
-        rows: their fields.
-        right: `r` for each column that is aligned to the right, in order; all others are aligned to the left.
+    """A table in Markdown, with an `r` in `right` for a column that is aligned to the right; a | stays a character.
 
     >>> print(markdown(["a", "b"], [["|x|", 2]], "-r"))
     | a | b |

@@ -15,7 +15,7 @@ import pandas as pd
 from experiments.analysis.crossings import EQUAL, LAWS
 from experiments.harness.discovery import axes_of, unusual_axes
 from experiments.harness.grid import Sweep, axis_values
-from experiments.page.provenance import SweepTables
+from experiments.page.parts import SweepTables
 from sdpa.theory import GaussianRow
 
 LAW = "independent standard normal q and k without a mask"  # of every number of the explorer
@@ -37,13 +37,8 @@ _LOG_DECIMALS = 9  # fewer than in a double, so that machines agree
 def explorer(sweeps: Sequence[Sweep], tables: SweepTables) -> dict[str, Any]:
     """Everything that the explorer shows, as JSON values.
 
-    Args:
-        sweeps: of the page, in the order of the config.
-        tables: by sweep and kind.
-
-    Returns:
-        `d_k` and `n_keys`, the choices, and `start`, a pair of them: those of most cells of the sweeps; `rows`, exact
-        expectations (`row_means`); `medians` and `crossings` as in the functions of these names.
+    These are the choices `d_k` and `n_keys`, the pair `start` of most cells of the sweeps, `rows`, exact expectations
+    (`row_means`), and `medians` and `crossings` as in the functions of these names.
     """
     counts = _sizes(sweeps)
     widths = _most_common([d_k for d_k, _ in counts.elements()], _MOST_WIDTHS)
@@ -67,12 +62,9 @@ def row_means(widths: list[int], lengths: list[int]) -> dict[str, Any]:
     The points are s_i = (1 - cos(pi i / N)) / 2 times the largest s, i = 0..N. Longer rows turn from spread to
     saturated within a narrower range of s, so that they have more of them.
 
-    Args:
-        widths: every d_k that a reader can choose; the largest determines the range of sigma.
-        lengths: every n_keys, from 2.
-
     Returns:
-        JSON values: `sigma`, the largest; `of`, by n_keys as text: for each of `CURVES` the values at all points.
+        JSON values: `sigma`, the largest, for the largest of `widths`; `of`, by n_keys as text: for each of `CURVES`
+        the values at all points.
     """
     largest = _SHARPER * (math.sqrt(max(widths)) + _LONGEST)
     return {"sigma": largest, "of": {str(n_keys): _curves(n_keys, math.log1p(largest)) for n_keys in lengths}}

@@ -4,11 +4,9 @@ import base64
 import io
 import json
 import math
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -26,17 +24,22 @@ from experiments.harness.files import csv_name
 from experiments.harness.fingerprint import versions
 from experiments.harness.grid import Sweep
 from experiments.page import explorer
-from experiments.page.parts import FOLDER, MADE_WITH, STATEMENTS_CSV, pictures, typeset
-from experiments.page.provenance import SweepTables, provenance, sound_tables
+from experiments.page.parts import (
+    FOLDER,
+    MADE_WITH,
+    STATEMENTS_CSV,
+    SweepTables,
+    pictures,
+    provenance,
+    sound_tables,
+    typeset,
+)
 
 _MOST_ROWS, _MOST_METRICS = 12, 5
 _COLOURS = 256  # of an image, which take two thirds of the bytes; none is off by more than 2%
-_SMALL = 1e-4  # smaller numbers get a power of ten
-_TESTS = re.compile(r"(?:^|; )(yes|no): ")
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """A figure on the page: a unique name, its texts, its image as a data URI, and its size in pixels."""
 
     name: str
@@ -45,18 +48,6 @@ class Picture:
     image: str
     width: int
     height: int
-
-
-@dataclass(frozen=True)
-class Section:
-    """The figures of a sweep, the names of its tables, and a few rows of the main one below the head."""
-
-    name: str
-    pictures: list[Picture]
-    csvs: list[str]
-    head: list[str]
-    rows: list[list[str]]
-    of: int
 
 
 def make_page(config: Config, results: Path, config_path: Path, *, incomplete: bool = False) -> bytes:
@@ -133,16 +124,24 @@ def _picture(of: str, path: Path) -> Picture:
     return Picture(f"{of}-{path.stem}", title, caption, f"data:image/webp;base64,{data}", *fewer.size)
 
 
-def _section(sweep: Sweep, tables: Mapping[str, pd.DataFrame], drawn: Mapping[str, list[Picture]]) -> Section:
+def _section(sweep: Sweep, tables: Mapping[str, pd.DataFrame], drawn: Mapping[str, list[Picture]]) -> dict[str, Any]:
+    """The figures of a sweep, the names of its tables, and a few rows of the main one below the head."""
     table = tables["measured"]
     metrics = dict.fromkeys(metric for figure in sweep.figures for metric in FIGURES[figure].metrics)
     head, rows = few_rows(table, [metric for metric in metrics if metric in table][:_MOST_METRICS])
-    csvs = [csv_name(sweep.name, kind) for kind in tables]
-    return Section(sweep.name, drawn[sweep.name], list(dict.fromkeys(csvs)), head, rows, len(table))
+    csvs = list(dict.fromkeys(csv_name(sweep.name, kind) for kind in tables))
+    return {
+        "name": sweep.name,
+        "pictures": drawn[sweep.name],
+        "csvs": csvs,
+        "head": head,
+        "rows": rows,
+        "of": len(table),
+    }
 
 
 def few_rows(table: pd.DataFrame, metrics: Iterable[str]) -> tuple[list[str], list[list[str]]]:
-    """The rows at both ends of every axis: value ± half the 95% interval, and the exact value where it is known.
+    """The rows at both ends of every axis.
 
     Args:
         table: the main table of a sweep.
@@ -160,45 +159,34 @@ def few_rows(table: pd.DataFrame, metrics: Iterable[str]) -> tuple[list[str], li
         shown = shown[shown[axis].isin(ends)]
     if len(shown) > _MOST_ROWS and "scaling" in shown:
         shown = shown[shown["scaling"].isin([UNSCALED, SCALED])]
-    rows = [
-        [*(_plain(row[name]) for name in named), *(_value(row, metric) for metric in metrics)]
-        for _, row in shown.head(_MOST_ROWS).iterrows()
-    ]
-    return [*named, *metrics], rows
+    head = [*named, *metrics]
+    return head, [[_value(row, name) for name in head] for _, row in shown.head(_MOST_ROWS).iterrows()]
 
 
-def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, int | float) else str(value)
+def _value(row: "pd.Series[Any]", name: str) -> str:
+    """A value of a row with its 95% interval and its exact value, as `0.2751 (0.274 to 0.276), exactly 0.2747`.
 
-
-def _value(row: "pd.Series[Any]", metric: str) -> str:
-    """A metric of a row as `0.2751 ± 0.0012, exactly 0.2747`; both ends of an interval that is not symmetric.
-
-    >>> _value(pd.Series({"norm": 2.71828, "norm_low": 2.706, "norm_high": 2.73, "norm_exact": 2.7}), "norm")
-    '2.718 ± 0.012, exactly 2.700'
     >>> _value(pd.Series({"share": 0.0, "share_low": 0.0, "share_high": 0.00092}), "share")
     '0 (0 to 0.00092)'
     """
-    value, low, high, exact = (row.get(f"{metric}{end}", math.nan) for end in ("", "_low", "_high", "_exact"))
+    value, low, high, exact = (row.get(f"{name}{end}", math.nan) for end in ("", "_low", "_high", "_exact"))
     if isinstance(value, str) or pd.isna(value):
         return value if isinstance(value, str) else "–"
-    half, places, error = (high - low) / 2, ".4g", ""
-    if 0 < half < math.inf and abs(low + half - value) < half / 10:
-        places = f".{max(0, 1 - math.floor(math.log10(half)))}f" if abs(value) >= _SMALL else ".4g"
-        error = f" ± {half:{places}}"
-    elif half > 0:
-        places, error = ".3g", f" ({low:.3g} to {high:.3g})"
-    return f"{value:{places}}{error}" + ("" if pd.isna(exact) else f", exactly {exact:{places}}")
+    if math.isnan(low) and math.isnan(exact):
+        return f"{value:g}"
+    digits = max(3, 2 + math.floor(math.log10(max(abs(low), abs(high)) / (high - low)))) if low < high else 4
+    interval = f" ({low:.{digits}g} to {high:.{digits}g})" if low < high else ""
+    return f"{value:.{digits}g}{interval}" + ("" if pd.isna(exact) else f", exactly {exact:.{digits}g}")
 
 
-def statements(path: Path) -> list[tuple[str, list[dict[str, Any]]]]:
+def statements(path: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
     """The published statements by verdict and severity, the gravest first; none without a table.
 
     Args:
         path: of statements.csv.
 
     Returns:
-        A title and the entries of each group: the rows as text, with `tests`, those that a statement passes and fails.
+        A title and the entries of each group: the rows as text.
     """
     if not path.exists():
         return []
@@ -208,20 +196,8 @@ def statements(path: Path) -> list[tuple[str, list[dict[str, Any]]]]:
     grouped = table.groupby(["severity", "verdict"])
     groups = sorted(grouped, key=lambda group: (ranks[group[0][0]], order.get(group[0][1], 3)))
     return [
-        (", ".join(filter(None, (verdict, severity))), [_entry(row) for row in rows.to_dict("records")])
-        for (severity, verdict), rows in groups
+        (", ".join(filter(None, (verdict, severity))), rows.to_dict("records")) for (severity, verdict), rows in groups
     ]
-
-
-def _entry(row: dict[Any, str]) -> dict[str, Any]:
-    """A published statement; the tests in `computed` as a list for each of `passes` and `fails`."""
-    words = _TESTS.split(row["computed"])[1:]
-    pairs = list(zip(words[::2], words[1::2], strict=True))
-    tests = {
-        verb: [test for result, test in pairs if result == given]
-        for verb, given in (("passes", "yes"), ("fails", "no"))
-    }
-    return row | {"tests": tests}
 
 
 def _json(value: Any) -> Markup:

@@ -134,7 +134,7 @@ def _overview(config: Config, results: Path) -> list[bytes | Iterator[bytes]]:
 
 def whole_sweeps(config: Config, results: Path, *, incomplete: bool) -> list[Sweep]:
     """The sweeps with sound and whole tables; `TableError` if a sweep has none and `incomplete` is false."""
-    from experiments.page.provenance import sound_tables
+    from experiments.page.parts import sound_tables
 
     tables, _ = sound_tables(config, results, incomplete=incomplete)
     return [sweep for sweep in config.sweeps if sweep.name in tables]
