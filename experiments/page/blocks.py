@@ -22,9 +22,8 @@ from experiments.folders import ALL_SWEEPS, DIAGNOSIS_FIGURE, EXAMPLES, benchmar
 from experiments.harness.config import Config, load_config
 from experiments.harness.discovery import axes_of, experiment_names
 from experiments.harness.experiment import load_experiment
-from experiments.harness.files import LONG, STORED_CONFIG, csv_name
+from experiments.harness.files import STORED_CONFIG, csv_name
 from experiments.harness.problems import Problem
-from experiments.harness.tables import IDENTITY
 from experiments.page.parts import STATEMENTS_CSV, pictures, typeset
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
@@ -85,7 +84,6 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
         "bands-long": lambda _: _bands(results / _FULL, "training_long"),
         "statements": lambda _: _statements(pd.read_csv(results / STATEMENTS_CSV, keep_default_na=False, dtype=str)),
         "calibration": lambda _: _calibration(results),
-        "columns": lambda _: _columns(pd.read_csv(results / "columns.csv", keep_default_na=False)),
         "diagnosis": lambda _: _diagnosis(),
         "error-bounds": lambda _: _error_bounds(),
         "figures": lambda _: _figures(),
@@ -224,18 +222,6 @@ def _calibration(results: Path) -> str:
         markdown(["mistake in the code", *trials], [[fault, *row] for fault, row in wide.iterrows()], "-rrr"),
     ]
     return "\n\n".join(tables)
-
-
-def _columns(table: pd.DataFrame) -> str:
-    """The meaning of each column, without standard errors, ends, exact values and the columns of every table."""
-    own = ~table["column"].isin([column.name for column in IDENTITY]) | (table["table"] == LONG)
-    table = table[own].drop_duplicates(["table", "column"])
-    shown = table[~table["column"].str.contains("_se$|_low$|_high$|_exact$") | table["table"].str.contains("/")]
-    rows = []
-    for (column, meaning), same in shown.groupby(["column", "meaning"], sort=False):
-        first = same.iloc[0]
-        rows.append([", ".join(same["table"]), f"`{column}`", first["unit"], meaning, _code(first["formula"])])
-    return markdown(["table of", "column", "unit", "meaning", "formula"], rows)
 
 
 def _code(text: str) -> str:
