@@ -4,16 +4,12 @@
 with, a line for each of the sharpest heads, and fixed sentences with numbers.
 """
 
-import io
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from experiments.diagnosis.files import HeadArrays
 from experiments.harness.columns import Column
@@ -38,11 +34,10 @@ _POINTS = 40  # of a curve
 _ROOM = 1.5  # factor by which a curve goes beyond the heads
 _FLATTEST = 0.01  # smallest spread whose place on a curve matters
 MOST_LINES = 20
-_WIDEST = 1000  # of the table, whose lines must not be cut
 LEGEND = (
     "In brackets: exact values of Gaussian rows of the same lengths and variance. Spread: standard deviation of the"
-    " scaled scores within rows. Variance ratio: their variance over that of independent entries. Saturated: share of"
-    " rows with a weight above 0.99. Unit power: the power of d_k that would give the rows the variance 1."
+    " scaled scores within rows. Ratio: their variance over that of independent entries. Saturated: share of rows with"
+    " a weight above 0.99. |J|_F: its median. Unit power: the power of d_k that would give the rows the variance 1."
 )
 _NO_ERRORS = "No standard errors: there is one sequence. Several need an axis named batch."
 _SWAPPED = "More heads than keys: if q has the axes (..., position, head, d_k), save q.swapaxes(-3, -2), k likewise."
@@ -191,17 +186,11 @@ def sizes(table: pd.DataFrame) -> str:
 def sharpest(table: pd.DataFrame) -> str:
     """One line for each of the sharpest heads, below the headings of its columns; many axes make the lines long."""
     shown = table.sort_values("entropy_share", kind="stable").head(MOST_LINES)
-    grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    named = indices(shown)
-    for heading in [*named, *_COLUMNS]:
-        grid.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
-    for _, row in shown.iterrows():
-        values = row.to_dict()
-        grid.add_row(*(str(values[name]) for name in named), *(text(values) for text in _COLUMNS.values()))
-    Console(file=(printed := io.StringIO()), width=_WIDEST, color_system=None).print(grid)
-    lines = [line.rstrip() for line in printed.getvalue().splitlines()]
+    texts = {heading: [text(row.to_dict()) for _, row in shown.iterrows()] for heading, text in _COLUMNS.items()}
+    numbers = shown[indices(shown)].reset_index(drop=True)
+    lines = numbers.join(pd.DataFrame(texts)).to_string(index=False)
     rest = len(table) - len(shown)
-    return "\n".join([*lines, *([f"Less sharp heads, not shown: {rest}"] if rest else [])])
+    return f"{lines}\nLess sharp heads, not shown: {rest}" if rest else lines
 
 
 def summary(table: pd.DataFrame) -> list[str]:
@@ -242,13 +231,13 @@ def _with_gaussian(name: str) -> Callable[[Row], str]:
 _COLUMNS: dict[str, Callable[[Row], str]] = {
     "rows": lambda row: str(row["rows"]),
     "spread": lambda row: f"{row['row_variance'] ** 0.5:.3g}",
-    "variance ratio =\nlength x alignment": lambda row: (
+    "ratio = length x alignment": lambda row: (
         f"{row['variance_ratio']:.3g} = {row['length_effect']:.3g} x {row['alignment_effect']:.3g}"
     ),
-    "largest\nweight": _with_gaussian("max_weight"),
-    "entropy\nshare": _with_gaussian("entropy_share"),
-    "satu-\nrated": lambda row: f"{row['saturated_rows']:.0%}",
-    "first\nkey": lambda row: f"{row['first_key_weight']:.2f}",
-    "|J|_F\nmed.": lambda row: f"{row['jacobian_norm_median']:.3g}",
-    "unit\npower": lambda row: f"{row['unit_exponent']:.2f}",
+    "largest weight": _with_gaussian("max_weight"),
+    "entropy share": _with_gaussian("entropy_share"),
+    "saturated": lambda row: f"{row['saturated_rows']:.0%}",
+    "first key": lambda row: f"{row['first_key_weight']:.2f}",
+    "|J|_F": lambda row: f"{row['jacobian_norm_median']:.3g}",
+    "unit power": lambda row: f"{row['unit_exponent']:.2f}",
 }

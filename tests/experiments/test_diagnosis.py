@@ -118,9 +118,8 @@ def shown(text: str) -> str:
 
 
 def lines_of_heads(said: str) -> list[list[str]]:
-    """The lines below the rule under the headings, up to the next empty line or remark, as words."""
-    _, below = re.split(r"─+\n", said)
-    return [line.split() for line in re.match(r"(?: .*\n|\d.*\n)*", below)[0].splitlines()]
+    """The lines below the headings, up to the next empty line, as words."""
+    return [line.split() for line in said.partition("unit power\n")[2].partition("\n\n")[0].splitlines()]
 
 
 def test_it_prints_writes_and_draws_what_the_library_finds(saved):
