@@ -4,6 +4,7 @@
 with, a line for each of the sharpest heads, and fixed sentences with numbers.
 """
 
+import io
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
