@@ -18,12 +18,11 @@ import typer
 from experiments.commands import Job, UsageError, about_sweeps, need_root, outcome
 from experiments.folders import HOME
 from experiments.harness.files import STORE, write_atomically
-from experiments.harness.plan import exceeds, plan_lines
 from experiments.harness.problems import attempt
 from experiments.harness.run import find_work
 from experiments.harness.store import Store
 from experiments.steps import sweeps as steps
-from experiments.steps.measuring import measure
+from experiments.steps.measuring import exceeds, measure, plan_lines
 
 SWEEPS = ("names", "config", "results", "verbose")
 WORKERS = ("jobs", "scheduler", "scheduler_file")

@@ -22,10 +22,10 @@ from experiments.folders import SHIPPED_CONFIG, default_results
 from experiments.harness.config import Config, ConfigError, load_config
 from experiments.harness.grid import Sweep
 from experiments.harness.local import LocalWorkers, default_jobs
-from experiments.harness.plan import LONGEST
 from experiments.harness.problems import LongRunError, MeasurementError, Problem, leaves
 from experiments.harness.run import Workers
 from experiments.harness.tables import TableError
+from experiments.steps.measuring import LONGEST
 from experiments.steps.reporter import Reporter, reporter
 
 _ROOT = Path(__file__).parents[1]

@@ -1,6 +1,6 @@
-"""From a config to its tables: the measurements that the store lacks, and the analysis of complete sweeps."""
+"""From a config to its tables: the plan of a run, the measurements that the store lacks, and the analysis of sweeps."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,15 +10,18 @@ from experiments.harness.experiment import MEASURED
 from experiments.harness.files import STORE, STORED_CONFIG, csv_name, locked, write_atomically
 from experiments.harness.fingerprint import tables_fingerprint
 from experiments.harness.grid import Sweep
-from experiments.harness.problems import MeasurementError, attempt, counted
+from experiments.harness.problems import LongRunError, MeasurementError, attempt, counted
 from experiments.harness.processor import is_supported
-from experiments.harness.tables import is_current, read_sidecar, write_sweep
+from experiments.harness.tables import TableError, is_current, read_sidecar, sound_contents, write_sweep
 from experiments.steps.reporter import ALOUD, Reporter
 
 if TYPE_CHECKING:
     from experiments.figures.figure import Tables
     from experiments.harness.run import Work, Workers
     from experiments.harness.store import Store
+
+_WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
+LONGEST = 3600.0  # estimated seconds of a run that starts without consent
 
 
 def measure(
@@ -39,7 +42,6 @@ def measure(
         MeasurementError: a cell failed; the tables of complete sweeps are written.
         ChangedError: a table differs from its previous version, although the same source and libraries made both.
     """
-    from experiments.harness.plan import refuse_beyond
     from experiments.harness.run import find_work, measure_missing
     from experiments.harness.store import Store
 
@@ -118,3 +120,66 @@ def _tables(records: "Store", sweep: Sweep) -> "tuple[Tables, tuple[str, bool]]"
 
     measured = tabulate_sweep(records, sweep)
     return analyse(sweep, measured), reached(sweep, measured[MEASURED])
+
+
+def exceeds(limit: float | None, work: "Work", workers: "Workers") -> bool:
+    """True if the estimate exceeds a limit in seconds; None is no limit."""
+    return limit is not None and work.seconds / workers.slots > limit
+
+
+def refuse_beyond(limit: float | None, work: "Work", workers: "Workers") -> None:
+    """Raise `LongRunError` if the estimate exceeds a limit in seconds; None is no limit."""
+    if exceeds(limit, work, workers):
+        expected = f"expected an estimate of at most {_duration(limit or 0)}"
+        raise LongRunError(f"{expected}, got {_estimate(work, workers)}; no further chunk was measured")
+
+
+def _estimate(work: "Work", workers: "Workers") -> str:
+    plus = ", plus the trials that the pilots will request" if work.waiting else ""
+    return f"{_duration(work.seconds / workers.slots)} with {workers}{plus}"
+
+
+def plan_lines(
+    config: Config, sweeps: Sequence[Sweep], results: Path, work: "Work", workers: "Workers", limit: float | None
+) -> Iterator[str]:
+    """One line per sweep, and a total.
+
+    Times are rough estimates from counts of draws, products and exponentials.
+    """
+    yield f"{'sweep':<16} {'experiment':<14} {'cells':>6} {'trials':>9} {'to measure':>18} {'per worker':>10}  table"
+    for sweep in sweeps:
+        cells, kind = sweep.cells(), "pilots" if sweep.name in work.waiting else "chunks"
+        memory = max(sweep.experiment.memory(cell) for cell in cells) + _WORKER_BASE
+        chunks = f"{work.left[sweep.name]} of {work.total[sweep.name]} {kind}"
+        trials = "by pilot" if sweep.precision else sweep.trials
+        yield (
+            f"{sweep.name:<16} {sweep.experiment.name:<14} {len(cells):>6} {trials:>9}"
+            f" {chunks:>18} {memory / 2**20:>6.0f} MiB  {_state(config, sweep, results, work)}"
+        )
+    yield f"total to measure: about {_estimate(work, workers)}; tables go to {results}"
+    if exceeds(limit, work, workers):
+        yield f"A run of more than {_duration(limit or 0)} starts only with YES=1 (--yes)."
+
+
+def _state(config: Config, sweep: Sweep, results: Path, work: "Work") -> str:
+    """The state of the tables of a sweep."""
+    if is_current(results, config, sweep):
+        return "complete" if work.is_complete(sweep) else "complete, chunks missing"
+    if not (results / csv_name(sweep.name, MEASURED)).exists():
+        return "missing"
+    try:
+        sound_contents(results, config, sweep)
+    except TableError as error:
+        return f"stale: {error}"
+    return "stale: another version of the source or of the libraries made it"
+
+
+def _duration(seconds: float) -> str:
+    """A time in words, in seconds below 90 s, in minutes below 90 min, else in hours.
+
+    >>> _duration(75), _duration(600), _duration(9000)
+    ('75 s', '10 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

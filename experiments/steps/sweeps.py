@@ -4,7 +4,7 @@ Each step reads the files of earlier ones and writes its own, except those that 
 interrupted can simply run again.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,6 @@ from experiments.steps.reporter import ALOUD, FLAGGED, Reporter
 
 if TYPE_CHECKING:
     from experiments.figures.figure import Tables
-    from experiments.harness.products import Product
 
 DRAWN = (".png", ".txt")  # the files of a figure: the drawing; title and caption
 ON_REQUEST = (".pdf", ".svg")  # one from an earlier run is drawn again, so that it does not go out of date
@@ -44,46 +43,25 @@ def draw(
     """
     from experiments.analysis.agreement import agreement_tables
     from experiments.figures.declared import figures_of
-    from experiments.harness.products import build
+    from experiments.harness.products import Product, build
 
     tables = dict(_sound(config, results))
     shown = [(sweep.name, figure) for sweep in sweeps if sweep.name in tables for figure in sweep.figures]
     if together := agreement_tables([sweep for sweep in config.sweeps if sweep.name in tables], tables):
         tables[ALL_SWEEPS] = together
         shown += [(ALL_SWEEPS, figure) for figure in figures_of(ALL_SWEEPS)]
-    sidecars = {name: [results / f"{name}.json"] for name in tables}
-    sidecars[ALL_SWEEPS] = [results / f"{sweep.name}.json" for sweep in config.sweeps]
-    figures = (
-        figure_product(
-            figure_path(results, name, figure, ""),
-            figure,
-            tables[name],
-            sidecars[name],
-            finding=told(config, name, figure, tables[name]),
-            formats=formats,
-        )
-        for name, figure in shown
-    )
+
+    def product(name: str, figure: str) -> Product:
+        stem, finding = figure_path(results, name, figure, ""), told(config, name, figure, tables[name])
+        asked = [each for each in ON_REQUEST if each[1:] in formats or stem.with_name(f"{stem.name}{each}").exists()]
+        files = tuple(stem.with_name(f"{stem.name}{suffix}") for suffix in (*DRAWN, *asked))
+        behind = [sweep.name for sweep in config.sweeps if name in (sweep.name, ALL_SWEEPS)]
+        inputs = tuple(results / f"{sweep}.json" for sweep in behind)
+        return Product(files, partial(_drawn, figure, tables[name], finding, asked), inputs, finding)
+
     # An unsound table is an error, after the figures of all others.
     unsound = (partial(read_sweep, results, config, sweep) for sweep in sweeps if sweep.name not in tables)
-    attempt([lambda: build(results, figures, report.made, jobs=jobs), *unsound])
-
-
-def figure_product(
-    stem: Path,
-    figure: str,
-    tables: "Tables",
-    inputs: Iterable[Path],
-    *,
-    finding: tuple[str, str] | None = None,
-    formats: Collection[str] = (),
-) -> "Product":
-    """STEM.png and STEM.txt, drawn by a figure from tables."""
-    from experiments.harness.products import Product
-
-    asked = [name for name in ON_REQUEST if name[1:] in formats or stem.with_name(f"{stem.name}{name}").exists()]
-    files = tuple(stem.with_name(f"{stem.name}{suffix}") for suffix in (*DRAWN, *asked))
-    return Product(files, partial(_drawn, figure, tables, finding, asked), tuple(inputs), finding)
+    attempt([lambda: build(results, (product(*each) for each in shown), report.made, jobs=jobs), *unsound])
 
 
 def _drawn(figure: str, tables: "Tables", finding: tuple[str, str] | None, formats: Sequence[str]) -> list[bytes]:
