@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
-from experiments.harness.fingerprint import measuring_fingerprint, versions
+from experiments.harness.fingerprint import versions, worker_fingerprint
 from experiments.harness.grid import Chunk
 from experiments.harness.local import measured
 from experiments.harness.problems import MeasurementError
@@ -74,7 +74,7 @@ def _read_copy() -> Copy:
         load_experiment(name)
     require_fixed()
     threadpool_limits(limits=1)
-    return {"source of the suite": measuring_fingerprint(*experiment_names())[:12], **versions()}
+    return {"source of the suite": worker_fingerprint(*experiment_names())[:12], **versions()}
 
 
 def measure_here(expected: Copy, chunk: Chunk, seed: int, stamp: Stamp) -> bytes:

@@ -44,9 +44,14 @@ def versions(*packages: str) -> dict[str, str]:
     return {name: version(name) for name in packages or ("numpy", "scipy")}
 
 
-def measuring_fingerprint(*experiments: str) -> str:
-    """SHA-256 of the code that measures these experiments."""
-    return _fingerprint((*_listed(MEASURING), *_own(experiments)))
+def measuring_fingerprint(experiment: str) -> str:
+    """SHA-256 of the code that measures an experiment."""
+    return _fingerprint((*_listed(MEASURING), *_own([experiment])))
+
+
+def worker_fingerprint(*experiments: str) -> str:
+    """SHA-256 of the code that measures them, with the rules and laws that stamps describe."""
+    return _fingerprint(("sdpa/*.py", *_listed(MEASURING), *_own(experiments)))
 
 
 def tables_fingerprint(experiment: str) -> str:

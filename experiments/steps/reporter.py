@@ -107,10 +107,11 @@ class Reporter:
             nonlocal last_line
             progress.update(of_run, advance=seconds, description=sweep)
             now, (task,) = time.monotonic(), progress.tasks
-            elapsed, left = (timedelta(seconds=int(value or 0)) for value in (task.elapsed, task.time_remaining))
+            elapsed = timedelta(seconds=int(task.elapsed or 0))
+            left = f", about {timedelta(seconds=int(task.time_remaining))} remaining" if task.time_remaining else ""
             pause = max(_SECONDS_BETWEEN_LINES, _SHARE_BETWEEN_LINES * elapsed.total_seconds())
             if not self._console.is_terminal and now - last_line >= pause:
-                self.line(f"{sweep}: {task.percentage:.0f}% of the run, elapsed {elapsed}, about {left} remaining")
+                self.line(f"{sweep}: {task.percentage:.0f}% of the run, elapsed {elapsed}{left}")
                 last_line = now
 
         # Without a terminal nobody starts the bar, and it only keeps count.

@@ -105,7 +105,8 @@ def copied_sources(tmp_path, monkeypatch):
     def fingerprints() -> dict[str, str]:
         fingerprint._fingerprint.cache_clear()
         measuring = {name: fingerprint.measuring_fingerprint(name) for name in CHUNKS}
-        return measuring | {"tables": fingerprint.tables_fingerprint("saturation")}
+        others = {"tables": fingerprint.tables_fingerprint("saturation")}
+        return measuring | others | {"worker": fingerprint.worker_fingerprint(*CHUNKS)}
 
     for package in ("sdpa", "experiments"):
         shutil.copytree(fingerprint.ROOT / package, tmp_path / package)
@@ -128,17 +129,17 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
     folder, fingerprints = copied_sources
     before = fingerprints()
     for path, changed in {
-        "sdpa/diagnostics.py": {*CHUNKS, "tables"},
-        "sdpa/scaling.py": set(),
-        "sdpa/_names.py": set(),
+        "sdpa/diagnostics.py": {*CHUNKS, "worker", "tables"},
+        "sdpa/scaling.py": {"worker"},
+        "sdpa/inputs.py": {"worker"},
         "sdpa/theory/rows.py": {"tables"},
         "experiments/harness/run.py": {"tables"},
         "experiments/figures/lines.py": set(),
-        "experiments/harness/measuring.py": {*CHUNKS, "tables"},
-        "experiments/statistics/moments.py": {*CHUNKS, "tables"},
-        "experiments/distribution.py": {"distribution", "tables"},
-        "experiments/rows.py": {"rows"},
-        "sdpa/training.py": {*CHUNKS, "tables"},
+        "experiments/harness/measuring.py": {*CHUNKS, "worker", "tables"},
+        "experiments/statistics/moments.py": {*CHUNKS, "worker", "tables"},
+        "experiments/distribution.py": {"distribution", "worker", "tables"},
+        "experiments/rows.py": {"rows", "worker"},
+        "sdpa/training.py": {*CHUNKS, "worker", "tables"},
         "experiments/__main__.py": set(),
     }.items():
         text = (folder / path).read_text()
