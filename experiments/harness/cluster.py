@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from threading import Lock
@@ -134,10 +134,9 @@ class DaskCluster:
         address = _address(self.scheduler)
         self._threads(address)  # Dask's own time limit does not end the wait for a server of another protocol
         with _connected(address) as client:
-            wrong = self._wrong_workers(client)
-            if wrong and not self._has_measured:
+            if not self._has_measured and (wrong := self._wrong_workers(client)):
                 raise ClusterError("\n".join(wrong.values()))
-            self._retire(client, wrong)  # those that joined between pilots and chunks
+            self._retire_wrong(client)  # those that joined between pilots and chunks
             client.subscribe_topic("all", self._notice_loss)
             self._look(address)
             try:
@@ -167,18 +166,19 @@ class DaskCluster:
                 wrong[address] = f"worker {address} cannot take part: {why}"
         return wrong
 
-    def _is_astray(self, client: Client, error: BaseException | None) -> bool:
-        """Retire workers that cannot take part after one of them got a chunk; true if the chunk can go to another."""
-        wrong = self._wrong_workers(client) if isinstance(error, WrongWorkerError | ImportError) else {}
-        self._retire(client, wrong)
-        return bool(wrong) or isinstance(error, WrongWorkerError)
-
-    def _retire(self, client: Client, wrong: Mapping[str, str]) -> None:
-        """End workers that cannot take part, and say why."""
+    def _retire_wrong(self, client: Client) -> bool:
+        """End workers that cannot take part, and say why; true if there are any."""
+        wrong = self._wrong_workers(client)
         for line in wrong.values():
             self._say(line)
         if wrong:
             client.retire_workers([*wrong])
+        return bool(wrong)
+
+    def _is_astray(self, client: Client, error: BaseException | None) -> bool:
+        """True if a wrong worker got a chunk, which then can go to another."""
+        is_wrong = isinstance(error, WrongWorkerError)
+        return isinstance(error, WrongWorkerError | ImportError) and (self._retire_wrong(client) or is_wrong)
 
     def _notice_loss(self, event: tuple[float, dict[str, Any]]) -> None:
         """Say that a worker is gone, from an entry of the scheduler's log."""
@@ -215,14 +215,10 @@ class DaskCluster:
 
 def _address(where: str | Path) -> str:
     """The address of a scheduler, or that in its file, which a scheduler that has just started may still write."""
-    deadline = time.monotonic() + _ANSWER_SECONDS
-    while isinstance(where, Path):
-        try:
+    for _ in range(10 * _ANSWER_SECONDS):
+        if not isinstance(where, Path):
+            return where
+        with suppress(OSError, ValueError, LookupError, TypeError):
             return str(json.loads(where.read_text(encoding="utf-8"))["address"])
-        except (OSError, ValueError, LookupError, TypeError):
-            if time.monotonic() > deadline:
-                found = "a file without an address" if where.exists() else "nothing"
-                expected = "expected the file that `dask scheduler --scheduler-file` writes"
-                raise ClusterError(f"{where}: {expected}, got {found}") from None
         time.sleep(0.1)
-    return where
+    raise ClusterError(f"{where}: expected the file of `dask scheduler --scheduler-file`, got none with an address")
