@@ -14,26 +14,25 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
-from experiments.commands import Job, UsageError, about_sweeps, need_root, outcome
+from experiments.commands import Job, about_sweeps, outcome
 from experiments.folders import HOME
 from experiments.harness.files import STORE, write_atomically
-from experiments.harness.problems import attempt
+from experiments.harness.problems import UsageError, attempt
 from experiments.harness.run import find_work
 from experiments.harness.store import Store
 from experiments.steps import sweeps as steps
-from experiments.steps.measuring import exceeds, measure, plan_lines
+from experiments.steps.measuring import measure, plan_lines
 
 SWEEPS = ("names", "config", "results", "verbose")
 WORKERS = ("jobs", "scheduler", "scheduler_file")
-Wish = Annotated[float | None, typer.Option(metavar="NUMBER", help="The wanted value of this metric.")]
+Wish = Annotated[float | None, Option(metavar="NUMBER", help="The wanted value of this metric.")]
 Mask = Annotated[
     str | None,
-    typer.Option(
-        metavar="none|causal", help="causal: each query sees only the keys up to its own position. Default: none."
-    ),
+    Option(metavar="none|causal", help="causal: each query sees only the keys up to its own position. Default: none."),
 ]
-Rule = Annotated[str | None, typer.Option(metavar="RULE", help="Scaling rule. Default: d_k^1/2.")]
+Rule = Annotated[str | None, Option(metavar="RULE", help="Scaling rule. Default: d_k^1/2.")]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, help=__doc__)
 
@@ -50,7 +49,7 @@ def _print_version(wanted: bool) -> None:
 def _options_of_all(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print name and version, and exit."),
+        Option("--version", callback=_print_version, is_eager=True, help="Print name and version, and exit."),
     ] = False,
 ) -> None:
     pass
@@ -65,24 +64,16 @@ def all_parts(job: Job) -> str | None:
     A problem in one part does not stop the others; all problems are reported at the end.
     """
     asked, work, report = job.asked, (job.config, job.sweeps, job.results), job.report
-    formats = asked.further_formats
     parts: list[Callable[[], object]] = [
         *_measuring(job),
-        partial(steps.draw, *work, jobs=asked.jobs, formats=formats, report=report),
+        partial(steps.draw, *work, jobs=asked.jobs, formats=asked.further_formats, report=report),
         partial(steps.check, *work, report=report),
     ]
     if asked.names:
         attempt(parts)
         return None
-    if job.results.resolve() == HOME.resolve():
-        from experiments.steps import diagnosis, examples, statements
-
-        parts += [
-            partial(statements.update_statements, job.config, job.results, report),
-            partial(examples.write_examples, job.results, report),
-            partial(diagnosis.write_diagnosis, job.results, report),
-        ]
-    attempt([*parts, partial(steps.write_page, job.config, job.results, asked.config, report=report)])
+    last = partial(steps.write_page, job.config, job.results, asked.config, report=report)
+    attempt([*parts, *_of_this_repository(job), last])
     return f"open {job.results / 'index.html'} in a browser"
 
 
@@ -116,27 +107,35 @@ def check(job: Job) -> None:
 @about_sweeps(app, "config", "results", "incomplete", "verbose")
 def page(job: Job) -> str:
     """Write the page, index.html in the results folder, and draw its figures."""
-    whole = steps.whole_sweeps(job.config, job.results, incomplete=job.asked.incomplete)
-    steps.draw(job.config, whole, job.results, report=job.report)
-    if job.results.resolve() == HOME.resolve():
-        from experiments.steps import diagnosis, examples
-
-        examples.write_examples(job.results, job.report)
-        diagnosis.write_diagnosis(job.results, job.report)
     incomplete = job.asked.incomplete
+    whole = steps.whole_sweeps(job.config, job.results, incomplete=incomplete)
+    steps.draw(job.config, whole, job.results, report=job.report)
+    attempt(_of_this_repository(job))
     steps.write_page(job.config, job.results, job.asked.config, incomplete=incomplete, report=job.report)
     return f"open {job.results / 'index.html'} in a browser"
 
 
+def _of_this_repository(job: Job) -> list[Callable[[], object]]:
+    """The parts that the folder `results` has beside tables, figures and page; none for other folders."""
+    if job.results.resolve() != HOME.resolve():
+        return []
+    from experiments.steps import diagnosis, examples, statements
+
+    return [
+        partial(statements.update_statements, job.config, job.results, job.report),
+        partial(examples.write_examples, job.results, job.report),
+        partial(diagnosis.write_diagnosis, job.results, job.report),
+    ]
+
+
 @about_sweeps(app, *SWEEPS, *WORKERS)
-def plan(job: Job) -> str:
+def plan(job: Job) -> None:
     """Print the chunks that a run would measure, and roughly how much time and memory it would take."""
     asked, work = job.asked, (job.config, job.sweeps, job.results)
     workers = asked.workers(print)
     todo = find_work(Store(job.results / STORE, job.config.seed), job.sweeps)
     lines = plan_lines(*work, todo, workers, asked.limit)
     print("\n".join([*lines, *steps.leftover_lines(job.config, job.results)]))
-    return asked.as_typed("make all", yes=exceeds(asked.limit, todo, workers))
 
 
 @about_sweeps(app, "config", "results")
@@ -157,13 +156,13 @@ def statements(job: Job) -> None:
 
 @app.command()
 def walk(
-    example: Annotated[str | None, typer.Argument(help="Name of an example; omit it to list all.")] = None,
-    q: Annotated[Path | None, typer.Option("--q", metavar="FILE", help="Your queries, as CSV.")] = None,
-    k: Annotated[Path | None, typer.Option("--k", metavar="FILE", help="Your keys, as CSV.")] = None,
-    v: Annotated[Path | None, typer.Option("--v", metavar="FILE", help="Your values, as CSV.")] = None,
+    example: Annotated[str | None, Argument(help="Name of an example; omit it to list all.")] = None,
+    q: Annotated[Path | None, Option("--q", metavar="FILE", help="Your queries, as CSV.")] = None,
+    k: Annotated[Path | None, Option("--k", metavar="FILE", help="Your keys, as CSV.")] = None,
+    v: Annotated[Path | None, Option("--v", metavar="FILE", help="Your values, as CSV.")] = None,
     scaling: Rule = None,
     mask: Mask = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Output folder. Default: results/walk.")] = None,
+    out: Annotated[Path | None, Option(metavar="DIR", help="Output folder. Default: results/walk.")] = None,
 ) -> None:
     """Walk through a worked example step by step, or through attention on your own matrices."""
     with outcome(refused=(ValueError,)):
@@ -188,16 +187,16 @@ def walk(
 def diagnose(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE [FILE]", help="One file with q and k, or one for each; omit it for an example."),
+        Argument(metavar="FILE [FILE]", help="One file with q and k, or one for each; omit it for an example."),
     ] = None,
     scaling: Rule = None,
     mask: Mask = None,
     axes: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="Leading axes of q. Default: the last ones of batch,layer,head."),
+        Option(metavar="NAMES", help="Leading axes of q. Default: the last ones of batch,layer,head."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Output folder. Default: results/diagnosis/NAME of the file.")
+        Path | None, Option(metavar="DIR", help="Output folder. Default: results/diagnosis/NAME of the file.")
     ] = None,
 ) -> None:
     """Diagnose the attention of your own queries and keys, or of a layer before and after training.
@@ -212,27 +211,26 @@ def diagnose(
         elif any((scaling, mask, axes, out)):
             raise UsageError("expected files with queries and keys (make diagnose Q=q.npy K=k.npy)")
         else:
-            need_root()
             diagnosis.diagnose_example(HOME)
 
 
 @app.command()
 def design(
-    d_k: Annotated[int, typer.Option("--d-k", metavar="N", min=1, help="Width of queries and keys.")],
-    n_keys: Annotated[int, typer.Option("--n-keys", metavar="N", min=2, help="Keys of a row.")],
+    d_k: Annotated[int, Option("--d-k", metavar="N", min=1, help="Width of queries and keys.")],
+    n_keys: Annotated[int, Option("--n-keys", metavar="N", min=2, help="Keys of a row.")],
     entropy_share: Wish = None,
     effective_keys: Wish = None,
     max_weight: Wish = None,
     row_variance: Wish = None,
-    inputs: Annotated[str, typer.Option(help="Law of the entries, as in a config.")] = "gaussian",
-    query_mean: Annotated[float, typer.Option(help="Mean of the entries of queries.")] = 0.0,
-    key_mean: Annotated[float, typer.Option(help="Mean of the entries of keys.")] = 0.0,
-    query_std: Annotated[float, typer.Option(help="Standard deviation of the entries of queries.")] = 1.0,
-    key_std: Annotated[float, typer.Option(help="Standard deviation of the entries of keys.")] = 1.0,
-    correlation: Annotated[float, typer.Option(help="Of a query and its own key, from -1 to 1.")] = 0.0,
-    spectrum: Annotated[float, typer.Option(help="Power of the covariance spectrum, as in a config.")] = 0.0,
-    normalize: Annotated[str, typer.Option(metavar="none|l2|rms", help="Normalization of queries and keys.")] = "none",
-    mask: Annotated[str, typer.Option(metavar="none|causal", help="causal: rows of 1 to N keys.")] = "none",
+    inputs: Annotated[str, Option(help="Law of the entries, as in a config.")] = "gaussian",
+    query_mean: Annotated[float, Option(help="Mean of the entries of queries.")] = 0.0,
+    key_mean: Annotated[float, Option(help="Mean of the entries of keys.")] = 0.0,
+    query_std: Annotated[float, Option(help="Standard deviation of the entries of queries.")] = 1.0,
+    key_std: Annotated[float, Option(help="Standard deviation of the entries of keys.")] = 1.0,
+    correlation: Annotated[float, Option(help="Of a query and its own key, from -1 to 1.")] = 0.0,
+    spectrum: Annotated[float, Option(help="Power of the covariance spectrum, as in a config.")] = 0.0,
+    normalize: Annotated[str, Option(metavar="none|l2|rms", help="Normalization of queries and keys.")] = "none",
+    mask: Annotated[str, Option(metavar="none|causal", help="causal: rows of 1 to N keys.")] = "none",
 ) -> None:
     """Find the divisor that gives a row a wanted entropy, effective number of keys, largest weight or variance."""
     with outcome(refused=(ValueError,)):
@@ -250,11 +248,10 @@ def design(
 def readme() -> None:
     """Rewrite the generated parts of README.md and docs/ from results/, and config.schema.json."""
     with outcome():
-        need_root()
         from experiments.page.blocks import rewrite
-        from experiments.steps.schema import write_schema
+        from experiments.steps.schema import SCHEMA, schema_text
 
-        write_schema()
+        write_atomically(SCHEMA, schema_text().encode())
         pages = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]
         for path, text in rewrite({path: path.read_text("utf-8") for path in pages}, HOME).items():
             write_atomically(path, text.encode())

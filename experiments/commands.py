@@ -5,7 +5,6 @@ An exception or a signal in a command goes in; a message on standard error and a
 
 import dataclasses
 import inspect
-import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -17,30 +16,20 @@ from typing import Annotated, Any, NoReturn, get_type_hints
 import typer
 from rich.console import Console
 from threadpoolctl import threadpool_limits
+from typer import Argument, Option
 
 from experiments.folders import SHIPPED_CONFIG, default_results
-from experiments.harness.config import Config, ConfigError, load_config
+from experiments.harness.config import Config, load_config
 from experiments.harness.grid import Sweep
 from experiments.harness.local import LocalWorkers, default_jobs
-from experiments.harness.problems import LongRunError, MeasurementError, Problem, leaves
+from experiments.harness.problems import MeasurementError, Problem, UsageError, leaves
 from experiments.harness.run import Workers
 from experiments.harness.tables import TableError
 from experiments.steps.measuring import LONGEST
 from experiments.steps.reporter import Reporter, reporter
 
-_ROOT = Path(__file__).parents[1]
 _FORMATS = ("png", "svg", "pdf")
-
-
-class UsageError(Exception):
-    """A request for something that does not exist or is not possible."""
-
-
-class _Stopped(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM; the argument is the exit status.
-
-    After a bare KeyboardInterrupt leaves an exec, Python ends by the signal and ignores the exit status.
-    """
+_KEPT = "finished work is kept; repeat the command to continue"
 
 
 @dataclass(frozen=True)
@@ -48,56 +37,25 @@ class Request:
     """What a user asked of a command about sweeps: a field for each option, with its default."""
 
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="SWEEP", help="Names of sweeps in the config. Default: all.")
+        list[str] | None, Argument(metavar="SWEEP", help="Names of sweeps in the config. Default: all.")
     ] = None
-    config: Annotated[Path, typer.Option(metavar="FILE", help="Config that defines the sweeps.")] = SHIPPED_CONFIG
+    config: Annotated[Path, Option(metavar="FILE", help="Config that defines the sweeps.")] = SHIPPED_CONFIG
     results: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Results folder. Default: results, or results/NAME for another config NAME.yaml."
-        ),
+        Path | None, Option(metavar="DIR", help="Results folder. Default: results, or results/NAME for NAME.yaml.")
     ] = None
     jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", "-j", metavar="N", min=1, help="Worker processes. Default: one per processor."),
+        int | None, Option("--jobs", "-j", metavar="N", min=1, help="Worker processes. Default: one per processor.")
     ] = None
     scheduler: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="Measure on the Dask cluster with this scheduler, such as tcp://host:8786."
-        ),
+        str | None, Option(metavar="ADDRESS", help="Measure on the Dask cluster of this scheduler: tcp://host:8786.")
     ] = None
     scheduler_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Measure on the Dask cluster whose scheduler wrote this file.")
+        Path | None, Option(metavar="FILE", help="Measure on the Dask cluster whose scheduler wrote this file.")
     ] = None
-    format: Annotated[
-        str,
-        typer.Option(metavar="NAMES", help="Formats of the sweeps' figures: png,svg,pdf. PNG is always drawn."),
-    ] = "png"
-    incomplete: Annotated[
-        bool, typer.Option("--incomplete", help="Write the page even if sweeps are missing; the page then says so.")
-    ] = False
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Print a line about each table, figure and test.")
-    ] = False
-    yes: Annotated[bool, typer.Option("--yes", help="Start even if the estimate is longer than an hour.")] = False
-
-    def as_typed(self, command: str, **changes: Any) -> str:
-        """A make command with options as the user gave them, without the default config.
-
-        >>> Request(config=Path("mine.yaml"), jobs=3).as_typed("make all", jobs=None, yes=True)
-        'make all CONFIG=mine.yaml YES=1'
-        """
-        given = dataclasses.replace(self, **changes)
-        options = {
-            "CONFIG": None if given.config == SHIPPED_CONFIG else given.config,
-            "RESULTS": given.results,
-            "JOBS": given.jobs,
-            "SCHEDULER": given.scheduler,
-            "SCHEDULER_FILE": given.scheduler_file,
-            "YES": int(given.yes),
-        }
-        return " ".join([command, *(f"{name}={shlex.quote(str(value))}" for name, value in options.items() if value)])
+    format: Annotated[str, Option(metavar="NAMES", help="Formats of figures beside PNG: svg, pdf, or both.")] = "png"
+    incomplete: Annotated[bool, Option("--incomplete", help="Write the page of the sweeps that have tables.")] = False
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Print a line about each table, figure and test.")] = False
+    yes: Annotated[bool, Option("--yes", help="Start even if the estimate is longer than an hour.")] = False
 
     def workers(self, say: Callable[[str], object]) -> Workers:
         """The processes that measure: those of a cluster, or as many here, by default one per processor.
@@ -150,22 +108,15 @@ def job_of(asked: Request, report: Reporter) -> Job:
     """The job that a user asked for.
 
     Raises:
-        ConfigError: the config is invalid.
-        UsageError: the shipped config is not in this folder, a sweep is unknown, or the default results folder of the
-            config belongs to something else.
+        UsageError: the config is invalid, a sweep is unknown, or the default results folder belongs to something else.
     """
-    if asked.config == SHIPPED_CONFIG:
-        need_root()
     config = load_config(asked.config)
     known = {sweep.name: sweep for sweep in config.sweeps}
     for name in asked.names or ():
         if name not in known:
             raise UsageError(f"{asked.config}: got the sweep {name!r}, expected one of {', '.join(known)}")
     chosen = tuple(sweep for sweep in config.sweeps if not asked.names or sweep.name in asked.names)
-    try:
-        return Job(asked, config, chosen, asked.results or default_results(asked.config), report)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    return Job(asked, config, chosen, asked.results or default_results(asked.config), report)
 
 
 def about_sweeps(
@@ -177,7 +128,7 @@ def about_sweeps(
         app: receives the command.
         options: the fields of the request that the command takes.
         name: of the command, if it is not that of the function.
-        measures: True for a command that measures, so that a failure names the command that continues.
+        measures: True for a command that measures, so that a failure says how to continue.
     """
     types = get_type_hints(Request, include_extras=True)
     parameters = [
@@ -191,7 +142,7 @@ def about_sweeps(
     def register(body: Callable[[Job], str | None]) -> None:
         def command(**given: Any) -> None:
             asked = Request(**given)
-            with outcome(asked, measures=measures):
+            with outcome(measures=measures):
                 with reporter(verbose=asked.verbose) as report:
                     following = body(job_of(asked, report))
                 if following:
@@ -203,77 +154,51 @@ def about_sweeps(
     return register
 
 
-def need_root() -> None:
-    """Raise `UsageError` unless the current folder has the shipped config: default paths are relative to the root."""
-    if not SHIPPED_CONFIG.exists():
-        raise UsageError(f"run it in the repository root {_ROOT}, got the folder {Path.cwd()} without {SHIPPED_CONFIG}")
-
-
 @contextmanager
-def outcome(
-    asked: Request | None = None, *, measures: bool = False, refused: tuple[type[Exception], ...] = ()
-) -> Iterator[None]:
+def outcome(*, measures: bool = False, refused: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """Turn an error into a message and an exit status; a bug in this code keeps its traceback.
 
     SIGTERM and Ctrl-C become exceptions, so that the block can end its workers. If several parts fail, all messages
     appear, each line once.
 
     Args:
-        asked: for the command that continues a run in the same way.
         measures: as for `about_sweeps`.
-        refused: further errors that mean bad usage.
+        refused: errors that mean bad usage, beside `UsageError`.
 
     Raises:
         typer.Exit: with the status that `experiments.__main__` lists.
     """
-    usage: tuple[type[Exception], ...] = (ConfigError, UsageError, *refused)
-    asked = asked or Request()
-    kept = f"finished work is kept. To continue: {asked.as_typed('make all')}"
+    usage: tuple[type[Exception], ...] = (UsageError, *refused)
+    stopped: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        stopped.append(number)
+        raise SystemExit(128 + number)
+
     try:
-        _catch_signals()
+        signal.signal(signal.SIGTERM, stop)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it is ignored under nohup
+            signal.signal(signal.SIGINT, stop)
         with threadpool_limits(limits=1):  # more threads wait for each other beside busy workers, and sum differently
             yield
     except usage as error:
         _exit(str(error), 2)
-    except LongRunError as error:
-        _exit(f"{error}\nto start it nevertheless: {asked.as_typed('make all', yes=True)} (or --yes)", 2)
     except BaseException as error:
-        if stopped := _signal_behind(error):
-            _exit(f"interrupted; {kept}", *stopped.args)
+        if stopped:  # the error may be another one, as the import of a compiled module turns any into an ImportError
+            _exit(f"interrupted; {_KEPT}", 128 + stopped[0])
         if not isinstance(error, Exception):
             raise
         errors = list(leaves(error))
         messages = list(map(_message, errors))
         if any(isinstance(each, TableError) for each in errors):
-            messages.append(f"to complete or restore the tables: {asked.as_typed('make results')}")
+            messages.append("to complete or restore the tables: make results, with the same options")
         elif measures and any(isinstance(each, MeasurementError) for each in errors):
-            messages.append(kept)
+            messages.append(_KEPT)
         text = "\n".join(dict.fromkeys("\n".join(messages).splitlines()))  # several parts may meet one problem
         if "" in messages:
             print(text, file=sys.stderr)
             raise
         _exit(text, 1)
-
-
-def _catch_signals() -> None:
-    """Turn SIGTERM into an exception, and Ctrl-C unless it is ignored, as by nohup."""
-    signal.signal(signal.SIGTERM, _stop)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _stop)
-
-
-def _stop(number: int, _: object) -> NoReturn:
-    raise _Stopped(128 + number)
-
-
-def _signal_behind(error: BaseException | None) -> _Stopped | None:
-    """The exception of a signal, itself or as the cause of another one; None if there is none.
-
-    A signal during the import of a compiled module comes out as an ImportError.
-    """
-    while error is not None and not isinstance(error, _Stopped):
-        error = error.__cause__
-    return error
 
 
 def _message(error: Exception) -> str:

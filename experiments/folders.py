@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from experiments.harness.files import DERIVED
+from experiments.harness.problems import UsageError
 
 SHIPPED_CONFIG = Path("config.yaml")
 HOME = Path("results")  # the results of this repository: beside its tables they have statements, examples, benchmarks
@@ -12,18 +13,16 @@ ALL_SWEEPS = "all-sweeps"  # in place of a sweep's name, which has no hyphen: fi
 STATEMENTS = "statements"
 EXAMPLES = "examples"
 BENCHMARKS = "benchmarks"
-WALK = "walk"  # a user's own matrices
 DIAGNOSIS = "diagnosis"  # a folder for each diagnosed file, and one for the shipped example
-SHIPPED_DIAGNOSIS = "training"
 DIAGNOSIS_TABLE, DIAGNOSIS_FIGURE = "diagnosis.csv", "heads"  # the names of its files
-_TAKEN = (DERIVED, FIGURES, STATEMENTS, EXAMPLES, BENCHMARKS, WALK, DIAGNOSIS)
+_TAKEN = (DERIVED, FIGURES, STATEMENTS, EXAMPLES, BENCHMARKS, DIAGNOSIS, "walk")
 
 
 def default_results(config: Path) -> Path:
     """`results` for the config.yaml of this folder, `results/NAME` for a config called NAME.yaml.
 
     Raises:
-        ValueError: the name belongs to something else in `results`.
+        UsageError: the name belongs to something else in `results`.
 
     >>> default_results(Path("mine.yaml")).as_posix()
     'results/mine'
@@ -31,21 +30,15 @@ def default_results(config: Path) -> Path:
     if config.resolve() == SHIPPED_CONFIG.resolve():
         return HOME
     if config.stem.lower() in _TAKEN or config.stem.startswith("."):
-        raise ValueError(
-            f"{config}: {HOME / config.stem} is reserved for other results; rename the file, or choose another folder "
-            "with RESULTS=DIR (--results DIR)"
+        raise UsageError(
+            f"{config}: {HOME / config.stem} has other results; choose a folder by RESULTS=DIR (--results DIR)"
         )
     return HOME / config.stem
 
 
-def example_path(results: Path, name: str, suffix: str) -> Path:
-    """A file of a worked example's figure; of the name `examples`, the table of all."""
-    return results / EXAMPLES / f"{name}{suffix}"
-
-
 def diagnosis_path(results: Path, name: str) -> Path:
     """A file of the shipped diagnosis: diagnosis.csv, its input qk.npz, or heads with the suffix of a drawing."""
-    return results / DIAGNOSIS / SHIPPED_DIAGNOSIS / name
+    return results / DIAGNOSIS / "training" / name
 
 
 def benchmark_path(results: Path, name: str) -> Path:

@@ -35,6 +35,7 @@ from experiments.harness.discovery import experiment_names
 from experiments.harness.experiment import load_experiment
 from experiments.harness.files import COLUMNS
 from experiments.harness.grid import Sweep, describe, plain
+from experiments.harness.problems import UsageError
 from experiments.harness.yaml_text import FRACTION, POWER, RANGE, Document, Fault, KeyPath, YamlError, with_range
 from experiments.statistics.intervals import MIN_TRIALS
 from sdpa._names import did_you_mean, nearest
@@ -78,7 +79,7 @@ class Config:
         return hashlib.sha256(json.dumps([self.seed, swept]).encode()).hexdigest()
 
 
-class ConfigError(Exception):
+class ConfigError(UsageError):
     """An invalid config; one line per fault, as FILE:LINE:COLUMN: key: got, expected; without a place, FILE: fault.
 
     Faults are in the order of their positions. Characters that a terminal may not print appear as escapes.
@@ -98,14 +99,10 @@ def load_config(path: Path) -> Config:
             and a wrong value hides that a sweep is too large.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")  # other bytes become forbidden characters
         document = Document(text)
     except OSError as error:
         raise ConfigError(path, [Fault(0, 0, f"cannot read: {error.strerror}")]) from None
-    except UnicodeDecodeError as error:
-        before = error.object[: error.start].split(b"\n")
-        fault = Fault(len(before), len(before[-1]) + 1, "got bytes that are not UTF-8, expected text")
-        raise ConfigError(path, [fault]) from None
     except YamlError as error:
         raise ConfigError(path, error.args) from None
     config = Config(0, (), text)
@@ -166,10 +163,10 @@ def _note(document: Document, error: ErrorDetails) -> None:
     elif experiment == "[key]":
         document.fault(path, f"got the sweep name {value[:80]!r}, {expected}", of_key=True)
     else:
-        got = document.written(path) or _shown(value)
+        got = document.written(path)
         words = load_experiment(experiment).other_words if experiment else {}
         hint = did_you_mean(words.get(f"{path[-1]}: {got}".lower())) if words else ""
-        document.fault(path, f"got {got[:80]}, {expected}{hint}")
+        document.fault(path, f"got {got}, {expected}{hint}")
 
 
 def _known_keys(path: KeyPath, experiment: str) -> str:
@@ -258,14 +255,6 @@ class _OneOrMore:
 
 
 _Whole = Annotated[int, _Spelled()]
-_ABOUT = {
-    "experiment": "the kind of measurement; it decides which other keys the sweep has",
-    "trials": "independent draws of each cell, or runs of each rule",
-    "precision": "relative standard error that decides the number of trials, in place of trials",
-    "max_trials": "largest number of trials of a cell, beside precision",
-    "figures": "figures to draw; without this key, those that suit the axes",
-    "variants": "grids that together make the sweep; each names the axes that it changes, and {} is the grid unchanged",
-}
 
 
 @cache
@@ -299,7 +288,8 @@ def sweep_model(name: str) -> type[BaseModel]:
     experiment = load_experiment(name)
     kinds, usual = cell_fields(experiment.cell), defaults(experiment.cell)
     lists = {key: _values_of(kind) for key, kind in kinds.items()}
-    fields: dict[str, Any] = {"experiment": (Literal[name], Field(description=_ABOUT["experiment"]))}
+    kind_of = Field(description="the kind of measurement; it decides which other keys the sweep has")
+    fields: dict[str, Any] = {"experiment": (Literal[name], kind_of)}
     for key, kind in kinds.items():
         meaning = next((note.text for note in get_args(kind) if isinstance(note, Meaning)), None)
         about: dict[str, Any] = {"description": meaning}
@@ -309,19 +299,23 @@ def sweep_model(name: str) -> type[BaseModel]:
         fields[key] = (lists[key], Field(**about))
     axes: dict[str, Any] = {axis: (lists[axis], None) for axis in axis_names(experiment.cell)}
     variant: Any = create_model(f"{name}_variant", __config__=_STRICT, **axes)
-    fields["variants"] = (list[variant], Field((), min_length=1, description=_ABOUT["variants"]))
-    trials = partial(Field, description=_ABOUT["trials"], ge=experiment.min_trials, le=_MAX_TRIALS)
+    about_variants = "grids that together make the sweep; each names the axes that it changes, and {} changes none"
+    fields["variants"] = (list[variant], Field((), min_length=1, description=about_variants))
+    number: Any = partial(Field, le=_MAX_TRIALS)
+    least = None if experiment.has_precision else ...
+    about_trials = "independent draws of each cell, or runs of each rule"
+    fields["trials"] = (_Whole, number(least, ge=experiment.min_trials, description=about_trials))
     either: dict[str, Any] = {}
     if experiment.has_precision:
-        fields["trials"] = (_Whole, trials(None))
-        fields["precision"] = (Annotated[float, _Spelled()], Field(None, description=_ABOUT["precision"], gt=0, lt=1))
-        fields["max_trials"] = (_Whole, Field(100_000, description=_ABOUT["max_trials"], ge=MIN_TRIALS, le=_MAX_TRIALS))
+        about_precision = "relative standard error that decides the number of trials, in place of trials"
+        fields["precision"] = (Annotated[float, _Spelled()], Field(None, gt=0, lt=1, description=about_precision))
+        about_most = "largest number of trials of a cell, beside precision"
+        fields["max_trials"] = (_Whole, number(100_000, ge=MIN_TRIALS, description=about_most))
         either["oneOf"] = [{"required": ["trials"]}, {"required": ["precision"]}]
         either["dependencies"] = {"max_trials": ["precision"]}
-    else:
-        fields["trials"] = (_Whole, trials())
     if names := figures_of(name):
-        fields["figures"] = (_values_of(Literal[tuple(names)]), Field((), description=_ABOUT["figures"]))
+        about_figures = "figures to draw; without this key, those that suit the axes"
+        fields["figures"] = (_values_of(Literal[tuple(names)]), Field((), description=about_figures))
     return create_model(name, __config__=_STRICT | ConfigDict(json_schema_extra=either), **fields)
 
 
@@ -362,14 +356,3 @@ def _joined(groups: tuple[tuple[Any, ...], ...]) -> tuple[Any, ...]:
     if faults:
         raise ValidationError.from_exception_data("list", faults)
     return tuple(values)
-
-
-def _shown(value: Any) -> str:
-    """A short form of a value for messages."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, dict):
-        return "a mapping" if value else "an empty mapping"
-    if isinstance(value, list | tuple):
-        return "a list" if value else "an empty list"
-    return repr(value)[:80]

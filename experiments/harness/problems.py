@@ -15,8 +15,15 @@ class BusyError(Problem):
     """Another run holds the results folder; the message names it."""
 
 
-class LongRunError(Problem):
-    """The estimate of a run exceeds its limit; the message names both."""
+class UsageError(Problem):
+    """A request for something that does not exist or is not possible; exit status 2."""
+
+
+class LongRunError(UsageError):
+    """The estimate of a run exceeds its limit; the message names both, and how to start it nevertheless."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"{message}\nto start it nevertheless: YES=1 (--yes)")
 
 
 def attempt(actions: Iterable[Callable[[], object]]) -> None:

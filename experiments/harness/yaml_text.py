@@ -65,12 +65,12 @@ class Document:
         at_key = of_key or nearest != path or isinstance(value, yaml.MappingNode)
         return _place((key if at_key else value).start_mark)
 
-    def written(self, path: KeyPath) -> str | None:
-        """The scalar at a path as written, including quotes; None for anything else."""
-        _, node = self._nodes.get(self._known(path), (None, None))
+    def written(self, path: KeyPath) -> str:
+        """The value at a path as written, including quotes; nothing, a list or a mapping in these words."""
+        _, node = self._nodes[self._known(path)]
         if not isinstance(node, yaml.ScalarNode):
-            return None
-        return repr(node.value) if node.style else node.value
+            return "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
+        return repr(node.value)[:80] if node.style else node.value[:80] or "nothing"
 
     def fault(self, path: KeyPath, message: str, *, of_key: bool = False, mark: Any = None) -> None:
         """Note a fault of a path, such as sweeps.wide.d_k[2], at its value, at its key, or at a mark of PyYAML."""

@@ -1,6 +1,5 @@
 """The worked examples as files and on the terminal: examples.csv, pictures, and walks through one or own matrices."""
 
-import math
 import textwrap
 from collections.abc import Sequence
 from functools import partial
@@ -11,7 +10,7 @@ import pandas as pd
 from experiments.examples import ExampleError
 from experiments.examples.declared import EXAMPLES as DECLARED
 from experiments.examples.steps import Step, long_table, own_steps
-from experiments.folders import EXAMPLES, HOME, example_path
+from experiments.folders import EXAMPLES, HOME
 from experiments.harness.files import write_atomically, write_files
 from experiments.harness.products import Product, build
 from experiments.harness.tables import csv_bytes
@@ -21,9 +20,9 @@ from experiments.steps.sweeps import DRAWN
 
 def write_examples(results: Path, report: Reporter = ALOUD) -> None:
     """Write examples.csv, the numbers of all examples, and the picture of each, unless they are up to date."""
-    products = [Product((example_path(results, EXAMPLES, ".csv"),), _numbers)]
+    products = [Product((results / EXAMPLES / "examples.csv",), _numbers)]
     for name in DECLARED:
-        files = tuple(example_path(results, name, end) for end in DRAWN)
+        files = tuple(results / EXAMPLES / f"{name}{end}" for end in DRAWN)
         products.append(Product(files, partial(_drawn, name)))
     build(results, products, report.made)
 
@@ -57,7 +56,7 @@ def walk(typed: str) -> None:
     if name not in DECLARED:
         raise ExampleError(f"got the example {typed}, expected one of {', '.join(map(spelled, sorted(DECLARED)))}")
     title, source, draws, of_example = DECLARED[name]
-    steps, picture = of_example(), example_path(HOME, name, ".png")
+    steps, picture = of_example(), HOME / EXAMPLES / f"{name}.png"
     tell(f"{text(title, source, steps)}\n")
     if not picture.exists():
         write_files(picture.with_suffix(""), _draw(title, source, steps, draws))
@@ -90,12 +89,10 @@ def text(title: str, source: str, steps: Sequence[Step]) -> str:
 
 
 def number(value: float, digits: int) -> str:
-    """A number with this many decimals; with a power of ten if it would show as zero or have too many digits.
+    """A number with this many decimals; with a power of ten if it would show as zero.
 
-    >>> number(-0.25, 2), number(3.7e-44, 4), number(0.0, 1), number(float("-inf"), 2)
-    ('−0.25', '3.7e−44', '0.0', '−∞')
+    >>> number(-0.25, 2), number(3.7e-44, 4), number(0.0, 1)
+    ('-0.25', '3.7e-44', '0.0')
     """
-    fixed = f"{value:.{digits}f}".replace("inf", "∞")
-    lost = value != 0 and math.isfinite(value) and float(fixed) == 0
-    large = 1e6 <= abs(value) < math.inf
-    return (f"{value:.1e}" if lost else f"{value:.{digits}e}" if large else fixed).replace("-", "−")
+    fixed = f"{value:.{digits}f}"
+    return fixed if value == 0 or float(fixed) else f"{value:.1e}"

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from experiments.harness.config import config_model
-from experiments.harness.files import write_atomically
 from sdpa import LAWS
 from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import SCHEMES
@@ -31,11 +30,6 @@ _NAMED: dict[str, Any] = {
     "Scheme": {"enum": list(SCHEMES)},
     "Arithmetic": {"enum": list(FORMATS)},
 }
-
-
-def write_schema() -> None:
-    """Write the schema of the config into the current folder."""
-    write_atomically(SCHEMA, schema_text().encode())
 
 
 def schema_text() -> str:

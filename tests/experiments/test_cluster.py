@@ -20,7 +20,7 @@ from tests.suite_process import ROOT, Suite
 pytestmark = pytest.mark.cluster
 
 TRIALS = 3000
-CONTINUE = r"finished work is kept\. To continue: make all CONFIG=.* SCHEDULER=.*\n"
+CONTINUE = r"finished work is kept; repeat the command to continue\n"
 # The trials of each cell follow from a pilot.
 PRECISE = """\
   precise:

@@ -74,7 +74,7 @@ def disturb(suite: Suite, kills: int, seed: int) -> None:
         _, said = process.communicate(timeout=30)
         assert ended_by_itself or process.returncode in (STATUS[sent], 0), said
         if process.returncode in (130, 143):
-            assert re.fullmatch(r"interrupted; finished work is kept\. To continue: make all CONFIG=.*\n", said)
+            assert re.fullmatch(r"interrupted; finished work is kept; repeat the command to continue\n", said)
         assert ends_within(5, process.pid)
         now = suite.records()
         assert {name: now.get(name) for name in kept} == kept, "a finished chunk was lost, or measured again"

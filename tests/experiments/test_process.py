@@ -9,7 +9,7 @@ import sys
 import pytest
 import typer
 
-from experiments import commands as module
+from experiments.commands import outcome
 from experiments.harness import processor
 from experiments.harness.discovery import experiment_names
 from experiments.harness.processor import FIXED, VARIABLES, arithmetic, fix_arithmetic, is_supported, require_fixed
@@ -89,29 +89,35 @@ def test_workers_and_commands_load_what_they_need(code, needed):
     assert loaded(code) == needed
 
 
-def plain(stop) -> None:
-    stop()
+@pytest.fixture
+def handlers():
+    """The handlers of signals as they were before the test."""
+    before = {sent: signal.getsignal(sent) for sent in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for sent, handler in before.items():
+        signal.signal(sent, handler)
 
 
-def hidden(stop) -> None:
+def hidden(sent) -> None:
     """As the import of a compiled module reports an exception in it."""
     try:
-        stop()
+        signal.raise_signal(sent)
     except BaseException as error:
         raise ImportError("initialization failed") from error
 
 
+@pytest.mark.usefixtures("handlers")
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("is_hidden", [False, True])
-def test_a_signal_has_its_status_also_if_an_import_hides_it(sent, status, is_hidden, monkeypatch, capsys):
-    monkeypatch.setattr(module, "_catch_signals", lambda: None)
-    with pytest.raises(typer.Exit) as caught, module.outcome():
-        (hidden if is_hidden else plain)(lambda: module._stop(sent, None))
+@pytest.mark.parametrize("stop", [signal.raise_signal, hidden])
+def test_a_signal_has_its_status_also_if_an_import_hides_it(sent, status, stop, capsys):
+    with pytest.raises(typer.Exit) as caught, outcome():
+        stop(sent)
     assert caught.value.exit_code == status
-    assert capsys.readouterr().err.startswith("interrupted; finished work is kept.")
+    assert capsys.readouterr().err.startswith("interrupted; finished work is kept;")
 
 
-def test_a_bug_keeps_its_traceback(monkeypatch):
-    monkeypatch.setattr(module, "_catch_signals", lambda: None)
-    with pytest.raises(ZeroDivisionError), module.outcome():
+@pytest.mark.usefixtures("handlers")
+def test_a_bug_keeps_its_traceback():
+    with pytest.raises(ZeroDivisionError), outcome():
         raise ZeroDivisionError
