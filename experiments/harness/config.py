@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -45,7 +46,7 @@ _RESERVED = (Path(COLUMNS).stem,)  # a sweep of such a name would overwrite the 
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
 _MAX_CHUNKS = 500_000  # days of work, and one record per chunk
-_MAX_MEMORY = 4 * 2**30
+_MAX_GIB = 4  # of memory of a worker
 _MAX_TRIALS = 10**12
 # For parts of pydantic's messages, and for whole ones.
 _OUR_WORDS = {
@@ -119,8 +120,8 @@ def load_config(path: Path) -> Config:
         for key, problem in _problems_of_block(name, body, blocks):
             document.fault(("sweeps", name, *key), problem, of_key=True)
     for sweep in () if document.faults else config.sweeps:
-        if impossible := _problem(sweep):
-            document.fault(*impossible)
+        for key, problem in islice(_problems(sweep), 1):
+            document.fault(("sweeps", sweep.name, *key), problem)
     if document.faults:
         raise ConfigError(path, document.faults)
     return config
@@ -199,38 +200,32 @@ def _sweep(name: str, block: Any) -> Sweep:
     return replace(sweep, figures=getattr(block, "figures", ()) or default_figures(experiment.name, spanned))
 
 
-def _problem(sweep: Sweep) -> tuple[KeyPath, str] | None:
-    """The path and the words of what makes a sweep impossible."""
-    path: KeyPath = ("sweeps", sweep.name)
-    if problem := _size_problem(sweep):
-        return path, problem
-    cells = sweep.cells()
-    if problem := next(filter(None, map(sweep.experiment.problem, cells)), None):
-        key, _, text = problem.partition(": ")
-        return (*path, key), text
-    twice = [cell for cell, count in Counter(cells).items() if count > 1]
-    return ((*path, "variants"), f"got the cell {describe(twice[0])} twice, expected each cell once") if twice else None
-
-
-def _size_problem(sweep: Sweep) -> str | None:
-    """The size of a sweep that no run can or should complete, in words; None if all its sizes are possible.
+def _problems(sweep: Sweep) -> Iterator[tuple[KeyPath, str]]:
+    """What makes a sweep impossible, each with its key below the block; whoever asks for the next may wait for long.
 
     A sweep with a precision counts with its `max_trials`.
     """
     experiment = sweep.experiment
     points = sum(math.prod(map(len, grid.values())) for grid in sweep.grids())
     if points > _MAX_CELLS:
-        return f"got a grid of {points} cells and scalings, expected at most {_MAX_CELLS}"
+        yield (), f"got a grid of {points} cells and scalings, expected at most {_MAX_CELLS}"
     cells = sweep.cells()
     largest = max(cells, key=experiment.memory)
-    if experiment.memory(largest) > _MAX_MEMORY:
-        needed = experiment.memory(largest) / 2**30
-        return f"got the cell {describe(largest)}, which needs {needed:.3g} GiB per worker, expected at most 4 GiB"
+    if (needed := experiment.memory(largest) / 2**30) > _MAX_GIB:
+        got = f"got the cell {describe(largest)}, which needs {needed:.3g} GiB per worker"
+        yield (), f"{got}, expected at most {_MAX_GIB} GiB"
     chunks = sum(math.ceil(sweep.trials / experiment.chunk_trials(cell)) for cell in cells)
     if chunks > _MAX_CHUNKS:
-        return f"got {sweep.trials} trials in {chunks} chunks of work, expected at most {_MAX_CHUNKS} chunks"
+        yield (), f"got {sweep.trials} trials in {chunks} chunks of work, expected at most {_MAX_CHUNKS} chunks"
     rows = sum(experiment.table_rows(cell, sweep.trials) for cell in cells)
-    return f"got a table of {rows} rows, expected at most {_MAX_ROWS}" if rows > _MAX_ROWS else None
+    if rows > _MAX_ROWS:
+        yield (), f"got a table of {rows} rows, expected at most {_MAX_ROWS}"
+    for problem in filter(None, map(experiment.problem, cells)):
+        key, _, text = problem.partition(": ")
+        yield (key,), text
+    for cell, count in Counter(cells).items():
+        if count > 1:
+            yield ("variants",), f"got the cell {describe(cell)} twice, expected each cell once"
 
 
 @dataclass(frozen=True)
