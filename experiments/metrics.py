@@ -5,11 +5,6 @@ gradient to the weights, o for one to the output, and E over rows and draws. The
 expectations over g and o, given Q and K: that of dL/dq is |K^T J|_F / divisor of a row. It and |J|_F also have the
 quantiles `_p10`, `_median` and `_p90` of their rows, whose exact values theory knows for two keys only
 (`tests/sdpa/test_two_keys.py`).
-
-For independent entries of q and k with mean 0 and standard deviations query_std and key_std, and m4 = E x^4 of an entry
-x of variance 1, the scores have the exact values
-
-    E[q.k] = 0,   Var[q.k] = d_k query_std^2 key_std^2,   excess kurtosis = (m4^2 - 3) / d_k
 """
 
 import math

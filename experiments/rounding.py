@@ -42,55 +42,42 @@ class Cell(SampledCell):
 
     # Without a default: in float64, a sweep that forgets it would measure last digits alone.
     arithmetic: Annotated[Arithmetic, Meaning("number format of the rounded rows")] = field(kw_only=True)
+    score_arrays = 20
 
     def stamp(self) -> dict[str, Any]:
         """The values and code behind the names in a cell."""
         code = [Arithmetic, rounded_rows, *astuple(self.arithmetic)]
         return {"arithmetic": code, **super().stamp()}
 
-
-def compared_draws(
-    cell: Cell, rows: slice, queries: Floats, keys: Floats, scores: Floats, rng: np.random.Generator
-) -> dict[str, Floats]:
-    """As `RowStatistics.further`: the numbers behind the metrics, from rounded and exact rows of the same draws."""
-    gradient, visible = rng.standard_normal(scores.shape), cell.visible(rows)
-    arithmetic, own_keys = cell.arithmetic, cell.own_keys(rows)
-    rounded_keys, rounded_gradient = arithmetic.round(keys), arithmetic.round(gradient)
-    products = arithmetic.product(arithmetic.round(queries), rounded_keys.swapaxes(-1, -2))
-    seen = np.broadcast_to(True if visible is None else visible, scores.shape)
-    scores = np.where(seen, scores, -np.inf)
-    found = []
-    for divisor in cell.divisors():
-        rounded = rounded_rows(products, rounded_keys, rounded_gradient, divisor, arithmetic, visible)
-        found.append(_compared(arithmetic, rounded, scores / divisor, keys, gradient, divisor, seen, own_keys))
-    return {name: np.stack([values[name] for values in found]) for name in found[0]}
+    def further(
+        self, rows: slice, queries: Floats, keys: Floats, scores: Floats, rng: np.random.Generator
+    ) -> dict[str, Floats]:
+        """As `AttentionCell.further`: the numbers behind the metrics, from rounded and exact rows of the same draws."""
+        gradient, visible = rng.standard_normal(scores.shape), self.visible(rows)
+        rounded_keys, rounded_gradient = self.arithmetic.round(keys), self.arithmetic.round(gradient)
+        products = self.arithmetic.product(self.arithmetic.round(queries), rounded_keys.swapaxes(-1, -2))
+        scores = scores if visible is None else np.where(visible, scores, -np.inf)
+        found = []
+        for divisor in self.divisors():
+            rounded = rounded_rows(products, rounded_keys, rounded_gradient, divisor, self.arithmetic, visible)
+            found.append(_compared(self, rows, rounded, scores / divisor, keys, gradient, divisor))
+        return {name: np.stack([values[name] for values in found]) for name in found[0]}
 
 
 def _compared(
-    arithmetic: Arithmetic,
-    rounded: RoundedRows,
-    scores: Floats,
-    keys: Floats,
-    gradient: Floats,
-    divisor: float,
-    seen: npt.NDArray[np.bool_],
-    own_keys: npt.NDArray[np.intp],
+    cell: Cell, rows: slice, rounded: RoundedRows, scores: Floats, keys: Floats, gradient: Floats, divisor: float
 ) -> dict[str, Floats]:
     """The numbers per row behind `ROUNDING_METRICS` under one divisor, by name; NAME_bias is rounded minus exact.
 
     A lost row has scores, weights and gradients of 0. With t the key of the largest weight of an exact row,
     g_i - sum_j w_j g_j = (g_i - g_t) + sum over j != t of w_j (g_t - g_j), without cancellation in saturated rows.
 
-    Args:
-        arithmetic, rounded: the format, and the rows in it.
-        scores: of the exact rows, divided, (..., n_queries, n_keys); -inf where masked.
-        keys, gradient, divisor: k, dL/dw and c of the exact rows.
-        seen: True where a query sees a key, of the shape of scores.
-        own_keys: of each query, (n_queries,).
+    Scores are those of the exact rows, divided, (..., n_queries, n_keys); -inf where masked.
 
     Returns:
         Arrays (..., n_queries): an event as 0 or 1, a share of visible keys, or a number rounded minus exact.
     """
+    arithmetic, own_keys, seen = cell.arithmetic, cell.own_keys(rows), np.isfinite(scores)
     shifted = scores - scores.max(axis=-1, keepdims=True)
     exponentials = np.exp(shifted)
     total = exponentials.sum(axis=-1, keepdims=True)
@@ -325,5 +312,5 @@ ROUNDING_METRICS = (
     ),
 )
 
-STATISTICS = RowStatistics(ROUNDING_METRICS, compared_draws)
+STATISTICS = RowStatistics(ROUNDING_METRICS)
 EXPERIMENT = STATISTICS.experiment("rounding", Cell, other_words=OTHER_WORDS)

@@ -1,11 +1,8 @@
 """Metrics of attention rows: draw Q and K, and measure every scaling on the same draw.
 
-Per trial one Q (n_queries x d_k) and one K (n_keys x d_k) are drawn. Each trial is reduced to a vector of row means, so
-that standard errors come from whole independent draws.
-
-A cell goes in, and two tables come out: the main table with a row per scaling, and `correlations`, the correlation
-between draws of all estimates of the cell. A joint test of all values of a cell needs the correlations, because these
-values come from the same draws.
+Each trial, one draw of Q and K, is reduced to a vector of row means, so that standard errors come from whole
+independent draws. A cell goes in, and two tables come out: the main table with a row per scaling, and `correlations`
+between draws of all estimates of the cell, which a joint test of its values needs.
 
 An experiment of this kind is a class of cells, which draw Q and K, with a tuple of metrics: `experiments.saturation`.
 The `of` of a metric is
@@ -39,10 +36,6 @@ _COMPARED, _COMPARED_NUMBERS = 8, 2**20
 
 _CORRELATION_COLUMNS = ("scaling", "metric", "correlations")
 
-# From a cell, the slice of the queries of a draw, the queries, keys and scores of a block of draws, without a divisor
-# or mask, and a generator, to numbers per row by name, (scalings, trials, queries).
-Further = Callable[[Any, slice, Floats, Floats, Floats, np.random.Generator], Mapping[str, Floats]]
-
 
 @dataclass(frozen=True)
 class Block:
@@ -53,7 +46,7 @@ class Block:
     divisors: Sequence[float]
     rows: RowDiagnostics  # of the scores
     rows_per_key: float  # the number of queries of a whole draw over its number of keys
-    further: Mapping[str, Floats]  # numbers per row, (n_divisors, n_draws, n_queries), from `RowStatistics.further`
+    further: Mapping[str, Floats]  # numbers per row, (n_divisors, n_draws, n_queries), from `AttentionCell.further`
 
     def values(self, of: "PerRow") -> Floats:
         """A number per row, (n_divisors, n_draws, n_queries)."""
@@ -92,7 +85,6 @@ class RowStatistics:
     """A tuple of metrics of attention rows: their measurement in a cell, and the rows of a table."""
 
     metrics: tuple[Metric, ...]  # in the order of the columns
-    further: Further | None = None  # computes `Block.further` for metrics that need more than the scores
 
     def experiment(self, name: str, cell: type[AttentionCell], **more: Any) -> Experiment:
         """The experiment of a module's name that measures these metrics in cells of a class.
@@ -156,33 +148,24 @@ class RowStatistics:
         for rows in cell.query_blocks():
             queries = queries_of(rows)
             query_sums = query_sums + _stacked([m.of(queries).sum(axis=-1) for m in self._means("query")], trials)
-            scores, visible = queries @ keys.swapaxes(-1, -2), cell.visible(rows)
-            score_sums += _power_sums(scores, visible, cell.score_centre)
-            compared = _COMPARED if is_last and rows.stop == cell.n_queries else 0
-            values = self._row_values(cell, rows, keys, queries, scores, rng, compared)
-            row_sums = row_sums + np.stack([_sum_over_rows(m, values[_source(m)]) for m in self._means("row")], axis=1)
-            series.append(np.stack([values[of] for of in self._ranked], axis=1))
+            scores = queries @ keys.swapaxes(-1, -2)
+            score_sums += _power_sums(scores, cell.visible(rows), cell.score_centre)
+            block = self._block(cell, rows, keys, queries, scores, rng)
+            if is_last and rows.stop == cell.n_queries:
+                _compare(cell, rows, keys, block, rng)
+            row_sums = row_sums + np.stack([_sum_over_rows(m, block) for m in self._means("row")], axis=1)
+            series.append(np.stack([block.values(of) for of in self._ranked], axis=1))
         key_means = _stacked([metric.of(keys).mean(axis=-1) for metric in self._means("key")], trials)
         row_means = row_sums.reshape(-1, trials) / cell.n_queries
         means = np.concatenate([score_sums / cell.scores, query_sums / cell.n_queries, key_means, row_means])
         return means, np.concatenate(series, axis=-1).reshape(-1, trials, cell.n_queries)
 
-    def _row_values(
-        self,
-        cell: AttentionCell,
-        rows: slice,
-        keys: Floats,
-        queries: Floats,
-        scores: Floats,
-        rng: np.random.Generator,
-        compared: int,
-    ) -> dict[PerRow, Floats]:
-        """The number per row behind each metric, (scalings, trials, queries), of these rows of each draw.
-
-        Up to `compared` rows are compared with the plain kernel, fewer where keys are long.
-        """
-        further = self.further(cell, rows, queries, keys, scores, rng) if self.further else {}
-        sources = dict.fromkeys([*map(_source, self._means("row")), *self._ranked])
+    def _block(
+        self, cell: AttentionCell, rows: slice, keys: Floats, queries: Floats, scores: Floats, rng: np.random.Generator
+    ) -> Block:
+        """These rows of each draw, with what the metrics need of them."""
+        further = cell.further(rows, queries, keys, scores, rng)
+        sources = {*map(_source, self._means("row")), *self._ranked}
         if (visible := cell.visible(rows)) is not None:
             scores = np.where(visible, scores, -np.inf)
         diagnostics = row_diagnostics(
@@ -192,13 +175,7 @@ class RowStatistics:
             with_variance="row_variance" in sources,
             own_keys=cell.own_keys(rows) if "own_weight" in sources else None,
         )
-        for _ in range(min(compared, max(1, _COMPARED_NUMBERS // keys[0].size))):
-            rule, draw, query = (int(rng.integers(size)) for size in diagnostics.max_weight.shape)
-            row = RowDiagnostics(*(values[rule : rule + 1, draw, query] for values in vars(diagnostics).values()))
-            own_key = int(cell.own_keys(rows)[query])
-            compare_row(queries[draw, query], keys[draw], scores[draw, query], own_key, cell.divisors()[rule], row)
-        block = Block(queries, scores, cell.divisors(), diagnostics, cell.n_queries / cell.n_keys, further)
-        return {of: block.values(of) for of in sources}
+        return Block(queries, scores, cell.divisors(), diagnostics, cell.n_queries / cell.n_keys, further)
 
     def tabulate(self, cell: AttentionCell, measurement: RowMeasurement) -> dict[str, list[Row]]:
         """One row per scaling with each metric of two trials or more, and the correlations of all metrics.
@@ -255,7 +232,7 @@ class RowStatistics:
 
     def seconds_per_trial(self, cell: AttentionCell) -> float:
         """Rough time of a draw and all its scalings, for `plan` and the order of work."""
-        per_score = cell.dtype.itemsize * (0.004 * min(2 * cell.d_k, cell.n_keys) + 0.3) + (60 if self.further else 0)
+        per_score = cell.dtype.itemsize * (0.004 * min(2 * cell.d_k, cell.n_keys) + 0.06 * cell.score_arrays)
         rows = (1 + len(cell.scaling)) * cell.n_queries
         return 1e-9 * (8 * cell.numbers + rows * (100 + per_score * cell.n_keys))
 
@@ -264,7 +241,7 @@ class RowStatistics:
         trials, rules, chunk = cell.block_trials, len(cell.scaling), cell.chunk_trials
         rows = trials * cell.block_queries
         tile = min(tile_rows(cell.n_keys, cell.dtype.itemsize, with_gradient=True), rows)
-        block = 5 * trials * cell.entries + rows * cell.n_keys * (20 if self.further else 5)
+        block = 5 * trials * cell.entries + cell.score_arrays * rows * cell.n_keys
         kernel = 7 * tile * max(cell.n_keys, cell.d_k) + 20 * cell.n_keys
         values = rules * (13 * rows + 50 * chunk + 2 * MAX_BINS) + (6 * rules + 12) * chunk * cell.n_queries
         return cell.dtype.itemsize * (block + kernel) + 8 * values
@@ -289,7 +266,16 @@ def _power_sums(scores: Floats, visible: Any, centre: float) -> Floats:
     return power_sums(scores.reshape(len(scores), -1))
 
 
-def _sum_over_rows(metric: Metric, values: Floats) -> Floats:
-    """Sums over the queries of values (scalings, trials, queries) or, for a root mean square, of their squares."""
-    doubles = values.astype(np.float64, copy=False)
-    return np.asarray(np.vecdot(doubles, doubles if metric.kind == "root" else np.ones(values.shape[-1])))
+def _sum_over_rows(metric: Metric, block: Block) -> Floats:
+    """Sums of a metric over the queries, (scalings, trials); of its squares for a root mean square."""
+    doubles = block.values(_source(metric)).astype(np.float64, copy=False)
+    return np.asarray(np.vecdot(doubles, doubles if metric.kind == "root" else np.ones(doubles.shape[-1])))
+
+
+def _compare(cell: AttentionCell, rows: slice, keys: Floats, block: Block, rng: np.random.Generator) -> None:
+    """Compare some rows with the plain kernel, fewer where keys are long."""
+    for _ in range(min(_COMPARED, max(1, _COMPARED_NUMBERS // keys[0].size))):
+        rule, draw, query = (int(rng.integers(size)) for size in block.rows.max_weight.shape)
+        row = RowDiagnostics(*(values[rule : rule + 1, draw, query] for values in vars(block.rows).values()))
+        own_key, divisor = int(cell.own_keys(rows)[query]), block.divisors[rule]
+        compare_row(block.queries[draw, query], keys[draw], block.scores[draw, query], own_key, divisor, row)

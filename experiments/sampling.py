@@ -11,7 +11,7 @@ scalings, so that an additional scaling sees the same draws.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
@@ -105,6 +105,15 @@ class AttentionCell(ScaledCell):
             (trials, block, d_k).
         """
         raise NotImplementedError
+
+    score_arrays = 5  # numbers in memory at once for each score of a block, at most
+
+    def further(self, *_: Any, **__: Any) -> Mapping[str, Floats]:
+        """Numbers per row by name, (scalings, trials, queries), for metrics that need more than the scores.
+
+        Of the slice of the queries, the queries, keys and scores of some draws, without a divisor or mask, and rng.
+        """
+        return {}
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
