@@ -1,10 +1,8 @@
 """The law of one score q.k: its histogram, its distance from the exact law, and its moments.
 
-Every trial draws its own query and its own key, so that scores are independent and a test of their law is valid. Bins
-are uniform in asinh(s / sqrt(d_k)): nearly equal near 0, ever wider in the tails, the same for every d_k.
-
-This module counts; `experiments.analysis.laws` turns the counts into densities and Kolmogorov-Smirnov
-distances. Entries are standard normal, for which the law of q.k is known.
+Every trial draws its own standard normal query and key, so that scores are independent and a test of their law holds.
+Bins are uniform in asinh(s / sqrt(d_k)): nearly equal near 0, ever wider in the tails, the same for every d_k.
+`experiments.analysis.laws` turns their counts into densities and Kolmogorov-Smirnov distances.
 """
 
 import math
@@ -92,7 +90,7 @@ def _measure_block(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
 
 
 def tabulate(cell: Cell, measured: Scores) -> dict[str, list[Row]]:
-    """One row with the moments of 20 trials or more and their intervals; and the counts of the bins, (2 BINS,)."""
+    """One row with the moments of 20 trials or more and their intervals; and the counts of the bins."""
     shape, trials = Shape.of(measured.moments), measured.moments.trials
     estimates = Estimates.of(measured.moments, {metric.name: metric.of(shape, 1.0) for metric in METRICS})
     found = {metric.name: estimates.pair(metric.name) for metric in METRICS}

@@ -1,8 +1,7 @@
 """Attention at initialisation: layer-normed tokens through W_Q and W_K of a named scheme.
 
 Per trial, the tokens of a sequence and the weights of one head are drawn. All tokens give keys, the last ones also
-queries. Queries share W_Q and keys W_K, so scores are less independent than those of `experiments.saturation`. The
-variances of q, k and q.k are exact (`sdpa.initialisation`).
+queries. The variances of q, k and q.k are exact (`sdpa.initialisation`).
 """
 
 import math
@@ -55,9 +54,8 @@ class Cell(AttentionCell):
     def spread(self) -> float:
         """Var of E[q_a^2] given the weights, over its squared mean: what no number of tokens in a draw averages.
 
-        Tokens have d_model - 1 = D - 1 free dimensions. With k the excess kurtosis of the weights, the squared length
-        of the weights of an entry in these has the relative variance (2 + k (D - 1) / D) / (D - 1); the d_k entries are
-        independent.
+        Tokens have D - 1 free dimensions, D = d_model. With k the excess kurtosis of the weights, the squared length of
+        the weights of each of d_k entries in these has the relative variance (2 + k (D - 1) / D) / (D - 1).
         """
         kurtosis = 0.0 if self.scheme.law == "normal" else -1.2
         free = self.d_model - 1

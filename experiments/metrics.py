@@ -237,11 +237,7 @@ def at_least_independent(closer: OfCell, of_row: OfCell) -> OfCell:
 def _norm_metrics(
     norm: str, meaning: str, formula: str, title: str, of_row: str, high: End = math.inf
 ) -> tuple[Metric, ...]:
-    """The root mean square of a norm of rows, and the quantiles NORM_p10, NORM_median and NORM_p90.
-
-    The root mean square follows rare large rows, and the median follows the typical row. Unscaled and at large d_k, the
-    median of |dL/dq| falls with d_k while its root mean square rises, so a table has both.
-    """
+    """The root mean square of a norm of rows, which follows rare large rows, and quantiles, for the typical row."""
     root = Metric(
         norm,
         f"{meaning}; root mean square over rows",

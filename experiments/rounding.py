@@ -11,9 +11,7 @@ A draw of Q, K and standard normal gradients to the weights goes through attenti
 All shares are over visible keys. A row is lost if the format has no number for one of its results: a score beyond the
 largest number, positive, makes the weights of its row NaN, although the maximum is subtracted. Such a row counts as one
 of zero weights and zero gradients. Overflow without subtracting the maximum is that of a number stored in the format;
-an accumulator that keeps e^s overflows like float32.
-
-No value of rounded rows has an exact one, and the check judges none.
+an accumulator that keeps e^s overflows like float32. No value of rounded rows has an exact one.
 """
 
 import math
@@ -181,9 +179,8 @@ def _probability(metric: str) -> OfCell:
 def _of_rows(metric: str) -> Exact:
     """A probability of rows; bounds of the deviation as in `experiments.metrics` for saturated rows.
 
-    Rows of several lengths have probabilities p_i of their own. If their sum is at most 1/2, so is each of them, and
-    the variance of independent rows, sum_i p_i (1 - p_i), is at least half the sum. A row with one key is certain to
-    have a weight of 1.
+    Under a mask, rows have probabilities p_i of their own. If their sum is at most 1/2, sum_i p_i (1 - p_i) is at least
+    half of it. A row with one key is certain to have a weight of 1.
     """
     value = _probability(metric)
     largest = deviation_of_share(value)

@@ -24,7 +24,7 @@ import numpy as np
 from experiments.harness.columns import Column
 from experiments.harness.experiment import ACCURACY, MEASURED, Experiment, Row
 from experiments.harness.metric import Metric, fields, metric_columns
-from experiments.sampling import TREATMENT, AttentionCell, Floats
+from experiments.sampling import TREATMENT, AttentionCell, Floats, of_cells
 from experiments.second_kernel import compare_row
 from experiments.statistics.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, Shape, power_sums
 from experiments.statistics.quantiles import MAX_BINS, Histograms, Quantile
@@ -105,10 +105,8 @@ class RowStatistics:
             "min_trials": 2,
             "accuracy": lambda cell: max(ACCURACY, 10 * cell.rounding_error),  # tests add up values
             "separate_rows": lambda cell: cell.separate_rows,
-            "stamp": cell.stamp,
-            "problem": cell.problem,
         }
-        return Experiment(name, cell, **(fields | more))
+        return Experiment(name, **(of_cells(cell) | fields | more))
 
     def _means(self, per: str) -> list[Metric]:
         """The metrics that are a mean over rows, queries or keys, or its root, in order."""
@@ -186,12 +184,10 @@ class RowStatistics:
         rows = []
         for treatment in cell.treatments():
             scaling = treatment["scaling"]
-            found = {
-                metric.name: self.quantile(cell, measurement, scaling, metric)
-                if metric.kind == "quantile"
-                else means.pair((scaling, metric.name))
-                for metric in self.metrics
-            }
+            found: dict[str, tuple[float, float] | Quantile] = {}
+            for metric in self.metrics:
+                is_mean, name = metric.kind != "quantile", (scaling, metric.name)
+                found[metric.name] = means.pair(name) if is_mean else self.quantile(cell, measurement, scaling, metric)
             measured = fields(self.metrics, cell, trials, found, cell.n_queries, trials * cell.separate_rows)
             rows.append({**treatment, "trials": trials, **measured})
         named = zip(means.names, means.correlation, strict=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments.harness.columns import Column
 from experiments.harness.experiment import MEASURED, Experiment, Row
-from experiments.sampling import TREATMENT, Cell, Floats
+from experiments.sampling import TREATMENT, Cell, Floats, of_cells
 from sdpa import softmax
 
 
@@ -30,9 +30,8 @@ class RowsMeasurement:
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> RowsMeasurement:
     """The scores of that many independent draws of (Q, K), (trials, n_queries, n_keys)."""
     keys, queries = cell.draw(trials, rng)
-    return RowsMeasurement(
-        np.concatenate([queries(rows) @ keys.swapaxes(-1, -2) for rows in cell.query_blocks()], axis=1)
-    )
+    scores = [queries(rows) @ keys.swapaxes(-1, -2) for rows in cell.query_blocks()]
+    return RowsMeasurement(np.concatenate(scores, axis=1))
 
 
 def tabulate(cell: Cell, measurement: RowsMeasurement) -> dict[str, Iterator[Row]]:
@@ -57,7 +56,7 @@ def _rows(cell: Cell, scores: Floats) -> Iterator[Row]:
 
 EXPERIMENT = Experiment(
     name="rows",
-    cell=Cell,
+    **of_cells(Cell),
     columns=(
         *TREATMENT,
         Column("trial", "int", "number of the draw of (Q, K), from 0"),
@@ -72,6 +71,4 @@ EXPERIMENT = Experiment(
     seconds_per_trial=lambda cell: 1e-8 * cell.numbers + 1e-5 * len(cell.scaling) * cell.scores,
     memory=lambda cell: 16 * cell.block_trials * (cell.entries + cell.n_queries * cell.n_keys),
     table_rows=lambda cell, trials: len(cell.scaling) * trials * cell.scores,
-    stamp=Cell.stamp,
-    problem=Cell.problem,
 )

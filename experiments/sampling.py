@@ -88,25 +88,25 @@ class ScaledCell:
             yield {"scaling": scaling.name, "exponent": exponent, "divisor": divisor}
 
 
+def of_cells(cell: type[ScaledCell]) -> dict[str, Any]:
+    """The fields of an experiment that follow from its class of cells alone."""
+    return {"cell": cell, "problem": cell.problem, "stamp": cell.stamp}
+
+
 class AttentionCell(ScaledCell):
     """The part of all cells whose draws give queries and keys: their sizes and, in each class, `draw`."""
 
     n_queries: int  # queries per draw
+    score_arrays = 5  # numbers in memory at once for each score of a block, at most
 
     def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
         """Keys of all trials at once, and their queries on demand.
 
-        Args:
-            trials: number of draws, at most `block_trials`: the keys of all of them are in memory at once.
-            rng: draws the keys now, and queries when they are asked for.
-
         Returns:
-            Keys (trials, n_keys, d_k), and a function that gives the queries of each of `query_blocks` in turn,
+            Keys (trials, n_keys, d_k), and a function that draws the queries of each of `query_blocks` in turn,
             (trials, block, d_k).
         """
         raise NotImplementedError
-
-    score_arrays = 5  # numbers in memory at once for each score of a block, at most
 
     def further(self, *_: Any, **__: Any) -> Mapping[str, Floats]:
         """Numbers per row by name, (scalings, trials, queries), for metrics that need more than the scores.

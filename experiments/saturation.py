@@ -17,8 +17,7 @@ from sdpa.inputs import draws_single
 from sdpa.pairs import spectrum_of
 
 DOUBLE, SINGLE = FORMATS["float64"], FORMATS["float32"]
-# Relative, of means in single precision: beyond the largest difference from double precision that was measured with so
-# many draws that it is no longer random.
+# Relative, of means in single precision: beyond the largest difference from double precision in very many draws.
 _SINGLE_ROUNDING = 5e-7
 # What single precision excludes, so that means agree with double precision.
 _LARGEST_SCORE = 100.0  # r.m.s. of scaled scores: a rounding error of 2^-24 of a score moves its weight by as much

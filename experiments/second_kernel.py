@@ -1,8 +1,7 @@
 """A second, plain kernel: the softmax of a row and its Jacobian written out, to compare with the fast one.
 
-Theory has no exact values for most laws of q and k, so that no statistical test finds a fault of the kernel there. So
-every chunk compares a few of its rows with these definitions, value by value. With w the softmax of the scores s over
-the divisor c, and J = diag(w) - w w^T:
+Theory has no exact values for most laws of q and k. So every chunk compares a few of its rows with these definitions,
+value by value. With w the softmax of the scores s over the divisor c, and J = diag(w) - w w^T:
 
     J_ii = w_i sum_{j != i} w_j,   |J|_F^2 = sum_i w_i^2 ((sum_{j != i} w_j)^2 + sum_{j != i} w_j^2)
     K^T J has the columns w_i (k_i - m) with m = sum_j w_j k_j,   |dL/dq| = |K^T J|_F / c

@@ -1,9 +1,8 @@
 """Training of one attention layer: which learning rates solve a task under each scaling rule, and what rows become.
 
 A trial is one run per rule: the rules share the initial weights and the batches of their trial (`sdpa.training`). At
-some steps a run records its loss, accuracy, rows and gradients; the table `history` holds their means over runs, and
-analysis makes the learning curves of it. The main table describes the starts and ends of runs. A run whose loss grows,
-or whose weights leave the range of numbers, counts as diverged and raises nothing.
+some steps a run records its loss, accuracy, rows and gradients; the table `history` holds their means over runs. The
+main table describes the starts and ends of runs. A run whose weights leave the range of numbers counts as diverged.
 
 With s the scaled scores of a row of n keys, on the batch of a step:
 
@@ -12,9 +11,8 @@ With s the scaled scores of a row of n keys, on the batch of a step:
 
 The denominator is the variance of scaled scores for independent q and k with independent entries of mean 0, as in the
 textbook argument for sqrt(d_k). Var[q_a] is the unbiased variance over the queries of the batch, and Var[k_a] that over
-all of its tokens. So the ratio is about 1 at random weights, and training may change it. A query has no key of its own
-among the tokens of another sequence: if W_Q and W_K come to use the same few directions, both ratios rise; if a query
-aligns with the key of the token that it asks for, only the first one does.
+all of its tokens. So the ratio is about 1 at random weights. If W_Q and W_K come to use the same few directions, both
+ratios rise; if a query aligns with the key of the token that it asks for, only the first one does.
 """
 
 import math
@@ -29,7 +27,7 @@ from annotated_types import Ge, Gt, Le
 from experiments.harness.columns import Column, Meaning, names
 from experiments.harness.experiment import MEASURED, Experiment, Row
 from experiments.harness.metric import Metric, fields, metric_columns
-from experiments.sampling import TREATMENT, Floats, ScaledCell
+from experiments.sampling import TREATMENT, Floats, ScaledCell, of_cells
 from experiments.statistics.quantiles import Histograms, Quantile
 from sdpa import Scaling
 from sdpa.metrics import entropy, max_weight
@@ -247,15 +245,10 @@ TRAINING_METRICS = (
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of some trials.
+    """The runs of some trials."""
 
-    Attributes:
-        ends: the value of each metric in each run, (trials, metrics, rules).
-        history: what each run records, (trials, rules, recorded steps, names of RECORDED).
-    """
-
-    ends: Floats
-    history: Floats
+    ends: Floats  # the value of each metric in each run, (trials, metrics, rules)
+    history: Floats  # what each run records, (trials, rules, recorded steps, names of RECORDED)
 
     def merge(self, following: Self) -> Self:
         """The runs of both chunks, in order."""
@@ -359,9 +352,10 @@ def _quantile(values: Floats, share: float) -> Quantile:
     return Quantile(value, low, high, found.inside)
 
 
+_RUNS = Column("trials", "int", "runs of the rule, each from its own initial weights")
 HISTORY_COLUMNS = (
-    Column("scaling", "str", "scaling rule"),
-    Column("trials", "int", "runs of the rule, each from its own initial weights"),
+    TREATMENT[0],
+    _RUNS,
     Column("step", "int", "steps taken before"),
     *(
         column
@@ -382,12 +376,8 @@ def _numbers(cell: Cell) -> int:
 
 EXPERIMENT = Experiment(
     name="training",
-    cell=Cell,
-    columns=(
-        *TREATMENT,
-        Column("trials", "int", "runs of the rule, each from its own initial weights"),
-        *metric_columns(TRAINING_METRICS),
-    ),
+    **of_cells(Cell),
+    columns=(*TREATMENT, _RUNS, *metric_columns(TRAINING_METRICS)),
     metrics=TRAINING_METRICS,
     beside={HISTORY: tuple(names(HISTORY_COLUMNS))},
     chunk_trials=lambda _: 1,
@@ -397,5 +387,4 @@ EXPERIMENT = Experiment(
     memory=lambda cell: 8 * len(cell.scaling) * _numbers(cell),
     table_rows=lambda cell, _: len(cell.scaling),
     min_trials=2,
-    stamp=Cell.stamp,
 )

@@ -1,10 +1,9 @@
 """Means of whole trials, and estimates that are functions of them with their covariance.
 
 Scores that share a query or a key are not independent; whole draws of (Q, K) are. So the suite averages everything
-within a trial first, and errors come from the spread between trials.
-
-One vector x per trial comes in. `Moments` keeps its mean and comoments and merges over chunks. `Estimate` is a function
-f of the mean with its gradient g, and `Estimates` gives values, standard errors and correlations by the delta method:
+within a trial first, and errors come from the spread between trials. `Moments` keeps the mean and the comoments of one
+vector x per trial, and merges over chunks. `Estimate` is a function f of the mean with its gradient g, and `Estimates`
+gives values, standard errors and correlations by the delta method:
 
     Var f(mean) = g^T Cov(x) g / trials
 """
@@ -103,17 +102,11 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Shape:
-    """Mean, variance about the mean and excess kurtosis of a quantity s, as functions of the means of its powers.
+    """Mean, variance about the mean and excess kurtosis of a quantity s, from the means m_p of its powers s^p."""
 
-    Attributes:
-        mean: m1, with m_p the mean of s^p over all trials, here of a centre of 0.
-        variance: m2 - m1^2, with a correction that makes it unbiased.
-        kurtosis: (m4 - 4 m1 m3 + 6 m1^2 m2 - 3 m1^4) / (m2 - m1^2)^2 - 3.
-    """
-
-    mean: Estimate
-    variance: Estimate
-    kurtosis: Estimate
+    mean: Estimate  # m1
+    variance: Estimate  # m2 - m1^2, with a correction that makes it unbiased
+    kurtosis: Estimate  # (m4 - 4 m1 m3 + 6 m1^2 m2 - 3 m1^4) / (m2 - m1^2)^2 - 3
 
     @classmethod
     def of(cls, moments: Moments, centre: float = 0.0) -> Self:

@@ -62,31 +62,25 @@ class Bins:
         # Two neighbours share a bin once all bits in which they differ are dropped.
         bins_left = len(keys) - np.bincount(differing, minlength=64).cumsum()
         more = int(np.argmax(bins_left <= MAX_BINS))
-        edges = np.concatenate([[0], np.flatnonzero(differing > more) + 1, [len(keys)]])
-        sums = (np.add.reduceat(values, edges[:-1]) for values in (counts, rank_sums))
-        return cls(dropped + more, keys[edges[:-1]] >> more, *sums)
+        first = np.concatenate([[0], np.flatnonzero(differing > more) + 1])
+        sums = (np.add.reduceat(values, first) for values in (counts, rank_sums))
+        return cls(dropped + more, keys[first] >> more, *sums)
 
     def merge(self, following: Self) -> Self:
         """The bins of both, as wide as the wider ones; wider still if they would otherwise exceed MAX_BINS."""
         dropped = max(self.dropped, following.dropped)
-        keys = [bins.keys >> (dropped - bins.dropped) for bins in (self, following)]
-        together = np.concatenate(keys)
+        keys = np.concatenate([bins.keys >> (dropped - bins.dropped) for bins in (self, following)])
         # The order of equal keys does not matter: they share a bin, and sums of integers are exact.
-        order = np.argsort(together)
+        order = np.argsort(keys)
         counts, rank_sums = [self.counts, following.counts], [self.rank_sums, following.rank_sums]
-        sums = (np.concatenate(parts)[order] for parts in (counts, rank_sums))
-        return self._grouped(dropped, together[order], *sums)
+        return self._grouped(dropped, keys[order], *(np.concatenate(parts)[order] for parts in (counts, rank_sums)))
 
     def quantile(self, rank: float, end: int = 0) -> float:
-        """The value below which that many values lie: linear within a bin, halfway across a gap between bins.
+        """The value below which `rank` values lie: linear within a bin, halfway across a gap between bins.
 
         The positions of the values within a bin are unknown. A bin with more than _COARSE of all values may hold a peak
         of their density, for example near a limit; as the lower (end -1) or upper (+1) end of an interval it gives its
         edge.
-
-        Args:
-            rank: number of values below, from 0 to the number of all values; not necessarily whole.
-            end: -1 or +1 for an end of an interval, 0 for an estimate.
         """
         below = np.concatenate([[0], self.counts.cumsum()])
         ends = [min(int(np.searchsorted(below[1:], rank, side)), len(self.keys) - 1) for side in ("left", "right")]
