@@ -114,19 +114,12 @@ FORMATS = {
 
 
 class RoundedRows(NamedTuple):
-    """Rows of attention in a format, and the gradients to their scores before the divisor and to their queries.
+    """Rows of attention in a format, and the gradients to their scores before the divisor and to their queries."""
 
-    Attributes:
-        scores: s, (..., n_queries, n_keys); inf where they are beyond the largest number, -inf where masked.
-        weights: w, of the same shape; NaN in a row with an infinite score.
-        score_gradient: dL/dS, of the same shape.
-        query_gradient: dL/dq, (..., n_queries, d_k).
-    """
-
-    scores: FloatArray
-    weights: FloatArray
-    score_gradient: FloatArray
-    query_gradient: FloatArray
+    scores: FloatArray  # s, (..., n_queries, n_keys); inf where they are beyond the largest number, -inf where masked
+    weights: FloatArray  # w, of the same shape; NaN in a row with an infinite score
+    score_gradient: FloatArray  # dL/dS, of the same shape
+    query_gradient: FloatArray  # dL/dq, (..., n_queries, d_k)
 
 
 def rounded_rows(

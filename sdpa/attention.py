@@ -1,8 +1,7 @@
 """Softmax, attention weights and scaled dot-product attention (Vaswani et al. 2017, equation 1).
 
-A mask is boolean, True where a query may attend to a key. The other keys get the score -inf, and so the weight 0:
-`softmax` and `sdpa.row_diagnostics` treat scores of -inf in the same way. Every query needs a visible key. The
-words `none` and `causal` stand for two masks, in every function.
+A mask is boolean, True where a query may attend to a key. The other keys get the score -inf, and so the weight 0. Every
+query needs a visible key. The words `none` and `causal` stand for two masks, in every function.
 """
 
 from __future__ import annotations
@@ -42,11 +41,7 @@ def softmax(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
 
 
 def shifted_exponentials(scores: FloatArray, axis: int = -1) -> FloatArray:
-    """exp(x - max x) along an axis, of the shape of x: from 0 to 1, with at least one 1 in every row.
-
-    Raises:
-        ValueError: a row contains a NaN, a +inf or only -inf (the message names the row).
-    """
+    """exp(x - max x) along an axis, of the shape of x; errors as in `softmax`."""
     largest = scores.max(axis=axis, keepdims=True)
     if not np.isfinite(largest).all():
         index = np.argwhere(~np.isfinite(largest.squeeze(axis)))[0]
@@ -149,29 +144,18 @@ def scaled_dot_product_attention(
 
 @dataclass(frozen=True)
 class Trace:
-    """The arrays between q, k and v and the output, in the order of their computation.
-
-    Attributes:
-        q, k, v: the arguments as arrays; v may be None.
-        scores: q k^T, (..., n_queries, n_keys).
-        divisor: the divisor of the scores.
-        scaled_scores: scores / divisor, and -inf where the mask hides the key.
-        exponentials: exp(scaled_scores - the largest of the row); subtracting it changes no weight.
-        sums: the sum of the exponentials of a row, (..., n_queries, 1).
-        weights: exponentials / sums; rows sum to 1.
-        output: weights v, (..., n_queries, d_v), or None without v.
-    """
+    """The arrays between q, k and v and the output, in the order of their computation."""
 
     q: FloatArray
     k: FloatArray
     v: FloatArray | None
-    scores: FloatArray
-    divisor: float
-    scaled_scores: FloatArray
-    exponentials: FloatArray
-    sums: FloatArray
-    weights: FloatArray
-    output: FloatArray | None
+    scores: FloatArray  # q k^T, (..., n_queries, n_keys)
+    divisor: float  # the divisor of the scores
+    scaled_scores: FloatArray  # scores / divisor, and -inf where the mask hides the key
+    exponentials: FloatArray  # exp(scaled_scores - the largest of the row); subtracting it changes no weight
+    sums: FloatArray  # the sum of the exponentials of a row, (..., n_queries, 1)
+    weights: FloatArray  # exponentials / sums; rows sum to 1
+    output: FloatArray | None  # weights v, (..., n_queries, d_v), or None without v
 
 
 def trace(
@@ -210,14 +194,8 @@ def trace(
 def trace_shapes(q: npt.ArrayLike, k: npt.ArrayLike, v: npt.ArrayLike | None = None) -> dict[str, tuple[int, ...]]:
     """Q, K, V, K^T, Q K^T, scaled scores, weights, output: the shape of each, in this order, from arguments of `trace`.
 
-    >>> for step, shape in trace_shapes([[3.0, 4.0]], [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]).items():
-    ...     print(step, shape)
-    Q (1, 2)
-    K (3, 2)
-    K^T (2, 3)
-    Q K^T (1, 3)
-    scaled scores (1, 3)
-    weights (1, 3)
+    >>> trace_shapes([[3.0, 4.0]], [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])["Q K^T"]
+    (1, 3)
     """
     steps = trace(q, k, v)
     arrays = {
@@ -234,10 +212,7 @@ def trace_shapes(q: npt.ArrayLike, k: npt.ArrayLike, v: npt.ArrayLike | None = N
 
 
 def causal_mask(n_queries: int, n_keys: int) -> BoolArray:
-    """The mask of a sequence of n_keys positions whose last n_queries ask: each sees the keys up to its own position.
-
-    Booleans, (n_queries, n_keys), True where the query may attend to the key; ValueError unless n_queries is from 1 to
-    n_keys. It is below n_keys if the keys of earlier positions are cached.
+    """The mask of n_keys positions whose last n_queries, 1 to n_keys, ask: each sees the keys up to its own position.
 
     >>> causal_mask(2, 3)
     array([[ True,  True, False],

@@ -14,27 +14,18 @@ from sdpa.scaling import Scaling, resolve_divisor
 
 @dataclass(frozen=True)
 class DividedScores:
-    """The scores of one draw over a divisor, their softmax, and the exact values over all draws.
+    """The scores of one draw over a divisor, their softmax, and the exact values over all draws."""
 
-    Attributes:
-        divisor: the divisor of the scores; 1 means no scaling.
-        scores: q k^T / divisor, (n_queries, n_keys); weights: their softmax.
-        score_std: standard deviation of all scores of the draw, about their mean.
-        max_weight, entropy: means over the rows, the latter in nats.
-        exact_score_std: standard deviation of a single score, sqrt(d_k) / divisor. The deviation of the scores of one
-            draw about their mean is smaller on average, because they share queries and keys (for five of each by 5%
-            at d_k = 4, by 3% at 512).
-        exact_max_weight, exact_entropy: expectations for a row.
-    """
-
-    divisor: float
-    scores: FloatArray
+    divisor: float  # 1 means no scaling
+    scores: FloatArray  # q k^T / divisor, (n_queries, n_keys)
     weights: FloatArray
-    score_std: float
-    max_weight: float
-    entropy: float
+    score_std: float  # standard deviation of all scores of the draw, about their mean
+    max_weight: float  # mean over the rows
+    entropy: float  # mean over the rows, in nats
+    # Of a single score, sqrt(d_k) / divisor; the deviation of the scores of one draw about their mean is smaller on
+    # average, because they share queries and keys (for five of each by 5% at d_k = 4, by 3% at 512).
     exact_score_std: float
-    exact_max_weight: float
+    exact_max_weight: float  # expectations for a row
     exact_entropy: float
 
 

@@ -41,8 +41,8 @@ def softmax_jacobian(weights: npt.ArrayLike) -> FloatArray:
 def softmax_vjp(weights: npt.ArrayLike, weights_gradient: npt.ArrayLike) -> FloatArray:
     """J g = w (g - w.g): the gradient to the scaled scores, (..., n_keys), given the gradient g to the weights.
 
-    The entry of the largest weight is minus the sum of the others (rows of J sum to 0), which keeps its relative
-    precision where the row is saturated. g has n_keys entries, and leading axes that broadcast with those of weights.
+    The entry of the largest weight is minus the sum of the others (rows of J sum to 0), which keeps its precision where
+    the row is saturated. g has n_keys entries, and leading axes that broadcast with those of weights.
 
     >>> softmax_vjp([0.5, 0.5], [1.0, 0.0])
     array([ 0.25, -0.25])
@@ -112,8 +112,7 @@ def attention_gradients(
 ) -> AttentionGradients:
     """dL/dS = J (dL/dO v^T) / divisor, dL/dq = dL/dS k, dL/dk = dL/dS^T q, dL/dv = w^T dL/dO.
 
-    With S = q k^T, w = softmax(S / divisor), O = w v, and J the Jacobian of each softmax row. By the chain rule:
-    dL/dw = dL/dO v^T, then `softmax_vjp`, then the divisor, then the bilinear S.
+    With S = q k^T, w = softmax(S / divisor), O = w v, and J the Jacobian of each softmax row.
 
     Args:
         q, k, v, scaling, mask: as in `scaled_dot_product_attention`.
@@ -152,12 +151,8 @@ def key_gradient_square(
     """Mean over keys of E |dL/dk_j|^2 = sum_i |J_i|_F^2 |q_i|^2 / (n_keys divisor^2), (...).
 
     dL/dk_j = sum_i (J_i g_i)_j q_i / divisor, with the expectation over standard normal gradients g_i to the weights.
-
-    Args:
-        jacobian_norms: |J_i|_F of each row, (..., n_queries), as from `jacobian_norm` or `row_diagnostics`.
-        query_norms: |q_i|, (..., n_queries); leading axes broadcast.
-        n_keys: number of keys, masked ones included.
-        divisor: of the scores; broadcasts with the result.
+    |J_i|_F, as from `row_diagnostics`, and |q_i| are (..., n_queries); n_keys includes masked keys; the divisor
+    broadcasts with the result.
 
     >>> float(key_gradient_square([0.5], [2.0], n_keys=2))
     0.5
@@ -170,11 +165,7 @@ def value_gradient_square(collisions: npt.ArrayLike, n_keys: int) -> FloatArray:
     """Mean over keys of E (dL/dv_jd)^2 = sum_i sum_j w_ij^2 / n_keys, (...).
 
     dL/dv_j = sum_i w_ij o_i, with the expectation over standard normal gradients o_i to the output. Uniform rows have
-    n_queries / n_keys^2, one-hot rows n_queries / n_keys.
-
-    Args:
-        collisions: sum_j w_ij^2 of each row, (..., n_queries), as from `collision` or `row_diagnostics`.
-        n_keys: number of keys, masked ones included.
+    n_queries / n_keys^2, one-hot rows n_queries / n_keys. `collisions` are sum_j w_ij^2, (..., n_queries).
 
     >>> float(value_gradient_square([0.5, 0.5], n_keys=2))
     0.5

@@ -28,20 +28,15 @@ SCHEMES: dict[str, Scheme] = {}
 class Scheme:
     """Independent weights of mean 0: their law, and their variances in W_Q and W_K.
 
-    Attributes:
-        name: the key in `SCHEMES`.
-        law: `normal` or `uniform`.
-        variances: of W_Q and W_K, from d_model and d_k.
-
     >>> gpt2 = Scheme.parse("gpt2")
     >>> query, key = gpt2.variances(768, 64)
     >>> round(math.sqrt(768 * query), 3)  # of the entries of q
     0.554
     """
 
-    name: str
-    law: Literal["normal", "uniform"]
-    variances: Variances
+    name: str  # the key in `SCHEMES`
+    law: Literal["normal", "uniform"]  # `normal` or `uniform`
+    variances: Variances  # of W_Q and W_K, from d_model and d_k
 
     @classmethod
     def parse(cls, text: str) -> Scheme:
@@ -64,11 +59,7 @@ class Scheme:
 
 
 def scheme(law: Literal["normal", "uniform"]) -> Callable[[Variances], Variances]:
-    """Register the variances of W_Q and W_K in `SCHEMES` under the name of the function.
-
-    Raises:
-        ValueError: the name is taken.
-    """
+    """Register the variances of W_Q and W_K in `SCHEMES` under the function's name; ValueError if it is taken."""
 
     def enter(variances: Variances) -> Variances:
         name = variances.__name__
@@ -126,17 +117,7 @@ def t5(d_model: int, d_k: int) -> tuple[float, float]:
 
 
 def layer_normed_tokens(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """Independent tokens (..., d_model): standard normal entries, shifted and scaled to mean 0 and variance 1 each.
-
-    Raises:
-        ValueError: d_model is below 2, where the variance is 0.
-
-    >>> x = layer_normed_tokens(np.random.default_rng(0), (2, 3, 8))
-    >>> x.mean(axis=-1).round(9) + 0.0, (x**2).mean(axis=-1)
-    (array([[0., 0., 0.],
-           [0., 0., 0.]]), array([[1., 1., 1.],
-           [1., 1., 1.]]))
-    """
+    """Tokens (..., d_model): standard normal entries, shifted and scaled to mean 0 and variance 1; d_model from 2."""
     if shape[-1] < 2:
         raise ValueError(f"expected d_model of at least 2, got {shape[-1]}")
     tokens = rng.standard_normal(shape)

@@ -36,10 +36,7 @@ _ANGLE = np.float32(2 * math.pi * 2.0**-32)
 
 @dataclass(frozen=True)
 class InputLaw:
-    """A law with mean 0 and variance 1: its name, its sampler, and its moments E x^3 to E x^8.
-
-    The kurtosis of q.k depends on the first two of these moments, the spread of its estimates on all. A moment that
-    does not exist is infinite.
+    """A law with mean 0 and variance 1: its name, its sampler, and its moments E x^3 to E x^8, infinite if none exists.
 
     >>> InputLaw.parse("gaussian").sample(np.random.default_rng(0), (2, 3)).shape
     (2, 3)
@@ -60,11 +57,7 @@ class InputLaw:
         return self.name
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> FloatArray:
-        """Independent entries of that shape, in double or in single precision.
-
-        The two precisions give different numbers from the same generator. In single precision, Gaussian entries come
-        from `single_normals`; all others are drawn in double precision and rounded.
-        """
+        """Independent entries of that shape, in double or in single precision, which give different numbers."""
         if np.dtype(dtype) == np.float32 and draws_single(self):
             return single_normals(rng, shape)
         return self.sample(rng, shape).astype(dtype, copy=False)
@@ -77,11 +70,7 @@ def draws_single(law: InputLaw) -> bool:
 
 
 def input_law(*moments: float) -> Callable[[Sampler], Sampler]:
-    """Register a sampler in `LAWS` under its name, with its moments E x^3, E x^4, E x^5, E x^6, E x^7 and E x^8.
-
-    Raises:
-        ValueError: the number of moments is not six, or the name is taken.
-    """
+    """Register a sampler in `LAWS` under its name with its moments E x^3 to E x^8; ValueError if the name is taken."""
     if len(moments) != 6:
         raise ValueError(f"expected the six moments E x^3 to E x^8, got {len(moments)}")
 
@@ -96,13 +85,7 @@ def input_law(*moments: float) -> Callable[[Sampler], Sampler]:
 
 
 def _lognormal_moment(order: int) -> float:
-    """E x^n = sum_j C(n, j) (-1)^(n-j) e^(j (j-1) / 2) / (e - 1)^(n/2) for x = (e^z - e^(1/2)) / sqrt(e (e - 1)).
-
-    From E e^(j z) = e^(j^2 / 2) of a standard normal z.
-
-    >>> round(_lognormal_moment(3), 6)  # the skewness (e + 2) sqrt(e - 1)
-    6.184877
-    """
+    """E x^n = sum_j C(n, j) (-1)^(n-j) e^(j (j-1) / 2) / (e - 1)^(n/2) of `lognormal`, from E e^(j z) = e^(j^2 / 2)."""
     terms = (math.comb(order, j) * (-1) ** (order - j) * math.exp(j * (j - 1) / 2) for j in range(order + 1))
     return math.fsum(terms) / math.pow(math.e - 1, order / 2)
 
@@ -127,10 +110,7 @@ def rademacher(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
 
 @input_law(0.0, 6.0, 0.0, 90.0, 0.0, 2520.0)
 def laplace(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """x of the density e^(-sqrt(2) |x|) / sqrt(2), whose variance is 1; independent entries of the given shape.
-
-    E x^n = n! / 2^(n/2) for even n.
-    """
+    """x of the density e^(-sqrt(2) |x|) / sqrt(2), whose variance is 1; independent entries of the given shape."""
     return rng.laplace(0.0, math.sqrt(0.5), shape)
 
 
@@ -150,11 +130,7 @@ def lognormal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
 
 
 def single_normals(rng: np.random.Generator, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
-    """Independent N(0, 1) numbers of that shape, from -7.5 to 7.5.
-
-    >>> single_normals(np.random.default_rng(0), (2, 2)).dtype
-    dtype('float32')
-    """
+    """Independent N(0, 1) numbers of that shape, from -7.5 to 7.5."""
     count = math.prod(shape)
     pairs = -(-count // 2)
     found = np.empty(2 * pairs, np.float32)

@@ -91,14 +91,7 @@ class PairLaw:
         own_keys: FloatArray | None = None,
         dtype: npt.DTypeLike = np.float64,
     ) -> FloatArray:
-        """Queries of the given shape (..., n_queries, d_k).
-
-        Args:
-            rng: source of their own entries.
-            shape: of the result.
-            own_keys: of the same shape; required if the correlation is not 0, and unused otherwise.
-            dtype: of the result, as in `InputLaw.draw`.
-        """
+        """Queries of the given shape (..., n_queries, d_k), as `keys`; a correlation needs their own keys."""
         drawn = self.entries.draw(rng, shape, dtype)
         if self.correlation:
             if own_keys is None or own_keys.shape != tuple(shape):

@@ -42,18 +42,12 @@ _KEYS_PER_QUERY, _MORE_QUERIES = 12, 8
 
 @dataclass(frozen=True)
 class Exponential:
-    """e = function(unit (s - s2) / c) in a precision.
+    """e = function(unit (s - s2) / c) in a precision."""
 
-    Attributes:
-        function, unit: np.exp and 1, or np.exp2 and 1 / ln 2.
-        negligible: a key of smaller e changes no digit of a sum whose largest e is 1.
-        floor: smallest argument of the function that counts; e is 0 below. None if all count.
-    """
-
-    function: np.ufunc
+    function: np.ufunc  # np.exp with the unit 1, or np.exp2 with 1 / ln 2
     unit: float
-    negligible: float
-    floor: float | None = None
+    negligible: float  # a key of smaller e changes no digit of a sum whose largest e is 1
+    floor: float | None = None  # smallest argument of the function that counts; e is 0 below. None if all count
 
 
 def in_single_precision(*, has_simd_exp2: bool) -> Exponential:

@@ -1,8 +1,7 @@
 """Training of one attention layer, in double precision and in NumPy alone: two tasks, gradients, and the run.
 
-Both tasks have sequences of tokens that hold a random key and a class. A token has 16 features of its key, a random
-vector of length 4, and 8 of its class, sqrt(8) at the class and 0 elsewhere; the mean square of both parts is 1. The
-query token holds a noisy copy of a key and no class:
+A token has 16 features of its key, a random vector of length 4, and 8 of its class, sqrt(8) at the class and 0
+elsewhere; the mean square of both parts is 1. The query token holds a noisy copy of a key and no class:
 
     recall   the key of one token; the target is the class of that token
     pair     the sum of the keys of two tokens over sqrt(2); the target is half of each of their classes, which differ
@@ -57,57 +56,34 @@ _LARGEST_WEIGHT = 1e25
 
 
 class Weights(NamedTuple):
-    """The weights of layers, or the gradients to them; leading axes are independent layers.
+    """The weights of layers, or the gradients to them; leading axes are independent layers."""
 
-    Attributes:
-        W_Q, W_K: (..., d_model, d_k).
-        W_V: (..., d_model, d_v).
-        W_O: the readout, (..., d_v, n_classes).
-    """
-
-    W_Q: FloatArray
+    W_Q: FloatArray  # (..., d_model, d_k)
     W_K: FloatArray
-    W_V: FloatArray
-    W_O: FloatArray
+    W_V: FloatArray  # (..., d_model, d_v)
+    W_O: FloatArray  # the readout, (..., d_v, n_classes)
 
 
 class Batch(NamedTuple):
-    """Sequences of tokens, with a query and a target for each.
+    """Sequences of tokens, with a query and a target for each."""
 
-    Attributes:
-        tokens: (n_sequences, n_keys, d_model).
-        queries: (n_sequences, d_model).
-        targets: probabilities of the classes, (n_sequences, n_classes).
-        n_asked: number of tokens that each query asks for; they come first, but no layer can see the order.
-    """
-
-    tokens: FloatArray
-    queries: FloatArray
-    targets: FloatArray
-    n_asked: int
+    tokens: FloatArray  # (n_sequences, n_keys, d_model)
+    queries: FloatArray  # (n_sequences, d_model)
+    targets: FloatArray  # probabilities of the classes, (n_sequences, n_classes)
+    n_asked: int  # number of tokens that each query asks for; they come first, but no layer can see the order
 
 
 @dataclass(frozen=True)
 class Step:
-    """The loss of layers on a batch, its gradients, and the attention behind it.
+    """The loss of layers on a batch, its gradients, and the attention behind it."""
 
-    Attributes:
-        losses: L of each sequence, (..., n_sequences).
-        logits: (..., n_sequences, n_classes).
-        q: (..., n_sequences, d_k).
-        scores: q.k over the divisor, (..., n_sequences, n_keys).
-        weights: their softmax, of the same shape.
-        score_gradients: of the loss of each sequence to its scores q.k, of the same shape.
-        gradients: of the mean loss of the batch.
-    """
-
-    losses: FloatArray
-    logits: FloatArray
-    q: FloatArray
-    scores: FloatArray
-    weights: FloatArray
-    score_gradients: FloatArray
-    gradients: Weights
+    losses: FloatArray  # L of each sequence, (..., n_sequences)
+    logits: FloatArray  # (..., n_sequences, n_classes)
+    q: FloatArray  # (..., n_sequences, d_k)
+    scores: FloatArray  # q.k over the divisor, (..., n_sequences, n_keys)
+    weights: FloatArray  # their softmax, of the same shape
+    score_gradients: FloatArray  # of the loss of each sequence to its scores q.k, of the same shape
+    gradients: Weights  # of the mean loss of the batch
 
 
 def loss_and_gradients(weights: Weights, batch: Batch, divisors: npt.ArrayLike) -> Step:
@@ -149,12 +125,7 @@ def _cross_entropy(logits: FloatArray, targets: FloatArray) -> FloatArray:
 
 
 def draw_batch(rng: np.random.Generator, task: Task, n_sequences: int, n_keys: int) -> Batch:
-    """Independent sequences of n_keys tokens, at least 2; rng draws keys, classes and noise, in this order.
-
-    >>> batch = draw_batch(np.random.default_rng(0), "pair", 3, 16)
-    >>> batch.tokens.shape, batch.queries.shape, batch.targets.shape
-    ((3, 16, 24), (3, 24), (3, 8))
-    """
+    """Independent sequences of n_keys tokens, at least 2; rng draws keys, classes and noise, in this order."""
     asked = N_ASKED[task]
     keys = rng.standard_normal((n_sequences, n_keys, N_KEY_FEATURES))
     keys *= math.sqrt(N_KEY_FEATURES) / np.sqrt(np.vecdot(keys, keys))[..., None]
@@ -190,8 +161,7 @@ def accuracy(logits: FloatArray, targets: FloatArray) -> npt.NDArray[np.floating
 def loss_levels(task: Task) -> dict[str, float]:
     """The least expected cross-entropy in nats: with the best rows, with one-hot rows, and of a guess.
 
-    If a query asks for a tokens, a one-hot row shows one of their classes, of probability 1/a; the other classes share
-    1 - 1/a. A guess does not depend on the tokens.
+    If a query asks for a tokens, a one-hot row shows one of their classes, of probability 1/a.
 
     >>> {name: round(level, 2) for name, level in loss_levels("pair").items()}
     {'best row': 0.69, 'one-hot row': 1.67, 'guess': 2.08}
@@ -250,9 +220,8 @@ OPTIMIZERS: Mapping[OptimizerName, Callable[[Sequence[FloatArray], float], Desce
 def initial_weights(rng: np.random.Generator, d_k: int, initial: Initial) -> Weights:
     """Random normal weights of mean 0: W_Q, W_K, W_V (width 32) and W_O, drawn in this order.
 
-    `unit` gives the entries of q and k the variance 1: W_Q has the variance 1/16, as 16 features of a query token are
-    not 0 and have the mean square 1, and W_K has 1/24. `small` gives W_Q and W_K the standard deviation 0.02.
-    W_V and W_O have the variance 1/d_in in both.
+    `unit` gives W_Q the variance 1/16 (16 features of a query token have the mean square 1, the others are 0) and W_K
+    1/24, so that entries of q and k have 1; `small` gives both the deviation 0.02. W_V and W_O have 1/d_in in both.
     """
     query, key = (1 / math.sqrt(N_KEY_FEATURES), 1 / math.sqrt(D_MODEL)) if initial == "unit" else (_SMALL, _SMALL)
     return Weights(
@@ -265,22 +234,13 @@ def initial_weights(rng: np.random.Generator, d_k: int, initial: Initial) -> Wei
 
 @dataclass(frozen=True)
 class Run:
-    """The state of a run before one of its steps.
+    """The state of a run before one of its steps."""
 
-    Attributes:
-        step: number of steps taken.
-        weights: of one layer for each divisor, (n_divisors, ...); the next step changes them in place, and overwrites
-            the gradients in `at`.
-        batch: of the next step.
-        at: loss, gradients and attention of the layers on that batch.
-        has_ended: True for each divisor whose run ended, because a weight exceeded 1e25; its weights are then 0.
-    """
-
-    step: int
-    weights: Weights
-    batch: Batch
-    at: Step
-    has_ended: BoolArray
+    step: int  # number of steps taken
+    weights: Weights  # (n_divisors, ...); the next step changes them in place, and overwrites the gradients in `at`
+    batch: Batch  # of the next step
+    at: Step  # loss, gradients and attention of the layers on that batch
+    has_ended: BoolArray  # for each divisor, if a weight exceeded 1e25; the weights are then 0
 
 
 def train(

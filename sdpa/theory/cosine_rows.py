@@ -82,12 +82,9 @@ class CosineLaw:
         return 3 * self.gain / math.sqrt(self.d) if self.d >= _SMOOTH else 0.0
 
     def largest(self, counts: Span, breaks: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Scores that may be the largest of so many, and their probabilities; no panel contains one of the breaks.
-
-        Panels of the angle, at levels n P(t > cos(theta)) = e^w of equal steps in w, and beyond a right angle at equal
-        steps of the logarithm of the other tail.
-        """
+        """Scores that may be the largest of so many, and their probabilities; no panel contains one of the breaks."""
         fewest, most = counts
+        # Panels between equal steps of ln(n P(t > cos(theta))), and beyond a right angle of ln of the other tail.
         levels = np.concatenate([np.arange(-36, -8, 4.0), np.arange(-8, math.log(most / 2), 1.0)])
         upper = self._angle_above(np.exp(levels) / most)
         tail = np.arange(math.log(0.5), -RANGE / max(fewest - 1, 1), -1.0)
@@ -178,9 +175,8 @@ cosine_rows = lru_cache(_ROWS)(CosineRows)
 def _row_panels(law: CosineLaw, counts: Span) -> tuple[FloatArray, FloatArray]:
     """Nodes u and weights of the integral of rows of so many scores.
 
-    G and M vary on the scale of 1 where the ends of the law enter, at u = -gain and gain, and ever more slowly away
-    from them: the panels widen in proportion to the distance. G^n may vary faster, as the largest score does, so that
-    panels over which ln(-n ln G) changes by more than 1 are divided.
+    G and M vary on the scale of 1 where the ends of the law enter, at u = -gain and gain: panels widen with the
+    distance from them. G^n may vary faster: panels over which ln(-n ln G) changes by more than 1 are divided.
     """
     top = law.gain * math.cos(law.least)
     widest = max(3.0, 0.4 * law.gain / math.sqrt(law.d))

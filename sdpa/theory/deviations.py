@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 
 from sdpa.pairs import PairLaw
-from sdpa.theory.gaussian_rows import mean_over_lengths, row_spreads
+from sdpa.theory.gaussian_rows import ROW_SPREADS, mean_over_lengths, row_values
 from sdpa.theory.integrals import FloatArray
 from sdpa.theory.row_metrics import (
     ZERO,
@@ -128,7 +128,7 @@ def _row_variances(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> t
     """Variances of the metrics of one row, and their mean squares over |q|."""
     lengths, of_metric = means_by_length(d_k, n_keys, divisor, law)
     sigma = law.query_std * law.key_std / divisor * lengths.length
-    spread, across = row_spreads(sigma, n_keys), d_k - 1
+    spread, across = row_values(sigma, n_keys, ROW_SPREADS), d_k - 1
     second = (
         spread["along_fourth"]
         + 2 * across * (spread["along_times_square"] + spread["trace_fourth"])

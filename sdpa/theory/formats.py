@@ -24,20 +24,14 @@ _FAR = 17.0  # deviations, 8.5 of a score below the mean and 8.5 of the mean of 
 class OutOfRange(NamedTuple):
     """Probabilities for exact scores and weights, before any rounding but the last.
 
-    Attributes:
-        tiny_weights: P(w < half the smallest number), so that w rounds to 0.
-        nearly_one_rows: P(max w > 1 - 2^-(p + 1)), so that the largest weight rounds to 1.
-        large_rows: P(e^(max s) > the largest number), s the scaled scores without the maximum subtracted.
-        spread_of_tiny_weights: standard deviation over q of the first one given q.
-
-    A probability within 1e-15 of 1 is 1. That of a tiny weight is good to 1e-12, the others to seven digits down to
-    1e-40, and to 1e-12 for rows of several lengths.
+    That of a tiny weight is good to 1e-12, the others to seven digits down to 1e-40, and to 1e-12 for rows of several
+    lengths; within 1e-15 of 1 it is 1.
     """
 
-    tiny_weights: float
-    nearly_one_rows: float
-    large_rows: float
-    spread_of_tiny_weights: float
+    tiny_weights: float  # P(w < half the smallest number), so that w rounds to 0
+    nearly_one_rows: float  # P(max w > 1 - 2^-(p + 1)), so that the largest weight rounds to 1
+    large_rows: float  # P(e^(max s) > the largest number), s the scaled scores without the maximum subtracted
+    spread_of_tiny_weights: float  # standard deviation over q of P(w < half the smallest number | q)
 
 
 @cache
@@ -51,11 +45,9 @@ def out_of_range(
 ) -> OutOfRange:
     """P(a weight rounds to 0), P(the largest rounds to 1), P(e^s overflows) in a format.
 
-    Given q, the scores are normal with the deviation sigma = key_std |q| / divisor, up to a shift that only e^s sees
-    and that is 0 without a mean of the keys. P(max s > t) = 1 - Phi(t / sigma)^n, and `weight_below`,
-    `GaussianRow.max_weight_survival` give the others; their means over |q| follow. Arguments and errors as in
-    `attention_expectations`, with the format or its name; a correlation, a normalization and a mean of the keys are
-    unknown, too.
+    Given q, the scores are normal with the deviation sigma = key_std |q| / divisor; P(max s > t), 1 - Phi(t / sigma)^n,
+    `weight_below` and `saturated_rows` are averaged over |q|. Arguments and errors as in `attention_expectations`, with
+    the format or its name; a correlation, a normalization and a mean of the keys are unknown, too.
 
     >>> found = out_of_range(512, 64, 1.0, "float16")
     >>> [round(value, 4) for value in found[:3]]

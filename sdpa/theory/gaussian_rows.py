@@ -1,7 +1,6 @@
-"""Expected values of many Gaussian rows, by interpolation over the deviation sigma of their scores and their length n.
+"""Expected values of many Gaussian rows, by interpolation over ln sigma, the deviation of their scores, and ln n.
 
-Each value of a softmax row over n independent N(0, sigma^2) scores is a smooth function of ln sigma and of ln n. Over
-ln sigma, Chebyshev polynomials interpolate one octave at a time; neighbouring d_k and divisors need the same sigma
+Over ln sigma, Chebyshev polynomials interpolate one octave at a time; neighbouring d_k and divisors need the same sigma
 again, so that the coefficients of every octave are stored.
 """
 
@@ -9,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 
 import numpy as np
@@ -29,8 +28,7 @@ _NODES = 12  # of an octave
 _CHEBYSHEV = np.polynomial.chebyshev.chebpts1(_NODES)
 _OF_SATURATED = math.log1p(-SATURATED)
 _OCTAVE = math.log(2)
-# For a mean over lengths: each length up to this one is computed, and longer ones are interpolated between so many
-# nodes in pieces whose ends have this ratio.
+# For a mean over lengths: each up to this one is computed, longer ones between so many nodes in pieces of this ratio.
 _EXACT_LENGTHS, _LENGTH_NODES, _PIECE = 16, 12, 16
 # For many rows at once: as `quadrature.span`, in which lengths share their integrals.
 _EXACT = 8
@@ -49,7 +47,7 @@ ROW_MEANS: RowFunctions = {
     "collision": lambda row: row.power_sum(2),
 }
 # Variances of metrics, and E |J z|^4, E |J z|^2 |J|_F^2, E |J|_F^4 and E tr J^4.
-_ROW_SPREADS: dict[str, Function] = {
+ROW_SPREADS: dict[str, Function] = {
     "max_weight": lambda row: row.max_weight_square() - row.max_weight() ** 2,
     "entropy": GaussianRow.entropy_variance,
     "jacobian_trace": lambda row: row.metric_mean("(tr J)^2") - row.jacobian_trace() ** 2,
@@ -61,25 +59,17 @@ _ROW_SPREADS: dict[str, Function] = {
 }
 
 
-def row_values(sigma: FloatArray, n_keys: float) -> dict[str, FloatArray]:
-    """The means of ROW_MEANS of rows of n_keys keys at each sigma, rising, (rows,) each."""
-    return dict(zip(ROW_MEANS, _interpolated(sigma, n_keys, tuple(ROW_MEANS.values())).T, strict=True))
-
-
-def row_spreads(sigma: FloatArray, n_keys: float) -> dict[str, FloatArray]:
-    """The variances of the metrics, and what makes up that of |dL/dq|^2, as in `row_values`."""
-    return dict(zip(_ROW_SPREADS, _interpolated(sigma, n_keys, tuple(_ROW_SPREADS.values())).T, strict=True))
+def row_values(sigma: FloatArray, n_keys: float, of: Mapping[str, Function] = ROW_MEANS) -> dict[str, FloatArray]:
+    """Functions of rows of n_keys keys by name, at each sigma, rising, (rows,) each; ROW_MEANS or ROW_SPREADS."""
+    return dict(zip(of, _interpolated(sigma, n_keys, tuple(of.values())).T, strict=True))
 
 
 def saturated_rows(sigma: FloatArray, n_keys: float, log_remainder: float = _OF_SATURATED) -> FloatArray:
     """P(1 - max w < r) = n Phi(y / sigma) of rows at each sigma, by interpolation of y, which is nearly constant.
 
-    Below the first octave, y is a polynomial in sigma^2 through values in that octave and its limit at 0: there the
-    nearest scores with such a weight decide, one above n - 1 equal ones, so that
-
-        y(0) = -ln((n - 1) (1 - r) / r) sqrt(1 - 1 / n).
-
-    With two keys, y has this value at every sigma. The relative error of P is below 1e-7 down to 1e-40.
+    Below the first octave, y is a polynomial in sigma^2 through values in that octave and its limit at 0, where the
+    nearest scores with such a weight decide: y(0) = -ln((n - 1) (1 - r) / r) sqrt(1 - 1 / n). With two keys, y has this
+    value at every sigma. The relative error of P is below 1e-7 down to 1e-40.
 
     sigma, (rows,), rises; ln r is at most ln(1/2), and by default that of a saturated row, r = 1 - SATURATED.
     """
@@ -135,7 +125,7 @@ def mean_over_lengths(
     """(1 / N) sum of values(n) over the N lengths n = shortest ... n_keys; values(n_keys) without a shortest one.
 
     `of_one` are the values of a row of one key. From length 16 a polynomial of degree 11 in ln n interpolates over
-    every factor of 16, at whole numbers near Chebyshev's nodes: a sum over many lengths is one of few with weights.
+    every factor of 16, at whole numbers near Chebyshev's nodes.
 
     >>> mean_over_lengths(lambda n: np.array([1 / n]), np.ones(1), n_keys=3, shortest=1)  # of 1, 1/2 and 1/3
     array([0.61111111])
@@ -169,12 +159,8 @@ def gaussian_rows(sigma: FloatArray, n_keys: IntArray) -> FloatArray:
     """E max w, E H in nats, E |J|_F^2 and P(max w > 0.99) of many rows, each with a sigma and a length of its own.
 
     Every length up to 8 is computed; over (8, 128], (128, 2048] and so on, a polynomial of degree 6 in ln n
-    interpolates at whole numbers near Chebyshev's nodes. Below sigma = 1/8, a polynomial in sigma serves, because the
-    values stay smooth down to equal weights at sigma = 0. Interpolation adds absolute errors below 1e-5, and relative
-    ones below 1e-5 to E max w and E |J|_F^2.
-
-    sigma, from 0, and n_keys, from 2, have the shape (rows,), and the result (rows, 4), in the order of
-    OF_GAUSSIAN_ROWS.
+    interpolates, below sigma = 1/8 one in sigma. That adds absolute errors below 1e-5, and relative ones below 1e-5 to
+    E max w and E |J|_F^2. sigma, from 0, and n_keys, from 2, are (rows,), and the result (rows, 4).
 
     >>> gaussian_rows(np.array([1.0, 0.0]), np.array([64, 4])).round(6)
     array([[0.107274, 3.684746, 0.03408 , 0.      ],

@@ -77,10 +77,7 @@ def _common_panels(edges: FloatArray, resolution: float) -> tuple[FloatArray, Fl
 
 
 def _mean_below_each(law: Law, scores: FloatArray, edges: FloatArray, of: Callable[[FloatArray], Any]) -> Any:
-    """E of functions of x = s - m between falling edges of x, at every score m, (scores, functions), for any law.
-
-    The functions take x (..., nodes) to (..., functions, nodes).
-    """
+    """E of functions of x = s - m, (..., functions, nodes), between falling edges of x, at every m, for any law."""
     means = []
     for part in np.array_split(scores, len(scores) // 16 + 1):
         s, chances = law.between(part[:, None] + edges)

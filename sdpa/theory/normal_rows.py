@@ -195,8 +195,8 @@ class NormalRows:
     def survival(self, group: int, counts: Sequence[float], log_ratio: float) -> float:
         """n P(S < c X) for X of a group, ln c at most 0.
 
-        From a deviation of 0.4 of the scores by `_kernel`. Below, most rows have no such weight, as the bound shows,
-        and an inversion of a Laplace transform gives the others to 1e-10.
+        From a deviation of 0.4 of the scores by `_kernel`; below, by inversion of a Laplace transform to 1e-10, unless
+        the bound shows that no row has such a weight.
         """
         if self.laws[group].deviation >= FEW_SIGMA:
             if (group, log_ratio) not in self._kernels:
@@ -233,13 +233,11 @@ class NormalRows:
 
 
 def _row_nodes(low: FloatArray, high: FloatArray, width: FloatArray) -> tuple[FloatArray, float | FloatArray]:
-    """Nodes u from the least low to the least high end, and their weights, or the step between all.
-
-    Groups of very different widths have panels of their own, each between its ends.
-    """
+    """Nodes u from the least low to the least high end, and their weights, or the step between all."""
     first, last, step = low.min(), high.min(), FINE_STEP * width
     if step.max() < 4 * step.min():
         return trapezoid(first, last, step.min())
+    # Groups of very different widths have panels of their own.
     pieces = [
         np.linspace(start, min(end, last), math.ceil((min(end, last) - start) / (10 * each)) + 1)
         for start, end, each in zip(low, high, step, strict=True)
@@ -297,11 +295,7 @@ def kappa(t: FloatArray, sigma: float) -> FloatArray:
 
 
 def _survival_bound(laws: Sequence[NormalLaw], counts: Sequence[float], group: int, log_ratio: float) -> float:
-    """An upper limit of n P(S < c X), which two scores reach.
-
-    S exceeds each of its terms, and, by the means of their logarithms, the number of its terms times e^(the mean of
-    their scores); X and either are of a bivariate normal law.
-    """
+    """An upper limit of n P(S < c X), which two scores reach: S exceeds each term, and their number e^(their mean)."""
     others = [count - (place == group) for place, count in enumerate(counts)]
     of_x, number = laws[group], sum(others)
     mean = sum(count * law.mean for count, law in zip(others, laws, strict=True)) / number

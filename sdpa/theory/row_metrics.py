@@ -120,7 +120,7 @@ def _correlated_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw)
 
     def values(length: float) -> list[float]:
         row = row_of(length)
-        return [*_values(row), row.jacobian_square() * length**2, row.group_power_sum(0, 1), row.group_power_sum(0, 2)]
+        return [*_values(row), row.jacobian_square() * length**2, row.power_sum(1, group=0), row.power_sum(2, group=0)]
 
     def saturation(group: int, length: float) -> list[float]:
         return [row_of(length).saturated_by(group, SATURATED)]

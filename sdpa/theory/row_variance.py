@@ -19,16 +19,13 @@ from sdpa.theory.scores import score_variance
 def row_variance(
     d_k: float, n_keys: float, divisor: float, law: PairLaw = PairLaw(), shortest: int | None = None
 ) -> float:
-    """E R = (1 - 1/n) (A + B / n), in the units of the scaled scores, squared.
-
-    A is the variance of a score of a given query with another's key, without the shift that the mean of the keys gives
-    to all scores of a row:
+    """E R = (1 - 1/n) (A + B / n), with the symbols of `score_variance`:
 
         A = (sq^2 sk^2 sum_m lambda_m^2 + d_k mq^2 sk^2) / divisor^2
 
-    with the symbols of `score_variance`; for normalized vectors the variance of a score. Given q, the score with the
-    own key of correlation rho has the mean rho sq sk sum_m lambda_m a_m^2 and 1 - rho^2 of the variance. Its excess
-    over the others is B = rho^2 sq^2 sk^2 (d_k^2 + 2 sum lambda^2 - sum lambda^2) / divisor^2.
+    is the variance of a score with another's key given q, for normalized vectors of any score. The score with the own
+    key has the mean rho sq sk sum_m lambda_m a_m^2 and 1 - rho^2 of the variance: its excess over the others is
+    B = rho^2 sq^2 sk^2 (d_k^2 + sum_m lambda_m^2) / divisor^2.
 
     Arguments as in `attention_expectations`, n_keys from 1, and errors as in `score_variance`.
 
@@ -52,8 +49,8 @@ def row_variance_deviation(
     """Standard deviation of R of one row, for every law that `row_variance` knows.
 
     For rows of several lengths, the root of the mean variance over them. A mean over the rows of a draw, which share
-    its keys, has at most this deviation, and at least this over sqrt(n_queries): longer keys raise R of all of them.
-    UnknownError as in `score_variance`, and for a correlation with a spectrum.
+    its keys, has at most this deviation, and at least this over sqrt(n_queries). UnknownError as in `score_variance`,
+    and for a correlation with a spectrum.
 
     >>> round(row_variance_deviation(d_k=64, n_keys=2, divisor=8.0), 6)  # of (s_1 - s_2)^2 / 4
     0.72349

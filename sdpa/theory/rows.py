@@ -38,30 +38,26 @@ class Row:
         self._laws = laws
         self._powers: dict[Taken, FloatArray] = {}
 
-    def power_sum(self, k: int) -> float:
-        """E sum_i w_i^k = n int M_k0 G^(n-1) du / (k-1)!, for k from 1 to 8."""
-        return math.fsum(self.group_power_sum(group, k) for group in range(len(self.counts)))
-
-    def group_power_sum(self, group: int, k: int) -> float:
-        """The part of a group in `power_sum`."""
+    def power_sum(self, k: int, group: int | None = None) -> float:
+        """E sum_i w_i^k = n int M_k0 G^(n-1) du / (k-1)!, for k from 1 to 8, over all scores or those of a group."""
+        if group is None:
+            return math.fsum(self.power_sum(k, each) for each in range(len(self.counts)))
         return self._of_one(group, self._laws.integrands.moment(group, (k, 0, 0))) / math.factorial(k - 1)
 
     def jacobian_trace(self) -> float:
-        """E tr J = 1 - E sum_i w_i^2 = E sum w_i w_j over i != j, in which nothing cancels."""
+        """E tr J = 1 - E sum_i w_i^2."""
         return self.metric_mean("tr J")
 
     def jacobian_square(self) -> float:
-        """E |J|_F^2 = E sum w_i w_j w_k^2 + 2 E sum w_i^2 w_j^2, over different i, j, k."""
+        """E |J|_F^2."""
         return self.metric_mean("|J|^2")
 
     def score_gradient_square(self) -> float:
-        """E |J x|^2 = E sum_i w_i^2 (x_i - sum_j w_j x_j)^2, expanded by which of the indices coincide."""
+        """E |J x|^2 = E sum_i w_i^2 (x_i - sum_j w_j x_j)^2."""
         return self.metric_mean("|Jx|^2")
 
     def metric_mean(self, name: str) -> float:
         """The expectation of a metric of `sdpa.theory.integrals.METRICS`; those of degree 8 need whole n_keys.
-
-        The integral of a term over more different indices than keys may not exist. Whole numbers give it the factor 0.
 
         >>> round(GaussianRow(sigma=1.0, n_keys=64).metric_mean("tr J^4"), 9)
         0.000232074
@@ -71,7 +67,7 @@ class Row:
             tuples = math.prod(
                 count - i for count, indices in zip(self.counts, taken, strict=True) for i in range(indices)
             )
-            if tuples:
+            if tuples:  # the integral of a term over more different indices than keys may not exist
                 total += float(tuples) * self._integral(values, taken)
         return total
 
@@ -89,18 +85,16 @@ class Row:
 
     def max_weight(self) -> float:
         """E max_i w_i."""
-        return self._max_weight_moments[0]
+        return self._largest[0]
 
     def max_weight_square(self) -> float:
         """E (max_i w_i)^2."""
-        return self._max_weight_moments[1]
+        return self._largest[1]
 
     def max_weight_survival(self, threshold: float) -> float:
         """P(max_i w_i > threshold), for a threshold from 1/2, which no second weight can exceed, to below 1.
 
-        For normal scores within 1e-12 of the closed form of two keys; from a deviation of 0.5, where that is above
-        1e-30, also within 1e-9 relatively. Below a deviation of 0.4 and for more keys, whose number has to be whole,
-        within 1e-10.
+        Within 1e-12 for normal scores of a deviation from 0.4; below it, for whole n_keys, within 1e-10.
 
         >>> round(GaussianRow(sigma=8.0, n_keys=64).max_weight_survival(0.99), 6)
         0.1943
@@ -127,7 +121,7 @@ class Row:
         return self._laws.survival(group, self.counts.tolist(), log_ratio) if self.counts[group] else 0.0
 
     @cached_property
-    def _max_weight_moments(self) -> tuple[float, float]:
+    def _largest(self) -> tuple[float, float]:
         return largest_moments(self._laws.candidates, self.counts.tolist())
 
     def _of_one(self, group: int, values: FloatArray) -> float:
@@ -162,10 +156,9 @@ class GaussianRow(Row):
     def entropy_variance(self) -> float:
         """Var H = E (sum w_i (ln Z - s_i - E H))^2, from the second derivative of 1/Z^m by m, at m = 2.
 
-        (ln Z)^2 / Z^2 is int ((u - psi(2))^2 - psi'(2)) t^2 e^(-t Z) du, so that with a = psi(2) - E H the terms of
-        equal indices are n int E[((y - a)^2 - psi'(2)) e^(2y - e^y)] G^(n-1) du, those of different ones
-        n (n-1) int (E[(y - a) e^(y - e^y)]^2 - psi'(2) M_10^2) G^(n-2) du. 0 where it is below 1e-11 of E H^2, which
-        rounding errors reach.
+        With a = psi(2) - E H the terms of equal indices are n int E[((y - a)^2 - psi'(2)) e^(2y - e^y)] G^(n-1) du,
+        those of different ones n (n-1) int (E[(y - a) e^(y - e^y)]^2 - psi'(2) M_10^2) G^(n-2) du. 0 below 1e-11 of
+        E H^2, which rounding errors reach.
         """
         n, mean = self.n_keys, self.entropy()
         centre, spread = special.digamma(2.0) - mean, special.polygamma(1, 2.0)

@@ -1,7 +1,6 @@
 """Exact moments of the scores q.k / divisor of a draw, and the spread of their estimates, for any law of q and k.
 
-A score q.k is a sum over entries of products p = q_a k_a. The products of different entries are independent, so that
-the cumulants of the score are sums of theirs:
+A score is a sum over entries of independent products p = q_a k_a, and its cumulants are sums of theirs:
 
     p - E p = alpha a + beta b + gamma a b,   alpha = mk sq, beta = mq sk, gamma = sq sk
 
@@ -55,10 +54,9 @@ def score_variance(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys:
     """Var[q.k / divisor] = (d_k (mk^2 sq^2 + mq^2 sk^2) + sq^2 sk^2 sum_m lambda_m^2) / divisor^2, pooled over pairs.
 
     lambda is the spectrum, of mean 1; without one the sum is d_k. For centred entries of variance 1 this is
-    d_k / divisor^2, a sum of d_k uncorrelated products (Vaswani et al. 2017, footnote 4). A correlation adds that of
-    a query with its own key, d_k (mk^2 sq^2 + (1 + rho^2) sq^2 sk^2) / divisor^2, which n_keys = 1 gives alone, and the
-    variance of the two means. Cosines have the variance 1 / d_k. In the units of the scaled scores, squared. Arguments
-    and errors as in `score_mean`.
+    d_k / divisor^2, a sum of d_k uncorrelated products (Vaswani et al. 2017, footnote 4). A correlation pools with it
+    d_k (mk^2 sq^2 + (1 + rho^2) sq^2 sk^2) / divisor^2 of a query with its own key (n_keys = 1), and adds the variance
+    of the two means. Cosines have the variance 1 / d_k. Arguments and errors as in `score_mean`.
 
     >>> score_variance(d_k=64, divisor=8.0)
     1.0
@@ -69,9 +67,8 @@ def score_variance(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys:
 def score_kurtosis(d_k: float, law: PairLaw = PairLaw(), n_keys: float | None = None) -> float:
     """E[(s - E s)^4] / Var[s]^2 - 3 of s = q.k, pooled over pairs. No divisor changes it.
 
-    For independent centred entries (m4^2 - 3) / d_k, with m4 = E x^4 of a unit-variance entry: 6 / d_k for Gaussian
-    ones. In general the ratio kappa_4 / kappa_2^2 of sums of the cumulants of products; with a correlation, of the
-    mixture of a query's own key and the others; -6 / (d_k + 2) for cosines. Arguments and errors as in `score_mean`.
+    For independent centred entries (m4^2 - 3) / d_k, m4 = E x^4: 6 / d_k for Gaussian ones; -6 / (d_k + 2) for cosines.
+    In general kappa_4 / kappa_2^2 from sums of the cumulants of products. Arguments and errors as in `score_mean`.
 
     >>> score_kurtosis(d_k=4)
     1.5
@@ -94,19 +91,16 @@ def score_power_deviations(
 ) -> ScoreDeviations:
     """Standard deviations of the means over a draw of the influences of one score on mean, variance and kurtosis.
 
-    With c = q.k - E q.k, v = E c^2 and beta = E c^4 / v^2 they are c, c^2 and c^4 / v^2 - 2 beta c^2 / v - 4 (E c^3 /
-    v^2) c (delta method; a mean that is estimated, too, adds the last term). Scores of the same query, like those of
-    the same key, are independent given it; scores that share neither are independent. The mean of a function f over
-    all pairs of m queries and n keys thus has the variance
+    With c = q.k - E q.k, v = E c^2 and beta = E c^4 / v^2 the influences are c, c^2 and
+    c^4 / v^2 - 2 beta c^2 / v - 4 (E c^3 / v^2) c (delta method). Scores of the same query, like those of the same key,
+    are independent given it, so that the mean of f over all pairs of m queries and n keys has the variance
 
         (Var f(s) + (n - 1) Cov(f(s), f(s')) + (m - 1) Cov(f(s), f(s''))) / (m n),
 
-    s' of the same query and s'' of the same key. All covariances follow from joint cumulants of two scores. Those of
-    estimates from T draws are these / sqrt(T), for variance and kurtosis to leading order.
-
-    A deviation that needs a moment which the entries do not have is infinite. A correlation has lower limits: as if the
-    rows of a draw were independent, and 0 for the kurtosis, with a mean of the keys, and with a spectrum. Arguments and
-    errors as in `score_mean`.
+    s' of the same query and s'' of the same key. Those of estimates from T draws are these / sqrt(T), for variance and
+    kurtosis to leading order. A deviation that needs a moment which does not exist is infinite. A correlation has lower
+    limits: as if the rows of a draw were independent, and 0 for the kurtosis, with a mean of the keys, and with a
+    spectrum. Arguments and errors as in `score_mean`.
 
     >>> round(score_power_deviations(1, 1, 1, divisor=1.0).score_variance ** 2, 9)  # E s^4 - 1 = 3^2 - 1
     8.0
@@ -137,11 +131,7 @@ def score_power_deviations(
 
 
 def _least_deviations(d_k: float, n_keys: int, n_queries: int, divisor: float, law: PairLaw) -> ScoreDeviations:
-    """Lower limits beside a correlation rho, from E of the influence of a row on mean and variance given its query.
-
-    In units of query_std key_std, a row's mean has the variance d_k (n + rho^2) / n^2. The mean of c^2 over the row is
-    a |q|^2 + b |q|^4 up to a constant given q, with a = 1 - rho^2 / n - 2 rho^2 d_k / n^2 and b = rho^2 / n.
-    """
+    """Lower limits beside a correlation: E[c^2 | q] over a row of n keys is a |q|^2 + b |q|^4 up to a constant."""
     if law.spectrum or law.key_mean:
         return ScoreDeviations(0.0, 0.0, 0.0)
     unit, square = law.query_std * law.key_std / divisor, law.correlation**2
@@ -155,7 +145,7 @@ def _least_deviations(d_k: float, n_keys: int, n_queries: int, divisor: float, l
 
 @cache
 def _covariances(d_k: float, law: PairLaw, order: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Cov(c^i, c'^j) of a score with itself, with one of the same query, and with one of the same key, to an order."""
+    """Cov(c^i, c'^j) of a score with itself, with one of the same query, and with one of the same key."""
     powers = np.add.outer(range(order + 1), range(order + 1))
     if law.normalize != "none":
         # Given either vector, cosines have one and the same law.
@@ -282,11 +272,7 @@ def _cosine_moments(d_k: float, law: PairLaw) -> FloatArray:
 
 
 def _joint_cumulants(moments: FloatArray) -> FloatArray:
-    """K_ij of two variables from their moments M_ij about any point.
-
-    >>> float(_joint_cumulants(np.outer([1, 0, 1, 0, 3.0], [1, 0, 0, 0, 0]))[4, 0])  # of a normal variable
-    0.0
-    """
+    """K_ij of two variables from their moments M_ij about any point."""
     cumulants = np.zeros_like(moments)
     for i, j in _orders(moments):
         cumulants[i, j] = moments[i, j] - sum(weight * cumulants[r] * moments[s] for weight, r, s in _splits(i, j))
