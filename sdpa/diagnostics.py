@@ -84,11 +84,9 @@ def row_diagnostics(
 ) -> RowDiagnostics:
     """Max weight, entropy H (nats), tr J and |J|_F of every row, for every divisor.
 
-    On request also the root mean square norm sqrt(E |dL/dq|^2) = |K^T J|_F / divisor of the gradient to the query, the
-    variance of a row's scaled scores, and the weight of one key that the caller names for each row.
-
-    Scores and keys in float32 are summed in float32 (relative errors near 1e-6, range 1e-38 to 1e38); anything else in
-    float64.
+    On request also sqrt(E |dL/dq|^2) = |K^T J|_F / divisor, the variance of a row's scaled scores, and the weight of a
+    key that the caller names for each row. Scores and keys in float32 are summed in float32 (relative errors near 1e-6,
+    range 1e-38 to 1e38); anything else in float64.
 
     Args:
         scores: q.k before any divisor, (..., n_queries, n_keys), n_keys at least 2; -inf where a key is masked.
@@ -108,9 +106,6 @@ def row_diagnostics(
         ValueError: shapes do not match, a row of scores contains a NaN, a +inf or only -inf (the message names the
             row), or divisors are not finite.
 
-    >>> rows = row_diagnostics(np.zeros((1, 1, 4)), [1.0, 2.0])
-    >>> rows.max_weight[0], rows.entropy[0].round(4)
-    (array([[0.25]]), array([[1.3863]]))
     >>> row_diagnostics(np.zeros((2, 4)), 1.0, mask=np.tri(2, 4, dtype=bool)).max_weight
     array([1. , 0.5])
     >>> row_diagnostics([[0.0, 0.0]], 1.0, keys=[[3.0], [1.0]]).query_gradient_norm

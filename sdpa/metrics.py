@@ -28,9 +28,7 @@ def max_weight(weights: npt.ArrayLike) -> FloatArray:
 def entropy(weights: npt.ArrayLike) -> FloatArray:
     """H = -sum_i w_i ln w_i of each row in nats, with 0 ln 0 = 0, from 0 (one-hot) to ln n_keys (uniform).
 
-    The term of the largest weight a is computed from r = 1 - a, summed from the other weights: in a saturated row
-    a is 1 to the precision of a double, but r is not 0.
-
+    The term of the largest weight comes from the sum of the others, which is not 0 where that weight rounds to 1.
     Source: Shannon (1948), section 6.
 
     >>> float(entropy([0.5, 0.5, 0.0]).round(4))  # ln 2
@@ -74,16 +72,9 @@ def participation(weights: npt.ArrayLike) -> FloatArray:
 
 
 def row_variance(scores: npt.ArrayLike) -> FloatArray:
-    """(1/n) sum_j (s_j - mean)^2 over the n visible keys of each row; scores divided by c have it divided by c^2.
+    """(1/n) sum_j (s_j - mean)^2 over the n visible keys of each row, (...); scores (..., n_keys), -inf where masked.
 
-    Args:
-        scores: (..., n_keys); -inf where a key is masked.
-
-    Returns:
-        (...), from 0; 0 in a row with one visible key.
-
-    Raises:
-        ValueError: a row contains a NaN, a +inf or only -inf (the message names the row).
+    ValueError if a row contains a NaN, a +inf or only -inf; the message names the row.
 
     >>> float(row_variance([3.0, 1.0, -np.inf]))
     1.0

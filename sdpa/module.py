@@ -33,8 +33,7 @@ class _Module:
 
         Args:
             X: tokens, (..., n, d_model).
-            mask: `none`, `causal`, or booleans broadcast to (..., n, n), the same for every head; True where the
-                row's token may attend to the column's.
+            mask: as in `attention_weights`, for (..., n, n), the same for every head.
             return_weights: return (output, weights) instead of the output alone.
 
         Returns:
@@ -58,21 +57,17 @@ class ScaledDotProductAttention(_Module):
     """output = softmax(Q K^T / sqrt(d_k)) V with Q = X W_Q, K = X W_K, V = X W_V.
 
     The entries of W_Q, W_K (d_model, d_k) and W_V (d_model, d_v), drawn in this order, are normal with mean 0 and
-    variance 2 / (d_in + d_out) (Glorot and Bengio 2010, equation 16), which keeps the variance of entries only where
-    d_in = d_out: unit-variance tokens give queries of variance 2 d_model / (d_model + d_k).
+    variance 2 / (d_in + d_out) (Glorot and Bengio 2010, equation 16): unit-variance tokens give queries of variance
+    2 d_model / (d_model + d_k).
 
     Args:
-        d_model: width of the tokens.
-        d_k: width of queries and keys.
-        d_v: width of values.
+        d_model, d_k, d_v: width of the tokens, of queries and keys, and of values.
         seed: of the generator that draws the weights; 0 by default, so that two modules of one shape are equal.
         rng: the generator itself instead of a seed, a NumPy Generator or RandomState.
         scaling: a rule, its name (`unscaled`, `d_k^1/2`, ...), or the divisor itself as a number.
 
     Raises:
-        ValueError: a width is below 1, both seed and rng are given, or the scaling is neither a rule nor a number
-            above 0.
-        TypeError: the seed is not an integer, the rng cannot draw normal numbers, or the scaling has another type.
+        ValueError, TypeError: an argument is out of its range or of another type, or both seed and rng are given.
 
     >>> import numpy as np
     >>> attention = ScaledDotProductAttention(4, 3, 2)
@@ -105,19 +100,11 @@ class ScaledDotProductAttention(_Module):
 class MultiHeadAttention(_Module):
     """output = [head_1, ..., head_h] W_O with head_i = softmax(Q_i K_i^T / sqrt(d_k)) V_i.
 
-    Q = X W_Q, K = X W_K and V = X W_V are (..., n, d_model); head i takes the columns from (i - 1) d_k to i d_k of
-    each, with d_k = d_v = d_model / n_heads. The entries of W_Q, W_K, W_V and W_O, (d_model, d_model) and drawn in
-    this order, are normal with mean 0 and variance 1 / d_model, which keeps the variance of entries.
+    Head i takes the columns from (i - 1) d_k to i d_k of Q = X W_Q, K = X W_K and V = X W_V, (..., n, d_model), with
+    d_k = d_v = d_model / n_heads. The entries of W_Q, W_K, W_V and W_O, (d_model, d_model) and drawn in this order, are
+    normal with mean 0 and variance 1 / d_model, which keeps the variance of entries.
 
-    Args:
-        d_model: width of the tokens, and of the output.
-        n_heads: number of heads h, which divides d_model.
-        seed, rng, scaling: as in `ScaledDotProductAttention`.
-
-    Raises:
-        ValueError: d_model or n_heads below 1, n_heads that does not divide d_model, and otherwise as
-            `ScaledDotProductAttention`.
-        TypeError: as `ScaledDotProductAttention`.
+    Arguments and errors as in `ScaledDotProductAttention`; ValueError, too, if n_heads does not divide d_model.
 
     Source: Vaswani et al. (2017), section 3.2.2.
 

@@ -73,13 +73,7 @@ _EXPONENTIALS = {
 
 
 def tile_rows(n_keys: int, itemsize: int, *, with_gradient: bool) -> int:
-    """Number of rows of this many scores that `row_diagnostics` processes at a time; it determines its memory.
-
-    Args:
-        n_keys: scores per row.
-        itemsize: bytes of a score.
-        with_gradient: the rows are multiplied with their keys.
-    """
+    """Number of rows of n_keys scores that `row_diagnostics` processes at a time; it determines its memory."""
     row = n_keys * itemsize
     return max(1, _TILE_BYTES // row, min(_PRODUCT_ROWS, _MAX_TILE_BYTES // row) if with_gradient else 0)
 
@@ -87,10 +81,9 @@ def tile_rows(n_keys: int, itemsize: int, *, with_gradient: bool) -> int:
 def takes_distances(n_keys: int, d_k: int, n_queries: int) -> bool:
     """True if `row_diagnostics` computes the distances of all pairs of keys; it determines its time and memory.
 
-    Per row and divisor, distances take a product of width n_keys, and vectors two of width d_k. Per draw, distances
-    also take a product of the keys, whose time the rows of the draw share. With four divisors, both ways take the same
-    measured time where 1/n_keys is about 1/(2 d_k) + 1/(12 (n_queries + 8)): with 64 queries at 110 keys for d_k = 64,
-    and at 470 for d_k = 512.
+    Per row and divisor, distances take a product of width n_keys, and vectors two of width d_k; per draw, distances
+    take a product of the keys, too. With four divisors, both ways take the same measured time where 1/n_keys is about
+    1/(2 d_k) + 1/(12 (n_queries + 8)): with 64 queries at 110 keys for d_k = 64, and at 470 for d_k = 512.
     """
     shared = _KEYS_PER_QUERY * (n_queries + _MORE_QUERIES)
     return n_keys * (shared + 2 * d_k) <= 2 * d_k * shared

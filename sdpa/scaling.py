@@ -72,12 +72,7 @@ class Scaling:
 
     @classmethod
     def parse(cls, text: str) -> Scaling:
-        """The rule of that text, in the grammar of this module.
-
-        Raises:
-            ValueError: the text is no rule, or the rule has a negative power of d_k. Other libraries multiply the
-                scores by such a factor; the divisor is its reciprocal.
-        """
+        """The rule of that text; ValueError for another text, or a negative power of d_k, which multiplies scores."""
         try:
             rule = _divisor_rule(text)
         except _RefusedError as refused:
@@ -112,11 +107,7 @@ class Scaling:
         return dict(self.powers).get(factor, Fraction(0))
 
     def divisor(self, d_k: float, n_keys: float) -> float:
-        """The divisor of the scores for queries and n_keys keys of width d_k (no unit).
-
-        Raises:
-            ValueError: the divisor is not finite and above 0, such as 1/ln(n_keys) for a single key.
-        """
+        """The divisor for keys of width d_k; ValueError unless finite and above 0, as 1/ln(n_keys) of a single key."""
         divisor = float(self.constant)
         for factor, power in self.powers:
             base = FACTORS[factor](d_k, n_keys)
@@ -157,7 +148,7 @@ def _power(factor: str, power: Fraction) -> str:
 
 
 class _RefusedError(Exception):
-    """A text that is no rule: the parts of the message that name what was expected and, after a semicolon, a hint."""
+    """A text that is no rule: what was expected and, after a semicolon, a hint."""
 
     def __init__(self, hint: str = "", expected: str = _EXPECTED) -> None:
         super().__init__(expected, hint)
@@ -220,11 +211,7 @@ def _rational(node: ast.expr, source: str) -> Fraction:
 
 
 def _times(left: Scaling, right: Scaling, power: Fraction) -> Scaling:
-    """left * right^power.
-
-    Raises:
-        _RefusedError: the result is beyond the limits, or the power of the constant is no fraction.
-    """
+    """left * right^power; `_RefusedError` beyond the limits, or if the power of the constant is no fraction."""
     if abs(power) > _MAX_EXPONENT:
         raise _RefusedError
     root = Fraction(*(_root(number, power.denominator) for number in right.constant.as_integer_ratio()))
@@ -271,11 +258,7 @@ def _nearest_names(text: str) -> str:
 
 
 def resolve_divisor(scaling: Scaling | str | float, d_k: float, n_keys: float) -> float:
-    """The divisor of a rule, of the text of a rule, or a plain number itself.
-
-    Raises:
-        ValueError: the text is no rule, or the number is not finite and above 0.
-        TypeError: the value is neither a rule, a text nor a number.
+    """The divisor of a rule, of the text of a rule, or a number itself; ValueError or TypeError for anything else.
 
     >>> resolve_divisor("d_k^1/2", d_k=16, n_keys=3), resolve_divisor(2, d_k=16, n_keys=3)
     (4.0, 2.0)

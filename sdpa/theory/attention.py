@@ -42,9 +42,8 @@ class AttentionExpectations:
         row_variance: of the scaled scores of a row, E (1/n) sum_j (s_j - mean of s)^2.
         output_std: sqrt(E sum w^2), the standard deviation of the output for independent values of variance 1.
         key_gradient_norm: sqrt(E |dL/dk|^2), dL/dk_j = sum_i (J_i g_i)_j q_i / divisor over as many queries as keys;
-            sqrt(n_queries / n_keys) times that for n_queries of them.
-        value_gradient_norm: sqrt(E (dL/dv)^2) of an entry of a value, for a standard normal gradient to the output and
-            as many queries as keys; otherwise as `key_gradient_norm`.
+            sqrt(n_queries / n_keys) times that, and the next one, for n_queries of them.
+        value_gradient_norm: sqrt(E (dL/dv)^2) of an entry of a value, for a standard normal gradient to the output.
         own_weight: E of the weight of the query's own key; without a correlation the mean of 1/n over the rows.
     """
 
@@ -70,9 +69,8 @@ def attention_expectations(
 
     The last: dL/dq = K^T J g / divisor. Split every key into its part along q, key_std z_i, and the d_k - 1 parts
     across it, which are independent of the scores: K^T v has the mean square (z.v)^2 + (d_k - 1) |v|^2 over them,
-    times key_std^2, and for v = J g with standard normal g these have the means |J z|^2 and |J|_F^2. The mean of the
-    keys adds nothing, because the entries of v sum to 0. The gradient to the keys has the mean square
-    E[|J|_F^2 |q|^2] / divisor^2, since gradients g of different queries are independent.
+    times key_std^2, and for v = J g with standard normal g these have the means |J z|^2 and |J|_F^2. The entries of v
+    sum to 0, so that the mean of the keys adds nothing. Likewise E |dL/dk|^2 = E[|J|_F^2 |q|^2] / divisor^2.
 
     Args:
         d_k: width of q and k, from 1; like n_keys any real number.

@@ -12,8 +12,8 @@ set partitions of its factors, of means over different indices:
 
     E p_ab p_cd = E sum_i w_i^(a+c) x_i^(b+d) + E sum_(i != j) w_i^a x_i^b w_j^c x_j^d.
 
-The polynomials are of one degree in w by factors p_1 = 1. A row that is one-hot then has 0 term by term: the
-coefficients of terms in which all indices coincide cancel as whole numbers, and nothing cancels in their means.
+The polynomials are of one degree in w by factors p_1 = 1: the coefficients of terms in which all indices coincide
+cancel as whole numbers, so that a one-hot row has 0 term by term.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+_gauss_rule = cache(np.polynomial.legendre.leggauss)
 FloatArray = npt.NDArray[np.float64]
 ComplexArray = npt.NDArray[np.complex128]
 Span = tuple[float, float]  # the least and the greatest of several counts
@@ -60,11 +61,6 @@ def gauss_panels(edges: FloatArray, order: int) -> tuple[FloatArray, FloatArray]
     half, middle = np.diff(edges)[..., None] / 2, ((edges[..., 1:] + edges[..., :-1]) / 2)[..., None]
     shape = (*edges.shape[:-1], order * (edges.shape[-1] - 1))
     return (middle + half * nodes).reshape(shape), (half * weights).reshape(shape)
-
-
-@cache
-def _gauss_rule(order: int) -> tuple[FloatArray, FloatArray]:
-    return np.polynomial.legendre.leggauss(order)
 
 
 @cache
@@ -197,10 +193,7 @@ def _partitions(factors: tuple[Index, ...]) -> Iterator[list[Index]]:
 
 
 class Integrands:
-    """Sums of products of the transforms M of a row's laws, which share a unit of x, at the nodes u.
-
-    `weights` are those of the nodes, or the step between all.
-    """
+    """Sums of products of the transforms M of a row's laws, of one unit of x, at nodes u with weights or a step."""
 
     def __init__(self, laws: Sequence[Law], unit: float, u: FloatArray, weights: float | FloatArray) -> None:
         self.laws, self.unit, self.u, self.weights = tuple(laws), unit, u, weights
@@ -238,10 +231,7 @@ class Integrands:
 def _sums_of_products(
     name: str, groups: int
 ) -> tuple[list[Factor], dict[Taken, tuple[FloatArray, list[npt.NDArray[np.intp]]]]]:
-    """The factors M of a metric of so many groups; and its terms, by the number of indices in each group.
-
-    These are scales, (terms,), and the places of the first, second, ... factors in the list, (terms,) each.
-    """
+    """The factors M of a metric, and its terms by the number of indices in each group: scales, places of factors."""
     terms: dict[Taken, dict[tuple[Factor, ...], float]] = defaultdict(lambda: defaultdict(float))
     for indices, coefficient in metric_expansion(name):
         scale = coefficient / math.factorial(sum(k for k, _, _ in indices) - 1)

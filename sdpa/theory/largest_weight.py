@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +29,7 @@ GRADED = np.array([0, 0.015, 0.04, 0.1, 0.22, 0.5, 1.0])
 _MOST_PANELS = 150
 _ABSCISSA = 25.0  # the inversion is good to e^-25
 _TERMS, _MAX_TERMS, _AVERAGED = 40, 1280, 14
+_BINOMIAL = special.comb(_AVERAGED, np.arange(_AVERAGED + 1)) / 2.0**_AVERAGED  # weights of the last partial sums
 _NARROWEST = 0.0625  # the width for which the terms suffice
 # Edges below the highest e^x that counts. The phase turns by 2 pi k e^x: fine panels where e^x is largest.
 _STEPS = np.concatenate([np.arange(0, 3, 0.2), np.arange(3, 8, 0.7), np.arange(8, 2 * RANGE, 3.0)])
@@ -70,7 +71,7 @@ def _missing(x: FloatArray) -> FloatArray:
 
 
 def _common_panels(edges: FloatArray, resolution: float) -> tuple[FloatArray, FloatArray]:
-    """Nodes of x = s - m between falling edges, the same for all m, and their weights; no panel is wider than given."""
+    """Nodes of x = s - m between falling edges, the same for all m, and their weights; no panel is wider."""
     parts = np.ceil(-np.diff(edges) / resolution).astype(int)
     pieces = [np.linspace(b, a, n + 1)[1:] for a, b, n in zip(edges[:-1], edges[1:], parts, strict=True)]
     return gauss_panels(np.concatenate([edges[-1:], *pieces[::-1]]), 16)
@@ -86,23 +87,16 @@ def _mean_below_each(law: Law, scores: FloatArray, edges: FloatArray, of: Callab
 
 
 def sum_below(logarithm: ComplexArray) -> FloatArray:
-    """P(S < c) of a sum S from ln E e^(-p_k S), (..., terms).
+    """P(S < c) from ln E e^(-p_k S), (..., terms), p_k = (a + 2 pi i k) / (2 c).
 
-    Bromwich's integral of L(p) / p, L(p) = E e^(-p S), as a sum over p_k = (a + 2 pi i k) / (2 c), whose alternating
-    tail is averaged as Euler did (Abate and Whitt 1992):
+    Bromwich's integral of L(p) / p, L(p) = E e^(-p S), whose alternating tail is averaged (Abate and Whitt 1992):
 
         P = 2 e^(a/2) sum_k (-1)^k Re L(p_k) / (a + 2 pi i k),   half of the term of k = 0.
     """
     k = np.arange(logarithm.shape[-1])
     terms = 2 * math.exp(_ABSCISSA / 2) * (-1.0) ** k * (np.exp(logarithm) / (_ABSCISSA + 2j * math.pi * k)).real
     terms[..., 0] /= 2
-    return np.asarray(np.clip(np.cumsum(terms, axis=-1)[..., -_AVERAGED - 1 :] @ _euler_weights(), 0, 1))
-
-
-@cache
-def _euler_weights() -> FloatArray:
-    """Binomial weights of the last partial sums."""
-    return np.asarray(special.comb(_AVERAGED, np.arange(_AVERAGED + 1)) / 2.0**_AVERAGED)
+    return np.asarray(np.clip(np.cumsum(terms, axis=-1)[..., -_AVERAGED - 1 :] @ _BINOMIAL, 0, 1))
 
 
 def terms_for(width: float) -> int:

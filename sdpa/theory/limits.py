@@ -76,7 +76,7 @@ def query_gradient_crossing(n_keys: float) -> float:
 
 
 def _crossing(n_keys: float, factor: Callable[[float], float]) -> float:
-    """The d_k between 3 and 10^5 at which the scaled median of |J|_F is the unscaled one times a factor, of d_k."""
+    """The d_k from 3 to 10^5 at which the scaled median of |J|_F is the unscaled one times factor(d_k)."""
     if not 8 <= n_keys <= _MAX_KEYS:
         raise ValueError(f"expected n_keys from 8 to {_MAX_KEYS:g}, got {n_keys}")
 

@@ -130,13 +130,9 @@ def normal_density(z: FloatArray) -> FloatArray:
 
 
 def log_g(u: FloatArray, sigma: float) -> FloatArray:
-    """ln G(u) = ln E exp(-e^(u + sigma z)), precise where G is near 1 and where it is near 0; (nodes of u,).
-
-    For sigma from 1, G is the mean of P(u + sigma z < y) over the density e^(y - e^y) of y.
-    """
-    # G is near 1/2 where u is near -0.4.
-    low = u > -0.4
-    if sigma >= 1:
+    """ln G(u) = ln E exp(-e^(u + sigma z)), precise where G is near 1 and where it is near 0; (nodes of u,)."""
+    low = u > -0.4  # there G is below about 1/2
+    if sigma >= 1:  # G is the mean of P(u + sigma z < y) over the density e^(y - e^y) of y
         y, step = trapezoid(-RANGE - 1, HIGHEST, STEP)
         density = step * np.exp(y - np.exp(y))
         missing = special.ndtr((u[~low, None] - y) / sigma) @ density
@@ -153,11 +149,8 @@ def log_g(u: FloatArray, sigma: float) -> FloatArray:
 
 
 def _score_nodes(u: FloatArray, sigma: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """y = u + sigma z, (1 or nodes of u, nodes), z, (nodes,), and the weights of an expectation over z.
-
-    For sigma of 1 and more the nodes are those of y, the same for every u, and y / sigma stands for z.
-    """
-    if sigma >= 1:
+    """y = u + sigma z, (1 or nodes of u, nodes), z, (nodes,), and the weights of an expectation over z."""
+    if sigma >= 1:  # nodes of y, the same for every u, and y / sigma in the place of z
         y, step = trapezoid(-RANGE - 1, HIGHEST, FINE_STEP)
         return y[None], y / sigma, normal_density((y - u[:, None]) / sigma) * (step / sigma)
     sigma = max(sigma, _MIN_SIGMA)
@@ -167,10 +160,7 @@ def _score_nodes(u: FloatArray, sigma: float) -> tuple[FloatArray, FloatArray, F
 
 
 class NormalRows:
-    """What rows of the same laws share, whatever their numbers of scores: from the least to the greatest of each group.
-
-    There is one law, or that of a single score and that of the others, which share a unit.
-    """
+    """What rows of one law share, or of that of a single score and that of the others; `counts` are those of scores."""
 
     def __init__(self, laws: Sequence[NormalLaw], counts: Sequence[Span]) -> None:
         self.laws, self.counts = laws, counts
@@ -212,12 +202,10 @@ class NormalRows:
         return counts[group] * _by_inversion(self.laws, counts, group, log_ratio)
 
     def _kernel(self, group: int, log_ratio: float) -> tuple[FloatArray, FloatArray]:
-        """The weights kappa(u + ln c) du, (nodes,), and ln G of each law, (laws, nodes), of the integral
-
-            P(S < c X) = int kappa(u + ln c) G(u) du,   G = E exp(-e^u S).
+        """Weights and ln G of each law, (laws, nodes), of P(S < c X) = int kappa(u + ln c) G(u) du, G = E exp(-e^u S).
 
         kappa has the Fourier transform e^(-sigma^2 w^2 / 2) / Gamma(1 - i w): G(u) = P(ln E - ln S > u) for an
-        exponential E, ln E has the characteristic function Gamma(1 + i w), and s takes the place of ln E.
+        exponential E, whose ln E has the characteristic function Gamma(1 + i w) and gives place to s.
         """
         law, most, u, step = self.laws[group], self.counts[group][1], self.integrands.u, self.integrands.weights
         sigma, shift = law.deviation, log_ratio + law.mean
@@ -274,8 +262,7 @@ def widest_step(sigma: float) -> float:
 def kappa(t: FloatArray, sigma: float) -> FloatArray:
     """(1/2 pi) int exp(s t + sigma^2 s^2 / 2 - ln Gamma(1 + s)) dw at every t, with s = eta - i w for any eta.
 
-    From t = psi(1) for eta = 0, by steps of w whose copies of kappa lie beyond it. Below, the integrand is largest and
-    without oscillation at the saddle point, t = psi(1 + eta) - sigma^2 eta.
+    From t = psi(1) with eta = 0; below, at the saddle point t = psi(1 + eta) - sigma^2 eta, without oscillation.
     """
     left, right = t[t < -np.euler_gamma], t[t >= -np.euler_gamma]
     eta = -left / sigma**2
