@@ -143,7 +143,7 @@ def _divisor(scaling: Scaling | str | float, d_k: int, n_keys: int) -> float:
 
 
 def _of_sums(of: Callable[[Sums], FloatArray], sums: Sums) -> tuple[FloatArray, FloatArray]:
-    """A function of sums, with the standard error of the jackknife over sequences."""
+    """A function of sums, with its standard error by the jackknife (Efron and Stein 1981, Ann. Statist. 9:586)."""
     value, sequences = of(sums.together()), len(sums.by_name["rows"])
     if sequences == 1:
         return value, np.full_like(value, np.nan)

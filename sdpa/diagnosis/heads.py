@@ -85,16 +85,12 @@ class HeadRows(NamedTuple):
         """The rows of a part."""
         return self.rest if name == REST else self.rows
 
-    def moments(self, name: str, part: str = ALL) -> Moments:
-        """Those of the entries of q or k, or of the scaled `scores` of a part."""
-        if name != "scores":
-            return self.q if name == "q" else self.k
+    def scores(self, part: str) -> Moments:
+        """The moments of the scaled scores of a part."""
         rows = self.part(part)
-        if not len(rows.mean):
-            return 0.0, 0.0, 0.0
         count = float(rows.n_visible.sum())
-        mean = float(rows.n_visible @ rows.mean) / count
-        return count, mean, float(rows.n_visible @ (rows.variance + (rows.mean - mean) ** 2)) / count
+        mean = float(rows.n_visible @ rows.mean) / (count or 1.0)
+        return count, mean, float(rows.n_visible @ (rows.variance + (rows.mean - mean) ** 2)) / (count or 1.0)
 
 
 @dataclass(frozen=True)
@@ -236,10 +232,6 @@ def _mask(mask: Mask | None, shape: tuple[int, ...]) -> Literal["causal"] | Bool
 
 
 def label(axes: Sequence[str], index: Sequence[int]) -> str:
-    """The words for a head in errors: ` in batch 0, head 3`.
-
-    >>> label(("batch", "head"), (0, 3)), label((), ())
-    (' in batch 0, head 3', '')
-    """
+    """The words for a head in errors: ` in batch 0, head 3`, none for the only one."""
     named = ", ".join(f"{name} {place}" for name, place in zip(axes, index, strict=True))
     return f" in {named}" if named else ""

@@ -8,12 +8,8 @@ variance d_k Var[q_a] Var[k_a] / c^2 under the divisor c, and
                    = length_effect alignment_effect
     length_effect = mean of |q|^2 (mean of |k|^2 over the keys of the row), over d_k^2 Var[q_a] Var[k_a]
 
-length_effect alone is the ratio for vectors of the same lengths in independent, uniformly distributed directions; what
-is left is due to directions. A key's part that all keys share shifts all scores of a row alike, so that it makes
-alignment_effect smaller.
-
-Sums add up over sequences. So the standard error of a function of sums comes from the jackknife, the same function of
-the sums without one sequence (Efron and Stein 1981, Annals of Statistics 9:586).
+length_effect alone is the ratio for vectors of the same lengths in independent, uniformly distributed directions. What
+all keys share shifts all scores of a row alike, so that it makes alignment_effect smaller.
 """
 
 from __future__ import annotations
@@ -53,9 +49,9 @@ class Sums:
         rows = [[values_of_rows(one.part(part)) for one in each] for each in found]
         sums = {name: np.array([[float(one[name].sum()) for one in each] for each in rows]) for name in rows[0][0]}
         references = {}
-        for name in ("q", "k", "scores"):
-            moments = np.array([[one.moments(name, part) for one in each] for each in found])
-            count, mean, variance = np.moveaxis(moments, -1, 0)
+        moments = np.array([[(one.q, one.k, one.scores(part)) for one in each] for each in found])
+        for name, each in zip(("q", "k", "scores"), np.moveaxis(moments, 2, 0), strict=True):
+            count, mean, variance = np.moveaxis(each, -1, 0)
             references[name] = _ratio((count * mean).sum(axis=0), count.sum(axis=0))
             shift = mean - references[name]
             sums[f"{name}_count"], sums[f"{name}_shift"] = count, count * shift

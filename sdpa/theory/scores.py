@@ -203,9 +203,9 @@ def _entry_moments(law: PairLaw) -> FloatArray:
 
 
 def _product_moments(d_k: float, law: PairLaw, i: int, j: int = 0, *, share_key: bool = False) -> FloatArray:
-    """M_00 ... M_ij of the products p - E p and p' - E p' of entries that share a, or b, (i + 1, j + 1, entries).
+    """M_ij = E_a[g_i(a) g_j(a)] of p - E p and p' - E p' that share a, or b, (i + 1, j + 1, entries).
 
-    M_ij = E_a[g_i(a) g_j(a)] with g_n = E[(p - E p)^n | a] = sum_r C(n, r) E b^r (alpha a)^(n-r) (beta + gamma a)^r.
+    g_n = E[(p - E p)^n | a] = sum_r C(n, r) E b^r (alpha a)^(n-r) (beta + gamma a)^r.
     """
     entry, (alpha, beta, gamma) = _entry_moments(law), _coefficients(d_k, law)
     if share_key:
@@ -229,9 +229,9 @@ def _product_moments(d_k: float, law: PairLaw, i: int, j: int = 0, *, share_key:
 
 
 def _own_cumulants(d_k: float, law: PairLaw) -> FloatArray:
-    """Cumulants to the fourth of p = a (alpha + gamma b), of an entry of q and that of its own key, (5, 1, entries).
+    """Cumulants to the fourth of p = a (alpha + gamma b), a = rho b + noise e, of a query and its own key.
 
-    With a = rho b + noise e: E p^n = sum_r C(n, r) rho^(n-r) noise^r E e^r E[b^(n-r) (alpha + gamma b)^n].
+    E p^n = sum_r C(n, r) rho^(n-r) noise^r E e^r E[b^(n-r) (alpha + gamma b)^n].
     """
     normal = _entry_moments(law)
     alpha, _, gamma = _coefficients(d_k, law)
@@ -257,10 +257,7 @@ def _summed(of_entries: FloatArray, d_k: float, law: PairLaw) -> FloatArray:
 
 
 def _cosine_moments(d_k: float, law: PairLaw) -> FloatArray:
-    """E s^n for n = 0 ... 8 of s = length^2 t, t a cosine: E t^2 = 1 / d, E t^(n+2) = E t^n (n + 1) / (d + n).
-
-    t is the cosine of an isotropic vector with any other; t^2 is of the law Beta(1/2, (d - 1) / 2).
-    """
+    """E s^n for n = 0 ... 8 of s = length^2 t, t a cosine: E t^(n+2) = E t^n (n + 1) / (d + n)."""
     if law.entries.name != "gaussian" or law.query_mean or law.key_mean or law.spectrum:
         raise UnknownError("normalized vectors are known only for gaussian entries of mean 0 without a spectrum")
     square = 1.0 if law.normalize == "l2" else d_k
@@ -289,11 +286,9 @@ def _joint_moments(cumulants: FloatArray) -> FloatArray:
 
 
 def _power_covariances(cumulants: FloatArray) -> FloatArray:
-    """D_ij = Cov(x^i, y^j) from the cumulants of x and y: small where the joint ones are, without a difference.
+    """D_ij = Cov(x^i, y^j) = sum_r C(i-1, r-1) (K_r0 D_(i-r, j) + sum_(t >= 1) C(j, t) K_rt M_(i-r, j-t)).
 
-    For i from 1, by subtraction of the recursions of M_ij and M_i0 M_0j,
-
-        D_ij = sum_r C(i-1, r-1) (K_r0 D_(i-r, j) + sum_(t >= 1) C(j, t) K_rt M_(i-r, j-t)).
+    The recursion of M_ij less that of M_i0 M_0j: small where the joint cumulants are, without a difference.
     """
     moments, covariances = _joint_moments(cumulants), np.zeros_like(cumulants)
     order = len(cumulants) - 1
