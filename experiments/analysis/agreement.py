@@ -8,16 +8,16 @@ at most 1 of 1,000 runs; docs/methods.md reports the measured rates.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import special
 
 from experiments.analysis.crossings import off_law
-from experiments.analysis.derived import TESTS, VERDICTS
-from experiments.analysis.verdicts import BOUND, FEW_TRIALS, NONE, T_TEST, TOO_FEW
+from experiments.analysis.derived import TESTS, VERDICTS, fold
+from experiments.analysis.verdicts import BOUND, NONE, T_TEST
 from experiments.harness.discovery import axes_of
+from experiments.harness.experiment import MEASURED
 from experiments.harness.grid import Sweep
 from experiments.harness.problems import Problem, counted
 from experiments.harness.tables import as_written
@@ -28,24 +28,13 @@ ALARM = 1e-3
 SURE = 7.0
 _SMALLEST = 1e-300  # of a p-value, so that its logarithm is finite
 _SHOWN = 5
-_NOT_TESTED, _BOUND_ONLY = "not tested", "tested only by a bound"
+_STATES = {NONE: "not tested", BOUND: "tested only by a bound"}
 
 Tables = Mapping[str, pd.DataFrame]
 
 
 class DisagreementError(Problem):
     """Measured and exact values differ by more than chance explains; the message names the rows."""
-
-
-class Gap(NamedTuple):
-    """Metrics of a sweep without a test, or with only a bound, and the reason; `values` counts known exact values."""
-
-    text: str
-    state: str
-    values: int
-
-    def __str__(self) -> str:
-        return f"{self.state} in {self.text}"
 
 
 @dataclass(frozen=True)
@@ -56,13 +45,13 @@ class Agreement:
         cells: the tested cells, with their p_value.
         values: the tested values, each once, with `normal`, the normal score of their p_value, and `of_own_error`, the
             normal score of their distance in standard errors between draws, regardless of the least error.
-        gaps: the values without a test.
+        gaps: numbers of values that t does not judge, by the reason.
         off_law: crossings of medians far from the law of theory, in words.
     """
 
     cells: pd.DataFrame
     values: pd.DataFrame
-    gaps: tuple[Gap, ...]
+    gaps: Mapping[str, int]
     off_law: tuple[str, ...] = ()
 
     @property
@@ -92,15 +81,8 @@ class Agreement:
         sqrt(k / m), so the k cells with the most draws enter only if each has k times the draws that a single cell
         needs. The sum is then biased by a tenth of its error.
         """
-        rows = []
         # A score metric has the same z-score under every divisor; the table lists it under the first scaling.
-        for (metric, scaling), judged in self.by_t.groupby(["metric", "scaling"], sort=False, dropna=False):
-            ordered = judged.sort_values("multiple", ascending=False, kind="stable")
-            group = ordered[(ordered["multiple"] >= np.arange(1, len(ordered) + 1)).to_numpy()]
-            weights = group["weight"].to_numpy() if group["weight"].any() else np.ones(len(group))
-            z = float(weights @ group["normal"] / np.sqrt(weights @ weights))
-            rows.append({"metric": metric, "scaling": scaling, "cells": len(group), "z": z})
-        table = pd.DataFrame(rows, columns=["metric", "scaling", "cells", "z"])
+        table = fold(self.by_t, ["metric", "scaling"], _summed, ["cells", "z"])
         return table.assign(p_value=2 * special.ndtr(-table["z"].abs().astype(float)))
 
     @property
@@ -148,14 +130,8 @@ class Agreement:
         return f"{values} (p = {self.p_value:.2g}; an alarm below {ALARM:g})"
 
     def gaps_in_short(self) -> str:
-        """The numbers of values without a test, or with only a bound, in a few words; empty if all are tested."""
-        found: Counter[str] = Counter()
-        for gap in self.gaps:
-            found[gap.state] += gap.values
-        without = ["metrics without exact values"] if any(not gap.values for gap in self.gaps) else []
-        return ", ".join(
-            [*(f"{counted(number, 'value')} {state}" for state, number in found.items() if number), *without]
-        )
+        """The numbers of `gaps` in words; empty if t judges every value."""
+        return ", ".join(f"{counted(number, 'value')} {state}" for state, number in self.gaps.items() if number)
 
     def raise_alarm(self) -> None:
         """Raise `DisagreementError` if measured and exact values disagree, with up to five rows of each test."""
@@ -173,6 +149,14 @@ class Agreement:
         raise DisagreementError("\n  ".join([f"measured and exact values disagree{chance}", *lines]))
 
 
+def _summed(judged: pd.DataFrame) -> Iterator[dict[str, float]]:
+    """The row of `Agreement.rules` of one metric under one scaling."""
+    ordered = judged.sort_values("multiple", ascending=False, kind="stable")
+    group = ordered[(ordered["multiple"] >= np.arange(1, len(ordered) + 1)).to_numpy()]
+    weights = group["weight"].to_numpy() if group["weight"].any() else np.ones(len(group))
+    yield {"cells": len(group), "z": float(weights @ group["normal"] / np.sqrt(weights @ weights))}
+
+
 def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreement:
     """The tests of these sweeps; cells that several sweeps share (and so their draws) count once.
 
@@ -185,30 +169,16 @@ def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreemen
     values = [_values(sweep, tables[sweep.name][VERDICTS]) for sweep in sweeps if VERDICTS in tables[sweep.name]]
     # A score metric has the same z-score under every divisor.
     distinct = _distinct([_distinct(values, ["key", "scaling", "metric"])], ["key", "metric", "which"])
-    gaps = tuple(gap for sweep in sweeps for gap in _gaps(sweep, tables[sweep.name]))
+    gaps: Counter[str] = Counter()
+    for sweep in sweeps:
+        own, metrics = tables[sweep.name], sweep.experiment.metrics
+        judged = own[VERDICTS][["test", "remark"]] if VERDICTS in own else pd.DataFrame(columns=["test", "remark"])
+        for (test, remark), count in judged[judged["test"] != T_TEST].value_counts(sort=False).items():
+            gaps[f"{_STATES[test]} ({remark})"] += count
+        gaps["without exact ones"] += len(own[MEASURED]) * len(metrics) - len(judged)
     crossed = [(sweep, tables[sweep.name]["crossings"]) for sweep in sweeps if "crossings" in tables[sweep.name]]
     far = tuple(f"{sweep.name}: {line}" for sweep, crossings in crossed for line in off_law(crossings))
     return Agreement(_distinct(cells, ["key"]), distinct, gaps, far)
-
-
-def _gaps(sweep: Sweep, tables: Tables) -> Iterator[Gap]:
-    """The values of a sweep without a test, or with only a bound, and the reasons."""
-    rows = tables.get(VERDICTS, pd.DataFrame(columns=["metric", "test", "remark"]))
-    known = rows["metric"].value_counts().reindex([metric.name for metric in sweep.experiment.metrics], fill_value=0)
-    if known.empty:
-        yield Gap(f"{sweep.name} (no exact value is known): all columns", _NOT_TESTED, 0)
-    for reason, chosen in (
-        ("no exact value is known", known == 0),
-        ("an exact value is known in only a part of the cells", (known > 0) & (known < known.max())),
-    ):
-        if chosen.any():
-            yield Gap(f"{sweep.name} ({reason}): {', '.join(known.index[chosen])}", _NOT_TESTED, 0)
-    for test, state in ((NONE, _NOT_TESTED), (BOUND, _BOUND_ONLY)):
-        for remark, group in rows[rows["test"] == test].groupby("remark", sort=False):
-            counts = group["metric"].value_counts(sort=False)
-            named = ", ".join(f"{name} ({count} of {counted(known[name], 'value')})" for name, count in counts.items())
-            remedy = "; raise trials" if remark in (FEW_TRIALS, TOO_FEW) else ""
-            yield Gap(f"{sweep.name} ({remark}{remedy}): {named}", state, len(group))
 
 
 def agreement_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> dict[str, pd.DataFrame]:

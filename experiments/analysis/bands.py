@@ -12,6 +12,7 @@ Source: Zou and Donner (2008, Statistics in Medicine 27:1693), for sums of param
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from experiments.analysis.derived import Derived, axes_but, columns_of_text
+from experiments.analysis.derived import Derived, axes_but, columns_of_text, fold
 from experiments.harness.columns import Column, axis_columns
 from experiments.harness.discovery import axes_of
 from experiments.harness.experiment import MEASURED, Experiment
@@ -28,7 +29,8 @@ from experiments.training import HISTORY, HISTORY_COLUMNS
 BANDS = "bands"
 BEST_RATE = "best_rate"
 _RATE = "learning_rate"
-_AT_BEST = ("solved", "steps_to_solve", "final_loss")  # with their intervals
+_AT_BEST = ("solved", "steps_to_solve", "final_loss")
+_AT_BEST_COLUMNS = [f"{name}{end}" for name in _AT_BEST for end in ("", "_low", "_high")]
 
 Floats = npt.NDArray[np.floating]
 
@@ -43,19 +45,20 @@ def bands(table: pd.DataFrame) -> pd.DataFrame:
         table: a main table of `training`.
     """
     names = [*(name for name in axes_of(table) if name != _RATE), "scaling"]
-    groups = ((key, rows.sort_values(_RATE)) for key, rows in table.groupby(names, sort=False))
-    found = [dict(zip(names, key, strict=True)) | _band(rows) for key, rows in groups if len(rows) > 1]
-    return pd.DataFrame(found)
+    return fold(table, names, _band, ["exponent", "divisor", *(column.name for column in _BAND), *_AT_BEST_COLUMNS])
 
 
-def _band(rows: pd.DataFrame) -> dict[str, Any]:
-    """The columns of one band, from its rows in the order of the learning rates."""
+def _band(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The columns of one band, if it has several learning rates."""
+    if len(rows) < 2:
+        return
+    rows = rows.sort_values(_RATE)
     rates = rows[_RATE].to_numpy()
     width, low, high = band_width(rates, *(rows[f"solved{end}"].to_numpy() for end in ("", "_low", "_high")))
     best = rows.sort_values([*_AT_BEST], ascending=[False, True, True], kind="stable").iloc[0]
     solving = rows[rows["solved"] >= 0.5]
-    return {
-        **best[["exponent", "divisor"]],
+    yield {
+        **best[["exponent", "divisor", *_AT_BEST_COLUMNS]],
         "trials": int(rows["trials"].min()),
         "lowest_rate": rates[0],
         "highest_rate": rates[-1],
@@ -65,7 +68,6 @@ def _band(rows: pd.DataFrame) -> dict[str, Any]:
         "band_from": solving[_RATE].min(),
         "band_to": solving[_RATE].max(),
         BEST_RATE: best[_RATE],
-        **{f"{name}{end}": best[f"{name}{end}"] for name in _AT_BEST for end in ("", "_low", "_high")},
     }
 
 
@@ -125,7 +127,7 @@ _BAND = columns_of_text(
 
 def _columns(experiment: Experiment) -> tuple[Column, ...]:
     metrics = {column.name: column for column in experiment.table_columns}
-    at_best = [metrics[f"{name}{end}"] for name in _AT_BEST for end in ("", "_low", "_high")]
+    at_best = [metrics[name] for name in _AT_BEST_COLUMNS]
     return (
         *axes_but(experiment, _RATE),
         *(metrics[name] for name in ("scaling", "exponent", "divisor")),

@@ -5,14 +5,14 @@ norm is larger than that under d_k^1/2 (level 1), or than a tenth of it (level 0
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from experiments.analysis.derived import Derived, axes_but, columns_of_text
+from experiments.analysis.derived import Derived, axes_but, columns_of_text, fold
 from experiments.analysis.slopes import fall_through_zero, interpolated
 from experiments.harness.columns import axis_columns, names
 from experiments.harness.discovery import axes_of, unusual_axes
@@ -64,13 +64,13 @@ def norm_ratios(table: pd.DataFrame) -> pd.DataFrame:
     axes = axes_of(table)
     unscaled, scaled = (table[table["scaling"] == name].set_index(axes) for name in (UNSCALED, SCALED))
     if table["d_k"].nunique() < 2 or unscaled.empty or scaled.empty:
-        return pd.DataFrame(columns=_ratio_names(axes))
+        return pd.DataFrame(columns=[*axes, *names(_RATIO_COLUMNS)])
     parts = [
         _ratio(unscaled, scaled, f"{metric}{suffix}", times_divisor).assign(norm=name, statistic=statistic)
         for name, (metric, times_divisor) in NORMS.items()
         for statistic, suffix in STATISTICS.items()
     ]
-    return pd.concat(parts)[_ratio_names(axes)]
+    return pd.concat(parts)[[*axes, *names(_RATIO_COLUMNS)]]
 
 
 def _ratio(unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, times_divisor: bool) -> pd.DataFrame:
@@ -106,17 +106,10 @@ def crossings(table: pd.DataFrame) -> pd.DataFrame:
     Args:
         table: a finished main table with the columns of _NEEDS.
     """
-    axes = axes_of(table)
+    kind = [*(name for name in axes_of(table) if name != "d_k"), "norm", "statistic"]
+    ratios = norm_ratios(table)
     enough = table["d_k"].nunique() >= _MIN_D_K
-    ratios = norm_ratios(table) if enough else pd.DataFrame(columns=_ratio_names(axes))
-    others = [name for name in axes if name != "d_k"]
-    kind = [*others, "norm", "statistic"]
-    groups = ratios.groupby(kind, sort=False)
-    rows = [row for key, cells in groups for row in _crossings(dict(zip(kind, key, strict=True)), cells)]
-    found = pd.DataFrame(rows, columns=[*others, *names(_CROSSING_COLUMNS)])
-    order = {name: place for place, name in enumerate([*NORMS, *STATISTICS])}
-    kinds = found.sort_values(["norm", "statistic"], key=lambda names: names.map(order), kind="stable")
-    return kinds.reset_index(drop=True)
+    return fold(ratios if enough else ratios.head(0), kind, _crossings, names(_CROSSING_COLUMNS[len(_KIND) :]))
 
 
 def off_law(crossings: pd.DataFrame) -> list[str]:
@@ -140,9 +133,10 @@ def off_law(crossings: pd.DataFrame) -> list[str]:
     return far
 
 
-def _crossings(group: dict[str, Any], cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _crossings(cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """The crossing of each level in a group of cells that differ only in d_k; none for fewer than 4 known ratios."""
-    smallest, largest, has_law = cells["d_k"].min(), cells["d_k"].max(), not unusual_axes(group)
+    smallest, largest, first = cells["d_k"].min(), cells["d_k"].max(), cells.iloc[0]
+    has_law = not unusual_axes(first[axes_of(cells)].to_dict())
     cells = cells.dropna(subset=_RATIO).sort_values("d_k")
     if len(cells) < _MIN_D_K:
         cells = cells.iloc[:0]
@@ -153,7 +147,6 @@ def _crossings(group: dict[str, Any], cells: pd.DataFrame) -> Iterator[dict[str,
         middle, low, high, exact = (math.exp(fall_through_zero(at, curve - math.log(level))) for curve in curves)
         known = not math.isnan(middle)
         yield {
-            **group,
             "level": level,
             "crossing": middle,
             "crossing_low": low if known else np.nan,
@@ -162,7 +155,7 @@ def _crossings(group: dict[str, Any], cells: pd.DataFrame) -> Iterator[dict[str,
             "smallest_d_k": smallest,
             "largest_d_k": largest,
             "ratio_at_largest": cells["ratio"].iloc[-1] if len(cells) else np.nan,
-            "law": _law_of(*(group[name] for name in _LAW_OF)) if has_law and level == EQUAL else np.nan,
+            "law": _law_of(*first[[*_LAW_OF]]) if has_law and level == EQUAL else np.nan,
         }
 
 
@@ -173,10 +166,6 @@ def _law_of(norm: str, statistic: str, n_keys: int) -> float:
         return LAWS[norm, statistic](n_keys) if (norm, statistic) in LAWS else np.nan
     except ValueError:
         return np.nan
-
-
-def _ratio_names(axes: Sequence[str]) -> list[str]:
-    return [*axes, *names(_RATIO_COLUMNS)]
 
 
 _KIND = columns_of_text(

@@ -3,9 +3,9 @@
 import itertools
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,23 @@ class Derived:
     columns: Callable[[Experiment], tuple[Column, ...]]
     derive: Callable[[Sweep, Tables], pd.DataFrame]
     source: str = MEASURED
+
+
+def fold(
+    table: pd.DataFrame,
+    by: Sequence[str],
+    rows_of: Callable[[pd.DataFrame], Iterable[Mapping[str, Any]]],
+    columns: Sequence[str],
+) -> pd.DataFrame:
+    """The rows that a function gives for each group of a table, each after the values of its group.
+
+    >>> table = pd.DataFrame({"d_k": [4, 4, 8], "x": [1, 2, 3]})
+    >>> fold(table, ["d_k"], lambda rows: [{"sum": rows["x"].sum()}], ["sum"]).values.tolist()
+    [[4, 3], [8, 3]]
+    """
+    groups = table.groupby([*by], sort=False, dropna=False)
+    found = [{**dict(zip(by, key, strict=True)), **row} for key, rows in groups for row in rows_of(rows)]
+    return pd.DataFrame(found, columns=[*by, *columns])
 
 
 def row_cells(cells: Iterable[Cell]) -> list[Cell]:

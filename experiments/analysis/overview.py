@@ -36,7 +36,6 @@ _OF_VALUES = columns_of_text(
     flag str? {DISAGREES}: the value by itself raises the alarm of the check; {FEW}: its metric is in `{FEW_DRAWS}`
     """
 )
-_BLOCK = 5_000  # rows of a main table that become rows of values together, which bounds the memory
 
 
 def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
@@ -94,8 +93,6 @@ def long_columns(sweeps: Sequence[Sweep]) -> tuple[Column, ...]:
 def long_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Iterator[pd.DataFrame]:
     """The rows of one sweep after the other, one per cell, rule and metric; none of a sweep without metrics.
 
-    A long sweep comes in several tables, so that a caller can write each before the next is made.
-
     Args:
         sweeps: the sweeps to include; the check tests their values together.
         tables: the finished tables of each sweep by its name.
@@ -108,9 +105,8 @@ def long_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Iterat
             judged = tables[sweep.name].get(VERDICTS, untested)
             judged = _with_scaling(judged).assign(disagrees=together.alarming(judged))
             key = [*axis_names(experiment.cell), "scaling"]
-            for start in range(0, len(measured), _BLOCK):
-                block = _with_scaling(measured.iloc[start : start + _BLOCK])
-                yield _rows(block, experiment.metrics, judged, key).assign(sweep=sweep.name).reindex(columns=columns)
+            rows = _rows(_with_scaling(measured), experiment.metrics, judged, key)
+            yield rows.assign(sweep=sweep.name).reindex(columns=columns)
 
 
 def _with_scaling(table: pd.DataFrame) -> pd.DataFrame:

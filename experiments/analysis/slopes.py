@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from experiments.analysis.derived import Derived, axes_but, columns_of_text
+from experiments.analysis.derived import Derived, axes_but, columns_of_text, fold
 from experiments.harness.columns import names
 from experiments.harness.discovery import axes_of
 from experiments.harness.experiment import MEASURED
@@ -56,33 +56,30 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
     are estimates, hence Student's t (Welch and Satterthwaite). Points have equal weights, because estimated weights
     favour points whose error came out too small.
     """
-    rows = []
-    shared = shared_by_line(table)
-    for key, cells in table.groupby(shared, sort=False):
-        if len(cells) < 2:
-            continue
-        x = np.log(cells["d_k"].to_numpy(dtype=float))
-        variances = cells["score_variance"].to_numpy()
-        errors = cells["score_variance_se"].to_numpy() / variances
-        coefficients = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
-        slope, added = float(coefficients @ np.log(variances)), (coefficients * errors) ** 2
-        exact = cells["score_variance_exact"].to_numpy()
-        error = float(np.sqrt(added.sum()))
-        degrees = added.sum() ** 2 / (added**2 / (cells["trials"].to_numpy() - 1)).sum()
-        quantile = -special.stdtrit(degrees, (1 - LEVEL) / 2)  # Student's t
-        rows.append(
-            {
-                **dict(zip(shared, key, strict=True)),
-                "exponent": cells["exponent"].iloc[0],
-                "points": len(cells),
-                "slope": slope,
-                "slope_se": error,
-                "slope_low": slope - quantile * error,
-                "slope_high": slope + quantile * error,
-                "slope_exact": float(coefficients @ np.log(exact)),
-            }
-        )
-    return pd.DataFrame(rows, columns=[*shared, *names(_FITTED)])
+    return fold(table, shared_by_line(table), _fit, names(_FITTED))
+
+
+def _fit(cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The slope of one line, if it has two values of d_k."""
+    if len(cells) < 2:
+        return
+    x = np.log(cells["d_k"].to_numpy(dtype=float))
+    variances = cells["score_variance"].to_numpy()
+    errors = cells["score_variance_se"].to_numpy() / variances
+    coefficients = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
+    slope, added = float(coefficients @ np.log(variances)), (coefficients * errors) ** 2
+    error = float(np.sqrt(added.sum()))
+    degrees = added.sum() ** 2 / (added**2 / (cells["trials"].to_numpy() - 1)).sum()
+    quantile = -special.stdtrit(degrees, (1 - LEVEL) / 2)  # Student's t
+    yield {
+        "exponent": cells["exponent"].iloc[0],
+        "points": len(cells),
+        "slope": slope,
+        "slope_se": error,
+        "slope_low": slope - quantile * error,
+        "slope_high": slope + quantile * error,
+        "slope_exact": float(coefficients @ np.log(cells["score_variance_exact"].to_numpy())),
+    }
 
 
 def steady_powers(table: pd.DataFrame) -> pd.DataFrame:
@@ -96,11 +93,8 @@ def steady_powers(table: pd.DataFrame) -> pd.DataFrame:
     """
     others = [name for name in axes_of(table) if name != "d_k"]
     powers = table[table["exponent"].notna()].sort_values("exponent")
-    rows = []
-    if powers["exponent"].nunique() >= _MIN_POWERS:
-        for key, cells in powers.groupby(others, sort=False):
-            rows += [dict(zip(others, key, strict=True)) | pair for pair in _pairs(cells)]
-    return pd.DataFrame(rows, columns=[*others, *names(_POWERS)])
+    enough = powers["exponent"].nunique() >= _MIN_POWERS
+    return fold(powers if enough else powers.head(0), others, _pairs, names(_POWERS))
 
 
 def _pairs(cells: pd.DataFrame) -> Iterator[dict[str, Any]]:

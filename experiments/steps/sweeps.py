@@ -169,8 +169,6 @@ def check(config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Rep
         together = agreement([sweep for sweep in sweeps if sweep.name in tables], tables)
         if tables:
             report.verdict("checked", f"{counted(len(tables), 'sweep')}, complete and unaltered")
-        for gap in together.gaps:
-            report.detail(str(gap))
         together.raise_alarm()
         if tables:
             verdict, gaps = together.verdict(), together.gaps_in_short()
