@@ -19,12 +19,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from experiments.figures.figure import Drawing
-from experiments.figures.lines import legend
-from experiments.figures.rendering import render
-from experiments.figures.style import INK, UNORDERED_COLOURS, panels
-from experiments.folders import BENCHMARKS, HOME, benchmark_path
-from experiments.harness.files import write_files
+from experiments.folders import HOME, benchmark_path
 from experiments.harness.grid import chunks
 from experiments.harness.measuring import bit_generator
 from experiments.harness.tables import DIGITS
@@ -41,12 +36,6 @@ CELLS = ((64, 64, 64), (512, 512, 512), (16, 4096, 64), (512, 64, 64), (64, 512,
 GROWTH = {"d_k": 4096, "n_keys": 16384, "trials": 4096}  # the largest of six sizes; each is twice the one before
 _SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
 _ROUNDS, _CACHED = 7, 2**15
-_TITLE = "Time to measure a cell, and growth with its size"
-_CAPTION = (
-    "Time per trial relative to the floor: the same number of normal numbers from the same generator, one matrix "
-    "product and one exponential per score and scaling, each measured alone in float64. One core, medians of 7 "
-    "interleaved rounds. 'With gradients': each trial also measures the gradient to the query."
-)
 
 
 def _cell(sizes: Mapping[str, int]) -> Cell:
@@ -163,32 +152,6 @@ def exponents(table: pd.DataFrame, swept: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["grows with", "time as", "memory as"])
 
 
-def draw(ratios: pd.DataFrame, growth: pd.DataFrame) -> Drawing:
-    """Seconds relative to the floor, cell by cell, without gradients and with them; then growth beside proportion."""
-    figure, [left, middle, right] = panels(3, 3, (12, 4.6), width_ratios=(1.2, 1.2, 1))
-    for ax, gradients in ((left, False), (middle, True)):
-        rows = ratios[ratios["gradients"] == gradients]
-        for way, look in (("suite", "full"), ("suite, float32", "none")):
-            ax.plot(rows[way], range(len(rows)), "o", color=UNORDERED_COLOURS[0], fillstyle=look, label=way)
-        ax.axvline(1, color=INK, linewidth=0.8)
-        ax.set_yticks(range(len(rows)), [f"{row.d_k} × {row.n_keys} × {row.n_queries}" for row in rows.itertuples()])
-        title = f"{'with' if gradients else 'without'} gradients"
-        ax.set(xscale="log", ylim=(len(rows) - 0.5, -0.5), xlabel="time / floor", title=title)
-    middle.sharex(left)
-    left.set_ylabel("d_k × keys × queries")
-    legend(left)
-    longest = 1.0
-    for (swept, points), colour in zip(growth.groupby("what", sort=False), UNORDERED_COLOURS, strict=False):
-        x = points[str(swept)] / points[str(swept)].min()
-        longest = max(longest, x.max())
-        right.plot(x, points["seconds"] / points["seconds"].min(), marker="o", color=colour, label=str(swept))
-    right.axline((1, 1), (longest, longest), color=INK, linewidth=0.8, linestyle="--", label="proportional")
-    right.set(xscale="log", yscale="log", xlabel="size / smallest size", ylabel="time / time at the smallest size")
-    right.set_title("growth of the suite's time")
-    right.legend(fontsize=8.5)
-    return figure
-
-
 def _write_into(page: Path, name: str, *tables: pd.DataFrame) -> None:
     """Replace what stands between the markers of a name in a page of docs/ by tables."""
     text = ""
@@ -200,7 +163,7 @@ def _write_into(page: Path, name: str, *tables: pd.DataFrame) -> None:
 
 
 def main(what: str, results: Path = HOME, docs: Path = Path("docs")) -> None:
-    """Measure `cost` or `speed`, and write its table, its figure and its part of docs/."""
+    """Measure `cost` or `speed`, and write its table and its part of docs/."""
     threadpool_limits(limits=1)
     if what == "cost":
         found = cost_of_attention()
@@ -210,8 +173,6 @@ def main(what: str, results: Path = HOME, docs: Path = Path("docs")) -> None:
         found = pd.DataFrame([*cells, *(row for growing in GROWTH.items() for row in growth_rows(*growing))])
         growth = found[found["part"] == "growth"]
         _write_into(docs / "performance.md", "make bench", ratios(found), exponents(growth, "what"))
-        picture = render(partial(draw, over_floor(found), growth), _TITLE, _CAPTION)
-        write_files(results / BENCHMARKS / "speed", picture)
     found.to_csv(benchmark_path(results, what), index=False, float_format=DIGITS)
 
 

@@ -19,7 +19,7 @@ SMALL = dataclasses.replace(SWEEPS["usual_20"], trials=30)
 NAMES = [metric.name for metric in METRICS]
 
 
-def test_a_benchmark_writes_its_table_figure_and_page(tmp_path, monkeypatch):
+def test_a_benchmark_writes_its_table_and_page(tmp_path, monkeypatch):
     """Without clocks: each task runs once and takes a second."""
     monkeypatch.setattr(speed, "interleaved", lambda tasks: {name: [task(), 1.0][1] for name, task in tasks.items()})
     monkeypatch.setattr(speed, "CELLS", ((4, 8, 5), (8, 4, 4)))
@@ -32,7 +32,6 @@ def test_a_benchmark_writes_its_table_figure_and_page(tmp_path, monkeypatch):
         speed.main(what, tmp_path, tmp_path)
     found = pd.read_csv(tmp_path / "benchmarks" / "speed.csv")
     assert set(found) == set(pd.read_csv(RESULTS / "benchmarks" / "speed.csv"))
-    assert (tmp_path / "benchmarks" / "speed.png").stat().st_size > 10_000
     page = (tmp_path / "performance.md").read_text()
     assert "| 4 | 8 | 5 | False |" in page
     assert "| trials | trials^0.00 |" in page  # each size took a second
