@@ -42,14 +42,6 @@ LEGEND = (
 )
 _NO_ERRORS = "No standard errors: there is one sequence. Several need an axis named batch."
 _SWAPPED = "More heads than keys: if q has the axes (..., position, head, d_k), save q.swapaxes(-3, -2), k likewise."
-_HALF = 0.5  # most rows, most of the weight
-_APART = 0.05  # entropy shares closer than this count as equally sharp
-_NARROW, _WIDE = 0.5, 2.0  # spreads far from 1
-# Agreement with Gaussian rows says little below this spread, because the rows of most laws agree there. With 16 to 256
-# keys of width 64, the entropy shares of a sink (queries and first key of mean 1) and of lognormal entries are about
-# 0.05 to 0.2 from theirs at 0.8, and at most 0.035 at 0.4.
-_FLAT = 0.8
-
 Row = dict[Hashable, Any]
 
 
@@ -196,26 +188,24 @@ def sharpest(table: pd.DataFrame) -> str:
 
 def summary(table: pd.DataFrame) -> list[str]:
     """Those of six sentences whose condition holds for at least one head, with the number of such heads."""
-    spread, divisor = np.sqrt(table["row_variance"]), table["unit_divisor"]
-    apart = (table["entropy_share"] - table["entropy_share_exact"]).abs()
-    saturated, far, first = table["saturated_rows"], (spread < _NARROW) | (spread > _WIDE), table["first_key_weight"]
-    unit = f"{divisor[far].median():.4g}; in use is {_range(table['divisor'])}"
-    unknown = divisor.isna() | table["variance_ratio"].isna()
-    conditions = (
-        (saturated > _HALF, "with a weight above 0.99 in most rows", f"largest share of rows {saturated.max():.2f}"),
-        (far, f"with a spread below {_NARROW:g} or above {_WIDE:g}", f"median divisor for the spread 1: {unit}"),
-        (apart > _APART, f"more than {_APART:g} from the entropy share of Gaussian rows", f"at most {apart.max():.2f}"),
-        (
-            spread < _FLAT,
-            f"with a spread below {_FLAT:g}, too flat to differ from Gaussian rows",
-            f"at least {spread.min():.3g}",
-        ),
-        (first > _HALF, "with most weight on the first key, an attention sink", f"largest weight {first.max():.2f}"),
-        (unknown, "without some numbers (nan)", "equal scores in each row, or equal entries of q or k"),
-    )
-    return [
-        f"Heads {what}: {chosen.sum()} of {len(table)} ({more})." for chosen, what, more in conditions if chosen.any()
-    ]
+    counts = {words: int(holds(table).sum()) for words, holds in _CONDITIONS.items()}
+    return [f"Heads with {words}: {count} of {len(table)}." for words, count in counts.items() if count]
+
+
+# Agreement with Gaussian rows says little below a spread of 0.8, because the rows of most laws agree there
+# (docs/your-model.md has numbers).
+_CONDITIONS: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
+    "a weight above 0.99 in most rows": lambda heads: heads["saturated_rows"] > 0.5,
+    "a spread below 0.5 or above 2": lambda heads: ~heads["row_variance"].between(0.5**2, 2.0**2),
+    "an entropy share more than 0.05 from that of Gaussian rows": lambda heads: (
+        (heads["entropy_share"] - heads["entropy_share_exact"]).abs() > 0.05
+    ),
+    "a spread below 0.8, too flat to differ from Gaussian rows": lambda heads: heads["row_variance"] < 0.8**2,
+    "most weight on the first key, an attention sink": lambda heads: heads["first_key_weight"] > 0.5,
+    "equal scores in each row, or equal entries of q or k, and so without some numbers (nan)": lambda heads: (
+        heads[["unit_divisor", "variance_ratio"]].isna().any(axis=1)
+    ),
+}
 
 
 def _range(numbers: pd.Series) -> str:
