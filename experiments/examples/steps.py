@@ -43,13 +43,9 @@ class Step(NamedTuple):
 
 
 class Example(NamedTuple):
-    """A worked example.
+    """A worked example: title, source of its numbers, names of the steps in its picture, and what computes all steps.
 
-    Attributes:
-        title: what it shows, in a few words.
-        source: where its numbers come from.
-        draws: names of the steps in its picture, separated by spaces; a name with a `~` is drawn as lines.
-        steps: computes its steps, when needed.
+    Names in `draws` are separated by spaces; a name with a `~` is drawn as lines.
     """
 
     title: str
@@ -80,14 +76,10 @@ def attention(
     widths: Names = (),
     outputs: Names = (),
 ) -> dict[str, Step]:
-    """The steps of attention by name, in their order; those of values only if there are values.
+    """The steps of attention on two axes by name, in their order; those of values only if there are values.
 
-    Args:
-        found: attention on two axes.
-        queries, keys: one name for each.
-        rule: the scaling rule that gave the divisor.
-        digits: decimals of q, k, v, scores and output.
-        widths, outputs: names of the columns of q and k, and of v and the output; numbers without them.
+    Queries and keys have one name each, and columns of q and k (`widths`) and of the output one or numbers. `rule` is
+    the scaling rule that gave the divisor, `digits` the decimals of q, k, v, scores and output.
     """
     # Without the divisor; hidden keys stay hidden.
     undivided = softmax(np.where(np.isinf(found.scaled_scores), -np.inf, found.scores))
