@@ -6,7 +6,6 @@ expression leaves this argument out.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -191,50 +190,33 @@ _OPTIMIZERS = {"adam": "Adam", "sgd": "SGD"}
 Truths: TypeAlias = "pd.Series[bool]"
 
 
-@dataclass(frozen=True)
-class Setups:
-    """The runs of both rules in some setups, each at its best learning rate; one row per setup.
+def setups(tables: Tables, **axes: str) -> pd.DataFrame:
+    """Rows of the table `training` in the setups with these values of axes, at the rates of `rates/bands`.
 
-    Attributes:
-        words: task, number of keys, initial weights, optimizer and steps; with the numbers of runs and learning rates
-            and d_k, they are the index.
-        unscaled, scaled: rows of the table `training`, with the same index.
+    A row for each setup, `unscaled` and `scaled`. The index says task, number of keys, initial weights, optimizer and
+    steps, as the column `words` does, and the numbers of runs and learning rates and d_k.
     """
-
-    words: "pd.Series[str]"
-    unscaled: pd.DataFrame
-    scaled: pd.DataFrame
-
-    def where(self, chosen: Truths) -> "Setups":
-        """Some of the setups."""
-        return Setups(self.words[chosen], self.unscaled[chosen], self.scaled[chosen])
-
-    def of(self, **axes: str) -> "Setups":
-        """The setups with these values of axes."""
-        return self.where((self.unscaled[list(axes)] == list(axes.values())).all(axis=1))
-
-    def told(self, *columns: "pd.Series[str]", form: str) -> str:
-        """Each setup in words with values in a printf form."""
-        rows = pd.concat([self.words, *columns], axis=1).iterrows()
-        return "; ".join(f"{words}, {form % tuple(values)}" for _, (words, *values) in rows)
-
-
-def setups(tables: Tables) -> Setups:
-    """All setups of the sweep `training`, in its order, at the rates of `rates/bands`."""
     rows, bands = tables["training"], tables["rates/bands"]
     chosen = bands.assign(steps=bands["steps"] - _OTHER_DRAWS)
     rates = rows.groupby(AXES, sort=False)["learning_rate"].nunique()
     found = []
-    for axes, at_best in at_best_rates(rows, chosen).groupby(AXES, sort=False):
-        task, d_k, n_keys, initial, optimizer, steps = axes
+    for setup, at_best in at_best_rates(rows, chosen).groupby(AXES, sort=False):
+        task, d_k, n_keys, initial, optimizer, steps = setup
         words = f"{task} of {n_keys} keys from {_STARTS[initial]} with {_OPTIMIZERS[optimizer]} in {steps} steps"
-        others = f"the best of {rates[axes]} learning rates in {bands['trials'].min()} others"
-        best = others if rates[axes] > 1 else "one learning rate"
+        others = f"the best of {rates[setup]} learning rates in {bands['trials'].min()} others"
+        best = others if rates[setup] > 1 else "one learning rate"
         condition = f"{words}, {at_best['trials'].min()} runs at {best}, at d_k = {d_k}"
         found.append(at_best.assign(words=words, condition=condition))
     both = pd.concat(found).set_index("condition")
-    unscaled, scaled = (both[both["scaling"] == name] for name in ("unscaled", "d_k^1/2"))
-    return Setups(unscaled["words"], unscaled, scaled)
+    both = both[(both[list(axes)] == list(axes.values())).all(axis=1)]
+    rules = {"unscaled": "unscaled", "scaled": "d_k^1/2"}
+    return pd.concat({name: both[both["scaling"] == rule] for name, rule in rules.items()}, axis=1)
+
+
+def told(runs: pd.DataFrame, *columns: "pd.Series[Any]", form: str) -> str:
+    """Each setup in words with values in a printf form."""
+    rows = pd.concat([runs.unscaled.words, *columns], axis=1).iterrows()
+    return "; ".join(f"{words}, {form % tuple(values)}" for _, (words, *values) in rows)
 
 
 def works(rows: pd.DataFrame, most: float) -> Truths:
@@ -242,18 +224,18 @@ def works(rows: pd.DataFrame, most: float) -> Truths:
     return rows["solved_low"] > most
 
 
-def decided(runs: Setups, most: float) -> Truths:
+def decided(runs: pd.DataFrame, most: float) -> Truths:
     """True where unscaled training fails and training under d_k^1/2 works."""
     return (runs.unscaled["solved_high"] < most) & works(runs.scaled, most)
 
 
-def sooner(runs: Setups, most: float) -> Truths:
+def sooner(runs: pd.DataFrame, most: float) -> Truths:
     """True where d_k^1/2 works, and takes fewer steps (with disjoint 95% intervals) or works alone."""
     fewer = runs.scaled["steps_to_solve_high"] < runs.unscaled["steps_to_solve_low"]
     return decided(runs, most) | (works(runs.scaled, most) & fewer)
 
 
-def attended(runs: Setups, most: float, dominant: float) -> Truths:
+def attended(runs: pd.DataFrame, most: float, dominant: float) -> Truths:
     """True if the tokens asked for get more than half of the weight, and more than before training.
 
     Under each of both rules that works; a layer that has not learned the task has not found out which pairs are
@@ -276,13 +258,13 @@ def second(rows: pd.DataFrame, of_asked: str = "", of_largest: str = "") -> "pd.
     return rows[f"asked_weight_after{of_asked}"] - rows[f"max_weight_after{of_largest}"]
 
 
-def one_hot_setups(tables: Tables, one_hot: float) -> Setups:
+def one_hot_setups(tables: Tables, one_hot: float) -> pd.DataFrame:
     """The setups whose unscaled rows are nearly one-hot before training, which the source calls saturated."""
     runs = setups(tables)
-    return runs.where(runs.unscaled["max_weight_before_high"] > one_hot)
+    return runs[runs.unscaled["max_weight_before_high"] > one_hot]
 
 
-def outcomes(runs: Setups, most: float) -> str:
+def outcomes(runs: pd.DataFrame, most: float) -> str:
     """The share of runs that solve the task under both rules, and their steps where the rule works."""
 
     def solved(row: "pd.Series[Any]") -> str:
@@ -291,16 +273,16 @@ def outcomes(runs: Setups, most: float) -> str:
         return f"{row['solved']:.0%}{took}"
 
     both = [rows.apply(solved, axis=1) for rows in (runs.unscaled, runs.scaled)]
-    return runs.told(*both, form="%s and %s")
+    return told(runs, *both, form="%s and %s")
 
 
-def asked(runs: Setups, *rules: str) -> str:
+def asked(runs: pd.DataFrame, *rules: str) -> str:
     """The weight of the tokens asked for before and after training, under `unscaled` or `scaled` or both."""
-    columns = [getattr(runs, rule)[f"asked_weight_{when}"] for rule in rules for when in ("before", "after")]
-    return runs.told(*columns, form=" and ".join(["from %.2f to %.2f"] * len(rules)))
+    columns = [runs[rule][f"asked_weight_{when}"] for rule in rules for when in ("before", "after")]
+    return told(runs, *columns, form=" and ".join(["from %.2f to %.2f"] * len(rules)))
 
 
-def ends(runs: Setups) -> str:
+def ends(runs: pd.DataFrame) -> str:
     """What becomes of unscaled rows: weights of the tokens asked for, largest weights, and losses."""
     bare = runs.unscaled
     columns = [bare[f"asked_weight_{when}"] for when in ("before", "after")]
@@ -309,7 +291,7 @@ def ends(runs: Setups) -> str:
         "the mean weight of the tokens asked for changes from %.2f to %.2f, the mean largest weight is %.3f after"
         " training, and the loss %.2f (%.2f under d_k^1/2)"
     )
-    return runs.told(*columns, form=form)
+    return told(runs, *columns, form=form)
 
 
 def between(values: "pd.Series[float]", digits: int = 2) -> str:
