@@ -107,11 +107,7 @@ def axes_of(pair: HeadArrays, axes: str | None = None) -> tuple[str, ...]:
 
 
 def indices(table: pd.DataFrame) -> list[str]:
-    """The columns that number the heads of a table, such as layer and head; none in the table of a single head.
-
-    >>> indices(pd.DataFrame({"layer": [0], "head": [3], "d_k": [64]}))
-    ['layer', 'head']
-    """
+    """The columns that number the heads of a table, such as layer and head; none in the table of a single head."""
     return [str(name) for name in table.columns[: table.columns.get_loc(_SIZES[0].name)]]
 
 
@@ -131,8 +127,7 @@ def _of_pair(pair: HeadArrays, rule: Scaling, mask: str | None, axes: str | None
 
 def _given(pair: HeadArrays) -> dict[str, int]:
     """The numbers in the names of a pair's arrays."""
-    numbers = {"layer": pair.layer, "head": pair.head}
-    return {name: number for name, number in numbers.items() if number is not None}
+    return {name: n for name, n in (("layer", pair.layer), ("head", pair.head)) if n is not None}
 
 
 def read_diagnosis(path: Path | io.BytesIO) -> pd.DataFrame:
