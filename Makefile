@@ -197,10 +197,10 @@ $(READY): requirements.lock pyproject.toml
 	$(INSTALL) $<
 	@touch $@
 
-$(CLUSTER_READY): $(READY) requirements-cluster.lock experiments/harness/processor.py
+$(CLUSTER_READY): $(READY) requirements-cluster.lock experiments/measuring/processor.py
 	$(INSTALL) requirements-cluster.lock
 	@mkdir -p .venv/etc/dask # where Dask looks for the environment of its workers
-	@$(PY) -c 'import json; from experiments.harness.processor import VARIABLES as v; print(json.dumps({"distributed": {"nanny": {"pre-spawn-environ": v}}}))' > .venv/etc/dask/sdpa.yaml
+	@$(PY) -c 'import json; from experiments.measuring.processor import VARIABLES as v; print(json.dumps({"distributed": {"nanny": {"pre-spawn-environ": v}}}))' > .venv/etc/dask/sdpa.yaml
 	@touch $@
 
 $(BROWSER_READY): $(READY) requirements-page.lock Makefile

@@ -25,19 +25,19 @@ from experiments.analysis import analyse
 from experiments.analysis.agreement import ALARM, SURE, Agreement, agreement
 from experiments.analysis.derived import VERDICTS
 from experiments.analysis.verdicts import BOUND, NONE, T_TEST
-from experiments.folders import HOME, benchmark_path
-from experiments.harness.columns import defaults
-from experiments.harness.config import load_config
-from experiments.harness.experiment import MEASURED, Experiment
-from experiments.harness.grid import Sweep, chunks
-from experiments.harness.local import default_jobs, worker_pool
-from experiments.harness.measuring import bit_generator, measure_chunk
-from experiments.harness.metric import FEW_DRAWS
-from experiments.harness.run import tabulated
-from experiments.harness.tables import DIGITS
-from experiments.metrics import METRICS
-from experiments.row_statistics import RowMeasurement, RowStatistics
-from experiments.saturation import Cell
+from experiments.analysis.written import DIGITS
+from experiments.config.loader import load_config
+from experiments.config.sweep import Sweep
+from experiments.kinds.saturation import Cell
+from experiments.measuring.chunk import bit_generator, chunks, measure_chunk
+from experiments.measuring.columns import defaults
+from experiments.measuring.experiment import MEASURED, Experiment
+from experiments.measuring.metric import FEW_DRAWS
+from experiments.measuring.row_metrics import METRICS
+from experiments.measuring.row_statistics import RowMeasurement, RowStatistics
+from experiments.run.paths import HOME, benchmark_path
+from experiments.run.work import tabulated
+from experiments.run.workers import default_jobs, worker_pool
 from sdpa import Scaling, softmax
 
 CONFIG = Path(__file__).with_name("calibration.yaml")
@@ -66,7 +66,7 @@ Floats = npt.NDArray[np.floating]
 
 def statistics_of(sweep: Sweep) -> RowStatistics:
     """The metrics of the experiment of a sweep, with their measurement; its module binds STATISTICS."""
-    return importlib.import_module(f"experiments.{sweep.experiment.name}").STATISTICS  # type: ignore[no-any-return]
+    return importlib.import_module(f"experiments.kinds.{sweep.experiment.name}").STATISTICS  # type: ignore[no-any-return]
 
 
 def measure_cells(experiment: Experiment, cells: Iterable[Any], trials: int, seed: int) -> list[Any]:

@@ -19,13 +19,12 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from experiments.folders import HOME, benchmark_path
-from experiments.harness.grid import chunks
-from experiments.harness.measuring import bit_generator
-from experiments.harness.tables import DIGITS
-from experiments.metrics import METRICS
-from experiments.row_statistics import RowMeasurement, RowStatistics
-from experiments.saturation import EXPERIMENT, SINGLE, Cell
+from experiments.analysis.written import DIGITS
+from experiments.kinds.saturation import EXPERIMENT, SINGLE, Cell
+from experiments.measuring.chunk import bit_generator, chunks
+from experiments.measuring.row_metrics import METRICS
+from experiments.measuring.row_statistics import RowMeasurement, RowStatistics
+from experiments.run.paths import HOME, benchmark_path
 from sdpa import Scaling, scaled_dot_product_attention
 
 Task = Callable[[], object]

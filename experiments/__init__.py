@@ -3,6 +3,6 @@
 Each module here is an experiment; `harness` runs them, `analysis` turns tables into tables, `figures` draws tables.
 """
 
-from experiments.harness.processor import fix_arithmetic
+from experiments.measuring.processor import fix_arithmetic
 
 fix_arithmetic()  # before any module here imports NumPy

@@ -16,14 +16,16 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from experiments.commands import Job, about_sweeps, outcome
-from experiments.folders import HOME
-from experiments.harness.files import STORE, write_atomically
-from experiments.harness.problems import UsageError, attempt
-from experiments.harness.run import find_work
-from experiments.harness.store import Store
-from experiments.steps import sweeps as steps
-from experiments.steps.measuring import measure, plan_lines
+from experiments.config.problems import UsageError, attempt
+from experiments.figures.draw import draw as draw_figures
+from experiments.figures.findings import check_findings
+from experiments.run import check as checks
+from experiments.run.files import STORE, write_atomically
+from experiments.run.job import Job, about_sweeps, outcome
+from experiments.run.measure import measure, plan_lines
+from experiments.run.paths import HOME
+from experiments.run.store import Store
+from experiments.run.work import find_work
 
 SWEEPS = ("names", "config", "results", "verbose")
 WORKERS = ("jobs", "scheduler", "scheduler_file")
@@ -66,13 +68,15 @@ def all_parts(job: Job) -> str | None:
     asked, work, report = job.asked, (job.config, job.sweeps, job.results), job.report
     parts: list[Callable[[], object]] = [
         *_measuring(job),
-        partial(steps.draw, *work, jobs=asked.jobs, formats=asked.further_formats, report=report),
-        partial(steps.check, *work, report=report),
+        partial(draw_figures, *work, jobs=asked.jobs, formats=asked.further_formats, report=report),
+        partial(checks.check, *work, check_findings=check_findings, report=report),
     ]
     if asked.names:
         attempt(parts)
         return None
-    last = partial(steps.write_page, job.config, job.results, asked.config, report=report)
+    from experiments.pages import index
+
+    last = partial(index.write_page, job.config, job.results, asked.config, report=report)
     attempt([*parts, *_of_this_repository(job), last])
     return f"open {job.results / 'index.html'} in a browser"
 
@@ -88,30 +92,32 @@ def _measuring(job: Job) -> list[Callable[[], object]]:
     work, workers = (job.config, job.sweeps, job.results), asked.workers(report.line)
     return [
         partial(measure, *work, workers, jobs=asked.jobs, limit=asked.limit, report=report),
-        partial(steps.write_overview, job.config, job.results, report),
+        partial(checks.write_overview, job.config, job.results, report),
     ]
 
 
 @about_sweeps(app, *SWEEPS, "format")
 def draw(job: Job) -> None:
     """Draw the figures of sweeps from their tables."""
-    steps.draw(job.config, job.sweeps, job.results, formats=job.asked.further_formats, report=job.report)
+    draw_figures(job.config, job.sweeps, job.results, formats=job.asked.further_formats, report=job.report)
 
 
 @about_sweeps(app, *SWEEPS)
 def check(job: Job) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; list leftover files."""
-    steps.check(job.config, job.sweeps, job.results, report=job.report)
+    checks.check(job.config, job.sweeps, job.results, check_findings=check_findings, report=job.report)
 
 
 @about_sweeps(app, "config", "results", "incomplete", "verbose")
 def page(job: Job) -> str:
     """Write the page, index.html in the results folder, and draw its figures."""
+    from experiments.pages import index
+
     incomplete = job.asked.incomplete
-    whole = steps.whole_sweeps(job.config, job.results, incomplete=incomplete)
-    steps.draw(job.config, whole, job.results, report=job.report)
+    whole = index.whole_sweeps(job.config, job.results, incomplete=incomplete)
+    draw_figures(job.config, whole, job.results, report=job.report)
     attempt(_of_this_repository(job))
-    steps.write_page(job.config, job.results, job.asked.config, incomplete=incomplete, report=job.report)
+    index.write_page(job.config, job.results, job.asked.config, incomplete=incomplete, report=job.report)
     return f"open {job.results / 'index.html'} in a browser"
 
 
@@ -119,7 +125,9 @@ def _of_this_repository(job: Job) -> list[Callable[[], object]]:
     """The parts that the folder `results` has beside tables, figures and page; none for other folders."""
     if job.results.resolve() != HOME.resolve():
         return []
-    from experiments.steps import diagnosis, examples, statements
+    from experiments.diagnosis import steps as diagnosis
+    from experiments.published import statements
+    from experiments.published import walk as examples
 
     return [
         partial(statements.update_statements, job.config, job.results, job.report),
@@ -135,20 +143,20 @@ def plan(job: Job) -> None:
     workers = asked.workers(print)
     todo = find_work(Store(job.results / STORE, job.config.seed), job.sweeps)
     lines = plan_lines(*work, todo, workers, asked.limit)
-    print("\n".join([*lines, *steps.leftover_lines(job.config, job.results)]))
+    print("\n".join([*lines, *checks.leftover_lines(job.config, job.results)]))
 
 
 @about_sweeps(app, "config", "results")
 def prune(job: Job) -> None:
     """Remove tables and figures that the suite wrote for sweeps that the config no longer has."""
-    steps.prune(job.config, job.results)
+    checks.prune(job.config, job.results)
 
 
 @about_sweeps(app, "verbose")
 def statements(job: Job) -> None:
     """Compare published statements with measurements and computations; list wrong and misleading ones."""
-    from experiments.claims.table import read_statements, summary
-    from experiments.steps.statements import update_statements
+    from experiments.published.statements import update_statements
+    from experiments.published.table import read_statements, summary
 
     update_statements(job.config, job.results, job.report)
     print(summary(read_statements(HOME), whole=job.asked.verbose))
@@ -166,7 +174,7 @@ def walk(
 ) -> None:
     """Walk through a worked example step by step, or through attention on your own matrices."""
     with outcome(refused=(ValueError,)):
-        from experiments.steps import examples
+        from experiments.published import walk as examples
 
         of_own = any((q, k, v, scaling, mask, out))
         if example and of_own:
@@ -204,7 +212,7 @@ def diagnose(
     Files are .npy, .npz or .safetensors; docs/your-model.md explains them.
     """
     with outcome(refused=(ValueError,)):
-        from experiments.steps import diagnosis
+        from experiments.diagnosis import steps as diagnosis
 
         if files:
             diagnosis.diagnose(files, scaling or "d_k^1/2", mask, axes, out)
@@ -234,7 +242,7 @@ def design(
 ) -> None:
     """Find the divisor that gives a row a wanted entropy, effective number of keys, largest weight or variance."""
     with outcome(refused=(ValueError,)):
-        from experiments.steps.design import designed
+        from experiments.diagnosis.design import designed
         from sdpa import InputLaw, PairLaw
         from sdpa.attention import is_causal
 
@@ -248,8 +256,8 @@ def design(
 def readme() -> None:
     """Rewrite the generated parts of README.md and docs/ from results/, and config.schema.json."""
     with outcome():
-        from experiments.page.blocks import rewrite
-        from experiments.steps.schema import SCHEMA, schema_text
+        from experiments.config.schema import SCHEMA, schema_text
+        from experiments.pages.blocks import rewrite
 
         write_atomically(SCHEMA, schema_text().encode())
         pages = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]

@@ -6,7 +6,7 @@ from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
-from experiments.page.parts import typeset
+from experiments.pages.parts import typeset
 
 
 class Elements(HTMLParser):

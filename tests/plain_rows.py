@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from experiments.metrics import METRICS
+from experiments.measuring.row_metrics import METRICS
 
 
 def softmax_of(scores):

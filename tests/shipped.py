@@ -13,9 +13,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments.harness.config import load_config
-from experiments.harness.files import STORED_CONFIG
-from experiments.harness.tables import TableError, read_sidecar, read_sweep
+from experiments.config.loader import load_config
+from experiments.config.problems import TableError
+from experiments.run.files import STORED_CONFIG
+from experiments.run.tables import read_sidecar, read_sweep
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"

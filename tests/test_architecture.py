@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.harness.discovery import experiment_names
+from experiments.kinds import experiment_names
 
 ROOT = Path(__file__).parents[1]
 MODULES = {
@@ -18,7 +18,10 @@ MODULES = {
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
 LATER = {"pandas", "matplotlib", "seaborn", "typer", "rich"}
-LATER |= {f"experiments.{name}" for name in ("analysis", "claims", "examples", "figures", "findings", "page", "steps")}
+ORDER = ["measuring", "kinds", "config", "analysis", "run", "figures", "published", "diagnosis", "pages", "__main__"]
+LATER |= {f"experiments.{name}" for name in ORDER[2:]}
+# Which figures there are, as data: the config has their names, and leftover files do not.
+DECLARATIONS = {"experiments.figures.declared", "experiments.figures.figure"}
 
 
 def imported(source: str, *, at_import: bool = False) -> Iterator[str]:
@@ -60,7 +63,17 @@ def test_the_library_computes_with_numpy_and_scipy_alone():
 
 @pytest.mark.parametrize("name", experiment_names())
 def test_measuring_loads_no_table_figure_or_page(name):
-    assert trespasses(reached(f"experiments.{name}"), LATER) == set()
+    assert trespasses(reached(f"experiments.kinds.{name}"), LATER) == set()
+
+
+@pytest.mark.parametrize("place", range(len(ORDER)))
+def test_a_folder_imports_only_those_before_it(place):
+    """Within functions, too."""
+    own, after = f"experiments.{ORDER[place]}", {f"experiments.{name}" for name in ORDER[place + 1 :]}
+    modules = {name: path for name, path in MODULES.items() if name == own or name.startswith(f"{own}.")}
+    assert modules
+    for name, path in modules.items():
+        assert trespasses(set(imported(path.read_text())), after) <= DECLARATIONS, name
 
 
 def test_no_modules_import_each_other_in_a_circle():
@@ -69,9 +82,9 @@ def test_no_modules_import_each_other_in_a_circle():
 
 
 def test_a_planted_import_is_found():
-    assert trespasses(set(imported("def late():\n    from experiments.page import index")), LATER)
+    assert trespasses(set(imported("def late():\n    from experiments.pages import index")), LATER)
     assert trespasses(set(imported("import pandas as pd")), LATER)
-    assert trespasses(reached("experiments.page"), LATER)
+    assert trespasses(reached("experiments.pages"), LATER)
 
 
 LOCKS = sorted(ROOT.glob("requirements*.lock"))

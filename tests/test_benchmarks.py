@@ -9,9 +9,9 @@ import pytest
 
 from benchmarks import calibration, speed
 from benchmarks.calibration import HARMLESS, MISTAKES, failures
-from experiments.harness.config import load_config
-from experiments.harness.experiment import MEASURED
-from experiments.metrics import METRICS
+from experiments.config.loader import load_config
+from experiments.measuring.experiment import MEASURED
+from experiments.measuring.row_metrics import METRICS
 from tests.shipped import RESULTS, ROOT
 
 SWEEPS = {sweep.name: sweep for sweep in load_config(calibration.CONFIG).sweeps}

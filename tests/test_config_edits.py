@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from experiments.folders import figure_path
-from experiments.harness.config import load_config
+from experiments.config.loader import load_config
+from experiments.run.paths import figure_path
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))

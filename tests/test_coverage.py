@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from benchmarks.calibration import CONFIG, MIN_COVERAGE, measure_cells, run_seeds
-from experiments.harness.config import load_config
-from experiments.harness.experiment import MEASURED
-from experiments.saturation import EXPERIMENT, STATISTICS, Cell
+from experiments.config.loader import load_config
+from experiments.kinds.saturation import EXPERIMENT, STATISTICS, Cell
+from experiments.measuring.experiment import MEASURED
 from sdpa import Scaling, row_diagnostics
 
 SEEDS = range(200)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments.harness.columns import cell_fields, defaults
-from experiments.harness.config import load_config
-from experiments.harness.discovery import experiment_names
-from experiments.harness.experiment import load_experiment
-from experiments.page.blocks import rewrite
+from experiments.config.loader import load_config
+from experiments.kinds import experiment_names
+from experiments.measuring.columns import cell_fields, defaults
+from experiments.measuring.experiment import load_experiment
+from experiments.pages.blocks import rewrite
 from tests.shipped import IS_SHIPPED, RESULTS, shipped_only
 
 ROOT = Path(__file__).parents[1]

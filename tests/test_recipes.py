@@ -18,7 +18,11 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("sdpa", "experiments", "tests", "results", "docs")
 FILES = ("config.yaml", "quick.yaml", "pyproject.toml", "conftest.py", "README.md")
 SATURATION = "    d_k: [4, 16]\n    n_keys: 8\n    n_queries: 4\n    trials: 40\n    scaling: [unscaled, {rule}]\n"
-DECLARED, METRICS, CLAIMS = "experiments/figures/declared.py", "experiments/metrics.py", "experiments/claims"
+DECLARED, METRICS, CLAIMS = (
+    "experiments/figures/declared.py",
+    "experiments/measuring/row_metrics.py",
+    "experiments/published",
+)
 
 pytestmark = pytest.mark.recipes
 
@@ -147,10 +151,10 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge, Le
 
-from experiments.harness.columns import Meaning
-from experiments.metrics import METRICS
-from experiments.row_statistics import RowStatistics
-from experiments.sampling import AttentionCell, Floats
+from experiments.measuring.columns import Meaning
+from experiments.measuring.row_metrics import METRICS
+from experiments.measuring.row_statistics import RowStatistics
+from experiments.measuring.sampling import AttentionCell, Floats
 from sdpa import Scaling
 
 
@@ -184,7 +188,7 @@ FIGURE = """    Figure(
 
 
 def test_an_experiment_and_its_figure(repository):
-    repository.write("experiments/stretched.py", EXPERIMENT)
+    repository.write("experiments/kinds/stretched.py", EXPERIMENT)
     repository.write(DECLARED, FIGURE, before=")")
     table = repository.sweep("stretched", SATURATION.format(rule="d_k^1/2") + "    stretch: [1, 3]\n")
     pivot = table.pivot_table(index=["scaling", "d_k"], columns="stretch", values="max_weight")
@@ -192,7 +196,7 @@ def test_an_experiment_and_its_figure(repository):
     assert repository.shown("stretch", "The largest weight of stretched queries")
     repository.run("pytest", "-q", "tests/test_architecture.py", "tests/experiments/test_process.py", "-k", "stretched")
     assert repository.stale() == set()
-    assert repository.edited == {"experiments/stretched.py", DECLARED}
+    assert repository.edited == {"experiments/kinds/stretched.py", DECLARED}
 
 
 def test_a_published_statement(repository):

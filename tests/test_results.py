@@ -10,10 +10,10 @@ from scipy import optimize
 from benchmarks import calibration
 from experiments.analysis.agreement import agreement
 from experiments.analysis.overview import check_table
-from experiments.folders import BENCHMARKS, drawn_texts
-from experiments.harness.config import load_config
-from experiments.page.index import few_rows, opening
-from experiments.page.parts import STATEMENTS_CSV, pictures, provenance
+from experiments.config.loader import load_config
+from experiments.pages.index import few_rows, opening
+from experiments.pages.parts import STATEMENTS_CSV, pictures, provenance
+from experiments.run.paths import BENCHMARKS, drawn_texts
 from sdpa.theory import attention_expectations
 from tests.page_text import as_shown, assert_whole, words
 from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only, tables_of_results

@@ -14,9 +14,9 @@ from experiments.analysis.derived import VERDICTS, add_exact
 from experiments.analysis.laws import CURVES, HISTOGRAM, LAW_TESTS, ZERO_LIMITS
 from experiments.analysis.slopes import SLOPES, STEADY
 from experiments.analysis.verdicts import TEST_TABLE, VERDICT_TABLE, flag_few_draws
-from experiments.harness.columns import Column
-from experiments.harness.experiment import MEASURED, Experiment
-from experiments.harness.grid import Sweep
+from experiments.config.sweep import Sweep
+from experiments.measuring.columns import Column
+from experiments.measuring.experiment import MEASURED, Experiment
 
 # In the order of derivation: each table may use the earlier ones.
 DERIVED_TABLES = (

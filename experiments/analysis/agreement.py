@@ -16,11 +16,11 @@ from scipy import special
 from experiments.analysis.crossings import off_law
 from experiments.analysis.derived import TESTS, VERDICTS, fold
 from experiments.analysis.verdicts import BOUND, NONE, T_TEST
-from experiments.harness.discovery import axes_of
-from experiments.harness.experiment import MEASURED
-from experiments.harness.grid import Sweep
-from experiments.harness.problems import Problem, counted
-from experiments.harness.tables import as_written
+from experiments.analysis.written import as_written
+from experiments.config.problems import Problem, counted
+from experiments.config.sweep import Sweep
+from experiments.kinds import axes_of
+from experiments.measuring.experiment import MEASURED
 
 # At most this share of all honest runs of a config raises the alarm; each test accounts for a third of it.
 ALARM = 1e-3

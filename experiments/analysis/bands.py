@@ -21,10 +21,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from experiments.analysis.derived import Derived, axes_but, columns_of_text, fold
-from experiments.harness.columns import Column, axis_columns
-from experiments.harness.discovery import axes_of
-from experiments.harness.experiment import MEASURED, Experiment
-from experiments.training import HISTORY, HISTORY_COLUMNS
+from experiments.kinds import axes_of
+from experiments.kinds.training import HISTORY, HISTORY_COLUMNS
+from experiments.measuring.columns import Column, axis_columns
+from experiments.measuring.experiment import MEASURED, Experiment
 
 BANDS = "bands"
 BEST_RATE = "best_rate"

@@ -14,11 +14,11 @@ import pandas as pd
 
 from experiments.analysis.derived import Derived, axes_but, columns_of_text, fold
 from experiments.analysis.slopes import fall_through_zero, interpolated
-from experiments.harness.columns import axis_columns, names
-from experiments.harness.discovery import axes_of, unusual_axes
-from experiments.harness.experiment import MEASURED
-from experiments.harness.metric import FEW_DRAWS
-from experiments.statistics.intervals import LEVEL
+from experiments.kinds import axes_of, unusual_axes
+from experiments.measuring.columns import axis_columns, names
+from experiments.measuring.experiment import MEASURED
+from experiments.measuring.intervals import LEVEL
+from experiments.measuring.metric import FEW_DRAWS
 from sdpa.theory import limits
 
 UNSCALED, SCALED = "unscaled", "d_k^1/2"

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from experiments.harness.columns import Column, Type, axis_columns, names, treatment_names
-from experiments.harness.experiment import MEASURED, Cell, Experiment
-from experiments.harness.grid import Sweep
-from experiments.harness.metric import OfCell
+from experiments.config.sweep import Sweep
+from experiments.measuring.columns import Column, Type, axis_columns, names, treatment_names
+from experiments.measuring.experiment import MEASURED, Cell, Experiment
+from experiments.measuring.metric import OfCell
 from sdpa import theory
 
 TESTS = "tests"  # the kind of a table of one test per cell
@@ -64,7 +64,7 @@ def row_cells(cells: Iterable[Cell]) -> list[Cell]:
 
     Its divisor follows from the rule of the sweep, not from the column `divisor`, which may hold a wrong number.
 
-    >>> from experiments.sampling import Cell
+    >>> from experiments.measuring.sampling import Cell
     >>> from sdpa import Scaling
     >>> cell = Cell(d_k=4, n_keys=8, scaling=(Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")))
     >>> [one.divisor for one in row_cells([cell])]
@@ -96,7 +96,7 @@ def add_exact(experiment: Experiment, measured: pd.DataFrame, cells: Iterable[Ce
 def of_cells(function: OfCell, cells: Iterable[Cell]) -> npt.NDArray[np.float64]:
     """A function of theory and cell, for each cell, (cells,): a value of `Exact`; NaN where theory knows none.
 
-    >>> from experiments.distribution import Cell
+    >>> from experiments.kinds.distribution import Cell
     >>> of_cells(lambda theory, cell: theory.score_variance(cell.d_k, cell.divisor), [Cell(d_k=4), Cell(d_k=9)])
     array([4., 9.])
     """

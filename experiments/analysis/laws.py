@@ -1,7 +1,7 @@
 """Tables of theory beside a sweep: the law of q.k, the freezing of long rows, and weights that round to 0.
 
-`histogram` and `tests` compare the counts of scores in the fine bins of `experiments.distribution`, one array for each
-row of the main table, with the exact law; the bins of `histogram` unite 64 fine ones.
+`histogram` and `tests` compare the counts of scores in the fine bins of `experiments.kinds.distribution`, one array for
+each row of the main table, with the exact law; the bins of `histogram` unite 64 fine ones.
 
 `curves`: sigma is the standard deviation of the scaled scores of a Gaussian row, and sigma_c = sqrt(2 ln n_keys) the
 spread at which a row of many keys freezes (`sdpa.theory.limits.freezing_sigma`).
@@ -21,11 +21,11 @@ from scipy.optimize import brentq
 
 from experiments.analysis.derived import TESTS, Derived, axes_but, columns_of_text, row_cells
 from experiments.analysis.slopes import shared_by_line
-from experiments.distribution import BINS, COUNTS, bin_edges
-from experiments.harness.columns import names
-from experiments.harness.discovery import axes_of, unusual_axes
-from experiments.harness.experiment import MEASURED, Cell
-from experiments.statistics.intervals import MIN_TRIALS
+from experiments.kinds import axes_of, unusual_axes
+from experiments.kinds.distribution import BINS, COUNTS, bin_edges
+from experiments.measuring.columns import names
+from experiments.measuring.experiment import MEASURED, Cell
+from experiments.measuring.intervals import MIN_TRIALS
 from sdpa import theory
 from sdpa.theory import GaussianRow, limits
 

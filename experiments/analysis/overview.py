@@ -15,13 +15,12 @@ import pandas as pd
 from experiments.analysis import columns_of
 from experiments.analysis.agreement import agreement
 from experiments.analysis.derived import VERDICTS, Tables, columns_of_text
-from experiments.harness.columns import Column, axis_columns, axis_names, names
-from experiments.harness.experiment import MEASURED
-from experiments.harness.files import LONG, csv_name
-from experiments.harness.grid import Sweep, axis_values
-from experiments.harness.metric import FEW_DRAWS, Metric
-from experiments.harness.problems import counted
-from experiments.harness.tables import IDENTITY, TableError, as_written
+from experiments.analysis.written import IDENTITY, LONG, as_written, csv_name
+from experiments.config.problems import TableError, counted
+from experiments.config.sweep import Sweep
+from experiments.measuring.columns import Column, axis_columns, axis_names, axis_values, names
+from experiments.measuring.experiment import MEASURED
+from experiments.measuring.metric import FEW_DRAWS, Metric
 
 DISAGREES, FEW = "disagrees", "few draws"
 _SWEEP = Column("sweep", "str", "name of the sweep")

@@ -25,10 +25,10 @@ import pandas as pd
 from scipy import special
 
 from experiments.analysis.derived import Derived, axes_but, columns_of_text, fold
-from experiments.harness.columns import names
-from experiments.harness.discovery import axes_of
-from experiments.harness.experiment import MEASURED
-from experiments.statistics.intervals import LEVEL as INTERVAL_LEVEL
+from experiments.kinds import axes_of
+from experiments.measuring.columns import names
+from experiments.measuring.experiment import MEASURED
+from experiments.measuring.intervals import LEVEL as INTERVAL_LEVEL
 
 LEVEL = 0.999  # of the intervals of slopes
 _SHARPNESS = "max_weight"

@@ -13,12 +13,12 @@ import pandas as pd
 from scipy import special
 
 from experiments.analysis.derived import TESTS, VERDICTS, Derived, columns_of_text, of_cells, row_cells
-from experiments.harness.columns import Column, axis_columns, names
-from experiments.harness.discovery import axes_of
-from experiments.harness.experiment import MEASURED, Cell, Experiment
-from experiments.harness.metric import FEW_DRAWS, Metric
-from experiments.statistics.intervals import MIN_DRAWS, MIN_SEPARATE_ROWS, MIN_TRIALS, Limits
-from experiments.statistics.moments import CORRELATIONS
+from experiments.kinds import axes_of
+from experiments.measuring.columns import Column, axis_columns, names
+from experiments.measuring.experiment import MEASURED, Cell, Experiment
+from experiments.measuring.intervals import MIN_DRAWS, MIN_SEPARATE_ROWS, MIN_TRIALS, Limits
+from experiments.measuring.metric import FEW_DRAWS, Metric
+from experiments.measuring.moments import CORRELATIONS
 
 Floats = npt.NDArray[np.floating]
 
@@ -44,7 +44,7 @@ def verdicts(experiment: Experiment, table: pd.DataFrame, cells: Iterable[Cell])
 
     Student's t tests a mean of at least `min_draws` effective draws, 20 trials and 50 separate rows
     (`AttentionCell.separate_rows`). A mean of fewer draws is not normal: where most rows are saturated, the few near a
-    tie carry both the mean and its standard error (sizes: `experiments.statistics.intervals`). The mean m of T
+    tie carry both the mean and its standard error (sizes: `experiments.measuring.intervals`). The mean m of T
     independent draws between 0 and 1 still exceeds its expectation mu with a probability of at most e^(-T D), where
     D = m ln(m / mu) + (1 - m) ln((1 - m) / (1 - mu)) (Chernoff 1952; Hoeffding 1963, theorem 1). For draws without a
     limit and with a variance of at most v, the mean is off by |m - mu| with a probability of at most

@@ -10,9 +10,8 @@ import io
 import numpy as np
 import numpy.typing as npt
 
-from experiments.harness.grid import Chunk
-from experiments.harness.measuring import generator
-from experiments.training import EXPERIMENT, Cell, states
+from experiments.kinds.training import EXPERIMENT, Cell, states
+from experiments.measuring.chunk import Chunk, generator
 from sdpa import Scaling
 from sdpa.training import draw_batch
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.diagnosis.files import HeadArrays
-from experiments.harness.columns import Column
+from experiments.measuring.columns import Column
 from sdpa import Scaling, diagnose
 from sdpa.diagnosis import AXES, BATCH, QUANTITIES, Quantity
 from sdpa.theory.gaussian_rows import gaussian_rows

@@ -16,9 +16,9 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodF
 from experiments.figures.figure import Drawing, Lines, Panel
 from experiments.figures.style import INK, UNORDERED_COLOURS, empty, ordered_colours, panels, scaling_colours
 from experiments.figures.words import is_number, plain, under, values_of, varied_axes
-from experiments.harness.discovery import axes_of, experiment_names
-from experiments.harness.experiment import load_experiment
-from experiments.harness.metric import FEW_DRAWS
+from experiments.kinds import axes_of, experiment_names
+from experiments.measuring.experiment import load_experiment
+from experiments.measuring.metric import FEW_DRAWS
 
 DECLARED = {metric.name: metric for name in experiment_names() for metric in load_experiment(name).metrics}
 _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}

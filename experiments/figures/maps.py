@@ -15,7 +15,7 @@ from experiments.analysis.crossings import EQUAL, NORMS, STATISTICS
 from experiments.figures.figure import Drawing, Tables
 from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, empty, panels
 from experiments.figures.words import by_scaling, first_combination, plain, under
-from experiments.harness.discovery import axes_of, unusual_axes
+from experiments.kinds import axes_of, unusual_axes
 
 _NORM_NAMES = dict(zip(NORMS, ("$|J|_F$", "|dL/dq|", "divisor · |dL/dq|"), strict=True))
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour

@@ -15,13 +15,14 @@ from matplotlib.text import Text
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from experiments.figures import maps, others
+from experiments.figures import curves as curves
+from experiments.figures import maps
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.lines import draw_lines
 from experiments.figures.style import DPI, SLIDE, STYLE
 from experiments.figures.words import latex, plain_caption
 
-_DRAW = others.OWN | maps.OWN
+_DRAW = curves.OWN | maps.OWN
 _TITLE_POINTS, _CAPTION_POINTS = 13, 9.5
 _SLIDE_POINTS = 20  # of the title of a slide
 _WIDTH_OF_LETTER = 0.55  # of the size of the font, on average
@@ -36,7 +37,7 @@ def draw(figure: Figure, tables: Tables) -> Drawing:
     """The picture of a figure, without title and caption, in the style that is set."""
     if not figure.lines:
         return _DRAW[figure.name](tables)
-    return draw_lines(figure.lines, others.at_best(tables) if figure.lines.at_best else tables["measured"])
+    return draw_lines(figure.lines, curves.at_best(tables) if figure.lines.at_best else tables["measured"])
 
 
 def render_figure(
@@ -47,7 +48,7 @@ def render_figure(
     Args:
         figure: the declaration.
         tables: those of its sweep.
-        finding: title and sentence of `experiments.findings`, instead of the plain title and before the plain caption.
+        finding: title and sentence of `findings`, instead of the plain title and before the plain caption.
         formats: suffixes of further files.
     """
     title, sentence = finding or (figure.shows, "")
@@ -58,7 +59,7 @@ def render_figure(
 def render(
     plot: Callable[[], Drawing], title: str, caption: str, *, formats: Iterable[str] = (), is_slide: bool = False
 ) -> dict[str, bytes]:
-    """The files of a picture, by suffix: `.png` with title and caption, `.txt` with both, a line each, and others.
+    """The files of a picture, by suffix: `.png` with title and caption, `.txt` with both, a line each, and curves.
 
     The files contain nothing that varies between equal runs, such as dates or random ids.
 

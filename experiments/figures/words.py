@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.figures.figure import Figure, Tables
-from experiments.harness.discovery import axes_of, usual_values
+from experiments.kinds import axes_of, usual_values
 
 _FEW_VALUES = 3
 _POWER = r"\([^()]+\)|[-−]?\d+(?:\.\d+)?(?:/\d+(?!\d|\.\d))?|[a-z]\b"

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from experiments.claims.table import Names, chosen, claims, judge
+from experiments.config.loader import Config, load_config
 from experiments.figures.declared import figures_of
-from experiments.findings import is_shipped
-from experiments.harness import local
-from experiments.harness.columns import axis_names, defaults, treatment_names
-from experiments.harness.config import Config, load_config
-from experiments.harness.discovery import experiment_names
-from experiments.harness.experiment import load_experiment
-from experiments.harness.local import LocalWorkers
-from experiments.harness.store import measure_record
-from experiments.page import explorer
-from experiments.steps.measuring import measure
-from experiments.steps.statements import measured_tables
-from experiments.steps.sweeps import draw
+from experiments.figures.draw import draw
+from experiments.figures.findings import is_shipped
+from experiments.kinds import experiment_names
+from experiments.measuring.columns import axis_names, defaults, treatment_names
+from experiments.measuring.experiment import load_experiment
+from experiments.pages import explorer
+from experiments.published.statements import measured_tables
+from experiments.published.table import Names, chosen, claims, judge
+from experiments.run import workers as local
+from experiments.run.measure import measure
+from experiments.run.store import measure_record
+from experiments.run.workers import LocalWorkers
 from tests.command_line import Suite, call
 from tests.shipped import CONFIG, IS_SHIPPED, RESULTS
 
@@ -157,7 +157,7 @@ def suite(tmp_path, in_this_process) -> Suite:  # noqa: ARG001
 def tables() -> dict[str, Any]:
     """The measured tables by name; skips where results are of another config."""
     if not is_shipped(CONFIG):
-        assert not IS_SHIPPED, "SHIPPED in experiments/findings.py is to be changed with the shipped results"
+        assert not IS_SHIPPED, "SHIPPED in experiments/figures/findings.py is to be changed with the shipped results"
         pytest.skip("results/ are of another config")
     return measured_tables(CONFIG, RESULTS)
 

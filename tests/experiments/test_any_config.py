@@ -8,12 +8,15 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from experiments.config.loader import load_config
 from experiments.figures.declared import figures_of
-from experiments.folders import figure_path
-from experiments.harness.config import load_config
-from experiments.harness.local import LocalWorkers
-from experiments.steps import sweeps as steps
-from experiments.steps.measuring import measure
+from experiments.figures.draw import draw
+from experiments.figures.findings import check_findings
+from experiments.pages.index import write_page
+from experiments.run.check import check
+from experiments.run.measure import measure
+from experiments.run.paths import figure_path
+from experiments.run.workers import LocalWorkers
 from sdpa import LAWS
 from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import SCHEMES
@@ -115,9 +118,9 @@ def run_whole(config: dict, folder: Path) -> None:
     path.write_text(yaml.safe_dump(config))
     loaded = load_config(path)
     measure(loaded, loaded.sweeps, folder, LocalWorkers(1))
-    steps.check(loaded, loaded.sweeps, folder)
-    steps.draw(loaded, loaded.sweeps, folder, jobs=1)
-    steps.write_page(loaded, folder, path)
+    check(loaded, loaded.sweeps, folder, check_findings=check_findings)
+    draw(loaded, loaded.sweeps, folder, jobs=1)
+    write_page(loaded, folder, path)
     page = (folder / "index.html").read_text(encoding="utf-8")
     for sweep in loaded.sweeps:
         assert (folder / f"{sweep.name}.csv").exists()

@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.claims import laws, quantities
-from experiments.claims.judge import FAULTY, RULES, SEVERITIES, Answer, parse_claimed, severity, verdict
-from experiments.claims.quantities import MEDIAN
-from experiments.claims.table import FOLDER, Claim, Names, chosen, claims, compute_row, read_statements, sources
-from experiments.examples import declared
-from experiments.harness.tables import csv_bytes
+from experiments.analysis.written import csv_bytes
+from experiments.published import answers as laws
+from experiments.published import examples as declared
+from experiments.published import quantities
+from experiments.published.judge import FAULTY, RULES, SEVERITIES, Answer, parse_claimed, severity, verdict
+from experiments.published.quantities import MEDIAN
+from experiments.published.table import FOLDER, Claim, Names, chosen, claims, compute_row, read_statements, sources
 from sdpa import ScaledDotProductAttention, metrics, softmax
 from tests.shipped import RESULTS
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.harness.processor import is_supported
+from experiments.measuring.processor import is_supported
 from tests.suite_process import ROOT, Suite
 
 pytestmark = pytest.mark.cluster
@@ -33,7 +33,7 @@ PRECISE = """\
 # Loaded into a worker: a chunk of this cell kills its process, as the kernel does when memory runs out.
 KILLING = """
 import os, signal
-from experiments.harness import cluster
+from experiments.run import cluster
 
 measure = cluster.measure_record
 

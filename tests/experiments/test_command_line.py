@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from experiments.harness.config import load_config
-from experiments.harness.local import LocalWorkers
-from experiments.harness.tables import read_sweep, write_sweep
-from experiments.steps.sweeps import DRAWN
+from experiments.config.loader import load_config
+from experiments.run.paths import DRAWN
+from experiments.run.tables import read_sweep, write_sweep
+from experiments.run.workers import LocalWorkers
 from tests.command_line import ROOT, SMALL, Suite, in_a_process
 
 TABLES = ("mine.csv", "derived/mine/slopes.csv", "derived/mine/verdicts.csv")

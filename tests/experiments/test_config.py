@@ -9,8 +9,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from experiments.harness.config import ConfigError, load_config
-from experiments.harness.yaml_text import with_range
+from experiments.config.loader import ConfigError, load_config
+from experiments.config.yaml_text import with_range
 from sdpa import Scaling
 
 GOOD = """\

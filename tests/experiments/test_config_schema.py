@@ -12,16 +12,16 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from jsonschema import Draft7Validator
 
-from experiments.harness.config import ConfigError, load_config
-from experiments.harness.discovery import experiment_names
-from experiments.steps.schema import SCHEMA, schema_text
+from experiments.config.loader import ConfigError, load_config
+from experiments.config.schema import SCHEMA, schema_text
+from experiments.kinds import experiment_names
 from sdpa import LAWS
 from tests.experiments.test_any_config import CONFIG
 from tests.shipped import ROOT, shipped_only
 
 VALIDATOR = Draft7Validator(json.loads(schema_text()))
 CONFIGS = [
-    *("config.full.yaml", "quick.yaml", "experiments/claims/config.yaml", "results/statements/config.yaml"),
+    *("config.full.yaml", "quick.yaml", "experiments/published/config.yaml", "results/statements/config.yaml"),
     *(pytest.param(path, marks=shipped_only) for path in ("config.yaml", "results/config.yaml")),
 ]
 

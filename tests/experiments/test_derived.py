@@ -14,13 +14,12 @@ from experiments.analysis.crossings import EQUAL, NORMS, TENTH, crossings, norm_
 from experiments.analysis.derived import add_exact
 from experiments.analysis.laws import freezing_curves, zero_limits
 from experiments.analysis.slopes import fall_through_zero, fit_slopes, steady_powers
-from experiments.harness.columns import axis_names, names
-from experiments.harness.discovery import usual_values
-from experiments.harness.grid import axis_values
-from experiments.harness.tables import read_sweep
-from experiments.rounding import Cell
-from experiments.saturation import EXPERIMENT
-from experiments.statistics.intervals import share_interval
+from experiments.kinds import usual_values
+from experiments.kinds.rounding import Cell
+from experiments.kinds.saturation import EXPERIMENT
+from experiments.measuring.columns import axis_names, axis_values, names
+from experiments.measuring.intervals import share_interval
+from experiments.run.tables import read_sweep
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS
 from sdpa.theory import attention_expectations

@@ -10,11 +10,11 @@ from ml_dtypes import bfloat16
 from safetensors.numpy import save_file
 
 from experiments.diagnosis import example
+from experiments.diagnosis import steps as step
 from experiments.diagnosis.files import FilesError, read_heads
 from experiments.diagnosis.table import COLUMNS, gaussian_curves, read_diagnosis, summary
-from experiments.folders import diagnosis_path
-from experiments.steps import diagnosis as step
-from experiments.steps.reporter import Reporter
+from experiments.run.paths import diagnosis_path
+from experiments.run.reporter import Reporter
 from sdpa import diagnose
 from sdpa.theory import GaussianRow
 from tests.command_line import call

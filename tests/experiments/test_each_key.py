@@ -10,9 +10,9 @@ import math
 import numpy as np
 import pytest
 
-from experiments.harness.experiment import MEASURED
-from experiments.metrics import METRICS
-from experiments.saturation import SINGLE, STATISTICS, Cell
+from experiments.kinds.saturation import SINGLE, STATISTICS, Cell
+from experiments.measuring.experiment import MEASURED
+from experiments.measuring.row_metrics import METRICS
 from sdpa import LAWS, Scaling
 from tests.plain_rows import metrics_of_draw
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
-from experiments.metrics import METRICS
-from experiments.rounding import ROUNDING_METRICS
-from experiments.rounding import Cell as RoundingCell
-from experiments.saturation import Cell
+from experiments.kinds.rounding import ROUNDING_METRICS
+from experiments.kinds.rounding import Cell as RoundingCell
+from experiments.kinds.saturation import Cell
+from experiments.measuring.row_metrics import METRICS
 from sdpa import Scaling, theory
 from sdpa.arithmetic import FORMATS
 from sdpa.theory.gaussian_rows import row_values, saturated_rows

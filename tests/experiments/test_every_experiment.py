@@ -6,12 +6,10 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from experiments import distribution, initialisation, rounding, saturation, training
 from experiments.figures.declared import figures_of
-from experiments.harness.discovery import experiment_names
-from experiments.harness.experiment import MEASURED, load_experiment
-from experiments.harness.grid import Chunk
-from experiments.harness.measuring import measure_chunk
+from experiments.kinds import distribution, experiment_names, initialisation, rounding, saturation, training
+from experiments.measuring.chunk import Chunk, measure_chunk
+from experiments.measuring.experiment import MEASURED, load_experiment
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import Scheme

@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.examples import ExampleError
-from experiments.examples.declared import EXAMPLES as DECLARED
-from experiments.examples.steps import long_table, own_steps, read_matrix
-from experiments.folders import EXAMPLES
-from experiments.harness.tables import csv_bytes
+from experiments.analysis.written import csv_bytes
+from experiments.published.examples import EXAMPLES as DECLARED
+from experiments.published.steps import ExampleError, long_table, own_steps, read_matrix
+from experiments.run.paths import EXAMPLES
 from tests.command_line import call
 from tests.plain_attention import attention, softmax, times
 from tests.plain_examples import COMPARED, REFERENCES, comparison

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.harness.processor import VARIABLES, is_supported
+from experiments.measuring.processor import VARIABLES, is_supported
 from tests.suite_process import ROOT, Suite, ends_within
 
 pytestmark = pytest.mark.faults

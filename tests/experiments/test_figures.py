@@ -7,19 +7,19 @@ import pytest
 from matplotlib.container import ErrorbarContainer
 
 from experiments.analysis.agreement import agreement_tables
+from experiments.figures.curves import at_best
 from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.figure import Tables
 from experiments.figures.lines import series
 from experiments.figures.maps import place
-from experiments.figures.others import at_best
 from experiments.figures.rendering import draw, render_figure
 from experiments.figures.words import plain_caption
-from experiments.folders import ALL_SWEEPS, drawn_texts, figure_path
-from experiments.harness.columns import axis_names, cell_fields
-from experiments.harness.discovery import experiment_names
-from experiments.harness.experiment import load_experiment
-from experiments.harness.files import write_files
-from experiments.harness.tables import read_sweep
+from experiments.kinds import experiment_names
+from experiments.measuring.columns import axis_names, cell_fields
+from experiments.measuring.experiment import load_experiment
+from experiments.run.files import write_files
+from experiments.run.paths import ALL_SWEEPS, drawn_texts, figure_path
+from experiments.run.tables import read_sweep
 from tests.command_line import SMALL
 from tests.shipped import CONFIG, RESULTS
 

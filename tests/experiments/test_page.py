@@ -10,13 +10,12 @@ import pandas as pd
 import pytest
 from scipy.interpolate import BarycentricInterpolator
 
-from experiments.folders import drawn_texts, figure_path
-from experiments.harness.config import load_config
-from experiments.harness.tables import read_sweep, write_sweep
-from experiments.page import explorer
-from experiments.page.explorer import CURVES, RELATIVE_ERROR, row_means
-from experiments.page.index import make_page
-from experiments.steps import sweeps as steps
+from experiments.config.loader import load_config
+from experiments.pages import explorer, index
+from experiments.pages.explorer import CURVES, RELATIVE_ERROR, row_means
+from experiments.pages.index import make_page
+from experiments.run.paths import drawn_texts, figure_path
+from experiments.run.tables import read_sweep, write_sweep
 from sdpa.theory import attention_expectations
 from sdpa.theory.score_law import query_lengths
 from tests.command_line import call
@@ -58,15 +57,15 @@ def test_a_users_config_gets_its_figures_tables_and_counts(drawn):
 def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
     config, folder = own
     path = folder / "index.html"
-    steps.write_page(config, folder, Path("tiny.yaml"))
+    index.write_page(config, folder, Path("tiny.yaml"))
     first = path.read_bytes()
-    steps.write_page(config, folder, Path("tiny.yaml"))
+    index.write_page(config, folder, Path("tiny.yaml"))
     assert "up to date" in capsys.readouterr().out
     path.unlink()
-    steps.write_page(config, folder, Path("tiny.yaml"))
+    index.write_page(config, folder, Path("tiny.yaml"))
     assert path.read_bytes() == first
     figure_path(folder, "single", "variance", ".txt").write_text("A title\nSomething else.\n")
-    steps.write_page(config, folder, Path("tiny.yaml"))
+    index.write_page(config, folder, Path("tiny.yaml"))
     assert "Something else." in path.read_text(encoding="utf-8")
 
 

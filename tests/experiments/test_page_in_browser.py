@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from experiments.page.explorer import RELATIVE_ERROR
+from experiments.pages.explorer import RELATIVE_ERROR
 from sdpa import row_diagnostics, softmax
 from sdpa.theory import attention_expectations
 

@@ -9,10 +9,10 @@ import sys
 import pytest
 import typer
 
-from experiments.commands import outcome
-from experiments.harness import processor
-from experiments.harness.discovery import experiment_names
-from experiments.harness.processor import FIXED, VARIABLES, arithmetic, fix_arithmetic, is_supported, require_fixed
+from experiments.kinds import experiment_names
+from experiments.measuring import processor
+from experiments.measuring.processor import FIXED, VARIABLES, arithmetic, fix_arithmetic, is_supported, require_fixed
+from experiments.run.job import outcome
 from tests.suite_process import ROOT
 
 supported = pytest.mark.skipif(not is_supported(), reason="this processor has no instructions in common with others")
@@ -24,7 +24,7 @@ def test_this_process_uses_the_instructions_of_the_suite_and_another_is_refused(
     assert FIXED.items() <= arithmetic().items()
     assert VARIABLES.items() <= os.environ.items()
     ran = subprocess.run(
-        [sys.executable, "-c", "import numpy; from experiments.harness.processor import require_fixed as r; r()"],
+        [sys.executable, "-c", "import numpy; from experiments.measuring.processor import require_fixed as r; r()"],
         cwd=ROOT,
         env=os.environ | {"OPENBLAS_CORETYPE": "Sandybridge"},
         capture_output=True,
@@ -78,7 +78,10 @@ def command(words: str) -> str:
 @pytest.mark.parametrize(
     ("code", "needed"),
     [
-        (f"import experiments.harness.local, {', '.join(f'experiments.{name}' for name in experiment_names())}", set()),
+        (
+            f"import experiments.run.workers, {', '.join(f'experiments.kinds.{name}' for name in experiment_names())}",
+            set(),
+        ),
         ("import sdpa", set()),
         ("from sdpa import theory", {"scipy"}),
         (command("--help"), {"typer", "pydantic"}),

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from experiments.analysis.derived import add_exact
-from experiments.harness.experiment import MEASURED
-from experiments.harness.grid import axis_values
-from experiments.rounding import EXPERIMENT, Cell
+from experiments.kinds.rounding import EXPERIMENT, Cell
+from experiments.measuring.columns import axis_values
+from experiments.measuring.experiment import MEASURED
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS, Arithmetic
 from tests.plain_formats import by_loops

@@ -14,24 +14,25 @@ import pandas as pd
 import pytest
 from threadpoolctl import threadpool_limits
 
-from experiments import row_statistics, rows
-from experiments.harness.columns import defaults
-from experiments.harness.experiment import MEASURED
-from experiments.harness.grid import Chunk, Sweep, chunks
-from experiments.harness.local import LocalWorkers
-from experiments.harness.measuring import chunk_key, measure_chunk
-from experiments.harness.problems import MeasurementError
-from experiments.harness.run import (
+from experiments.config.problems import MeasurementError
+from experiments.config.sweep import Sweep
+from experiments.kinds import rows
+from experiments.kinds.saturation import EXPERIMENT, STATISTICS, Cell
+from experiments.measuring import row_statistics
+from experiments.measuring.chunk import Chunk, chunk_key, chunks, measure_chunk
+from experiments.measuring.columns import defaults
+from experiments.measuring.experiment import MEASURED
+from experiments.measuring.intervals import MIN_TRIALS
+from experiments.measuring.quantiles import Quantile
+from experiments.run.store import Store, measure_record
+from experiments.run.work import (
     PILOT_TRIALS,
     find_work,
     measure_missing,
     reached,
     tabulate_sweep,
 )
-from experiments.harness.store import Store, measure_record
-from experiments.saturation import EXPERIMENT, STATISTICS, Cell
-from experiments.statistics.intervals import MIN_TRIALS
-from experiments.statistics.quantiles import Quantile
+from experiments.run.workers import LocalWorkers
 from sdpa import Scaling, theory
 
 VALUES = MappingProxyType(

@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments import sampling
 from experiments.analysis.derived import add_exact
-from experiments.harness.experiment import MEASURED
-from experiments.harness.grid import Chunk, axis_values
-from experiments.harness.measuring import generator
-from experiments.metrics import METRICS
-from experiments.row_statistics import RowMeasurement
-from experiments.saturation import DOUBLE, EXPERIMENT, SINGLE, STATISTICS, Cell
+from experiments.kinds.saturation import DOUBLE, EXPERIMENT, SINGLE, STATISTICS, Cell
+from experiments.measuring import sampling
+from experiments.measuring.chunk import Chunk, generator
+from experiments.measuring.columns import axis_values
+from experiments.measuring.experiment import MEASURED
+from experiments.measuring.row_metrics import METRICS
+from experiments.measuring.row_statistics import RowMeasurement
 from sdpa import LAWS, Scaling
 from tests.plain_rows import metrics_of_draw
 

@@ -5,7 +5,8 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from experiments import initialisation, row_statistics, saturation
+from experiments.kinds import initialisation, saturation
+from experiments.measuring import row_statistics
 from sdpa import LAWS, RowDiagnostics, Scaling
 from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import Scheme

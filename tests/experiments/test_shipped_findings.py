@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from experiments.analysis.agreement import agreement_tables
-from experiments.findings import FINDINGS, SHIPPED, FindingError, Tables, check_findings, is_shipped, told
-from experiments.folders import ALL_SWEEPS
-from experiments.harness.config import load_config
-from experiments.harness.tables import read_sweep
+from experiments.config.loader import load_config
+from experiments.figures.findings import FINDINGS, SHIPPED, FindingError, Tables, check_findings, is_shipped, told
+from experiments.run.paths import ALL_SWEEPS
+from experiments.run.tables import read_sweep
 from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only
 
 pytestmark = shipped_only

@@ -8,11 +8,12 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments import distribution, initialisation, sampling
 from experiments.analysis.laws import distances, histograms
-from experiments.distribution import Scores, bin_edges
-from experiments.harness.experiment import MEASURED, load_experiment
-from experiments.statistics.moments import Moments, power_sums
+from experiments.kinds import distribution, initialisation
+from experiments.kinds.distribution import Scores, bin_edges
+from experiments.measuring import sampling
+from experiments.measuring.experiment import MEASURED, load_experiment
+from experiments.measuring.moments import Moments, power_sums
 from sdpa import Scaling
 from sdpa.initialisation import Scheme
 from tests.plain_rows import metrics_of_draw

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.harness.experiment import MEASURED
-from experiments.metrics import METRICS
-from experiments.row_statistics import RowMeasurement
-from experiments.saturation import STATISTICS, Cell
-from experiments.statistics.intervals import Limits, effective_draws, mean_interval, share_interval
-from experiments.statistics.moments import Estimate, Estimates, Moments, Shape
-from experiments.statistics.quantiles import MAX_BINS, Histograms
+from experiments.kinds.saturation import STATISTICS, Cell
+from experiments.measuring.experiment import MEASURED
+from experiments.measuring.intervals import Limits, effective_draws, mean_interval, share_interval
+from experiments.measuring.moments import Estimate, Estimates, Moments, Shape
+from experiments.measuring.quantiles import MAX_BINS, Histograms
+from experiments.measuring.row_metrics import METRICS
+from experiments.measuring.row_statistics import RowMeasurement
 from sdpa import Scaling
 
 SCALINGS = (Scaling.parse("unscaled"), Scaling.parse("d_k^1/2"))

@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import distribution, rows, sampling, saturation, training
-from experiments.harness import fingerprint, store
-from experiments.harness.discovery import experiment_names
-from experiments.harness.grid import Chunk
-from experiments.harness.measuring import measure_chunk
-from experiments.harness.store import RecordError, Store, measure_record
+from experiments.kinds import distribution, experiment_names, rows, saturation, training
+from experiments.measuring import sampling
+from experiments.measuring.chunk import Chunk, measure_chunk
+from experiments.run import fingerprint, store
+from experiments.run.store import RecordError, Store, measure_record
 from sdpa import LAWS, Scaling, scaling
 
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
@@ -118,7 +117,7 @@ def copied_sources(tmp_path, monkeypatch):
 def test_a_comment_changes_no_fingerprint(copied_sources):
     folder, fingerprints = copied_sources
     before = fingerprints()
-    for path in ("sdpa/diagnostics.py", "experiments/harness/measuring.py", "experiments/analysis/__init__.py"):
+    for path in ("sdpa/diagnostics.py", "experiments/measuring/chunk.py", "experiments/analysis/__init__.py"):
         source = folder / path
         source.write_text(f"# A comment.\n{source.read_text()}\n# Another.\n")
     assert fingerprints() == before
@@ -133,12 +132,12 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
         "sdpa/scaling.py": {"worker"},
         "sdpa/inputs.py": {"worker"},
         "sdpa/theory/rows.py": {"tables"},
-        "experiments/harness/run.py": {"tables"},
+        "experiments/run/work.py": {"tables"},
         "experiments/figures/lines.py": set(),
-        "experiments/harness/measuring.py": {*CHUNKS, "worker", "tables"},
-        "experiments/statistics/moments.py": {*CHUNKS, "worker", "tables"},
-        "experiments/distribution.py": {"distribution", "worker", "tables"},
-        "experiments/rows.py": {"rows", "worker"},
+        "experiments/measuring/chunk.py": {*CHUNKS, "worker", "tables"},
+        "experiments/measuring/moments.py": {*CHUNKS, "worker", "tables"},
+        "experiments/kinds/distribution.py": {"distribution", "worker", "tables"},
+        "experiments/kinds/rows.py": {"rows", "worker"},
         "sdpa/training.py": {*CHUNKS, "worker", "tables"},
         "experiments/__main__.py": set(),
     }.items():
@@ -152,9 +151,9 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
 
 # Undeclared, because a cell's stamp has their values, or because they only word messages.
 UNDECLARED = {f"sdpa/{name}.py" for name in ("scaling", "inputs", "initialisation", "arithmetic", "_names")}
-UNDECLARED |= {"experiments/other_words.py"}
 # What tables import and takes part in no number of them; what these import does not count either.
-AROUND = {f"experiments/harness/{name}.py" for name in ("compare", "config", "files", "fingerprint", "problems")}
+AROUND = {f"experiments/run/{name}.py" for name in ("compare", "files", "fingerprint")}
+AROUND |= {f"experiments/config/{name}.py" for name in ("loader", "problems")}
 EXPORTS = {
     alias.name: f"{node.module}.{alias.name}"
     for node in ast.parse((fingerprint.ROOT / "sdpa/__init__.py").read_bytes()).body
@@ -189,11 +188,11 @@ def undeclared(*roots: str, declared: Iterable[str], around: set[str]) -> set[st
 
 @pytest.mark.parametrize("name", experiment_names())
 def test_the_declared_code_is_all_that_measuring_and_tabulating_import(name):
-    own, measuring = f"experiments/{name}.py", "experiments/harness/measuring.py"
-    listed = [*fingerprint._listed(fingerprint.MEASURING), f"experiments/{name}*.py"]
+    own, measuring = f"experiments/kinds/{name}.py", "experiments/measuring/chunk.py"
+    listed = [*fingerprint._listed(fingerprint.MEASURING), own]
     assert undeclared(own, measuring, declared=listed, around=set()) == set()
     assert undeclared(own, measuring, declared=listed[1:], around=set())  # the first is needed
-    roots = (own, *(f"experiments/{one}.py" for one in ("analysis/__init__", "harness/run", "harness/tables")))
+    roots = (own, *(f"experiments/{one}.py" for one in ("analysis/__init__", "run/work", "run/tables")))
     tables = [*listed, *fingerprint._listed(fingerprint.TABULATING)]
     assert undeclared(*roots, declared=tables, around=AROUND) == set()
 

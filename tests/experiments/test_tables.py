@@ -9,14 +9,16 @@ import pandas as pd
 import pytest
 
 from experiments.analysis.overview import check_table
-from experiments.harness import products
-from experiments.harness.columns import axis_names
-from experiments.harness.compare import compare
-from experiments.harness.files import write_atomically
-from experiments.harness.processor import is_supported
-from experiments.harness.products import Product, build
-from experiments.harness.tables import ChangedError, TableError, as_written, csv_bytes, read_sweep, write_sweep
-from experiments.steps.sweeps import write_overview
+from experiments.analysis.written import as_written, csv_bytes
+from experiments.config.problems import TableError
+from experiments.measuring.columns import axis_names
+from experiments.measuring.processor import is_supported
+from experiments.run import products
+from experiments.run.check import write_overview
+from experiments.run.compare import compare
+from experiments.run.files import write_atomically
+from experiments.run.products import Product, build
+from experiments.run.tables import ChangedError, read_sweep, write_sweep
 from tests.command_line import SMALL
 
 
@@ -73,7 +75,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("experiments.harness.files.os.fsync", full)
+    monkeypatch.setattr("experiments.run.files.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from experiments.harness.experiment import MEASURED
-from experiments.training import EXPERIMENT, HISTORY, RECORDED, RECORDED_NAMES, Cell, measure, states, tabulate
+from experiments.kinds.training import EXPERIMENT, HISTORY, RECORDED, RECORDED_NAMES, Cell, measure, states, tabulate
+from experiments.measuring.experiment import MEASURED
 from sdpa import Scaling
 from sdpa.training import TASKS
 from tests.plain_attention import entropy, product, softmax, times, transposed

@@ -20,11 +20,11 @@ from experiments.analysis.verdicts import (
     flag_few_draws,
     verdicts,
 )
-from experiments.harness.columns import axis_names
-from experiments.harness.discovery import usual_values
-from experiments.harness.grid import Sweep
-from experiments.harness.metric import Exact
-from experiments.saturation import EXPERIMENT, METRICS, Cell
+from experiments.config.sweep import Sweep
+from experiments.kinds import usual_values
+from experiments.kinds.saturation import EXPERIMENT, METRICS, Cell
+from experiments.measuring.columns import axis_names
+from experiments.measuring.metric import Exact
 from sdpa import Scaling
 from sdpa.arithmetic import FORMATS
 

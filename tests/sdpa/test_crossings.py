@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from experiments.saturation import METRICS, STATISTICS, Cell
+from experiments.kinds.saturation import METRICS, STATISTICS, Cell
 from sdpa import Scaling, softmax
 from sdpa.theory import attention_expectations, limits
 

@@ -1,0 +1,301 @@
+"""Pictures of their own: each function draws the figure of its name, declared in `experiments.figures.declared`.
+
+They fit and derive nothing: `experiments.analysis` does that.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.axes import Axes
+from scipy import stats
+
+from experiments.analysis.bands import BEST_RATE, at_best_rates
+from experiments.figures.figure import Drawing, Tables
+from experiments.figures.lines import (
+    DECLARED,
+    legend,
+    plain_numbers,
+    plot_exact,
+    plot_measured,
+    plot_metric,
+    reach,
+    scale_x,
+    scale_y,
+    series,
+)
+from experiments.figures.style import INK, empty, ordered_colours, panels, scaling_colours
+from experiments.figures.words import by_scaling, first_combination, under, values_of, varied_axes
+from experiments.kinds import axes_of, unusual_axes
+from sdpa.training import N_CLASSES, loss_levels
+
+Floats = npt.NDArray[np.floating]
+
+_SIZES = ("d_k", "n_keys", "n_queries")
+_CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
+_APART = 0.16  # between the points of the scalings of a cell
+_OWN_WEIGHT_RULES = ("d_k^1/2", "d_k^1")
+_FREEZING = {"entropy_share": "entropy / ln n_keys", "collision": "$\\sum w^2$, the sum of squared weights"}
+_LARGEST_LOSS = 3 * math.log(N_CLASSES)  # on an axis: three times that of a guess
+_CASE, _MOST_CASES = ["task", "d_k"], 9
+_CURVES = {
+    "loss": "loss (nats)",
+    "max_weight": "largest weight of a row (dashed: weight asked for)",
+    "score_gradient": r"gradient to the scores, $|\partial L/\partial s|$",
+    "largest_score": "largest |scaled score|",
+}
+_LOGARITHMIC = ("score_gradient", "largest_score")
+_GRADIENTS = 10_000  # the largest gradient over the smallest one on the axis
+_FEW = 10  # scores; a bin with fewer has no interval, because its count is not nearly normal
+
+
+def assumptions(tables: Tables) -> Drawing:
+    """A panel for each metric: its ratio to the first cell, for each cell and scaling."""
+    table = tables["measured"].assign(cell=labels(tables["measured"]))
+    cells = list(dict.fromkeys(table["cell"]))
+    colours = scaling_colours(table["scaling"])
+    figure, axes = panels(len(_CHANGED), len(_CHANGED), (11, 1.5 + 0.3 * len(cells)), sharey=True)
+    for ax, metric in zip(axes, _CHANGED, strict=True):
+        groups = by_scaling(table, "cell")
+        for i, (scaling, rows) in enumerate(groups.items()):
+            at = np.array([cells.index(cell) for cell in rows["cell"]]) + _APART * (i - (len(groups) - 1) / 2)
+            if f"{metric}_exact" in rows:
+                pale = {"marker": "|", "markersize": 9, "markeredgewidth": 4, "linestyle": "", "alpha": 0.3}
+                exact = rows[f"{metric}_exact"]
+                ax.plot(exact / exact.iloc[0], at, color=colours[scaling], **pale)
+            look = {"fmt": "o", "markersize": 4, "capsize": 2, "elinewidth": 1, "label": under(scaling)}
+            first = rows[metric].iloc[0]
+            ax.errorbar(rows[metric] / first, at, xerr=reach(rows, metric) / first, color=colours[scaling], **look)
+        ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
+        ax.set_xscale("log")
+        plain_numbers(ax.xaxis)
+        ax.set_title(DECLARED[metric].title, fontsize=9.5)
+        ax.set_xlabel("over its value in the first cell", fontsize=8.5)
+    axes[0].set_yticks(range(len(cells)), cells)
+    axes[0].invert_yaxis()
+    legend(axes[0])
+    return figure
+
+
+def labels(table: pd.DataFrame) -> list[str]:
+    """The name of each row's cell: the axes in which it is unusual, or else all that vary.
+
+    >>> labels(pd.DataFrame({"d_k": [4, 4], "key_std": [1.0, 2.0]}))
+    ['textbook case', 'key_std = 2']
+    """
+    found = []
+    for _, row in table.iterrows():
+        varied = [name for name in varied_axes(table) if name in unusual_axes(row.to_dict()) or name in _SIZES]
+        found.append(values_of(row, varied) or "textbook case")
+    return found
+
+
+def correlation(tables: Tables) -> Drawing:
+    """Left: the weight of the own key. Right: the power that keeps the largest weight, for neighbouring d_k."""
+    table = first_combination(tables["measured"], "correlation", "d_k")
+    figure, [left, right] = panels(2, 2, (9.5, 4))
+    chosen = table[table["scaling"].isin(_OWN_WEIGHT_RULES)]
+    lines = series(chosen if len(chosen) else table, "correlation")
+    plot_metric(left, lines, "correlation", "own_weight")
+    left.set_title(DECLARED["own_weight"].title)
+    left.set_ylim(0, 1.02)
+    if "steady" in tables:
+        steady = first_combination(tables["steady"], "correlation")
+        pairs = steady.groupby(["from_d_k", "to_d_k"], sort=False)
+        for ((small, large), rows), colour in zip(pairs, ordered_colours(len(pairs)), strict=True):
+            rows = rows.sort_values("correlation")
+            plot_exact(right, rows["correlation"], rows["power_exact"], colour)
+            # An interval that leaves the sweep's powers has no end there.
+            look = {"marker": "o", "capsize": 2, "elinewidth": 1, "label": f"{small} to {large}", "color": colour}
+            right.errorbar(rows["correlation"], rows["power"], np.nan_to_num(reach(rows, "power")), **look)
+        right.legend(title="d_k", fontsize=9, loc="center right")
+    for power, name in ((1 / 2, "1/2"), (1, "1")):
+        right.axhline(power, color=INK, linestyle=":", linewidth=0.8, zorder=0)
+        right.text(1.01, power, name, transform=right.get_yaxis_transform(), va="center", fontsize=9)
+    right.set_xlabel("correlation")
+    right.set_title("power of d_k that keeps the largest weight")
+    legend(left)
+    return figure
+
+
+def freezing(tables: Tables) -> Drawing:
+    """Entropy and collision against sigma / sigma_c: measured rows on the exact curves of each n_keys, and their limit.
+
+    For many keys, the entropy is the share 1 - (sigma / sigma_c)^2 of ln n below sigma_c, and 0 above it.
+    """
+    if "curves" not in tables:
+        return empty((10, 4.4), "No curves: they need Gaussian inputs, and three values of d_k and of n_keys.")
+    figure, axes = panels(2, 2, (10, 4.4))
+    table, curves = tables["measured"], tables["curves"]
+    sigma = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"]) / table["divisor"]
+    shares = {"entropy_share": table["entropy"] / np.log(table["n_keys"]), "collision": 1 - table["jacobian_trace"]}
+    groups = curves.groupby("n_keys")
+    for ax, (metric, title) in zip(axes, _FREEZING.items(), strict=True):
+        ax.set_xscale("log")
+        ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
+        for (n_keys, curve), colour in zip(groups, ordered_colours(len(groups)), strict=True):
+            ax.plot(curve["ratio"], curve[metric], color=colour, linewidth=1.2, label=f"n_keys = {n_keys}")
+            ratio = sigma[table["n_keys"] == n_keys] / curve["freezing_sigma"].iloc[0]
+            look = {"s": 22, "edgecolors": "white", "linewidths": 0.5, "zorder": 3}
+            ax.scatter(ratio, shares[metric][ratio.index], color=colour, **look)
+        ax.set_xlim(curves["ratio"].min(), 1.1 * curves["ratio"].max())
+        plain_numbers(ax.xaxis)
+        limit = curves.drop_duplicates("ratio")
+        ax.plot(limit["ratio"], limit[f"{metric}_limit"], color=INK, linestyle="--", label="many keys")
+        ax.set_xlabel("$\\sigma / \\sigma_c$")
+        ax.set_title(title)
+    axes[0].legend(fontsize=8.5, loc="lower left")
+    return figure
+
+
+def distribution(tables: Tables) -> Drawing:
+    """Density on a linear axis, and on a logarithmic one that shows the tails; and the kurtosis."""
+    table, histogram = tables["measured"], tables["histogram"]
+    figure, [linear, logarithmic, right] = panels(3, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
+    groups = histogram.groupby("d_k", sort=False)
+    for ax in (linear, logarithmic):
+        for (d_k, bins), colour in zip(groups, ordered_colours(len(groups)), strict=True):
+            middle = ((bins["low"] + bins["high"]) / 2).to_numpy()
+            plot_exact(ax, middle, bins["density_exact"].to_numpy(), colour)
+            seen = bins["count"] > 0
+            error = (1.96 * bins["density_se"]).where(bins["count"] >= _FEW, 0)[seen]
+            look = {"marker": "o", "markersize": 2.5, "elinewidth": 0.8, "linestyle": "", "label": f"d_k = {d_k}"}
+            ax.errorbar(middle[seen], bins["density"][seen], error, color=colour, **look)
+        ax.set_xlabel("q·k / sqrt(d_k)")
+    linear.set_xlim(-4, 4)
+    linear.set_title("density of q·k / sqrt(d_k)")
+    logarithmic.set_yscale("log")
+    logarithmic.set_ylim(bottom=histogram["density"][histogram["density"] > 0].min() / 2)
+    logarithmic.set_title("the same on a logarithmic axis")
+    logarithmic.legend(loc="upper right", fontsize=8.5, handlelength=0.5, borderpad=0)
+    metric = "score_kurtosis"
+    plot_exact(right, table["d_k"].to_numpy(), table[f"{metric}_exact"].to_numpy(), INK)
+    groups = table.groupby("d_k", sort=False)
+    for (d_k, rows), colour in zip(groups, ordered_colours(len(groups)), strict=True):
+        plot_measured(right, [d_k], rows[metric], rows, metric, color=colour, marker="o", linestyle="")
+    right.set_xlabel("d_k")
+    right.set_title("excess kurtosis of q·k (band: 6/d_k)")
+    scale_x(right, table, "d_k")
+    scale_y(right, table, f"{metric}_exact", may_be_log=True)
+    return figure
+
+
+def at_best(tables: Tables) -> pd.DataFrame:
+    """The measured rows at the best learning rate of each rule, with its band if the sweep has several rates."""
+    bands = tables.get("bands", pd.DataFrame())
+    rows = at_best_rates(tables["measured"], bands)
+    same = [*axes_of(bands), "scaling"]
+    widths = [f"band_decades{end}" for end in ("", "_low", "_high")]
+    return rows if bands.empty else rows.merge(bands[[*same, *widths]], how="left", on=same)
+
+
+def learning_rates(tables: Tables) -> Drawing:
+    """The median loss over runs against the learning rate: a panel for each task and d_k, a line for each rule."""
+    table = first_combination(tables["measured"], *_CASE, "learning_rate")
+    cases = list(table.groupby(_CASE, sort=False))[:_MOST_CASES]
+    columns = math.ceil(math.sqrt(len(cases)))
+    size = max(3.2 * columns + 1.4, 6.0), 2.7 * -(-len(cases) // columns) + 0.9
+    figure, axes = panels(len(cases), columns, size)
+    for ax, ((task, d_k), rows) in zip(axes, cases, strict=True):
+        _plot_losses(ax, rows)
+        levels = {name: level for name, level in loss_levels(task).items() if level > 0}
+        lowest = min(loss for loss in (_LARGEST_LOSS / 10, *rows["final_loss"], *levels.values()) if loss > 0)
+        ax.set_ylim(lowest / 1.4, 1.3 * _LARGEST_LOSS)
+        ax.set_yscale("log")
+        plain_numbers(ax.yaxis)
+        scale_x(ax, table, "learning_rate", log=True)
+        for name, level in levels.items():
+            ax.axhline(level, color=INK, linestyle=":", linewidth=0.8, zorder=0)
+            ax.text(1.01, level, name, transform=ax.get_yaxis_transform(), va="center", fontsize=8)
+        ax.set_title(f"loss (nats), {task}, d_k = {d_k}")
+        ax.set_xlabel("learning rate" if ax.get_subplotspec().is_last_row() else "")
+    legend(axes[0])
+    return figure
+
+
+def _plot_losses(ax: Axes, table: pd.DataFrame) -> None:
+    """A line for each rule; full points where it solves the task, crosses where it diverges."""
+    colours = scaling_colours(table["scaling"])
+    for rule, rows in by_scaling(table, "learning_rate").items():
+        rates = rows["learning_rate"].to_numpy()
+        names = [f"final_loss{end}" for end in ("", "_low", "_high")]
+        loss, low, high = rows[names].clip(upper=_LARGEST_LOSS).to_numpy().T
+        ax.fill_between(rates, low, high, color=colours[rule], alpha=0.13, linewidth=0)
+        ax.plot(rates, loss, color=colours[rule], label=rule)
+        solves, diverges = ((rows[share] >= 0.5).to_numpy() for share in ("solved", "diverged"))
+        for where, face, marker in ((solves, None, "o"), (~solves & ~diverges, "white", "o"), (diverges, None, "x")):
+            look = {"marker": marker, "markersize": 5, "markerfacecolor": face, "linestyle": ""}
+            ax.plot(rates[where], loss[where], color=colours[rule], **look)
+
+
+def learning_curves(tables: Tables) -> Drawing:
+    """The first task at its largest d_k, step by step, at the best rate of d_k^1/2 (of the last rule without it)."""
+    rows = first_combination(at_best(tables), *_CASE)
+    rows = rows[rows["task"] == rows["task"].iloc[0]]
+    rows = rows[rows["d_k"] == rows["d_k"].max()]
+    rule = "d_k^1/2" if "d_k^1/2" in set(rows["scaling"]) else rows["scaling"].iloc[-1]
+    axes_of_curves = axes_of(tables["learning_curves"])
+    chosen = rows[rows["scaling"] == rule].rename(columns={BEST_RATE: "learning_rate"})[axes_of_curves]
+    curves = tables["learning_curves"].merge(chosen, on=axes_of_curves).sort_values("step", kind="stable")
+    colours, last = scaling_colours(rows["scaling"]), int(curves["step"].max())
+    figure, axes = panels(4, 2, (9.5, 5.8), sharex=True)
+    for ax, (name, title) in zip(axes, _CURVES.items(), strict=True):
+        largest = min(curves[name].max(), _LARGEST_LOSS if name == "loss" else math.inf)
+        for scaling, curve in curves.groupby("scaling", sort=False):
+            look = {"color": colours[scaling]}
+            ax.plot(curve["step"], curve[name].clip(upper=largest), label=scaling, **look)
+            if name not in _LOGARITHMIC:
+                low, high = ((curve[name] + end * curve[f"{name}_se"]).clip(upper=largest) for end in (-1, 1))
+                ax.fill_between(curve["step"], low, high, alpha=0.15, linewidth=0, **look)
+            if name == "max_weight":
+                ax.plot(curve["step"], curve["asked_weight"], linestyle="--", linewidth=1.1, **look)
+        ax.set_title(title)
+        if name not in _LOGARITHMIC:
+            ax.set_ylim(bottom=0)
+        elif largest > 0:
+            ax.set_yscale("log")
+            smallest = curves[name][curves[name] > 0].min() / 1.6
+            ax.set_ylim(max(smallest, largest / _GRADIENTS), 1.6 * largest)
+            plain_numbers(ax.yaxis)
+    axes[0].set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0)), np.square))  # as runs record
+    axes[0].set_xlim(0, last)
+    axes[0].set_xticks(sorted({round(last * (i / 4) ** 2) for i in range(5)}))
+    for ax in axes[2:]:
+        ax.set_xlabel("step (square-root axis)")
+    legend(axes[0])
+    return figure
+
+
+def calibration(tables: Tables) -> Drawing:
+    """The z-scores as a histogram and in order, beside N(0, 1), and the p-values of cells in order, if uniform."""
+    figure, [left, middle, right] = panels(3, 3, (11, 4.2))
+    z = np.sort(tables["z_scores"]["of_own_error"].dropna().to_numpy())
+    p = np.sort(tables["cells"]["p_value"].to_numpy())
+    x = np.linspace(-4, 4, 200)
+    left.hist(z, bins=np.arange(-5, 5.01, 0.25), density=True, color=INK, alpha=0.3)
+    left.plot(x, stats.norm.pdf(x), color=INK)
+    left.set_xlim(-4.5, 4.5)
+    left.set_title(f"density of {len(z)} z-scores, line: N(0, 1)")
+    left.set_xlabel("z = (measured − exact) / standard error")
+    for ax, expected, found in ((middle, stats.norm.ppf(_places(len(z))), z), (right, _places(len(p)), p)):
+        ax.plot(expected, found, color=INK, marker=".", linestyle="", rasterized=True)  # thousands of points
+        ax.axline((0, 0), slope=1, color=INK, linewidth=0.8)
+    middle.set_title("z-scores in order")
+    middle.set_xlabel("expected under N(0, 1)")
+    ranks = np.arange(1, len(p) + 1)
+    low, high = (stats.beta.ppf(end, ranks, len(p) + 1 - ranks) for end in (0.025, 0.975))
+    right.fill_between(_places(len(p)), low, high, color=INK, alpha=0.15, linewidth=0)
+    right.set_title(f"p-values of {len(p)} cells in order")
+    right.set_xlabel("expected if uniform")
+    return figure
+
+
+def _places(count: int) -> Floats:
+    """The expected places of that many uniform numbers in order: (i + 1/2) / n for i from 0."""
+    return (np.arange(count) + 0.5) / count
+
+
+_OWN = (assumptions, correlation, freezing, distribution, learning_rates, learning_curves, calibration)
+OWN: dict[str, Any] = {draw.__name__: draw for draw in _OWN}

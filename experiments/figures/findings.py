@@ -1,0 +1,436 @@
+"""What the figures of the shipped config show: titles and sentences written by people, checked by the tables.
+
+A finding belongs to one figure of one sweep of `config.yaml`. Its numbers come from the tables. Its predicate fails as
+soon as the tables no longer support title and sentence; predicates compare 95% intervals, so that chance does not
+decide. Another config gets plain titles.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from experiments.config.loader import Config
+from experiments.config.problems import Problem
+from experiments.run.paths import ALL_SWEEPS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Tables: TypeAlias = "Mapping[str, pd.DataFrame]"
+Table: TypeAlias = "pd.DataFrame"
+
+# `Config.digest` of the shipped config.yaml.
+SHIPPED = "b7df207a66d11137ee3cbdd3f46e4aaaaee504fbc37be0ff7d0ba72b53d4913b"
+_A_TENTH = 1.1
+_ROOT, _PLAIN = "d_k^1/2", "unscaled"
+_WITH_LN = "d_k^1/2/0.43/ln(n_keys)"
+_LOST = ("zero_weights", "wrong_gradient_rows")
+
+
+class FindingError(Problem):
+    """The tables of the shipped config do not support one of its findings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What a figure of the shipped config shows.
+
+    Attributes:
+        drawing: the sweep and the figure, `dimension/slide`.
+        title: at most twelve words, without numbers.
+        sentence: one sentence, with a format field for each number.
+        values: the numbers, from the tables of the sweep.
+        holds: True if these tables support title and sentence.
+    """
+
+    drawing: str
+    title: str
+    sentence: str
+    values: Callable[[Tables], Mapping[str, Any]]
+    holds: Callable[[Tables], bool]
+
+
+def is_shipped(config: Config) -> bool:
+    """True for the config that findings are about, whatever its comments and layout."""
+    return config.digest == SHIPPED
+
+
+def told(config: Config, sweep: str, figure: str, tables: Tables) -> tuple[str, str] | None:
+    """Title and sentence for a drawing; None for other configs, and for tables that do not support them."""
+    for finding in FINDINGS if is_shipped(config) else ():
+        if finding.drawing == f"{sweep}/{figure}" and finding.holds(tables):
+            return finding.title, finding.sentence.format(**finding.values(tables)).replace(" -", " −")
+    return None
+
+
+def check_findings(config: Config, sweep: str, tables: Tables) -> None:
+    """Refuse tables of a sweep of the shipped config that do not support one of its findings.
+
+    Raises:
+        FindingError: the message names these findings.
+    """
+    mine = [one for one in FINDINGS if one.drawing.startswith(f"{sweep}/")] if is_shipped(config) else []
+    failed = [f"{one.drawing}: {one.title}" for one in mine if not one.holds(tables)]
+    if failed:
+        raise FindingError(
+            f"the tables do not support findings of experiments/figures/findings.py: {'; '.join(failed)}"
+        )
+
+
+def rows_of(tables: Tables, kind: str = "measured", **values: Any) -> Table:
+    """The rows of a table with these values of columns."""
+    table = tables[kind]
+    for name, value in values.items():
+        table = table[table[name] == value]
+    return table
+
+
+def value(tables: Tables, metric: str, kind: str = "measured", **values: Any) -> float:
+    """The value of a metric in the one row with these values of columns."""
+    (found,) = rows_of(tables, kind, **values)[metric]
+    return float(found)
+
+
+def is_below(lower: Table, upper: Table, metric: str, factor: float = 1.0) -> bool:
+    """True if the intervals of some rows, times a factor, lie below those of others."""
+    return bool(factor * lower[f"{metric}_high"].max() < upper[f"{metric}_low"].min())
+
+
+def is_level(rows: Table, metric: str) -> bool:
+    """True if the intervals of all rows lie within a tenth of each other."""
+    return bool(rows[f"{metric}_high"].max() < _A_TENTH * rows[f"{metric}_low"].min())
+
+
+def changes(rows: Table, metric: str) -> bool:
+    """True if the intervals of two rows are more than a tenth apart."""
+    return bool(rows[f"{metric}_low"].max() > _A_TENTH * rows[f"{metric}_high"].min())
+
+
+def rises(rows: Table, x: str, metric: str, *, falls: bool = False) -> bool:
+    """True if each interval lies above the one before along x; with `falls`, below it."""
+    ordered = rows.sort_values(x, ascending=not falls)
+    return bool((ordered[f"{metric}_low"].to_numpy()[1:] > ordered[f"{metric}_high"].to_numpy()[:-1]).all())
+
+
+def alone_is_level(rows: Table, metric: str) -> bool:
+    """True if a metric is level under d_k^1/2, and under no other rule."""
+    return all(
+        is_level(of_rule, metric) if rule == "d_k^1/2" else changes(of_rule, metric)
+        for rule, of_rule in rows.groupby("scaling")
+    )
+
+
+def _ends(tables: Tables, metric: str, x: str, first: float, last: float, **values: Any) -> dict[str, float]:
+    """A metric at both ends of an axis."""
+    return {name: value(tables, metric, **{**values, x: end}) for name, end in (("first", first), ("last", last))}
+
+
+def _both_rules(tables: Tables, *ends: Any) -> dict[str, float]:
+    """A metric at both ends of an axis, unscaled and under d_k^1/2."""
+    scaled = _ends(tables, *ends, scaling=_ROOT)
+    return _ends(tables, *ends, scaling=_PLAIN) | {f"scaled_{name}": number for name, number in scaled.items()}
+
+
+def _medians_turn(tables: Tables) -> bool:
+    rows = rows_of(tables, scaling=_PLAIN).sort_values("d_k")
+    peak = rows.loc[[rows["query_gradient_norm_median"].idxmax()]]
+    metric = "query_gradient_norm_median"
+    turns = is_below(rows.head(1), peak, metric) and is_below(rows.tail(1), peak, metric)
+    return turns and rises(rows, "d_k", "query_gradient_norm")
+
+
+def _crossings(tables: Tables, norm: str) -> Table:
+    return rows_of(tables, "crossings", norm=norm, statistic="median", level=1.0)
+
+
+def _entropy_shares(tables: Tables, end: str, **values: Any) -> Any:
+    """The entropy over ln n_keys, or an end of its interval."""
+    rows = rows_of(tables, **values)
+    return rows[f"entropy{end}"] / np.log(rows["n_keys"])
+
+
+def _distances(tables: Tables) -> Any:
+    """The largest distance of the exact entropy share from its limit, by n_keys."""
+    curves = tables["curves"]
+    return (curves["entropy_share"] - curves["entropy_share_limit"]).abs().groupby(curves["n_keys"]).max()
+
+
+def _over_first(tables: Tables, end: str = "", other_end: str = "") -> Any:
+    """The largest weight of each other cell under d_k^1/2 over that of the first, of values or ends of intervals."""
+    rows = rows_of(tables, scaling=_ROOT)
+    return rows[f"max_weight{end}"].iloc[1:] / rows[f"max_weight{other_end}"].iloc[0]
+
+
+def _factors(tables: Tables) -> dict[str, tuple[float, float, float]]:
+    """The largest over the smallest largest weight of uncorrelated rows by rule, with limits from the intervals."""
+    found = {}
+    for rule, rows in rows_of(tables, correlation=0).groupby("scaling"):
+        weight, low, high = (rows[f"max_weight{end}"] for end in ("", "_low", "_high"))
+        found[str(rule)] = weight.max() / weight.min(), low.max() / high.min(), high.max() / low.min()
+    return found
+
+
+def _mask_matters_in_short_rows(tables: Tables) -> bool:
+    short, long = ([rows_of(tables, n_keys=n, scaling=rule) for rule in (_PLAIN, _ROOT)] for n in (64, 1024))
+    sharper = all(is_below(rows.query("mask == 'none'"), rows.query("mask != 'none'"), "max_weight") for rows in short)
+    return sharper and changes(short[1], "max_weight") and all(is_level(rows, "max_weight") for rows in long)
+
+
+def _unscaled_loses_more(tables: Tables) -> bool:
+    """Surely in some cell, and nothing at all is lost under d_k^1/2."""
+    cell = ["d_k", "n_keys", "arithmetic"]
+    plain, scaled = (rows_of(tables, scaling=rule).set_index(cell) for rule in (_PLAIN, _ROOT))
+    more = all((plain[f"{share}_low"] > scaled[f"{share}_high"]).any() for share in _LOST)
+    return more and bool((scaled[[*_LOST]] == 0).all(axis=None))
+
+
+def _band(tables: Tables, task: str, rule: str) -> Table:
+    return rows_of(tables, "bands", task=task, d_k=512, scaling=rule)
+
+
+def _at_best(tables: Tables) -> Table:
+    """The measured rows at the best learning rate of each rule."""
+    axes = ["task", "d_k", "scaling"]
+    best = tables["bands"][[*axes, "best_rate"]].rename(columns={"best_rate": "learning_rate"})
+    return tables["measured"].merge(best, on=[*axes, "learning_rate"])
+
+
+FINDINGS = (
+    Finding(
+        drawing="dimension/variance",
+        title="Only d_k^1/2 keeps the variance of scores level at every width",
+        sentence="With 64 keys, the variance of the scores grows with d_k to the power {unscaled:.4f} unscaled and "
+        "{third:.4f} under d_k^1/3, stays level under d_k^1/2, and falls to the power {two_thirds:.4f} under d_k^2/3.",
+        values=lambda tables: {
+            name: value(tables, "slope", "slopes", scaling=rule)
+            for name, rule in (("unscaled", _PLAIN), ("third", "d_k^1/3"), ("two_thirds", "d_k^2/3"))
+        },
+        holds=lambda tables: alone_is_level(tables["measured"], "score_variance"),
+    ),
+    Finding(
+        drawing="dimension/saturation",
+        title="Only d_k^1/2 keeps attention almost equally sharp at every width",
+        sentence="From d_k = 4 to 512, the mean largest of 64 weights rises from {first:.3f} to {last:.3f} unscaled, "
+        "and from {scaled_first:.3f} to {scaled_last:.3f} under d_k^1/2.",
+        values=lambda tables: _both_rules(tables, "max_weight", "d_k", 4, 512),
+        holds=lambda tables: alone_is_level(tables["measured"], "max_weight"),
+    ),
+    Finding(
+        drawing="dimension/gradients",
+        title="Unscaled, the typical |dL/dq| rises, then falls with d_k; its r.m.s. rises",
+        sentence="With 64 keys, unscaled, the median of |dL/dq| rises to {peak:.2f} and falls to {last:.3f} at d_k = "
+        "512, where the root mean square is {mean:.2f}.",
+        values=lambda tables: {
+            "peak": rows_of(tables, scaling=_PLAIN)["query_gradient_norm_median"].max(),
+            "last": value(tables, "query_gradient_norm_median", scaling=_PLAIN, d_k=512),
+            "mean": value(tables, "query_gradient_norm", scaling=_PLAIN, d_k=512),
+        },
+        holds=_medians_turn,
+    ),
+    Finding(
+        drawing="dimension/slide",
+        title="Without sqrt(d_k), wider queries and keys sharpen attention",
+        sentence="From d_k = 4 to 512, the mean largest of 64 weights rises from {first:.3f} to {last:.3f} without "
+        "sqrt(d_k), and stays within a tenth with it.",
+        values=lambda tables: _ends(tables, "max_weight", "d_k", 4, 512, scaling=_PLAIN),
+        holds=lambda tables: (
+            rises(rows_of(tables, scaling=_PLAIN), "d_k", "max_weight")
+            and changes(rows_of(tables, scaling=_PLAIN), "max_weight")
+            and is_level(rows_of(tables, scaling=_ROOT), "max_weight")
+        ),
+    ),
+    Finding(
+        drawing="powers/powers",
+        title="Only d_k^1/2 keeps the largest weight almost equal at both widths",
+        sentence="The mean largest of 64 weights is {scaled_first:.4f} and {scaled_last:.4f} at d_k = 64 and 512 under "
+        "d_k^1/2, and {first:.3f} and {last:.3f} unscaled.",
+        values=lambda tables: _both_rules(tables, "max_weight", "d_k", 64, 512),
+        holds=lambda tables: alone_is_level(tables["measured"], "max_weight"),
+    ),
+    Finding(
+        drawing="length/length",
+        title="Longer rows spread attention over more keys under every rule here",
+        sentence="From 16 to 4096 keys at d_k = 64, the mean largest weight falls from {first:.3f} to {last:.3f} "
+        "unscaled, and from {scaled_first:.3f} to {scaled_last:.4f} under d_k^1/2.",
+        values=lambda tables: _both_rules(tables, "max_weight", "n_keys", 16, 4096),
+        holds=lambda tables: all(rises(rows, "n_keys", "entropy") for _, rows in tables["measured"].groupby("scaling")),
+    ),
+    Finding(
+        drawing="crossing/map",
+        title="Typical unscaled gradients fall below scaled ones at widths growing with n_keys",
+        sentence="From 16 to 4096 keys, the unscaled medians fall below those under d_k^1/2 at d_k = {first:.3g} to "
+        "{last:.3g} for |J|_F, and at d_k = {query_first:.0f} to {query_last:.0f} for |dL/dq|.",
+        values=lambda tables: {
+            f"{prefix}{end}": rows["crossing"].agg(smallest)
+            for prefix, norm in (("", "jacobian"), ("query_", "query_gradient"))
+            for rows in [_crossings(tables, norm)]
+            for end, smallest in (("first", "min"), ("last", "max"))
+        },
+        holds=lambda tables: all(
+            _crossings(tables, norm)["crossing"].notna().all() and rises(_crossings(tables, norm), "n_keys", "crossing")
+            for norm in ("jacobian", "query_gradient")
+        ),
+    ),
+    Finding(
+        drawing="phase/phase",
+        title="Unscaled, wide heads attend to few keys; under d_k^1/2, to many",
+        sentence="At d_k = 4096, the mean entropy of rows of 4 to 4096 keys is at most {few:.1%} of ln n_keys "
+        "unscaled, and at least {many:.0%} under d_k^1/2.",
+        values=lambda tables: {
+            "few": _entropy_shares(tables, "", scaling=_PLAIN, d_k=4096).max(),
+            "many": _entropy_shares(tables, "", scaling=_ROOT, d_k=4096).min(),
+        },
+        holds=lambda tables: bool(
+            _entropy_shares(tables, "_high", scaling=_PLAIN, d_k=4096).max() < 0.1
+            and _entropy_shares(tables, "_low", scaling=_ROOT, d_k=4096).min() > 0.5
+        ),
+    ),
+    Finding(
+        drawing="phase/freezing",
+        title="The longer the rows, the more sharply they freeze",
+        sentence="The exact entropy of a row, divided by ln n_keys, lies at most {first:.3f} above its limit for many "
+        "keys with 4 keys, and at most {last:.3f} with 4096 keys.",
+        values=lambda tables: dict(zip(("first", "last"), _distances(tables).iloc[[0, -1]], strict=True)),
+        holds=lambda tables: bool((_distances(tables).diff().dropna() < -0.01).all()),
+    ),
+    Finding(
+        drawing="assumptions/assumptions",
+        title="Some changed assumptions sharpen attention under d_k^1/2, others flatten it",
+        sentence="At d_k = 64 with 64 keys, the mean largest weight under d_k^1/2 is {least:.2f} to {most:.2f} times "
+        "that of the textbook case, if one assumption changes at a time.",
+        values=lambda tables: {"least": _over_first(tables).min(), "most": _over_first(tables).max()},
+        holds=lambda tables: bool(
+            _over_first(tables, "_low", "_high").max() > _A_TENTH
+            and _over_first(tables, "_high", "_low").min() < 1 / _A_TENTH
+        ),
+    ),
+    Finding(
+        drawing="rules/rules",
+        title=f"Of these divisors, {_WITH_LN} changes the largest weight least",
+        sentence="From 16 to 16384 keys at d_k = 64, the mean largest weight of uncorrelated rows changes by a factor "
+        f"of {{ln:.2f}} under {_WITH_LN}, {{root:.0f}} under d_k^1/2 and {{plain:.2f}} unscaled.",
+        values=lambda tables: {
+            name: _factors(tables)[rule][0] for name, rule in (("ln", _WITH_LN), ("root", _ROOT), ("plain", _PLAIN))
+        },
+        holds=lambda tables: all(
+            _factors(tables)[_WITH_LN][2] < low
+            for rule, (_, low, _) in _factors(tables).items()
+            if rule not in (_WITH_LN, _PLAIN)
+        ),
+    ),
+    Finding(
+        drawing="correlation/correlation",
+        title="Strongly correlated queries and keys need a higher power of d_k here",
+        sentence="The power of d_k that keeps the largest of 64 weights from d_k = 256 to 1024 is {none:.2f} without "
+        "correlation, {some:.2f} at a correlation of 0.1, and {half:.2f} at 0.5.",
+        values=lambda tables: {
+            name: value(tables, "power", "steady", correlation=strength, from_d_k=256)
+            for name, strength in (("none", 0), ("some", 0.1), ("half", 0.5))
+        },
+        holds=lambda tables: is_below(
+            rows_of(tables, "steady", correlation=0), tables["steady"].query("correlation >= 0.2"), "power"
+        ),
+    ),
+    Finding(
+        drawing="causal/causal",
+        title="A causal mask sharpens short rows and hardly changes long ones",
+        sentence="Under d_k^1/2, the mask raises the mean largest weight from {first:.3f} to {masked_first:.3f} in "
+        "rows of up to 64 keys, and from {last:.4f} to {masked_last:.4f} in rows of 961 to 1024 keys.",
+        values=lambda tables: {
+            f"{prefix}{name}": number
+            for prefix, mask in (("", "none"), ("masked_", "causal"))
+            for name, number in _ends(tables, "max_weight", "n_keys", 64, 1024, scaling=_ROOT, mask=mask).items()
+        },
+        holds=_mask_matters_in_short_rows,
+    ),
+    Finding(
+        drawing="initialisation/initialisation",
+        title="Most schemes meant for d_k^1/2 keep score variance in wider models",
+        sentence="From d_model = 256 to 2048, the variance of the scores under d_k^1/2 stays within a tenth for "
+        "xavier, xavier_packed and kaiming; that of gpt2 grows from {first:.4f} to {last:.3f}.",
+        values=lambda tables: _ends(tables, "score_variance", "d_model", 256, 2048, scaling=_ROOT, scheme="gpt2"),
+        holds=lambda tables: (
+            all(
+                is_level(rows_of(tables, scaling=_ROOT, scheme=name), "score_variance")
+                for name in ("xavier", "xavier_packed", "kaiming")
+            )
+            and rises(rows_of(tables, scaling=_ROOT, scheme="gpt2"), "d_model", "score_variance")
+        ),
+    ),
+    Finding(
+        drawing="precision/formats",
+        title="Rounding loses more weights and gradients unscaled than under d_k^1/2",
+        sentence="Unscaled, up to {zero_weights:.0%} of the weights of a cell are 0, and up to "
+        "{wrong_gradient_rows:.0%} of its gradients wrong by more than half of their length; under d_k^1/2, none is.",
+        values=lambda tables: dict(rows_of(tables, scaling=_PLAIN)[[*_LOST]].max()),
+        holds=_unscaled_loses_more,
+    ),
+    Finding(
+        drawing="training/learning_rates",
+        title="The widest layers accept more learning rates under d_k^1/2 than unscaled",
+        sentence="At d_k = 512, at least half of the runs solve recall at learning rates of {low:g} to {high:g} "
+        "unscaled and of {scaled_low:g} to {scaled_high:g} under d_k^1/2.",
+        values=lambda tables: {
+            f"{prefix}{end}": _band(tables, "recall", rule)[f"band_{column}"].iloc[0]
+            for prefix, rule in (("", _PLAIN), ("scaled_", _ROOT))
+            for end, column in (("low", "from"), ("high", "to"))
+        },
+        holds=lambda tables: all(
+            is_below(_band(tables, task, _PLAIN), _band(tables, task, _ROOT), "band_decades")
+            for task in ("recall", "pair")
+        ),
+    ),
+    Finding(
+        drawing="training/steps_to_solve",
+        title="The widest layers need more steps unscaled than under d_k^1/2",
+        sentence="At d_k = 512, the median run solves recall after {plain:g} steps unscaled and {root:g} under "
+        "d_k^1/2, and pair after more than all 400 steps unscaled and {pair:g} under d_k^1/2.",
+        values=lambda tables: {
+            name: _band(tables, task, rule)["steps_to_solve"].iloc[0]
+            for name, task, rule in (("plain", "recall", _PLAIN), ("root", "recall", _ROOT), ("pair", "pair", _ROOT))
+        },
+        holds=lambda tables: bool(  # a rule that never solves a task needs more than all steps
+            is_below(_band(tables, "recall", _ROOT), _band(tables, "recall", _PLAIN), "steps_to_solve")
+            and _band(tables, "pair", _PLAIN)["band_from"].isna().all()
+            and _band(tables, "pair", _ROOT)["steps_to_solve_high"].notna().all()
+        ),
+    ),
+    Finding(
+        drawing="training/variance_ratio",
+        title="Training spreads scores beyond those of independent entries",
+        sentence="Before training, the variance of the scores within rows is {low:.2f} to {high:.2f} times that of "
+        "independent entries of q and k; after it, {least:.1f} to {most:.0f} times.",
+        values=lambda tables: {
+            name: _at_best(tables)[f"variance_ratio_{when}"].agg(end)
+            for names, when in ((("low", "high"), "before"), (("least", "most"), "after"))
+            for name, end in zip(names, ("min", "max"), strict=True)
+        },
+        holds=lambda tables: bool(
+            _at_best(tables).eval("variance_ratio_after_low > variance_ratio_before_high.clip(lower=1)").all()
+        ),
+    ),
+    Finding(
+        drawing="dot_products/distribution",
+        title="Scores have heavier tails than normal ones, less so in wide heads",
+        sentence="The excess kurtosis of a score is {first:.2f} at d_k = 1 and {last:.3f} at 256; a normal one has 0.",
+        values=lambda tables: _ends(tables, "score_kurtosis", "d_k", 1, 256),
+        holds=lambda tables: (
+            rises(tables["measured"], "d_k", "score_kurtosis", falls=True)
+            and bool((tables["measured"]["score_kurtosis_low"] > 0).all())
+        ),
+    ),
+    Finding(
+        drawing=f"{ALL_SWEEPS}/calibration",
+        title="Measured values deviate from exact ones as their errors predict",
+        sentence="Of {count} z-scores of measured against exact values, {wide:.1%} lie beyond ±1.96 and {wider:.1%} "
+        "beyond ±2.58 (N(0, 1): 5.0% and 1.0%).",
+        values=lambda tables: {
+            "count": len(z := tables["z_scores"]["of_own_error"].dropna().abs()),
+            "wide": (z > 1.96).mean(),
+            "wider": (z > 2.58).mean(),
+        },
+        holds=lambda tables: not tables["agreement"]["disagrees"].any(),
+    ),
+)

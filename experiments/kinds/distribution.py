@@ -1,0 +1,120 @@
+"""The law of one score q.k: its histogram, its distance from the exact law, and its moments.
+
+Every trial draws its own standard normal query and key, so that scores are independent and a test of their law holds.
+Bins are uniform in asinh(s / sqrt(d_k)): nearly equal near 0, ever wider in the tails, the same for every d_k.
+`experiments.analysis.laws` turns their counts into densities and Kolmogorov-Smirnov distances.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+from typing import Annotated, Self
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Ge, Le
+
+from experiments.measuring.columns import Column, Meaning
+from experiments.measuring.experiment import MEASURED, Experiment, Row
+from experiments.measuring.intervals import MIN_TRIALS
+from experiments.measuring.metric import fields, metric_columns
+from experiments.measuring.moments import Estimates, Moments, Shape, power_sums
+from experiments.measuring.row_metrics import score_metrics
+from sdpa import PairLaw
+
+# Bins on either side of 0, up to sinh(4.8) = 60 standard deviations. Scores beyond count in the last bin.
+BINS, BIN_WIDTH = 3072, 4.8 / 3072
+COUNTS = "counts"  # the table of the number of scores in each bin, by cell
+
+METRICS = score_metrics(divided=False)
+
+_BLOCK_NUMBERS, _CHUNK_BLOCKS = 2**20, 16
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid: a width."""
+
+    d_k: Annotated[int, Ge(1), Le(2**31), Meaning("width of queries and keys")]
+
+    # As the score metrics require: standard normal entries, one score per trial, no divisor.
+    divisor = 1.0
+    n_queries = n_keys = mean_length = 1
+
+    @property
+    def law(self) -> PairLaw:
+        """The law of q and k: independent standard normal entries."""
+        return PairLaw()
+
+    @property
+    def numbers(self) -> int:
+        """Entries of one query and one key."""
+        return 2 * self.d_k
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The law of the scores of some trials, reduced to a size that does not grow with their number."""
+
+    moments: Moments  # of the vector (s, s^2, s^3, s^4) of a score s
+    counts: npt.NDArray[np.int64]  # scores in each bin, (2 BINS,)
+
+    def merge(self, following: Self) -> Self:
+        """Both chunks together: merged moments, and added counts."""
+        return type(self)(self.moments.merge(following.moments), self.counts + following.counts)
+
+
+def bin_edges() -> npt.NDArray[np.floating]:
+    """The edges of the bins, as scores over sqrt(d_k), (2 BINS + 1,): sinh(BIN_WIDTH i) for i from -BINS to BINS.
+
+    >>> bin_edges()[[0, BINS, -1]].round(2)
+    array([-60.75,   0.  ,  60.75])
+    """
+    return np.asarray(np.sinh(BIN_WIDTH * np.arange(-BINS, BINS + 1)))
+
+
+def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
+    """Scores of that many independent pairs, a block at a time: queries, then keys, of each block."""
+    size = _block_trials(cell)
+    counts = (min(size, trials - first) for first in range(0, trials, size))
+    return reduce(Scores.merge, (_measure_block(cell, count, rng) for count in counts))
+
+
+def _measure_block(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
+    """The moments and counts of a block of trials, whose queries and keys are in memory at once."""
+    queries, keys = rng.standard_normal((2, trials, cell.d_k))
+    scores = np.vecdot(queries, keys)
+    place = np.floor(np.arcsinh(scores / math.sqrt(cell.d_k)) / BIN_WIDTH).astype(np.int64)
+    counts = np.bincount(np.clip(place + BINS, 0, 2 * BINS - 1), minlength=2 * BINS)
+    return Scores(Moments.of(power_sums(scores[:, None])), counts)
+
+
+def tabulate(cell: Cell, measured: Scores) -> dict[str, list[Row]]:
+    """One row with the moments of 20 trials or more and their intervals; and the counts of the bins."""
+    shape, trials = Shape.of(measured.moments), measured.moments.trials
+    estimates = Estimates.of(measured.moments, {metric.name: metric.of(shape, 1.0) for metric in METRICS})
+    found = {metric.name: estimates.pair(metric.name) for metric in METRICS}
+    row = {"trials": trials, **fields(METRICS, cell, trials, found)}
+    return {MEASURED: [row], COUNTS: [{"counts": measured.counts}]}
+
+
+def _block_trials(cell: Cell) -> int:
+    """Trials drawn at once: at most 2^20 random numbers, and at least one trial."""
+    return max(1, _BLOCK_NUMBERS // cell.numbers)
+
+
+EXPERIMENT = Experiment(
+    name="distribution",
+    cell=Cell,
+    columns=(Column("trials", "int", "independent pairs of a query and a key"), *metric_columns(METRICS)),
+    metrics=METRICS,
+    beside={COUNTS: ("counts",)},
+    chunk_trials=lambda cell: _CHUNK_BLOCKS * _block_trials(cell),
+    measure=measure,
+    tabulate=tabulate,
+    seconds_per_trial=lambda cell: 1e-8 * (cell.numbers + 6),
+    memory=lambda cell: 8 * (_block_trials(cell) * (cell.numbers + 18) + 16 * BINS),
+    table_rows=lambda _cell, _trials: 1,
+    min_trials=MIN_TRIALS,
+    stamp=lambda cell: list(cell.law.entries.moments),
+)

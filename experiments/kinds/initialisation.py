@@ -1,0 +1,130 @@
+"""Attention at initialisation: layer-normed tokens through W_Q and W_K of a named scheme.
+
+Per trial, the tokens of a sequence and the weights of one head are drawn. All tokens give keys, the last ones also
+queries. The variances of q, k and q.k are exact (`sdpa.initialisation`).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from annotated_types import Ge, Le
+
+from experiments.measuring.columns import Meaning
+from experiments.measuring.metric import Exact, Metric
+from experiments.measuring.row_metrics import METRICS
+from experiments.measuring.row_statistics import RowStatistics
+from experiments.measuring.sampling import AttentionCell, Floats
+from sdpa import Scaling
+from sdpa.initialisation import Scheme, layer_normed_tokens
+
+_Size = Annotated[int, Ge(1), Le(2**20)]
+
+
+@dataclass(frozen=True)
+class Cell(AttentionCell):
+    """One point of the grid: a scheme and the sizes of a layer.
+
+    >>> cell = Cell(d_model=768, n_heads=12, n_keys=64, scheme=Scheme.parse("gpt2"), scaling=())
+    >>> cell.d_k, round(cell.variances[0], 9)
+    (64, 0.3072)
+    """
+
+    d_model: Annotated[_Size, Ge(2), Meaning("width of the layer-normed tokens")]
+    n_heads: Annotated[_Size, Meaning("heads of the layer: d_k = d_model / n_heads")]
+    n_keys: Annotated[_Size, Ge(2), Meaning("keys per draw: the tokens of a sequence")]
+    scheme: Annotated[Scheme, Meaning("initial weights W_Q and W_K")]
+    scaling: tuple[Scaling, ...]
+    n_queries: Annotated[_Size, Meaning("queries per draw: the last tokens of the sequence")] = 64
+
+    @property
+    def d_k(self) -> int:  # type: ignore[override]  # follows from the fields
+        """Width of queries and keys, d_model / n_heads."""
+        return self.d_model // self.n_heads
+
+    @property
+    def variances(self) -> tuple[float, float]:
+        """Exact variances of the entries of q and of k: those of the weights, times d_model."""
+        query, key = self.scheme.variances(self.d_model, self.d_k)
+        return self.d_model * query, self.d_model * key
+
+    @property
+    def spread(self) -> float:
+        """Var of E[q_a^2] given the weights, over its squared mean: what no number of tokens in a draw averages.
+
+        Tokens have D - 1 free dimensions, D = d_model. With k the excess kurtosis of the weights, the squared length of
+        the weights of each of d_k entries in these has the relative variance (2 + k (D - 1) / D) / (D - 1).
+        """
+        kurtosis = 0.0 if self.scheme.law == "normal" else -1.2
+        free = self.d_model - 1
+        return (2 + kurtosis * free / self.d_model) / (free * self.d_k)
+
+    def problem(self) -> str | None:
+        """As `ScaledCell.problem`: heads of unequal width, or more queries than tokens."""
+        if self.d_model % self.n_heads:
+            return f"n_heads: expected a divisor of d_model, got {self.n_heads} and {self.d_model}"
+        if self.n_queries > self.n_keys:
+            return f"n_queries: expected at most n_keys, got {self.n_queries} and {self.n_keys}"
+        return None
+
+    def stamp(self) -> dict[str, Any]:
+        """As `ScaledCell.stamp`, with the law of the scheme and the code that draws tokens and weights."""
+        return {"scheme": [Scheme, layer_normed_tokens, self.scheme.law, *self.variances], **super().stamp()}
+
+    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
+        """As `AttentionCell.draw`: tokens, W_Q and W_K in this order, then keys and queries without further draws."""
+        tokens = layer_normed_tokens(rng, (trials, self.n_keys, self.d_model))
+        to_queries, to_keys = self.scheme.weights(rng, trials, self.d_model, self.d_k)
+        last = tokens[:, self.n_keys - self.n_queries :]
+        return tokens @ to_keys, lambda rows: last[:, rows] @ to_queries
+
+    @property
+    def numbers(self) -> int:
+        """As `AttentionCell.numbers`: tokens and weights."""
+        return self.n_keys * self.d_model + 2 * self.d_model * self.d_k
+
+    @property
+    def entries(self) -> int:
+        """As `AttentionCell.entries`: tokens, weights, queries and keys."""
+        return self.numbers + (self.n_queries + self.n_keys) * self.d_k
+
+
+def _variance_of(per: Literal["query", "key"], title: str, place: int) -> Metric:
+    """The variance of the entries of the queries or keys, with its exact value."""
+    return Metric(
+        f"{per}_variance",
+        f"variance of the entries of {title}",
+        f"E {title}_a^2",
+        f"variance of {title}",
+        per=per,
+        of=lambda entries: (entries**2).mean(axis=-1),
+        exact=_known("d_model times the variance of the weights", lambda cell: cell.variances[place], 1),
+        within=(0, math.inf),
+        scale_free=True,
+        is_logarithmic=True,
+    )
+
+
+def _known(formula: str, value: Callable[[Cell], float], spreads: int) -> Exact:
+    """A value whose square varies at least by that many times the spread of the weights."""
+    return Exact(formula, lambda _, cell: value(cell), lambda _, cell: value(cell) * math.sqrt(spreads * cell.spread))
+
+
+def _score_variance(cell: Cell) -> float:
+    return cell.d_k * cell.variances[0] * cell.variances[1] / cell.divisor**2
+
+
+_KNOWN = {
+    "score_mean": Exact("0", lambda *_: 0.0),
+    "score_variance": _known("d_k Var[q_a] Var[k_a] / divisor^2", _score_variance, 2),
+}
+# The metrics of `saturation`; at initialisation, theory knows the mean and the variance of scores.
+_METRICS = (
+    _variance_of("query", "q", 0),
+    _variance_of("key", "k", 1),
+    *(replace(metric, exact=_KNOWN.get(metric.name)) for metric in METRICS),
+)
+STATISTICS = RowStatistics(_METRICS)
+EXPERIMENT = STATISTICS.experiment("initialisation", Cell)

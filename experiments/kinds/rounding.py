@@ -1,0 +1,318 @@
+"""Attention rows in the number formats of accelerators, beside the same draws in double precision.
+
+A draw of Q, K and standard normal gradients to the weights goes through attention twice: exactly, as in
+`experiments.kinds.saturation`, and rounded to a format after every step (`sdpa.arithmetic`). A table has
+
+- the probabilities that exact weights and scores are out of the format's range, with their exact values;
+- the shares of weights, gradients and rows that are 0, 1 or lost in the format, which rounding before the last step
+  moves away from these probabilities;
+- the errors of metrics: rounded minus exact in the same draw, so that small errors are measurable.
+
+All shares are over visible keys. A row is lost if the format has no number for one of its results: a score beyond the
+largest number, positive, makes the weights of its row NaN, although the maximum is subtracted. Such a row counts as one
+of zero weights and zero gradients. Overflow without subtracting the maximum is that of a number stored in the format;
+an accumulator that keeps e^s overflows like float32. No value of rounded rows has an exact one.
+"""
+
+import math
+from dataclasses import astuple, dataclass, field
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from experiments.measuring.columns import Meaning
+from experiments.measuring.metric import ErrorBound, Exact, Metric, OfCell, Theory
+from experiments.measuring.row_metrics import (
+    METRICS,
+    SHARE_BOUNDS,
+    at_least_independent,
+    deviation_of_share,
+    from_theory,
+)
+from experiments.measuring.row_statistics import RowStatistics
+from experiments.measuring.sampling import Cell as SampledCell
+from experiments.measuring.sampling import Floats
+from sdpa.arithmetic import Arithmetic, RoundedRows, rounded_rows
+from sdpa.gradients import other_weights
+
+_WRONG = 0.5  # relative error of a gradient from which on its direction is lost
+
+
+@dataclass(frozen=True)
+class Cell(SampledCell):
+    """One point of the grid, with the format of its rounded rows."""
+
+    # Without a default: in float64, a sweep that forgets it would measure last digits alone.
+    arithmetic: Annotated[Arithmetic, Meaning("number format of the rounded rows")] = field(kw_only=True)
+    score_arrays = 20
+
+    def stamp(self) -> dict[str, Any]:
+        """The values and code behind the names in a cell."""
+        code = [Arithmetic, rounded_rows, *astuple(self.arithmetic)]
+        return {"arithmetic": code, **super().stamp()}
+
+    def further(
+        self, rows: slice, queries: Floats, keys: Floats, scores: Floats, rng: np.random.Generator
+    ) -> dict[str, Floats]:
+        """As `AttentionCell.further`: the numbers behind the metrics, from rounded and exact rows of the same draws."""
+        gradient, visible = rng.standard_normal(scores.shape), self.visible(rows)
+        rounded_keys, rounded_gradient = self.arithmetic.round(keys), self.arithmetic.round(gradient)
+        products = self.arithmetic.product(self.arithmetic.round(queries), rounded_keys.swapaxes(-1, -2))
+        scores = scores if visible is None else np.where(visible, scores, -np.inf)
+        found = []
+        for divisor in self.divisors():
+            rounded = rounded_rows(products, rounded_keys, rounded_gradient, divisor, self.arithmetic, visible)
+            found.append(_compared(self, rows, rounded, scores / divisor, keys, gradient, divisor))
+        return {name: np.stack([values[name] for values in found]) for name in found[0]}
+
+
+def _compared(
+    cell: Cell, rows: slice, rounded: RoundedRows, scores: Floats, keys: Floats, gradient: Floats, divisor: float
+) -> dict[str, Floats]:
+    """The numbers per row behind `ROUNDING_METRICS` under one divisor, by name; NAME_bias is rounded minus exact.
+
+    A lost row has scores, weights and gradients of 0. With t the key of the largest weight of an exact row,
+    g_i - sum_j w_j g_j = (g_i - g_t) + sum over j != t of w_j (g_t - g_j), without cancellation in saturated rows.
+
+    Scores are those of the exact rows, divided, (..., n_queries, n_keys); -inf where masked.
+
+    Returns:
+        Arrays (..., n_queries): an event as 0 or 1, a share of visible keys, or a number rounded minus exact.
+    """
+    arithmetic, own_keys, seen = cell.arithmetic, cell.own_keys(rows), np.isfinite(scores)
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    exponentials = np.exp(shifted)
+    total = exponentials.sum(axis=-1, keepdims=True)
+    weights, log_weights = exponentials / total, shifted - np.log(total)
+    from_top = gradient - np.take_along_axis(gradient, weights.argmax(axis=-1, keepdims=True), axis=-1)
+    centred = from_top - np.vecdot(other_weights(weights), from_top)[..., None]
+    to_query = (weights * centred / divisor) @ keys
+    results = rounded.weights, rounded.score_gradient, rounded.query_gradient
+    is_lost = ~np.logical_and.reduce([np.isfinite(values).all(axis=-1) for values in results])
+    # Metrics of rounded numbers are computed in double precision, so that their errors are those of the rows alone.
+    rounded_scores, rounded_weights, to_scores, rounded_to_query = (
+        np.where(is_lost[..., None], 0.0, values.astype(np.float64)) for values in (rounded.scores, *results)
+    )
+    # -inf has no weight, but no finite variance.
+    rounded_scores = np.clip(rounded_scores, -arithmetic.largest, arithmetic.largest)
+    of_rounded = _row_metrics(rounded_scores, rounded_weights, seen, own_keys)
+    of_exact = _row_metrics(scores, weights, seen, own_keys)
+
+    def share(happens: npt.NDArray[np.bool_]) -> Floats:
+        return np.asarray((happens & seen).sum(axis=-1) / seen.sum(axis=-1))
+
+    error = np.linalg.norm(rounded_to_query - to_query, axis=-1)
+    with np.errstate(over="ignore"):
+        overflows = ~np.isfinite(arithmetic.round(np.exp(rounded.scores.max(axis=-1))))
+    return {
+        "tiny_weights": share(log_weights < math.log(arithmetic.smallest) - math.log(2)),
+        "nearly_one_rows": 1.0 * (other_weights(weights).sum(axis=-1) < 2.0 ** -(arithmetic.digits + 1)),
+        "large_rows": 1.0 * (scores.max(axis=-1) > math.log(arithmetic.largest)),
+        "zero_weights": share(rounded_weights == 0),
+        "subnormal_weights": share((rounded_weights > 0) & (rounded_weights < arithmetic.smallest_normal)),
+        "one_rows": 1.0 * (rounded_weights.max(axis=-1) == 1),
+        "overflowing_rows": 1.0 * overflows,
+        "zero_gradients": share(to_scores == 0),
+        "zero_gradient_rows": 1.0 * (rounded_to_query == 0).all(axis=-1),
+        "lost_rows": 1.0 * is_lost,
+        **{f"{name}_bias": of_rounded[name] - of_exact[name] for name in of_exact},
+        "wrong_gradient_rows": 1.0 * (error > _WRONG * np.linalg.norm(to_query, axis=-1)),
+        "query_gradient_error": error,
+    }
+
+
+def _row_metrics(
+    scores: Floats, weights: Floats, seen: npt.NDArray[np.bool_], own_keys: npt.NDArray[np.intp]
+) -> dict[str, Floats]:
+    """The metrics of rows that have errors, of weights whose sum need not be 1.
+
+    Without cancellation, tr J = sum_i w_i (1 - w_i), and |J|_F^2 = sum_i w_i^2 (1 - w_i)^2 + sum over i != j of
+    w_i^2 w_j^2.
+    """
+    top, others, n_seen = weights.max(axis=-1), other_weights(weights), seen.sum(axis=-1)
+    squares = others * others
+    collision = squares.sum(axis=-1)
+    of_pairs = 2 * top**2 * collision + collision**2 - (squares * squares).sum(axis=-1)
+    diagonal = (top * (1 - top)) ** 2 + (squares * (1 - others) ** 2).sum(axis=-1)
+    entropy = -(weights * np.log(np.where(weights > 0, weights, 1.0))).sum(axis=-1)
+    mean = np.where(seen, scores, 0.0).sum(axis=-1) / n_seen
+    deviations = np.where(seen, scores - mean[..., None], 0.0)
+    return {
+        "row_variance": (deviations * deviations).sum(axis=-1) / n_seen,
+        "max_weight": top,
+        "own_weight": np.take_along_axis(weights, np.broadcast_to(own_keys, top.shape)[..., None], axis=-1)[..., 0],
+        "entropy": entropy,
+        "effective_keys": np.exp(entropy),
+        "output_std": np.sqrt(top**2 + collision),
+        "jacobian_trace": top * (1 - top) + (others * (1 - others)).sum(axis=-1),
+        "jacobian_norm": np.sqrt(np.maximum(diagonal + of_pairs, 0.0)),
+    }
+
+
+# Of the rows without rounding; the means have exact values.
+_UNROUNDED = (
+    *("max_weight", "entropy", "jacobian_norm", "jacobian_norm_median"),
+    *("query_gradient_norm", "query_gradient_norm_median"),
+)
+# Of the metrics of rows with an error, the value in a row.
+_SYMBOLS = {
+    "row_variance": "Var s",
+    "max_weight": "max w",
+    "own_weight": "w_i",
+    "entropy": "H",
+    "effective_keys": "e^H",
+    "output_std": "sqrt(sum w^2)",
+    "jacobian_trace": "tr J",
+    "jacobian_norm": "|J|_F",
+}
+_INTEGRALS = (
+    "integral over the scores of a row, then over |q| (sdpa.theory.formats); empty unless inputs is gaussian, and with "
+    "a mean of the keys, a spectrum, a correlation or a normalization"
+)
+
+
+def _probability(metric: str) -> OfCell:
+    """The probability of that name in `sdpa.theory.OutOfRange`."""
+    return from_theory(
+        "out_of_range",
+        lambda cell: (cell.d_k, cell.n_keys, cell.divisor, cell.arithmetic, cell.law, cell.shortest_row),
+        metric,
+    )
+
+
+def _of_rows(metric: str) -> Exact:
+    """A probability of rows; bounds of the deviation as in `experiments.measuring.row_metrics` for saturated rows.
+
+    Under a mask, rows have probabilities p_i of their own. If their sum is at most 1/2, sum_i p_i (1 - p_i) is at least
+    half of it. A row with one key is certain to have a weight of 1.
+    """
+    value = _probability(metric)
+    largest = deviation_of_share(value)
+    of_equal_rows = at_least_independent(lambda *_: 0.0, largest)
+
+    def least(theory: Theory, cell: Cell) -> float:
+        if not cell.has_mask:
+            return of_equal_rows(theory, cell)
+        certain = 1 / cell.n_queries if metric == "nearly_one_rows" and cell.shortest_row == 1 else 0.0
+        rare = max(value(theory, cell) - certain, 0.0)
+        return math.sqrt(rare / 2 / cell.n_queries) if 2 * cell.n_queries * rare <= 1 else 0.0
+
+    return Exact(_INTEGRALS, value, least, largest, SHARE_BOUNDS[1:])
+
+
+def _of_weights() -> Exact:
+    """The probability p of a tiny weight, and bounds of the deviation of a trial.
+
+    A row has a whole number of tiny weights, so the variance of their share is at least p / n - p^2; it is also at
+    least that over |q|. Given the keys, rows are independent and alike, so they vary together rather than in turn.
+    """
+    value = _probability("tiny_weights")
+
+    def least(theory: Theory, cell: Cell) -> float:
+        share, spread, n = value(theory, cell), _probability("spread_of_tiny_weights")(theory, cell), cell.n_keys
+        of_counts = share / n - share**2
+        if cell.has_mask:  # rows of several lengths, each with at most n_queries p
+            of_counts = share / (2 * n) if 2 * n * cell.n_queries * share <= 1 else 0.0
+        return math.sqrt(max(of_counts, spread**2, 0.0) / cell.n_queries)
+
+    return Exact(_INTEGRALS, value, least, deviation_of_share(value), (ErrorBound(1e-7, 1e-12),))
+
+
+def _share(name: str, meaning: str, formula: str, title: str, exact: Exact | None = None) -> Metric:
+    """A share of rows or, as a mean over rows, of their weights or gradients."""
+    kind: Literal["share", "mean"] = "share" if name.endswith("_rows") else "mean"
+    return Metric(name, meaning, formula, title, kind, exact=exact, within=(0, 1))
+
+
+def _root_of_error(name: str, of: str, meaning: str, square: str, title: str, unit: str = "") -> Metric:
+    """The root mean square over rows of an error, whose formula is that of its square in a row."""
+    more: Any = {"unit": unit, "of": of, "within": (0, math.inf), "is_logarithmic": True}
+    return Metric(name, f"{meaning}; root mean square over rows", f"sqrt(E {square})", title, "root", **more)
+
+
+def _errors(metric: Metric, symbol: str) -> tuple[Metric, Metric]:
+    """The mean and the root mean square of the error of a metric, whose value in a row has that symbol."""
+    name, unit, title = metric.name, metric.unit, metric.title.removesuffix(", r.m.s.")
+    meaning, error, bias = f"rounded minus exact {name}", f"{symbol}_rounded - {symbol}", f"{name}_bias"
+    return (
+        Metric(bias, f"{meaning}; mean over rows", f"E[{error}]", f"bias of the {title}", unit=unit),
+        _root_of_error(f"{name}_error", bias, meaning, f"({error})^2", f"error of the {title}", unit),
+    )
+
+
+ROUNDING_METRICS = (
+    *(metric for metric in METRICS if metric.name in _UNROUNDED),
+    _share(
+        "tiny_weights",
+        "share of the exact weights that the format rounds to 0",
+        "P(w < half the smallest number)",
+        "share of exact weights that round to 0",
+        _of_weights(),
+    ),
+    _share(
+        "nearly_one_rows",
+        "share of rows whose exact largest weight the format rounds to 1",
+        "P(1 - max w < 2^-(p + 1)), p binary digits",
+        "share of rows with a weight that rounds to 1",
+        _of_rows("nearly_one_rows"),
+    ),
+    _share(
+        "large_rows",
+        "share of rows whose exact scores overflow in e^s without subtracting the maximum",
+        "P(max s > ln(largest number))",
+        "share of rows with e^s beyond the largest number",
+        _of_rows("large_rows"),
+    ),
+    _share("zero_weights", "share of the rounded weights that are 0", "P(w = 0)", "share of weights equal to 0"),
+    _share(
+        "subnormal_weights",
+        "share of the rounded weights above 0 and below the smallest normal number, which have fewer digits",
+        "P(0 < w < smallest normal number)",
+        "share of subnormal weights",
+    ),
+    _share("one_rows", "share of rows with a rounded weight of 1", "P(max w = 1)", "share of rows with a weight of 1"),
+    _share(
+        "overflowing_rows",
+        "share of rows in which e^s of rounded scores, stored in the format, is infinite or not a number without "
+        "subtracting the maximum",
+        "P(e^(max s) not finite)",
+        "share of rows that overflow",
+    ),
+    _share(
+        "zero_gradients",
+        "share of the entries of the rounded dL/dS, for standard normal gradients to the weights, that are 0",
+        "P(dL/dS_ij = 0)",
+        "share of gradients to scores equal to 0",
+    ),
+    _share(
+        "zero_gradient_rows",
+        "share of rows whose rounded gradient to the query is 0",
+        "P(dL/dq = 0)",
+        "share of queries without a gradient",
+    ),
+    _share(
+        "wrong_gradient_rows",
+        "share of rows whose rounded gradient to the query differs from the exact one by more than half of its length",
+        "P(|dL/dq_rounded - dL/dq| > |dL/dq| / 2)",
+        "share of queries with a wrong gradient",
+    ),
+    _share(
+        "lost_rows",
+        "share of rows with weights or gradients that are infinite or not a number, as after a score beyond the "
+        "largest number; their weights and gradients count as 0 elsewhere",
+        "P(w or dL/dq not finite)",
+        "share of lost rows",
+    ),
+    *(error for metric in METRICS if metric.name in _SYMBOLS for error in _errors(metric, _SYMBOLS[metric.name])),
+    _root_of_error(
+        "query_gradient_error",
+        "query_gradient_error",
+        "norm of rounded minus exact dL/dq, for standard normal gradients to the weights",
+        "|dL/dq_rounded - dL/dq|^2",
+        "error of $dL/dq$",
+    ),
+)
+
+STATISTICS = RowStatistics(ROUNDING_METRICS)
+EXPERIMENT = STATISTICS.experiment("rounding", Cell)

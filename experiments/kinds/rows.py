@@ -1,0 +1,74 @@
+"""The weights of a few rows to look at, as in a tutorial, from our own draw.
+
+Every score is kept, so tables have scalings x trials x n_queries x n_keys rows; sweeps of this experiment are small.
+There are no metrics, and so no errors, exact values or verdicts: a few rows illustrate, and saturation sweeps measure.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from experiments.measuring.columns import Column
+from experiments.measuring.experiment import MEASURED, Experiment, Row
+from experiments.measuring.sampling import TREATMENT, Cell, Floats, of_cells
+from sdpa import softmax
+
+
+@dataclass(frozen=True)
+class RowsMeasurement:
+    """The scores q.k of every draw, before any divisor."""
+
+    scores: Floats  # (draws, n_queries, n_keys)
+
+    def merge(self, following: Self) -> Self:
+        """The draws of both chunks, in order."""
+        return type(self)(np.concatenate([self.scores, following.scores]))
+
+
+def measure(cell: Cell, trials: int, rng: np.random.Generator) -> RowsMeasurement:
+    """The scores of that many independent draws of (Q, K), (trials, n_queries, n_keys)."""
+    keys, queries = cell.draw(trials, rng)
+    scores = [queries(rows) @ keys.swapaxes(-1, -2) for rows in cell.query_blocks()]
+    return RowsMeasurement(np.concatenate(scores, axis=1))
+
+
+def tabulate(cell: Cell, measurement: RowsMeasurement) -> dict[str, Iterator[Row]]:
+    """One row per scaling, draw, query and visible key, made on demand; the key varies fastest.
+
+    The weights softmax(q.k / divisor) of the keys of one query sum to 1.
+    """
+    return {MEASURED: _rows(cell, measurement.scores)}
+
+
+def _rows(cell: Cell, scores: Floats) -> Iterator[Row]:
+    if (visible := cell.visible(slice(0, cell.n_queries))) is not None:
+        scores = np.where(visible, scores, -np.inf)
+    for treatment in cell.treatments():
+        scaled = scores / treatment["divisor"]
+        weights = softmax(scaled)
+        for trial, query, key in np.argwhere(np.isfinite(scaled)).tolist():
+            place = {"trial": trial, "query": query, "key": key}
+            score, weight = float(scaled[trial, query, key]), float(weights[trial, query, key])
+            yield {**treatment, **place, "scaled_score": score, "weight": weight}
+
+
+EXPERIMENT = Experiment(
+    name="rows",
+    **of_cells(Cell),
+    columns=(
+        *TREATMENT,
+        Column("trial", "int", "number of the draw of (Q, K), from 0"),
+        Column("query", "int", "number of the query, from 0"),
+        Column("key", "int", "number of the key, from 0"),
+        Column("scaled_score", "float", "score of the query and the key, divided by the divisor", "q.k / divisor"),
+        Column("weight", "float", "softmax weight of the key in the query's row", "softmax(q.k / divisor)"),
+    ),
+    chunk_trials=lambda cell: cell.block_trials,
+    measure=measure,
+    tabulate=tabulate,
+    seconds_per_trial=lambda cell: 1e-8 * cell.numbers + 1e-5 * len(cell.scaling) * cell.scores,
+    memory=lambda cell: 16 * cell.block_trials * (cell.entries + cell.n_queries * cell.n_keys),
+    table_rows=lambda cell, trials: len(cell.scaling) * trials * cell.scores,
+)

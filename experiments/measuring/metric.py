@@ -1,0 +1,243 @@
+"""A metric: one measured quantity, declared once, and its columns in a table.
+
+The columns, intervals and list of unreliable error bars follow from the declaration; verdicts and figures iterate over
+the same declarations.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from experiments.measuring.columns import Column
+from experiments.measuring.experiment import ACCURACY, Cell, Row
+from experiments.measuring.intervals import (
+    LEVEL,
+    MIN_DRAWS,
+    MIN_SEPARATE_ROWS,
+    MIN_TRIALS,
+    Limits,
+    effective_draws,
+    mean_interval,
+    share_interval,
+)
+from experiments.measuring.quantiles import Quantile
+
+FEW_DRAWS = "few_draws"
+
+Theory = Any  # the module `sdpa.theory`, which only analysis loads
+OfCell = Callable[[Theory, Cell], float]
+End = float | Callable[[Any], Any]  # of a range: a number, or a function of anything with a cell's axes as attributes
+
+
+@dataclass(frozen=True)
+class ErrorBound:
+    """A bound of the error of exact values: relative, or absolute where a value is so small that this is more.
+
+    Attributes:
+        relative: to the value.
+        floor: absolute; a value below it is given as 0.
+        where: the cells that it is for, in words; empty for all that no bound before it is for.
+        holds: true for these cells.
+    """
+
+    relative: float = ACCURACY
+    floor: float = 0.0
+    where: str = ""
+    holds: Callable[[Cell], Any] = lambda _: True
+
+    def __str__(self) -> str:
+        """The bound as in a table.
+
+        >>> str(ErrorBound(1e-8, 1e-40))
+        '1e-8, or 1e-40'
+        """
+        return ", or ".join(f"{part:.0e}".replace("e-0", "e-") for part in (self.relative, self.floor) if part)
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The exact value of a metric, from the module `sdpa.theory` and a cell with one scaling.
+
+    Attributes:
+        formula: in words or symbols.
+        value: computes the exact value; NaN if theory does not know it.
+        min_deviation, max_deviation: bounds of the standard deviation of one trial's value; for a root, of the mean
+            under it. 0 and infinity if theory knows none.
+        bounds: of the error of the value, for cells as the config allows them, up to 2^20 keys; the first that holds
+            for a cell is its bound, and the last holds for all.
+    """
+
+    formula: str
+    value: OfCell
+    min_deviation: OfCell = lambda *_: 0.0
+    max_deviation: OfCell = lambda *_: math.inf
+    bounds: tuple[ErrorBound, ...] = (ErrorBound(),)
+
+    def bound(self, cell: Cell) -> ErrorBound:
+        """The bound of the error of the exact value of a cell."""
+        return next(bound for bound in self.bounds if bound.holds(cell))
+
+    def rounded(self, theory: Theory, cell: Cell) -> float:
+        """The exact value, 0 where the bound of its error exceeds it."""
+        value = self.value(theory, cell)
+        return 0.0 if abs(value) < self.bound(cell).floor else value
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A measured quantity of a table.
+
+    Attributes:
+        name: name of its column; NAME_se, NAME_low, NAME_high and NAME_exact follow it.
+        meaning, formula: for the description of the column.
+        title: for the panels of figures, with mathematics between dollar signs.
+        kind: the reduction of a trial's values: a mean, the root of a mean, a share of rows, or a quantile of all rows.
+        unit: unit of its values; empty for a number without one.
+        per: what has one value: a row of attention, a query or a key, the scores of all trials, or a run of training.
+        of: the value, in the terms of the module that measures it; None for the value of the metric's own name.
+        share: the share of the rows below a quantile.
+        exact: the exact value, if theory knows it.
+        within: the range of the quantity.
+        min_draws: effective draws below which its error bar is unreliable.
+        draws_like: the metric whose effective draws count for a metric without limits.
+        scale_free: True if its z-score does not depend on the divisor of the scores.
+        is_precise: True if the `precision` of a sweep bounds its relative standard error.
+        is_logarithmic: True if figures may show it on a logarithmic axis.
+        may_be_empty: True if its value and its interval may be missing.
+    """
+
+    name: str
+    meaning: str
+    formula: str
+    title: str
+    kind: Literal["mean", "root", "share", "quantile"] = "mean"
+    unit: str = ""
+    per: Literal["row", "query", "key", "scores", "run"] = "row"
+    of: Any = None
+    share: float = math.nan
+    exact: Exact | None = None
+    within: tuple[End, End] = (-math.inf, math.inf)
+    min_draws: int = MIN_DRAWS
+    draws_like: str = ""
+    scale_free: bool = False
+    is_precise: bool = False
+    is_logarithmic: bool = False
+    may_be_empty: bool = False
+
+    def columns(self) -> tuple[Column, ...]:
+        """NAME, NAME_se unless it is a quantile, NAME_low and NAME_high, and NAME_exact if theory knows it."""
+        parts = [("", self.meaning, self.formula)]
+        if self.kind != "quantile":
+            parts.append(("_se", f"standard error of {self.name} between draws", ""))
+        parts.append(("_low", f"lower end of the {LEVEL:.0%} interval of {self.name}", ""))
+        parts.append(("_high", "upper end of the same interval", ""))
+        if self.exact is not None:
+            parts.append(("_exact", f"exact value of {self.name}", self.exact.formula))
+        return tuple(
+            Column(
+                f"{self.name}{suffix}", "float", meaning, formula, self.unit, suffix == "_exact" or self.may_be_empty
+            )
+            for suffix, meaning, formula in parts
+        )
+
+    def limits(self, cells: Any) -> Limits:
+        """The values that the quantity cannot pass in a cell, or in the rows of a table with the axes of cells."""
+        return Limits(*(end(cells) if callable(end) else end for end in self.within))
+
+    def effective_draws(self, table: Any, value: Any, error: Any) -> npt.NDArray[np.floating]:
+        """(d / se)^2 of the mean, with d its distance from the nearer limit; for a root, of the mean under it.
+
+        If x is a root, the mean square x^2 has the standard error 2 x se. Near a limit of 0 it thus has a quarter of
+        the draws of x.
+
+        Args:
+            table: a cell, or a table with the axes of cells as columns; determines the limits.
+            value: the metric's value, a number or a column.
+            error: its standard error, likewise.
+        """
+        draws = effective_draws(value, error, self.limits(table))
+        return draws / 4 if self.kind == "root" else draws
+
+
+def metric_columns(metrics: Iterable[Metric]) -> tuple[Column, ...]:
+    """The columns of metrics, and a column that lists the metrics with unreliable error bars in each row."""
+    few_draws = Column(
+        FEW_DRAWS,
+        "str",
+        "metrics of this row with too few effective draws for reliable error bars, which more trials give: fewer than "
+        f"{MIN_DRAWS} effective draws, {MIN_TRIALS} trials, {MIN_SEPARATE_ROWS} separate rows, or {MIN_TRIALS} of them "
+        "below or above a quantile",
+        "effective draws = (distance from the nearer limit / se)^2, a quarter of it for a root mean square; separate "
+        "rows = trials min(n_queries, n_keys - 1)",
+        may_be_empty=True,
+    )
+    return (*(column for metric in metrics for column in metric.columns()), few_draws)
+
+
+def fields(
+    metrics: Sequence[Metric],
+    cell: Cell,
+    trials: int,
+    found: Mapping[str, tuple[float, float] | Quantile],
+    rows_per_trial: int = 1,
+    separate_rows: float = math.inf,
+) -> Row:
+    """The measured columns of metrics in a row of a table, and the list of metrics with too few draws.
+
+    Args:
+        metrics: the metrics of the experiment, in order.
+        cell: determines the metrics' limits.
+        trials: number of independent draws.
+        found: the value and standard error of each metric, or its quantile, by metric.
+        rows_per_trial: the rows of a trial, behind a share.
+        separate_rows: the rows of all trials that share neither a query nor a difference of keys; infinite for an
+            experiment without rows.
+
+    Returns:
+        NAME, NAME_se (except of quantiles), NAME_low and NAME_high of each metric, and `few_draws`: the names,
+        separated by spaces, of metrics with unreliable error bars. Below 20 trials or 50 separate rows these are all;
+        otherwise means and roots of fewer effective draws than `min_draws`, and quantiles whose interval is not
+        `inside` or that have fewer than 20 separate rows below or above.
+    """
+    draws = {
+        metric.name: float(metric.effective_draws(cell, *estimate))
+        for metric in metrics
+        if isinstance(estimate := found[metric.name], tuple)
+    }
+    row: Row = {}
+    few = []
+    for metric in metrics:
+        name, estimate = metric.name, found[metric.name]
+        if isinstance(estimate, Quantile):
+            row |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+            beyond = round(min(metric.share, 1 - metric.share) * separate_rows, 6)
+            enough = estimate.inside and beyond >= MIN_TRIALS
+        else:
+            value, error = estimate
+            if metric.kind == "share":
+                low, high = share_interval(value, error, trials, rows_per_trial)
+                enough = True  # the interval of Clopper and Pearson holds for any number of events
+            else:
+                low, high = mean_interval(value, error, trials, metric.limits(cell))
+                enough = draws[metric.draws_like or name] >= metric.min_draws
+            row |= {name: value, f"{name}_se": error, f"{name}_low": low, f"{name}_high": high}
+        if trials < MIN_TRIALS or separate_rows < MIN_SEPARATE_ROWS or not enough:
+            few.append(name)
+    row[FEW_DRAWS] = " ".join(few)
+    return row
+
+
+def relative_error(metrics: Iterable[Metric], rows: Iterable[Row]) -> float:
+    """max of se / |value| over the precise metrics in rows; infinite if a value or error is 0, and 0 without any."""
+    errors = [0.0]
+    for row in rows:
+        for metric in metrics:
+            if metric.is_precise:
+                value, error = abs(row[metric.name]), row[f"{metric.name}_se"]
+                # An error of 0 beside a positive value means that its square was too small for a double.
+                errors.append(error / value if value > 0 and error > 0 else math.inf)
+    return max(errors)

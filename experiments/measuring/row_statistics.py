@@ -1,0 +1,277 @@
+"""Metrics of attention rows: draw Q and K, and measure every scaling on the same draw.
+
+Each trial, one draw of Q and K, is reduced to a vector of row means, so that standard errors come from whole
+independent draws. A cell goes in, and two tables come out: the main table with a row per scaling, and `correlations`
+between draws of all estimates of the cell, which a joint test of its values needs.
+
+An experiment of this kind is a class of cells, which draw Q and K, with a tuple of metrics: `kinds.saturation`.
+The `of` of a metric is
+
+    per row             a name of `RowDiagnostics` or of `Block.further`, or a function from a `Block` to an array
+                        (n_divisors, n_draws, n_queries)
+    per query or key    a function from vectors (..., d_k) to an array (...)
+    per scores          a function from the `Shape` of the undivided scores and a divisor to an `Estimate`, so that one
+                        set of power sums serves every divisor
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from experiments.measuring.columns import Column
+from experiments.measuring.experiment import ACCURACY, MEASURED, Experiment, Row
+from experiments.measuring.metric import Metric, fields, metric_columns
+from experiments.measuring.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, Shape, power_sums
+from experiments.measuring.quantiles import MAX_BINS, Histograms, Quantile
+from experiments.measuring.sampling import TREATMENT, AttentionCell, Floats, of_cells
+from experiments.measuring.second_kernel import compare_row
+from sdpa import RowDiagnostics, row_diagnostics, softmax
+from sdpa.row_tiles import tile_rows
+
+# Rows of a chunk that are compared with the plain kernel, and a limit of the numbers in their keys: at least one row.
+_COMPARED, _COMPARED_NUMBERS = 8, 2**20
+
+_CORRELATION_COLUMNS = ("scaling", "metric", "correlations")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of some draws under all divisors, and the vectors behind them."""
+
+    queries: Floats  # (n_draws, n_queries, d_k)
+    scores: Floats  # q.k before any divisor, (n_draws, n_queries, n_keys); -inf where a key is masked
+    divisors: Sequence[float]
+    rows: RowDiagnostics  # of the scores
+    rows_per_key: float  # the number of queries of a whole draw over its number of keys
+    further: Mapping[str, Floats]  # numbers per row, (n_divisors, n_draws, n_queries), from `AttentionCell.further`
+
+    def values(self, of: "PerRow") -> Floats:
+        """A number per row, (n_divisors, n_draws, n_queries)."""
+        if callable(of):
+            return of(self)
+        return self.further[of] if of in self.further else np.asarray(getattr(self.rows, of))
+
+    def of_weights(self, function: Callable[[Floats], Floats]) -> Floats:
+        """A function of weights (n_draws, n_queries, n_keys), from one softmax of all scores for each divisor."""
+        return np.stack([function(softmax(self.scores / divisor)) for divisor in self.divisors])
+
+
+PerRow = str | Callable[[Block], Floats]
+
+
+@dataclass(frozen=True)
+class RowMeasurement:
+    """Moments over trials of the score moments and row means, and the histograms of the norms of rows.
+
+    Attributes:
+        moments: of one vector per trial: the means of the four powers of the scores less `AttentionCell.score_centre`,
+            then of the metrics of queries, of keys and, under each scaling, of rows.
+        norms: under each scaling, one series for each number per row that has quantiles.
+    """
+
+    moments: Moments
+    norms: Histograms
+
+    def merge(self, following: Self) -> Self:
+        """Both chunks together; the order matters for the rounding of the moments, and not for the histograms."""
+        return type(self)(self.moments.merge(following.moments), self.norms.merge(following.norms))
+
+
+@dataclass(frozen=True)
+class RowStatistics:
+    """A tuple of metrics of attention rows: their measurement in a cell, and the rows of a table."""
+
+    metrics: tuple[Metric, ...]  # in the order of the columns
+
+    def experiment(self, name: str, cell: type[AttentionCell], **more: Any) -> Experiment:
+        """The experiment of a module's name that measures these metrics in cells of a class.
+
+        `more` are further fields of the experiment, or others in place of those that follow from the metrics.
+        """
+        trials = Column("trials", "int", "independent draws of (Q, K)")
+        fields: dict[str, Any] = {
+            "columns": (*TREATMENT, trials, *metric_columns(self.metrics)),
+            "metrics": self.metrics,
+            "beside": {CORRELATIONS: _CORRELATION_COLUMNS},
+            "chunk_trials": lambda cell: cell.chunk_trials,
+            "measure": self.measure,
+            "tabulate": self.tabulate,
+            "seconds_per_trial": self.seconds_per_trial,
+            "memory": self.memory,
+            "table_rows": lambda cell, _: len(cell.scaling),
+            "min_trials": 2,
+            "accuracy": lambda cell: max(ACCURACY, 10 * cell.rounding_error),  # tests add up values
+            "separate_rows": lambda cell: cell.separate_rows,
+        }
+        return Experiment(name, **(of_cells(cell) | fields | more))
+
+    def _means(self, per: str) -> list[Metric]:
+        """The metrics that are a mean over rows, queries or keys, or its root, in order."""
+        return [metric for metric in self.metrics if metric.per == per and metric.kind != "quantile"]
+
+    @cached_property
+    def _ranked(self) -> list[PerRow]:
+        """The numbers per row behind the quantiles, in order; quantiles of one norm share an entry."""
+        return list(dict.fromkeys(_source(metric) for metric in self.metrics if metric.kind == "quantile"))
+
+    def measure(self, cell: AttentionCell, trials: int, rng: np.random.Generator) -> RowMeasurement:
+        """Measure the metrics in that many independent draws of (Q, K), a block of draws at a time.
+
+        With the same cell and generator, the numbers under one scaling do not depend on the other scalings.
+
+        Raises:
+            ArithmeticError: a row is not what its softmax and Jacobian written out are.
+        """
+        size = cell.block_trials
+        counts = [min(size, trials - first) for first in range(0, trials, size)]
+        blocks = [self._measure_block(cell, count, rng, is_last=i == len(counts)) for i, count in enumerate(counts, 1)]
+        return RowMeasurement(
+            Moments.of(np.concatenate([means for means, _ in blocks], axis=-1)),
+            Histograms.of(np.concatenate([norms for _, norms in blocks], axis=1)),
+        )
+
+    def _measure_block(
+        self, cell: AttentionCell, trials: int, rng: np.random.Generator, *, is_last: bool
+    ) -> tuple[Floats, Floats]:
+        """The vector of `RowMeasurement.moments` of each draw, (means, trials), and the numbers per row behind the
+        quantiles, (series, trials, n_queries).
+
+        After the last draw of the chunk, the generator chooses the rows to compare with the plain kernel.
+        """
+        keys, queries_of = cell.draw(trials, rng)
+        score_sums, query_sums, row_sums, series = np.zeros((POWERS, trials)), np.zeros(()), np.zeros(()), []
+        for rows in cell.query_blocks():
+            queries = queries_of(rows)
+            query_sums = query_sums + _stacked([m.of(queries).sum(axis=-1) for m in self._means("query")], trials)
+            scores = queries @ keys.swapaxes(-1, -2)
+            score_sums += _power_sums(scores, cell.visible(rows), cell.score_centre)
+            block = self._block(cell, rows, keys, queries, scores, rng)
+            if is_last and rows.stop == cell.n_queries:
+                _compare(cell, rows, keys, block, rng)
+            row_sums = row_sums + np.stack([_sum_over_rows(m, block) for m in self._means("row")], axis=1)
+            series.append(np.stack([block.values(of) for of in self._ranked], axis=1))
+        key_means = _stacked([metric.of(keys).mean(axis=-1) for metric in self._means("key")], trials)
+        row_means = row_sums.reshape(-1, trials) / cell.n_queries
+        means = np.concatenate([score_sums / cell.scores, query_sums / cell.n_queries, key_means, row_means])
+        return means, np.concatenate(series, axis=-1).reshape(-1, trials, cell.n_queries)
+
+    def _block(
+        self, cell: AttentionCell, rows: slice, keys: Floats, queries: Floats, scores: Floats, rng: np.random.Generator
+    ) -> Block:
+        """These rows of each draw, with what the metrics need of them."""
+        further = cell.further(rows, queries, keys, scores, rng)
+        sources = {*map(_source, self._means("row")), *self._ranked}
+        if (visible := cell.visible(rows)) is not None:
+            scores = np.where(visible, scores, -np.inf)
+        diagnostics = row_diagnostics(
+            scores,
+            cell.divisors(),
+            keys if "query_gradient_norm" in sources else None,
+            with_variance="row_variance" in sources,
+            own_keys=cell.own_keys(rows) if "own_weight" in sources else None,
+        )
+        return Block(queries, scores, cell.divisors(), diagnostics, cell.n_queries / cell.n_keys, further)
+
+    def tabulate(self, cell: AttentionCell, measurement: RowMeasurement) -> dict[str, list[Row]]:
+        """One row per scaling with each metric of two trials or more, and the correlations of all metrics.
+
+        For each metric of each scaling except quantiles, these are with every one of them, in the order of the rows.
+        """
+        trials, means = measurement.moments.trials, self._estimates(cell, measurement)
+        rows = []
+        for treatment in cell.treatments():
+            scaling = treatment["scaling"]
+            found: dict[str, tuple[float, float] | Quantile] = {}
+            for metric in self.metrics:
+                is_mean, name = metric.kind != "quantile", (scaling, metric.name)
+                found[metric.name] = means.pair(name) if is_mean else self.quantile(cell, measurement, scaling, metric)
+            measured = fields(self.metrics, cell, trials, found, cell.n_queries, trials * cell.separate_rows)
+            rows.append({**treatment, "trials": trials, **measured})
+        named = zip(means.names, means.correlation, strict=True)
+        correlations = [dict(zip(_CORRELATION_COLUMNS, (*name, row), strict=True)) for name, row in named]
+        return {MEASURED: rows, CORRELATIONS: correlations}
+
+    def quantile(self, cell: AttentionCell, measurement: RowMeasurement, scaling: str, metric: Metric) -> Quantile:
+        """A quantile of rows under the scaling of that name, with its interval."""
+        return measurement.norms.quantile(self.series(cell, scaling, metric), metric.share)
+
+    def series(self, cell: AttentionCell, scaling: str, metric: Metric) -> int:
+        """The place in `RowMeasurement.norms` of the numbers per row behind a quantile."""
+        rule = [rule.name for rule in cell.scaling].index(scaling)
+        return rule * len(self._ranked) + self._ranked.index(_source(metric))
+
+    def _estimates(self, cell: AttentionCell, measurement: RowMeasurement) -> Estimates[tuple[str, str]]:
+        """Every metric of every scaling except the quantiles, named (scaling, metric), with their covariance.
+
+        Each estimate is a smooth function of the means over trials. Its gradient in these means gives its standard
+        error and its correlations (delta method, `Estimates.of`). `AttentionCell.rounding_error` adds to the errors.
+        """
+        moments = measurement.moments
+        shape, unit = Shape.of(moments, cell.score_centre), np.eye(len(moments.mean))
+        of_vectors, of_rows = [*self._means("query"), *self._means("key")], self._means("row")
+        functions: dict[tuple[str, str], Estimate] = {}
+        for rule, (scaling, divisor) in enumerate(zip(cell.scaling, cell.divisors(), strict=True)):
+            first = POWERS + len(of_vectors) + rule * len(of_rows)
+            place = {metric.name: i for i, metric in enumerate(of_vectors, POWERS)}
+            place |= {metric.name: i for i, metric in enumerate(of_rows, first)}
+            for metric in self.metrics:
+                if metric.per == "scores":
+                    functions[scaling.name, metric.name] = metric.of(shape, divisor)
+                elif metric.kind != "quantile":
+                    estimate = Estimate(float(moments.mean[place[metric.name]]), unit[place[metric.name]])
+                    functions[scaling.name, metric.name] = estimate.root() if metric.kind == "root" else estimate
+        found = Estimates.of(moments, functions)
+        return replace(found, errors=np.hypot(found.errors, cell.rounding_error * np.abs(found.values)))
+
+    def seconds_per_trial(self, cell: AttentionCell) -> float:
+        """Rough time of a draw and all its scalings, for `plan` and the order of work."""
+        per_score = cell.dtype.itemsize * (0.004 * min(2 * cell.d_k, cell.n_keys) + 0.06 * cell.score_arrays)
+        rows = (1 + len(cell.scaling)) * cell.n_queries
+        return 1e-9 * (8 * cell.numbers + rows * (100 + per_score * cell.n_keys))
+
+    def memory(self, cell: AttentionCell) -> int:
+        """Upper limit of the bytes of a chunk: a block, the kernel's tiles, and the values of all rows and draws."""
+        trials, rules, chunk = cell.block_trials, len(cell.scaling), cell.chunk_trials
+        rows = trials * cell.block_queries
+        tile = min(tile_rows(cell.n_keys, cell.dtype.itemsize, with_gradient=True), rows)
+        block = 5 * trials * cell.entries + cell.score_arrays * rows * cell.n_keys
+        kernel = 7 * tile * max(cell.n_keys, cell.d_k) + 20 * cell.n_keys
+        values = rules * (13 * rows + 50 * chunk + 2 * MAX_BINS) + (6 * rules + 12) * chunk * cell.n_queries
+        return cell.dtype.itemsize * (block + kernel) + 8 * values
+
+
+def _source(metric: Metric) -> PerRow:
+    """The number per row behind a metric; by default, the diagnostic of its own name."""
+    return metric.name if metric.of is None else metric.of
+
+
+def _stacked(means: list[Floats], trials: int) -> Floats:
+    """Means (trials,) as rows of one array, without rows if there are none."""
+    return np.array(means).reshape(-1, trials)
+
+
+def _power_sums(scores: Floats, visible: Any, centre: float) -> Floats:
+    """Sums of the powers of the visible scores less a centre over each draw, (powers, trials)."""
+    if centre:
+        scores = scores - centre
+    if visible is not None:
+        scores = np.where(visible, scores, 0.0)
+    return power_sums(scores.reshape(len(scores), -1))
+
+
+def _sum_over_rows(metric: Metric, block: Block) -> Floats:
+    """Sums of a metric over the queries, (scalings, trials); of its squares for a root mean square."""
+    doubles = block.values(_source(metric)).astype(np.float64, copy=False)
+    return np.asarray(np.vecdot(doubles, doubles if metric.kind == "root" else np.ones(doubles.shape[-1])))
+
+
+def _compare(cell: AttentionCell, rows: slice, keys: Floats, block: Block, rng: np.random.Generator) -> None:
+    """Compare some rows with the plain kernel, fewer where keys are long."""
+    for _ in range(min(_COMPARED, max(1, _COMPARED_NUMBERS // keys[0].size))):
+        rule, draw, query = (int(rng.integers(size)) for size in block.rows.max_weight.shape)
+        row = RowDiagnostics(*(values[rule : rule + 1, draw, query] for values in vars(block.rows).values()))
+        own_key, divisor = int(cell.own_keys(rows)[query]), block.divisors[rule]
+        compare_row(block.queries[draw, query], keys[draw], block.scores[draw, query], own_key, divisor, row)

@@ -1,0 +1,320 @@
+"""Cells: scaling rules as treatments of a draw, the joint law of Q and K, and the draw itself, in blocks.
+
+A trial is one draw of (Q, K). Three sizes divide the trials of a cell:
+
+    chunk   trials with their own generator and their own record in the store (`chunk_trials`)
+    block   trials drawn and scored at once, so that their scores stay in cache (`block_trials`)
+    rows    queries of a block scored at once, fewer than all only in long rows (`block_queries`)
+
+These sizes determine the random numbers of each trial: a change here changes every table. None of them depends on the
+scalings, so that an additional scaling sees the same draws.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Ge, Le
+
+from experiments.measuring.columns import Column, Meaning
+from sdpa import LAWS, InputLaw, PairLaw, Scaling
+from sdpa.attention import MaskName
+from sdpa.pairs import Normalize, spectrum_of
+
+Floats = npt.NDArray[np.floating]
+
+# A block's scores take 512 KiB, which fits into the second-level cache of current cores; its inputs at most 8 MiB.
+_BLOCK_BYTES, _BLOCK_INPUT_BYTES = 2**19, 2**23
+# A matrix product reads all keys once for its queries and waits for memory if these are few, and the kernel computes
+# the distances of all keys once for them. So long rows are scored up to 512 at a time, up to 8 MiB.
+_PRODUCT_QUERIES, _MAX_BLOCK_BYTES = 512, 2**23
+# Bytes of entries and scores: a few tenths of a second of work, much less than a sweep, much more than the overhead.
+_CHUNK_BYTES = 2**27
+_MAX_CHUNK_TRIALS = 1024  # unless a block has more
+_MAX_CHUNK_ROWS = 2**17  # a worker keeps their norms until the chunk is complete
+
+_FEWEST_DIRECTIONS = 1.5  # of queries whose rows differ in more than their spread
+
+TREATMENT = (
+    Column("scaling", "str", "scaling rule"),
+    Column("exponent", "float", "p if the divisor is d_k^p; empty for any other rule", may_be_empty=True),
+    Column("divisor", "float", "divisor of the scores"),
+)
+
+_Size = Annotated[int, Ge(1), Le(2**31)]
+_Mean = Annotated[float, Ge(-1e6), Le(1e6)]
+_Std = Annotated[float, Ge(1e-6), Le(1e6)]
+_Correlation = Annotated[float, Ge(-1), Le(1)]
+_Inputs = Annotated[InputLaw, Meaning("law of the entries of q and k, scaled to their means and deviations")]
+
+
+class ScaledCell:
+    """The part of all cells with scaling rules: frozen dataclasses with these attributes, as fields or properties."""
+
+    d_k: int  # width of queries and keys
+    n_keys: int  # length of a softmax row
+    scaling: tuple[Scaling, ...]  # rules: treatments of the same draw
+
+    def stamp(self) -> dict[str, Any]:
+        """The values behind the names in a cell: an edit of a rule or law makes only the results that use it stale."""
+        rules = [[rule.name, str(rule.exponent), str(rule.power_of("d_k"))] for rule in self.scaling]
+        return {"rules": rules, "divisors": self.divisors()}
+
+    def problem(self) -> str | None:
+        """A field whose value others exclude, as `field: expected ..., got ...`; None for a possible cell."""
+        return None
+
+    def divisors(self) -> list[float]:
+        """The divisor of each scaling, in order."""
+        return [scaling.divisor(self.d_k, self.n_keys) for scaling in self.scaling]
+
+    @property
+    def divisor(self) -> float:
+        """The divisor of a cell with one scaling, as of a row of a table."""
+        (divisor,) = self.divisors()
+        return divisor
+
+    def treatments(self) -> Iterator[dict[str, Any]]:
+        """The fields of TREATMENT for each scaling, in order; `exponent` is NaN unless the divisor is a power of d_k.
+
+        >>> next(Cell(d_k=64, n_keys=4, scaling=(Scaling.parse("d_k^1/2"),)).treatments())
+        {'scaling': 'd_k^1/2', 'exponent': 0.5, 'divisor': 8.0}
+        """
+        for scaling, divisor in zip(self.scaling, self.divisors(), strict=True):
+            exponent = math.nan if scaling.exponent is None else float(scaling.exponent)
+            yield {"scaling": scaling.name, "exponent": exponent, "divisor": divisor}
+
+
+def of_cells(cell: type[ScaledCell]) -> dict[str, Any]:
+    """The fields of an experiment that follow from its class of cells alone."""
+    return {"cell": cell, "problem": cell.problem, "stamp": cell.stamp}
+
+
+class AttentionCell(ScaledCell):
+    """The part of all cells whose draws give queries and keys: their sizes and, in each class, `draw`."""
+
+    n_queries: int  # queries per draw
+    score_arrays = 5  # numbers in memory at once for each score of a block, at most
+
+    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
+        """Keys of all trials at once, and their queries on demand.
+
+        Returns:
+            Keys (trials, n_keys, d_k), and a function that draws the queries of each of `query_blocks` in turn,
+            (trials, block, d_k).
+        """
+        raise NotImplementedError
+
+    def further(self, *_: Any, **__: Any) -> Mapping[str, Floats]:
+        """Numbers per row by name, (scalings, trials, queries), for metrics that need more than the scores.
+
+        Of the slice of the queries, the queries, keys and scores of some draws, without a divisor or mask, and rng.
+        """
+        return {}
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """Type of the queries and keys that `draw` returns; scores, and sums over keys, take the same."""
+        return np.dtype(np.float64)
+
+    @property
+    def separate_rows(self) -> int:
+        """Rows of a draw that share neither a query nor a difference of keys, which is all that a softmax sees."""
+        return min(self.n_queries, max(self.n_keys - 1, 1))
+
+    @property
+    def rounding_error(self) -> float:
+        """Relative error of means that rounding leaves in any number of draws, where it matters; else 0."""
+        return 0.0
+
+    @property
+    def shortest_row(self) -> int | None:
+        """Number of keys that the first query sees under a causal mask; None if all see all keys."""
+        return None
+
+    @property
+    def has_mask(self) -> bool:
+        """True if some query does not see all keys."""
+        return self.shortest_row is not None
+
+    def visible(self, rows: slice) -> npt.NDArray[np.bool_] | None:
+        """True where one of these queries of a draw sees a key, (queries, n_keys); None if all see all keys.
+
+        >>> Cell(d_k=2, n_keys=3, n_queries=2, mask="causal", scaling=()).visible(slice(0, 2))
+        array([[ True,  True, False],
+               [ True,  True,  True]])
+        """
+        if not self.has_mask:
+            return None
+        position = np.arange(self.n_keys - self.n_queries, self.n_keys)[rows]
+        return np.asarray(np.arange(self.n_keys) <= position[:, None])
+
+    def own_keys(self, rows: slice) -> npt.NDArray[np.intp]:
+        """The key at the position of each of these queries, the last of the sequence, modulo n_keys; (queries,)."""
+        return (np.arange(self.n_queries)[rows] - self.n_queries) % self.n_keys
+
+    @property
+    def score_centre(self) -> float:
+        """A number near the mean of the scores q.k, from which their powers are taken."""
+        return 0.0
+
+    @property
+    def numbers(self) -> int:
+        """Random numbers of one draw."""
+        return (self.n_queries + self.n_keys) * self.d_k
+
+    @property
+    def entries(self) -> int:
+        """Numbers of one draw that are in memory at once before its scores: those behind Q and K, and their entries."""
+        return self.numbers
+
+    @property
+    def mean_length(self) -> float:
+        """Mean number of keys that a query sees: n_keys without a mask."""
+        return self.scores / self.n_queries
+
+    @property
+    def scores(self) -> int:
+        """Scores of one draw that its queries see; under a causal mask, the i-th last query sees n_keys - i keys."""
+        hidden = self.n_queries * (self.n_queries - 1) // 2 if self.has_mask else 0
+        return self.n_queries * self.n_keys - hidden
+
+    @property
+    def block_trials(self) -> int:
+        """Trials drawn and scored at once: at least one, else at most 512 KiB of scores and 8 MiB of `entries`.
+
+        >>> [Cell(d_k=64, n_keys=64, scaling=(), n_queries=n_queries).block_trials for n_queries in (16, 64)]
+        [64, 16]
+        """
+        scores, entries = (self.dtype.itemsize * size for size in (self.n_queries * self.n_keys, self.entries))
+        return max(1, min(_BLOCK_BYTES // scores, _BLOCK_INPUT_BYTES // entries))
+
+    @property
+    def block_queries(self) -> int:
+        """Queries scored at once; less than all only if one trial makes a whole block.
+
+        They share the work on the keys, so these are up to 512 rows as long as their scores take at most 8 MiB.
+
+        >>> [Cell(d_k=64, n_keys=n_keys, n_queries=300, scaling=()).block_queries for n_keys in (64, 4096, 65536)]
+        [300, 256, 16]
+        """
+        row = self.dtype.itemsize * self.n_keys
+        long_rows = min(_PRODUCT_QUERIES, _MAX_BLOCK_BYTES // row)
+        return min(self.n_queries, max(1, _BLOCK_BYTES // row, long_rows))
+
+    def query_blocks(self) -> Iterator[slice]:
+        """The queries of a draw, `block_queries` at a time."""
+        size = self.block_queries
+        return (slice(first, min(first + size, self.n_queries)) for first in range(0, self.n_queries, size))
+
+    @property
+    def chunk_trials(self) -> int:
+        """Trials of a chunk: whole blocks, so that more trials add chunks and leave existing ones unchanged.
+
+        A chunk has at most 128 MiB of entries and scores, 2^17 rows and 1024 trials, unless a single block has more.
+
+        >>> [Cell(d_k=d_k, n_keys=64, scaling=()).chunk_trials for d_k in (64, 512)]
+        [1024, 240]
+        """
+        trial = self.dtype.itemsize * (self.entries + self.n_queries * self.n_keys)
+        trials = min(_CHUNK_BYTES // trial, _MAX_CHUNK_ROWS // self.n_queries, _MAX_CHUNK_TRIALS)
+        return max(1, trials // self.block_trials) * self.block_trials
+
+
+@dataclass(frozen=True)
+class Cell(AttentionCell):
+    """One point of the grid, and the scalings applied to its draws, in the order of the rows of a table.
+
+    Every axis has its `Meaning`; those of the joint law are as in `sdpa.PairLaw`.
+
+    >>> cell = Cell(d_k=64, n_keys=64, scaling=(Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")))
+    >>> cell.divisors(), cell.scores, cell.numbers
+    ([1.0, 8.0], 4096, 8192)
+    """
+
+    d_k: Annotated[_Size, Meaning("width of queries and keys")]
+    n_keys: Annotated[_Size, Ge(2), Meaning("keys per draw, the length of a softmax row")]
+    scaling: tuple[Scaling, ...]
+    n_queries: Annotated[_Size, Meaning("queries per draw, the number of rows that share one K")] = 64
+    inputs: _Inputs = LAWS["gaussian"]
+    query_mean: Annotated[_Mean, Meaning("mean of the entries of q")] = 0.0
+    key_mean: Annotated[_Mean, Meaning("mean of the entries of k")] = 0.0
+    query_std: Annotated[_Std, Meaning("standard deviation of the entries of q")] = 1.0
+    key_std: Annotated[_Std, Meaning("standard deviation of the entries of k")] = 1.0
+    correlation: Annotated[_Correlation, Meaning("correlation of a query and its own key, entry by entry")] = 0.0
+    spectrum: Annotated[
+        float, Ge(0), Le(10), Meaning("alpha: the variance of entry m of q and of k is proportional to m^-alpha")
+    ] = 0.0
+    normalize: Annotated[
+        Normalize, Meaning("length of every query and key: none (as drawn), l2 (1) or rms (sqrt(d_k))")
+    ] = "none"
+    mask: Annotated[
+        MaskName, Meaning("none, or causal: queries are the last n_queries of n_keys positions and see no later key")
+    ] = "none"
+
+    @property
+    def law(self) -> PairLaw:
+        """The joint law of the queries and keys of a draw; ValueError if two fields exclude each other (`problem`)."""
+        return PairLaw(self.inputs, *(getattr(self, field.name) for field in fields(PairLaw)[1:]))
+
+    def problem(self) -> str | None:
+        """As `ScaledCell.problem`: the law excludes a combination, or a query has no own key.
+
+        >>> Cell(d_k=4, n_keys=3, n_queries=5, correlation=0.5, scaling=()).problem()
+        'correlation: expected n_queries (64 by default) of at most n_keys beside it, got n_queries = 5 and n_keys = 3'
+        """
+        try:
+            law = self.law
+        except ValueError as error:
+            return str(error)
+        for name, is_used in (("correlation", law.correlation != 0), ("mask", self.mask != "none")):
+            if is_used and self.n_queries > self.n_keys:
+                got = f"n_queries = {self.n_queries} and n_keys = {self.n_keys}"
+                return f"{name}: expected n_queries (64 by default) of at most n_keys beside it, got {got}"
+        return None
+
+    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
+        """As `AttentionCell.draw`, from the joint law.
+
+        >>> keys, queries = Cell(d_k=2, n_keys=3, n_queries=4, scaling=()).draw(5, np.random.default_rng(0))
+        >>> keys.shape, queries(slice(0, 4)).shape
+        ((5, 3, 2), (5, 4, 2))
+        """
+        law = self.law
+        keys = law.keys(rng, (trials, self.n_keys, self.d_k), self.dtype)
+        own_keys = keys[:, self.n_keys - self.n_queries :] if law.correlation else None
+
+        def queries(rows: slice) -> Floats:
+            shape = (trials, rows.stop - rows.start, self.d_k)
+            return law.queries(rng, shape, None if own_keys is None else own_keys[:, rows], self.dtype)
+
+        return keys, queries
+
+    @property
+    def score_centre(self) -> float:
+        """As `AttentionCell.score_centre`: d_k query_mean key_mean unless vectors are normalized."""
+        return self.d_k * self.query_mean * self.key_mean if self.normalize == "none" else 0.0
+
+    @property
+    def separate_rows(self) -> int:
+        """As `AttentionCell.separate_rows`; 1 where queries of one direction rank all keys alike.
+
+        A spectrum v has (sum v)^2 / sum v^2 directions.
+        """
+        directions = float(self.d_k)
+        if self.spectrum:
+            v = spectrum_of(self.d_k, self.spectrum)
+            directions = float(v.sum()) ** 2 / float(v @ v)
+        return 1 if directions < _FEWEST_DIRECTIONS else super().separate_rows
+
+    @property
+    def shortest_row(self) -> int | None:
+        """As `AttentionCell.shortest_row`, for the mask."""
+        return self.n_keys - self.n_queries + 1 if self.mask == "causal" else None
+
+    def stamp(self) -> dict[str, Any]:
+        """As `ScaledCell.stamp`, with the draws, the sampler and the moments of the law."""
+        return {"inputs": [InputLaw.draw, self.inputs.sample, *self.inputs.moments], **super().stamp()}

@@ -1,0 +1,270 @@
+"""Generated parts of README.md and docs/, between markers, from the files in results/ and the declarations in the code.
+
+A page has the markers `<!-- begin NAME -->` and `<!-- end NAME -->` in separate lines. Each block of `_blocks` appears
+exactly once in all pages together; a missing or repeated marker is an error.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.analysis.crossings import EQUAL, TENTH
+from experiments.analysis.written import csv_name
+from experiments.config.loader import Config, load_config
+from experiments.config.problems import Problem
+from experiments.diagnosis.table import COLUMNS
+from experiments.figures.declared import FIGURES, figures_of
+from experiments.figures.figure import Default
+from experiments.kinds import axes_of, experiment_names
+from experiments.measuring.experiment import load_experiment
+from experiments.pages.parts import STATEMENTS_CSV, pictures, typeset
+from experiments.published.table import counts, severities
+from experiments.run.files import STORED_CONFIG
+from experiments.run.paths import ALL_SWEEPS, DIAGNOSIS_FIGURE, EXAMPLES, benchmark_path, drawn_texts
+
+_BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
+_UNLIKELY = 0.01
+_FULL = "config.full"  # the folder of config.full.yaml, of which the sweeps on training are shipped
+_CASES = ("assumptions", "rules", "correlation", "initialisation", "precision")
+_NORMS = {"jacobian": "|J|_F", "query_gradient": "|dL/dq|", "undivided_query_gradient": "divisor · |dL/dq|"}
+_CROSSINGS = (  # norm, statistic and level of the columns of the table of crossings
+    *(("jacobian", "median", level) for level in (EQUAL, TENTH)),
+    *(("query_gradient", "median", level) for level in (EQUAL, TENTH)),
+    ("undivided_query_gradient", "median", EQUAL),
+    *((norm, "r.m.s.", EQUAL) for norm in ("jacobian", "query_gradient")),
+)
+
+
+class BlockError(Problem):
+    """A marker without a block, or a block without its marker."""
+
+
+def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
+    """Markdown pages, by path, with every marked block generated from the files in a results folder.
+
+    Links in a block start at the folder of its page. Nothing is written.
+
+    Raises:
+        BlockError: a block does not have exactly one marker in all pages together.
+    """
+    blocks = _blocks(load_config(results / STORED_CONFIG), results)
+    names = sorted(match["name"] for text in pages.values() for match in _BLOCK.finditer(text))
+    if names != sorted(blocks):
+        raise BlockError(f"expected the blocks {', '.join(sorted(blocks))}, once each, got {', '.join(names)}")
+
+    def filled(path: Path, text: str) -> str:
+        return _BLOCK.sub(lambda found: f"{found[1]}{blocks[found['name']](path.parent)}\n{found[3]}", text)
+
+    return {path: filled(path, text) for path, text in pages.items()}
+
+
+def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
+    """The blocks by name, as functions of the folder of a page."""
+    drawn = pictures(config, results)
+    if missing := {"dimension", "crossing", "training", *_CASES} - {sweep.name for sweep in config.sweeps}:
+        raise BlockError(
+            f"README.md and docs/ show the sweeps {', '.join(sorted(missing))}, which the config does not have"
+        )
+    gallery = [*(path for sweep in config.sweeps for path in drawn[sweep.name]), *drawn[ALL_SWEEPS]]
+    gallery += drawn[DIAGNOSIS_FIGURE]
+    return {
+        "headline": lambda page: _titles(drawn["dimension"], page),
+        "cases": lambda page: _titles([path for sweep in _CASES for path in drawn[sweep]], page),
+        "training": lambda page: _titles([path for path in drawn["training"] if path.stem == "steps_to_solve"], page),
+        "gallery": lambda page: "\n\n".join(_in_gallery(path, page) for path in gallery),
+        "examples": lambda page: _examples(drawn[EXAMPLES], page),
+        "crossings": lambda _: _crossings(pd.read_csv(results / csv_name("crossing", "crossings"))),
+        "bands": lambda _: _bands(results, "training"),
+        "bands-adam": lambda _: _bands(results / _FULL, "training"),
+        "bands-sgd": lambda _: _bands(results / _FULL, "training_sgd"),
+        "bands-long": lambda _: _bands(results / _FULL, "training_long"),
+        "statements": lambda _: _statements(pd.read_csv(results / STATEMENTS_CSV, keep_default_na=False, dtype=str)),
+        "calibration": lambda _: _calibration(results),
+        "diagnosis": lambda _: _diagnosis(),
+        "error-bounds": lambda _: _error_bounds(),
+        "figures": lambda _: _figures(),
+    }
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[Any]], right: str = "") -> str:
+    """A table in Markdown, with an `r` in `right` for a column that is aligned to the right; a | stays a character.
+
+    >>> print(markdown(["a", "b"], [["|x|", 2]], "-r"))
+    | a | b |
+    |---|---:|
+    | \\|x\\| | 2 |
+    """
+    lines = [[*head], *([str(field).replace("|", "\\|") for field in row] for row in rows)]
+    text = [f"| {' | '.join(line)} |" for line in lines]
+    sides = "|".join("---:" if side == "r" else "---" for side in right.ljust(len(head))[: len(head)])
+    return "\n".join([text[0], f"|{sides}|", *text[1:]])
+
+
+def _formulas(text: str) -> str:
+    """A text with its formulas as the HTML that Markdown allows.
+
+    >>> _formulas("d_k^1/2 'here'")
+    "√d<sub>k</sub> 'here'"
+    """
+    return re.sub("</?span[^>]*>", "", str(typeset(text))).replace("&#39;", "'").replace("&#34;", '"')
+
+
+def _titles(paths: Sequence[Path], page: Path) -> str:
+    """Figures as a list of their titles."""
+    return "\n".join(f"- [{_formulas(drawn_texts(path).title)}]({os.path.relpath(path, page)})" for path in paths)
+
+
+def _in_gallery(path: Path, page: Path) -> str:
+    title, caption = map(_formulas, drawn_texts(path))
+    return f"## {title}\n\n![{drawn_texts(path).title}]({os.path.relpath(path, page)})\n\n{caption}"
+
+
+def _examples(paths: Sequence[Path], page: Path) -> str:
+    """Every worked example with its command, its figure and its caption."""
+    rows = []
+    for path in paths:
+        title, caption = map(_formulas, drawn_texts(path))
+        command = f"`make walk EXAMPLE={path.stem.replace('_', '-')}`"
+        rows.append([command, f"[{title}]({os.path.relpath(path, page)}). {caption}"])
+    return markdown(["command", "example"], [*rows, ["`make walk Q=q.csv K=k.csv V=v.csv`", "Your own matrices"]])
+
+
+def _crossings(table: pd.DataFrame) -> str:
+    """The d_k above which each norm is smaller unscaled than under d_k^1/2, with an interval, by n_keys."""
+    levels = {EQUAL: "equal", TENTH: "a tenth"}
+    head = [f"{statistic} of {_formulas(_NORMS[norm])}: {levels[level]}" for norm, statistic, level in _CROSSINGS]
+    found = table.set_index(["n_keys", "norm", "statistic", "level"], drop=False)
+    lengths = sorted(table["n_keys"].unique())
+    rows = [[n_keys, *(_crossing(found.loc[(n_keys, *kind)]) for kind in _CROSSINGS)] for n_keys in lengths]
+    return markdown(["n_keys", *(name.replace("|", "\\|") for name in head)], rows, "r" * (1 + len(head)))
+
+
+def _crossing(row: "pd.Series[Any]") -> str:
+    """A crossing with its interval and the exact value, if known; `>2048` or `<8` outside the sweep."""
+    below, above = f"<{row['smallest_d_k']:.0f}", f">{row['largest_d_k']:.0f}"
+    if np.isnan(row["crossing"]):
+        return above if row["ratio_at_largest"] > row["level"] else below
+    low, high = row["crossing_low"], row["crossing_high"]
+    reach = np.nanmax([row["crossing"] - low, high - row["crossing"]])
+    places = 1 if reach < 2 else 0
+    ends = (end if np.isnan(value) else f"{value:.{places}f}" for value, end in ((low, below), (high, above)))
+    exact = "" if np.isnan(row["crossing_exact"]) else f"; exactly {row['crossing_exact']:.{places}f}"
+    return f"{row['crossing']:.{places}f} ({' to '.join(ends)}{exact})"
+
+
+def _bands(results: Path, sweep: str) -> str:
+    """One row per combination of the varied axes, one column per rule: steps at the best rate, and decades of the band.
+
+    Where most runs do not solve the task: the share of those that do, and the loss.
+    """
+    table = pd.read_csv(results / csv_name(sweep, "bands"))
+    axes = [*(name for name in axes_of(table) if name != "d_k" and len(table[name].unique()) > 1), "d_k"]
+    fields: dict[Any, dict[str, str]] = {}
+    for _, row in table.iterrows():
+        solving = f"{row['solved']:.0%} solve" if row["solved"] else "–"
+        solved = f"{row['steps_to_solve']:.0f}; {row['band_decades']:.1f}"
+        field = solved if row["steps_to_solve"] > 0 else f"{solving} (loss {row['final_loss']:.2f})"
+        fields.setdefault(tuple(row[axes]), {})[row["scaling"]] = field
+    rules = table["scaling"].unique()
+    rows = [[*key, *(of_rule.get(rule, "") for rule in rules)] for key, of_rule in fields.items()]
+    return markdown([*axes, *(f"`{rule}`" for rule in rules)], rows, "-" * len(axes) + "r" * len(rules))
+
+
+def _statements(table: pd.DataFrame) -> str:
+    """The number of statements by source and verdict and by severity, and verdicts that other cut-offs change."""
+    by_source, grave = counts(table), severities(table)
+    changes = table.assign(change=table["other_cutoffs"].str.split("; ")).explode("change")
+    changes = changes[changes["change"] != ""].sort_values("change", kind="stable")
+    others = [[*row["change"].split(": ", 1), row["id"]] for _, row in changes.iterrows()]
+    parts = [
+        markdown(["source", *by_source], [[name, *row] for name, row in by_source.iterrows()], "-" + "r" * 8),
+        markdown(["severity", *grave], [[name, *row] for name, row in grave.iterrows()], "-rr"),
+        f"The {table['id'].str.split().explode().size} ids form {len(table)} entries. Another value of a cut-off "
+        "changes these verdicts:",
+        markdown(["cut-off", "verdict", "entry"], others),
+    ]
+    return "\n\n".join(parts)
+
+
+def _calibration(results: Path) -> str:
+    """False alarms, coverage and planted faults, from the tables of the calibration."""
+    alarms, coverage, faults = (
+        pd.read_csv(benchmark_path(results, f"calibration{part}")) for part in ("", "-coverage", "-faults")
+    )
+    whole, configs = alarms.set_index("config").loc["all"], alarms[alarms["config"] != "all"]
+    covered = coverage[coverage["metric"] == "all"].set_index("config")
+    shares, every = covered["coverage"].drop("all"), covered.loc["all"]
+    rows = [
+        ["honest runs, configs", f"{whole['runs']:,}, {len(configs)}"],
+        ["runs with an alarm; at most, as promised", f"{whole['alarms']}; {whole['runs'] / 1000:.1f}"],
+        ["probability of as many alarms or more", f"{whole['p_value']:.2g}"],
+        ["smallest such probability of a single config", f"{configs['p_value'].min():.2g}"],
+        [f"configs whose p-values are not uniform (p < {_UNLIKELY:g})", (configs["uniform_p"] < _UNLIKELY).sum()],
+        ["coverage of 95% intervals that are not flagged", f"{every['coverage']:.1%} of {every['intervals']:,.0f}"],
+        ["the same by config", f"{shares.min():.1%} to {shares.max():.1%}"],
+        ["share of flagged intervals", f"{every['flagged'] / (every['flagged'] + every['intervals']):.0%}"],
+    ]
+    of_metrics, mistakes = faults[faults["metric"].notna()], faults[faults["metric"].isna()]
+    sums = of_metrics.groupby("fault", sort=False)[["runs", "alarms", "sure", "missed"]].sum().astype(int)
+    head = ["runs", "runs with an alarm", "at least 7 errors off", "missed among these"]
+    found = mistakes["alarms"].astype(str) + " of " + mistakes["runs"].astype(str)
+    wide = pd.crosstab(mistakes["fault"], mistakes["trials"], found, aggfunc="first").iloc[:, ::-1]
+    wide = wide.loc[mistakes["fault"].unique()]
+    planted = [[f"a metric off by {fault}", *row] for fault, row in sums.iterrows()]
+    trials = [f"alarms with {number} trials" for number in wide]
+    tables = [
+        markdown(["without faults", "found"], rows, "-r"),
+        markdown(["planted fault", *head], planted, "-rrrr"),
+        markdown(["mistake in the code", *trials], [[fault, *row] for fault, row in wide.iterrows()], "-rrr"),
+    ]
+    return "\n\n".join(tables)
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _diagnosis() -> str:
+    """The meaning of each column of a diagnosis, without standard errors and exact values."""
+    shown = [column for column in COLUMNS if not column.name.endswith(("_se", "_exact"))]
+    rows = [[f"`{column.name}`", column.unit, column.meaning, _code(column.formula)] for column in shown]
+    return markdown(["column", "unit", "meaning", "formula"], rows)
+
+
+def _error_bounds() -> str:
+    """The bound of the error of every exact column, and the columns that share it."""
+    columns: dict[tuple[str, str], dict[str, None]] = {}
+    for experiment in map(load_experiment, experiment_names()):
+        for metric in experiment.metrics:
+            for bound in metric.exact.bounds if metric.exact else ():
+                columns.setdefault((bound.where, str(bound)), {})[f"`{metric.name}_exact`"] = None
+    rows = [[", ".join(names), where or "all others", bound] for (where, bound), names in columns.items()]
+    return markdown(["column", "cells", "error at most"], rows)
+
+
+def _figures() -> str:
+    """Every possible figure of a sweep, and the sweeps that get it by default."""
+    rows = [
+        [f"`{experiment}`", f"`{name}`", FIGURES[name].shows, _by_default(FIGURES[name].default)]
+        for experiment in experiment_names()
+        for name in figures_of(experiment)
+    ]
+    return markdown(["sweeps of", "figure", "shows", "by default"], rows)
+
+
+def _by_default(default: Default | None) -> str:
+    """The sweeps that get a figure without naming it, in words."""
+    if default is None:
+        return "only if named"
+    parts = (
+        ("that vary", default.varied),
+        ("with a single", default.single),
+        ("with", [_code(r) for r in default.rules]),
+    )
+    conditions = [f"{words} {' and '.join(names)}" for words, names in parts if names]
+    return f"sweeps {' '.join(conditions)}" if conditions else "all"

@@ -1,0 +1,139 @@
+"""The data of the page's explorer: sizes to choose from, and what theory and the tables say about them.
+
+Given |q|, the scaled scores are independent N(0, sigma^2) with sigma = |q| / divisor. So curves over sigma, for each
+n_keys, are enough for every d_k and every divisor: attention.js interpolates them and averages over |q|.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.analysis.crossings import EQUAL, LAWS
+from experiments.config.sweep import Sweep
+from experiments.kinds import axes_of, unusual_axes
+from experiments.measuring.columns import axis_values
+from experiments.pages.parts import SweepTables
+from sdpa.theory import GaussianRow
+
+LAW = "independent standard normal q and k without a mask"  # of every number of the explorer
+POSITIONS = 120  # steps of the slider, including thirds, halves and quarters of the way
+CURVES = ("max_weight", "entropy", "jacobian_square", "score_gradient_square")
+RELATIVE_ERROR = 1e-5  # of the interpolated expectations up to 65,536 keys; tested against `attention_expectations`
+_MOST_WIDTHS, _MOST_LENGTHS = 9, 6  # choices; each length takes a second and 3 kB
+_USUAL_SIZE = (64, 64)  # where no sweep has rows of keys
+_MOST_KEYS = 100_000  # of which a browser draws a row without a wait
+_DIGITS = 4  # of measured values
+_MEDIANS = ("jacobian_norm_median", "query_gradient_norm_median")
+_NORMS = [norm for norm, statistic in LAWS if statistic == "median"]
+_SHORTEST_OF_LAWS = 8
+_LONGEST = 8.0  # |q| above sqrt(d_k) + 8 has a probability below 1e-14
+_SHARPER = 2.0  # sigma reaches this multiple of the largest of unscaled rows, for divisors below 1
+_LOG_DECIMALS = 9  # fewer than in a double, so that machines agree
+
+
+def explorer(sweeps: Sequence[Sweep], tables: SweepTables) -> dict[str, Any]:
+    """Everything that the explorer shows, as JSON values.
+
+    These are the choices `d_k` and `n_keys`, the pair `start` of most cells of the sweeps, `rows`, exact expectations
+    (`row_means`), and `medians` and `crossings` as in the functions of these names.
+    """
+    counts = _sizes(sweeps)
+    widths = _most_common([d_k for d_k, _ in counts.elements()], _MOST_WIDTHS)
+    lengths = _most_common([n_keys for _, n_keys in counts.elements()], _MOST_LENGTHS)
+    of_choices = {size: count for size, count in counts.items() if size[0] in widths and size[1] in lengths}
+    start = max(of_choices, key=lambda size: of_choices[size]) if of_choices else (widths[0], lengths[0])
+    found = [tables[sweep.name] for sweep in sweeps]
+    return {
+        "d_k": widths,
+        "n_keys": lengths,
+        "start": start,
+        "rows": row_means(widths, lengths),
+        "medians": list(_medians([kinds["measured"] for kinds in found], widths, lengths)),
+        "crossings": _crossings([kinds["crossings"] for kinds in found if "crossings" in kinds], lengths),
+    }
+
+
+def row_means(widths: list[int], lengths: list[int]) -> dict[str, Any]:
+    """ln E max w, ln E H, ln E |J|_F^2 and ln E |J z|^2 of Gaussian rows at Chebyshev points of s = ln(1 + sigma).
+
+    The points are s_i = (1 - cos(pi i / N)) / 2 times the largest s, i = 0..N. Longer rows turn from spread to
+    saturated within a narrower range of s, so that they have more of them.
+
+    Returns:
+        JSON values: `sigma`, the largest, for the largest of `widths`; `of`, by n_keys as text: for each of `CURVES`
+        the values at all points.
+    """
+    largest = _SHARPER * (math.sqrt(max(widths)) + _LONGEST)
+    return {"sigma": largest, "of": {str(n_keys): _curves(n_keys, math.log1p(largest)) for n_keys in lengths}}
+
+
+def _curves(n_keys: int, largest: float) -> dict[str, list[float]]:
+    """The values of each curve at the points from 0 to the largest s."""
+    degree = math.ceil(largest * (5 + 0.6 * math.log2(n_keys)))
+    points = largest * (1 - np.cos(np.pi * np.arange(degree + 1) / degree)) / 2
+    rows = [GaussianRow(math.expm1(s), n_keys) for s in points]
+    values = np.array([[getattr(row, name)() for name in CURVES] for row in rows])
+    return dict(zip(CURVES, np.log(values).round(_LOG_DECIMALS).T.tolist(), strict=True))
+
+
+def _sizes(sweeps: Sequence[Sweep]) -> Counter[tuple[int, int]]:
+    """The number of cells by (d_k, n_keys); only those with rows that a softmax changes."""
+    cells = [axis_values(cell) for sweep in sweeps for cell in sweep.cells()]
+    sizes = [(cell["d_k"], cell["n_keys"]) for cell in cells if "d_k" in cell and "n_keys" in cell]
+    return Counter(size for size in sizes if 2 <= size[1] <= _MOST_KEYS) or Counter([_USUAL_SIZE])
+
+
+def _most_common(values: Sequence[int], most: int) -> list[int]:
+    """The most common values, in rising order; of equally common ones the smaller.
+
+    >>> _most_common([64, 8, 64, 16, 8, 4], 3)
+    [4, 8, 64]
+    """
+    counts = Counter(values)
+    return sorted(sorted(counts, key=lambda value: (-counts[value], value))[:most])
+
+
+def _usual(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a table whose entries are independent standard normal numbers."""
+    return table[[not unusual_axes(row) for row in table[axes_of(table)].to_dict("records")]]
+
+
+def _medians(found: Sequence[pd.DataFrame], widths: Sequence[int], lengths: Sequence[int]) -> Iterator[list[Any]]:
+    """d_k, n_keys, divisor and measured medians of usual rows: for each cell those from the largest number of rows."""
+    cell, sizes = ["d_k", "n_keys", "divisor"], ["trials", "n_queries"]
+    usual = [_usual(table) for table in found if {*cell, *sizes, *_MEDIANS} <= set(table)]
+    if usual:
+        rows = pd.concat(usual)
+        rows = rows[rows["d_k"].isin(widths) & rows["n_keys"].isin(lengths)]
+        order = (rows["trials"] * rows["n_queries"]).argsort(kind="stable")[::-1]
+        most = rows.iloc[order].drop_duplicates(cell).sort_values(cell)
+        for d_k, n_keys, divisor, *medians in most[[*cell, *_MEDIANS]].to_numpy(dtype=float).tolist():
+            yield [int(d_k), int(n_keys), divisor, *map(_short, medians)]
+
+
+def _crossings(found: Sequence[pd.DataFrame], lengths: Sequence[int]) -> dict[str, list[list[float | None]]]:
+    """n_keys, the law's d_k of equal medians, the measured one and the ends of its interval, by norm.
+
+    The first table with several n_keys counts, or else the first one. Lengths without measured crossings have the law's
+    alone: a line between distant neighbours would miss it by a third.
+    """
+    columns = ["n_keys", "law", "crossing", "crossing_low", "crossing_high"]
+    empty = pd.DataFrame(columns=["norm", "statistic", "level", *columns])
+    table = max(map(_usual, found), key=lambda rows: len(rows["n_keys"].unique()) > 1, default=empty)
+    equal = table[(table["statistic"] == "median") & (table["level"] == EQUAL)].drop_duplicates(["norm", "n_keys"])
+    points = {}
+    for norm in _NORMS:
+        measured = equal.loc[equal["norm"] == norm, columns].to_numpy(dtype=float).tolist()
+        others = {n_keys for n_keys in lengths if n_keys >= _SHORTEST_OF_LAWS} - {int(row[0]) for row in measured}
+        laws = [[n_keys, LAWS[norm, "median"](n_keys), *[math.nan] * 3] for n_keys in others]
+        points[norm] = [[int(n_keys), *map(_short, row)] for n_keys, *row in sorted(measured + laws)]
+    return points
+
+
+def _short(value: float) -> float | None:
+    """A value with the digits that the page needs; None for an unknown one."""
+    return None if math.isnan(value) else float(f"{value:.{_DIGITS}g}")

@@ -1,0 +1,235 @@
+"""The page index.html of a results folder, from the tables, figures and published statements there."""
+
+import base64
+import io
+import json
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from PIL import Image
+
+from experiments.analysis.crossings import SCALED, UNSCALED
+from experiments.analysis.written import csv_name
+from experiments.config.loader import Config
+from experiments.config.sweep import Sweep
+from experiments.figures.declared import FIGURES
+from experiments.figures.findings import is_shipped
+from experiments.kinds import axes_of
+from experiments.pages import explorer
+from experiments.pages.parts import (
+    FOLDER,
+    MADE_WITH,
+    STATEMENTS_CSV,
+    SweepTables,
+    page_path,
+    pictures,
+    provenance,
+    shown,
+    sound_tables,
+    typeset,
+)
+from experiments.published.judge import SEVERITIES
+from experiments.run.fingerprint import versions
+from experiments.run.paths import ALL_SWEEPS, DIAGNOSIS_FIGURE, EXAMPLES, drawn_texts
+from experiments.run.products import Product, build
+from experiments.run.reporter import ALOUD, Reporter
+
+_MOST_ROWS, _MOST_METRICS = 12, 5
+_COLOURS = 256  # of an image, which take two thirds of the bytes; none is off by more than 2%
+
+
+class Picture(NamedTuple):
+    """A figure on the page: a unique name, its texts, its image as a data URI, and its size in pixels."""
+
+    name: str
+    title: str
+    caption: str
+    image: str
+    width: int
+    height: int
+
+
+def whole_sweeps(config: Config, results: Path, *, incomplete: bool) -> list[Sweep]:
+    """The sweeps with sound and whole tables; `TableError` if a sweep has none and `incomplete` is false."""
+    tables, _ = sound_tables(config, results, incomplete=incomplete)
+    return [sweep for sweep in config.sweeps if sweep.name in tables]
+
+
+def write_page(
+    config: Config, results: Path, config_path: Path, *, incomplete: bool = False, report: Reporter = ALOUD
+) -> None:
+    """Write index.html from tables, figures and published statements if one of them changed.
+
+    Raises:
+        TableError: a sweep has no sound table, and `incomplete` is false.
+    """
+
+    def made() -> list[bytes]:
+        return [make_page(config, results, config_path, incomplete=incomplete)]
+
+    options = [config.text, config_path.as_posix(), incomplete]
+    build(results, [Product((page_path(results),), made, (*shown(config, results),), options)], report.made_quietly)
+
+
+def make_page(config: Config, results: Path, config_path: Path, *, incomplete: bool = False) -> bytes:
+    """The page of a config's results, as UTF-8 bytes.
+
+    Styles, scripts and images are part of the file; tables are links to the CSV files beside it.
+
+    Args:
+        config: the config of the results.
+        results: the folder of its tables and figures.
+        config_path: the path of the config; the page shows it as given, or only the file name of an absolute path.
+        incomplete: if sweeps are missing, make a page of the others, with a notice at its top.
+
+    Raises:
+        TableError: a sweep has no sound table, and `incomplete` is false.
+    """
+    tables, problems = sound_tables(config, results, incomplete=incomplete)
+    drawn = {name: [_picture(name, path) for path in paths] for name, paths in pictures(config, results).items()}
+    loader = FileSystemLoader(FOLDER)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"typeset": typeset}
+    shipped = is_shipped(config) and not problems
+    text = environment.get_template("index.html.j2").render(
+        opening=opening(tables) if shipped else None,
+        main=next((one for one in drawn.get("dimension", ()) if one.name == "dimension-slide"), None),
+        explorer=explorer.explorer([sweep for sweep in config.sweeps if sweep.name in tables], tables),
+        law=explorer.LAW,
+        positions=explorer.POSITIONS,
+        relative_error=explorer.RELATIVE_ERROR,
+        sections=[_section(sweep, tables[sweep.name], drawn) for sweep in config.sweeps if sweep.name in tables],
+        of_all=drawn[ALL_SWEEPS],
+        diagnosis=drawn[DIAGNOSIS_FIGURE],
+        examples=drawn[EXAMPLES],
+        statements=statements(results / STATEMENTS_CSV),
+        statements_csv=STATEMENTS_CSV,
+        made=provenance(config, results, tables, problems),
+        made_with=versions(*MADE_WITH),
+        config=config,
+        config_name=config_path.name if config_path.is_absolute() else config_path.as_posix(),
+        shipped=shipped,
+        include=lambda name: Markup((FOLDER / name).read_text(encoding="utf-8")),
+        json=_json,
+    )
+    return text.encode()
+
+
+def opening(tables: SweepTables) -> dict[str, str]:
+    """The numbers of the first screen of the shipped config, by name.
+
+    Means at d_k = 512 with 64 keys are exact; the d_k at which the medians of |J|_F are equal is measured.
+    """
+    wide = tables["dimension"]["measured"].query("d_k == 512 and n_keys == 64").set_index("scaling")
+    found = {
+        f"{metric}_{name}": wide.loc[rule, f"{metric}_exact"]
+        for metric in ("score_variance", "max_weight")
+        for name, rule in (("unscaled", UNSCALED), ("scaled", SCALED))
+    }
+    equal = tables["crossing"]["crossings"].query("norm == 'jacobian' and statistic == 'median' and level == 1")
+    crossings = equal.set_index("n_keys")["crossing"]
+    of_keys = {f"crossing_{n_keys}": f"{crossings[n_keys]:.0f}" for n_keys in (64, 4096)}
+    return {name: f"{value:.3g}" for name, value in found.items()} | of_keys
+
+
+def _picture(of: str, path: Path) -> Picture:
+    """A figure with its image as lossless WebP in 256 colours."""
+    title, caption = drawn_texts(path)
+    with Image.open(path) as image:
+        fewer = image.convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    content = io.BytesIO()
+    fewer.convert("RGB").save(content, "WEBP", lossless=True)
+    data = base64.b64encode(content.getvalue()).decode()
+    return Picture(f"{of}-{path.stem}", title, caption, f"data:image/webp;base64,{data}", *fewer.size)
+
+
+def _section(sweep: Sweep, tables: Mapping[str, pd.DataFrame], drawn: Mapping[str, list[Picture]]) -> dict[str, Any]:
+    """The figures of a sweep, the names of its tables, and a few rows of the main one below the head."""
+    table = tables["measured"]
+    metrics = dict.fromkeys(metric for figure in sweep.figures for metric in FIGURES[figure].metrics)
+    head, rows = few_rows(table, [metric for metric in metrics if metric in table][:_MOST_METRICS])
+    csvs = list(dict.fromkeys(csv_name(sweep.name, kind) for kind in tables))
+    return {
+        "name": sweep.name,
+        "pictures": drawn[sweep.name],
+        "csvs": csvs,
+        "head": head,
+        "rows": rows,
+        "of": len(table),
+    }
+
+
+def few_rows(table: pd.DataFrame, metrics: Iterable[str]) -> tuple[list[str], list[list[str]]]:
+    """The rows at both ends of every axis.
+
+    Args:
+        table: the main table of a sweep.
+        metrics: columns to show after the varied axes and the scaling.
+
+    Returns:
+        A head, and at most 12 rows; of more, only those unscaled and under d_k^1/2 count.
+    """
+    varied = [axis for axis in axes_of(table) if len(table[axis].unique()) > 1]
+    named = [*varied, *(["scaling"] if "scaling" in table else [])]
+    shown = table.drop_duplicates(named) if named else table.head(1)
+    for axis in varied:
+        values = shown[axis].drop_duplicates()
+        ends = (values.sort_values() if values.dtype.kind in "iuf" else values).iloc[[0, -1]]
+        shown = shown[shown[axis].isin(ends)]
+    if len(shown) > _MOST_ROWS and "scaling" in shown:
+        shown = shown[shown["scaling"].isin([UNSCALED, SCALED])]
+    head = [*named, *metrics]
+    return head, [[_value(row, name) for name in head] for _, row in shown.head(_MOST_ROWS).iterrows()]
+
+
+def _value(row: "pd.Series[Any]", name: str) -> str:
+    """A value of a row with its 95% interval and its exact value, as `0.2751 (0.274 to 0.276), exactly 0.2747`.
+
+    >>> _value(pd.Series({"share": 0.0, "share_low": 0.0, "share_high": 0.00092}), "share")
+    '0 (0 to 0.00092)'
+    """
+    value, low, high, exact = (row.get(f"{name}{end}", math.nan) for end in ("", "_low", "_high", "_exact"))
+    if isinstance(value, str) or pd.isna(value):
+        return value if isinstance(value, str) else "–"
+    if math.isnan(low) and math.isnan(exact):
+        return f"{value:g}"
+    digits = max(3, 2 + math.floor(math.log10(max(abs(low), abs(high)) / (high - low)))) if low < high else 4
+    interval = f" ({low:.{digits}g} to {high:.{digits}g})" if low < high else ""
+    return f"{value:.{digits}g}{interval}" + ("" if pd.isna(exact) else f", exactly {exact:.{digits}g}")
+
+
+def statements(path: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
+    """The published statements by verdict and severity, the gravest first; none without a table.
+
+    Args:
+        path: of statements.csv.
+
+    Returns:
+        A title and the entries of each group: the rows as text.
+    """
+    if not path.exists():
+        return []
+    table = pd.read_csv(path, keep_default_na=False, dtype=str)
+    ranks = {severity: rank for rank, severity in enumerate([*SEVERITIES, ""])}
+    order = {"wrong": 0, "misleading": 1, "open": 2}
+    grouped = table.groupby(["severity", "verdict"])
+    groups = sorted(grouped, key=lambda group: (ranks[group[0][0]], order.get(group[0][1], 3)))
+    return [
+        (", ".join(filter(None, (verdict, severity))), rows.to_dict("records")) for (severity, verdict), rows in groups
+    ]
+
+
+def _json(value: Any) -> Markup:
+    r"""Data for a script, escaped so that no text in it can end the script element.
+
+    >>> str(_json({"note": "</script>"}))
+    '{"note":"\\u003c/script>"}'
+    """
+    return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))

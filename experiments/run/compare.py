@@ -1,0 +1,124 @@
+"""Comparison of a table with its previous version: rounding, or a change.
+
+A difference that cannot matter to a reader is rounding. docs/methods.md, "Rounding or change", has the limits for each
+kind of number.
+"""
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from experiments.measuring.processor import is_supported
+from experiments.run.files import write_atomically
+
+Kind = Literal["new", "unchanged", "equal to rounding", "different", "removed"]
+ROUNDING: Kind = "equal to rounding"
+Floats = npt.NDArray[np.floating]
+
+_OF_VALUE, _OF_SINGLE = 1e-9, 5e-6  # of a value, in double precision and in other formats
+_OF_ERROR = 1e-3  # of the standard error of a value
+_OF_TEST, _OF_TESTED = 1e-4, 1e-9  # of an error or a number of a test, and of the value behind it
+_OF_DRAWS = 1e-2  # effective draws have three digits
+_TESTS = ("se", "error", "z", "p_value", "statistic")
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of a table."""
+
+    kind: Kind
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.where}" if self.where else self.kind
+
+    def of(self, path: Path) -> str:
+        """The change of a file in a sentence.
+
+        >>> Change("unchanged").of(Path("a.csv")), Change("new").of(Path("a.csv"))
+        ('kept a.csv: unchanged', 'wrote a.csv: new')
+        """
+        verb = {"new": "wrote", "different": "wrote", "removed": "removed"}.get(self.kind, "kept")
+        return f"{verb} {path}: {self.where if self.kind == verb else self}"
+
+
+def update(path: Path, content: bytes, *, keep: bool = False) -> Change:
+    """Write a table, unless it equals the previous one: to the byte, or with `keep` to rounding.
+
+    Where processors agree no better, rounding never replaces a table.
+    """
+    change = compare(path.read_bytes() if path.exists() else None, content)
+    if change.kind == ROUNDING and is_supported() and not keep:
+        change = Change("different", change.where)
+    if change.kind in ("new", "different"):
+        write_atomically(path, content)
+    return change
+
+
+def compare(old: bytes | None, new: bytes) -> Change:
+    r"""The change from one CSV to another; rows are compared in order.
+
+    >>> print(compare(b"x,x_se\n1,0.1\n", b"x,x_se\n1.0001,0.1\n"))
+    equal to rounding: x in row 1: 1 before, 1.0001 now
+    >>> print(compare(b"x,x_se\n1,0.1\n", b"x,x_se\n1.001,0.1\n"))
+    different: x in row 1: 1 before, 1.001 now
+    """
+    if old is None:
+        return Change("new")
+    if old == new:
+        return Change("unchanged")
+    try:
+        before, after = (pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False) for content in (old, new))
+    except (ValueError, UnicodeDecodeError):
+        return Change("different", "the previous file is not a table")
+    if list(before.columns) != list(after.columns):
+        apart = sorted({*before.columns} ^ {*after.columns}) or ["their order"]
+        return Change("different", f"other columns: {', '.join(map(str, apart))}")
+    if len(before) != len(after):
+        return Change("different", f"{len(before)} rows before, {len(after)} now")
+    excess, column, row = max(_excesses(before, after), default=(0.0, "", 0))
+    if not column:
+        return Change(ROUNDING, "numbers in another form")
+    was, now = (table[column][row] or "empty" for table in (before, after))
+    return Change(
+        ROUNDING if excess <= 1 else "different", f"{column} in row {row + 1}: {was:.40} before, {now:.40} now"
+    )
+
+
+def _excesses(before: pd.DataFrame, after: pd.DataFrame) -> Iterator[tuple[float, str, int]]:
+    """For each column with differences: the largest one over what counts as rounding, the column and the row."""
+    old, new = (table.apply(pd.to_numeric, errors="coerce") for table in (before, after))
+    is_single = after["arithmetic"] != "float64" if "arithmetic" in after else False
+    of_value = np.where(is_single, _OF_SINGLE, _OF_VALUE) * np.ones(len(after))
+    for name in map(str, before):
+        rows = np.flatnonzero(before[name] != after[name])
+        if len(rows):
+            apart = np.abs(old[name] - new[name]).to_numpy(float)[rows]
+            excess = np.divide(apart, _allowed(name, new, of_value)[rows], out=np.zeros(len(rows)), where=apart != 0)
+            excess = np.nan_to_num(excess, nan=np.inf)  # text and empty fields are no rounding of anything else
+            yield float(excess.max()), name, int(rows[excess.argmax()])
+
+
+def _allowed(name: str, table: pd.DataFrame, of_value: Floats) -> Floats:
+    """The largest difference that counts as rounding, in each row of a column of numbers."""
+
+    def size(column: str) -> Floats:
+        return np.abs(np.nan_to_num(table[column].to_numpy(float))) if column in table else np.zeros(len(table))
+
+    number, base = np.abs(table[name].to_numpy(float)), re.sub("_(se|low|high|exact)$", "", name)
+    if name == "effective_draws":
+        return np.asarray(_OF_DRAWS * (1 + number))
+    if name in _TESTS or name.endswith("_se"):
+        tested = size("measured" if name in ("se", "error") else base)
+        return np.asarray(_OF_TEST * number + _OF_TESTED * tested + _OF_ERROR * (name == "z"))
+    error = size("se" if base in ("measured", "exact") else f"{base}_se")
+    if f"{base}_high" in table and f"{base}_se" not in table:
+        error = np.nan_to_num((table[f"{base}_high"] - table[f"{base}_low"]).to_numpy(float) / 4)
+    return np.asarray(np.fmax(of_value * number, _OF_ERROR * error))

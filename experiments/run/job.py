@@ -1,0 +1,213 @@
+"""What the commands share: their options, each declared once, the job that these make, exit status and messages.
+
+An exception or a signal in a command goes in; a message on standard error and a status come out.
+"""
+
+import dataclasses
+import inspect
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, get_type_hints
+
+import typer
+from rich.console import Console
+from threadpoolctl import threadpool_limits
+from typer import Argument, Option
+
+from experiments.config.loader import Config, load_config
+from experiments.config.problems import MeasurementError, Problem, TableError, UsageError, leaves
+from experiments.config.sweep import Sweep
+from experiments.run.measure import LONGEST
+from experiments.run.paths import SHIPPED_CONFIG, default_results
+from experiments.run.reporter import Reporter, reporter
+from experiments.run.work import Workers
+from experiments.run.workers import LocalWorkers, default_jobs
+
+_FORMATS = ("png", "svg", "pdf")
+_KEPT = "finished work is kept; repeat the command to continue"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asked of a command about sweeps: a field for each option, with its default."""
+
+    names: Annotated[
+        list[str] | None, Argument(metavar="SWEEP", help="Names of sweeps in the config. Default: all.")
+    ] = None
+    config: Annotated[Path, Option(metavar="FILE", help="Config that defines the sweeps.")] = SHIPPED_CONFIG
+    results: Annotated[
+        Path | None, Option(metavar="DIR", help="Results folder. Default: results, or results/NAME for NAME.yaml.")
+    ] = None
+    jobs: Annotated[
+        int | None, Option("--jobs", "-j", metavar="N", min=1, help="Worker processes. Default: one per processor.")
+    ] = None
+    scheduler: Annotated[
+        str | None, Option(metavar="ADDRESS", help="Measure on the Dask cluster of this scheduler: tcp://host:8786.")
+    ] = None
+    scheduler_file: Annotated[
+        Path | None, Option(metavar="FILE", help="Measure on the Dask cluster whose scheduler wrote this file.")
+    ] = None
+    format: Annotated[str, Option(metavar="NAMES", help="Formats of figures beside PNG: svg, pdf, or both.")] = "png"
+    incomplete: Annotated[bool, Option("--incomplete", help="Write the page of the sweeps that have tables.")] = False
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Print a line about each table, figure and test.")] = False
+    yes: Annotated[bool, Option("--yes", help="Start even if the estimate is longer than an hour.")] = False
+
+    def workers(self, say: Callable[[str], object]) -> Workers:
+        """The processes that measure: those of a cluster, or as many here, by default one per processor.
+
+        Raises:
+            UsageError: the options exclude each other, or Dask is not installed.
+        """
+        cluster = self.scheduler or self.scheduler_file
+        if not cluster:
+            return LocalWorkers(self.jobs or default_jobs())
+        if self.jobs or (self.scheduler and self.scheduler_file):
+            raise UsageError("expected one of --jobs, --scheduler and --scheduler-file, got several")
+        try:
+            from experiments.run.cluster import DaskCluster
+        except ModuleNotFoundError as error:
+            raise UsageError(f"a cluster needs the package {error.name}; install it with: make cluster") from None
+        return DaskCluster(cluster, say)
+
+    @property
+    def limit(self) -> float | None:
+        """The estimated seconds beyond which a run needs consent; None with it, and on a cluster.
+
+        The workers of a cluster come and go, so nobody knows the time before the run.
+        """
+        return None if self.yes or self.scheduler or self.scheduler_file else LONGEST
+
+    @property
+    def further_formats(self) -> list[str]:
+        """The formats besides PNG that --format asks for; `UsageError` if a name is none of the formats."""
+        names = [name.strip() for name in self.format.split(",")]
+        for name in names:
+            if name not in _FORMATS:
+                expected = ", ".join(_FORMATS)
+                raise UsageError(f"--format: got the format {name!r}, expected some of {expected}, separated by commas")
+        return [name for name in names if name != "png"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A request with the config that it names, the requested sweeps, the folder of their tables, and its reporter."""
+
+    asked: Request
+    config: Config
+    sweeps: tuple[Sweep, ...]
+    results: Path
+    report: Reporter
+
+
+def job_of(asked: Request, report: Reporter) -> Job:
+    """The job that a user asked for.
+
+    Raises:
+        UsageError: the config is invalid, a sweep is unknown, or the default results folder belongs to something else.
+    """
+    config = load_config(asked.config)
+    known = {sweep.name: sweep for sweep in config.sweeps}
+    for name in asked.names or ():
+        if name not in known:
+            raise UsageError(f"{asked.config}: got the sweep {name!r}, expected one of {', '.join(known)}")
+    chosen = tuple(sweep for sweep in config.sweeps if not asked.names or sweep.name in asked.names)
+    return Job(asked, config, chosen, asked.results or default_results(asked.config), report)
+
+
+def about_sweeps(
+    app: typer.Typer, *options: str, name: str = "", measures: bool = False
+) -> Callable[[Callable[[Job], str | None]], None]:
+    """A decorator that makes a function of a job a command; its result tells the user what to do next.
+
+    Args:
+        app: receives the command.
+        options: the fields of the request that the command takes.
+        name: of the command, if it is not that of the function.
+        measures: True for a command that measures, so that a failure says how to continue.
+    """
+    types = get_type_hints(Request, include_extras=True)
+    parameters = [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name]
+        )
+        for field in dataclasses.fields(Request)
+        if field.name in options
+    ]
+
+    def register(body: Callable[[Job], str | None]) -> None:
+        def command(**given: Any) -> None:
+            asked = Request(**given)
+            with outcome(measures=measures):
+                with reporter(verbose=asked.verbose) as report:
+                    following = body(job_of(asked, report))
+                if following:
+                    report.next(following)
+
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        app.command(name or body.__name__, help=inspect.getdoc(body))(command)
+
+    return register
+
+
+@contextmanager
+def outcome(*, measures: bool = False, refused: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Turn an error into a message and an exit status; a bug in this code keeps its traceback.
+
+    SIGTERM and Ctrl-C become exceptions, so that the block can end its workers. If several parts fail, all messages
+    appear, each line once.
+
+    Args:
+        measures: as for `about_sweeps`.
+        refused: errors that mean bad usage, beside `UsageError`.
+
+    Raises:
+        typer.Exit: with the status that `experiments.__main__` lists.
+    """
+    usage: tuple[type[Exception], ...] = (UsageError, *refused)
+    stopped: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        stopped.append(number)
+        raise SystemExit(128 + number)
+
+    try:
+        signal.signal(signal.SIGTERM, stop)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it is ignored under nohup
+            signal.signal(signal.SIGINT, stop)
+        with threadpool_limits(limits=1):  # more threads wait for each other beside busy workers, and sum differently
+            yield
+    except usage as error:
+        _exit(str(error), 2)
+    except BaseException as error:
+        if stopped:  # the error may be another one, as the import of a compiled module turns any into an ImportError
+            _exit(f"interrupted; {_KEPT}", 128 + stopped[0])
+        if not isinstance(error, Exception):
+            raise
+        errors = list(leaves(error))
+        messages = list(map(_message, errors))
+        if any(isinstance(each, TableError) for each in errors):
+            messages.append("to complete or restore the tables: make results, with the same options")
+        elif measures and any(isinstance(each, MeasurementError) for each in errors):
+            messages.append(_KEPT)
+        text = "\n".join(dict.fromkeys("\n".join(messages).splitlines()))  # several parts may meet one problem
+        if "" in messages:
+            print(text, file=sys.stderr)
+            raise
+        _exit(text, 1)
+
+
+def _message(error: Exception) -> str:
+    """The message of a problem or of an unusable file; none for a bug in this code."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) if isinstance(error, Problem) else ""
+
+
+def _exit(message: str, status: int) -> NoReturn:
+    """Print a message to standard error, in red if it is a terminal, and exit with a status."""
+    Console(stderr=True).out(message, style="red", highlight=False)
+    raise typer.Exit(status)

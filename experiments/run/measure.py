@@ -1,0 +1,186 @@
+"""From a config to its tables: the plan of a run, the measurements that the store lacks, and the analysis of sweeps."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.analysis.written import csv_name
+from experiments.config.loader import Config
+from experiments.config.problems import LongRunError, MeasurementError, TableError, attempt, counted
+from experiments.config.sweep import Sweep
+from experiments.measuring.experiment import MEASURED
+from experiments.measuring.processor import is_supported
+from experiments.run.files import STORE, STORED_CONFIG, locked, write_atomically
+from experiments.run.fingerprint import tables_fingerprint
+from experiments.run.reporter import ALOUD, Reporter
+from experiments.run.tables import is_current, read_sidecar, sound_contents, write_sweep
+
+if TYPE_CHECKING:
+    from experiments.analysis.derived import Tables
+    from experiments.run.store import Store
+    from experiments.run.work import Work, Workers
+
+_WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
+LONGEST = 3600.0  # estimated seconds of a run that starts without consent
+
+
+def measure(
+    config: Config,
+    sweeps: Sequence[Sweep],
+    results: Path,
+    workers: "Workers",
+    *,
+    jobs: int | None = None,
+    limit: float | None = None,
+    report: Reporter = ALOUD,
+) -> None:
+    """Measure the chunks of sweeps that the store lacks, and write the tables that change.
+
+    Raises:
+        BusyError: another run uses the results folder.
+        LongRunError: the estimate exceeds the limit, perhaps only after pilots have set the trials; the pilots stay.
+        MeasurementError: a cell failed; the tables of complete sweeps are written.
+        ChangedError: a table differs from its previous version, although the same source and libraries made both.
+    """
+    from experiments.run.store import Store
+    from experiments.run.work import find_work, measure_missing
+
+    for sweep in sweeps:
+        tables_fingerprint(sweep.experiment.name)  # of the source as it is imported now, not of edits during the run
+    with locked(results):
+        records = Store(results / STORE, config.seed)
+        current = [sweep for sweep in sweeps if is_current(results, config, sweep)]
+        work = find_work(records, sweeps)
+        kept = {sweep.name for sweep in current if work.is_complete(sweep)}
+        if again := len(current) - len(kept):
+            same = "byte for byte" if is_supported() else "to rounding"
+            report.line(f"{counted(again, 'sweep')} came with tables but without chunks: expecting the same, {same}")
+        if work.todo and not is_supported():
+            report.line("this is not Linux on an x86-64 processor with AVX2: last digits differ from those elsewhere")
+        write = partial(_write_tables, config, results, records, sweeps, kept, jobs, report)
+        try:
+            while True:
+                refuse_beyond(limit, work, workers)
+                for path in work.damaged:
+                    report.flag(f"{path} is damaged; measuring it again")
+                if work.todo:
+                    report.line(f"measuring {counted(len(work.todo), 'chunk')} of trials for {results} with {workers}")
+                    with report.progress(work.seconds) as advance:
+                        measure_missing(records, work, workers, advance)
+                if not work.waiting:
+                    break
+                work = find_work(records, sweeps)  # the pilots have set the trials
+        except MeasurementError:
+            write(work)
+            raise
+        write(work)
+        if all(is_current(results, config, sweep) for sweep in config.sweeps):
+            write_atomically(results / STORED_CONFIG, config.text.encode())
+
+
+def _write_tables(
+    config: Config,
+    results: Path,
+    records: "Store",
+    sweeps: Sequence[Sweep],
+    kept: set[str],  # sweeps whose tables are up to date
+    jobs: int | None,
+    report: Reporter,
+    work: "Work",
+) -> None:
+    """Write the tables of the sweeps whose chunks are complete."""
+    from experiments.run.workers import helpers
+
+    complete = [sweep for sweep in sweeps if work.is_complete(sweep)]
+    due = [sweep for sweep in complete if sweep.name not in kept]
+    with report.progress(len(due)) as advance, helpers(jobs, len(due)) as submit:
+        made = {sweep.name: submit(_tables, records, sweep) for sweep in due}
+
+        def write(sweep: Sweep) -> None:
+            if sweep.name in kept:
+                for kind in read_sidecar(results / f"{sweep.name}.json")["sha256"]:
+                    report.made(results / csv_name(sweep.name, kind), None)
+                return
+            tables, (line, is_met) = made.pop(sweep.name).result()
+            if line:
+                (report.detail if is_met else report.flag)(line)
+            for path, change in write_sweep(results, config, sweep, tables).items():
+                report.made(path, change)
+                if change.kind == "equal to rounding" and is_supported():
+                    report.flag(f"{path}: expected the same bytes, as from the same C library")
+            advance(f"tables of {sweep.name}", 1.0)
+
+        attempt(partial(write, sweep) for sweep in complete)
+
+
+def _tables(records: "Store", sweep: Sweep) -> "tuple[Tables, tuple[str, bool]]":
+    """The finished tables of a sweep, and the precision that they reached; runs in another process."""
+    from experiments.analysis import analyse
+    from experiments.run.work import reached, tabulate_sweep
+
+    measured = tabulate_sweep(records, sweep)
+    return analyse(sweep, measured), reached(sweep, measured[MEASURED])
+
+
+def exceeds(limit: float | None, work: "Work", workers: "Workers") -> bool:
+    """True if the estimate exceeds a limit in seconds; None is no limit."""
+    return limit is not None and work.seconds / workers.slots > limit
+
+
+def refuse_beyond(limit: float | None, work: "Work", workers: "Workers") -> None:
+    """Raise `LongRunError` if the estimate exceeds a limit in seconds; None is no limit."""
+    if exceeds(limit, work, workers):
+        expected = f"expected an estimate of at most {_duration(limit or 0)}"
+        raise LongRunError(f"{expected}, got {_estimate(work, workers)}; no further chunk was measured")
+
+
+def _estimate(work: "Work", workers: "Workers") -> str:
+    plus = ", plus the trials that the pilots will request" if work.waiting else ""
+    return f"{_duration(work.seconds / workers.slots)} with {workers}{plus}"
+
+
+def plan_lines(
+    config: Config, sweeps: Sequence[Sweep], results: Path, work: "Work", workers: "Workers", limit: float | None
+) -> Iterator[str]:
+    """One line per sweep, and a total.
+
+    Times are rough estimates from counts of draws, products and exponentials.
+    """
+    yield f"{'sweep':<16} {'experiment':<14} {'cells':>6} {'trials':>9} {'to measure':>18} {'per worker':>10}  table"
+    for sweep in sweeps:
+        cells, kind = sweep.cells(), "pilots" if sweep.name in work.waiting else "chunks"
+        memory = max(sweep.experiment.memory(cell) for cell in cells) + _WORKER_BASE
+        chunks = f"{work.left[sweep.name]} of {work.total[sweep.name]} {kind}"
+        trials = "by pilot" if sweep.precision else sweep.trials
+        yield (
+            f"{sweep.name:<16} {sweep.experiment.name:<14} {len(cells):>6} {trials:>9}"
+            f" {chunks:>18} {memory / 2**20:>6.0f} MiB  {_state(config, sweep, results, work)}"
+        )
+    yield f"total to measure: about {_estimate(work, workers)}; tables go to {results}"
+    if exceeds(limit, work, workers):
+        yield f"A run of more than {_duration(limit or 0)} starts only with YES=1 (--yes)."
+
+
+def _state(config: Config, sweep: Sweep, results: Path, work: "Work") -> str:
+    """The state of the tables of a sweep."""
+    if is_current(results, config, sweep):
+        return "complete" if work.is_complete(sweep) else "complete, chunks missing"
+    if not (results / csv_name(sweep.name, MEASURED)).exists():
+        return "missing"
+    try:
+        sound_contents(results, config, sweep)
+    except TableError as error:
+        return f"stale: {error}"
+    return "stale: another version of the source or of the libraries made it"
+
+
+def _duration(seconds: float) -> str:
+    """A time in words, in seconds below 90 s, in minutes below 90 min, else in hours.
+
+    >>> _duration(75), _duration(600), _duration(9000)
+    ('75 s', '10 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

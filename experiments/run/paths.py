@@ -1,0 +1,69 @@
+"""Folders of results: who writes where, in one place, so that nobody overwrites another's results."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from experiments.analysis.written import DERIVED
+from experiments.config.problems import UsageError
+
+SHIPPED_CONFIG = Path("config.yaml")
+HOME = Path("results")  # the results of this repository: beside its tables they have statements, examples, benchmarks
+FIGURES = "figures"  # a folder for each sweep
+ALL_SWEEPS = "all-sweeps"  # in place of a sweep's name, which has no hyphen: figures of all sweeps together
+STATEMENTS = "statements"
+EXAMPLES = "examples"
+BENCHMARKS = "benchmarks"
+DIAGNOSIS = "diagnosis"  # a folder for each diagnosed file, and one for the shipped example
+DIAGNOSIS_TABLE, DIAGNOSIS_FIGURE = "diagnosis.csv", "heads"  # the names of its files
+_TAKEN = (DERIVED, FIGURES, STATEMENTS, EXAMPLES, BENCHMARKS, DIAGNOSIS, "walk")
+DRAWN = (".png", ".txt")  # the files of a figure: the drawing; title and caption
+ON_REQUEST = (".pdf", ".svg")  # one from an earlier run is drawn again, so that it does not go out of date
+
+
+def default_results(config: Path) -> Path:
+    """`results` for the config.yaml of this folder, `results/NAME` for a config called NAME.yaml.
+
+    Raises:
+        UsageError: the name belongs to something else in `results`.
+
+    >>> default_results(Path("mine.yaml")).as_posix()
+    'results/mine'
+    """
+    if config.resolve() == SHIPPED_CONFIG.resolve():
+        return HOME
+    if config.stem.lower() in _TAKEN or config.stem.startswith("."):
+        raise UsageError(
+            f"{config}: {HOME / config.stem} has other results; choose a folder by RESULTS=DIR (--results DIR)"
+        )
+    return HOME / config.stem
+
+
+def diagnosis_path(results: Path, name: str) -> Path:
+    """A file of the shipped diagnosis: diagnosis.csv, its input qk.npz, or heads with the suffix of a drawing."""
+    return results / DIAGNOSIS / "training" / name
+
+
+def benchmark_path(results: Path, name: str) -> Path:
+    """A table of benchmarks: speed, cost, calibration, calibration-coverage or calibration-faults."""
+    return results / BENCHMARKS / f"{name}.csv"
+
+
+def figure_path(results: Path, sweep: str, figure: str, suffix: str) -> Path:
+    """The file of a sweep's figure: .png, and .txt for its title and caption.
+
+    >>> figure_path(HOME, "dimension", "variance", ".png").as_posix()
+    'results/figures/dimension/variance.png'
+    """
+    return results / FIGURES / sweep / f"{figure}{suffix}"
+
+
+class DrawnTexts(NamedTuple):
+    """The texts of a drawn figure: the finding, and a sentence with its numbers."""
+
+    title: str
+    caption: str
+
+
+def drawn_texts(drawing: Path) -> DrawnTexts:
+    """The texts of a figure from its .txt file, whose lines they are."""
+    return DrawnTexts(*drawing.with_suffix(".txt").read_text(encoding="utf-8").splitlines())

@@ -1,0 +1,187 @@
+"""What a command says: sentences as it works, and at the end counts, verdicts and flags.
+
+Steps tell the reporter what they did; it alone decides what a reader sees. Unchanged tables and figures become counts;
+with `-v` every sentence appears. Problems and flags always appear in full.
+"""
+
+import io
+import os
+import sys
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from experiments.config.problems import counted
+
+if TYPE_CHECKING:
+    from experiments.run.compare import Change
+
+_SECONDS_BETWEEN_LINES = 30  # in a log, to show that a long run is alive
+_SHARE_BETWEEN_LINES = 0.1  # of the elapsed time, so that the log of a longer run stays short
+GOOD, FLAGGED = "green", "yellow"
+Say = Callable[[str], object]
+Advance = Callable[[str, float], None]
+WIDTH = 100  # columns
+
+
+class _Terminal(Console):
+    """A console whose command goes on when the reader of its output leaves."""
+
+    def on_broken_pipe(self) -> None:
+        _discard_output()
+
+
+class Reporter:
+    """The sentences, counts and flags of one command.
+
+    On a terminal, labels have colours, as `rich` chooses them: none with `NO_COLOR`, some with `FORCE_COLOR` even in a
+    pipe.
+
+    Args:
+        verbose: True to print every sentence; otherwise files that need no look are only counted.
+        say: prints a line; None for standard output, above the progress bar if there is one.
+    """
+
+    def __init__(self, *, verbose: bool = False, say: Say | None = None) -> None:
+        self.verbose = verbose
+        self._say = say
+        self._counts: dict[str, Counter[str]] = {"tables": Counter(), "figures": Counter()}
+        self._verdicts: list[tuple[str, str, str | None]] = []
+        self._flags = 0
+
+    def line(self, text: str, style: str | None = None) -> None:
+        """Print a line."""
+        self._labelled("", text, style)
+
+    def detail(self, text: str) -> None:
+        """Print a line if the reporter is verbose."""
+        if self.verbose:
+            self.line(text)
+
+    def flag(self, text: str) -> None:
+        """Print a line about something that deserves a look, and count it."""
+        self._flags += 1
+        self.line(text, FLAGGED)
+
+    def made(self, path: Path, change: "Change | None") -> None:
+        """Count a table or figure that was made, or is up to date if there is no change; name one that needs a look."""
+        if path.suffix == ".png":
+            self._counts["figures"]["drawn" if change else "up to date"] += 1
+            self.detail(f"{'drew' if change else 'kept'} {path}")
+            return
+        self._counts["tables"][change.kind if change else "up to date"] += 1
+        if change and change.kind in ("different", "removed"):
+            self.line(change.of(path))
+        else:
+            self.made_quietly(path, change)
+
+    def made_quietly(self, path: Path, change: "Change | None") -> None:
+        """Print a line about a file if the reporter is verbose."""
+        self.detail(change.of(path) if change else f"{path}: up to date")
+
+    def verdict(self, label: str, text: str, style: str | None = GOOD) -> None:
+        """Keep a verdict of the command for `end`."""
+        self._verdicts.append((label, text, style))
+
+    @contextmanager
+    def progress(self, seconds: float) -> Iterator[Advance]:
+        """A function that counts finished work: the name of its sweep or step, and its estimated seconds of one worker.
+
+        On a terminal a bar is visible during the block; in a log, a line appears now and then.
+        """
+        columns = (TextColumn("{task.description}"), BarColumn(16), TaskProgressColumn())
+        progress = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=self._console, transient=True)
+        of_run = progress.add_task("starting", total=seconds)
+        last_line = time.monotonic()
+
+        def advance(sweep: str, seconds: float) -> None:
+            nonlocal last_line
+            progress.update(of_run, advance=seconds, description=sweep)
+            now, (task,) = time.monotonic(), progress.tasks
+            elapsed = timedelta(seconds=int(task.elapsed or 0))
+            left = f", about {timedelta(seconds=int(task.time_remaining))} remaining" if task.time_remaining else ""
+            pause = max(_SECONDS_BETWEEN_LINES, _SHARE_BETWEEN_LINES * elapsed.total_seconds())
+            if not self._console.is_terminal and now - last_line >= pause:
+                self.line(f"{sweep}: {task.percentage:.0f}% of the run, elapsed {elapsed}{left}")
+                last_line = now
+
+        # Without a terminal nobody starts the bar, and it only keeps count.
+        with progress if self._console.is_terminal else nullcontext():
+            yield advance
+
+    def end(self, *, failed: bool) -> None:
+        """Print the counts, the verdicts and the number of flags; after a failure, do not say that there is none."""
+        for noun, counts in self._counts.items():
+            if counts:
+                self._labelled(noun, ", ".join(f"{count} {state}" for state, count in counts.items()))
+        for label, text, style in self._verdicts:
+            self._labelled(label, text, style)
+        if self._flags:
+            self._labelled("flagged", f"{counted(self._flags, 'line')} above", FLAGGED)
+        elif self._verdicts and not failed:
+            self._labelled("flagged", "nothing", GOOD)
+
+    def next(self, text: str) -> None:
+        """Print what the reader can do next."""
+        self._labelled("next", text)
+
+    def _labelled(self, label: str, text: str, style: str | None = None) -> None:
+        if self._say:
+            self._say(f"{label}: {text}" if label else text)
+            return
+        if label:
+            self._console.out(f"{label}:", style=style, highlight=False, end=" ")
+        self._console.out(text, style=None if label else style, highlight=False)
+
+    @cached_property
+    def _console(self) -> Console:
+        return _Terminal()
+
+
+@contextmanager
+def reporter(*, verbose: bool) -> Iterator[Reporter]:
+    """The reporter of a command; its counts and verdicts appear at the end of the block, also after an error."""
+    report = Reporter(verbose=verbose)
+    try:
+        yield report
+    except BaseException:
+        report.end(failed=True)
+        raise
+    report.end(failed=False)
+
+
+ALOUD = Reporter(verbose=True)  # for callers that want every sentence and no summary
+
+
+def tell(text: str, *, wrap: bool = True) -> None:
+    """Print a text, even to a pager that closes early or a terminal that lacks a character.
+
+    Args:
+        text: of any number of lines.
+        wrap: wrap each line between words; False for a table.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        print("\n".join(map(wrapped, text.split("\n"))) if wrap else text, flush=True)
+    except BrokenPipeError:
+        _discard_output()
+
+
+def _discard_output() -> None:
+    """Give up standard output after its reader has left; as the documentation of Python's signal module advises."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def wrapped(line: str) -> str:
+    """A line, wrapped between words."""
+    return textwrap.fill(line, WIDTH, subsequent_indent="   ", break_long_words=False, break_on_hyphens=False) or line

@@ -1,0 +1,168 @@
+"""Tables on disk: SWEEP.csv, the derived tables, and SWEEP.json with their parameters and checksums.
+
+Every CSV begins with the columns of `IDENTITY`, which tables in memory lack, because their sweep is known there.
+The JSON file vouches for the tables (the sidecar). A table is sound if the sidecar has the parameters of the config and
+the checksum of the table; it is current if the same source and libraries would write it again.
+"""
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.analysis.written import IDENTITY, csv_bytes, csv_name
+from experiments.config.loader import Config
+from experiments.config.problems import Problem, TableError
+from experiments.config.sweep import Sweep
+from experiments.measuring.columns import names, treatment_names
+from experiments.measuring.experiment import MEASURED
+from experiments.measuring.metric import FEW_DRAWS
+from experiments.measuring.processor import is_supported
+from experiments.run.files import checksum, write_atomically
+from experiments.run.fingerprint import measuring_fingerprint, stamp, tables_fingerprint, versions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from experiments.run.compare import Change
+
+
+class ChangedError(Problem):
+    """A table that came out different although the same source, config and libraries made its previous version."""
+
+
+def write_sweep(
+    results: Path, config: Config, sweep: Sweep, tables: "Mapping[str, pd.DataFrame]"
+) -> "dict[Path, Change]":
+    """Write the table of a sweep (`measured`), its derived tables, and last the JSON that vouches for them.
+
+    A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes them again. Tables
+    that the same source, config and libraries made before stay if they are equal to rounding. Derived tables that the
+    sweep no longer has are removed, unless somebody changed them.
+
+    Raises:
+        ChangedError: a table is different from one that should be the same; nothing is written.
+    """
+    from experiments.run.compare import Change, compare, update
+
+    identity = dict(zip(names(IDENTITY), (sweep.name, sweep.experiment.name, config.seed), strict=True))
+    contents = {
+        kind: csv_bytes(table.assign(**identity)[[*identity, *table.columns]]) for kind, table in tables.items()
+    }
+    paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
+    sidecar = results / f"{sweep.name}.json"
+    before: dict[str, str] = {}
+    with suppress(TableError):
+        before = read_sidecar(sidecar)["sha256"]
+    was_made_alike = is_current(results, config, sweep)
+    if was_made_alike and is_supported():
+        found = {path: compare(path.read_bytes(), contents[kind]) for kind, path in paths.items() if kind in before}
+        if different := [f"{path}: {change.where}" for path, change in found.items() if change.kind == "different"]:
+            raise ChangedError(
+                "expected the same tables from the same source, config and libraries, got others; the previous ones"
+                " stay, delete them to write these:\n" + "\n".join(different)
+            )
+    changes = {path: update(path, contents[kind], keep=was_made_alike) for kind, path in paths.items()}
+    made = {**_provenance(config, sweep), "sha256": {kind: checksum(path) for kind, path in paths.items()}}
+    content = (json.dumps(made, indent=1) + "\n").encode()
+    if not sidecar.exists() or sidecar.read_bytes() != content:
+        write_atomically(sidecar, content)
+    for kind in sorted(set(before) - set(contents)):
+        path = results / csv_name(sweep.name, kind)
+        if checksum(path) == before[kind]:
+            path.unlink()  # the suite derived it from an earlier table, and nobody changed it since
+            changes[path] = Change("removed", "the sweep no longer has it")
+    return changes
+
+
+def is_current(results: Path, config: Config, sweep: Sweep) -> bool:
+    """True if the tables of a sweep are sound and come from this config, this source and these libraries.
+
+    Unlike `sound_contents`, it also compares fingerprints and versions.
+    """
+    try:
+        sound_contents(results, config, sweep)
+        sidecar = read_sidecar(results / f"{sweep.name}.json")
+    except TableError:
+        return False
+    return sidecar.items() >= _provenance(config, sweep).items()
+
+
+def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
+    """Everything that determines the tables of a sweep, as JSON values."""
+    stamps = [stamp(sweep.experiment, cell) for cell in sweep.cells()]
+    fingerprint = {
+        "measuring": measuring_fingerprint(sweep.experiment.name),
+        "tables": tables_fingerprint(sweep.experiment.name),
+        "named": hashlib.sha256(json.dumps(stamps, sort_keys=True).encode()).hexdigest(),
+    }
+    return {
+        "sweep": sweep.name,
+        "seed": config.seed,
+        "parameters": sweep.parameters(),
+        "fingerprint": fingerprint,
+        "versions": versions("numpy", "scipy", "pandas"),
+    }
+
+
+def read_sweep(results: Path, config: Config, sweep: Sweep) -> "dict[str, pd.DataFrame]":
+    """The table of a sweep as `measured`, and its derived tables, by kind, without the columns of `IDENTITY`.
+
+    Raises:
+        TableError: a table is missing, altered, or from another config.
+    """
+    import pandas as pd
+
+    text = dict.fromkeys([FEW_DRAWS, *treatment_names(sweep.experiment.cell)], str)
+    tables = {}
+    for kind, content in sound_contents(results, config, sweep).items():
+        own = pd.read_csv(io.BytesIO(content), dtype=text, usecols=lambda name: name not in names(IDENTITY))
+        # A table as read has one block of memory per column; pandas warns if columns are added to more than a hundred.
+        table = own.copy()
+        # An empty field is a list of no metrics there, elsewhere a missing number.
+        tables[kind] = table.fillna({FEW_DRAWS: ""}) if FEW_DRAWS in table else table
+    return tables
+
+
+def sound_contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:
+    """The bytes of a sweep's tables by kind, after a check of their config and their checksums."""
+    sidecar = read_sidecar(results / f"{sweep.name}.json")
+    got, expected = sidecar["parameters"], sweep.parameters()
+    differing = [key for key in {**expected, **got} if got.get(key) != expected.get(key)]
+    if sidecar.get("seed") != config.seed:
+        differing, got, expected = ["seed"], sidecar, {"seed": config.seed}
+    if differing:
+        key = differing[0]
+        was = f"got {key} {json.dumps(got.get(key))}, expected {json.dumps(expected.get(key))}"
+        raise TableError(f"{results / sweep.name}.csv is from another config: {was}")
+    contents = {}
+    for kind, expected in sidecar["sha256"].items():
+        path = results / csv_name(sweep.name, kind)
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise TableError(f"{path}: {error.strerror}") from None
+        got = hashlib.sha256(content).hexdigest()
+        if got != expected:
+            raise TableError(f"{path} has been altered: got SHA-256 {got[:12]}..., expected {expected[:12]}...")
+        contents[kind] = content
+    return contents
+
+
+def read_sidecar(path: Path) -> dict[str, Any]:
+    """The content of SWEEP.json; `TableError` if it is missing or invalid."""
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise TableError(f"{path.with_suffix('.csv')} is missing or incomplete: found no {path.name}") from None
+    except (OSError, ValueError) as error:
+        raise TableError(f"{path}: cannot read: {error}") from None
+    sidecar: dict[str, Any] = content if isinstance(content, dict) else {}
+    checksums = sidecar.get("sha256")
+    is_whole = isinstance(sidecar.get("parameters"), dict) and isinstance(checksums, dict) and MEASURED in checksums
+    if not is_whole or not all(map(str.isidentifier, sidecar["sha256"])):  # kinds become paths
+        raise TableError(f"{path}: expected the parameters and checksums of a sweep")
+    return sidecar

@@ -1,0 +1,201 @@
+"""Worker processes on this machine, and the loop that receives records from them or from a cluster."""
+
+import itertools
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from threadpoolctl import threadpool_limits
+
+from experiments.config.problems import counted
+from experiments.run.store import measure_record
+
+if TYPE_CHECKING:
+    from experiments.run.work import Task
+
+_QUEUED_PER_WORKER = 3
+_FEW = 3
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True)
+class LocalWorkers:
+    """Processes on this machine, started for each run; see `experiments.run.work.Workers`."""
+
+    slots: int
+
+    def __str__(self) -> str:
+        return counted(self.slots, "worker")
+
+    def measure(self, tasks: "Sequence[Task]") -> Generator["tuple[Task, bytes]", None, None]:
+        """Records in the order of completion; at most three chunks per worker wait or run at a time."""
+        with worker_pool(self.slots) as pool:
+            in_flight = _QUEUED_PER_WORKER * self.slots
+            yield from measured(lambda *arguments: pool.submit(measure_record, *arguments), tasks, in_flight)
+
+
+def default_jobs() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def helpers(jobs: int | None, tasks: int) -> Iterator[Callable[..., Future[Any]]]:
+    """Processes for further work of this one; `submit(function, *arguments)` gives a future of the result.
+
+    Up to three tasks are done in this process, at once, because starting others takes longer.
+
+    Args:
+        jobs: number of processes; None for one per processor.
+        tasks: number of tasks at most.
+    """
+    if tasks <= _FEW:
+        yield _done_here
+        return
+    with worker_pool(jobs or default_jobs()) as pool:
+        yield pool.submit
+
+
+def _done_here(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    try:
+        future.set_result(function(*arguments))
+    except Exception as error:
+        future.set_exception(error)
+    return future
+
+
+class _Pool(ProcessPoolExecutor):
+    """A pool whose workers start undisturbed: signals wait until the call that starts one returns."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+        # A signal between the start of a worker and its instructions would leave a worker that reads the end of a file.
+        # The worker inherits this setting, so that Ctrl-C does not interrupt its imports either.
+        with _held_back():
+            return super().submit(function, *arguments, **options)
+
+
+@contextmanager
+def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that compute on one thread each; an error or Ctrl-C in the block ends them."""
+    # Spawned, not forked: this works the same on every system and copies no thread's lock into a worker.
+    with _Pool(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker) as pool:
+        try:
+            yield pool
+        except BaseException:
+            _stop(pool)
+            raise
+
+
+def _start_worker() -> None:
+    """Prepare a worker: it ignores Ctrl-C, ends with its parent, and computes on one thread."""
+    # Ctrl-C reaches every process of the terminal; only the parent handles it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)  # see _Pool
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # With more threads, BLAS would split its sums by their number, and results would depend on the machine's load.
+    threadpool_limits(limits=1)
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Hold Ctrl-C and SIGTERM back until the end of the block; processes that start in it inherit this.
+
+    A mask alone does not hold a signal back: another thread, such as one of BLAS, takes it, and Python then calls the
+    handler in the main thread. Other threads run no handlers.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    handlers = {number: handler for number in _SIGNALS if is_main and callable(handler := signal.getsignal(number))}
+    came: list[int] = []
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        for number in handlers:
+            signal.signal(number, lambda number, _: came.append(number))
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for caught in dict.fromkeys(came):
+            signal.raise_signal(caught)  # waits for the mask
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _end_with_parent() -> None:
+    """End this worker when its parent is gone, for any reason."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _stop(pool: ProcessPoolExecutor) -> None:
+    """End the workers at once; the next run measures their unfinished chunks again."""
+    with _held_back():
+        for worker in list((pool._processes or {}).values()):  # another pool may have work to finish
+            worker.kill()
+        # A killed worker may have sent half a record. The pool's thread would wait forever for the rest, because this
+        # process also holds the sending end of the pipe. Once that is closed, the thread reads the end of the file.
+        if pool._result_queue is not None:
+            pool._result_queue._writer.close()  # type: ignore[attr-defined]
+        pool.shutdown(cancel_futures=True)
+
+
+def measured(
+    submit: Callable[..., Future[bytes]],
+    tasks: "Sequence[Task]",
+    in_flight: int,  # chunks that wait or run at a time, at most, so that memory stays bounded
+    *,
+    deaths: type[Exception] = BrokenProcessPool,  # of a chunk whose process died
+    seconds: float | None = None,  # without a record, after which `look` raises an error if none can come
+    look: Callable[[], object] = lambda: None,
+    is_astray: Callable[[BaseException | None], bool] = lambda _: False,  # a wrong process got the chunk
+) -> Iterator["tuple[Task, bytes]"]:
+    """Records in the order of completion, from the processes of this machine or of a cluster."""
+    todo = iter(tasks)
+    pending: dict[Future[bytes], Task] = {}
+
+    def hand_out(task: "Task") -> None:
+        with _naming(task, deaths):
+            pending[submit(*task.arguments)] = task
+
+    while True:
+        for task in itertools.islice(todo, in_flight - len(pending)):
+            hand_out(task)
+        if not pending:
+            return
+        done, _ = wait(pending, seconds, FIRST_COMPLETED)
+        if not done:
+            look()
+        for future in sorted(done, key=_has_failed):  # what succeeded is kept
+            task = pending.pop(future)
+            if _has_failed(future) and not future.cancelled() and is_astray(future.exception()):
+                hand_out(task)
+                continue
+            with _naming(task, deaths):
+                record = future.result()
+            yield task, record
+
+
+def _has_failed(future: Future[bytes]) -> bool:
+    return future.cancelled() or future.exception() is not None
+
+
+@contextmanager
+def _naming(task: "Task", deaths: type[Exception]) -> Iterator[None]:
+    """Turn a failure of a chunk, or of the workers when they take the chunk, into an error that names the chunk.
+
+    Arithmetic, memory and value errors come from measuring. Others, such as an import error, are bugs and pass through.
+    """
+    try:
+        yield
+    except deaths:
+        raise task.failure("a worker process died (killed, or out of memory) at or near this cell") from None
+    except (ArithmeticError, ValueError, MemoryError) as error:
+        raise task.failure(f"{type(error).__name__}: {error}") from None
