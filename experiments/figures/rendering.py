@@ -15,8 +15,7 @@ from matplotlib.text import Text
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from experiments.figures import curves as curves
-from experiments.figures import maps
+from experiments.figures import curves, maps
 from experiments.figures.figure import Drawing, Figure, Tables
 from experiments.figures.lines import draw_lines
 from experiments.figures.style import DPI, SLIDE, STYLE
@@ -59,7 +58,7 @@ def render_figure(
 def render(
     plot: Callable[[], Drawing], title: str, caption: str, *, formats: Iterable[str] = (), is_slide: bool = False
 ) -> dict[str, bytes]:
-    """The files of a picture, by suffix: `.png` with title and caption, `.txt` with both, a line each, and curves.
+    """The files of a picture, by suffix: `.png` with title and caption, `.txt` with both, a line each, and others.
 
     The files contain nothing that varies between equal runs, such as dates or random ids.
 
