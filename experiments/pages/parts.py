@@ -28,7 +28,7 @@ from experiments.run.paths import (
     diagnosis_path,
     figure_path,
 )
-from experiments.run.tables import is_current, read_sweep
+from experiments.run.tables import read_sweep, why_stale
 
 SweepTables = Mapping[str, Mapping[str, pd.DataFrame]]  # by sweep and kind
 
@@ -133,8 +133,8 @@ def provenance(config: Config, results: Path, tables: SweepTables, problems: Map
             table = tables[sweep.name]["measured"]
             trials = sorted({*table["trials"]}) if "trials" in table else [sweep.trials]
             state = f"complete: {counted(len(table), 'row')} for {counted(len(sweep.cells()), 'cell')}"
-            if not is_current(results, config, sweep):
-                state += "; another version of the source or of the libraries made it"
+            if reason := why_stale(results, config, sweep):
+                state += f"; {reason}"
             span = " to ".join(f"{n:,}" for n in dict.fromkeys((trials[0], trials[-1])))
             values = [sweep.name, sweep.experiment.name, span, state, agreement([sweep], tables).verdict() or "–"]
             values += [made["fingerprint"][part][:_SHOWN_DIGITS] for part in ("measuring", "tables")]

@@ -13,7 +13,7 @@ from experiments.config.sweep import Sweep
 from experiments.run.files import checksum, locked
 from experiments.run.paths import ALL_SWEEPS, FIGURES
 from experiments.run.reporter import ALOUD, FLAGGED, Reporter
-from experiments.run.tables import is_current, read_sidecar, read_sweep
+from experiments.run.tables import read_sidecar, read_sweep, why_stale
 
 if TYPE_CHECKING:
     from experiments.analysis.derived import Tables
@@ -85,8 +85,8 @@ def check(
     def check_sweep(sweep: Sweep) -> None:
         read = read_sweep(results, config, sweep)
         report.detail(check_table(sweep, read))
-        if not is_current(results, config, sweep):
-            report.flag(f"another version of the source or of the libraries made {sweep.name} and its exact values")
+        if reason := why_stale(results, config, sweep):
+            report.flag(f"{sweep.name}: {reason}")
         tables[sweep.name] = read
         if verdict := agreement([sweep], tables).verdict():
             report.detail(f"  {verdict}")

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from experiments.analysis.written import csv_name
 from experiments.config.loader import Config
-from experiments.config.problems import LongRunError, MeasurementError, TableError, attempt, counted
+from experiments.config.problems import LongRunError, MeasurementError, attempt, counted
 from experiments.config.sweep import Sweep
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
 from experiments.run.files import STORE, STORED_CONFIG, locked, write_atomically
 from experiments.run.fingerprint import tables_fingerprint
 from experiments.run.reporter import ALOUD, Reporter
-from experiments.run.tables import is_current, read_sidecar, sound_contents, write_sweep
+from experiments.run.tables import read_sidecar, why_stale, write_sweep
 
 if TYPE_CHECKING:
     from experiments.analysis.derived import Tables
@@ -50,7 +50,7 @@ def measure(
         tables_fingerprint(sweep.experiment.name)  # of the source as it is imported now, not of edits during the run
     with locked(results):
         records = Store(results / STORE, config.seed)
-        current = [sweep for sweep in sweeps if is_current(results, config, sweep)]
+        current = [sweep for sweep in sweeps if not why_stale(results, config, sweep)]
         work = find_work(records, sweeps)
         kept = {sweep.name for sweep in current if work.is_complete(sweep)}
         if again := len(current) - len(kept):
@@ -75,7 +75,7 @@ def measure(
             write(work)
             raise
         write(work)
-        if all(is_current(results, config, sweep) for sweep in config.sweeps):
+        if not any(why_stale(results, config, sweep) for sweep in config.sweeps):
             write_atomically(results / STORED_CONFIG, config.text.encode())
 
 
@@ -164,15 +164,9 @@ def plan_lines(
 
 def _state(config: Config, sweep: Sweep, results: Path, work: "Work") -> str:
     """The state of the tables of a sweep."""
-    if is_current(results, config, sweep):
-        return "complete" if work.is_complete(sweep) else "complete, chunks missing"
-    if not (results / csv_name(sweep.name, MEASURED)).exists():
-        return "missing"
-    try:
-        sound_contents(results, config, sweep)
-    except TableError as error:
-        return f"stale: {error}"
-    return "stale: another version of the source or of the libraries made it"
+    if reason := why_stale(results, config, sweep):
+        return f"stale: {reason}" if (results / csv_name(sweep.name, MEASURED)).exists() else "missing"
+    return "complete" if work.is_complete(sweep) else "complete, chunks missing"
 
 
 def _duration(seconds: float) -> str:

@@ -57,7 +57,7 @@ def write_sweep(
     before: dict[str, str] = {}
     with suppress(TableError):
         before = read_sidecar(sidecar)["sha256"]
-    was_made_alike = is_current(results, config, sweep)
+    was_made_alike = not why_stale(results, config, sweep)
     if was_made_alike and is_supported():
         found = {path: compare(path.read_bytes(), contents[kind]) for kind, path in paths.items() if kind in before}
         if different := [f"{path}: {change.where}" for path, change in found.items() if change.kind == "different"]:
@@ -78,17 +78,15 @@ def write_sweep(
     return changes
 
 
-def is_current(results: Path, config: Config, sweep: Sweep) -> bool:
-    """True if the tables of a sweep are sound and come from this config, this source and these libraries.
-
-    Unlike `sound_contents`, it also compares fingerprints and versions.
-    """
+def why_stale(results: Path, config: Config, sweep: Sweep) -> str:
+    """The reason why the tables of a sweep are not those of this config, source and libraries; empty if they are."""
     try:
         sound_contents(results, config, sweep)
-        sidecar = read_sidecar(results / f"{sweep.name}.json")
-    except TableError:
-        return False
-    return sidecar.items() >= _provenance(config, sweep).items()
+        made = read_sidecar(results / f"{sweep.name}.json")
+    except TableError as error:
+        return str(error)
+    is_current = made.items() >= _provenance(config, sweep).items()
+    return "" if is_current else "another version of the source or of the libraries made it"
 
 
 def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
