@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy import special
 
 from sdpa.metrics import SATURATED
-from sdpa.theory.integrals import FloatArray, lagrange, span
+from sdpa.theory.integrals import FloatArray, lagrange
 from sdpa.theory.rows import GaussianRow, Row
 
 IntArray = npt.NDArray[np.integer]
@@ -30,12 +30,7 @@ _OF_SATURATED = math.log1p(-SATURATED)
 _OCTAVE = math.log(2)
 # For a mean over lengths: each up to this one is computed, longer ones between so many nodes in pieces of this ratio.
 _EXACT_LENGTHS, _LENGTH_NODES, _PIECE = 16, 12, 16
-# For many rows at once: as `quadrature.span`, in which lengths share their integrals.
-_EXACT = 8
-_SPAN_NODES = (1 - np.cos(np.pi * np.arange(7) / 6)) / 2
-_POWERS = [0, 2]  # nearly powers of n, of which the logarithm is interpolated
-_SMALLEST_OCTAVE = -3
-_SMALL_NODES = 2.0**_SMALLEST_OCTAVE * (1 - np.cos(np.pi * np.arange(1, 8) / 7)) / 2  # and 0
+_LEAST_SIGMA = 1e-9  # up to it the weights of a row are equal within about 1e-9
 
 
 ROW_MEANS: RowFunctions = {
@@ -145,71 +140,46 @@ def length_weights(shortest: int, longest: int) -> dict[int, float]:
     weights = dict.fromkeys(range(shortest, last + 1), 1.0)
     start = max(shortest, last + 1)
     while start <= longest:
-        piece = _EXACT_LENGTHS * _PIECE ** math.floor(math.log(start / _EXACT_LENGTHS) / math.log(_PIECE) + 1e-12)
-        lengths = np.arange(start, min(longest, piece * _PIECE - 1) + 1)
-        ends = (np.cos(np.pi * np.arange(_LENGTH_NODES) / (_LENGTH_NODES - 1)) + 1) / 2
-        nodes = np.unique(np.round(piece * _PIECE**ends))
+        piece = int(_pieces(np.array([start]))[0])
+        lengths, nodes = np.arange(start, min(longest, piece * _PIECE - 1) + 1), _nodes_of_piece(piece)
         for node, weight in zip(nodes, lagrange(np.log(lengths), np.log(nodes)).sum(axis=0), strict=True):
             weights[int(node)] = weights.get(int(node), 0.0) + float(weight)
         start = int(lengths[-1]) + 1
     return {n: weight / (longest - shortest + 1) for n, weight in weights.items()}
 
 
+def _pieces(n_keys: IntArray) -> IntArray:
+    """The first length of the piece of each length: 16, 256 and so on; a length below 16 itself."""
+    powers = np.floor(np.log(np.maximum(n_keys, 1) / _EXACT_LENGTHS) / math.log(_PIECE) + 1e-12).astype(int)
+    return np.where(n_keys < _EXACT_LENGTHS, n_keys, _EXACT_LENGTHS * _PIECE ** np.maximum(powers, 0))
+
+
+def _nodes_of_piece(piece: int) -> IntArray:
+    """Whole numbers near Chebyshev's nodes of a piece."""
+    ends = (np.cos(np.pi * np.arange(_LENGTH_NODES) / (_LENGTH_NODES - 1)) + 1) / 2
+    return np.unique(np.round(piece * _PIECE**ends)).astype(int)
+
+
 def gaussian_rows(sigma: FloatArray, n_keys: IntArray) -> FloatArray:
     """E max w, E H in nats, E |J|_F^2 and P(max w > 0.99) of many rows, each with a sigma and a length of its own.
 
-    Every length up to 8 is computed; over (8, 128], (128, 2048] and so on, a polynomial of degree 6 in ln n
-    interpolates, below sigma = 1/8 one in sigma. That adds absolute errors below 1e-5, and relative ones below 1e-5 to
-    E max w and E |J|_F^2. sigma, from 0, and n_keys, from 2, are (rows,), and the result (rows, 4).
+    Lengths are interpolated as in `mean_over_lengths` where they are many. That adds absolute errors below 1e-5, and
+    relative ones below 1e-5 to E max w and E |J|_F^2. sigma, from 0, and n_keys, from 2, are (rows,), and the result
+    (rows, 4).
 
     >>> gaussian_rows(np.array([1.0, 0.0]), np.array([64, 4])).round(6)
     array([[0.107274, 3.684746, 0.03408 , 0.      ],
            [0.25    , 1.386294, 0.1875  , 0.      ]])
     """
-    found = np.empty((len(sigma), len(OF_GAUSSIAN_ROWS)))
-    lengths, place = np.unique(n_keys, return_inverse=True)
-    spans = np.array([span(n)[1] for n in lengths.tolist()])[place]
-    with np.errstate(divide="ignore"):
-        octaves = np.maximum(np.floor(np.log2(sigma)), _SMALLEST_OCTAVE - 1)
-    for longest in np.unique(spans):
-        nodes = _length_nodes(n_keys[spans == longest])
-        for octave in np.unique(octaves[spans == longest]):  # lengths side by side share their integrals
-            rows = np.flatnonzero((spans == longest) & (octaves == octave))
-            rows = rows[np.argsort(sigma[rows])]
-            of_nodes = np.stack([_of_length(sigma[rows], node) for node in nodes], axis=1)
-            of_nodes[..., _POWERS] = np.log(of_nodes[..., _POWERS])
-            weights = lagrange(np.log(n_keys[rows]), np.log(nodes))
-            found[rows] = (weights[:, None, :] @ of_nodes)[:, 0]
-    found[:, _POWERS] = np.exp(found[:, _POWERS])
-    return np.maximum(found, 0.0)
-
-
-def _length_nodes(n_keys: IntArray) -> list[int]:
-    """The lengths at which to compute, for lengths of one span: all of them, if they are few."""
-    lengths = np.unique(n_keys)
-    shortest, longest = span(int(lengths[0]))
-    if longest > _EXACT and len(lengths) > len(_SPAN_NODES):
-        lengths = np.unique(np.round((shortest + 1) * (longest / (shortest + 1)) ** _SPAN_NODES).astype(int))
-    return [int(n) for n in lengths]
-
-
-def _of_length(sigma: FloatArray, n_keys: int) -> FloatArray:
-    """The values of rows of one length at rising sigma of one octave, or of all small ones, (len(sigma), 4)."""
-    if sigma[0] >= 2.0**_SMALLEST_OCTAVE:
-        return _exact(sigma, n_keys)
-    return np.asarray(np.polynomial.polynomial.polyval(sigma, _small_coefficients(n_keys)).T)
-
-
-@cache
-def _small_coefficients(n_keys: int) -> FloatArray:
-    """Coefficients of the polynomials in sigma through the values at small deviations, (degree + 1, 4)."""
-    uniform = [1 / n_keys, math.log(n_keys), (1 - 1 / n_keys) / n_keys, 0.0]
-    powers = np.vander(_SMALL_NODES, len(_SMALL_NODES) + 1, increasing=True)
-    coefficients = np.linalg.solve(powers[:, 1:], _exact(_SMALL_NODES, n_keys) - uniform)
-    return np.concatenate([[uniform], coefficients])
-
-
-def _exact(sigma: FloatArray, n_keys: int) -> FloatArray:
-    """The values at rising sigma above 0."""
-    row = row_values(sigma, n_keys)
-    return np.column_stack([*(row[name] for name in OF_GAUSSIAN_ROWS[:3]), saturated_rows(sigma, n_keys)])
+    found = np.column_stack([1 / n_keys, np.log(n_keys), (1 - 1 / n_keys) / n_keys, np.zeros(len(n_keys))])
+    pieces = np.where(sigma > _LEAST_SIGMA, _pieces(n_keys), 0)
+    for piece in np.unique(pieces[pieces > 0]).tolist():
+        rows = np.flatnonzero(pieces == piece)
+        rows = rows[np.argsort(sigma[rows])]
+        lengths, place = np.unique(n_keys[rows], return_inverse=True)
+        nodes = lengths if len(lengths) <= _LENGTH_NODES else _nodes_of_piece(piece)
+        found[rows] = 0.0
+        for node, weights in zip(nodes.tolist(), lagrange(np.log(lengths), np.log(nodes)).T, strict=True):
+            row = row_values(sigma[rows], node) | {"saturated_rows": saturated_rows(sigma[rows], node)}
+            found[rows] += weights[place, None] * np.column_stack([row[name] for name in OF_GAUSSIAN_ROWS])
+    return np.asarray(np.maximum(found, 0.0))
