@@ -1,38 +1,21 @@
 """Tables to tables: exact columns, fits, and the verdict on every value. Figures fit and derive nothing.
 
-The measured tables of a sweep come in; its finished main table and its derived tables go out. A module that derives a
-table binds a `Derived`, which DERIVED_TABLES lists.
+The measured tables of a sweep come in; its finished main table and its derived tables go out. A module that derives
+tables binds TABLES, which DERIVED_TABLES joins.
 """
 
 from collections.abc import Mapping
 
 import pandas as pd
 
-from experiments.analysis.bands import BAND_TABLE, LEARNING_CURVES
-from experiments.analysis.crossings import CROSSINGS, RATIOS
+from experiments.analysis import bands, crossings, laws, slopes, verdicts
 from experiments.analysis.derived import VERDICTS, add_exact
-from experiments.analysis.laws import CURVES, HISTOGRAM, LAW_TESTS, ZERO_LIMITS
-from experiments.analysis.slopes import SLOPES, STEADY
-from experiments.analysis.verdicts import TEST_TABLE, VERDICT_TABLE, flag_few_draws
 from experiments.config.sweep import Sweep
 from experiments.measuring.columns import Column
 from experiments.measuring.experiment import MEASURED, Experiment
 
 # In the order of derivation: each table may use the earlier ones.
-DERIVED_TABLES = (
-    VERDICT_TABLE,
-    TEST_TABLE,
-    SLOPES,
-    STEADY,
-    RATIOS,
-    CROSSINGS,
-    CURVES,
-    HISTOGRAM,
-    LAW_TESTS,
-    ZERO_LIMITS,
-    BAND_TABLE,
-    LEARNING_CURVES,
-)
+DERIVED_TABLES = (*verdicts.TABLES, *slopes.TABLES, *crossings.TABLES, *laws.TABLES, *bands.TABLES)
 
 
 def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -52,7 +35,7 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> dict[str, pd.
         if derived.source in tables and derived.needs <= set(tables[derived.source]):
             tables[derived.kind] = found[derived.kind] = derived.derive(sweep, tables)
     if VERDICTS in found:
-        tables[MEASURED] = flag_few_draws(tables[MEASURED], found[VERDICTS])
+        tables[MEASURED] = verdicts.flag_few_draws(tables[MEASURED], found[VERDICTS])
     return {kind: frame for kind, frame in {MEASURED: tables[MEASURED], **found}.items() if len(frame)}
 
 

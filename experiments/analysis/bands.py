@@ -136,16 +136,18 @@ def _columns(experiment: Experiment) -> tuple[Column, ...]:
     )
 
 
-BAND_TABLE = Derived(
-    BANDS,
-    needs=frozenset({_RATE, *_AT_BEST}),
-    columns=_columns,
-    derive=lambda _, tables: bands(tables[MEASURED]),
-)
-LEARNING_CURVES = Derived(
-    "learning_curves",
-    needs=frozenset({"step", "loss"}),
-    columns=lambda experiment: (*axis_columns(experiment.cell), *HISTORY_COLUMNS),
-    derive=lambda _, tables: tables[HISTORY],
-    source=HISTORY,
+TABLES = (
+    Derived(
+        BANDS,
+        needs=frozenset({_RATE, *_AT_BEST}),
+        columns=_columns,
+        derive=lambda _, tables: bands(tables[MEASURED]),
+    ),
+    Derived(
+        "learning_curves",
+        needs=frozenset({"step", "loss"}),
+        columns=lambda experiment: (*axis_columns(experiment.cell), *HISTORY_COLUMNS),
+        derive=lambda _, tables: tables[HISTORY],
+        source=HISTORY,
+    ),
 )

@@ -198,15 +198,17 @@ _CROSSING_COLUMNS = _KIND + columns_of_text(
     """
 )
 _NEEDS = frozenset({"d_k", "n_keys", "inputs", "scaling", "divisor", *(metric for metric, _ in NORMS.values())})
-RATIOS = Derived(
-    "ratios",
-    _NEEDS,
-    lambda experiment: (*axis_columns(experiment.cell), *_RATIO_COLUMNS),
-    lambda _, tables: norm_ratios(tables[MEASURED]),
-)
-CROSSINGS = Derived(
-    "crossings",
-    _NEEDS,
-    lambda experiment: (*axes_but(experiment, "d_k"), *_CROSSING_COLUMNS),
-    lambda _, tables: crossings(tables[MEASURED]),
+TABLES = (
+    Derived(
+        "ratios",
+        _NEEDS,
+        lambda experiment: (*axis_columns(experiment.cell), *_RATIO_COLUMNS),
+        lambda _, tables: norm_ratios(tables[MEASURED]),
+    ),
+    Derived(
+        "crossings",
+        _NEEDS,
+        lambda experiment: (*axes_but(experiment, "d_k"), *_CROSSING_COLUMNS),
+        lambda _, tables: crossings(tables[MEASURED]),
+    ),
 )

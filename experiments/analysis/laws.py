@@ -110,10 +110,6 @@ def _of_counts(derive: Callable[[pd.DataFrame, Sequence[Floats]], pd.DataFrame])
     return lambda _, tables: derive(tables[MEASURED], list(tables[COUNTS]["counts"]))
 
 
-HISTOGRAM = Derived("histogram", frozenset({"counts"}), lambda _: _HISTOGRAM_COLUMNS, _of_counts(histograms), COUNTS)
-LAW_TESTS = Derived(TESTS, frozenset({"counts"}), lambda _: _TEST_COLUMNS, _of_counts(distances), COUNTS)
-
-
 _MIN_VALUES = 3  # of both d_k and n_keys: a sweep with as many is a map
 _POINTS_PER_OCTAVE = 8
 _MIN_RATIO = 1 / 8
@@ -148,7 +144,7 @@ def freezing_curves(table: pd.DataFrame) -> pd.DataFrame:
     the largest of the sweep, with about 8 points for each doubling.
 
     Args:
-        table: a main table with the columns of CURVES.needs.
+        table: a main table with the columns that `curves` needs.
 
     Returns:
         One row per n_keys and ratio; none unless the sweep has at least 3 values of d_k and 3 of n_keys with Gaussian
@@ -207,15 +203,19 @@ def _limit(cell: Cell) -> float:
         return math.nan
 
 
-CURVES = Derived(
-    "curves",
-    needs=frozenset({"d_k", "n_keys", "query_std", "key_std", "divisor", "entropy", "jacobian_trace"}),
-    columns=lambda _: _CURVES,
-    derive=lambda _, tables: freezing_curves(tables[MEASURED]),
-)
-ZERO_LIMITS = Derived(
-    "zero_limits",
-    needs=frozenset({"arithmetic", "zero_weights"}),
-    columns=lambda experiment: (*axes_but(experiment, "d_k"), *_ZERO_LIMITS),
-    derive=lambda sweep, tables: zero_limits(tables[MEASURED], sweep.cells()),
+TABLES = (
+    Derived(
+        "curves",
+        needs=frozenset({"d_k", "n_keys", "query_std", "key_std", "divisor", "entropy", "jacobian_trace"}),
+        columns=lambda _: _CURVES,
+        derive=lambda _, tables: freezing_curves(tables[MEASURED]),
+    ),
+    Derived("histogram", frozenset({"counts"}), lambda _: _HISTOGRAM_COLUMNS, _of_counts(histograms), COUNTS),
+    Derived(TESTS, frozenset({"counts"}), lambda _: _TEST_COLUMNS, _of_counts(distances), COUNTS),
+    Derived(
+        "zero_limits",
+        needs=frozenset({"arithmetic", "zero_weights"}),
+        columns=lambda experiment: (*axes_but(experiment, "d_k"), *_ZERO_LIMITS),
+        derive=lambda sweep, tables: zero_limits(tables[MEASURED], sweep.cells()),
+    ),
 )

@@ -89,7 +89,7 @@ def steady_powers(table: pd.DataFrame) -> pd.DataFrame:
     ends, and the growth is below 0 at the largest of them and above 0 at a smaller one.
 
     Args:
-        table: a finished main table with the columns of STEADY.needs.
+        table: a finished main table with the columns that `steady` needs.
     """
     others = [name for name in axes_of(table) if name != "d_k"]
     powers = table[table["exponent"].notna()].sort_values("exponent")
@@ -227,19 +227,21 @@ _POWERS = columns_of_text(
         the sweep
     """
 )
-SLOPES = Derived(
-    "slopes",
-    needs=frozenset({"d_k", "score_variance_exact", "scaling", "exponent"}),
-    columns=lambda experiment: (
-        *axes_but(experiment, "d_k"),
-        *(column for column in experiment.columns if column.name == "scaling"),
-        *_FITTED,
+TABLES = (
+    Derived(
+        "slopes",
+        needs=frozenset({"d_k", "score_variance_exact", "scaling", "exponent"}),
+        columns=lambda experiment: (
+            *axes_but(experiment, "d_k"),
+            *(column for column in experiment.columns if column.name == "scaling"),
+            *_FITTED,
+        ),
+        derive=lambda _, tables: fit_slopes(tables[MEASURED]),
     ),
-    derive=lambda _, tables: fit_slopes(tables[MEASURED]),
-)
-STEADY = Derived(
-    "steady",
-    needs=frozenset({"d_k", "scaling", "exponent", _SHARPNESS, f"{_SHARPNESS}_low"}),
-    columns=lambda experiment: (*axes_but(experiment, "d_k"), *_POWERS),
-    derive=lambda _, tables: steady_powers(tables[MEASURED]),
+    Derived(
+        "steady",
+        needs=frozenset({"d_k", "scaling", "exponent", _SHARPNESS, f"{_SHARPNESS}_low"}),
+        columns=lambda experiment: (*axes_but(experiment, "d_k"), *_POWERS),
+        derive=lambda _, tables: steady_powers(tables[MEASURED]),
+    ),
 )

@@ -276,16 +276,18 @@ _TEST = columns_of_text(
     p_value float probability of a statistic at least this large if measured and exact values agree
     """
 )
-VERDICT_TABLE = Derived(
-    VERDICTS,
-    needs=frozenset({FEW_DRAWS}),
-    columns=_verdict_columns,
-    derive=lambda sweep, tables: verdicts(sweep.experiment, tables[MEASURED], sweep.cells()),
-)
-TEST_TABLE = Derived(
-    TESTS,
-    needs=frozenset({"correlations"}),
-    columns=lambda experiment: (*axis_columns(experiment.cell), *_TEST),
-    derive=lambda _, tables: cell_tests(tables[MEASURED], tables[CORRELATIONS], tables[VERDICTS]),
-    source=CORRELATIONS,
+TABLES = (
+    Derived(
+        VERDICTS,
+        needs=frozenset({FEW_DRAWS}),
+        columns=_verdict_columns,
+        derive=lambda sweep, tables: verdicts(sweep.experiment, tables[MEASURED], sweep.cells()),
+    ),
+    Derived(
+        TESTS,
+        needs=frozenset({"correlations"}),
+        columns=lambda experiment: (*axis_columns(experiment.cell), *_TEST),
+        derive=lambda _, tables: cell_tests(tables[MEASURED], tables[CORRELATIONS], tables[VERDICTS]),
+        source=CORRELATIONS,
+    ),
 )

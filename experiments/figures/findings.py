@@ -142,12 +142,13 @@ def _medians_turn(tables: Tables) -> bool:
 
 
 def _crossings(tables: Tables, norm: str) -> Table:
-    return rows_of(tables, "crossings", norm=norm, statistic="median", level=1.0)
+    """Those of medians where both norms are equal, by n_keys."""
+    return rows_of(tables, "crossings", norm=norm, statistic="median", level=1.0).sort_values("n_keys")
 
 
-def _entropy_shares(tables: Tables, end: str, **values: Any) -> Any:
-    """The entropy over ln n_keys, or an end of its interval."""
-    rows = rows_of(tables, **values)
+def _entropy_shares(tables: Tables, rule: str, end: str = "") -> Any:
+    """The entropy over ln n_keys at the largest d_k, or an end of its interval."""
+    rows = rows_of(tables, scaling=rule, d_k=4096)
     return rows[f"entropy{end}"] / np.log(rows["n_keys"])
 
 
@@ -263,10 +264,9 @@ FINDINGS = (
         sentence="From 16 to 4096 keys, the unscaled medians fall below those under d_k^1/2 at d_k = {first:.3g} to "
         "{last:.3g} for |J|_F, and at d_k = {query_first:.0f} to {query_last:.0f} for |dL/dq|.",
         values=lambda tables: {
-            f"{prefix}{end}": rows["crossing"].agg(smallest)
+            f"{prefix}{end}": _crossings(tables, norm)["crossing"].iloc[place]
             for prefix, norm in (("", "jacobian"), ("query_", "query_gradient"))
-            for rows in [_crossings(tables, norm)]
-            for end, smallest in (("first", "min"), ("last", "max"))
+            for end, place in (("first", 0), ("last", -1))
         },
         holds=lambda tables: all(
             _crossings(tables, norm)["crossing"].notna().all() and rises(_crossings(tables, norm), "n_keys", "crossing")
@@ -279,12 +279,11 @@ FINDINGS = (
         sentence="At d_k = 4096, the mean entropy of rows of 4 to 4096 keys is at most {few:.1%} of ln n_keys "
         "unscaled, and at least {many:.0%} under d_k^1/2.",
         values=lambda tables: {
-            "few": _entropy_shares(tables, "", scaling=_PLAIN, d_k=4096).max(),
-            "many": _entropy_shares(tables, "", scaling=_ROOT, d_k=4096).min(),
+            "few": _entropy_shares(tables, _PLAIN).max(),
+            "many": _entropy_shares(tables, _ROOT).min(),
         },
         holds=lambda tables: bool(
-            _entropy_shares(tables, "_high", scaling=_PLAIN, d_k=4096).max() < 0.1
-            and _entropy_shares(tables, "_low", scaling=_ROOT, d_k=4096).min() > 0.5
+            _entropy_shares(tables, _PLAIN, "_high").max() < 0.1 and _entropy_shares(tables, _ROOT, "_low").min() > 0.5
         ),
     ),
     Finding(
