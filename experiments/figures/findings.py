@@ -93,9 +93,9 @@ def value(tables: Tables, metric: str, kind: str = "measured", **values: Any) ->
     return float(found)
 
 
-def is_below(lower: Table, upper: Table, metric: str, factor: float = 1.0) -> bool:
-    """True if the intervals of some rows, times a factor, lie below those of others."""
-    return bool(factor * lower[f"{metric}_high"].max() < upper[f"{metric}_low"].min())
+def is_below(lower: Table, upper: Table, metric: str) -> bool:
+    """True if the intervals of some rows lie below those of others."""
+    return bool(lower[f"{metric}_high"].max() < upper[f"{metric}_low"].min())
 
 
 def is_level(rows: Table, metric: str) -> bool:
@@ -122,9 +122,10 @@ def alone_is_level(rows: Table, metric: str) -> bool:
     )
 
 
-def _ends(tables: Tables, metric: str, x: str, first: float, last: float, **values: Any) -> dict[str, float]:
-    """A metric at both ends of an axis."""
-    return {name: value(tables, metric, **{**values, x: end}) for name, end in (("first", first), ("last", last))}
+def _ends(tables: Tables, metric: str, x: str, **values: Any) -> dict[str, float]:
+    """A metric at both ends of an axis, in rows with these values of columns."""
+    found = rows_of(tables, **values).sort_values(x)[metric]
+    return {"first": found.iloc[0], "last": found.iloc[-1]}
 
 
 def _both_rules(tables: Tables, *ends: Any) -> dict[str, float]:
@@ -215,7 +216,7 @@ FINDINGS = (
         title="Only d_k^1/2 keeps attention almost equally sharp at every width",
         sentence="From d_k = 4 to 512, the mean largest of 64 weights rises from {first:.3f} to {last:.3f} unscaled, "
         "and from {scaled_first:.3f} to {scaled_last:.3f} under d_k^1/2.",
-        values=lambda tables: _both_rules(tables, "max_weight", "d_k", 4, 512),
+        values=lambda tables: _both_rules(tables, "max_weight", "d_k"),
         holds=lambda tables: alone_is_level(tables["measured"], "max_weight"),
     ),
     Finding(
@@ -235,7 +236,7 @@ FINDINGS = (
         title="Without sqrt(d_k), wider queries and keys sharpen attention",
         sentence="From d_k = 4 to 512, the mean largest of 64 weights rises from {first:.3f} to {last:.3f} without "
         "sqrt(d_k), and stays within a tenth with it.",
-        values=lambda tables: _ends(tables, "max_weight", "d_k", 4, 512, scaling=_PLAIN),
+        values=lambda tables: _ends(tables, "max_weight", "d_k", scaling=_PLAIN),
         holds=lambda tables: (
             rises(rows_of(tables, scaling=_PLAIN), "d_k", "max_weight")
             and changes(rows_of(tables, scaling=_PLAIN), "max_weight")
@@ -247,7 +248,7 @@ FINDINGS = (
         title="Only d_k^1/2 keeps the largest weight almost equal at both widths",
         sentence="The mean largest of 64 weights is {scaled_first:.4f} and {scaled_last:.4f} at d_k = 64 and 512 under "
         "d_k^1/2, and {first:.3f} and {last:.3f} unscaled.",
-        values=lambda tables: _both_rules(tables, "max_weight", "d_k", 64, 512),
+        values=lambda tables: _both_rules(tables, "max_weight", "d_k"),
         holds=lambda tables: alone_is_level(tables["measured"], "max_weight"),
     ),
     Finding(
@@ -255,7 +256,7 @@ FINDINGS = (
         title="Longer rows spread attention over more keys under every rule here",
         sentence="From 16 to 4096 keys at d_k = 64, the mean largest weight falls from {first:.3f} to {last:.3f} "
         "unscaled, and from {scaled_first:.3f} to {scaled_last:.4f} under d_k^1/2.",
-        values=lambda tables: _both_rules(tables, "max_weight", "n_keys", 16, 4096),
+        values=lambda tables: _both_rules(tables, "max_weight", "n_keys"),
         holds=lambda tables: all(rises(rows, "n_keys", "entropy") for _, rows in tables["measured"].groupby("scaling")),
     ),
     Finding(
@@ -340,7 +341,7 @@ FINDINGS = (
         values=lambda tables: {
             f"{prefix}{name}": number
             for prefix, mask in (("", "none"), ("masked_", "causal"))
-            for name, number in _ends(tables, "max_weight", "n_keys", 64, 1024, scaling=_ROOT, mask=mask).items()
+            for name, number in _ends(tables, "max_weight", "n_keys", scaling=_ROOT, mask=mask).items()
         },
         holds=_mask_matters_in_short_rows,
     ),
@@ -349,7 +350,7 @@ FINDINGS = (
         title="Most schemes meant for d_k^1/2 keep score variance in wider models",
         sentence="From d_model = 256 to 2048, the variance of the scores under d_k^1/2 stays within a tenth for "
         "xavier, xavier_packed and kaiming; that of gpt2 grows from {first:.4f} to {last:.3f}.",
-        values=lambda tables: _ends(tables, "score_variance", "d_model", 256, 2048, scaling=_ROOT, scheme="gpt2"),
+        values=lambda tables: _ends(tables, "score_variance", "d_model", scaling=_ROOT, scheme="gpt2"),
         holds=lambda tables: (
             all(
                 is_level(rows_of(tables, scaling=_ROOT, scheme=name), "score_variance")
@@ -414,7 +415,7 @@ FINDINGS = (
         drawing="dot_products/distribution",
         title="Scores have heavier tails than normal ones, less so in wide heads",
         sentence="The excess kurtosis of a score is {first:.2f} at d_k = 1 and {last:.3f} at 256; a normal one has 0.",
-        values=lambda tables: _ends(tables, "score_kurtosis", "d_k", 1, 256),
+        values=lambda tables: _ends(tables, "score_kurtosis", "d_k"),
         holds=lambda tables: (
             rises(tables["measured"], "d_k", "score_kurtosis", falls=True)
             and bool((tables["measured"]["score_kurtosis_low"] > 0).all())
