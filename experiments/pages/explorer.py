@@ -6,7 +6,7 @@ n_keys, are enough for every d_k and every divisor: attention.js interpolates th
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,8 @@ def explorer(sweeps: Sequence[Sweep], tables: SweepTables) -> dict[str, Any]:
     (`row_means`), and `medians` and `crossings` as in the functions of these names.
     """
     counts = _sizes(sweeps)
-    widths = _most_common([d_k for d_k, _ in counts.elements()], _MOST_WIDTHS)
-    lengths = _most_common([n_keys for _, n_keys in counts.elements()], _MOST_LENGTHS)
+    widths = _most_common((d_k for d_k, _ in counts.elements()), _MOST_WIDTHS)
+    lengths = _most_common((n_keys for _, n_keys in counts.elements()), _MOST_LENGTHS)
     of_choices = {size: count for size, count in counts.items() if size[0] in widths and size[1] in lengths}
     start = max(of_choices, key=lambda size: of_choices[size]) if of_choices else (widths[0], lengths[0])
     found = [tables[sweep.name] for sweep in sweeps]
@@ -87,14 +87,9 @@ def _sizes(sweeps: Sequence[Sweep]) -> Counter[tuple[int, int]]:
     return Counter(size for size in sizes if 2 <= size[1] <= _MOST_KEYS) or Counter([_USUAL_SIZE])
 
 
-def _most_common(values: Sequence[int], most: int) -> list[int]:
-    """The most common values, in rising order; of equally common ones the smaller.
-
-    >>> _most_common([64, 8, 64, 16, 8, 4], 3)
-    [4, 8, 64]
-    """
-    counts = Counter(values)
-    return sorted(sorted(counts, key=lambda value: (-counts[value], value))[:most])
+def _most_common(values: Iterable[int], most: int) -> list[int]:
+    """The most common values, in rising order; of equally common ones the smaller."""
+    return sorted(value for value, _ in Counter(sorted(values)).most_common(most))
 
 
 def _usual(table: pd.DataFrame) -> pd.DataFrame:

@@ -2,7 +2,6 @@
 
 import base64
 import io
-import json
 import math
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 from PIL import Image
 
 from experiments.analysis.crossings import SCALED, UNSCALED
@@ -82,8 +80,7 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
     Styles, scripts and images are part of the file; tables are links to the CSV files beside it.
 
     Args:
-        config: the config of the results.
-        results: the folder of its tables and figures.
+        config, results: the config of the results, and the folder of its tables and figures.
         config_path: the path of the config; the page shows it as given, or only the file name of an absolute path.
         incomplete: if sweeps are missing, make a page of the others, with a notice at its top.
 
@@ -97,6 +94,7 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"typeset": typeset}
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     shipped = is_shipped(config) and not problems
     text = environment.get_template("index.html.j2").render(
         opening=opening(tables) if shipped else None,
@@ -116,8 +114,6 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
         config=config,
         config_name=config_path.name if config_path.is_absolute() else config_path.as_posix(),
         shipped=shipped,
-        include=lambda name: Markup((FOLDER / name).read_text(encoding="utf-8")),
-        json=_json,
     )
     return text.encode()
 
@@ -208,11 +204,7 @@ def _value(row: "pd.Series[Any]", name: str) -> str:
 def statements(path: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
     """The published statements by verdict and severity, the gravest first; none without a table.
 
-    Args:
-        path: of statements.csv.
-
-    Returns:
-        A title and the entries of each group: the rows as text.
+    Each group has a title and its rows as text.
     """
     if not path.exists():
         return []
@@ -224,12 +216,3 @@ def statements(path: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
     return [
         (", ".join(filter(None, (verdict, severity))), rows.to_dict("records")) for (severity, verdict), rows in groups
     ]
-
-
-def _json(value: Any) -> Markup:
-    r"""Data for a script, escaped so that no text in it can end the script element.
-
-    >>> str(_json({"note": "</script>"}))
-    '{"note":"\\u003c/script>"}'
-    """
-    return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))
