@@ -30,7 +30,6 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from experiments.config.other_words import OTHER_WORDS
 from experiments.config.problems import UsageError
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import FRACTION, POWER, RANGE, Document, Fault, KeyPath, YamlError, with_range
@@ -40,9 +39,9 @@ from experiments.measuring.columns import Meaning, axis_names, cell_fields, defa
 from experiments.measuring.experiment import load_experiment
 from experiments.measuring.intervals import MIN_TRIALS
 from sdpa._names import did_you_mean, nearest
+from sdpa.arithmetic import FORMATS
 
 _NAME = "[A-Za-z][A-Za-z0-9_]{0,63}"
-_RESERVED = ("columns",)  # columns.csv has the columns of all sweeps
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
 _MAX_CHUNKS = 500_000  # days of work, and one record per chunk
@@ -61,6 +60,22 @@ _OUR_MESSAGES = {
     "missing": "missing key",
     "too_short": "expected at least one",
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "expected keys with values"),
+}
+# Suggestions for keys in the words of other programs and papers, and for values that another key takes.
+_OTHER_WORDS = {
+    "causal": "mask: causal",
+    **dict.fromkeys(("dim", "dimension", "dimensions", "head_dim", "width"), "d_k"),
+    **dict.fromkeys(("length", "seq_len", "tokens"), "n_keys"),
+    **dict.fromkeys(("repeats", "samples", "seeds"), "trials"),
+    **dict.fromkeys(("std", "input_std"), "query_std or key_std"),
+    **dict.fromkeys(("scale", "temperature"), "scaling"),
+    **dict.fromkeys(("dtype", "format", "number_format"), "arithmetic"),
+    "qk_norm": "normalize: l2",
+    "rho": "correlation",
+    "mean": "query_mean or key_mean",
+    "distribution": "inputs",
+    "init": "experiment: initialisation",
+    **{f"precision: {name}": f"arithmetic: {name}" for name in FORMATS},  # `precision` is this elsewhere
 }
 _STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
@@ -186,7 +201,7 @@ def _known_keys(path: KeyPath, experiment: str) -> str:
 
 def _other_word(word: str, experiment: str) -> str | None:
     """The key of an experiment, perhaps with its value, that others call by this word."""
-    meant = OTHER_WORDS.get(word.lower(), "")
+    meant = _OTHER_WORDS.get(word.lower(), "")
     return meant if re.split(r"\W", meant)[0] in {"experiment", *sweep_model(experiment).model_fields} else None
 
 
@@ -271,10 +286,8 @@ def config_model() -> type[BaseModel]:
 
 
 def _sweep_name(name: str) -> str:
-    if not re.fullmatch(_NAME, name):
-        raise ValueError("expected a letter, then letters, digits and underscores, at most 64 characters")
-    if name.lower() in _RESERVED:
-        raise ValueError(f"expected a name that is not reserved ({', '.join(_RESERVED)})")
+    if not re.fullmatch(_NAME, name) or name.lower() == "columns":  # columns.csv has the columns of all sweeps
+        raise ValueError("expected a letter, then letters, digits and underscores, at most 64 characters, not columns")
     return name
 
 

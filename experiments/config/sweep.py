@@ -42,15 +42,11 @@ class Sweep:
         The keys are `experiment`, the fields of the cell, `variants` if there are any, and `trials`, or `precision` and
         `max_trials`. Name and figures do not belong to them: they change no number.
         """
-        values: dict[str, Any] = _plain_values(self.values)
+        values: dict[str, Any] = {"experiment": self.experiment.name, **_plain_values(self.values)}
         if self.variants:
             values["variants"] = [_plain_values(variant) for variant in self.variants]
         precise = {"precision": self.precision, "max_trials": self.trials}
-        return {
-            "experiment": self.experiment.name,
-            **values,
-            **(precise if self.precision else {"trials": self.trials}),
-        }
+        return values | (precise if self.precision else {"trials": self.trials})
 
 
 def _plain_values(values: Mapping[str, tuple[Any, ...]]) -> dict[str, list[Any]]:
