@@ -347,25 +347,19 @@ def _values_of(kind: Any) -> Any:
         item = Annotated[item, _Spelled(ranges=bare is int)]
     spread = BeforeValidator(lambda value: tuple(with_range(value)) if bare is int else (value,))
     group: Any = Annotated[tuple[item, ...], spread]
-    return Annotated[tuple[group, ...], BeforeValidator(_listed), AfterValidator(_joined), _OneOrMore()]
-
-
-def _listed(value: Any) -> tuple[Any, ...]:
-    """A list as a tuple; a single value stands for a list of one."""
-    if value == []:
-        raise ValueError("expected at least one value")
-    return tuple(value) if isinstance(value, list) else (value,)
+    listed = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else (value,))
+    return Annotated[tuple[group, ...], listed, AfterValidator(_joined), _OneOrMore()]
 
 
 def _joined(groups: tuple[tuple[Any, ...], ...]) -> tuple[Any, ...]:
-    """The values of all groups; an error for each group with a value that an earlier one has."""
+    """The values of all groups; an error without any, and for the first with a value that an earlier one has."""
+    if not groups:
+        raise ValueError("expected at least one value")
     values: dict[Any, None] = {}
-    faults: list[InitErrorDetails] = []
     for i, group in enumerate(groups):
         if values.keys() & group:
             refused = PydanticCustomError("refused", "expected each value once in the list")
-            faults.append(InitErrorDetails(type=refused, loc=(i,), input=group[0]))
+            twice = InitErrorDetails(type=refused, loc=(i,), input=group[0])
+            raise ValidationError.from_exception_data("list", [twice])
         values |= dict.fromkeys(group)
-    if faults:
-        raise ValidationError.from_exception_data("list", faults)
     return tuple(values)
