@@ -110,7 +110,7 @@ def test_the_sentences_of_the_first_screen_hold():
     """Each sentence of index.html.j2 about the shipped config, with its numbers, on the tables and in theory."""
     found = {name: float(value) for name, value in opening(TABLES).items()}
     assert len(found) == 6
-    text = (ROOT / "experiments" / "page" / "index.html.j2").read_text(encoding="utf-8")
+    text = (ROOT / "experiments" / "pages" / "index.html.j2").read_text(encoding="utf-8")
     assert set(re.findall(r"{{ opening\.(\w+) }}", text)) == set(found)
     measured = TABLES["dimension"]["measured"].set_index("scaling")
     root = measured.loc["d_k^1/2"]
