@@ -25,7 +25,6 @@ UNSCALED, SCALED = "unscaled", "d_k^1/2"
 STATISTICS = {"median": "_median", "r.m.s.": ""}
 EQUAL, TENTH = 1.0, 0.1  # levels that ratios cross: the unscaled norm equals the scaled one, or a tenth of it
 _RATIO = ["ratio", "ratio_low", "ratio_high"]
-_CROSSING = ["crossing", "crossing_low", "crossing_high", "crossing_exact"]
 _LAW_OF = ("norm", "statistic", "n_keys")
 _SMALLEST = np.finfo(float).tiny  # replaces an interval's end of 0, so that it has a logarithm
 _MIN_D_K = 4  # needed to interpolate a crossing

@@ -105,30 +105,25 @@ def _compared(experiment: Experiment, rows: pd.DataFrame, metric: Metric, cells:
     )
     # If a value and its error are far too large, the exact value would seem to rest on few draws.
     draws = (metric.effective_draws(rows, frame[value], frame["error"]) for value in ("measured", "exact"))
-    bound = _chernoff(frame, metric, metric.limits(rows)).fillna(_chebyshev(frame, metric, largest))
-    return frame.assign(effective_draws=np.maximum(*draws), bound=bound)
+    return frame.assign(effective_draws=np.maximum(*draws), bound=_bound(frame, metric, metric.limits(rows), largest))
 
 
-def _power(metric: Metric) -> int:
-    """The power of a metric whose value is a mean: 2 for a root, else 1."""
-    return 2 if metric.kind == "root" else 1
+def _bound(rows: pd.DataFrame, metric: Metric, limits: Limits, max_error: Floats) -> pd.Series:
+    """The bound of the p-value: Chernoff's for values moved from their limits to 0 and 1, or else Chebyshev's.
 
-
-def _chernoff(rows: pd.DataFrame, metric: Metric, limits: Limits) -> pd.Series:
-    """min(1, 2 e^(-T D)) with D of `verdicts`, for values moved from the limits to 0 and 1; NaN without two limits."""
-    low, high = np.power(limits.low, _power(metric)), np.power(limits.high, _power(metric))
+    These are min(1, 2 e^(-T D)) with D of `verdicts`, and min(1, (max_error / distance)^2), with max_error that of the
+    mean; NaN without two limits and a finite error.
+    """
+    power = 2 if metric.kind == "root" else 1  # of the value that is a mean
+    measured, exact = rows["measured"] ** power, rows["exact"] ** power
+    chebyshev = ((max_error / (measured - exact)) ** 2).clip(upper=1).where(np.isfinite(max_error))
+    low, high = np.power(limits.low, power), np.power(limits.high, power)
     width = np.broadcast_to(high - low, len(rows)).astype(float)
     if not np.isfinite(width).all():
-        return pd.Series(np.nan, rows.index)
-    share, expected = (((rows[name] ** _power(metric) - low) / width).clip(0, 1) for name in ("measured", "exact"))
+        return chebyshev
+    share, expected = (((values - low) / width).clip(0, 1) for values in (measured, exact))
     divergence = special.rel_entr(share, expected) + special.rel_entr(1 - share, 1 - expected)
-    return (2 * np.exp(-rows["trials"] * divergence)).clip(upper=1)
-
-
-def _chebyshev(rows: pd.DataFrame, metric: Metric, max_error: Floats) -> pd.Series:
-    """min(1, (max_error / distance)^2), the bound of the p-value; NaN if the largest error of the mean is infinite."""
-    distance = rows["measured"] ** _power(metric) - rows["exact"] ** _power(metric)
-    return ((max_error / distance) ** 2).clip(upper=1).where(np.isfinite(max_error))
+    return (2 * np.exp(-rows["trials"] * divergence)).clip(upper=1).fillna(chebyshev)
 
 
 def _judged(rows: pd.DataFrame) -> pd.DataFrame:
