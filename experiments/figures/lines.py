@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,20 +71,18 @@ def draw_lines(picture: Lines, table: pd.DataFrame) -> Drawing:
         for metric, dashes in ((panel.metric, ""), (panel.dashed, "--")):
             if metric:
                 plot_metric(ax, lines, x, metric, dashes)
-        ax.set_title(", ".join([panel.title or DECLARED[panel.metric].title, *_named(chosen, panel, picture.beside)]))
+        parts = [panel.title or DECLARED[panel.metric].title]
+        if panel.only:
+            parts.append(f"{panel.only[0]} {plain(chosen[panel.only[0]].iloc[0])}")
+        if picture.beside:
+            treatment = chosen[picture.beside].iloc[0]
+            parts.append(under(treatment) if picture.beside == "scaling" else treatment)
+        ax.set_title(", ".join(parts))
         if panel.equal:
             _mark_equal(ax, chosen, x, panel.metric)
         _scale(ax, _chosen(table, panel), x, panel)
     legend(axes[0])
     return figure
-
-
-def _named(rows: pd.DataFrame, panel: Panel, beside: str) -> Iterator[str]:
-    """What the title of a panel says of its rows: the strength of an axis, and the treatment."""
-    if panel.only:
-        yield f"{panel.only[0]} {plain(rows[panel.only[0]].iloc[0])}"
-    if beside:
-        yield under(rows[beside].iloc[0]) if beside == "scaling" else rows[beside].iloc[0]
 
 
 def _mark_equal(ax: Axes, rows: pd.DataFrame, x: str, metric: str) -> None:
