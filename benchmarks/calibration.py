@@ -21,8 +21,8 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from experiments.analysis import analyse
 from experiments.analysis.agreement import ALARM, SURE, Agreement, agreement
+from experiments.analysis.analyse import analyse
 from experiments.analysis.derived import VERDICTS
 from experiments.analysis.verdicts import BOUND, NONE, T_TEST
 from experiments.analysis.written import DIGITS

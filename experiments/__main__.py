@@ -17,8 +17,6 @@ import typer
 from typer import Argument, Option
 
 from experiments.config.problems import UsageError, attempt
-from experiments.figures.draw import draw as draw_figures
-from experiments.figures.findings import check_findings
 from experiments.run import check as checks
 from experiments.run.files import STORE, write_atomically
 from experiments.run.job import Job, about_sweeps, outcome
@@ -65,11 +63,14 @@ def all_parts(job: Job) -> str | None:
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
+    from experiments.figures import draw as figures
+    from experiments.figures import findings
+
     asked, work, report = job.asked, (job.config, job.sweeps, job.results), job.report
     parts: list[Callable[[], object]] = [
         *_measuring(job),
-        partial(draw_figures, *work, jobs=asked.jobs, formats=asked.further_formats, report=report),
-        partial(checks.check, *work, check_findings=check_findings, report=report),
+        partial(figures.draw, *work, jobs=asked.jobs, formats=asked.further_formats, report=report),
+        partial(checks.check, *work, check_findings=findings.check_findings, report=report),
     ]
     if asked.names:
         attempt(parts)
@@ -99,23 +100,28 @@ def _measuring(job: Job) -> list[Callable[[], object]]:
 @about_sweeps(app, *SWEEPS, "format")
 def draw(job: Job) -> None:
     """Draw the figures of sweeps from their tables."""
-    draw_figures(job.config, job.sweeps, job.results, formats=job.asked.further_formats, report=job.report)
+    from experiments.figures import draw as figures
+
+    figures.draw(job.config, job.sweeps, job.results, formats=job.asked.further_formats, report=job.report)
 
 
 @about_sweeps(app, *SWEEPS)
 def check(job: Job) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; list leftover files."""
-    checks.check(job.config, job.sweeps, job.results, check_findings=check_findings, report=job.report)
+    from experiments.figures import findings
+
+    checks.check(job.config, job.sweeps, job.results, check_findings=findings.check_findings, report=job.report)
 
 
 @about_sweeps(app, "config", "results", "incomplete", "verbose")
 def page(job: Job) -> str:
     """Write the page, index.html in the results folder, and draw its figures."""
+    from experiments.figures import draw as figures
     from experiments.pages import index
 
     incomplete = job.asked.incomplete
     whole = index.whole_sweeps(job.config, job.results, incomplete=incomplete)
-    draw_figures(job.config, whole, job.results, report=job.report)
+    figures.draw(job.config, whole, job.results, report=job.report)
     attempt(_of_this_repository(job))
     index.write_page(job.config, job.results, job.asked.config, incomplete=incomplete, report=job.report)
     return f"open {job.results / 'index.html'} in a browser"

@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from experiments.analysis import columns_of
 from experiments.analysis.agreement import agreement
+from experiments.analysis.analyse import columns_of
 from experiments.analysis.derived import VERDICTS, Tables, columns_of_text
 from experiments.analysis.written import IDENTITY, LONG, as_written, csv_name
 from experiments.config.problems import TableError, counted

@@ -1,9 +1,12 @@
 """Tables as CSV files: their paths, their digits, and the columns that name their sweep."""
 
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from experiments.measuring.columns import Column
 from experiments.measuring.experiment import MEASURED
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS = "columns.csv"  # the meaning of every column
 LONG = "long-format.csv"  # the values of all sweeps; no sweep has a hyphen in its name
@@ -25,7 +28,7 @@ def csv_name(sweep: str, kind: str) -> str:
     return f"{sweep}.csv" if kind == MEASURED else f"{DERIVED}/{sweep}/{kind}.csv"
 
 
-def csv_bytes(table: pd.DataFrame) -> bytes:
+def csv_bytes(table: "pd.DataFrame") -> bytes:
     r"""A table as CSV: floats have ten significant digits, missing values are empty.
 
     >>> import pandas as pd

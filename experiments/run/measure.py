@@ -116,7 +116,7 @@ def _write_tables(
 
 def _tables(records: "Store", sweep: Sweep) -> "tuple[Tables, tuple[str, bool]]":
     """The finished tables of a sweep, and the precision that they reached; runs in another process."""
-    from experiments.analysis import analyse
+    from experiments.analysis.analyse import analyse
     from experiments.run.work import reached, tabulate_sweep
 
     measured = tabulate_sweep(records, sweep)

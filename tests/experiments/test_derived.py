@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import integrate, optimize, stats
 
-from experiments.analysis import columns_of
+from experiments.analysis.analyse import columns_of
 from experiments.analysis.bands import band_width, bands
 from experiments.analysis.crossings import EQUAL, NORMS, TENTH, crossings, norm_ratios
 from experiments.analysis.derived import add_exact

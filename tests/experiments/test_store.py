@@ -117,7 +117,7 @@ def copied_sources(tmp_path, monkeypatch):
 def test_a_comment_changes_no_fingerprint(copied_sources):
     folder, fingerprints = copied_sources
     before = fingerprints()
-    for path in ("sdpa/diagnostics.py", "experiments/measuring/chunk.py", "experiments/analysis/__init__.py"):
+    for path in ("sdpa/diagnostics.py", "experiments/measuring/chunk.py", "experiments/analysis/analyse.py"):
         source = folder / path
         source.write_text(f"# A comment.\n{source.read_text()}\n# Another.\n")
     assert fingerprints() == before
@@ -192,7 +192,7 @@ def test_the_declared_code_is_all_that_measuring_and_tabulating_import(name):
     listed = [*fingerprint._listed(fingerprint.MEASURING), own]
     assert undeclared(own, measuring, declared=listed, around=set()) == set()
     assert undeclared(own, measuring, declared=listed[1:], around=set())  # the first is needed
-    roots = (own, *(f"experiments/{one}.py" for one in ("analysis/__init__", "run/work", "run/tables")))
+    roots = (own, *(f"experiments/{one}.py" for one in ("analysis/analyse", "run/work", "run/tables")))
     tables = [*listed, *fingerprint._listed(fingerprint.TABULATING)]
     assert undeclared(*roots, declared=tables, around=AROUND) == set()
 
