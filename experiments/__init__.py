@@ -1,6 +1,6 @@
 """Config-driven sweeps of scaled dot-product attention: measured in tables, analysed, drawn.
 
-Each module here is an experiment; `harness` runs them, `analysis` turns tables into tables, `figures` draws tables.
+`kinds` has the experiments and `config` reads which of them to run; docs/architecture.md shows all folders.
 """
 
 from experiments.measuring.processor import fix_arithmetic

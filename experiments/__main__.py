@@ -19,9 +19,9 @@ from typer import Argument, Option
 from experiments.config.problems import UsageError, attempt
 from experiments.run import check as checks
 from experiments.run.files import STORE, write_atomically
-from experiments.run.job import Job, about_sweeps, outcome
 from experiments.run.measure import measure, plan_lines
 from experiments.run.paths import HOME
+from experiments.run.request import Job, about_sweeps, outcome
 from experiments.run.store import Store
 from experiments.run.work import find_work
 
@@ -131,7 +131,7 @@ def _of_this_repository(job: Job) -> list[Callable[[], object]]:
     """The parts that the folder `results` has beside tables, figures and page; none for other folders."""
     if job.results.resolve() != HOME.resolve():
         return []
-    from experiments.diagnosis import steps as diagnosis
+    from experiments.diagnosis import command as diagnosis
     from experiments.published import statements
     from experiments.published import walk as examples
 
@@ -218,7 +218,7 @@ def diagnose(
     Files are .npy, .npz or .safetensors; docs/your-model.md explains them.
     """
     with outcome(refused=(ValueError,)):
-        from experiments.diagnosis import steps as diagnosis
+        from experiments.diagnosis import command as diagnosis
 
         if files:
             diagnosis.diagnose(files, scaling or "d_k^1/2", mask, axes, out)

@@ -142,6 +142,27 @@ def test_an_input_law(repository):
     assert repository.edited == {"sdpa/inputs.py", test}
 
 
+SCHEME = '''
+
+@scheme("normal")
+def wide(d_model: int, d_k: int) -> tuple[float, float]:
+    """2 / d_model and 1 / (2 d_k)."""
+    return 2 / d_model, 1 / (2 * d_k)
+'''
+HEADS = "    d_model: [8, 16]\n    n_heads: 2\n    n_keys: 8\n    trials: 40\n    scaling: d_k^1/2\n    scheme: wide\n"
+
+
+def test_initial_weights(repository):
+    test = "tests/sdpa/test_inputs.py"
+    repository.write("sdpa/initialisation.py", SCHEME)
+    repository.write(test, '    "wide": (2, 4),\n', before='}\n\n\n@pytest.mark.parametrize("name", SCHEMES)')
+    table = repository.sweep("initialisation", HEADS)
+    assert (table["score_variance_exact"] > 0).all()
+    repository.run("pytest", "-q", test, "-k", "wide")
+    assert repository.stale() == set()
+    assert repository.edited == {"sdpa/initialisation.py", test}
+
+
 EXPERIMENT = '''"""Attention of a query that equals its own key, over keys of another scale."""
 
 from collections.abc import Callable
@@ -166,7 +187,7 @@ class Cell(AttentionCell):
     n_keys: Annotated[int, Ge(2), Le(2**20), Meaning("keys per draw")]
     scaling: tuple[Scaling, ...]
     stretch: Annotated[float, Ge(1e-6), Le(1e6), Meaning("queries over their own keys")] = 1.0
-    n_queries: Annotated[int, Ge(1), Le(2**20), Meaning("queries per draw")] = 64
+    n_queries: Annotated[int, Ge(1), Le(2**20), Meaning("queries per draw")] = 1
 
     def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
         """As `AttentionCell.draw`."""
@@ -194,7 +215,9 @@ def test_an_experiment_and_its_figure(repository):
     pivot = table.pivot_table(index=["scaling", "d_k"], columns="stretch", values="max_weight")
     assert (pivot[3] > pivot[1]).all()
     assert repository.shown("stretch", "The largest weight of stretched queries")
-    repository.run("pytest", "-q", "tests/test_architecture.py", "tests/experiments/test_process.py", "-k", "stretched")
+    names = ("test_every_experiment", "test_process", "test_config_schema")
+    files = ["tests/test_architecture.py", *(f"tests/experiments/{name}.py" for name in names)]
+    repository.run("pytest", "-q", *files, "-k", "stretched")
     assert repository.stale() == set()
     assert repository.edited == {"experiments/kinds/stretched.py", DECLARED}
 

@@ -130,8 +130,11 @@ class Agreement:
         return f"{values} (p = {self.p_value:.2g}; an alarm below {ALARM:g})"
 
     def gaps_in_short(self) -> str:
-        """The numbers of `gaps` in words; empty if t judges every value."""
-        return ", ".join(f"{counted(number, 'value')} {state}" for state, number in self.gaps.items() if number)
+        """The numbers of `gaps` in words, without the reasons; empty if t judges every value."""
+        short: Counter[str] = Counter()
+        for state, number in self.gaps.items():
+            short[state.split(" (")[0]] += number
+        return ", ".join(f"{number} {state}" for state, number in short.items() if number)
 
     def raise_alarm(self) -> None:
         """Raise `DisagreementError` if measured and exact values disagree, with up to five rows of each test."""

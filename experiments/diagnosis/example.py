@@ -17,7 +17,6 @@ from sdpa.training import draw_batch
 
 CELL = Cell("recall", d_k=64, n_keys=16, learning_rate=0.01, scaling=(Scaling.parse("d_k^1/2"),))
 RUNS, SEQUENCES = 8, 64
-_OPTIONS = {name: getattr(CELL, name) for name in ("optimizer", "learning_rate", "steps", "n_sequences", "initial")}
 _SEED = 0  # of config.yaml
 
 Floats = npt.NDArray[np.floating]

@@ -1,7 +1,7 @@
 """Every figure of sweeps, in the order in which pages and the config list them.
 
 A new figure is a new entry. One that is not of lines along an axis also needs a function of its name, in `maps` or
-`others`.
+`curves`.
 """
 
 from collections.abc import Mapping, Sequence

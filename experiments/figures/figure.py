@@ -1,7 +1,7 @@
-"""The vocabulary of figures: a figure is data, and three drawing functions (lines, maps, matrices) make pictures of it.
+"""The vocabulary of figures: a figure is data, drawn as lines or by the function of its name in `maps` or `curves`.
 
-This module and `experiments.figures.declared` load no package for drawing, so that the config and the workers may read
-the declarations.
+This module and `experiments.figures.declared` load no package for drawing, so that the config may read the
+declarations.
 """
 
 from collections.abc import Callable, Mapping, Sequence

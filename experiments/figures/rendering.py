@@ -47,7 +47,7 @@ def render_figure(
     Args:
         figure: the declaration.
         tables: those of its sweep.
-        finding: title and sentence of `findings`, instead of the plain title and before the plain caption.
+        finding: title and sentence of `findings.told`, instead of the plain title and before the plain caption.
         formats: suffixes of further files.
     """
     title, sentence = finding or (figure.shows, "")

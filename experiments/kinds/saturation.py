@@ -50,7 +50,7 @@ class Cell(SampledCell):
         return 3 * self.numbers if rounded else self.numbers
 
     def problem(self) -> str | None:
-        """As `AttentionCell.problem`; single precision excludes sizes that it cannot represent or resolve.
+        """As `sampling.Cell.problem`; single precision excludes sizes that it cannot represent or resolve.
 
         >>> Cell(d_k=4, n_keys=3, n_queries=2, query_mean=50.0, arithmetic=SINGLE, scaling=()).problem()
         'arithmetic: expected float64 beside a |query_mean| beyond 10 query_std, got float32 and query_mean = 50'

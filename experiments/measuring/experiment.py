@@ -1,6 +1,6 @@
-"""The interface between the harness and an experiment.
+"""The interface between the suite and an experiment.
 
-A module of `experiments` declares its experiment as `EXPERIMENT = Experiment(...)`. The harness makes cells from the
+A module of `experiments.kinds` declares its experiment as `EXPERIMENT = Experiment(...)`. The suite makes cells from the
 config, measures them in chunks (`measure`), stores and merges the measurements (`Measurement.merge`), and turns the
 result of each cell into rows (`tabulate`).
 """
@@ -89,7 +89,7 @@ def load_experiment(name: str) -> Experiment:
     """The `EXPERIMENT` of the module of that name.
 
     Raises:
-        ModuleNotFoundError: no module of `experiments` has the name.
+        ModuleNotFoundError: no module of `experiments.kinds` has the name.
         TypeError: its EXPERIMENT is something else, or has another name.
 
     >>> load_experiment("distribution").table_columns[0].name

@@ -4,7 +4,7 @@ Formulas use w for a softmax row of n weights, s for its scaled scores, J = diag
 gradient to the weights, o for one to the output, and E over rows and draws. The norms of dL/dq, dL/dk and dL/dv are
 expectations over g and o, given Q and K: that of dL/dq is |K^T J|_F / divisor of a row. It and |J|_F also have the
 quantiles `_p10`, `_median` and `_p90` of their rows, whose exact values theory knows for two keys only
-(`tests/sdpa/test_two_keys.py`).
+(`tests/sdpa/test_crossings.py`).
 """
 
 import math

@@ -1,1 +1,1 @@
-"""Published statements, judged by theory, worked examples and measured tables; and the worked examples."""
+"""Published statements with their verdicts, and the worked examples."""

@@ -84,6 +84,8 @@ def verdict(rule: str, claimed: Sequence[Claimed], answer: Answer, cut: Mapping[
             raise ValueError("expected cases for a statement that is true or not, got none")
         found = answer.cases.values()
         return ("holds" if all(found) else "misleading" if any(found) else "wrong"), math.nan
+    if rule not in RULES:
+        raise ValueError(f"expected one of the rules {', '.join(RULES)}, got {rule!r}")
     if len(claimed) != len(answer.numbers):
         raise ValueError(f"expected {len(claimed)} computed numbers, got {len(answer.numbers)}")
     errors = _errors(claimed, answer)

@@ -28,7 +28,7 @@ TABULATING = {
     "sdpa/theory": "*",
     "experiments/kinds": "__init__ distribution training",
     "experiments/config": "sweep",
-    "experiments/analysis": "*",
+    "experiments/analysis": "analyse bands crossings derived laws slopes verdicts written",
     "experiments/run": "store tables work",
 }
 

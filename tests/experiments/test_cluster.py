@@ -195,7 +195,7 @@ def another_copy(folder: Path, line: str) -> dict[str, str]:
     """The environment of a worker with another copy of the suite, which has this line too."""
     for package in ("sdpa", "experiments"):
         shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
-    measuring = folder / "experiments" / "harness" / "measuring.py"
+    measuring = folder / "experiments" / "measuring" / "chunk.py"
     measuring.write_text(f"{measuring.read_text()}\n{line}\n")
     return {"PYTHONPATH": str(folder)}
 

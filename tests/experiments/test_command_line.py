@@ -116,8 +116,8 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     agreed = suite("check", "-v")
     assert (agreed.returncode, agreed.stderr) == (0, "")
     assert re.search(r"14 measured values with exact ones in 1 cell \(p = ", agreed.stdout)
-    assert re.search(r"gaps: .*\d value.? tested only by a bound \(events too rare for any run\)", agreed.stdout)
-    assert re.search(r"gaps: .*\d values without exact ones", agreed.stdout)
+    assert re.search(r"gaps: .*\d tested only by a bound", agreed.stdout)
+    assert re.search(r"gaps: .*\d without exact ones", agreed.stdout)
     assert re.search(r"agreed: 14 measured values .* \(p = .*\)", agreed.stdout)
     tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = -7.5, 1e-13
     (suite.folder / "mine.json").unlink()  # so that no table is expected to be the same

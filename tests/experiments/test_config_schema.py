@@ -15,6 +15,8 @@ from jsonschema import Draft7Validator
 from experiments.config.loader import ConfigError, load_config
 from experiments.config.schema import SCHEMA, schema_text
 from experiments.kinds import experiment_names
+from experiments.measuring.columns import cell_fields, defaults
+from experiments.measuring.experiment import load_experiment
 from sdpa import LAWS
 from tests.experiments.test_any_config import CONFIG
 from tests.shipped import ROOT, shipped_only
@@ -76,6 +78,10 @@ SOUND = {
     "training": TASK | {"d_k": "8", "n_keys": "16", "scaling": "d_k^1/2", "trials": "20"},
     "distribution": {"d_k": "8", "trials": "20"},
 }
+for name in experiment_names():  # also one that follows the recipe
+    cell = load_experiment(name).cell
+    needed = [key for key in cell_fields(cell) if key not in defaults(cell)]
+    SOUND.setdefault(name, {key: "d_k^1/2" if key == "scaling" else "8" for key in needed} | {"trials": "20"})
 # Values in every spelling that the loader knows, by key of a sweep.
 SPELLINGS = {
     "d_k": ["8", "1e2", "4.0", "+32", "2^7", "24/2", "2..32*2", "16..64+16", "2^3..2^6*2", "[2..8*2, 100]"],

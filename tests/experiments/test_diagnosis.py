@@ -9,8 +9,8 @@ import pytest
 from ml_dtypes import bfloat16
 from safetensors.numpy import save_file
 
+from experiments.diagnosis import command as step
 from experiments.diagnosis import example
-from experiments.diagnosis import steps as step
 from experiments.diagnosis.files import FilesError, read_heads
 from experiments.diagnosis.table import COLUMNS, gaussian_curves, read_diagnosis, summary
 from experiments.run.paths import diagnosis_path

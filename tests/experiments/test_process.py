@@ -12,7 +12,7 @@ import typer
 from experiments.kinds import experiment_names
 from experiments.measuring import processor
 from experiments.measuring.processor import FIXED, VARIABLES, arithmetic, fix_arithmetic, is_supported, require_fixed
-from experiments.run.job import outcome
+from experiments.run.request import outcome
 from tests.suite_process import ROOT
 
 supported = pytest.mark.skipif(not is_supported(), reason="this processor has no instructions in common with others")
