@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import special
 
 from experiments.analysis.crossings import off_law
-from experiments.analysis.derived import TESTS, VERDICTS, fold
+from experiments.analysis.derived import TESTS, VERDICTS, Tables, fold
 from experiments.analysis.verdicts import BOUND, NONE, T_TEST
 from experiments.analysis.written import as_written
 from experiments.config.problems import Problem, counted
@@ -29,8 +29,6 @@ SURE = 7.0
 _SMALLEST = 1e-300  # of a p-value, so that its logarithm is finite
 _SHOWN = 5
 _STATES = {NONE: "not tested", BOUND: "tested only by a bound"}
-
-Tables = Mapping[str, pd.DataFrame]
 
 
 class DisagreementError(Problem):

@@ -23,7 +23,6 @@ from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS, Metric
 
 DISAGREES, FEW = "disagrees", "few draws"
-_SWEEP = Column("sweep", "str", "name of the sweep")
 _OF_VALUES = columns_of_text(
     f"""
     scaling str? scaling rule; empty if the experiment has none
@@ -86,7 +85,7 @@ def long_columns(sweeps: Sequence[Sweep]) -> tuple[Column, ...]:
     for experiment in (sweep.experiment for sweep in sweeps):
         for column in axis_columns(experiment.cell) if experiment.metrics else ():
             axes.setdefault(column.name, replace(column, may_be_empty=True))
-    return (_SWEEP, *axes.values(), *_OF_VALUES)
+    return (IDENTITY[0], *axes.values(), *_OF_VALUES)
 
 
 def long_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Iterator[pd.DataFrame]:

@@ -13,12 +13,12 @@ import numpy as np
 
 from experiments.config.loader import Config
 from experiments.config.problems import Problem
+from experiments.figures.figure import Tables
 from experiments.run.paths import ALL_SWEEPS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Tables: TypeAlias = "Mapping[str, pd.DataFrame]"
 Table: TypeAlias = "pd.DataFrame"
 
 # `Config.digest` of the shipped config.yaml.
@@ -193,10 +193,9 @@ def _band(tables: Tables, task: str, rule: str) -> Table:
 
 
 def _at_best(tables: Tables) -> Table:
-    """The measured rows at the best learning rate of each rule."""
-    axes = ["task", "d_k", "scaling"]
-    best = tables["bands"][[*axes, "best_rate"]].rename(columns={"best_rate": "learning_rate"})
-    return tables["measured"].merge(best, on=[*axes, "learning_rate"])
+    from experiments.analysis.bands import at_best_rates
+
+    return at_best_rates(tables["measured"], tables["bands"])
 
 
 FINDINGS = (

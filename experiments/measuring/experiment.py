@@ -1,6 +1,6 @@
 """The interface between the suite and an experiment.
 
-A module of `experiments.kinds` declares its experiment as `EXPERIMENT = Experiment(...)`. The suite makes cells from the
+A module of `experiments.kinds` declares its experiment as `EXPERIMENT = Experiment(...)`. The suite makes cells of the
 config, measures them in chunks (`measure`), stores and merges the measurements (`Measurement.merge`), and turns the
 result of each cell into rows (`tabulate`).
 """

@@ -5,7 +5,7 @@ expression leaves this argument out.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,12 +14,12 @@ import pandas as pd
 from scipy import optimize
 
 from experiments.analysis.bands import at_best_rates
+from experiments.analysis.derived import Tables
 from experiments.published.judge import parse_claimed
 from sdpa import softmax
 from sdpa.training import loss_levels
 
 Floats = npt.NDArray[np.floating]
-Tables = Mapping[str, pd.DataFrame]
 UNTRAINED = "for independent, centred and untrained q and k"  # the inputs behind measured and exact values, for notes
 
 
