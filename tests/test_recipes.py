@@ -149,21 +149,21 @@ def wide(d_model: int, d_k: int) -> tuple[float, float]:
     """2 / d_model and 1 / (2 d_k)."""
     return 2 / d_model, 1 / (2 * d_k)
 '''
-HEADS = "    d_model: [8, 16]\n    n_heads: 2\n    n_keys: 8\n    trials: 40\n    scaling: d_k^1/2\n    scheme: wide\n"
+HEADS = "    d_model: [8, 16]\n    n_heads: 2\n    scheme: wide\n"
 
 
 def test_initial_weights(repository):
     test = "tests/sdpa/test_inputs.py"
     repository.write("sdpa/initialisation.py", SCHEME)
     repository.write(test, '    "wide": (2, 4),\n', before='}\n\n\n@pytest.mark.parametrize("name", SCHEMES)')
-    table = repository.sweep("initialisation", HEADS)
+    table = repository.sweep("initialisation", HEADS + SATURATION.partition("\n")[2].format(rule="d_k^1/2"))
     assert (table["score_variance_exact"] > 0).all()
     repository.run("pytest", "-q", test, "-k", "wide")
     assert repository.stale() == set()
     assert repository.edited == {"sdpa/initialisation.py", test}
 
 
-EXPERIMENT = '''"""Attention of a query that equals its own key, over keys of another scale."""
+EXPERIMENT = '''"""Attention of a query that is one of its keys, stretched."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -187,12 +187,12 @@ class Cell(AttentionCell):
     n_keys: Annotated[int, Ge(2), Le(2**20), Meaning("keys per draw")]
     scaling: tuple[Scaling, ...]
     stretch: Annotated[float, Ge(1e-6), Le(1e6), Meaning("queries over their own keys")] = 1.0
-    n_queries: Annotated[int, Ge(1), Le(2**20), Meaning("queries per draw")] = 1
+    n_queries: Annotated[int, Ge(1), Le(2**20), Meaning("queries per draw")] = 64
 
     def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
         """As `AttentionCell.draw`."""
         keys = rng.standard_normal((trials, self.n_keys, self.d_k))
-        return keys, lambda rows: self.stretch * keys[:, rows]
+        return keys, lambda rows: self.stretch * keys[:, np.arange(rows.start, rows.stop) % self.n_keys]
 
 
 EXPERIMENT = RowStatistics(tuple(replace(metric, exact=None) for metric in METRICS)).experiment("stretched", Cell)

@@ -232,6 +232,8 @@ def test_what_a_renamed_sweep_leaves_is_listed_and_pruned_if_the_suite_wrote_it(
     for path in notes.values():
         path.write_text("of a user")
     renamed = SMALL.replace("mine", "yours")
+    assert "make prune" not in suite("plan", text=renamed).stdout  # the folder of another config, as far as it tells
+    suite("run")
     for command in ("plan", "check"):
         said = suite(command, text=renamed).stdout
         (line,) = [line for line in said.splitlines() if "make prune with the same config removes them" in line]
