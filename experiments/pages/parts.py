@@ -106,10 +106,7 @@ def sound_tables(
         except TableError as error:
             problems[sweep.name] = str(error)
     if problems and not incomplete:
-        remedy = (
-            "to write a page marked as incomplete, with the same --config and --results:"
-            " .venv/bin/python -m experiments page --incomplete"
-        )
+        remedy = "to write a page marked as incomplete: .venv/bin/python -m experiments page --incomplete"
         raise TableError("\n".join([*problems.values(), remedy]))
     return tables, problems
 

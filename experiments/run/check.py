@@ -13,7 +13,7 @@ from experiments.config.sweep import Sweep
 from experiments.run.files import checksum, locked
 from experiments.run.paths import ALL_SWEEPS, FIGURES
 from experiments.run.reporter import ALOUD, FLAGGED, Reporter
-from experiments.run.tables import read_sidecar, read_sweep, why_stale
+from experiments.run.tables import ANOTHER_VERSION, read_sidecar, read_sweep, why_stale
 
 if TYPE_CHECKING:
     from experiments.analysis.derived import Tables
@@ -124,7 +124,7 @@ def _leftovers(config: Config, results: Path) -> list[Path]:
 
     shown = {sweep.name: sweep.figures for sweep in config.sweeps} | {ALL_SWEEPS: figures_of(ALL_SWEEPS)}
     found: list[Path] = []
-    if not any(sound(config, results)):
+    if not {why_stale(results, config, sweep) for sweep in config.sweeps} & {"", ANOTHER_VERSION}:
         return found
     for sidecar in sorted(results.glob("*.json")):
         with suppress(TableError):

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from experiments.run.compare import Change
 
+ANOTHER_VERSION = "another version of the source or of the libraries made it"
+
 
 class ChangedError(Problem):
     """A table that came out different although the same source, config and libraries made its previous version."""
@@ -86,7 +88,7 @@ def why_stale(results: Path, config: Config, sweep: Sweep) -> str:
     except TableError as error:
         return str(error)
     is_current = made.items() >= _provenance(config, sweep).items()
-    return "" if is_current else "another version of the source or of the libraries made it"
+    return "" if is_current else ANOTHER_VERSION
 
 
 def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
