@@ -255,7 +255,8 @@ def spans_widely(values: Any) -> bool:
     >>> spans_widely(np.array([1, 9])), spans_widely(np.array([0, 9])), spans_widely(np.array([1, 8]))
     (True, False, False)
     """
-    return bool(np.nanmin(values) > 0 and np.nanmax(values) / np.nanmin(values) > _LOG_FROM)
+    known = values[~np.isnan(values)]
+    return bool(known.size and known.min() > 0 and known.max() / known.min() > _LOG_FROM)
 
 
 def legend(ax: Axes) -> None:

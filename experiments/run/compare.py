@@ -101,7 +101,7 @@ def _excesses(before: pd.DataFrame, after: pd.DataFrame) -> Iterator[tuple[float
         rows = np.flatnonzero(before[name] != after[name])
         if len(rows):
             apart = np.abs(old[name] - new[name]).to_numpy(float)[rows]
-            excess = np.divide(apart, _allowed(name, new, of_value)[rows], out=np.zeros(len(rows)), where=apart != 0)
+            excess = apart / np.maximum(_allowed(name, new, of_value)[rows], 1e-290)  # 0 allows no difference
             excess = np.nan_to_num(excess, nan=np.inf)  # text and empty fields are no rounding of anything else
             yield float(excess.max()), name, int(rows[excess.argmax()])
 
