@@ -57,6 +57,7 @@ def test_the_shipped_speed_is_what_the_docs_say():
     assert cost.loc["n", "memory as"] == "n^2.00"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", [name for name in MISTAKES if name not in HARMLESS])
 def test_a_mistake_in_the_code_raises_the_alarm(mistake):
     assert calibration._mistaken(SWEEPS["small"], 1, mistake)["alarm"]

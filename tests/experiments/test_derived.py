@@ -304,16 +304,16 @@ def test_ratios_hold_for_any_correlation_and_name_few_draws():
     np.testing.assert_allclose(undivided["ratio"], [3 / 2, 0.5 / np.sqrt(8)])
 
 
-@pytest.mark.parametrize("runs", [50, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.slow
 @pytest.mark.parametrize("correlation", [0.0, -1.0])
-def test_intervals_of_crossings_hold_the_truth(correlation, runs):
+def test_intervals_of_crossings_hold_the_truth(correlation):
     """Log-normal errors, many sweeps, crossings anywhere between grid points.
 
     Norms of equal error reach 1.96 e each. If they are opposite, the ratio errs by 2 e, and its interval holds in 95%;
     if independent, by sqrt(2) e, and it holds in P(|z| < 1.96 sqrt(2)) = 99.4%. A right program fails once in 10^4.
     """
     rng = np.random.default_rng(0)
-    d_k, error = np.array([16.0, 23, 32, 45, 64, 91, 128]), 0.02
+    runs, d_k, error = 400, np.array([16.0, 23, 32, 45, 64, 91, 128]), 0.02
     truths = rng.uniform(25, 85, runs)
     one, other = error * rng.standard_normal((2, runs, len(d_k)))
     other = correlation * one + np.sqrt(1 - correlation**2) * other

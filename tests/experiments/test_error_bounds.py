@@ -16,6 +16,8 @@ from sdpa.arithmetic import FORMATS
 from sdpa.theory.gaussian_rows import row_values, saturated_rows
 from sdpa.theory.score_law import score_log_density, score_survival
 
+pytestmark = pytest.mark.slow  # every column beside an independent route
+
 WIDTHS = (1, 2, 4, 16, 64, 512, 2048, 4096)
 SCALINGS = ("unscaled", "d_k^1/2", "d_k^2/3", "d_k^0.6", "d_k^1")
 
