@@ -55,6 +55,17 @@ def test_commands_are_targets_and_links_lead_somewhere(name):
     assert [link for link in missing if IS_SHIPPED or FIGURES not in link.parents] == []
 
 
+def test_every_named_module_exists():
+    """Paths of Python files in README.md and docs, below the root, `experiments/` or `sdpa/`."""
+    named = {(page, path) for page, text in PAGES.items() for path in re.findall(r"`([\w/]+\.py)`", text)}
+    assert len(named) > 30
+    assert [
+        one
+        for one in sorted(named)
+        if not any((ROOT / below / one[1]).exists() for below in ("", "experiments", "sdpa"))
+    ] == []
+
+
 def test_every_config_key_is_described_with_its_default():
     table = PAGES["config.md"].split("| key | meaning")[1].split("\n\n")[0]
     described = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", table, re.MULTILINE))

@@ -12,7 +12,8 @@ from experiments.analysis.agreement import agreement
 from experiments.analysis.overview import check_table
 from experiments.config.loader import load_config
 from experiments.pages.index import few_rows, opening
-from experiments.pages.parts import STATEMENTS_CSV, pictures, provenance
+from experiments.pages.parts import pictures, provenance
+from experiments.published.table import read_statements
 from experiments.run.paths import BENCHMARKS, drawn_texts
 from sdpa.theory import attention_expectations
 from tests.page_text import as_shown, assert_whole, words
@@ -150,7 +151,7 @@ def test_the_shipped_page_is_that_of_the_shipped_results():
     made = provenance(CONFIG, RESULTS, TABLES, {})
     for value in (made["verdict"], *(value for sweep in made["sweeps"] for value in sweep.values())):
         assert as_shown(value) in plain
-    statements = pd.read_csv(RESULTS / STATEMENTS_CSV, keep_default_na=False, dtype=str)
+    statements = read_statements(RESULTS)
     for _, row in statements.iterrows():
         for name in ("statement", "note", "source"):
             assert as_shown(row[name]) in plain or row[name] in plain, row["id"]

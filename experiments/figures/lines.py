@@ -23,6 +23,7 @@ from experiments.measuring.metric import FEW_DRAWS
 DECLARED = {metric.name: metric for name in experiment_names() for metric in load_experiment(name).metrics}
 _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
 _MARKERS = "osD^vP*X"
+_STYLES = ("-", "--", ":")
 # Lines of two names may coincide, so dashes of one leave gaps for those of the other.
 _DASHES = ("-", (0, (4, 4)), "-", (0, (4, 4)), "-", (4, (4, 4)))
 _MAX_BESIDE = 3
@@ -80,7 +81,7 @@ def draw_lines(picture: Lines, table: pd.DataFrame) -> Drawing:
         ax.set_title(", ".join(parts))
         if panel.equal:
             _mark_equal(ax, chosen, x, panel.metric)
-        _scale(ax, _chosen(table, panel), x, panel)
+        _scale(ax, _chosen(table, panel), chosen, x, panel)
     legend(axes[0])
     return figure
 
@@ -97,8 +98,8 @@ def _mark_equal(ax: Axes, rows: pd.DataFrame, x: str, metric: str) -> None:
             ax.axhline(value, **look)
 
 
-def _scale(ax: Axes, table: pd.DataFrame, x: str, panel: Panel) -> None:
-    """The scales of a panel, from all rows of its row of panels, which share the y axis."""
+def _scale(ax: Axes, table: pd.DataFrame, own: pd.DataFrame, x: str, panel: Panel) -> None:
+    """The scales of a panel: x from its own rows, y from all of its row of panels, which share it."""
     if x == "exponent":
         if table[x].between(0, 1).all():
             ax.set_xticks([*_EXPONENTS], _EXPONENTS.values())
@@ -106,7 +107,7 @@ def _scale(ax: Axes, table: pd.DataFrame, x: str, panel: Panel) -> None:
             ax.axvline(exponent, color=INK, linestyle=":", linewidth=0.8, zorder=0)
         ax.set_xlabel("exponent p of the divisor d_k^p" if ax.get_subplotspec().is_last_row() else "")
     else:
-        scale_x(ax, table, x, log=x == "d_model")
+        scale_x(ax, own, x, log=x == "d_model")
     if panel.floor is None:
         scale_y(ax, table, *filter(None, (panel.metric, panel.dashed)), may_be_log=panel.is_logarithmic)
     else:
@@ -134,7 +135,7 @@ def _is_zero(table: pd.DataFrame, metric: str) -> bool:
 
 
 def series(table: pd.DataFrame, x: str, by: str = "scaling") -> list[Series]:
-    """One line along x per value of `by` (its colour) and combination of the other axes (its marker, of eight).
+    """One line along x per value of `by` (its colour) and combination of the other axes (its marker and dashes).
 
     Axes that x determines, as d_model does n_heads, distinguish no lines.
     """
@@ -150,14 +151,15 @@ def series(table: pd.DataFrame, x: str, by: str = "scaling") -> list[Series]:
     lines = []
     for (value, *combination), rows in table.groupby([by, *others], sort=False):
         words = [f"{by} = {plain(value)}" if ordered else str(value), values_of(rows.iloc[0], others)]
-        place = 0 if by == "scaling" or ordered else values.index(value)
+        other = combinations.index(tuple(combination))
+        dashes = (_STYLES, other) if by == "scaling" or ordered else (_DASHES, values.index(value))
         lines.append(
             Series(
                 label=", ".join(filter(None, words)),
                 colour=colours[value],
-                marker=_MARKERS[combinations.index(tuple(combination)) % len(_MARKERS)],
+                marker=_MARKERS[other % len(_MARKERS)],
                 rows=rows.sort_values(x) if is_number(table, x) else rows,
-                dashes=_DASHES[place % len(_DASHES)],
+                dashes=dashes[0][dashes[1] % len(dashes[0])],
             )
         )
     return lines

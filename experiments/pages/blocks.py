@@ -22,8 +22,8 @@ from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.figure import Default
 from experiments.kinds import axes_of, experiment_names
 from experiments.measuring.experiment import load_experiment
-from experiments.pages.parts import STATEMENTS_CSV, pictures, typeset
-from experiments.published.table import counts, severities
+from experiments.pages.parts import pictures, typeset
+from experiments.published.table import counts, read_statements, severities
 from experiments.run.files import STORED_CONFIG
 from experiments.run.paths import ALL_SWEEPS, DIAGNOSIS_FIGURE, EXAMPLES, benchmark_path, drawn_texts
 
@@ -83,7 +83,7 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
         "bands-adam": lambda _: _bands(results / _FULL, "training"),
         "bands-sgd": lambda _: _bands(results / _FULL, "training_sgd"),
         "bands-long": lambda _: _bands(results / _FULL, "training_long"),
-        "statements": lambda _: _statements(pd.read_csv(results / STATEMENTS_CSV, keep_default_na=False, dtype=str)),
+        "statements": lambda _: _statements(read_statements(results)),
         "calibration": lambda _: _calibration(results),
         "diagnosis": lambda _: _diagnosis(),
         "error-bounds": lambda _: _error_bounds(),

@@ -22,7 +22,6 @@ from experiments.pages import explorer
 from experiments.pages.parts import (
     FOLDER,
     MADE_WITH,
-    STATEMENTS_CSV,
     SweepTables,
     page_path,
     pictures,
@@ -32,6 +31,7 @@ from experiments.pages.parts import (
     typeset,
 )
 from experiments.published.judge import SEVERITIES
+from experiments.published.table import read_statements, table_path
 from experiments.run.fingerprint import versions
 from experiments.run.paths import ALL_SWEEPS, DIAGNOSIS_FIGURE, EXAMPLES, drawn_texts
 from experiments.run.products import Product, build
@@ -107,8 +107,8 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
         of_all=drawn[ALL_SWEEPS],
         diagnosis=drawn[DIAGNOSIS_FIGURE],
         examples=drawn[EXAMPLES],
-        statements=statements(results / STATEMENTS_CSV),
-        statements_csv=STATEMENTS_CSV,
+        statements=statements(results),
+        statements_csv=table_path(results).relative_to(results).as_posix(),
         made=provenance(config, results, tables, problems),
         made_with=versions(*MADE_WITH),
         config=config,
@@ -201,14 +201,14 @@ def _value(row: "pd.Series[Any]", name: str) -> str:
     return f"{value:.{digits}g}{interval}" + ("" if pd.isna(exact) else f", exactly {exact:.{digits}g}")
 
 
-def statements(path: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
+def statements(results: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
     """The published statements by verdict and severity, the gravest first; none without a table.
 
     Each group has a title and its rows as text.
     """
-    if not path.exists():
+    table = read_statements(results)
+    if table.empty:
         return []
-    table = pd.read_csv(path, keep_default_na=False, dtype=str)
     ranks = {severity: rank for rank, severity in enumerate([*SEVERITIES, ""])}
     order = {"wrong": 0, "misleading": 1, "open": 2}
     grouped = table.groupby(["severity", "verdict"])

@@ -18,13 +18,13 @@ from experiments.analysis.overview import check_table
 from experiments.analysis.written import DERIVED
 from experiments.config.loader import Config
 from experiments.config.problems import TableError, counted
+from experiments.published.table import table_path
 from experiments.run.paths import (
     ALL_SWEEPS,
     DIAGNOSIS_FIGURE,
     DIAGNOSIS_TABLE,
     EXAMPLES,
     FIGURES,
-    STATEMENTS,
     diagnosis_path,
     figure_path,
 )
@@ -34,7 +34,6 @@ SweepTables = Mapping[str, Mapping[str, pd.DataFrame]]  # by sweep and kind
 
 FOLDER = Path(__file__).parent
 MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "pillow", "scipy", "seaborn")
-STATEMENTS_CSV = f"{STATEMENTS}/statements.csv"
 _SHOWN_DIGITS = 12  # of a SHA-256
 _MINUS = re.compile(r"(?<![\w.)])-(?=\d)|(?<=\de)-(?=\d)")
 _TEN = re.compile(r"(?<=\d)e(−?)\+?0*(\d+)\b")
@@ -66,7 +65,7 @@ def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
 
 def shown(config: Config, results: Path) -> Iterator[Path]:
     """Every file whose content appears on the page."""
-    yield results / STATEMENTS_CSV
+    yield table_path(results)
     yield diagnosis_path(results, DIAGNOSIS_TABLE)
     for sweep in config.sweeps:
         yield from (results / f"{sweep.name}.{suffix}" for suffix in ("json", "csv"))
