@@ -35,7 +35,7 @@ from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowMeasurement, RowStatistics
-from experiments.run.paths import HOME, benchmark_path
+from experiments.run.paths import BENCHMARKS, HOME
 from experiments.run.work import tabulated
 from experiments.run.workers import default_jobs, worker_pool
 from sdpa import Scaling, softmax
@@ -302,7 +302,7 @@ def calibrate(results: Path, names: Sequence[str] = (), *, full: bool = False) -
     print(*(table.to_string(index=False) for table in tables), sep="\n")
     if full:
         for name, table in zip(TABLES, tables, strict=True):
-            table.to_csv(benchmark_path(results, name), index=False, float_format=DIGITS)
+            table.to_csv(results / BENCHMARKS / f"{name}.csv", index=False, float_format=DIGITS)
     return failures(*tables)
 
 

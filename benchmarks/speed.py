@@ -24,7 +24,7 @@ from experiments.kinds.saturation import EXPERIMENT, SINGLE, Cell
 from experiments.measuring.chunk import bit_generator, chunks
 from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowMeasurement, RowStatistics
-from experiments.run.paths import HOME, benchmark_path
+from experiments.run.paths import BENCHMARKS, HOME
 from sdpa import Scaling, scaled_dot_product_attention
 
 Task = Callable[[], object]
@@ -172,7 +172,7 @@ def main(what: str, results: Path = HOME, docs: Path = Path("docs")) -> None:
         found = pd.DataFrame([*cells, *(row for growing in GROWTH.items() for row in growth_rows(*growing))])
         growth = found[found["part"] == "growth"]
         _write_into(docs / "performance.md", "make bench", ratios(found), exponents(growth, "what"))
-    found.to_csv(benchmark_path(results, what), index=False, float_format=DIGITS)
+    found.to_csv(results / BENCHMARKS / f"{what}.csv", index=False, float_format=DIGITS)
 
 
 if __name__ == "__main__":

@@ -45,17 +45,21 @@ def diagnose(files: Sequence[Path], scaling: str, mask: str | None, axes: str | 
 
     Raises:
         ValueError: a file holds no valid queries and keys, an option is unknown or does not fit them, or the folder is
-            that of the shipped example. Nothing is written then.
+            that of the shipped example, or by default of other files. Nothing is written then.
     """
     folder = HOME / DIAGNOSIS / files[0].stem if out is None else out
     if folder.resolve() == diagnosis_path(HOME, DIAGNOSIS_TABLE).parent.resolve():
         raise ValueError(f"{folder} has the shipped example; choose another folder with OUT=DIR (--out DIR)")
+    record, sources = folder / "files.txt", "".join(f"{path.resolve()}\n" for path in files)
+    if out is None and record.exists() and record.read_text() != sources:
+        raise ValueError(f"{folder} has the diagnosis of files listed in {record}; choose another folder with OUT=DIR")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out: expected a folder, got the file {folder}")
     heads = read_heads(files)
     table = diagnosis_table(heads, scaling, mask, axes)
     order = ", ".join([*axes_of(heads[0], axes), "position", "d_k"])
     _tell(f"Diagnosis of {' and '.join(map(str, files))}, q of shape {heads[0].q.shape} read as ({order})", table)
+    write_atomically(record, sources.encode())  # first, so that no table of other files replaces this one
     for name, content in zip(_FILES, _contents(table), strict=True):
         write_atomically(folder / name, content)
     tell(f"wrote {folder / DIAGNOSIS_TABLE}\ndrew {folder / DIAGNOSIS_FIGURE}.png")

@@ -25,7 +25,7 @@ from experiments.measuring.experiment import load_experiment
 from experiments.pages.parts import pictures, typeset
 from experiments.published.table import counts, read_statements, severities
 from experiments.run.files import STORED_CONFIG
-from experiments.run.paths import ALL_SWEEPS, DIAGNOSIS_FIGURE, EXAMPLES, benchmark_path, drawn_texts
+from experiments.run.paths import ALL_SWEEPS, BENCHMARKS, DIAGNOSIS_FIGURE, EXAMPLES, drawn_texts
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _UNLIKELY = 0.01
@@ -116,12 +116,12 @@ def _formulas(text: str) -> str:
 
 def _titles(paths: Sequence[Path], page: Path) -> str:
     """Figures as a list of their titles."""
-    return "\n".join(f"- [{_formulas(drawn_texts(path).title)}]({os.path.relpath(path, page)})" for path in paths)
+    return "\n".join(f"- [{_formulas(drawn_texts(path)[0])}]({os.path.relpath(path, page)})" for path in paths)
 
 
 def _in_gallery(path: Path, page: Path) -> str:
     title, caption = map(_formulas, drawn_texts(path))
-    return f"## {title}\n\n![{drawn_texts(path).title}]({os.path.relpath(path, page)})\n\n{caption}"
+    return f"## {title}\n\n![{drawn_texts(path)[0]}]({os.path.relpath(path, page)})\n\n{caption}"
 
 
 def _examples(paths: Sequence[Path], page: Path) -> str:
@@ -194,7 +194,7 @@ def _statements(table: pd.DataFrame) -> str:
 def _calibration(results: Path) -> str:
     """False alarms, coverage and planted faults, from the tables of the calibration."""
     alarms, coverage, faults = (
-        pd.read_csv(benchmark_path(results, f"calibration{part}")) for part in ("", "-coverage", "-faults")
+        pd.read_csv(results / BENCHMARKS / f"calibration{part}.csv") for part in ("", "-coverage", "-faults")
     )
     whole, configs = alarms.set_index("config").loc["all"], alarms[alarms["config"] != "all"]
     covered = coverage[coverage["metric"] == "all"].set_index("config")

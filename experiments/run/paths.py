@@ -1,7 +1,6 @@
 """Folders of results: who writes where, in one place, so that nobody overwrites another's results."""
 
 from pathlib import Path
-from typing import NamedTuple
 
 from experiments.analysis.written import DERIVED
 from experiments.config.problems import UsageError
@@ -43,11 +42,6 @@ def diagnosis_path(results: Path, name: str) -> Path:
     return results / DIAGNOSIS / "training" / name
 
 
-def benchmark_path(results: Path, name: str) -> Path:
-    """A table of benchmarks: speed, cost, calibration, calibration-coverage or calibration-faults."""
-    return results / BENCHMARKS / f"{name}.csv"
-
-
 def figure_path(results: Path, sweep: str, figure: str, suffix: str) -> Path:
     """The file of a sweep's figure: .png, and .txt for its title and caption.
 
@@ -57,13 +51,7 @@ def figure_path(results: Path, sweep: str, figure: str, suffix: str) -> Path:
     return results / FIGURES / sweep / f"{figure}{suffix}"
 
 
-class DrawnTexts(NamedTuple):
-    """The texts of a drawn figure: the finding, and a sentence with its numbers."""
-
-    title: str
-    caption: str
-
-
-def drawn_texts(drawing: Path) -> DrawnTexts:
-    """The texts of a figure from its .txt file, whose lines they are."""
-    return DrawnTexts(*drawing.with_suffix(".txt").read_text(encoding="utf-8").splitlines())
+def drawn_texts(drawing: Path) -> tuple[str, str]:
+    """Title and caption of a figure, the lines of its .txt file."""
+    title, caption = drawing.with_suffix(".txt").read_text(encoding="utf-8").splitlines()
+    return title, caption

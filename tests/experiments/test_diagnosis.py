@@ -2,6 +2,7 @@
 
 import io
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -126,7 +127,7 @@ def test_it_prints_writes_and_draws_what_the_library_finds(saved):
     q, k = KINDS["sink"]()
     ran = call("diagnose", *saved(q=q, k=k), "--mask", "causal", "--scaling", "d_k^1/3", "--out", "out")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert {"diagnosis.csv", "heads.png", "heads.txt"} == {path.name for path in Path("out").iterdir()}
+    assert {"diagnosis.csv", "heads.png", "heads.txt", "files.txt"} == {path.name for path in Path("out").iterdir()}
     table, found = read_diagnosis(Path("out/diagnosis.csv")), diagnose(q, k, "d_k^1/3", "causal")
     assert list(table) == [column.name for column in COLUMNS if column.name in {*SIZES, *found.columns()}]
     assert set(found.columns()) - set(table) == {"largest_score_se", "largest_absolute_score_se"}  # have no error
@@ -147,6 +148,19 @@ def test_it_prints_writes_and_draws_what_the_library_finds(saved):
         expected[2], expected[10] = expected[2] ** 0.5, 100 * expected[10]
         close = 0.006 + 0.005 * np.abs(expected) + 0.5 * (np.arange(14) == 10)
         assert (np.abs(numbers - expected) <= close).all()
+
+
+def test_files_of_one_name_do_not_replace_each_others_diagnosis(saved):
+    given = saved(q=normal(1, 2)[0], k=normal(1, 2)[1])
+    Path("other").mkdir()
+    others = [shutil.copy(name, "other") for name in given]
+    assert [call("diagnose", *given).returncode for _ in range(2)] == [0, 0]
+    before = Path("results/diagnosis/q/diagnosis.csv").stat()
+    ran = call("diagnose", *others)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "listed in results/diagnosis/q/files.txt; choose another folder with OUT=DIR" in ran.stderr
+    assert Path("results/diagnosis/q/diagnosis.csv").stat() == before
+    assert call("diagnose", *others, "--out", "out").returncode == 0
 
 
 SHIPPED = "results/diagnosis/training has the shipped example; choose another folder"
