@@ -119,7 +119,8 @@ def scaled_dot_product_attention(
     """output = softmax(q k^T / divisor) v.
 
     Args:
-        q, k, scaling, mask: as in `attention_weights`; PyTorch's `scale` is the reciprocal of the divisor.
+        q, k, scaling, mask: as in `attention_weights`; PyTorch's `scale` is the reciprocal of the divisor, and its
+            `is_causal=True` is `mask="causal"` where there are as many queries as keys.
         v: values, (..., n_keys, d_v); leading axes of q, k and v broadcast.
         return_weights: return (output, weights) instead of the output alone.
 

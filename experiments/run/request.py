@@ -31,6 +31,12 @@ _FORMATS = ("png", "svg", "pdf")
 _KEPT = "finished work is kept; repeat the command to continue"
 
 
+def _processes(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise typer.BadParameter(f"expected a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
 @dataclass(frozen=True)
 class Request:
     """What a user asked of a command about sweeps: a field for each option, with its default."""
@@ -43,7 +49,8 @@ class Request:
         Path | None, Option(metavar="DIR", help="Results folder. Default: results, or results/NAME for NAME.yaml.")
     ] = None
     jobs: Annotated[
-        int | None, Option("--jobs", "-j", metavar="N", min=1, help="Worker processes. Default: one per processor.")
+        int | None,
+        Option("--jobs", "-j", metavar="N", parser=_processes, help="Worker processes. Default: one per processor."),
     ] = None
     scheduler: Annotated[
         str | None, Option(metavar="ADDRESS", help="Measure on the Dask cluster of this scheduler: tcp://host:8786.")

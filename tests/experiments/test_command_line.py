@@ -78,7 +78,7 @@ def test_a_folder_that_cannot_be_written_is_named(suite):
     ("words", "message"),
     [
         (("run", "yours"), "got the sweep 'yours', expected one of mine"),
-        (("run", "--jobs", "0"), "'--jobs' / '-j': Input should be greater than or equal to 1"),
+        (("run", "--jobs", "0"), "'--jobs' / '-j': expected a whole number of at least 1"),
         (("run", "--nonsense"), "No such option"),
         (("runn",), "No such command"),
     ],
