@@ -19,6 +19,7 @@ SMALL = dataclasses.replace(SWEEPS["usual_20"], trials=30)
 NAMES = [metric.name for metric in METRICS]
 
 
+@pytest.mark.slow
 def test_a_benchmark_writes_its_table_and_page(tmp_path, monkeypatch):
     """Without clocks: each task runs once and takes a second."""
     monkeypatch.setattr(speed, "interleaved", lambda tasks: {name: [task(), 1.0][1] for name, task in tasks.items()})

@@ -46,7 +46,7 @@ sweeps:
   scaling: {{experiment: saturation, d_k: [4, 64], n_keys: 8, n_queries: 5, scaling: [unscaled, d_k^1/3, d_k^1/2],
     trials: 60, {_every("saturation")}}}
   single: {{experiment: saturation, d_k: 16, n_keys: 8, scaling: d_k^1/2, trials: 20, {_every("saturation")}}}
-  many: {{experiment: saturation, d_k: [4, 16], n_keys: [8, 20], inputs: [gaussian, uniform],
+  many: {{experiment: saturation, d_k: [4, 64], n_keys: [8, 20], inputs: [gaussian, uniform],
     {_RULES}, trials: 20, {_every("saturation")}}}
   laws: {{experiment: saturation, d_k: 4, n_keys: 8, inputs: [gaussian, uniform], {_RULES}, trials: 20}}
   rows: {{experiment: rows, d_k: [4, 64], n_keys: 8, n_queries: 3, {_RULES}, trials: 2, {_every("rows")}}}
