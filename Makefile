@@ -18,7 +18,7 @@ words_diagnose = FILE Q K
 takes_calibration = FULL
 words_calibration = NAME
 takes_test-page = CHROMIUM
-$(foreach one,test test-coverage test-faults test-cluster test-recipes,$(eval takes_$(one) = JOBS))
+$(foreach one,test test-coverage test-faults test-cluster test-recipes test-slow,$(eval takes_$(one) = JOBS))
 FLAGS = YES VERBOSE FULL
 
 # These count in the environment, too. Others do not: other programs may set V=1 there.
@@ -67,7 +67,7 @@ LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashe
   --no-emit-find-links --no-header --no-annotate
 
 .DEFAULT_GOAL = help
-.PHONY: all quick results figures check page plan prune walk diagnose test test-page test-coverage test-faults test-edits test-cluster test-recipes test-notebooks test-models cluster calibration lint statements cost bench readme notebooks lock clean help
+.PHONY: all quick results figures check page plan prune walk diagnose test test-page test-coverage test-faults test-edits test-cluster test-recipes test-slow test-notebooks test-models cluster calibration lint statements cost bench readme notebooks lock clean help
 
 ##@ Running sweeps
 
@@ -130,6 +130,9 @@ test-cluster: $(DEV_READY) $(CLUSTER_READY) ## slow: test runs on a Dask cluster
 
 test-recipes: $(DEV_READY) ## slow: follow the recipes of CONTRIBUTING.md in copies of this folder
 	@$(PY) -m pytest $(WORKERS) -m recipes
+
+test-slow: $(DEV_READY) $(CLUSTER_READY) ## slow: the five above in one go, which keeps all cores busy
+	@$(PY) -m pytest $(WORKERS) --dist worksteal -m "slow or faults or edits or cluster or recipes"
 
 test-models: $(DEV_READY) ## test docs/your-model.md with PyTorch, Transformers and JAX, where installed
 	@$(PY) -m pytest -m models
