@@ -48,8 +48,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options_of_all(
     version: Annotated[
-        bool,
-        Option("--version", callback=_print_version, is_eager=True, help="Print name and version, and exit."),
+        bool, Option("--version", callback=_print_version, is_eager=True, help="Print name and version, and exit.")
     ] = False,
 ) -> None:
     pass
@@ -206,8 +205,7 @@ def diagnose(
     scaling: Rule = None,
     mask: Mask = None,
     axes: Annotated[
-        str | None,
-        Option(metavar="NAMES", help="Leading axes of q. Default: the last ones of batch,layer,head."),
+        str | None, Option(metavar="NAMES", help="Leading axes of q. Default: the last ones of batch,layer,head.")
     ] = None,
     out: Annotated[
         Path | None, Option(metavar="DIR", help="Output folder. Default: results/diagnosis/NAME of the file.")

@@ -59,11 +59,7 @@ def dog_bites_man():
     blends = {f"blend_{word}": blend(w, DOG_VALUES) for word, w in zip(("dog", "bites", "man"), weights, strict=True)}
     halved = softmax(times(DOG, 0.5))
     outputs = [[0.550, 0.282, 0.050, 0.143], *product([DOG_PRINTED[0], weights[0]], DOG_VALUES)]
-    own = {
-        "printed": DOG_PRINTED,
-        "halved": [DOG_PRINTED[0], halved[0], weights[0]],
-        "printed_output": outputs,
-    }
+    own = {"printed": DOG_PRINTED, "halved": [DOG_PRINTED[0], halved[0], weights[0]], "printed_output": outputs}
     return without(steps, "scores", "divisor") | blends | own
 
 

@@ -138,10 +138,7 @@ def _columns(experiment: Experiment) -> tuple[Column, ...]:
 
 TABLES = (
     Derived(
-        BANDS,
-        needs=frozenset({_RATE, *_AT_BEST}),
-        columns=_columns,
-        derive=lambda _, tables: bands(tables[MEASURED]),
+        BANDS, needs=frozenset({_RATE, *_AT_BEST}), columns=_columns, derive=lambda _, tables: bands(tables[MEASURED])
     ),
     Derived(
         "learning_curves",

@@ -169,11 +169,7 @@ _DECLARED = (
         metrics=("score_variance", "max_weight"),
         default=Default(),
         lines=Lines(
-            "",
-            (Panel("score_variance"), Panel("max_weight", equal=True)),
-            (3.2, 3.2),
-            by="scheme",
-            beside="scaling",
+            "", (Panel("score_variance"), Panel("max_weight", equal=True)), (3.2, 3.2), by="scheme", beside="scaling"
         ),
         note=f"{_READING} Dotted: equal weights.",
     ),

@@ -13,14 +13,7 @@ import numpy as np
 from sdpa.pairs import PairLaw
 from sdpa.theory.gaussian_rows import ROW_SPREADS, mean_over_lengths, row_values
 from sdpa.theory.integrals import FloatArray
-from sdpa.theory.row_metrics import (
-    ZERO,
-    RowMetrics,
-    check_arguments,
-    means_by_length,
-    row_moments,
-    saturated_share,
-)
+from sdpa.theory.row_metrics import ZERO, RowMetrics, check_arguments, means_by_length, row_moments, saturated_share
 from sdpa.theory.row_variance import spread_of_row_variance
 
 _MIN_VARIANCE, _OF_ENTROPY, _LEAST = 2e-8, 0.7, 1e-150

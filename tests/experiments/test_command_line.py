@@ -26,10 +26,7 @@ def test_a_new_block_gets_its_tables_and_the_figures_along_its_axis(suite):
     ran = suite("run", "--jobs", "1", "--verbose")
     assert (ran.returncode, ran.stderr) == (0, "")
     wrote = [line for line in ran.stdout.splitlines() if line.startswith("wrote")]
-    expected = [
-        *(f"wrote {suite.folder}/{name}: new" for name in TABLES),
-        f"wrote {suite.folder}/long-format.csv: new",
-    ]
+    expected = [*(f"wrote {suite.folder}/{name}: new" for name in TABLES), f"wrote {suite.folder}/long-format.csv: new"]
     assert sorted(wrote) == sorted(expected)
     drew = suite("draw")
     assert (drew.returncode, drew.stderr) == (0, "")

@@ -25,13 +25,7 @@ from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.quantiles import Quantile
 from experiments.run.store import Store, measure_record
-from experiments.run.work import (
-    PILOT_TRIALS,
-    find_work,
-    measure_missing,
-    reached,
-    tabulate_sweep,
-)
+from experiments.run.work import PILOT_TRIALS, find_work, measure_missing, reached, tabulate_sweep
 from experiments.run.workers import LocalWorkers
 from sdpa import Scaling, theory
 

@@ -42,10 +42,7 @@ def test_the_medians_cross_where_stated(n_keys):
 def ratios(d_k, n_keys):
     """Exact root mean squares of |J|_F and |dL/dq|, unscaled over scaled."""
     unscaled, scaled = (attention_expectations(d_k, n_keys, divisor) for divisor in (1.0, d_k**0.5))
-    return (
-        unscaled.jacobian_norm / scaled.jacobian_norm,
-        unscaled.query_gradient_norm / scaled.query_gradient_norm,
-    )
+    return (unscaled.jacobian_norm / scaled.jacobian_norm, unscaled.query_gradient_norm / scaled.query_gradient_norm)
 
 
 @pytest.mark.parametrize(("n_keys", "d_k"), [(16, 19.9), (64, 429), (256, 8540), (1024, 170_000)])

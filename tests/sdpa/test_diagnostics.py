@@ -5,15 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sdpa import (
-    causal_mask,
-    diagnostics,
-    row_diagnostics,
-    row_tiles,
-    row_variance,
-    softmax,
-    softmax_jacobian,
-)
+from sdpa import causal_mask, diagnostics, row_diagnostics, row_tiles, row_variance, softmax, softmax_jacobian
 
 METRICS = ("max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
 

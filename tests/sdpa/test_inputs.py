@@ -151,10 +151,7 @@ def test_the_spectrum_is_a_power_law_of_mean_1():
         ({"query_std": 0.0}, "query_std: expected a finite number above 0, got 0.0"),
         ({"correlation": 1.01}, "correlation: expected a number from -1 to 1, got 1.01"),
         ({"correlation": 0.5, "normalize": "l2"}, "correlation: expected normalize none beside it, got l2"),
-        (
-            {"correlation": 0.5, "entries": LAWS["uniform"]},
-            "correlation: expected gaussian entries beside it, got",
-        ),
+        ({"correlation": 0.5, "entries": LAWS["uniform"]}, "correlation: expected gaussian entries beside it, got"),
     ],
 )
 def test_impossible_laws_are_refused(given, message):

@@ -127,10 +127,7 @@ def test_what_is_neither_a_rule_nor_a_number_is_refused(scaling):
     assert len(str(refused.value)) < 250
 
 
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [("d_k^-1/2", "d_k^1/2"), ("8/d_k", "0.125*d_k^1")],
-)
+@pytest.mark.parametrize(("text", "meant"), [("d_k^-1/2", "d_k^1/2"), ("8/d_k", "0.125*d_k^1")])
 def test_a_factor_that_multiplies_is_refused_with_its_divisor(text, meant):
     with pytest.raises(ValueError, match="because the rule divides the scores") as refused:
         Scaling.parse(text)

@@ -120,11 +120,7 @@ def test_scores_of_normalized_vectors_are_cosines(d_k):
 
 @pytest.mark.parametrize(
     "law",
-    [
-        PairLaw(correlation=-0.8, key_mean=0.5),
-        PairLaw(correlation=0.9, spectrum=2.0),
-        PairLaw(normalize="rms"),
-    ],
+    [PairLaw(correlation=-0.8, key_mean=0.5), PairLaw(correlation=0.9, spectrum=2.0), PairLaw(normalize="rms")],
     ids=repr,
 )
 def test_scores_of_sampled_pairs(law):

@@ -13,12 +13,7 @@ from scipy import integrate, special, stats
 
 from sdpa import softmax
 from sdpa.metrics import SATURATED
-from sdpa.theory import (
-    GaussianRow,
-    largest_score_survival,
-    score_log_density,
-    score_survival,
-)
+from sdpa.theory import GaussianRow, largest_score_survival, score_log_density, score_survival
 from sdpa.theory.gaussian_rows import gaussian_rows, saturated_rows
 from sdpa.theory.integrals import METRICS, metric_expansion
 
