@@ -207,7 +207,7 @@ def errors_of_largest(queries: int = 4000, keys: int = 8, d: int = 16) -> tuple[
     """The standard error of the mean largest weight if all queries share eight keys, and if each has its own."""
     rng = np.random.default_rng(0)
     means = [
-        softmax(rng.standard_normal((1000, d)) @ rng.standard_normal((keys, d)).T).max(-1).mean() for _ in range(200)
+        softmax(rng.standard_normal((queries, d)) @ rng.standard_normal((keys, d)).T).max(-1).mean() for _ in range(200)
     ]
     q, k = rng.standard_normal((20_000, 1, d)), rng.standard_normal((20_000, keys, d))
     return float(np.std(means, ddof=1)), float(softmax((q * k).sum(-1)).max(-1).std() / sqrt(queries))
