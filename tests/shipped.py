@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 CONFIG = load_config(RESULTS / STORED_CONFIG)
 # Of the shipped results: to be changed with them.
-SHIPPED_DIGEST = "6d9f5ae6159091489349520647876e8321fdcab155f3b2cc99770a4f11ec7d7d"
+SHIPPED_DIGEST = "a51d1d79cc1719bedb6ac34f457b9a9f4b30d466213519193269c1645a0ae664"
 
 
 def _skip(reason: str) -> None:

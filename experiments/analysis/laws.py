@@ -141,7 +141,7 @@ def freezing_curves(table: pd.DataFrame) -> pd.DataFrame:
     """Curves over the spreads in the sweep, for each of its n_keys, if the sweep is a map of d_k and n_keys.
 
     The spread of a cell is sigma = query_std key_std sqrt(d_k) / divisor. The curves go from sigma / sigma_c = 1/8 to
-    the largest of the sweep, with about 8 points for each doubling.
+    the largest of the sweep, with about 8 points for each doubling and one at 1, where the limit has its corner.
 
     Args:
         table: a main table with the columns that `curves` needs.
@@ -159,6 +159,7 @@ def freezing_curves(table: pd.DataFrame) -> pd.DataFrame:
     highest = float((sigma / table["n_keys"].map(limits.freezing_sigma)).max())
     octaves = np.log2(highest / _MIN_RATIO)
     ratios = _MIN_RATIO * 2 ** np.linspace(0, octaves, max(2, int(_POINTS_PER_OCTAVE * octaves)))
+    ratios = np.unique([*ratios, min(1.0, ratios[-1])])
     rows = []
     for n_keys in sorted(table["n_keys"].unique()):
         freezing = limits.freezing_sigma(n_keys)
