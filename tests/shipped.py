@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 CONFIG = load_config(RESULTS / STORED_CONFIG)
 # Of the shipped results: to be changed with them.
-SHIPPED_DIGEST = "a51d1d79cc1719bedb6ac34f457b9a9f4b30d466213519193269c1645a0ae664"
+SHIPPED_DIGEST = "575b6edb3a193ad618ebdef56cdaf3e2c7bed467e27e20d08d907e8385554f54"
 
 
 def _skip(reason: str) -> None:

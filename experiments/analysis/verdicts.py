@@ -16,18 +16,17 @@ from experiments.analysis.derived import TESTS, VERDICTS, Derived, columns_of_te
 from experiments.kinds import axes_of
 from experiments.measuring.columns import Column, axis_columns, names
 from experiments.measuring.experiment import MEASURED, Cell, Experiment
-from experiments.measuring.intervals import MIN_DRAWS, MIN_SEPARATE_ROWS, MIN_TRIALS, Limits
+from experiments.measuring.intervals import MIN_DRAWS, MIN_DRAWS_OF_FOURTH_POWERS, MIN_SEPARATE_ROWS, MIN_TRIALS, Limits
 from experiments.measuring.metric import FEW_DRAWS, Metric
 from experiments.measuring.moments import CORRELATIONS
 
 Floats = npt.NDArray[np.floating]
 
-# A cell's test uses at most one direction for this many trials and rows, and only directions above this share of
+# A cell's test uses the first direction and at most one for this many trials and rows, each above this share of the
 # variance: finer contrasts of nearly equal metrics are the least normal, and reach the accuracy of the exact values.
 # A contrast needs as many trials and rows as a mean needs effective draws. With one query per trial, few rows carry it:
-# without the limit of rows, 19 of 300 honest runs of one_query_100 (benchmarks/calibration) raise the alarm. Where rows
-# take few values, few trials do: with 25 trials per direction, 0.25% of honest cells of d_k = 1, four keys, four
-# queries, rms and 100 trials have p < 3.3e-4. Below 200 trials, only the first direction enters.
+# without the limit of rows, 19 of 300 honest runs of one_query_100 (benchmarks/calibration) raise the alarm. With 25
+# trials per direction, 0.25% of honest cells of d_k = 1, four keys and queries, rms and 100 trials have p < 3.3e-4.
 _PER_DIRECTION = MIN_DRAWS
 _MIN_SHARE = 1e-2
 
@@ -176,7 +175,8 @@ def cell_tests(table: pd.DataFrame, correlations: pd.DataFrame, judged: pd.DataF
     between draws, V its leading eigenvectors and L their eigenvalues, |L^(-1/2) V^T z|^2 is Hotelling's T^2 of those
     directions: k (T - 1) / (T - k) times an F of k and T - k degrees of freedom for T trials, as far as means of
     trials are normal. R alone determines the directions, not z. z is in units of the values' own standard errors, on
-    which R rests too.
+    which R rests too. Draws that miss rare large values understate these, and an error rests on second powers: so with
+    fewer effective draws than fourth powers need, L follows from the errors of the verdicts, which theory keeps up.
 
     Args:
         table: measured values, with their exact ones.
@@ -200,7 +200,9 @@ def cell_tests(table: pd.DataFrame, correlations: pd.DataFrame, judged: pd.DataF
         chosen = [order.index(name) for name in zip(values["scaling"], values["metric"], strict=True)]
         z = ((values["measured"] - values["exact"]) / values["se"]).to_numpy()
         correlation = np.stack(list(matrix["correlations"]))[np.ix_(chosen, chosen)]
-        directions, statistic = _leading(z, correlation, most=max(1, trials // _PER_DIRECTION))
+        scarce = values["effective_draws"] < MIN_DRAWS_OF_FOURTH_POWERS
+        error = (values["error"] / values["se"]).where(scarce, 1.0).to_numpy()
+        directions, statistic = _leading(z, correlation, error, most=max(1, trials // _PER_DIRECTION))
         ratio = statistic * (trials - directions) / (directions * (trials - 1))
         rows.append(
             {
@@ -215,19 +217,20 @@ def cell_tests(table: pd.DataFrame, correlations: pd.DataFrame, judged: pd.DataF
     return pd.DataFrame(rows, columns=[*axes, *names(_TEST)])
 
 
-def _leading(z: Floats, correlation: Floats, most: int) -> tuple[int, float]:
-    """The number of leading principal directions in the test, at most `most`, and sum_i (v_i . z)^2 / L_i over them.
+def _leading(z: Floats, correlation: Floats, error: Floats, most: int) -> tuple[int, float]:
+    """The number of leading principal directions in the test, at most `most`, and sum_i (v_i . z)^2 / M_i over them.
 
-    A direction counts if its eigenvalue L_i of the correlation exceeds 0.01.
+    A direction v_i counts if its eigenvalue L_i of the correlation R exceeds 0.01. M_i = v_i^T E R E v_i, with E the
+    errors in units of the standard errors, is L_i if no error exceeds these, and otherwise larger.
 
-    >>> count, total = _leading(np.array([2.0, 2.0]), np.array([[1.0, 0.5], [0.5, 1.0]]), most=1)
-    >>> count, round(total, 4)  # along (1, 1): 8 / 1.5
-    (1, 5.3333)
+    >>> z, correlation = np.array([2.0, 2.0]), np.array([[1.0, 0.5], [0.5, 1.0]])
+    >>> [round(_leading(z, correlation, np.full(2, error), most=1)[1], 4) for error in (1, 2)]  # along (1, 1): 8 / 1.5
+    [5.3333, 1.3333]
     """
     shares, directions = np.linalg.eigh(correlation)
-    shares, directions = shares[::-1], directions[:, ::-1]
-    count = min(int((shares > _MIN_SHARE).sum()), most)
-    return count, float(((z @ directions[:, :count]) ** 2 / shares[:count]).sum())
+    directions = directions[:, ::-1][:, : min(int((shares > _MIN_SHARE).sum()), most)]
+    spread = error[:, None] * directions
+    return directions.shape[1], float(((z @ directions) ** 2 / (spread * (correlation @ spread)).sum(axis=0)).sum())
 
 
 def _six_digits(value: Any) -> float:

@@ -169,6 +169,9 @@ def test_a_cell_s_statistic_is_that_of_the_inverse_correlation():
     correlation = np.array([[1.0, -0.8, -0.1], [-0.8, 1.0, 0.3], [-0.1, 0.3, 1.0]])
     (row,) = cells_of(table, correlation).to_dict("records")
     z = np.array([-4.0, 2.5, 1.0])
+    doubled = judged(table, max_weight=0.02, entropy=0.04, jacobian_trace=0.02)
+    (wide,) = cell_tests(table, correlations_of(table, correlation), doubled).to_dict("records")
+    assert wide["statistic"] == pytest.approx(row["statistic"] / 4, rel=1e-5)
     assert (row["values"], row["directions"]) == (3, 3)
     assert row["statistic"] == pytest.approx(z @ np.linalg.solve(correlation, z), rel=1e-5)
     # F is a ratio, and an average over its denominator: of 300 trials, T^2 is 299 chi^2_3 / chi^2_297.
