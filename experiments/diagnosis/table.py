@@ -4,7 +4,6 @@
 with, a line for each of the sharpest heads, and fixed sentences with numbers.
 """
 
-import io
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from sdpa import Scaling, diagnose
 from sdpa.diagnosis import AXES, BATCH, QUANTITIES, Quantity
 from sdpa.theory.gaussian_rows import gaussian_rows
 
-SHIPPED_LAYERS = "Layer 0: before training. Layer 1: after it. Heads: independent runs."
 NO_MASK = "none"
 _SIZES = (
     Column("d_k", "int", "width of queries and keys"),
@@ -130,8 +128,8 @@ def _given(pair: HeadArrays) -> dict[str, int]:
     return {name: n for name, n in (("layer", pair.layer), ("head", pair.head)) if n is not None}
 
 
-def read_diagnosis(path: Path | io.BytesIO) -> pd.DataFrame:
-    """A table of a diagnosis from its file, or from its content."""
+def read_diagnosis(path: Path) -> pd.DataFrame:
+    """A table of a diagnosis from its file."""
     table: pd.DataFrame = pd.read_csv(path, dtype={"mask": str, "scaling": str})
     return table
 

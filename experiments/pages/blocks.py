@@ -17,6 +17,9 @@ from experiments.analysis.crossings import EQUAL, TENTH
 from experiments.analysis.written import csv_name
 from experiments.config.loader import Config, load_config
 from experiments.config.problems import Problem
+from experiments.diagnosis.minilm import LAYERS
+from experiments.diagnosis.model import LENGTH, NAMES, QUANTITIES, read_model
+from experiments.diagnosis.model_figures import REACH, statements
 from experiments.diagnosis.table import COLUMNS
 from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.figure import Default
@@ -25,7 +28,7 @@ from experiments.measuring.experiment import load_experiment
 from experiments.pages.parts import pictures, typeset
 from experiments.published.table import counts, read_statements, severities
 from experiments.run.files import STORED_CONFIG
-from experiments.run.paths import ALL_SWEEPS, BENCHMARKS, DIAGNOSIS_FIGURE, EXAMPLES, drawn_texts
+from experiments.run.paths import ALL_SWEEPS, BENCHMARKS, DIAGNOSIS, EXAMPLES, drawn_texts
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _UNLIKELY = 0.01
@@ -71,7 +74,7 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
             f"README.md and docs/ show the sweeps {', '.join(sorted(missing))}, which the config does not have"
         )
     gallery = [*(path for sweep in config.sweeps for path in drawn[sweep.name]), *drawn[ALL_SWEEPS]]
-    gallery += drawn[DIAGNOSIS_FIGURE]
+    gallery += drawn[DIAGNOSIS]
     return {
         "headline": lambda page: _titles(drawn["dimension"], page),
         "cases": lambda page: _titles([path for sweep in _CASES for path in drawn[sweep]], page),
@@ -86,6 +89,10 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
         "statements": lambda _: _statements(read_statements(results)),
         "calibration": lambda _: _calibration(results),
         "diagnosis": lambda _: _diagnosis(),
+        "model": lambda _: _model(results),
+        "model-columns": lambda _: markdown(
+            ["column", "meaning"], ((_code(name), text) for name, text in QUANTITIES.items())
+        ),
         "error-bounds": lambda _: _error_bounds(),
         "figures": lambda _: _figures(),
     }
@@ -234,6 +241,28 @@ def _diagnosis() -> str:
     shown = [column for column in COLUMNS if not column.name.endswith(("_se", "_exact"))]
     rows = [[f"`{column.name}`", column.unit, column.meaning, _code(column.formula)] for column in shown]
     return markdown(["column", "unit", "meaning", "formula"], rows)
+
+
+def _model(results: Path) -> str:
+    """What holds of the pretrained model; means over the heads of each layer, and half the width of their intervals."""
+    tables = read_model(results)
+    layers = tables["layers"].set_index([*NAMES, "layer"])
+
+    def mean(layer: int, name: str, text: str = "prose", keys: str = "recorded") -> str:
+        row = layers.loc["trained", text, keys, "d_k^1/2", LENGTH, layer]
+        return f"{row[name]:.3f} ± {REACH * row[f'{name}_se']:.3f}".replace("-", "−")
+
+    distances = {"prose": ("prose", "recorded"), "code": ("code", "recorded"), "shuffled": ("shuffled", "recorded")}
+    columns = {
+        "spread": ("spread",),
+        **{f"distance: {name}": ("entropy_share_distance", *case) for name, case in distances.items()},
+        "distance: content": ("entropy_share_distance", "prose", "content"),
+        "without first key": ("rest_distance",),
+        **{f"ratio: {keys}": ("variance_ratio", "prose", keys) for keys in ("recorded", "centred", "content")},
+    }
+    rows = ([layer, *(mean(layer, *column) for column in columns.values())] for layer in range(LAYERS))
+    told = (_formulas(f"- **{title}.** {sentence}") for title, sentence in statements(tables).values())
+    return "\n".join([*told, "", markdown(["layer", *columns], rows, "r" * 10)])
 
 
 def _error_bounds() -> str:

@@ -21,7 +21,7 @@ from experiments.config.problems import TableError, counted
 from experiments.published.table import table_path
 from experiments.run.paths import (
     ALL_SWEEPS,
-    DIAGNOSIS_FIGURE,
+    DIAGNOSIS,
     DIAGNOSIS_TABLE,
     EXAMPLES,
     FIGURES,
@@ -58,7 +58,7 @@ def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
         for sweep in config.sweeps
     }
     found[ALL_SWEEPS] = sorted((results / FIGURES / ALL_SWEEPS).glob("*.png"))
-    found[DIAGNOSIS_FIGURE] = [diagnosis_path(results, f"{DIAGNOSIS_FIGURE}.png")]
+    found[DIAGNOSIS] = sorted(diagnosis_path(results, "").glob("*.png"), reverse=True)
     found[EXAMPLES] = sorted((results / EXAMPLES).glob("*.png"))
     return {name: [path for path in paths if path.with_suffix(".txt").exists()] for name, paths in found.items()}
 

@@ -38,8 +38,8 @@ def default_results(config: Path) -> Path:
 
 
 def diagnosis_path(results: Path, name: str) -> Path:
-    """A file of the shipped diagnosis: diagnosis.csv, its input qk.npz, or heads with the suffix of a drawing."""
-    return results / DIAGNOSIS / "training" / name
+    """A file of the shipped diagnosis, which is of a pretrained model: a table, or a figure with its suffix."""
+    return results / DIAGNOSIS / "minilm" / name
 
 
 def figure_path(results: Path, sweep: str, figure: str, suffix: str) -> Path:

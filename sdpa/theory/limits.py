@@ -75,26 +75,39 @@ def query_gradient_crossing(n_keys: float) -> float:
     return _crossing(n_keys, math.sqrt)
 
 
+def median_jacobian_norm(sigma: float, n_keys: float) -> float:
+    """The median of |J|_F over rows of n independent N(0, sigma^2) scores, n from 8; as exact as `jacobian_crossing`.
+
+    >>> round(median_jacobian_norm(1.0, 64), 3)
+    0.18
+    """
+    largest, rest = _largest_scores(n_keys)
+    return float(np.median(_typical_norms(np.full(_POINTS, sigma), n_keys, largest, rest)))
+
+
 def _crossing(n_keys: float, factor: Callable[[float], float]) -> float:
     """The d_k from 3 to 10^5 at which the scaled median of |J|_F is the unscaled one times factor(d_k)."""
-    if not 8 <= n_keys <= _MAX_KEYS:
-        raise ValueError(f"expected n_keys from 8 to {_MAX_KEYS:g}, got {n_keys}")
-
-    shares, *uniforms = _lattice()
-    # Given a score z, the largest of the m others below it is Phi^-1(Phi(z) U^(1/m)), U uniform.
-    below = np.cumsum([np.log(u) / (n_keys - i) for i, u in enumerate(uniforms)], axis=0)
-    largest = special.ndtri_exp(below)
+    largest, rest = _largest_scores(n_keys)
+    shares = _lattice()[0]
 
     def difference(log_d_k: float) -> float:
         d_k = math.exp(log_d_k)
         lengths = np.sqrt(2 * special.gammaincinv(d_k / 2, shares))
         unscaled, scaled = (
-            np.median(_typical_norms(sigma, n_keys, largest, below[-1]))
-            for sigma in (lengths, lengths / math.sqrt(d_k))
+            np.median(_typical_norms(sigma, n_keys, largest, rest)) for sigma in (lengths, lengths / math.sqrt(d_k))
         )
         return math.log(factor(d_k) * unscaled / scaled)
 
     return math.exp(optimize.brentq(difference, math.log(3), math.log(1e5), xtol=1e-4))
+
+
+def _largest_scores(n_keys: float) -> tuple[FloatArray, FloatArray]:
+    """The three largest of n N(0, 1) scores, (3, points), and ln Phi of the third, at points of equal weight."""
+    if not 8 <= n_keys <= _MAX_KEYS:
+        raise ValueError(f"expected n_keys from 8 to {_MAX_KEYS:g}, got {n_keys}")
+    # Given a score z, the largest of the m others below it is Phi^-1(Phi(z) U^(1/m)), U uniform.
+    below = np.cumsum([np.log(u) / (n_keys - i) for i, u in enumerate(_lattice()[1:])], axis=0)
+    return special.ndtri_exp(below), below[-1]
 
 
 def _typical_norms(sigma: FloatArray, n: float, largest: FloatArray, log_below: FloatArray) -> FloatArray:

@@ -1,6 +1,5 @@
 """Diagnosis of a user's queries and keys: files, the command, and the shipped example."""
 
-import io
 import re
 import shutil
 from pathlib import Path
@@ -10,16 +9,13 @@ import pytest
 from ml_dtypes import bfloat16
 from safetensors.numpy import save_file
 
-from experiments.diagnosis import command as step
-from experiments.diagnosis import example
 from experiments.diagnosis.files import FilesError, read_heads
 from experiments.diagnosis.table import COLUMNS, gaussian_curves, read_diagnosis, summary
-from experiments.run.paths import diagnosis_path
-from experiments.run.reporter import Reporter
 from sdpa import diagnose
 from sdpa.theory import GaussianRow
 from tests.command_line import call
 from tests.kinds_of_heads import KINDS, normal, table_of
+from tests.suite_process import ROOT
 
 Q, K = np.random.default_rng(0).standard_normal((2, 3, 5, 4))
 SAVE = {
@@ -163,7 +159,7 @@ def test_files_of_one_name_do_not_replace_each_others_diagnosis(saved):
     assert call("diagnose", *others, "--out", "out").returncode == 0
 
 
-SHIPPED = "results/diagnosis/training has the shipped example; choose another folder"
+SHIPPED = "results/diagnosis/minilm has the shipped example; choose another folder"
 EACH_ONCE = "expected the same axes in each pair and each head once, got heads by"
 
 
@@ -177,7 +173,7 @@ EACH_ONCE = "expected the same axes in each pair and each head once, got heads b
             "q.npy and k.npy: axes: expected a different name for each of 2 leading",
         ),
         (["q.npy", "k.npy", "--axes", "rows,head"], "--axes: expected names that no other column has, got rows"),
-        (["training.npz"], SHIPPED),
+        (["minilm.npz"], SHIPPED),
         (["mixed.npz"], f"{EACH_ONCE} layer, head and layer"),
         (["twice.npz"], f"{EACH_ONCE} layer, head"),
     ],
@@ -185,7 +181,7 @@ EACH_ONCE = "expected the same axes in each pair and each head once, got heads b
 def test_bad_usage_exits_2_and_writes_nothing(saved, words, message):
     q, k, other = np.random.default_rng(0).standard_normal((3, 3, 2, 5, 4))
     saved(q=q, k=k, other=np.repeat(other, 2, axis=-1))
-    saved("training.npz", q=q, k=k)
+    saved("minilm.npz", q=q, k=k)
     saved("mixed.npz", **{"q.0": q[0], "k.0": k[0], "q.1": q[0, 0], "k.1": k[0, 0]})
     saved("twice.npz", **{"q.0": q[0], "k.0": k[0], "q.0.1": q[0, 0], "k.0.1": k[0, 0]})
     before = sorted(Path().iterdir())
@@ -233,54 +229,13 @@ def test_the_curve_is_the_exact_entropy_of_gaussian_rows(mask, queries, lengths)
         assert point["entropy_share"] == pytest.approx(exact, abs=2e-5)
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    """A results folder with the shipped diagnosis, but of two runs."""
-    folder = tmp_path_factory.mktemp("root") / "results"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(example, "RUNS", 2)
-        step.write_diagnosis(folder, Reporter(say=lambda _: None))
-    return folder
-
-
-def test_training_makes_heads_sharper_than_gaussian_rows_of_their_variance(results):
-    table = read_diagnosis(diagnosis_path(results, "diagnosis.csv"))
-    before, after = (table[table["layer"] == layer] for layer in (0, 1))
-    assert len(before) == len(after) == 2
-    assert (before["entropy_share"] > 0.8).all()
-    assert (after["max_weight"] > 0.9).all()
-    assert (after["entropy_share"] + 0.2 < after["entropy_share_exact"]).all()
-    assert (after["alignment_effect"] > 4).all()
-
-
-def test_the_token_that_a_query_asks_for_stands_in_any_place(results):
-    """Else the first key would have all the weight, as if it were an attention sink.
-
-    chi^2 with 15 degrees of freedom exceeds 37.7 with probability 0.001.
-    """
-    arrays = np.load(io.BytesIO(diagnosis_path(results, "qk.npz").read_bytes()))
-    scores = np.einsum("slhqd,slhkd->slhqk", arrays["q"], arrays["k"])[:, 1, :, 0]
-    places = np.bincount(scores.argmax(axis=-1).ravel(), minlength=16)
-    expected = scores.shape[0] * scores.shape[1] / 16
-    assert ((places - expected) ** 2 / expected).sum() < 37.7
-
-
-def test_without_files_the_command_diagnoses_it_again_only_if_a_file_is_altered(results, monkeypatch):
-    """It says the same, and the same arrays from a file of one's own give the same bytes."""
-    monkeypatch.chdir(results.parent)
-    Path("config.yaml").touch()  # as in the repository root
-    path = diagnosis_path(Path("results"), "diagnosis.csv")
-    content, trained = path.read_bytes(), np.load(path.with_name("qk.npz"))
-    monkeypatch.setattr(example, "trained_heads", lambda: (trained["q"], trained["k"]))
+def test_without_files_the_command_shows_the_shipped_model():
     ran = call("diagnose")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert "up to date" in ran.stdout
-    assert "Layer 0: before training. Layer 1: after it." in ran.stdout
-    path.unlink()
-    png = path.with_name("heads.png").read_bytes()
-    path.with_name("heads.png").write_bytes(b"altered")
-    assert f"wrote {path}: new" in call("diagnose").stdout
-    assert path.read_bytes() == content
-    assert call("diagnose", path.with_name("qk.npz"), "--out", "own").returncode == 0
-    assert Path("own/diagnosis.csv").read_bytes() == content
-    assert Path("own/heads.png").read_bytes() == path.with_name("heads.png").read_bytes() == png
+    assert "Heads 72, queries 128, keys 128, d_k 32, sequences 16" in ran.stdout
+
+
+def test_the_shipped_sample_is_diagnosed_as_it_stands(tmp_path):
+    sample = ROOT / "results/diagnosis/minilm/qk.npz"
+    assert call("diagnose", sample, "--out", tmp_path).returncode == 0
+    assert len(read_diagnosis(tmp_path / "diagnosis.csv")) == 24

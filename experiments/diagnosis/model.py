@@ -1,0 +1,167 @@
+"""`make model`: every head of a pretrained BERT beside Gaussian rows of the same spread; nothing is fitted.
+
+The queries and keys of `minilm` on three texts pass through `sdpa.diagnose` in eight groups of two sequences. A number
+is the mean over groups; its standard error comes from the differences between them.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from experiments.diagnosis import minilm
+from experiments.run.paths import diagnosis_path
+from sdpa import diagnose
+from sdpa.theory.gaussian_rows import gaussian_rows
+from sdpa.theory.limits import freezing_sigma, median_jacobian_norm
+
+GROUPS, SEQUENCES = 8, 16
+LENGTH = 128
+LENGTHS = (16, 32, 64, 128, 256, 512)
+_RULES = ("unscaled", "d_k^1/2", "d_k^1")
+_TEXTS = ("prose", "code", "shuffled")
+_CURVE = np.geomspace(0.02, 120.0, 120)  # spreads at which a law is computed; heads lie between them
+_AXES = ("group", "batch", "layer", "head")
+
+# The columns of both tables after those of `Case`, each with its standard error as NAME_se.
+QUANTITIES = {
+    "spread": "standard deviation of the scaled scores within rows",
+    "entropy_share": "entropy over ln n, mean over rows",
+    "entropy_share_law": "that of Gaussian rows of the same spread",
+    "entropy_share_distance": "entropy_share - entropy_share_law",
+    "jacobian_norm_median": "median of |J|_F over rows",
+    "jacobian_norm_median_law": "that of Gaussian rows of the same spread, within 2%",
+    "frozen": "1 if the spread is above sqrt(2 ln n)",
+    "first_key_weight": "weight of the first key, the token [CLS]",
+    "first_key_variance": "part of the variance within rows that is gone without the first key",
+    "rest_distance": "entropy_share_distance without the first key, beside Gaussian rows of the spread that remains",
+    "variance_ratio": "variance within rows over that of independent entries of the same standard deviations",
+    "length_effect": "part of variance_ratio that is due to the lengths of q and k",
+    "alignment_effect": "part of variance_ratio that is due to their directions",
+    "unit_divisor": "divisor that gives the head the spread 1",
+    "unit_exponent": "the power of d_k that this divisor is",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is recorded and how it is read."""
+
+    weights: Literal["trained", "initial"] = "trained"
+    text: str = "prose"
+    keys: Literal["recorded", "centred", "content"] = "recorded"
+    scaling: str = "d_k^1/2"
+    n_keys: int = LENGTH
+
+
+CASES = (
+    *(Case(text=text, scaling=rule) for text in _TEXTS for rule in _RULES),
+    *(Case("initial", scaling=rule) for rule in _RULES),
+    *(Case(text=text, keys=keys) for text in _TEXTS for keys in ("centred", "content")),
+    *(Case(n_keys=n) for n in LENGTHS if n != LENGTH),
+)
+TABLES = {"heads": "by-head.csv", "layers": "by-layer.csv"}  # files by the names of tables
+NAMES = tuple(field.name for field in fields(Case))
+
+
+def sequences(model: minilm.Pretrained, text: str, length: int) -> npt.NDArray[np.int64]:
+    """The first tokens of a text as `SEQUENCES` sequences of a length, with [CLS] and [SEP]; `shuffled` is prose."""
+    path = Path(__file__).with_name(f"{'prose' if text == 'shuffled' else text}.txt")
+    ids = model.tokenizer.encode(path.read_text(encoding="utf-8"), add_special_tokens=False).ids
+    body = np.array(ids[: SEQUENCES * (length - 2)])
+    if text == "shuffled":
+        body = np.random.default_rng([*b"shuffled", length]).permutation(body)
+    first, last = ([model.tokenizer.token_to_id(token)] * SEQUENCES for token in ("[CLS]", "[SEP]"))
+    return np.column_stack([first, body.reshape(SEQUENCES, length - 2), last])
+
+
+def measured(model: minilm.Pretrained, cases: Sequence[Case] = CASES) -> pd.DataFrame:
+    """A row for each case, group, layer and head."""
+    initial = minilm.untrained(model.weights, np.random.default_rng([*b"initial"]))
+
+    @cache
+    def recorded(weights: str, text: str, length: int) -> tuple[minilm.Floats, minilm.Floats]:
+        return minilm.queries_and_keys(
+            model.weights if weights == "trained" else initial, sequences(model, text, length)
+        )
+
+    tables = []
+    for case in cases:
+        q, k = recorded(case.weights, case.text, case.n_keys)
+        tables.append(_of_case(case, q, _keys(case, k)))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _keys(case: Case, k: minilm.Floats) -> minilm.Floats:
+    """Keys as they are; without their mean over a sequence; or without their mean at each position, too.
+
+    The mean of a sequence is the same for all keys of a row, and changes no weight. The mean at a position, over
+    sequences, knows no text. Squares of differences from the mean of n sequences are n / (n - 1) times too small.
+    """
+    if case.keys == "recorded":
+        return k
+    centred = k - k.mean(axis=-2, keepdims=True)
+    if case.keys == "centred":
+        return np.asarray(centred)
+    return np.asarray((centred - centred.mean(axis=0)) * np.float32(np.sqrt(len(k) / (len(k) - 1))))
+
+
+def _of_case(case: Case, q: minilm.Floats, k: minilm.Floats) -> pd.DataFrame:
+    groups = (array.reshape(GROUPS, -1, *array.shape[1:]) for array in (q, k))
+    found = pd.DataFrame(diagnose(*groups, case.scaling, axes=_AXES).columns())
+    table = found.assign(
+        **asdict(case),
+        spread=np.sqrt(found["row_variance"]),
+        first_key_variance=1 - found["row_variance_without_first"] / found["row_variance"],
+    )
+    rest = np.sqrt(found["row_variance_without_first"])
+    for name in ("entropy_share", "jacobian_norm_median"):
+        table[f"{name}_law"] = law(name, table["spread"], case.n_keys)
+    table["entropy_share_distance"] = table["entropy_share"] - table["entropy_share_law"]
+    table["rest_distance"] = table["entropy_share_without_first"] - law("entropy_share", rest, case.n_keys - 1)
+    table["frozen"] = (table["spread"] > freezing_sigma(case.n_keys)).astype(float)
+    return table[[*NAMES, "group", "layer", "head", *QUANTITIES]]
+
+
+def law(name: str, spread: npt.ArrayLike, n_keys: int) -> npt.NDArray[np.float64]:
+    """A quantity of Gaussian rows of n_keys keys with given spreads: exact, or a median of |J|_F within 2%.
+
+    Scores of the variance sigma^2 have the variance sigma^2 (1 - 1/n) within a row, which is the spread squared.
+    """
+    sigma = np.asarray(spread, np.float64) / np.sqrt(1 - 1 / n_keys)
+    if name == "jacobian_norm_median":
+        return np.asarray(np.interp(sigma, _CURVE, [median_jacobian_norm(each, n_keys) for each in _CURVE]))
+    return np.asarray(gaussian_rows(sigma, np.full(sigma.shape, n_keys))[:, 1] / np.log(n_keys))
+
+
+def summary(table: pd.DataFrame, *by: str) -> pd.DataFrame:
+    """Means of `measured` over what is neither a case nor in `by`, with standard errors between groups as NAME_se."""
+    keys = [*NAMES, *by]
+    of_groups = table.groupby([*keys, "group"], sort=False)[[*QUANTITIES]].mean().groupby(keys, sort=False)
+    columns = of_groups.mean().join(of_groups.sem().add_suffix("_se"))
+    return columns[[f"{name}{suffix}" for name in QUANTITIES for suffix in ("", "_se")]].reset_index()
+
+
+def tables(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """`heads`, a row for each head under d_k^1/2, and `layers`, a row for each layer of every case."""
+    as_used = (results["keys"] == "recorded") & (results["scaling"] == "d_k^1/2")
+    return {"heads": summary(results[as_used], "layer", "head"), "layers": summary(results, "layer")}
+
+
+def read_model(results: Path) -> dict[str, pd.DataFrame]:
+    """The shipped tables, as of `tables`."""
+    return {name: pd.read_csv(diagnosis_path(results, file)) for name, file in TABLES.items()}
+
+
+def checksums(model: minilm.Pretrained) -> dict[str, str]:
+    """SHA-256 of the weights and of the texts."""
+    texts = {name: Path(__file__).with_name(name).read_bytes() for name in ("prose.txt", "code.txt")}
+    return {"model.safetensors": model.sha256} | {
+        name: hashlib.sha256(text).hexdigest() for name, text in texts.items()
+    }

@@ -1,0 +1,114 @@
+"""Records of the queries and keys that the attention of a model receives, for `sdpa.diagnose`.
+
+PyTorch and Transformers are no dependencies: they are imported when a model of theirs is recorded.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Recording:
+    """Queries and keys of attention calls, and what each call does to their scores.
+
+    Attributes:
+        arrays: float32 arrays `q.0`, `k.0`, `q.1`, ... by the number of the call.
+        calls: divisor and mask of each call: `d_k^1/2` or a number; `none`, `causal`, or `tensor` for any other mask.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, npt.NDArray[np.float32]] = {}
+        self.calls: list[tuple[str, str]] = []
+
+    def add(self, q: Any, k: Any, scale: float | None = None, mask: str = "none", layer: int | None = None) -> None:
+        """Add q and k, (..., n, d_k), of any array type; `scale` multiplies scores, and is 1/sqrt(d_k) by default.
+
+        `layer` is the number of the call, if calls do not come in order.
+        """
+        for name, values in (("q", q), ("k", k)):
+            if hasattr(values, "detach"):  # a tensor of PyTorch, whose type NumPy may not know
+                values = values.detach().float().cpu()
+            self.arrays[f"{name}.{len(self.calls) if layer is None else layer}"] = np.array(values, np.float32)
+        root = q.shape[-1] ** -0.5
+        is_root = scale is None or math.isclose(scale, root, rel_tol=1e-5)
+        self.calls.append(("d_k^1/2" if is_root or not scale else f"{1 / scale:.7g}", mask))
+
+    def save(self, path: str) -> None:
+        """Write the arrays to an .npz file, which `make diagnose FILE=` reads."""
+        np.savez(path, **self.arrays)  # type: ignore[arg-type]
+
+
+@contextmanager
+def recorded_attention(model: Any = None) -> Iterator[Recording]:
+    """Record the attention calls of PyTorch, or of a model of Transformers, while the block runs.
+
+    Without a model, a call is one of `scaled_dot_product_attention` of PyTorch, under any imported name, or of
+    `nn.MultiheadAttention`. With a model of Transformers, it is one of its attention function, after QK-norm and rotary
+    embedding; its mask is not recorded. The outputs of the model stay the same up to rounding.
+
+    >>> with recorded_attention() as recorded:  # doctest: +SKIP
+    ...     model(inputs)
+    >>> recorded.save("qk.npz")  # doctest: +SKIP
+    """
+    recording = Recording()
+    with _of_pytorch(recording) if model is None else _of_transformers(recording, model):
+        yield recording
+
+
+def _of_pytorch(recording: Recording) -> Any:
+    """A mode that sees calls; while it is active, `nn.MultiheadAttention` leaves its fast path without Python calls."""
+    from unittest.mock import patch
+
+    import torch
+    from torch.nn import functional
+    from torch.overrides import TorchFunctionMode
+
+    def record(query: Any, key: Any, value: Any, attn_mask: Any = None, *rest: Any, **options: Any) -> Any:  # noqa: ARG001
+        options |= dict(zip(("dropout_p", "is_causal", "scale"), rest, strict=False))
+        is_causal = options.get("is_causal")
+        if attn_mask is not None:
+            n_queries, n_keys = query.shape[-2], key.shape[-2]
+            lower = torch.ones(n_queries, n_keys, dtype=torch.bool, device=key.device).tril(n_keys - n_queries)
+            is_causal = ((attn_mask if attn_mask.dtype == torch.bool else attn_mask == 0) == lower).all()
+        mask = "causal" if is_causal else "none" if attn_mask is None else "tensor"
+        recording.add(query, key, options.get("scale"), mask)
+        return query
+
+    class Mode(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            if func is functional.scaled_dot_product_attention:
+                record(*args, **kwargs)
+            elif func is functional.multi_head_attention_forward:  # calls the function above only without weights
+                with torch.no_grad(), patch.object(functional, "scaled_dot_product_attention", record):
+                    func(*args, **{**kwargs, "need_weights": False})
+            return func(*args, **kwargs)
+
+    return Mode()
+
+
+@contextmanager
+def _of_transformers(recording: Recording, model: Any) -> Iterator[None]:
+    """A wrapped attention function in the registry of Transformers."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    name = model.config._attn_implementation
+    registered = ALL_ATTENTION_FUNCTIONS.get(name)  # None for "eager": each model has its own
+
+    def record(module: Any, query: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
+        recording.add(query, key, kwargs.get("scaling"), "not recorded")
+        attend = registered or sys.modules[module.__module__].eager_attention_forward
+        return attend(module, query, key, *args, **kwargs)
+
+    ALL_ATTENTION_FUNCTIONS[name] = record
+    try:
+        yield
+    finally:
+        del ALL_ATTENTION_FUNCTIONS[name]

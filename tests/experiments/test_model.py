@@ -1,0 +1,209 @@
+"""The heads of a pretrained BERT: its forward pass, its tables from known queries and keys, and what they show.
+
+Nothing here needs the weights; `make test-models` compares the forward pass with Transformers.
+"""
+
+import json
+import math
+import re
+import shutil
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.config.problems import TableError
+from experiments.diagnosis import minilm, model
+from experiments.diagnosis.command import write_diagnosis
+from experiments.diagnosis.model_figures import STATEMENTS, statements
+from experiments.figures.findings import FindingError
+from experiments.run.paths import HOME, diagnosis_path
+from experiments.run.reporter import Reporter
+from sdpa import diagnose
+from sdpa.theory.limits import median_jacobian_norm
+from tests.suite_process import ROOT
+
+WIDTH, HEADS, LAYERS, INNER = 6, 2, 2, 5
+SHAPES = {
+    "embeddings.word_embeddings.weight": (9, WIDTH),
+    "embeddings.position_embeddings.weight": (7, WIDTH),
+    "embeddings.token_type_embeddings.weight": (2, WIDTH),
+    **{f"embeddings.LayerNorm.{part}": (WIDTH,) for part in ("weight", "bias")},
+}
+for layer in range(LAYERS):
+    place = f"encoder.layer.{layer}"
+    for name, rows, columns in (
+        *((f"attention.self.{part}", WIDTH, WIDTH) for part in ("query", "key", "value")),
+        ("attention.output.dense", WIDTH, WIDTH),
+        ("intermediate.dense", INNER, WIDTH),
+        ("output.dense", WIDTH, INNER),
+    ):
+        SHAPES |= {f"{place}.{name}.weight": (rows, columns), f"{place}.{name}.bias": (rows,)}
+    for name in ("attention.output.LayerNorm", "output.LayerNorm"):
+        SHAPES |= {f"{place}.{name}.weight": (WIDTH,), f"{place}.{name}.bias": (WIDTH,)}
+
+
+def plain_pass(weights, tokens):
+    """Queries and keys of one sequence by loops over tokens and heads, in double precision."""
+    w = {name: values.astype(np.float64) for name, values in weights.items()}
+
+    def affine(name, x):
+        return w[f"{name}.weight"] @ x + w[f"{name}.bias"]
+
+    def normalized(name, x):
+        return (x - np.mean(x)) / math.sqrt(np.var(x) + 1e-12) * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+    word, position, kind = (w[f"embeddings.{part}_embeddings.weight"] for part in ("word", "position", "token_type"))
+    x = [normalized("embeddings.LayerNorm", word[t] + position[i] + kind[0]) for i, t in enumerate(tokens)]
+    recorded = []
+    for layer in range(LAYERS):
+        place = f"encoder.layer.{layer}"
+        q, k, v = ([affine(f"{place}.attention.self.{part}", y) for y in x] for part in ("query", "key", "value"))
+        recorded.append((q, k))
+        after = []
+        for i, y in enumerate(x):
+            mixed = []
+            for head in np.split(np.arange(WIDTH), HEADS):
+                e = [math.exp(q[i][head] @ each[head] / math.sqrt(len(head))) for each in k]
+                mixed += [sum(a * each[j] for a, each in zip(e, v, strict=True)) / sum(e) for j in head]
+            y = normalized(f"{place}.attention.output.LayerNorm", y + affine(f"{place}.attention.output.dense", mixed))
+            inner = [u * (1 + math.erf(u / math.sqrt(2))) / 2 for u in affine(f"{place}.intermediate.dense", y)]
+            after.append(normalized(f"{place}.output.LayerNorm", y + affine(f"{place}.output.dense", inner)))
+        x = after
+    return np.array(recorded)  # (layer, 2, n, width)
+
+
+def test_the_forward_pass_is_that_of_plain_loops(monkeypatch):
+    monkeypatch.setattr(minilm, "HEADS", HEADS)
+    monkeypatch.setattr(minilm, "LAYERS", LAYERS)
+    rng = np.random.default_rng(0)
+    weights = {name: rng.standard_normal(shape, dtype=np.float32) for name, shape in SHAPES.items()}
+    tokens = rng.integers(9, size=(3, 7))
+    q, k = minilm.queries_and_keys(weights, tokens)
+    assert q.shape == k.shape == (3, LAYERS, HEADS, 7, WIDTH // HEADS)
+    assert q.dtype == np.float32
+    for i, sequence in enumerate(tokens):
+        plain = plain_pass(weights, sequence)
+        for array, one in ((q, plain[:, 0]), (k, plain[:, 1])):
+            joined = array[i].swapaxes(-3, -2).reshape(LAYERS, 7, WIDTH)
+            np.testing.assert_allclose(joined, one, rtol=0, atol=2e-5)
+    initial = minilm.untrained(weights, rng)
+    assert {name: values.shape for name, values in initial.items()} == SHAPES
+    assert 0.015 < np.std(initial["embeddings.word_embeddings.weight"]) < 0.025
+    with pytest.raises(ValueError, match="tokens: expected at most 512 in a sequence, got 513"):
+        minilm.queries_and_keys(weights, np.zeros((1, 513), np.int64))
+
+
+class Tokenizer:
+    """Each letter is a token."""
+
+    def encode(self, text, add_special_tokens):
+        assert not add_special_tokens
+        return SimpleNamespace(ids=[ord(letter) % 100 for letter in text])
+
+    def token_to_id(self, token):
+        return {"[CLS]": 101, "[SEP]": 102}[token]
+
+
+FAKE = minilm.Pretrained({}, Tokenizer(), "")
+
+
+def test_sequences_have_the_tokens_of_the_text_between_both_marks():
+    prose, shuffled = (model.sequences(FAKE, text, 12) for text in ("prose", "shuffled"))
+    assert prose.shape == (model.SEQUENCES, 12)
+    assert set(prose[:, 0]) == {101}
+    assert set(prose[:, -1]) == {102}
+    assert prose[0, 1:-1].tolist() == [ord(letter) % 100 for letter in "Scaled dot"]
+    assert (np.sort(prose[:, 1:-1].ravel()) == np.sort(shuffled[:, 1:-1].ravel())).all()
+    assert (prose != shuffled).mean() > 0.5
+
+
+@pytest.fixture
+def gaussian(monkeypatch):
+    """Four layers of three heads with standard normal queries, and keys of four kinds.
+
+    Layer 0: standard normal. Layer 1: they share a mean. Layer 2: a mean at each position. Layer 3: the first is long.
+    """
+    rng = np.random.default_rng(2)
+    q, k = rng.standard_normal((2, model.SEQUENCES, 4, 3, 64, 32), dtype=np.float32)
+    k[:, 1] += 3 * rng.standard_normal((1, 3, 1, 32))
+    k[:, 2] += 2 * rng.standard_normal((1, 3, 64, 32))
+    q[:, 3, :, :, 0] += 3
+    k[:, 3, :, 0, 0] += 15
+    monkeypatch.setattr(minilm, "untrained", lambda *_: None)
+    monkeypatch.setattr(minilm, "queries_and_keys", lambda *_: (q, k))
+    return q, k
+
+
+def test_the_tables_tell_apart_what_queries_and_keys_are_made_of(gaussian):
+    cases = [replace(model.Case(n_keys=64), keys=keys) for keys in ("recorded", "centred", "content")]
+    results = model.measured(FAKE, cases)
+    assert len(results) == 3 * model.GROUPS * 4 * 3
+    layers = model.tables(results)["layers"].set_index(["keys", "layer"])
+    near = layers["entropy_share_distance"].abs() < 0.01
+    assert near.loc["recorded"].tolist() == [True, True, True, False]
+    assert layers.loc[("recorded", 3), "entropy_share_distance"] < -0.05
+    assert abs(layers.loc[("recorded", 3), "rest_distance"]) < 0.02
+    assert layers["variance_ratio"].loc["recorded", 1] < 0.2  # of keys with a mean
+    assert layers["variance_ratio"].loc["centred", 1] == pytest.approx(1, abs=0.02)
+    assert layers["spread"].loc["centred", 2] == pytest.approx(math.sqrt(5 * 63 / 64), rel=0.02)
+    assert layers["spread"].loc["content", 2] == pytest.approx(math.sqrt(63 / 64), rel=0.02)
+    heads = model.tables(results)["heads"]
+    q, k = (array[:, 0] for array in gaussian)
+    whole = diagnose(q, k)["entropy_share"]
+    np.testing.assert_allclose(heads["entropy_share"].head(3), whole.value, rtol=1e-9)
+    np.testing.assert_allclose(heads["entropy_share_se"].head(3), whole.error, rtol=0.6)
+    of_groups = results[(results["keys"] == "recorded") & (results["layer"] == 1)].groupby("group")["spread"].mean()
+    assert layers["spread_se"].loc["recorded", 1] == pytest.approx(of_groups.std() / math.sqrt(model.GROUPS))
+
+
+@pytest.mark.parametrize("sigma", [0.2, 1.0, 3.0, 8.0])
+def test_laws_are_those_of_simulated_rows(sigma):
+    """Bounds of five standard errors; the median is 2% away at most."""
+    scores = sigma * np.random.default_rng(3).standard_normal((40_000, 64))
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    spread = math.sqrt(scores.var(axis=1).mean())
+    entropy = -(weights * np.log(np.maximum(weights, 1e-300))).sum(axis=1) / math.log(64)
+    assert abs(model.law("entropy_share", [spread], 64)[0] - entropy.mean()) < entropy.std() / 40 + 1e-3
+    p2, p3 = ((weights**n).sum(axis=1) for n in (2, 3))
+    median = np.median(np.sqrt(np.maximum(p2 + p2**2 - 2 * p3, 0)))
+    assert median_jacobian_norm(sigma, 64) == pytest.approx(median, rel=0.03)
+    assert model.law("jacobian_norm_median", [spread], 64)[0] == pytest.approx(median, rel=0.03)
+
+
+CHANGES = {  # to one column of a table, each of which makes one statement false
+    "slide": ("heads", "entropy_share_distance", lambda values: values + 0.2),
+    "lengths": ("layers", "entropy_share", lambda values: values * 0 + 0.97),
+    "texts": ("heads", "entropy_share", lambda values: np.arange(len(values)) / len(values)),
+    "gradients": ("heads", "jacobian_norm_median", lambda values: values * 2),
+    "scales": ("layers", "frozen", lambda values: values / 2),
+}
+
+
+@pytest.mark.parametrize("name", [statement.name for statement in STATEMENTS])
+def test_a_statement_is_refused_when_its_table_changes(name):
+    tables = model.read_model(ROOT / HOME)
+    title = statements(tables)[name][0]
+    table, column, change = CHANGES[name]
+    with pytest.raises(FindingError, match=f"do not support: {re.escape(title)}$"):
+        statements(tables | {table: tables[table].assign(**{column: change(tables[table][column])})})
+
+
+def test_an_altered_table_is_refused(tmp_path):
+    shutil.copytree(diagnosis_path(ROOT / HOME, ""), diagnosis_path(tmp_path, ""))
+    path = diagnosis_path(tmp_path, "by-layer.csv")
+    path.write_text(path.read_text().replace("0.1", "0.2", 1))
+    with pytest.raises(TableError, match=r"altered or missing: .*by-layer.csv; make model writes them again"):
+        write_diagnosis(tmp_path, Reporter(say=lambda _: None))
+
+
+def test_the_sidecar_names_the_texts_that_are_here():
+    shipped = json.loads(diagnosis_path(ROOT / HOME, "model.json").read_bytes())["sha256"]
+    here = model.checksums(FAKE)
+    assert {name: shipped[name] for name in here if name.endswith(".txt")} == {
+        name: here[name] for name in here if name.endswith(".txt")
+    }
+    assert pd.read_csv(diagnosis_path(ROOT / HOME, "by-head.csv"))["layer"].nunique() == minilm.LAYERS
