@@ -4,6 +4,7 @@ A page has the markers `<!-- begin NAME -->` and `<!-- end NAME -->` in separate
 exactly once in all pages together; a missing or repeated marker is an error.
 """
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,9 +30,14 @@ from experiments.pages.parts import pictures, typeset
 from experiments.published.table import counts, read_statements, severities
 from experiments.run.files import STORED_CONFIG
 from experiments.run.paths import ALL_SWEEPS, BENCHMARKS, DIAGNOSIS, EXAMPLES, drawn_texts
+from sdpa.theory import limits
+from sdpa.theory import poisson_dirichlet as frozen
+from sdpa.theory import three_scales as scales
+from sdpa.theory.gaussian_rows import gaussian_rows
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _UNLIKELY = 0.01
+_FEW_KEYS = (16, 64, 256, 1024, 4096)
 _FULL = "config.full"  # the folder of config.full.yaml, of which the sweeps on training are shipped
 _CASES = ("assumptions", "rules", "correlation", "initialisation", "precision")
 _NORMS = {"jacobian": "|J|_F", "query_gradient": "|dL/dq|", "undivided_query_gradient": "divisor · |dL/dq|"}
@@ -93,6 +99,9 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
         "model-columns": lambda _: markdown(
             ["column", "meaning"], ((_code(name), text) for name, text in QUANTITIES.items())
         ),
+        "scales": lambda _: _scales(_FEW_KEYS),
+        "all-scales": lambda _: _scales((*_FEW_KEYS, 2**20), whole=True),
+        "frozen": lambda _: _frozen(),
         "error-bounds": lambda _: _error_bounds(),
         "figures": lambda _: _figures(),
     }
@@ -263,6 +272,55 @@ def _model(results: Path) -> str:
     rows = ([layer, *(mean(layer, *column) for column in columns.values())] for layer in range(LAYERS))
     told = (_formulas(f"- **{title}.** {sentence}") for title, sentence in statements(tables).values())
     return "\n".join([*told, "", markdown(["layer", *columns], rows, "r" * 10)])
+
+
+def _scales(n_keys: Sequence[int], *, whole: bool = False) -> str:
+    """The three scales of d_k: laws, with exact values behind them; the whole table also has refined laws."""
+    rows = [
+        ("rows condense: 2 ln n", scales.condensation, None),
+        ("r.m.s. of |J|_F is largest: 8 ln n", scales.largest_gradient, scales.exact_largest_gradient),
+        ("medians of |J|_F are equal: (ln n)^3 / (2 ln^2 2)", scales.typical_crossing, limits.jacobian_crossing),
+        ("the same, by the median gap", scales.typical_crossing_by_gap, limits.jacobian_crossing),
+        (
+            "medians of |dL/dq| are equal, by the median gap",
+            scales.typical_query_crossing,
+            limits.query_gradient_crossing,
+        ),
+        ("r.m.s. of |J|_F are equal: 2 ln n (n / 3e)^2", scales.mean_crossing, scales.exact_mean_crossing),
+        ("the same, by the density of gaps", scales.mean_crossing_by_gap, scales.exact_mean_crossing),
+    ]
+    shown = [row for row in rows if whole or ":" in row[0]]
+    cells = (
+        [_formulas(what), *(_law(law(n)) + (f" ({_law(exact(n))})" if exact else "") for n in n_keys)]
+        for what, law, exact in shown
+    )
+    return markdown(
+        ["scale of d<sub>k</sub>: law (exact)", *(f"n = {n}" for n in n_keys)], cells, "-" + "r" * len(n_keys)
+    )
+
+
+def _law(value: float) -> str:
+    """Three digits.
+
+    >>> _law(22.18), _law(10929.3), _law(4.584e11)
+    ('22.2', '10,900', '4.58e+11')
+    """
+    return f"{value:.3g}" if not 1000 <= value < 1e7 else f"{round(value, 2 - int(math.log10(value))):,.0f}"
+
+
+def _frozen() -> str:
+    """Exact values of rows in the frozen phase, and their limits."""
+    rows = []
+    for ratio in (1.5, 3.0):
+        m = 1 / ratio
+        limit = [frozen.max_weight(m), frozen.entropy(m), frozen.jacobian_square(m) ** 0.5, frozen.share_above(m, 0.99)]
+        for n in (64, 4096, 2**20):
+            exact = gaussian_rows(np.array([ratio * limits.freezing_sigma(n)]), np.array([n]))[0]
+            exact[2] **= 0.5
+            rows.append([ratio, n, *(f"{value:.3f}" for value in exact)])
+        rows.append([ratio, "limit", *(f"{value:.3f}" for value in limit)])
+    head = ["sigma / sigma_c", "n", "largest weight", "entropy, nats", "r.m.s. |J|_F", "rows with a weight above 0.99"]
+    return markdown([_formulas(name).replace("|", "\\|") for name in head], rows, "r" * 6)
 
 
 def _error_bounds() -> str:

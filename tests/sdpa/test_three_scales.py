@@ -1,0 +1,95 @@
+"""The three scales of d_k and the frozen phase, beside simulated rows and exact expectations."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sdpa import row_diagnostics
+from sdpa.theory import limits
+from sdpa.theory import poisson_dirichlet as frozen
+from sdpa.theory import three_scales as scales
+from sdpa.theory.gaussian_rows import gaussian_rows
+
+
+def off(law, exact, n_keys):
+    """The relative distance of a law from its exact value."""
+    return law(n_keys) / exact(n_keys) - 1
+
+
+@pytest.mark.parametrize("n_keys", [3, 64, 2000])
+def test_gaps_are_those_of_drawn_scores(n_keys):
+    """Five standard errors: a false alarm in 300,000 runs of all sizes, if reseeded."""
+    rows = 2 * 10**7 // n_keys // 10
+    scores = np.random.default_rng(n_keys).standard_normal((rows, n_keys))
+    first, second = -np.partition(-scores, 1, axis=1)[:, :2].T
+    gaps, near = first - second, 0.05
+    below = (gaps < scales.median_gap(n_keys)).mean()
+    assert abs(below - 0.5) < 5 * 0.5 / math.sqrt(rows)
+    share = (gaps < near).mean()
+    # The density falls by a factor of about 1 - sqrt(2 ln n) near along the way.
+    assert share / near == pytest.approx(scales.gap_density(n_keys), rel=0.12 + 5 / math.sqrt(share * rows))
+    assert scales.gap_density(n_keys) < limits.freezing_sigma(n_keys)
+
+
+@pytest.mark.parametrize(
+    ("law", "exact", "errors"),
+    [  # largest relative distance at 64, 4096 and 2^20 keys, as stated in docs/theory.md
+        (scales.largest_gradient, scales.exact_largest_gradient, (1.34, 0.54, 0.31)),
+        (scales.typical_crossing, limits.jacobian_crossing, (0.05, 0.06, 0.06)),
+        (scales.typical_crossing_by_gap, limits.jacobian_crossing, (0.10, 0.05, 0.02)),
+        (scales.typical_query_crossing, limits.query_gradient_crossing, (0.10, 0.03, 0.01)),
+        (scales.mean_crossing, scales.exact_mean_crossing, (0.20, 0.26, 0.17)),
+        (scales.mean_crossing_by_gap, scales.exact_mean_crossing, (0.23, 0.004, 2e-5)),
+    ],
+)
+def test_laws_are_as_near_to_exact_values_as_stated(law, exact, errors):
+    for n_keys, error in zip((64, 4096, 2**20), errors, strict=True):
+        assert 0.5 * error < abs(off(law, exact, n_keys)) < error
+
+
+def test_the_mean_gradient_is_largest_where_stated():
+    d_k = scales.exact_largest_gradient(16)
+    rng = np.random.default_rng(0)
+    q = rng.standard_normal((20_000, 1, 40))
+    k = rng.standard_normal((20_000, 16, 40))
+    squares = {}
+    for width in (2, 6, 24):
+        scores = (q[..., :width] @ k[..., :width].swapaxes(-1, -2))[:, 0]
+        squares[width] = (row_diagnostics(scores, [1.0]).jacobian_norm ** 2).mean()
+    assert 2 < d_k < 24
+    assert squares[6] > max(squares[2], squares[24])
+
+
+@pytest.mark.parametrize("m", [0.25, 0.5])
+def test_the_frozen_phase_is_that_of_drawn_poisson_dirichlet_weights(m):
+    """Weights G_j^(-1/m) of the points G_j of a Poisson process, over their sum: five standard errors of 8,000 rows.
+
+    The points left out have about the weight K^(1 - 1/m) for K points, 1e-4 at most here.
+    """
+    points = np.random.default_rng(5).exponential(size=(8000, 10_000)).cumsum(axis=1)
+    weights = points ** (-1 / m)
+    weights /= weights.sum(axis=1, keepdims=True)
+    s2, s3 = ((weights**p).sum(axis=1) for p in (2, 3))
+    found = {
+        frozen.power_sum(m, 2): s2,
+        frozen.power_sum(m, 3.5): (weights**3.5).sum(axis=1),
+        frozen.entropy(m): -(weights * np.log(weights)).sum(axis=1),
+        frozen.jacobian_square(m): s2 - 2 * s3 + s2**2,
+        frozen.max_weight(m): weights[:, 0],
+        frozen.share_above(m, 0.99): weights[:, 0] > 0.99,
+        frozen.share_above(m, 0.6): weights[:, 0] > 0.6,
+    }
+    for exact, rows in found.items():
+        assert abs(rows.mean() - exact) < 5 * rows.std() / math.sqrt(len(rows)) + 2e-3
+
+
+def test_exact_rows_come_near_the_frozen_phase_slowly():
+    """At sigma = 3 sigma_c, from 64 to 2^20 keys, the distance from each limit falls, but not to a fifth."""
+    m = 1 / 3
+    limit = np.array([frozen.max_weight(m), frozen.entropy(m), frozen.jacobian_square(m), frozen.share_above(m, 0.99)])
+    few, many = (
+        np.abs(gaussian_rows(np.array([limits.freezing_sigma(n) / m]), np.array([n]))[0] - limit) for n in (64, 2**20)
+    )
+    assert (many < few).all()
+    assert (many > few / 5).any()
