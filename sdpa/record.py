@@ -20,28 +20,37 @@ class Recording:
 
     Attributes:
         arrays: float32 arrays `q.0`, `k.0`, `q.1`, ... by the number of the call.
-        calls: divisor and mask of each call: `d_k^1/2` or a number; `none`, `causal`, or `tensor` for any other mask.
+        calls: divisor and mask of each call: `d_k^1/2` or a number; `none`, `causal` as in `sdpa.diagnose`, or `tensor`
+            for any other mask.
     """
 
     def __init__(self) -> None:
         self.arrays: dict[str, npt.NDArray[np.float32]] = {}
-        self.calls: list[tuple[str, str]] = []
+        self.calls: dict[int, tuple[str, str]] = {}
 
     def add(self, q: Any, k: Any, scale: float | None = None, mask: str = "none", layer: int | None = None) -> None:
         """Add q and k, (..., n, d_k), of any array type; `scale` multiplies scores, and is 1/sqrt(d_k) by default.
 
         `layer` is the number of the call, if calls do not come in order.
+
+        Raises:
+            ValueError: the layer has been added before, or the scale is 0.
         """
+        number = len(self.calls) if layer is None else layer
+        if number in self.calls or scale == 0:
+            raise ValueError(f"expected each layer once and a scale other than 0, got layer {number} and scale {scale}")
         for name, values in (("q", q), ("k", k)):
             if hasattr(values, "detach"):  # a tensor of PyTorch, whose type NumPy may not know
                 values = values.detach().float().cpu()
-            self.arrays[f"{name}.{len(self.calls) if layer is None else layer}"] = np.array(values, np.float32)
+            self.arrays[f"{name}.{number}"] = np.array(values, np.float32)
         root = q.shape[-1] ** -0.5
         is_root = scale is None or math.isclose(scale, root, rel_tol=1e-5)
-        self.calls.append(("d_k^1/2" if is_root or not scale else f"{1 / scale:.7g}", mask))
+        self.calls[number] = ("d_k^1/2" if is_root or not scale else f"{1 / scale:.7g}", mask)
 
     def save(self, path: str) -> None:
-        """Write the arrays to an .npz file, which `make diagnose FILE=` reads."""
+        """Write the arrays to an .npz file, which `make diagnose FILE=` reads; ValueError if there are none."""
+        if not self.arrays:
+            raise ValueError("expected attention calls, got none: docs/your-model.md names what is recorded")
         np.savez(path, **self.arrays)  # type: ignore[arg-type]
 
 
@@ -50,8 +59,9 @@ def recorded_attention(model: Any = None) -> Iterator[Recording]:
     """Record the attention calls of PyTorch, or of a model of Transformers, while the block runs.
 
     Without a model, a call is one of `scaled_dot_product_attention` of PyTorch, under any imported name, or of
-    `nn.MultiheadAttention`. With a model of Transformers, it is one of its attention function, after QK-norm and rotary
-    embedding; its mask is not recorded. The outputs of the model stay the same up to rounding.
+    `nn.MultiheadAttention`. With a model of Transformers, it is one of the attention function of its implementation
+    (and so of other models of that implementation, too), after QK-norm and rotary embedding; its mask is not recorded.
+    The outputs of the model stay the same up to rounding.
 
     >>> with recorded_attention() as recorded:  # doctest: +SKIP
     ...     model(inputs)
@@ -72,12 +82,14 @@ def _of_pytorch(recording: Recording) -> Any:
 
     def record(query: Any, key: Any, value: Any, attn_mask: Any = None, *rest: Any, **options: Any) -> Any:  # noqa: ARG001
         options |= dict(zip(("dropout_p", "is_causal", "scale"), rest, strict=False))
-        is_causal = options.get("is_causal")
-        if attn_mask is not None:
-            n_queries, n_keys = query.shape[-2], key.shape[-2]
-            lower = torch.ones(n_queries, n_keys, dtype=torch.bool, device=key.device).tril(n_keys - n_queries)
-            is_causal = ((attn_mask if attn_mask.dtype == torch.bool else attn_mask == 0) == lower).all()
-        mask = "causal" if is_causal else "none" if attn_mask is None else "tensor"
+        n_queries, n_keys = query.shape[-2], key.shape[-2]
+        visible = torch.ones(n_queries, n_keys, dtype=torch.bool, device=key.device)
+        lower = visible.tril(n_keys - n_queries)  # the last query sees every key
+        if options.get("is_causal"):
+            visible = visible.tril()  # the first query sees the first key alone
+        elif attn_mask is not None:
+            visible = attn_mask if attn_mask.dtype == torch.bool else attn_mask == 0
+        mask = "none" if visible.all() else "causal" if (visible == lower).all() else "tensor"
         recording.add(query, key, options.get("scale"), mask)
         return query
 
@@ -99,7 +111,8 @@ def _of_transformers(recording: Recording, model: Any) -> Iterator[None]:
     """A wrapped attention function in the registry of Transformers."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-    name = model.config._attn_implementation
+    name, overrides = model.config._attn_implementation, ALL_ATTENTION_FUNCTIONS._local_mapping
+    override = overrides.get(name)  # of a user, or of a recording around this one
     registered = ALL_ATTENTION_FUNCTIONS.get(name)  # None for "eager": each model has its own
 
     def record(module: Any, query: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
@@ -111,4 +124,6 @@ def _of_transformers(recording: Recording, model: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        del ALL_ATTENTION_FUNCTIONS[name]
+        del overrides[name]
+        if override:
+            overrides[name] = override

@@ -95,7 +95,7 @@ def test_the_attention_function_of_pytorch(options, mask, call, imported):
         outputs.append(attend(q, key=k, value=v, attn_mask=None if mask is None else torch.from_numpy(mask), **options))
 
     recipe = run_recipe(TORCH, {"model": model, "inputs": None})
-    assert recipe["recorded"].calls == [call]
+    assert recipe["recorded"].calls == {0: call}
     assert recipe["saved"]["k.0"].shape == (3, heads, N, 8)
     ours = weights(recipe["saved"], 0, call[0], CAUSAL if "is_causal" in options else mask)
     np.testing.assert_allclose(ours @ np.repeat(v.numpy(), 4 // heads, axis=1), outputs[0].numpy(), **CLOSE)
@@ -126,7 +126,7 @@ def test_multi_head_attention_of_pytorch(need_weights, training, mask):
         results.append(layer(x, x, x, need_weights=need_weights, **options))
 
     recipe = run_recipe(TORCH, {"model": model, "inputs": x})
-    assert recipe["recorded"].calls == [("d_k^1/2", mask)]
+    assert recipe["recorded"].calls == {0: ("d_k^1/2", mask)}
     with torch.no_grad():
         model(x)
         theirs = layer.eval()(x, x, x, average_attn_weights=False, **options)[1]
@@ -167,7 +167,7 @@ def test_a_model_of_transformers(name, options, divisors, implementation):
         theirs = model(input_ids, output_attentions=True).attentions
     model.set_attn_implementation(implementation)
     recipe = run_recipe(TRANSFORMERS, {"model": model, "input_ids": input_ids})
-    assert recipe["recorded"].calls == [(divisor, "not recorded") for divisor in divisors]
+    assert recipe["recorded"].calls == {layer: (divisor, "not recorded") for layer, divisor in enumerate(divisors)}
     saved = recipe["saved"]
     assert len(saved) == 6
     for layer in range(3):
@@ -191,8 +191,9 @@ def test_the_forward_pass_of_minilm_is_that_of_bert():
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.08)
     tokens = torch.randint(0, 50, (2, 9))
-    with torch.no_grad(), recorded_attention(model) as recorded:
+    with torch.no_grad(), recorded_attention(model) as outer, recorded_attention(model) as recorded:
         model(tokens)
+    assert outer.calls == recorded.calls
     ours = minilm.queries_and_keys({name: x.numpy() for name, x in model.state_dict().items()}, tokens.numpy())
     for layer in range(6):
         for name, array in zip("qk", ours, strict=True):

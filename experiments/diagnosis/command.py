@@ -81,11 +81,12 @@ def measure_model(results: Path, report: Reporter = ALOUD) -> None:
     """Record and diagnose the pretrained model, write its tables and their sidecar, and draw its figures.
 
     Raises:
-        ModuleNotFoundError: the model is not installed.
+        UsageError: the model is not installed.
     """
+    made_of = model.checksums(minilm.pretrained())
     files = tuple(diagnosis_path(results, name) for name in (*_MODEL_TABLES, _ARRAYS))
-    build(results, [Product(files, _model_files)], report.made)
-    made_of = model.checksums(minilm.pretrained()) | {path.name: checksum(path) for path in files}
+    build(results, [Product(files, _model_files, parameters=made_of)], report.made)
+    made_of |= {path.name: checksum(path) for path in files}
     sidecar = {"package": minilm.PACKAGE, "sequences": model.SEQUENCES, "sha256": made_of}
     write_atomically(diagnosis_path(results, _SIDECAR), (json.dumps(sidecar, indent=2) + "\n").encode())
     write_diagnosis(results, report)
@@ -111,7 +112,8 @@ def write_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
     sidecar = diagnosis_path(results, _SIDECAR)
     written = json.loads(sidecar.read_bytes())["sha256"] if sidecar.exists() else {}
     inputs = tuple(diagnosis_path(results, name) for name in _MODEL_TABLES)
-    if altered := [str(path) for path in inputs if checksum(path) != written.get(path.name)]:
+    shipped = (*inputs, diagnosis_path(results, _ARRAYS))
+    if altered := [str(path) for path in shipped if checksum(path) != written.get(path.name)]:
         raise TableError(f"altered or missing: {', '.join(altered)}; make model writes them again")
     from experiments.diagnosis.model_figures import slide  # takes a second to load
 

