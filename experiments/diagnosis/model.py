@@ -27,7 +27,7 @@ LENGTHS = (16, 32, 64, 128, 256, 512)
 _RULES = ("unscaled", "d_k^1/2", "d_k^1")
 WEIGHTS: tuple[Literal["trained", "initial"], ...] = ("trained", "initial")
 _TEXTS = ("prose", "code", "shuffled")
-_CURVE = np.geomspace(1e-3, 1e3, 240)  # spreads at which a law is computed; heads lie between them
+_CURVE = np.geomspace(1e-3, 1e3, 120)  # spreads at which a law is computed; heads lie between them
 _AXES = ("group", "batch", "layer", "head")
 
 # The columns of both tables after those of `Case`, each with its standard error as NAME_se.
@@ -139,8 +139,13 @@ def law(name: str, spread: npt.ArrayLike, n_keys: int) -> npt.NDArray[np.float64
     """
     sigma = np.asarray(spread, np.float64) / np.sqrt(1 - 1 / n_keys)
     if name == "jacobian_norm_median":
-        return np.asarray(np.interp(sigma, _CURVE, [median_jacobian_norm(each, n_keys) for each in _CURVE]))
+        return np.asarray(np.interp(sigma, _CURVE, _medians(n_keys)))
     return np.asarray(gaussian_rows(sigma, np.full(sigma.shape, n_keys))[:, 1] / np.log(n_keys))
+
+
+@cache
+def _medians(n_keys: int) -> list[float]:
+    return [median_jacobian_norm(sigma, n_keys) for sigma in _CURVE]
 
 
 def summary(table: pd.DataFrame, *by: str) -> pd.DataFrame:

@@ -51,6 +51,7 @@ def frozen_collision(ratio: float) -> float:
     return max(1 - 1 / ratio, 0.0) if ratio > 0 else 0.0
 
 
+@cache
 def jacobian_crossing(n_keys: float) -> float:
     """The d_k at which the medians of |J|_F are equal, unscaled and under d_k^1/2, for q, k ~ N(0, 1), n from 8.
 
@@ -63,6 +64,7 @@ def jacobian_crossing(n_keys: float) -> float:
     return _crossing(n_keys, lambda _: 1.0)
 
 
+@cache
 def query_gradient_crossing(n_keys: float) -> float:
     """The d_k at which the medians of |dL/dq| are equal, unscaled and under d_k^1/2, for q, k ~ N(0, 1), n from 8.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from scipy import integrate, optimize, special
@@ -40,6 +40,7 @@ def largest_gradient(n_keys: float) -> float:
     return 4 * condensation(n_keys)
 
 
+@cache
 def exact_largest_gradient(n_keys: float) -> float:
     """The d_k at which the unscaled E|J|_F^2 is largest, as a real number, from exact expectations.
 
@@ -112,6 +113,7 @@ def mean_crossing_by_gap(n_keys: float) -> float:
     return (gap_density(n_keys) / (3 * scaled)) ** 2
 
 
+@cache
 def exact_mean_crossing(n_keys: float) -> float:
     """The d_k at which E|J|_F^2 is equal, unscaled and under d_k^1/2, from exact expectations; n from 16.
 
