@@ -20,7 +20,7 @@ from experiments.config.loader import Config, load_config
 from experiments.config.problems import Problem
 from experiments.diagnosis.minilm import LAYERS
 from experiments.diagnosis.model import LENGTH, NAMES, QUANTITIES, read_model
-from experiments.diagnosis.model_figures import REACH, statements
+from experiments.diagnosis.model_figures import REACH
 from experiments.diagnosis.table import COLUMNS
 from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.figure import Default
@@ -253,9 +253,8 @@ def _diagnosis() -> str:
 
 
 def _model(results: Path) -> str:
-    """What holds of the pretrained model; means over the heads of each layer, and half the width of their intervals."""
-    tables = read_model(results)
-    layers = tables["layers"].set_index([*NAMES, "layer"])
+    """Means over the heads of each layer of the pretrained model, and half the width of their 95% intervals."""
+    layers = read_model(results)["layers"].set_index([*NAMES, "layer"])
 
     def mean(layer: int, name: str, text: str = "prose", keys: str = "recorded") -> str:
         row = layers.loc["trained", text, keys, "d_k^1/2", LENGTH, layer]
@@ -270,8 +269,7 @@ def _model(results: Path) -> str:
         **{f"ratio: {keys}": ("variance_ratio", "prose", keys) for keys in ("recorded", "centred", "content")},
     }
     rows = ([layer, *(mean(layer, *column) for column in columns.values())] for layer in range(LAYERS))
-    told = (_formulas(f"- **{title}.** {sentence}") for title, sentence in statements(tables).values())
-    return "\n".join([*told, "", markdown(["layer", *columns], rows, "r" * 10)])
+    return markdown(["layer", *columns], rows, "r" * 10)
 
 
 def _scales(n_keys: Sequence[int], *, whole: bool = False) -> str:
