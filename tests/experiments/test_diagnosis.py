@@ -229,13 +229,9 @@ def test_the_curve_is_the_exact_entropy_of_gaussian_rows(mask, queries, lengths)
         assert point["entropy_share"] == pytest.approx(exact, abs=2e-5)
 
 
-def test_without_files_the_command_shows_the_shipped_model():
+def test_the_shipped_model_is_shown_and_its_sample_diagnosed(tmp_path):
     ran = call("diagnose")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "Heads 72, queries 128, keys 128, d_k 32, sequences 16" in ran.stdout
-
-
-def test_the_shipped_sample_is_diagnosed_as_it_stands(tmp_path):
-    sample = ROOT / "results/diagnosis/minilm/qk.npz"
-    assert call("diagnose", sample, "--out", tmp_path).returncode == 0
+    assert call("diagnose", ROOT / "results/diagnosis/minilm/qk.npz", "--out", tmp_path).returncode == 0
     assert len(read_diagnosis(tmp_path / "diagnosis.csv")) == 24
