@@ -3,29 +3,23 @@
 PyTorch and Transformers are no dependencies: they are imported when a model of theirs is recorded.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
 
 
 class Recording:
-    """Queries and keys of attention calls, and what each call does to their scores.
-
-    Attributes:
-        arrays: float32 arrays `q.0`, `k.0`, `q.1`, ... by the number of the call.
-        calls: divisor and mask of each call: `d_k^1/2` or a number; `none`, `causal` as in `sdpa.diagnose`, or `tensor`
-            for any other mask.
-    """
+    """Queries and keys of attention calls, and what each call does to their scores."""
 
     def __init__(self) -> None:
-        self.arrays: dict[str, npt.NDArray[np.float32]] = {}
+        self.arrays: dict[str, npt.NDArray[np.float32]] = {}  # `q.0`, `k.0`, `q.1`, ... by the number of the call
+        # Divisor, `d_k^1/2` or a number, and mask: `none`, `causal` as in `sdpa.diagnose`, or `tensor` for any other.
         self.calls: dict[int, tuple[str, str]] = {}
 
     def add(self, q: Any, k: Any, scale: float | None = None, mask: str = "none", layer: int | None = None) -> None:
@@ -74,8 +68,6 @@ def recorded_attention(model: Any = None) -> Iterator[Recording]:
 
 def _of_pytorch(recording: Recording) -> Any:
     """A mode that sees calls; while it is active, `nn.MultiheadAttention` leaves its fast path without Python calls."""
-    from unittest.mock import patch
-
     import torch
     from torch.nn import functional
     from torch.overrides import TorchFunctionMode
@@ -111,8 +103,7 @@ def _of_transformers(recording: Recording, model: Any) -> Iterator[None]:
     """A wrapped attention function in the registry of Transformers."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-    name, overrides = model.config._attn_implementation, ALL_ATTENTION_FUNCTIONS._local_mapping
-    override = overrides.get(name)  # of a user, or of a recording around this one
+    name = model.config._attn_implementation
     registered = ALL_ATTENTION_FUNCTIONS.get(name)  # None for "eager": each model has its own
 
     def record(module: Any, query: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
@@ -120,10 +111,5 @@ def _of_transformers(recording: Recording, model: Any) -> Iterator[None]:
         attend = registered or sys.modules[module.__module__].eager_attention_forward
         return attend(module, query, key, *args, **kwargs)
 
-    ALL_ATTENTION_FUNCTIONS[name] = record
-    try:
+    with patch.dict(ALL_ATTENTION_FUNCTIONS._local_mapping, {name: record}):  # may have an entry of a user
         yield
-    finally:
-        del overrides[name]
-        if override:
-            overrides[name] = override

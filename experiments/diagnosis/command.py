@@ -34,7 +34,6 @@ from experiments.run.reporter import ALOUD, Reporter, tell
 _MODEL_TABLES = (DIAGNOSIS_TABLE, *model.TABLES.values())
 _ARRAYS, _SIDECAR = "qk.npz", "model.json"
 _SAMPLE = (slice(8), slice(2), slice(None), slice(32))  # of sequences, layers, heads and positions
-_YOUR_OWN = "The shipped example. For your own arrays: make diagnose Q=q.npy K=k.npy [MASK=causal] [SCALING=RULE]"
 
 
 def diagnose(files: Sequence[Path], scaling: str, mask: str | None, axes: str | None, out: Path | None) -> None:
@@ -74,7 +73,7 @@ def diagnose_example(results: Path) -> None:
     """Print the shipped diagnosis of a pretrained model in a folder of results."""
     table = read_diagnosis(diagnosis_path(results, DIAGNOSIS_TABLE))
     _tell(f"Diagnosis of all-MiniLM-L6-v2 on prose, {diagnosis_path(results, DIAGNOSIS_TABLE)}", table)
-    tell(_YOUR_OWN)
+    tell("The shipped example. For your own arrays: make diagnose Q=q.npy K=k.npy [MASK=causal] [SCALING=RULE]")
 
 
 def measure_model(results: Path, report: Reporter = ALOUD) -> None:

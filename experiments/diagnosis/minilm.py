@@ -7,9 +7,8 @@ heads, d_k = 32, post-norm, learned positions, at most 512 tokens. Everything is
 import hashlib
 import importlib.util
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ import safetensors.numpy
 from scipy.special import ndtr
 
 from experiments.config.problems import UsageError
+from sdpa import softmax
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -27,12 +27,11 @@ LONGEST = 512  # tokens of a sequence
 INITIAL_STD = np.float32(0.02)  # of the matrices of an untrained network, `initializer_range` of its config.json
 _EPSILON = np.float32(1e-12)  # of LayerNorm
 
-Floats = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.floating]  # single precision
 Weights = dict[str, Floats]
 
 
-@dataclass(frozen=True)
-class Pretrained:
+class Pretrained(NamedTuple):
     """The content of the package."""
 
     weights: Weights
@@ -61,7 +60,6 @@ def pretrained() -> Pretrained:
 
 def untrained(weights: Weights, rng: np.random.Generator) -> Weights:
     """Initial weights of the same shapes, as BERT draws them: N(0, 0.02^2); biases 0; LayerNorm 1 and 0."""
-
     return {
         name: INITIAL_STD * rng.standard_normal(weights[name].shape, dtype=np.float32)
         if weights[name].ndim == 2
@@ -83,11 +81,9 @@ def queries_and_keys(weights: Weights, tokens: npt.NDArray[np.int64]) -> tuple[F
         place = f"encoder.layer.{layer}"
         q, k, v = (_heads(_affine(weights, f"{place}.attention.self.{name}", x)) for name in ("query", "key", "value"))
         recorded.append((q, k))
-        attended = _softmax(q @ k.swapaxes(-1, -2) / np.sqrt(np.float32(q.shape[-1]))) @ v
-        joined = attended.swapaxes(-3, -2).reshape(x.shape)
-        x = _normalized(
-            weights, f"{place}.attention.output", x + _affine(weights, f"{place}.attention.output.dense", joined)
-        )
+        attended = softmax(q @ k.swapaxes(-1, -2) / np.sqrt(np.float32(q.shape[-1]))) @ v
+        change = _affine(weights, f"{place}.attention.output.dense", attended.swapaxes(-3, -2).reshape(x.shape))
+        x = _normalized(weights, f"{place}.attention.output", x + change)
         inner = _affine(weights, f"{place}.intermediate.dense", x)
         gelu = inner * ndtr(inner)
         x = _normalized(weights, f"{place}.output", x + _affine(weights, f"{place}.output.dense", gelu))
@@ -102,11 +98,6 @@ def _affine(weights: Weights, name: str, x: Floats) -> Floats:
 def _heads(x: Floats) -> Floats:
     """(batch, n, width) as (batch, head, n, d_k)."""
     return x.reshape(*x.shape[:-1], HEADS, -1).swapaxes(-3, -2)
-
-
-def _softmax(scores: Floats) -> Floats:
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
 def _normalized(weights: Weights, name: str, x: Floats) -> Floats:

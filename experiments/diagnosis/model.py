@@ -4,7 +4,6 @@ The queries and keys of `minilm` on three texts pass through `sdpa.diagnose` in 
 is the mean over groups; its standard error comes from the differences between them.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
@@ -16,6 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from experiments.diagnosis import minilm
+from experiments.run.files import checksum
 from experiments.run.paths import diagnosis_path
 from sdpa import diagnose
 from sdpa.theory.gaussian_rows import gaussian_rows
@@ -25,7 +25,6 @@ GROUPS, SEQUENCES = 8, 16
 LENGTH = 128
 LENGTHS = (16, 32, 64, 128, 256, 512)
 _RULES = ("unscaled", "d_k^1/2", "d_k^1")
-WEIGHTS: tuple[Literal["trained", "initial"], ...] = ("trained", "initial")
 _TEXTS = ("prose", "code", "shuffled")
 _CURVE = np.geomspace(1e-3, 1e3, 120)  # spreads at which a law is computed; heads lie between them
 _AXES = ("group", "batch", "layer", "head")
@@ -86,18 +85,10 @@ def sequences(model: minilm.Pretrained, text: str, length: int) -> npt.NDArray[n
 def measured(model: minilm.Pretrained, cases: Sequence[Case] = CASES) -> pd.DataFrame:
     """A row for each case, group, layer and head."""
     initial = minilm.untrained(model.weights, np.random.default_rng([*b"initial"]))
-
-    @cache
-    def recorded(weights: str, text: str, length: int) -> tuple[minilm.Floats, minilm.Floats]:
-        return minilm.queries_and_keys(
-            model.weights if weights == "trained" else initial, sequences(model, text, length)
-        )
-
-    tables = []
-    for case in cases:
-        q, k = recorded(case.weights, case.text, case.n_keys)
-        tables.append(of_case(case, q, _keys(case, k)))
-    return pd.concat(tables, ignore_index=True)
+    networks = {"trained": model.weights, "initial": initial}
+    record = cache(lambda net, text, n: minilm.queries_and_keys(networks[net], sequences(model, text, n)))
+    recorded = ((case, *record(case.weights, case.text, case.n_keys)) for case in cases)
+    return pd.concat([of_case(case, q, _keys(case, k)) for case, q, k in recorded], ignore_index=True)
 
 
 def _keys(case: Case, k: minilm.Floats) -> minilm.Floats:
@@ -118,17 +109,13 @@ def of_case(case: Case, q: minilm.Floats, k: minilm.Floats) -> pd.DataFrame:
     """A row for each group, layer and head, from queries and keys (sequence, layer, head, n, d_k)."""
     groups = (array.reshape(GROUPS, -1, *array.shape[1:]) for array in (q, k))
     found = pd.DataFrame(diagnose(*groups, case.scaling, axes=_AXES).columns())
-    table = found.assign(
-        **asdict(case),
-        spread=np.sqrt(found["row_variance"]),
-        first_key_variance=1 - found["row_variance_without_first"] / found["row_variance"],
-    )
-    rest = np.sqrt(found["row_variance_without_first"])
+    spread, rest = (np.sqrt(found[name]) for name in ("row_variance", "row_variance_without_first"))
+    table = found.assign(**asdict(case), spread=spread, first_key_variance=1 - (rest / spread) ** 2)
     for name in ("entropy_share", "jacobian_norm_median"):
-        table[f"{name}_law"] = law(name, table["spread"], case.n_keys)
+        table[f"{name}_law"] = law(name, spread, case.n_keys)
     table["entropy_share_distance"] = table["entropy_share"] - table["entropy_share_law"]
     table["rest_distance"] = table["entropy_share_without_first"] - law("entropy_share", rest, case.n_keys - 1)
-    table["frozen"] = (table["spread"] > freezing_sigma(case.n_keys)).astype(float)
+    table["frozen"] = (spread > freezing_sigma(case.n_keys)).astype(float)
     return table[[*NAMES, "group", "layer", "head", *QUANTITIES]]
 
 
@@ -169,7 +156,5 @@ def read_model(results: Path) -> dict[str, pd.DataFrame]:
 
 def checksums(model: minilm.Pretrained) -> dict[str, str]:
     """SHA-256 of the weights and of the texts."""
-    texts = {name: Path(__file__).with_name(name).read_bytes() for name in ("prose.txt", "code.txt")}
-    return {"model.safetensors": model.sha256} | {
-        name: hashlib.sha256(text).hexdigest() for name, text in texts.items()
-    }
+    texts = [Path(__file__).with_name(name) for name in ("prose.txt", "code.txt")]
+    return {"model.safetensors": model.sha256} | {path.name: checksum(path) for path in texts}

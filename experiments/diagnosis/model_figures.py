@@ -3,21 +3,21 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
 
-from experiments.diagnosis.minilm import LAYERS
-from experiments.diagnosis.model import GROUPS, LENGTH, SEQUENCES, law, read_model
+from experiments.diagnosis.model import GROUPS, LENGTH, SEQUENCES, read_model
+from experiments.diagnosis.picture import plot_heads
+from experiments.diagnosis.table import gaussian_curves, read_diagnosis
 from experiments.figures.figure import Drawing, Tables
 from experiments.figures.findings import Finding, FindingError, rows_of
 from experiments.figures.rendering import render
-from experiments.figures.style import INK, ordered_colours
+from experiments.figures.style import INK
+from experiments.run.paths import DIAGNOSIS_TABLE, diagnosis_path
 
 REACH = float(stats.t.isf(0.025, GROUPS - 1))  # half the width of a 95% interval over the standard error
 CLOSE = 0.05  # entropy shares that differ by less are called equal
-_SPREADS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
 
 
 def heads(tables: Tables, weights: str = "trained", text: str = "prose", n_keys: int = LENGTH) -> pd.DataFrame:
@@ -65,31 +65,20 @@ def slide(results: Path) -> list[bytes]:
     tables = read_model(results)
     if not FINDING.holds(tables):
         raise FindingError(f"the tables of the pretrained model do not support: {FINDING.title}")
+    trained = read_diagnosis(diagnosis_path(results, DIAGNOSIS_TABLE))
     about = f"all-MiniLM-L6-v2, {SEQUENCES} sequences; spread: standard deviation of the scaled scores in a row."
     caption = f"{FINDING.sentence.format(**FINDING.values(tables))} {about}"
-    return [*render(lambda: _draw(tables), FINDING.title, caption, is_slide=True).values()]
+    return [*render(lambda: _draw(tables, trained), FINDING.title, caption, is_slide=True).values()]
 
 
-def _draw(tables: Tables) -> Drawing:
-    """Entropy share against spread: the exact curve, heads by layer, and untrained heads as hollow points."""
+def _draw(tables: Tables, trained: pd.DataFrame) -> Drawing:
+    """Trained heads over the exact curve as in the figure of a diagnosis, and untrained heads as hollow points."""
     figure = Figure(figsize=(10, 6), layout="constrained")
     ax = figure.subplots()
-    curve = np.geomspace(_SPREADS[0], _SPREADS[-1], 200)
-    ax.plot(
-        curve,
-        law("entropy_share", curve, LENGTH),
-        color=INK,
-        alpha=0.35,
-        linewidth=7,
-        label="exact, for Gaussian scores",
-    )
     initial = heads(tables, "initial")
+    untrained = trained.assign(row_variance=initial["spread"].to_numpy() ** 2)
+    plot_heads(ax, trained, gaussian_curves(pd.concat([untrained, trained])), size=70)
     ax.scatter(initial["spread"], initial["entropy_share"], 70, "none", edgecolors=INK, label="before training")
-    for (layer, rows), colour in zip(heads(tables).groupby("layer"), ordered_colours(LAYERS), strict=True):
-        points = {"s": 70, "color": colour, "edgecolors": "white", "zorder": 3, "label": f"layer {layer}"}
-        ax.scatter(rows["spread"], rows["entropy_share"], **points)
-    ax.set(xscale="log", xlabel="standard deviation of the scaled scores in a row", ylabel="entropy / ln n")
-    ax.set_xticks(_SPREADS, labels=map(str, _SPREADS))
-    ax.xaxis.set_minor_formatter("")
+    ax.set(xlabel="standard deviation of the scaled scores in a row", ylabel="entropy / ln n", title="")
     ax.legend(loc="lower left", fontsize=14)
     return figure

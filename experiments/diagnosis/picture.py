@@ -49,24 +49,24 @@ def draw_heads(heads: pd.DataFrame, curves: pd.DataFrame) -> Drawing:
         bar.set_ticks(_RATIOS, labels=map("{:g}".format, _RATIOS))
         panels["max_weight"].set_title("mean largest weight")
         panels["ratio"].set_title("variance within rows over that of independent entries")
-    _plot_points(panels["points"], heads, curves)
+    plot_heads(panels["points"], heads, curves, has_bars=_has_bars(heads))
     return figure
 
 
-def _plot_points(ax: Axes, heads: pd.DataFrame, curves: pd.DataFrame) -> None:
+def plot_heads(ax: Axes, heads: pd.DataFrame, curves: pd.DataFrame, size: float = 30, has_bars: bool = False) -> None:
     """The entropy share of each head against the spread of its scores, over the exact curves."""
-    for _, curve in curves.groupby("n_keys"):
-        ax.plot(curve["spread"], curve["entropy_share"], color=INK, alpha=0.3, linewidth=5)
+    for i, (_, curve) in enumerate(curves.groupby("n_keys")):
+        label = None if i else "exact, for Gaussian rows"
+        ax.plot(curve["spread"], curve["entropy_share"], color=INK, alpha=0.3, linewidth=5, label=label)
     # A logarithmic axis has no place for the spread 0 of equal scores.
     heads = heads.assign(spread=np.maximum(np.sqrt(heads["row_variance"]), curves["spread"].min()))
     outer = indices(heads)[:-1][:1]
     layers = list(heads.groupby(outer)) if outer else [("", heads)]
     for (name, layer), colour in zip(layers, ordered_colours(len(layers)), strict=True):
         label = f"{outer[0]} {name[0]}" if 1 < len(layers) <= _FEW_LAYERS else None
-        ax.scatter(
-            layer["spread"], layer["entropy_share"], s=30, color=colour, edgecolors="white", zorder=3, label=label
-        )
-        if _has_bars(heads):
+        look = {"color": colour, "edgecolors": "white", "zorder": 3, "label": label}
+        ax.scatter(layer["spread"], layer["entropy_share"], size, **look)
+        if has_bars:
             t = stats.t.isf(0.025, np.maximum(layer["sequences"] - 1, 1))
             reach = np.minimum(t * layer["row_variance_se"] / (2 * layer["spread"]), 0.9 * layer["spread"])
             error = {"xerr": reach.fillna(0), "yerr": (t * layer["entropy_share_se"]).fillna(0)}

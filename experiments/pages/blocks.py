@@ -260,10 +260,9 @@ def _model(results: Path) -> str:
         row = layers.loc["trained", text, keys, "d_k^1/2", LENGTH, layer]
         return f"{row[name]:.3f} ± {REACH * row[f'{name}_se']:.3f}".replace("-", "−")
 
-    distances = {"prose": ("prose", "recorded"), "code": ("code", "recorded"), "shuffled": ("shuffled", "recorded")}
     columns = {
         "spread": ("spread",),
-        **{f"distance: {name}": ("entropy_share_distance", *case) for name, case in distances.items()},
+        **{f"distance: {text}": ("entropy_share_distance", text) for text in ("prose", "code", "shuffled")},
         "distance: content": ("entropy_share_distance", "prose", "content"),
         "without first key": ("rest_distance",),
         **{f"ratio: {keys}": ("variance_ratio", "prose", keys) for keys in ("recorded", "centred", "content")},

@@ -170,7 +170,7 @@ def test_every_column_is_that_of_plain_rows(gaussian):
 
 @pytest.mark.usefixtures("gaussian")
 def test_initial_weights_are_those_of_the_untrained_network():
-    trained, initial = (model.measured(FAKE, [model.Case(weights, n_keys=64)])["spread"] for weights in model.WEIGHTS)
+    trained, initial = (model.measured(FAKE, [model.Case(net, n_keys=64)])["spread"] for net in ("trained", "initial"))
     np.testing.assert_allclose(trained, 9 * initial, rtol=1e-5)
 
 
