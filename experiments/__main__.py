@@ -133,11 +133,13 @@ def _of_this_repository(job: Job) -> list[Callable[[], object]]:
     from experiments.diagnosis import command as diagnosis
     from experiments.published import statements
     from experiments.published import walk as examples
+    from experiments.theory import figures as theory
 
     return [
         partial(statements.update_statements, job.config, job.results, job.report),
         partial(examples.write_examples, job.results, job.report),
         partial(diagnosis.write_diagnosis, job.results, job.report),
+        partial(theory.write_theory, job.results, job.report),
     ]
 
 

@@ -29,10 +29,10 @@ from experiments.measuring.experiment import load_experiment
 from experiments.pages.parts import pictures, typeset
 from experiments.published.table import counts, read_statements, severities
 from experiments.run.files import STORED_CONFIG
-from experiments.run.paths import ALL_SWEEPS, BENCHMARKS, DIAGNOSIS, EXAMPLES, drawn_texts
+from experiments.run.paths import ALL_SWEEPS, BENCHMARKS, DIAGNOSIS, EXAMPLES, THEORY, drawn_texts
+from experiments.theory.tables import ENTROPIES, SCALES
 from sdpa.theory import limits
 from sdpa.theory import poisson_dirichlet as frozen
-from sdpa.theory import three_scales as scales
 from sdpa.theory.gaussian_rows import gaussian_rows
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
@@ -80,7 +80,7 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
             f"README.md and docs/ show the sweeps {', '.join(sorted(missing))}, which the config does not have"
         )
     gallery = [*(path for sweep in config.sweeps for path in drawn[sweep.name]), *drawn[ALL_SWEEPS]]
-    gallery += drawn[DIAGNOSIS]
+    gallery += [*drawn[DIAGNOSIS], *drawn[THEORY]]
     return {
         "headline": lambda page: _titles(drawn["dimension"], page),
         "cases": lambda page: _titles([path for sweep in _CASES for path in drawn[sweep]], page),
@@ -99,8 +99,9 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
         "model-columns": lambda _: markdown(
             ["column", "meaning"], ((_code(name), text) for name, text in QUANTITIES.items())
         ),
-        "scales": lambda _: _scales(_FEW_KEYS),
-        "all-scales": lambda _: _scales((*_FEW_KEYS, 2**20), whole=True),
+        "scales": lambda _: _scales(results, _FEW_KEYS),
+        "all-scales": lambda _: _scales(results, (*_FEW_KEYS, 2**20), whole=True),
+        "rules-of-length": lambda _: _rules_of_length(results),
         "frozen": lambda _: _frozen(),
         "error-bounds": lambda _: _error_bounds(),
         "figures": lambda _: _figures(),
@@ -271,29 +272,19 @@ def _model(results: Path) -> str:
     return markdown(["layer", *columns], rows, "r" * 10)
 
 
-def _scales(n_keys: Sequence[int], *, whole: bool = False) -> str:
+def _scales(results: Path, n_keys: Sequence[int], *, whole: bool = False) -> str:
     """The three scales of d_k: laws, with exact values behind them; the whole table also has refined laws."""
-    rows = [
-        ("rows condense: 2 ln n", scales.condensation, None),
-        ("r.m.s. of |J|_F is largest: 8 ln n", scales.largest_gradient, scales.exact_largest_gradient),
-        ("medians of |J|_F are equal: (ln n)^3 / (2 ln^2 2)", scales.typical_crossing, limits.jacobian_crossing),
-        ("the same, by the median gap", scales.typical_crossing_by_gap, limits.jacobian_crossing),
-        (
-            "medians of |dL/dq| are equal, by the median gap",
-            scales.typical_query_crossing,
-            limits.query_gradient_crossing,
-        ),
-        ("r.m.s. of |J|_F are equal: 2 ln n (n / 3e)^2", scales.mean_crossing, scales.exact_mean_crossing),
-        ("the same, by the density of gaps", scales.mean_crossing_by_gap, scales.exact_mean_crossing),
-    ]
-    shown = [row for row in rows if whole or ":" in row[0]]
-    cells = (
-        [_formulas(what), *(_law(law(n)) + (f" ({_law(exact(n))})" if exact else "") for n in n_keys)]
-        for what, law, exact in shown
-    )
-    return markdown(
-        ["scale of d<sub>k</sub>: law (exact)", *(f"n = {n}" for n in n_keys)], cells, "-" + "r" * len(n_keys)
-    )
+    table = pd.read_csv(results / THEORY / "scales.csv").set_index(["scale", "n_keys"])
+    rows = []
+    for name, scale in SCALES.items():
+        if whole or not name.endswith(("gap", "query")):
+            found = table.loc[name].loc[[*n_keys]]
+            numbers = (
+                _law(law) + ("" if math.isnan(exact) else f" ({_law(exact)})") for law, exact in found.to_numpy()
+            )
+            rows.append([_formulas(f"{scale.what}: {scale.formula}"), *numbers])
+    head = ["scale of d<sub>k</sub>: law (exact)", *(f"n = {n}" for n in n_keys)]
+    return markdown(head, rows, "-" + "r" * len(n_keys))
 
 
 def _law(value: float) -> str:
@@ -303,6 +294,17 @@ def _law(value: float) -> str:
     ('22.2', '10,900', '4.58e+11')
     """
     return f"{value:.3g}" if not 1000 <= value < 1e7 else f"{round(value, 2 - int(math.log10(value))):,.0f}"
+
+
+def _rules_of_length(results: Path) -> str:
+    """The lengths over which rules keep each wanted entropy."""
+    table = pd.read_csv(results / THEORY / "rules.csv").set_index("entropy")
+    of_rules = table.groupby(["rule", "source"], sort=False)
+    rows = (
+        [_formulas(rule), source, *(f"{low:,} to {high:,}" for low, high in found[["shortest", "longest"]].to_numpy())]
+        for (rule, source), found in of_rules
+    )
+    return markdown(["multiplier of the scores", "source", *(f"{value:g} nats" for value in ENTROPIES)], rows, "--rrr")
 
 
 def _frozen() -> str:

@@ -33,7 +33,7 @@ from experiments.pages.parts import (
 from experiments.published.judge import SEVERITIES
 from experiments.published.table import read_statements, table_path
 from experiments.run.fingerprint import versions
-from experiments.run.paths import ALL_SWEEPS, DIAGNOSIS, EXAMPLES, drawn_texts
+from experiments.run.paths import ALL_SWEEPS, DIAGNOSIS, EXAMPLES, THEORY, drawn_texts
 from experiments.run.products import Product, build
 from experiments.run.reporter import ALOUD, Reporter
 
@@ -106,6 +106,7 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
         sections=[_section(sweep, tables[sweep.name], drawn) for sweep in config.sweeps if sweep.name in tables],
         of_all=drawn[ALL_SWEEPS],
         diagnosis=drawn[DIAGNOSIS],
+        theory=drawn[THEORY],
         examples=drawn[EXAMPLES],
         statements=statements(results),
         statements_csv=table_path(results).relative_to(results).as_posix(),

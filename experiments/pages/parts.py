@@ -25,6 +25,7 @@ from experiments.run.paths import (
     DIAGNOSIS_TABLE,
     EXAMPLES,
     FIGURES,
+    THEORY,
     diagnosis_path,
     figure_path,
 )
@@ -49,7 +50,7 @@ def page_path(results: Path) -> Path:
 
 
 def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
-    """The PNG files of the page by sweep, and of `all-sweeps`, the diagnosis and the examples by these names.
+    """The PNG files of the page by sweep, and of `all-sweeps`, diagnosis, theory and examples by these names.
 
     Only files with a text beside them count: a figure that could not be drawn is not on the page.
     """
@@ -59,6 +60,7 @@ def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
     }
     found[ALL_SWEEPS] = sorted((results / FIGURES / ALL_SWEEPS).glob("*.png"))
     found[DIAGNOSIS] = sorted(diagnosis_path(results, "").glob("*.png"), reverse=True)
+    found[THEORY] = sorted((results / THEORY).glob("*.png"), reverse=True)
     found[EXAMPLES] = sorted((results / EXAMPLES).glob("*.png"))
     return {name: [path for path in paths if path.with_suffix(".txt").exists()] for name, paths in found.items()}
 

@@ -12,9 +12,10 @@ ALL_SWEEPS = "all-sweeps"  # in place of a sweep's name, which has no hyphen: fi
 STATEMENTS = "statements"
 EXAMPLES = "examples"
 BENCHMARKS = "benchmarks"
+THEORY = "theory"  # tables and figures of laws
 DIAGNOSIS = "diagnosis"  # a folder for each diagnosed file, and one for the shipped example
 DIAGNOSIS_TABLE, DIAGNOSIS_FIGURE = "diagnosis.csv", "heads"  # the names of its files
-_TAKEN = (DERIVED, FIGURES, STATEMENTS, EXAMPLES, BENCHMARKS, DIAGNOSIS, "walk")
+_TAKEN = (DERIVED, FIGURES, STATEMENTS, EXAMPLES, BENCHMARKS, THEORY, DIAGNOSIS, "walk")
 DRAWN = (".png", ".txt")  # the files of a figure: the drawing; title and caption
 ON_REQUEST = (".pdf", ".svg")  # one from an earlier run is drawn again, so that it does not go out of date
 

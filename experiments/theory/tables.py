@@ -1,0 +1,77 @@
+"""Tables of exact values beside the laws of docs/theory.md: three scales of d_k, spreads that keep attention, rules."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import pandas as pd
+
+from sdpa.theory import limits
+from sdpa.theory import three_scales as scales
+from sdpa.theory.longer_rows import RULES, RowOf, Target, correlated_row, lengths_that_keep, sigma_for, unit_row
+from sdpa.theory.rows import GaussianRow
+
+N_KEYS = tuple(4**power for power in range(2, 11))
+ENTROPIES = (1.5, 3.0, 6.0)
+Law = Callable[[float], float]
+
+
+class Scale(NamedTuple):
+    """A scale of d_k for unscaled attention: what it is, its law, and the exact value of what the law is about."""
+
+    what: str
+    formula: str
+    law: Law
+    exact: Law | None
+
+
+SCALES = {
+    "condensation": Scale("rows condense", "2 ln n", scales.condensation, None),
+    "largest": Scale("r.m.s. of |J|_F is largest", "8 ln n", scales.largest_gradient, scales.exact_largest_gradient),
+    "typical": Scale(
+        "medians of |J|_F are equal", "(ln n)^3 / (2 ln^2 2)", scales.typical_crossing, limits.jacobian_crossing
+    ),
+    "typical_by_gap": Scale("the same", "median gap", scales.typical_crossing_by_gap, limits.jacobian_crossing),
+    "typical_query": Scale(
+        "medians of |dL/dq| are equal", "median gap", scales.typical_query_crossing, limits.query_gradient_crossing
+    ),
+    "mean": Scale("r.m.s. of |J|_F are equal", "2 ln n (n / 3e)^2", scales.mean_crossing, scales.exact_mean_crossing),
+    "mean_by_gap": Scale("the same", "density of gaps", scales.mean_crossing_by_gap, scales.exact_mean_crossing),
+}
+# Rows of scores, and the wanted entropies in nats and largest weights.
+ROWS: dict[str, tuple[RowOf, dict[Target, tuple[float, ...]]]] = {
+    "Gaussian": (GaussianRow, {"entropy": ENTROPIES, "max_weight": (0.5,)}),
+    "unit, d_k = 64": (partial(unit_row, d_k=64), {"entropy": (3.0,)}),
+    "unit, d_k = 8": (partial(unit_row, d_k=8), {"entropy": (3.0,)}),
+    "correlation 0.5, d_k = 64": (partial(correlated_row, d_k=64, correlation=0.5), {"entropy": (3.0,)}),
+}
+
+
+def three_scales() -> pd.DataFrame:
+    """A row for each scale and number of keys: the d_k of the law, and the exact one."""
+    rows = [(name, n, each.law(n), each.exact and each.exact(n)) for name, each in SCALES.items() for n in N_KEYS]
+    return pd.DataFrame(rows, columns=["scale", "n_keys", "law", "exact"])
+
+
+def lengths() -> pd.DataFrame:
+    """The sigma that keeps an entropy or a largest weight, and its local power of ln n up to the next length."""
+    tables = []
+    for name, (row_of, wanted) in ROWS.items():
+        for target, value in ((target, value) for target, values in wanted.items() for value in values):
+            n_keys = [n for n in N_KEYS if target == "max_weight" or value < math.log(n)]
+            sigma = [sigma_for(target, value, n, row_of) for n in n_keys]
+            table = pd.DataFrame({"rows": name, "target": target, "value": value, "n_keys": n_keys, "sigma": sigma})
+            logs = table[["sigma"]].apply(lambda column: column.map(math.log)).diff().shift(-1)["sigma"]
+            steps = table["n_keys"].map(math.log).map(math.log).diff().shift(-1)
+            tables.append(table.assign(power=logs / steps))
+    return pd.concat(tables, ignore_index=True)
+
+
+def rules() -> pd.DataFrame:
+    """The lengths from 16 to 2^20 over which each rule, fitted at 4096 keys, keeps an entropy within 10%."""
+    rows = [(rule.name, rule.source, value, *lengths_that_keep(rule, value)) for rule in RULES for value in ENTROPIES]
+    return pd.DataFrame(rows, columns=["rule", "source", "entropy", "shortest", "longest"])
+
+
+TABLES = {"scales": three_scales, "lengths": lengths, "rules": rules}

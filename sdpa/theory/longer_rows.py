@@ -1,0 +1,135 @@
+"""The spread of scores that keeps attention the same as rows grow, and published rules of length beside it.
+
+The spread sigma is the standard deviation of the scores of a row, given its query; a scaling rule decides how it grows
+with the number n of visible keys. docs/theory.md compares exact numbers with the limits of normal scores: H = ln n -
+sigma^2 / 2 below sqrt(2 ln n), of a power (1/2) / (1 - H / ln n) of ln n; and (ln n)^1/2 for a constant H.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy import optimize
+
+from sdpa.theory.cosine_rows import CosineLaw, cosine_rows
+from sdpa.theory.integrals import span
+from sdpa.theory.normal_rows import NormalLaw, normal_rows
+from sdpa.theory.rows import GaussianRow, Row
+
+RowOf = Callable[[float, int], Row]  # of sigma and n_keys
+Target = Literal["entropy", "max_weight"]
+TRAINED = 4096  # length at which a rule is fitted, and above which that of YaRN grows
+_LOG_SIGMAS = (-7.0, 5.0)
+_LENGTHS = (16, 2**20)  # within which a rule may hold
+_POLYNOMIAL = (-0.037, 0.481, -2.3, 4.917, -1.791)  # of arXiv 2410.01104, highest power first
+
+
+def unit_row(sigma: float, n_keys: int, d_k: int) -> Row:
+    """A row of unit queries and keys in isotropic directions: scores sqrt(d_k) sigma cos."""
+    return Row(cosine_rows(CosineLaw(sigma * math.sqrt(d_k), d_k), span(n_keys)), (n_keys,))
+
+
+def correlated_row(sigma: float, n_keys: int, d_k: int, correlation: float) -> Row:
+    """A row whose own key correlates with the query, of length sqrt(d_k); entries are standard normal."""
+    rest = 1 - correlation**2
+    own = NormalLaw(sigma, correlation * math.sqrt(d_k), math.sqrt(rest), rest)
+    return Row(normal_rows((own, NormalLaw(sigma)), ((1.0, 1.0), span(n_keys - 1))), (1, n_keys - 1))
+
+
+def sigma_for(target: Target, value: float, n_keys: int, row_of: RowOf = GaussianRow) -> float:
+    """The sigma at which a row has the expected entropy, in nats, or largest weight; ValueError if none has.
+
+    e^H is the effective number of keys.
+
+    >>> round(sigma_for("entropy", 3.0, 64), 4)
+    1.6459
+    """
+
+    def excess(log_sigma: float) -> float:
+        row = row_of(math.exp(log_sigma), n_keys)
+        return (row.entropy() if target == "entropy" else row.max_weight()) - value
+
+    low, high = (excess(end) for end in _LOG_SIGMAS)
+    if low * high > 0:
+        ends = sorted((low + value, high + value))
+        raise ValueError(f"{target}: expected a value from {ends[0]:.3g} to {ends[1]:.3g}, got {value}")
+    return math.exp(optimize.brentq(excess, *_LOG_SIGMAS, xtol=1e-9))
+
+
+class LengthRule(NamedTuple):
+    """A published rule: the sigma of n visible keys, from the sigma of the scores before it, and the rows it is for."""
+
+    name: str
+    source: str
+    sigma: Callable[[float, int], float]
+    row_of: RowOf = GaussianRow
+
+
+def _power(power: float, sigma: float, n_keys: int) -> float:
+    return float(sigma * math.log(n_keys) ** power)
+
+
+def _by_entropy(sigma: float, n_keys: int) -> float:
+    """The polynomial of the entropy, at the mean entropy of rows; it never flattens a row."""
+    entropy = GaussianRow(sigma, n_keys).entropy()
+    return sigma * (max(float(np.polyval(_POLYNOMIAL, entropy)), 1.0) if entropy > 0.5 else 1.0)
+
+
+RULES = (
+    LengthRule("1 (no rule)", "Vaswani et al. 2017", lambda sigma, _: sigma),
+    LengthRule("(ln n)^1/2", "arXiv 2505.24333", partial(_power, 0.5)),
+    LengthRule("ln n", "arXiv 2202.12172, 2501.19399", partial(_power, 1.0)),
+    LengthRule("(ln n)^2", "arXiv 2605.12697", partial(_power, 2.0)),
+    LengthRule("1 + 0.1 ln(1 + floor(n/8192))", "Llama 4", lambda sigma, n: sigma * (1 + 0.1 * math.log1p(n // 8192))),
+    LengthRule(
+        f"(1 + 0.1 ln(n/{TRAINED}))^2",  # 1 up to the trained length
+        "YaRN, arXiv 2309.00071",
+        lambda sigma, n: sigma * (1 + 0.1 * math.log(max(n / TRAINED, 1))) ** 2,
+    ),
+    LengthRule("polynomial of the entropy", "arXiv 2410.01104", _by_entropy),
+    LengthRule(
+        "n^(2/7), unit keys of width 8",
+        "arXiv 2605.08505",
+        lambda sigma, n: sigma * n ** (2 / 7),
+        partial(unit_row, d_k=8),
+    ),
+)
+
+
+def lengths_that_keep(rule: LengthRule, entropy: float, tolerance: float = 0.1) -> tuple[int, int]:
+    """The lengths around 4096 over which a rule, fitted there, keeps the entropy within a share of its value.
+
+    From 16 to 2^20, to three digits. The rule has the wanted entropy at 4096 keys, by the least sigma before it.
+
+    >>> lengths_that_keep(RULES[0], 3.0)
+    (3070, 5516)
+    """
+
+    def entropy_at(sigma: float, n_keys: int) -> float:
+        return rule.row_of(rule.sigma(sigma, n_keys), n_keys).entropy()
+
+    sigmas = np.geomspace(1e-3, 100, 24)
+    first = next(i for i, sigma in enumerate(sigmas) if entropy_at(sigma, TRAINED) < entropy)
+    sigma = float(optimize.brentq(lambda x: entropy_at(x, TRAINED) - entropy, sigmas[first - 1], sigmas[first]))
+
+    def keeps(n_keys: int) -> bool:
+        return abs(entropy_at(sigma, n_keys) / entropy - 1) <= tolerance
+
+    def end(limit: int) -> int:
+        inside = TRAINED
+        for outside in np.geomspace(TRAINED, limit, 17)[1:].round().astype(int).tolist():
+            if not keeps(outside):
+                break
+            inside = outside
+        else:
+            return limit
+        while abs(outside - inside) > max(1, inside / 1000):
+            middle = (inside + outside) // 2
+            inside, outside = (middle, outside) if keeps(middle) else (inside, middle)
+        return inside
+
+    return end(_LENGTHS[0]), end(_LENGTHS[1])

@@ -1,0 +1,97 @@
+"""Spreads that keep attention as rows grow, and rules of length, against simulated rows and a plain integral."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, special
+
+from sdpa.theory.longer_rows import RULES, TRAINED, correlated_row, lengths_that_keep, sigma_for, unit_row
+from sdpa.theory.rows import GaussianRow
+
+ROWS = 4000
+
+
+def entropies(scores):
+    """Entropy of each row from its weights."""
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    return -(weights * np.log(np.maximum(weights, 1e-300))).sum(axis=1), weights.max(axis=1)
+
+
+def gaussian(rng, sigma, n):
+    return sigma * rng.standard_normal((ROWS, n))
+
+
+def unit(rng, sigma, n, d_k=8):
+    """Cosines of one fixed direction and isotropic vectors, written out."""
+    keys = rng.standard_normal((ROWS, n, d_k))
+    return sigma * math.sqrt(d_k) * keys[..., 0] / np.sqrt((keys**2).sum(axis=-1))
+
+
+def correlated(rng, sigma, n, d_k=64, rho=0.5):
+    """Scores of a query of length sqrt(d_k) along the first axis; its own key is rho q + sqrt(1 - rho^2) noise."""
+    along = rng.standard_normal((ROWS, n))
+    along[:, 0] = rho * math.sqrt(d_k) + math.sqrt(1 - rho**2) * along[:, 0]
+    return sigma * along
+
+
+@pytest.mark.parametrize(
+    ("draw", "row_of"),
+    [
+        (gaussian, GaussianRow),
+        (unit, lambda sigma, n: unit_row(sigma, n, 8)),
+        (correlated, lambda sigma, n: correlated_row(sigma, n, 64, 0.5)),
+    ],
+)
+@pytest.mark.parametrize(
+    ("target", "value", "n"), [("entropy", 1.5, 16), ("entropy", 3.0, 100), ("max_weight", 0.5, 64)]
+)
+def test_rows_with_that_spread_have_the_wanted_value(draw, row_of, target, value, n):
+    """The mean of 4000 simulated rows, within five standard errors: one false alarm in 200,000 runs."""
+    scores = draw(np.random.default_rng([n, *target.encode()]), sigma_for(target, value, n, row_of), n)
+    found = entropies(scores)[target == "max_weight"]
+    assert abs(found.mean() - value) < 5 * found.std() / math.sqrt(ROWS)
+
+
+def test_two_keys_agree_with_an_integral():
+    """H of two keys with the difference N(0, 2 sigma^2) of scores, by quadrature."""
+    sigma = sigma_for("entropy", 0.4, 2)
+
+    def integrand(z):
+        p = special.expit(math.sqrt(2) * sigma * z)
+        return (special.entr(p) + special.entr(1 - p)) * math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+
+    assert integrate.quad(integrand, -12, 12, epsabs=1e-12)[0] == pytest.approx(0.4, abs=1e-8)
+
+
+def test_an_impossible_value_is_refused():
+    with pytest.raises(ValueError, match=r"entropy: expected a value from 0\.\d+ to 2\.77, got 3"):
+        sigma_for("entropy", 3.0, 16)
+
+
+@pytest.mark.parametrize(
+    ("rule", "multiplier"),
+    [
+        (RULES[1], lambda n: math.sqrt(math.log(n))),
+        (RULES[4], lambda n: 1 + 0.1 * math.log(1 + n // 8192)),
+        (RULES[5], lambda n: (1 + 0.1 * math.log(max(n / 4096, 1))) ** 2),
+    ],
+)
+def test_a_rule_keeps_the_entropy_up_to_its_ends(rule, multiplier):
+    """Entropies of plain rows on both sides of both ends; the search leaves steps of a thousandth."""
+    at_trained = sigma_for("entropy", 3.0, TRAINED)
+    for end, outwards in zip(lengths_that_keep(rule, 3.0), (0.99, 1.01), strict=True):
+        inside, outside = (
+            GaussianRow(at_trained * multiplier(n) / multiplier(TRAINED), n).entropy()
+            for n in (end, int(end * outwards))
+        )
+        assert abs(inside / 3 - 1) <= 0.1 < abs(outside / 3 - 1)
+
+
+def test_the_polynomial_leaves_long_rows_alone():
+    """It is below 1 from 5.9 nats on, and 2.25 at 3 nats."""
+    by_entropy = RULES[6].sigma
+    sigma = sigma_for("entropy", 3.0, 1024)
+    assert by_entropy(0.5, 4096) == 0.5
+    assert by_entropy(sigma, 1024) / sigma == pytest.approx(-0.037 * 81 + 0.481 * 27 - 2.3 * 9 + 4.917 * 3 - 1.791)
