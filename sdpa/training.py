@@ -22,6 +22,9 @@ each takes the operations that it would take alone, in the same order. The optim
     sgd     W <- W - lr g
     adam    m <- b1 m + (1 - b1) g,  v <- b2 v + (1 - b2) g^2,  W <- W - lr m' / (sqrt(v') + eps)
             with m' = m / (1 - b1^t), v' = v / (1 - b2^t) at step t from 1, b1 = 0.9, b2 = 0.999, eps = 1e-8
+
+W_Q and W_K may start smaller and have a smaller lr than the other weights. With the right two divisors, this is the
+same as a divisor of the scores (docs/theory.md, "Training without the scale").
 """
 
 from __future__ import annotations
@@ -174,20 +177,21 @@ def loss_levels(task: Task) -> dict[str, float]:
 
 # A step of an optimizer: it changes the arrays in place along their gradients, which it overwrites.
 Descend = Callable[[Sequence[FloatArray]], None]
+Optimizer = Callable[[Sequence[FloatArray], Sequence[float]], Descend]  # of arrays, with a learning rate for each
 
 
-def sgd(arrays: Sequence[FloatArray], learning_rate: float) -> Descend:
-    """W <- W - lr g."""
+def sgd(arrays: Sequence[FloatArray], rates: Sequence[float]) -> Descend:
+    """W <- W - lr g, with a learning rate for each array."""
 
     def step(gradients: Sequence[FloatArray]) -> None:
-        for array, gradient in zip(arrays, gradients, strict=True):
-            array -= np.multiply(gradient, learning_rate, out=gradient)
+        for array, gradient, rate in zip(arrays, gradients, rates, strict=True):
+            array -= np.multiply(gradient, rate, out=gradient)
 
     return step
 
 
-def adam(arrays: Sequence[FloatArray], learning_rate: float) -> Descend:
-    """W <- W - lr m' / (sqrt(v') + eps), as in the module.
+def adam(arrays: Sequence[FloatArray], rates: Sequence[float]) -> Descend:
+    """W <- W - lr m' / (sqrt(v') + eps), as in the module, with a learning rate for each array.
 
     The sums M = m / (1 - b1) and V = v / (1 - b2) take fewer passes than m and v. With s^2 = (1 - b2^t) / (1 - b2),
     sqrt(v') = sqrt(V) / s, so that the change is lr s (1 - b1) / (1 - b1^t) M / (sqrt(V) + eps s).
@@ -198,8 +202,7 @@ def adam(arrays: Sequence[FloatArray], learning_rate: float) -> Descend:
     def step(gradients: Sequence[FloatArray]) -> None:
         t = next(steps)
         scale = math.sqrt((1 - _B2**t) / (1 - _B2))
-        rate = learning_rate * scale * (1 - _B1) / (1 - _B1**t)
-        for array, gradient, (first, second) in zip(arrays, gradients, sums, strict=True):
+        for array, gradient, rate, (first, second) in zip(arrays, gradients, rates, sums, strict=True):
             first *= _B1
             first += gradient
             gradient *= gradient
@@ -208,13 +211,16 @@ def adam(arrays: Sequence[FloatArray], learning_rate: float) -> Descend:
             change = np.sqrt(second, out=gradient)
             change += _EPS * scale
             np.divide(first, change, out=change)
-            change *= rate
+            change *= rate * scale * (1 - _B1) / (1 - _B1**t)
             array -= change
 
     return step
 
 
-OPTIMIZERS: Mapping[OptimizerName, Callable[[Sequence[FloatArray], float], Descend]] = {"adam": adam, "sgd": sgd}
+OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
+    "adam": adam,
+    "sgd": sgd,
+}
 
 
 def initial_weights(rng: np.random.Generator, d_k: int, initial: Initial) -> Weights:
@@ -255,17 +261,22 @@ def train(
     steps: int,
     n_sequences: int = 64,
     initial: Initial = "unit",
+    initial_divisor: float = 1.0,
+    rate_divisor: float = 1.0,
 ) -> Iterator[Run]:
     """Train one layer for each divisor, from the same initial weights and with the same batches.
 
-    rng draws the initial weights, then a batch for each step.
+    rng draws the initial weights, then a batch for each step. W_Q and W_K start as drawn over `initial_divisor`, and
+    their learning rate is that of the other weights over `rate_divisor`.
 
     Yields:
         The state before each step, and after the last one with a batch of its own: steps + 1 times.
     """
     one = initial_weights(rng, d_k, initial)
+    one = one._replace(W_Q=one.W_Q / initial_divisor, W_K=one.W_K / initial_divisor)
     weights = Weights(*(np.repeat(array[None], len(divisors), axis=0) for array in one))
-    descend = OPTIMIZERS[optimizer](weights, learning_rate)
+    rate = learning_rate / rate_divisor
+    descend = OPTIMIZERS[optimizer](weights, (rate, rate, learning_rate, learning_rate))
     has_ended = np.zeros(len(divisors), bool)
     for step in range(steps + 1):
         batch = draw_batch(rng, task, n_sequences, n_keys)

@@ -39,6 +39,7 @@ SOLVED_ACCURACY = 0.9
 DIVERGED = 1.25  # times the first loss, which varies by a twentieth between batches of 64 sequences
 _RECORDS = 20  # of a run, after its start
 _NEVER = 1e300  # steps of a run that never solves its task; records hold finite numbers alone
+_UNSCALED, _SMALLEST_DIVISOR = Scaling.parse("unscaled"), 1e-6
 _Size = Annotated[int, Ge(1), Le(2**20)]
 
 
@@ -49,7 +50,7 @@ class Cell(ScaledCell):
     task: Annotated[Task, Meaning("what the layer learns: the class of one token (recall), or of two (pair)")]
     d_k: Annotated[_Size, Meaning("width of queries and keys")]
     n_keys: Annotated[_Size, Ge(2), Meaning("tokens of a sequence, the length of a softmax row")]
-    learning_rate: Annotated[float, Gt(0), Le(1e6), Meaning("learning rate of all weights")]
+    learning_rate: Annotated[float, Gt(0), Le(1e6), Meaning("learning rate of all weights, before rate_divisor")]
     scaling: tuple[Scaling, ...]
     optimizer: Annotated[OptimizerName, Meaning("adam, or sgd: plain stochastic gradient descent")] = "adam"
     initial: Annotated[
@@ -57,6 +58,25 @@ class Cell(ScaledCell):
     ] = "unit"
     steps: Annotated[int, Ge(LAST_BATCHES), Le(2**20), Meaning("steps of the optimizer")] = 400
     n_sequences: Annotated[_Size, Ge(2), Meaning("sequences of a batch, each with one query")] = 64
+    initial_divisor: Annotated[Scaling, Meaning("rule whose divisor divides the initial W_Q and W_K")] = _UNSCALED
+    rate_divisor: Annotated[
+        Scaling, Meaning("rule whose divisor divides the learning rate of W_Q and W_K; those of W_V and W_O stay")
+    ] = _UNSCALED
+
+    def of_weights(self) -> list[float]:
+        """The divisors of the initial W_Q and W_K, and of their learning rate."""
+        return [rule.divisor(self.d_k, self.n_keys) for rule in (self.initial_divisor, self.rate_divisor)]
+
+    def stamp(self) -> dict[str, Any]:
+        """As `ScaledCell.stamp`, with the divisors of weights and rates."""
+        return {"of_weights": self.of_weights(), **super().stamp()}
+
+    def problem(self) -> str | None:
+        """As `ScaledCell.problem`: larger initial weights could overflow before the first step."""
+        for name, divisor in zip(("initial_divisor", "rate_divisor"), self.of_weights(), strict=True):
+            if divisor < _SMALLEST_DIVISOR:
+                return f"{name}: expected a divisor of at least {_SMALLEST_DIVISOR}, got {divisor:g}"
+        return None
 
     @property
     def recorded_steps(self) -> list[int]:
@@ -263,6 +283,7 @@ def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Runs:
 
 def states(cell: Cell, rng: np.random.Generator) -> Iterator[Run]:
     """The states of one run of each rule, before each step and after the last one."""
+    initial_divisor, rate_divisor = cell.of_weights()
     return train(
         rng,
         cell.task,
@@ -274,6 +295,8 @@ def states(cell: Cell, rng: np.random.Generator) -> Iterator[Run]:
         steps=cell.steps,
         n_sequences=cell.n_sequences,
         initial=cell.initial,
+        initial_divisor=initial_divisor,
+        rate_divisor=rate_divisor,
     )
 
 

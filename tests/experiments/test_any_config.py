@@ -99,6 +99,8 @@ TRAINING = st.fixed_dictionaries(
         "optimizer": axis(st.sampled_from(["adam", "sgd"]), most=2),
         "initial": axis(st.sampled_from(["unit", "small"]), most=2),
         "n_sequences": st.sampled_from([2, 5]),
+        "initial_divisor": axis(st.sampled_from(["unscaled", "d_k^1/4"]), most=2),
+        "rate_divisor": axis(st.sampled_from(["unscaled", "d_k^1/4"]), most=2),
         "figures": figures("training"),
     },
 )

@@ -53,7 +53,8 @@ CELLS = {
     "training": (
         training.Cell("recall", 7, 3, 0.03, RULES, steps=41, n_sequences=23),
         {"task": "pair", "d_k": 8, "n_keys": 4, "learning_rate": 0.02, "scaling": OTHER_RULES}
-        | {"optimizer": "sgd", "initial": "small", "steps": 40, "n_sequences": 24},
+        | {"optimizer": "sgd", "initial": "small", "steps": 40, "n_sequences": 24}
+        | dict.fromkeys(("initial_divisor", "rate_divisor"), Scaling.parse("d_k^1/4")),
         {metric.name for metric in training.TRAINING_METRICS} - {"final_loss"},
     ),
     "distribution": (distribution.Cell(5), {"d_k": 6}, set()),

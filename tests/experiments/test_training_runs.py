@@ -104,6 +104,24 @@ def test_at_random_weights_the_variance_within_rows_is_that_of_independent_q_and
     assert abs(found[:, 0].mean() - 1) <= 5 * found[:, 0].std() / math.sqrt(400) < 0.05
 
 
+@pytest.mark.parametrize(("optimizer", "rate", "rate_divisor"), [("sgd", 0.3, "d_k^1/2"), ("adam", 0.003, "d_k^1/4")])
+def test_a_cell_with_both_divisors_is_that_of_the_rule(optimizer, rate, rate_divisor):
+    """Losses under d_k^1/2, unscaled; those of Adam up to its epsilon. The proof is in docs/theory.md."""
+    scaled = dataclasses.replace(CELL, optimizer=optimizer, learning_rate=rate, scaling=(Scaling.parse("d_k^1/2"),))
+    divisors = {"initial_divisor": Scaling.parse("d_k^1/4"), "rate_divisor": Scaling.parse(rate_divisor)}
+    unscaled = dataclasses.replace(scaled, scaling=RULES[:1], **divisors)
+    expected, found = (
+        [run.at.losses.mean() for run in states(cell, np.random.default_rng(3))] for cell in (scaled, unscaled)
+    )
+    np.testing.assert_allclose(found, expected, rtol=0, atol={"sgd": 1e-12, "adam": 2e-6}[optimizer])
+
+
+@pytest.mark.parametrize("name", ["initial_divisor", "rate_divisor"])
+def test_a_divisor_that_could_overflow_is_refused(name):
+    problem = dataclasses.replace(CELL, **{name: Scaling.parse("1/10000000")}).problem()
+    assert problem == f"{name}: expected a divisor of at least 1e-06, got 1e-07"
+
+
 def plain_end(batches) -> dict[str, float]:
     """The solution of a run of one rule, from the loss and the accuracy before each step and after the last one."""
     losses, accuracies = zip(*batches, strict=True)

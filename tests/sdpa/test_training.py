@@ -259,7 +259,7 @@ def test_a_run_is_steps_from_one_draw_of_weights_along_a_batch_each(task, optimi
     rng = np.random.default_rng(3)
     one = initial_weights(rng, 11, "small")
     weights = Weights(*(np.stack([array] * 3) for array in one))
-    descend = OPTIMIZERS[optimizer](weights, 0.03)
+    descend = OPTIMIZERS[optimizer](weights, [0.03] * 4)
     runs = train(np.random.default_rng(3), task, 11, 5, RULES, **OPTIONS | {"optimizer": optimizer, "initial": "small"})
     for step, run in enumerate(runs):
         batch = draw_batch(rng, task, 7, 5)
@@ -272,6 +272,58 @@ def test_a_run_is_steps_from_one_draw_of_weights_along_a_batch_each(task, optimi
         assert not run.has_ended.any()
         descend(at.gradients)
     assert step == OPTIONS["steps"]
+
+
+C = math.sqrt(11)  # the divisor in place of which W_Q starts at 1/a and W_K at 1/b of its size, with ab = C
+SPLITS = {"both": (math.sqrt(C), math.sqrt(C)), "W_Q alone": (C, 1.0), "uneven": (0.5, 2 * C)}
+POWERS = {"sgd": 2, "adam": 1}  # of a and b, by which their learning rates are divided
+RATES = {"sgd": 0.3, "adam": 0.003}
+
+
+def losses_of(optimizer, divisor, starts=(1.0, 1.0), slower=(1.0, 1.0)) -> np.ndarray:
+    """The mean losses of 121 batches, where W_Q and W_K start divided by `starts`, and their rates by `slower`."""
+    rng, rate = np.random.default_rng(5), RATES[optimizer]
+    one, losses = initial_weights(rng, 11, "unit"), []
+    weights = one._replace(W_Q=one.W_Q / starts[0], W_K=one.W_K / starts[1])
+    descend = OPTIMIZERS[optimizer](weights, [rate / slower[0], rate / slower[1], rate, rate])
+    for _ in range(121):
+        at = loss_and_gradients(weights, batch := draw_batch(rng, "pair", 23, 7), divisor)
+        losses.append(at.losses.mean())
+        descend(at.gradients)
+    assert len(batch.tokens) == 23
+    assert np.ptp(losses) > 0.3  # it does learn
+    return np.array(losses)
+
+
+def distance(optimizer, starts, slower) -> float:
+    return np.abs(losses_of(optimizer, 1.0, starts, slower) - losses_of(optimizer, C)).max()
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("split", SPLITS)
+def test_a_divisor_is_a_smaller_start_and_a_smaller_rate(optimizer, split, monkeypatch):
+    """Losses of 120 steps are equal to rounding, for Adam with an epsilon that no gradient feels.
+
+    They differ by more than 0.05 if one factor is left out, or has the power of the other optimizer.
+    """
+    monkeypatch.setattr(training, "_EPS", 1e-30)
+    starts, power = SPLITS[split], POWERS[optimizer]
+    assert distance(optimizer, starts, [x**power for x in starts]) < 1e-12
+    other = [x ** (3 - power) for x in starts]
+    for wrong in ((1.0, 1.0), starts), (starts, (1.0, 1.0)), (starts, other):
+        assert distance(optimizer, *wrong) > 0.05
+
+
+def test_with_the_usual_epsilon_it_holds_up_to_a_multiple_of_epsilon(monkeypatch):
+    """The r.m.s. gradients of entries are 0.007 or more, so epsilon shortens steps by a share of up to 1.4e-6.
+
+    It moves a loss that falls by less than 1 by about that share of its fall, and in proportion to epsilon.
+    """
+    both = SPLITS["both"]
+    usual = distance("adam", both, both)
+    assert 0 < usual < 2e-6
+    monkeypatch.setattr(training, "_EPS", 1e-9)
+    assert distance("adam", both, both) == pytest.approx(usual / 10, rel=0.1)
 
 
 # The first run ends after 26 of these steps; the others would take more than 40.
@@ -333,7 +385,7 @@ def test_steps_are_those_of_the_textbook(name, size):
         [TEXTBOOK[name](weight, numbers) for weight, *numbers in zip(*(x.ravel().tolist() for x in each), strict=True)]
         for each in zip(arrays, *gradients, strict=True)
     ]
-    descend = OPTIMIZERS[name](arrays, RATE)
+    descend = OPTIMIZERS[name](arrays, [RATE] * len(SHAPES))
     for each in gradients:
         descend(each)
     for found, numbers in zip(arrays, expected, strict=True):  # the arrays themselves have changed
