@@ -220,6 +220,22 @@ _DECLARED = (
         note="Above: median of the steps to an accuracy of 90%; no point: more than all steps. " + _OF_RUNS,
     ),
     _Training(
+        name="divisors",
+        shows="Steps to solve a task if initial weights or rates are divided instead",
+        metrics=("steps_to_solve", "final_loss"),
+        default=Default(varied=("learning_rate", "initial_divisor", "rate_divisor")),
+        lines=Lines(
+            "learning_rate",
+            (Panel("steps_to_solve", "steps to solve"), Panel("final_loss", "loss (nats)")),
+            (4.4, 2.7),
+            by="initial_divisor",
+            beside="scaling",
+        ),
+        note="Above: median of the steps to an accuracy of 90%; no point: more than all steps. Below: median after "
+        f"training. Bars: {_INTERVALS}; hollow points: too few runs for reliable ones. initial_divisor divides the "
+        "initial W_Q and W_K, rate_divisor their learning rate.",
+    ),
+    _Training(
         name="learning_curves",
         shows="Training step by step: loss, weights, gradients and largest score",
         metrics=("final_loss", "max_weight_after", "asked_weight_after", "largest_score_after"),

@@ -81,7 +81,8 @@ def draw_lines(picture: Lines, table: pd.DataFrame) -> Drawing:
         ax.set_title(", ".join(parts))
         if panel.equal:
             _mark_equal(ax, chosen, x, panel.metric)
-        _scale(ax, _chosen(table, panel), chosen, x, panel)
+    for ax, (panel, rows) in zip(axes, itertools.product(shown, groups), strict=True):  # once the whole row is plotted
+        _scale(ax, _chosen(table, panel), _chosen(rows, panel), x, panel)
     legend(axes[0])
     return figure
 
@@ -150,7 +151,8 @@ def series(table: pd.DataFrame, x: str, by: str = "scaling") -> list[Series]:
         colours = known or dict(zip(values, itertools.cycle(UNORDERED_COLOURS), strict=False))
     lines = []
     for (value, *combination), rows in table.groupby([by, *others], sort=False):
-        words = [f"{by} = {plain(value)}" if ordered else str(value), values_of(rows.iloc[0], others)]
+        is_named = ordered or (bool(others) and by != "scaling")
+        words = [f"{by} = {plain(value)}" if is_named else str(value), values_of(rows.iloc[0], others)]
         other = combinations.index(tuple(combination))
         dashes = (_STYLES, other) if by == "scaling" or ordered else (_DASHES, values.index(value))
         lines.append(
@@ -196,7 +198,7 @@ def plot_measured(ax: Axes, at: Any, values: Any, rows: pd.DataFrame, metric: st
     ax.errorbar(at, values, reach(rows, metric), capsize=2, elinewidth=1, **look)
     hollow = np.array([metric in names.split() for names in rows[FEW_DRAWS]])
     if hollow.any():
-        face = {"markerfacecolor": "white", "zorder": 3, "linestyle": ""}
+        face = {"markerfacecolor": "white", "zorder": 4, "linestyle": ""}
         ax.plot(np.asarray(at)[hollow], np.asarray(values)[hollow], color=look["color"], marker=look["marker"], **face)
 
 
