@@ -221,7 +221,7 @@ _DECLARED = (
     ),
     _Training(
         name="divisors",
-        shows="Steps to solve a task if initial weights or rates are divided instead",
+        shows="Steps to solve a task with divided initial weights or learning rates",
         metrics=("steps_to_solve", "final_loss"),
         default=Default(varied=("learning_rate", "initial_divisor", "rate_divisor")),
         lines=Lines(
