@@ -105,9 +105,9 @@ FACTORS = [Factor(*each) for each in product(_SCALABLE, ("all", "unscaled", "d_k
 class _DivisorOff(Scaling):
     """A rule that divides by 1% more than it should."""
 
-    def divisor(self, d_k: float, n_keys: float) -> float:
+    def divisor(self, d_k: float, n_keys: float, n_visible: float | None = None) -> float:
         """1.01 times the rule's divisor."""
-        return 1.01 * super().divisor(d_k, n_keys)
+        return 1.01 * super().divisor(d_k, n_keys, n_visible)
 
     @classmethod
     def of(cls, cell: Cell) -> Cell:

@@ -83,7 +83,7 @@ def attention_weights(
     array([[0.5, 0.5]])
     """
     queries, keys = queries_and_keys(q, k)
-    divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2])
+    divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2], mask=mask)
     return softmax(masked(queries @ keys.swapaxes(-1, -2) / divisor, mask))
 
 
@@ -182,7 +182,7 @@ def trace(
     """
     queries, keys = queries_and_keys(q, k)
     values = None if v is None else values_for(v, queries, keys)
-    divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2])
+    divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2], mask=mask)
     scores = queries @ keys.swapaxes(-1, -2)
     scaled = masked(scores / divisor, mask)
     exponentials = shifted_exponentials(scaled)

@@ -9,8 +9,12 @@ The grammar of a rule, with spaces between any two parts:
     rule      "unscaled" or product
     product   power, then any number of: "*" or "/", power
     power     part, or part "^" exponent, or part "**" exponent
-    part      number, factor (a name of `FACTORS`), "(" product ")", or "sqrt(" product ")"
+    part      number, factor, "(" product ")", or "sqrt(" product ")"
+    factor    a name of `FACTORS`, or "(" number "+" number "*" "ln(" n "/" number ")" ")", n = n_keys or n_visible
     exponent  whole number, decimal, or fraction of whole numbers, negative or not, in brackets or not
+
+n_visible is the number of keys that a query sees: n_keys without a mask. YaRN (Peng et al. 2023) multiplies scores by
+(1 + 0.1 ln(n / c))^2 beyond the trained length c.
 
 After "^" a fraction belongs to the exponent: d_k^1/8 is the eighth root of d_k, d_k/8 an eighth of it. After "**" a
 fraction needs brackets, because Python reads d_k**1/8 as an eighth of d_k.
@@ -28,12 +32,15 @@ from fractions import Fraction
 
 from sdpa._names import did_you_mean, nearest
 
-# The factors of a divisor, as functions of the width d_k and the number of keys n_keys.
-FACTORS: dict[str, Callable[[float, float], float]] = {
-    "d_k": lambda d_k, _: d_k,
-    "n_keys": lambda _, n_keys: n_keys,
-    "ln(n_keys)": lambda _, n_keys: math.log(n_keys),
+# The factors of a divisor, as functions of the width d_k and the numbers of all and of visible keys.
+FACTORS: dict[str, Callable[[float, float, float], float]] = {
+    "d_k": lambda d_k, *_: d_k,
+    "n_keys": lambda _, n_keys, __: n_keys,
+    "ln(n_keys)": lambda _, n_keys, __: math.log(n_keys),
+    "n_visible": lambda *sizes: sizes[2],
+    "ln(n_visible)": lambda *sizes: math.log(sizes[2]),
 }
+_AFFINE = re.compile(r"\((?P<a>[\d.]+)\+(?P<b>[\d.]+)\*ln\((?P<n>n_keys|n_visible)/(?P<c>[\d.]+)\)\)")
 _NUMBER = re.compile(r"([0-9]+(\.[0-9]+)?|\.[0-9]+)([eE][-+]?[0-9]{1,2})?")
 _MAX_LENGTH = 200
 _MAX_EXPONENT = 10
@@ -55,7 +62,7 @@ class Scaling:
 
     Attributes:
         constant: above 0.
-        powers: pairs of a factor's name and its power, in the order of `FACTORS`, none 0.
+        powers: pairs of a factor's name and its power, in the order of `FACTORS`, others after them; none 0.
 
     >>> Scaling.parse("sqrt(d_k)")
     Scaling.parse('d_k^1/2')
@@ -106,16 +113,23 @@ class Scaling:
         """The power of a factor in the divisor; 0 if it is absent."""
         return dict(self.powers).get(factor, Fraction(0))
 
-    def divisor(self, d_k: float, n_keys: float) -> float:
-        """The divisor for keys of width d_k; ValueError unless finite and above 0, as 1/ln(n_keys) of a single key."""
+    @property
+    def is_by_row(self) -> bool:
+        """True for a rule with n_visible, whose divisor differs between the rows under a mask."""
+        return any("n_visible" in factor for factor, _ in self.powers)
+
+    def divisor(self, d_k: float, n_keys: float, n_visible: float | None = None) -> float:
+        """The divisor for keys of width d_k, of which a row sees n_visible, by default all.
+
+        ValueError unless finite and above 0, as 1/ln(n_keys) of a single key.
+        """
         divisor = float(self.constant)
         for factor, power in self.powers:
-            base = FACTORS[factor](d_k, n_keys)
-            divisor *= math.pow(base, power) if base > 0 or power > 0 else math.inf
+            base = _function(factor)(d_k, n_keys, n_keys if n_visible is None else n_visible)
+            divisor *= math.pow(base, power) if base > 0 or (base == 0 and power > 0) else math.inf
         if not 0 < divisor < math.inf:
-            raise ValueError(
-                f"{self.name}: expected a finite divisor above 0, got {divisor} for d_k={d_k}, n_keys={n_keys}"
-            )
+            sizes = f"d_k={d_k}, n_keys={n_keys}" + (f", n_visible={n_visible}" if self.is_by_row else "")
+            raise ValueError(f"{self.name}: expected a finite divisor above 0, got {divisor} for {sizes}")
         return divisor
 
     def inverse(self) -> Scaling:
@@ -127,6 +141,16 @@ class Scaling:
 
     def __repr__(self) -> str:
         return f"Scaling.parse({self.name!r})"
+
+
+def _function(factor: str) -> Callable[[float, float, float], float]:
+    """The function of a factor: of `FACTORS`, or a + b ln(n / c)."""
+    if factor in FACTORS:
+        return FACTORS[factor]
+    found = _AFFINE.fullmatch(factor)
+    assert found, factor
+    a, b, c = (float(found[name]) for name in "abc")
+    return lambda *sizes: a + b * math.log(FACTORS[found["n"]](*sizes) / c)
 
 
 def _number(value: Fraction) -> str:
@@ -188,6 +212,11 @@ def _product(node: ast.expr, source: str) -> Scaling:
             return _times(Scaling(), _product(base, source), _rational(exponent, source))
         case ast.Call(ast.Name("sqrt"), [inner], []):
             return _times(Scaling(), _product(inner, source), Fraction(1, 2))
+        case ast.BinOp(a, ast.Add(), ast.BinOp(b, ast.Mult(), ast.Call(ast.Name("ln"), [ast.BinOp(n, ast.Div(), c)]))):
+            numbers = [_decimal(_rational(number, source)) for number in (a, b, c)]
+            factor = "({}+{}*ln({}/{}))".format(*numbers[:2], ast.unparse(n), numbers[2])
+            if _AFFINE.fullmatch(factor) and numbers[2] != "0":
+                return Scaling(powers=((factor, Fraction(1)),))
         case ast.Name() | ast.Call() if (factor := ast.unparse(node)) in FACTORS:
             return Scaling(powers=((factor, Fraction(1)),))
     raise _RefusedError
@@ -215,7 +244,8 @@ def _times(left: Scaling, right: Scaling, power: Fraction) -> Scaling:
     if abs(power) > _MAX_EXPONENT:
         raise _RefusedError
     root = Fraction(*(_root(number, power.denominator) for number in right.constant.as_integer_ratio()))
-    powers = {factor: left.power_of(factor) + power * right.power_of(factor) for factor in FACTORS}
+    names = dict.fromkeys([*FACTORS, *(factor for factor, _ in (*left.powers, *right.powers))])
+    powers = {factor: left.power_of(factor) + power * right.power_of(factor) for factor in names}
     return _within_limits(left.constant * root**power.numerator, powers)
 
 
@@ -257,8 +287,10 @@ def _nearest_names(text: str) -> str:
     )
 
 
-def resolve_divisor(scaling: Scaling | str | float, d_k: float, n_keys: float) -> float:
+def resolve_divisor(scaling: Scaling | str | float, d_k: float, n_keys: float, mask: object = None) -> float:
     """The divisor of a rule, of the text of a rule, or a number itself; ValueError or TypeError for anything else.
+
+    Also ValueError for n_visible beside a mask, where rows have divisors of their own.
 
     >>> resolve_divisor("d_k^1/2", d_k=16, n_keys=3), resolve_divisor(2, d_k=16, n_keys=3)
     (4.0, 2.0)
@@ -266,6 +298,8 @@ def resolve_divisor(scaling: Scaling | str | float, d_k: float, n_keys: float) -
     if isinstance(scaling, str):
         scaling = Scaling.parse(scaling)
     if isinstance(scaling, Scaling):
+        if scaling.is_by_row and not (mask is None or (isinstance(mask, str) and mask == "none")):
+            raise ValueError(f"{scaling}: expected no n_visible beside a mask; divide q by the divisor of each row")
         return scaling.divisor(d_k, n_keys)
     if isinstance(scaling, bool) or not isinstance(scaling, numbers.Real):
         raise TypeError(

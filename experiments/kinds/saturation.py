@@ -33,6 +33,8 @@ class Cell(SampledCell):
         Arithmetic, Meaning("float64 or float32: precision of draws, scores and sums over keys; float32 is faster")
     ] = DOUBLE
 
+    can_divide_by_row = True
+
     @property
     def dtype(self) -> np.dtype[np.floating]:
         """As `AttentionCell.dtype`."""

@@ -68,12 +68,18 @@ def from_theory(
 
 def _row(cell: Cell) -> tuple[Any, ...]:
     """The arguments of functions of one row."""
-    return cell.d_k, cell.n_keys, cell.divisor, cell.law, cell.shortest_row
+    return cell.d_k, cell.n_keys, _divisor(cell), cell.law, cell.shortest_row
 
 
 def _draw(cell: Cell) -> tuple[Any, ...]:
     """The arguments of functions of the rows of a draw."""
-    return cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, cell.law, cell.shortest_row
+    return cell.d_k, cell.n_keys, cell.n_queries, _divisor(cell), cell.law, cell.shortest_row
+
+
+def _divisor(cell: Cell) -> Any:
+    """The divisor of a cell with one rule; the rule itself where rows have divisors of their own."""
+    (rule,) = cell.scaling
+    return rule if rule.is_by_row and cell.has_mask else cell.divisor
 
 
 def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
@@ -367,7 +373,7 @@ METRICS = (
         of=lambda block: (
             block.rows.jacobian_norm
             * np.sqrt(block.rows_per_key * np.vecdot(block.queries, block.queries))
-            / np.reshape(block.divisors, (-1, 1, 1))
+            / block.divisors
         ),
         exact=_exact("key_gradient_norm", "key_gradient_square", _POWER_BOUNDS, per_key=True),
         within=(0, math.inf),

@@ -16,7 +16,7 @@ The `of` of a metric is
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -43,7 +43,7 @@ class Block:
 
     queries: Floats  # (n_draws, n_queries, d_k)
     scores: Floats  # q.k before any divisor, (n_draws, n_queries, n_keys); -inf where a key is masked
-    divisors: Sequence[float]
+    divisors: Floats  # of each query under each rule, (n_divisors, 1, n_queries)
     rows: RowDiagnostics  # of the scores
     rows_per_key: float  # the number of queries of a whole draw over its number of keys
     further: Mapping[str, Floats]  # numbers per row, (n_divisors, n_draws, n_queries), from `AttentionCell.further`
@@ -56,7 +56,8 @@ class Block:
 
     def of_weights(self, function: Callable[[Floats], Floats]) -> Floats:
         """A function of weights (n_draws, n_queries, n_keys), from one softmax of all scores for each divisor."""
-        return np.stack([function(softmax(self.scores / divisor)) for divisor in self.divisors])
+        divisors = self.divisors.astype(self.scores.dtype)
+        return np.stack([function(softmax(self.scores / divisor[..., None])) for divisor in divisors])
 
 
 PerRow = str | Callable[[Block], Floats]
@@ -166,14 +167,18 @@ class RowStatistics:
         sources = {*map(_source, self._means("row")), *self._ranked}
         if (visible := cell.visible(rows)) is not None:
             scores = np.where(visible, scores, -np.inf)
-        diagnostics = row_diagnostics(
-            scores,
-            cell.divisors(),
-            keys if "query_gradient_norm" in sources else None,
+        diagnostics = partial(
+            row_diagnostics,
+            keys=keys if "query_gradient_norm" in sources else None,
             with_variance="row_variance" in sources,
             own_keys=cell.own_keys(rows) if "own_weight" in sources else None,
         )
-        return Block(queries, scores, cell.divisors(), diagnostics, cell.n_queries / cell.n_keys, further)
+        divisors, relative = cell.divisors(), cell.relative_divisors(rows)
+        found = diagnostics(scores, divisors) if relative is None else _by_row(diagnostics, scores, divisors, relative)
+        each = np.reshape(divisors, (-1, 1, 1)) * (
+            np.ones((1, 1, scores.shape[1])) if relative is None else relative[:, None]
+        )
+        return Block(queries, scores, each, found, cell.n_queries / cell.n_keys, further)
 
     def tabulate(self, cell: AttentionCell, measurement: RowMeasurement) -> dict[str, list[Row]]:
         """One row per scaling with each metric of two trials or more, and the correlations of all metrics.
@@ -243,6 +248,19 @@ class RowStatistics:
         return cell.dtype.itemsize * (block + kernel) + 8 * values
 
 
+def _by_row(
+    diagnostics: Callable[..., RowDiagnostics], scores: Floats, divisors: Sequence[float], relative: Floats
+) -> RowDiagnostics:
+    """Diagnostics under divisors times those of rows, relative (rules, queries): one softmax of all rows per rule."""
+    each = []
+    for divisor, of_rows in zip(divisors, relative, strict=True):
+        found = diagnostics(scores / of_rows[:, None].astype(scores.dtype), [divisor])
+        each.append(replace(found, query_gradient_norm=found.query_gradient_norm / of_rows))
+    return RowDiagnostics(
+        *(np.concatenate(values) for values in zip(*(vars(one).values() for one in each), strict=True))
+    )
+
+
 def _source(metric: Metric) -> PerRow:
     """The number per row behind a metric; by default, the diagnostic of its own name."""
     return metric.name if metric.of is None else metric.of
@@ -273,5 +291,5 @@ def _compare(cell: AttentionCell, rows: slice, keys: Floats, block: Block, rng: 
     for _ in range(min(_COMPARED, max(1, _COMPARED_NUMBERS // keys[0].size))):
         rule, draw, query = (int(rng.integers(size)) for size in block.rows.max_weight.shape)
         row = RowDiagnostics(*(values[rule : rule + 1, draw, query] for values in vars(block.rows).values()))
-        own_key, divisor = int(cell.own_keys(rows)[query]), block.divisors[rule]
+        own_key, divisor = int(cell.own_keys(rows)[query]), float(block.divisors[rule, 0, query])
         compare_row(block.queries[draw, query], keys[draw], block.scores[draw, query], own_key, divisor, row)

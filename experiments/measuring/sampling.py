@@ -41,7 +41,7 @@ _FEWEST_DIRECTIONS = 1.5  # of queries whose rows differ in more than their spre
 TREATMENT = (
     Column("scaling", "str", "scaling rule"),
     Column("exponent", "float", "p if the divisor is d_k^p; empty for any other rule", may_be_empty=True),
-    Column("divisor", "float", "divisor of the scores"),
+    Column("divisor", "float", "divisor of the scores; with n_visible, that of a query that sees all keys"),
 )
 
 _Size = Annotated[int, Ge(1), Le(2**31)]
@@ -68,7 +68,7 @@ class ScaledCell:
         return None
 
     def divisors(self) -> list[float]:
-        """The divisor of each scaling, in order."""
+        """The divisor of each scaling, in order; under a rule with n_visible, that of a query that sees all keys."""
         return [scaling.divisor(self.d_k, self.n_keys) for scaling in self.scaling]
 
     @property
@@ -98,6 +98,7 @@ class AttentionCell(ScaledCell):
 
     n_queries: int  # queries per draw
     score_arrays = 5  # numbers in memory at once for each score of a block, at most
+    can_divide_by_row = False  # True if `measure` takes rules with n_visible beside a mask
 
     def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
         """Keys of all trials at once, and their queries on demand.
@@ -151,6 +152,14 @@ class AttentionCell(ScaledCell):
             return None
         position = np.arange(self.n_keys - self.n_queries, self.n_keys)[rows]
         return np.asarray(np.arange(self.n_keys) <= position[:, None])
+
+    def relative_divisors(self, rows: slice) -> Floats | None:
+        """The divisor of these queries under each rule over `divisors`, (rules, queries); None if all are 1."""
+        if not (self.has_mask and any(rule.is_by_row for rule in self.scaling)):
+            return None
+        visible = np.arange(self.n_keys - self.n_queries, self.n_keys)[rows] + 1
+        found = [[rule.divisor(self.d_k, self.n_keys, n) for n in visible.tolist()] for rule in self.scaling]
+        return np.asarray(np.array(found) / np.reshape(self.divisors(), (-1, 1)))
 
     def own_keys(self, rows: slice) -> npt.NDArray[np.intp]:
         """The key at the position of each of these queries, the last of the sequence, modulo n_keys; (queries,)."""
@@ -274,6 +283,13 @@ class Cell(AttentionCell):
             if is_used and self.n_queries > self.n_keys:
                 got = f"n_queries = {self.n_queries} and n_keys = {self.n_keys}"
                 return f"{name}: expected n_queries (64 by default) of at most n_keys beside it, got {got}"
+        for rule in self.scaling:
+            if rule.is_by_row and self.has_mask and not self.can_divide_by_row:
+                return f"scaling: expected no n_visible beside a mask in this experiment, got {rule}"
+            try:
+                rule.divisor(self.d_k, self.n_keys, self.shortest_row)
+            except ValueError as error:
+                return f"scaling: {error}"
         return None
 
     def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
@@ -317,4 +333,6 @@ class Cell(AttentionCell):
 
     def stamp(self) -> dict[str, Any]:
         """As `ScaledCell.stamp`, with the draws, the sampler and the moments of the law."""
-        return {"inputs": [InputLaw.draw, self.inputs.sample, *self.inputs.moments], **super().stamp()}
+        of_first = self.relative_divisors(slice(0, 1))
+        by_row = {} if of_first is None else {"of_first_row": of_first.tolist()}
+        return {"inputs": [InputLaw.draw, self.inputs.sample, *self.inputs.moments], **super().stamp(), **by_row}

@@ -30,7 +30,7 @@ from experiments.pages.parts import pictures, typeset
 from experiments.published.table import counts, read_statements, severities
 from experiments.run.files import STORED_CONFIG
 from experiments.run.paths import ALL_SWEEPS, BENCHMARKS, DIAGNOSIS, EXAMPLES, THEORY, drawn_texts
-from experiments.theory.tables import ENTROPIES, SCALES
+from experiments.theory.tables import SCALES
 from sdpa.theory import limits
 from sdpa.theory import poisson_dirichlet as frozen
 from sdpa.theory.gaussian_rows import gaussian_rows
@@ -101,7 +101,6 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
         ),
         "scales": lambda _: _scales(results, _FEW_KEYS),
         "all-scales": lambda _: _scales(results, (*_FEW_KEYS, 2**20), whole=True),
-        "rules-of-length": lambda _: _rules_of_length(results),
         "frozen": lambda _: _frozen(),
         "error-bounds": lambda _: _error_bounds(),
         "figures": lambda _: _figures(),
@@ -294,17 +293,6 @@ def _law(value: float) -> str:
     ('22.2', '10,900', '4.58e+11')
     """
     return f"{value:.3g}" if not 1000 <= value < 1e7 else f"{round(value, 2 - int(math.log10(value))):,.0f}"
-
-
-def _rules_of_length(results: Path) -> str:
-    """The lengths over which rules keep each wanted entropy."""
-    table = pd.read_csv(results / THEORY / "rules.csv").set_index("entropy")
-    of_rules = table.groupby(["rule", "source"], sort=False)
-    rows = (
-        [_formulas(rule), source, *(f"{low:,} to {high:,}" for low, high in found[["shortest", "longest"]].to_numpy())]
-        for (rule, source), found in of_rules
-    )
-    return markdown(["multiplier of the scores", "source", *(f"{value:g} nats" for value in ENTROPIES)], rows, "--rrr")
 
 
 def _frozen() -> str:

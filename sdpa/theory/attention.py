@@ -94,18 +94,20 @@ def attention_expectations(
         raise TypeError(f"law: expected a PairLaw, got {law!r}")
     if not isinstance(shortest, int | np.integer | None):
         raise TypeError(f"shortest: expected a whole number or None, got {shortest!r}")
-    c = resolve_divisor(divisor, d_k, n_keys) if isinstance(divisor, str | Scaling) else divisor
-    return _expectations(float(d_k), float(n_keys), float(c), law, shortest)
+    rule = Scaling.parse(divisor) if isinstance(divisor, str) else divisor
+    is_by_row = isinstance(rule, Scaling) and rule.is_by_row and shortest is not None
+    c = rule if is_by_row else resolve_divisor(rule, d_k, n_keys) if isinstance(rule, Scaling) else float(rule)
+    return _expectations(float(d_k), float(n_keys), c, law, shortest)
 
 
 @cache
 def _expectations(
-    d_k: float, n_keys: float, divisor: float, law: PairLaw, shortest: int | None
+    d_k: float, n_keys: float, divisor: float | Scaling, law: PairLaw, shortest: int | None
 ) -> AttentionExpectations:
-    check_arguments(d_k, divisor)
-
     def values(length: float) -> FloatArray:
-        return np.array(row_means(d_k, length, divisor, law))
+        c = divisor.divisor(d_k, n_keys, length) if isinstance(divisor, Scaling) else divisor
+        check_arguments(d_k, c)
+        return np.array(row_means(d_k, length, c, law))
 
     # Interpolated over lengths, a probability near 0 may come out below it.
     means = np.maximum(mean_over_lengths(values, np.array(OF_ONE_KEY), n_keys, shortest), 0.0)

@@ -16,6 +16,7 @@ import numpy as np
 
 from sdpa.metrics import SATURATED
 from sdpa.pairs import PairLaw
+from sdpa.scaling import Scaling
 from sdpa.theory.cosine_rows import CosineLaw, cosine_rows
 from sdpa.theory.gaussian_rows import ROW_MEANS, RowFunctions, row_values, saturated_rows
 from sdpa.theory.integrals import FloatArray, UnknownError, span
@@ -51,8 +52,10 @@ ZERO = RowMetrics(*[0.0] * len(RowMetrics._fields))
 OF_ONE_KEY = ZERO._replace(max_weight=1.0, saturated_rows=1.0, collision=1.0, own_weight=1.0)
 
 
-def check_arguments(d_k: float, divisor: float) -> None:
-    """ValueError unless d_k is at least 1 and the divisor is above 0."""
+def check_arguments(d_k: float, divisor: float | Scaling) -> None:
+    """ValueError unless d_k is at least 1 and the divisor is above 0; UnknownError for a rule by row."""
+    if isinstance(divisor, Scaling):
+        raise UnknownError(f"deviations of rows with divisors of their own are unknown, got {divisor}")
     if not (d_k >= 1 and 0 < divisor < math.inf):
         raise ValueError(f"expected d_k of at least 1, and a divisor above 0, got {d_k} and {divisor}")
 

@@ -12,12 +12,13 @@ import math
 import numpy as np
 
 from sdpa.pairs import PairLaw, spectrum_of
+from sdpa.scaling import Scaling
 from sdpa.theory.integrals import FloatArray, UnknownError
 from sdpa.theory.scores import score_variance
 
 
 def row_variance(
-    d_k: float, n_keys: float, divisor: float, law: PairLaw = PairLaw(), shortest: int | None = None
+    d_k: float, n_keys: float, divisor: float | Scaling, law: PairLaw = PairLaw(), shortest: int | None = None
 ) -> float:
     """E R = (1 - 1/n) (A + B / n), with the symbols of `score_variance`:
 
@@ -33,6 +34,10 @@ def row_variance(
     0.75
     """
     n = np.array([n_keys]) if shortest is None else np.arange(shortest, n_keys + 1)
+    relative = np.ones(len(n))
+    if isinstance(divisor, Scaling):
+        relative = np.array([divisor.divisor(d_k, n_keys, length) for length in n.tolist()])
+        divisor = 1.0
     if law.normalize != "none":
         same, own = score_variance(d_k, divisor, law), 0.0
     else:
@@ -40,11 +45,11 @@ def row_variance(
         of_keys = (law.key_std / divisor) ** 2
         same = of_keys * (law.query_std**2 * squares + d_k * law.query_mean**2)
         own = of_keys * law.query_std**2 * law.correlation**2 * (d_k**2 + squares)
-    return float(((1 - 1 / n) * (same + own / n)).mean())
+    return float(((1 - 1 / n) * (same + own / n) / relative**2).mean())
 
 
 def row_variance_deviation(
-    d_k: float, n_keys: int, divisor: float, law: PairLaw = PairLaw(), shortest: int | None = None
+    d_k: float, n_keys: int, divisor: float | Scaling, law: PairLaw = PairLaw(), shortest: int | None = None
 ) -> float:
     """Standard deviation of R of one row, for every law that `row_variance` knows.
 
@@ -55,6 +60,8 @@ def row_variance_deviation(
     >>> round(row_variance_deviation(d_k=64, n_keys=2, divisor=8.0), 6)  # of (s_1 - s_2)^2 / 4
     0.72349
     """
+    if isinstance(divisor, Scaling):
+        raise UnknownError(f"deviations of rows with divisors of their own are unknown, got {divisor}")
     lengths = range(shortest or n_keys, n_keys + 1)
     return math.sqrt(sum(spread_of_row_variance(d_k, n, divisor, law) for n in lengths) / len(lengths))
 

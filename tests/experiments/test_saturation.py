@@ -16,7 +16,8 @@ from experiments.measuring.columns import axis_values
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowMeasurement
-from sdpa import LAWS, Scaling
+from experiments.measuring.sampling import Cell as SampledCell
+from sdpa import LAWS, Scaling, attention_weights, theory
 from tests.plain_rows import metrics_of_draw
 
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
@@ -160,3 +161,43 @@ def test_sizes_beyond_single_precision_are_refused(more, words):
     cell = Cell(**{"d_k": 4, "n_keys": 8, "n_queries": 8, "scaling": FOUR_RULES, "arithmetic": SINGLE, **more})
     assert cell.problem().startswith(f"arithmetic: expected float64 beside {words}")
     assert dataclasses.replace(cell, arithmetic=DOUBLE).problem() is None
+
+
+def test_rules_with_visible_keys_divide_each_row_by_its_own_divisor():
+    """Means over rows by plain loops over the draws of a chunk; the exact value is the mean over lengths."""
+    rules = ("d_k^1/2", "d_k^1/2/ln(n_visible)", "(1+0.5*ln(n_visible/3))")
+    cell = Cell(d_k=5, n_keys=9, n_queries=6, mask="causal", scaling=tuple(map(Scaling.parse, rules)))
+    measured = STATISTICS.measure(cell, 40, np.random.default_rng(0))
+    rows = {row["scaling"]: row for row in STATISTICS.tabulate(cell, measured)[MEASURED]}
+    found = {rule: [] for rule in rows}
+    for k, q in replay(cell, 40, 0):
+        for i in range(6):
+            n = 4 + i
+            for rule, divisor in zip(rows, (5**0.5, 5**0.5 / math.log(n), 1 + 0.5 * math.log(n / 3)), strict=True):
+                w = np.exp(k[:n] @ q[i] / divisor)
+                w /= w.sum()
+                jacobian = np.diag(w) - np.outer(w, w)
+                gradient = np.linalg.norm(k[:n].T @ jacobian) / divisor
+                found[rule].append(
+                    (w.max(), gradient**2, (np.linalg.norm(jacobian) * np.linalg.norm(q[i]) / divisor) ** 2)
+                )
+    for rule, values in found.items():
+        largest, to_query, to_key = np.mean(values, axis=0)
+        assert rows[rule]["max_weight"] == pytest.approx(largest, rel=1e-12)
+        assert rows[rule]["query_gradient_norm"] == pytest.approx(math.sqrt(to_query), rel=1e-12)
+        assert rows[rule]["key_gradient_norm"] == pytest.approx(math.sqrt(to_key * 6 / 9), rel=1e-12)
+        of_rule = Scaling.parse(rule)
+        each = [theory.attention_expectations(5, n, of_rule.divisor(5, 9, n)) for n in range(4, 10)]
+        exact = theory.attention_expectations(5, 9, rule, shortest=4)
+        for name in ("max_weight", "entropy", "row_variance"):
+            assert getattr(exact, name) == pytest.approx(np.mean([getattr(one, name) for one in each]), rel=1e-12)
+
+
+def test_rules_with_visible_keys_are_refused_where_they_have_no_meaning():
+    causal = {"d_k": 4, "n_keys": 4, "n_queries": 4, "mask": "causal"}
+    rule = (Scaling.parse("d_k^1/2/ln(n_visible)"),)
+    assert "got inf for d_k=4, n_keys=4, n_visible=1" in Cell(**causal, scaling=rule).problem()
+    assert "expected no n_visible beside a mask" in SampledCell(**causal, scaling=rule).problem()
+    assert Cell(d_k=4, n_keys=4, scaling=rule).problem() is None
+    with pytest.raises(ValueError, match="expected no n_visible beside a mask; divide q by the divisor of each row"):
+        attention_weights(np.ones((2, 3)), np.ones((2, 3)), scaling="ln(n_visible)", mask="causal")

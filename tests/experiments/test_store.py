@@ -210,7 +210,7 @@ def test_a_law_or_rule_that_means_something_else_makes_its_results_stale(monkeyp
         changed = dataclasses.replace(uniform.cell, inputs=other)
         assert Store(Path(), 0).stamp(dataclasses.replace(uniform, cell=changed))["named"] != before[1]["named"]
     with monkeypatch.context() as patched:
-        patched.setitem(scaling.FACTORS, "d_k", lambda d_k, _: 1.01 * d_k)
+        patched.setitem(scaling.FACTORS, "d_k", lambda d_k, *_: 1.01 * d_k)
         assert Store(Path(), 0).stamp(uniform)["named"] != before[1]["named"]
     monkeypatch.setattr(scaling.Scaling, "exponent", property(lambda rule: 2 * rule.power_of("d_k")))
     assert Store(Path(), 0).stamp(uniform)["named"] != before[1]["named"]

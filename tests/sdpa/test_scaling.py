@@ -17,12 +17,12 @@ POSITIVE = st.fractions(0, 10, max_denominator=1000)
 
 @given(
     st.fractions(Fraction(1, 10), 10, max_denominator=10**6),
-    st.tuples(POSITIVE, EXPONENTS, EXPONENTS),
+    st.tuples(POSITIVE, *[EXPONENTS] * 4),
     st.integers(1, 5000),
     st.integers(2, 5000),
 )
 def test_any_product_parses_back_to_itself(constant, powers, d_k, n_keys):
-    logarithms = (math.log(d_k), math.log(n_keys), math.log(math.log(n_keys)))
+    logarithms = (math.log(d_k), *2 * (math.log(n_keys), math.log(math.log(n_keys))))
     scaling = Scaling(constant, tuple((name, power) for name, power in zip(FACTORS, powers, strict=True) if power))
     assert Scaling.parse(scaling.name) == scaling
     expected = math.log(constant) + math.fsum(power * of for power, of in zip(powers, logarithms, strict=True))
@@ -53,6 +53,8 @@ NAMES = {
     "1/n_keys^1/2": "1/n_keys^1/2",
     "ln(n_keys)*n_keys^1/2": "n_keys^1/2*ln(n_keys)",
     "sqrt(d_k*ln(n_keys))": "d_k^1/2*ln(n_keys)^1/2",
+    "sqrt(d_k) / (1 + .1 * ln(n_keys / 4096))**2": "d_k^1/2/(1+0.1*ln(n_keys/4096))^2",
+    "ln(n_visible)/(1+2*ln(n_visible/3))/(1+2*ln(n_visible/3))": "ln(n_visible)/(1+2*ln(n_visible/3))^2",
 }
 
 
@@ -72,6 +74,7 @@ def test_spellings_of_one_rule_get_one_name_which_keeps_it(text):
         ("sqrt(d_k)/(0.43*ln(n_keys))", 8 / 0.43 / math.log(16), None),
         ("d_k^1/3/7", 4 / 7, None),
         ("(d_k*n_keys)^(3/2)", 2.0**15, None),
+        ("d_k^1/2/(1+0.5*ln(n_keys/4))^2", 8 / (1 + math.log(2)) ** 2, None),
     ],
 )
 def test_divisors_by_hand_for_64_wide_and_16_long(text, divisor, exponent):
@@ -85,10 +88,13 @@ def test_a_rule_without_a_divisor_for_one_key_is_refused_there():
         Scaling.parse("d_k^1/2/ln(n_keys)").divisor(4, 1)
     with pytest.raises(ValueError, match=r"got 0\.0 for d_k=4, n_keys=1"):
         Scaling.parse("ln(n_keys)").divisor(4, 1)
+    with pytest.raises(ValueError, match=r"got inf for d_k=4, n_keys=9, n_visible=1$"):
+        Scaling.parse("(1+0.5*ln(n_visible/64))^2").divisor(4, 9, 1)  # the base is below 0
 
 
 # The end of the message after the text itself.
 NONSENSE = ["", "-2", "0*d_k", "d_k/0", "d_k^x", "d_k^(1/0)", "d_k^10*d_k", "d_k^2^2", "sqrt(d_k", "2d_k", "nan", "1e9"]
+NONSENSE += ["1+2", "(1+0.1*ln(d_k/4))", "(1+0.1*ln(n_keys/0))", "(1+0.1*ln(n_keys))"]
 REFUSED = dict.fromkeys([*NONSENSE, "d_k if 1 else 2", "(" * 10_000], "") | {
     "off": "; did you mean unscaled?",
     "unscald": "; did you mean unscaled?",
