@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from experiments.analysis import bands, crossings, laws, slopes, verdicts
+from experiments.analysis import bands, crossings, depth, laws, slopes, verdicts
 from experiments.analysis.derived import VERDICTS, add_exact
 from experiments.config.sweep import Sweep
 from experiments.measuring.columns import Column
 from experiments.measuring.experiment import MEASURED, Experiment
 
 # In the order of derivation: each table may use the earlier ones.
-DERIVED_TABLES = (*verdicts.TABLES, *slopes.TABLES, *crossings.TABLES, *laws.TABLES, *bands.TABLES)
+DERIVED_TABLES = (*verdicts.TABLES, *slopes.TABLES, *crossings.TABLES, *laws.TABLES, *bands.TABLES, *depth.TABLES)
 
 
 def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:

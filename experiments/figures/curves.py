@@ -29,6 +29,7 @@ from experiments.figures.lines import (
 from experiments.figures.style import INK, empty, ordered_colours, panels, scaling_colours
 from experiments.figures.words import by_scaling, first_combination, under, values_of, varied_axes
 from experiments.kinds import axes_of, unusual_axes
+from sdpa.theory.limits import freezing_sigma
 from sdpa.training import N_CLASSES, loss_levels
 
 Floats = npt.NDArray[np.floating]
@@ -268,6 +269,62 @@ def learning_curves(tables: Tables) -> Drawing:
     return figure
 
 
+def first_layer(tables: Tables) -> Drawing:
+    """Sum of squared weights and cosine after one layer: measured points, exact curves of wide layers and their limit.
+
+    Of the first start cosine, and the smallest residual weight.
+    """
+    if "first_layer" not in tables:
+        return empty((10, 4.4), "No curves: they need cells of one layer.")
+    curves, table = tables["first_layer"], tables["measured"]
+    table = table[(table["layers"] == 1) & (table["residual"] == table["residual"].min())]
+    p = table["token_cosine"].iloc[0]
+    table, curves = (each[each["token_cosine"] == p] for each in (table, curves))
+    figure, axes = panels(2, 2, (10, 4.4))
+    groups = curves.groupby("n_keys")
+    for ax, metric in zip(axes, ("collision", "cosine"), strict=True):
+        ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
+        for (n_keys, curve), colour in zip(groups, ordered_colours(len(groups)), strict=True):
+            ax.plot(curve["ratio"], curve[metric], color=colour, linewidth=1.2, label=f"n_keys = {n_keys}")
+            rows = table[table["n_keys"] == n_keys]
+            sigma = np.sqrt(rows["d_k"] * (1 - p)) / rows["divisor"]
+            look = {"color": colour, "marker": "o", "markersize": 4.5, "linestyle": ""}
+            plot_measured(ax, sigma / freezing_sigma(n_keys), rows[metric], rows, metric, **look)
+        limit = curves.drop_duplicates("ratio")
+        ax.plot(limit["ratio"], limit[f"{metric}_limit"], color=INK, linestyle="--", label="limit of many keys")
+        ax.set_xlim(0, curves["ratio"].max())
+        ax.set_ylim(0, 1.03)
+        ax.set_xlabel("$\\beta / \\beta_c$, the spread of the scores")
+    axes[0].set_title("$\\sum w^2$, the sum of squared weights")
+    axes[1].set_title(f"cosine of two tokens after one layer, {p:g} before")
+    legend(axes[0])
+    return figure
+
+
+def propagation(tables: Tables) -> Drawing:
+    """The cosine of two tokens after each layer: a panel for each case, a line of the map for each rule."""
+    table = tables["propagation"]
+    table = table[table["layers"] > 1] if table["layers"].max() > 1 else table
+    shared = axes_of(table)
+    cases = list(table.groupby(shared, sort=False))[:_MOST_CASES]
+    colours, columns = scaling_colours(table["scaling"]), min(3, len(cases))
+    size = max(3.4 * columns, 6.0), 3.4 * -(-len(cases) // columns)
+    figure, axes = panels(len(cases), columns, size, sharey=True)
+    for ax, (_, rows) in zip(axes, cases, strict=True):
+        start = rows["token_cosine"].iloc[0]
+        for rule, layers in rows.groupby("scaling", sort=False):
+            look = {"color": colours[rule], "linewidth": 1.2, "label": under(str(rule))}
+            ax.plot([0, *layers["layer"]], [start, *layers["cosine_map"]], **look)
+            look = {"color": colours[rule], "fmt": "o", "markersize": 4.5, "capsize": 2}
+            ax.errorbar(layers["layer"], layers["cosine"], 2 * layers["cosine_se"], **look)
+        ax.set_title(values_of(rows.iloc[0], [name for name in varied_axes(table) if name != "layers"]))
+        ax.set_ylim(0, 1.03)
+        ax.set_xlabel("layer")
+    axes[0].set_ylabel("cosine of two tokens")
+    legend(axes[0])
+    return figure
+
+
 def calibration(tables: Tables) -> Drawing:
     """The z-scores as a histogram and in order, beside N(0, 1), and the p-values of cells in order, if uniform."""
     figure, [left, middle, right] = panels(3, 3, (11, 4.2))
@@ -297,5 +354,8 @@ def _places(count: int) -> Floats:
     return (np.arange(count) + 0.5) / count
 
 
-_OWN = (assumptions, correlation, freezing, distribution, learning_rates, learning_curves, calibration)
+_OWN = (
+    *(assumptions, correlation, freezing, distribution, learning_rates, learning_curves),
+    *(first_layer, propagation, calibration),
+)
 OWN: dict[str, Any] = {draw.__name__: draw for draw in _OWN}

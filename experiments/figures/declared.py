@@ -266,6 +266,27 @@ _DECLARED = (
         note=f"Before training: mean; after it: median. Independent entries have 1. {_OF_RUNS}",
     ),
     Figure(
+        name="first_layer",
+        shows="Squared weights and cosine of tokens after one layer, and their limit",
+        of="depth",
+        metrics=("collision", "cosine"),
+        default=Default(),
+        note="Points: measured, each a rule. Lines, for d_k to infinity: left exact, right to second order in the "
+        "spread of the lengths of tokens. Dashed: the limit of Giorlandino and Goldt (arXiv 2505.24333) for n_keys to "
+        "infinity, right as the mean product of two tokens over their mean square. β / β_c = σ / sqrt(2 ln n_keys), "
+        "with σ the spread of the scaled scores within a row.",
+    ),
+    Figure(
+        name="propagation",
+        shows="Cosine of two tokens, layer by layer",
+        of="depth",
+        metrics=("cosine",),
+        default=Default(),
+        note="Points: mean of measured cosines, ± two standard errors. Lines: iterated map of the exact C / S for "
+        "wide layers in which all pairs of tokens have one cosine. Weights are drawn anew in each layer. At most nine "
+        "cases have panels.",
+    ),
+    Figure(
         name="calibration",
         shows="Test of the error bars: z-scores and p-values of all sweeps",
         of="all-sweeps",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Table: TypeAlias = "pd.DataFrame"
 
 # `Config.digest` of the shipped config.yaml.
-SHIPPED = "54988b32c02f737eed11dfe7af7681b97bdd04ce77fcbec60d05a1528f91ea9d"
+SHIPPED = "0b143e17021ce6aa2356fdf3106a94c51d98bdc3a489c539c79a0b59dc0ead76"
 _A_TENTH = 1.1
 _ROOT, _PLAIN = "d_k^1/2", "unscaled"
 _WITH_LN = "d_k^1/2/0.43/ln(n_keys)"
@@ -212,6 +212,36 @@ def _at_best(tables: Tables) -> Table:
     return at_best_rates(tables["measured"], tables["bands"])
 
 
+def _exact_at_freezing(tables: Tables) -> list[float]:
+    """The exact sum of squared weights at the freezing spread, of each n_keys in order."""
+    return [float(number) for number in rows_of(tables, "first_layer", ratio=1.0).sort_values("n_keys")["collision"]]
+
+
+def _nearest_below(tables: Tables) -> Table:
+    """The measured first layer with the widest scores below the freezing spread, for each n_keys in order."""
+    rows = rows_of(tables, residual=0.0)
+    ratio = np.sqrt(rows["d_k"] * (1 - rows["token_cosine"]) / (2 * np.log(rows["n_keys"]))) / rows["divisor"]
+    return rows.assign(ratio=ratio)[ratio < 1].sort_values(["n_keys", "ratio"]).groupby("n_keys").tail(1)
+
+
+def _collapse_later_unscaled(tables: Tables) -> bool:
+    """Unscaled tokens are less alike than under d_k^1/2 after one layer, and after four by three standard errors."""
+    layers = tables["propagation"].query("layers > 1")
+    plain, root = (
+        layers[layers["scaling"] == rule].set_index(["n_keys", "residual", "layer"]) for rule in (_PLAIN, _ROOT)
+    )
+    apart = plain["cosine"] + 3 * plain["cosine_se"] < root["cosine"] - 3 * root["cosine_se"]
+    last = plain[plain["layers"] == plain.index.get_level_values("layer")]
+    return (
+        all(
+            is_below(rows[rows["scaling"] == _PLAIN], rows[rows["scaling"] == _ROOT], "cosine")
+            for _, rows in tables["measured"].groupby(["n_keys", "residual"])
+        )
+        and bool(apart[apart.index.get_level_values("layer") <= 4].all())
+        and bool((last["cosine"] - 3 * last["cosine_se"] > 0.9).all())
+    )
+
+
 FINDINGS = (
     Finding(
         drawing="dimension/variance",
@@ -373,6 +403,38 @@ FINDINGS = (
             )
             and rises(rows_of(tables, scaling=_ROOT, scheme="gpt2"), "d_model", "score_variance")
         ),
+    ),
+    Finding(
+        drawing="depth/first_layer",
+        title="Finite rows condense gradually, unlike their limit for many keys",
+        sentence="At β_c, exact rows of 64, 512 and 4096 keys have a sum of squared weights of {collision[0]:.2f}, "
+        "{collision[1]:.2f} and {collision[2]:.2f}, and measured layers of 64 and 4096 keys take a cosine of 0.3 to "
+        "{cosine[0]:.2f} at {ratio[0]:.2f} β_c and {cosine[1]:.2f} at {ratio[1]:.2f} β_c; the limit for many keys has "
+        "0 and 1.",
+        values=lambda tables: {
+            "collision": _exact_at_freezing(tables),
+            **{name: _nearest_below(tables)[name].iloc[[0, -1]].tolist() for name in ("cosine", "ratio")},
+        },
+        holds=lambda tables: bool(
+            (_nearest_below(tables)["collision_low"] > 0.05).all()
+            and (_nearest_below(tables)["cosine_high"] < 0.9).all()
+            and min(_exact_at_freezing(tables)) > 0.2
+        ),
+    ),
+    Finding(
+        drawing="collapse/propagation",
+        title="Without the scale, tokens become alike later, but they do",
+        sentence="With 64 tokens of cosine 0.3, the mean cosine is {root:.3f} after one layer under d_k^1/2 and "
+        "{plain:.2f} unscaled, and {late:.2f} after four unscaled; with a residual stream of weight 1, after eight, "
+        "{root_residual:.3f} and {plain_residual:.3f}.",
+        values=lambda tables: {
+            name: value(tables, "cosine", "propagation", n_keys=64, layer=layer, residual=residual, scaling=rule)
+            for name, rule, layer, residual in (
+                *(("root", _ROOT, 1, 0.0), ("plain", _PLAIN, 1, 0.0), ("late", _PLAIN, 4, 0.0)),
+                *(("root_residual", _ROOT, 8, 1.0), ("plain_residual", _PLAIN, 8, 1.0)),
+            )
+        },
+        holds=_collapse_later_unscaled,
     ),
     Finding(
         drawing="precision/formats",

@@ -26,9 +26,9 @@ MEASURING = {
 # Modules that, beside those, make the tables of records: number of trials, tabulating, analysis and writing.
 TABULATING = {
     "sdpa/theory": "*",
-    "experiments/kinds": "__init__ distribution training",
+    "experiments/kinds": "__init__ depth distribution training",
     "experiments/config": "sweep",
-    "experiments/analysis": "analyse bands crossings derived laws slopes verdicts written",
+    "experiments/analysis": "analyse bands crossings depth derived laws slopes verdicts written",
     "experiments/run": "store tables work",
 }
 

@@ -1,6 +1,6 @@
 """Exact laws and expectations: one function per equation, without random numbers or tabulated results."""
 
-from sdpa.theory import limits
+from sdpa.theory import limits, overlap
 from sdpa.theory.attention import AttentionExpectations, attention_expectations, divisor_for
 from sdpa.theory.deviations import attention_deviations, least_draw_deviations
 from sdpa.theory.formats import OutOfRange, out_of_range
@@ -24,6 +24,7 @@ __all__ = [
     "least_shared_row_variance",
     "limits",
     "out_of_range",
+    "overlap",
     "row_variance",
     "row_variance_deviation",
     "score_kurtosis",

@@ -104,7 +104,16 @@ TRAINING = st.fixed_dictionaries(
         "figures": figures("training"),
     },
 )
-SWEEP = st.one_of(SATURATION, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING, TRAINING)
+DEPTH = st.fixed_dictionaries(
+    {"experiment": st.just("depth"), **SIZES, "trials": st.sampled_from([2, 20])},
+    optional={
+        "token_cosine": axis(st.sampled_from([0.2, 0.999]), most=2),
+        "residual": axis(st.sampled_from([0.5, 1000]), most=2),
+        "layers": axis(st.sampled_from([1, 3]), most=2),
+        "figures": figures("depth"),
+    },
+)
+SWEEP = st.one_of(SATURATION, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING, TRAINING, DEPTH)
 
 
 CONFIG = st.fixed_dictionaries(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.figures.declared import figures_of
-from experiments.kinds import distribution, experiment_names, initialisation, rounding, saturation, training
+from experiments.kinds import depth, distribution, experiment_names, initialisation, rounding, saturation, training
 from experiments.measuring.chunk import Chunk, measure_chunk
 from experiments.measuring.experiment import MEASURED, load_experiment
 from sdpa import LAWS, Scaling
@@ -35,7 +35,12 @@ LAW = (
 SIZES = {"d_k": 5, "n_keys": 7, "n_queries": 3, "scaling": RULES}
 RARE = {"nearly_one_rows", "large_rows", "one_rows", "overflowing_rows", "zero_gradient_rows", "lost_rows"}
 OF_VECTORS = {"query_variance", "key_variance"}
-STAY = {"scaling": {"score_kurtosis", *OF_VECTORS}, "n_queries": OF_VECTORS, "n_keys": OF_VECTORS}
+STAY = {
+    "scaling": {"score_kurtosis", *OF_VECTORS},
+    "n_queries": OF_VECTORS,
+    "n_keys": OF_VECTORS,
+    "residual": {"collision", "overlap", "own_weight"},
+}
 # A cell of each experiment, another value of each of its fields, and metrics that may stay.
 CELLS = {
     "saturation": (saturation.Cell(**SIZES), LAW | {"arithmetic": FORMATS["float32"]}, {"saturated_rows"}),
@@ -58,6 +63,11 @@ CELLS = {
         {metric.name for metric in training.TRAINING_METRICS} - {"final_loss"},
     ),
     "distribution": (distribution.Cell(5), {"d_k": 6}, set()),
+    "depth": (
+        depth.Cell(5, 7, RULES),
+        {"d_k": 6, "n_keys": 8, "scaling": OTHER_RULES, "token_cosine": 0.2, "residual": 0.5, "layers": 2},
+        set(),
+    ),
 }
 
 
@@ -92,6 +102,8 @@ MANY = tuple(Scaling.parse(f"d_k^{i}/100") for i in range(1, 61))
         ("training", training.Cell("pair", 1024, 16, 0.01, MANY[:3], steps=10, n_sequences=64)),
         ("training", training.Cell("pair", 4, 1024, 0.01, MANY[:3], steps=10, n_sequences=64)),
         ("distribution", distribution.Cell(1)),
+        ("depth", depth.Cell(64, 1024, MANY[:4])),
+        ("depth", depth.Cell(8, 300, MANY[:4], residual=1.0, layers=3)),
     ],
     ids=str,
 )
