@@ -100,7 +100,7 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
             ["column", "meaning"], ((_code(name), text) for name, text in QUANTITIES.items())
         ),
         "scales": lambda _: _scales(results, _FEW_KEYS),
-        "all-scales": lambda _: _scales(results, (*_FEW_KEYS, 2**20), whole=True),
+        "all-scales": lambda _: _scales(results, (16, 256, 4096, 2**20), whole=True),
         "frozen": lambda _: _frozen(),
         "error-bounds": lambda _: _error_bounds(),
         "figures": lambda _: _figures(),
@@ -301,7 +301,7 @@ def _frozen() -> str:
     for ratio in (1.5, 3.0):
         m = 1 / ratio
         limit = [frozen.max_weight(m), frozen.entropy(m), frozen.jacobian_square(m) ** 0.5, frozen.share_above(m, 0.99)]
-        for n in (64, 4096, 2**20):
+        for n in (4096, 2**20):
             exact = gaussian_rows(np.array([ratio * limits.freezing_sigma(n)]), np.array([n]))[0]
             exact[2] **= 0.5
             rows.append([ratio, n, *(f"{value:.3f}" for value in exact)])
