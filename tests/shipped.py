@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 CONFIG = load_config(RESULTS / STORED_CONFIG)
 # Of the shipped results: to be changed with them.
-SHIPPED_DIGEST = "575b6edb3a193ad618ebdef56cdaf3e2c7bed467e27e20d08d907e8385554f54"
+SHIPPED_DIGEST = "e1f65ef232153d55307eb63cb9b409d39b8ec68fe52a1581b378351f98eb815f"
 
 
 def _skip(reason: str) -> None:

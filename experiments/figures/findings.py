@@ -406,7 +406,7 @@ FINDINGS = (
     ),
     Finding(
         drawing="depth/first_layer",
-        title="Finite rows condense gradually, unlike their limit for many keys",
+        title="Rows of real lengths condense below the limit's critical spread",
         sentence="At β_c, exact rows of 64, 512 and 4096 keys have a sum of squared weights of {collision[0]:.2f}, "
         "{collision[1]:.2f} and {collision[2]:.2f}, and measured layers of 64 and 4096 keys take a cosine of 0.3 to "
         "{cosine[0]:.2f} at {ratio[0]:.2f} β_c and {cosine[1]:.2f} at {ratio[1]:.2f} β_c; the limit for many keys has "

@@ -27,7 +27,7 @@ from experiments.measuring.sampling import TREATMENT, Floats, ScaledCell, of_cel
 from sdpa import Scaling, softmax
 
 LAYERS = "layers"  # the table of all layers
-_LEAST_D_K = 16  # for exact overlaps
+_LEAST_D_K = 32  # for overlaps within 1e-3
 _MEASURED = 16  # tokens, of a layer: overlaps vary between stacks, because their queries share a part
 _CHUNK_WORK, _MOST_TRIALS = 4e9, 256  # of a chunk: multiplications under a rule, less than a second
 _Size = Annotated[int, Ge(1), Le(2**16)]

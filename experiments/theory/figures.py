@@ -67,7 +67,7 @@ def _draw_scales(table: pd.DataFrame) -> Drawing:
 
 
 def _draw_lengths(table: pd.DataFrame) -> Drawing:
-    """Left, the spread that keeps attention; right, its local power of ln n, at the mean of both logarithms."""
+    """Left, the spread that keeps attention; right, the power of ln n by which it grows up to the next length."""
     figure, axes = panels(2, 2, (10.5, 4.8))
     series = table.groupby(["rows", "target", "value"], sort=False)
     for (key, rows), colour in zip(series, [*ordered_colours(4), *UNORDERED_COLOURS], strict=False):
@@ -81,7 +81,7 @@ def _draw_lengths(table: pd.DataFrame) -> Drawing:
     axes[0].set(yscale="log", title="standard deviation of the scores in a row")
     axes[0].set_yticks([1, 2, 5, 10, 20, 50], labels=["1", "2", "5", "10", "20", "50"])
     axes[0].yaxis.set_minor_locator(NullLocator())
-    axes[1].set(ylim=(0, 4), title="its local power of ln n, up to the next point")
+    axes[1].set(ylim=(0, 4), title="its power of ln n, up to the next point")
     for ax in axes:
         _along_lengths(ax, table)
     axes[0].legend(loc="upper left", fontsize=9)
@@ -171,7 +171,7 @@ FIGURES = {
         _draw_scales,
         Finding(
             drawing="theory/scales",
-            title="Typical gradients vanish at the cube of ln n, mean gradients at n squared",
+            title="Typical gradients vanish at the cube of ln n, mean squares near n squared",
             sentence="Unscaled, standard normal q and k. Lines: laws; points: exact. With 4096 keys, the median of "
             "|J|_F falls below that under d_k^1/2 at d_k = {typical:.0f}, and its r.m.s. at {mean:.1f} million.",
             values=_of_scales,
@@ -183,8 +183,8 @@ FIGURES = {
         Finding(
             drawing="theory/lengths",
             title="No single power of ln n keeps attention the same as rows grow",
-            sentence="Exact. For an entropy of 3 nats over Gaussian scores, the local power falls from {first:.2f} to "
-            "{last:.2f}; for unit keys of width 8 it rises to {unit:.2f}.",
+            sentence="Exact. For 3 nats over Gaussian scores, the power from one length to the next falls from "
+            "{first:.2f} to {last:.2f}; for unit keys of width 8 it rises to {unit:.2f}.",
             values=lambda tables: {
                 "first": _three_nats(tables).iloc[0],
                 "last": _three_nats(tables).iloc[-1],

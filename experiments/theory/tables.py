@@ -55,7 +55,7 @@ def three_scales() -> pd.DataFrame:
 
 
 def lengths() -> pd.DataFrame:
-    """The sigma that keeps an entropy or a largest weight, and its local power of ln n up to the next length."""
+    """The sigma that keeps an entropy or a largest weight, and its power of ln n up to the next length."""
     tables = []
     for name, (row_of, wanted) in ROWS.items():
         for target, value in ((target, value) for target, values in wanted.items() for value in values):

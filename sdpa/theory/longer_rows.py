@@ -46,7 +46,7 @@ def sigma_for(target: Target, value: float, n_keys: int, row_of: RowOf = Gaussia
     e^H is the effective number of keys.
 
     >>> round(sigma_for("entropy", 3.0, 64), 4)
-    1.6459
+    1.6619
     """
 
     def excess(log_sigma: float) -> float:
@@ -61,12 +61,16 @@ def sigma_for(target: Target, value: float, n_keys: int, row_of: RowOf = Gaussia
 
 
 class LengthRule(NamedTuple):
-    """A published rule: the sigma of n visible keys, from the sigma of the scores before it, and the rows it is for."""
+    """A published rule: the sigma of n visible keys, from the sigma of the scores before it, and the rows it is for.
+
+    A rule with a step jumps at its multiples.
+    """
 
     name: str
     source: str
     sigma: Callable[[float, int], float]
     row_of: RowOf = GaussianRow
+    step: int = 2**30
 
 
 def _power(power: float, sigma: float, n_keys: int) -> float:
@@ -81,13 +85,18 @@ def _by_entropy(sigma: float, n_keys: int) -> float:
 
 RULES = (
     LengthRule("1 (no rule)", "Vaswani et al. 2017", lambda sigma, _: sigma),
-    LengthRule("(ln n)^1/2", "arXiv 2505.24333", partial(_power, 0.5)),
+    LengthRule("(ln n)^1/2", "critical scale of arXiv 2505.24333", partial(_power, 0.5)),
     LengthRule("ln n", "arXiv 2202.12172, 2501.19399", partial(_power, 1.0)),
-    LengthRule("(ln n)^2", "arXiv 2605.12697", partial(_power, 2.0)),
-    LengthRule("1 + 0.1 ln(1 + floor(n/8192))", "Llama 4", lambda sigma, n: sigma * (1 + 0.1 * math.log1p(n // 8192))),
+    LengthRule("(ln n)^2", "see arXiv 2605.12697", partial(_power, 2.0)),
+    LengthRule(
+        "1 + 0.1 ln(1 + floor(n/8192))",
+        "Llama 4",
+        lambda sigma, n: sigma * (1 + 0.1 * math.log1p(n // 8192)),
+        step=8192,
+    ),
     LengthRule(
         f"(1 + 0.1 ln(n/{TRAINED}))^2",  # 1 up to the trained length
-        "YaRN, arXiv 2309.00071",
+        "YaRN with s = n/4096, arXiv 2309.00071",
         lambda sigma, n: sigma * (1 + 0.1 * math.log(max(n / TRAINED, 1))) ** 2,
     ),
     LengthRule("polynomial of the entropy", "arXiv 2410.01104", _by_entropy),
@@ -103,10 +112,11 @@ RULES = (
 def lengths_that_keep(rule: LengthRule, entropy: float, tolerance: float = 0.1) -> tuple[int, int]:
     """The lengths around 4096 over which a rule, fitted there, keeps the entropy within a share of its value.
 
-    From 16 to 2^20, to three digits. The rule has the wanted entropy at 4096 keys, by the least sigma before it.
+    From 16 to 2^20, to three digits, and without a gap that a factor of sqrt(2) in length or a jump shows. The rule has
+    the wanted entropy at 4096 keys, by the least sigma before it.
 
     >>> lengths_that_keep(RULES[0], 3.0)
-    (3070, 5516)
+    (2173, 7437)
     """
 
     def entropy_at(sigma: float, n_keys: int) -> float:
@@ -121,7 +131,9 @@ def lengths_that_keep(rule: LengthRule, entropy: float, tolerance: float = 0.1) 
 
     def end(limit: int) -> int:
         inside = TRAINED
-        for outside in np.geomspace(TRAINED, limit, 17)[1:].round().astype(int).tolist():
+        places = {*np.geomspace(TRAINED, limit, 17)[1:].round().astype(int).tolist()}
+        places |= {n - 1 for n in range(rule.step, limit, rule.step) if n > TRAINED}
+        for outside in sorted(places, key=lambda n: abs(math.log(n / TRAINED))):
             if not keeps(outside):
                 break
             inside = outside

@@ -14,7 +14,7 @@ from sdpa import Scaling, softmax, theory
 from sdpa.theory.overlap import mean_cosine, next_cosine
 
 RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
-CELL = Cell(d_k=16, n_keys=12, scaling=RULES, token_cosine=0.3, residual=0.5, layers=3)
+CELL = Cell(d_k=32, n_keys=12, scaling=RULES, token_cosine=0.3, residual=0.5, layers=3)
 TRIALS = 400
 
 
@@ -49,7 +49,7 @@ def explicit(rng, divisor, width=1024):
 def test_layers_of_infinite_width_are_like_wide_ones(tables, rule):
     """Five standard errors, and 0.01 for the finite width."""
     rng = np.random.default_rng(4)
-    drawn = np.array([list(explicit(rng, rule.divisor(16, 12))) for _ in range(40)])
+    drawn = np.array([list(explicit(rng, rule.divisor(32, 12))) for _ in range(40)])
     layers = [row for row in tables[LAYERS] if row["scaling"] == rule.name]
     for row, cosines in zip(layers, drawn.T, strict=True):
         error = math.hypot(row["cosine_se"], cosines.std() / math.sqrt(len(cosines)))
