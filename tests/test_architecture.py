@@ -18,7 +18,19 @@ MODULES = {
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
 LATER = {"pandas", "matplotlib", "seaborn", "typer", "rich"}
-ORDER = ["measuring", "kinds", "config", "analysis", "run", "figures", "published", "diagnosis", "pages", "__main__"]
+ORDER = [
+    "measuring",
+    "kinds",
+    "config",
+    "analysis",
+    "run",
+    "figures",
+    "published",
+    "diagnosis",
+    "theory",
+    "pages",
+    "__main__",
+]
 LATER |= {f"experiments.{name}" for name in ORDER[2:]}
 # Which figures there are, as data: the config reads them, and the check for leftover files.
 DECLARATIONS = {"experiments.figures.declared", "experiments.figures.figure"}
@@ -70,6 +82,7 @@ def test_measuring_loads_no_table_figure_or_page(name):
 @pytest.mark.parametrize("place", range(len(ORDER)))
 def test_a_folder_imports_only_those_before_it(place):
     """Within functions, too."""
+    assert {name.split(".")[1] for name in MODULES if name.startswith("experiments.")} == {*ORDER}
     own, after = f"experiments.{ORDER[place]}", {f"experiments.{name}" for name in ORDER[place + 1 :]}
     modules = {name: path for name, path in MODULES.items() if name == own or name.startswith(f"{own}.")}
     assert modules
