@@ -198,7 +198,7 @@ FIGURES = {
         Finding(
             drawing="theory/rules",
             title="Which rule of length holds depends on the wanted entropy",
-            sentence="Bars: lengths from 16 to 2^20 over which a rule, fitted at 4096 keys (dotted), keeps the mean "
+            sentence="Bars: lengths from 16 to 1M over which a rule, fitted at 4096 keys (dotted), keeps the mean "
             "entropy within 10%; exact, for Gaussian scores but in the last rule. Without a rule, 3 nats hold from "
             "{shortest} to {longest} keys.",
             values=lambda tables: dict(
