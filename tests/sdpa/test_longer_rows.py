@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate, special
+from scipy import integrate, optimize, special
 
+from sdpa import softmax
 from sdpa.theory.longer_rows import RULES, TRAINED, correlated_row, lengths_that_keep, sigma_for, unit_row
 from sdpa.theory.rows import GaussianRow
 
@@ -95,3 +96,38 @@ def test_the_polynomial_leaves_long_rows_alone():
     sigma = sigma_for("entropy", 3.0, 1024)
     assert by_entropy(0.5, 4096) == 0.5
     assert by_entropy(sigma, 1024) / sigma == pytest.approx(-0.037 * 81 + 0.481 * 27 - 2.3 * 9 + 4.917 * 3 - 1.791)
+
+
+@pytest.mark.parametrize(("entropy", "n_keys"), [(1.5, 16), (1.5, 2**20), (3.0, 1024), (6.0, 1024), (6.0, 2**20)])
+def test_the_law_of_the_power_is_up_to_a_fifth_low(entropy, n_keys):
+    """docs/theory.md: (1/2) / (1 - H / ln n), the exact power by central differences; sigma itself up to 44% low."""
+    low, high = round(n_keys / 1.2), round(n_keys * 1.2)
+    ends = [sigma_for("entropy", entropy, n) for n in (low, high)]
+    exact = math.log(ends[1] / ends[0]) / math.log(math.log(high) / math.log(low))
+    assert 0.79 < 0.5 / (1 - entropy / math.log(n_keys)) / exact < 1
+    assert 0.55 < math.sqrt(2 * (math.log(n_keys) - entropy)) / sigma_for("entropy", entropy, n_keys) < 1
+
+
+@pytest.mark.parametrize(("entropy", "above"), [(1.5, 1.14), (6.0, 1.50)])
+def test_the_frozen_phase_gives_the_limit_of_a_constant_entropy(entropy, above):
+    """docs/theory.md: sigma_c / m with psi(1) - psi(1 - m) = H, over the exact value at 2^20 keys."""
+    m = optimize.brentq(lambda m: special.digamma(1) - special.digamma(1 - m) - entropy, 1e-6, 1 - 1e-9)
+    assert math.sqrt(2 * math.log(2**20)) / m / sigma_for("entropy", entropy, 2**20) == pytest.approx(above, abs=0.005)
+
+
+def test_the_mean_jacobian_crosses_near_n_and_rows_have_entropies_of_their_own():
+    """By 4000 and 1000 rows and five errors: E|J|_F at d = 3,615 with 1024 keys, and the polynomial at 4096 keys."""
+
+    def norms(weights):
+        p2, p3 = np.vecdot(weights, weights), np.vecdot(weights, weights * weights)
+        return np.sqrt(np.maximum(p2 + p2**2 - 2 * p3, 0))
+
+    rng = np.random.default_rng(5)
+    unscaled, scaled = (norms(softmax(gaussian(rng, sigma, 1024))) for sigma in (math.sqrt(3615), 1.0))
+    assert abs(unscaled.mean() / scaled.mean() - 1) < 5 * unscaled.std() / scaled.mean() / math.sqrt(ROWS)
+    assert 2 * math.log(1024) * 1024 / math.e / 3615 == pytest.approx(1.44, abs=0.005)
+    scores = 2.5 * rng.standard_normal((1000, TRAINED))
+    beta = np.maximum(np.polyval([-0.037, 0.481, -2.3, 4.917, -1.791], entropies(scores)[0]), 1.0)
+    own = entropies(beta[:, None] * scores)[0]
+    assert abs(own.mean() - 2.85) < 0.005 + 5 * own.std() / math.sqrt(1000)
+    assert GaussianRow(RULES[6].sigma(2.5, TRAINED), TRAINED).entropy() == pytest.approx(2.11, abs=0.005)
