@@ -406,7 +406,7 @@ FINDINGS = (
     ),
     Finding(
         drawing="depth/first_layer",
-        title="Rows of real lengths condense below the limit's critical spread",
+        title="At the limit's critical spread, rows of real lengths are already concentrated",
         sentence="At β_c, exact rows of 64, 512 and 4096 keys have a sum of squared weights of {collision[0]:.2f}, "
         "{collision[1]:.2f} and {collision[2]:.2f}, and measured layers of 64 and 4096 keys take a cosine of 0.3 to "
         "{cosine[0]:.2f} at {ratio[0]:.2f} β_c and {cosine[1]:.2f} at {ratio[1]:.2f} β_c; the limit for many keys has "
@@ -494,7 +494,7 @@ FINDINGS = (
     ),
     Finding(
         drawing="control/divisors",
-        title="A smaller start lets unscaled layers learn pair; smaller rates alone fail",
+        title="Here only a smaller start lets unscaled layers learn pair",
         sentence="At d_k = 256, no unscaled run solves pair within 240 steps unless W_Q and W_K start at 1/d_k^1/4 of "
         "their size; then the median takes {start:g} steps, {both:g} with their learning rate divided by d_k^1/4 too, "
         "and {root:g} under d_k^1/2 instead (each at the better of two rates).",

@@ -171,7 +171,7 @@ FIGURES = {
         _draw_scales,
         Finding(
             drawing="theory/scales",
-            title="Typical gradients vanish at the cube of ln n, mean squares near n squared",
+            title="Typical Jacobians cross at the cube of ln n, mean squares near n squared",
             sentence="Unscaled, standard normal q and k. Lines: laws; points: exact. With 4096 keys, the median of "
             "|J|_F falls below that under d_k^1/2 at d_k = {typical:.0f}, and its r.m.s. at {mean:.1f} million.",
             values=_of_scales,
@@ -182,7 +182,7 @@ FIGURES = {
         _draw_lengths,
         Finding(
             drawing="theory/lengths",
-            title="No single power of ln n keeps attention the same as rows grow",
+            title="No single power of ln n keeps the entropy of all rows",
             sentence="Exact. For 3 nats over Gaussian scores, the power from one length to the next falls from "
             "{first:.2f} to {last:.2f}; for unit keys of width 8 it rises to {unit:.2f}.",
             values=lambda tables: {
