@@ -217,10 +217,7 @@ def adam(arrays: Sequence[FloatArray], rates: Sequence[float]) -> Descend:
     return step
 
 
-OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
-    "adam": adam,
-    "sgd": sgd,
-}
+OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {"adam": adam, "sgd": sgd}
 
 
 def initial_weights(rng: np.random.Generator, d_k: int, initial: Initial) -> Weights:

@@ -283,7 +283,7 @@ _DECLARED = (
         metrics=("cosine",),
         default=Default(),
         note="Points: mean of measured cosines, ± two standard errors. Lines: iterated map of the exact C / S for "
-        "wide layers in which all pairs of tokens have one cosine. Weights are drawn anew in each layer. At most nine "
+        "wide layers in which all pairs of tokens have one cosine. Each layer has weights of its own. At most nine "
         "cases have panels.",
     ),
     Figure(

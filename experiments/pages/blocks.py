@@ -30,7 +30,7 @@ from experiments.pages.parts import pictures, typeset
 from experiments.published.table import counts, read_statements, severities
 from experiments.run.files import STORED_CONFIG
 from experiments.run.paths import ALL_SWEEPS, BENCHMARKS, DIAGNOSIS, EXAMPLES, THEORY, drawn_texts
-from experiments.theory.tables import SCALES
+from experiments.theory.tables import MAIN, SCALES
 from sdpa.theory import limits
 from sdpa.theory import poisson_dirichlet as frozen
 from sdpa.theory.gaussian_rows import gaussian_rows
@@ -275,13 +275,10 @@ def _scales(results: Path, n_keys: Sequence[int], *, whole: bool = False) -> str
     """The three scales of d_k: laws, with exact values behind them; the whole table also has refined laws."""
     table = pd.read_csv(results / THEORY / "scales.csv").set_index(["scale", "n_keys"])
     rows = []
-    for name, scale in SCALES.items():
-        if whole or not name.endswith(("gap", "query")):
-            found = table.loc[name].loc[[*n_keys]]
-            numbers = (
-                _law(law) + ("" if math.isnan(exact) else f" ({_law(exact)})") for law, exact in found.to_numpy()
-            )
-            rows.append([_formulas(f"{scale.what}: {scale.formula}"), *numbers])
+    for name in SCALES if whole else MAIN:
+        found = table.loc[name].loc[[*n_keys]].to_numpy()
+        numbers = (_law(law) + ("" if math.isnan(exact) else f" ({_law(exact)})") for law, exact in found)
+        rows.append([_formulas(f"{SCALES[name].what}: {SCALES[name].formula}"), *numbers])
     head = ["scale of d<sub>k</sub>: law (exact)", *(f"n = {n}" for n in n_keys)]
     return markdown(head, rows, "-" + "r" * len(n_keys))
 

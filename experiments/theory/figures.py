@@ -18,10 +18,9 @@ from experiments.figures.style import INK, UNORDERED_COLOURS, ordered_colours, p
 from experiments.run.paths import DRAWN, THEORY
 from experiments.run.products import Product, build
 from experiments.run.reporter import ALOUD, Reporter
-from experiments.theory.tables import ENTROPIES, SCALES, TABLES
+from experiments.theory.tables import ENTROPIES, MAIN, SCALES, TABLES
 from sdpa.theory.longer_rows import TRAINED
 
-_SHOWN = ("condensation", "largest", "typical", "mean")  # of the scales
 _WIDTHS = (64, 128)  # d_k of most models
 
 
@@ -56,7 +55,7 @@ def _draw_scales(table: pd.DataFrame) -> Drawing:
     figure, [ax] = panels(1, 1, (8.5, 5.2))
     ax.axhspan(*_WIDTHS, color=INK, alpha=0.08, linewidth=0)
     ax.annotate("d_k of most models", (2048, 93), ha="center", va="center")
-    for name, colour in zip(_SHOWN, UNORDERED_COLOURS, strict=False):
+    for name, colour in zip(MAIN, UNORDERED_COLOURS, strict=False):
         rows, scale = table[table["scale"] == name], SCALES[name]
         ax.plot(rows["n_keys"], rows["law"], color=colour, label=_raised(f"{scale.what}: {scale.formula}"))
         ax.plot(rows["n_keys"], rows["exact"], "o", color=colour)

@@ -39,6 +39,7 @@ SCALES = {
     "mean": Scale("r.m.s. of |J|_F are equal", "2 ln n (n / 3e)^2", scales.mean_crossing, scales.exact_mean_crossing),
     "mean_by_gap": Scale("the same", "density of gaps", scales.mean_crossing_by_gap, scales.exact_mean_crossing),
 }
+MAIN = ("condensation", "largest", "typical", "mean")  # of the scales: those without a refinement
 # Rows of scores, and the wanted entropies in nats and largest weights.
 ROWS: dict[str, tuple[RowOf, dict[Target, tuple[float, ...]]]] = {
     "Gaussian": (GaussianRow, {"entropy": ENTROPIES, "max_weight": (0.5,)}),
