@@ -42,7 +42,7 @@ def largest_gradient(n_keys: float) -> float:
 
 @cache
 def exact_largest_gradient(n_keys: float) -> float:
-    """The d_k at which the unscaled E|J|_F^2 is largest, as a real number, from exact expectations.
+    """The d_k at which the unscaled E|J|_F^2 is largest, as a real number, from exact expectations; n from 16.
 
     >>> round(exact_largest_gradient(64), 1)
     14.3
@@ -51,8 +51,9 @@ def exact_largest_gradient(n_keys: float) -> float:
     def loss(log_d_k: float) -> float:
         return -attention_expectations(math.exp(log_d_k), n_keys, 1.0).jacobian_norm
 
-    bounds = (0.0, math.log(largest_gradient(n_keys)))
-    return math.exp(optimize.minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-5}).x)
+    law = math.log(largest_gradient(n_keys))
+    found = optimize.minimize_scalar(loss, bounds=(law - math.log(5), law), method="bounded", options={"xatol": 1e-5})
+    return math.exp(found.x)
 
 
 def typical_crossing(n_keys: float) -> float:
