@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
 from sdpa.diagnosis.heads import ALL, REST, HeadRows, Heads, Mask, Rows, label
-from sdpa.diagnosis.quantities import QUANTITIES, Quantity, Sums, values_of_rows
+from sdpa.diagnosis.quantities import QUANTITIES, VISIBLE_MASS, Quantity, Sums, values_of_rows
+from sdpa.row_maps import RowMap
 from sdpa.scaling import Scaling, resolve_divisor
 from sdpa.theory.attention import Target, divisor_with
 from sdpa.theory.gaussian_rows import gaussian_rows
@@ -70,6 +71,8 @@ def diagnose(
     mask: Mask | None = None,
     *,
     axes: Sequence[str] | None = None,
+    softcap: float = 0.0,
+    sink: float | None = None,
 ) -> Diagnosis:
     """What a scale does to the attention of each head, and how far its q and k are from independent Gaussian entries.
 
@@ -82,10 +85,14 @@ def diagnose(
         k: keys, (..., n_keys, d_k), n_keys at least 2. The axis `head` may be shorter than that of q by a whole factor:
             as in grouped-query attention, consecutive heads of q share one of k.
         scaling: a rule such as `d_k^1/2`, or the divisor itself.
-        mask: `none`; `causal`, where the last query sees every key; or booleans, broadcast to (..., n_queries, n_keys),
-            True where the query may attend to the key. Queries and keys that no counted row uses may be any padding.
+        mask: `none`; `causal`, where the last query sees every key; `window-512`, causal and of at most 512 keys; or
+            booleans, broadcast to (..., n_queries, n_keys), True where the query may attend to the key. Queries and
+            keys that no counted row uses may be any padding.
         axes: names of the leading axes of q. By default `head`; `batch`, `head`; or `batch`, `layer`, `head`, by their
             number. The axis `batch` has independent sequences, from which standard errors come.
+        softcap, sink: as in `sdpa.row_maps.RowMap`. Quantities of scores are those before the cap, the entropy is that
+            of the weights over their sum, the Jacobian that of the weights to the scores before the cap, and no
+            Gaussian values are known. A sink adds the quantity `visible_mass`, the mean sum of the weights.
 
     Raises:
         ValueError: shapes, names or the mask do not fit, or an entry that counts is not finite or beyond 1e70.
@@ -103,12 +110,12 @@ def diagnose(
         if name == "rows" or any(quantity.name == name for quantity in QUANTITIES):
             raise ValueError(f"axes: expected names that no quantity has, got {name!r}")
     (n_queries, d_k), n_keys = heads.q.shape[-2:], heads.k.shape[-2]
-    divisor = _divisor(scaling, d_k, n_keys)
+    divisor, row_map = _divisor(scaling, d_k, n_keys), RowMap(softcap, sink)
     kept = [place for place, name in enumerate(heads.axes) if name != BATCH]
     axes, shape = tuple(heads.axes[place] for place in kept), tuple(heads.shape[place] for place in kept)
     by_head: dict[tuple[int, ...], list[HeadRows]] = {}  # the sequences of each head
     for index in heads.indices():
-        by_head.setdefault(tuple(index[place] for place in kept), []).append(heads.rows(index, divisor))
+        by_head.setdefault(tuple(index[place] for place in kept), []).append(heads.rows(index, divisor, row_map))
     for index, of_head in by_head.items():
         if not any(len(one.rows.n_visible) for one in of_head):
             raise ValueError(f"mask: expected a query that sees two keys or more, got none{label(axes, index)}")
@@ -118,9 +125,10 @@ def diagnose(
     for part in (ALL, REST):
         rows_of = (Rows.joined(one.part(part) for one in of_head) for of_head in found)
         variances = sums[part].together().mean("unbiased_variance").tolist()
-        exact[part] = [gaussian_values(*each) for each in zip(rows_of, variances, strict=True)]
+        pairs = zip(rows_of, variances, strict=True)
+        exact[part] = [gaussian_values(*each) if row_map.is_plain else {} for each in pairs]
     estimates = {}
-    for quantity in QUANTITIES:
+    for quantity in QUANTITIES if sink is None else (*QUANTITIES, VISIBLE_MASS):
         value, error = (
             _of_sums(quantity.of, sums[quantity.part])
             if quantity.of

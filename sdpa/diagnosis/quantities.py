@@ -107,6 +107,7 @@ def values_of_rows(rows: Rows) -> dict[str, FloatArray]:
         "saturated_rows": (rows.max_weight > SATURATED).astype(np.float64),
         "jacobian_square": rows.jacobian_norm**2,
         "first_key_weight": rows.first_weight,
+        "visible_mass": rows.visible_mass,
     }
 
 
@@ -229,3 +230,4 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("unit_divisor", "divisor at which row_variance is 1", "divisor sqrt(row_variance)", _unit_divisor),
     Quantity("unit_exponent", "power of d_k that this divisor is", "ln(unit_divisor) / ln(d_k)", _unit_exponent),
 )
+VISIBLE_MASS = _mean("visible_mass", "sum of the weights of a row beside a sink", "E sum_j w_j", exact=False)
