@@ -56,7 +56,7 @@ class Normalizer:
         '1 / (1 + n e^(-s)), n keys'
         """
         if name not in NORMALIZERS:
-            raise ValueError(f"normalizer: {not_among(name, list(NORMALIZERS))}")
+            raise ValueError(not_among(name, NORMALIZERS))
         return NORMALIZERS[name]
 
     def __str__(self) -> str:
@@ -153,7 +153,9 @@ class RowMap:
             raise ValueError(f"softcap: expected a finite number above 0, or 0 for none, got {self.softcap}")
         if self.sink is not None and not math.isfinite(self.sink):
             raise ValueError(f"sink: expected a finite number, or None for none, got {self.sink}")
-        if Normalizer.parse(self.normalizer).name != "softmax" and self.sink is not None:
+        if self.normalizer not in NORMALIZERS:
+            raise ValueError(f"normalizer: {not_among(self.normalizer, NORMALIZERS)}")
+        if self.normalizer != "softmax" and self.sink is not None:
             raise ValueError(f"sink: expected none beside the normalizer {self.normalizer}, got {self.sink}")
 
     @property
@@ -189,21 +191,23 @@ class RowMap:
         others = a.copy()
         np.put_along_axis(others, top, 0.0, axis=-1)
         rest = b * others.sum(axis=-1, keepdims=True) if np.any(b) else np.ones(top.shape)  # 1 - b a at the top
+        a_top, t_top = (np.take_along_axis(x, top, axis=-1) for x in (a, t))
         others = others[..., visible]
-        unit = others.max(axis=-1, keepdims=True)  # squares of smaller numbers may leave the range of a double
+        # Squares of smaller numbers may leave the range of a double.
+        unit = np.maximum(others.max(axis=-1, keepdims=True), a_top * rest)
         unit[unit == 0] = 1.0
-        a_top, t_top, others = (*(np.take_along_axis(x, top, axis=-1) for x in (a, t)), others / unit)
+        others, of_top = others / unit, a_top * rest / unit
         squares, steep = others**2, others * t
         of_others = (b * unit) ** 2 * (squares.sum(axis=-1, keepdims=True) - squares) + (b * a_top) ** 2
         norm = np.vecdot(steep**2, (1 - b * unit * others) ** 2 + of_others)
-        norm += np.square(a_top * t_top)[..., 0] * ((rest / unit) ** 2 + b**2 * squares.sum(-1, keepdims=True))[..., 0]
+        norm += (t_top**2 * (of_top**2 + (b * a_top) ** 2 * squares.sum(axis=-1, keepdims=True)))[..., 0]
         to_query = np.empty((0, *norm.shape))
         if keys is not None:
             vectors = as_float("keys", keys, min_ndim=2)
             k_top = t_top * np.take_along_axis(vectors, top, axis=-2)
             product = steep @ vectors
             centre = b * (a_top * k_top + unit * product)
-            at_top = a_top * (rest / unit * k_top - b * product)
+            at_top = of_top * k_top - b * a_top * product
             total = (
                 steep**2 @ np.vecdot(vectors, vectors)[..., None]
                 + squares.sum(-1, keepdims=True) * np.vecdot(centre, centre)[..., None]
