@@ -16,7 +16,7 @@ from annotated_types import Ge, Le
 
 from experiments.measuring.columns import Meaning
 from experiments.measuring.experiment import Cell as AnyCell
-from experiments.measuring.metric import End, ErrorBound, Exact, Metric, Theory
+from experiments.measuring.metric import ErrorBound, Exact, Metric, Theory
 from experiments.measuring.row_metrics import METRICS, from_theory
 from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.sampling import Cell as SampledCell
@@ -159,28 +159,24 @@ class Cell(SampledCell):
     ) -> dict[str, Floats]:
         """As `AttentionCell.further`: the numbers behind the metrics, under the row map."""
         seen = self.visible(rows)
+        n_seen = self.n_keys if seen is None else seen.sum(axis=-1)
         found = []
         for divisor in self.divisors():
             scaled = scores / divisor
             if seen is not None:
                 scaled[:, ~seen] = -np.inf
-            of_map = self.row_map.rows(scaled, keys)
-            zero = (of_map.weights == 0) & (True if seen is None else seen)
-            found.append(
-                (
-                    of_map.visible_mass,
-                    of_map.weights.max(axis=-1),
-                    of_map.entropy,
-                    zero.sum(axis=-1) / (self.n_keys if seen is None else seen.sum(axis=-1)),
-                    of_map.jacobian_norm,
-                    of_map.gradient_norm / divisor,
-                )
-            )
+            weights, *of_row, to_query = self.row_map.rows(scaled, keys)
+            zeros = ((weights == 0) & np.isfinite(scaled)).sum(axis=-1) / n_seen
+            found.append((weights.max(axis=-1), zeros, *of_row, to_query / divisor))
         return dict(zip(_NUMBERS, np.stack(found, axis=1), strict=True))
 
 
-# Names of their own, because those of the metrics are attributes of `RowDiagnostics`, which then would be computed too.
-_NUMBERS = tuple(f"mapped_{name}" for name in ("mass", "max_weight", "entropy", "zeros", "jacobian", "query_gradient"))
+# Prefixed, because the same names without it are attributes of `RowDiagnostics`, which then would be computed too.
+_OF_MAP = "mapped_"
+_NUMBERS = tuple(
+    _OF_MAP + name
+    for name in ("max_weight", "zero_weights", "visible_mass", "entropy", "jacobian_norm", "query_gradient_norm")
+)
 # Of the interpolation over the deviation of the scores.
 _BOUNDS = (ErrorBound(1e-4, 1e-12, "above 64 keys", lambda cell: cell.n_keys > 64), ErrorBound(1e-6, 1e-12))
 
@@ -212,8 +208,20 @@ def _is_isotropic(cell: AnyCell) -> bool:
     return law.entries.name == "gaussian" and not (law.spectrum or law.correlation or law.query_mean or law.key_mean)
 
 
+def _of_saturation(name: str, meaning: str = "", was: str = "", **changes: Any) -> Metric:
+    """A metric of saturation, of the weights and the Jacobian of the row map, with a part of its meaning changed."""
+    metric = next(each for each in METRICS if each.name == name)
+    return replace(
+        metric,
+        of=_OF_MAP + (metric.of or name),
+        exact=metric.exact and _exact(name),
+        meaning=metric.meaning.replace(was, meaning) if was else metric.meaning,
+        **changes,
+    )
+
+
 def _score_variance() -> Metric:
-    (metric,) = (each for each in METRICS if each.name == "score_variance")
+    metric = next(each for each in METRICS if each.name == "score_variance")
     known = metric.exact
     assert known is not None
 
@@ -223,82 +231,33 @@ def _score_variance() -> Metric:
     return replace(metric, exact=replace(known, value=value))
 
 
-def _norms(name: str, number: str, meaning: str, formula: str, title: str) -> tuple[Metric, ...]:
-    """The root mean square and the median of a norm of rows."""
-    root: dict[str, Any] = {"kind": "root", "exact": _exact(name), "within": (0, math.inf), "is_precise": True}
-    median: dict[str, Any] = {"kind": "quantile", "share": 0.5}
-    kinds = (
-        ("", "root mean square over rows", f"sqrt(E {formula}^2)", "r.m.s.", root),
-        ("_median", "50% quantile over rows", "F^-1(0.5)", "median", median),
-    )
-    return tuple(
-        Metric(f"{name}{end}", f"{meaning}; {how}", of_rows, f"{title}, {word}", of=number, is_logarithmic=True, **more)
-        for end, how, of_rows, word, more in kinds
-    )
-
-
-def _mean(
-    name: str, number: str, meaning: str, formula: str, title: str, high: End, *, is_exact: bool = True, **more: Any
-) -> Metric:
-    exact = _exact(name) if is_exact else None
-    return Metric(name, f"{meaning}; mean over rows", formula, title, of=number, exact=exact, within=(0, high), **more)
-
-
-_MASS, _MAX, _ENTROPY, _ZEROS, _JACOBIAN, _GRADIENT = _NUMBERS
+_J = "softmax Jacobian J = diag(w) - w w^T", "Jacobian J of the weights to the scaled scores before the cap"
 MECHANISM_METRICS = (
     _score_variance(),
-    _mean(
+    Metric(
         "visible_mass",
-        _MASS,
-        "sum of the weights of the visible keys, without that of a sink",
+        "sum of the weights of the visible keys, without that of a sink; mean over rows",
         "E sum_j w_j",
         "sum of the weights",
-        lambda cells: cells.n_keys,
+        of="mapped_visible_mass",
+        exact=_exact("visible_mass"),
+        within=(0, lambda cells: cells.n_keys),
         is_logarithmic=True,
     ),
-    _mean(
-        "max_weight",
-        _MAX,
-        "largest weight of a row",
-        "E max_j w_j",
-        "largest weight of a row",
-        1,
-        is_precise=True,
-        is_logarithmic=True,
-    ),
-    _mean(
-        "entropy",
-        _ENTROPY,
-        "entropy of the weights of a row over their sum",
-        "E[-sum_j p_j ln p_j], p = w / sum w",
-        "entropy of a row (nats)",
-        lambda cells: np.log(cells.n_keys),
-        unit="nats",
-        is_precise=True,
-    ),
-    _mean(
+    _of_saturation("max_weight", within=(0, 1)),
+    _of_saturation("entropy", "entropy of the weights over their sum", "entropy of a row", formula="E H(w / sum w)"),
+    Metric(
         "zero_weights",
-        _ZEROS,
         "share of the weights of visible keys that are 0 in double precision",
         "P(w = 0)",
         "share of weights equal to 0",
-        1,
-        is_exact=False,
+        of="mapped_zero_weights",
+        within=(0, 1),
     ),
-    *_norms(
-        "jacobian_norm",
-        _JACOBIAN,
-        "Frobenius norm of the Jacobian J of the weights to the scaled scores before the cap",
-        "|J|_F",
-        "Jacobian norm $|J|_F$",
-    ),
-    *_norms(
-        "query_gradient_norm",
-        _GRADIENT,
-        "norm of dL/dq = K^T J^T g / divisor, root mean square over standard normal gradients g to the weights",
-        "|dL/dq|",
-        "$|dL/dq|$",
-    ),
+    _of_saturation("jacobian_norm", _J[1], _J[0], within=(0, math.inf)),
+    _of_saturation("jacobian_norm_median", _J[1], _J[0]),
+    _of_saturation("query_gradient_norm", "K^T J^T g", "K^T J g"),
+    _of_saturation("query_gradient_norm_median", "K^T J^T g", "K^T J g"),
 )
 
 EXPERIMENT = RowStatistics(MECHANISM_METRICS).experiment("mechanisms", Cell)
