@@ -6,6 +6,7 @@ A draw of Q, K and standard normal gradients to the weights goes through attenti
 - the probabilities that exact weights and scores are out of the format's range, with their exact values;
 - the shares of weights, gradients and rows that are 0, 1 or lost in the format, which rounding before the last step
   moves away from these probabilities;
+- the mass that the weights of a row lose, if they alone are rounded, with its exact value, and if every step is;
 - the errors of metrics: rounded minus exact in the same draw, so that small errors are measurable.
 
 All shares are over visible keys. A row is lost if the format has no number for one of its results: a score beyond the
@@ -20,6 +21,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge, Le
 
 from experiments.measuring.columns import Meaning
 from experiments.measuring.metric import ErrorBound, Exact, Metric, OfCell, Theory
@@ -45,7 +47,20 @@ class Cell(SampledCell):
 
     # Without a default: in float64, a sweep that forgets it would measure last digits alone.
     arithmetic: Annotated[Arithmetic, Meaning("number format of the rounded rows")] = field(kw_only=True)
+    prescale: Annotated[
+        float,
+        Ge(1),
+        Le(2**15),
+        Meaning("power of 2, factor of weights before they are rounded and divisor after"),
+    ] = 1.0
     score_arrays = 20
+
+    def problem(self) -> str | None:
+        """As `SampledCell.problem`, or a prescale that is no power of 2 or beyond the format."""
+        if self.prescale <= self.arithmetic.largest and math.frexp(self.prescale)[0] == 0.5:
+            return super().problem()
+        expected = f"a power of 2 up to {self.arithmetic.largest:g}, the largest number of {self.arithmetic}"
+        return f"prescale: expected {expected}, got {self.prescale:g}"
 
     def stamp(self) -> dict[str, Any]:
         """The values and code behind the names in a cell."""
@@ -62,7 +77,8 @@ class Cell(SampledCell):
         scores = scores if visible is None else np.where(visible, scores, -np.inf)
         found = []
         for divisor in self.divisors():
-            rounded = rounded_rows(products, rounded_keys, rounded_gradient, divisor, self.arithmetic, visible)
+            of_rows = divisor, self.arithmetic, visible, self.prescale
+            rounded = rounded_rows(products, rounded_keys, rounded_gradient, *of_rows)
             found.append(_compared(self, rows, rounded, scores / divisor, keys, gradient, divisor))
         return {name: np.stack([values[name] for values in found]) for name in found[0]}
 
@@ -80,7 +96,8 @@ def _compared(
     Returns:
         Arrays (..., n_queries): an event as 0 or 1, a share of visible keys, or a number rounded minus exact.
     """
-    arithmetic, own_keys, seen = cell.arithmetic, cell.own_keys(rows), np.isfinite(scores)
+    arithmetic, prescale = cell.arithmetic, cell.prescale
+    own_keys, seen = cell.own_keys(rows), np.isfinite(scores)
     shifted = scores - scores.max(axis=-1, keepdims=True)
     exponentials = np.exp(shifted)
     total = exponentials.sum(axis=-1, keepdims=True)
@@ -95,7 +112,8 @@ def _compared(
         np.where(is_lost[..., None], 0.0, values.astype(np.float64)) for values in (rounded.scores, *results)
     )
     # -inf has no weight, but no finite variance.
-    rounded_scores = np.clip(rounded_scores, -arithmetic.largest, arithmetic.largest)
+    largest = arithmetic.of_products.largest
+    rounded_scores = np.clip(rounded_scores, -largest, largest)
     of_rounded = _row_metrics(rounded_scores, rounded_weights, seen, own_keys)
     of_exact = _row_metrics(scores, weights, seen, own_keys)
 
@@ -106,11 +124,13 @@ def _compared(
     with np.errstate(over="ignore"):
         overflows = ~np.isfinite(arithmetic.round(np.exp(rounded.scores.max(axis=-1))))
     return {
-        "tiny_weights": share(log_weights < math.log(arithmetic.smallest) - math.log(2)),
+        "tiny_weights": share(log_weights < math.log(arithmetic.smallest) - math.log(2) - math.log(prescale)),
+        "rounding_loss": 1 - arithmetic.round_weights(weights, prescale).sum(axis=-1, dtype=np.float64),
         "nearly_one_rows": 1.0 * (other_weights(weights).sum(axis=-1) < 2.0 ** -(arithmetic.digits + 1)),
         "large_rows": 1.0 * (scores.max(axis=-1) > math.log(arithmetic.largest)),
         "zero_weights": share(rounded_weights == 0),
-        "subnormal_weights": share((rounded_weights > 0) & (rounded_weights < arithmetic.smallest_normal)),
+        "lost_mass": 1 - rounded_weights.sum(axis=-1),
+        "subnormal_weights": share((rounded_weights > 0) & (rounded_weights * prescale < arithmetic.smallest_normal)),
         "one_rows": 1.0 * (rounded_weights.max(axis=-1) == 1),
         "overflowing_rows": 1.0 * overflows,
         "zero_gradients": share(to_scores == 0),
@@ -176,9 +196,13 @@ def _probability(metric: str) -> OfCell:
     """The probability of that name in `sdpa.theory.OutOfRange`."""
     return from_theory(
         "out_of_range",
-        lambda cell: (cell.d_k, cell.n_keys, cell.divisor, cell.arithmetic, cell.law, cell.shortest_row),
+        _arguments,
         metric,
     )
+
+
+def _arguments(cell: Any) -> tuple[Any, ...]:
+    return cell.d_k, cell.n_keys, cell.divisor, cell.arithmetic, cell.law, cell.shortest_row, cell.prescale
 
 
 def _of_rows(metric: str) -> Exact:
@@ -263,6 +287,26 @@ ROUNDING_METRICS = (
         "P(max s > ln(largest number))",
         "share of rows with e^s beyond the largest number",
         _of_rows("large_rows"),
+    ),
+    Metric(
+        "rounding_loss",
+        "mass of exact weights that rounding to the format loses, mean over rows",
+        "E[1 - sum_j R(p w_j) / p], p the prescale",
+        "mass of exact weights lost to rounding",
+        exact=Exact(
+            f"{_INTEGRALS}; also empty for formats of more than 8 bits, and if some rows have scores of a deviation "
+            "below 0.4",
+            from_theory("rounding_loss", _arguments),
+            bounds=(ErrorBound(1e-7, 1e-8),),
+        ),
+        within=(-1, 1),
+    ),
+    Metric(
+        "lost_mass",
+        "1 minus the sum of the rounded weights of a row, mean over rows; 1 in lost rows",
+        "E[1 - sum_j w_j]",
+        "lost mass of weights",
+        within=(-1, 1),
     ),
     _share("zero_weights", "share of the rounded weights that are 0", "P(w = 0)", "share of weights equal to 0"),
     _share(

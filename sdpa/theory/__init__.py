@@ -3,7 +3,7 @@
 from sdpa.theory import limits, overlap
 from sdpa.theory.attention import AttentionExpectations, attention_expectations, divisor_for
 from sdpa.theory.deviations import attention_deviations, least_draw_deviations
-from sdpa.theory.formats import OutOfRange, out_of_range
+from sdpa.theory.formats import OutOfRange, out_of_range, rounding_loss
 from sdpa.theory.integrals import UnknownError
 from sdpa.theory.mapped_rows import MappedExpectations, mapped_expectations
 from sdpa.theory.row_variance import least_shared_row_variance, row_variance, row_variance_deviation
@@ -28,6 +28,7 @@ __all__ = [
     "mapped_expectations",
     "out_of_range",
     "overlap",
+    "rounding_loss",
     "row_variance",
     "row_variance_deviation",
     "score_kurtosis",
