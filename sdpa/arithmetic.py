@@ -3,16 +3,19 @@
 An accelerator keeps results in a format of few digits, and computes sums, quotients and exponentials in single
 precision. With R the rounding to the format, to the nearest number and to an even last digit in a tie,
 
-    s_ij = R(R(q_i.k_j) / c),   e_ij = exp(s_ij - max_j s_ij),   w_ij = R(p e_ij / sum_j e_ij) / p
+    s_ij = R(R(q_i.k_j) / c),   e_ij = exp(s_ij - max_j s_ij),   w_ij = R(e_ij / sum_j e_ij)
 
 and for a gradient g to the weights, rounded too,
 
     dL/dS_ij = R(R(w_ij (g_ij - sum_j w_ij g_ij)) / c),   dL/dq_i = R(sum_j dL/dS_ij k_j).
 
-So do the matrix products and the softmax of PyTorch and JAX if no fused kernel replaces them, with p = 1. Formats of 8
-bits hold factors of matrix products alone: q, k, w and dL/dS; scores and dL/dq stay in single precision. A prescale p,
-a power of 2, keeps small weights from 0. Numbers below the smallest normal one lose digits and then become 0 (gradual
-underflow); hardware that flushes them to 0 loses more.
+So do the matrix products and the softmax of PyTorch and JAX if no fused kernel replaces them. Formats of 8 bits exist
+in fused kernels: only factors of matrix products have them. Scores, dL/dq and weights stay in single precision,
+
+    w_ij = R(p e_ij) / (p sum_j e_ij),
+
+with a prescale p, a power of 2 that keeps small e_ij from 0. Numbers below the smallest normal one lose digits and then
+become 0 (gradual underflow); hardware that flushes them to 0 loses more.
 """
 
 from __future__ import annotations
@@ -72,9 +75,14 @@ class Arithmetic:
         return np.float64 if self.name == "float64" else np.float32
 
     @property
+    def has_8_bits(self) -> bool:
+        """True for a format that only factors of matrix products have."""
+        return self.name.startswith("float8")
+
+    @property
     def of_products(self) -> Arithmetic:
-        """The format of scores and of dL/dq: this one, or single precision if this one has 8 bits."""
-        return FORMATS["float32"] if self.name.startswith("float8") else self
+        """The format of scores, divided weights and dL/dq: this one, or single precision if this one has 8 bits."""
+        return FORMATS["float32"] if self.has_8_bits else self
 
     def round(self, values: npt.ArrayLike) -> FloatArray:
         """The nearest numbers of the format, in the type of the accumulator; values beyond the largest become inf.
@@ -86,10 +94,13 @@ class Arithmetic:
             given = np.asarray(values, self.accumulator)
             return given.astype(self._type(), copy=False).astype(self.accumulator, copy=False)
 
-    def round_weights(self, weights: FloatArray, prescale: float) -> FloatArray:
-        """R(p w) / p, with a power p of 2."""
+    def weights(self, exponentials: FloatArray, prescale: float = 1.0) -> FloatArray:
+        """Rounded weights, of the shape of the exponentials e^(s - max s)."""
+        total = exponentials.sum(axis=-1, keepdims=True)
+        if not self.has_8_bits:
+            return self.round(exponentials / total)
         factor = self.accumulator(prescale)
-        return np.asarray(self.round(factor * weights) / factor)
+        return np.asarray(self.round(factor * exponentials) / (factor * total).astype(self.accumulator))
 
     def product(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """R(a b) of matrices of numbers of the format, with sums in the accumulator, R that of `of_products`."""
@@ -156,7 +167,7 @@ def rounded_rows(
         divisor: c, above 0; it is rounded to the accumulator.
         arithmetic: the format, or its name.
         visible: booleans that broadcast to the shape of products, True where the query may attend to the key.
-        prescale: p, a power of 2 up to the largest number of the format.
+        prescale: p of a format of 8 bits, a power of 2 up to its largest number; other formats do not use it.
 
     Raises:
         ValueError: the gradient has another shape than the products, or no format has the name.
@@ -171,7 +182,7 @@ def rounded_rows(
         if visible is not None:
             scores = np.where(visible, scores, -np.inf).astype(arithmetic.accumulator)
         exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        weights = arithmetic.round_weights(exponentials / exponentials.sum(axis=-1, keepdims=True), prescale)
+        weights = arithmetic.weights(exponentials, prescale)
         centred = gradient - (weights * gradient).sum(axis=-1, keepdims=True)
         score_gradient = arithmetic.round(arithmetic.round(weights * centred) / c)
         return RoundedRows(scores, weights, score_gradient, arithmetic.product(score_gradient, keys))

@@ -31,7 +31,9 @@ def by_loops(q, k, g, divisor, name, prescale=1.0):
     total = wide(0)
     for x in e:
         total = wide(total + x)
-    w = [to_format(wide(x / total) * wide(prescale)) / wide(prescale) for x in e]
+    w = [to_format(wide(x / total)) for x in e]
+    if name.startswith("float8"):
+        w = [to_format(x * wide(prescale)) / wide(total * wide(prescale)) for x in e]
     mean = wide(0)
     for x, y in zip(w, g, strict=True):
         mean = wide(mean + wide(x * y))

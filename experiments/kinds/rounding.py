@@ -51,16 +51,19 @@ class Cell(SampledCell):
         float,
         Ge(1),
         Le(2**15),
-        Meaning("power of 2, factor of weights before they are rounded and divisor after"),
+        Meaning("p, by which 8-bit formats multiply e^(s - max s) before rounding, and divide after"),
     ] = 1.0
     score_arrays = 20
 
     def problem(self) -> str | None:
-        """As `SampledCell.problem`, or a prescale that is no power of 2 or beyond the format."""
-        if self.prescale <= self.arithmetic.largest and math.frexp(self.prescale)[0] == 0.5:
+        """As `SampledCell.problem`, or a prescale that the format does not take."""
+        largest = self.arithmetic.largest if self.arithmetic.has_8_bits else 1
+        if self.prescale <= largest and math.frexp(self.prescale)[0] == 0.5:
             return super().problem()
-        expected = f"a power of 2 up to {self.arithmetic.largest:g}, the largest number of {self.arithmetic}"
-        return f"prescale: expected {expected}, got {self.prescale:g}"
+        got = f"{self.prescale:g} and {self.arithmetic}"
+        return (
+            f"prescale: expected a power of 2, at most 256 beside float8_e4m3fn and 1 beside 16 bits or more, got {got}"
+        )
 
     def stamp(self) -> dict[str, Any]:
         """The values and code behind the names in a cell."""
@@ -117,6 +120,12 @@ def _compared(
     of_rounded = _row_metrics(rounded_scores, rounded_weights, seen, own_keys)
     of_exact = _row_metrics(scores, weights, seen, own_keys)
 
+    # Formats of 8 bits round e^(s - max s), by which the largest weight is divided.
+    before, least_normal = log_weights, np.asarray(arithmetic.smallest_normal)
+    if arithmetic.has_8_bits:
+        before = shifted
+        least_normal = (1 - 1e-6) * least_normal / prescale * rounded_weights.max(axis=-1, keepdims=True)
+
     def share(happens: npt.NDArray[np.bool_]) -> Floats:
         return np.asarray((happens & seen).sum(axis=-1) / seen.sum(axis=-1))
 
@@ -124,13 +133,13 @@ def _compared(
     with np.errstate(over="ignore"):
         overflows = ~np.isfinite(arithmetic.round(np.exp(rounded.scores.max(axis=-1))))
     return {
-        "tiny_weights": share(log_weights < math.log(arithmetic.smallest) - math.log(2) - math.log(prescale)),
-        "rounding_loss": 1 - arithmetic.round_weights(weights, prescale).sum(axis=-1, dtype=np.float64),
-        "nearly_one_rows": 1.0 * (other_weights(weights).sum(axis=-1) < 2.0 ** -(arithmetic.digits + 1)),
+        "tiny_weights": share(before < math.log(arithmetic.smallest) - math.log(2) - math.log(prescale)),
+        "rounding_loss": 1 - arithmetic.weights(exponentials, prescale).sum(axis=-1, dtype=np.float64),
+        "nearly_one_rows": 1.0 * (other_weights(weights).sum(axis=-1) < 2.0 ** -(arithmetic.of_products.digits + 1)),
         "large_rows": 1.0 * (scores.max(axis=-1) > math.log(arithmetic.largest)),
         "zero_weights": share(rounded_weights == 0),
         "lost_mass": 1 - rounded_weights.sum(axis=-1),
-        "subnormal_weights": share((rounded_weights > 0) & (rounded_weights * prescale < arithmetic.smallest_normal)),
+        "subnormal_weights": share((rounded_weights > 0) & (rounded_weights < least_normal)),
         "one_rows": 1.0 * (rounded_weights.max(axis=-1) == 1),
         "overflowing_rows": 1.0 * overflows,
         "zero_gradients": share(to_scores == 0),
@@ -270,14 +279,14 @@ ROUNDING_METRICS = (
     _share(
         "tiny_weights",
         "share of the exact weights that the format rounds to 0",
-        "P(w < half the smallest number)",
+        "P(w < half the smallest number), or P(p w / max w < half the smallest number) in 8 bits",
         "share of exact weights that round to 0",
         _of_weights(),
     ),
     _share(
         "nearly_one_rows",
         "share of rows whose exact largest weight the format rounds to 1",
-        "P(1 - max w < 2^-(p + 1)), p binary digits",
+        "P(1 - max w < 2^-(p + 1)), p binary digits, 24 in 8 bits",
         "share of rows with a weight that rounds to 1",
         _of_rows("nearly_one_rows"),
     ),
@@ -291,13 +300,12 @@ ROUNDING_METRICS = (
     Metric(
         "rounding_loss",
         "mass of exact weights that rounding to the format loses, mean over rows",
-        "E[1 - sum_j R(p w_j) / p], p the prescale",
+        "E[1 - sum_j R(w_j)], or E[1 - sum_j R(p e_j) / (p sum_j e_j)] in 8 bits, e_j = e^(s_j - max s)",
         "mass of exact weights lost to rounding",
         exact=Exact(
-            f"{_INTEGRALS}; also empty for formats of more than 8 bits, and if some rows have scores of a deviation "
-            "below 0.4",
+            f"{_INTEGRALS}; also empty for formats of more than 8 bits",
             from_theory("rounding_loss", _arguments),
-            bounds=(ErrorBound(1e-7, 1e-8),),
+            bounds=(ErrorBound(1e-6, 1e-8),),
         ),
         within=(-1, 1),
     ),

@@ -57,9 +57,9 @@ STAY |= {"softcap": {"score_variance"}, "sink": {"score_variance", "entropy"}, "
 CELLS = {
     "saturation": (saturation.Cell(**SIZES), LAW | {"arithmetic": FORMATS["float32"]}, {"saturated_rows"}),
     "rounding": (
-        rounding.Cell(**SIZES | {"query_std": 6.0}, arithmetic=HALF),
-        LAW | {"arithmetic": FORMATS["bfloat16"]},
-        RARE,
+        rounding.Cell(**SIZES | {"query_std": 6.0}, arithmetic=FORMATS["float8_e4m3fn"]),
+        LAW | {"arithmetic": FORMATS["bfloat16"], "prescale": 2.0},
+        RARE | {"wrong_gradient_rows"},
     ),
     "initialisation": (
         initialisation.Cell(12, 3, 7, Scheme.parse("t5"), RULES, n_queries=5),

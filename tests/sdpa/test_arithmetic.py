@@ -81,10 +81,11 @@ def test_probabilities_out_of_range_agree_with_simulated_rows(d_k, n_keys, divis
     top = log_w.argmax(axis=1)
     others = log_w.copy()
     others[np.arange(len(s)), top] = -np.inf
+    before = s - s.max(axis=1, keepdims=True) if arithmetic.has_8_bits else log_w
     exact = out_of_range(d_k, n_keys, divisor, arithmetic, law, prescale=prescale)
     for found, value in (
-        ((log_w < math.log(arithmetic.smallest) - math.log(2 * prescale)).mean(axis=1), exact.tiny_weights),
-        (special.logsumexp(others, axis=1) < -(arithmetic.digits + 1) * math.log(2), exact.nearly_one_rows),
+        ((before < math.log(arithmetic.smallest) - math.log(2 * prescale)).mean(axis=1), exact.tiny_weights),
+        (special.logsumexp(others, axis=1) < -(arithmetic.of_products.digits + 1) * math.log(2), exact.nearly_one_rows),
         (s.max(axis=1) > math.log(arithmetic.largest), exact.large_rows),
     ):
         assert abs(found.mean() - value) <= 5 * found.std() / math.sqrt(len(s)) + 3 / len(s)
@@ -92,13 +93,14 @@ def test_probabilities_out_of_range_agree_with_simulated_rows(d_k, n_keys, divis
 
 @pytest.mark.parametrize("prescale", [1.0, 64.0])
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
-@pytest.mark.parametrize(("d_k", "n_keys", "divisor"), [(32, 2, 3.0), (64, 40, 2.0), (64, 300, 8.0), (512, 64, 1.0)])
+@pytest.mark.parametrize(("d_k", "n_keys", "divisor"), [(3, 2, 1.0), (64, 40, 2.0), (64, 300, 80.0), (512, 64, 1.0)])
 def test_rounding_loss_agrees_with_simulated_rows(d_k, n_keys, divisor, name, prescale):
-    """20,000 rows as above, within 5 standard errors; false alarms of all 16 cases below 1e-5."""
+    """20,000 rows of spreads 0.1 to 23, within 5 standard errors; false alarms of all 16 cases below 1e-5."""
     rng = np.random.default_rng(6)
-    length = np.sqrt(rng.chisquare(d_k, 20_000))
-    w = special.softmax(length[:, None] * rng.standard_normal((20_000, n_keys)) / divisor, axis=1)
-    lost = 1 - ((prescale * w).astype(getattr(ml_dtypes, name)).astype(float) / prescale).sum(axis=1)
+    s = np.sqrt(rng.chisquare(d_k, (20_000, 1))) * rng.standard_normal((20_000, n_keys)) / divisor
+    e = np.exp(s - s.max(axis=1, keepdims=True))
+    rounded = (prescale * e).astype(getattr(ml_dtypes, name)).astype(float) / prescale
+    lost = 1 - rounded.sum(axis=1) / e.sum(axis=1)
     exact = rounding_loss(d_k, n_keys, divisor, name, prescale=prescale)
     assert abs(lost.mean() - exact) <= 5 * lost.std() / math.sqrt(len(lost))
 
@@ -140,8 +142,13 @@ def test_one_entry_and_two_keys_agree_with_an_integral_over_q(name):
         odds = log_t - math.log1p(-math.exp(log_t))
         return mean(lambda x: special.ndtr(odds / (x * math.sqrt(2))))
 
-    assert found.tiny_weights == pytest.approx(below(math.log(arithmetic.smallest) - math.log(2)), rel=1e-8)
-    assert found.nearly_one_rows == pytest.approx(2 * below(-(arithmetic.digits + 1) * math.log(2)), rel=1e-8)
+    tiny = math.log(arithmetic.smallest) - math.log(2)
+    if arithmetic.has_8_bits:  # e^(s_1 - s_2) is below t if the weight is below t / (1 + t)
+        tiny -= math.log1p(math.exp(tiny))
+    assert found.tiny_weights == pytest.approx(below(tiny), rel=1e-8)
+    assert found.nearly_one_rows == pytest.approx(
+        2 * below(-(arithmetic.of_products.digits + 1) * math.log(2)), rel=1e-8
+    )
     above = math.log(arithmetic.largest)
     large = mean(lambda x: 1 - special.ndtr(above / x) ** 2)
     assert found.large_rows == pytest.approx(large, rel=1e-8)
