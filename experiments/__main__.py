@@ -204,6 +204,9 @@ def diagnose(
         list[Path] | None,
         Argument(metavar="FILE [FILE]", help="One file with q and k, or one for each; omit it for the shipped one."),
     ] = None,
+    scores: Annotated[
+        Path | None, Option(metavar="FILE", help="Scores before the softmax, divided already, in place of q and k.")
+    ] = None,
     scaling: Rule = None,
     mask: Mask = None,
     axes: Annotated[
@@ -220,7 +223,11 @@ def diagnose(
     with outcome(refused=(ValueError,)):
         from experiments.diagnosis import command as diagnosis
 
-        if files:
+        if scores is not None:
+            if files or scaling:
+                raise UsageError("--scores: expected no other files and no --scaling beside scores")
+            diagnosis.diagnose([scores], "unscaled", mask, axes, out, are_scores=True)
+        elif files:
             diagnosis.diagnose(files, scaling or "d_k^1/2", mask, axes, out)
         elif any((scaling, mask, axes, out)):
             raise UsageError("expected files with queries and keys (make diagnose Q=q.npy K=k.npy)")

@@ -15,7 +15,7 @@ import pandas as pd
 from experiments.analysis.written import csv_bytes
 from experiments.config.problems import TableError
 from experiments.diagnosis import minilm, model
-from experiments.diagnosis.files import HeadArrays, read_heads
+from experiments.diagnosis.files import HeadArrays, read_heads, read_scores
 from experiments.diagnosis.table import (
     LEGEND,
     axes_of,
@@ -36,11 +36,19 @@ _ARRAYS, _SIDECAR = "qk.npz", "model.json"
 _SAMPLE = (slice(8), slice(2), slice(None), slice(32))  # of sequences, layers, heads and positions
 
 
-def diagnose(files: Sequence[Path], scaling: str, mask: str | None, axes: str | None, out: Path | None) -> None:
-    """Diagnose queries and keys in files, print the result, write its table and draw its figure.
+def diagnose(
+    files: Sequence[Path],
+    scaling: str,
+    mask: str | None,
+    axes: str | None,
+    out: Path | None,
+    *,
+    are_scores: bool = False,
+) -> None:
+    """Diagnose queries and keys in files, or scores in one, print the result, write its table and draw its figure.
 
     Args:
-        files: one file with q and k, or one for each.
+        files: one file with q and k, or one for each; one with divided scores if `are_scores`.
         scaling: a scaling rule.
         mask: `causal`, `none` or None.
         axes: names of the leading axes of q, separated by commas; None for the usual ones.
@@ -58,10 +66,11 @@ def diagnose(files: Sequence[Path], scaling: str, mask: str | None, axes: str | 
         raise ValueError(f"{folder} has the diagnosis of files listed in {record}; choose another folder with OUT=DIR")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out: expected a folder, got the file {folder}")
-    heads = read_heads(files)
+    heads = read_scores(files[0]) if are_scores else read_heads(files)
     table = diagnosis_table(heads, scaling, mask, axes)
-    order = ", ".join([*axes_of(heads[0], axes), "position", "d_k"])
-    _tell(f"Diagnosis of {' and '.join(map(str, files))}, q of shape {heads[0].q.shape} read as ({order})", table)
+    what, last = ("scores", ("query", "key")) if are_scores else ("q", ("position", "d_k"))
+    order = ", ".join([*axes_of(heads[0], axes), *last])
+    _tell(f"Diagnosis of {' and '.join(map(str, files))}, {what} of shape {heads[0].q.shape} read as ({order})", table)
     write_atomically(record, sources.encode())  # first, so that no table of other files replaces this one
     write_atomically(folder / DIAGNOSIS_TABLE, csv_bytes(table))
     for suffix, content in zip(DRAWN, _drawn_heads(folder / DIAGNOSIS_TABLE), strict=True):

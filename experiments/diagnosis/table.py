@@ -4,6 +4,7 @@
 with, a line for each of the sharpest heads, and fixed sentences with numbers.
 """
 
+import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pandas as pd
 
 from experiments.diagnosis.files import HeadArrays
 from experiments.measuring.columns import Column
-from sdpa import Scaling, diagnose
+from sdpa import Scaling, diagnose, diagnose_scores
 from sdpa.diagnosis import AXES, BATCH, QUANTITIES, Quantity
 from sdpa.theory.gaussian_rows import gaussian_rows
 
@@ -106,20 +107,25 @@ def axes_of(pair: HeadArrays, axes: str | None = None) -> tuple[str, ...]:
 
 def indices(table: pd.DataFrame) -> list[str]:
     """The columns that number the heads of a table, such as layer and head; none in the table of a single head."""
-    return [str(name) for name in table.columns[: table.columns.get_loc(_SIZES[0].name)]]
+    return [str(name) for name in itertools.takewhile(lambda name: name not in _AFTER_INDICES, table.columns)]
 
 
 def _of_pair(pair: HeadArrays, rule: Scaling, mask: str | None, axes: str | None) -> pd.DataFrame:
     """The rows of one pair of arrays."""
     names = axes_of(pair, axes)
     try:
-        found = diagnose(pair.q, pair.k, rule, mask, axes=names)
+        if pair.k is None:
+            found = diagnose_scores(pair.q, mask, axes=names)
+        else:
+            found = diagnose(pair.q, pair.k, rule, mask, axes=names)
     except ValueError as error:
         raise ValueError(f"{pair.place}: {error}") from None
     columns = found.columns()
     numbers = _given(pair) | {name: columns.pop(name) for name in found.axes}
     sizes = {name: getattr(found, name) for name in ("d_k", "n_queries", "n_keys", "divisor", "sequences")}
     sizes |= {"mask": mask or NO_MASK, "scaling": rule.name}
+    if pair.k is None:
+        del sizes["d_k"], sizes["scaling"], sizes["divisor"]
     return pd.DataFrame({**numbers, **sizes, **columns}, index=range(found.rows.size))
 
 
@@ -161,10 +167,10 @@ def gaussian_curves(table: pd.DataFrame) -> pd.DataFrame:
 def sizes(table: pd.DataFrame) -> str:
     """The sizes and options of a table of a diagnosis, with warnings of one sequence and of swapped axes."""
     named = {"queries": "n_queries", "keys": "n_keys", "d_k": "d_k", "sequences": "sequences", "divisor": "divisor"}
-    parts = [f"{name} {_range(table[column])}" for name, column in named.items()]
-    first = table.iloc[0]
+    parts = [f"{name} {_range(table[column])}" for name, column in named.items() if column in table]
+    rule = f" ({table['scaling'].iloc[0]})" if "scaling" in table else ""
     swapped = "head" in table and table["head"].nunique() > table["n_keys"].max()
-    text = f"Heads {len(table)}, {', '.join(parts)} ({first['scaling']}), mask {first['mask']}"
+    text = f"Heads {len(table)}, {', '.join(parts)}{rule}, mask {table['mask'].iloc[0]}"
     single = (table["sequences"] == 1).any()
     return "\n".join([text, *([_SWAPPED] if swapped else []), *([_NO_ERRORS] if single else [])])
 
@@ -172,7 +178,8 @@ def sizes(table: pd.DataFrame) -> str:
 def sharpest(table: pd.DataFrame) -> str:
     """One line for each of the sharpest heads, below the headings of its columns; many axes make the lines long."""
     shown = table.sort_values("entropy_share", kind="stable").head(MOST_LINES)
-    texts = {heading: [text(row.to_dict()) for _, row in shown.iterrows()] for heading, text in _COLUMNS.items()}
+    columns = {heading: text for heading, text in _COLUMNS.items() if "q_std" in table or heading not in _OF_VECTORS}
+    texts = {heading: [text(row.to_dict()) for _, row in shown.iterrows()] for heading, text in columns.items()}
     numbers = shown[indices(shown)].reset_index(drop=True)
     lines = numbers.join(pd.DataFrame(texts)).to_string(index=False)
     rest = len(table) - len(shown)
@@ -196,7 +203,7 @@ _CONDITIONS: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
     "a spread below 0.8, too flat to differ from Gaussian rows": lambda heads: heads["row_variance"] < 0.8**2,
     "most weight on the first key, an attention sink": lambda heads: heads["first_key_weight"] > 0.5,
     "equal scores in each row, or equal entries of q or k, and so without some numbers (nan)": lambda heads: (
-        heads[["unit_divisor", "variance_ratio"]].isna().any(axis=1)
+        heads[[name for name in ("unit_divisor", "variance_ratio") if name in heads]].isna().any(axis=1)
     ),
 }
 
@@ -211,6 +218,7 @@ def _with_gaussian(name: str) -> Callable[[Row], str]:
     return lambda row: f"{row[name]:.2f} ({row[f'{name}_exact']:.2f})"
 
 
+_OF_VECTORS = ("ratio = length x alignment", "unit power")  # headings that scores alone do not have
 # Headings of the columns after those that number heads, and the text of a row below each.
 _COLUMNS: dict[str, Callable[[Row], str]] = {
     "rows": lambda row: str(row["rows"]),

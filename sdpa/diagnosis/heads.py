@@ -1,4 +1,4 @@
-"""Queries and keys of many heads, and the rows of one head: their scores, weights and Jacobians.
+"""Queries and keys of many heads, or their scores, and the rows of one head: their scores, weights and Jacobians.
 
 Each row comes with every key, and without the first key that any counted row of the head sees. A row counts if its
 query sees two keys or more.
@@ -105,10 +105,10 @@ class HeadRows(NamedTuple):
 
 @dataclass(frozen=True)
 class Heads:
-    """Queries and keys of all heads and sequences, of any real numbers."""
+    """Queries and keys, or scores, of all heads and sequences, of any real numbers."""
 
-    q: npt.NDArray[Any]  # (..., n_queries, d_k)
-    k: npt.NDArray[Any]  # (..., n_keys, d_k)
+    q: npt.NDArray[Any]  # (..., n_queries, d_k), or scores (..., n_queries, n_keys)
+    k: npt.NDArray[Any] | None  # (..., n_keys, d_k); None beside scores
     mask: float | BoolArray | None  # (..., n_queries, n_keys), or the most keys of a row under a causal mask
     axes: tuple[str, ...]  # names of the leading axes; `batch` has independent sequences, `head` may be shorter in k
 
@@ -119,6 +119,19 @@ class Heads:
         names = _names(queries.ndim - 2, axes)
         _check_shapes(queries.shape, keys.shape, names)
         return cls(queries, keys, _mask(mask, (*queries.shape[:-1], keys.shape[-2])), names)
+
+    @classmethod
+    def of_scores(cls, scores: npt.ArrayLike, mask: Mask | None, axes: Sequence[str] | None) -> Heads:
+        """From the arguments of `diagnose_scores`."""
+        array = _numbers("scores", scores)
+        if array.shape[-1] < 2:
+            raise ValueError(f"scores: expected 2 keys or more, got {array.shape}")
+        return cls(array, None, _mask(mask, array.shape), _names(array.ndim - 2, axes))
+
+    @property
+    def n_keys(self) -> int:
+        """The number of keys."""
+        return int(self.q.shape[-1] if self.k is None else self.k.shape[-2])
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -131,11 +144,14 @@ class Heads:
 
     def rows(self, index: tuple[int, ...], divisor: float, row_map: RowMap = PLAIN) -> HeadRows:
         """The rows at a leading index of q, with the keys of its group; ValueError for a number that is too large."""
-        of_keys = [i * shared // length for i, length, shared in zip(index, self.shape, self.k.shape[:-2], strict=True)]
         mask = self.mask[index] if isinstance(self.mask, np.ndarray) else self.mask
-        q, k = (np.asarray(array, dtype=np.float64) for array in (self.q[index], self.k[tuple(of_keys)]))
+        q = np.asarray(self.q[index], dtype=np.float64)
         try:
-            return _rows(q, k, mask, divisor, row_map)
+            if self.k is None:
+                return _rows_of_scores(q, mask)
+            lengths = zip(index, self.shape, self.k.shape[:-2], strict=True)
+            of_keys = tuple(i * shared // length for i, length, shared in lengths)
+            return _rows(q, np.asarray(self.k[of_keys], dtype=np.float64), mask, divisor, row_map)
         except ValueError as error:
             raise ValueError(f"{error}{label(self.axes, index)}") from None
 
@@ -176,6 +192,24 @@ def _rows(q: FloatArray, k: FloatArray, mask: float | BoolArray | None, divisor:
                 parts.append(Rows.of(*of_rows, of_keys, divisor, row_map))
     rows, rest = map(Rows.joined, found)
     return HeadRows(rows, rest, *map(_moments, (q[counted], k[seen])))
+
+
+def _rows_of_scores(scores: FloatArray, mask: float | BoolArray | None) -> HeadRows:
+    """The rows of one head in one sequence, from its scores, of which -inf are hidden."""
+    shown = scores != -np.inf
+    for chosen, visible in tiles(len(scores), scores.shape[1], mask):
+        shown[chosen, : visible.shape[-1]] &= visible
+        shown[chosen, visible.shape[-1] :] = False
+    shown &= shown.sum(axis=-1, keepdims=True) >= 2
+    _check_sizes("scores", np.where(shown, scores, 0.0), np.ones(len(scores), np.bool_))
+    first = int(shown.any(axis=0).argmax())
+    found: list[Rows] = []
+    for start in (first, first + 1):
+        left = shown[:, start:].sum(axis=-1) >= 2
+        visible, ones = shown[left, start:], np.ones(scores.shape[1] - start)
+        parts = [Rows.of(scores[left, start:], visible, np.ones(len(visible)), ones, 1.0, PLAIN)] if left.any() else []
+        found.append(Rows.joined(parts))
+    return HeadRows(found[0], found[1], _moments(np.empty(0)), _moments(np.empty(0)))
 
 
 def _moments(entries: FloatArray) -> Moments:

@@ -128,6 +128,7 @@ class Quantity:
     row: Callable[[Rows], FloatArray] = lambda rows: rows.largest  # the value of single rows, if `of` is None
     share: float | None = None  # the probability of a quantile of `row`; None for its largest value
     part: str = ALL
+    of_vectors: bool = False  # True if scores alone do not have it
     gaussian: str = ""  # its name in `gaussian_values`, if an exact value is known
 
 
@@ -144,9 +145,12 @@ def _quantile(name: str, words: str, share: float) -> Quantity:
 
 def _of_entries(name: str) -> Sequence[Quantity]:
     return (
-        Quantity(f"{name}_mean", f"mean of the entries of {name}", of=partial(Sums.centre, name=name)),
+        Quantity(f"{name}_mean", f"mean of the entries of {name}", of=partial(Sums.centre, name=name), of_vectors=True),
         Quantity(
-            f"{name}_std", f"standard deviation of the entries of {name}", of=lambda sums: np.sqrt(sums.variance(name))
+            f"{name}_std",
+            f"standard deviation of the entries of {name}",
+            of=lambda sums: np.sqrt(sums.variance(name)),
+            of_vectors=True,
         ),
     )
 
@@ -201,18 +205,21 @@ QUANTITIES: tuple[Quantity, ...] = (
         "variance of the scaled scores within a row, over that for independent entries of mean 0",
         "E (1/(n-1)) sum_j (s_j - mean)^2 / (d_k Var[q_a] Var[k_a] / divisor^2)",
         lambda sums: _ratio(sums.within_rows("unbiased_variance"), sums.entries(sums.d_k) / sums.divisor**2),
+        of_vectors=True,
     ),
     Quantity(
         "length_effect",
         "part of variance_ratio that is due to the lengths of q and k",
         "E[|q|^2 mean |k|^2] / (d_k^2 Var[q_a] Var[k_a])",
         lambda sums: _ratio(sums.mean("lengths"), sums.entries(sums.d_k**2)),
+        of_vectors=True,
     ),
     Quantity(
         "alignment_effect",
         "part of variance_ratio that is due to their directions",
         "variance_ratio / length_effect",
         lambda sums: _ratio(sums.within_rows("unbiased_variance"), sums.mean("lengths") / (sums.d_k * sums.divisor**2)),
+        of_vectors=True,
     ),
     Quantity("largest_score", "largest scaled score", "max s"),
     Quantity(
@@ -228,6 +235,12 @@ QUANTITIES: tuple[Quantity, ...] = (
         for each in _OF_SOFTMAX
     ),
     Quantity("unit_divisor", "divisor at which row_variance is 1", "divisor sqrt(row_variance)", _unit_divisor),
-    Quantity("unit_exponent", "power of d_k that this divisor is", "ln(unit_divisor) / ln(d_k)", _unit_exponent),
+    Quantity(
+        "unit_exponent",
+        "power of d_k that this divisor is",
+        "ln(unit_divisor) / ln(d_k)",
+        _unit_exponent,
+        of_vectors=True,
+    ),
 )
 VISIBLE_MASS = _mean("visible_mass", "sum of the weights of a row beside a sink", "E sum_j w_j", exact=False)

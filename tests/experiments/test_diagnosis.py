@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from experiments.diagnosis.files import FilesError, read_heads
 from experiments.diagnosis.table import COLUMNS, gaussian_curves, read_diagnosis, summary
-from sdpa import diagnose
+from sdpa import diagnose, diagnose_scores
 from sdpa.theory import GaussianRow
 from tests.command_line import call
 from tests.kinds_of_heads import KINDS, normal, table_of
@@ -157,6 +157,21 @@ def test_files_of_one_name_do_not_replace_each_others_diagnosis(saved):
     assert "listed in results/diagnosis/q/files.txt; choose another folder with OUT=DIR" in ran.stderr
     assert Path("results/diagnosis/q/diagnosis.csv").stat() == before
     assert call("diagnose", *others, "--out", "out").returncode == 0
+
+
+def test_scores_are_diagnosed_without_q_and_k(saved):
+    scores = np.random.default_rng(1).standard_normal((2, 3, 6, 8))
+    saved(s=scores)
+    ran = call("diagnose", "--scores", "s.npy", "--mask", "causal")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "scores of shape (2, 3, 6, 8) read as (batch, head, query, key)" in ran.stdout
+    table, found = read_diagnosis(Path("results/diagnosis/s/diagnosis.csv")), diagnose_scores(scores, "causal")
+    np.testing.assert_allclose(table["entropy_share"], found["entropy_share"].value, rtol=1e-9)
+    assert not {"d_k", "scaling", "q_std", "unit_exponent"} & {*table}
+    assert {*table} <= {column.name for column in COLUMNS}
+    assert call("diagnose", "--scores", "s.npy", "--scaling", "8").returncode == 2
+    saved("two.npz", a=scores, b=scores)
+    assert "expected one array of scores, got 'a', 'b'" in call("diagnose", "--scores", "two.npz").stderr
 
 
 SHIPPED = "results/diagnosis/minilm has the shipped example; choose another folder"

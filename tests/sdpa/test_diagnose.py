@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sdpa import diagnose, theory
+from sdpa import diagnose, diagnose_scores, theory
 from sdpa.diagnosis import QUANTITIES, divisor_for
 from tests.plain_attention import entropy, softmax
 
@@ -308,3 +308,46 @@ def test_memory_is_that_of_one_head_and_its_tiles(monkeypatch):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 15e6
+
+
+@pytest.mark.parametrize("mask", [None, "causal", "padding", "-inf"])
+def test_scores_have_the_diagnosis_of_q_and_k_and_gaussian_rows_of_one_spread(mask):
+    rng = np.random.default_rng(3)
+    q, k = 2 * rng.standard_normal((2, 9, 3, 8, D_K))  # 9 sequences, 3 heads
+    scores, visible = q @ k.swapaxes(-1, -2) / 3, np.ones((8, 8), bool)
+    if mask == "causal":
+        visible = np.tri(8, dtype=bool)
+        found = diagnose_scores(np.where(visible, scores, np.nan), mask)
+    elif mask == "padding":
+        visible[:, :2] = visible[6, 1:] = False
+        found = diagnose_scores(scores, visible)
+    else:
+        visible[0, 3:] = mask is None
+        found = diagnose_scores(np.where(visible, scores, -np.inf))
+    expected = diagnose(q, k, 3.0, visible)
+    assert set(expected.estimates) - set(found.estimates) == {each.name for each in QUANTITIES if each.of_vectors}
+    assert (found.d_k, found.n_keys, found.rows.tolist()) == (None, 8, expected.rows.tolist())
+    for name, (value, error, _) in found.estimates.items():
+        unit = 3.0 if name == "unit_divisor" else 1.0  # of these scores, beyond 3
+        np.testing.assert_allclose(value * unit, expected[name].value, rtol=1e-12)
+        np.testing.assert_allclose(error * unit, expected[name].error, rtol=1e-9)
+    counts = [n for n in visible.sum(axis=-1) if n >= 2]
+    unbiased = [
+        [[row[sees].var(ddof=1) for row, sees in zip(s, visible, strict=True) if sees.sum() > 1] for s in head]
+        for head in scores.swapaxes(0, 1)
+    ]
+    for head, variances in enumerate(unbiased):
+        rows = [theory.GaussianRow(math.sqrt(np.mean(variances)), int(n)) for n in counts]
+        gaussian = np.mean([row.max_weight() for row in rows])
+        assert found["max_weight"].gaussian[head] == pytest.approx(gaussian, rel=2e-5)
+
+
+def test_visible_scores_are_finite_numbers_of_two_keys():
+    for scores, message in (
+        ([[[0.0, np.inf]]], r"scores: expected finite numbers .* in head 0"),
+        ([[0.0, np.nan]], "scores: expected finite numbers"),
+        ([[0.0], [1.0]], "scores: expected 2 keys or more"),
+        ([[0.0, -np.inf]], "mask: expected a query that sees two keys"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            diagnose_scores(scores)
