@@ -226,7 +226,7 @@ def diagnose(
         if scores is not None:
             if files or scaling:
                 raise UsageError("--scores: expected no other files and no --scaling beside scores")
-            diagnosis.diagnose([scores], "unscaled", mask, axes, out, are_scores=True)
+            diagnosis.diagnose([scores], None, mask, axes, out)
         elif files:
             diagnosis.diagnose(files, scaling or "d_k^1/2", mask, axes, out)
         elif any((scaling, mask, axes, out)):

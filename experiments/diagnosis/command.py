@@ -36,20 +36,12 @@ _ARRAYS, _SIDECAR = "qk.npz", "model.json"
 _SAMPLE = (slice(8), slice(2), slice(None), slice(32))  # of sequences, layers, heads and positions
 
 
-def diagnose(
-    files: Sequence[Path],
-    scaling: str,
-    mask: str | None,
-    axes: str | None,
-    out: Path | None,
-    *,
-    are_scores: bool = False,
-) -> None:
+def diagnose(files: Sequence[Path], scaling: str | None, mask: str | None, axes: str | None, out: Path | None) -> None:
     """Diagnose queries and keys in files, or scores in one, print the result, write its table and draw its figure.
 
     Args:
-        files: one file with q and k, or one for each; one with divided scores if `are_scores`.
-        scaling: a scaling rule.
+        files: one file with q and k, or one for each; one with scores.
+        scaling: a scaling rule; None for scores, which are divided already.
         mask: `causal`, `none` or None.
         axes: names of the leading axes of q, separated by commas; None for the usual ones.
         out: the folder of the table and the figure; None for one in results/diagnosis with the name of the first file.
@@ -66,9 +58,9 @@ def diagnose(
         raise ValueError(f"{folder} has the diagnosis of files listed in {record}; choose another folder with OUT=DIR")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out: expected a folder, got the file {folder}")
-    heads = read_scores(files[0]) if are_scores else read_heads(files)
-    table = diagnosis_table(heads, scaling, mask, axes)
-    what, last = ("scores", ("query", "key")) if are_scores else ("q", ("position", "d_k"))
+    heads = read_heads(files) if scaling else read_scores(files[0])
+    table = diagnosis_table(heads, scaling or "unscaled", mask, axes)
+    what, last = ("q", ("position", "d_k")) if scaling else ("scores", ("query", "key"))
     order = ", ".join([*axes_of(heads[0], axes), *last])
     _tell(f"Diagnosis of {' and '.join(map(str, files))}, {what} of shape {heads[0].q.shape} read as ({order})", table)
     write_atomically(record, sources.encode())  # first, so that no table of other files replaces this one

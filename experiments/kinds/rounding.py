@@ -47,12 +47,7 @@ class Cell(SampledCell):
 
     # Without a default: in float64, a sweep that forgets it would measure last digits alone.
     arithmetic: Annotated[Arithmetic, Meaning("number format of the rounded rows")] = field(kw_only=True)
-    prescale: Annotated[
-        float,
-        Ge(1),
-        Le(2**15),
-        Meaning("p, by which 8-bit formats multiply e^(s - max s) before rounding, and divide after"),
-    ] = 1.0
+    prescale: Annotated[float, Ge(1), Le(2**15), Meaning("p, a factor of e^(s - max s) before it becomes 8 bits")] = 1.0
     score_arrays = 20
 
     def problem(self) -> str | None:
@@ -60,10 +55,8 @@ class Cell(SampledCell):
         largest = self.arithmetic.largest if self.arithmetic.has_8_bits else 1
         if self.prescale <= largest and math.frexp(self.prescale)[0] == 0.5:
             return super().problem()
-        got = f"{self.prescale:g} and {self.arithmetic}"
-        return (
-            f"prescale: expected a power of 2, at most 256 beside float8_e4m3fn and 1 beside 16 bits or more, got {got}"
-        )
+        expected = "a power of 2 up to the largest number of an 8-bit format, else 1"
+        return f"prescale: expected {expected}, got {self.prescale:g} and {self.arithmetic}"
 
     def stamp(self) -> dict[str, Any]:
         """The values and code behind the names in a cell."""

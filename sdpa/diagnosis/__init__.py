@@ -4,15 +4,5 @@ from sdpa.diagnosis.estimates import BATCH, Diagnosis, Estimate, diagnose, diagn
 from sdpa.diagnosis.heads import AXES, Mask
 from sdpa.diagnosis.quantities import QUANTITIES, Quantity
 
-__all__ = [
-    "AXES",
-    "BATCH",
-    "QUANTITIES",
-    "Diagnosis",
-    "Estimate",
-    "Mask",
-    "Quantity",
-    "diagnose",
-    "diagnose_scores",
-    "divisor_for",
-]
+__all__ = ["AXES", "BATCH", "QUANTITIES", "Diagnosis", "Estimate", "Mask", "Quantity"]
+__all__ += ["diagnose", "diagnose_scores", "divisor_for"]

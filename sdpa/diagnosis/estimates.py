@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
 from sdpa.diagnosis.heads import ALL, REST, HeadRows, Heads, Mask, Rows, label
-from sdpa.diagnosis.quantities import QUANTITIES, VISIBLE_MASS, Quantity, Sums, values_of_rows
+from sdpa.diagnosis.quantities import OF_VECTORS, QUANTITIES, VISIBLE_MASS, Quantity, Sums, values_of_rows
 from sdpa.row_maps import PLAIN, RowMap
 from sdpa.scaling import Scaling, resolve_divisor
 from sdpa.theory.attention import Target, divisor_with
@@ -147,7 +147,7 @@ def _diagnosis(heads: Heads, divisor: float, row_map: RowMap) -> Diagnosis:
         exact[part] = [gaussian_values(*each) if row_map.is_plain else {} for each in pairs]
     estimates = {}
     quantities = QUANTITIES if row_map.sink is None else (*QUANTITIES, VISIBLE_MASS)
-    for quantity in (each for each in quantities if d_k or not each.of_vectors):
+    for quantity in (each for each in quantities if d_k or each.name not in OF_VECTORS):
         value, error = (
             _of_sums(quantity.of, sums[quantity.part])
             if quantity.of

@@ -144,14 +144,18 @@ class Heads:
 
     def rows(self, index: tuple[int, ...], divisor: float, row_map: RowMap = PLAIN) -> HeadRows:
         """The rows at a leading index of q, with the keys of its group; ValueError for a number that is too large."""
+        q, k = np.asarray(self.q[index], dtype=np.float64), None
         mask = self.mask[index] if isinstance(self.mask, np.ndarray) else self.mask
-        q = np.asarray(self.q[index], dtype=np.float64)
-        try:
-            if self.k is None:
-                return _rows_of_scores(q, mask)
+        if self.k is None:
+            shown, visible = q != -np.inf, np.zeros(q.shape, np.bool_)
+            for chosen, seen in tiles(*q.shape, mask):
+                visible[chosen, : seen.shape[-1]] = seen & shown[chosen, : seen.shape[-1]]
+            q, mask = np.where(visible, q, 0.0), visible
+        else:
             lengths = zip(index, self.shape, self.k.shape[:-2], strict=True)
-            of_keys = tuple(i * shared // length for i, length, shared in lengths)
-            return _rows(q, np.asarray(self.k[of_keys], dtype=np.float64), mask, divisor, row_map)
+            k = np.asarray(self.k[tuple(i * shared // length for i, length, shared in lengths)], dtype=np.float64)
+        try:
+            return _rows(q, k, mask, divisor, row_map)
         except ValueError as error:
             raise ValueError(f"{error}{label(self.axes, index)}") from None
 
@@ -169,47 +173,33 @@ def tiles(n_queries: int, n_keys: int, mask: float | BoolArray | None) -> Iterat
             yield rows, np.ones((rows.stop - first, n_keys), np.bool_) if mask is None else mask[rows]
 
 
-def _rows(q: FloatArray, k: FloatArray, mask: float | BoolArray | None, divisor: float, row_map: RowMap) -> HeadRows:
-    """The rows of one head in one sequence, from its queries and keys in double precision."""
-    counted, seen = np.zeros(len(q), np.bool_), np.zeros(len(k), np.bool_)
-    for chosen, visible in tiles(len(q), len(k), mask):
+def _rows(
+    q: FloatArray, k: FloatArray | None, mask: float | BoolArray | None, divisor: float, row_map: RowMap
+) -> HeadRows:
+    """The rows of one head in one sequence, from its queries and keys in double precision, or from its scores as q."""
+    n_keys = q.shape[1] if k is None else len(k)
+    counted, seen = np.zeros(len(q), np.bool_), np.zeros(n_keys, np.bool_)
+    for chosen, visible in tiles(len(q), n_keys, mask):
         counted[chosen] = visible.sum(axis=-1) >= 2
         seen[: visible.shape[-1]] |= visible[counted[chosen]].any(axis=0)
-    _check_sizes("q", q, counted)
-    _check_sizes("k", k, seen)
+    _check_sizes("scores" if k is None else "q", q, counted)
+    if k is not None:
+        _check_sizes("k", k, seen)
     first = int(seen.argmax())  # padding may come before it
-    keys = np.where(seen[:, None], k, 0.0)  # padding may be huge or NaN
-    key_squares = np.vecdot(keys, keys)
+    keys = None if k is None else np.where(seen[:, None], k, 0.0)  # padding may be huge or NaN
+    key_squares = np.ones(n_keys) if keys is None else np.vecdot(keys, keys)
     found: tuple[list[Rows], list[Rows]] = [], []
-    for chosen, visible in tiles(len(q), len(k), mask):
+    for chosen, visible in tiles(len(q), n_keys, mask):
         queries, visible = q[chosen][counted[chosen]], visible[counted[chosen]]
-        squares = np.vecdot(queries, queries)
-        scores = queries @ keys[: visible.shape[-1]].T
+        squares = np.ones(len(queries)) if keys is None else np.vecdot(queries, queries)
+        scores = queries if keys is None else queries @ keys[: visible.shape[-1]].T
         for start, parts in zip((first, first + 1), found, strict=True):
             if (left := visible[:, start:].sum(axis=-1) >= 2).any():
                 of_keys = key_squares[start : visible.shape[-1]]
                 of_rows = scores[left, start:], visible[left, start:], squares[left]
                 parts.append(Rows.of(*of_rows, of_keys, divisor, row_map))
     rows, rest = map(Rows.joined, found)
-    return HeadRows(rows, rest, *map(_moments, (q[counted], k[seen])))
-
-
-def _rows_of_scores(scores: FloatArray, mask: float | BoolArray | None) -> HeadRows:
-    """The rows of one head in one sequence, from its scores, of which -inf are hidden."""
-    shown = scores != -np.inf
-    for chosen, visible in tiles(len(scores), scores.shape[1], mask):
-        shown[chosen, : visible.shape[-1]] &= visible
-        shown[chosen, visible.shape[-1] :] = False
-    shown &= shown.sum(axis=-1, keepdims=True) >= 2
-    _check_sizes("scores", np.where(shown, scores, 0.0), np.ones(len(scores), np.bool_))
-    first = int(shown.any(axis=0).argmax())
-    found: list[Rows] = []
-    for start in (first, first + 1):
-        left = shown[:, start:].sum(axis=-1) >= 2
-        visible, ones = shown[left, start:], np.ones(scores.shape[1] - start)
-        parts = [Rows.of(scores[left, start:], visible, np.ones(len(visible)), ones, 1.0, PLAIN)] if left.any() else []
-        found.append(Rows.joined(parts))
-    return HeadRows(found[0], found[1], _moments(np.empty(0)), _moments(np.empty(0)))
+    return HeadRows(rows, rest, *map(_moments, (q[:0], q[:0]) if k is None else (q[counted], k[seen])))
 
 
 def _moments(entries: FloatArray) -> Moments:

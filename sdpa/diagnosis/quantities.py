@@ -128,7 +128,6 @@ class Quantity:
     row: Callable[[Rows], FloatArray] = lambda rows: rows.largest  # the value of single rows, if `of` is None
     share: float | None = None  # the probability of a quantile of `row`; None for its largest value
     part: str = ALL
-    of_vectors: bool = False  # True if scores alone do not have it
     gaussian: str = ""  # its name in `gaussian_values`, if an exact value is known
 
 
@@ -145,12 +144,11 @@ def _quantile(name: str, words: str, share: float) -> Quantity:
 
 def _of_entries(name: str) -> Sequence[Quantity]:
     return (
-        Quantity(f"{name}_mean", f"mean of the entries of {name}", of=partial(Sums.centre, name=name), of_vectors=True),
+        Quantity(f"{name}_mean", f"mean of the entries of {name}", of=partial(Sums.centre, name=name)),
         Quantity(
             f"{name}_std",
             f"standard deviation of the entries of {name}",
             of=lambda sums: np.sqrt(sums.variance(name)),
-            of_vectors=True,
         ),
     )
 
@@ -205,21 +203,18 @@ QUANTITIES: tuple[Quantity, ...] = (
         "variance of the scaled scores within a row, over that for independent entries of mean 0",
         "E (1/(n-1)) sum_j (s_j - mean)^2 / (d_k Var[q_a] Var[k_a] / divisor^2)",
         lambda sums: _ratio(sums.within_rows("unbiased_variance"), sums.entries(sums.d_k) / sums.divisor**2),
-        of_vectors=True,
     ),
     Quantity(
         "length_effect",
         "part of variance_ratio that is due to the lengths of q and k",
         "E[|q|^2 mean |k|^2] / (d_k^2 Var[q_a] Var[k_a])",
         lambda sums: _ratio(sums.mean("lengths"), sums.entries(sums.d_k**2)),
-        of_vectors=True,
     ),
     Quantity(
         "alignment_effect",
         "part of variance_ratio that is due to their directions",
         "variance_ratio / length_effect",
         lambda sums: _ratio(sums.within_rows("unbiased_variance"), sums.mean("lengths") / (sums.d_k * sums.divisor**2)),
-        of_vectors=True,
     ),
     Quantity("largest_score", "largest scaled score", "max s"),
     Quantity(
@@ -240,7 +235,9 @@ QUANTITIES: tuple[Quantity, ...] = (
         "power of d_k that this divisor is",
         "ln(unit_divisor) / ln(d_k)",
         _unit_exponent,
-        of_vectors=True,
     ),
 )
 VISIBLE_MASS = _mean("visible_mass", "sum of the weights of a row beside a sink", "E sum_j w_j", exact=False)
+# The names of those that scores alone do not have.
+OF_VECTORS = {"q_mean", "q_std", "k_mean", "k_std", "variance_ratio", "length_effect", "alignment_effect"}
+OF_VECTORS |= {"unit_exponent"}

@@ -10,6 +10,7 @@ from scipy import special
 
 from sdpa import diagnose, diagnose_scores, theory
 from sdpa.diagnosis import QUANTITIES, divisor_for
+from sdpa.diagnosis.quantities import OF_VECTORS
 from tests.plain_attention import entropy, softmax
 
 D_K = 5
@@ -325,7 +326,7 @@ def test_scores_have_the_diagnosis_of_q_and_k_and_gaussian_rows_of_one_spread(ma
         visible[0, 3:] = mask is None
         found = diagnose_scores(np.where(visible, scores, -np.inf))
     expected = diagnose(q, k, 3.0, visible)
-    assert set(expected.estimates) - set(found.estimates) == {each.name for each in QUANTITIES if each.of_vectors}
+    assert set(expected.estimates) - set(found.estimates) == OF_VECTORS
     assert (found.d_k, found.n_keys, found.rows.tolist()) == (None, 8, expected.rows.tolist())
     for name, (value, error, _) in found.estimates.items():
         unit = 3.0 if name == "unit_divisor" else 1.0  # of these scores, beyond 3
