@@ -298,7 +298,7 @@ ROUNDING_METRICS = (
         exact=Exact(
             f"{_INTEGRALS}; also empty for formats of more than 8 bits",
             from_theory("rounding_loss", _arguments),
-            bounds=(ErrorBound(1e-6, 1e-8),),
+            bounds=(ErrorBound(1e-6, 1e-7),),
         ),
         within=(-1, 1),
     ),

@@ -130,7 +130,7 @@ def rounding_loss(
     shortest: int | None = None,
     prescale: float = 1.0,
 ) -> float:
-    """E[1 - sum_j R(p e_j) / (p sum_j e_j)], e_j = e^(s_j - max s) of exact scores, in a format of 8 bits, to 1e-8.
+    """E[1 - sum_j R(p e_j) / (p sum_j e_j)], e_j = e^(s_j - max s) of exact scores, in a format of 8 bits, to 1e-7.
 
     Given q and the largest score m, whose e is 1, the others are independent. With S their sum and 1 / (1 + S) an
     integral as in `sdpa.theory.largest_weight`,
