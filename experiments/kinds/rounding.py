@@ -211,7 +211,7 @@ def _of_rows(metric: str) -> Exact:
     """A probability of rows; bounds of the deviation as in `experiments.measuring.row_metrics` for saturated rows.
 
     Under a mask, rows have probabilities p_i of their own. If their sum is at most 1/2, sum_i p_i (1 - p_i) is at least
-    half of it. A row with one key is certain to have a weight of 1.
+    half of it; so with 1 - p_i in place of p_i. A row with one key is certain to have a weight of 1.
     """
     value = _probability(metric)
     largest = deviation_of_share(value)
@@ -221,7 +221,8 @@ def _of_rows(metric: str) -> Exact:
         if not cell.has_mask:
             return of_equal_rows(theory, cell)
         certain = 1 / cell.n_queries if metric == "nearly_one_rows" and cell.shortest_row == 1 else 0.0
-        rare = max(value(theory, cell) - certain, 0.0)
+        share = value(theory, cell)
+        rare = max(min(share - certain, 1 - share), 0.0)
         return math.sqrt(rare / 2 / cell.n_queries) if 2 * cell.n_queries * rare <= 1 else 0.0
 
     return Exact(_INTEGRALS, value, least, largest, SHARE_BOUNDS[1:])
