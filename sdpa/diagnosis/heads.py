@@ -148,7 +148,7 @@ class Heads:
         mask = self.mask[index] if isinstance(self.mask, np.ndarray) else self.mask
         if self.k is None:
             shown, visible = q != -np.inf, np.zeros(q.shape, np.bool_)
-            for chosen, seen in tiles(*q.shape, mask):
+            for chosen, seen in tiles(q.shape[0], q.shape[1], mask):
                 visible[chosen, : seen.shape[-1]] = seen & shown[chosen, : seen.shape[-1]]
             q, mask = np.where(visible, q, 0.0), visible
         else:
