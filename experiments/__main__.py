@@ -215,6 +215,8 @@ def diagnose(
     out: Annotated[
         Path | None, Option(metavar="DIR", help="Output folder. Default: results/diagnosis/NAME of the file.")
     ] = None,
+    softcap: Annotated[float, Option(metavar="C", help="Soft cap of divided scores of q and k; 0 for none.")] = 0.0,
+    sink: Annotated[float | None, Option(metavar="LOGIT", help="Logit of a sink beside scores of q and k.")] = None,
 ) -> None:
     """Diagnose the attention of your own queries and keys; without files, show that of a pretrained model.
 
@@ -224,12 +226,12 @@ def diagnose(
         from experiments.diagnosis import command as diagnosis
 
         if scores is not None:
-            if files or scaling:
-                raise UsageError("--scores: expected no other files and no --scaling beside scores")
+            if files or scaling or softcap or sink is not None:
+                raise UsageError("--scores: expected no other files, --scaling, --softcap or --sink beside scores")
             diagnosis.diagnose([scores], None, mask, axes, out)
         elif files:
-            diagnosis.diagnose(files, scaling or "d_k^1/2", mask, axes, out)
-        elif any((scaling, mask, axes, out)):
+            diagnosis.diagnose(files, scaling or "d_k^1/2", mask, axes, out, softcap, sink)
+        elif any((scaling, mask, axes, out, softcap, sink is not None)):
             raise UsageError("expected files with queries and keys (make diagnose Q=q.npy K=k.npy)")
         else:
             diagnosis.diagnose_example(HOME)

@@ -50,7 +50,7 @@ OF_RUNS = ["JOBS", "SCHEDULER", "SCHEDULER_FILE"]
         ("quick", ["RESULTS", *OF_RUNS, "FORMAT"], []),
         ("figures", ["CONFIG", "RESULTS", "FORMAT"], []),
         ("walk", ["Q", "K", "V", "MASK", "SCALING", "OUT"], ["EXAMPLE"]),
-        ("diagnose", ["SCORES", "MASK", "SCALING", "AXES", "OUT"], ["FILE", "Q", "K"]),
+        ("diagnose", ["SCORES", "MASK", "SCALING", "AXES", "OUT", "SOFTCAP", "SINK"], ["FILE", "Q", "K"]),
     ],
 )
 def test_values_reach_the_program_as_typed(tree, target, options, words):

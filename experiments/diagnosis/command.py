@@ -17,10 +17,10 @@ from experiments.config.problems import TableError
 from experiments.diagnosis import minilm, model
 from experiments.diagnosis.files import HeadArrays, read_heads, read_scores
 from experiments.diagnosis.table import (
-    LEGEND,
     axes_of,
     diagnosis_table,
     gaussian_curves,
+    legend,
     read_diagnosis,
     sharpest,
     sizes,
@@ -30,21 +30,31 @@ from experiments.run.files import checksum, write_atomically
 from experiments.run.paths import DIAGNOSIS, DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, DRAWN, HOME, diagnosis_path
 from experiments.run.products import Product, build
 from experiments.run.reporter import ALOUD, Reporter, tell
+from sdpa.row_maps import RowMap
 
 _MODEL_TABLES = (DIAGNOSIS_TABLE, *model.TABLES.values())
 _ARRAYS, _SIDECAR = "qk.npz", "model.json"
 _SAMPLE = (slice(8), slice(2), slice(None), slice(32))  # of sequences, layers, heads and positions
 
 
-def diagnose(files: Sequence[Path], scaling: str | None, mask: str | None, axes: str | None, out: Path | None) -> None:
+def diagnose(
+    files: Sequence[Path],
+    scaling: str | None,
+    mask: str | None,
+    axes: str | None,
+    out: Path | None,
+    softcap: float = 0.0,
+    sink: float | None = None,
+) -> None:
     """Diagnose queries and keys in files, or scores in one, print the result, write its table and draw its figure.
 
     Args:
         files: one file with q and k, or one for each; one with scores.
         scaling: a scaling rule; None for scores, which are divided already.
-        mask: `causal`, `none` or None.
+        mask: `causal`, `none`, a window such as `window-512`, or None.
         axes: names of the leading axes of q, separated by commas; None for the usual ones.
         out: the folder of the table and the figure; None for one in results/diagnosis with the name of the first file.
+        softcap, sink: as in `sdpa.row_maps.RowMap`, of scores of q and k.
 
     Raises:
         ValueError: a file holds no valid queries and keys, an option is unknown or does not fit them, or the folder is
@@ -59,7 +69,7 @@ def diagnose(files: Sequence[Path], scaling: str | None, mask: str | None, axes:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out: expected a folder, got the file {folder}")
     heads = read_heads(files) if scaling else read_scores(files[0])
-    table = diagnosis_table(heads, scaling or "unscaled", mask, axes)
+    table = diagnosis_table(heads, scaling or "unscaled", mask, axes, RowMap(softcap, sink))
     what, last = ("q", ("position", "d_k")) if scaling else ("scores", ("query", "key"))
     order = ", ".join([*axes_of(heads[0], axes), *last])
     _tell(f"Diagnosis of {' and '.join(map(str, files))}, {what} of shape {heads[0].q.shape} read as ({order})", table)
@@ -134,4 +144,4 @@ def _tell(title: str, table: pd.DataFrame) -> None:
     """Print the sizes of a diagnosis, its sharpest heads, and what holds of some of them."""
     tell(f"{title}\n{sizes(table)}\n")
     tell(sharpest(table), wrap=False)
-    tell("\n".join(["", LEGEND, "", *summary(table), ""]))
+    tell("\n".join(["", legend(table), "", *summary(table), ""]))

@@ -27,7 +27,8 @@ def render_heads(heads: pd.DataFrame, curves: pd.DataFrame) -> dict[str, bytes]:
     parts = "entropy share, largest weight and variance within rows"
     title = f"Heads beside Gaussian rows: {parts if 'variance_ratio' in heads else 'entropy share and largest weight'}"
     bars = "; bars: 95% intervals" if _has_bars(heads) else ""
-    mask = " under a causal mask" if (heads["mask"] == "causal").any() else ""
+    masks = heads["mask"][heads["mask"] != "none"].unique()
+    mask = f" under a {' and a '.join(masks)} mask" if len(masks) else ""
     sizes = ", ".join(map(str, curves["n_keys"].unique()))
     caption = f"Points: {len(heads)} heads{bars}. Pale: exact, for Gaussian rows of n_keys = {sizes}{mask}."
     return render(lambda: draw_heads(heads, curves), title, caption)
