@@ -204,6 +204,9 @@ def diagnose(
         list[Path] | None,
         Argument(metavar="FILE [FILE]", help="One file with q and k, or one for each; omit it for the shipped one."),
     ] = None,
+    scores: Annotated[
+        Path | None, Option(metavar="FILE", help="Scores before the softmax, divided already, in place of q and k.")
+    ] = None,
     scaling: Rule = None,
     mask: Mask = None,
     axes: Annotated[
@@ -212,6 +215,8 @@ def diagnose(
     out: Annotated[
         Path | None, Option(metavar="DIR", help="Output folder. Default: results/diagnosis/NAME of the file.")
     ] = None,
+    softcap: Annotated[float, Option(metavar="C", help="Soft cap of divided scores of q and k; 0 for none.")] = 0.0,
+    sink: Annotated[float | None, Option(metavar="LOGIT", help="Logit of a sink beside scores of q and k.")] = None,
 ) -> None:
     """Diagnose the attention of your own queries and keys; without files, show that of a pretrained model.
 
@@ -220,9 +225,13 @@ def diagnose(
     with outcome(refused=(ValueError,)):
         from experiments.diagnosis import command as diagnosis
 
-        if files:
-            diagnosis.diagnose(files, scaling or "d_k^1/2", mask, axes, out)
-        elif any((scaling, mask, axes, out)):
+        if scores is not None:
+            if files or scaling or softcap or sink is not None:
+                raise UsageError("--scores: expected no other files, --scaling, --softcap or --sink beside scores")
+            diagnosis.diagnose([scores], None, mask, axes, out)
+        elif files:
+            diagnosis.diagnose(files, scaling or "d_k^1/2", mask, axes, out, softcap, sink)
+        elif any((scaling, mask, axes, out, softcap, sink is not None)):
             raise UsageError("expected files with queries and keys (make diagnose Q=q.npy K=k.npy)")
         else:
             diagnosis.diagnose_example(HOME)

@@ -58,6 +58,7 @@ __all__ = [
     "collision",
     "compare_scaling",
     "diagnose",
+    "diagnose_scores",
     "effective_keys",
     "entropy",
     "jacobian_norm",
@@ -78,7 +79,7 @@ __all__ = [
     "value_gradient_square",
 ]
 
-_OF_DIAGNOSIS = ("Diagnosis", "diagnose")
+_OF_DIAGNOSIS = ("Diagnosis", "diagnose", "diagnose_scores")
 
 
 def __getattr__(name: str) -> Any:

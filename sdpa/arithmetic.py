@@ -9,8 +9,13 @@ and for a gradient g to the weights, rounded too,
 
     dL/dS_ij = R(R(w_ij (g_ij - sum_j w_ij g_ij)) / c),   dL/dq_i = R(sum_j dL/dS_ij k_j).
 
-So do the matrix products and the softmax of PyTorch and JAX if no fused kernel replaces them. Numbers below the
-smallest normal one lose digits and then become 0 (gradual underflow); hardware that flushes them to 0 loses more.
+So do the matrix products and the softmax of PyTorch and JAX if no fused kernel replaces them. Formats of 8 bits exist
+in fused kernels: only factors of matrix products have them. Scores, dL/dq and weights stay in single precision,
+
+    w_ij = R(p e_ij) / (p sum_j e_ij),
+
+with a prescale p, a power of 2 that keeps small e_ij from 0. Numbers below the smallest normal one lose digits and then
+become 0 (gradual underflow); hardware that flushes them to 0 loses more.
 """
 
 from __future__ import annotations
@@ -26,7 +31,8 @@ from sdpa._names import not_among
 
 # Other names of formats, for suggestions alone: tables need one name for each format.
 _ALIASES = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "single": "float32"}
-_ALIASES |= {"fp64": "float64", "double": "float64", "float8": "", "fp8": ""}  # the latter mean none
+_ALIASES |= {"fp64": "float64", "double": "float64", "float8": "float8_e4m3fn", "fp8": "float8_e4m3fn"}
+_ALIASES |= {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
 
 
 @dataclass(frozen=True)
@@ -53,11 +59,11 @@ class Arithmetic:
 
     @classmethod
     def parse(cls, text: str) -> Arithmetic:
-        """The format of that name; ValueError if there is none, or if bfloat16 lacks its package."""
+        """The format of that name; ValueError if there is none, or if it lacks its package."""
         if text not in FORMATS:
             raise ValueError(not_among(text, FORMATS, _ALIASES.get(text.lower())))
         found = FORMATS[text]
-        found._type()  # bfloat16 may be missing
+        found._type()  # its package may be missing
         return found
 
     def __str__(self) -> str:
@@ -68,30 +74,49 @@ class Arithmetic:
         """The type of sums and intermediate results: single precision, or double for float64."""
         return np.float64 if self.name == "float64" else np.float32
 
+    @property
+    def has_8_bits(self) -> bool:
+        """True for a format that only factors of matrix products have."""
+        return self.name.startswith("float8")
+
+    @property
+    def of_products(self) -> Arithmetic:
+        """The format of scores, divided weights and dL/dq: this one, or single precision if this one has 8 bits."""
+        return FORMATS["float32"] if self.has_8_bits else self
+
     def round(self, values: npt.ArrayLike) -> FloatArray:
         """The nearest numbers of the format, in the type of the accumulator; values beyond the largest become inf.
 
-        An array whose numbers are all of the format, because its type is, comes back itself.
+        In float8_e4m3fn, which has no infinity, they become NaN. An array whose numbers are all of the format, because
+        its type is, comes back itself.
         """
         with np.errstate(over="ignore"):
             given = np.asarray(values, self.accumulator)
             return given.astype(self._type(), copy=False).astype(self.accumulator, copy=False)
 
+    def weights(self, exponentials: FloatArray, prescale: float = 1.0) -> FloatArray:
+        """Rounded weights, of the shape of the exponentials e^(s - max s)."""
+        total = exponentials.sum(axis=-1, keepdims=True)
+        if not self.has_8_bits:
+            return self.round(exponentials / total)
+        factor = self.accumulator(prescale)
+        return np.asarray(self.round(factor * exponentials) / (factor * total).astype(self.accumulator))
+
     def product(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """R(a b) of matrices of numbers of the format, with sums in the accumulator."""
+        """R(a b) of matrices of numbers of the format, with sums in the accumulator, R that of `of_products`."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return self.round(a @ b)
+            return self.of_products.round(a @ b)
 
     def _type(self) -> np.dtype[Any]:
-        """The NumPy type; that of bfloat16 comes from an optional package, which the other formats do without."""
-        if self.name != "bfloat16":
+        """The NumPy type; those of bfloat16 and of 8 bits come from an optional package."""
+        if self.name in ("float64", "float32", "float16"):
             return np.dtype(self.name)
         try:
-            from ml_dtypes import bfloat16
+            import ml_dtypes
         except ModuleNotFoundError:
-            message = "expected the package ml_dtypes beside bfloat16; install it with: pip install ml_dtypes"
+            message = f"expected the package ml_dtypes beside {self.name}; install it with: pip install ml_dtypes"
             raise ValueError(message) from None
-        found: np.dtype[Any] = np.dtype(bfloat16)
+        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.name))
         return found
 
 
@@ -109,6 +134,8 @@ FORMATS = {
         _format("float32", 24, 128),
         _format("bfloat16", 8, 128),
         _format("float16", 11, 16),
+        _format("float8_e5m2", 3, 16),
+        Arithmetic("float8_e4m3fn", 4, 448.0, 2.0**-6, 2.0**-9),  # of highest exponent, all numbers but NaN are finite
     )
 }
 
@@ -129,6 +156,7 @@ def rounded_rows(
     divisor: float,
     arithmetic: Arithmetic | str,
     visible: npt.NDArray[np.bool_] | None = None,
+    prescale: float = 1.0,
 ) -> RoundedRows:
     """Softmax rows and their gradients in a format, as this module defines them.
 
@@ -139,6 +167,7 @@ def rounded_rows(
         divisor: c, above 0; it is rounded to the accumulator.
         arithmetic: the format, or its name.
         visible: booleans that broadcast to the shape of products, True where the query may attend to the key.
+        prescale: p of a format of 8 bits, a power of 2 up to its largest number; other formats do not use it.
 
     Raises:
         ValueError: the gradient has another shape than the products, or no format has the name.
@@ -149,11 +178,11 @@ def rounded_rows(
         raise ValueError(f"gradient: expected shape {products.shape}, as the products, got {gradient.shape}")
     c = arithmetic.accumulator(divisor)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        scores = arithmetic.round(products / c)
+        scores = arithmetic.of_products.round(products / c)
         if visible is not None:
             scores = np.where(visible, scores, -np.inf).astype(arithmetic.accumulator)
         exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        weights = arithmetic.round(exponentials / exponentials.sum(axis=-1, keepdims=True))
+        weights = arithmetic.weights(exponentials, prescale)
         centred = gradient - (weights * gradient).sum(axis=-1, keepdims=True)
         score_gradient = arithmetic.round(arithmetic.round(weights * centred) / c)
         return RoundedRows(scores, weights, score_gradient, arithmetic.product(score_gradient, keys))

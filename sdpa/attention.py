@@ -1,11 +1,14 @@
 """Softmax, attention weights and scaled dot-product attention (Vaswani et al. 2017, equation 1).
 
 A mask is boolean, True where a query may attend to a key. The other keys get the score -inf, and so the weight 0. Every
-query needs a visible key. The words `none` and `causal` stand for two masks, in every function.
+query needs a visible key. The words `none`, `causal` and `window-512`, with any whole number, stand for masks, in every
+function that takes booleans; a window is causal, and shows each query at most so many keys, the last ones.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from typing import Literal, get_args, overload
 
@@ -14,6 +17,7 @@ import numpy.typing as npt
 
 from sdpa._arrays import BoolArray, FloatArray, as_float, row_label
 from sdpa._names import not_among
+from sdpa.row_maps import RowMap
 from sdpa.scaling import Scaling, resolve_divisor
 
 MaskName = Literal["none", "causal"]
@@ -59,6 +63,9 @@ def attention_weights(
     *,
     scaling: Scaling | str | float = "d_k^1/2",
     mask: npt.ArrayLike | None = None,
+    softcap: float = 0.0,
+    sink: float | None = None,
+    normalizer: str = "softmax",
 ) -> FloatArray:
     """W = softmax(q k^T / divisor), each row over the keys.
 
@@ -66,15 +73,18 @@ def attention_weights(
         q: queries, (..., n_queries, d_k).
         k: keys, (..., n_keys, d_k); leading axes broadcast against those of q.
         scaling: a rule, its name (`unscaled`, `d_k^1/2`, ...), or the divisor itself as a number.
-        mask: `none`; `causal`, where the last query sees every key; or booleans, broadcast to (..., n_queries, n_keys),
-            True where the query may attend to the key. The other scores become -inf.
+        mask: `none`; `causal`, where the last query sees every key; `window-512`, causal and of at most 512 keys; or
+            booleans, broadcast to (..., n_queries, n_keys), True where the query may attend to the key. The other
+            scores become -inf.
+        softcap, sink, normalizer: as in `sdpa.row_maps.RowMap`, between the divisor and the weights.
 
     Returns:
-        Weights, (..., n_queries, n_keys); rows sum to 1.
+        Weights, (..., n_queries, n_keys); rows sum to 1, but not beside a sink or under `sigmoid`.
 
     Raises:
         ValueError: a wrong shape, different d_k in q and k, a mask that is not boolean, or a row whose keys are
-            all masked (the message names the row), or a scaling that is neither a rule nor above 0.
+            all masked (the message names the row), a scaling that is neither a rule nor above 0, or a softcap, sink
+            or normalizer that `RowMap` refuses.
         TypeError: a scaling of another type.
 
     Source: Vaswani et al. (2017), section 3.2.1.
@@ -84,7 +94,9 @@ def attention_weights(
     """
     queries, keys = queries_and_keys(q, k)
     divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2], mask=mask)
-    return softmax(masked(queries @ keys.swapaxes(-1, -2) / divisor, mask))
+    scores = masked(queries @ keys.swapaxes(-1, -2) / divisor, mask)
+    row_map = RowMap(softcap, sink, normalizer)
+    return softmax(scores) if row_map.is_plain else row_map.weights(scores)
 
 
 @overload
@@ -95,6 +107,9 @@ def scaled_dot_product_attention(
     *,
     scaling: Scaling | str | float = ...,
     mask: npt.ArrayLike | None = ...,
+    softcap: float = ...,
+    sink: float | None = ...,
+    normalizer: str = ...,
     return_weights: Literal[False] = ...,
 ) -> FloatArray: ...
 @overload
@@ -105,6 +120,9 @@ def scaled_dot_product_attention(
     *,
     scaling: Scaling | str | float = ...,
     mask: npt.ArrayLike | None = ...,
+    softcap: float = ...,
+    sink: float | None = ...,
+    normalizer: str = ...,
     return_weights: Literal[True],
 ) -> tuple[FloatArray, FloatArray]: ...
 def scaled_dot_product_attention(
@@ -114,13 +132,16 @@ def scaled_dot_product_attention(
     *,
     scaling: Scaling | str | float = "d_k^1/2",
     mask: npt.ArrayLike | None = None,
+    softcap: float = 0.0,
+    sink: float | None = None,
+    normalizer: str = "softmax",
     return_weights: bool = False,
 ) -> FloatArray | tuple[FloatArray, FloatArray]:
     """output = softmax(q k^T / divisor) v.
 
     Args:
-        q, k, scaling, mask: as in `attention_weights`; PyTorch's `scale` is the reciprocal of the divisor, and its
-            `is_causal=True` is `mask="causal"` where there are as many queries as keys.
+        q, k, scaling, mask, softcap, sink, normalizer: as in `attention_weights`; PyTorch's `scale` is the reciprocal
+            of the divisor, and its `is_causal=True` is `mask="causal"` where there are as many queries as keys.
         v: values, (..., n_keys, d_v); leading axes of q, k and v broadcast.
         return_weights: return (output, weights) instead of the output alone.
 
@@ -138,7 +159,9 @@ def scaled_dot_product_attention(
     """
     queries, keys = queries_and_keys(q, k)
     values = values_for(v, queries, keys)
-    weights = attention_weights(queries, keys, scaling=scaling, mask=mask)
+    weights = attention_weights(
+        queries, keys, scaling=scaling, mask=mask, softcap=softcap, sink=sink, normalizer=normalizer
+    )
     output = weights @ values
     return (output, weights) if return_weights else output
 
@@ -212,8 +235,10 @@ def trace_shapes(q: npt.ArrayLike, k: npt.ArrayLike, v: npt.ArrayLike | None = N
     return {step: array.shape for step, array in arrays.items() if array is not None}
 
 
-def causal_mask(n_queries: int, n_keys: int) -> BoolArray:
+def causal_mask(n_queries: int, n_keys: int, window: float = math.inf) -> BoolArray:
     """The mask of n_keys positions whose last n_queries, 1 to n_keys, ask: each sees the keys up to its own position.
+
+    Of these it sees the last `window`, at least 1.
 
     >>> causal_mask(2, 3)
     array([[ True,  True, False],
@@ -221,15 +246,30 @@ def causal_mask(n_queries: int, n_keys: int) -> BoolArray:
     """
     if not 1 <= n_queries <= n_keys:
         raise ValueError(f"causal_mask: expected n_queries from 1 to n_keys, got {n_queries} and {n_keys}")
-    return np.tri(n_queries, n_keys, k=n_keys - n_queries, dtype=np.bool_)
+    own = np.arange(n_keys - n_queries, n_keys)[:, None]
+    keys = np.arange(n_keys)
+    return np.asarray((keys <= own) & (keys > own - window))
+
+
+def most_visible(name: str) -> float | None:
+    """The most keys that a query sees under a named mask: W of `window-W`, infinity of `causal`, None of `none`.
+
+    >>> most_visible("window-512"), most_visible("causal"), most_visible("none")
+    (512.0, inf, None)
+    """
+    if window := re.fullmatch(r"window-([1-9][0-9]{0,8})", name):
+        return float(window[1])
+    names = get_args(MaskName)
+    if name not in names:
+        raise ValueError(f"mask: {not_among(name, [*names, 'window-512'])}")
+    return math.inf if name == "causal" else None
 
 
 def is_causal(name: str) -> bool:
-    """True for the name of the causal mask, False for `none`; ValueError for another name."""
-    names = get_args(MaskName)
-    if name not in names:
-        raise ValueError(f"mask: {not_among(name, names)}")
-    return name == "causal"
+    """True for the name of the causal mask, False for `none`; ValueError for another name, also that of a window."""
+    if (most := most_visible(name)) not in (None, math.inf):
+        raise ValueError(f"mask: expected none or causal, got {name!r}")
+    return most is not None
 
 
 def queries_and_keys(q: npt.ArrayLike, k: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -263,7 +303,8 @@ def masked(scores: FloatArray, mask: npt.ArrayLike | None) -> FloatArray:
 def allowed_keys(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
     """The mask in the shape of the scores; ValueError unless it is boolean, broadcasts and shows each query a key."""
     if isinstance(mask, str):
-        mask = causal_mask(*(1, *shape)[-2:]) if is_causal(mask) else np.True_
+        n_queries, n_keys = (1, *shape)[-2:]
+        mask = np.True_ if (most := most_visible(mask)) is None else causal_mask(n_queries, n_keys, most)
     allowed = broadcast_mask(mask, shape)
     empty = np.argwhere(~allowed.any(axis=-1))
     if len(empty):

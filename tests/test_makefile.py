@@ -50,7 +50,7 @@ OF_RUNS = ["JOBS", "SCHEDULER", "SCHEDULER_FILE"]
         ("quick", ["RESULTS", *OF_RUNS, "FORMAT"], []),
         ("figures", ["CONFIG", "RESULTS", "FORMAT"], []),
         ("walk", ["Q", "K", "V", "MASK", "SCALING", "OUT"], ["EXAMPLE"]),
-        ("diagnose", ["MASK", "SCALING", "AXES", "OUT"], ["FILE", "Q", "K"]),
+        ("diagnose", ["SCORES", "MASK", "SCALING", "AXES", "OUT", "SOFTCAP", "SINK"], ["FILE", "Q", "K"]),
     ],
 )
 def test_values_reach_the_program_as_typed(tree, target, options, words):
@@ -115,8 +115,12 @@ def test_files_with_hostile_names_are_read_and_written(tmp_path):
         (tmp_path / name).symlink_to(ROOT / name)
     for name, seed in (("q", 0), ("k", 1)):
         np.save(tmp_path / f"{name}{HOSTILE}.npy", np.random.default_rng(seed).standard_normal((7, 5)))
+    np.save(tmp_path / f"-s{HOSTILE}.npy", np.random.default_rng(2).standard_normal((2, 7, 5)))
     before = {path.name for path in tmp_path.iterdir()}
-    ran = make(tmp_path, "diagnose", f"Q=q{HOSTILE}.npy", f"K=k{HOSTILE}.npy", f"OUT=-own {HOSTILE}")
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert (tmp_path / f"-own {HOSTILE}" / "diagnosis.csv").exists()
-    assert {path.name for path in tmp_path.iterdir()} == before | {f"-own {HOSTILE}"}
+    for number, given in enumerate(([f"Q=q{HOSTILE}.npy", f"K=k{HOSTILE}.npy"], [f"SCORES=-s{HOSTILE}.npy"])):
+        own = f"-own{number} {HOSTILE}"
+        ran = make(tmp_path, "diagnose", *given, f"OUT={own}")
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert (tmp_path / own / "diagnosis.csv").exists()
+        before |= {own}
+    assert {path.name for path in tmp_path.iterdir()} == before

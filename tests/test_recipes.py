@@ -115,7 +115,7 @@ def test_a_metric(repository):
     columns = pd.read_csv(repository.folder / "results" / "tiny" / "columns.csv")
     assert "smallest weight of a row, mean over rows" in set(columns["meaning"])
     # Tables of training and of single rows are made again, too, as analysis reads the metrics.
-    every = {"saturation", "initialisation", "depth", "rounding", "distribution", "rows", "training"}
+    every = {"saturation", "initialisation", "depth", "rounding", "mechanisms", "distribution", "rows", "training"}
     assert repository.stale() == every - repository.stale_before
     assert repository.edited == {METRICS}
 

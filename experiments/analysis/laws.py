@@ -193,7 +193,7 @@ def _limit(cell: Cell) -> float:
     def excess(log_d_k: float) -> float:
         d_k = 2.0**log_d_k
         divisor = rule.divisor(d_k, cell.n_keys)
-        found = theory.out_of_range(d_k, cell.n_keys, divisor, cell.arithmetic, cell.law, cell.shortest_row)
+        found = theory.out_of_range(d_k, cell.n_keys, divisor, cell.arithmetic, cell.law, None, cell.prescale)
         return found.tiny_weights - 0.5
 
     try:

@@ -40,6 +40,7 @@ from experiments.measuring.experiment import load_experiment
 from experiments.measuring.intervals import MIN_TRIALS
 from sdpa._names import did_you_mean, nearest
 from sdpa.arithmetic import FORMATS
+from sdpa.row_maps import NORMALIZERS
 
 _NAME = "[A-Za-z][A-Za-z0-9_]{0,63}"
 _MAX_CELLS = 100_000
@@ -76,6 +77,17 @@ _OTHER_WORDS = {
     "distribution": "inputs",
     "init": "experiment: initialisation",
     **{f"precision: {name}": f"arithmetic: {name}" for name in FORMATS},  # `precision` is this elsewhere
+    **dict.fromkeys(("softcapping", "soft_cap", "logit_cap", "attn_logit_softcapping"), "softcap"),
+    **dict.fromkeys(("sinks", "attention_sink", "softmax1", "off_by_one"), "sink: 0"),
+    **dict.fromkeys(("rope", "rotary", "position_encoding"), "position: rope"),
+    **dict.fromkeys(("window", "sliding_window", "mask: window"), "mask: window-512 in experiment: mechanisms"),
+    **{name: f"normalizer: {name}" for name in NORMALIZERS},
+}
+_NO_KEY = {
+    "alibi": "no key adds a bias to scores; row_diagnostics(scores + bias, divisor) in Python does",
+    "bias": "no key adds a bias to scores; row_diagnostics(scores + bias, divisor) in Python does",
+    "flash": "FlashAttention has the same weights but for rounding, for which there is the key arithmetic",
+    "mla": "DeepSeek's MLA is a rule of scaling with the width of its scores as d_k, see docs/your-model.md",
 }
 _STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
@@ -180,7 +192,8 @@ def _note(document: Document, error: ErrorDetails) -> None:
         document.fault(path, f"got the sweep name {value[:80]!r}, {expected}", of_key=True)
     else:
         got = document.written(path)
-        hint = did_you_mean(_other_word(f"{path[-1]}: {got}", experiment)) if experiment else ""
+        key = ["", *(part for part in path if isinstance(part, str))][-1]
+        hint = did_you_mean(_other_word(f"{key}: {got}", experiment)) if experiment else ""
         document.fault(path, f"got {got}, {expected}{hint}")
 
 
@@ -196,13 +209,23 @@ def _known_keys(path: KeyPath, experiment: str) -> str:
         owners = [name for name in experiment_names() if key in cell_fields(load_experiment(name).cell)]
         if owners and experiment not in owners:
             hint = f"; {' and '.join(owners)} {'has' if len(owners) == 1 else 'have'} this key"
+        if key.lower() in _NO_KEY:
+            hint = f"; {_NO_KEY[key.lower()]}"
     return f"expected one of {', '.join(known)}{hint or did_you_mean(nearest(key[:80], known))}"
 
 
 def _other_word(word: str, experiment: str) -> str | None:
-    """The key of an experiment, perhaps with its value, that others call by this word."""
-    meant = _OTHER_WORDS.get(word.lower(), "")
-    return meant if re.split(r"\W", meant)[0] in {"experiment", *sweep_model(experiment).model_fields} else None
+    """The key of an experiment, perhaps with its value, that others call by this word; or that of the only other one.
+
+    >>> _other_word("softcapping", "saturation"), _other_word("mask: window-8", "saturation")
+    ('softcap in experiment: mechanisms', 'mask: window-512 in experiment: mechanisms')
+    """
+    meant = _OTHER_WORDS.get(re.sub(r"-\d+$", "", word.lower()), "")
+    key = re.split(r"\W", meant)[0]
+    if key in {"experiment", *sweep_model(experiment).model_fields}:
+        return meant
+    owners = [name for name in experiment_names() if key in cell_fields(load_experiment(name).cell)]
+    return f"{meant} in experiment: {owners[0]}" if len(owners) == 1 else None
 
 
 def _sweep(name: str, block: Any) -> Sweep:

@@ -13,6 +13,7 @@ from experiments.config.loader import config_model
 from sdpa import LAWS
 from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import SCHEMES
+from sdpa.row_maps import NORMALIZERS
 from sdpa.scaling import FACTORS
 
 SCHEMA = Path("config.schema.json")  # the config files name it in their first line
@@ -29,6 +30,9 @@ _NAMED: dict[str, Any] = {
     "InputLaw": {"enum": list(LAWS)},
     "Scheme": {"enum": list(SCHEMES)},
     "Arithmetic": {"enum": list(FORMATS)},
+    "Normalizer": {"enum": list(NORMALIZERS)},
+    "Sink": {"type": ["number", "string"], "pattern": "^none$"},
+    "MaskName": {"type": "string", "pattern": "^(?:none|causal|window-[1-9][0-9]{0,8})$"},
 }
 
 

@@ -15,12 +15,12 @@ import pandas as pd
 from experiments.analysis.written import csv_bytes
 from experiments.config.problems import TableError
 from experiments.diagnosis import minilm, model
-from experiments.diagnosis.files import HeadArrays, read_heads
+from experiments.diagnosis.files import HeadArrays, read_heads, read_scores
 from experiments.diagnosis.table import (
-    LEGEND,
     axes_of,
     diagnosis_table,
     gaussian_curves,
+    legend,
     read_diagnosis,
     sharpest,
     sizes,
@@ -30,21 +30,31 @@ from experiments.run.files import checksum, write_atomically
 from experiments.run.paths import DIAGNOSIS, DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, DRAWN, HOME, diagnosis_path
 from experiments.run.products import Product, build
 from experiments.run.reporter import ALOUD, Reporter, tell
+from sdpa.row_maps import RowMap
 
 _MODEL_TABLES = (DIAGNOSIS_TABLE, *model.TABLES.values())
 _ARRAYS, _SIDECAR = "qk.npz", "model.json"
 _SAMPLE = (slice(8), slice(2), slice(None), slice(32))  # of sequences, layers, heads and positions
 
 
-def diagnose(files: Sequence[Path], scaling: str, mask: str | None, axes: str | None, out: Path | None) -> None:
-    """Diagnose queries and keys in files, print the result, write its table and draw its figure.
+def diagnose(
+    files: Sequence[Path],
+    scaling: str | None,
+    mask: str | None,
+    axes: str | None,
+    out: Path | None,
+    softcap: float = 0.0,
+    sink: float | None = None,
+) -> None:
+    """Diagnose queries and keys in files, or scores in one, print the result, write its table and draw its figure.
 
     Args:
-        files: one file with q and k, or one for each.
-        scaling: a scaling rule.
-        mask: `causal`, `none` or None.
+        files: one file with q and k, or one for each; one with scores.
+        scaling: a scaling rule; None for scores, which are divided already.
+        mask: `causal`, `none`, a window such as `window-512`, or None.
         axes: names of the leading axes of q, separated by commas; None for the usual ones.
         out: the folder of the table and the figure; None for one in results/diagnosis with the name of the first file.
+        softcap, sink: as in `sdpa.row_maps.RowMap`, of scores of q and k.
 
     Raises:
         ValueError: a file holds no valid queries and keys, an option is unknown or does not fit them, or the folder is
@@ -58,10 +68,11 @@ def diagnose(files: Sequence[Path], scaling: str, mask: str | None, axes: str | 
         raise ValueError(f"{folder} has the diagnosis of files listed in {record}; choose another folder with OUT=DIR")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out: expected a folder, got the file {folder}")
-    heads = read_heads(files)
-    table = diagnosis_table(heads, scaling, mask, axes)
-    order = ", ".join([*axes_of(heads[0], axes), "position", "d_k"])
-    _tell(f"Diagnosis of {' and '.join(map(str, files))}, q of shape {heads[0].q.shape} read as ({order})", table)
+    heads = read_heads(files) if scaling else read_scores(files[0])
+    table = diagnosis_table(heads, scaling or "unscaled", mask, axes, RowMap(softcap, sink))
+    what, last = ("q", ("position", "d_k")) if scaling else ("scores", ("query", "key"))
+    order = ", ".join([*axes_of(heads[0], axes), *last])
+    _tell(f"Diagnosis of {' and '.join(map(str, files))}, {what} of shape {heads[0].q.shape} read as ({order})", table)
     write_atomically(record, sources.encode())  # first, so that no table of other files replaces this one
     write_atomically(folder / DIAGNOSIS_TABLE, csv_bytes(table))
     for suffix, content in zip(DRAWN, _drawn_heads(folder / DIAGNOSIS_TABLE), strict=True):
@@ -133,4 +144,4 @@ def _tell(title: str, table: pd.DataFrame) -> None:
     """Print the sizes of a diagnosis, its sharpest heads, and what holds of some of them."""
     tell(f"{title}\n{sizes(table)}\n")
     tell(sharpest(table), wrap=False)
-    tell("\n".join(["", LEGEND, "", *summary(table), ""]))
+    tell("\n".join(["", legend(table), "", *summary(table), ""]))

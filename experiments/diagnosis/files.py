@@ -32,15 +32,15 @@ class HeadArrays:
 
     Attributes:
         layer, head: the numbers in the names of the arrays; None if the names have none.
-        q: (..., n_queries, d_k); it may be read-only and mapped from a file.
-        k: (..., n_keys, d_k).
+        q: (..., n_queries, d_k), or scores (..., n_queries, n_keys); it may be read-only and mapped from a file.
+        k: (..., n_keys, d_k); None beside scores.
         place: the files, and the names of the arrays; for messages.
     """
 
     layer: int | None
     head: int | None
     q: Array
-    k: Array
+    k: Array | None
     place: str = "q and k"
 
 
@@ -68,6 +68,14 @@ def read_heads(paths: Sequence[Path]) -> list[HeadArrays]:
         raise FilesError(f"expected a file with q and k, or two files with one array each, got {received or 'no file'}")
     q, k = (_checked(str(path), *file.values()) for path, file in zip(paths, files, strict=True))
     return [HeadArrays(None, None, q, k, " and ".join(map(str, paths)))]
+
+
+def read_scores(path: Path) -> list[HeadArrays]:
+    """The scores in a file with one array; `FilesError` for another file."""
+    file = _opened(path)
+    if len(file) != 1:
+        raise FilesError(f"{path}: expected one array of scores, got {_listed(file)}")
+    return [HeadArrays(None, None, _checked(str(path), *file.values(), last="n_keys"), None, str(path))]
 
 
 def _opened(path: Path) -> dict[str, Array]:
@@ -118,9 +126,9 @@ def _pairs(path: Path, file: dict[str, Array]) -> list[HeadArrays]:
     return pairs
 
 
-def _checked(place: str, array: Array) -> Array:
+def _checked(place: str, array: Array, *, last: str = "d_k") -> Array:
     if array.ndim < 2:
-        raise FilesError(f"{place}: expected 2 axes or more, the last of size d_k, got shape {array.shape}")
+        raise FilesError(f"{place}: expected 2 axes or more, the last of size {last}, got shape {array.shape}")
     return array
 
 

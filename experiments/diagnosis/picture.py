@@ -24,9 +24,11 @@ _RATIOS = (1 / 16, 1 / 4, 1, 4, 16)  # ticks of the colours of variance ratios
 
 def render_heads(heads: pd.DataFrame, curves: pd.DataFrame) -> dict[str, bytes]:
     """The files of the figure of a diagnosis, by suffix: its table of heads over the exact curves of its sizes."""
-    title = "Heads beside Gaussian rows: entropy share, largest weight and variance within rows"
+    parts = "entropy share, largest weight and variance within rows"
+    title = f"Heads beside Gaussian rows: {parts if 'variance_ratio' in heads else 'entropy share and largest weight'}"
     bars = "; bars: 95% intervals" if _has_bars(heads) else ""
-    mask = " under a causal mask" if (heads["mask"] == "causal").any() else ""
+    masks = heads["mask"][heads["mask"] != "none"].unique()
+    mask = f" under a {' and a '.join(masks)} mask" if len(masks) else ""
     sizes = ", ".join(map(str, curves["n_keys"].unique()))
     caption = f"Points: {len(heads)} heads{bars}. Pale: exact, for Gaussian rows of n_keys = {sizes}{mask}."
     return render(lambda: draw_heads(heads, curves), title, caption)
@@ -42,12 +44,14 @@ def draw_heads(heads: pd.DataFrame, curves: pd.DataFrame) -> Drawing:
     if is_single:
         panels = figure.subplot_mosaic([["points"]])
     else:
-        panels = figure.subplot_mosaic([["points", "max_weight"], ["points", "ratio"]], width_ratios=(1, 1.3))
+        maps = ["max_weight", "ratio"] if "variance_ratio" in heads else ["max_weight"]
+        panels = figure.subplot_mosaic([["points", name] for name in maps], width_ratios=(1, 1.3))
         _plot_map(panels["max_weight"], heads, "max_weight", cmap=SEQUENTIAL, vmin=0, vmax=1)
+        panels["max_weight"].set_title("mean largest weight")
+    if "ratio" in panels:
         colours = {"cmap": DIVERGING, "norm": LogNorm(_RATIOS[0], _RATIOS[-1], clip=True)}
         bar = _plot_map(panels["ratio"], heads, "variance_ratio", **colours)
         bar.set_ticks(_RATIOS, labels=map("{:g}".format, _RATIOS))
-        panels["max_weight"].set_title("mean largest weight")
         panels["ratio"].set_title("variance within rows over that of independent entries")
     plot_heads(panels["points"], heads, curves, has_bars=_has_bars(heads))
     return figure

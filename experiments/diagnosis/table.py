@@ -4,6 +4,8 @@
 with, a line for each of the sharpest heads, and fixed sentences with numbers.
 """
 
+import itertools
+import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,11 @@ import pandas as pd
 
 from experiments.diagnosis.files import HeadArrays
 from experiments.measuring.columns import Column
-from sdpa import Scaling, diagnose
+from sdpa import Scaling, diagnose, diagnose_scores
+from sdpa.attention import most_visible
 from sdpa.diagnosis import AXES, BATCH, QUANTITIES, Quantity
+from sdpa.diagnosis.quantities import VISIBLE_MASS
+from sdpa.row_maps import PLAIN, RowMap
 from sdpa.theory.gaussian_rows import gaussian_rows
 
 NO_MASK = "none"
@@ -22,7 +27,11 @@ _SIZES = (
     Column("d_k", "int", "width of queries and keys"),
     Column("n_queries", "int", "queries of a sequence"),
     Column("n_keys", "int", "keys of a sequence"),
-    Column("mask", "str", "none, or causal: each query sees only the keys up to its own position"),
+    Column(
+        "mask",
+        "str",
+        "none; causal: each query sees only the keys up to its own position; window-N: the last N of them",
+    ),
     Column("scaling", "str", "scaling rule"),
     Column("divisor", "float", "divisor of the scores"),
     Column("sequences", "int", "independent sequences, between which standard errors come about"),
@@ -33,10 +42,12 @@ _POINTS = 40  # of a curve
 _ROOM = 1.5  # factor by which a curve goes beyond the heads
 _FLATTEST = 0.01  # smallest spread whose place on a curve matters
 MOST_LINES = 20
-LEGEND = (
-    "In brackets: exact values of Gaussian rows of the same lengths and variance. Spread: standard deviation of the"
-    " scaled scores within rows. Ratio: their variance over that of independent entries. Saturated: share of rows with"
-    " a weight above 0.99. |J|_F: its median. Unit power: the power of d_k that would give the rows the variance 1."
+_LEGEND = (
+    ("max_weight_exact", "In brackets: exact values of Gaussian rows of the same lengths and variance."),
+    ("row_variance", "Spread: standard deviation of the scaled scores within rows."),
+    ("variance_ratio", "Ratio: their variance over that of independent entries."),
+    ("row_variance", "Saturated: share of rows with a weight above 0.99. |J|_F: its median."),
+    ("unit_exponent", "Unit power: the power of d_k that would give the rows the variance 1."),
 )
 _NO_ERRORS = "No standard errors: there is one sequence. Several need an axis named batch."
 _SWAPPED = "More heads than keys: if q has the axes (..., position, head, d_k), save q.swapaxes(-3, -2), k likewise."
@@ -58,18 +69,22 @@ COLUMNS: tuple[Column, ...] = (
     Column("layer", "int", "number of the layer, from the name of its arrays or along their axis of that name"),
     Column("head", "int", "number of the head, likewise; other names of axes have a column too"),
     *_SIZES,
-    *(column for quantity in QUANTITIES for column in _of_quantity(quantity)),
+    *(column for quantity in (*QUANTITIES, VISIBLE_MASS) for column in _of_quantity(quantity)),
 )
 _AFTER_INDICES = [column.name for column in COLUMNS[2:]]
 
 
 def diagnosis_table(
-    heads: Sequence[HeadArrays], scaling: str = "d_k^1/2", mask: str | None = None, axes: str | None = None
+    heads: Sequence[HeadArrays],
+    scaling: str = "d_k^1/2",
+    mask: str | None = None,
+    axes: str | None = None,
+    row_map: RowMap = PLAIN,
 ) -> pd.DataFrame:
     """The table of all heads, in the order of their arrays.
 
     Its columns number heads, such as layer and head, then come those of `COLUMNS` that exist. The names of the leading
-    axes of every q are separated by commas; None for the usual ones.
+    axes of every q are separated by commas; None for the usual ones. The row map holds for scores of q and k alone.
 
     Raises:
         ValueError: an option is unknown or does not fit the arrays, or `sdpa.diagnose` refuses them.
@@ -78,7 +93,7 @@ def diagnosis_table(
         rule = Scaling.parse(scaling)
     except ValueError as error:
         raise ValueError(f"--scaling: {error}") from None
-    tables = [_of_pair(pair, rule, mask, axes) for pair in heads]
+    tables = [_of_pair(pair, rule, mask, axes, row_map) for pair in heads]
     numbered, *others = dict.fromkeys(tuple(indices(table)) for table in tables)
     whole = pd.concat(tables, ignore_index=True)
     if others or (numbered and whole.duplicated([*numbered]).any()):
@@ -106,20 +121,25 @@ def axes_of(pair: HeadArrays, axes: str | None = None) -> tuple[str, ...]:
 
 def indices(table: pd.DataFrame) -> list[str]:
     """The columns that number the heads of a table, such as layer and head; none in the table of a single head."""
-    return [str(name) for name in table.columns[: table.columns.get_loc(_SIZES[0].name)]]
+    return [str(name) for name in itertools.takewhile(lambda name: name not in _AFTER_INDICES, table.columns)]
 
 
-def _of_pair(pair: HeadArrays, rule: Scaling, mask: str | None, axes: str | None) -> pd.DataFrame:
+def _of_pair(pair: HeadArrays, rule: Scaling, mask: str | None, axes: str | None, row_map: RowMap) -> pd.DataFrame:
     """The rows of one pair of arrays."""
     names = axes_of(pair, axes)
     try:
-        found = diagnose(pair.q, pair.k, rule, mask, axes=names)
+        if pair.k is None:
+            found = diagnose_scores(pair.q, mask, axes=names)
+        else:
+            found = diagnose(pair.q, pair.k, rule, mask, axes=names, softcap=row_map.softcap, sink=row_map.sink)
     except ValueError as error:
         raise ValueError(f"{pair.place}: {error}") from None
     columns = found.columns()
     numbers = _given(pair) | {name: columns.pop(name) for name in found.axes}
     sizes = {name: getattr(found, name) for name in ("d_k", "n_queries", "n_keys", "divisor", "sequences")}
     sizes |= {"mask": mask or NO_MASK, "scaling": rule.name}
+    if pair.k is None:
+        del sizes["d_k"], sizes["scaling"], sizes["divisor"]
     return pd.DataFrame({**numbers, **sizes, **columns}, index=range(found.rows.size))
 
 
@@ -132,6 +152,11 @@ def read_diagnosis(path: Path) -> pd.DataFrame:
     """A table of a diagnosis from its file."""
     table: pd.DataFrame = pd.read_csv(path, dtype={"mask": str, "scaling": str})
     return table
+
+
+def legend(table: pd.DataFrame) -> str:
+    """The meaning of the words for the columns that a table has."""
+    return " ".join(text for column, text in _LEGEND if column in table)
 
 
 def gaussian_curves(table: pd.DataFrame) -> pd.DataFrame:
@@ -147,7 +172,7 @@ def gaussian_curves(table: pd.DataFrame) -> pd.DataFrame:
         table[["n_queries", "n_keys", "mask"]].drop_duplicates().head(_MOST_CURVES).to_numpy()
     ):
         first = n_keys if mask == NO_MASK else max(2, n_keys - n_queries + 1)
-        lengths = np.arange(first, n_keys + 1)
+        lengths = np.minimum(np.arange(first, n_keys + 1), most_visible(mask) or n_keys)
         sigma = np.repeat(spread / np.sqrt(np.mean(1 - 1 / lengths)), len(lengths))
         entropy = gaussian_rows(sigma, np.tile(lengths, len(spread)))[:, 1].reshape(len(spread), -1)
         share = (entropy / np.log(lengths)).mean(axis=1)
@@ -161,10 +186,10 @@ def gaussian_curves(table: pd.DataFrame) -> pd.DataFrame:
 def sizes(table: pd.DataFrame) -> str:
     """The sizes and options of a table of a diagnosis, with warnings of one sequence and of swapped axes."""
     named = {"queries": "n_queries", "keys": "n_keys", "d_k": "d_k", "sequences": "sequences", "divisor": "divisor"}
-    parts = [f"{name} {_range(table[column])}" for name, column in named.items()]
-    first = table.iloc[0]
+    parts = [f"{name} {_range(table[column])}" for name, column in named.items() if column in table]
+    rule = f" ({table['scaling'].iloc[0]})" if "scaling" in table else ""
     swapped = "head" in table and table["head"].nunique() > table["n_keys"].max()
-    text = f"Heads {len(table)}, {', '.join(parts)} ({first['scaling']}), mask {first['mask']}"
+    text = f"Heads {len(table)}, {', '.join(parts)}{rule}, mask {table['mask'].iloc[0]}"
     single = (table["sequences"] == 1).any()
     return "\n".join([text, *([_SWAPPED] if swapped else []), *([_NO_ERRORS] if single else [])])
 
@@ -172,7 +197,8 @@ def sizes(table: pd.DataFrame) -> str:
 def sharpest(table: pd.DataFrame) -> str:
     """One line for each of the sharpest heads, below the headings of its columns; many axes make the lines long."""
     shown = table.sort_values("entropy_share", kind="stable").head(MOST_LINES)
-    texts = {heading: [text(row.to_dict()) for _, row in shown.iterrows()] for heading, text in _COLUMNS.items()}
+    columns = {heading: text for heading, text in _COLUMNS.items() if "q_std" in table or heading not in _OF_VECTORS}
+    texts = {heading: [text(row.to_dict()) for _, row in shown.iterrows()] for heading, text in columns.items()}
     numbers = shown[indices(shown)].reset_index(drop=True)
     lines = numbers.join(pd.DataFrame(texts)).to_string(index=False)
     rest = len(table) - len(shown)
@@ -191,12 +217,12 @@ _CONDITIONS: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
     "a weight above 0.99 in most rows": lambda heads: heads["saturated_rows"] > 0.5,
     "a spread below 0.5 or above 2": lambda heads: ~heads["row_variance"].between(0.5**2, 2.0**2),
     "an entropy share more than 0.05 from that of Gaussian rows": lambda heads: (
-        (heads["entropy_share"] - heads["entropy_share_exact"]).abs() > 0.05
+        (heads["entropy_share"] - heads.get("entropy_share_exact", math.nan)).abs() > 0.05
     ),
     "a spread below 0.8, too flat to differ from Gaussian rows": lambda heads: heads["row_variance"] < 0.8**2,
     "most weight on the first key, an attention sink": lambda heads: heads["first_key_weight"] > 0.5,
     "equal scores in each row, or equal entries of q or k, and so without some numbers (nan)": lambda heads: (
-        heads[["unit_divisor", "variance_ratio"]].isna().any(axis=1)
+        heads[[name for name in ("unit_divisor", "variance_ratio") if name in heads]].isna().any(axis=1)
     ),
 }
 
@@ -207,10 +233,12 @@ def _range(numbers: pd.Series) -> str:
 
 
 def _with_gaussian(name: str) -> Callable[[Row], str]:
-    """A value, and in brackets that of Gaussian rows."""
-    return lambda row: f"{row[name]:.2f} ({row[f'{name}_exact']:.2f})"
+    """A value, and in brackets that of Gaussian rows, if it is known."""
+    exact = f"{name}_exact"
+    return lambda row: f"{row[name]:.2f} ({row[exact]:.2f})" if exact in row else f"{row[name]:.2f}"
 
 
+_OF_VECTORS = ("ratio = length x alignment", "unit power")  # headings that scores alone do not have
 # Headings of the columns after those that number heads, and the text of a row below each.
 _COLUMNS: dict[str, Callable[[Row], str]] = {
     "rows": lambda row: str(row["rows"]),

@@ -155,6 +155,15 @@ _DECLARED = (
         "divisor\u00a0·\u00a0|dL/dq| is without the factor 1/divisor of the chain rule.",
     ),
     Figure(
+        name="mechanisms",
+        shows="Largest weight and gradient against d_k under each mechanism",
+        of="mechanisms",
+        metrics=("max_weight", _MEDIAN),
+        default=_D_K,
+        lines=Lines("d_k", (Panel("max_weight", floor=0), Panel(_MEDIAN)), (10, 4.4), rules=_BOTH_RULES),
+        note=_READING,
+    ),
+    Figure(
         name="distribution",
         shows="Distribution of one score, measured and exact, and its excess kurtosis",
         of="distribution",

@@ -134,6 +134,21 @@ def _both_rules(tables: Tables, *ends: Any) -> dict[str, float]:
     return _ends(tables, *ends, scaling=_PLAIN) | {f"scaled_{name}": number for name, number in scaled.items()}
 
 
+_MECHANISM = ["normalize", "softcap", "sink", "normalizer"]
+
+
+def _sharpens_under_each(tables: Tables) -> bool:
+    """True if without the scale the largest weight grows from the first to the last d_k, and exceeds that with it."""
+    for _, rows in tables["measured"].groupby(_MECHANISM):
+        plain, scaled = (rows[rows["scaling"] == rule].sort_values("d_k") for rule in (_PLAIN, _ROOT))
+        first, last = plain.iloc[0], plain.iloc[-1]
+        if last["max_weight_low"] <= _A_TENTH * first["max_weight_high"] or not all(
+            is_below(scaled[scaled["d_k"] == d_k], plain[plain["d_k"] == d_k], "max_weight") for d_k in plain["d_k"]
+        ):
+            return False
+    return True
+
+
 def _slopes(tables: Tables) -> dict[str, float]:
     return dict(tables["slopes"].set_index("scaling")["slope"])
 
@@ -285,6 +300,18 @@ FINDINGS = (
             and changes(rows_of(tables, scaling=_PLAIN), "max_weight")
             and is_level(rows_of(tables, scaling=_ROOT), "max_weight")
         ),
+    ),
+    Finding(
+        drawing="mechanisms/mechanisms",
+        title="Under every mechanism here, unscaled attention sharpens as queries and keys widen",
+        sentence="At d_k = 512, the mean largest of 64 weights is {least:.2f} to {most:.2f} without sqrt(d_k) under "
+        "softmax, soft cap, sink, QK-norm and sigmoid, and {scaled_least:.2f} to {scaled_most:.2f} with it.",
+        values=lambda tables: {
+            f"{prefix}{name}": getattr(rows_of(tables, scaling=rule, d_k=512)["max_weight"], end)()
+            for prefix, rule in (("", _PLAIN), ("scaled_", _ROOT))
+            for name, end in (("least", "min"), ("most", "max"))
+        },
+        holds=_sharpens_under_each,
     ),
     Finding(
         drawing="powers/powers",

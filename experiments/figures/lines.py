@@ -16,7 +16,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodF
 from experiments.figures.figure import Drawing, Lines, Panel
 from experiments.figures.style import INK, UNORDERED_COLOURS, empty, ordered_colours, panels, scaling_colours
 from experiments.figures.words import is_number, plain, under, values_of, varied_axes
-from experiments.kinds import axes_of, experiment_names
+from experiments.kinds import axes_of, experiment_names, unusual_axes
 from experiments.measuring.experiment import load_experiment
 from experiments.measuring.metric import FEW_DRAWS
 
@@ -27,6 +27,7 @@ _STYLES = ("-", "--", ":")
 # Lines of two names may coincide, so dashes of one leave gaps for those of the other.
 _DASHES = ("-", (0, (4, 4)), "-", (0, (4, 4)), "-", (4, (4, 4)))
 _MAX_BESIDE = 3
+_FEW_OTHERS = 2  # axes that labels name with all their values; of more, those with an unusual one
 _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _FEW_DECADES = 300
 _LETTERS_PER_INCH = 12  # of ticks, with a space between them
@@ -152,7 +153,8 @@ def series(table: pd.DataFrame, x: str, by: str = "scaling") -> list[Series]:
     lines = []
     for (value, *combination), rows in table.groupby([by, *others], sort=False):
         is_named = ordered or (bool(others) and by != "scaling")
-        words = [f"{by} = {plain(value)}" if is_named else str(value), values_of(rows.iloc[0], others)]
+        told = others if len(others) <= _FEW_OTHERS else [name for name in unusual_axes(rows.iloc[0]) if name in others]
+        words = [f"{by} = {plain(value)}" if is_named else str(value), values_of(rows.iloc[0], told)]
         other = combinations.index(tuple(combination))
         dashes = (_STYLES, other) if by == "scaling" or ordered else (_DASHES, values.index(value))
         lines.append(

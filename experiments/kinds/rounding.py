@@ -6,6 +6,7 @@ A draw of Q, K and standard normal gradients to the weights goes through attenti
 - the probabilities that exact weights and scores are out of the format's range, with their exact values;
 - the shares of weights, gradients and rows that are 0, 1 or lost in the format, which rounding before the last step
   moves away from these probabilities;
+- the mass that the weights of a row lose, if they alone are rounded, with its exact value, and if every step is;
 - the errors of metrics: rounded minus exact in the same draw, so that small errors are measurable.
 
 All shares are over visible keys. A row is lost if the format has no number for one of its results: a score beyond the
@@ -20,6 +21,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge, Le
 
 from experiments.measuring.columns import Meaning
 from experiments.measuring.metric import ErrorBound, Exact, Metric, OfCell, Theory
@@ -45,7 +47,16 @@ class Cell(SampledCell):
 
     # Without a default: in float64, a sweep that forgets it would measure last digits alone.
     arithmetic: Annotated[Arithmetic, Meaning("number format of the rounded rows")] = field(kw_only=True)
+    prescale: Annotated[float, Ge(1), Le(2**15), Meaning("p, a factor of e^(s - max s) before it becomes 8 bits")] = 1.0
     score_arrays = 20
+
+    def problem(self) -> str | None:
+        """As `SampledCell.problem`, or a prescale that the format does not take."""
+        largest = self.arithmetic.largest if self.arithmetic.has_8_bits else 1
+        if self.prescale <= largest and math.frexp(self.prescale)[0] == 0.5:
+            return super().problem()
+        expected = "a power of 2 up to the largest number of an 8-bit format, else 1"
+        return f"prescale: expected {expected}, got {self.prescale:g} and {self.arithmetic}"
 
     def stamp(self) -> dict[str, Any]:
         """The values and code behind the names in a cell."""
@@ -62,7 +73,8 @@ class Cell(SampledCell):
         scores = scores if visible is None else np.where(visible, scores, -np.inf)
         found = []
         for divisor in self.divisors():
-            rounded = rounded_rows(products, rounded_keys, rounded_gradient, divisor, self.arithmetic, visible)
+            of_rows = divisor, self.arithmetic, visible, self.prescale
+            rounded = rounded_rows(products, rounded_keys, rounded_gradient, *of_rows)
             found.append(_compared(self, rows, rounded, scores / divisor, keys, gradient, divisor))
         return {name: np.stack([values[name] for values in found]) for name in found[0]}
 
@@ -80,7 +92,8 @@ def _compared(
     Returns:
         Arrays (..., n_queries): an event as 0 or 1, a share of visible keys, or a number rounded minus exact.
     """
-    arithmetic, own_keys, seen = cell.arithmetic, cell.own_keys(rows), np.isfinite(scores)
+    arithmetic, prescale = cell.arithmetic, cell.prescale
+    own_keys, seen = cell.own_keys(rows), np.isfinite(scores)
     shifted = scores - scores.max(axis=-1, keepdims=True)
     exponentials = np.exp(shifted)
     total = exponentials.sum(axis=-1, keepdims=True)
@@ -95,9 +108,16 @@ def _compared(
         np.where(is_lost[..., None], 0.0, values.astype(np.float64)) for values in (rounded.scores, *results)
     )
     # -inf has no weight, but no finite variance.
-    rounded_scores = np.clip(rounded_scores, -arithmetic.largest, arithmetic.largest)
+    largest = arithmetic.of_products.largest
+    rounded_scores = np.clip(rounded_scores, -largest, largest)
     of_rounded = _row_metrics(rounded_scores, rounded_weights, seen, own_keys)
     of_exact = _row_metrics(scores, weights, seen, own_keys)
+
+    # Formats of 8 bits round e^(s - max s), by which the largest weight is divided.
+    before, least_normal = log_weights, np.asarray(arithmetic.smallest_normal)
+    if arithmetic.has_8_bits:
+        before = shifted
+        least_normal = (1 - 1e-6) * least_normal / prescale * rounded_weights.max(axis=-1, keepdims=True)
 
     def share(happens: npt.NDArray[np.bool_]) -> Floats:
         return np.asarray((happens & seen).sum(axis=-1) / seen.sum(axis=-1))
@@ -106,11 +126,13 @@ def _compared(
     with np.errstate(over="ignore"):
         overflows = ~np.isfinite(arithmetic.round(np.exp(rounded.scores.max(axis=-1))))
     return {
-        "tiny_weights": share(log_weights < math.log(arithmetic.smallest) - math.log(2)),
-        "nearly_one_rows": 1.0 * (other_weights(weights).sum(axis=-1) < 2.0 ** -(arithmetic.digits + 1)),
+        "tiny_weights": share(before < math.log(arithmetic.smallest) - math.log(2) - math.log(prescale)),
+        "rounding_loss": 1 - arithmetic.weights(exponentials, prescale).sum(axis=-1, dtype=np.float64),
+        "nearly_one_rows": 1.0 * (other_weights(weights).sum(axis=-1) < 2.0 ** -(arithmetic.of_products.digits + 1)),
         "large_rows": 1.0 * (scores.max(axis=-1) > math.log(arithmetic.largest)),
         "zero_weights": share(rounded_weights == 0),
-        "subnormal_weights": share((rounded_weights > 0) & (rounded_weights < arithmetic.smallest_normal)),
+        "lost_mass": 1 - rounded_weights.sum(axis=-1),
+        "subnormal_weights": share((rounded_weights > 0) & (rounded_weights < least_normal)),
         "one_rows": 1.0 * (rounded_weights.max(axis=-1) == 1),
         "overflowing_rows": 1.0 * overflows,
         "zero_gradients": share(to_scores == 0),
@@ -176,16 +198,20 @@ def _probability(metric: str) -> OfCell:
     """The probability of that name in `sdpa.theory.OutOfRange`."""
     return from_theory(
         "out_of_range",
-        lambda cell: (cell.d_k, cell.n_keys, cell.divisor, cell.arithmetic, cell.law, cell.shortest_row),
+        _arguments,
         metric,
     )
+
+
+def _arguments(cell: Any) -> tuple[Any, ...]:
+    return cell.d_k, cell.n_keys, cell.divisor, cell.arithmetic, cell.law, cell.shortest_row, cell.prescale
 
 
 def _of_rows(metric: str) -> Exact:
     """A probability of rows; bounds of the deviation as in `experiments.measuring.row_metrics` for saturated rows.
 
     Under a mask, rows have probabilities p_i of their own. If their sum is at most 1/2, sum_i p_i (1 - p_i) is at least
-    half of it. A row with one key is certain to have a weight of 1.
+    half of it; so with 1 - p_i in place of p_i. A row with one key is certain to have a weight of 1.
     """
     value = _probability(metric)
     largest = deviation_of_share(value)
@@ -195,7 +221,8 @@ def _of_rows(metric: str) -> Exact:
         if not cell.has_mask:
             return of_equal_rows(theory, cell)
         certain = 1 / cell.n_queries if metric == "nearly_one_rows" and cell.shortest_row == 1 else 0.0
-        rare = max(value(theory, cell) - certain, 0.0)
+        share = value(theory, cell)
+        rare = max(min(share - certain, 1 - share), 0.0)
         return math.sqrt(rare / 2 / cell.n_queries) if 2 * cell.n_queries * rare <= 1 else 0.0
 
     return Exact(_INTEGRALS, value, least, largest, SHARE_BOUNDS[1:])
@@ -246,14 +273,14 @@ ROUNDING_METRICS = (
     _share(
         "tiny_weights",
         "share of the exact weights that the format rounds to 0",
-        "P(w < half the smallest number)",
+        "P(w < half the smallest number), or P(p w / max w < half the smallest number) in 8 bits",
         "share of exact weights that round to 0",
         _of_weights(),
     ),
     _share(
         "nearly_one_rows",
         "share of rows whose exact largest weight the format rounds to 1",
-        "P(1 - max w < 2^-(p + 1)), p binary digits",
+        "P(1 - max w < 2^-(p + 1)), p binary digits, 24 in 8 bits",
         "share of rows with a weight that rounds to 1",
         _of_rows("nearly_one_rows"),
     ),
@@ -263,6 +290,25 @@ ROUNDING_METRICS = (
         "P(max s > ln(largest number))",
         "share of rows with e^s beyond the largest number",
         _of_rows("large_rows"),
+    ),
+    Metric(
+        "rounding_loss",
+        "mass of exact weights that rounding to the format loses, mean over rows",
+        "E[1 - sum_j R(w_j)], or E[1 - sum_j R(p e_j) / (p sum_j e_j)] in 8 bits, e_j = e^(s_j - max s)",
+        "mass of exact weights lost to rounding",
+        exact=Exact(
+            f"{_INTEGRALS}; also empty for formats of more than 8 bits",
+            from_theory("rounding_loss", _arguments),
+            bounds=(ErrorBound(1e-6, 1e-7),),
+        ),
+        within=(-1, 1),
+    ),
+    Metric(
+        "lost_mass",
+        "1 minus the sum of the rounded weights of a row, mean over rows; 1 in lost rows",
+        "E[1 - sum_j w_j]",
+        "lost mass of weights",
+        within=(-1, 1),
     ),
     _share("zero_weights", "share of the rounded weights that are 0", "P(w = 0)", "share of weights equal to 0"),
     _share(

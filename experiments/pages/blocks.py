@@ -31,13 +31,15 @@ from experiments.published.table import counts, read_statements, severities
 from experiments.run.files import STORED_CONFIG
 from experiments.run.paths import ALL_SWEEPS, BENCHMARKS, DIAGNOSIS, EXAMPLES, THEORY, drawn_texts
 from experiments.theory.tables import MAIN, SCALES
-from sdpa.theory import limits
+from sdpa import Scaling
+from sdpa.theory import attention_expectations, limits
 from sdpa.theory import poisson_dirichlet as frozen
 from sdpa.theory.gaussian_rows import gaussian_rows
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _UNLIKELY = 0.01
 _FEW_KEYS = (16, 64, 256, 1024, 4096)
+_DEPLOYED = Path(__file__).with_name("deployed.csv")
 _FULL = "config.full"  # the folder of config.full.yaml, of which the sweeps on training are shipped
 _CASES = ("assumptions", "rules", "correlation", "initialisation", "precision")
 _NORMS = {"jacobian": "|J|_F", "query_gradient": "|dL/dq|", "undivided_query_gradient": "divisor · |dL/dq|"}
@@ -99,8 +101,10 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
         "model-columns": lambda _: markdown(
             ["column", "meaning"], ((_code(name), text) for name, text in QUANTITIES.items())
         ),
+        "deployed": lambda _: _deployed(),
+        "bugs": lambda _: _bugs(),
         "scales": lambda _: _scales(results, _FEW_KEYS),
-        "all-scales": lambda _: _scales(results, (16, 256, 4096, 2**20), whole=True),
+        "all-scales": lambda _: _scales(results, (*_FEW_KEYS, 2**20), whole=True),
         "frozen": lambda _: _frozen(),
         "error-bounds": lambda _: _error_bounds(),
         "figures": lambda _: _figures(),
@@ -290,6 +294,30 @@ def _law(value: float) -> str:
     ('22.2', '10,900', '4.58e+11')
     """
     return f"{value:.3g}" if not 1000 <= value < 1e7 else f"{round(value, 2 - int(math.log10(value))):,.0f}"
+
+
+def _deployed() -> str:
+    """Scales of deployed models as rules, and the exact entropy of standard normal q and k."""
+    lengths = {"1k": 2**10, "32k": 2**15, "1M": 2**20}
+    table, rows = pd.read_csv(_DEPLOYED, keep_default_na=False), []
+    for name, source, d_k, text, fewest, _ in table[table["got"] == ""].itertuples(index=False):
+        row = [f"[{name}](https://github.com/{source})" if source else name, d_k, f"`{text}`"]
+        for n in lengths.values():
+            divisor = Scaling.parse(text).divisor(d_k, n)
+            row.append(f"{attention_expectations(d_k, n, divisor).entropy:.3f}" if n >= fewest else "–")
+        rows.append(row)
+    return markdown(["model", "d<sub>k</sub>", "rule", *lengths], rows, "-r-rrr")
+
+
+def _bugs() -> str:
+    """Public bugs, and the spread of the program's scores over that of the model's."""
+    table, rows = pd.read_csv(_DEPLOYED, keep_default_na=False), []
+    for name, source, d_k, text, _, got in table[table["got"] != ""].itertuples(index=False):
+        _, repository, _, number = source.split("/")
+        ratio = Scaling.parse(text).divisor(d_k, 1) / Scaling.parse(got).divisor(d_k, 1)
+        link = f"[{repository}#{number}](https://github.com/{source})"
+        rows.append([f"{link}: {name}", d_k, f"`{got}`", f"`{text}`", f"{ratio:.2f}"])
+    return markdown(["bug", "d<sub>k</sub>", "got", "expected", "spread"], rows, "-r--r")
 
 
 def _frozen() -> str:

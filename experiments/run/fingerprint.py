@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 # Modules that measure chunks, seed them and merge them, by folder; the module of the experiment counts in addition.
 # Rules, laws, formats and schemes count in the stamp of a cell instead, so that a new one leaves all results complete.
 MEASURING = {
-    "sdpa": "_arrays attention diagnostics gradients metrics pairs row_tiles training",
+    "sdpa": "_arrays attention diagnostics gradients metrics pairs row_maps row_tiles training",
     "experiments/measuring": "*",
 }
 # Modules that, beside those, make the tables of records: number of trials, tabulating, analysis and writing.

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
 from sdpa.diagnosis.heads import ALL, REST, HeadRows, Heads, Mask, Rows, label
-from sdpa.diagnosis.quantities import QUANTITIES, Quantity, Sums, values_of_rows
+from sdpa.diagnosis.quantities import OF_VECTORS, QUANTITIES, VISIBLE_MASS, Quantity, Sums, values_of_rows
+from sdpa.row_maps import PLAIN, RowMap
 from sdpa.scaling import Scaling, resolve_divisor
 from sdpa.theory.attention import Target, divisor_with
 from sdpa.theory.gaussian_rows import gaussian_rows
@@ -36,7 +37,7 @@ class Diagnosis:
 
     axes: tuple[str, ...]  # names of the axes of the heads: those of q without `batch`, n_queries and d_k
     sequences: int  # number of independent ones
-    d_k: int
+    d_k: int | None  # None for scores
     n_queries: int
     n_keys: int
     divisor: float
@@ -70,6 +71,8 @@ def diagnose(
     mask: Mask | None = None,
     *,
     axes: Sequence[str] | None = None,
+    softcap: float = 0.0,
+    sink: float | None = None,
 ) -> Diagnosis:
     """What a scale does to the attention of each head, and how far its q and k are from independent Gaussian entries.
 
@@ -82,10 +85,14 @@ def diagnose(
         k: keys, (..., n_keys, d_k), n_keys at least 2. The axis `head` may be shorter than that of q by a whole factor:
             as in grouped-query attention, consecutive heads of q share one of k.
         scaling: a rule such as `d_k^1/2`, or the divisor itself.
-        mask: `none`; `causal`, where the last query sees every key; or booleans, broadcast to (..., n_queries, n_keys),
-            True where the query may attend to the key. Queries and keys that no counted row uses may be any padding.
+        mask: `none`; `causal`, where the last query sees every key; `window-512`, causal and of at most 512 keys; or
+            booleans, broadcast to (..., n_queries, n_keys), True where the query may attend to the key. Queries and
+            keys that no counted row uses may be any padding.
         axes: names of the leading axes of q. By default `head`; `batch`, `head`; or `batch`, `layer`, `head`, by their
             number. The axis `batch` has independent sequences, from which standard errors come.
+        softcap, sink: as in `sdpa.row_maps.RowMap`. Quantities of scores are those before the cap, the entropy is that
+            of the weights over their sum, the Jacobian that of the weights to the scores before the cap, and no
+            Gaussian values are known. A sink adds the quantity `visible_mass`, the mean sum of the weights.
 
     Raises:
         ValueError: shapes, names or the mask do not fit, or an entry that counts is not finite or beyond 1e70.
@@ -99,28 +106,48 @@ def diagnose(
     array([1., 1., 1.])
     """
     heads = Heads.of(q, k, mask, axes)
+    return _diagnosis(heads, _divisor(scaling, heads.q.shape[-1], heads.n_keys), RowMap(softcap, sink))
+
+
+def diagnose_scores(scores: npt.ArrayLike, mask: Mask | None = None, *, axes: Sequence[str] | None = None) -> Diagnosis:
+    """The diagnosis of scores as they reach the softmax, (..., n_queries, n_keys), after every divisor, bias and cap.
+
+    It lacks the quantities that need q and k. Gaussian rows beside it have one spread for all rows of a head. A score
+    of -inf hides its key, as a mask does; other arguments and errors as in `diagnose`.
+
+    >>> scores = np.random.default_rng(0).standard_normal((3, 32, 32))  # 3 heads
+    >>> found = diagnose_scores(scores)
+    >>> found["max_weight"].value.round(2), found["max_weight"].gaussian.round(2), "q_std" in found.estimates
+    (array([0.16, 0.16, 0.16]), array([0.16, 0.17, 0.16]), False)
+    """
+    return _diagnosis(Heads.of_scores(scores, mask, axes), 1.0, PLAIN)
+
+
+def _diagnosis(heads: Heads, divisor: float, row_map: RowMap) -> Diagnosis:
+    """The diagnosis of heads, whose scores are divided by the divisor."""
     for name in heads.axes:
         if name == "rows" or any(quantity.name == name for quantity in QUANTITIES):
             raise ValueError(f"axes: expected names that no quantity has, got {name!r}")
-    (n_queries, d_k), n_keys = heads.q.shape[-2:], heads.k.shape[-2]
-    divisor = _divisor(scaling, d_k, n_keys)
+    d_k = None if heads.k is None else heads.q.shape[-1]
     kept = [place for place, name in enumerate(heads.axes) if name != BATCH]
     axes, shape = tuple(heads.axes[place] for place in kept), tuple(heads.shape[place] for place in kept)
     by_head: dict[tuple[int, ...], list[HeadRows]] = {}  # the sequences of each head
     for index in heads.indices():
-        by_head.setdefault(tuple(index[place] for place in kept), []).append(heads.rows(index, divisor))
+        by_head.setdefault(tuple(index[place] for place in kept), []).append(heads.rows(index, divisor, row_map))
     for index, of_head in by_head.items():
         if not any(len(one.rows.n_visible) for one in of_head):
             raise ValueError(f"mask: expected a query that sees two keys or more, got none{label(axes, index)}")
     found = list(by_head.values())
-    sums = {part: Sums.of(found, part, d_k, divisor) for part in (ALL, REST)}
+    sums = {part: Sums.of(found, part, d_k or 1, divisor) for part in (ALL, REST)}
     exact = {}
     for part in (ALL, REST):
         rows_of = (Rows.joined(one.part(part) for one in of_head) for of_head in found)
         variances = sums[part].together().mean("unbiased_variance").tolist()
-        exact[part] = [gaussian_values(*each) for each in zip(rows_of, variances, strict=True)]
+        pairs = zip(rows_of, variances, strict=True)
+        exact[part] = [gaussian_values(*each) if row_map.is_plain else {} for each in pairs]
     estimates = {}
-    for quantity in QUANTITIES:
+    quantities = QUANTITIES if row_map.sink is None else (*QUANTITIES, VISIBLE_MASS)
+    for quantity in (each for each in quantities if d_k or each.name not in OF_VECTORS):
         value, error = (
             _of_sums(quantity.of, sums[quantity.part])
             if quantity.of
@@ -129,7 +156,7 @@ def diagnose(
         gaussian = np.array([each.get(quantity.gaussian, np.nan) for each in exact[quantity.part]])
         estimates[quantity.name] = Estimate(*(values.reshape(shape) for values in (value, error, gaussian)))
     rows = sums[ALL].together().by_name["rows"].astype(np.int64).reshape(shape)
-    return Diagnosis(axes, len(found[0]), d_k, n_queries, n_keys, divisor, rows, estimates)
+    return Diagnosis(axes, len(found[0]), d_k, heads.q.shape[-2], heads.n_keys, divisor, rows, estimates)
 
 
 def _divisor(scaling: Scaling | str | float, d_k: int, n_keys: int) -> float:

@@ -1,4 +1,4 @@
-"""Queries and keys of many heads, and the rows of one head: their scores, weights and Jacobians.
+"""Queries and keys of many heads, or their scores, and the rows of one head: their scores, weights and Jacobians.
 
 Each row comes with every key, and without the first key that any counted row of the head sees. A row counts if its
 query sees two keys or more.
@@ -9,14 +9,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import BoolArray, FloatArray
-from sdpa.attention import MaskName, broadcast_mask, is_causal
+from sdpa.attention import MaskName, broadcast_mask, most_visible
 from sdpa.diagnostics import row_diagnostics
+from sdpa.row_maps import PLAIN, RowMap
 
 # The names of leading axes by their number.
 AXES: dict[int, tuple[str, ...]] = {0: (), 1: ("head",), 2: ("batch", "head"), 3: ("batch", "layer", "head")}
@@ -38,17 +39,29 @@ class Rows(NamedTuple):
     max_weight: FloatArray
     entropy: FloatArray
     jacobian_norm: FloatArray
+    visible_mass: FloatArray  # sum of the weights
     first_weight: FloatArray  # of the first key
     sees_first: FloatArray  # 1 if the row sees the first key, else 0
 
     @classmethod
     def of(
-        cls, scores: FloatArray, visible: BoolArray, query_squares: FloatArray, key_squares: FloatArray, divisor: float
+        cls,
+        scores: FloatArray,
+        visible: BoolArray,
+        query_squares: FloatArray,
+        key_squares: FloatArray,
+        divisor: float,
+        row_map: RowMap,
     ) -> Self:
         """From scores before the divisor, (rows, n_keys), and the squares of the lengths of queries and keys."""
         n_visible = visible.sum(axis=-1).astype(np.float64)
         shown = np.where(visible, scores, -np.inf)
         found = row_diagnostics(shown, divisor, with_variance=True, own_keys=np.array(0))
+        of_softmax = found.max_weight, found.entropy, found.jacobian_norm, np.ones_like(n_visible), found.own_weight
+        if not row_map.is_plain:
+            mapped = row_map.rows(shown / divisor)
+            w = mapped.weights
+            of_softmax = w.max(axis=-1), mapped.entropy, mapped.jacobian_norm, mapped.visible_mass, w[:, 0]
         return cls(
             n_visible,
             query_squares * (visible @ key_squares / n_visible),
@@ -56,10 +69,7 @@ class Rows(NamedTuple):
             found.row_variance,
             shown.max(axis=-1) / divisor,
             np.where(visible, scores, np.inf).min(axis=-1) / divisor,
-            found.max_weight,
-            found.entropy,
-            found.jacobian_norm,
-            found.own_weight,
+            *of_softmax,
             visible[:, 0].astype(np.float64),
         )
 
@@ -95,11 +105,11 @@ class HeadRows(NamedTuple):
 
 @dataclass(frozen=True)
 class Heads:
-    """Queries and keys of all heads and sequences, of any real numbers."""
+    """Queries and keys, or scores, of all heads and sequences, of any real numbers."""
 
-    q: npt.NDArray[Any]  # (..., n_queries, d_k)
-    k: npt.NDArray[Any]  # (..., n_keys, d_k)
-    mask: Literal["causal"] | BoolArray | None  # (..., n_queries, n_keys)
+    q: npt.NDArray[Any]  # (..., n_queries, d_k), or scores (..., n_queries, n_keys)
+    k: npt.NDArray[Any] | None  # (..., n_keys, d_k); None beside scores
+    mask: float | BoolArray | None  # (..., n_queries, n_keys), or the most keys of a row under a causal mask
     axes: tuple[str, ...]  # names of the leading axes; `batch` has independent sequences, `head` may be shorter in k
 
     @classmethod
@@ -110,6 +120,19 @@ class Heads:
         _check_shapes(queries.shape, keys.shape, names)
         return cls(queries, keys, _mask(mask, (*queries.shape[:-1], keys.shape[-2])), names)
 
+    @classmethod
+    def of_scores(cls, scores: npt.ArrayLike, mask: Mask | None, axes: Sequence[str] | None) -> Heads:
+        """From the arguments of `diagnose_scores`."""
+        array = _numbers("scores", scores)
+        if array.shape[-1] < 2:
+            raise ValueError(f"scores: expected 2 keys or more, got {array.shape}")
+        return cls(array, None, _mask(mask, array.shape), _names(array.ndim - 2, axes))
+
+    @property
+    def n_keys(self) -> int:
+        """The number of keys."""
+        return int(self.q.shape[-1] if self.k is None else self.k.shape[-2])
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of the leading axes of q."""
@@ -119,51 +142,64 @@ class Heads:
         """Every combination of leading indices, the last one fastest."""
         return itertools.product(*map(range, self.shape))
 
-    def rows(self, index: tuple[int, ...], divisor: float) -> HeadRows:
+    def rows(self, index: tuple[int, ...], divisor: float, row_map: RowMap = PLAIN) -> HeadRows:
         """The rows at a leading index of q, with the keys of its group; ValueError for a number that is too large."""
-        of_keys = [i * shared // length for i, length, shared in zip(index, self.shape, self.k.shape[:-2], strict=True)]
-        mask = self.mask if self.mask is None or isinstance(self.mask, str) else self.mask[index]
-        q, k = (np.asarray(array, dtype=np.float64) for array in (self.q[index], self.k[tuple(of_keys)]))
+        q, k = np.asarray(self.q[index], dtype=np.float64), None
+        mask = self.mask[index] if isinstance(self.mask, np.ndarray) else self.mask
+        if self.k is None:
+            shown, visible = q != -np.inf, np.zeros(q.shape, np.bool_)
+            for chosen, seen in tiles(q.shape[0], q.shape[1], mask):
+                visible[chosen, : seen.shape[-1]] = seen & shown[chosen, : seen.shape[-1]]
+            q, mask = np.where(visible, q, 0.0), visible
+        else:
+            lengths = zip(index, self.shape, self.k.shape[:-2], strict=True)
+            k = np.asarray(self.k[tuple(i * shared // length for i, length, shared in lengths)], dtype=np.float64)
         try:
-            return _rows(q, k, mask, divisor)
+            return _rows(q, k, mask, divisor, row_map)
         except ValueError as error:
             raise ValueError(f"{error}{label(self.axes, index)}") from None
 
 
-def tiles(n_queries: int, n_keys: int, mask: Literal["causal"] | BoolArray | None) -> Iterator[tuple[slice, BoolArray]]:
+def tiles(n_queries: int, n_keys: int, mask: float | BoolArray | None) -> Iterator[tuple[slice, BoolArray]]:
     """Tiles of at most about a million scores: the places of queries, and the keys that they see, up to the last."""
     step = max(1, _TILE // n_keys)
     for first in range(0, n_queries, step):
         rows = slice(first, min(first + step, n_queries))
-        if isinstance(mask, str):
-            seen = np.arange(rows.start, rows.stop) + n_keys - n_queries + 1
-            yield rows, np.arange(seen[-1]) < seen[:, None]
+        if isinstance(mask, float):
+            seen = (np.arange(rows.start, rows.stop) + n_keys - n_queries + 1)[:, None]
+            keys = np.arange(seen[-1, 0])
+            yield rows, (keys < seen) & (keys >= seen - mask)
         else:
             yield rows, np.ones((rows.stop - first, n_keys), np.bool_) if mask is None else mask[rows]
 
 
-def _rows(q: FloatArray, k: FloatArray, mask: Literal["causal"] | BoolArray | None, divisor: float) -> HeadRows:
-    """The rows of one head in one sequence, from its queries and keys in double precision."""
-    counted, seen = np.zeros(len(q), np.bool_), np.zeros(len(k), np.bool_)
-    for chosen, visible in tiles(len(q), len(k), mask):
+def _rows(
+    q: FloatArray, k: FloatArray | None, mask: float | BoolArray | None, divisor: float, row_map: RowMap
+) -> HeadRows:
+    """The rows of one head in one sequence, from its queries and keys in double precision, or from its scores as q."""
+    n_keys = q.shape[1] if k is None else len(k)
+    counted, seen = np.zeros(len(q), np.bool_), np.zeros(n_keys, np.bool_)
+    for chosen, visible in tiles(len(q), n_keys, mask):
         counted[chosen] = visible.sum(axis=-1) >= 2
         seen[: visible.shape[-1]] |= visible[counted[chosen]].any(axis=0)
-    _check_sizes("q", q, counted)
-    _check_sizes("k", k, seen)
+    _check_sizes("scores" if k is None else "q", q, counted)
+    if k is not None:
+        _check_sizes("k", k, seen)
     first = int(seen.argmax())  # padding may come before it
-    keys = np.where(seen[:, None], k, 0.0)  # padding may be huge or NaN
-    key_squares = np.vecdot(keys, keys)
+    keys = None if k is None else np.where(seen[:, None], k, 0.0)  # padding may be huge or NaN
+    key_squares = np.ones(n_keys) if keys is None else np.vecdot(keys, keys)
     found: tuple[list[Rows], list[Rows]] = [], []
-    for chosen, visible in tiles(len(q), len(k), mask):
+    for chosen, visible in tiles(len(q), n_keys, mask):
         queries, visible = q[chosen][counted[chosen]], visible[counted[chosen]]
-        squares = np.vecdot(queries, queries)
-        scores = queries @ keys[: visible.shape[-1]].T
+        squares = np.ones(len(queries)) if keys is None else np.vecdot(queries, queries)
+        scores = queries if keys is None else queries @ keys[: visible.shape[-1]].T
         for start, parts in zip((first, first + 1), found, strict=True):
             if (left := visible[:, start:].sum(axis=-1) >= 2).any():
                 of_keys = key_squares[start : visible.shape[-1]]
-                parts.append(Rows.of(scores[left, start:], visible[left, start:], squares[left], of_keys, divisor))
+                of_rows = scores[left, start:], visible[left, start:], squares[left]
+                parts.append(Rows.of(*of_rows, of_keys, divisor, row_map))
     rows, rest = map(Rows.joined, found)
-    return HeadRows(rows, rest, *map(_moments, (q[counted], k[seen])))
+    return HeadRows(rows, rest, *map(_moments, (q[:0], q[:0]) if k is None else (q[counted], k[seen])))
 
 
 def _moments(entries: FloatArray) -> Moments:
@@ -220,15 +256,15 @@ def _check_shapes(q: tuple[int, ...], k: tuple[int, ...], axes: tuple[str, ...])
             raise ValueError(f"expected the same length of the axis {name!r} in q and k, got {q} and {k}")
 
 
-def _mask(mask: Mask | None, shape: tuple[int, ...]) -> Literal["causal"] | BoolArray | None:
+def _mask(mask: Mask | None, shape: tuple[int, ...]) -> float | BoolArray | None:
     """The mask in the shape of the scores, without a copy."""
-    if mask is None or (isinstance(mask, str) and not is_causal(mask)):
+    if mask is None:
         return None
     if not isinstance(mask, str):
         return broadcast_mask(mask, shape)
-    if shape[-2] > shape[-1]:
-        raise ValueError(f"mask: expected at most as many queries as keys for 'causal', got {shape[-2:]}")
-    return "causal"
+    if (most := most_visible(mask)) is not None and shape[-2] > shape[-1]:
+        raise ValueError(f"mask: expected at most as many queries as keys for {mask!r}, got {shape[-2:]}")
+    return most
 
 
 def label(axes: Sequence[str], index: Sequence[int]) -> str:

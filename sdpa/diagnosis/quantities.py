@@ -107,6 +107,7 @@ def values_of_rows(rows: Rows) -> dict[str, FloatArray]:
         "saturated_rows": (rows.max_weight > SATURATED).astype(np.float64),
         "jacobian_square": rows.jacobian_norm**2,
         "first_key_weight": rows.first_weight,
+        "visible_mass": rows.visible_mass,
     }
 
 
@@ -145,7 +146,9 @@ def _of_entries(name: str) -> Sequence[Quantity]:
     return (
         Quantity(f"{name}_mean", f"mean of the entries of {name}", of=partial(Sums.centre, name=name)),
         Quantity(
-            f"{name}_std", f"standard deviation of the entries of {name}", of=lambda sums: np.sqrt(sums.variance(name))
+            f"{name}_std",
+            f"standard deviation of the entries of {name}",
+            of=lambda sums: np.sqrt(sums.variance(name)),
         ),
     )
 
@@ -227,5 +230,14 @@ QUANTITIES: tuple[Quantity, ...] = (
         for each in _OF_SOFTMAX
     ),
     Quantity("unit_divisor", "divisor at which row_variance is 1", "divisor sqrt(row_variance)", _unit_divisor),
-    Quantity("unit_exponent", "power of d_k that this divisor is", "ln(unit_divisor) / ln(d_k)", _unit_exponent),
+    Quantity(
+        "unit_exponent",
+        "power of d_k that this divisor is",
+        "ln(unit_divisor) / ln(d_k)",
+        _unit_exponent,
+    ),
 )
+VISIBLE_MASS = _mean("visible_mass", "sum of the weights of a row beside a sink", "E sum_j w_j", exact=False)
+# The names of those that scores alone do not have.
+OF_VECTORS = {"q_mean", "q_std", "k_mean", "k_std", "variance_ratio", "length_effect", "alignment_effect"}
+OF_VECTORS |= {"unit_exponent"}

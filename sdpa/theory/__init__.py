@@ -3,8 +3,9 @@
 from sdpa.theory import limits, overlap
 from sdpa.theory.attention import AttentionExpectations, attention_expectations, divisor_for
 from sdpa.theory.deviations import attention_deviations, least_draw_deviations
-from sdpa.theory.formats import OutOfRange, out_of_range
+from sdpa.theory.formats import OutOfRange, out_of_range, rounding_loss
 from sdpa.theory.integrals import UnknownError
+from sdpa.theory.mapped_rows import MappedExpectations, mapped_expectations
 from sdpa.theory.row_variance import least_shared_row_variance, row_variance, row_variance_deviation
 from sdpa.theory.rows import GaussianRow
 from sdpa.theory.score_law import largest_score_survival, score_log_density, score_survival
@@ -13,6 +14,7 @@ from sdpa.theory.scores import ScoreDeviations, score_kurtosis, score_mean, scor
 __all__ = [
     "AttentionExpectations",
     "GaussianRow",
+    "MappedExpectations",
     "OutOfRange",
     "ScoreDeviations",
     "UnknownError",
@@ -23,8 +25,10 @@ __all__ = [
     "least_draw_deviations",
     "least_shared_row_variance",
     "limits",
+    "mapped_expectations",
     "out_of_range",
     "overlap",
+    "rounding_loss",
     "row_variance",
     "row_variance_deviation",
     "score_kurtosis",

@@ -56,7 +56,7 @@ ROW_SPREADS: dict[str, Function] = {
 
 def row_values(sigma: FloatArray, n_keys: float, of: Mapping[str, Function] = ROW_MEANS) -> dict[str, FloatArray]:
     """Functions of rows of n_keys keys by name, at each sigma, rising, (rows,) each; ROW_MEANS or ROW_SPREADS."""
-    return dict(zip(of, _interpolated(sigma, n_keys, tuple(of.values())).T, strict=True))
+    return dict(zip(of, interpolated(sigma, n_keys, tuple(of.values())).T, strict=True))
 
 
 def saturated_rows(sigma: FloatArray, n_keys: float, log_remainder: float = _OF_SATURATED) -> FloatArray:
@@ -76,10 +76,10 @@ def saturated_rows(sigma: FloatArray, n_keys: float, log_remainder: float = _OF_
     y = np.empty(len(sigma))
     if low.any():
         nodes = first * 2 ** ((_CHEBYSHEV + 1) / 2)
-        through = np.append(limit, _interpolated(nodes, n_keys, quantile)[:, 0])
+        through = np.append(limit, interpolated(nodes, n_keys, quantile)[:, 0])
         y[low] = lagrange(sigma[low] ** 2, np.append(0.0, nodes**2)) @ through
     if not low.all():
-        y[~low] = _interpolated(sigma[~low], n_keys, quantile)[:, 0]
+        y[~low] = interpolated(sigma[~low], n_keys, quantile)[:, 0]
     return np.asarray(n_keys * special.ndtr(y / sigma))
 
 
@@ -95,7 +95,7 @@ def _first_octave(n_keys: float, log_remainder: float) -> int:
     return next(i for i in itertools.count(-1) if GaussianRow(2.0**i, n_keys).remainder_below(log_remainder) > 1e-100)
 
 
-def _interpolated(sigma: FloatArray, n_keys: float, functions: tuple[Function, ...]) -> FloatArray:
+def interpolated(sigma: FloatArray, n_keys: float, functions: tuple[Function, ...]) -> FloatArray:
     """Values of functions of rows at each sigma, rising, (len(sigma), functions)."""
     place = np.log(sigma) / _OCTAVE
     octaves = np.floor(place)

@@ -23,7 +23,7 @@ from scipy import special
 from sdpa.theory.integrals import HIGHEST, RANGE, STEP, ComplexArray, FloatArray, Law, gauss_panels, trapezoid
 
 V, _V_STEP = trapezoid(-RANGE, HIGHEST, STEP)
-_OUTER = _V_STEP * np.exp(np.outer((1, 2), V) - np.exp(V))
+OF_LARGEST = _V_STEP * np.exp(np.outer((1, 2), V) - np.exp(V))
 # Edges of panels as shares of what is below the largest score, narrower near it.
 GRADED = np.array([0, 0.015, 0.04, 0.1, 0.22, 0.5, 1.0])
 _MOST_PANELS = 150
@@ -49,7 +49,7 @@ def largest_moments(candidates: Sequence[Candidates], counts: Sequence[float]) -
     for group, chances, log_below in candidates:
         if counts[group]:
             others = np.array(counts) - (np.arange(len(counts)) == group)
-            moments += counts[group] * (_OUTER @ (chances @ np.exp(np.tensordot(others, log_below, 1))))
+            moments += counts[group] * (OF_LARGEST @ (chances @ np.exp(np.tensordot(others, log_below, 1))))
     return float(moments[0]), float(moments[1])
 
 

@@ -109,6 +109,25 @@ PLANTED = {
         "[4, 8..500*2]",
         r"5:14: sweeps.one.d_k\[1\]: got 8..500\*2, expected a range that ends at one of its values, such as 256$",
     ),
+    **{
+        f"{word} elsewhere": ("trials: 10", f"trials: 10\n    {word}: 1", f"got an unknown key, .*; {hint}")
+        for word, hint in {
+            "softcap": "mechanisms has this key$",
+            "softcapping": "did you mean softcap in experiment: mechanisms.$",
+            "rope": "did you mean position: rope in experiment: mechanisms.$",
+            "window": "did you mean mask: window-512 in experiment: mechanisms.$",
+            "sparsemax": "did you mean normalizer: sparsemax in experiment: mechanisms.$",
+            "temperature": "did you mean scaling.$",
+            "alibi": r"no key adds a bias to scores; row_diagnostics\(scores \+ bias, divisor\)",
+            "flash": "FlashAttention has the same weights",
+            "mla": "DeepSeek's MLA is a rule of scaling",
+        }.items()
+    },
+    "window elsewhere as a value": (
+        "trials: 10",
+        "trials: 10\n    mask: window-8",
+        "sweeps.one.mask: got window-8, expected one of none, causal; did you mean mask: window-512 in experiment",
+    ),
     "misspelt experiment": (
         "saturation",
         "saturaton",

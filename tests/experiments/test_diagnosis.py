@@ -1,18 +1,23 @@
 """Diagnosis of a user's queries and keys: files, the command, and the shipped example."""
 
+import math
 import re
 import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from ml_dtypes import bfloat16
 from safetensors.numpy import save_file
 
+from experiments.diagnosis import command
 from experiments.diagnosis.files import FilesError, read_heads
 from experiments.diagnosis.table import COLUMNS, gaussian_curves, read_diagnosis, summary
-from sdpa import diagnose
+from experiments.run.paths import DIAGNOSIS_TABLE
+from sdpa import diagnose, diagnose_scores
 from sdpa.theory import GaussianRow
+from sdpa.theory.gaussian_rows import gaussian_rows
 from tests.command_line import call
 from tests.kinds_of_heads import KINDS, normal, table_of
 from tests.suite_process import ROOT
@@ -159,6 +164,21 @@ def test_files_of_one_name_do_not_replace_each_others_diagnosis(saved):
     assert call("diagnose", *others, "--out", "out").returncode == 0
 
 
+def test_scores_are_diagnosed_without_q_and_k(saved):
+    scores = np.random.default_rng(1).standard_normal((2, 3, 6, 8))
+    saved(s=scores)
+    ran = call("diagnose", "--scores", "s.npy", "--mask", "causal")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "scores of shape (2, 3, 6, 8) read as (batch, head, query, key)" in ran.stdout
+    table, found = read_diagnosis(Path("results/diagnosis/s/diagnosis.csv")), diagnose_scores(scores, "causal")
+    np.testing.assert_allclose(table["entropy_share"], found["entropy_share"].value, rtol=1e-9)
+    assert not {"d_k", "scaling", "q_std", "unit_exponent"} & {*table}
+    assert {*table} <= {column.name for column in COLUMNS}
+    assert call("diagnose", "--scores", "s.npy", "--scaling", "8").returncode == 2
+    saved("two.npz", a=scores, b=scores)
+    assert "expected one array of scores, got 'a', 'b'" in call("diagnose", "--scores", "two.npz").stderr
+
+
 SHIPPED = "results/diagnosis/minilm has the shipped example; choose another folder"
 EACH_ONCE = "expected the same axes in each pair and each head once, got heads by"
 
@@ -235,3 +255,27 @@ def test_the_shipped_model_is_shown_and_its_sample_diagnosed(tmp_path):
     assert "Heads 72, queries 128, keys 128, d_k 32, sequences 16" in ran.stdout
     assert call("diagnose", ROOT / "results/diagnosis/minilm/qk.npz", "--out", tmp_path).returncode == 0
     assert len(read_diagnosis(tmp_path / "diagnosis.csv")) == 24
+
+
+def test_a_window_a_cap_and_a_sink_reach_the_table_the_legend_and_the_curves(tmp_path, capsys):
+    q, k = np.random.default_rng(3).standard_normal((2, 40, 4))
+    np.savez(tmp_path / "qk.npz", q=q, k=k)
+    command.diagnose([tmp_path / "qk.npz"], "d_k^1/2", "window-3", None, tmp_path / "out", softcap=2.0, sink=0.5)
+    table = pd.read_csv(tmp_path / "out" / DIAGNOSIS_TABLE)
+    mass, share = [], []
+    for i in range(1, 40):
+        e = [math.exp(2 * math.tanh(q[i] @ k[j] / 4)) for j in range(max(0, i - 2), i + 1)]
+        mass.append(sum(e) / (sum(e) + math.exp(0.5)))
+        share.append(-sum(w / sum(e) * math.log(w / sum(e)) for w in e) / math.log(len(e)))
+    assert table["visible_mass"].item() == pytest.approx(np.mean(mass), rel=1e-9)
+    assert table["entropy_share"].item() == pytest.approx(np.mean(share), rel=1e-9)
+    assert "In brackets" not in capsys.readouterr().out  # no Gaussian values are known
+    curve = gaussian_curves(table)  # rows of 2 keys, then of 3
+    sigma = curve["spread"] / np.sqrt((1 / 2 + 38 * 2 / 3) / 39)
+    two, three = (gaussian_rows(sigma.to_numpy(), np.full(len(sigma), n))[:, 1] / math.log(n) for n in (2, 3))
+    np.testing.assert_allclose(curve["entropy_share"], (two + 38 * three) / 39, rtol=1e-9)
+    np.save(tmp_path / "s.npy", q @ k.T)
+    command.diagnose([tmp_path / "s.npy"], None, None, None, tmp_path / "scores")
+    said = capsys.readouterr().out
+    assert "In brackets" in said
+    assert not re.search("Ratio:|Unit power", said)

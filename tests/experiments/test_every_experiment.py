@@ -7,12 +7,22 @@ import numpy as np
 import pytest
 
 from experiments.figures.declared import figures_of
-from experiments.kinds import depth, distribution, experiment_names, initialisation, rounding, saturation, training
+from experiments.kinds import (
+    depth,
+    distribution,
+    experiment_names,
+    initialisation,
+    mechanisms,
+    rounding,
+    saturation,
+    training,
+)
 from experiments.measuring.chunk import Chunk, measure_chunk
 from experiments.measuring.experiment import MEASURED, load_experiment
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import Scheme
+from sdpa.row_maps import NORMALIZERS
 
 RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 OTHER_RULES = (Scaling.parse("d_k^1/4"), RULES[1])
@@ -41,13 +51,15 @@ STAY = {
     "n_keys": OF_VECTORS,
     "residual": {"collision", "overlap", "own_weight"},
 }
+# Scores are those before the cap, and the entropy is that of the weights over their sum.
+STAY |= {"softcap": {"score_variance"}, "sink": {"score_variance", "entropy"}, "normalizer": {"score_variance"}}
 # A cell of each experiment, another value of each of its fields, and metrics that may stay.
 CELLS = {
     "saturation": (saturation.Cell(**SIZES), LAW | {"arithmetic": FORMATS["float32"]}, {"saturated_rows"}),
     "rounding": (
-        rounding.Cell(**SIZES | {"query_std": 6.0}, arithmetic=HALF),
-        LAW | {"arithmetic": FORMATS["bfloat16"]},
-        RARE,
+        rounding.Cell(**SIZES | {"query_std": 6.0}, arithmetic=FORMATS["float8_e4m3fn"]),
+        LAW | {"arithmetic": FORMATS["bfloat16"], "prescale": 2.0},
+        RARE | {"wrong_gradient_rows"},
     ),
     "initialisation": (
         initialisation.Cell(12, 3, 7, Scheme.parse("t5"), RULES, n_queries=5),
@@ -61,6 +73,13 @@ CELLS = {
         | {"optimizer": "sgd", "initial": "small", "steps": 40, "n_sequences": 24}
         | dict.fromkeys(("initial_divisor", "rate_divisor"), Scaling.parse("d_k^1/4")),
         {metric.name for metric in training.TRAINING_METRICS} - {"final_loss"},
+    ),
+    "mechanisms": (
+        mechanisms.Cell(**SIZES | {"d_k": 4, "query_std": 3.0}),
+        LAW
+        | {"mask": mechanisms.MaskName("window-2"), "softcap": 2.0, "sink": mechanisms.Sink(0.0)}
+        | {"normalizer": NORMALIZERS["entmax"], "position": "rope"},
+        {"visible_mass", "zero_weights"},
     ),
     "distribution": (distribution.Cell(5), {"d_k": 6}, set()),
     "depth": (
@@ -99,6 +118,8 @@ MANY = tuple(Scaling.parse(f"d_k^{i}/100") for i in range(1, 61))
         ("saturation", saturation.Cell(2, 2, MANY)),
         ("saturation", saturation.Cell(4096, 300, MANY[:4], key_mean=3.0, arithmetic=FORMATS["float32"])),
         ("rounding", rounding.Cell(8, 2048, RULES, mask="causal", arithmetic=HALF)),
+        ("mechanisms", mechanisms.Cell(8, 2048, MANY[:4], softcap=5.0, position="rope")),
+        ("mechanisms", mechanisms.Cell(1024, 64, MANY[:4], mask=mechanisms.MaskName("window-8"))),
         ("training", training.Cell("pair", 1024, 16, 0.01, MANY[:3], steps=10, n_sequences=64)),
         ("training", training.Cell("pair", 4, 1024, 0.01, MANY[:3], steps=10, n_sequences=64)),
         ("distribution", distribution.Cell(1)),

@@ -118,8 +118,8 @@ def test_medians_and_crossings_are_those_of_the_tables(drawn):
     config, folder = drawn
     tables = {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps}
     data = explorer.explorer(config.sweeps, tables)
-    several = ("scaling", "single", "many", "laws", "formats", "map")
-    rows = pd.concat(tables[name]["measured"].assign(sweep=name) for name in several)
+    several = ("scaling", "single", "many", "laws", "formats", "map", "mechanisms")
+    rows = pd.concat(tables[name]["measured"].assign(sweep=name) for name in several).fillna({"arithmetic": "float64"})
     rows = rows.query("inputs == 'gaussian' and arithmetic == 'float64'")
     rows = rows[rows["d_k"].isin(data["d_k"]) & rows["n_keys"].isin(data["n_keys"])]
     found = {tuple(cell[:3]): cell[3:] for cell in data["medians"]}

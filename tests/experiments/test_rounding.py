@@ -14,7 +14,7 @@ from experiments.measuring.columns import axis_values
 from experiments.measuring.experiment import MEASURED
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS, Arithmetic
-from tests.plain_formats import by_loops
+from tests.plain_formats import by_loops, type_of
 
 RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 CELL = Cell(d_k=5, n_keys=7, n_queries=4, query_std=6.0, arithmetic=FORMATS["float64"], scaling=RULES)
@@ -42,6 +42,7 @@ CASES = {
     "lognormal": {"inputs": LAWS["lognormal"]},
     "mean of the keys": {"key_mean": 2.0},
     "normalized": {"normalize": "rms"},
+    "long rows": {"n_keys": 60, "query_std": 2.0},
 }
 
 
@@ -82,9 +83,10 @@ def of_row(s, w, own):
     }
 
 
-def plain_row(q, k, g, own, divisor, name):
+def plain_row(q, k, g, own, divisor, name, prescale):
     """The shares and errors of one row."""
-    limits, n = ml_dtypes.finfo(name), len(k)
+    limits, n, kind = ml_dtypes.finfo(name), len(k), type_of(name)
+    wide = np.float64 if name == "float64" else np.float32
     largest, least = float(limits.max), float(limits.smallest_subnormal)
     s = [float(q @ x) / divisor for x in k]
     e = [math.exp(x - max(s)) for x in s]
@@ -95,19 +97,23 @@ def plain_row(q, k, g, own, divisor, name):
     centred = [math.fsum(x * (y - other) for x, other in zip(w, g, strict=True)) for y in g]
     to_query = sum(x * y / divisor * key for x, y, key in zip(w, centred, k, strict=True))
     with np.errstate(all="ignore"):
-        rounded_s, rounded_w, to_scores, rounded_to_query = by_loops(q, k, g, divisor, name)
+        rounded_s, rounded_w, to_scores, rounded_to_query = by_loops(q, k, g, divisor, name, prescale)
         is_lost = not all(np.isfinite(x).all() for x in (rounded_w, to_scores, rounded_to_query))
         if is_lost:
             rounded_w, to_scores, rounded_to_query = (np.zeros(len(x)) for x in (rounded_w, to_scores, to_query))
-        kind = ml_dtypes.bfloat16 if name == "bfloat16" else np.dtype(name).type
-        wide = np.float64 if name == "float64" else np.float32
         overflows = [not np.isfinite(kind(np.exp(wide(x)))) for x in rounded_s]
+    is_short = name.startswith("float8")
+    before = [x - max(s) for x in s] if is_short else log_w
+    factor = prescale * math.fsum(e) if is_short else 1.0
+    least_normal = float(limits.smallest_normal) / prescale * (0.999999 * max(rounded_w) if is_short else 1.0)
     found = {
-        "tiny_weights": sum(x < math.log(least) - math.log(2) for x in log_w) / n,
-        "nearly_one_rows": remainder < 2.0 ** -(limits.nmant + 2),
+        "tiny_weights": sum(x < math.log(least) - math.log(2 * prescale) for x in before) / n,
+        "nearly_one_rows": remainder < 2.0 ** -(25 if is_short else limits.nmant + 2),
         "large_rows": max(s) > math.log(largest),
         "zero_weights": sum(x == 0 for x in rounded_w) / n,
-        "subnormal_weights": sum(0 < x < float(limits.smallest_normal) for x in rounded_w) / n,
+        "subnormal_weights": sum(0 < x < least_normal for x in rounded_w) / n,
+        "rounding_loss": 1 - math.fsum(float(kind(wide(x * factor))) / factor for x in w),
+        "lost_mass": 1 - math.fsum(float(x) for x in rounded_w),
         "one_rows": max(rounded_w) == 1,
         "overflowing_rows": any(overflows),
         "zero_gradients": sum(x == 0 for x in to_scores) / n,
@@ -116,7 +122,8 @@ def plain_row(q, k, g, own, divisor, name):
         "wrong_gradient_rows": np.linalg.norm(rounded_to_query - to_query) > np.linalg.norm(to_query) / 2,
         "query_gradient": np.linalg.norm(rounded_to_query - to_query),
     }
-    kept_s = np.zeros(n) if is_lost else np.clip(rounded_s.astype(float), -largest, largest)
+    most = float(np.finfo(np.float32).max) if is_short else largest  # of scores
+    kept_s = np.zeros(n) if is_lost else np.clip(rounded_s.astype(float), -most, most)
     one = of_row(kept_s, rounded_w.astype(float), own)
     other = of_row(np.array(s), np.array(w), own)
     return found | {metric: one[metric] - other[metric] for metric in ERRORS}
@@ -131,14 +138,18 @@ def test_every_column_is_that_of_plain_loops(case, name):
     """
     cell = dataclasses.replace(CELL, arithmetic=Arithmetic.parse(name), **CASES[case])
     assert_like_loops(cell)
+    if name.startswith("float8"):
+        assert_like_loops(dataclasses.replace(cell, prescale=128.0))
 
 
 def assert_like_loops(cell):
     name = cell.arithmetic.name
     for row, divisor in zip(rows_of(cell), cell.divisors(), strict=True):
-        found = pd.DataFrame([plain_row(*drawn, divisor, name) for drawn in replay(cell)]).astype(float)
+        found = pd.DataFrame([plain_row(*drawn, divisor, name, cell.prescale) for drawn in replay(cell)]).astype(float)
         assert len(found) == TRIALS * cell.n_queries
         assert {share: row[share] for share in SHARES} == pytest.approx(dict(found[[*SHARES]].mean()), rel=1e-12)
+        for metric in ("rounding_loss", "lost_mass"):
+            assert row[metric] == pytest.approx(found[metric].mean(), rel=1e-6, abs=1e-7), metric
         for metric in (*ERRORS, "query_gradient"):
             root = math.sqrt(np.mean(found[metric] ** 2))
             if cell.arithmetic.digits > 11:

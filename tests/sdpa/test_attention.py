@@ -83,15 +83,24 @@ def test_a_masked_key_gets_no_weight_and_the_rest_are_renormalised(qkv):
     np.testing.assert_allclose(output[:, 2], scaled_dot_product_attention(q, k, v)[:, 2])
 
 
+@pytest.mark.parametrize("window", [1, 2, 7, math.inf])
 @pytest.mark.parametrize(("n_queries", "n_keys"), [(1, 1), (1, 5), (3, 5), (5, 5)])
-def test_a_causal_mask_shows_each_query_the_keys_up_to_its_own_position(n_queries, n_keys):
-    mask = causal_mask(n_queries, n_keys)
+def test_a_causal_mask_shows_each_query_the_keys_up_to_its_own_position(n_queries, n_keys, window):
+    mask = causal_mask(n_queries, n_keys, window)
     assert mask.shape == (n_queries, n_keys)
     for query, key in np.ndindex(mask.shape):
-        assert mask[query, key] == (key <= n_keys - n_queries + query)
+        own = n_keys - n_queries + query
+        assert mask[query, key] == (own - window < key <= own)
 
 
-@pytest.mark.parametrize(("word", "mask"), [("none", None), ("causal", causal_mask(N_QUERIES, N_KEYS))])
+WORDS = {
+    "none": None,
+    "causal": causal_mask(N_QUERIES, N_KEYS),
+    "window-2": [[(i + N_KEYS - N_QUERIES) - 2 < j <= i + N_KEYS - N_QUERIES for j in range(N_KEYS)] for i in range(3)],
+}
+
+
+@pytest.mark.parametrize(("word", "mask"), WORDS.items())
 def test_a_mask_has_the_same_words_everywhere(qkv, word, mask):
     q, k, v = qkv
     tokens, heads = q, sdpa.MultiHeadAttention(D_K, n_heads=1, rng=np.random.default_rng(0))
@@ -104,9 +113,11 @@ def test_a_mask_has_the_same_words_everywhere(qkv, word, mask):
         "diagnose": lambda mask: sdpa.diagnose(q, k, mask=mask)["entropy"].value,
     }
     for name, call in calls.items():
-        of_array = np.tri(N_QUERIES, dtype=bool) if name == "module" and mask is not None else mask
+        of_array = mask
+        if name == "module" and mask is not None:
+            of_array = np.tri(N_QUERIES, dtype=bool) & ~np.tri(N_QUERIES, k=-2 if "-" in word else -9, dtype=bool)
         np.testing.assert_array_equal(call(word), call(of_array), err_msg=name)
-        with pytest.raises(ValueError, match="mask: expected one of none, causal, got 'casual'; did you mean"):
+        with pytest.raises(ValueError, match=r"mask: expected one of none, causal, .*, got 'casual'; did you mean"):
             call("casual")
 
 

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sdpa import diagnose, theory
+from sdpa import diagnose, diagnose_scores, theory
 from sdpa.diagnosis import QUANTITIES, divisor_for
+from sdpa.diagnosis.quantities import OF_VECTORS
 from tests.plain_attention import entropy, softmax
 
 D_K = 5
 
 
-def plain_rows(q, k, divisor, visible):
+def plain_rows(q, k, divisor, visible, softcap=0, sink=None):
     """Scores, weights, lengths and the squared norm of the Jacobian of each row that sees two keys, by loops."""
     found = []
     for query, sees in zip(q, visible, strict=True):
@@ -23,8 +24,11 @@ def plain_rows(q, k, divisor, visible):
         if len(keys) < 2:
             continue
         scores = [math.fsum(a * b for a, b in zip(query, key, strict=True)) / divisor for key in keys]
-        (weights,) = softmax([scores])
-        jacobian = [[w * (i == j) - w * u for j, u in enumerate(weights)] for i, w in enumerate(weights)]
+        capped = [softcap * math.tanh(s / softcap) for s in scores] if softcap else scores
+        weights = softmax([capped if sink is None else [*capped, sink]])[0][: len(keys)]
+        slopes = [1 - math.tanh(s / softcap) ** 2 if softcap else 1 for s in scores]
+        of_key = list(enumerate(zip(weights, slopes, strict=True)))
+        jacobian = [[t * (w * (i == j) - w * u) for j, (u, t) in of_key] for i, w in enumerate(weights)]
         squares = [math.fsum(a * a for a in key) for key in keys]
         square = math.fsum(x * x for row in jacobian for x in row)
         length = math.fsum(a * a for a in query) * statistics.fmean(squares)
@@ -35,12 +39,13 @@ def plain_rows(q, k, divisor, visible):
 def plain_softmax(rows, end):
     """The quantities of `rows` that a softmax has."""
     norms = [math.sqrt(square) for _, _, square, _, _ in rows]
+    shares = [[w / math.fsum(weights) for w in weights] for _, weights, *_ in rows]
     of_rows = {
         "row_variance": [statistics.pvariance(scores) for scores, *_ in rows],
         "max_weight": [max(weights) for _, weights, *_ in rows],
-        "entropy": [entropy(weights) for _, weights, *_ in rows],
-        "entropy_share": [entropy(weights) / math.log(len(weights)) for _, weights, *_ in rows],
-        "effective_keys": [math.exp(entropy(weights)) for _, weights, *_ in rows],
+        "entropy": [entropy(weights) for weights in shares],
+        "entropy_share": [entropy(weights) / math.log(len(weights)) for weights in shares],
+        "effective_keys": [math.exp(entropy(weights)) for weights in shares],
         "saturated_rows": [max(weights) > 0.99 for _, weights, *_ in rows],
     }
     found = {name: statistics.fmean(values) for name, values in of_rows.items()} | {
@@ -52,13 +57,13 @@ def plain_softmax(rows, end):
     return {name + end: value for name, value in found.items()}
 
 
-def plain_diagnosis(sequences, divisor):
+def plain_diagnosis(sequences, divisor, **mapped):
     """All quantities of one head, from (q, k, visible) of each sequence as nested lists."""
     rows, rest, q, k = [], [], [], []
     for queries, keys, visible in sequences:
         counted = [(query, sees) for query, sees in zip(queries, visible, strict=True) if sum(sees) >= 2]
-        rows += plain_rows(queries, keys, divisor, visible)
-        rest += plain_rows([one for one, _ in counted], keys[1:], divisor, [sees[1:] for _, sees in counted])
+        rows += plain_rows(queries, keys, divisor, visible, **mapped)
+        rest += plain_rows([one for one, _ in counted], keys[1:], divisor, [sees[1:] for _, sees in counted], **mapped)
         q += [x for query, _ in counted for x in query]
         seen = [any(column) for column in zip(*(sees for _, sees in counted), strict=True)]
         k += [x for key, is_seen in zip(keys, seen, strict=True) if is_seen for x in key]
@@ -84,6 +89,7 @@ def plain_diagnosis(sequences, divisor):
         "unit_exponent": math.log(unit_divisor) / math.log(d_k),
         **plain_softmax(rows, ""),
         **plain_softmax(rest, "_without_first"),
+        **({"visible_mass": statistics.fmean(math.fsum(row[1]) for row in rows)} if "sink" in mapped else {}),
     }
 
 
@@ -101,7 +107,12 @@ def padding(n_queries, n_keys):
     return mask
 
 
+WINDOW = ((2, 3, 13, D_K), (2, 3, 13, D_K), "window-5", "d_k^1/2")
 CASES = {
+    "window": (*WINDOW, 1.0),
+    "window and soft cap": (*WINDOW, 4.0, {"softcap": 2.5}),
+    "window, soft cap and sink": (*WINDOW, 4.0, {"softcap": 5.0, "sink": 1.5}),
+    "saturated and sink": ((2, 7, D_K), (2, 11, D_K), None, "unscaled", 40.0, {"sink": 0.0}),
     "layers": ((2, 2, 3, 7, D_K), (2, 2, 3, 11, D_K), None, "unscaled", 1.0),
     "one head": ((7, D_K), (11, D_K), None, 2.5, 1.0),
     "cached keys": ((2, 3, D_K), (2, 11, D_K), "causal", "d_k^1/2", 1.0),
@@ -117,23 +128,28 @@ def shown(mask, n_queries, n_keys):
     if mask is None:
         return [[True] * n_keys] * n_queries
     if isinstance(mask, str):
-        return [[j <= i + n_keys - n_queries for j in range(n_keys)] for i in range(n_queries)]
+        most = int(mask.partition("-")[2] or n_keys)
+        own = range(n_keys - n_queries, n_keys)
+        return [[i - most < j <= i for j in range(n_keys)] for i in own]
     return np.broadcast_to(mask, (n_queries, n_keys)).tolist()
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_quantity_is_that_of_plain_loops(case):
-    shape_q, shape_k, mask, scaling, scale = CASES[case]
+    shape_q, shape_k, mask, scaling, scale, *more = CASES[case]
     q, k = inputs(shape_q, shape_k, scale)
-    found = diagnose(q, k, scaling, mask)
+    mapped = more[0] if more else {}
+    found = diagnose(q, k, scaling, mask, **mapped)
     sequences = found.sequences
     by_sequence = [array.reshape(sequences, -1, *array.shape[-2:]).tolist() for array in (q, k)]
     group = len(by_sequence[0][0]) // len(by_sequence[1][0])
     visible = shown(mask, *q.shape[-2:-1], k.shape[-2])
-    assert set(found.estimates) == {quantity.name for quantity in QUANTITIES}
+    names = {quantity.name for quantity in QUANTITIES}
+    assert set(found.estimates) - names == ({"visible_mass"} if "sink" in mapped else set())
+    assert all(np.isnan(each.gaussian).all() for each in found.estimates.values()) == bool(mapped)
     for head in range(len(by_sequence[0][0])):
         given = [(of_q[head], of_k[head // group], visible) for of_q, of_k in zip(*by_sequence, strict=True)]
-        expected = plain_diagnosis(given, found.divisor)
+        expected = plain_diagnosis(given, found.divisor, **mapped)
         got = {name: estimate.value.ravel()[head] for name, estimate in found.estimates.items()}
         assert got == pytest.approx(expected, rel=1e-10, abs=1e-10)
 
@@ -293,3 +309,46 @@ def test_memory_is_that_of_one_head_and_its_tiles(monkeypatch):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 15e6
+
+
+@pytest.mark.parametrize("mask", [None, "causal", "padding", "-inf"])
+def test_scores_have_the_diagnosis_of_q_and_k_and_gaussian_rows_of_one_spread(mask):
+    rng = np.random.default_rng(3)
+    q, k = 2 * rng.standard_normal((2, 9, 3, 8, D_K))  # 9 sequences, 3 heads
+    scores, visible = q @ k.swapaxes(-1, -2) / 3, np.ones((8, 8), bool)
+    if mask == "causal":
+        visible = np.tri(8, dtype=bool)
+        found = diagnose_scores(np.where(visible, scores, np.nan), mask)
+    elif mask == "padding":
+        visible[:, :2] = visible[6, 1:] = False
+        found = diagnose_scores(scores, visible)
+    else:
+        visible[0, 3:] = mask is None
+        found = diagnose_scores(np.where(visible, scores, -np.inf))
+    expected = diagnose(q, k, 3.0, visible)
+    assert set(expected.estimates) - set(found.estimates) == OF_VECTORS
+    assert (found.d_k, found.n_keys, found.rows.tolist()) == (None, 8, expected.rows.tolist())
+    for name, (value, error, _) in found.estimates.items():
+        unit = 3.0 if name == "unit_divisor" else 1.0  # of these scores, beyond 3
+        np.testing.assert_allclose(value * unit, expected[name].value, rtol=1e-12)
+        np.testing.assert_allclose(error * unit, expected[name].error, rtol=1e-9)
+    counts = [n for n in visible.sum(axis=-1) if n >= 2]
+    unbiased = [
+        [[row[sees].var(ddof=1) for row, sees in zip(s, visible, strict=True) if sees.sum() > 1] for s in head]
+        for head in scores.swapaxes(0, 1)
+    ]
+    for head, variances in enumerate(unbiased):
+        rows = [theory.GaussianRow(math.sqrt(np.mean(variances)), int(n)) for n in counts]
+        gaussian = np.mean([row.max_weight() for row in rows])
+        assert found["max_weight"].gaussian[head] == pytest.approx(gaussian, rel=2e-5)
+
+
+def test_visible_scores_are_finite_numbers_of_two_keys():
+    for scores, message in (
+        ([[[0.0, np.inf]]], r"scores: expected finite numbers .* in head 0"),
+        ([[0.0, np.nan]], "scores: expected finite numbers"),
+        ([[0.0], [1.0]], "scores: expected 2 keys or more"),
+        ([[0.0, -np.inf]], "mask: expected a query that sees two keys"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            diagnose_scores(scores)

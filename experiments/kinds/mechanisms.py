@@ -1,0 +1,263 @@
+"""Attention rows with what models do to scores: soft caps, sinks, windows, other normalizers, and rotated vectors.
+
+Draws and scaling rules are those of `experiments.kinds.saturation`. Between the divisor and the weights stands a row
+map (`sdpa.row_maps`), to whose weights w and Jacobian J, of w to the scaled scores before the cap, all metrics but
+`score_variance` belong. For the plain softmax they are those of saturation.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Ge, Le
+
+from experiments.measuring.columns import Meaning
+from experiments.measuring.experiment import Cell as AnyCell
+from experiments.measuring.metric import ErrorBound, Exact, Metric, Theory
+from experiments.measuring.row_metrics import METRICS, from_theory
+from experiments.measuring.row_statistics import RowStatistics
+from experiments.measuring.sampling import Cell as SampledCell
+from experiments.measuring.sampling import Floats
+from sdpa.attention import most_visible
+from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap, rotated
+
+_OF_MASK = "none, causal, or window-512: causal, and each query sees only the last 512 keys up to its position"
+
+
+class MaskName(str):
+    """The name of a mask, `window-512` among them."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The mask of that name; ValueError if there is none."""
+        try:
+            most_visible(text)
+        except ValueError as error:
+            raise ValueError(str(error).removeprefix("mask: ")) from None
+        return cls(text)
+
+
+@dataclass(frozen=True)
+class Sink:
+    """The logit of a sink, or none."""
+
+    logit: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From `none` or a number."""
+        if text == "none":
+            return cls()
+        try:
+            logit = float(text)
+        except ValueError:
+            logit = math.nan
+        if not abs(logit) <= 1e6:
+            raise ValueError(f"expected none, or a logit within ±1e6, got {text!r}")
+        return cls(logit)
+
+    def __str__(self) -> str:
+        return "none" if self.logit is None else f"{self.logit:g}"
+
+
+@dataclass(frozen=True)
+class Cell(SampledCell):
+    """One point of the grid, with the row map of its rows and the rotation of its vectors."""
+
+    # More names than those of other experiments.
+    mask: Annotated[MaskName, Meaning(_OF_MASK)] = MaskName("none")  # type: ignore[assignment]  # noqa: RUF009
+    softcap: Annotated[float, Ge(0), Le(1e6), Meaning("c of the soft cap c tanh(s / c) of scaled scores; 0: none")] = (
+        0.0
+    )
+    sink: Annotated[Sink, Meaning("logit of a key without a value, beside softmax; or none")] = Sink()
+    normalizer: Annotated[
+        Normalizer,
+        Meaning("function from capped scores to weights: softmax, sigmoid, sparsemax or entmax (1.5-entmax)"),
+    ] = NORMALIZERS["softmax"]
+    position: Annotated[
+        Literal["none", "rope"], Meaning("none, or rope: queries and keys are rotated by their positions")
+    ] = "none"
+
+    score_arrays = 24
+
+    @property
+    def row_map(self) -> RowMap:
+        """The row map of the cell; ValueError for a sink beside another normalizer than softmax."""
+        return RowMap(self.softcap, self.sink.logit, self.normalizer.name)
+
+    def stamp(self) -> dict[str, Any]:
+        """As `Cell.stamp`, with the code of the normalizer."""
+        return {"normalizer": self.normalizer.of, **super().stamp()}
+
+    def problem(self) -> str | None:
+        """As `Cell.problem`; a sink needs softmax, and a rotation an even d_k and a position for each query.
+
+        >>> Cell(d_k=5, n_keys=8, n_queries=4, position="rope", scaling=()).problem()
+        'position: expected an even d_k beside rope, got d_k = 5'
+        """
+        if found := super().problem():
+            return found
+        try:
+            _ = self.row_map
+        except ValueError as error:
+            return str(error)
+        if self.position == "rope" and self.d_k % 2:
+            return f"position: expected an even d_k beside rope, got d_k = {self.d_k}"
+        if self.position == "rope" and self.n_queries > self.n_keys:
+            got = f"n_queries = {self.n_queries} and n_keys = {self.n_keys}"
+            return f"position: expected n_queries (64 by default) of at most n_keys beside rope, got {got}"
+        return None
+
+    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
+        """As `Cell.draw`, rotated."""
+        keys, queries = super().draw(trials, rng)
+        if self.position == "none":
+            return keys, queries
+        positions = np.arange(self.n_keys)
+        return rotated(keys, positions), lambda rows: rotated(
+            queries(rows), positions[self.n_keys - self.n_queries :][rows]
+        )
+
+    @property
+    def entries(self) -> int:
+        """As `Cell.entries`: rotated vectors beside drawn ones."""
+        return self.numbers if self.position == "none" else 2 * self.numbers
+
+    @property
+    def window(self) -> float:
+        """The most keys that a query sees; infinite for all."""
+        most = most_visible(self.mask)
+        return math.inf if most is None else most
+
+    @property
+    def shortest_row(self) -> int | None:
+        """As `Cell.shortest_row`."""
+        first = self.n_keys - self.n_queries + 1
+        return None if self.mask == "none" else int(min(first, self.window))
+
+    def visible(self, rows: slice) -> npt.NDArray[np.bool_] | None:
+        """As `Cell.visible`."""
+        if (seen := super().visible(rows)) is None:
+            return None
+        own = np.arange(self.n_keys - self.n_queries, self.n_keys)[rows]
+        return np.asarray(seen & (np.arange(self.n_keys) > own[:, None] - self.window))
+
+    @property
+    def scores(self) -> int:
+        """As `Cell.scores`."""
+        if self.shortest_row is None:
+            return super().scores
+        return int(np.minimum(np.arange(self.n_keys - self.n_queries, self.n_keys) + 1, self.window).sum())
+
+    def further(
+        self, rows: slice, _: Floats, keys: Floats, scores: Floats, __: np.random.Generator
+    ) -> dict[str, Floats]:
+        """As `AttentionCell.further`: the numbers behind the metrics, under the row map."""
+        seen = self.visible(rows)
+        n_seen = self.n_keys if seen is None else seen.sum(axis=-1)
+        found = []
+        for divisor in self.divisors():
+            scaled = scores / divisor
+            if seen is not None:
+                scaled[:, ~seen] = -np.inf
+            weights, *of_row, to_query = self.row_map.rows(scaled, keys)
+            zeros = ((weights == 0) & np.isfinite(scaled)).sum(axis=-1) / n_seen
+            found.append((weights.max(axis=-1), zeros, *of_row, to_query / divisor))
+        return dict(zip(_NUMBERS, np.stack(found, axis=1), strict=True))
+
+
+# Prefixed, because the same names without it are attributes of `RowDiagnostics`, which then would be computed too.
+_OF_MAP = "mapped_"
+_NUMBERS = tuple(
+    _OF_MAP + name
+    for name in ("max_weight", "zero_weights", "visible_mass", "entropy", "jacobian_norm", "query_gradient_norm")
+)
+# Of the interpolation over the deviation of the scores.
+_BOUNDS = (ErrorBound(1e-4, 1e-12, "above 64 keys", lambda cell: cell.n_keys > 64), ErrorBound(1e-6, 1e-12))
+
+
+def _exact(name: str) -> Exact:
+    def arguments(cell: AnyCell) -> tuple[Any, ...]:
+        first = None if cell.shortest_row is None else cell.n_keys - cell.n_queries + 1
+        return cell.d_k, cell.n_keys, cell.divisor, cell.law, cell.row_map, first, cell.window
+
+    known = from_theory("mapped_expectations", arguments, name)
+
+    def value(theory: Theory, cell: AnyCell) -> float:
+        """Rotations change no law of isotropic vectors, those of independent queries and keys without a spectrum."""
+        is_turned = cell.position == "rope" and not _is_isotropic(cell)
+        is_one = name == "visible_mass" and cell.sink.logit is None and cell.normalizer.name != "sigmoid"
+        return math.nan if is_turned or is_one else known(theory, cell)
+
+    formula = (
+        "integral over the capped scores of a row and its sink, then over |q| (sdpa.theory.mapped_rows); empty for "
+        "sparsemax and entmax, for the entropy under sigmoid, for a mass that is always 1, and unless inputs is "
+        "gaussian, without a key_mean, a spectrum, a correlation or a normalization, or the map is the plain softmax"
+    )
+    return Exact(formula, value, bounds=_BOUNDS)
+
+
+def _is_isotropic(cell: AnyCell) -> bool:
+    """True if no rotation of a query or of a key changes the joint law of a draw."""
+    law = cell.law
+    return law.entries.name == "gaussian" and not (law.spectrum or law.correlation or law.query_mean or law.key_mean)
+
+
+def _of_saturation(name: str, meaning: str = "", was: str = "", **changes: Any) -> Metric:
+    """A metric of saturation, of the weights and the Jacobian of the row map, with a part of its meaning changed."""
+    metric = next(each for each in METRICS if each.name == name)
+    return replace(
+        metric,
+        of=_OF_MAP + (metric.of or name),
+        exact=metric.exact and _exact(name),
+        meaning=metric.meaning.replace(was, meaning) if was else metric.meaning,
+        **changes,
+    )
+
+
+def _score_variance() -> Metric:
+    metric = next(each for each in METRICS if each.name == "score_variance")
+    known = metric.exact
+    assert known is not None
+
+    def value(theory: Theory, cell: AnyCell) -> float:
+        return math.nan if cell.position == "rope" and not _is_isotropic(cell) else known.value(theory, cell)
+
+    return replace(metric, exact=replace(known, value=value))
+
+
+_J = "softmax Jacobian J = diag(w) - w w^T", "Jacobian J of the weights to the scaled scores before the cap"
+MECHANISM_METRICS = (
+    _score_variance(),
+    Metric(
+        "visible_mass",
+        "sum of the weights of the visible keys, without that of a sink; mean over rows",
+        "E sum_j w_j",
+        "sum of the weights",
+        of="mapped_visible_mass",
+        exact=_exact("visible_mass"),
+        within=(0, lambda cells: cells.n_keys),
+        is_logarithmic=True,
+    ),
+    _of_saturation("max_weight", within=(0, 1)),
+    _of_saturation("entropy", "entropy of the weights over their sum", "entropy of a row", formula="E H(w / sum w)"),
+    Metric(
+        "zero_weights",
+        "share of the weights of visible keys that are 0 in double precision",
+        "P(w = 0)",
+        "share of weights equal to 0",
+        of="mapped_zero_weights",
+        within=(0, 1),
+    ),
+    _of_saturation("jacobian_norm", _J[1], _J[0], within=(0, math.inf)),
+    _of_saturation("jacobian_norm_median", _J[1], _J[0]),
+    _of_saturation("query_gradient_norm", "K^T J^T g", "K^T J g"),
+    _of_saturation("query_gradient_norm_median", "K^T J^T g", "K^T J g"),
+)
+
+EXPERIMENT = RowStatistics(MECHANISM_METRICS).experiment("mechanisms", Cell)

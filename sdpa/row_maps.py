@@ -1,0 +1,267 @@
+"""Row maps: what happens to a row of scaled scores between the divisor and the weights.
+
+A row map caps the scores, adds a sink (a logit without a value), and normalizes. With s the scaled scores,
+
+    z = softcap tanh(s / softcap), or s without a cap;   t = dz / ds = 1 - tanh(s / softcap)^2, or 1
+
+and each normalizer gives the weights w of z and their derivative dw / dz = diag(a) - b a a^T, in which the slopes a
+and the coupling b are its own. So the Jacobian to the scores before the cap is J = (diag(a) - b a a^T) diag(t), and
+
+    |J|_F^2   = sum_j t_j^2 a_j^2 ((1 - b a_j)^2 + b^2 sum_(i != j) a_i^2)
+    |K^T J^T|_F^2 = sum_i a_i^2 |t_i k_i - b m|^2,   m = sum_j a_j t_j k_j
+
+over the keys. Where b is not 0, b times the sum of all a is 1: at the largest slope, 1 - b a is b times the sum of the
+others, and nothing cancels in a saturated row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sdpa._arrays import FloatArray, as_float, row_label
+from sdpa._names import not_among
+
+_BELOW = 3.0  # sparsemax gives no weight to scores 1 below the largest, 1.5-entmax none to those 2 below
+
+
+class Normalized(NamedTuple):
+    """The weights of capped scores, each array of the shape of the scores, and of their derivative."""
+
+    weights: FloatArray
+    slopes: FloatArray  # a
+    coupling: FloatArray | float  # b, (..., 1)
+    logits: FloatArray  # whose softmax are the weights over their sum, even where that sum is 0 as a float
+
+
+@dataclass(frozen=True)
+class Normalizer:
+    """A function from capped scores to weights, by name."""
+
+    name: str
+    formula: str
+    source: str
+    of: Callable[[FloatArray, float], Normalized] = field(repr=False)  # of scores with finite maxima, and ln n
+
+    @classmethod
+    def parse(cls, name: str) -> Normalizer:
+        """The normalizer of that name.
+
+        >>> Normalizer.parse("sigmoid").formula
+        '1 / (1 + n e^(-s)), n keys'
+        """
+        if name not in NORMALIZERS:
+            raise ValueError(not_among(name, NORMALIZERS))
+        return NORMALIZERS[name]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _softmax(z: FloatArray, _: float) -> Normalized:
+    w = _shares(z)
+    return Normalized(w, w, 1.0, z)
+
+
+def _shares(logits: FloatArray) -> FloatArray:
+    """The softmax of rows with a finite maximum."""
+    e = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(e / e.sum(axis=-1, keepdims=True))
+
+
+def _sigmoid(z: FloatArray, log_n: float) -> Normalized:
+    """Exponentials of negative numbers only, which cannot overflow."""
+    small = np.exp(-np.abs(z - log_n))
+    w = np.where(z >= log_n, 1.0, small) / (1 + small)
+    return Normalized(w, small / (1 + small) ** 2, 0.0, -np.logaddexp(0.0, log_n - z))
+
+
+def _sparsemax(z: FloatArray, _: float) -> Normalized:
+    """The support are the k largest z with 1 + k z_(k) > sum of the k largest."""
+    z = np.maximum(z - z.max(axis=-1, keepdims=True), -_BELOW)
+    falling, k = -np.sort(-z, axis=-1), np.arange(1.0, z.shape[-1] + 1)
+    sums = falling.cumsum(axis=-1)
+    size = (1 + k * falling > sums).sum(axis=-1, keepdims=True)
+    threshold = (np.take_along_axis(sums, size - 1, axis=-1) - 1) / size
+    w = np.maximum(z - threshold, 0.0)
+    return Normalized(w, 1.0 * (w > 0), 1 / (w > 0).sum(axis=-1, keepdims=True), _logarithm(w))
+
+
+def _logarithm(w: FloatArray) -> FloatArray:
+    """ln w, -inf where w is 0."""
+    return np.log(w, out=np.full_like(w, -np.inf), where=w > 0)
+
+
+def _entmax(z: FloatArray, _: float) -> Normalized:
+    """The threshold solves sum_i max(z_i / 2 - threshold, 0)^2 = 1 on the largest k that lie above their own."""
+    half = np.maximum(z - z.max(axis=-1, keepdims=True), -_BELOW) / 2
+    falling, k = -np.sort(-half, axis=-1), np.arange(1.0, z.shape[-1] + 1)
+    mean = falling.cumsum(axis=-1) / k
+    spread = (falling**2).cumsum(axis=-1) - k * mean**2
+    thresholds = mean - np.sqrt(np.maximum(1 - spread, 0.0) / k)
+    size = (thresholds <= falling).sum(axis=-1, keepdims=True)
+    roots = np.maximum(half - np.take_along_axis(thresholds, size - 1, axis=-1), 0.0)
+    return Normalized(roots**2, roots, 1 / roots.sum(axis=-1, keepdims=True), 2 * _logarithm(roots))
+
+
+NORMALIZERS = {
+    one.name: one
+    for one in (
+        Normalizer("softmax", "e^(s_i) / sum_j e^(s_j)", "Vaswani et al. 2017", _softmax),
+        Normalizer("sigmoid", "1 / (1 + n e^(-s)), n keys", "Ramapuram et al. 2024, arXiv:2409.04431", _sigmoid),
+        Normalizer("sparsemax", "max(s_i - c, 0), sum 1", "Martins and Astudillo 2016, arXiv:1602.02068", _sparsemax),
+        Normalizer("entmax", "max(s_i / 2 - c, 0)^2, sum 1", "Peters et al. 2019, arXiv:1905.05702", _entmax),
+    )
+}
+
+
+class MappedRows(NamedTuple):
+    """Properties of rows of weights: (..., n_queries, n_keys) for the weights, (..., n_queries) for all others."""
+
+    weights: FloatArray
+    visible_mass: FloatArray  # sum of the weights
+    entropy: FloatArray  # of the weights over their sum, in nats
+    jacobian_norm: FloatArray  # |J|_F, of the weights to the scores before the cap
+    gradient_norm: FloatArray  # |K^T J^T|_F, the norm of dL/dq times the divisor; empty without keys
+
+
+@dataclass(frozen=True)
+class RowMap:
+    """A soft cap, a sink and a normalizer; by default the plain softmax.
+
+    Attributes:
+        softcap: c of c tanh(s / c), which bounds scores (Gemma 2, arXiv:2408.00118); 0 for none.
+        sink: logit of a key without a value, which the cap leaves as it is, so that the weights sum to less than 1
+            (gpt-oss, arXiv:2508.10925; 0 is the softmax1 of Miller 2023); None for none. Only beside `softmax`.
+        normalizer: a name of `NORMALIZERS`. The n of `sigmoid` counts all keys, masked ones too.
+
+    >>> RowMap(sink=0.0).weights([[0.0, 0.0]])
+    array([[0.33333333, 0.33333333]])
+    """
+
+    softcap: float = 0.0
+    sink: float | None = None
+    normalizer: str = "softmax"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.softcap < math.inf:
+            raise ValueError(f"softcap: expected a finite number above 0, or 0 for none, got {self.softcap}")
+        if self.sink is not None and not math.isfinite(self.sink):
+            raise ValueError(f"sink: expected a finite number, or None for none, got {self.sink}")
+        if self.normalizer not in NORMALIZERS:
+            raise ValueError(f"normalizer: {not_among(self.normalizer, NORMALIZERS)}")
+        if self.normalizer != "softmax" and self.sink is not None:
+            raise ValueError(f"sink: expected none beside the normalizer {self.normalizer}, got {self.sink}")
+
+    @property
+    def is_plain(self) -> bool:
+        """True for the softmax of the scores as they are."""
+        return self == PLAIN
+
+    def weights(self, scores: npt.ArrayLike) -> FloatArray:
+        """The weights of scaled scores (..., n_keys), -inf and so the weight 0 where masked.
+
+        Raises:
+            ValueError: a row contains a NaN, a +inf or only -inf (the message names the row).
+        """
+        given = _checked(scores)
+        return np.asarray(self._normalized(given).weights[..., : given.shape[-1]])
+
+    def rows(self, scores: npt.ArrayLike, keys: npt.ArrayLike | None = None) -> MappedRows:
+        """The weights of scaled scores (..., n_queries, n_keys), as `weights`, and their properties.
+
+        keys are (..., n_keys, d_k), for gradient_norm: over standard normal gradients g to the weights,
+        E |dL/dq|^2 = E |K^T J^T g|^2 / divisor^2.
+
+        >>> rows = RowMap().rows([[0.0, 0.0]], keys=[[3.0], [1.0]])
+        >>> rows.jacobian_norm, rows.gradient_norm.round(8)
+        (array([0.5]), array([0.70710678]))
+        """
+        given = _checked(scores)
+        visible = slice(given.shape[-1])
+        w, a, b, logits = self._normalized(given)
+        w, t, shares = w[..., visible], self._slope(given), _shares(logits[..., visible])
+        entropy = np.asarray(-(shares * np.log(np.where(shares > 0, shares, 1.0))).sum(axis=-1))
+        top = a[..., visible].argmax(axis=-1, keepdims=True)
+        others = a.copy()
+        np.put_along_axis(others, top, 0.0, axis=-1)
+        rest = b * others.sum(axis=-1, keepdims=True) if np.any(b) else np.ones(top.shape)  # 1 - b a at the top
+        a_top, t_top = (np.take_along_axis(x, top, axis=-1) for x in (a, t))
+        others = others[..., visible]
+        # Squares of smaller numbers may leave the range of a double.
+        unit = np.maximum(others.max(axis=-1, keepdims=True), a_top * rest)
+        unit[unit == 0] = 1.0
+        others, of_top = others / unit, a_top * rest / unit
+        squares, steep = others**2, others * t
+        of_others = (b * unit) ** 2 * (squares.sum(axis=-1, keepdims=True) - squares) + (b * a_top) ** 2
+        norm = np.vecdot(steep**2, (1 - b * unit * others) ** 2 + of_others)
+        norm += (t_top**2 * (of_top**2 + (b * a_top) ** 2 * squares.sum(axis=-1, keepdims=True)))[..., 0]
+        to_query = np.empty((0, *norm.shape))
+        if keys is not None:
+            vectors = as_float("keys", keys, min_ndim=2)
+            k_top = t_top * np.take_along_axis(vectors, top, axis=-2)
+            product = steep @ vectors
+            centre = b * (a_top * k_top + unit * product)
+            at_top = of_top * k_top - b * a_top * product
+            total = (
+                steep**2 @ np.vecdot(vectors, vectors)[..., None]
+                + squares.sum(-1, keepdims=True) * np.vecdot(centre, centre)[..., None]
+            )
+            total = total[..., 0] - 2 * np.vecdot((steep * others) @ vectors, centre) + np.vecdot(at_top, at_top)
+            to_query = unit[..., 0] * np.sqrt(np.maximum(total, 0.0))
+        return MappedRows(w, w.sum(-1), entropy, unit[..., 0] * np.sqrt(norm), to_query)
+
+    def _normalized(self, scores: FloatArray) -> Normalized:
+        """The weights of the scores, with those of the sink, if there is one, at the end of each row."""
+        z = scores
+        if self.softcap:
+            z = np.where(np.isneginf(scores), -np.inf, self.softcap * np.tanh(scores / self.softcap))
+        if self.sink is not None:
+            z = np.concatenate([z, np.full((*z.shape[:-1], 1), self.sink)], axis=-1)
+        return NORMALIZERS[self.normalizer].of(z, math.log(scores.shape[-1]))
+
+    def _slope(self, scores: FloatArray) -> FloatArray:
+        """t of each score."""
+        if not self.softcap:
+            return np.ones_like(scores)
+        small = np.exp(-2 * np.abs(scores / self.softcap))
+        return np.asarray(4 * small / (1 + small) ** 2)
+
+
+PLAIN = RowMap()
+
+
+def _checked(scores: npt.ArrayLike) -> FloatArray:
+    given = as_float("scores", scores)
+    largest = given.max(axis=-1)
+    wrong = np.argwhere(~np.isfinite(largest))
+    if len(wrong):
+        row = tuple(wrong[0])
+        raise ValueError(
+            f"scores: expected every row to have a finite largest score, got {largest[row]} in {row_label(row)}"
+        )
+    return given
+
+
+def rotated(vectors: npt.ArrayLike, positions: npt.ArrayLike, base: float = 10_000.0) -> FloatArray:
+    """RoPE: entries m and m + d_k / 2 of each vector, turned by the angle position base^(-2 m / d_k).
+
+    vectors are (..., n, d_k), d_k even, and positions (n,). The length of a vector stays, and the score of a query and
+    a key depends on the difference of their positions. Source: Su et al. 2021, arXiv:2104.09864, with the pairs of
+    entries as in GPT-NeoX.
+
+    >>> rotated([[1.0, 0.0]], [0.5]).round(4)
+    array([[0.8776, 0.4794]])
+    """
+    x = as_float("vectors", vectors, min_ndim=2)
+    d_k = x.shape[-1]
+    if d_k % 2:
+        raise ValueError(f"expected an even d_k for rotated pairs of entries, got {d_k}")
+    angle = np.asarray(positions, float)[:, None] * base ** (-2 * np.arange(d_k // 2) / d_k)
+    cos, sin, first, second = np.cos(angle), np.sin(angle), x[..., : d_k // 2], x[..., d_k // 2 :]
+    return np.concatenate([first * cos - second * sin, first * sin + second * cos], axis=-1)

@@ -1,0 +1,106 @@
+"""Exact rows behind caps, beside sinks and under the sigmoid: against drawn rows by plain formulas, and known rows."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special
+
+from sdpa.pairs import PairLaw
+from sdpa.row_maps import RowMap
+from sdpa.theory import GaussianRow, UnknownError, attention_expectations, mapped_expectations
+from sdpa.theory.mapped_rows import mapped_row
+
+DRAWS = 3000
+MAPS = {
+    "cap": RowMap(softcap=3.0),
+    "narrow cap": RowMap(softcap=0.2),
+    "sink": RowMap(sink=1.5),
+    "cap and sink": RowMap(softcap=50.0, sink=0.0),
+    "sigmoid": RowMap(normalizer="sigmoid"),
+    "capped sigmoid": RowMap(softcap=4.0, normalizer="sigmoid"),
+}
+SIZES = [(4, 5, 1.0), (64, 64, 8.0), (128, 100, 1.0)]
+SHAPED = PairLaw(query_mean=0.5, query_std=1.3, key_std=0.7)
+
+
+def drawn(rng, d_k, n_keys, n_seen, divisor, row_map, law=PairLaw()):
+    """The metrics of one drawn row with explicit weights and Jacobian; norms as squares."""
+    q = law.query_mean + law.query_std * rng.standard_normal(d_k)
+    k = law.key_std * rng.standard_normal((n_seen, d_k))
+    s = k @ q / divisor
+    cap = row_map.softcap
+    z = cap * np.tanh(s / cap) if cap else s
+    slope = 1 - np.tanh(s / cap) ** 2 if cap else np.ones(n_seen)
+    if row_map.normalizer == "sigmoid":
+        w = 1 / (1 + n_keys * np.exp(-z))
+        jacobian = np.diag(w * (1 - w) * slope)
+    else:
+        w = special.softmax(z if row_map.sink is None else np.append(z, row_map.sink))[:n_seen]
+        jacobian = (np.diag(w) - np.outer(w, w)) * slope
+    p = w / w.sum()
+    return w.sum(), w.max(), special.entr(p).sum(), (jacobian**2).sum(), ((jacobian @ k / divisor) ** 2).sum()
+
+
+def check(expected, rows):
+    """Each known mean within 5 standard errors, of means of 3,000 rows: one comparison in 1.7 million fails by chance.
+
+    A squared norm far from normal would fail more often; the seeds are fixed.
+    """
+    rows = np.array(rows)
+    exact = [*expected[:3], *(norm**2 for norm in expected[3:])]
+    for value, mean, error in zip(exact, rows.mean(axis=0), rows.std(axis=0) / math.sqrt(len(rows)), strict=True):
+        if not math.isnan(value):
+            assert abs(mean - value) < 5 * error + 1e-9
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", MAPS)
+def test_expectations_are_those_of_drawn_rows(name, size):
+    d_k, n_keys, divisor = size
+    rng, row_map, law = np.random.default_rng([7, *name.encode()]), MAPS[name], SHAPED if d_k == 4 else PairLaw()
+    found = mapped_expectations(d_k, n_keys, divisor, law, row_map, None, math.inf)
+    assert math.isnan(found.entropy) == (row_map.normalizer == "sigmoid")
+    check(found, [drawn(rng, d_k, n_keys, n_keys, divisor, row_map, law) for _ in range(DRAWS)])
+
+
+@pytest.mark.parametrize("name", ["sink", "sigmoid", "plain"])
+@pytest.mark.parametrize(("shortest", "window"), [(1, math.inf), (1, 5), (5, 8), (10, 4)])
+def test_masked_rows_are_means_over_their_lengths(name, shortest, window):
+    rng, row_map = np.random.default_rng(8), MAPS.get(name, RowMap())
+    lengths = np.minimum(np.arange(shortest, 13), window).astype(int)
+    found = mapped_expectations(6, 12, 1.5, PairLaw(), row_map, shortest, window)
+    check(found, [drawn(rng, 6, 12, n, 1.5, row_map) for n in np.tile(lengths, math.ceil(DRAWS / len(lengths)))])
+
+
+@pytest.mark.parametrize("sigma", [1e-3, 0.7, 4.0, 40.0])
+@pytest.mark.parametrize("n_keys", [2, 3, 100])
+def test_rows_without_map_are_those_of_the_other_integrals(sigma, n_keys):
+    """Within 1e-9, and also behind a cap that is so high, or beside a sink so low, that it does nothing."""
+    row = GaussianRow(sigma, n_keys)
+    known = 1.0, row.max_weight(), row.entropy(), row.jacobian_square(), row.score_gradient_square()
+    for found in (mapped_row(sigma, n_keys), mapped_row(sigma, n_keys, sink=-1e3)):
+        np.testing.assert_allclose(found, known, atol=1e-9)
+    np.testing.assert_allclose(mapped_row(sigma, n_keys, softcap=1e6 * sigma), known, atol=1e-7)
+
+
+def test_interpolation_changes_little_and_the_plain_map_is_known_for_more_laws():
+    for row_map in (RowMap(5.0), RowMap(50.0, 1.0)):
+        for n_keys, bound in ((64, 1e-6), (2048, 1e-4)):
+            found = mapped_expectations(300, n_keys, 1.3, PairLaw(), row_map, None, math.inf)
+            nodes, weights = special.roots_genlaguerre(20, 300 / 2 - 1)
+            rows = np.array(
+                [mapped_row(math.sqrt(2 * x) / 1.3, n_keys, *list(vars(row_map).values())[:2]) for x in nodes]
+            )
+            means = weights / weights.sum() @ rows
+            np.testing.assert_allclose(found[:3], means[:3], rtol=bound)
+            assert found.jacobian_norm == pytest.approx(math.sqrt(means[3]), rel=bound)
+            assert found.query_gradient_norm == pytest.approx(math.sqrt(means[4] + 299 * means[3]) / 1.3, rel=bound)
+    law = PairLaw(normalize="l2")
+    plain = mapped_expectations(8, 9, 0.1, law, RowMap(), None, math.inf)
+    assert plain.max_weight == attention_expectations(8, 9, 0.1, law).max_weight
+    for refused in (RowMap(sink=0.0), RowMap(normalizer="entmax")):
+        with pytest.raises(UnknownError):
+            mapped_expectations(8, 9, 0.1, law, refused, None, math.inf)
+    with pytest.raises(UnknownError, match="keys with a mean"):
+        mapped_expectations(8, 9, 1.0, PairLaw(key_mean=1.0), RowMap(sink=0.0), None, math.inf)
