@@ -6,7 +6,6 @@ A draw of Q, K and standard normal gradients to the weights goes through attenti
 - the probabilities that exact weights and scores are out of the format's range, with their exact values;
 - the shares of weights, gradients and rows that are 0, 1 or lost in the format, which rounding before the last step
   moves away from these probabilities;
-- the mass that the weights of a row lose, if they alone are rounded, with its exact value, and if every step is;
 - the errors of metrics: rounded minus exact in the same draw, so that small errors are measurable.
 
 All shares are over visible keys. A row is lost if the format has no number for one of its results: a score beyond the
@@ -21,7 +20,6 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from annotated_types import Ge, Le
 
 from experiments.measuring.columns import Meaning
 from experiments.measuring.metric import ErrorBound, Exact, Metric, OfCell, Theory
@@ -47,16 +45,8 @@ class Cell(SampledCell):
 
     # Without a default: in float64, a sweep that forgets it would measure last digits alone.
     arithmetic: Annotated[Arithmetic, Meaning("number format of the rounded rows")] = field(kw_only=True)
-    prescale: Annotated[float, Ge(1), Le(2**15), Meaning("p, a factor of e^(s - max s) before it becomes 8 bits")] = 1.0
+    prescale = 1.0
     score_arrays = 20
-
-    def problem(self) -> str | None:
-        """As `SampledCell.problem`, or a prescale that the format does not take."""
-        largest = self.arithmetic.largest if self.arithmetic.has_8_bits else 1
-        if self.prescale <= largest and math.frexp(self.prescale)[0] == 0.5:
-            return super().problem()
-        expected = "a power of 2 up to the largest number of an 8-bit format, else 1"
-        return f"prescale: expected {expected}, got {self.prescale:g} and {self.arithmetic}"
 
     def stamp(self) -> dict[str, Any]:
         """The values and code behind the names in a cell."""
@@ -114,9 +104,11 @@ def _compared(
     of_exact = _row_metrics(scores, weights, seen, own_keys)
 
     # Formats of 8 bits round e^(s - max s), by which the largest weight is divided.
-    before, least_normal = log_weights, np.asarray(arithmetic.smallest_normal)
+    before, least_normal, losses = log_weights, np.asarray(arithmetic.smallest_normal), {}
     if arithmetic.has_8_bits:
         before = shifted
+        kept = arithmetic.weights(exponentials, prescale).sum(axis=-1, dtype=np.float64)
+        losses = {"rounding_loss": 1 - kept, "lost_mass": 1 - rounded_weights.sum(axis=-1)}
         least_normal = (1 - 1e-6) * least_normal / prescale * rounded_weights.max(axis=-1, keepdims=True)
 
     def share(happens: npt.NDArray[np.bool_]) -> Floats:
@@ -127,11 +119,9 @@ def _compared(
         overflows = ~np.isfinite(arithmetic.round(np.exp(rounded.scores.max(axis=-1))))
     return {
         "tiny_weights": share(before < math.log(arithmetic.smallest) - math.log(2) - math.log(prescale)),
-        "rounding_loss": 1 - arithmetic.weights(exponentials, prescale).sum(axis=-1, dtype=np.float64),
         "nearly_one_rows": 1.0 * (other_weights(weights).sum(axis=-1) < 2.0 ** -(arithmetic.of_products.digits + 1)),
         "large_rows": 1.0 * (scores.max(axis=-1) > math.log(arithmetic.largest)),
         "zero_weights": share(rounded_weights == 0),
-        "lost_mass": 1 - rounded_weights.sum(axis=-1),
         "subnormal_weights": share((rounded_weights > 0) & (rounded_weights < least_normal)),
         "one_rows": 1.0 * (rounded_weights.max(axis=-1) == 1),
         "overflowing_rows": 1.0 * overflows,
@@ -141,6 +131,7 @@ def _compared(
         **{f"{name}_bias": of_rounded[name] - of_exact[name] for name in of_exact},
         "wrong_gradient_rows": 1.0 * (error > _WRONG * np.linalg.norm(to_query, axis=-1)),
         "query_gradient_error": error,
+        **losses,
     }
 
 
@@ -188,7 +179,7 @@ _SYMBOLS = {
     "jacobian_trace": "tr J",
     "jacobian_norm": "|J|_F",
 }
-_INTEGRALS = (
+INTEGRALS = (
     "integral over the scores of a row, then over |q| (sdpa.theory.formats); empty unless inputs is gaussian, and with "
     "a mean of the keys, a spectrum, a correlation or a normalization"
 )
@@ -196,14 +187,11 @@ _INTEGRALS = (
 
 def _probability(metric: str) -> OfCell:
     """The probability of that name in `sdpa.theory.OutOfRange`."""
-    return from_theory(
-        "out_of_range",
-        _arguments,
-        metric,
-    )
+    return from_theory("out_of_range", arguments, metric)
 
 
-def _arguments(cell: Any) -> tuple[Any, ...]:
+def arguments(cell: Any) -> tuple[Any, ...]:
+    """The arguments of `sdpa.theory.out_of_range` and `rounding_loss`."""
     return cell.d_k, cell.n_keys, cell.divisor, cell.arithmetic, cell.law, cell.shortest_row, cell.prescale
 
 
@@ -225,7 +213,7 @@ def _of_rows(metric: str) -> Exact:
         rare = max(min(share - certain, 1 - share), 0.0)
         return math.sqrt(rare / 2 / cell.n_queries) if 2 * cell.n_queries * rare <= 1 else 0.0
 
-    return Exact(_INTEGRALS, value, least, largest, SHARE_BOUNDS[1:])
+    return Exact(INTEGRALS, value, least, largest, SHARE_BOUNDS[1:])
 
 
 def _of_weights() -> Exact:
@@ -243,7 +231,7 @@ def _of_weights() -> Exact:
             of_counts = share / (2 * n) if 2 * n * cell.n_queries * share <= 1 else 0.0
         return math.sqrt(max(of_counts, spread**2, 0.0) / cell.n_queries)
 
-    return Exact(_INTEGRALS, value, least, deviation_of_share(value), (ErrorBound(1e-7, 1e-12),))
+    return Exact(INTEGRALS, value, least, deviation_of_share(value), (ErrorBound(1e-7, 1e-12),))
 
 
 def _share(name: str, meaning: str, formula: str, title: str, exact: Exact | None = None) -> Metric:
@@ -290,25 +278,6 @@ ROUNDING_METRICS = (
         "P(max s > ln(largest number))",
         "share of rows with e^s beyond the largest number",
         _of_rows("large_rows"),
-    ),
-    Metric(
-        "rounding_loss",
-        "mass of exact weights that rounding to the format loses, mean over rows",
-        "E[1 - sum_j R(w_j)], or E[1 - sum_j R(p e_j) / (p sum_j e_j)] in 8 bits, e_j = e^(s_j - max s)",
-        "mass of exact weights lost to rounding",
-        exact=Exact(
-            f"{_INTEGRALS}; also empty for formats of more than 8 bits",
-            from_theory("rounding_loss", _arguments),
-            bounds=(ErrorBound(1e-6, 1e-7),),
-        ),
-        within=(-1, 1),
-    ),
-    Metric(
-        "lost_mass",
-        "1 minus the sum of the rounded weights of a row, mean over rows; 1 in lost rows",
-        "E[1 - sum_j w_j]",
-        "lost mass of weights",
-        within=(-1, 1),
     ),
     _share("zero_weights", "share of the rounded weights that are 0", "P(w = 0)", "share of weights equal to 0"),
     _share(

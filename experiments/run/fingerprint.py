@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from experiments.measuring.experiment import Cell, Experiment
+from experiments.measuring.experiment import Cell, Experiment, load_experiment
 
 ROOT = Path(__file__).parents[2]
 # Modules that measure chunks, seed them and merge them, by folder; the module of the experiment counts in addition.
@@ -63,7 +63,11 @@ def _listed(declared: Mapping[str, str]) -> Iterator[str]:
 
 
 def _own(experiments: Iterable[str]) -> Iterator[str]:
-    return (f"experiments/kinds/{name}.py" for name in experiments)
+    """The modules of the experiments, and those of the cells from which theirs derive."""
+    for name in experiments:
+        yield f"experiments/kinds/{name}.py"
+        modules = (each.__module__ for each in load_experiment(name).cell.__mro__)
+        yield from (f"{module.replace('.', '/')}.py" for module in modules if module.startswith("experiments.kinds."))
 
 
 @cache

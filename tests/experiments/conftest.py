@@ -55,6 +55,8 @@ sweeps:
     scheme: [gpt2, xavier], {_RULES}, trials: 60, {_every("initialisation")}}}
   formats: {{experiment: rounding, d_k: [4, 512], n_keys: [8, 20], n_queries: 5,
     arithmetic: [float64, bfloat16, float16], {_RULES}, trials: 20, {_every("rounding")}}}
+  short: {{experiment: eight_bits, d_k: 4, n_keys: 8, n_queries: 5, prescale: [1, 64],
+    arithmetic: float8_e4m3fn, {_RULES}, trials: 20}}
   training: {{experiment: training, task: [recall, pair], d_k: [4, 64], n_keys: 5, learning_rate: [0.01, 0.1],
     {_RULES}, steps: 20, trials: 3, {_every("training")}}}
   map: {{experiment: saturation, d_k: [2, 8, 24, 64], n_keys: [8, 20],

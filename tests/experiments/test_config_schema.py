@@ -73,6 +73,7 @@ TASK = {"task": "recall", "learning_rate": "0.1"}
 SOUND = {
     "saturation": {"d_k": "8", "n_keys": "16", "scaling": "d_k^1/2", "trials": "20"},
     "rounding": {"d_k": "8", "n_keys": "16", "scaling": "d_k^1/2", "arithmetic": "float16", "trials": "20"},
+    "eight_bits": {"d_k": "8", "n_keys": "16", "scaling": "d_k^1/2", "arithmetic": "float8_e5m2", "trials": "20"},
     "rows": {"d_k": "8", "n_keys": "16", "scaling": "d_k^1/2", "n_queries": "2", "trials": "2"},
     "initialisation": HEADS | {"n_keys": "16", "n_queries": "2", "scaling": "d_k^1/2", "trials": "20"},
     "training": TASK | {"d_k": "8", "n_keys": "16", "scaling": "d_k^1/2", "trials": "20"},

@@ -10,6 +10,7 @@ from experiments.figures.declared import figures_of
 from experiments.kinds import (
     depth,
     distribution,
+    eight_bits,
     experiment_names,
     initialisation,
     mechanisms,
@@ -57,8 +58,13 @@ STAY |= {"softcap": {"score_variance"}, "sink": {"score_variance", "entropy"}, "
 CELLS = {
     "saturation": (saturation.Cell(**SIZES), LAW | {"arithmetic": FORMATS["float32"]}, {"saturated_rows"}),
     "rounding": (
-        rounding.Cell(**SIZES | {"query_std": 6.0}, arithmetic=FORMATS["float8_e4m3fn"]),
-        LAW | {"arithmetic": FORMATS["bfloat16"], "prescale": 2.0},
+        rounding.Cell(**SIZES | {"query_std": 6.0}, arithmetic=FORMATS["float16"]),
+        LAW | {"arithmetic": FORMATS["bfloat16"]},
+        RARE | {"wrong_gradient_rows"},
+    ),
+    "eight_bits": (
+        eight_bits.Cell(**SIZES | {"query_std": 6.0}, arithmetic=FORMATS["float8_e4m3fn"]),
+        LAW | {"arithmetic": FORMATS["float8_e5m2"], "prescale": 2.0},
         RARE | {"wrong_gradient_rows"},
     ),
     "initialisation": (
@@ -133,7 +139,9 @@ def test_memory_stays_under_what_the_plan_says(name, cell):
     trials = min(experiment.chunk_trials(cell), 10**6)
     tracemalloc.start()
     try:
-        experiment.measure(cell, trials if name != "rounding" else min(trials, 4), np.random.default_rng(9))
+        experiment.measure(
+            cell, trials if name not in ("rounding", "eight_bits") else min(trials, 4), np.random.default_rng(9)
+        )
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
