@@ -104,7 +104,7 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
         "deployed": lambda _: _deployed(),
         "bugs": lambda _: _bugs(),
         "scales": lambda _: _scales(results, _FEW_KEYS),
-        "all-scales": lambda _: _scales(results, (*_FEW_KEYS, 2**20), whole=True),
+        "all-scales": lambda _: _scales(results, (16, 256, 4096, 2**20), whole=True),
         "frozen": lambda _: _frozen(),
         "error-bounds": lambda _: _error_bounds(),
         "figures": lambda _: _figures(),
