@@ -30,7 +30,8 @@ def render_heads(heads: pd.DataFrame, curves: pd.DataFrame) -> dict[str, bytes]:
     masks = heads["mask"][heads["mask"] != "none"].unique()
     mask = f" under a {' and a '.join(masks)} mask" if len(masks) else ""
     sizes = ", ".join(map(str, curves["n_keys"].unique()))
-    caption = f"Points: {len(heads)} heads{bars}. Pale: exact, for Gaussian rows of n_keys = {sizes}{mask}."
+    plain = "" if "entropy_share_exact" in heads else ", without a cap or a sink"
+    caption = f"Points: {len(heads)} heads{bars}. Pale: exact, for Gaussian rows of n_keys = {sizes}{mask}{plain}."
     return render(lambda: draw_heads(heads, curves), title, caption)
 
 
