@@ -303,7 +303,7 @@ FINDINGS = (
     ),
     Finding(
         drawing="mechanisms/mechanisms",
-        title="Under every mechanism here, unscaled attention sharpens as queries and keys widen",
+        title="Under every mechanism here, unscaled wide heads have larger top weights",
         sentence="At d_k = 512, the mean largest of 64 weights is {least:.2f} to {most:.2f} without sqrt(d_k) under "
         "softmax, soft cap, sink, QK-norm and sigmoid, and {scaled_least:.2f} to {scaled_most:.2f} with it.",
         values=lambda tables: {

@@ -106,7 +106,7 @@ def diagnose(
     array([1., 1., 1.])
     """
     heads = Heads.of(q, k, mask, axes)
-    return _diagnosis(heads, _divisor(scaling, heads.q.shape[-1], heads.n_keys), RowMap(softcap, sink))
+    return _diagnosis(heads, _divisor(scaling, heads.q.shape[-1], heads.n_keys, mask), RowMap(softcap, sink))
 
 
 def diagnose_scores(scores: npt.ArrayLike, mask: Mask | None = None, *, axes: Sequence[str] | None = None) -> Diagnosis:
@@ -159,9 +159,9 @@ def _diagnosis(heads: Heads, divisor: float, row_map: RowMap) -> Diagnosis:
     return Diagnosis(axes, len(found[0]), d_k, heads.q.shape[-2], heads.n_keys, divisor, rows, estimates)
 
 
-def _divisor(scaling: Scaling | str | float, d_k: int, n_keys: int) -> float:
+def _divisor(scaling: Scaling | str | float, d_k: int, n_keys: int, mask: Mask | None) -> float:
     """The divisor of a rule or number; ValueError for the number 1/sqrt(d_k), which multiplies scores elsewhere."""
-    divisor = resolve_divisor(scaling, d_k, n_keys)
+    divisor = resolve_divisor(scaling, d_k, n_keys, mask)
     rule = Scaling.parse(scaling) if isinstance(scaling, str) else scaling
     is_number = not isinstance(rule, Scaling) or not rule.powers
     if is_number and d_k > 1 and math.isclose(divisor * math.sqrt(d_k), 1, rel_tol=1e-3):

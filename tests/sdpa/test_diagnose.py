@@ -352,3 +352,10 @@ def test_visible_scores_are_finite_numbers_of_two_keys():
     ):
         with pytest.raises(ValueError, match=message):
             diagnose_scores(scores)
+
+
+def test_a_divisor_for_each_row_is_refused_beside_a_mask():
+    """One divisor for all rows would be silently wrong."""
+    q, k = np.random.default_rng(0).standard_normal((2, 1, 6, 8))
+    with pytest.raises(ValueError, match="expected no n_visible beside a mask"):
+        diagnose(q, k, "d_k^1/2/ln(n_visible)", mask="causal")
