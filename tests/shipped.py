@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 CONFIG = load_config(RESULTS / STORED_CONFIG)
 # Of the shipped results: to be changed with them.
-SHIPPED_DIGEST = "b10586fd9dd23273fc8c102657dc4c0a1ca131ae1548135652ff9778d9757fe0"
+SHIPPED_DIGEST = "86d7ceef3c417bf0dbde92eaedc1a64887e4861cd62be1d3b9c51b058c0d84c0"
 
 
 def _skip(reason: str) -> None:

@@ -120,16 +120,18 @@ def _overlap(theory: Theory, cell: Cell) -> float:
 
 
 # Of an overlap, the expectation: given the keys and what all queries share, E w and E w' are the same.
-_WEIGHT = partial(Metric, within=(lambda cells: 1 / cells.n_keys, 1), is_logarithmic=True)
+_WEIGHT = partial(Metric, is_logarithmic=True)
 _OVERLAP = Exact("double Laplace integral, over the law of two queries", _overlap, bounds=(ErrorBound(1e-3),))
 METRICS = (
     _WEIGHT(
         *("collision", "sum of the squared weights of a row, first layer", "E sum_j w_j^2", r"$\sum w^2$"),
+        within=(lambda cells: 1 / cells.n_keys, 1),
         exact=Exact("Laplace integral, over the law of |q|", _collision),
     ),
     _WEIGHT(
         *("overlap", "overlap of the weights of two rows, first layer", "E sum_j w_j w'_j", r"$\sum w w'$"),
         exact=_OVERLAP,
+        within=(0, 1),  # only its mean over stacks is at least 1 / n_keys
         min_draws=MIN_DRAWS_OF_FOURTH_POWERS,  # as skewed: a key near the shared part of all queries is rare
     ),
     Metric(

@@ -32,6 +32,14 @@ def test_the_first_layer_has_its_exact_values(tables):
                 assert abs(row[metric.name] - exact) < 5 * row[f"{metric.name}_se"], metric.name
 
 
+def test_overlaps_of_flat_rows_may_lie_below_equal_weights():
+    """Two rows that look at different keys overlap by less than 1 / n_keys; their mean overlap is not less."""
+    cell = Cell(d_k=32, n_keys=12, scaling=(Scaling.parse("d_k^1"),), token_cosine=0.0)
+    rows = [tabulate(cell, measure(cell, 4, np.random.default_rng(seed)))[MEASURED][0] for seed in range(20)]
+    (overlap,) = (metric for metric in EXPERIMENT.metrics if metric.name == "overlap")
+    assert overlap.limits(cell).low <= min(row["overlap"] for row in rows) < 1 / 12
+
+
 def explicit(rng, divisor, width=1024):
     """The mean cosine after each layer of one stack with tokens of that width."""
     n, shares = CELL.n_keys, (math.sqrt(0.3), math.sqrt(0.7))
