@@ -41,7 +41,6 @@ _UNLIKELY = 0.01
 _FEW_KEYS = (16, 64, 256, 1024, 4096)
 _DEPLOYED = Path(__file__).with_name("deployed.csv")
 _FULL = "config.full"  # the folder of config.full.yaml, of which the sweeps on training are shipped
-_CASES = ("assumptions", "rules", "correlation", "initialisation", "precision")
 _NORMS = {"jacobian": "|J|_F", "query_gradient": "|dL/dq|", "undivided_query_gradient": "divisor · |dL/dq|"}
 _CROSSINGS = (  # norm, statistic and level of the columns of the table of crossings
     *(("jacobian", "median", level) for level in (EQUAL, TENTH)),
@@ -77,16 +76,11 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
 def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
     """The blocks by name, as functions of the folder of a page."""
     drawn = pictures(config, results)
-    if missing := {"dimension", "crossing", "training", *_CASES} - {sweep.name for sweep in config.sweeps}:
-        raise BlockError(
-            f"README.md and docs/ show the sweeps {', '.join(sorted(missing))}, which the config does not have"
-        )
+    if missing := {"crossing", "training"} - {sweep.name for sweep in config.sweeps}:
+        raise BlockError(f"docs/ shows the sweeps {', '.join(sorted(missing))}, which the config does not have")
     gallery = [*(path for sweep in config.sweeps for path in drawn[sweep.name]), *drawn[ALL_SWEEPS]]
     gallery += [*drawn[DIAGNOSIS], *drawn[THEORY]]
     return {
-        "headline": lambda page: _titles(drawn["dimension"], page),
-        "cases": lambda page: _titles([path for sweep in _CASES for path in drawn[sweep]], page),
-        "training": lambda page: _titles([path for path in drawn["training"] if path.stem == "steps_to_solve"], page),
         "gallery": lambda page: "\n\n".join(_in_gallery(path, page) for path in gallery),
         "examples": lambda page: _examples(drawn[EXAMPLES], page),
         "crossings": lambda _: _crossings(pd.read_csv(results / csv_name("crossing", "crossings"))),
@@ -132,11 +126,6 @@ def _formulas(text: str) -> str:
     "√d<sub>k</sub> 'here'"
     """
     return re.sub("</?span[^>]*>", "", str(typeset(text))).replace("&#39;", "'").replace("&#34;", '"')
-
-
-def _titles(paths: Sequence[Path], page: Path) -> str:
-    """Figures as a list of their titles."""
-    return "\n".join(f"- [{_formulas(drawn_texts(path)[0])}]({os.path.relpath(path, page)})" for path in paths)
 
 
 def _in_gallery(path: Path, page: Path) -> str:
