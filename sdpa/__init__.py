@@ -54,6 +54,7 @@ __all__ = [
     "Trace",
     "attention_gradients",
     "attention_weights",
+    "audit",
     "causal_mask",
     "collision",
     "compare_scaling",
@@ -79,18 +80,18 @@ __all__ = [
     "value_gradient_square",
 ]
 
-_OF_DIAGNOSIS = ("Diagnosis", "diagnose", "diagnose_scores")
+_LATE = {"Diagnosis": "diagnosis", "diagnose": "diagnosis", "diagnose_scores": "diagnosis", "audit": "auditing"}
 
 
 def __getattr__(name: str) -> Any:
-    """`sdpa.theory` and `sdpa.diagnose`, loaded on first use.
+    """`sdpa.theory`, `sdpa.diagnose` and `sdpa.audit`, loaded on first use.
 
     They load SciPy, which attention and its measurement do not need.
     """
     if name == "theory":
         return importlib.import_module("sdpa.theory")
-    if name in _OF_DIAGNOSIS:
-        return getattr(importlib.import_module("sdpa.diagnosis"), name)
+    if name in _LATE:
+        return getattr(importlib.import_module(f"sdpa.{_LATE[name]}"), name)
     raise AttributeError(f"module 'sdpa' has no attribute {name!r}")
 
 

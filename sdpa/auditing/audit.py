@@ -1,0 +1,94 @@
+"""The audit: every item, in the order of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from sdpa.auditing import items
+from sdpa.auditing.function import Attention, Audited, CallError, Expected, Rule, normals
+from sdpa.auditing.report import Audit, Finding
+
+_ALONE = (items.hidden_keys, items.divisor, items.soft_cap, items.bias, items.sink, items.heads)
+
+
+def audit(
+    attention: Attention,
+    *,
+    d_k: int = 64,
+    n_keys: Sequence[int] = (16, 512, 4096),
+    dtype: DTypeLike = "float64",
+    scaling: Rule = "d_k^1/2",
+    mask: str = "none",
+    softcap: float = 0.0,
+    sink: float | None = None,
+    alibi: float = 0.0,
+    groups: int = 1,
+    backward: Attention | None = None,
+) -> Audit:
+    """The divisor, mask, soft cap, bias, sink, heads and arithmetic of a function, found from its outputs alone.
+
+    Args:
+        attention: attention(q, k, v) of NumPy arrays (batch, heads, n, d_k), with the output (batch, heads, n_queries,
+            d_k); k and v have heads / groups heads. The queries are the last n_queries of n_keys positions.
+        d_k: the width of queries, keys and values; half and one and a half of it are tried, too.
+        n_keys: numbers of keys, at least 4 and rising.
+        dtype: the type of the arrays: float64, float32, float16, or `ml_dtypes.bfloat16`.
+        scaling, mask, softcap, sink: what the function should have, as in `sdpa.attention_weights`; a mask by name.
+        alibi: the slope of a bias -slope (query position - key position) (Press et al. 2022); 0 for none.
+        groups: query heads per head of keys and values, in consecutive order (Ainslie et al. 2023).
+        backward: backward(q, k, v, gradient of the output) with the gradients (dq, dk, dv).
+
+    Returns:
+        `Audit`: its `findings`, and printed a report. Designed inputs decide the single items; if all are as expected,
+        whole outputs of random inputs are compared with double precision. Every input is the same in each run.
+
+    Raises:
+        ValueError: an expectation that `sdpa.attention_weights` refuses, an unknown dtype, or unusable sizes.
+
+    >>> from sdpa import scaled_dot_product_attention
+    >>> print(str(audit(scaled_dot_product_attention, n_keys=(16, 128), scaling="unscaled")).partition(";")[0])
+    audit of scaled_dot_product_attention: findings: divisor
+    """
+    if d_k < 4 or len(n_keys) == 0 or min(n_keys) < 4 or list(n_keys) != sorted(set(n_keys)):
+        raise ValueError(
+            f"expected d_k of at least 4 and rising n_keys of at least 4, got d_k = {d_k}, {tuple(n_keys)}"
+        )
+    if mask == "window-1":
+        raise ValueError("mask: expected rows of more than one key, got window-1")
+    expected = Expected(scaling, mask, softcap, sink, alibi, groups)
+    expected.output(*(normals("q", 1, heads, 4, d_k) for heads in (groups, 1, 1)))
+    audited = Audited(attention, np.dtype(dtype), expected)
+    sizes = items.Sizes(d_k, tuple(n_keys))
+    name = getattr(attention, "__name__", repr(attention))
+    first = _tried(items.mask, audited, sizes)
+    if first.found == "no output":
+        return Audit(name, (first,), ())
+    found = [first, *(_tried(item, audited, sizes) for item in _ALONE)]
+    mass, lost = items.lost_mass(audited, sizes)
+    sums = [item for item in found if item.item == "sink" and item.verdict == "FINDING"]
+    found += [_follows("lost mass", "large scores")] if sums else [mass, _tried(items.large_scores, audited, sizes)]
+    wrong = any(item.verdict == "FINDING" for item in found)
+    if wrong:
+        found.append(_follows("outputs", *(["gradients"] if backward else [])))
+    else:
+        whole = [items.outputs, *([items.gradients(backward)] if backward else [])]
+        found += [_tried(item, audited, sizes) for item in whole]
+    return Audit(name, tuple(found), lost)
+
+
+def _follows(*names: str) -> Finding:
+    return Finding(", ".join(names), "not tested", "not compared", "", "The findings above would show here, too.")
+
+
+def _name(item: Callable[..., Finding]) -> str:
+    return item.__name__.replace("_", " ")
+
+
+def _tried(item: Callable[..., Finding], audited: Audited, sizes: items.Sizes) -> Finding:
+    try:
+        return item(audited, sizes)
+    except CallError as error:
+        return Finding(_name(item), "FINDING", "no output", "an output", f"{error}.")

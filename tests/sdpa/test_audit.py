@@ -1,0 +1,244 @@
+"""`sdpa.audit` names planted bugs of public threads, and raises nothing on right variants, of one plain function."""
+
+import math
+from functools import partial
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import sdpa
+from sdpa.arithmetic import Arithmetic
+from sdpa.auditing import audit
+
+SIZES = (16, 300)
+
+
+def attention(q, k, v, *, divide=math.sqrt, seen=None, logits=None, tile=False, extra=None, weights=None, shift=True):
+    """Plain attention on (batch, heads, n, d): a divisor, visible keys, a map of scores, and ways to go wrong."""
+    group = q.shape[1] // k.shape[1]
+    k, v = (np.tile(x, (1, group, 1, 1)) if tile else np.repeat(x, group, axis=1) for x in (k, v))
+    s = q @ k.swapaxes(-1, -2) / divide(q.shape[-1])
+    position = np.arange(k.shape[2] - q.shape[2], k.shape[2])[:, None] - np.arange(k.shape[2])
+    s = s if logits is None else logits(s, position)
+    s = s if seen is None else np.where(seen(position), s, -np.inf)
+    e = np.exp(s - s.max(axis=-1, keepdims=True) if shift else s)
+    if weights is not None:
+        return weights(e) @ v
+    top = s.max(axis=-1, keepdims=True) if shift else 0.0
+    total = e.sum(axis=-1, keepdims=True) + (0 if extra is None else np.exp(extra - top))
+    return (e / total).astype(v.dtype) @ v
+
+
+def in_blocks(q, k, v, size=64):
+    """The recurrence of fused kernels: a running maximum and sum over blocks of keys."""
+    top, total, out = -np.inf, 0.0, 0.0
+    for start in range(0, k.shape[2], size):
+        s = q @ k[:, :, start : start + size].swapaxes(-1, -2) / math.sqrt(q.shape[-1])
+        new = np.maximum(top, s.max(axis=-1, keepdims=True))
+        e, keep = np.exp(s - new), np.exp(top - new)
+        total, out = total * keep + e.sum(axis=-1, keepdims=True), out * keep + e @ v[:, :, start : start + size]
+        top = new
+    return out / total
+
+
+def on_both(q, k, v):
+    """The root of the scale on q and on k."""
+    root = q.shape[-1] ** 0.25
+    return attention(q / root, k / root, v, divide=lambda _: 1.0)
+
+
+def one_width(q, k, v):
+    if q.shape[-1] != 64:
+        raise NotImplementedError("only d = 64")
+    return attention(q, k, v)
+
+
+def in_singles(q, k, v):
+    """As kernels for bfloat16: single precision inside, and outputs rounded."""
+    return attention(*(x.astype(np.float32) for x in (q, k, v))).astype(q.dtype)
+
+
+def causal(position):
+    return position >= 0
+
+
+def window(size, position):
+    return (position >= 0) & (position < size)
+
+
+def capped(s, _, cap=30.0):
+    return cap * np.tanh(s / cap)
+
+
+def alibi(s, position):
+    return s - 0.25 * position
+
+
+def backward(q, k, v, upstream, factor=1.0):
+    found = sdpa.attention_gradients(q, k, v, upstream)
+    return factor * found.q, found.k, found.v
+
+
+RIGHT = {
+    "plain": (attention, {}),
+    "causal": (partial(attention, seen=causal), {"mask": "causal"}),
+    "window": (partial(attention, seen=partial(window, 5)), {"mask": "window-5"}),
+    "soft cap": (partial(attention, logits=capped), {"softcap": 30.0}),
+    "sink": (partial(attention, extra=0.5), {"sink": 0.5}),
+    "ALiBi": (partial(attention, logits=alibi, seen=causal), {"alibi": 0.25, "mask": "causal"}),
+    "grouped": (attention, {"groups": 2}),
+    "muP": (partial(attention, divide=float), {"scaling": "d_k^1"}),
+    "a number": (partial(attention, divide=lambda _: 12.0), {"scaling": 12.0}),
+    "blocks": (in_blocks, {}),
+    "on both": (on_both, {}),
+    "one width": (one_width, {}),
+    "float32": (attention, {"dtype": np.float32}),
+    "float16": (in_singles, {"dtype": np.float16}),
+    "bfloat16": (in_singles, {"dtype": ml_dtypes.bfloat16}),
+    "the library": (sdpa.scaled_dot_product_attention, {}),
+    "backward": (attention, {"backward": backward}),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_variants_raise_nothing(name):
+    function, expected = RIGHT[name]
+    found = audit(function, n_keys=SIZES, **expected)
+    assert found.findings == (), str(found)
+    assert [item for item in found.items if item.verdict == "not tested"] == []
+
+
+def eight_bits(e):
+    """Unnormalised weights in 8 bits, divided by the sum before rounding."""
+    return Arithmetic.parse("float8_e4m3fn").round(e).astype(e.dtype) / e.sum(axis=-1, keepdims=True)
+
+
+def hidden_by_a_number(s, position):
+    return s + np.where(position >= 0, 0.0, -10_000.0)
+
+
+def first_corner(q, k, v):
+    rows = np.tri(q.shape[2], k.shape[2], dtype=bool)
+    return attention(q, k, v, logits=lambda s, _: np.where(rows, s, -np.inf))
+
+
+def in_halves(q, k, v):
+    """Weights added up one by one in bfloat16, in which sums of small numbers stand still."""
+    weights = attention(q, k, np.broadcast_to(np.eye(k.shape[2]), (*k.shape[:3], k.shape[2]))).astype(v.dtype)
+    total = np.zeros((*q.shape[:3], v.shape[3]), v.dtype)
+    for key in range(k.shape[2]):
+        total += weights[..., key, None] * v[:, :, None, key]
+    return total
+
+
+def cap_first(q, k, v):
+    return attention(q, k, v, divide=lambda _: 1.0, logits=lambda s, p: capped(s, p) / math.sqrt(q.shape[-1]))
+
+
+def dropped_tail(q, k, v):
+    """Keys beyond the last whole block of 128 are skipped in long rows."""
+    n = k.shape[2] if k.shape[2] < 128 else k.shape[2] // 128 * 128
+    return attention(q, k[:, :, :n], v[:, :, :n])
+
+
+def wrong_from_257(q, k, v):
+    return attention(q, k, v) * (1.0 if k.shape[2] <= 256 else 1.001)
+
+
+def changing(q, k, v):
+    q *= 0.5
+    return attention(q, k, v)
+
+
+M2 = 1.873854
+PLANTED = {
+    "torchtitan#2170: m squared is never used": (attention, {"scaling": f"d_k^1/2/{M2}"}, "divisor", "d_k^1/2"),
+    "mlc-llm#3426: no scale": (partial(attention, divide=lambda _: 1.0), {}, "divisor", "unscaled"),
+    "vllm#48658: the latent width, 576": (partial(attention, divide=lambda _: 24.0), {}, "divisor", "24"),
+    "Megatron-LM#1501: the root of 40": (partial(attention, divide=lambda _: 40**0.5), {}, "divisor", "6.3245553"),
+    "mobius#548: a factor too much": (
+        partial(attention, divide=lambda d: d**0.5 * M2),
+        {},
+        "divisor",
+        "1.873854 times d_k^1/2",
+    ),
+    "mlx#2835: causal from the first key": (first_corner, {"mask": "causal"}, "mask", "causal from the first key"),
+    "transformers#39408: a window of one more": (
+        partial(attention, seen=partial(window, 6)),
+        {"mask": "window-5"},
+        "mask",
+        "window-6",
+    ),
+    "transformers#12109: hidden by -10000": (
+        partial(attention, logits=hidden_by_a_number),
+        {"mask": "causal"},
+        "hidden keys",
+        "they leak",
+    ),
+    "onnx#7274: heads tiled": (partial(attention, tile=True), {"groups": 2}, "heads", "[[0, 1, 0, 1], [2, 3, 2, 3]]"),
+    "flash-attention#2694: weights in 8 bits": (partial(attention, weights=eight_bits), {}, "lost mass", "0."),
+    "FlyDSL#1020, flashinfer#5020: sums stand still": (in_halves, {"dtype": ml_dtypes.bfloat16}, "lost mass", "0."),
+    "no maximum subtracted": (partial(attention, shift=False), {}, "large scores", "the maximum is not subtracted"),
+    "a cap before the divisor": (
+        cap_first,
+        {"softcap": 30.0},
+        "soft cap",
+        "3.75",
+    ),
+    "no cap": (attention, {"softcap": 50.0}, "soft cap", "none"),
+    "a sink of 0 that is not wanted": (partial(attention, extra=0.0), {}, "sink", "0"),
+    "a slope of half": (partial(attention, logits=alibi), {"alibi": 0.5}, "bias", "slope 0.25"),
+    "scaled twice": (partial(attention, divide=float), {}, "divisor", "d_k^1"),
+    "a temperature by position": (
+        partial(attention, logits=lambda s, p: s * (1 + 0.1 * np.log1p(p.max(axis=1))[:, None])),
+        {},
+        "divisor",
+        "different in different rows",
+    ),
+    "values two rows off": (lambda q, k, v: attention(q, k, np.roll(v, 2, axis=2)), {}, "divisor", "no divisor of q·k"),
+    "batch entries mixed": (lambda q, k, v: attention(q, k, v[::-1]), {}, "heads", "[[2, 3], [0, 1]]"),
+    "the tail of long rows": (dropped_tail, {}, "mask", "another"),
+    "wrong from 257 keys on": (wrong_from_257, {}, "lost mass", "-0.001"),
+    "arguments changed": (changing, {}, "divisor", "no output"),
+    "half of dL/dq": (attention, {"backward": partial(backward, factor=0.5)}, "gradients", "wrong"),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_bugs_are_found_and_named(name):
+    function, expected, item, found = PLANTED[name]
+    report = audit(function, n_keys=SIZES, **expected)
+    assert report.findings, str(report)
+    assert report.findings[0].item == item, str(report)
+    assert report.findings[0].found.startswith(found), str(report)
+    assert str(report).startswith("audit of ")
+    assert f"findings: {item}" in str(report)
+
+
+def test_lost_mass_grows_with_the_spread_beside_the_exact_share_of_zeros():
+    report = audit(partial(attention, weights=eight_bits), n_keys=(16, 1024))
+    lost = {(row.n_keys, row.spread): row.lost for row in report.lost_mass}
+    assert lost[1024, 1.0] < 0.01 < lost[1024, 2.0]
+    singles = audit(attention, n_keys=(1024,), dtype=np.float32).lost_mass
+    assert [row.tiny_share > 0.01 for row in singles if row.spread in (1.0, 20.0)] == [False, True]
+
+
+def test_a_function_that_raises_has_one_finding_with_its_message():
+    report = audit(lambda _: None, n_keys=SIZES)
+    assert [item.item for item in report.items] == ["mask"]
+    assert "the function raised TypeError" in " ".join(str(report).split())
+
+
+@pytest.mark.parametrize(
+    ("expected", "message"),
+    [
+        ({"n_keys": (16, 8)}, "rising n_keys"),
+        ({"mask": "window-0"}, "mask"),
+        ({"scaling": "d_q"}, "d_q"),
+        ({"mask": "window-1"}, "more than one key"),
+    ],
+)
+def test_wrong_expectations_are_refused(expected, message):
+    with pytest.raises(ValueError, match=message):
+        audit(attention, **expected)
