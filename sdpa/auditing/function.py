@@ -108,7 +108,10 @@ class Audited:
 
     def visible(self, n_queries: int, n_keys: int, d_k: int) -> BoolArray:
         """The keys with a weight, for queries of 0, whose scores are 0, and keys of 1."""
-        return np.asarray(self.weights(np.zeros((n_queries, d_k)), np.ones((n_keys, d_k))) != 0)
+        weights = self.weights(np.zeros((n_queries, d_k)), np.ones((n_keys, d_k)))
+        if not np.isfinite(weights).all():
+            raise CallError(f"expected finite outputs for equal scores, got {weights[~np.isfinite(weights)][0]}")
+        return np.asarray(weights != 0)
 
 
 def normals(name: str, *shape: int) -> FloatArray:

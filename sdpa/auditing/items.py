@@ -48,7 +48,7 @@ def mask(audited: Audited, sizes: Sizes) -> Finding:
     """Which keys have a weight under equal scores, at several shapes."""
     seen = {shape: audited.visible(*shape, sizes.d_k) for shape in sizes.shapes()}
     most = max(int(visible.sum(axis=-1).max()) for visible in seen.values())
-    names = dict.fromkeys((audited.expected.mask, "none", "causal", f"window-{most}"))
+    names = dict.fromkeys((audited.expected.mask, "none", "causal", f"window-{max(most, 1)}"))
     fitting = [name for name in names if all(np.array_equal(allowed_keys(name, s), v) for s, v in seen.items())]
     if not fitting and all(np.array_equal(np.tri(*shape, dtype=bool), visible) for shape, visible in seen.items()):
         fitting = ["causal from the first key (query i sees keys 0 to i)"]

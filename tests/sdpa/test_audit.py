@@ -224,10 +224,23 @@ def test_lost_mass_grows_with_the_spread_beside_the_exact_share_of_zeros():
     assert [row.tiny_share > 0.01 for row in singles if row.spread in (1.0, 20.0)] == [False, True]
 
 
-def test_a_function_that_raises_has_one_finding_with_its_message():
-    report = audit(lambda _: None, n_keys=SIZES)
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda _: None, "the function raised TypeError"),
+        (lambda q, *_: q[0], "expected an output of shape (1, 1, 16, 64), got (1, 16, 64)"),
+        (lambda q, *_: np.nan * q, "expected finite outputs for equal scores, got nan"),
+    ],
+)
+def test_a_function_without_an_output_has_one_finding_with_its_message(function, message):
+    report = audit(function, n_keys=SIZES)
     assert [item.item for item in report.items] == ["mask"]
-    assert "the function raised TypeError" in " ".join(str(report).split())
+    assert message in " ".join(str(report).split())
+
+
+def test_outputs_of_0_are_findings():
+    report = audit(lambda q, *_: 0 * q, n_keys=SIZES)
+    assert {"mask", "divisor", "sink"} <= {item.item for item in report.findings}
 
 
 @pytest.mark.parametrize(
