@@ -9,6 +9,7 @@ takes_plan = $(SWEEP) $(RUN)
 takes_figures = $(SWEEP) FORMAT
 takes_check = $(SWEEP)
 takes_page = $(SWEEP)
+takes_slides = $(SWEEP)
 takes_prune = CONFIG RESULTS
 takes_statements = VERBOSE
 takes_model = VERBOSE
@@ -69,7 +70,7 @@ LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashe
   --no-emit-find-links --no-header --no-annotate
 
 .DEFAULT_GOAL = help
-.PHONY: all quick results figures check page plan prune walk diagnose model test test-page test-coverage test-faults test-edits test-cluster test-recipes test-notebooks test-models cluster calibration lint statements cost bench readme notebooks lock clean help
+.PHONY: all quick results figures slides check page plan prune walk diagnose model test test-page test-coverage test-faults test-edits test-cluster test-recipes test-notebooks test-models cluster calibration lint statements cost bench readme notebooks lock clean help
 
 ##@ Running sweeps
 
@@ -91,6 +92,9 @@ cluster: $(CLUSTER_READY) ## install Dask, for runs with SCHEDULER=tcp://HOST:87
 
 figures: $(READY) ## draw every figure from its tables
 	@$(SUITE) draw $(OPTIONS)
+
+slides: $(READY) ## draw slides for a talk, 16:9, as PNG and PDF, into results/slides
+	@$(SUITE) slides $(OPTIONS)
 
 check: $(READY) ## compare tables with config and checksums, and measured with exact values
 	@$(SUITE) check $(OPTIONS)
@@ -181,7 +185,7 @@ lock: ## resolve the six requirements*.lock files from pyproject.toml (needs uv)
 	  --constraint requirements-cluster.lock --output-file requirements-notebooks.lock
 
 clean: ## remove everything that is not committed and can be rebuilt
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis results/quick results/walk results/.cells
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis results/quick results/walk results/slides results/.cells
 	find results -path 'results/diagnosis/*' -prune ! -name minilm -exec rm -rf {} +
 	find results \( -name .lock -o -name .made.json -o -name long-format.csv \) -delete
 	find sdpa experiments benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -196,6 +200,7 @@ help: ## show this list
 
 $(READY): requirements.lock pyproject.toml
 	@"$$PYTHON" -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) or sys.exit("expected Python 3.11 or later, got %d.%d; choose another with PYTHON=" % v)'
+	@echo "Installing $$(grep -c == requirements.lock) packages into .venv; this takes about half a minute, once"
 	"$$PYTHON" -m venv --clear .venv
 	$(INSTALL) requirements.lock
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

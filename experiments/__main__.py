@@ -112,6 +112,15 @@ def check(job: Job) -> None:
     checks.check(job.config, job.sweeps, job.results, check_findings=findings.check_findings, report=job.report)
 
 
+@about_sweeps(app, "config", "results", "verbose")
+def slides(job: Job) -> str:
+    """Draw slides for a talk, PNG and PDF, from the tables of the shipped config."""
+    from experiments.figures.slides import write_slides
+
+    write_slides(job.config, job.results, job.report)
+    return f"see {job.results / 'slides'}"
+
+
 @about_sweeps(app, "config", "results", "incomplete", "verbose")
 def page(job: Job) -> str:
     """Write the page, index.html in the results folder, and draw its figures."""

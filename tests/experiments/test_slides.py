@@ -1,0 +1,49 @@
+"""Slides: their titles, their size, and tables that do not support them."""
+
+import io
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from experiments.config.loader import load_config
+from experiments.figures.findings import FindingError
+from experiments.figures.slides import SLIDES, slide_files, write_slides
+from experiments.run.check import sound
+from tests.shipped import ROOT
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return dict(sound(load_config(ROOT / "config.yaml"), ROOT / "results"))
+
+
+def test_slides_are_few_and_titles_are_short_and_without_numbers():
+    assert len(SLIDES) <= 10
+    assert all(len(slide.title.split()) <= 10 and not re.search(r"\d", slide.title) for slide in SLIDES.values())
+
+
+@pytest.mark.parametrize("name", SLIDES)
+def test_a_title_holds_for_the_shipped_table_and_not_for_its_values_in_another_order(name, tables):
+    slide = SLIDES[name]
+    measured = tables[slide.sweep]["measured"]
+    assert slide.holds(measured)
+    metrics = [metric for panel in slide.lines.panels for metric in (panel.metric, panel.dashed) if metric]
+    order = np.random.default_rng(0).permutation(len(measured))
+    other = measured.assign(**{metric: measured[metric].to_numpy()[order] for metric in metrics})
+    assert not slide.holds(other)
+    with pytest.raises(FindingError, match=slide.title):
+        slide_files(slide, {"measured": other})
+
+
+def test_a_slide_is_16_to_9_and_the_same_every_time(tables):
+    png, pdf = files = slide_files(SLIDES["longer-rows"], tables["length"])
+    assert Image.open(io.BytesIO(png)).size == (1920, 1080)
+    assert pdf.startswith(b"%PDF")
+    assert slide_files(SLIDES["longer-rows"], tables["length"]) == files
+
+
+def test_slides_of_another_config_are_refused(tmp_path):
+    with pytest.raises(FindingError, match=r"expected the config\.yaml"):
+        write_slides(load_config(ROOT / "quick.yaml"), tmp_path)
