@@ -17,6 +17,8 @@ takes_walk = Q K V MASK SCALING OUT
 words_walk = EXAMPLE
 takes_diagnose = SCORES MASK SCALING AXES OUT SOFTCAP SINK
 words_diagnose = FILE Q K
+takes_audit = MASK SCALING SOFTCAP SINK DTYPE OUT
+words_audit = TARGET
 takes_calibration = FULL
 words_calibration = NAME
 takes_test-page = CHROMIUM
@@ -70,7 +72,7 @@ LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashe
   --no-emit-find-links --no-header --no-annotate
 
 .DEFAULT_GOAL = help
-.PHONY: all quick results figures slides check page plan prune walk diagnose model test test-page test-coverage test-faults test-edits test-cluster test-recipes test-notebooks test-models cluster calibration lint statements cost bench readme notebooks lock clean help
+.PHONY: all quick results figures slides check page plan prune walk diagnose audit model test test-page test-coverage test-faults test-edits test-cluster test-recipes test-notebooks test-models cluster calibration lint statements cost bench readme notebooks lock clean help
 
 ##@ Running sweeps
 
@@ -113,6 +115,9 @@ walk: $(READY) ## list the worked examples, print one (EXAMPLE=abc), or use your
 diagnose: $(READY) ## diagnose your queries and keys (Q=q.npy K=k.npy or FILE=qk.npz), or an example
 	@$(SUITE) diagnose $(OPTIONS) -- $(WORDS)
 
+audit: $(READY) ## say what an attention function computes (TARGET=package.module:function)
+	@$(SUITE) audit $(OPTIONS) -- $(WORDS)
+
 model: $(MODEL_READY) ## install a pretrained BERT (83 MB), and compare its heads with the exact curve
 	@$(SUITE) model $(OPTIONS)
 
@@ -143,7 +148,7 @@ test-recipes: $(DEV_READY) ## slow: follow the recipes of CONTRIBUTING.md in cop
 test-slow: $(DEV_READY) $(CLUSTER_READY) ## slow: the five above in one go, which keeps all cores busy
 	@$(PY) -m pytest $(WORKERS) --dist worksteal -m "slow or faults or edits or cluster or recipes"
 
-test-models: $(DEV_READY) ## test docs/your-model.md with PyTorch, Transformers and JAX, where installed
+test-models: $(DEV_READY) ## test docs/your-model.md and audit.md with PyTorch, Transformers and JAX, if installed
 	@$(PY) -m pytest -m models
 
 test-notebooks: $(DEV_READY) $(NOTEBOOKS_READY) ## run the notebooks of docs/ in clean kernels and compare their outputs

@@ -30,7 +30,10 @@ WORKERS = ("jobs", "scheduler", "scheduler_file")
 Wish = Annotated[float | None, Option(metavar="NUMBER", help="The wanted value of this metric.")]
 Mask = Annotated[
     str | None,
-    Option(metavar="none|causal", help="causal: each query sees only the keys up to its own position. Default: none."),
+    Option(
+        metavar="none|causal|window-N",
+        help="causal: the keys up to the query's own; window-N: its last N. Default: none.",
+    ),
 ]
 Rule = Annotated[str | None, Option(metavar="RULE", help="Scaling rule. Default: d_k^1/2.")]
 
@@ -244,6 +247,34 @@ def diagnose(
             raise UsageError("expected files with queries and keys (make diagnose Q=q.npy K=k.npy)")
         else:
             diagnosis.diagnose_example(HOME)
+
+
+@app.command()
+def audit(
+    target: Annotated[
+        str | None, Argument(metavar="PACKAGE.MODULE:FUNCTION", help="The function; omit it to list examples.")
+    ] = None,
+    scaling: Rule = None,
+    mask: Mask = None,
+    softcap: Annotated[float, Option(metavar="C", help="Expected soft cap; 0 for none.")] = 0.0,
+    sink: Annotated[float | None, Option(metavar="LOGIT", help="Expected logit of a sink.")] = None,
+    dtype: Annotated[str, Option(metavar="NAME", help="Type of the arrays that it gets.")] = "float64",
+    out: Annotated[Path | None, Option(metavar="DIR", help="Output folder. Default: results/audit/TARGET.")] = None,
+) -> None:
+    """Audit an attention function of NumPy arrays: say from its outputs what it computes, and what is not as expected.
+
+    Exit status 1 if there are findings. docs/audit.md explains the items of the report.
+    """
+    with outcome(refused=(ValueError,)):
+        from experiments.audit import command
+
+        expected = {"scaling": scaling or "d_k^1/2", "mask": mask or "none", "softcap": softcap, "sink": sink}
+        if target:
+            is_right = command.audit_function(target, out, dtype=dtype, **expected)
+        else:
+            command.list_examples()
+            is_right = True
+    raise typer.Exit(not is_right)
 
 
 @about_sweeps(app, "verbose")

@@ -27,6 +27,7 @@ ORDER = [
     "figures",
     "published",
     "diagnosis",
+    "audit",
     "theory",
     "pages",
     "__main__",

@@ -51,6 +51,7 @@ OF_RUNS = ["JOBS", "SCHEDULER", "SCHEDULER_FILE"]
         ("figures", ["CONFIG", "RESULTS", "FORMAT"], []),
         ("walk", ["Q", "K", "V", "MASK", "SCALING", "OUT"], ["EXAMPLE"]),
         ("diagnose", ["SCORES", "MASK", "SCALING", "AXES", "OUT", "SOFTCAP", "SINK"], ["FILE", "Q", "K"]),
+        ("audit", ["MASK", "SCALING", "SOFTCAP", "SINK", "DTYPE", "OUT"], ["TARGET"]),
     ],
 )
 def test_values_reach_the_program_as_typed(tree, target, options, words):

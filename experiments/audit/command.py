@@ -1,0 +1,87 @@
+"""An audit: find the function, audit it, print the report, write its tables and draw the mass that rows lose."""
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from experiments.analysis.written import csv_bytes
+from experiments.audit.examples import EXAMPLES
+from experiments.config.problems import UsageError
+from experiments.figures.figure import Drawing
+from experiments.figures.rendering import render
+from experiments.figures.style import ordered_colours, panels
+from experiments.run.files import write_atomically
+from experiments.run.paths import HOME
+from experiments.run.reporter import tell
+from sdpa import audit as audited
+
+_SMALLEST = 1e-17  # the lower end of the axis of mass
+_TITLE = "Mass that rows lose, over the spread of their scores"
+_CAPTION = (
+    "Points: sum of the weights of a row, less the exact one and relative to it, mean over eight rows of normal "
+    "scores, without its sign. Dashed: exact share of weights that the format of the arrays rounds to 0."
+)
+
+
+def audit_function(target: str, out: Path | None, **expected: Any) -> bool:
+    """Audit a function, print the report, and write report.txt, two tables and a figure; True without findings.
+
+    Args:
+        target: PACKAGE.MODULE:FUNCTION, importable from the working folder.
+        out: the folder of the files; None for one in results/audit with the name of the target.
+        expected: the arguments of `sdpa.audit`.
+
+    Raises:
+        UsageError: there is no such function.
+        ValueError: an expectation that `sdpa.audit` refuses. Nothing is written then.
+    """
+    report = audited(function_of(target), **expected)
+    folder = HOME / "audit" / target.replace(":", ".") if out is None else out
+    mass = pd.DataFrame(report.lost_mass)
+    files = {"report.txt": f"{report}\n".encode(), "items.csv": csv_bytes(pd.DataFrame(report.rows()))}
+    if report.lost_mass:
+        files["lost_mass.csv"] = csv_bytes(mass)
+        drawn = render(lambda: _draw(mass), _TITLE, f"{target}. {_CAPTION}")
+        files |= {f"lost_mass{suffix}": content for suffix, content in drawn.items()}
+    tell(f"{report}\nwrote {', '.join(files)} into {folder}")
+    for name, content in files.items():
+        write_atomically(folder / name, content)
+    return not report.findings
+
+
+def function_of(target: str) -> Callable[..., Any]:
+    """The function that PACKAGE.MODULE:FUNCTION names.
+
+    Raises:
+        UsageError: the module cannot be imported, or has no such function.
+    """
+    module, _, name = target.partition(":")
+    if not module or not name:
+        raise UsageError(f"TARGET: expected PACKAGE.MODULE:FUNCTION, got {target}")
+    try:
+        found: Callable[..., Any] | None = getattr(importlib.import_module(module), name, None)
+    except (ImportError, SyntaxError) as error:
+        raise UsageError(f"TARGET: expected a module that can be imported here, got {module}: {error}") from error
+    if callable(found):
+        return found
+    raise UsageError(f"TARGET: expected a function of {module}, got {name}")
+
+
+def list_examples() -> None:
+    """Print the functions that come with the suite, with what each does."""
+    lines = [f"  TARGET={one.__module__}:{one.__name__}\n      {(one.__doc__ or '').strip()}" for one in EXAMPLES]
+    tell("\n".join(["To audit your function: make audit TARGET=package.module:function. Examples:", *lines]))
+
+
+def _draw(mass: pd.DataFrame) -> Drawing:
+    figure, [ax] = panels(1, 1, (8.3, 4.4))
+    groups = mass.groupby("n_keys")
+    for (n_keys, rows), colour in zip(groups, ordered_colours(len(groups)), strict=True):
+        ax.plot(rows["spread"], rows["lost"].abs().clip(_SMALLEST), "o-", color=colour, label=f"n_keys = {n_keys}")
+        ax.plot(rows["spread"], rows["tiny_share"].clip(_SMALLEST), "--", color=colour)
+    ax.set(yscale="log", ylim=(_SMALLEST, 2), xlabel="spread of the scaled scores", ylabel="lost mass")
+    ax.legend()
+    return figure

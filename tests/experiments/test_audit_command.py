@@ -1,0 +1,46 @@
+"""make audit: its examples, its files, and targets that are no function."""
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from experiments.__main__ import app
+from experiments.audit.command import function_of
+from experiments.audit.examples import EXAMPLES
+from experiments.config.problems import UsageError
+
+WRONG = {"unused_scale": "divisor", "causal_from_the_first_key": "mask", "weights_of_8_bits": "lost mass"}
+
+
+@pytest.mark.parametrize("function", EXAMPLES, ids=lambda one: one.__name__)
+def test_an_example_has_the_finding_that_it_promises_and_the_files_say_so(function, tmp_path):
+    mask = ["--mask", "causal"] * ("causal" in function.__name__)
+    target = f"{function.__module__}:{function.__name__}"
+    ran = CliRunner().invoke(app, ["audit", target, "--out", str(tmp_path), *mask])
+    wrong = WRONG.get(function.__name__)
+    assert ran.exit_code == bool(wrong), ran.output
+    first = f"audit of {function.__name__}: {f'findings: {wrong}' if wrong else 'no findings'}"
+    assert (tmp_path / "report.txt").read_text().startswith(first)
+    items = pd.read_csv(tmp_path / "items.csv")
+    assert items.loc[items["verdict"] == "FINDING", "item"].tolist() == [wrong] * bool(wrong)
+    assert set(pd.read_csv(tmp_path / "lost_mass.csv")["n_keys"]) == {16, 512, 4096}
+    assert (tmp_path / "lost_mass.png").exists()
+
+
+def test_without_a_target_the_examples_are_listed():
+    ran = CliRunner().invoke(app, ["audit"])
+    assert ran.exit_code == 0
+    assert "TARGET=experiments.audit.examples:unused_scale" in ran.output
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("sdpa.audit", "expected PACKAGE.MODULE:FUNCTION, got sdpa.audit"),
+        ("sdpa.nothing:f", "expected a module that can be imported here, got sdpa.nothing"),
+        ("sdpa:nothing", "expected a function of sdpa, got nothing"),
+    ],
+)
+def test_a_target_that_is_no_function_is_refused(target, message):
+    with pytest.raises(UsageError, match=message):
+        function_of(target)

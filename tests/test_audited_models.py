@@ -1,0 +1,60 @@
+"""The wrappers and the table of docs/audit.md, with PyTorch and JAX where installed."""
+
+import re
+from importlib.metadata import version
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from sdpa import audit
+
+pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
+
+PAGE = (Path(__file__).parents[1] / "docs" / "audit.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+TABLE = re.findall(r"^\| (PyTorch|JAX) ([\d.]+) \| (\w+) \| (\w+) \| (.+) \|$", PAGE, re.MULTILINE)
+FROM_FIRST = "causal from the first key (query i sees keys 0 to i)"
+SIZES = (16, 512)
+
+
+def wrapper(package):
+    """The wrapper of docs/audit.md, as written there."""
+    pytest.importorskip(package)
+    (block,) = (block for block in BLOCKS if f"import {package}\n" in block)
+    names = {}
+    exec(block, names)
+    return names["attention"]
+
+
+def test_the_page_has_a_table():
+    assert len(TABLE) >= 7
+
+
+def test_the_wrapper_of_pytorch_runs_and_its_mask_starts_at_the_first_key():
+    findings = audit(wrapper("torch"), mask="causal", n_keys=SIZES).findings
+    assert [(one.item, one.found) for one in findings] == [("mask", FROM_FIRST)]
+
+
+def in_torch(backend, arrays):
+    torch = pytest.importorskip("torch")
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def attention(*given):
+        tensors = (torch.from_numpy(x.astype(np.float32)).to(getattr(torch, arrays)) for x in given)
+        with sdpa_kernel(getattr(SDPBackend, backend)):
+            return torch.nn.functional.scaled_dot_product_attention(*tensors).float().numpy()
+
+    return attention
+
+
+@pytest.mark.parametrize(("package", "number", "backend", "arrays", "found"), TABLE)
+def test_a_row_of_the_table_is_found_again(package, number, backend, arrays, found):
+    name = {"PyTorch": "torch", "JAX": "jax"}[package]
+    pytest.importorskip(name)
+    if not version(name).startswith(number):
+        pytest.skip(f"the table is about {package} {number}, got {version(name)}")
+    function = wrapper("jax") if package == "JAX" else in_torch(backend, arrays)
+    report = audit(function, n_keys=SIZES, dtype=np.float32 if arrays == "float32" else ml_dtypes.bfloat16)
+    assert "; ".join(f"{one.item}: {one.found}" for one in report.findings) == found.replace("none", ""), str(report)
