@@ -127,7 +127,7 @@ def over_floor(bench: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratios(bench: pd.DataFrame) -> pd.DataFrame:
-    """The table of docs/performance.md."""
+    """The table of docs/running.md."""
     table = over_floor(bench).set_index(keys := [*SIZE, "gradients"])
     peaks = bench[(bench["part"] == "cell") & (bench["what"] == "suite")].set_index(keys)["peak_bytes"]
     found = {"suite / floor": table["suite"], "float32 / float64": table["suite, float32"] / table["suite"]}
@@ -166,12 +166,12 @@ def main(what: str, results: Path = HOME, docs: Path = Path("docs")) -> None:
     threadpool_limits(limits=1)
     if what == "cost":
         found = cost_of_attention()
-        _write_into(docs / "published-statements.md", "make cost", exponents(found, "swept"))
+        _write_into(docs / "running.md", "make cost", exponents(found, "swept"))
     else:
         cells = (row for size in CELLS for row in cell_rows(size))
         found = pd.DataFrame([*cells, *(row for growing in GROWTH.items() for row in growth_rows(*growing))])
         growth = found[found["part"] == "growth"]
-        _write_into(docs / "performance.md", "make bench", ratios(found), exponents(growth, "what"))
+        _write_into(docs / "running.md", "make bench", ratios(found), exponents(growth, "what"))
     found.to_csv(results / BENCHMARKS / f"{what}.csv", index=False, float_format=DIGITS)
 
 

@@ -27,13 +27,13 @@ def test_a_benchmark_writes_its_table_and_page(tmp_path, monkeypatch):
     monkeypatch.setattr(speed, "GROWTH", {"d_k": 64, "trials": 64})
     monkeypatch.setattr(speed, "cost_of_attention", partial(speed.cost_of_attention, 512))
     (tmp_path / "benchmarks").mkdir()
-    for page, command in (("performance", "make bench"), ("published-statements", "make cost")):
-        (tmp_path / f"{page}.md").write_text(f"a\n<!-- from {command} -->\nold\n<!-- end of {command} -->\nz\n")
+    parts = (f"a\n<!-- from {command} -->\nold\n<!-- end of {command} -->\nz\n" for command in ("make bench", "make cost"))
+    (tmp_path / "running.md").write_text("".join(parts))
     for what in ("speed", "cost"):
         speed.main(what, tmp_path, tmp_path)
     found = pd.read_csv(tmp_path / "benchmarks" / "speed.csv")
     assert set(found) == set(pd.read_csv(RESULTS / "benchmarks" / "speed.csv"))
-    page = (tmp_path / "performance.md").read_text()
+    page = (tmp_path / "running.md").read_text()
     assert "| 4 | 8 | 5 | False |" in page
     assert "| trials | trials^0.00 |" in page  # each size took a second
     cost = pd.read_csv(tmp_path / "benchmarks" / "cost.csv").query("swept == 'n'")
@@ -50,7 +50,7 @@ def test_the_shipped_speed_is_what_the_docs_say():
     assert without[4] <= 9
     gain = (table["suite, float32"] / table["suite"]).groupby(table["gradients"]).median()
     assert gain.between(0.4, 0.6).all()
-    page = (ROOT / "docs" / "performance.md").read_text()
+    page = (ROOT / "docs" / "running.md").read_text()
     for row in speed.ratios(bench).drop(columns="MiB").to_numpy():
         assert f"| {' | '.join(map(str, row))} |" in page
     cost = speed.exponents(pd.read_csv(RESULTS / "benchmarks" / "cost.csv"), "swept").set_index("grows with")
