@@ -102,14 +102,34 @@ def plain_caption(figure: Figure, tables: Tables) -> str:
     if "measured" not in tables:
         return figure.note
     table = tables["measured"]
+    partial = _not_crossed(table)
     named = [
         f"{name} = {_values(list(table[name].unique()))}"
         for name in axes_of(table)
-        if name == "inputs" or list(table[name].unique()) != [usual_values().get(name)]
+        if name not in partial and (name == "inputs" or list(table[name].unique()) != [usual_values().get(name)])
     ]
+    if partial:
+        named.append(f"{len(table[partial].drop_duplicates())} cases of {_values(partial)}")
     trials = table["trials"].agg(["min", "max"]).unique() if "trials" in table else []
     count = f"; {' to '.join(map(plain, trials))} trials" if len(trials) else ""
     return f"{', '.join(named)}{count}. {figure.note}".strip()
+
+
+def _not_crossed(table: pd.DataFrame) -> list[str]:
+    """The axes whose values do not all occur with each combination of the others.
+
+    >>> _not_crossed(pd.DataFrame({"d_k": [4, 8, 4, 8], "key_std": [1.0, 1.0, 2.0, 2.0]}))
+    []
+    >>> _not_crossed(pd.DataFrame({"d_k": [4, 8, 4], "key_std": [1.0, 1.0, 2.0]}))
+    ['d_k', 'key_std']
+    """
+    axes = axes_of(table)
+    cells = table[axes].drop_duplicates()
+    return [
+        name
+        for name in varied_axes(cells)
+        if len(cells) != cells[name].nunique() * len(cells.drop(columns=name).drop_duplicates())
+    ]
 
 
 def _values(values: list[Any]) -> str:
