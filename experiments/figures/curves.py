@@ -82,7 +82,7 @@ def labels(table: pd.DataFrame) -> list[str]:
     """The name of each row's cell: the axes in which it is unusual, or else all that vary.
 
     >>> labels(pd.DataFrame({"d_k": [4, 4], "key_std": [1.0, 2.0]}))
-    ['textbook case', 'key_std = 2']
+    ['textbook case', 'key std = 2']
     """
     found = []
     for _, row in table.iterrows():

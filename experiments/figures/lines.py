@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodF
 
 from experiments.figures.figure import Drawing, Lines, Panel
 from experiments.figures.style import INK, UNORDERED_COLOURS, empty, ordered_colours, panels, scaling_colours
-from experiments.figures.words import is_number, latex, plain, under, values_of, varied_axes
+from experiments.figures.words import is_number, latex, plain, spoken, under, values_of, varied_axes
 from experiments.kinds import experiment_names, unusual_axes
 from experiments.measuring.experiment import load_experiment
 from experiments.measuring.metric import FEW_DRAWS
@@ -119,13 +119,13 @@ def _scale(ax: Axes, table: pd.DataFrame, own: pd.DataFrame, x: str, panel: Pane
 def _name_categories(ax: Axes, names: Sequence[str], x: str) -> None:
     """Ticks with names, aslant if they need more than the width of the panel, in the last row of panels alone."""
     width = ax.get_window_extent().width / ax.figure.dpi
-    is_wide = sum(map(len, names)) + len(names) > width * _LETTERS_PER_INCH
+    is_wide = sum(map(len, names)) > width * _LETTERS_PER_INCH
     slant = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if is_wide else {}
-    ax.set_xticks(range(len(names)), map(latex, names), **slant)
+    ax.set_xticks(range(len(names)), [latex(spoken(name)) for name in names], **slant)
     ax.set_xlim(-0.5, len(names) - 0.5)
     is_last = ax.get_subplotspec().is_last_row()
     ax.tick_params(axis="x", labelbottom=is_last)
-    ax.set_xlabel({"scaling": "divisor"}.get(x, x) if is_last else "")
+    ax.set_xlabel({"scaling": "divisor"}.get(x, spoken(x)) if is_last else "")
 
 
 def _chosen(table: pd.DataFrame, panel: Panel) -> pd.DataFrame:
@@ -167,7 +167,7 @@ def series(table: pd.DataFrame, x: str, by: str = "scaling", colours: Mapping[An
     for (value, *combination), rows in table.groupby([by, *others], sort=False):
         is_named = ordered or (bool(others) and by != "scaling")
         told = others if len(others) <= _FEW_OTHERS else [name for name in unusual_axes(rows.iloc[0]) if name in others]
-        words = [f"{by} = {plain(value)}" if is_named else str(value), values_of(rows.iloc[0], told)]
+        words = [f"{spoken(by)} = {plain(value)}" if is_named else str(value), values_of(rows.iloc[0], told)]
         other = combinations.index(tuple(combination))
         dashes = (_STYLES, other) if by == "scaling" or ordered else (_DASHES, values.index(value))
         lines.append(
@@ -191,7 +191,7 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
         joined = line.dashes if is_number(line.rows, x) else ""
         look = {"color": line.colour, "marker": line.marker, "linestyle": joined, "label": line.label}
         plot_measured(ax, at, values, line.rows, metric, zorder=2 + (line.dashes != "-"), **look)
-    ax.set_xlabel(x)
+    ax.set_xlabel(spoken(x))
 
 
 def plot_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:
