@@ -69,6 +69,8 @@ def draw_lines(picture: Lines, table: pd.DataFrame) -> Drawing:
     figure, axes = panels(len(shown) * len(groups), columns, (width, height), sharey=share)
     for ax, (panel, rows) in zip(axes, itertools.product(shown, groups), strict=True):
         chosen = _chosen(rows, panel)
+        if not is_number(chosen, x):
+            ax.xaxis.update_units(chosen[x].unique())  # the order of categories, whatever the first line has
         plot_metric(ax, series(chosen, x, picture.by, colours), x, panel.metric)
         parts = [panel.title or DECLARED[panel.metric].title]
         if panel.only:

@@ -108,6 +108,19 @@ def test_lines_have_the_values_the_intervals_and_the_exact_values_of_the_table(n
                 assert any(np.allclose(values, exact, equal_nan=True) for values in pale if len(values) == len(exact))
 
 
+def test_names_of_categories_stand_below_their_points():
+    """Also if the first line has no point in one of them."""
+    measured = shipped("assumptions")["measured"].query("scaling == 'unscaled'").iloc[:4]
+    inputs = ["gaussian", "rademacher", "student_t", "gaussian"]
+    table = measured.assign(inputs=inputs, query_mean=[0.0, 0.5, 0.0, 0.5], key_mean=0.0, query_std=1.0)
+    ax = draw(FIGURES["metrics"], {"measured": table}).axes[2]
+    names = [text.get_text() for text in ax.get_xticklabels()]
+    points = {
+        (names[round(at)], y) for bar in intervals(ax) for at, y in zip(*bar[0].get_data(orig=False), strict=True)
+    }
+    assert points == {(name.replace("_", " "), y) for name, y in zip(inputs, table["entropy"], strict=True)}
+
+
 def test_a_map_has_the_ratios_of_the_table_and_their_crossings():
     tables = shipped("map")
     ax = draw(FIGURES["map"], tables).axes[0]
