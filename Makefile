@@ -190,7 +190,7 @@ lock: ## resolve the six requirements*.lock files from pyproject.toml (needs uv)
 	  --constraint requirements-cluster.lock --output-file requirements-notebooks.lock
 
 clean: ## remove everything that is not committed and can be rebuilt
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis results/quick results/walk results/slides results/.cells
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis results/quick results/walk results/audit results/slides results/.cells
 	find results -path 'results/diagnosis/*' -prune ! -name minilm -exec rm -rf {} +
 	find results \( -name .lock -o -name .made.json -o -name long-format.csv \) -delete
 	find sdpa experiments benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -261,7 +261,7 @@ def most_visible(name: str) -> float | None:
         return float(window[1])
     names = get_args(MaskName)
     if name not in names:
-        raise ValueError(f"mask: {not_among(name, [*names, 'window-N with N = 1, 2, ...'])}")
+        raise ValueError(f"mask: {not_among(name, [*names, 'window-512'])}")
     return math.inf if name == "causal" else None
 
 

@@ -27,7 +27,9 @@ def test_a_benchmark_writes_its_table_and_page(tmp_path, monkeypatch):
     monkeypatch.setattr(speed, "GROWTH", {"d_k": 64, "trials": 64})
     monkeypatch.setattr(speed, "cost_of_attention", partial(speed.cost_of_attention, 512))
     (tmp_path / "benchmarks").mkdir()
-    parts = (f"a\n<!-- from {command} -->\nold\n<!-- end of {command} -->\nz\n" for command in ("make bench", "make cost"))
+    parts = (
+        f"a\n<!-- from {command} -->\nold\n<!-- end of {command} -->\nz\n" for command in ("make bench", "make cost")
+    )
     (tmp_path / "running.md").write_text("".join(parts))
     for what in ("speed", "cost"):
         speed.main(what, tmp_path, tmp_path)

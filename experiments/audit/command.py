@@ -14,7 +14,7 @@ from experiments.figures.figure import Drawing
 from experiments.figures.rendering import render
 from experiments.figures.style import ordered_colours, panels
 from experiments.run.files import write_atomically
-from experiments.run.paths import HOME
+from experiments.run.paths import AUDIT, HOME
 from experiments.run.reporter import tell
 from sdpa import audit as audited
 
@@ -39,7 +39,7 @@ def audit_function(target: str, out: Path | None, **expected: Any) -> bool:
         ValueError: an expectation that `sdpa.audit` refuses. Nothing is written then.
     """
     report = audited(function_of(target), **expected)
-    folder = HOME / "audit" / target.replace(":", ".") if out is None else out
+    folder = HOME / AUDIT / target.replace(":", ".") if out is None else out
     mass = pd.DataFrame(report.lost_mass)
     files = {"report.txt": f"{report}\n".encode(), "items.csv": csv_bytes(pd.DataFrame(report.rows()))}
     if report.lost_mass:

@@ -37,18 +37,16 @@ Floats = npt.NDArray[np.floating]
 _SIZES = ("d_k", "n_keys", "n_queries")
 _CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
 _APART = 0.16  # between the points of the scalings of a cell
-_OWN_WEIGHT_RULES = ("d_k^1/2", "d_k^1")
+_WITH_BANDS = ("unscaled", "d_k^1/2")  # of losses; those of more rules overlap
 _FREEZING = {"entropy_share": "entropy / ln n_keys", "collision": "$\\sum w^2$, the sum of squared weights"}
 _LARGEST_LOSS = 3 * math.log(N_CLASSES)  # on an axis: three times that of a guess
 _CASE, _MOST_CASES = ["task", "d_k"], 9
 _CURVES = {
     "loss": "loss (nats)",
-    "max_weight": "largest weight of a row (dashed: weight asked for)",
-    "score_gradient": r"gradient to the scores, $|\partial L/\partial s|$",
+    "max_weight": "largest weight (dashed: of the asked key)",
     "largest_score": "largest |scaled score|",
 }
-_LOGARITHMIC = ("score_gradient", "largest_score")
-_GRADIENTS = 10_000  # the largest gradient over the smallest one on the axis
+_LOGARITHMIC = ("largest_score",)
 _FEW = 10  # scores; a bin with fewer has no interval, because its count is not nearly normal
 
 
@@ -84,7 +82,7 @@ def labels(table: pd.DataFrame) -> list[str]:
     """The name of each row's cell: the axes in which it is unusual, or else all that vary.
 
     >>> labels(pd.DataFrame({"d_k": [4, 4], "key_std": [1.0, 2.0]}))
-    ['textbook case', 'key_std = 2']
+    ['textbook case', 'key std = 2']
     """
     found = []
     for _, row in table.iterrows():
@@ -97,10 +95,10 @@ def correlation(tables: Tables) -> Drawing:
     """Left: the weight of the own key. Right: the power that keeps the largest weight, for neighbouring d_k."""
     table = first_combination(tables["measured"], "correlation", "d_k")
     figure, [left, right] = panels(2, 2, (9.5, 4))
-    chosen = table[table["scaling"].isin(_OWN_WEIGHT_RULES)]
-    lines = series(chosen if len(chosen) else table, "correlation")
-    plot_metric(left, lines, "correlation", "own_weight")
-    left.set_title(DECLARED["own_weight"].title)
+    rule = "d_k^1/2" if "d_k^1/2" in set(table["scaling"]) else table["scaling"].iloc[0]
+    plot_metric(left, series(table[table["scaling"] == rule], "correlation", "d_k"), "correlation", "own_weight")
+    left.set_title(f"{DECLARED['own_weight'].title}, {under(rule)}")
+    left.legend(fontsize=9, loc="lower right")
     left.set_ylim(0, 1.02)
     if "steady" in tables:
         steady = first_combination(tables["steady"], "correlation")
@@ -109,15 +107,14 @@ def correlation(tables: Tables) -> Drawing:
             rows = rows.sort_values("correlation")
             plot_exact(right, rows["correlation"], rows["power_exact"], colour)
             # An interval that leaves the sweep's powers has no end there.
-            look = {"marker": "o", "capsize": 2, "elinewidth": 1, "label": f"{small} to {large}", "color": colour}
+            look = {"marker": "o", "capsize": 2, "elinewidth": 1, "label": f"d_k = {small} to {large}", "color": colour}
             right.errorbar(rows["correlation"], rows["power"], np.nan_to_num(reach(rows, "power")), **look)
-        right.legend(title="d_k", fontsize=9, loc="center right")
+        right.legend(fontsize=9, loc="center right")
     for power, name in ((1 / 2, "1/2"), (1, "1")):
         right.axhline(power, color=INK, linestyle=":", linewidth=0.8, zorder=0)
         right.text(1.01, power, name, transform=right.get_yaxis_transform(), va="center", fontsize=9)
     right.set_xlabel("correlation")
     right.set_title("power of d_k that keeps the largest weight")
-    legend(left)
     return figure
 
 
@@ -223,7 +220,8 @@ def _plot_losses(ax: Axes, table: pd.DataFrame) -> None:
         rates = rows["learning_rate"].to_numpy()
         names = [f"final_loss{end}" for end in ("", "_low", "_high")]
         loss, low, high = rows[names].clip(upper=_LARGEST_LOSS).to_numpy().T
-        ax.fill_between(rates, low, high, color=colours[rule], alpha=0.13, linewidth=0)
+        if rule in _WITH_BANDS:
+            ax.fill_between(rates, low, high, color=colours[rule], alpha=0.15, linewidth=0)
         ax.plot(rates, loss, color=colours[rule], label=rule)
         solves, diverges = ((rows[share] >= 0.5).to_numpy() for share in ("solved", "diverged"))
         for where, face, marker in ((solves, None, "o"), (~solves & ~diverges, "white", "o"), (diverges, None, "x")):
@@ -241,7 +239,7 @@ def learning_curves(tables: Tables) -> Drawing:
     chosen = rows[rows["scaling"] == rule].rename(columns={BEST_RATE: "learning_rate"})[axes_of_curves]
     curves = tables["learning_curves"].merge(chosen, on=axes_of_curves).sort_values("step", kind="stable")
     colours, last = scaling_colours(rows["scaling"]), int(curves["step"].max())
-    figure, axes = panels(4, 2, (9.5, 5.8), sharex=True)
+    figure, axes = panels(3, 3, (10, 3.5), sharex=True)
     for ax, (name, title) in zip(axes, _CURVES.items(), strict=True):
         largest = min(curves[name].max(), _LARGEST_LOSS if name == "loss" else math.inf)
         for scaling, curve in curves.groupby("scaling", sort=False):
@@ -253,18 +251,15 @@ def learning_curves(tables: Tables) -> Drawing:
             if name == "max_weight":
                 ax.plot(curve["step"], curve["asked_weight"], linestyle="--", linewidth=1.1, **look)
         ax.set_title(title)
+        ax.set_xlabel("step (square-root axis)")
         if name not in _LOGARITHMIC:
             ax.set_ylim(bottom=0)
         elif largest > 0:
             ax.set_yscale("log")
-            smallest = curves[name][curves[name] > 0].min() / 1.6
-            ax.set_ylim(max(smallest, largest / _GRADIENTS), 1.6 * largest)
             plain_numbers(ax.yaxis)
     axes[0].set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0)), np.square))  # as runs record
     axes[0].set_xlim(0, last)
     axes[0].set_xticks(sorted({round(last * (i / 4) ** 2) for i in range(5)}))
-    for ax in axes[2:]:
-        ax.set_xlabel("step (square-root axis)")
     legend(axes[0])
     return figure
 

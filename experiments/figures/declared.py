@@ -14,8 +14,8 @@ _Saturation, _Training = partial(Figure, of="saturation"), partial(Figure, of="t
 _MEDIAN = "query_gradient_norm_median"
 _D_K, _RATES = Default(varied=("d_k",)), Default(varied=("learning_rate",))
 _BOTH_RULES = ("unscaled", "d_k^1/2")
+_FOUR = ("score_variance", "max_weight", "entropy", "query_gradient_norm_median")
 _POWERS = ("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm_median", "saturated_rows")
-_SHARES = ("zero_weights", "zero_gradient_rows", "wrong_gradient_rows", "overflowing_rows")
 _READING = "Bars: 95% intervals; hollow points: too few draws for reliable ones; pale bands: exact values."
 _BEST_RATE = "At the best learning rate of each rule, if there are several: most runs solve, then fewest steps."
 _INTERVALS = "95% intervals (for a median of few runs, their range)"
@@ -24,10 +24,10 @@ _OF_RUNS = f"{_BEST_RATE} Bars: {_INTERVALS}; hollow points: too few runs for re
 _DECLARED = (
     _Saturation(
         name="metrics",
-        shows="Metrics that are not zero, along the first varied axis",
-        metrics=("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm"),
+        shows="Variance, largest weight, entropy and gradient, along the first varied axis",
+        metrics=_FOUR,
         default=Default(single=("d_k", "n_keys")),
-        lines=Lines("", (), (9, 2.75), columns=3),
+        lines=Lines("", tuple(map(Panel, _FOUR)), (8.5, 5.2), columns=2),
         note=_READING,
     ),
     _Saturation(
@@ -137,10 +137,13 @@ _DECLARED = (
         lines=Lines(
             "d_k",
             (
-                Panel("jacobian_norm_median", "|J|_F: median (solid), r.m.s. (dashed)", "jacobian_norm"),
-                Panel(_MEDIAN, "|dL/dq|: median (solid), r.m.s. (dashed)", "query_gradient_norm"),
+                Panel("jacobian_norm_median", "|J|_F, median", like="jacobian_norm"),
+                Panel("jacobian_norm", "|J|_F, root mean square", like="jacobian_norm_median"),
+                Panel(_MEDIAN, "|dL/dq|, median", like="query_gradient_norm"),
+                Panel("query_gradient_norm", "|dL/dq|, root mean square", like=_MEDIAN),
             ),
-            (10, 4.4),
+            (9, 6),
+            columns=2,
         ),
         note=_READING,
     ),
@@ -178,20 +181,23 @@ _DECLARED = (
         metrics=("score_variance", "max_weight"),
         default=Default(),
         lines=Lines(
-            "", (Panel("score_variance"), Panel("max_weight", equal=True)), (3.2, 3.2), by="scheme", beside="scaling"
+            "scheme",
+            (Panel("score_variance"), Panel("max_weight", equal=True)),
+            (3.1, 2.9),
+            by="d_model",
+            beside="scaling",
         ),
         note=f"{_READING} Dotted: equal weights.",
     ),
     Figure(
         name="formats",
-        shows="Weights and gradients that number formats round to zero",
+        shows="Weights and gradients that number formats lose, and exponentials that overflow",
         of="rounding",
-        metrics=(*_SHARES, "zero_gradients", "subnormal_weights"),
+        metrics=("zero_weights", "wrong_gradient_rows", "overflowing_rows"),
         default=Default(),
-        note="Colours and numbers: shares; blank: not measured. Shares that are small everywhere have no maps. "
-        "Queries, keys, scores, weights and gradients are rounded to the format; sums, quotients and exponentials to "
-        "single precision (in float64 to double), after subtracting the maximum. Gradients to the weights are "
-        "standard normal.",
+        note="Colours and numbers: shares; blank: not measured. Queries, keys, scores, weights and "
+        "gradients are rounded to the format; sums, quotients and exponentials to single precision (in float64 to "
+        "double), after subtracting the maximum. Gradients to the weights are standard normal.",
     ),
     Figure(
         name="rows",
@@ -207,9 +213,9 @@ _DECLARED = (
         shows="Learning rates that train one attention layer, by scaling rule",
         metrics=("solved", "final_loss", "diverged"),
         default=_RATES,
-        note=f"Median loss over runs; pale: {_INTERVALS}. Full points: at least half of the runs solve the task; "
-        "crosses: diverge. Losses above three times that of a guess stand at the top. Dotted: least loss of the best "
-        "rows, of one-hot rows and of a guess. At most nine cases have panels.",
+        note=f"Median loss over runs; pale, for unscaled and d_k^1/2: {_INTERVALS}. Full points: at "
+        "least half of the runs solve the task; crosses: diverge. Losses above three times that of a guess stand at "
+        "the top. Dotted: least loss of the best rows, of one-hot rows and of a guess. At most nine cases have panels.",
     ),
     _Training(
         name="steps_to_solve",
@@ -217,12 +223,13 @@ _DECLARED = (
         metrics=("steps_to_solve", "solved"),
         default=_RATES,
         lines=Lines(
-            "d_k",
+            "scaling",
             (
                 Panel("steps_to_solve", "steps to solve", is_logarithmic=True),
                 Panel("band_decades", "decades of rates that solve", floor=0),
             ),
             (4.4, 2.9),
+            by="d_k",
             beside="task",
             at_best=True,
         ),
@@ -246,33 +253,26 @@ _DECLARED = (
     ),
     _Training(
         name="learning_curves",
-        shows="Training step by step: loss, weights, gradients and largest score",
+        shows="Training step by step: loss, largest weight and largest score",
         metrics=("final_loss", "max_weight_after", "asked_weight_after", "largest_score_after"),
         default=Default(),
         note="The first task at its largest d_k, at the best learning rate of d_k^1/2. Means over runs; pale: ± one "
-        "standard error. Losses above three times that of a guess stand at the top; gradients, which contain a "
-        "factor 1/divisor, below 1/10000 of the largest are left out.",
+        "standard error. Losses above three times that of a guess stand at the top.",
     ),
     _Training(
         name="variance_ratio",
-        shows="Variance within rows over that of independent entries, before and after training",
-        metrics=("variance_ratio_after", "variance_ratio_before"),
+        shows="Variance within rows over that of independent entries, after training",
+        metrics=("variance_ratio_after",),
         default=Default(),
         lines=Lines(
-            "d_k",
-            (
-                Panel(
-                    "variance_ratio_after",
-                    "after (solid), before (dashed)",
-                    "variance_ratio_before",
-                    is_logarithmic=True,
-                ),
-            ),
-            (4.2, 3.6),
+            "scaling",
+            (Panel("variance_ratio_after", "ratio after training", is_logarithmic=True),),
+            (4.4, 3.4),
+            by="d_k",
             beside="task",
             at_best=True,
         ),
-        note=f"Before training: mean; after it: median. Independent entries have 1. {_OF_RUNS}",
+        note=f"Median of runs; independent entries have 1. {_OF_RUNS}",
     ),
     Figure(
         name="first_layer",

@@ -50,7 +50,7 @@ class Panel:
     Attributes:
         metric: its column; the column's interval and exact values belong to it.
         title: instead of the metric's.
-        dashed: a second metric in the same panel, with dashed lines.
+        like: a metric of another panel of its row, which then shares the y axis.
         floor: the lower end of the y axis, which then is linear; otherwise a wide range makes it logarithmic.
         equal: True to mark the value of equal weights, ln n_keys or 1/n_keys.
         only: an axis, and `min` or `max` for the rows of its weakest or strongest value, which the title names.
@@ -60,7 +60,7 @@ class Panel:
 
     metric: str
     title: str = ""
-    dashed: str = ""
+    like: str = ""
     floor: float | None = None
     equal: bool = False
     only: tuple[str, Callable[..., Any]] | None = None
@@ -73,9 +73,9 @@ class Lines:
     """A picture of metrics along an axis: points with 95% intervals, pale bands of exact values, a panel per metric.
 
     Attributes:
-        x: the axis, or `exponent`; empty for the first axis with more than one value.
-        panels: in rows of `columns`; none for every metric that is not always zero.
-        size: width and height in inches; for a figure of every metric, those of a row.
+        x: the axis, `exponent` or `scaling`; empty for the first axis with more than one value, or `scaling`.
+        panels: in rows of `columns`.
+        size: width and height in inches; with `beside`, those of a panel.
         by: what distinguishes lines by colour; all other varied axes distinguish them by markers.
         beside: rows of panels for this treatment, one column for each of its first three values.
         columns: panels in a row; 0 for one row.

@@ -128,12 +128,6 @@ def _ends(tables: Tables, metric: str, x: str, **values: Any) -> dict[str, float
     return {"first": found.iloc[0], "last": found.iloc[-1]}
 
 
-def _both_rules(tables: Tables, *ends: Any) -> dict[str, float]:
-    """A metric at both ends of an axis, unscaled and under d_k^1/2."""
-    scaled = _ends(tables, *ends, scaling=_ROOT)
-    return _ends(tables, *ends, scaling=_PLAIN) | {f"scaled_{name}": number for name, number in scaled.items()}
-
-
 _MECHANISM = ["normalize", "softcap", "sink", "normalizer"]
 
 
@@ -201,6 +195,14 @@ def _mask_matters_in_short_rows(tables: Tables) -> bool:
     return sharper and changes(short[1], "max_weight") and level and bool((exact["causal"] > exact["none"]).all())
 
 
+def _raised_by_mask(tables: Tables) -> dict[str, float]:
+    """The exact largest weight in the shortest rows without and with the mask, and its relative rise in the longest."""
+    none, causal = (
+        _ends(tables, "max_weight_exact", "n_keys", scaling=_ROOT, mask=mask) for mask in ("none", "causal")
+    )
+    return {"none": none["first"], "causal": causal["first"], "more": causal["last"] / none["last"] - 1}
+
+
 def _lost_unscaled(tables: Tables, end: str = "") -> Table:
     rows = rows_of(tables, scaling=_PLAIN, d_k=4096).query("arithmetic != 'float64'")
     return rows[[f"{share}{end}" for share in _LOST]]
@@ -261,8 +263,8 @@ FINDINGS = (
     Finding(
         drawing="dimension/variance",
         title="Only d_k^1/2 keeps the variance of scores level at every width",
-        sentence="With 64 keys, the variance of the scores grows with d_k to the power {unscaled:.4f} unscaled and "
-        "{d_k^1/3:.4f} under d_k^1/3, stays level under d_k^1/2, and falls to the power {d_k^2/3:.4f} under d_k^2/3.",
+        sentence="The variance of the scores goes with d_k to the power {unscaled:.2f} unscaled, {d_k^1/3:.2f} under "
+        "d_k^1/3 and {d_k^2/3:.2f} under d_k^2/3, and stays level under d_k^1/2.",
         values=_slopes,
         holds=lambda tables: (
             alone_is_level(tables["measured"], "score_variance")
@@ -272,15 +274,15 @@ FINDINGS = (
     Finding(
         drawing="dimension/saturation",
         title="Only d_k^1/2 keeps the largest weight almost equal at every width",
-        sentence="From d_k = 4 to 512, the mean largest of 64 weights rises from {first:.3f} to {last:.3f} unscaled, "
-        "and from {scaled_first:.3f} to {scaled_last:.3f} under d_k^1/2.",
-        values=lambda tables: _both_rules(tables, "max_weight", "d_k"),
+        sentence="From d_k = 4 to 512, the mean largest of 64 weights rises from {first:.2f} to {last:.2f} unscaled, "
+        "and stays within a tenth under d_k^1/2.",
+        values=lambda tables: _ends(tables, "max_weight", "d_k", scaling=_PLAIN),
         holds=lambda tables: alone_is_level(tables["measured"], "max_weight"),
     ),
     Finding(
         drawing="dimension/gradients",
         title="Unscaled, the typical |dL/dq| rises, then falls with d_k; its r.m.s. rises",
-        sentence="With 64 keys, unscaled, the median of |dL/dq| rises to {peak:.2f} and falls to {last:.3f} at d_k = "
+        sentence="Unscaled, with 64 keys, the median of |dL/dq| rises to {peak:.2f} and falls to {last:.3f} at d_k = "
         "512, where the root mean square is {mean:.2f}.",
         values=lambda tables: {
             "peak": rows_of(tables, scaling=_PLAIN)["query_gradient_norm_median"].max(),
@@ -292,7 +294,7 @@ FINDINGS = (
     Finding(
         drawing="dimension/slide",
         title="Without sqrt(d_k), wider queries and keys sharpen attention",
-        sentence="From d_k = 4 to 512, the mean largest of 64 weights rises from {first:.3f} to {last:.3f} without "
+        sentence="From d_k = 4 to 512, the mean largest of 64 weights rises from {first:.2f} to {last:.2f} without "
         "sqrt(d_k), and stays within a tenth with it.",
         values=lambda tables: _ends(tables, "max_weight", "d_k", scaling=_PLAIN),
         holds=lambda tables: (
@@ -304,29 +306,31 @@ FINDINGS = (
     Finding(
         drawing="mechanisms/mechanisms",
         title="Under every mechanism here, unscaled wide heads have larger top weights",
-        sentence="At d_k = 512, the mean largest of 64 weights is {least:.2f} to {most:.2f} without sqrt(d_k) under "
-        "softmax, soft cap, sink, QK-norm and sigmoid, and {scaled_least:.2f} to {scaled_most:.2f} with it.",
+        sentence="At d_k = 512, the mean largest of 64 weights is at least {least:.2f} without sqrt(d_k) under "
+        "softmax, soft cap, sink, QK-norm and sigmoid, and at most {most:.2f} with it.",
         values=lambda tables: {
-            f"{prefix}{name}": getattr(rows_of(tables, scaling=rule, d_k=512)["max_weight"], end)()
-            for prefix, rule in (("", _PLAIN), ("scaled_", _ROOT))
-            for name, end in (("least", "min"), ("most", "max"))
+            "least": rows_of(tables, scaling=_PLAIN, d_k=512)["max_weight"].min(),
+            "most": rows_of(tables, scaling=_ROOT, d_k=512)["max_weight"].max(),
         },
         holds=_sharpens_under_each,
     ),
     Finding(
         drawing="powers/powers",
         title="Only d_k^1/2 keeps the largest weight almost equal at both widths",
-        sentence="The mean largest of 64 weights is {scaled_first:.4f} and {scaled_last:.4f} at d_k = 64 and 512 under "
-        "d_k^1/2, and {first:.3f} and {last:.3f} unscaled.",
-        values=lambda tables: _both_rules(tables, "max_weight", "d_k"),
+        sentence="The mean largest of 64 weights is {first:.2f} at d_k = 64 and {last:.2f} at 512 unscaled, and within "
+        "a tenth of each other under d_k^1/2 alone.",
+        values=lambda tables: _ends(tables, "max_weight", "d_k", scaling=_PLAIN),
         holds=lambda tables: alone_is_level(tables["measured"], "max_weight"),
     ),
     Finding(
         drawing="length/length",
         title="Longer rows spread attention over more keys under every rule here",
-        sentence="From 16 to 4096 keys at d_k = 64, the mean largest weight falls from {first:.3f} to {last:.3f} "
-        "unscaled, and from {scaled_first:.3f} to {scaled_last:.4f} under d_k^1/2.",
-        values=lambda tables: _both_rules(tables, "max_weight", "n_keys"),
+        sentence="From 16 to 4096 keys at d_k = 64, the mean largest weight falls from {first:.2f} to {last:.2f} "
+        "unscaled, and to {scaled:.3f} under d_k^1/2.",
+        values=lambda tables: {
+            **_ends(tables, "max_weight", "n_keys", scaling=_PLAIN),
+            "scaled": value(tables, "max_weight", scaling=_ROOT, n_keys=4096),
+        },
         holds=lambda tables: all(
             rises(rows, "n_keys", "entropy") and rises(rows, "n_keys", "max_weight", falls=True)
             for _, rows in tables["measured"].groupby("scaling")
@@ -335,12 +339,11 @@ FINDINGS = (
     Finding(
         drawing="crossing/map",
         title="Typical unscaled gradients fall below scaled ones at widths growing with n_keys",
-        sentence="From 16 to 4096 keys, the unscaled medians fall below those under d_k^1/2 at d_k = {first:.3g} to "
-        "{last:.3g} for |J|_F, and at d_k = {query_first:.0f} to {query_last:.0f} for |dL/dq|.",
+        sentence="Unscaled, the median of |dL/dq| falls below that under d_k^1/2 at d_k = {first:.0f} with 16 keys, "
+        "and at {last:.0f} with 4096.",
         values=lambda tables: {
-            f"{prefix}{end}": _crossings(tables, norm)["crossing"].iloc[place]
-            for prefix, norm in (("", "jacobian"), ("query_", "query_gradient"))
-            for end, place in (("first", 0), ("last", -1))
+            name: _crossings(tables, "query_gradient")["crossing"].iloc[place]
+            for name, place in (("first", 0), ("last", -1))
         },
         holds=lambda tables: all(
             _crossings(tables, norm)["crossing"].notna().all() and rises(_crossings(tables, norm), "n_keys", "crossing")
@@ -408,20 +411,16 @@ FINDINGS = (
     Finding(
         drawing="causal/causal",
         title="A causal mask sharpens short rows and hardly changes long ones",
-        sentence="Under d_k^1/2, the mask raises the exact mean largest weight from {first:.3f} to {masked_first:.3f} "
-        "in rows of up to 64 keys, and from {last:.5f} to {masked_last:.5f} in rows of 961 to 1024 keys.",
-        values=lambda tables: {
-            f"{prefix}{name}": number
-            for prefix, mask in (("", "none"), ("masked_", "causal"))
-            for name, number in _ends(tables, "max_weight_exact", "n_keys", scaling=_ROOT, mask=mask).items()
-        },
+        sentence="Under d_k^1/2, the mask raises the exact mean largest weight from {none:.2f} to {causal:.2f} "
+        "in rows of up to 64 keys, and by {more:.0%} in rows of 961 to 1024.",
+        values=_raised_by_mask,
         holds=_mask_matters_in_short_rows,
     ),
     Finding(
         drawing="initialisation/initialisation",
         title="Most schemes meant for d_k^1/2 keep score variance in wider models",
         sentence="From d_model = 256 to 2048, the variance of the scores under d_k^1/2 stays within a tenth for "
-        "xavier, xavier_packed and kaiming; that of gpt2 grows from {first:.4f} to {last:.3f}.",
+        "xavier, xavier_packed and kaiming, and grows from {first:.2f} to {last:.2f} for gpt2.",
         values=lambda tables: _ends(tables, "score_variance", "d_model", scaling=_ROOT, scheme="gpt2"),
         holds=lambda tables: (
             all(
@@ -434,14 +433,9 @@ FINDINGS = (
     Finding(
         drawing="depth/first_layer",
         title="At the limit's critical spread, rows of real lengths are already concentrated",
-        sentence="At β_c, exact rows of 64, 512 and 4096 keys have a sum of squared weights of {collision[0]:.2f}, "
-        "{collision[1]:.2f} and {collision[2]:.2f}, and measured layers of 64 and 4096 keys take a cosine of 0.3 to "
-        "{cosine[0]:.2f} at {ratio[0]:.2f} β_c and {cosine[1]:.2f} at {ratio[1]:.2f} β_c; the limit for many keys has "
-        "0 and 1.",
-        values=lambda tables: {
-            "collision": _exact_at_freezing(tables),
-            **{name: _nearest_below(tables)[name].iloc[[0, -1]].tolist() for name in ("cosine", "ratio")},
-        },
+        sentence="At β_c, the exact sum of squared weights is {collision[0]:.2f} with 64 keys and {collision[2]:.2f} "
+        "with 4096, where the limit for many keys has 0.",
+        values=lambda tables: {"collision": _exact_at_freezing(tables)},
         holds=lambda tables: bool(
             (_nearest_below(tables)["collision_low"] > 0.05).all()
             and (_nearest_below(tables)["cosine_high"] < 0.9).all()
@@ -451,25 +445,21 @@ FINDINGS = (
     Finding(
         drawing="collapse/propagation",
         title="Without the scale, tokens become alike later, but they do",
-        sentence="With 64 tokens of cosine 0.3, the mean cosine is {root:.3f} after one layer under d_k^1/2 and "
-        "{plain:.2f} unscaled, and {late:.2f} after four unscaled; with a residual stream of weight 1, after eight, "
-        "{root_residual:.3f} and {plain_residual:.3f}.",
+        sentence="With 64 tokens of cosine 0.3, the mean cosine after one layer is {root:.2f} under d_k^1/2 and "
+        "{plain:.2f} unscaled; after four, it is {late:.2f} unscaled.",
         values=lambda tables: {
-            name: value(tables, "cosine", "propagation", n_keys=64, layer=layer, residual=residual, scaling=rule)
-            for name, rule, layer, residual in (
-                *(("root", _ROOT, 1, 0.0), ("plain", _PLAIN, 1, 0.0), ("late", _PLAIN, 4, 0.0)),
-                *(("root_residual", _ROOT, 8, 1.0), ("plain_residual", _PLAIN, 8, 1.0)),
-            )
+            name: value(tables, "cosine", "propagation", n_keys=64, layer=layer, residual=0.0, scaling=rule)
+            for name, rule, layer in (("root", _ROOT, 1), ("plain", _PLAIN, 1), ("late", _PLAIN, 4))
         },
         holds=_collapse_later_unscaled,
     ),
     Finding(
         drawing="precision/formats",
         title="Rounding loses more weights and gradients unscaled than under d_k^1/2",
-        sentence="Unscaled at d_k = 4096, in float32, bfloat16 and float16, {zero_weights[0]:.0%} to "
-        "{zero_weights[1]:.0%} of the weights are 0, and {wrong_gradient_rows[0]:.0%} to {wrong_gradient_rows[1]:.0%} "
-        "of the gradients wrong by more than half of their length; under d_k^1/2, none are 0 or wrong at any d_k.",
-        values=lambda tables: {name: (each.min(), each.max()) for name, each in _lost_unscaled(tables).items()},
+        sentence="Unscaled at d_k = 4096, with 16 or 256 keys, in float32, bfloat16 and float16, at least "
+        "{zero_weights:.0%} of the weights are 0, and at least {wrong_gradient_rows:.0%} of the gradients wrong by "
+        "more than half of their length; under d_k^1/2, none are.",
+        values=lambda tables: dict(_lost_unscaled(tables).min()),
         holds=lambda tables: bool(
             (_lost_unscaled(tables, "_low") > 0).all(axis=None)
             and (rows_of(tables, scaling=_ROOT)[[*_LOST]] == 0).all(axis=None)
@@ -478,12 +468,11 @@ FINDINGS = (
     Finding(
         drawing="training/learning_rates",
         title="The widest layers accept more learning rates under d_k^1/2 than unscaled",
-        sentence="At d_k = 512, at least half of the runs solve recall at learning rates of {low:g} to {high:g} "
-        "unscaled and of {scaled_low:g} to {scaled_high:g} under d_k^1/2.",
+        sentence="At d_k = 512, the learning rates that solve recall span {plain:.1f} decades unscaled and {root:.1f} "
+        "under d_k^1/2.",
         values=lambda tables: {
-            f"{prefix}{end}": _band(tables, "recall", rule)[f"band_{column}"].iloc[0]
-            for prefix, rule in (("", _PLAIN), ("scaled_", _ROOT))
-            for end, column in (("low", "from"), ("high", "to"))
+            name: _band(tables, "recall", rule)["band_decades"].iloc[0]
+            for name, rule in (("plain", _PLAIN), ("root", _ROOT))
         },
         holds=lambda tables: all(
             is_below(_band(tables, task, _PLAIN), _band(tables, task, _ROOT), "band_decades")
@@ -493,8 +482,8 @@ FINDINGS = (
     Finding(
         drawing="training/steps_to_solve",
         title="From equal initial weights, the widest layers need more steps unscaled",
-        sentence="At d_k = 512, with one rate for all weights, the median run solves recall in {plain:g} steps "
-        "unscaled and {root:g} under d_k^1/2, and pair in more than 400 and in {pair:g}.",
+        sentence="At d_k = 512, the median run solves recall in {plain:g} steps unscaled and {root:g} under d_k^1/2, "
+        "and pair in {pair:g} under d_k^1/2 but not unscaled.",
         values=lambda tables: {
             name: _band(tables, task, rule)["steps_to_solve"].iloc[0]
             for name, task, rule in (("plain", "recall", _PLAIN), ("root", "recall", _ROOT), ("pair", "pair", _ROOT))
@@ -508,12 +497,11 @@ FINDINGS = (
     Finding(
         drawing="training/variance_ratio",
         title="Training spreads scores beyond those of independent entries",
-        sentence="Before training, the variance of the scores within rows is {low:.2f} to {high:.2f} times that of "
-        "independent entries of q and k; after it, {least:.1f} to {most:.0f} times.",
+        sentence="The variance of the scores within rows is at most {before:.2f} times that of independent entries of "
+        "q and k before training, and {least:.1f} to {most:.0f} times after it.",
         values=lambda tables: {
             name: _at_best(tables)[f"variance_ratio_{when}"].agg(end)
-            for names, when in ((("low", "high"), "before"), (("least", "most"), "after"))
-            for name, end in zip(names, ("min", "max"), strict=True)
+            for name, when, end in (("before", "before", "max"), ("least", "after", "min"), ("most", "after", "max"))
         },
         holds=lambda tables: bool(
             _at_best(tables).eval("variance_ratio_after_low > variance_ratio_before_high.clip(lower=1)").all()
@@ -522,9 +510,8 @@ FINDINGS = (
     Finding(
         drawing="control/divisors",
         title="Here only a smaller start lets unscaled layers learn pair",
-        sentence="At d_k = 256, no unscaled run solves pair within 240 steps unless W_Q and W_K start at 1/d_k^1/4 of "
-        "their size; then the median takes {start:g} steps, {both:g} with their learning rate divided by d_k^1/4 too, "
-        "and {root:g} under d_k^1/2 instead (each at the better of two rates).",
+        sentence="No unscaled run solves pair unless W_Q and W_K start at 1/d_k^1/4 of their size; then the median "
+        "takes {start:g} steps, or {both:g} with their rate divided by d_k^1/4 too, and {root:g} under d_k^1/2.",
         values=lambda tables: {
             name: _divided(tables, *case)["steps_to_solve"].iloc[0]
             for name, case in (("start", (1, 0)), ("both", (1, 1)), ("root", (0, 0, _ROOT)))
@@ -549,12 +536,11 @@ FINDINGS = (
     Finding(
         drawing=f"{ALL_SWEEPS}/calibration",
         title="Measured values deviate from exact ones as their errors predict",
-        sentence="Of {count} z-scores of measured against exact values, {wide:.1%} lie beyond ±1.96 and {wider:.1%} "
-        "beyond ±2.58 (N(0, 1): 5.0% and 1.0%).",
+        sentence="Of {count} z-scores of measured against exact values, {wide:.1%} lie beyond ±1.96, where N(0, 1) "
+        "has 5.0%.",
         values=lambda tables: {
             "count": len(tables["z_scores"]["of_own_error"].dropna()),
             "wide": _beyond(tables, 1.96),
-            "wider": _beyond(tables, 2.58),
         },
         # The values of a cell depend on each other, so that honest shares vary, but by less than a half.
         holds=lambda tables: (

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,8 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodF
 
 from experiments.figures.figure import Drawing, Lines, Panel
 from experiments.figures.style import INK, UNORDERED_COLOURS, empty, ordered_colours, panels, scaling_colours
-from experiments.figures.words import is_number, plain, under, values_of, varied_axes
-from experiments.kinds import axes_of, experiment_names, unusual_axes
+from experiments.figures.words import is_number, latex, plain, spoken, under, values_of, varied_axes
+from experiments.kinds import experiment_names, unusual_axes
 from experiments.measuring.experiment import load_experiment
 from experiments.measuring.metric import FEW_DRAWS
 
@@ -52,27 +52,26 @@ def draw_lines(picture: Lines, table: pd.DataFrame) -> Drawing:
     if picture.rules and table["scaling"].isin(picture.rules).any():
         table = table[table["scaling"].isin(picture.rules)]
     free = table.drop(columns=picture.by)
-    x = picture.x or [*varied_axes(free), *axes_of(free)][0]
+    x = picture.x or [*varied_axes(free), "scaling"][0]
     table = table[table[x].notna()]
     if table.empty:
         return empty(picture.size, f"No rule of this sweep has a value of {x}.")
-    every = [Panel(name) for name in table if name in DECLARED and not _is_zero(table, name)]
-    shown = [panel for panel in picture.panels if panel.metric in table] or every
+    shown = [panel for panel in picture.panels if panel.metric in table]
     groups = [table]
     if picture.beside:
         groups = [rows for _, rows in table.groupby(picture.beside, sort=False)][:_MAX_BESIDE]
     columns = len(groups) if picture.beside else picture.columns or len(shown)
     width, height = picture.size
-    if picture.beside or not picture.panels:
-        width, height = width * len(groups), height * -(-len(shown) * len(groups) // columns)
-    share = "row" if picture.beside else "none"
+    if picture.beside:
+        width, height = width * len(groups), height * len(shown)
+    share = "row" if picture.beside or any(panel.like for panel in shown) else "none"
+    colours = _colours(table, picture.by)
     figure, axes = panels(len(shown) * len(groups), columns, (width, height), sharey=share)
     for ax, (panel, rows) in zip(axes, itertools.product(shown, groups), strict=True):
         chosen = _chosen(rows, panel)
-        lines = series(chosen, x, picture.by)
-        for metric, dashes in ((panel.metric, ""), (panel.dashed, "--")):
-            if metric:
-                plot_metric(ax, lines, x, metric, dashes)
+        if not is_number(chosen, x):
+            ax.xaxis.update_units(chosen[x].unique())  # the order of categories, whatever the first line has
+        plot_metric(ax, series(chosen, x, picture.by, colours), x, panel.metric)
         parts = [panel.title or DECLARED[panel.metric].title]
         if panel.only:
             parts.append(f"{panel.only[0]} {plain(chosen[panel.only[0]].iloc[0])}")
@@ -84,7 +83,8 @@ def draw_lines(picture: Lines, table: pd.DataFrame) -> Drawing:
             _mark_equal(ax, chosen, x, panel.metric)
     for ax, (panel, rows) in zip(axes, itertools.product(shown, groups), strict=True):  # once the whole row is plotted
         _scale(ax, _chosen(table, panel), _chosen(rows, panel), x, panel)
-    legend(axes[0])
+    if x != picture.by:
+        legend(axes[0])
     return figure
 
 
@@ -108,12 +108,26 @@ def _scale(ax: Axes, table: pd.DataFrame, own: pd.DataFrame, x: str, panel: Pane
         for exponent in (1 / 3, 1 / 2, 2 / 3):
             ax.axvline(exponent, color=INK, linestyle=":", linewidth=0.8, zorder=0)
         ax.set_xlabel("exponent p of the divisor d_k^p" if ax.get_subplotspec().is_last_row() else "")
+    elif not is_number(own, x):
+        _name_categories(ax, list(own[x].unique()), x)
     else:
         scale_x(ax, own, x, log=x == "d_model")
     if panel.floor is None:
-        scale_y(ax, table, *filter(None, (panel.metric, panel.dashed)), may_be_log=panel.is_logarithmic)
+        scale_y(ax, table, *filter(None, (panel.metric, panel.like)), may_be_log=panel.is_logarithmic)
     else:
         ax.set_ylim(bottom=panel.floor)
+
+
+def _name_categories(ax: Axes, names: Sequence[str], x: str) -> None:
+    """Ticks with names, aslant if they need more than the width of the panel, in the last row of panels alone."""
+    width = ax.get_window_extent().width / ax.figure.dpi
+    is_wide = sum(map(len, names)) > width * _LETTERS_PER_INCH
+    slant = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if is_wide else {}
+    ax.set_xticks(range(len(names)), [latex(spoken(name)) for name in names], **slant)
+    ax.set_xlim(-0.5, len(names) - 0.5)
+    is_last = ax.get_subplotspec().is_last_row()
+    ax.tick_params(axis="x", labelbottom=is_last)
+    ax.set_xlabel({"scaling": "divisor"}.get(x, spoken(x)) if is_last else "")
 
 
 def _chosen(table: pd.DataFrame, panel: Panel) -> pd.DataFrame:
@@ -130,31 +144,32 @@ def _chosen(table: pd.DataFrame, panel: Panel) -> pd.DataFrame:
     return table
 
 
-def _is_zero(table: pd.DataFrame, metric: str) -> bool:
-    """True for a metric with exact value 0 in every row, such as the mean score, or with only zero values."""
-    values = table.get(f"{metric}_exact", table[metric])
-    return bool((values == 0).all() or (table[metric] == 0).all())
+def _colours(table: pd.DataFrame, by: str) -> dict[Any, Any]:
+    """The colour of each value of `by` in a table."""
+    values = list(table[by].unique())
+    if by == "scaling":
+        return scaling_colours(values)
+    if is_number(table, by):
+        return dict(zip(sorted(values), ordered_colours(len(values)), strict=True))
+    return dict(zip(values, itertools.cycle(UNORDERED_COLOURS), strict=False))
 
 
-def series(table: pd.DataFrame, x: str, by: str = "scaling") -> list[Series]:
+def series(table: pd.DataFrame, x: str, by: str = "scaling", colours: Mapping[Any, Any] | None = None) -> list[Series]:
     """One line along x per value of `by` (its colour) and combination of the other axes (its marker and dashes).
 
-    Axes that x determines, as d_model does n_heads, distinguish no lines.
+    Axes that x and `by` determine, as d_model does n_heads, distinguish no lines. `colours` are those of the values of
+    `by`, of a whole figure if this table is one panel's.
     """
-    others = [name for name in varied_axes(table, x, by) if table.groupby(x)[name].nunique().max() > 1]
+    others = [name for name in varied_axes(table, x, by) if table.groupby([x, by])[name].nunique().max() > 1]
     combinations = list(dict.fromkeys(table[others].itertuples(index=False, name=None))) if others else [()]
     values = list(table[by].unique())
     ordered = is_number(table, by)
-    if by == "scaling":
-        colours = scaling_colours(table["scaling"])
-    else:
-        known = dict(zip(sorted(values), ordered_colours(len(values)), strict=True)) if ordered else {}
-        colours = known or dict(zip(values, itertools.cycle(UNORDERED_COLOURS), strict=False))
+    colours = colours or _colours(table, by)
     lines = []
     for (value, *combination), rows in table.groupby([by, *others], sort=False):
         is_named = ordered or (bool(others) and by != "scaling")
         told = others if len(others) <= _FEW_OTHERS else [name for name in unusual_axes(rows.iloc[0]) if name in others]
-        words = [f"{by} = {plain(value)}" if is_named else str(value), values_of(rows.iloc[0], told)]
+        words = [f"{spoken(by)} = {plain(value)}" if is_named else str(value), values_of(rows.iloc[0], told)]
         other = combinations.index(tuple(combination))
         dashes = (_STYLES, other) if by == "scaling" or ordered else (_DASHES, values.index(value))
         lines.append(
@@ -169,20 +184,16 @@ def series(table: pd.DataFrame, x: str, by: str = "scaling") -> list[Series]:
     return lines
 
 
-def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str, style: str = "") -> None:
-    """Measured points with 95% intervals, joined if x is a number; known exact values as a pale band behind them.
-
-    `style` replaces the dashes of the lines, which then have no names.
-    """
+def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
+    """Measured points with 95% intervals, joined if x is a number; known exact values as a pale band behind them."""
     for line in lines:
         at, values = line.rows[x].to_numpy(), line.rows[metric].to_numpy()
         if f"{metric}_exact" in line.rows:
             plot_exact(ax, at, line.rows[f"{metric}_exact"], line.colour)
-        joined = (style or line.dashes) if is_number(line.rows, x) else ""
-        look = {"color": line.colour, "marker": line.marker, "linestyle": joined}
-        look["label"] = "" if style else line.label
+        joined = line.dashes if is_number(line.rows, x) else ""
+        look = {"color": line.colour, "marker": line.marker, "linestyle": joined, "label": line.label}
         plot_measured(ax, at, values, line.rows, metric, zorder=2 + (line.dashes != "-"), **look)
-    ax.set_xlabel(x)
+    ax.set_xlabel(spoken(x))
 
 
 def plot_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:

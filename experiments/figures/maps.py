@@ -4,7 +4,7 @@ Each function draws the figure of its name, declared in `experiments.figures.dec
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from experiments.kinds import axes_of, unusual_axes
 _NORM_NAMES = dict(zip(NORMS, ("$|J|_F$", "|dL/dq|", "divisor · |dL/dq|"), strict=True))
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
 _INCHES_PER_NUMBER, _PANEL_INCHES = 0.3, 3.0
+_CLEAR = 1.6  # cells between a point and the nearest number in its row
 _LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 _LABEL_HEIGHT = 0.8  # share of a contour below its label
 _LIGHT_FROM = 0.55  # beyond this share, contours are white on the darker colours
@@ -27,15 +28,10 @@ _BRIGHTNESS, _DARK = (0.3, 0.59, 0.11), 0.55  # of red, green and blue; numbers 
 _MAX_MAPS, _MAX_TICKS = 4, 12
 _SHARES = {
     "zero_weights": "weights that are 0",
-    "zero_gradient_rows": "queries whose gradient is 0",
-    "wrong_gradient_rows": "queries whose gradient is wrong by more than half of its length",
-    "overflowing_rows": "rows whose e^s overflows unless the maximum is subtracted",
-    "zero_gradients": "gradients to scores that are 0",
-    "subnormal_weights": "weights above 0, below the smallest normal number",
+    "wrong_gradient_rows": "gradients wrong by over half",
+    "overflowing_rows": "overflow without subtracting max s",
 }
-_FINE = {"zero_gradients": 0.01, "subnormal_weights": 0.01}  # shown for rules that keep nearly all weights
-_SMALL = 0.001  # a share that is below it everywhere (a fine one below the number above) has no maps
-_LARGEST_MAP = 8  # most rows or columns of a map of shares with numbers in its cells
+_LARGEST_MAP = 8  # most columns of a map of shares with numbers in its cells
 
 
 def plot_plane(
@@ -43,7 +39,6 @@ def plot_plane(
     values: pd.DataFrame,
     every: int = 1,
     write: Callable[[float], str] | None = None,
-    below: float = 0.0,
     **look: Any,
 ) -> Any:
     """Values as colours in cells of equal size, with a tick and a number at every so many columns.
@@ -51,8 +46,7 @@ def plot_plane(
     Args:
         values: of the map; the names of its columns and its index become those of the axes.
         every: 1 for all columns.
-        write: the number of a value; none for a map without numbers.
-        below: distance of numbers from the middle of their cells; with it, those at both ends stay on the map.
+        write: the number of a value; none for a map without numbers. Wide numbers at both ends stay on the map.
         look: keywords of `imshow`.
     """
     image = ax.imshow(values, origin="lower", aspect="auto", **look)
@@ -66,9 +60,9 @@ def plot_plane(
     for (row, column), value in np.ndenumerate(values.to_numpy()):
         if write and column % every == 0 and np.isfinite(value):
             ink = "white" if np.dot(image.to_rgba(value)[:3], _BRIGHTNESS) < _DARK else INK
-            side = {0: "left", values.shape[1] - 1: "right"}.get(column, "center") if below else "center"
+            side = {0: "left", values.shape[1] - 1: "right"}.get(column, "center") if every > 1 else "center"
             x = column + {"left": -0.4, "right": 0.4, "center": 0.0}[side]
-            ax.annotate(write(value), (x, row - below), ha=side, va="center", fontsize=7.5, color=ink)
+            ax.annotate(write(value), (x, row), ha=side, va="center", fontsize=7.5, color=ink)
     return image
 
 
@@ -97,7 +91,7 @@ def ratio_map(tables: Tables) -> Drawing:
         shown = pivoted(ratios.query(chosen), "ratio")
         every = max(1, int(-(-shown.shape[1] * _INCHES_PER_NUMBER // _PANEL_INCHES)))
         limits = {"vmin": -_STRONGEST, "vmax": _STRONGEST, "cmap": DIVERGING, "alpha": 0.85}
-        image = plot_plane(ax, np.log(shown), every, _ratio, 0.3, **limits)
+        image = plot_plane(ax, np.log(shown), every, _ratio, **limits)
         if crossings is not None:
             _plot_crossings(ax, crossings.query(f"{chosen} and level == {EQUAL}").sort_values("n_keys"), shown)
         ax.set_title(f"{statistic} of {_NORM_NAMES[norm]}")
@@ -114,10 +108,15 @@ def _ratio(log: float) -> str:
 
 
 def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> None:
-    """The line where the ratio is 1, one point per n_keys: measured with its interval, and by the law."""
+    """The line where the ratio is 1, one point per n_keys: measured with its interval, and by the law.
+
+    Numbers beside a point, where the ratio is nearly 1, give way to it.
+    """
     y = place(crossings["n_keys"], shown.index)
     ends = [crossings[f"crossing{end}"].fillna(crossings["crossing"]) for end in ("", "_low", "_high")]
     x, low, high = (place(values, shown.columns) for values in ends)
+    for text in [text for text in ax.texts if (np.hypot(x - text.xy[0], 3 * (y - text.xy[1])) < _CLEAR).any()]:
+        text.remove()
     look = {"color": INK, "marker": "o", "markersize": 3.5, "linestyle": "", "capsize": 2, "elinewidth": 1}
     ax.errorbar(x, y, xerr=[x - low, high - x], **look)
     ax.plot(x, y, color=INK, linewidth=1.2, alpha=0.35)
@@ -169,36 +168,25 @@ def _plot_freezing(ax: Axes, rows: pd.DataFrame, shown: pd.DataFrame) -> None:
 
 
 def formats(tables: Tables) -> Drawing:
-    """A row of maps, one for each format, for each share of the first two rules that reaches 0.1% somewhere."""
+    """A row of maps over d_k and number formats for each share, a column for each of the first two rules.
+
+    Of the number of keys with most values of d_k, or the largest of these.
+    """
     table = first_combination(tables["measured"], "d_k", "n_keys", "arithmetic")
-    shown = list(_shares_shown(table))
+    widths = table.groupby("n_keys")["d_k"].nunique()
+    table = table[table["n_keys"] == widths[widths == widths.max()].index[-1]]
+    groups = list(by_scaling(table, "d_k").items())[:2]
     names = list(table["arithmetic"].unique())
-    size = max(8.0, 1.2 + 2.2 * len(names)), 1.0 + (1.05 + 0.42 * table["n_keys"].nunique()) * len(shown)
-    figure, axes = panels(len(shown) * len(names), len(names), size)
-    for ax, ((scaling, share, rows), name) in zip(axes, itertools.product(shown, names), strict=True):
-        values = rows[rows["arithmetic"] == name].pivot_table(index="n_keys", columns="d_k", values=share)
-        write = _percent if max(values.shape) <= _LARGEST_MAP else None
+    size = 4.6 * len(groups), (0.5 + 0.28 * len(names)) * len(_SHARES) + 0.5
+    figure, axes = panels(len(_SHARES) * len(groups), len(groups), size, sharex=True, sharey=True)
+    for ax, (share, (scaling, rows)) in zip(axes, itertools.product(_SHARES, groups), strict=True):
+        values = rows.pivot_table(index="arithmetic", columns="d_k", values=share).loc[names[::-1]]
+        write = _percent if values.shape[1] <= _LARGEST_MAP else None
         plot_plane(ax, values, write=write, cmap=SEQUENTIAL, vmin=0, vmax=1)
-        ax.set_title(f"\n\n{name}")
-        if name == names[0]:
-            look = {"xycoords": "axes fraction", "textcoords": "offset points", "fontsize": 10.5, "fontweight": "bold"}
-            above = ax.annotate(f"{under(scaling)}: {_SHARES[share]}", (0, 1), (0, 22), **look)
-            above.set_in_layout(False)  # it runs on above the other maps
+        ax.set_ylabel("")
+        ax.set_title(f"{under(scaling)}: {_SHARES[share]}")
+    figure.suptitle(f"n_keys = {rows['n_keys'].iloc[0]}", x=0.01, ha="left", fontsize=10.5)
     return figure
-
-
-def _shares_shown(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """The rule, share and rows of each row of maps: fine shares only if no format rounds 0.1% of weights to 0."""
-    groups = list(by_scaling(table, "n_keys").items())[:2]
-    found = False
-    for scaling, rows in groups:
-        loses_weights = rows["zero_weights"].max() >= _SMALL
-        for share in _SHARES:
-            if rows[share].max() >= _FINE.get(share, _SMALL) and not (share in _FINE and loses_weights):
-                found = True
-                yield scaling, share, rows
-    if not found:
-        yield groups[0][0], "zero_weights", groups[0][1]
 
 
 def _percent(share: float) -> str:

@@ -1,6 +1,7 @@
 """Slides for a talk: one panel and one message each, 16:9, in letters that the back row can read."""
 
 import io
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +14,7 @@ from experiments.config.loader import Config
 from experiments.figures.figure import Figure, Lines, Panel
 from experiments.figures.findings import SHIPPED, FindingError
 from experiments.run.check import sound
+from experiments.run.paths import SLIDES as FOLDER
 from experiments.run.products import Product, build
 from experiments.run.reporter import ALOUD, Reporter
 
@@ -55,7 +57,7 @@ def write_slides(config: Config, results: Path, report: Reporter = ALOUD) -> Non
     tables = dict(sound(config, results))
     products = []
     for name, slide in SLIDES.items():
-        files = tuple(results / "slides" / f"{name}{suffix}" for suffix in (".png", ".pdf"))
+        files = tuple(results / FOLDER / f"{name}{suffix}" for suffix in (".png", ".pdf"))
         inputs = (results / f"{slide.sweep}.json",)
         products.append(Product(files, partial(slide_files, slide, tables[slide.sweep]), inputs))
     build(results, products, report.made)
@@ -117,12 +119,22 @@ def _many_do_not_saturate(table: pd.DataFrame) -> bool:
     return bool(values.is_monotonic_increasing and 0.5 < values.iloc[-1] < 0.9)
 
 
-def _typical_falls_first(table: pd.DataFrame) -> bool:
-    first = {}
-    for metric in ("jacobian_norm_median", "jacobian_norm"):
-        values = _by_rule(table, metric)
-        first[metric] = values.index[values["unscaled"] < values["d_k^1/2"]].min()  # NaN if it never is
-    return not first["jacobian_norm"] < _LATER * first["jacobian_norm_median"]
+def _falls_below(table: pd.DataFrame, metric: str) -> float:
+    """The first d_k at which the unscaled metric is smaller than that under d_k^1/2; infinite if none is."""
+    values = _by_rule(table, metric)
+    return min(values.index[values["unscaled"] < values["d_k^1/2"]], default=math.inf)
+
+
+def _typical_vanishes(table: pd.DataFrame) -> bool:
+    values = _by_rule(table, "jacobian_norm_median")
+    return bool(
+        values["unscaled"].iloc[0] > values["d_k^1/2"].iloc[0]
+        and values["unscaled"].iloc[-1] < 0.1 * values["d_k^1/2"].iloc[-1]
+    )
+
+
+def _mean_square_falls_later(table: pd.DataFrame) -> bool:
+    return _falls_below(table, "jacobian_norm") >= _LATER * _falls_below(table, "jacobian_norm_median")
 
 
 def _queries_get_larger_ones(table: pd.DataFrame) -> bool:
@@ -159,11 +171,17 @@ SLIDES: Mapping[str, Slide] = {
         _along(Panel("saturated_rows", floor=0)),
         _many_do_not_saturate,
     ),
-    "softmax-gradient": Slide(
-        "Typical gradients vanish long before their mean square",
+    "typical-gradient": Slide(
+        "Unscaled, the typical softmax gradient vanishes",
         "dimension",
-        _along(Panel("jacobian_norm_median", "|J|_F: median (solid), r.m.s. (dashed)", "jacobian_norm")),
-        _typical_falls_first,
+        _along(Panel("jacobian_norm_median")),
+        _typical_vanishes,
+    ),
+    "mean-square-gradient": Slide(
+        "Its mean square stays larger for much longer",
+        "dimension",
+        _along(Panel("jacobian_norm", floor=0)),
+        _mean_square_falls_later,
     ),
     "query-gradient": Slide(
         "Unscaled queries get larger mean square gradients",

@@ -81,12 +81,10 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
     gallery = [*(path for sweep in config.sweeps for path in drawn[sweep.name]), *drawn[ALL_SWEEPS]]
     gallery += [*drawn[DIAGNOSIS], *drawn[THEORY]]
     return {
-        "gallery": lambda page: "\n\n".join(_in_gallery(path, page) for path in gallery),
+        "gallery": lambda page: "\n\n".join(_in_gallery(path, results, page) for path in gallery),
         "examples": lambda page: _examples(drawn[EXAMPLES], page),
         "crossings": lambda _: _crossings(pd.read_csv(results / csv_name("crossing", "crossings"))),
         "bands": lambda _: _bands(results, "training"),
-        "bands-adam": lambda _: _bands(results / _FULL, "training"),
-        "bands-sgd": lambda _: _bands(results / _FULL, "training_sgd"),
         "bands-long": lambda _: _bands(results / _FULL, "training_long"),
         "statements": lambda _: _statements(read_statements(results)),
         "calibration": lambda _: _calibration(results),
@@ -128,9 +126,13 @@ def _formulas(text: str) -> str:
     return re.sub("</?span[^>]*>", "", str(typeset(text))).replace("&#39;", "'").replace("&#34;", '"')
 
 
-def _in_gallery(path: Path, page: Path) -> str:
+def _in_gallery(path: Path, results: Path, page: Path) -> str:
+    """The title, the first sentence and the picture of a figure, and a link to its table."""
     title, caption = map(_formulas, drawn_texts(path))
-    return f"## {title}\n\n![{drawn_texts(path)[0]}]({os.path.relpath(path, page)})\n\n{caption}"
+    sentence = caption.partition(". ")[0].rstrip(".")
+    tables = (results / f"{path.parent.name}.csv", path.with_suffix(".csv"))
+    links = [f" ([table]({os.path.relpath(table, page)}))" for table in tables if table.exists()]
+    return f"## {title}\n\n{sentence}{''.join(links)}.\n\n![{drawn_texts(path)[0]}]({os.path.relpath(path, page)})"
 
 
 def _examples(paths: Sequence[Path], page: Path) -> str:

@@ -15,7 +15,8 @@ BENCHMARKS = "benchmarks"
 THEORY = "theory"  # tables and figures of laws
 DIAGNOSIS = "diagnosis"  # a folder for each diagnosed file, and one for the shipped example
 DIAGNOSIS_TABLE, DIAGNOSIS_FIGURE = "diagnosis.csv", "heads"  # the names of its files
-_TAKEN = (DERIVED, FIGURES, STATEMENTS, EXAMPLES, BENCHMARKS, THEORY, DIAGNOSIS, "walk")
+AUDIT, SLIDES = "audit", "slides"  # a folder for each audited function; for talks
+_TAKEN = (DERIVED, FIGURES, STATEMENTS, EXAMPLES, BENCHMARKS, THEORY, DIAGNOSIS, AUDIT, SLIDES, "walk")
 DRAWN = (".png", ".txt")  # the files of a figure: the drawing; title and caption
 ON_REQUEST = (".pdf", ".svg")  # one from an earlier run is drawn again, so that it does not go out of date
 

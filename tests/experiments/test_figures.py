@@ -81,7 +81,7 @@ def test_lines_have_the_values_the_intervals_and_the_exact_values_of_the_table(n
     picture, tables = FIGURES[name].lines, shipped(name)
     drawing, table = draw(FIGURES[name], tables), at_best(tables) if picture.at_best else tables["measured"]
     table = table[table["scaling"].isin(picture.rules or table["scaling"])]
-    x = picture.x or ("d_model" if name == "initialisation" else "d_k")
+    x = picture.x or "d_k"
     groups = [rows for _, rows in table.groupby(picture.beside, sort=False)] if picture.beside else [table]
     shown = [panel for panel in picture.panels for _ in groups]
     for i, panel in enumerate(shown):
@@ -92,13 +92,13 @@ def test_lines_have_the_values_the_intervals_and_the_exact_values_of_the_table(n
         if panel.over == "exact":
             rows = rows[rows["scaling"] == "unscaled"]
         lines, bars = series(rows, x, picture.by), intervals(drawing.axes[i])
-        assert len(bars) == len(lines) * (2 if panel.dashed else 1)
+        assert len(bars) == len(lines)
         pale = [band.get_ydata() for band in drawing.axes[i].lines if band.get_alpha() == 0.3]
-        for series_of_rule, (line, _, (bar,)) in zip(lines, bars, strict=False):
+        for series_of_rule, (line, _, (bar,)) in zip(lines, bars, strict=True):
             expected = series_of_rule.rows
             wholes = {"": 1.0, "ln n_keys": np.log(expected["n_keys"]), "exact": expected.get(f"{panel.metric}_exact")}
             per = np.asarray(wholes[panel.over])
-            assert np.allclose(line.get_xdata(), expected[x])
+            assert list(line.get_xdata()) == list(expected[x])
             assert np.allclose(line.get_ydata(), expected[panel.metric] / per, equal_nan=True)
             ends = np.reshape([segment[:, 1] for segment in bar.get_segments() if len(segment)], (-1, 2))
             bounds = expected[[f"{panel.metric}_low", f"{panel.metric}_high"]].to_numpy() / np.reshape(per, (-1, 1))
@@ -108,6 +108,19 @@ def test_lines_have_the_values_the_intervals_and_the_exact_values_of_the_table(n
                 assert any(np.allclose(values, exact, equal_nan=True) for values in pale if len(values) == len(exact))
 
 
+def test_names_of_categories_stand_below_their_points():
+    """Also if the first line has no point in one of them."""
+    measured = shipped("assumptions")["measured"].query("scaling == 'unscaled'").iloc[:4]
+    inputs = ["gaussian", "rademacher", "student_t", "gaussian"]
+    table = measured.assign(inputs=inputs, query_mean=[0.0, 0.5, 0.0, 0.5], key_mean=0.0, query_std=1.0)
+    ax = draw(FIGURES["metrics"], {"measured": table}).axes[2]
+    names = [text.get_text() for text in ax.get_xticklabels()]
+    points = {
+        (names[round(at)], y) for bar in intervals(ax) for at, y in zip(*bar[0].get_data(orig=False), strict=True)
+    }
+    assert points == {(name.replace("_", " "), y) for name, y in zip(inputs, table["entropy"], strict=True)}
+
+
 def test_a_map_has_the_ratios_of_the_table_and_their_crossings():
     tables = shipped("map")
     ax = draw(FIGURES["map"], tables).axes[0]
@@ -115,10 +128,11 @@ def test_a_map_has_the_ratios_of_the_table_and_their_crossings():
     table = ratios.pivot_table(index="n_keys", columns="d_k", values="ratio")
     assert np.allclose(ax.images[0].get_array(), np.log(table))
     written = {text.get_text() for text in ax.texts}
-    assert {f"{ratio:.2g}" for ratio in table.to_numpy()[:, ::2].ravel() if 1 <= ratio < 100} <= written
+    assert {f"{ratio:.2g}" for ratio in table.to_numpy()[:, ::2].ravel() if 2 <= ratio < 100} <= written
     crossings = tables["crossings"].query("norm == 'jacobian' and statistic == 'median' and level == 1")
     points = intervals(ax)[0][0].get_xdata()
     assert np.allclose(points, place(crossings["crossing"], table.columns))
+    assert all(abs(text.xy[0] - points[text.xy[1]]) > 1 for text in ax.texts)
     assert np.all(np.diff(points) > 0)
 
 
