@@ -194,9 +194,10 @@ const map = (() => {
     const indices = scores.map((_, j) => j);
     const shown = scores.length <= MOST_BARS ? indices : indices.sort((a, b) => scores[b] - scores[a]).slice(0, MOST_BARS);
     const wide = 100 / shown.length, gap = Math.min(0.15 * wide, 0.5);
+    const most = Math.max(...rows.map((row) => row.max_weight)); // one axis for both, which ends at a round number
+    const unit = 10 ** Math.floor(Math.log10(most));
+    const top = Math.min(1, [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((step) => step * unit >= most) * unit);
     document.querySelectorAll(".chart").forEach((chart, i) => {
-      const unit = 10 ** Math.floor(Math.log10(rows[i].max_weight)); // the axis ends at a round number
-      const top = Math.min(1, [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((step) => step * unit >= rows[i].max_weight) * unit);
       chart.querySelector("path").setAttribute("d", shown.map((j, k) => {
         const y = 100 - 100 * rows[i].weights[j] / top;
         return `M${(k * wide + gap).toFixed(3)} 100V${y.toFixed(3)}H${((k + 1) * wide - gap).toFixed(3)}V100z`;

@@ -1,13 +1,13 @@
 "use strict";
 
-/* The search in published statements, and sections that open for printing. */
+/* The search in published statements, and sections that open for printing and for links. */
 (() => {
   const search = document.getElementById("search");
   const plain = (text) => text.toLowerCase().replace(/[_^]/g, ""); // "d_k^1/2" finds d with an index and a power
   search?.addEventListener("input", () => {
     const wanted = plain(search.value).split(/\s+/);
     let count = 0;
-    for (const group of document.querySelectorAll("#statements details")) {
+    for (const group of document.querySelectorAll("#statements > details")) {
       const entries = [...group.querySelectorAll("li")];
       for (const entry of entries) entry.hidden = !wanted.every((word) => plain(entry.textContent).includes(word));
       const found = entries.filter((entry) => !entry.hidden).length;
@@ -18,6 +18,14 @@
     document.getElementById("count").textContent = `${count} entries`;
   });
   addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("#strip details, .sweep details")) details.open = true;
+    for (const details of document.querySelectorAll("#strip details, .look, .sweep details")) details.open = true;
   });
+  /* A link to a closed section opens it. */
+  const open = () => {
+    const at = document.getElementById(location.hash.slice(1));
+    const details = at?.closest("details") ?? at?.querySelector(":scope > details");
+    if (details) details.open = true;
+  };
+  addEventListener("hashchange", open);
+  open();
 })();

@@ -113,6 +113,8 @@ def assert_shows(page, state: State) -> None:
         top = float(chart.locator(".top").text_content().translate(PLAIN).replace(" × 10", "e"))
         shown = np.sort(softmax(scores / divisor))[-64:]
         np.testing.assert_allclose(np.sort(heights) * top, shown, atol=1e-4 * top)
+    tops = page.locator(".chart .top").all_text_contents()
+    assert tops[0] == tops[1]  # one axis, so that bars of the two charts compare
     answer = page.locator("#answer").text_content()
     assert answer.startswith(f"At dk = {state.d_k} with {state.n_keys:,} keys, the largest weight averages")
 
@@ -130,6 +132,8 @@ def test_nothing_hinders_anyone_and_nothing_is_cut_off(visit, size, scheme):
         box = page.locator(name).bounding_box()
         assert box["y"] + box["height"] <= size[1], name
     page.screenshot(path=SCREENSHOTS / f"{size[0]}-{scheme}.png", full_page=True, timeout=60_000)
+    assert page.locator("main details[open]").count() == 0
+    assert size != DESKTOP or page.evaluate("document.documentElement.scrollHeight") <= 6000
     page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("axe.run()")
