@@ -165,10 +165,10 @@ def divisor(audited: Audited, sizes: Sizes) -> Finding:
 
 
 def _became(audited: Audited, sizes: Sizes, score: float) -> float:
-    """What a scaled score of the last key becomes in the last row, beside 0 and without a bias; NaN if it is hidden."""
+    """What a scaled score of the last key becomes in the last row, beside 0 and without a bias; NaN if not visible."""
     n = sizes.n_keys[0]
-    c = _divisor_at(audited, sizes.d_k, n, n)[0]
-    if not 0 < c < math.inf:
+    c, within, of_rows, _ = _divisor_at(audited, sizes.d_k, n, n)
+    if not 0 < c < math.inf or of_rows > 50 * within:
         return math.nan
     q, k = along(np.where(np.arange(n) == n - 1, score, 0.0), c, sizes.d_k)
     queries = np.repeat(q, n, axis=0)
@@ -182,7 +182,7 @@ def soft_cap(audited: Audited, sizes: Sizes) -> Finding:
     expected, large = audited.expected.softcap, 20.0 if audited.eps < 1e-6 else 8.0
     became = [_became(audited, sizes, s) for s in (large / 2, large)]
     if not np.isfinite(became).all():
-        reason = "A key loses all weight beside a large score, or scores have no divisor."
+        reason = "A key loses all weight beside a large score, or rows have no common divisor."
         return Finding("soft cap", "not tested", "not visible", "", reason)
     tolerance = max(1e-6, 4 * audited.eps)
     evidence = f"Scaled scores of {large / 2:g} and {large:g} become {became[0]:.6g} and {became[1]:.6g}."
