@@ -238,6 +238,11 @@ def test_a_function_without_an_output_has_one_finding_with_its_message(function,
     assert message in " ".join(str(report).split())
 
 
+def test_a_temperature_by_position_is_no_soft_cap():
+    function, _, _, _ = PLANTED["a temperature by position"]
+    assert "soft cap" not in {finding.item for finding in audit(function, n_keys=SIZES).findings}
+
+
 def test_outputs_of_0_are_findings():
     report = audit(lambda q, *_: 0 * q, n_keys=SIZES)
     assert {"mask", "divisor", "sink"} <= {item.item for item in report.findings}
