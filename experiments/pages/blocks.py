@@ -30,11 +30,12 @@ from experiments.pages.parts import pictures, typeset
 from experiments.published.table import counts, read_statements, severities
 from experiments.run.files import STORED_CONFIG
 from experiments.run.paths import ALL_SWEEPS, BENCHMARKS, DIAGNOSIS, EXAMPLES, THEORY, drawn_texts
-from experiments.theory.tables import MAIN, SCALES
+from experiments.theory.tables import MAIN
 from sdpa import Scaling
 from sdpa.theory import attention_expectations, limits
 from sdpa.theory import poisson_dirichlet as frozen
 from sdpa.theory.gaussian_rows import gaussian_rows
+from sdpa.theory.three_scales import SCALES
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _UNLIKELY = 0.01

@@ -18,8 +18,9 @@ from experiments.figures.style import INK, UNORDERED_COLOURS, ordered_colours, p
 from experiments.run.paths import DRAWN, THEORY
 from experiments.run.products import Product, build
 from experiments.run.reporter import ALOUD, Reporter
-from experiments.theory.tables import ENTROPIES, MAIN, SCALES, TABLES
+from experiments.theory.tables import ENTROPIES, MAIN, TABLES
 from sdpa.theory.longer_rows import TRAINED
+from sdpa.theory.three_scales import SCALES
 
 _WIDTHS = (64, 128)  # d_k of most models
 

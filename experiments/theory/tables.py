@@ -1,44 +1,16 @@
 """Tables of exact values beside the laws of docs/theory.md: three scales of d_k, spreads that keep attention, rules."""
 
 import math
-from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import pandas as pd
 
-from sdpa.theory import limits
-from sdpa.theory import three_scales as scales
 from sdpa.theory.longer_rows import RULES, RowOf, Target, correlated_row, lengths_that_keep, sigma_for, unit_row
 from sdpa.theory.rows import GaussianRow
+from sdpa.theory.three_scales import SCALES
 
 N_KEYS = tuple(4**power for power in range(2, 11))
 ENTROPIES = (1.5, 3.0, 6.0)
-Law = Callable[[float], float]
-
-
-class Scale(NamedTuple):
-    """A scale of d_k for unscaled attention: what it is, its law, and the exact value of what the law is about."""
-
-    what: str
-    formula: str
-    law: Law
-    exact: Law | None
-
-
-SCALES = {
-    "condensation": Scale("rows condense", "2 ln n", scales.condensation, None),
-    "largest": Scale("r.m.s. of |J|_F is largest", "8 ln n", scales.largest_gradient, scales.exact_largest_gradient),
-    "typical": Scale(
-        "medians of |J|_F are equal", "(ln n)^3 / (2 ln^2 2)", scales.typical_crossing, limits.jacobian_crossing
-    ),
-    "typical_by_gap": Scale("the same", "median gap", scales.typical_crossing_by_gap, limits.jacobian_crossing),
-    "typical_query": Scale(
-        "medians of |dL/dq| are equal", "median gap", scales.typical_query_crossing, limits.query_gradient_crossing
-    ),
-    "mean": Scale("r.m.s. of |J|_F are equal", "2 ln n (n / 3e)^2", scales.mean_crossing, scales.exact_mean_crossing),
-    "mean_by_gap": Scale("the same", "density of gaps", scales.mean_crossing_by_gap, scales.exact_mean_crossing),
-}
 MAIN = ("condensation", "largest", "typical", "mean")  # of the scales: those without a refinement
 # Rows of scores, and the wanted entropies in nats and largest weights.
 ROWS: dict[str, tuple[RowOf, dict[Target, tuple[float, ...]]]] = {

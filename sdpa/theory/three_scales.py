@@ -3,7 +3,7 @@
 The scores of a row have the standard deviation sigma = |q|, about sqrt(d_k). Rows condense at sigma_c = sqrt(2 ln n)
 (Derrida 1981, random energy model). Beyond, the two largest scores decide: with their gap x, |J|_F is
 2 e^-x / (1 + e^-x)^2. A median feels the typical gap, and a mean the few rows whose gap is small. Under d_k^1/2,
-|J|_F^2 is e / n to leading order. docs/theory.md compares these laws with exact numbers.
+|J|_F^2 is e / n to leading order. docs/theory.md derives the laws of `SCALES` and compares them with exact numbers.
 """
 
 from __future__ import annotations
@@ -11,33 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache, partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy import integrate, optimize, special
 
 from sdpa.theory.attention import attention_expectations
 from sdpa.theory.gaussian_rows import row_values
-from sdpa.theory.limits import freezing_sigma
+from sdpa.theory.limits import jacobian_crossing, query_gradient_crossing
 
 _LOW, _HIGH = -6.0, 12.0  # the largest of two or more normal scores lies between them but for 1e-18 of all rows
-
-
-def condensation(n_keys: float) -> float:
-    """d_k = 2 ln n, where sigma = sigma_c: for n to infinity, a few keys have all weight only above it.
-
-    >>> round(condensation(64), 1)
-    8.3
-    """
-    return freezing_sigma(n_keys) ** 2
-
-
-def largest_gradient(n_keys: float) -> float:
-    """d_k = 8 ln n, where m = sigma_c / sigma is 1/2, and so E|J|_F^2 -> m (1 - m) / 3 is largest, 1/12.
-
-    >>> round(largest_gradient(64), 1)
-    33.3
-    """
-    return 4 * condensation(n_keys)
 
 
 @cache
@@ -51,29 +34,9 @@ def exact_largest_gradient(n_keys: float) -> float:
     def loss(log_d_k: float) -> float:
         return -attention_expectations(math.exp(log_d_k), n_keys, 1.0).jacobian_norm
 
-    law = math.log(largest_gradient(n_keys))
+    law = math.log(8 * math.log(n_keys))
     found = optimize.minimize_scalar(loss, bounds=(law - math.log(5), law), method="bounded", options={"xatol": 1e-5})
     return math.exp(found.x)
-
-
-def typical_crossing(n_keys: float) -> float:
-    """d_k = (ln n)^3 / (2 ln^2 2), where the medians of |J|_F are equal, unscaled and under d_k^1/2, to leading order.
-
-    The typical gap is sigma ln 2 / sigma_c, and 2 e^-x = sqrt(e / n) gives x = ln(4n / e) / 2 ~ ln(n) / 2.
-
-    >>> round(typical_crossing(64), 1)
-    74.9
-    """
-    return math.log(n_keys) ** 3 / (2 * math.log(2) ** 2)
-
-
-def typical_crossing_by_gap(n_keys: float) -> float:
-    """d_k = (ln(4n / e) / (2 delta_n))^2: as `typical_crossing`, with the exact `median_gap` delta_n.
-
-    >>> round(typical_crossing_by_gap(64), 1)
-    64.9
-    """
-    return (math.log(4 * n_keys / math.e) / (2 * median_gap(n_keys))) ** 2
 
 
 def typical_query_crossing(n_keys: float) -> float:
@@ -92,28 +55,6 @@ def typical_query_crossing(n_keys: float) -> float:
     return math.exp(optimize.brentq(excess, math.log(4 / gap**2), 40.0))  # beyond the least value of the difference
 
 
-def mean_crossing(n_keys: float) -> float:
-    """d_k = 2 ln n (n / 3e)^2, where E|J|_F^2 is equal, unscaled and under d_k^1/2: sigma_c / (3 sigma) = e / n.
-
-    >>> round(mean_crossing(64))
-    512
-    """
-    return condensation(n_keys) * (n_keys / (3 * math.e)) ** 2
-
-
-def mean_crossing_by_gap(n_keys: float) -> float:
-    """d_k = (g_n / 3 a_n)^2: as `mean_crossing`, with the exact `gap_density` g_n, and a_n = E|J|_F^2 at sigma = 1.
-
-    For sigma to infinity, E|J|_F^2 = g_n / (3 sigma): a gap x / sigma has the density g_n / sigma near 0, and the
-    integral of 4 e^-2x / (1 + e^-x)^4 over x > 0 is 1/3.
-
-    >>> round(mean_crossing_by_gap(4096) / exact_mean_crossing(4096), 3)
-    1.004
-    """
-    scaled = float(row_values(np.array([1.0]), n_keys)["jacobian_square"][0])
-    return (gap_density(n_keys) / (3 * scaled)) ** 2
-
-
 @cache
 def exact_mean_crossing(n_keys: float) -> float:
     """The d_k at which E|J|_F^2 is equal, unscaled and under d_k^1/2, from exact expectations; n from 16.
@@ -126,7 +67,7 @@ def exact_mean_crossing(n_keys: float) -> float:
         unscaled, scaled = (attention_expectations(math.exp(log_d_k), n_keys, math.exp(p * log_d_k)) for p in (0, 0.5))
         return unscaled.jacobian_norm - scaled.jacobian_norm
 
-    law = math.log(mean_crossing(n_keys))
+    law = math.log(SCALES["mean"].law(n_keys))
     return math.exp(optimize.brentq(excess, law - 0.5, law + 0.5, xtol=1e-9))
 
 
@@ -165,3 +106,48 @@ def median_gap(n_keys: float) -> float:
 
 def _integral(function: Callable[[float], float]) -> float:
     return float(integrate.quad(function, _LOW, _HIGH, epsabs=0, epsrel=1e-11, limit=500)[0])
+
+
+class Scale(NamedTuple):
+    """A scale of d_k for unscaled attention: what it is, its law of n_keys, and the exact value if that is another."""
+
+    what: str
+    formula: str
+    law: Callable[[float], float]
+    exact: Callable[[float], float] | None = None
+
+
+def _typical_by_gap(n_keys: float) -> float:
+    """2 e^-x = sqrt(e / n) at the typical gap x = sigma delta_n of an unscaled row, sigma = sqrt(d_k)."""
+    return (math.log(4 * n_keys / math.e) / (2 * median_gap(n_keys))) ** 2
+
+
+def _mean_by_gap(n_keys: float) -> float:
+    """(g_n / 3 a_n)^2, with a_n = E|J|_F^2 at sigma = 1, and E|J|_F^2 = g_n / (3 sigma) for sigma to infinity.
+
+    A gap x / sigma has the density g_n / sigma near 0, and the integral of 4 e^-2x / (1 + e^-x)^4 over x > 0 is 1/3.
+    """
+    return (gap_density(n_keys) / (3 * float(row_values(np.array([1.0]), n_keys)["jacobian_square"][0]))) ** 2
+
+
+SCALES = {
+    "condensation": Scale("rows condense", "2 ln n", lambda n: 2 * math.log(n)),
+    "largest": Scale("r.m.s. of |J|_F is largest", "8 ln n", lambda n: 8 * math.log(n), exact_largest_gradient),
+    "typical": Scale(
+        "medians of |J|_F are equal",
+        "(ln n)^3 / (2 ln^2 2)",
+        lambda n: math.log(n) ** 3 / (2 * math.log(2) ** 2),
+        jacobian_crossing,
+    ),
+    "typical_by_gap": Scale("the same", "median gap", _typical_by_gap, jacobian_crossing),
+    "typical_query": Scale(
+        "medians of |dL/dq| are equal", "median gap", typical_query_crossing, query_gradient_crossing
+    ),
+    "mean": Scale(
+        "r.m.s. of |J|_F are equal",
+        "2 ln n (n / 3e)^2",
+        lambda n: 2 * math.log(n) * (n / (3 * math.e)) ** 2,
+        exact_mean_crossing,
+    ),
+    "mean_by_gap": Scale("the same", "density of gaps", _mean_by_gap, exact_mean_crossing),
+}
