@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Literal, get_args, overload
+from numbers import Real
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from sdpa._arrays import BoolArray, FloatArray, as_float, row_label
 from sdpa._names import not_among
 from sdpa.row_maps import RowMap
-from sdpa.scaling import Scaling, resolve_divisor
+from sdpa.scaling import Rule, resolve_divisor
 
 MaskName = Literal["none", "causal"]
 
@@ -61,11 +62,12 @@ def attention_weights(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
     *,
-    scaling: Scaling | str | float = "d_k^1/2",
+    scaling: Rule = "d_k^1/2",
     mask: npt.ArrayLike | None = None,
     softcap: float = 0.0,
     sink: float | None = None,
     normalizer: str = "softmax",
+    alibi: float = 0.0,
 ) -> FloatArray:
     """W = softmax(q k^T / divisor), each row over the keys.
 
@@ -77,14 +79,15 @@ def attention_weights(
             booleans, broadcast to (..., n_queries, n_keys), True where the query may attend to the key. The other
             scores become -inf.
         softcap, sink, normalizer: as in `sdpa.row_maps.RowMap`, between the divisor and the weights.
+        alibi: slope of `alibi_bias`, added behind the soft cap; 0 for none.
 
     Returns:
         Weights, (..., n_queries, n_keys); rows sum to 1, but not beside a sink or under `sigmoid`.
 
     Raises:
         ValueError: a wrong shape, different d_k in q and k, a mask that is not boolean, or a row whose keys are
-            all masked (the message names the row), a scaling that is neither a rule nor above 0, or a softcap, sink
-            or normalizer that `RowMap` refuses.
+            all masked (the message names the row), a scaling that is neither a rule nor above 0, a softcap, sink or
+            normalizer that `RowMap` refuses, or a slope that is not finite.
         TypeError: a scaling of another type.
 
     Source: Vaswani et al. (2017), section 3.2.1.
@@ -96,7 +99,9 @@ def attention_weights(
     divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2], mask=mask)
     scores = masked(queries @ keys.swapaxes(-1, -2) / divisor, mask)
     row_map = RowMap(softcap, sink, normalizer)
-    return softmax(scores) if row_map.is_plain else row_map.weights(scores)
+    if row_map.is_plain and alibi == 0:
+        return softmax(scores)
+    return row_map.weights(scores, alibi_bias(alibi, *scores.shape[-2:]))
 
 
 @overload
@@ -105,11 +110,12 @@ def scaled_dot_product_attention(
     k: npt.ArrayLike,
     v: npt.ArrayLike,
     *,
-    scaling: Scaling | str | float = ...,
+    scaling: Rule = ...,
     mask: npt.ArrayLike | None = ...,
     softcap: float = ...,
     sink: float | None = ...,
     normalizer: str = ...,
+    alibi: float = ...,
     return_weights: Literal[False] = ...,
 ) -> FloatArray: ...
 @overload
@@ -118,11 +124,12 @@ def scaled_dot_product_attention(
     k: npt.ArrayLike,
     v: npt.ArrayLike,
     *,
-    scaling: Scaling | str | float = ...,
+    scaling: Rule = ...,
     mask: npt.ArrayLike | None = ...,
     softcap: float = ...,
     sink: float | None = ...,
     normalizer: str = ...,
+    alibi: float = ...,
     return_weights: Literal[True],
 ) -> tuple[FloatArray, FloatArray]: ...
 def scaled_dot_product_attention(
@@ -130,18 +137,19 @@ def scaled_dot_product_attention(
     k: npt.ArrayLike,
     v: npt.ArrayLike,
     *,
-    scaling: Scaling | str | float = "d_k^1/2",
+    scaling: Rule = "d_k^1/2",
     mask: npt.ArrayLike | None = None,
     softcap: float = 0.0,
     sink: float | None = None,
     normalizer: str = "softmax",
+    alibi: float = 0.0,
     return_weights: bool = False,
 ) -> FloatArray | tuple[FloatArray, FloatArray]:
     """output = softmax(q k^T / divisor) v.
 
     Args:
-        q, k, scaling, mask, softcap, sink, normalizer: as in `attention_weights`; PyTorch's `scale` is the reciprocal
-            of the divisor, and its `is_causal=True` is `mask="causal"` where there are as many queries as keys.
+        q, k, scaling, mask, softcap, sink, normalizer, alibi: as in `attention_weights`; PyTorch's `scale` is the
+            reciprocal of the divisor, and its `is_causal=True` is `mask="causal"` if there are as many queries as keys.
         v: values, (..., n_keys, d_v); leading axes of q, k and v broadcast.
         return_weights: return (output, weights) instead of the output alone.
 
@@ -159,9 +167,8 @@ def scaled_dot_product_attention(
     """
     queries, keys = queries_and_keys(q, k)
     values = values_for(v, queries, keys)
-    weights = attention_weights(
-        queries, keys, scaling=scaling, mask=mask, softcap=softcap, sink=sink, normalizer=normalizer
-    )
+    chosen: dict[str, Any] = {"softcap": softcap, "sink": sink, "normalizer": normalizer, "alibi": alibi}
+    weights = attention_weights(queries, keys, scaling=scaling, mask=mask, **chosen)
     output = weights @ values
     return (output, weights) if return_weights else output
 
@@ -187,7 +194,7 @@ def trace(
     k: npt.ArrayLike,
     v: npt.ArrayLike | None = None,
     *,
-    scaling: Scaling | str | float = "d_k^1/2",
+    scaling: Rule = "d_k^1/2",
     mask: npt.ArrayLike | None = None,
 ) -> Trace:
     """Every step of softmax(q k^T / divisor) v, with its value.
@@ -251,6 +258,20 @@ def causal_mask(n_queries: int, n_keys: int, window: float = math.inf) -> BoolAr
     return np.asarray((keys <= own) & (keys > own - window))
 
 
+def alibi_bias(slope: float, n_queries: int, n_keys: int) -> FloatArray:
+    """slope (key position - query position), (n_queries, n_keys), for queries at the last of n_keys positions.
+
+    Source: ALiBi, Press et al. 2022, arXiv:2108.12409, under a causal mask.
+
+    >>> alibi_bias(0.5, 2, 3)
+    array([[-0.5,  0. ,  0.5],
+           [-1. , -0.5,  0. ]])
+    """
+    if not (isinstance(slope, Real) and math.isfinite(slope)):
+        raise ValueError(f"alibi: expected a finite slope, or 0 for none, got {slope!r}")
+    return np.asarray(slope * (np.arange(n_keys) - np.arange(n_keys - n_queries, n_keys)[:, None]))
+
+
 def most_visible(name: str) -> float | None:
     """The most keys that a query sees under a named mask: W of `window-W`, infinity of `causal`, None of `none`.
 
@@ -260,6 +281,8 @@ def most_visible(name: str) -> float | None:
     if window := re.fullmatch(r"window-([1-9][0-9]{0,8})", name):
         return float(window[1])
     names = get_args(MaskName)
+    if name.startswith("window"):
+        raise ValueError(f"mask: expected window-N with a whole number N from 1 to 999999999, got {name!r}")
     if name not in names:
         raise ValueError(f"mask: {not_among(name, [*names, 'window-512'])}")
     return math.inf if name == "causal" else None

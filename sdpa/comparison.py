@@ -9,7 +9,7 @@ from sdpa._arrays import FloatArray
 from sdpa.attention import softmax
 from sdpa.inputs import NormalSource, normal_source
 from sdpa.metrics import entropy, max_weight
-from sdpa.scaling import Scaling, resolve_divisor
+from sdpa.scaling import Rule, resolve_divisor
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def compare_scaling(
     *,
     n_queries: int = 5,
     n_keys: int = 5,
-    scaling: Scaling | str | float = "d_k^1/2",
+    scaling: Rule = "d_k^1/2",
     seed: int | None = None,
     rng: NormalSource | None = None,
 ) -> ScalingComparison:

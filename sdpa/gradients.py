@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from sdpa._arrays import FloatArray, as_float, row_label
 from sdpa.attention import scaled_dot_product_attention
-from sdpa.scaling import Scaling, resolve_divisor
+from sdpa.scaling import Rule, resolve_divisor
 
 _SUM_TOLERANCE = 1e-5
 
@@ -107,7 +107,7 @@ def attention_gradients(
     v: npt.ArrayLike,
     output_gradient: npt.ArrayLike,
     *,
-    scaling: Scaling | str | float = "d_k^1/2",
+    scaling: Rule = "d_k^1/2",
     mask: npt.ArrayLike | None = None,
 ) -> AttentionGradients:
     """dL/dS = J (dL/dO v^T) / divisor, dL/dq = dL/dS k, dL/dk = dL/dS^T q, dL/dv = w^T dL/dO.

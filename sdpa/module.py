@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sdpa._arrays import FloatArray, as_float
 from sdpa.attention import allowed_keys, scaled_dot_product_attention
 from sdpa.inputs import NormalSource, normal_source
-from sdpa.scaling import Scaling, resolve_divisor
+from sdpa.scaling import Rule, resolve_divisor
 
 
 class _Module:
@@ -83,7 +83,7 @@ class ScaledDotProductAttention(_Module):
         *,
         seed: int | None = None,
         rng: NormalSource | None = None,
-        scaling: Scaling | str | float = "d_k^1/2",
+        scaling: Rule = "d_k^1/2",
     ) -> None:
         if min(d_model, d_k, d_v) < 1:
             raise ValueError(f"expected d_model, d_k and d_v of at least 1, got {d_model}, {d_k} and {d_v}")
@@ -121,7 +121,7 @@ class MultiHeadAttention(_Module):
         *,
         seed: int | None = None,
         rng: NormalSource | None = None,
-        scaling: Scaling | str | float = "d_k^1/2",
+        scaling: Rule = "d_k^1/2",
     ) -> None:
         if min(d_model, n_heads) < 1 or d_model % n_heads:
             raise ValueError(f"expected n_heads of at least 1 that divides d_model, got {n_heads} and {d_model}")

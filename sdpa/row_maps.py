@@ -1,8 +1,8 @@
 """Row maps: what happens to a row of scaled scores between the divisor and the weights.
 
-A row map caps the scores, adds a sink (a logit without a value), and normalizes. With s the scaled scores,
+A row map caps the scores, adds a bias and a sink (a logit without a value), and normalizes. With s the scaled scores,
 
-    z = softcap tanh(s / softcap), or s without a cap;   t = dz / ds = 1 - tanh(s / softcap)^2, or 1
+    z = softcap tanh(s / softcap) + bias, or s + bias;   t = dz / ds = 1 - tanh(s / softcap)^2, or 1
 
 and each normalizer gives the weights w of z and their derivative dw / dz = diag(a) - b a a^T, in which the slopes a
 and the coupling b are its own. So the Jacobian to the scores before the cap is J = (diag(a) - b a a^T) diag(t), and
@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -149,10 +150,10 @@ class RowMap:
     normalizer: str = "softmax"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.softcap < math.inf:
-            raise ValueError(f"softcap: expected a finite number above 0, or 0 for none, got {self.softcap}")
-        if self.sink is not None and not math.isfinite(self.sink):
-            raise ValueError(f"sink: expected a finite number, or None for none, got {self.sink}")
+        if not (isinstance(self.softcap, Real) and 0 <= self.softcap < math.inf):
+            raise ValueError(f"softcap: expected a finite number above 0, or 0 for none, got {self.softcap!r}")
+        if self.sink is not None and not (isinstance(self.sink, Real) and math.isfinite(self.sink)):
+            raise ValueError(f"sink: expected a finite number, or None for none, got {self.sink!r}")
         if self.normalizer not in NORMALIZERS:
             raise ValueError(f"normalizer: {not_among(self.normalizer, NORMALIZERS)}")
         if self.normalizer != "softmax" and self.sink is not None:
@@ -163,16 +164,18 @@ class RowMap:
         """True for the softmax of the scores as they are."""
         return self == PLAIN
 
-    def weights(self, scores: npt.ArrayLike) -> FloatArray:
-        """The weights of scaled scores (..., n_keys), -inf and so the weight 0 where masked.
+    def weights(self, scores: npt.ArrayLike, bias: FloatArray | float = 0.0) -> FloatArray:
+        """The weights of scaled scores (..., n_keys), -inf and so the weight 0 where masked, and a bias of them.
 
         Raises:
             ValueError: a row contains a NaN, a +inf or only -inf (the message names the row).
         """
         given = _checked(scores)
-        return np.asarray(self._normalized(given).weights[..., : given.shape[-1]])
+        return np.asarray(self._normalized(given, bias).weights[..., : given.shape[-1]])
 
-    def rows(self, scores: npt.ArrayLike, keys: npt.ArrayLike | None = None) -> MappedRows:
+    def rows(
+        self, scores: npt.ArrayLike, keys: npt.ArrayLike | None = None, bias: FloatArray | float = 0.0
+    ) -> MappedRows:
         """The weights of scaled scores (..., n_queries, n_keys), as `weights`, and their properties.
 
         keys are (..., n_keys, d_k), for gradient_norm: over standard normal gradients g to the weights,
@@ -184,7 +187,7 @@ class RowMap:
         """
         given = _checked(scores)
         visible = slice(given.shape[-1])
-        w, a, b, logits = self._normalized(given)
+        w, a, b, logits = self._normalized(given, bias)
         w, t, shares = w[..., visible], self._slope(given), _shares(logits[..., visible])
         entropy = np.asarray(-(shares * np.log(np.where(shares > 0, shares, 1.0))).sum(axis=-1))
         top = a[..., visible].argmax(axis=-1, keepdims=True)
@@ -216,11 +219,12 @@ class RowMap:
             to_query = unit[..., 0] * np.sqrt(np.maximum(total, 0.0))
         return MappedRows(w, w.sum(-1), entropy, unit[..., 0] * np.sqrt(norm), to_query)
 
-    def _normalized(self, scores: FloatArray) -> Normalized:
+    def _normalized(self, scores: FloatArray, bias: FloatArray | float) -> Normalized:
         """The weights of the scores, with those of the sink, if there is one, at the end of each row."""
         z = scores
         if self.softcap:
             z = np.where(np.isneginf(scores), -np.inf, self.softcap * np.tanh(scores / self.softcap))
+        z = z + bias
         if self.sink is not None:
             z = np.concatenate([z, np.full((*z.shape[:-1], 1), self.sink)], axis=-1)
         return NORMALIZERS[self.normalizer].of(z, math.log(scores.shape[-1]))

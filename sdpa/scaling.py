@@ -287,7 +287,10 @@ def _nearest_names(text: str) -> str:
     )
 
 
-def resolve_divisor(scaling: Scaling | str | float, d_k: float, n_keys: float, mask: object = None) -> float:
+Rule = Scaling | str | float  # a rule, its name, or the divisor itself
+
+
+def resolve_divisor(scaling: Rule, d_k: float, n_keys: float, mask: object = None) -> float:
     """The divisor of a rule, of the text of a rule, or a number itself; ValueError or TypeError for anything else.
 
     Also ValueError for n_visible beside a mask, where rows have divisors of their own.

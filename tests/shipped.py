@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 CONFIG = load_config(RESULTS / STORED_CONFIG)
 # Of the shipped results: to be changed with them.
-SHIPPED_DIGEST = "86d7ceef3c417bf0dbde92eaedc1a64887e4861cd62be1d3b9c51b058c0d84c0"
+SHIPPED_DIGEST = "1a0ddbe8f6b41e6db689f957207561aca7e672ae7ec7b58993a2654808208ad7"
 
 
 def _skip(reason: str) -> None:

@@ -84,8 +84,7 @@ _OTHER_WORDS = {
     **{name: f"normalizer: {name}" for name in NORMALIZERS},
 }
 _NO_KEY = {
-    "alibi": "no key adds a bias to scores; row_diagnostics(scores + bias, divisor) in Python does",
-    "bias": "no key adds a bias to scores; row_diagnostics(scores + bias, divisor) in Python does",
+    "bias": "no key adds another bias than alibi; row_diagnostics(scores + bias, divisor) in Python does",
     "flash": "FlashAttention has the same weights but for rounding, for which there is the key arithmetic",
     "mla": "DeepSeek's MLA is a rule of scaling with the width of its scores as d_k, see docs/your-model.md",
 }

@@ -21,12 +21,11 @@ from experiments.measuring.row_statistics import RowStatistics
 class Cell(rounding.Cell):
     """One point of the grid of `rounding`, in a format of 8 bits."""
 
+    takes_8_bits = True
     prescale: Annotated[float, Ge(1), Le(2**15), Meaning("p, a factor of e^(s - max s) before it becomes 8 bits")] = 1.0
 
     def problem(self) -> str | None:
-        """As `SampledCell.problem`, or a format of more bits, or a prescale that the format does not take."""
-        if not self.arithmetic.has_8_bits:
-            return f"arithmetic: expected a format of 8 bits, got {self.arithmetic}; the experiment rounding takes it"
+        """As `rounding.Cell.problem`, or a prescale that the format does not take."""
         found = super().problem()
         if found is None and not (self.prescale <= self.arithmetic.largest and math.frexp(self.prescale)[0] == 0.5):
             largest = f"the largest number of {self.arithmetic}, {self.arithmetic.largest:g}"

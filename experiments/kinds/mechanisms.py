@@ -1,4 +1,4 @@
-"""Attention rows with what models do to scores: soft caps, sinks, windows, other normalizers, and rotated vectors.
+"""Attention rows with what models do to scores: soft caps, sinks, windows, ALiBi, other normalizers, rotated vectors.
 
 Draws and scaling rules are those of `experiments.kinds.saturation`. Between the divisor and the weights stands a row
 map (`sdpa.row_maps`), to whose weights w and Jacobian J, of w to the scaled scores before the cap, all metrics but
@@ -21,7 +21,7 @@ from experiments.measuring.row_metrics import METRICS, from_theory
 from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.sampling import Cell as SampledCell
 from experiments.measuring.sampling import Floats
-from sdpa.attention import most_visible
+from sdpa.attention import alibi_bias, most_visible
 from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap, rotated
 
 _OF_MASK = "none, causal, or window-512: causal, and each query sees only the last 512 keys up to its position"
@@ -82,6 +82,9 @@ class Cell(SampledCell):
     position: Annotated[
         Literal["none", "rope"], Meaning("none, or rope: queries and keys are rotated by their positions")
     ] = "none"
+    alibi: Annotated[
+        float, Ge(0), Le(1e3), Meaning("slope m of ALiBi, -m (query position - key position), beside a causal mask")
+    ] = 0.0
 
     score_arrays = 24
 
@@ -95,7 +98,7 @@ class Cell(SampledCell):
         return {"normalizer": self.normalizer.of, **super().stamp()}
 
     def problem(self) -> str | None:
-        """As `Cell.problem`; a sink needs softmax, and a rotation an even d_k and a position for each query.
+        """As `Cell.problem`; a sink needs softmax, ALiBi a mask, a rotation an even d_k and positions of all queries.
 
         >>> Cell(d_k=5, n_keys=8, n_queries=4, position="rope", scaling=()).problem()
         'position: expected an even d_k beside rope, got d_k = 5'
@@ -106,6 +109,8 @@ class Cell(SampledCell):
             _ = self.row_map
         except ValueError as error:
             return str(error)
+        if self.alibi and not self.has_mask:
+            return f"alibi: expected mask: causal or window-512 beside it, got mask {self.mask}"
         if self.position == "rope" and self.d_k % 2:
             return f"position: expected an even d_k beside rope, got d_k = {self.d_k}"
         if self.position == "rope" and self.n_queries > self.n_keys:
@@ -160,12 +165,13 @@ class Cell(SampledCell):
         """As `AttentionCell.further`: the numbers behind the metrics, under the row map."""
         seen = self.visible(rows)
         n_seen = self.n_keys if seen is None else seen.sum(axis=-1)
+        bias = alibi_bias(self.alibi, self.n_queries, self.n_keys)[rows] if self.alibi else 0.0
         found = []
         for divisor in self.divisors():
             scaled = scores / divisor
             if seen is not None:
                 scaled[:, ~seen] = -np.inf
-            weights, *of_row, to_query = self.row_map.rows(scaled, keys)
+            weights, *of_row, to_query = self.row_map.rows(scaled, keys, bias)
             zeros = ((weights == 0) & np.isfinite(scaled)).sum(axis=-1) / n_seen
             found.append((weights.max(axis=-1), zeros, *of_row, to_query / divisor))
         return dict(zip(_NUMBERS, np.stack(found, axis=1), strict=True))
@@ -192,11 +198,11 @@ def _exact(name: str) -> Exact:
         """Rotations change no law of isotropic vectors, those of independent queries and keys without a spectrum."""
         is_turned = cell.position == "rope" and not _is_isotropic(cell)
         is_one = name == "visible_mass" and cell.sink.logit is None and cell.normalizer.name != "sigmoid"
-        return math.nan if is_turned or is_one else known(theory, cell)
+        return math.nan if is_turned or is_one or cell.alibi else known(theory, cell)
 
     formula = (
         "integral over the capped scores of a row and its sink, then over |q| (sdpa.theory.mapped_rows); empty for "
-        "sparsemax and entmax, for the entropy under sigmoid, for a mass that is always 1, and unless inputs is "
+        "sparsemax, entmax and alibi, for the entropy under sigmoid, for a mass that is always 1, and unless inputs is "
         "gaussian, without a key_mean, a spectrum, a correlation or a normalization, or the map is the plain softmax"
     )
     return Exact(formula, value, bounds=_BOUNDS)

@@ -46,7 +46,15 @@ class Cell(SampledCell):
     # Without a default: in float64, a sweep that forgets it would measure last digits alone.
     arithmetic: Annotated[Arithmetic, Meaning("number format of the rounded rows")] = field(kw_only=True)
     prescale = 1.0
+    takes_8_bits = False
     score_arrays = 20
+
+    def problem(self) -> str | None:
+        """As `SampledCell.problem`, or a format of another experiment."""
+        if self.arithmetic.has_8_bits == self.takes_8_bits:
+            return super().problem()
+        expected, other = ("8 bits", "rounding") if self.takes_8_bits else ("16 bits or more", "eight_bits")
+        return f"arithmetic: expected a format of {expected}, got {self.arithmetic}; the experiment {other} takes it"
 
     def stamp(self) -> dict[str, Any]:
         """The values and code behind the names in a cell."""

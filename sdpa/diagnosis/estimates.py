@@ -14,7 +14,7 @@ from sdpa._arrays import FloatArray
 from sdpa.diagnosis.heads import ALL, REST, HeadRows, Heads, Mask, Rows, label
 from sdpa.diagnosis.quantities import OF_VECTORS, QUANTITIES, VISIBLE_MASS, Quantity, Sums, values_of_rows
 from sdpa.row_maps import PLAIN, RowMap
-from sdpa.scaling import Scaling, resolve_divisor
+from sdpa.scaling import Rule, Scaling, resolve_divisor
 from sdpa.theory.attention import Target, divisor_with
 from sdpa.theory.gaussian_rows import gaussian_rows
 
@@ -67,7 +67,7 @@ class Diagnosis:
 def diagnose(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
-    scaling: Scaling | str | float = "d_k^1/2",
+    scaling: Rule = "d_k^1/2",
     mask: Mask | None = None,
     *,
     axes: Sequence[str] | None = None,
@@ -159,7 +159,7 @@ def _diagnosis(heads: Heads, divisor: float, row_map: RowMap) -> Diagnosis:
     return Diagnosis(axes, len(found[0]), d_k, heads.q.shape[-2], heads.n_keys, divisor, rows, estimates)
 
 
-def _divisor(scaling: Scaling | str | float, d_k: int, n_keys: int, mask: Mask | None) -> float:
+def _divisor(scaling: Rule, d_k: int, n_keys: int, mask: Mask | None) -> float:
     """The divisor of a rule or number; ValueError for the number 1/sqrt(d_k), which multiplies scores elsewhere."""
     divisor = resolve_divisor(scaling, d_k, n_keys, mask)
     rule = Scaling.parse(scaling) if isinstance(scaling, str) else scaling

@@ -223,8 +223,8 @@ def _numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     if array.dtype.kind not in "fiu" and array.dtype.name != "bfloat16":  # the type of an optional package
         raise ValueError(f"{name}: expected real numbers, got an array of {array.dtype}")
     if array.ndim < 2 or 0 in array.shape:
-        expected = f"(..., {'n_queries' if name == 'q' else 'n_keys'}, d_k) without an empty axis"
-        raise ValueError(f"{name}: expected {expected}, got {array.shape}")
+        last = {"q": "n_queries, d_k", "k": "n_keys, d_k"}.get(name, "n_queries, n_keys")
+        raise ValueError(f"{name}: expected (..., {last}) without an empty axis, got {array.shape}")
     return array
 
 

@@ -75,14 +75,17 @@ INITIALISATION = st.fixed_dictionaries(
     },
     optional={"figures": figures("initialisation")},
 )
-ROUNDING = st.fixed_dictionaries(
-    {
-        "experiment": st.just("rounding"),
-        **SIZES,
-        "arithmetic": axis(st.sampled_from(list(FORMATS)), most=4),
-        "trials": st.sampled_from([2, 20]),
-    },
-    optional={**INPUTS, "figures": figures("rounding")},
+ROUNDING, EIGHT_BITS = (
+    st.fixed_dictionaries(
+        {
+            "experiment": st.just(experiment),
+            **SIZES,
+            "arithmetic": axis(st.sampled_from([name for name in FORMATS if name.startswith("float8") == short])),
+            "trials": st.sampled_from([2, 20]),
+        },
+        optional={**INPUTS, "figures": figures(experiment)},
+    )
+    for experiment, short in (("rounding", False), ("eight_bits", True))
 )
 TRAINING = st.fixed_dictionaries(
     {
@@ -113,7 +116,7 @@ DEPTH = st.fixed_dictionaries(
         "figures": figures("depth"),
     },
 )
-SWEEP = st.one_of(SATURATION, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING, TRAINING, DEPTH)
+SWEEP = st.one_of(SATURATION, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING, EIGHT_BITS, TRAINING, DEPTH)
 
 
 CONFIG = st.fixed_dictionaries(

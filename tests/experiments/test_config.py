@@ -118,7 +118,8 @@ PLANTED = {
             "window": "did you mean mask: window-512 in experiment: mechanisms.$",
             "sparsemax": "did you mean normalizer: sparsemax in experiment: mechanisms.$",
             "temperature": "did you mean scaling.$",
-            "alibi": r"no key adds a bias to scores; row_diagnostics\(scores \+ bias, divisor\)",
+            "alibi": "mechanisms has this key$",
+            "bias": r"no key adds another bias than alibi; row_diagnostics\(scores \+ bias, divisor\)",
             "flash": "FlashAttention has the same weights",
             "mla": "DeepSeek's MLA is a rule of scaling",
         }.items()

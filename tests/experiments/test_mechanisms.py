@@ -26,6 +26,7 @@ CHANGES = [
     {"mask": MaskName("causal")},
     {"mask": MaskName("window-3"), "softcap": 2.0, "sink": Sink(-1.0)},
     {"mask": MaskName("window-4"), "position": "rope", "key_mean": 0.8},
+    {"mask": MaskName("causal"), "alibi": 0.5, "softcap": 2.0, "sink": Sink(0.0)},
 ]
 
 
@@ -57,9 +58,11 @@ def test_every_metric_is_that_of_plain_loops_over_the_same_draws(change):
             if cell.position == "rope":
                 q, k = turned(q, own), np.array([turned(key, j) for j, key in enumerate(k)])
             scores = [math.fsum(q * k[j]) / divisor for j in seen]
-            bias = math.log(len(seen) / 7) if cell.normalizer.name == "sigmoid" else 0.0  # its n counts all keys
-            weights = plain_weights([s + bias for s in scores], cell.row_map)
-            jacobian = plain_jacobian([s + bias for s in scores], cell.row_map)
+            bias = [-cell.alibi * (own - j) for j in seen]
+            if cell.normalizer.name == "sigmoid":  # its n counts all keys
+                bias = [math.log(len(seen) / 7)] * len(seen)
+            weights = plain_weights(scores, cell.row_map, bias)
+            jacobian = plain_jacobian(scores, cell.row_map, bias)
             found["visible_mass"].append(math.fsum(weights))
             found["max_weight"].append(max(weights))
             found["entropy"].append(entropy([w / math.fsum(weights) for w in weights]))
@@ -115,6 +118,7 @@ def test_rope_changes_no_law_of_isotropic_vectors_and_those_of_keys_with_a_mean(
             {"sink": Sink(0.0), "normalizer": NORMALIZERS["sigmoid"]},
             "sink: expected none beside the normalizer sigmoid",
         ),
+        ({"alibi": 0.5}, "alibi: expected mask: causal or window-512 beside it, got mask none"),
         ({"position": "rope", "d_k": 5}, "position: expected an even d_k beside rope, got d_k = 5"),
         ({"position": "rope", "n_queries": 9}, "position: expected n_queries .* of at most n_keys beside rope"),
         ({"mask": MaskName("window-3"), "n_queries": 9}, "mask: expected n_queries .* of at most n_keys beside it"),

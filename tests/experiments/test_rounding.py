@@ -168,6 +168,16 @@ def assert_like_loops(cell):
                     assert row[f"{metric}_bias"] == pytest.approx(expected, rel=0.02, abs=0.02 * root + 1e-15), metric
 
 
+def test_each_experiment_refuses_the_formats_of_the_other():
+    """Tables of `rounding` lack the prescale and the lost mass that 8 bits need."""
+    short, half = FORMATS["float8_e5m2"], FORMATS["float16"]
+    assert (
+        "got float8_e5m2; the experiment eight_bits takes it" in dataclasses.replace(CELL, arithmetic=short).problem()
+    )
+    values = {each.name: getattr(CELL, each.name) for each in dataclasses.fields(CELL)} | {"arithmetic": half}
+    assert "got float16; the experiment rounding takes it" in eight_bits.Cell(**values).problem()
+
+
 def test_the_cases_have_every_event():
     """No share is compared only where it is 0 or 1."""
     shares = {

@@ -348,6 +348,7 @@ def test_visible_scores_are_finite_numbers_of_two_keys():
         ([[[0.0, np.inf]]], r"scores: expected finite numbers .* in head 0"),
         ([[0.0, np.nan]], "scores: expected finite numbers"),
         ([[0.0], [1.0]], "scores: expected 2 keys or more"),
+        ([0.0, 1.0], r"scores: expected \(..., n_queries, n_keys\) without an empty axis, got \(2,\)"),
         ([[0.0, -np.inf]], "mask: expected a query that sees two keys"),
     ):
         with pytest.raises(ValueError, match=message):

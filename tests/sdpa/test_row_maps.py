@@ -1,6 +1,7 @@
 """Row maps against plain loops: thresholds by bisection, Jacobians by differences, rotations by complex numbers."""
 
 import cmath
+import itertools
 import math
 
 import numpy as np
@@ -24,9 +25,10 @@ def with_sum_1(positive):
     return positive(high)
 
 
-def plain_weights(scores, row_map):
+def plain_weights(scores, row_map, bias=0.0):
     """The weights of one row of scaled scores, by the definitions."""
     z = [row_map.softcap * math.tanh(s / row_map.softcap) if row_map.softcap else s for s in scores]
+    z = [s + float(b) for s, b in zip(z, np.broadcast_to(bias, len(z)), strict=True)]
     if row_map.normalizer == "sigmoid":
         return [1 / (1 + math.exp(-s + math.log(len(z)))) for s in z]
     if row_map.normalizer == "sparsemax":
@@ -37,12 +39,12 @@ def plain_weights(scores, row_map):
     return [math.exp(s) / total for s in z]
 
 
-def plain_jacobian(scores, row_map, step=1e-5):
+def plain_jacobian(scores, row_map, bias=0.0, step=1e-5):
     """dw_i / ds_j by central differences of the definitions."""
     columns = []
     for j in range(len(scores)):
         up, down = (
-            plain_weights([s + sign * step * (i == j) for i, s in enumerate(scores)], row_map) for sign in (1, -1)
+            plain_weights([s + sign * step * (i == j) for i, s in enumerate(scores)], row_map, bias) for sign in (1, -1)
         )
         columns.append([(a - b) / (2 * step) for a, b in zip(up, down, strict=True)])
     return np.array(columns).T
@@ -97,12 +99,13 @@ def test_saturated_rows_keep_their_digits():
 def test_attention_takes_a_map_between_divisor_and_weights():
     rng = np.random.default_rng(6)
     q, k, v = (rng.standard_normal((n, D_K)) for n in (N_QUERIES, N_KEYS, N_KEYS))
-    for row_map in MAPS:
-        chosen = vars(row_map)
+    for row_map, alibi in itertools.product(MAPS, (0.0, 0.5)):
+        chosen = {**vars(row_map), "alibi": alibi}
         weights = attention_weights(q, k, scaling=0.7, **chosen)
         for i in range(N_QUERIES):
             scores = [math.fsum(q[i] * key) / 0.7 for key in k]
-            np.testing.assert_allclose(weights[i], plain_weights(scores, row_map), rtol=1e-12, atol=1e-14)
+            bias = [-alibi * (N_KEYS - N_QUERIES + i - j) for j in range(N_KEYS)]
+            np.testing.assert_allclose(weights[i], plain_weights(scores, row_map, bias), rtol=1e-12, atol=1e-14)
         output = scaled_dot_product_attention(q, k, v, scaling=0.7, **chosen)
         np.testing.assert_allclose(output, weights @ v, rtol=1e-12)
 
@@ -111,7 +114,11 @@ def test_attention_takes_a_map_between_divisor_and_weights():
     ("chosen", "message"),
     [
         ({"softcap": -1.0}, "softcap: expected a finite number above 0, or 0 for none, got -1.0"),
+        ({"softcap": None}, "softcap: expected a finite number above 0, or 0 for none, got None"),
         ({"sink": math.inf}, "sink: expected a finite number, or None for none, got inf"),
+        ({"sink": "0"}, "sink: expected a finite number, or None for none, got '0'"),
+        ({"alibi": math.nan}, "alibi: expected a finite slope, or 0 for none, got nan"),
+        ({"mask": "window-0"}, "mask: expected window-N with a whole number N from 1 to 999999999, got 'window-0'"),
         ({"normalizer": "sparsemin"}, "normalizer: expected one of .*; did you mean sparsemax"),
         ({"normalizer": "sigmoid", "sink": 0.0}, "sink: expected none beside the normalizer sigmoid, got 0.0"),
     ],
