@@ -9,9 +9,12 @@ from numpy.typing import DTypeLike
 
 from sdpa.auditing import items
 from sdpa.auditing.function import Attention, Audited, CallError, Expected, Rule, normals
-from sdpa.auditing.report import Audit, Finding
+from sdpa.auditing.report import Audit, Finding, Verdict
 
-_ALONE = (items.hidden_keys, items.divisor, items.soft_cap, items.bias, items.sink, items.heads)
+_ALONE = (items.mask, items.hidden_keys, items.divisor, items.soft_cap, items.bias, items.sink, items.heads)
+_SUMS = (items.lost_mass, items.large_scores)  # another sink would show here, too
+_WHOLE = (items.scaled, items.outputs, items.gradients)  # so would whatever is wrong
+_NO_OUTPUT = "no output"
 
 
 def audit(
@@ -60,35 +63,24 @@ def audit(
         raise ValueError("mask: expected rows of more than one key, got window-1")
     expected = Expected(scaling, mask, softcap, sink, alibi, groups)
     expected.output(*(normals("q", 1, heads, 4, d_k) for heads in (groups, 1, 1)))
-    audited = Audited(attention, np.dtype(dtype), expected)
-    sizes = items.Sizes(d_k, tuple(n_keys))
-    name = getattr(attention, "__name__", repr(attention))
-    first = _tried(items.mask, audited, sizes)
-    if first.found == "no output":
-        return Audit(name, (first,), ())
-    found = [first, *(_tried(item, audited, sizes) for item in _ALONE)]
-    mass, lost = items.lost_mass(audited, sizes)
-    sums = [item for item in found if item.item == "sink" and item.verdict == "FINDING"]
-    found += [_follows("lost mass", "large scores")] if sums else [mass, _tried(items.large_scores, audited, sizes)]
-    wrong = any(item.verdict == "FINDING" for item in found)
-    if wrong:
-        found.append(_follows("outputs", *(["gradients"] if backward else [])))
-    else:
-        whole = [items.outputs, *([items.gradients(backward)] if backward else [])]
-        found += [_tried(item, audited, sizes) for item in whole]
-    return Audit(name, tuple(found), lost)
+    audited = Audited(attention, backward, np.dtype(dtype), expected, d_k, tuple(n_keys))
+    found: list[Finding] = []
+    for item in (*_ALONE, *_SUMS, *_WHOLE) if backward else (*_ALONE, *_SUMS, *_WHOLE[:-1]):
+        wrong = {one.item for one in found if one.verdict == "FINDING"}
+        if (item in _WHOLE and wrong) or (item in _SUMS and "sink" in wrong):
+            result: items.Result = (None, "not compared", "", "The findings above would show here, too.")
+        else:
+            result = _tried(item, audited)
+        is_expected, *words = result
+        verdict: Verdict = "not tested" if is_expected is None else "as expected" if is_expected else "FINDING"
+        found.append(Finding(item.__name__.replace("_", " "), verdict, *map(str, words)))
+        if words[0] == _NO_OUTPUT and item is items.mask:
+            break
+    return Audit(getattr(attention, "__name__", repr(attention)), tuple(found), tuple(audited.lost))
 
 
-def _follows(*names: str) -> Finding:
-    return Finding(", ".join(names), "not tested", "not compared", "", "The findings above would show here, too.")
-
-
-def _name(item: Callable[..., Finding]) -> str:
-    return item.__name__.replace("_", " ")
-
-
-def _tried(item: Callable[..., Finding], audited: Audited, sizes: items.Sizes) -> Finding:
+def _tried(item: Callable[[Audited], items.Result], audited: Audited) -> items.Result:
     try:
-        return item(audited, sizes)
+        return item(audited)
     except CallError as error:
-        return Finding(_name(item), "FINDING", "no output", "an output", f"{error}.")
+        return False, _NO_OUTPUT, "an output", f"{error}."

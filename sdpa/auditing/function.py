@@ -7,21 +7,24 @@ that kernels whose values must be as wide as their keys are audited, too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sdpa._arrays import BoolArray, FloatArray
+from sdpa._arrays import FloatArray
 from sdpa.arithmetic import Arithmetic
 from sdpa.attention import masked
+from sdpa.auditing.report import LostMass
 from sdpa.row_maps import RowMap
 from sdpa.scaling import Scaling, resolve_divisor
 
 Attention = Callable[..., Any]
 Rule = Scaling | str | float
+Array = npt.NDArray[Any]
+ROWS = 8  # queries among the longest rows
 
 
 class CallError(Exception):
@@ -57,11 +60,15 @@ class Expected:
 
 @dataclass(frozen=True)
 class Audited:
-    """A function attention(q, k, v) of arrays (batch, heads, n, d_k), and the format of its arrays."""
+    """A function attention(q, k, v) of arrays (batch, heads, n, d_k), their format, and the sizes to try."""
 
     function: Attention
+    backward: Attention | None
     dtype: np.dtype[Any]
     expected: Expected
+    d_k: int
+    n_keys: tuple[int, ...]
+    lost: list[LostMass] = field(default_factory=list)  # the item of that name adds to it
 
     @property
     def arithmetic(self) -> Arithmetic:
@@ -73,29 +80,49 @@ class Audited:
         """The distance from 1 to the next number of the format."""
         return 2.0 ** (1 - self.arithmetic.digits)
 
-    def cast(self, values: npt.ArrayLike) -> npt.NDArray[Any]:
+    @property
+    def shapes(self) -> list[tuple[int, int]]:
+        """Numbers of queries and keys: square, with fewer queries, and long."""
+        few = self.n_keys[0]
+        return [*((n, n) for n in self.n_keys if n <= 1024), (max(1, few // 3), few), (min(ROWS, few), self.n_keys[-1])]
+
+    def cast(self, values: npt.ArrayLike) -> Array:
         """Values in the format of the function, with leading axes of batch and heads."""
         array = np.asarray(values)
         return array.reshape((1,) * (4 - array.ndim) + array.shape).astype(self.dtype)
 
-    def call(self, q: npt.NDArray[Any], k: npt.NDArray[Any], v: npt.NDArray[Any]) -> FloatArray:
-        """The output for arrays of the format, as doubles.
+    def random(self, spread: float, n_queries: int, n_keys: int, d_k: int = 0, batch: int = 1) -> list[Array]:
+        """q, k and v of normal numbers, as many batch entries as heads of keys; scores have a spread in each row."""
+        d = d_k or self.d_k
+        q = normals("q", batch, batch * self.expected.groups, n_queries, d)
+        q *= spread * self.expected.divisor(d, n_keys) / np.linalg.norm(q, axis=-1, keepdims=True)
+        return [self.cast(x) for x in (q, *(normals(name, batch, batch, n_keys, d) for name in "kv"))]
+
+    def call(self, function: Attention, given: Sequence[Array], *shapes: tuple[int, ...]) -> list[FloatArray]:
+        """The arrays of these shapes that a function returns, as doubles.
 
         Raises:
-            CallError: the function raised, or its output has another shape than (batch, heads, n_queries, d_k).
+            CallError: the function raised, changed its arguments, or returned other shapes.
         """
-        given: list[npt.NDArray[Any]] = [x.copy() for x in (q, k, v)]
+        copies = [x.copy() for x in given]
         try:
             with np.errstate(all="ignore"):
-                output = np.asarray(self.function(*given))
+                result = function(*copies)
+                found = [np.asarray(x).astype(float) for x in (result if len(shapes) > 1 else [result])]
         except Exception as error:  # whatever the function raises is a result of the audit
             raise CallError(f"the function raised {type(error).__name__}: {error}") from error
-        shape = *q.shape[:-1], v.shape[-1]
-        if output.shape != shape:
-            raise CallError(f"expected an output of shape {shape}, got {output.shape}")
-        if not all(np.array_equal(x, y) for x, y in zip(given, (q, k, v), strict=True)):
+        if [x.shape for x in found] != [*shapes]:
+            got = " and ".join(str(x.shape) for x in found)
+            raise CallError(f"expected an output of shape {' and '.join(map(str, shapes))}, got {got}")
+        if not all(np.array_equal(x, y) for x, y in zip(copies, given, strict=True)):
             raise CallError("the function changed its arguments")
-        return output.astype(np.float64)
+        return found
+
+    def outputs(self, q: npt.ArrayLike, k: npt.ArrayLike, v: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """The output, and the expected one, of the same rounded arrays."""
+        given = [self.cast(x) for x in (q, k, v)]
+        (found,) = self.call(self.function, given, (*given[0].shape[:-1], given[2].shape[-1]))
+        return found, self.expected.output(*(x.astype(float) for x in given))
 
     def weights(self, q: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
         """The weights of q (n_queries, d_k) over k (n_keys, d_k): outputs for the columns of the identity."""
@@ -103,20 +130,26 @@ class Audited:
         n_keys, width = keys.shape[-2:]
         blocks = []
         for start in range(0, n_keys, width):
-            blocks.append(self.call(queries, keys, self.cast(np.eye(n_keys, width, -start)))[0, 0])
-        return np.concatenate(blocks, axis=-1)[:, :n_keys]
+            values = self.cast(np.eye(n_keys, width, -start))
+            blocks += self.call(self.function, (queries, keys, values), (*queries.shape[:-1], width))
+        return np.concatenate(blocks, axis=-1)[0, 0, :, :n_keys]
 
-    def visible(self, n_queries: int, n_keys: int, d_k: int) -> BoolArray:
-        """The keys with a weight, for queries of 0, whose scores are 0, and keys of 1."""
-        weights = self.weights(np.zeros((n_queries, d_k)), np.ones((n_keys, d_k)))
+    def equal(self, n_queries: int, n_keys: int) -> FloatArray:
+        """The weights for queries of 0, whose scores are 0, and keys of 1."""
+        weights = self.weights(np.zeros((n_queries, self.d_k)), np.ones((n_keys, self.d_k)))
         if not np.isfinite(weights).all():
             raise CallError(f"expected finite outputs for equal scores, got {weights[~np.isfinite(weights)][0]}")
-        return np.asarray(weights != 0)
+        return weights
+
+    def odd_logits(self, q: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
+        """Half the change of the log weights from -q to q, without bias and sink; not finite where a weight is 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.log(self.weights(q, k)) - np.log(self.weights(-np.asarray(q), k))) / 2
 
 
 def normals(name: str, *shape: int) -> FloatArray:
     """Standard normal numbers, the same for the same letter and shape."""
-    return np.random.default_rng((ord(name), *shape)).standard_normal(shape)
+    return np.random.default_rng((ord(name), *shape[-2:])).standard_normal(shape)
 
 
 def along(scores: npt.ArrayLike, divisor: float, d_k: int) -> tuple[FloatArray, FloatArray]:

@@ -1,110 +1,73 @@
-"""The items of an audit: each a function of the audited function and the sizes, with a finding."""
+"""The items of an audit: each a function of the audited function, with its result.
+
+A result is True if the item is as expected, False if not, None if not tested; what was found; what was expected; and
+the evidence.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
-from sdpa._arrays import FloatArray
+from sdpa.arithmetic import FORMATS
 from sdpa.attention import allowed_keys
-from sdpa.auditing.function import Audited, CallError, along, normals
-from sdpa.auditing.report import Finding, LostMass
+from sdpa.auditing.function import ROWS, Audited, CallError, along, normals
+from sdpa.auditing.report import LostMass
 from sdpa.scaling import Scaling
 from sdpa.theory.formats import weight_below
-from sdpa.theory.integrals import UnknownError
 
 SPREADS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 _RULES = ("unscaled", "d_k^1/2", "d_k^1", "d_k^1/3", "d_k^2/3", "d_k^1/4", "n_keys^1/2", "d_k^1/2/ln(n_keys)")
 _COARSE = 0.2  # residuals of the scores of weights in 8 bits are below
-_ROWS = 8  # queries among the longest rows
-_FORMATS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+Result = tuple[bool | np.bool_ | None, object, object, str]
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """The width, and numbers of keys."""
-
-    d_k: int
-    n_keys: tuple[int, ...]
-
-    def shapes(self) -> list[tuple[int, int]]:
-        """Numbers of queries and keys: square, with fewer queries, and long."""
-        square = [n for n in self.n_keys if n <= 1024]
-        few = self.n_keys[0]
-        return [*((n, n) for n in square), (max(1, few // 3), few), (min(_ROWS, few), self.n_keys[-1])]
-
-
-def _verdict(item: str, is_expected: bool, found: object, expected: object, evidence: str) -> Finding:
-    verdict = "as expected" if is_expected else "FINDING"
-    return Finding(item, verdict, str(found), str(expected), evidence)  # type: ignore[arg-type]
-
-
-def mask(audited: Audited, sizes: Sizes) -> Finding:
-    """Which keys have a weight under equal scores, at several shapes."""
-    seen = {shape: audited.visible(*shape, sizes.d_k) for shape in sizes.shapes()}
-    most = max(int(visible.sum(axis=-1).max()) for visible in seen.values())
-    names = dict.fromkeys((audited.expected.mask, "none", "causal", f"window-{max(most, 1)}"))
-    fitting = [name for name in names if all(np.array_equal(allowed_keys(name, s), v) for s, v in seen.items())]
-    if not fitting and all(np.array_equal(np.tri(*shape, dtype=bool), visible) for shape, visible in seen.items()):
-        fitting = ["causal from the first key (query i sees keys 0 to i)"]
-    shapes = ", ".join(f"{q} queries and {k} keys" for q, k in seen)
-    if fitting:
-        evidence = f"Keys with a weight among equal scores, for {shapes}"
-        return _verdict("mask", fitting[0] == audited.expected.mask, fitting[0], audited.expected.mask, f"{evidence}.")
-    shape, visible = next(
-        (s, v) for s, v in seen.items() if not np.array_equal(allowed_keys(audited.expected.mask, s), v)
+def mask(audited: Audited) -> Result:
+    """Keys with a weight under equal scores, at several shapes."""
+    expected, shapes = audited.expected.mask, audited.shapes
+    seen = [audited.equal(*shape) != 0 for shape in shapes]
+    names = (expected, "none", "causal", f"window-{max(1, *(int(rows.sum(axis=-1).max()) for rows in seen))}")
+    masks = {name: [allowed_keys(name, shape) for shape in shapes] for name in names}
+    masks["causal from the first key (query i sees keys 0 to i)"] = [np.tri(*shape, dtype=bool) for shape in shapes]
+    found = next((name for name, rows in masks.items() if all(map(np.array_equal, rows, seen))), "another")
+    evidence = (
+        f"Keys with a weight among equal scores, for {', '.join(f'{q} queries and {k} keys' for q, k in shapes)}."
     )
-    row = int(np.argwhere((allowed_keys(audited.expected.mask, shape) != visible).any(axis=-1))[0, 0])
-    keys = np.flatnonzero(visible[row])
-    what = f"keys {keys[0]} to {keys[-1]}, {len(keys)} in all" if len(keys) else "no key"
-    evidence = f"Of {shape[0]} queries and {shape[1]} keys, query {row} sees {what}, under equal scores."
-    return _verdict("mask", False, "another", audited.expected.mask, evidence)
+    if found == "another":
+        wrong = [(rows != right).any(axis=-1) for rows, right in zip(seen, masks[expected], strict=True)]
+        first = next(i for i, rows in enumerate(wrong) if rows.any())
+        keys = np.flatnonzero(seen[first][row := int(wrong[first].argmax())])
+        what = f"keys {keys[0]} to {keys[-1]}, {len(keys)} in all" if len(keys) else "no key"
+        q, k = shapes[first]
+        evidence = f"Of {q} queries and {k} keys, query {row} sees {what}, under equal scores."
+    return found == expected, found, expected, evidence
 
 
-def hidden_keys(audited: Audited, sizes: Sizes) -> Finding:
-    """The weight of each hidden key under a score far above all others: 0 only if its score is -inf."""
-    n_queries, n_keys = max(1, sizes.n_keys[0] // 3), sizes.n_keys[0]
-    hidden = ~audited.visible(n_queries, n_keys, sizes.d_k)
+def hidden_keys(audited: Audited) -> Result:
+    """Weights of hidden keys under scores far above those of visible ones: 0 only if their scores are -inf."""
+    n, d = audited.n_keys[0], audited.d_k
+    n_queries = max(1, n // 3)
+    hidden = audited.equal(n_queries, n) == 0
     if not hidden.any():
-        return Finding("hidden keys", "as expected", "none", "", "")
-    score = min(1e5, audited.arithmetic.largest / 16 / audited.expected.divisor(sizes.d_k, n_keys))
+        return True, "none", "", ""
+    divisor = audited.expected.divisor(d, n)
+    step = min(1e5, audited.arithmetic.largest / 16 / divisor / n)
     leak = 0.0
-    for key in range(n_keys):
-        q, k = along(np.where(np.arange(n_keys) == key, score, 0.0), 1.0 * sizes.d_k**0.5, sizes.d_k)
-        rows = audited.weights(np.repeat(q, n_queries, axis=0), k)
-        leak = max(leak, float(np.nan_to_num(np.abs(rows[hidden[:, key], key]), nan=1.0).max(initial=0.0)))
-    evidence = f"Largest weight of a hidden key whose scaled score exceeds the others by about {score:.0e}: {leak:.2g}."
-    return _verdict("hidden keys", leak == 0, "they leak" if leak else "no weight", "no weight", evidence)
+    for sign in (1.0, -1.0):
+        q, k = along(sign * step * np.arange(n), divisor, d)
+        rows = audited.weights(np.repeat(q, n_queries, axis=0), k)[hidden]
+        leak = max(leak, float(np.nan_to_num(np.abs(rows), nan=1.0).max(initial=0.0)))
+    evidence = (
+        f"Largest weight of a hidden key, under scaled scores that rise or fall by {step:.2g} per key: {leak:.2g}."
+    )
+    return leak == 0, "they leak" if leak else "no weight", "no weight", evidence
 
 
-def _odd_logits(
-    audited: Audited, d_k: int, n_queries: int, n_keys: int, spread: float
-) -> tuple[FloatArray, FloatArray]:
-    """Odd parts of the log weights in the query, and scores, both about the mean of the visible keys; 0 where hidden.
-
-    The odd part has no bias and no sink, and of a soft cap only the cube of the spread, which is tiny.
-    """
-    q = normals("q", n_queries, d_k) * (spread * audited.expected.divisor(d_k, n_keys) / math.sqrt(d_k))
-    queries, keys = (audited.cast(x).astype(float)[0, 0] for x in (q, normals("k", n_keys, d_k)))
-    up, down = (audited.weights(sign * queries, keys) for sign in (1, -1))
-    seen = (up > 0) & (down > 0)
-    if not (seen.sum(axis=-1) > 1).any():
-        raise CallError(f"no query gives two keys a weight above 0 at d_k = {d_k} and {n_keys} keys")
-    count = np.maximum(seen.sum(axis=-1, keepdims=True), 1)
-
-    def centred(x: FloatArray) -> FloatArray:
-        return np.where(seen, x - np.where(seen, x, 0.0).sum(axis=-1, keepdims=True) / count, 0.0)
-
-    ratio = np.log(np.where(seen, up, 1.0)) - np.log(np.where(seen, down, 1.0))
-    return centred(ratio / 2), centred(queries @ keys.T)
-
-
-def _divisor_at(audited: Audited, d_k: int, n_queries: int, n_keys: int) -> tuple[float, float, float, float]:
+def _slope(audited: Audited, d_k: int, n_queries: int, n_keys: int) -> tuple[float, float, float, float]:
     """The divisor, its tolerance, the largest relative deviation of one row, and the residual over the largest score.
 
     The spread is as small as the format allows, so that a soft cap hardly matters. Weights coarser than the format
@@ -112,8 +75,13 @@ def _divisor_at(audited: Audited, d_k: int, n_queries: int, n_keys: int) -> tupl
     """
     small = 1.0 if audited.eps > 1e-4 else audited.eps**0.25
     for spread in dict.fromkeys((small, 1.0)):
-        logits, scores = _odd_logits(audited, d_k, n_queries, n_keys, spread)
+        q, k = (x[0, 0] for x in audited.random(spread, n_queries, n_keys, d_k)[:2])
+        odd = np.ma.masked_invalid(audited.odd_logits(q, k))
+        products = np.ma.array(q.astype(float) @ k.astype(float).T, mask=np.ma.getmaskarray(odd))
+        logits, scores = (np.asarray((x - x.mean(axis=-1, keepdims=True)).filled(0.0)) for x in (odd, products))
         squares = np.vecdot(scores, scores)
+        if not squares.any():
+            raise CallError(f"no query gives two keys a weight above 0 at d_k = {d_k} and {n_keys} keys")
         slope = float(np.vecdot(logits, scores).sum() / squares.sum())
         tolerance, size = max(1e-6, 2 * audited.eps / small), max(abs(slope), 1e-300)
         long = squares > squares.max() / 4
@@ -128,254 +96,217 @@ def _divisor_at(audited: Audited, d_k: int, n_queries: int, n_keys: int) -> tupl
     return (1 / slope if slope else math.inf), tolerance, of_rows, residual
 
 
-def divisor(audited: Audited, sizes: Sizes) -> Finding:
+def divisor(audited: Audited) -> Result:
     """The slope of log weights over scores near 0, at several d_k, numbers of keys and queries."""
-    d, few, expected = sizes.d_k, sizes.n_keys[0], audited.expected
-    at = [(d, few, few), *((d, min(_ROWS, few), n) for n in sizes.n_keys[1:])]
-    found, untested = {}, []
-    for size in [*at, (d // 2, few, few), (3 * d // 2, few, few)]:
+    d, few, expected = audited.d_k, audited.n_keys[0], audited.expected
+    sizes = [(d, few, few), *((d, min(ROWS, few), n) for n in audited.n_keys[1:])]
+    found, untested = {}, ""
+    for size in [*sizes, (d // 2, few, few), (3 * d // 2, few, few)]:
         try:
-            found[size] = _divisor_at(audited, *size)
+            found[size] = _slope(audited, *size)
         except CallError as error:
             if size[0] == d:
                 raise
-            untested.append(f"d_k = {size[0]} ({error})")
+            untested += f" Not tested at d_k = {size[0]} ({error})."
 
     def fits(divisor: Callable[[int, int], float]) -> bool:
         return all(abs(got / divisor(s[0], s[2]) - 1) <= within for s, (got, within, _, _) in found.items())
 
-    is_expected = fits(expected.divisor)
-    one, within, _, _ = found[at[0]]
-    rules = (*_RULES, f"{one:.8g}") if 0 < one < math.inf else ()
-    name = next((rule for rule in rules if fits(Scaling.parse(rule).divisor)), "of no known rule")
+    one, within, _, _ = found[sizes[0]]
     factor = one / expected.divisor(d, few)
-    if name not in rules and fits(lambda *size: factor * expected.divisor(*size)):
-        name = f"{factor:.8g} times {expected.scaling}"
+    named: dict[str, Callable[[int, int], float]] = {
+        str(expected.scaling): expected.divisor,
+        **{rule: Scaling.parse(rule).divisor for rule in _RULES},
+        f"{one:.8g}": lambda *_: one,
+        f"{factor:.8g} times {expected.scaling}": lambda *size: factor * expected.divisor(*size),
+    }
+    name = next((name for name, rule in named.items() if fits(rule)), "of no known rule")
     numbers = ", ".join(f"{value[0]:.8g} at d_k = {s[0]} and {s[2]} keys" for s, value in found.items())
-    evidence = f"Slopes of log weights over scores near 0, to {within:.1g}: {numbers}."
-    evidence += f" Not tested at {' and '.join(untested)}." if untested else ""
+    evidence = f"Slopes of log weights over scores near 0, to {within:.1g}: {numbers}.{untested}"
     rows, residual = (max(found.values(), key=lambda value: value[i] / value[1]) for i in (2, 3))
     if residual[3] > 50 * residual[1]:
-        is_expected, name = False, "no divisor of q·k"
+        name = "no divisor of q·k"
         evidence += f" Log weights are no multiple of q·k; they are off by up to {residual[3]:.2g} of the largest."
     elif rows[2] > 50 * rows[1]:
-        is_expected, name = False, "different in different rows"
+        name = "different in different rows"
         evidence += f" Rows differ by up to {rows[2]:.2g} of it: it depends on the position."
-    return _verdict("divisor", is_expected, expected.scaling if is_expected else name, expected.scaling, evidence)
+    return name == str(expected.scaling), name, expected.scaling, evidence
 
 
-def _became(audited: Audited, sizes: Sizes, score: float) -> float:
-    """What a scaled score of the last key becomes in the last row, beside 0 and without a bias; NaN if not visible."""
-    n = sizes.n_keys[0]
-    c, within, of_rows, _ = _divisor_at(audited, sizes.d_k, n, n)
-    if not 0 < c < math.inf or of_rows > 50 * within:
-        return math.nan
-    q, k = along(np.where(np.arange(n) == n - 1, score, 0.0), c, sizes.d_k)
-    queries = np.repeat(q, n, axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logits = np.log(audited.weights(queries, k)[-1]) - np.log(audited.weights(0 * queries, k)[-1])
-        return float(logits[-1] - logits[-2])
-
-
-def soft_cap(audited: Audited, sizes: Sizes) -> Finding:
-    """The scaled score that a large one becomes, and the c of c tanh(s / c) that explains it."""
-    expected, large = audited.expected.softcap, 20.0 if audited.eps < 1e-6 else 8.0
-    became = [_became(audited, sizes, s) for s in (large / 2, large)]
+def soft_cap(audited: Audited) -> Result:
+    """The scaled score that a large one becomes, beside 0, and the c of c tanh(s / c) that explains it."""
+    n, d, expected = audited.n_keys[0], audited.d_k, audited.expected.softcap
+    c, within, of_rows, _ = _slope(audited, d, n, n)
+    scores, became = np.array((10.0, 20.0) if audited.eps < 1e-6 else (4.0, 8.0)), np.full(2, np.nan)
+    for i, score in enumerate(scores if 0 < c < math.inf and of_rows <= 50 * within else ()):
+        q, k = along(np.where(np.arange(n) == n - 1, score, 0.0), c, d)
+        *_, beside, last = audited.odd_logits(np.repeat(q, n, axis=0), k)[-1].tolist()
+        became[i] = last - beside
     if not np.isfinite(became).all():
-        reason = "A key loses all weight beside a large score, or rows have no common divisor."
-        return Finding("soft cap", "not tested", "not visible", "", reason)
-    tolerance = max(1e-6, 4 * audited.eps)
-    evidence = f"Scaled scores of {large / 2:g} and {large:g} become {became[0]:.6g} and {became[1]:.6g}."
+        return None, "not visible", "", "A key loses all weight beside a large score, or rows have no common divisor."
 
-    def capped(c: float, s: float) -> float:
-        return c * math.tanh(s / c) if c else s
+    def off(cap: float) -> float:
+        return float(np.abs((became - (cap * np.tanh(scores / cap) if cap else scores)) / scores).max())
 
-    is_expected = all(
-        abs(z - capped(expected, s)) <= tolerance * s for z, s in zip(became, (large / 2, large), strict=True)
-    )
-    found: object = expected or "none"
-    if not is_expected:
-        is_capped = 0 < became[1] < large * (1 - tolerance)
-        cap = brentq(lambda c: capped(c, large) - became[1], became[1] / 2, 1e6) if is_capped else 0.0
-        is_tanh = abs(became[0] - capped(cap, large / 2)) <= 10 * tolerance * large
-        found = (f"{cap:.6g}" if cap else "none") if is_tanh else "not a tanh"
-    return _verdict("soft cap", is_expected, found, expected or "none", evidence)
+    cap, tolerance = 0.0, max(1e-6, 4 * audited.eps)
+    if 0 < became[1] < scores[1] * (1 - tolerance):
+        cap = brentq(lambda c: c * math.tanh(scores[1] / c) - became[1], became[1] / 2, 1e6)
+    found = "not a tanh" if off(cap) > 20 * tolerance else f"{cap:.6g}" if cap else "none"
+    wanted = f"{expected:g}" if expected else "none"
+    evidence = f"Scaled scores of {scores[0]:g} and {scores[1]:g} become {became[0]:.6g} and {became[1]:.6g}."
+    return off(expected) <= tolerance, wanted if off(expected) <= tolerance else found, wanted, evidence
 
 
-def bias(audited: Audited, sizes: Sizes) -> Finding:
-    """Log weights under equal scores, over the distance of the key."""
-    n, expected = sizes.n_keys[0], audited.expected.alibi
-    weights = audited.weights(np.zeros((n, sizes.d_k)), np.ones((n, sizes.d_k)))
-    seen = weights > 0
-    last = n - 1 - seen[:, ::-1].argmax(axis=-1)
-    logits = np.log(np.where(seen, weights, 1.0)) - np.log(np.where(seen, weights, 1.0))[np.arange(n), last][:, None]
-    distance = np.where(seen, last[:, None] - np.arange(n), 0)
-    slope = -float((logits * distance).sum() / max((distance**2).sum(), 1))
-    residual = float(np.abs(np.where(seen, logits + slope * distance, 0.0)).max())
-    tolerance = 1e-6 + 4 * audited.eps
-    is_expected = abs(slope - expected) <= tolerance and residual <= n * tolerance
-    found = "none" if abs(slope) <= tolerance else f"slope {slope:.6g}"
-    if residual > n * tolerance:
-        found = "a bias by position"
-    evidence = f"Log weights under equal scores fall by {slope:.6g} per key, and deviate by at most {residual:.2g}."
-    return _verdict("bias", is_expected, found, f"slope {expected:g}" if expected else "none", evidence)
+def bias(audited: Audited) -> Result:
+    """The steps of log weights from key to key under equal scores."""
+    n, expected = audited.n_keys[0], audited.expected.alibi
+    with np.errstate(divide="ignore", invalid="ignore"):
+        steps = np.diff(np.log(audited.equal(n, n)), axis=-1)
+    steps = steps[np.isfinite(steps)] if np.isfinite(steps).any() else np.zeros(1)
+    low, high, slope, tolerance = steps.min(), steps.max(), steps.mean(), 1e-6 + 4 * audited.eps
+    found = "a bias by position" if high - low > 2 * tolerance else "none" if abs(slope) <= tolerance else ""
+    evidence = f"Log weights under equal scores rise by {low:.6g} to {high:.6g} from key to key."
+    is_expected = max(high - expected, expected - low) <= tolerance
+    return is_expected, found or f"slope {slope:.6g}", f"slope {expected:g}" if expected else "none", evidence
 
 
-def sink(audited: Audited, sizes: Sizes) -> Finding:
+def sink(audited: Audited) -> Result:
     """Sums of rows under equal scores: m / (m + e^sink) over m keys."""
-    n, expected = sizes.n_keys[0], audited.expected
-    zeros = np.zeros((n, sizes.d_k))
-    sums = audited.weights(zeros, np.ones((n, sizes.d_k))).sum(axis=-1)
-    values = np.eye(n, max(n, sizes.d_k))[None]
-    exact = expected.output(zeros[None], np.ones((1, n, sizes.d_k)), values)[0].sum(axis=-1)
-    off = float(np.abs(sums - exact).max())
+    n, wanted = audited.n_keys[0], audited.expected.sink
+    ones = np.ones((n, audited.d_k))
+    sums, exact = (x[0, 0, :, 0] for x in audited.outputs(0 * ones, ones, ones))
     tolerance = max(1e-9, 4 * audited.eps)
-    seen = audited.visible(n, n, sizes.d_k).sum(axis=-1)
-    found = "none" if expected.sink is None else f"{expected.sink:g}"
-    if off > tolerance:
-        with np.errstate(all="ignore"):
-            sinks = np.log(seen * (1 - sums) / sums)
-        is_sink = np.isfinite(sinks).all() and np.ptp(sinks) < 1e-3 + 100 * audited.eps
-        plain = np.abs(sums - 1).max() <= tolerance
-        found = f"{round(sinks.mean(), 9) + 0:.6g}" if is_sink else "none" if plain else "sums of another kind"
+    with np.errstate(all="ignore"):
+        sinks = np.log((audited.equal(n, n) != 0).sum(axis=-1) * (1 - sums) / sums)
+    found = "sums of another kind"
+    if np.abs(sums - 1).max() <= tolerance:
+        found = "none"
+    elif np.isfinite(sinks).all() and np.ptp(sinks) < 1e-3 + 100 * audited.eps:
+        found = f"{round(sinks.mean(), 6) + 0:g}"
+    expected = "none" if wanted is None else f"{wanted:g}"
+    is_expected = np.abs(sums - exact).max() <= tolerance
     evidence = f"Rows of equal scores sum to {sums.min():.8g} to {sums.max():.8g}."
-    return _verdict(
-        "sink", off <= tolerance, found, "none" if expected.sink is None else f"{expected.sink:g}", evidence
-    )
+    return is_expected, expected if is_expected else found, expected, evidence
 
 
-def heads(audited: Audited, sizes: Sizes) -> Finding:
-    """The head and the batch entry whose values reach each output, and whose keys its weights follow."""
-    d, groups, n = sizes.d_k, audited.expected.groups, sizes.n_keys[0]
-    owners = 2 if d < 8 else 4
-    shape = (2, owners // 2 if groups == 1 else 2)
-    q = audited.cast(np.zeros((shape[0], shape[1] * groups, n, d)))
-    k = audited.cast(np.zeros((*shape, n, d)))
-    marks = np.eye(shape[0] * shape[1], d).reshape(*shape, 1, d)
-    out = audited.call(q, k, audited.cast(np.broadcast_to(marks, (*shape, n, d))))
-    got = out[:, :, -1].argmax(axis=-1)
-    wanted = np.repeat(np.arange(shape[0] * shape[1]).reshape(shape), groups, axis=1)
-    return _verdict(
-        "heads",
-        np.array_equal(got, wanted),
-        got.tolist(),
-        wanted.tolist(),
-        f"Values that each query head reads, by batch entry, with {groups} query heads per head of values.",
-    )
+def heads(audited: Audited) -> Result:
+    """The head and the batch entry whose values reach each output."""
+    d, groups, n = audited.d_k, audited.expected.groups, audited.n_keys[0]
+    shape = (2, 1 if groups == 1 and d < 8 else 2)
+    owners = np.arange(shape[0] * shape[1]).reshape(shape)
+    marks = np.broadcast_to(np.eye(owners.size, d).reshape(*shape, 1, d), (*shape, n, d))
+    out, _ = audited.outputs(np.zeros((2, shape[1] * groups, n, d)), 0 * marks, marks)
+    found, wanted = out[:, :, -1].argmax(axis=-1), np.repeat(owners, groups, axis=1)
+    evidence = f"Values that each query head reads, by batch entry, with {groups} query heads per head of values."
+    return np.array_equal(found, wanted), found.tolist(), wanted.tolist(), evidence
 
 
-def lost_mass(audited: Audited, sizes: Sizes) -> tuple[Finding, tuple[LostMass, ...]]:
+def lost_mass(audited: Audited) -> Result:
     """Row sums over the spread of scores, beside the exact ones and the exact share of weights that round to 0."""
-    rows, d = [], sizes.d_k
-    try:
-        for n in sizes.n_keys:
-            keys = audited.cast(normals("k", n, d))
-            for spread in SPREADS:
-                q = normals("q", min(_ROWS, n), d)
-                size = spread * audited.expected.divisor(d, n) / np.linalg.norm(q, axis=-1, keepdims=True)
-                queries, ones = audited.cast(q * size), audited.cast(np.ones((n, d)))
-                out = audited.call(queries, keys, ones)[0, 0, :, 0]
-                exact = audited.expected.output(*(x.astype(float) for x in (queries, keys, ones)))[0, 0, :, 0]
-                rows.append(LostMass(n, spread, float(np.mean(1 - out / exact)), _tiny(audited, n, spread)))
-    except CallError as error:
-        return Finding("lost mass", "FINDING", "no output", "an output", f"{error}."), tuple(rows)
-    worst = max(rows, key=lambda row: abs(row.lost) if row.lost == row.lost else math.inf)
-    evidence = (
-        f"Largest at spread {worst.spread:g} with {worst.n_keys} keys; spreads {SPREADS[0]:g} to {SPREADS[-1]:g}."
-    )
+    below = math.log(audited.arithmetic.smallest) - math.log(2)
+    for n in audited.n_keys:
+        for spread in SPREADS:
+            q, k, v = audited.random(spread, min(ROWS, n), n)
+            out, exact = audited.outputs(q, k, np.ones_like(v))
+            tiny = weight_below(spread, n, below) if spread else 0.0
+            audited.lost.append(LostMass(n, spread, float(np.mean(1 - out[0, 0] / exact[0, 0])), tiny))
+    worst = max(audited.lost, key=lambda row: abs(row.lost) if row.lost == row.lost else math.inf)
     # Wide formats may sum in themselves, with errors of sqrt(n); narrow ones should sum in single precision.
-    tolerance = 4 * audited.eps * (1.0 if audited.eps > 1e-4 else math.sqrt(sizes.n_keys[-1]))
-    is_expected = abs(worst.lost) <= tolerance
-    return _verdict("lost mass", is_expected, f"{worst.lost:.3g}", f"below {tolerance:.1g}", evidence), tuple(rows)
+    tolerance = 4 * audited.eps * (1.0 if audited.eps > 1e-4 else math.sqrt(audited.n_keys[-1]))
+    where = f"Largest at spread {worst.spread:g} with {worst.n_keys} keys; spreads {SPREADS[0]:g} to {SPREADS[-1]:g}."
+    return abs(worst.lost) <= tolerance, f"{worst.lost:.3g}", f"below {tolerance:.1g}", where
 
 
-def _tiny(audited: Audited, n_keys: int, spread: float) -> float:
-    try:
-        return weight_below(spread, n_keys, math.log(audited.arithmetic.smallest) - math.log(2)) if spread else 0.0
-    except UnknownError:
-        return math.nan
-
-
-def large_scores(audited: Audited, sizes: Sizes) -> Finding:
+def large_scores(audited: Audited) -> Result:
     """Rows of equal scores so large, or so far below 0, that e^s leaves the format unless the maximum is subtracted."""
-    n, d = sizes.n_keys[0], sizes.d_k
+    n, d = audited.n_keys[0], audited.d_k
     size = 1.5 * math.log(audited.arithmetic.largest)
-    values = audited.cast(np.ones((n, d)))
-    worst = 0.0
-    for sign in (1.0, -1.0):
-        q, k = along(np.full(n, sign * size), audited.expected.divisor(d, n), d)
-        queries, keys = audited.cast(np.repeat(q, n, axis=0)), audited.cast(k)
-        exact = audited.expected.output(*(x.astype(float) for x in (queries, keys, values)))
-        off = np.abs(audited.call(queries, keys, values) - exact)
-        worst = max(worst, float(np.nan_to_num(off, nan=np.inf).max()))
-    evidence = f"Rows whose scaled scores are all {size:.4g}, or all {-size:.4g}, have sums wrong by up to {worst:.2g}."
+    q, k = along(np.full(n, size), audited.expected.divisor(d, n), d)
+    both = (audited.outputs(sign * np.repeat(q, n, axis=0), k, np.ones((n, d))) for sign in (1, -1))
+    worst = max(float(np.nan_to_num(np.abs(out - exact), nan=np.inf).max()) for out, exact in both)
     is_right = worst <= 1e-9 + 8 * audited.eps
-    found = "the maximum is subtracted" if is_right else "the maximum is not subtracted"
-    return _verdict("large scores", is_right, found, "the maximum is subtracted", evidence)
+    evidence = f"Rows whose scaled scores are all {size:.4g}, or all {-size:.4g}, have sums wrong by up to {worst:.2g}."
+    expected = "the maximum is subtracted"
+    return is_right, expected if is_right else "the maximum is not subtracted", expected, evidence
 
 
-def outputs(audited: Audited, sizes: Sizes) -> Finding:
+def scaled(audited: Audited) -> Result:
+    """The arrays that the scale multiplies, from the rounding of whole multiples of the smallest number of the format.
+
+    Divided by c, a multiple m of the smallest number rounds to a multiple; a score does not. Keys of the largest power
+    of 2 bring the products back to the size of eps. The divisor c, or its root on both q and k, needs to round some m.
+    """
+    n, d, arithmetic = audited.n_keys[0], audited.d_k, audited.arithmetic
+    c = audited.expected.divisor(d, n)
+    multiples = np.unique(np.rint(np.arange(1, 13) * max(1.0, c / 7.3)))  # no multiples of c or its root
+    rounded = min(np.abs(np.rint(multiples / x) * x - multiples).max() for x in (c, math.sqrt(c)))
+    scores = 2 * audited.eps * d * multiples.max() / c  # of the smallest number times the largest power of 2
+    large = arithmetic.largest / (2 - audited.eps) * min(1.0, 2.0 ** math.floor(-math.log2(scores)))
+    signs = np.where(np.arange(n) % 2, 1.0, -1.0)[:, None] * np.ones((len(multiples), 1, 1, d))
+    small = multiples[:, None, None, None] * arithmetic.smallest
+    changes, visible = [], 0.0
+    for q, k in ((small, large), (large, small)):
+        up, down = (audited.outputs(sign * q * np.abs(signs), k * signs, signs) for sign in (1, -1))
+        found, exact = ((x - y)[:, 0, -1, 0] / 2 for x, y in zip(up, down, strict=True))
+        visible = rounded * float(np.abs(exact).max()) / multiples.max()
+        if not np.abs(found).max() > np.abs(exact).max() / 9 or visible < 4 * audited.eps:
+            reason = "Numbers below the smallest normal one count as 0, or the divisor does not round their multiples."
+            return None, "not visible", "", reason
+        changes.append(float(np.abs(found - exact).max()))
+    names = [name for name, change in zip("qk", changes, strict=True) if not change <= visible / 2]
+    evidence = (
+        f"Multiples of the smallest number in q and in k give outputs wrong by {changes[0]:.2g} and {changes[1]:.2g}; "
+        f"a scale on them, before the product, by up to {visible:.2g} or more."
+    )
+    return True, " and ".join(names) or "scores", "", evidence
+
+
+def outputs(audited: Audited) -> Result:
     """Whole outputs of random inputs at spreads 1 and 5, with two batch entries and heads, beside double precision."""
-    groups, worst, where, changed = audited.expected.groups, 0.0, "", 0.0
-    for n_queries, n_keys in sizes.shapes():
+    off, changed = [], 0.0
+    # Single and double precision round scores, so that errors grow with the spread.
+    is_wide = audited.eps < 1e-4
+    for n_queries, n_keys in audited.shapes:
         for spread in (1.0, 5.0):
-            size = spread * audited.expected.divisor(sizes.d_k, n_keys) / math.sqrt(sizes.d_k)
-            q = audited.cast(size * normals("q", 2, 2 * groups, n_queries, sizes.d_k))
-            k, v = (audited.cast(normals(name, 2, 2, n_keys, sizes.d_k)) for name in "kv")
-            out = audited.call(q, k, v)
-            exact = audited.expected.output(*(x.astype(float) for x in (q, k, v)))
-            # Single and double precision round scores, so that errors grow with the spread.
-            off = np.nan_to_num(np.abs(out - exact), nan=np.inf) / (1.0 if audited.eps > 1e-4 else spread)
-            changed = max(changed, float(np.nan_to_num(np.abs(audited.call(q, k, v) - out), nan=np.inf).max()))
-            if off.max() > worst:
-                worst, first = float(off.max()), np.unravel_index(off.argmax(), off.shape)
-                where = f" with {n_queries} queries, {n_keys} keys and spread {spread:g}, at query {first[2]}"
-    unit = "" if audited.eps > 1e-4 else " times the spread"
-    formats = (name for name, eps in _FORMATS.items() if worst <= 64 * eps)
-    found = next(formats, "wrong")
-    is_expected = worst <= 64 * audited.eps and changed == 0
-    evidence = f"Random outputs deviate from double precision by up to {worst:.2g}{unit}{where}."
+            given = audited.random(spread, n_queries, n_keys, batch=2)
+            (out, exact), (again, _) = audited.outputs(*given), audited.outputs(*given)
+            changed = max(changed, float(np.nan_to_num(np.abs(again - out), nan=np.inf).max()))
+            worst = float(np.nan_to_num(np.abs(out - exact), nan=np.inf).max()) / (spread if is_wide else 1.0)
+            off.append((worst, f"with {n_queries} queries, {n_keys} keys and spread {spread:g}"))
+    worst, where = max(off)
+    formats = ("float64", "float32", "float16", "bfloat16")
+    found = next((f"errors like those of {f}" for f in formats if worst <= 2.0 ** (7 - FORMATS[f].digits)), "wrong")
+    evidence = (
+        f"Random outputs deviate from double precision by up to {worst:.2g}{' times the spread' * is_wide}, {where}."
+    )
     if changed:
-        found = "different in each call"
-        evidence = f"Two calls with the same arrays differ by up to {changed:.2g}."
-    elif found in _FORMATS:
-        found = f"errors like those of {found}"
-    return _verdict("outputs", is_expected, found, f"errors like those of {audited.arithmetic}", evidence)
+        found, evidence = "different in each call", f"Two calls with the same arrays differ by up to {changed:.2g}."
+    is_expected = worst <= 64 * audited.eps and not changed
+    return is_expected, found, f"errors like those of {audited.arithmetic}", evidence
 
 
-def gradients(backward: Callable[..., Any]) -> Callable[[Audited, Sizes], Finding]:
-    """The item that compares a backward function with central differences of the expected function."""
-
-    def gradients(audited: Audited, sizes: Sizes) -> Finding:
-        n, d, step, worst, where = sizes.n_keys[0], sizes.d_k, 1e-5, 0.0, ""
-        for spread in (1.0, 10.0):
-            size = spread * audited.expected.divisor(d, n) / math.sqrt(d)
-            shapes = {"q": audited.expected.groups, "k": 1, "v": 1, "g": audited.expected.groups}
-            *given, upstream = (normals(name, 1, heads, n, d) for name, heads in shapes.items())
-            cast = [audited.cast(x) for x in (size * given[0], *given[1:])]
-            upstream = audited.cast(upstream)
-            try:
-                found = [np.asarray(x).astype(float) for x in backward(*(x.copy() for x in cast), upstream.copy())]
-            except Exception as error:  # whatever the function raises is a result of the audit
-                raise CallError(f"the backward function raised {type(error).__name__}: {error}") from error
-            exact = [x.astype(float) for x in cast]
-            for index, name in enumerate("qkv"):
-                if found[index].shape != exact[index].shape:
-                    raise CallError(f"expected d{name} of shape {exact[index].shape}, got {found[index].shape}")
-                direction = normals("d", *exact[index].shape)
-                ends = []
-                for sign in (1, -1):
-                    moved = [x + sign * step * direction if i == index else x for i, x in enumerate(exact)]
-                    ends.append(float((audited.expected.output(*moved) * upstream.astype(float)).sum()))
-                wanted = (ends[0] - ends[1]) / (2 * step)
-                scale = float(np.linalg.norm(found[index])) + abs(wanted)
-                off = abs(float((found[index] * direction).sum()) - wanted) / max(scale, 1e-300)
-                if not off <= worst:
-                    worst, where = off, f"dL/d{name} at spread {spread:g}"
-        evidence = (
-            f"Derivatives along a random direction deviate from central differences by up to {worst:.2g}, in {where}."
-        )
-        is_right = worst <= 1e-6 + 64 * audited.eps
-        return _verdict("gradients", is_right, "right" if is_right else "wrong", "right", evidence)
-
-    return gradients
+def gradients(audited: Audited) -> Result:
+    """Gradients of a backward function along random directions, beside central differences of the expected output."""
+    n, step, off = audited.n_keys[0], 1e-5, []
+    assert audited.backward is not None
+    for spread in (1.0, 10.0):
+        given = audited.random(spread, n, n)
+        given.append(audited.cast(normals("g", *given[0].shape)))
+        found = audited.call(audited.backward, given, *(x.shape for x in given[:3]))
+        *exact, upstream = (x.astype(float) for x in given)
+        for index, gradient in enumerate(found):
+            direction = normals("d", *gradient.shape)
+            ends = []
+            for sign in (step, -step):
+                moved = [x + sign * direction if i == index else x for i, x in enumerate(exact)]
+                ends.append(float((audited.expected.output(*moved) * upstream).sum()))
+            wanted = (ends[0] - ends[1]) / (2 * step)
+            size = float(np.linalg.norm(gradient)) + abs(wanted) + 1e-300
+            error = abs(float((gradient * direction).sum()) - wanted) / size
+            off.append((error if error == error else math.inf, f"dL/d{'qkv'[index]} at spread {spread:g}"))
+    worst, where = max(off)
+    is_right = worst <= 1e-6 + 64 * audited.eps
+    evidence = (
+        f"Derivatives along a random direction deviate from central differences by up to {worst:.2g}, in {where}."
+    )
+    return is_right, "right" if is_right else "wrong", "right", evidence
