@@ -1,6 +1,6 @@
 """An audit: find the function, audit it, print the report, write its tables and draw the mass that rows lose."""
 
-import importlib
+import pkgutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ def audit_function(target: str, out: Path | None, **expected: Any) -> bool:
     report = audited(function_of(target), **expected)
     folder = HOME / AUDIT / target.replace(":", ".") if out is None else out
     mass = pd.DataFrame(report.lost_mass)
-    files = {"report.txt": f"{report}\n".encode(), "items.csv": csv_bytes(pd.DataFrame(report.rows()))}
+    files = {"report.txt": f"{report}\n".encode(), "items.csv": csv_bytes(pd.DataFrame(report.items))}
     if report.lost_mass:
         files["lost_mass.csv"] = csv_bytes(mass)
         drawn = render(lambda: _draw(mass), _TITLE, f"{target}. {_CAPTION}")
@@ -58,16 +58,14 @@ def function_of(target: str) -> Callable[..., Any]:
     Raises:
         UsageError: the module cannot be imported, or has no such function.
     """
-    module, _, name = target.partition(":")
-    if not module or not name:
-        raise UsageError(f"TARGET: expected PACKAGE.MODULE:FUNCTION, got {target}")
+    expected = "TARGET: expected PACKAGE.MODULE:FUNCTION, importable here"
     try:
-        found: Callable[..., Any] | None = getattr(importlib.import_module(module), name, None)
-    except (ImportError, SyntaxError) as error:
-        raise UsageError(f"TARGET: expected a module that can be imported here, got {module}: {error}") from error
+        found: object = pkgutil.resolve_name(target)
+    except (ImportError, SyntaxError, ValueError, AttributeError) as error:
+        raise UsageError(f"{expected}, got {target}: {error}") from error
     if callable(found):
         return found
-    raise UsageError(f"TARGET: expected a function of {module}, got {name}")
+    raise UsageError(f"{expected}, got {target}, which is no function")
 
 
 def list_examples() -> None:

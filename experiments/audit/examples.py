@@ -15,31 +15,27 @@ Array = npt.NDArray[np.float64]
 
 def plain(q: Array, k: Array, v: Array) -> Array:
     """Attention as in its formula, softmax(q kᵀ / sqrt(d_k)) v."""
-    return np.asarray(softmax(_scores(q, k) / math.sqrt(q.shape[-1]), axis=-1) @ v)
+    return np.asarray(softmax(q @ k.mT / math.sqrt(q.shape[-1]), axis=-1) @ v)
 
 
 def unused_scale(q: Array, k: Array, v: Array) -> Array:
     """A scale that is defined and never used (pytorch/torchtitan#2170)."""
-    return np.asarray(softmax(_scores(q, k), axis=-1) @ v)
+    return np.asarray(softmax(q @ k.mT, axis=-1) @ v)
 
 
 def causal_from_the_first_key(q: Array, k: Array, v: Array) -> Array:
     """A causal mask aligned to the first key, whatever the number of queries (ml-explore/mlx#2835)."""
-    scores = _scores(q, k) / math.sqrt(q.shape[-1])
-    visible = np.tri(*scores.shape[-2:]) == 1
-    return np.asarray(softmax(np.where(visible, scores, -np.inf), axis=-1) @ v)
+    visible = np.tri(q.shape[-2], k.shape[-2], dtype=bool)
+    return np.asarray(softmax(np.where(visible, q @ k.mT / math.sqrt(q.shape[-1]), -np.inf), axis=-1) @ v)
 
 
 def weights_of_8_bits(q: Array, k: Array, v: Array) -> Array:
     """Exponentials rounded to float8_e4m3fn, their sum not: rows lose mass (Dao-AILab/flash-attention#2694)."""
-    scores = _scores(q, k) / math.sqrt(q.shape[-1])
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
     exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    rounded = exponentials.astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
-    return np.asarray(rounded @ v / exponentials.sum(axis=-1, keepdims=True))
-
-
-def _scores(q: Array, k: Array) -> Array:
-    return q @ k.swapaxes(-1, -2)
+    return np.asarray(
+        exponentials.astype(ml_dtypes.float8_e4m3fn).astype(np.float64) @ v / exponentials.sum(axis=-1, keepdims=True)
+    )
 
 
 EXAMPLES = (plain, unused_scale, causal_from_the_first_key, weights_of_8_bits)

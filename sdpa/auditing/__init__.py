@@ -1,8 +1,5 @@
-"""The audit of an attention function from its outputs: `audit`, and what it returns."""
-
-from __future__ import annotations
+"""The audit of an attention function from its outputs."""
 
 from sdpa.auditing.audit import audit
-from sdpa.auditing.report import Audit, Finding
 
-__all__ = ["Audit", "Finding", "audit"]
+__all__ = ["audit"]

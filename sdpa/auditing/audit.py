@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from sdpa.arithmetic import Arithmetic
 from sdpa.auditing import items
-from sdpa.auditing.function import Attention, Audited, CallError, Expected, Rule, normals
+from sdpa.auditing.function import Attention, Audited, CallError, Rule, normals
 from sdpa.auditing.report import Audit, Finding, Verdict
 
 _ALONE = (items.mask, items.hidden_keys, items.divisor, items.soft_cap, items.bias, items.sink, items.heads)
 _SUMS = (items.lost_mass, items.large_scores)  # another sink would show here, too
 _WHOLE = (items.scaled, items.outputs, items.gradients)  # so would whatever is wrong
-_NO_OUTPUT = "no output"
 
 
 def audit(
@@ -55,32 +55,24 @@ def audit(
     >>> print(str(audit(scaled_dot_product_attention, n_keys=(16, 128), scaling="unscaled")).partition(";")[0])
     audit of scaled_dot_product_attention: findings: divisor
     """
-    if d_k < 4 or len(n_keys) == 0 or min(n_keys) < 4 or list(n_keys) != sorted(set(n_keys)):
-        raise ValueError(
-            f"expected d_k of at least 4 and rising n_keys of at least 4, got d_k = {d_k}, {tuple(n_keys)}"
-        )
-    if mask == "window-1":
-        raise ValueError("mask: expected rows of more than one key, got window-1")
-    expected = Expected(scaling, mask, softcap, sink, alibi, groups)
-    expected.output(*(normals("q", 1, heads, 4, d_k) for heads in (groups, 1, 1)))
-    audited = Audited(attention, backward, np.dtype(dtype), expected, d_k, tuple(n_keys))
+    if d_k < 4 or len(n_keys) == 0 or min(n_keys) < 4 or list(n_keys) != sorted(set(n_keys)) or mask == "window-1":
+        expected = "expected d_k of at least 4, rising n_keys of at least 4, and rows of more than one key"
+        raise ValueError(f"{expected}, got d_k = {d_k}, {tuple(n_keys)} and the mask {mask}")
+    arithmetic, sizes = Arithmetic.parse(np.dtype(dtype).name), (d_k, tuple(n_keys))
+    audited = Audited(attention, backward, arithmetic, *sizes, scaling, mask, softcap, sink, alibi, groups)
+    audited.exact(*(normals("q", 1, heads, 4, d_k) for heads in (groups, 1, 1)))
     found: list[Finding] = []
-    for item in (*_ALONE, *_SUMS, *_WHOLE) if backward else (*_ALONE, *_SUMS, *_WHOLE[:-1]):
+    for item in (*_ALONE, *_SUMS, *(_WHOLE if backward else _WHOLE[:-1])):
         wrong = {one.item for one in found if one.verdict == "FINDING"}
-        if (item in _WHOLE and wrong) or (item in _SUMS and "sink" in wrong):
-            result: items.Result = (None, "not compared", "", "The findings above would show here, too.")
-        else:
-            result = _tried(item, audited)
+        result: items.Result = (None, "not compared", "", "The findings above would show here, too.")
+        if not ((item in _WHOLE and wrong) or (item in _SUMS and "sink" in wrong)):
+            try:
+                result = item(audited)
+            except CallError as error:
+                result = (False, "no output", "an output", f"{error}.")
         is_expected, *words = result
         verdict: Verdict = "not tested" if is_expected is None else "as expected" if is_expected else "FINDING"
         found.append(Finding(item.__name__.replace("_", " "), verdict, *map(str, words)))
-        if words[0] == _NO_OUTPUT and item is items.mask:
+        if item is items.mask and words[0] == "no output":
             break
     return Audit(getattr(attention, "__name__", repr(attention)), tuple(found), tuple(audited.lost))
-
-
-def _tried(item: Callable[[Audited], items.Result], audited: Audited) -> items.Result:
-    try:
-        return item(audited)
-    except CallError as error:
-        return False, _NO_OUTPUT, "an output", f"{error}."

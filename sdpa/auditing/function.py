@@ -32,48 +32,35 @@ class CallError(Exception):
 
 
 @dataclass(frozen=True)
-class Expected:
-    """The attention that a function should compute; arguments as in `sdpa.auditing.audit`."""
+class Audited:
+    """A function of arrays (batch, heads, n, d_k), their format, the sizes to try, and what it should compute."""
 
+    function: Attention
+    backward: Attention | None
+    arithmetic: Arithmetic
+    d_k: int
+    n_keys: tuple[int, ...]
     scaling: Rule
     mask: str
     softcap: float
     sink: float | None
     alibi: float
     groups: int
-
-    def divisor(self, d_k: int, n_keys: int) -> float:
-        """The divisor at these sizes."""
-        return resolve_divisor(self.scaling, d_k, n_keys, self.mask)
-
-    def output(self, q: FloatArray, k: FloatArray, v: FloatArray) -> FloatArray:
-        """The output in double precision; q has `groups` times the heads of k and v, on the axis before the rows."""
-        keys, values = (np.repeat(x, self.groups, axis=-3) for x in (k, v))
-        scores: FloatArray = q @ keys.swapaxes(-1, -2) / self.divisor(q.shape[-1], k.shape[-2])
-        if self.softcap:
-            scores = self.softcap * np.tanh(scores / self.softcap)
-        n_queries, n_keys = scores.shape[-2:]
-        distance = np.arange(n_keys - n_queries, n_keys)[:, None] - np.arange(n_keys)
-        scores = masked(scores - self.alibi * distance, self.mask)
-        return np.asarray(RowMap(sink=self.sink).weights(scores) @ values)
-
-
-@dataclass(frozen=True)
-class Audited:
-    """A function attention(q, k, v) of arrays (batch, heads, n, d_k), their format, and the sizes to try."""
-
-    function: Attention
-    backward: Attention | None
-    dtype: np.dtype[Any]
-    expected: Expected
-    d_k: int
-    n_keys: tuple[int, ...]
     lost: list[LostMass] = field(default_factory=list)  # the item of that name adds to it
 
-    @property
-    def arithmetic(self) -> Arithmetic:
-        """The format of the arrays."""
-        return Arithmetic.parse(self.dtype.name)
+    def divisor(self, d_k: int, n_keys: int) -> float:
+        """The expected divisor at these sizes."""
+        return resolve_divisor(self.scaling, d_k, n_keys, self.mask)
+
+    def exact(self, q: FloatArray, k: FloatArray, v: FloatArray) -> FloatArray:
+        """The expected output in double precision; q has `groups` times the heads of k and v."""
+        keys, values = (np.repeat(x, self.groups, axis=1) for x in (k, v))
+        scores: FloatArray = q @ keys.mT / self.divisor(q.shape[-1], k.shape[-2])
+        if self.softcap:
+            scores = self.softcap * np.tanh(scores / self.softcap)
+        position = np.arange(k.shape[-2])
+        scores = scores - self.alibi * (position[-q.shape[-2] :, None] - position)
+        return np.asarray(RowMap(sink=self.sink).weights(masked(scores, self.mask)) @ values)
 
     @property
     def eps(self) -> float:
@@ -89,13 +76,13 @@ class Audited:
     def cast(self, values: npt.ArrayLike) -> Array:
         """Values in the format of the function, with leading axes of batch and heads."""
         array = np.asarray(values)
-        return array.reshape((1,) * (4 - array.ndim) + array.shape).astype(self.dtype)
+        return array.reshape((1,) * (4 - array.ndim) + array.shape).astype(self.arithmetic.name)
 
     def random(self, spread: float, n_queries: int, n_keys: int, d_k: int = 0, batch: int = 1) -> list[Array]:
         """q, k and v of normal numbers, as many batch entries as heads of keys; scores have a spread in each row."""
         d = d_k or self.d_k
-        q = normals("q", batch, batch * self.expected.groups, n_queries, d)
-        q *= spread * self.expected.divisor(d, n_keys) / np.linalg.norm(q, axis=-1, keepdims=True)
+        q = normals("q", batch, batch * self.groups, n_queries, d)
+        q *= spread * self.divisor(d, n_keys) / np.linalg.norm(q, axis=-1, keepdims=True)
         return [self.cast(x) for x in (q, *(normals(name, batch, batch, n_keys, d) for name in "kv"))]
 
     def call(self, function: Attention, given: Sequence[Array], *shapes: tuple[int, ...]) -> list[FloatArray]:
@@ -122,7 +109,7 @@ class Audited:
         """The output, and the expected one, of the same rounded arrays."""
         given = [self.cast(x) for x in (q, k, v)]
         (found,) = self.call(self.function, given, (*given[0].shape[:-1], given[2].shape[-1]))
-        return found, self.expected.output(*(x.astype(float) for x in given))
+        return found, self.exact(*(x.astype(float) for x in given))
 
     def weights(self, q: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
         """The weights of q (n_queries, d_k) over k (n_keys, d_k): outputs for the columns of the identity."""
@@ -153,8 +140,8 @@ def normals(name: str, *shape: int) -> FloatArray:
 
 
 def along(scores: npt.ArrayLike, divisor: float, d_k: int) -> tuple[FloatArray, FloatArray]:
-    """One query and keys with these scaled scores, under this divisor."""
+    """One query and keys with these scaled scores, not all 0, under this divisor."""
     wanted = np.asarray(scores, float)
-    size = math.sqrt(divisor / d_k) * math.sqrt(max(np.abs(wanted).max(), 1e-300))
+    size = math.sqrt(divisor / d_k * np.abs(wanted).max())
     direction = np.where(np.arange(d_k) % 3 == 1, -1.0, 1.0)
-    return size * direction[None, :], (wanted / np.abs(wanted).max() * size)[:, None] * direction
+    return size * direction[None, :], (wanted * divisor / d_k / size)[:, None] * direction

@@ -28,23 +28,14 @@ Result = tuple[bool | np.bool_ | None, object, object, str]
 
 def mask(audited: Audited) -> Result:
     """Keys with a weight under equal scores, at several shapes."""
-    expected, shapes = audited.expected.mask, audited.shapes
+    expected, shapes = audited.mask, audited.shapes
     seen = [audited.equal(*shape) != 0 for shape in shapes]
     names = (expected, "none", "causal", f"window-{max(1, *(int(rows.sum(axis=-1).max()) for rows in seen))}")
     masks = {name: [allowed_keys(name, shape) for shape in shapes] for name in names}
     masks["causal from the first key (query i sees keys 0 to i)"] = [np.tri(*shape, dtype=bool) for shape in shapes]
     found = next((name for name, rows in masks.items() if all(map(np.array_equal, rows, seen))), "another")
-    evidence = (
-        f"Keys with a weight among equal scores, for {', '.join(f'{q} queries and {k} keys' for q, k in shapes)}."
-    )
-    if found == "another":
-        wrong = [(rows != right).any(axis=-1) for rows, right in zip(seen, masks[expected], strict=True)]
-        first = next(i for i, rows in enumerate(wrong) if rows.any())
-        keys = np.flatnonzero(seen[first][row := int(wrong[first].argmax())])
-        what = f"keys {keys[0]} to {keys[-1]}, {len(keys)} in all" if len(keys) else "no key"
-        q, k = shapes[first]
-        evidence = f"Of {q} queries and {k} keys, query {row} sees {what}, under equal scores."
-    return found == expected, found, expected, evidence
+    counts = (f"{q} queries see {rows.sum(-1)[[0, -1]]} of {k} keys" for (q, k), rows in zip(shapes, seen, strict=True))
+    return found == expected, found, expected, f"Under equal scores, the first and the last of {'; '.join(counts)}."
 
 
 def hidden_keys(audited: Audited) -> Result:
@@ -54,7 +45,7 @@ def hidden_keys(audited: Audited) -> Result:
     hidden = audited.equal(n_queries, n) == 0
     if not hidden.any():
         return True, "none", "", ""
-    divisor = audited.expected.divisor(d, n)
+    divisor = audited.divisor(d, n)
     step = min(1e5, audited.arithmetic.largest / 16 / divisor / n)
     leak = 0.0
     for sign in (1.0, -1.0):
@@ -68,12 +59,13 @@ def hidden_keys(audited: Audited) -> Result:
 
 
 def _slope(audited: Audited, d_k: int, n_queries: int, n_keys: int) -> tuple[float, float, float, float]:
-    """The divisor, its tolerance, the largest relative deviation of one row, and the residual over the largest score.
+    """The divisor, its tolerance, and the largest deviations of rows from it, and of log weights from their rows.
 
     The spread is as small as the format allows, so that a soft cap hardly matters. Weights coarser than the format
-    need a spread of 1, and leave a tolerance of their residual.
+    need a spread of 1, and leave a tolerance of their deviation.
     """
     small = 1.0 if audited.eps > 1e-4 else audited.eps**0.25
+    tolerance = max(1e-6, 2 * audited.eps / small)
     for spread in dict.fromkeys((small, 1.0)):
         q, k = (x[0, 0] for x in audited.random(spread, n_queries, n_keys, d_k)[:2])
         odd = np.ma.masked_invalid(audited.odd_logits(q, k))
@@ -82,23 +74,21 @@ def _slope(audited: Audited, d_k: int, n_queries: int, n_keys: int) -> tuple[flo
         squares = np.vecdot(scores, scores)
         if not squares.any():
             raise CallError(f"no query gives two keys a weight above 0 at d_k = {d_k} and {n_keys} keys")
-        slope = float(np.vecdot(logits, scores).sum() / squares.sum())
-        tolerance, size = max(1e-6, 2 * audited.eps / small), max(abs(slope), 1e-300)
+        slope = float(np.vecdot(logits, scores).sum() / squares.sum()) or 1e-300
         long = squares > squares.max() / 4
-        slopes = np.vecdot(logits, scores)[long] / squares[long]
-        of_rows = float(np.abs(slopes - slope).max()) / size
-        rest = logits[long] - slopes[:, None] * scores[long]
-        residual = float(np.abs(rest).max() / np.abs(scores).max()) / size
-        if slope and residual <= 50 * tolerance:
+        slopes = np.vecdot(logits, scores)[long, None] / squares[long, None]
+        of_rows = float(np.abs(slopes / slope - 1).max())
+        residual = float(np.abs(logits[long] - slopes * scores[long]).max() / np.abs(scores * slope).max())
+        if residual <= 50 * tolerance and abs(slope) > 1e-300:
             break
     if 50 * tolerance < residual < _COARSE and of_rows < _COARSE / 4:
         tolerance = residual
-    return (1 / slope if slope else math.inf), tolerance, of_rows, residual
+    return 1 / slope, tolerance, of_rows, residual
 
 
 def divisor(audited: Audited) -> Result:
     """The slope of log weights over scores near 0, at several d_k, numbers of keys and queries."""
-    d, few, expected = audited.d_k, audited.n_keys[0], audited.expected
+    d, few = audited.d_k, audited.n_keys[0]
     sizes = [(d, few, few), *((d, min(ROWS, few), n) for n in audited.n_keys[1:])]
     found, untested = {}, ""
     for size in [*sizes, (d // 2, few, few), (3 * d // 2, few, few)]:
@@ -113,89 +103,79 @@ def divisor(audited: Audited) -> Result:
         return all(abs(got / divisor(s[0], s[2]) - 1) <= within for s, (got, within, _, _) in found.items())
 
     one, within, _, _ = found[sizes[0]]
-    factor = one / expected.divisor(d, few)
+    factor = one / audited.divisor(d, few)
     named: dict[str, Callable[[int, int], float]] = {
-        str(expected.scaling): expected.divisor,
+        str(audited.scaling): audited.divisor,
         **{rule: Scaling.parse(rule).divisor for rule in _RULES},
         f"{one:.8g}": lambda *_: one,
-        f"{factor:.8g} times {expected.scaling}": lambda *size: factor * expected.divisor(*size),
+        f"{factor:.8g} times {audited.scaling}": lambda *size: factor * audited.divisor(*size),
     }
     name = next((name for name, rule in named.items() if fits(rule)), "of no known rule")
-    numbers = ", ".join(f"{value[0]:.8g} at d_k = {s[0]} and {s[2]} keys" for s, value in found.items())
-    evidence = f"Slopes of log weights over scores near 0, to {within:.1g}: {numbers}.{untested}"
-    rows, residual = (max(found.values(), key=lambda value: value[i] / value[1]) for i in (2, 3))
-    if residual[3] > 50 * residual[1]:
-        name = "no divisor of q·k"
-        evidence += f" Log weights are no multiple of q·k; they are off by up to {residual[3]:.2g} of the largest."
-    elif rows[2] > 50 * rows[1]:
+    if any(of_rows > 50 * within for _, within, of_rows, _ in found.values()):
         name = "different in different rows"
-        evidence += f" Rows differ by up to {rows[2]:.2g} of it: it depends on the position."
-    return name == str(expected.scaling), name, expected.scaling, evidence
+    if any(residual > 50 * within for _, within, _, residual in found.values()):
+        name = "no divisor of q·k"
+    numbers = ", ".join(f"{value[0]:.8g} at d_k = {s[0]} and {s[2]} keys" for s, value in found.items())
+    off = "{:.1g} of it, log weights from multiples of q·k by {:.1g}".format(*np.max([*found.values()], axis=0)[2:])
+    evidence = f"Slopes of log weights over scores near 0, to {within:.1g}: {numbers}. Rows deviate by up to {off}."
+    return name == str(audited.scaling), name, audited.scaling, evidence + untested
 
 
 def soft_cap(audited: Audited) -> Result:
     """The scaled score that a large one becomes, beside 0, and the c of c tanh(s / c) that explains it."""
-    n, d, expected = audited.n_keys[0], audited.d_k, audited.expected.softcap
+    n, d, score = audited.n_keys[0], audited.d_k, 20.0 if audited.eps < 1e-6 else 8.0
     c, within, of_rows, _ = _slope(audited, d, n, n)
-    scores, became = np.array((10.0, 20.0) if audited.eps < 1e-6 else (4.0, 8.0)), np.full(2, np.nan)
-    for i, score in enumerate(scores if 0 < c < math.inf and of_rows <= 50 * within else ()):
-        q, k = along(np.where(np.arange(n) == n - 1, score, 0.0), c, d)
-        *_, beside, last = audited.odd_logits(np.repeat(q, n, axis=0), k)[-1].tolist()
-        became[i] = last - beside
-    if not np.isfinite(became).all():
+    q, k = along(np.where(np.arange(n) == n - 1, score, 0.0), abs(c), d)
+    *_, beside, last = audited.odd_logits(np.repeat(q, n, axis=0), k)[-1].tolist()
+    became, tolerance = last - beside, max(1e-6, 4 * audited.eps)
+    if of_rows > 50 * within or not math.isfinite(became):
         return None, "not visible", "", "A key loses all weight beside a large score, or rows have no common divisor."
-
-    def off(cap: float) -> float:
-        return float(np.abs((became - (cap * np.tanh(scores / cap) if cap else scores)) / scores).max())
-
-    cap, tolerance = 0.0, max(1e-6, 4 * audited.eps)
-    if 0 < became[1] < scores[1] * (1 - tolerance):
-        cap = brentq(lambda c: c * math.tanh(scores[1] / c) - became[1], became[1] / 2, 1e6)
-    found = "not a tanh" if off(cap) > 20 * tolerance else f"{cap:.6g}" if cap else "none"
-    wanted = f"{expected:g}" if expected else "none"
-    evidence = f"Scaled scores of {scores[0]:g} and {scores[1]:g} become {became[0]:.6g} and {became[1]:.6g}."
-    return off(expected) <= tolerance, wanted if off(expected) <= tolerance else found, wanted, evidence
+    wanted = audited.softcap * math.tanh(score / audited.softcap) if audited.softcap else score
+    expected, found = f"{audited.softcap:g}" if audited.softcap else "none", "none"
+    if 0 < became < score * (1 - tolerance):
+        found = f"{brentq(lambda cap: cap * math.tanh(score / cap) - became, became / 2, 1e6):.6g}"
+    is_expected = abs(became - wanted) <= tolerance * score
+    return (
+        is_expected,
+        expected if is_expected else found,
+        expected,
+        f"A scaled score of {score:g} becomes {became:.6g}.",
+    )
 
 
 def bias(audited: Audited) -> Result:
     """The steps of log weights from key to key under equal scores."""
-    n, expected = audited.n_keys[0], audited.expected.alibi
+    n, expected, tolerance = audited.n_keys[0], audited.alibi, 1e-6 + 4 * audited.eps
     with np.errstate(divide="ignore", invalid="ignore"):
-        steps = np.diff(np.log(audited.equal(n, n)), axis=-1)
-    steps = steps[np.isfinite(steps)] if np.isfinite(steps).any() else np.zeros(1)
-    low, high, slope, tolerance = steps.min(), steps.max(), steps.mean(), 1e-6 + 4 * audited.eps
-    found = "a bias by position" if high - low > 2 * tolerance else "none" if abs(slope) <= tolerance else ""
+        steps = np.ma.masked_invalid(np.diff(np.log(audited.equal(n, n)), axis=-1)).compressed()
+    low, high = steps.min(initial=math.inf), steps.max(initial=-math.inf)
+    name = "a bias by position" if high - low > 2 * tolerance else f"slope {steps.sum() / max(steps.size, 1):.6g}"
+    found = "none" if max(abs(low), abs(high)) <= tolerance or not steps.size else name
     evidence = f"Log weights under equal scores rise by {low:.6g} to {high:.6g} from key to key."
     is_expected = max(high - expected, expected - low) <= tolerance
-    return is_expected, found or f"slope {slope:.6g}", f"slope {expected:g}" if expected else "none", evidence
+    return is_expected, found, f"slope {expected:g}" if expected else "none", evidence
 
 
 def sink(audited: Audited) -> Result:
-    """Sums of rows under equal scores: m / (m + e^sink) over m keys."""
-    n, wanted = audited.n_keys[0], audited.expected.sink
-    ones = np.ones((n, audited.d_k))
-    sums, exact = (x[0, 0, :, 0] for x in audited.outputs(0 * ones, ones, ones))
-    tolerance = max(1e-9, 4 * audited.eps)
-    with np.errstate(all="ignore"):
-        sinks = np.log((audited.equal(n, n) != 0).sum(axis=-1) * (1 - sums) / sums)
-    found = "sums of another kind"
-    if np.abs(sums - 1).max() <= tolerance:
-        found = "none"
-    elif np.isfinite(sinks).all() and np.ptp(sinks) < 1e-3 + 100 * audited.eps:
-        found = f"{round(sinks.mean(), 6) + 0:g}"
-    expected = "none" if wanted is None else f"{wanted:g}"
-    is_expected = np.abs(sums - exact).max() <= tolerance
-    evidence = f"Rows of equal scores sum to {sums.min():.8g} to {sums.max():.8g}."
-    return is_expected, expected if is_expected else found, expected, evidence
+    """Sums of rows under equal scores: 1 - e^sink times the weight of the own key, which has no bias."""
+    n, tolerance = audited.n_keys[0], max(1e-9, 4 * audited.eps)
+    weights = audited.equal(n, n)
+    own, missing = np.diagonal(weights), 1 - weights.sum(axis=-1)
+    expected, size = ("none", 0.0) if audited.sink is None else (f"{audited.sink:g}", math.exp(audited.sink))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sinks = np.log(missing / own)
+        is_sink = np.ptp(sinks) < 1e-3 + 100 * audited.eps
+    name = f"{round(sinks.mean(), 6) + 0:g}" if is_sink else "sums of another kind"
+    is_expected = np.abs(missing - size * own).max() <= tolerance
+    found = expected if is_expected else "none" if np.abs(missing).max() <= tolerance else name
+    return is_expected, found, expected, f"Rows of equal scores lack {missing.min():.6g} to {missing.max():.6g} of 1."
 
 
 def heads(audited: Audited) -> Result:
     """The head and the batch entry whose values reach each output."""
-    d, groups, n = audited.d_k, audited.expected.groups, audited.n_keys[0]
-    shape = (2, 1 if groups == 1 and d < 8 else 2)
-    owners = np.arange(shape[0] * shape[1]).reshape(shape)
-    marks = np.broadcast_to(np.eye(owners.size, d).reshape(*shape, 1, d), (*shape, n, d))
-    out, _ = audited.outputs(np.zeros((2, shape[1] * groups, n, d)), 0 * marks, marks)
+    d, groups, n, owners = audited.d_k, audited.groups, audited.n_keys[0], np.arange(4).reshape(2, 2)
+    marks = np.broadcast_to(np.eye(4, d).reshape(2, 2, 1, d), (2, 2, n, d))
+    out, _ = audited.outputs(np.zeros((2, 2 * groups, n, d)), 0 * marks, marks)
     found, wanted = out[:, :, -1].argmax(axis=-1), np.repeat(owners, groups, axis=1)
     evidence = f"Values that each query head reads, by batch entry, with {groups} query heads per head of values."
     return np.array_equal(found, wanted), found.tolist(), wanted.tolist(), evidence
@@ -221,7 +201,7 @@ def large_scores(audited: Audited) -> Result:
     """Rows of equal scores so large, or so far below 0, that e^s leaves the format unless the maximum is subtracted."""
     n, d = audited.n_keys[0], audited.d_k
     size = 1.5 * math.log(audited.arithmetic.largest)
-    q, k = along(np.full(n, size), audited.expected.divisor(d, n), d)
+    q, k = along(np.full(n, size), audited.divisor(d, n), d)
     both = (audited.outputs(sign * np.repeat(q, n, axis=0), k, np.ones((n, d))) for sign in (1, -1))
     worst = max(float(np.nan_to_num(np.abs(out - exact), nan=np.inf).max()) for out, exact in both)
     is_right = worst <= 1e-9 + 8 * audited.eps
@@ -237,7 +217,7 @@ def scaled(audited: Audited) -> Result:
     of 2 bring the products back to the size of eps. The divisor c, or its root on both q and k, needs to round some m.
     """
     n, d, arithmetic = audited.n_keys[0], audited.d_k, audited.arithmetic
-    c = audited.expected.divisor(d, n)
+    c = audited.divisor(d, n)
     multiples = np.unique(np.rint(np.arange(1, 13) * max(1.0, c / 7.3)))  # no multiples of c or its root
     rounded = min(np.abs(np.rint(multiples / x) * x - multiples).max() for x in (c, math.sqrt(c)))
     scores = 2 * audited.eps * d * multiples.max() / c  # of the smallest number times the largest power of 2
@@ -263,14 +243,14 @@ def scaled(audited: Audited) -> Result:
 
 def outputs(audited: Audited) -> Result:
     """Whole outputs of random inputs at spreads 1 and 5, with two batch entries and heads, beside double precision."""
-    off, changed = [], 0.0
+    off, is_same = [], True
     # Single and double precision round scores, so that errors grow with the spread.
     is_wide = audited.eps < 1e-4
     for n_queries, n_keys in audited.shapes:
         for spread in (1.0, 5.0):
             given = audited.random(spread, n_queries, n_keys, batch=2)
             (out, exact), (again, _) = audited.outputs(*given), audited.outputs(*given)
-            changed = max(changed, float(np.nan_to_num(np.abs(again - out), nan=np.inf).max()))
+            is_same &= np.array_equal(again, out)
             worst = float(np.nan_to_num(np.abs(out - exact), nan=np.inf).max()) / (spread if is_wide else 1.0)
             off.append((worst, f"with {n_queries} queries, {n_keys} keys and spread {spread:g}"))
     worst, where = max(off)
@@ -279,31 +259,28 @@ def outputs(audited: Audited) -> Result:
     evidence = (
         f"Random outputs deviate from double precision by up to {worst:.2g}{' times the spread' * is_wide}, {where}."
     )
-    if changed:
-        found, evidence = "different in each call", f"Two calls with the same arrays differ by up to {changed:.2g}."
-    is_expected = worst <= 64 * audited.eps and not changed
-    return is_expected, found, f"errors like those of {audited.arithmetic}", evidence
+    is_expected = is_same and worst <= 64 * audited.eps
+    found = found if is_same else "different in each call"
+    return is_expected, found, f"errors like those of {audited.arithmetic}, the same in each call", evidence
 
 
 def gradients(audited: Audited) -> Result:
     """Gradients of a backward function along random directions, beside central differences of the expected output."""
-    n, step, off = audited.n_keys[0], 1e-5, []
     assert audited.backward is not None
+    n, step, off = audited.n_keys[0], 1e-5, []
     for spread in (1.0, 10.0):
         given = audited.random(spread, n, n)
         given.append(audited.cast(normals("g", *given[0].shape)))
         found = audited.call(audited.backward, given, *(x.shape for x in given[:3]))
         *exact, upstream = (x.astype(float) for x in given)
-        for index, gradient in enumerate(found):
+        for i, gradient in enumerate(found):
             direction = normals("d", *gradient.shape)
-            ends = []
-            for sign in (step, -step):
-                moved = [x + sign * direction if i == index else x for i, x in enumerate(exact)]
-                ends.append(float((audited.expected.output(*moved) * upstream).sum()))
-            wanted = (ends[0] - ends[1]) / (2 * step)
-            size = float(np.linalg.norm(gradient)) + abs(wanted) + 1e-300
-            error = abs(float((gradient * direction).sum()) - wanted) / size
-            off.append((error if error == error else math.inf, f"dL/d{'qkv'[index]} at spread {spread:g}"))
+            moved = ([*exact[:i], exact[i] + t * direction, *exact[i + 1 :]] for t in (step, -step))
+            up, down = (audited.exact(*arrays) for arrays in moved)
+            wanted = float(((up - down) * upstream).sum()) / (2 * step)
+            error = abs(float((gradient * direction).sum()) - wanted)
+            error /= float(np.linalg.norm(gradient)) + abs(wanted) + 1e-300
+            off.append((np.nan_to_num(error, nan=math.inf), f"dL/d{'qkv'[i]} at spread {spread:g}"))
     worst, where = max(off)
     is_right = worst <= 1e-6 + 64 * audited.eps
     evidence = (

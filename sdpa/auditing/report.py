@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 Verdict = Literal["as expected", "FINDING", "not tested"]
 
@@ -56,18 +56,14 @@ class Audit:
         """The items that are not as expected."""
         return tuple(item for item in self.items if item.verdict == "FINDING")
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The items as rows of a table."""
-        return [asdict(item) for item in self.items]
-
     def __str__(self) -> str:
         names = ", ".join(finding.item for finding in self.findings)
         count = f"findings: {names}" if names else "no findings"
-        head = f"audit of {self.name}: {count}"
         untested = sum(item.verdict == "not tested" for item in self.items)
-        lines = [head + (f"; {untested} of {len(self.items)} items not tested" if untested else "")]
+        rest = f"; {untested} of {len(self.items)} items not tested" if untested else ""
+        lines = [f"audit of {self.name}: {count}{rest}"]
         for item in self.items:
             what = f"{item.found}, expected {item.expected}" if item.verdict == "FINDING" else item.found
-            text = f"{item.item}: {what}. {item.evidence}" if item.evidence else f"{item.item}: {what}."
+            text = f"{item.item}: {what}. {item.evidence}"
             lines += textwrap.wrap(text, 96, initial_indent=f"  {item.verdict:<12}", subsequent_indent=" " * 14)
         return "\n".join(lines)

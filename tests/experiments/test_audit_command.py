@@ -36,9 +36,9 @@ def test_without_a_target_the_examples_are_listed():
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("sdpa.audit", "expected PACKAGE.MODULE:FUNCTION, got sdpa.audit"),
-        ("sdpa.nothing:f", "expected a module that can be imported here, got sdpa.nothing"),
-        ("sdpa:nothing", "expected a function of sdpa, got nothing"),
+        ("sdpa:__doc__", "got sdpa:__doc__, which is no function"),
+        ("sdpa.nothing:f", "importable here, got sdpa.nothing:f: No module named"),
+        ("sdpa:nothing", "importable here, got sdpa:nothing: module 'sdpa' has no attribute"),
     ],
 )
 def test_a_target_that_is_no_function_is_refused(target, message):
