@@ -269,12 +269,8 @@ def audit(
         from experiments.audit import command
 
         expected = {"scaling": scaling or "d_k^1/2", "mask": mask or "none", "softcap": softcap, "sink": sink}
-        if target:
-            is_right = command.audit_function(target, out, dtype=dtype, **expected)
-        else:
-            command.list_examples()
-            is_right = True
-    raise typer.Exit(not is_right)
+        audited = command.audit_function(target, out, dtype=dtype, **expected) if target else command.list_examples()
+    raise typer.Exit(not audited)
 
 
 @about_sweeps(app, "verbose")

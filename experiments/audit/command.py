@@ -63,15 +63,16 @@ def function_of(target: str) -> Callable[..., Any]:
         found: object = pkgutil.resolve_name(target)
     except (ImportError, SyntaxError, ValueError, AttributeError) as error:
         raise UsageError(f"{expected}, got {target}: {error}") from error
-    if callable(found):
-        return found
-    raise UsageError(f"{expected}, got {target}, which is no function")
+    if not callable(found):
+        raise UsageError(f"{expected}, got {target}, which is no function")
+    return found
 
 
-def list_examples() -> None:
-    """Print the functions that come with the suite, with what each does."""
+def list_examples() -> bool:
+    """Print the functions that come with the suite, with what each does; True."""
     lines = [f"  TARGET={one.__module__}:{one.__name__}\n      {(one.__doc__ or '').strip()}" for one in EXAMPLES]
     tell("\n".join(["To audit your function: make audit TARGET=package.module:function. Examples:", *lines]))
+    return True
 
 
 def _draw(mass: pd.DataFrame) -> Drawing:

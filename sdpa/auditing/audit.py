@@ -2,19 +2,64 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from sdpa.arithmetic import Arithmetic
 from sdpa.auditing import items
-from sdpa.auditing.function import Attention, Audited, CallError, Rule, normals
-from sdpa.auditing.report import Audit, Finding, Verdict
+from sdpa.auditing.function import Attention, Audited, CallError, LostMass, Rule, normals
 
 _ALONE = (items.mask, items.hidden_keys, items.divisor, items.soft_cap, items.bias, items.sink, items.heads)
 _SUMS = (items.lost_mass, items.large_scores)  # another sink would show here, too
 _WHOLE = (items.scaled, items.outputs, items.gradients)  # so would whatever is wrong
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One item of an audit.
+
+    Attributes:
+        item: such as `divisor`.
+        verdict: `as expected`, `FINDING`, or `not tested`.
+        found, expected: in the words of the suite.
+        evidence: the probe and its numbers.
+    """
+
+    item: str
+    verdict: str
+    found: str
+    expected: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Findings about a function; printed, a report."""
+
+    name: str
+    items: tuple[Finding, ...]
+    lost_mass: tuple[LostMass, ...]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The items that are not as expected."""
+        return tuple(item for item in self.items if item.verdict == "FINDING")
+
+    def __str__(self) -> str:
+        names = ", ".join(finding.item for finding in self.findings)
+        count = f"findings: {names}" if names else "no findings"
+        untested = sum(item.verdict == "not tested" for item in self.items)
+        rest = f"; {untested} of {len(self.items)} items not tested" if untested else ""
+        lines = [f"audit of {self.name}: {count}{rest}"]
+        for item in self.items:
+            what = f"{item.found}, expected {item.expected}" if item.verdict == "FINDING" else item.found
+            text = f"{item.item}: {what}. {item.evidence}"
+            lines += textwrap.wrap(text, 96, initial_indent=f"  {item.verdict:<12}", subsequent_indent=" " * 14)
+        return "\n".join(lines)
 
 
 def audit(
@@ -71,7 +116,7 @@ def audit(
             except CallError as error:
                 result = (False, "no output", "an output", f"{error}.")
         is_expected, *words = result
-        verdict: Verdict = "not tested" if is_expected is None else "as expected" if is_expected else "FINDING"
+        verdict = "not tested" if is_expected is None else "as expected" if is_expected else "FINDING"
         found.append(Finding(item.__name__.replace("_", " "), verdict, *map(str, words)))
         if item is items.mask and words[0] == "no output":
             break

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from sdpa._arrays import FloatArray
 from sdpa.arithmetic import Arithmetic
 from sdpa.attention import masked
-from sdpa.auditing.report import LostMass
 from sdpa.row_maps import RowMap
 from sdpa.scaling import Scaling, resolve_divisor
 
@@ -28,7 +27,23 @@ ROWS = 8  # queries among the longest rows
 
 
 class CallError(Exception):
-    """The function raised, or returned something else than an output."""
+    """The function raised, changed its arguments, or returned something else than an output."""
+
+
+@dataclass(frozen=True)
+class LostMass:
+    """The mass that rows of standard normal scores lose.
+
+    Attributes:
+        n_keys, spread: the number of keys, and the standard deviation of the scaled scores.
+        lost: 1 minus the sum of the weights over the exact sum, mean over eight rows.
+        tiny_share: exact share of the weights that the format of the arrays rounds to 0; NaN if unknown.
+    """
+
+    n_keys: int
+    spread: float
+    lost: float
+    tiny_share: float
 
 
 @dataclass(frozen=True)
@@ -86,11 +101,7 @@ class Audited:
         return [self.cast(x) for x in (q, *(normals(name, batch, batch, n_keys, d) for name in "kv"))]
 
     def call(self, function: Attention, given: Sequence[Array], *shapes: tuple[int, ...]) -> list[FloatArray]:
-        """The arrays of these shapes that a function returns, as doubles.
-
-        Raises:
-            CallError: the function raised, changed its arguments, or returned other shapes.
-        """
+        """The arrays of these shapes that a function returns, as doubles; CallError if it does anything else."""
         copies = [x.copy() for x in given]
         try:
             with np.errstate(all="ignore"):

@@ -14,8 +14,7 @@ from scipy.optimize import brentq
 
 from sdpa.arithmetic import FORMATS
 from sdpa.attention import allowed_keys
-from sdpa.auditing.function import ROWS, Audited, CallError, along, normals
-from sdpa.auditing.report import LostMass
+from sdpa.auditing.function import ROWS, Audited, CallError, LostMass, along, normals
 from sdpa.scaling import Scaling
 from sdpa.theory.formats import weight_below
 
@@ -47,11 +46,9 @@ def hidden_keys(audited: Audited) -> Result:
         return True, "none", "", ""
     divisor = audited.divisor(d, n)
     step = min(1e5, audited.arithmetic.largest / 16 / divisor / n)
-    leak = 0.0
-    for sign in (1.0, -1.0):
-        q, k = along(sign * step * np.arange(n), divisor, d)
-        rows = audited.weights(np.repeat(q, n_queries, axis=0), k)[hidden]
-        leak = max(leak, float(np.nan_to_num(np.abs(rows), nan=1.0).max(initial=0.0)))
+    q, k = along(step * np.arange(n), divisor, d)
+    rows = [audited.weights(np.repeat(sign * q, n_queries, axis=0), k)[hidden] for sign in (1.0, -1.0)]
+    leak = np.nan_to_num(np.abs(rows), nan=1.0).max()
     evidence = (
         f"Largest weight of a hidden key, under scaled scores that rise or fall by {step:.2g} per key: {leak:.2g}."
     )
@@ -234,10 +231,8 @@ def scaled(audited: Audited) -> Result:
             return None, "not visible", "", reason
         changes.append(float(np.abs(found - exact).max()))
     names = [name for name, change in zip("qk", changes, strict=True) if not change <= visible / 2]
-    evidence = (
-        f"Multiples of the smallest number in q and in k give outputs wrong by {changes[0]:.2g} and {changes[1]:.2g}; "
-        f"a scale on them, before the product, by up to {visible:.2g} or more."
-    )
+    off = f"{changes[0]:.2g} and {changes[1]:.2g}; a scale on them, before the product, by at least {visible:.2g}"
+    evidence = f"Multiples of the smallest number in q and in k give outputs wrong by up to {off}."
     return True, " and ".join(names) or "scores", "", evidence
 
 
@@ -278,9 +273,8 @@ def gradients(audited: Audited) -> Result:
             moved = ([*exact[:i], exact[i] + t * direction, *exact[i + 1 :]] for t in (step, -step))
             up, down = (audited.exact(*arrays) for arrays in moved)
             wanted = float(((up - down) * upstream).sum()) / (2 * step)
-            error = abs(float((gradient * direction).sum()) - wanted)
-            error /= float(np.linalg.norm(gradient)) + abs(wanted) + 1e-300
-            off.append((np.nan_to_num(error, nan=math.inf), f"dL/d{'qkv'[i]} at spread {spread:g}"))
+            error = np.abs((gradient * direction).sum() - wanted) / (np.linalg.norm(gradient) + abs(wanted) + 1e-300)
+            off.append((float(np.nan_to_num(error, nan=math.inf)), f"dL/d{'qkv'[i]} at spread {spread:g}"))
     worst, where = max(off)
     is_right = worst <= 1e-6 + 64 * audited.eps
     evidence = (
