@@ -23,12 +23,6 @@ def unused_scale(q: Array, k: Array, v: Array) -> Array:
     return np.asarray(softmax(q @ k.mT, axis=-1) @ v)
 
 
-def causal_from_the_first_key(q: Array, k: Array, v: Array) -> Array:
-    """A causal mask aligned to the first key, whatever the number of queries (ml-explore/mlx#2835)."""
-    visible = np.tri(q.shape[-2], k.shape[-2], dtype=bool)
-    return np.asarray(softmax(np.where(visible, q @ k.mT / math.sqrt(q.shape[-1]), -np.inf), axis=-1) @ v)
-
-
 def weights_of_8_bits(q: Array, k: Array, v: Array) -> Array:
     """Exponentials rounded to float8_e4m3fn, their sum not: rows lose mass (Dao-AILab/flash-attention#2694)."""
     scores = q @ k.mT / math.sqrt(q.shape[-1])
@@ -38,4 +32,4 @@ def weights_of_8_bits(q: Array, k: Array, v: Array) -> Array:
     )
 
 
-EXAMPLES = (plain, unused_scale, causal_from_the_first_key, weights_of_8_bits)
+EXAMPLES = (plain, unused_scale, weights_of_8_bits)

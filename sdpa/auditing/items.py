@@ -33,7 +33,7 @@ def mask(audited: Audited) -> Result:
     masks = {name: [allowed_keys(name, shape) for shape in shapes] for name in names}
     masks["causal from the first key (query i sees keys 0 to i)"] = [np.tri(*shape, dtype=bool) for shape in shapes]
     found = next((name for name, rows in masks.items() if all(map(np.array_equal, rows, seen))), "another")
-    counts = (f"{q} queries see {rows.sum(-1)[[0, -1]]} of {k} keys" for (q, k), rows in zip(shapes, seen, strict=True))
+    counts = (f"{len(x)} queries see {x[0].sum()} and {x[-1].sum()} of {len(x[0])} keys" for x in seen)
     return found == expected, found, expected, f"Under equal scores, the first and the last of {'; '.join(counts)}."
 
 
@@ -201,9 +201,8 @@ def large_scores(audited: Audited) -> Result:
     q, k = along(np.full(n, size), audited.divisor(d, n), d)
     both = (audited.outputs(sign * np.repeat(q, n, axis=0), k, np.ones((n, d))) for sign in (1, -1))
     worst = max(float(np.nan_to_num(np.abs(out - exact), nan=np.inf).max()) for out, exact in both)
-    is_right = worst <= 1e-9 + 8 * audited.eps
     evidence = f"Rows whose scaled scores are all {size:.4g}, or all {-size:.4g}, have sums wrong by up to {worst:.2g}."
-    expected = "the maximum is subtracted"
+    is_right, expected = worst <= 1e-9 + 8 * audited.eps, "the maximum is subtracted"
     return is_right, expected if is_right else "the maximum is not subtracted", expected, evidence
 
 
@@ -213,22 +212,20 @@ def scaled(audited: Audited) -> Result:
     Divided by c, a multiple m of the smallest number rounds to a multiple; a score does not. Keys of the largest power
     of 2 bring the products back to the size of eps. The divisor c, or its root on both q and k, needs to round some m.
     """
-    n, d, arithmetic = audited.n_keys[0], audited.d_k, audited.arithmetic
-    c = audited.divisor(d, n)
+    n, d, c = audited.n_keys[0], audited.d_k, audited.divisor(audited.d_k, audited.n_keys[0])
     multiples = np.unique(np.rint(np.arange(1, 13) * max(1.0, c / 7.3)))  # no multiples of c or its root
     rounded = min(np.abs(np.rint(multiples / x) * x - multiples).max() for x in (c, math.sqrt(c)))
     scores = 2 * audited.eps * d * multiples.max() / c  # of the smallest number times the largest power of 2
-    large = arithmetic.largest / (2 - audited.eps) * min(1.0, 2.0 ** math.floor(-math.log2(scores)))
+    large = audited.arithmetic.largest / (2 - audited.eps) * min(1.0, 2.0 ** math.floor(-math.log2(scores)))
     signs = np.where(np.arange(n) % 2, 1.0, -1.0)[:, None] * np.ones((len(multiples), 1, 1, d))
-    small = multiples[:, None, None, None] * arithmetic.smallest
+    small = multiples[:, None, None, None] * audited.arithmetic.smallest
     changes, visible = [], 0.0
     for q, k in ((small, large), (large, small)):
         up, down = (audited.outputs(sign * q * np.abs(signs), k * signs, signs) for sign in (1, -1))
         found, exact = ((x - y)[:, 0, -1, 0] / 2 for x, y in zip(up, down, strict=True))
         visible = rounded * float(np.abs(exact).max()) / multiples.max()
         if not np.abs(found).max() > np.abs(exact).max() / 9 or visible < 4 * audited.eps:
-            reason = "Numbers below the smallest normal one count as 0, or the divisor does not round their multiples."
-            return None, "not visible", "", reason
+            return None, "not visible", "", "Subnormal numbers count as 0, or the divisor does not round them."
         changes.append(float(np.abs(found - exact).max()))
     names = [name for name, change in zip("qk", changes, strict=True) if not change <= visible / 2]
     off = f"{changes[0]:.2g} and {changes[1]:.2g}; a scale on them, before the product, by at least {visible:.2g}"

@@ -9,14 +9,13 @@ from experiments.audit.command import function_of
 from experiments.audit.examples import EXAMPLES
 from experiments.config.problems import UsageError
 
-WRONG = {"unused_scale": "divisor", "causal_from_the_first_key": "mask", "weights_of_8_bits": "lost mass"}
+WRONG = {"unused_scale": "divisor", "weights_of_8_bits": "lost mass"}
 
 
 @pytest.mark.parametrize("function", EXAMPLES, ids=lambda one: one.__name__)
 def test_an_example_has_the_finding_that_it_promises_and_the_files_say_so(function, tmp_path):
-    mask = ["--mask", "causal"] * ("causal" in function.__name__)
     target = f"{function.__module__}:{function.__name__}"
-    ran = CliRunner().invoke(app, ["audit", target, "--out", str(tmp_path), *mask])
+    ran = CliRunner().invoke(app, ["audit", target, "--out", str(tmp_path)])
     wrong = WRONG.get(function.__name__)
     assert ran.exit_code == bool(wrong), ran.output
     first = f"audit of {function.__name__}: {f'findings: {wrong}' if wrong else 'no findings'}"
