@@ -17,6 +17,7 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 TABLE = re.findall(r"^\| (PyTorch|JAX) ([\d.]+) \| (\w+) \| (\w+) \| (.+) \|$", PAGE, re.MULTILINE)
 FROM_FIRST = "causal from the first key (query i sees keys 0 to i)"
 SIZES = (16, 512)
+assert len(TABLE) >= 7  # no rows would be no tests
 
 
 def wrapper(package):
@@ -26,10 +27,6 @@ def wrapper(package):
     names = {}
     exec(block, names)
     return names["attention"]
-
-
-def test_the_page_has_a_table():
-    assert len(TABLE) >= 7
 
 
 def test_the_wrapper_of_pytorch_runs_and_its_mask_starts_at_the_first_key():

@@ -19,7 +19,6 @@ from experiments.run.reporter import tell
 from sdpa import audit as audited
 
 _SMALLEST = 1e-17  # the lower end of the axis of mass
-_TITLE = "Mass that rows lose, over the spread of their scores"
 _CAPTION = (
     "Points: sum of the weights of a row, less the exact one and relative to it, mean over eight rows of normal "
     "scores, without its sign. Dashed: exact share of weights that the format of the arrays rounds to 0."
@@ -29,14 +28,8 @@ _CAPTION = (
 def audit_function(target: str, out: Path | None, **expected: Any) -> bool:
     """Audit a function, print the report, and write report.txt, two tables and a figure; True without findings.
 
-    Args:
-        target: PACKAGE.MODULE:FUNCTION, importable from the working folder.
-        out: the folder of the files; None for one in results/audit with the name of the target.
-        expected: the arguments of `sdpa.audit`.
-
-    Raises:
-        UsageError: there is no such function.
-        ValueError: an expectation that `sdpa.audit` refuses. Nothing is written then.
+    The target is PACKAGE.MODULE:FUNCTION, importable from the working folder; without `out`, files go to a folder of
+    its name in results/audit. UsageError if there is no such function, ValueError for what `sdpa.audit` refuses.
     """
     report = audited(function_of(target), **expected)
     folder = HOME / AUDIT / target.replace(":", ".") if out is None else out
@@ -44,7 +37,9 @@ def audit_function(target: str, out: Path | None, **expected: Any) -> bool:
     files = {"report.txt": f"{report}\n".encode(), "items.csv": csv_bytes(pd.DataFrame(report.items))}
     if report.lost_mass:
         files["lost_mass.csv"] = csv_bytes(mass)
-        drawn = render(lambda: _draw(mass), _TITLE, f"{target}. {_CAPTION}")
+        drawn = render(
+            lambda: _draw(mass), "Mass that rows lose, over the spread of their scores", f"{target}. {_CAPTION}"
+        )
         files |= {f"lost_mass{suffix}": content for suffix, content in drawn.items()}
     tell(f"{report}\nwrote {', '.join(files)} into {folder}")
     for name, content in files.items():
@@ -53,11 +48,7 @@ def audit_function(target: str, out: Path | None, **expected: Any) -> bool:
 
 
 def function_of(target: str) -> Callable[..., Any]:
-    """The function that PACKAGE.MODULE:FUNCTION names.
-
-    Raises:
-        UsageError: the module cannot be imported, or has no such function.
-    """
+    """The function that PACKAGE.MODULE:FUNCTION names; UsageError if there is none."""
     expected = "TARGET: expected PACKAGE.MODULE:FUNCTION, importable here"
     try:
         found: object = pkgutil.resolve_name(target)

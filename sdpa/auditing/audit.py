@@ -51,10 +51,9 @@ class Audit:
 
     def __str__(self) -> str:
         names = ", ".join(finding.item for finding in self.findings)
-        count = f"findings: {names}" if names else "no findings"
         untested = sum(item.verdict == "not tested" for item in self.items)
         rest = f"; {untested} of {len(self.items)} items not tested" if untested else ""
-        lines = [f"audit of {self.name}: {count}{rest}"]
+        lines = [f"audit of {self.name}: {f'findings: {names}' if names else 'no findings'}{rest}"]
         for item in self.items:
             what = f"{item.found}, expected {item.expected}" if item.verdict == "FINDING" else item.found
             text = f"{item.item}: {what}. {item.evidence}"
@@ -100,11 +99,11 @@ def audit(
     >>> print(str(audit(scaled_dot_product_attention, n_keys=(16, 128), scaling="unscaled")).partition(";")[0])
     audit of scaled_dot_product_attention: findings: divisor
     """
-    if d_k < 4 or len(n_keys) == 0 or min(n_keys) < 4 or list(n_keys) != sorted(set(n_keys)) or mask == "window-1":
+    if min((d_k, *n_keys)) < 4 or not n_keys or [*n_keys] != sorted(set(n_keys)) or mask == "window-1":
         expected = "expected d_k of at least 4, rising n_keys of at least 4, and rows of more than one key"
         raise ValueError(f"{expected}, got d_k = {d_k}, {tuple(n_keys)} and the mask {mask}")
-    arithmetic, sizes = Arithmetic.parse(np.dtype(dtype).name), (d_k, tuple(n_keys))
-    audited = Audited(attention, backward, arithmetic, *sizes, scaling, mask, softcap, sink, alibi, groups)
+    arithmetic = Arithmetic.parse(np.dtype(dtype).name)
+    audited = Audited(attention, backward, arithmetic, d_k, tuple(n_keys), scaling, mask, softcap, sink, alibi, groups)
     audited.exact(*(normals("q", 1, heads, 4, d_k) for heads in (groups, 1, 1)))
     found: list[Finding] = []
     for item in (*_ALONE, *_SUMS, *(_WHOLE if backward else _WHOLE[:-1])):

@@ -51,7 +51,7 @@ class Audited:
     """A function of arrays (batch, heads, n, d_k), their format, the sizes to try, and what it should compute."""
 
     function: Attention
-    backward: Attention | None
+    backward: Any  # a function, or None
     arithmetic: Arithmetic
     d_k: int
     n_keys: tuple[int, ...]
@@ -126,10 +126,8 @@ class Audited:
         """The weights of q (n_queries, d_k) over k (n_keys, d_k): outputs for the columns of the identity."""
         queries, keys = self.cast(q), self.cast(k)
         n_keys, width = keys.shape[-2:]
-        blocks = []
-        for start in range(0, n_keys, width):
-            values = self.cast(np.eye(n_keys, width, -start))
-            blocks += self.call(self.function, (queries, keys, values), (*queries.shape[:-1], width))
+        columns = (self.cast(np.eye(n_keys, width, -start)) for start in range(0, n_keys, width))
+        blocks = [self.call(self.function, (queries, keys, v), (*queries.shape[:-1], width))[0] for v in columns]
         return np.concatenate(blocks, axis=-1)[0, 0, :, :n_keys]
 
     def equal(self, n_queries: int, n_keys: int) -> FloatArray:
@@ -154,5 +152,4 @@ def along(scores: npt.ArrayLike, divisor: float, d_k: int) -> tuple[FloatArray, 
     """One query and keys with these scaled scores, not all 0, under this divisor."""
     wanted = np.asarray(scores, float)
     size = math.sqrt(divisor / d_k * np.abs(wanted).max())
-    direction = np.where(np.arange(d_k) % 3 == 1, -1.0, 1.0)
-    return size * direction[None, :], (wanted * divisor / d_k / size)[:, None] * direction
+    return np.full((1, d_k), size), np.outer(wanted * divisor / d_k / size, np.ones(d_k))

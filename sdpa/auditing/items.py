@@ -1,8 +1,4 @@
-"""The items of an audit: each a function of the audited function, with its result.
-
-A result is True if the item is as expected, False if not, None if not tested; what was found; what was expected; and
-the evidence.
-"""
+"""The items of an audit: each a function of the audited function, with its result."""
 
 from __future__ import annotations
 
@@ -22,6 +18,7 @@ SPREADS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 _RULES = ("unscaled", "d_k^1/2", "d_k^1", "d_k^1/3", "d_k^2/3", "d_k^1/4", "n_keys^1/2", "d_k^1/2/ln(n_keys)")
 _COARSE = 0.2  # residuals of the scores of weights in 8 bits are below
 
+# True if the item is as expected, False if not, None if not tested; then what was found and expected, and the evidence.
 Result = tuple[bool | np.bool_ | None, object, object, str]
 
 
@@ -40,14 +37,13 @@ def mask(audited: Audited) -> Result:
 def hidden_keys(audited: Audited) -> Result:
     """Weights of hidden keys under scores far above those of visible ones: 0 only if their scores are -inf."""
     n, d = audited.n_keys[0], audited.d_k
-    n_queries = max(1, n // 3)
-    hidden = audited.equal(n_queries, n) == 0
+    hidden = audited.equal(n, n) == 0
     if not hidden.any():
         return True, "none", "", ""
     divisor = audited.divisor(d, n)
     step = min(1e5, audited.arithmetic.largest / 16 / divisor / n)
     q, k = along(step * np.arange(n), divisor, d)
-    rows = [audited.weights(np.repeat(sign * q, n_queries, axis=0), k)[hidden] for sign in (1.0, -1.0)]
+    rows = [audited.weights(np.repeat(sign * q, n, axis=0), k)[hidden] for sign in (1.0, -1.0)]
     leak = np.nan_to_num(np.abs(rows), nan=1.0).max()
     evidence = (
         f"Largest weight of a hidden key, under scaled scores that rise or fall by {step:.2g} per key: {leak:.2g}."
@@ -258,18 +254,16 @@ def outputs(audited: Audited) -> Result:
 
 def gradients(audited: Audited) -> Result:
     """Gradients of a backward function along random directions, beside central differences of the expected output."""
-    assert audited.backward is not None
     n, step, off = audited.n_keys[0], 1e-5, []
     for spread in (1.0, 10.0):
-        given = audited.random(spread, n, n)
-        given.append(audited.cast(normals("g", *given[0].shape)))
+        given = [*audited.random(spread, n, n), audited.cast(normals("g", 1, audited.groups, n, audited.d_k))]
         found = audited.call(audited.backward, given, *(x.shape for x in given[:3]))
         *exact, upstream = (x.astype(float) for x in given)
         for i, gradient in enumerate(found):
             direction = normals("d", *gradient.shape)
             moved = ([*exact[:i], exact[i] + t * direction, *exact[i + 1 :]] for t in (step, -step))
             up, down = (audited.exact(*arrays) for arrays in moved)
-            wanted = float(((up - down) * upstream).sum()) / (2 * step)
+            wanted = ((up - down) * upstream).sum() / (2 * step)
             error = np.abs((gradient * direction).sum() - wanted) / (np.linalg.norm(gradient) + abs(wanted) + 1e-300)
             off.append((float(np.nan_to_num(error, nan=math.inf)), f"dL/d{'qkv'[i]} at spread {spread:g}"))
     worst, where = max(off)

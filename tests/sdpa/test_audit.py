@@ -37,23 +37,19 @@ def in_blocks(q, k, v, size=64):
     for start in range(0, k.shape[2], size):
         s = q @ k[:, :, start : start + size].swapaxes(-1, -2) / math.sqrt(q.shape[-1])
         new = np.maximum(top, s.max(axis=-1, keepdims=True))
-        e, keep = np.exp(s - new), np.exp(top - new)
+        e, keep, top = np.exp(s - new), np.exp(top - new), new
         total, out = total * keep + e.sum(axis=-1, keepdims=True), out * keep + e @ v[:, :, start : start + size]
-        top = new
     return out / total
 
 
 def scaled(q, k, v, on_q=0.0, on_k=0.0):
     """Powers of the divisor on q and on k before the product."""
     root = math.sqrt(q.shape[-1])
-    return attention(
-        q / q.dtype.type(root**on_q), k / k.dtype.type(root**on_k), v, divide=lambda _: root ** (1 - on_q - on_k)
-    )
+    return attention(q / root**on_q, k / root**on_k, v, divide=lambda _: root ** (1 - on_q - on_k))
 
 
 def one_width(q, k, v):
-    if q.shape[-1] != 64:
-        raise NotImplementedError("only d = 64")
+    assert q.shape[-1] == 64
     return attention(q, k, v)
 
 
@@ -62,12 +58,11 @@ def in_singles(q, k, v):
     return attention(*(x.astype(np.float32) for x in (q, k, v))).astype(q.dtype)
 
 
-def causal(position):
-    return position >= 0
-
-
 def window(size, position):
     return (position >= 0) & (position < size)
+
+
+causal = partial(window, math.inf)
 
 
 def capped(s, _, cap=30.0):
@@ -147,22 +142,12 @@ def dropped_tail(q, k, v):
     return attention(q, k[:, :, :n], v[:, :, :n])
 
 
-def wrong_from_257(q, k, v):
-    return attention(q, k, v) * (1.0 if k.shape[2] <= 256 else 1.001)
-
-
-def changing(q, k, v):
-    q *= 0.5
-    return attention(q, k, v)
-
-
-M2 = 1.873854
 PLANTED = {
-    "torchtitan#2170: m squared is never used": (attention, {"scaling": f"d_k^1/2/{M2}"}, "divisor", "d_k^1/2"),
+    "torchtitan#2170: m squared is never used": (attention, {"scaling": "d_k^1/2/1.873854"}, "divisor", "d_k^1/2"),
     "mlc-llm#3426: no scale": (variant(divide=lambda _: 1.0), {}, "divisor", "unscaled"),
     "vllm#48658: the latent width, 576": (variant(divide=lambda _: 24.0), {}, "divisor", "24"),
     "Megatron-LM#1501: the root of 40": (variant(divide=lambda _: 40**0.5), {}, "divisor", "6.3245553"),
-    "mobius#548: a factor too much": (variant(divide=lambda d: d**0.5 * M2), {}, "divisor", "1.873854 times d_k^1/2"),
+    "mobius#548: m squared": (variant(divide=lambda d: d**0.5 * 1.873854), {}, "divisor", "1.873854 times d_k^1/2"),
     "mlx#2835: causal from the first key": (first_corner, {"mask": "causal"}, "mask", "causal from the first key"),
     "transformers#39408: a window of 6": (variant(seen=partial(window, 6)), {"mask": "window-5"}, "mask", "window-6"),
     "transformers#12109: -10000": (variant(logits=by_a_number), {"mask": "causal"}, "hidden keys", "they leak"),
@@ -179,8 +164,8 @@ PLANTED = {
     "values two rows off": (lambda q, k, v: attention(q, k, np.roll(v, 2, axis=2)), {}, "divisor", "no divisor of q·k"),
     "batch entries mixed": (lambda q, k, v: attention(q, k, v[::-1]), {}, "heads", "[[2, 3], [0, 1]]"),
     "the tail of long rows": (dropped_tail, {}, "mask", "another"),
-    "wrong from 257 keys on": (wrong_from_257, {}, "lost mass", "-0.001"),
-    "arguments changed": (changing, {}, "divisor", "no output"),
+    "wrong from 257": (lambda q, k, v: attention(q, k, v) * (1 + (k.shape[2] > 256) / 999), {}, "lost mass", "-0.001"),
+    "arguments changed": (lambda q, k, v: attention(np.multiply(q, 0.5, out=q), k, v), {}, "divisor", "no output"),
     "half of dL/dq": (attention, {"backward": partial(backward, factor=0.5)}, "gradients", "wrong"),
 }
 
@@ -217,8 +202,8 @@ def test_a_function_without_an_output_has_one_finding_with_its_message(function,
 
 
 def test_a_temperature_by_position_is_no_soft_cap():
-    function, _, _, _ = PLANTED["a temperature by position"]
-    assert "soft cap" not in {finding.item for finding in audit(function, n_keys=SIZES).findings}
+    report = audit(PLANTED["a temperature by position"][0], n_keys=SIZES)
+    assert "soft cap" not in {finding.item for finding in report.findings}
 
 
 SCALED = {
@@ -248,14 +233,9 @@ def test_outputs_of_0_are_findings():
 
 
 @pytest.mark.parametrize(
-    ("expected", "message"),
-    [
-        ({"n_keys": (16, 8)}, "rising n_keys"),
-        ({"mask": "window-0"}, "mask"),
-        ({"scaling": "d_q"}, "d_q"),
-        ({"mask": "window-1"}, "more than one key"),
-    ],
+    ("name", "value", "message"),
+    [("n_keys", (16, 8), "rising"), ("mask", "window-0", "window-512"), ("mask", "window-1", "one key")],
 )
-def test_wrong_expectations_are_refused(expected, message):
+def test_wrong_expectations_are_refused(name, value, message):
     with pytest.raises(ValueError, match=message):
-        audit(attention, **expected)
+        audit(attention, **{name: value})
