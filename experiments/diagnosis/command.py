@@ -17,6 +17,7 @@ from experiments.config.problems import TableError
 from experiments.diagnosis import minilm, model
 from experiments.diagnosis.files import HeadArrays, read_heads, read_scores
 from experiments.diagnosis.table import (
+    advice,
     axes_of,
     diagnosis_table,
     gaussian_curves,
@@ -72,7 +73,8 @@ def diagnose(
     table = diagnosis_table(heads, scaling or "unscaled", mask, axes, RowMap(softcap, sink))
     what, last = ("q", ("position", "d_k")) if scaling else ("scores", ("query", "key"))
     order = ", ".join([*axes_of(heads[0], axes), *last])
-    _tell(f"Diagnosis of {' and '.join(map(str, files))}, {what} of shape {heads[0].q.shape} read as ({order})", table)
+    title = f"Diagnosis of {' and '.join(map(str, files))}, {what} of shape {heads[0].q.shape} read as ({order})"
+    _tell(title, table, is_capped=softcap > 0)
     write_atomically(record, sources.encode())  # first, so that no table of other files replaces this one
     write_atomically(folder / DIAGNOSIS_TABLE, csv_bytes(table))
     for suffix, content in zip(DRAWN, _drawn_heads(folder / DIAGNOSIS_TABLE), strict=True):
@@ -140,8 +142,8 @@ def _drawn_heads(table: Path) -> list[bytes]:
     return [*render_heads(heads, gaussian_curves(heads)).values()]
 
 
-def _tell(title: str, table: pd.DataFrame) -> None:
-    """Print the sizes of a diagnosis, its sharpest heads, and what holds of some of them."""
+def _tell(title: str, table: pd.DataFrame, *, is_capped: bool = False) -> None:
+    """Print the sizes of a diagnosis, its sharpest heads, what holds of some of them, and what to do."""
     tell(f"{title}\n{sizes(table)}\n")
     tell(sharpest(table), wrap=False)
-    tell("\n".join(["", legend(table), "", *summary(table), ""]))
+    tell("\n".join(["", legend(table), "", *summary(table), "", *advice(table, is_capped=is_capped), ""]))

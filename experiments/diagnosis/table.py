@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from experiments.config.problems import counted
 from experiments.diagnosis.files import HeadArrays
 from experiments.measuring.columns import Column
 from sdpa import Scaling, diagnose, diagnose_scores
@@ -227,9 +228,64 @@ _CONDITIONS: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
 }
 
 
-def _range(numbers: pd.Series) -> str:
+def advice(table: pd.DataFrame, *, is_capped: bool) -> list[str]:
+    """At most three sentences on what to do; none where the numbers of the table do not settle it.
+
+    Args:
+        table: of a diagnosis.
+        is_capped: True for scores under a soft cap, whose spread no divisor changes in proportion.
+    """
+    told = []
+    for holds, words in _ADVICE:
+        if (chosen := holds(table)).any():
+            heads = table[chosen]
+            divide = f"divide there by about {_range(heads['unit_divisor'], 2)}"
+            divide += f" rather than {_range(heads['divisor'])}" if "divisor" in heads else " what is divided already"
+            numbers = {name: _range(100 * heads[name], 2) + "%" for name in ("saturated_rows", "first_key_weight")}
+            numbers["spread"] = _range(heads["row_variance"] ** 0.5, 2)
+            numbers["divide"] = "change the soft cap or the divisor" if is_capped else f"{divide}, for a spread of 1"
+            told.append(words.format(heads=f"{len(heads)} of {counted(len(table), 'head')}", **numbers))
+    is_healthy = (table["saturated_rows"] < 0.05) & (table["entropy_share"] < 0.95) & ("visible_mass" not in table)
+    return told or ([_HEALTHY] if is_healthy.all() else [])
+
+
+def _has_sink(heads: pd.DataFrame) -> pd.Series:
+    """True where the first of at least 16 keys has most weight; with fewer, equal weights come near to it."""
+    return (heads["first_key_weight"] > 0.5) & (heads["n_keys"] >= 16)
+
+
+# Rows that saturate on the first key idle on purpose; beside a sink logit, gradients of saturated rows may be large.
+_ADVICE: tuple[tuple[Callable[[pd.DataFrame], pd.Series], str], ...] = (
+    (
+        lambda heads: (
+            (heads["saturated_rows"] > 0.5) & (heads["first_key_weight"] < 0.5) & ("visible_mass" not in heads)
+        ),
+        "In {heads}, {saturated_rows} of the rows have a weight above 0.99, so their softmax passes almost no "
+        "gradient: to train on, {divide}; a trained model may need such heads as they are.",
+    ),
+    (
+        # A single large score among many keys gives a small spread, too, but not a large entropy.
+        lambda heads: (heads["row_variance"] < 0.2**2) & (heads["row_variance"] > 0) & (heads["entropy_share"] > 0.95),
+        "In {heads}, the scores of a row have a spread of {spread}, so their weights are almost equal, and the "
+        "head averages: to train on, {divide}.",
+    ),
+    (
+        _has_sink,
+        "In {heads}, the first key gets {first_key_weight} of the weight, so keep it in every cache and window: "
+        "without it, other keys get this weight.",
+    ),
+)
+_HEALTHY = (
+    "Under 5% of the rows of each head are saturated, and none has almost equal weights on average, so nothing here "
+    "asks for another divisor."
+)
+
+
+def _range(numbers: pd.Series, digits: int = 4) -> str:
     """The smallest and the largest number, or the only one."""
-    return " to ".join(dict.fromkeys(f"{number:.4g}" for number in (numbers.min(), numbers.max())))
+    return " to ".join(
+        dict.fromkeys(f"{float(f'{number:.{digits}g}'):.6g}" for number in (numbers.min(), numbers.max()))
+    )
 
 
 def _with_gaussian(name: str) -> Callable[[Row], str]:

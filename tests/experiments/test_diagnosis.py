@@ -12,10 +12,11 @@ from ml_dtypes import bfloat16
 from safetensors.numpy import save_file
 
 from experiments.diagnosis import command
-from experiments.diagnosis.files import FilesError, read_heads
-from experiments.diagnosis.table import COLUMNS, gaussian_curves, read_diagnosis, summary
+from experiments.diagnosis.files import FilesError, HeadArrays, read_heads
+from experiments.diagnosis.table import COLUMNS, advice, diagnosis_table, gaussian_curves, read_diagnosis, summary
 from experiments.run.paths import DIAGNOSIS_TABLE
 from sdpa import diagnose, diagnose_scores
+from sdpa.row_maps import RowMap
 from sdpa.theory import GaussianRow
 from sdpa.theory.gaussian_rows import gaussian_rows
 from tests.command_line import call
@@ -235,6 +236,36 @@ def test_each_kind_of_heads_has_its_sentences_and_no_others(kind):
     if kind != "equal":
         assert len(summary(table)) == len(expected)
         assert "nan" not in text
+
+
+def planted(kind: str, *, keys: int = 24, **options) -> list[str]:
+    """The advice on three heads of width 16 with normal entries, of which head 1 is of that kind."""
+    q, k = np.random.default_rng(1).standard_normal((2, 4, 3, keys, 16))
+    if kind == "first":
+        q[:, 1] += 3.0
+        k[:, 1, 0] += 3.0
+    else:
+        q[:, 1] *= {"hard": 40.0, "flat": 0.05, "normal": 1.0}[kind]
+    row_map = RowMap(options.get("softcap", 0.0), options.get("sink"))
+    table = diagnosis_table([HeadArrays(None, None, q, k)], mask=options.get("mask"), row_map=row_map)
+    return advice(table, is_capped=row_map.softcap > 0)
+
+
+@pytest.mark.parametrize("mask", ["none", "causal"])
+def test_each_fault_gets_its_advice_and_healthy_heads_none(mask):
+    (hard,), (flat,), (first,), (healthy,) = (planted(each, mask=mask) for each in ("hard", "flat", "first", "normal"))
+    assert re.match(r"In 1 of 3 heads, 8\d% of the rows .* there by about 1[4-7]\d rather than 4, for a spread", hard)
+    assert re.match(r"In 1 of 3 heads, .* spread of 0.0[45]\d*, so .* there by about 0.[12]\d* rather than 4,", flat)
+    assert re.match(r"In 1 of 3 heads, the first key gets \d+% of the weight, so keep it", first)
+    assert healthy.endswith("so nothing here asks for another divisor.")
+
+
+def test_no_advice_rests_on_a_cap_a_sink_logit_or_few_keys():
+    (capped,) = planted("hard", softcap=500.0)
+    assert "change the soft cap or the divisor" in capped
+    assert "divide" not in capped
+    assert planted("hard", sink=0.0) == planted("normal", sink=0.0) == []
+    assert planted("first", keys=12) == []
 
 
 @pytest.mark.parametrize(
