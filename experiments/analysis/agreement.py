@@ -125,7 +125,8 @@ class Agreement:
             return ""
         cells = f" in {counted(len(self.cells), 'cell')}" if len(self.cells) else ""
         values = f"{counted(len(self.values), 'measured value')} with exact ones{cells}"
-        return f"{values} (p = {self.p_value:.2g}; an alarm below {ALARM:g})"
+        word = ", no sign of a difference" if self.p_value == 1 else ""  # the most that the correction allows
+        return f"{values} (p = {self.p_value:.2g}{word}; an alarm below {ALARM:g})"
 
     def gaps_in_short(self) -> str:
         """The numbers of `gaps` in words, without the reasons; empty if t judges every value."""
