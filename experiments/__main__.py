@@ -16,14 +16,14 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from experiments.config.problems import UsageError, attempt
+from experiments.config.problems import UsageError, attempt, counted
 from experiments.run import check as checks
 from experiments.run.files import STORE, write_atomically
-from experiments.run.measure import measure, plan_lines
+from experiments.run.measure import is_current, measure, plan_lines
 from experiments.run.paths import HOME
 from experiments.run.request import Job, about_sweeps, outcome
 from experiments.run.store import Store
-from experiments.run.work import find_work
+from experiments.run.work import Work, find_work
 
 SWEEPS = ("names", "config", "results", "verbose")
 WORKERS = ("jobs", "scheduler", "scheduler_file")
@@ -162,7 +162,21 @@ def plan(job: Job) -> None:
     workers = asked.workers(print)
     todo = find_work(Store(job.results / STORE, job.config.seed), job.sweeps)
     lines = plan_lines(*work, todo, workers, asked.limit)
-    print("\n".join([*lines, *checks.leftover_lines(job.config, job.results)]))
+    print("\n".join([*lines, _to_draw(job, todo), *checks.leftover_lines(job.config, job.results)]))
+
+
+def _to_draw(job: Job, todo: Work) -> str:
+    """How many figures of the requested sweeps a run would draw; all of a sweep whose tables it would write."""
+    current = [sweep for sweep in job.sweeps if is_current(job.config, sweep, job.results, todo)]
+    count = sum(len(sweep.figures) for sweep in job.sweeps if sweep not in current)
+    if current:
+        from experiments.figures.draw import figures
+        from experiments.run.products import outdated
+
+        tables = dict(checks.sound(job.config, job.results))
+        drawn = figures(job.config, current, job.results, tables)
+        count += len(outdated(job.results, drawn))
+    return f"total to draw: {counted(count, 'figure')}"
 
 
 @about_sweeps(app, "config", "results")

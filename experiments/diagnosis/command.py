@@ -97,7 +97,7 @@ def measure_model(results: Path, report: Reporter = ALOUD) -> None:
     """
     made_of = model.checksums(minilm.pretrained())
     files = tuple(diagnosis_path(results, name) for name in (*_MODEL_TABLES, _ARRAYS))
-    build(results, [Product(files, _model_files, parameters=made_of)], report.made)
+    build(results, [Product(files, _model_files, parameters=made_of)], report)
     made_of |= {path.name: checksum(path) for path in files}
     sidecar = {"package": minilm.PACKAGE, "sequences": model.SEQUENCES, "sha256": made_of}
     write_atomically(diagnosis_path(results, _SIDECAR), (json.dumps(sidecar, indent=2) + "\n").encode())
@@ -131,7 +131,7 @@ def write_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
 
     for name, draw in ((DIAGNOSIS_FIGURE, partial(_drawn_heads, inputs[0])), ("slide", partial(slide, results))):
         drawn = tuple(diagnosis_path(results, f"{name}{suffix}") for suffix in DRAWN)
-        build(results, [Product(drawn, draw, inputs)], report.made)
+        build(results, [Product(drawn, draw, inputs)], report)
 
 
 def _drawn_heads(table: Path) -> list[bytes]:

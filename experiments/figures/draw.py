@@ -1,6 +1,6 @@
 """The figures of sweeps as files: those out of date are drawn again."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +33,16 @@ def draw(
         TableError: a sweep has no sound table; the figures of all others are drawn.
     """
     tables = dict(sound(config, results))
+    # An unsound table is an error, after the figures of all others.
+    unsound = (partial(read_sweep, results, config, sweep) for sweep in sweeps if sweep.name not in tables)
+    attempt([lambda: build(results, figures(config, sweeps, results, tables, formats), report, jobs=jobs), *unsound])
+
+
+def figures(
+    config: Config, sweeps: Sequence[Sweep], results: Path, tables: Mapping[str, Tables], formats: Collection[str] = ()
+) -> list[Product]:
+    """The figures of those sweeps that have tables, and of all sweeps together."""
+    tables = dict(tables)
     shown = [(sweep.name, figure) for sweep in sweeps if sweep.name in tables for figure in sweep.figures]
     if together := agreement_tables([sweep for sweep in config.sweeps if sweep.name in tables], tables):
         tables[ALL_SWEEPS] = together
@@ -46,9 +56,7 @@ def draw(
         inputs = tuple(results / f"{sweep}.json" for sweep in behind)
         return Product(files, partial(_drawn, figure, tables[name], finding, asked), inputs, finding)
 
-    # An unsound table is an error, after the figures of all others.
-    unsound = (partial(read_sweep, results, config, sweep) for sweep in sweeps if sweep.name not in tables)
-    attempt([lambda: build(results, (product(*each) for each in shown), report.made, jobs=jobs), *unsound])
+    return [product(*each) for each in shown]
 
 
 def _drawn(figure: str, tables: Tables, finding: tuple[str, str] | None, formats: Sequence[str]) -> list[bytes]:

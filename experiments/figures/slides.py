@@ -60,7 +60,7 @@ def write_slides(config: Config, results: Path, report: Reporter = ALOUD) -> Non
         files = tuple(results / FOLDER / f"{name}{suffix}" for suffix in (".png", ".pdf"))
         inputs = (results / f"{slide.sweep}.json",)
         products.append(Product(files, partial(slide_files, slide, tables[slide.sweep]), inputs))
-    build(results, products, report.made)
+    build(results, products, report)
 
 
 def slide_files(slide: Slide, tables: Tables) -> list[bytes]:

@@ -71,7 +71,7 @@ def write_page(
         return [make_page(config, results, config_path, incomplete=incomplete)]
 
     options = [config.text, config_path.as_posix(), incomplete]
-    build(results, [Product((page_path(results),), made, (*shown(config, results),), options)], report.made_quietly)
+    build(results, [Product((page_path(results),), made, (*shown(config, results),), options)], report, quietly=True)
 
 
 def make_page(config: Config, results: Path, config_path: Path, *, incomplete: bool = False) -> bytes:

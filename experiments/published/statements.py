@@ -35,7 +35,7 @@ def update_statements(config: Config, results: Path, report: Reporter = ALOUD) -
         report.line(f"kept {path}: statements are judged for the shipped config.yaml only")
         return
     sidecars = tuple(folder / f"{sweep.name}.json" for folder, _, sweep in _sources(config, results))
-    build(results, [Product((path,), partial(_table, config, results), sidecars)], report.made)
+    build(results, [Product((path,), partial(_table, config, results), sidecars)], report)
 
 
 def _table(config: Config, results: Path) -> list[bytes]:

@@ -22,7 +22,7 @@ def write_examples(results: Path, report: Reporter = ALOUD) -> None:
     for name in DECLARED:
         files = tuple(results / EXAMPLES / f"{name}{end}" for end in DRAWN)
         products.append(Product(files, partial(_drawn, name)))
-    build(results, products, report.made)
+    build(results, products, report)
 
 
 def _numbers() -> list[bytes]:

@@ -43,7 +43,7 @@ def write_overview(config: Config, results: Path, report: Reporter = ALOUD) -> N
     files = (results / LONG, results / COLUMNS)
     if any(sound(config, results)):
         made = Product(files, partial(_overview, config, results), (*sidecars, *sorted(tables)), config.digest)
-        build(results, [made], report.made_quietly)
+        build(results, [made], report, quietly=True)
 
 
 def _overview(config: Config, results: Path) -> list[bytes | Iterator[bytes]]:

@@ -162,6 +162,11 @@ def plan_lines(
         yield f"A run of more than {_duration(limit or 0)} starts only with YES=1 (--yes)."
 
 
+def is_current(config: Config, sweep: Sweep, results: Path, work: "Work") -> bool:
+    """True if a run would leave the tables of a sweep as they are."""
+    return not why_stale(results, config, sweep) and work.is_complete(sweep)
+
+
 def _state(config: Config, sweep: Sweep, results: Path, work: "Work") -> str:
     """The state of the tables of a sweep."""
     if reason := why_stale(results, config, sweep):

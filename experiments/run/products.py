@@ -20,6 +20,7 @@ from experiments.run.workers import helpers
 
 if TYPE_CHECKING:
     from experiments.run.compare import Change
+    from experiments.run.reporter import Reporter
 
 _LEDGER = ".made.json"
 _MADE_WITH = ("jinja2", "matplotlib", "numpy", "pandas", "scipy", "seaborn")
@@ -41,6 +42,11 @@ class Product:
     inputs: tuple[Path, ...] = ()
     parameters: Any = None
 
+    @property
+    def label(self) -> str:
+        """The name of the first file and its folder, beside a bar."""
+        return "/".join(self.files[0].parts[-2:])
+
     def record(self, results: Path) -> dict[str, Any]:
         """Everything that determines the content (source, libraries, inputs and parameters), and that of the files."""
         inputs = [checksum(path) for path in self.inputs]
@@ -51,11 +57,19 @@ class Product:
 def build(
     results: Path,
     products: Iterable[Product],
-    report: Callable[[Path, "Change | None"], object],
+    report: "Reporter",
     *,
+    quietly: bool = False,
     jobs: int | None = None,
 ) -> None:
     """Make the products that are not up to date, several at a time, and write their files.
+
+    Args:
+        results: the folder that keeps what its products were made of.
+        products: in the order of the report.
+        report: shows a bar while products are made, and what became of each.
+        quietly: True for files that are no tables or figures of a sweep, which nobody counts.
+        jobs: number of processes; None for one per processor.
 
     Raises:
         BusyError: another run uses the folder.
@@ -63,8 +77,9 @@ def build(
     """
     with locked(results):
         listed, made = list(products), _ledger(results)
-        due = [each for each in listed if made.get(os.path.relpath(each.files[0], results)) != each.record(results)]
-        with helpers(jobs, len(due)) as submit:
+        due = outdated(results, listed)
+        of, tell = f"{len(due)} to make", report.made_quietly if quietly else report.made
+        with report.progress(len(due), of, due[0].label if due else "") as advance, helpers(jobs, len(due)) as submit:
             contents = {product.files[0]: submit(product.make) for product in due}
 
             def finish(product: Product) -> None:
@@ -74,9 +89,16 @@ def build(
                     change = changes[0]
                     made[os.path.relpath(path, results)] = product.record(results)
                     write_atomically(results / _LEDGER, (json.dumps(made, indent=1) + "\n").encode())
-                report(path, change)
+                    advance(product.label, 1.0)
+                tell(path, change)
 
             attempt(partial(finish, product) for product in listed)
+
+
+def outdated(results: Path, products: Iterable[Product]) -> list[Product]:
+    """The products that `build` would make."""
+    made = _ledger(results)
+    return [each for each in products if made.get(os.path.relpath(each.files[0], results)) != each.record(results)]
 
 
 def _write(path: Path, content: bytes | Iterable[bytes]) -> "Change":

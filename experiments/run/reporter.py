@@ -93,14 +93,14 @@ class Reporter:
         self._verdicts.append((label, text, style))
 
     @contextmanager
-    def progress(self, seconds: float) -> Iterator[Advance]:
-        """A function that counts finished work: the name of its sweep or step, and its estimated seconds of one worker.
+    def progress(self, total: float, of: str = "the run", first: str = "starting") -> Iterator[Advance]:
+        """A function that counts finished work: its name, and its share of the total, such as estimated seconds.
 
         On a terminal a bar is visible during the block; in a log, a line appears now and then.
         """
         columns = (TextColumn("{task.description}"), BarColumn(16), TaskProgressColumn())
         progress = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=self._console, transient=True)
-        of_run = progress.add_task("starting", total=seconds)
+        of_run = progress.add_task(first, total=total)
         last_line = time.monotonic()
 
         def advance(sweep: str, seconds: float) -> None:
@@ -111,7 +111,7 @@ class Reporter:
             left = f", about {timedelta(seconds=int(task.time_remaining))} remaining" if task.time_remaining else ""
             pause = max(_SECONDS_BETWEEN_LINES, _SHARE_BETWEEN_LINES * elapsed.total_seconds())
             if not self._console.is_terminal and now - last_line >= pause:
-                self.line(f"{sweep}: {task.percentage:.0f}% of the run, elapsed {elapsed}{left}")
+                self.line(f"{sweep}: {task.percentage:.0f}% of {of}, elapsed {elapsed}{left}")
                 last_line = now
 
         # Without a terminal nobody starts the bar, and it only keeps count.

@@ -18,6 +18,7 @@ from experiments.run.check import write_overview
 from experiments.run.compare import compare
 from experiments.run.files import write_atomically
 from experiments.run.products import Product, build
+from experiments.run.reporter import Reporter
 from experiments.run.tables import ChangedError, read_sweep, write_sweep
 from tests.command_line import SMALL
 
@@ -189,8 +190,19 @@ def made(tmp_path) -> Product:
 
 def built(folder: Path, *listed: Product) -> list[str]:
     told: list[str] = []
-    build(folder, listed, lambda _, change: told.append(change.kind if change else "up to date"))
+    report = Reporter(say=lambda _: None)
+    report.made = lambda _, change: told.append(change.kind if change else "up to date")
+    build(folder, listed, report)
     return told
+
+
+def test_a_log_counts_what_is_made(made, tmp_path, monkeypatch):
+    monkeypatch.setattr("experiments.run.reporter._SECONDS_BETWEEN_LINES", 0)
+    monkeypatch.setattr("experiments.run.reporter._SHARE_BETWEEN_LINES", 0)
+    lines: list[str] = []
+    other = dataclasses.replace(made, files=(tmp_path / "x.csv", tmp_path / "x.txt"))
+    build(tmp_path, [made, other], Reporter(say=lines.append))
+    assert [line.split(",")[0] for line in lines] == [f"{tmp_path.name}/x.csv: 100% of 1 to make"]
 
 
 @pytest.mark.parametrize("name", ["out.csv", "below/out.txt", "in.csv"])
