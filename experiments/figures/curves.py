@@ -3,6 +3,7 @@
 They fit and derive nothing: `experiments.analysis` does that.
 """
 
+import itertools
 import math
 from typing import Any
 
@@ -16,7 +17,9 @@ from experiments.analysis.bands import BEST_RATE, at_best_rates
 from experiments.figures.figure import Drawing, Tables
 from experiments.figures.lines import (
     DECLARED,
+    Series,
     legend,
+    name_ends,
     plain_numbers,
     plot_exact,
     plot_measured,
@@ -26,9 +29,10 @@ from experiments.figures.lines import (
     scale_y,
     series,
 )
-from experiments.figures.style import INK, empty, ordered_colours, panels, scaling_colours
-from experiments.figures.words import by_scaling, first_combination, under, values_of, varied_axes
+from experiments.figures.style import INK, UNORDERED_COLOURS, empty, ordered_colours, panels, scaling_colours
+from experiments.figures.words import by_scaling, first_combination, latex, under, values_of, varied_axes
 from experiments.kinds import axes_of, unusual_axes
+from experiments.measuring.metric import FEW_DRAWS
 from sdpa.theory.limits import freezing_sigma
 from sdpa.training import N_CLASSES, loss_levels
 
@@ -38,6 +42,8 @@ _SIZES = ("d_k", "n_keys", "n_queries")
 _CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
 _APART = 0.16  # between the points of the scalings of a cell
 _WITH_BANDS = ("unscaled", "d_k^1/2")  # of losses; those of more rules overlap
+_BOTH_RULES = ("unscaled", "d_k^1/2")
+_MECHANISMS = {"softcap": "soft cap {:g}", "sink": "sink", "normalize": "QK-norm", "normalizer": "{}"}
 _FREEZING = {"entropy_share": "entropy / ln n_keys", "collision": "$\\sum w^2$, the sum of squared weights"}
 _LARGEST_LOSS = 3 * math.log(N_CLASSES)  # on an axis: three times that of a guess
 _CASE, _MOST_CASES = ["task", "d_k"], 9
@@ -116,6 +122,40 @@ def correlation(tables: Tables) -> Drawing:
     right.set_xlabel("correlation")
     right.set_title("power of d_k that keeps the largest weight")
     return figure
+
+
+def mechanisms(tables: Tables) -> Drawing:
+    """A row of panels for each metric and a column for each rule; a line for each mechanism, named at its end."""
+    table = tables["measured"]
+    rules = [rule for rule in _BOTH_RULES if rule in set(table["scaling"])] or [table["scaling"].iloc[0]]
+    others = varied_axes(table, "d_k")
+    metrics = [metric for metric in ("max_weight", "query_gradient_norm_median") if metric in table]
+    size = 5.0 * len(rules), 3.1 * len(metrics)
+    figure, axes = panels(len(metrics) * len(rules), len(rules), size, sharey="row")
+    for ax, (metric, rule) in zip(axes, itertools.product(metrics, rules), strict=True):
+        shown, ends = table[table["scaling"] == rule], []
+        for i, (_, rows) in enumerate(shown.groupby(others, sort=False) if others else [((), shown)]):
+            rows, dashes = rows.sort_values("d_k"), ("-", (0, (4, 4)))[i % 2]  # lines may coincide
+            line = Series(_mechanism(rows.iloc[0], others), UNORDERED_COLOURS[i % 6], "o", rows, dashes)
+            plot_metric(ax, [line], "d_k", metric)
+            ends.append(line)
+        scale_x(ax, table, "d_k")
+        if metric == "max_weight":
+            ax.set_ylim(0, 1.05)
+        else:
+            scale_y(ax, table[table["scaling"].isin(rules)], metric)
+        ax.set_title(f"{DECLARED[metric].title}, {latex(under(rule))}")
+        ax.set_xlabel("d_k" if ax.get_subplotspec().is_last_row() else "")
+        name_ends(ax, ends, "d_k", metric)
+    return figure
+
+
+def _mechanism(row: pd.Series, others: list[str]) -> str:
+    """The name of a mechanism from the axes in which it is unusual."""
+    unusual = [name for name in others if name in unusual_axes(row.to_dict())]
+    named = [_MECHANISMS[name].format(row[name]) for name in unusual if name in _MECHANISMS]
+    rest = values_of(row, [name for name in others if name not in _MECHANISMS])
+    return ", ".join(filter(None, [" + ".join(named) or "softmax", rest]))
 
 
 def freezing(tables: Tables) -> Drawing:
@@ -227,6 +267,37 @@ def _plot_losses(ax: Axes, table: pd.DataFrame) -> None:
         for where, face, marker in ((solves, None, "o"), (~solves & ~diverges, "white", "o"), (diverges, None, "x")):
             look = {"marker": marker, "markersize": 5, "markerfacecolor": face, "linestyle": ""}
             ax.plot(rates[where], loss[where], color=colours[rule], **look)
+
+
+def divisors(tables: Tables) -> Drawing:
+    """Steps to solve and loss under each rule: a row for what is divided, and a colour for each learning rate."""
+    table = first_combination(tables["measured"], "learning_rate", "initial_divisor", "rate_divisor")
+    divided = {"initial_divisor": "initial weights / {}", "rate_divisor": "learning rate / {}"}
+    words = [
+        [text.format(latex(row[name])) for name, text in divided.items() if row[name] != "unscaled"]
+        for _, row in table.iterrows()
+    ]
+    table = table.assign(case=["\n".join(each) or "nothing divided" for each in words])
+    rules, cases, rates = (list(table[name].unique()) for name in ("scaling", "case", "learning_rate"))
+    shown = list(itertools.product({"steps_to_solve": "steps to solve", "final_loss": "loss (nats)"}.items(), rules))
+    figure, axes = panels(len(shown), len(shown), (11, 1.6 + 0.55 * len(cases)), sharey=True)
+    for ax, ((metric, title), rule) in zip(axes, shown, strict=True):
+        for i, (rate, colour) in enumerate(zip(rates, ordered_colours(len(rates)), strict=True)):
+            rows = table[(table["scaling"] == rule) & (table["learning_rate"] == rate)]
+            at = np.array([cases.index(case) for case in rows["case"]]) + _APART * (2 * i - len(rates) + 1)
+            few = np.array([metric in names.split() for names in rows[FEW_DRAWS]])
+            look = {"fmt": "o", "capsize": 2, "elinewidth": 1, "color": colour, "label": f"learning rate {rate:g}"}
+            ax.errorbar(rows[metric], at, xerr=reach(rows, metric), **look)
+            ax.plot(rows[metric][few], at[few], "o", color=colour, markerfacecolor="white", zorder=4)
+            for y in at[rows[metric].isna()]:
+                look = {"ha": "right", "va": "center", "fontsize": 8.5, "color": colour}
+                ax.text(0.97, y, "not solved", transform=ax.get_yaxis_transform(), **look)
+        ax.set_title(f"{title}, {under(rule)}")
+        ax.set_xlim(0, 1.05 * table[f"{metric}_high"].max())
+    axes[0].set_yticks(range(len(cases)), cases)
+    axes[0].set_ylim(len(cases) - 0.5, -0.5)
+    legend(axes[0])
+    return figure
 
 
 def learning_curves(tables: Tables) -> Drawing:
@@ -350,7 +421,7 @@ def _places(count: int) -> Floats:
 
 
 _OWN = (
-    *(assumptions, correlation, freezing, distribution, learning_rates, learning_curves),
+    *(assumptions, correlation, mechanisms, freezing, distribution, learning_rates, divisors, learning_curves),
     *(first_layer, propagation, calibration),
 )
 OWN: dict[str, Any] = {draw.__name__: draw for draw in _OWN}

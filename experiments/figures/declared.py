@@ -163,7 +163,6 @@ _DECLARED = (
         of="mechanisms",
         metrics=("max_weight", _MEDIAN),
         default=_D_K,
-        lines=Lines("d_k", (Panel("max_weight", floor=0), Panel(_MEDIAN)), (10, 4.4), rules=_BOTH_RULES),
         note=_READING,
     ),
     Figure(
@@ -240,14 +239,7 @@ _DECLARED = (
         shows="Steps to solve a task with divided initial weights or learning rates",
         metrics=("steps_to_solve", "final_loss"),
         default=Default(varied=("learning_rate", "initial_divisor", "rate_divisor")),
-        lines=Lines(
-            "learning_rate",
-            (Panel("steps_to_solve", "steps to solve"), Panel("final_loss", "loss (nats)")),
-            (4.4, 2.7),
-            by="initial_divisor",
-            beside="scaling",
-        ),
-        note="Above: median of the steps to an accuracy of 90%; no point: more than all steps. Below: median after "
+        note="Left: median of the steps to an accuracy of 90%; not solved: more than all steps. Right: median after "
         f"training. Bars: {_INTERVALS}; hollow points: too few runs for reliable ones. initial_divisor divides the "
         "initial W_Q and W_K, rate_divisor their learning rate.",
     ),

@@ -196,6 +196,25 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
     ax.set_xlabel(spoken(x))
 
 
+def name_ends(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
+    """The label of each line right of its last point, apart from the others; once the scales of the axes are set."""
+    ends = [line.rows.loc[line.rows[metric].notna(), [x, metric]].iloc[-1].to_numpy() for line in lines]
+    at = ax.transAxes.inverted().transform(ax.transData.transform(ends))[:, 1]
+    gap, height = 1.35 * mpl.rcParams["font.size"] / 72, ax.get_window_extent().height / ax.figure.dpi
+    order, free = np.argsort(at, kind="stable"), gap / height
+    # Each is at least a gap above the one before; the mean of all is that of the ends.
+    steps = free * np.arange(len(at))
+    places = np.maximum.accumulate(at[order] - steps) + steps
+    places -= max(0.0, places[-1] - 1.0)
+    for i in range(len(places) - 2, -1, -1):
+        places[i] = min(places[i], places[i + 1] - free)
+    for place, which in zip(places, order, strict=True):
+        line = lines[which]
+        look = {"xycoords": ax.transAxes, "va": "center", "color": line.colour, "annotation_clip": False}
+        ax.annotate(line.label, (1.04, place), **look)
+        ax.plot([0.99, 1.035], [at[which], place], color=line.colour, lw=0.7, transform=ax.transAxes, clip_on=False)
+
+
 def plot_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:
     """Exact values: a pale band with gaps at NaN, or pale dashes if there is a single value or x is not a number."""
     joined = len(values) > 1 and np.asarray(at).dtype.kind in "iuf"
