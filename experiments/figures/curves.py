@@ -293,7 +293,7 @@ def divisors(tables: Tables) -> Drawing:
                 look = {"ha": "right", "va": "center", "fontsize": 8.5, "color": colour}
                 ax.text(0.97, y, "not solved", transform=ax.get_yaxis_transform(), **look)
         ax.set_title(f"{title}, {under(rule)}")
-        ax.set_xlim(0, 1.05 * table[f"{metric}_high"].max())
+        ax.set_xlim(0, 1.05 * np.nanmax([1.0, *table[metric], *table[f"{metric}_high"]]))
     axes[0].set_yticks(range(len(cases)), cases)
     axes[0].set_ylim(len(cases) - 0.5, -0.5)
     legend(axes[0])

@@ -198,6 +198,9 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
 
 def name_ends(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
     """The label of each line right of its last point, apart from the others; once the scales of the axes are set."""
+    lines = [line for line in lines if line.rows[metric].notna().any()]
+    if not lines:
+        return
     ends = [line.rows.loc[line.rows[metric].notna(), [x, metric]].iloc[-1].to_numpy() for line in lines]
     at = ax.transAxes.inverted().transform(ax.transData.transform(ends))[:, 1]
     gap, height = 1.35 * mpl.rcParams["font.size"] / 72, ax.get_window_extent().height / ax.figure.dpi
