@@ -53,6 +53,7 @@ def plot_plane(
     ax.set_xticks(range(0, values.shape[1], every), map(plain, values.columns[::every]), fontsize=8)
     beside = -(-len(values) // _MAX_TICKS)
     ax.set_yticks(range(0, len(values), beside), map(plain, values.index[::beside]))
+    ax.tick_params(length=0)  # beside a number at the edge, a tick reads as its sign
     if ax.get_subplotspec().is_last_row():
         ax.set_xlabel(values.columns.name)
     if ax.get_subplotspec().is_first_col():

@@ -21,7 +21,7 @@ _ATOM = rf"""(?:
     | \|J\|_F
     | \|?dL/d[a-z]\b\|?
     | ln(?:[ ]n_keys|\(n_keys\))
-    | (?<![\w.])[A-Za-zσ]_(?:[A-Za-z]+|\d)\b
+    | (?<![\w.])[A-Za-zβσ]_(?:[A-Za-z]+|\d)\b
 )"""
 _FORMULA = re.compile(rf"(?:\b1/)?{_ATOM}(?:(?:/[\d.]+)?/{_ATOM})*", re.VERBOSE)
 _GRADIENT = r"\bdL/d([a-z])\b", r"\\partial L/\\partial \1"
@@ -32,7 +32,7 @@ _TYPESET: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (rf"(\\ln n_keys|[A-Za-z](?:_[a-z]+)?)\^({_POWER})", lambda found: _power(*found.groups())),
     _GRADIENT,
     (r"/([\d.]+)/(.+)", r"/(\1\\thinspace \2)"),
-    (r"([A-Za-zσ])_([A-Za-z]{2,})", r"\1_\\mathrm{\2}"),
+    (r"([A-Za-zβσ])_([A-Za-z]{2,})", r"\1_\\mathrm{\2}"),
 )
 
 
