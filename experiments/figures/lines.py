@@ -205,10 +205,10 @@ def name_ends(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
     at = ax.transAxes.inverted().transform(ax.transData.transform(ends))[:, 1]
     gap, height = 1.35 * mpl.rcParams["font.size"] / 72, ax.get_window_extent().height / ax.figure.dpi
     order, free = np.argsort(at, kind="stable"), gap / height
-    # Each is at least a gap above the one before; the mean of all is that of the ends.
+    # From the lowest up, each at least a gap above the one before; then down again below the top of the axes.
     steps = free * np.arange(len(at))
     places = np.maximum.accumulate(at[order] - steps) + steps
-    places -= max(0.0, places[-1] - 1.0)
+    places[-1] = min(places[-1], 1.0)
     for i in range(len(places) - 2, -1, -1):
         places[i] = min(places[i], places[i + 1] - free)
     for place, which in zip(places, order, strict=True):
