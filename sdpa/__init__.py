@@ -36,7 +36,7 @@ from sdpa.module import MultiHeadAttention, ScaledDotProductAttention
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "LAWS",

@@ -34,6 +34,7 @@ def test_the_wheel_is_the_library_alone(monkeypatch, tmp_path):
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         stated = email.message_from_bytes(wheel.read(metadata))
     assert {name.partition("/")[0] for name in names} == {"sdpa", metadata.partition("/")[0]}
+    assert "sdpa/py.typed" in names
     assert stated["Version"] == sdpa.__version__
     assert "Provides-Extra" not in stated
     assert [re.match(r"\w+", one)[0] for one in stated.get_all("Requires-Dist")] == ["numpy", "scipy"]
