@@ -79,10 +79,16 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
     drawn = pictures(config, results)
     if missing := {"crossing", "training"} - {sweep.name for sweep in config.sweeps}:
         raise BlockError(f"docs/ shows the sweeps {', '.join(sorted(missing))}, which the config does not have")
-    gallery = [*(path for sweep in config.sweeps for path in drawn[sweep.name]), *drawn[ALL_SWEEPS]]
-    gallery += [*drawn[DIAGNOSIS], *drawn[THEORY]]
+    trained = [sweep.name for sweep in config.sweeps if sweep.experiment.name == "training"]
+    others = [sweep.name for sweep in config.sweeps if sweep.name not in trained]
+
+    def gallery(*names: str) -> Callable[[Path], str]:
+        paths = [path for name in names for path in drawn[name]]
+        return lambda page: "\n\n".join(_in_gallery(path, results, page) for path in paths)
+
     return {
-        "gallery": lambda page: "\n\n".join(_in_gallery(path, results, page) for path in gallery),
+        "gallery": gallery(*others, ALL_SWEEPS, THEORY),
+        "gallery-trained": gallery(*trained, DIAGNOSIS),
         "examples": lambda page: _examples(drawn[EXAMPLES], page),
         "crossings": lambda _: _crossings(pd.read_csv(results / csv_name("crossing", "crossings"))),
         "bands": lambda _: _bands(results, "training"),

@@ -229,8 +229,8 @@ def test_the_title_of_the_slide_is_refused_when_its_table_changes(shipped, colum
 
 
 def test_the_page_has_the_numbers_of_the_tables(shipped):
-    """Numbers of docs/findings.md, and by 95% intervals that its statements hold."""
-    page = " ".join((ROOT / "docs" / "findings.md").read_text(encoding="utf-8").split())
+    """Numbers of docs/training.md, and by 95% intervals that its statements hold."""
+    page = " ".join((ROOT / "docs" / "training.md").read_text(encoding="utf-8").split())
     heads, shuffled, initial = (
         of_case(shipped, *case).reset_index() for case in ((), ("trained", "shuffled"), ("initial",))
     )
