@@ -88,7 +88,7 @@ results: $(CAN_RUN) ## measure every sweep and write its table
 plan: $(CAN_RUN) ## show what would run, what is already measured, and the time and memory
 	@$(SUITE) plan $(OPTIONS)
 
-cluster: $(CLUSTER_READY) ## install Dask, for runs with SCHEDULER=tcp://HOST:8786; see docs/running.md
+cluster: $(CLUSTER_READY) ## install Dask, for runs with SCHEDULER=tcp://HOST:8786; see docs/README.md
 
 ##@ Looking at results
 

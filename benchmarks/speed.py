@@ -4,7 +4,6 @@ The floor is the least work that a plain implementation needs in double precisio
 generator, one matrix product, and one exponential per score and rule, each alone, in arrays that stay in cache.
 """
 
-import re
 import sys
 import timeit
 import tracemalloc
@@ -127,7 +126,7 @@ def over_floor(bench: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratios(bench: pd.DataFrame) -> pd.DataFrame:
-    """The table of docs/running.md."""
+    """The table that `make bench` prints."""
     table = over_floor(bench).set_index(keys := [*SIZE, "gradients"])
     peaks = bench[(bench["part"] == "cell") & (bench["what"] == "suite")].set_index(keys)["peak_bytes"]
     found = {"suite / floor": table["suite"], "float32 / float64": table["suite, float32"] / table["suite"]}
@@ -151,28 +150,19 @@ def exponents(table: pd.DataFrame, swept: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["grows with", "time as", "memory as"])
 
 
-def _write_into(page: Path, name: str, *tables: pd.DataFrame) -> None:
-    """Replace what stands between the markers of a name in a page of docs/ by tables."""
-    text = ""
-    for table in tables:
-        rows = [table.columns, ["---:"] * table.shape[1], *table.to_numpy(dtype=object)]
-        text += "".join(f"| {' | '.join(map(str, row))} |\n" for row in rows) + "\n"
-    marked = rf"(?s)(?<=<!-- from {name} -->\n).*?(?=<!-- end of {name} -->)"
-    page.write_text(re.sub(marked, text, page.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-def main(what: str, results: Path = HOME, docs: Path = Path("docs")) -> None:
-    """Measure `cost` or `speed`, and write its table and its part of docs/."""
+def main(what: str, results: Path = HOME) -> None:
+    """Measure `cost` or `speed`, write its table and print a summary."""
     threadpool_limits(limits=1)
     if what == "cost":
         found = cost_of_attention()
-        _write_into(docs / "running.md", "make cost", exponents(found, "swept"))
+        summary = [exponents(found, "swept")]
     else:
         cells = (row for size in CELLS for row in cell_rows(size))
         found = pd.DataFrame([*cells, *(row for growing in GROWTH.items() for row in growth_rows(*growing))])
         growth = found[found["part"] == "growth"]
-        _write_into(docs / "running.md", "make bench", ratios(found), exponents(growth, "what"))
+        summary = [ratios(found), exponents(growth, "what")]
     found.to_csv(results / BENCHMARKS / f"{what}.csv", index=False, float_format=DIGITS)
+    print(*(table.to_string(index=False) for table in summary), sep="\n\n")
 
 
 if __name__ == "__main__":
