@@ -124,6 +124,7 @@ const map = (() => {
   const slider = $("exponent");
   const positions = Number(slider.max);
   const MOST_BARS = 64; // of longer rows the largest are shown
+  const MOST_LAWS = 4; // of unusual inputs at the same sizes
   const LARGEST_SEED = 2 ** 30;
   const QUIET_MILLISECONDS = 400; // the summary and the address wait until a dragged slider rests
   const DEFAULTS = { d_k: data.start[0], n_keys: data.start[1], p: 1 / 2, seed: 0 };
@@ -185,8 +186,21 @@ const map = (() => {
     const places = [["jacobian", "through the softmax (|J|_F)"], ["query_gradient", "at the query (|∂L/∂q|)"]];
     const known = places.map(([norm, place]) => [map.crossing(data.crossings[norm], n_keys), place]).filter(([d_k]) => d_k);
     const from = known.map(([d_k, place]) => `${words.plain(Number(d_k.toPrecision(2)))} ${place}`).join(" and ");
-    return known.length ? `With ${words.keys(n_keys)} keys, √d_k makes typical gradients larger only above d_k ≈ ${from}; below, it makes them smaller.` :
-      `With ${words.keys(n_keys)} keys, these sweeps do not tell where √d_k makes typical gradients larger.`;
+    return known.length ? `With ${words.keys(n_keys)} standard normal keys, √d_k makes typical gradients larger only above d_k ≈ ${from}; below, it makes them smaller.` :
+      `With ${words.keys(n_keys)} standard normal keys, these sweeps do not tell where √d_k makes typical gradients larger.`;
+  }
+
+  /* What the sweeps measured with other inputs at these sizes, each number with its inputs. */
+  function showOwn(rules) {
+    const laws = new Map();
+    for (const [d_k, n_keys, divisor, law, weight] of data.own) {
+      const matching = rules.map((rule) => Math.abs(divisor / rule.divisor - 1) < 1e-8);
+      if (d_k !== state.d_k || n_keys !== state.n_keys || !matching.includes(true)) continue;
+      laws.set(law, (laws.get(law) ?? ["–", "–"]).map((text, i) => (matching[i] ? words.digits(weight) : text)));
+    }
+    const shown = [...laws].slice(0, MOST_LAWS).map(([law, [before, after]]) => `${before} not divided and ${after} divided for ${law}`);
+    const more = laws.size > MOST_LAWS ? `; the tables have ${laws.size - MOST_LAWS} more` : "";
+    words.typeset($("own"), laws.size ? `Measured here: the largest weight averages ${shown.join("; ")}${more}.` : "The sweeps measured no other inputs at these sizes.");
   }
 
   /* The same row under both divisors as bars; both keep the order of the weights. */
@@ -208,7 +222,7 @@ const map = (() => {
     });
     const largest = rows.map((row) => words.digits(row.max_weight));
     const rest = shown.length < scores.length ? ` The bars are the largest ${MOST_BARS} of ${words.keys(scores.length)} weights, sorted.` : "";
-    $("readout").textContent = `In this random row, the largest weight is ${largest[0]} not divided and ${largest[1]} divided.${rest}`;
+    $("readout").textContent = `In this random row of standard normal q and k, the largest weight is ${largest[0]} not divided and ${largest[1]} divided.${rest}`;
   }
 
   function showTable(rules) {
@@ -239,6 +253,7 @@ const map = (() => {
     const { scores, rules } = results(state);
     showControls();
     showAnswer(rules);
+    if (data.own.length) showOwn(rules);
     showBars(scores, rules.map(({ row }) => row));
     showTable(rules);
     mark(state.d_k, state.n_keys);

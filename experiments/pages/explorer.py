@@ -14,12 +14,13 @@ import pandas as pd
 
 from experiments.analysis.crossings import EQUAL, LAWS
 from experiments.config.sweep import Sweep
+from experiments.figures.words import values_of
 from experiments.kinds import axes_of, unusual_axes
 from experiments.measuring.columns import axis_values
 from experiments.pages.parts import SweepTables
 from sdpa.theory import GaussianRow
 
-LAW = "independent standard normal q and k without a mask"  # of every number of the explorer
+LAW = "independent standard normal q and k without a mask"  # of every number but those of `own_laws`
 POSITIONS = 120  # steps of the slider, including thirds, halves and quarters of the way
 CURVES = ("max_weight", "entropy", "jacobian_square", "score_gradient_square")
 RELATIVE_ERROR = 1e-5  # of the interpolated expectations up to 65,536 keys; tested against `attention_expectations`
@@ -108,6 +109,18 @@ def _medians(found: Sequence[pd.DataFrame], widths: Sequence[int], lengths: Sequ
         most = rows.iloc[order].drop_duplicates(cell).sort_values(cell)
         for d_k, n_keys, divisor, *medians in most[[*cell, *_MEDIANS]].to_numpy(dtype=float).tolist():
             yield [int(d_k), int(n_keys), divisor, *map(_short, medians)]
+
+
+def own_laws(tables: SweepTables) -> list[list[Any]]:
+    """d_k, n_keys, divisor, inputs in words and measured mean largest weight of every row with unusual inputs."""
+    found = []
+    for table in (kinds["measured"] for kinds in tables.values()):
+        if {"d_k", "n_keys", "divisor", "max_weight"} <= set(table):
+            for _, row in table.iterrows():
+                if unusual := unusual_axes(row[axes_of(table)].to_dict()):
+                    law, weight = values_of(row, unusual), _short(row["max_weight"])
+                    found.append([int(row["d_k"]), int(row["n_keys"]), float(row["divisor"]), law, weight])
+    return found
 
 
 def _crossings(found: Sequence[pd.DataFrame], lengths: Sequence[int]) -> dict[str, list[list[float | None]]]:

@@ -99,7 +99,8 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
     text = environment.get_template("index.html.j2").render(
         opening=opening(tables) if shipped else None,
         main=next((one for one in drawn.get("dimension", ()) if one.name == "dimension-slide"), None),
-        explorer=explorer.explorer([sweep for sweep in config.sweeps if sweep.name in tables], tables),
+        explorer=explorer.explorer([sweep for sweep in config.sweeps if sweep.name in tables], tables)
+        | {"own": [] if shipped else explorer.own_laws(tables)},
         law=explorer.LAW,
         positions=explorer.POSITIONS,
         relative_error=explorer.RELATIVE_ERROR,

@@ -140,6 +140,18 @@ def test_medians_and_crossings_are_those_of_the_tables(drawn):
         assert found["law"].drop(expected.index).tolist() == found["law"].drop(expected.index).index.tolist()
 
 
+def test_numbers_of_other_inputs_are_those_of_the_tables_with_their_law(drawn):
+    config, folder = drawn
+    tables = {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps}
+    found = explorer.own_laws({"laws": tables["laws"]})
+    rows = tables["laws"]["measured"].query("inputs != 'gaussian'")
+    assert len(found) == len(rows) > 0
+    for (*_, divisor, law, weight), (_, row) in zip(found, rows.iterrows(), strict=True):
+        assert f"inputs = {row['inputs'].replace('_', ' ')}" in law
+        assert (divisor, weight) == pytest.approx((row["divisor"], row["max_weight"]), rel=1e-3)
+    assert explorer.own_laws({"single": tables["single"]}) == []
+
+
 def expectations(rows, n_keys: int, d_k: int, divisor: float) -> list[float]:
     """The expectations that curves give, in the order of `exact`; by SciPy's interpolation, not the page's."""
     curves = np.array([rows["of"][str(n_keys)][name] for name in CURVES]).T
