@@ -61,6 +61,23 @@ def test_commands_are_targets_and_links_lead_somewhere(name):
     assert [link for link in missing if IS_SHIPPED or FIGURES not in link.parents] == []
 
 
+def anchors(text: str) -> set[str]:
+    """The anchors that a forge gives the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", re.sub(r"<[^>]+>", "", one)).lower().replace(" ", "-") for one in headings}
+
+
+def test_links_lead_to_headings():
+    notebooks = {f"docs/{path.name}": path.read_text(encoding="utf-8") for path in DOCS.glob("*.ipynb")}
+    wrong = [
+        f"{name}: {page}#{anchor}"
+        for name, text in {**PAGES, **notebooks}.items()
+        for page, anchor in re.findall(r"\]\((?!https:)([\w/.-]*\.md)?#([^)]+)\)", text)
+        if anchor not in anchors(((ROOT / name).parent / page if page else ROOT / name).read_text(encoding="utf-8"))
+    ]
+    assert wrong == []
+
+
 def test_every_named_module_exists():
     """Paths of Python files in README.md and docs, below the root, `experiments/` or `sdpa/`."""
     named = {(page, path) for page, text in PAGES.items() for path in re.findall(r"`([\w/]+\.py)`", text)}
@@ -90,22 +107,16 @@ def test_every_config_key_is_described_with_its_default():
         assert exceptions == required
 
 
-def source_items() -> list[tuple[str, str]]:
-    """Command or import, and file, of every row of the table of the sources."""
-    pattern = r"^\| \S+ \| .* \| `([^`]+)` \| (\S+) \|$"
-    return re.findall(pattern, PAGES["docs/worked-examples.md"], re.MULTILINE)
-
-
-def test_every_item_of_the_sources_has_a_command_or_import_and_a_file():
-    assert len(source_items()) >= 30
-    for command, path in source_items():
-        of_sweeps = FIGURES in (ROOT / path).parents and not IS_SHIPPED
-        assert of_sweeps or (ROOT / path).exists(), path
-        if command.startswith("make"):
-            assert command.split()[1] in TARGETS
+def test_every_item_of_the_sources_has_a_command_or_an_import():
+    page = PAGES["docs/from-formula-to-numbers.md"].split("| command or import | item |")[1].split("\n\n")[0]
+    items = re.findall(r"^\| `([^`]+)` \| .+ \|$", page, re.MULTILINE)
+    assert len(items) > 12
+    for item in items:
+        if item.startswith("make"):
+            assert item.split()[1] in TARGETS
         else:
-            _, module, _, name = command.split()
-            assert hasattr(importlib.import_module(module), name), command
+            _, module, _, name = item.split()
+            assert hasattr(importlib.import_module(module), name), item
 
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*$", re.MULTILINE)

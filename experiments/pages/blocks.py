@@ -143,13 +143,13 @@ def _in_gallery(path: Path, results: Path, page: Path) -> str:
 
 
 def _examples(paths: Sequence[Path], page: Path) -> str:
-    """Every worked example with its command, its figure and its caption."""
+    """Every worked example with its figure and the kind of its source, which the caption names in full."""
     rows = []
     for path in paths:
         title, caption = map(_formulas, drawn_texts(path))
-        command = f"`make walk EXAMPLE={path.stem.replace('_', '-')}`"
-        rows.append([command, f"[{title}]({os.path.relpath(path, page)}). {caption}"])
-    return markdown(["command", "example"], [*rows, ["`make walk Q=q.csv K=k.csv V=v.csv`", "Your own matrices"]])
+        source = caption.removeprefix("From the ").split()[0]
+        rows.append([f"`{path.stem.replace('_', '-')}`", f"[{title}]({os.path.relpath(path, page)})", source])
+    return markdown(["EXAMPLE", "figure", "source"], rows)
 
 
 def _crossings(table: pd.DataFrame) -> str:
