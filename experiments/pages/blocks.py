@@ -281,7 +281,7 @@ def _scales(results: Path, n_keys: Sequence[int], *, whole: bool = False) -> str
         found = table.loc[name].loc[[*n_keys]].to_numpy()
         numbers = (_law(law) + ("" if math.isnan(exact) else f" ({_law(exact)})") for law, exact in found)
         rows.append([_formulas(f"{SCALES[name].what}: {SCALES[name].formula}"), *numbers])
-    head = ["scale of d<sub>k</sub>: law (at n)", *(f"n = {n}" for n in n_keys)]
+    head = ["scale of d<sub>k</sub>: law (value)", *(f"n = {n}" for n in n_keys)]
     return markdown(head, rows, "-" + "r" * len(n_keys))
 
 
