@@ -11,7 +11,8 @@ from numpy.typing import DTypeLike
 
 from sdpa.arithmetic import Arithmetic
 from sdpa.auditing import items
-from sdpa.auditing.function import Attention, Audited, CallError, LostMass, Rule, normals
+from sdpa.auditing.function import Attention, Audited, CallError, LostMass, normals
+from sdpa.scaling import Rule
 
 _ALONE = (items.mask, items.hidden_keys, items.divisor, items.soft_cap, items.bias, items.sink, items.heads)
 _SUMS = (items.lost_mass, items.large_scores)  # another sink would show here, too

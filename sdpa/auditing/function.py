@@ -18,10 +18,9 @@ from sdpa._arrays import FloatArray
 from sdpa.arithmetic import Arithmetic
 from sdpa.attention import masked
 from sdpa.row_maps import RowMap
-from sdpa.scaling import Scaling, resolve_divisor
+from sdpa.scaling import Rule, resolve_divisor
 
 Attention = Callable[..., Any]
-Rule = Scaling | str | float
 Array = npt.NDArray[Any]
 ROWS = 8  # queries among the longest rows
 
