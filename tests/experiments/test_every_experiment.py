@@ -54,6 +54,7 @@ STAY = {
 }
 # Scores are those before the cap, and the entropy is that of the weights over their sum.
 STAY |= {"softcap": {"score_variance"}, "sink": {"score_variance", "entropy"}, "normalizer": {"score_variance"}}
+STAY |= {"alibi": {"score_variance"}}
 # A cell of each experiment, another value of each of its fields, and metrics that may stay.
 CELLS = {
     "saturation": (saturation.Cell(**SIZES), LAW | {"arithmetic": FORMATS["float32"]}, {"saturated_rows"}),
@@ -84,7 +85,7 @@ CELLS = {
         mechanisms.Cell(**SIZES | {"d_k": 4, "query_std": 3.0}),
         LAW
         | {"mask": mechanisms.MaskName("window-2"), "softcap": 2.0, "sink": mechanisms.Sink(0.0)}
-        | {"normalizer": NORMALIZERS["entmax"], "position": "rope"},
+        | {"normalizer": NORMALIZERS["entmax"], "position": "rope", "alibi": 0.5},
         {"visible_mass", "zero_weights"},
     ),
     "distribution": (distribution.Cell(5), {"d_k": 6}, set()),

@@ -234,7 +234,7 @@ def test_outputs_of_0_are_findings():
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
-    [("n_keys", (16, 8), "rising"), ("mask", "window-0", "window-512"), ("mask", "window-1", "one key")],
+    [("n_keys", (16, 8), "rising"), ("mask", "window-0", "window-N"), ("mask", "window-1", "one key")],
 )
 def test_wrong_expectations_are_refused(name, value, message):
     with pytest.raises(ValueError, match=message):
